@@ -1,1 +1,1 @@
-"""Annotation by people: pre-annotated texts kept, changed or deleted, every action on disk before the next."""
+"""Manual annotation: reviewers keep, change or delete texts; every action is saved before the next one."""

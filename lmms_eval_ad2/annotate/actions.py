@@ -1,20 +1,20 @@
-"""What a reviewer does, one line of JSON each, and the bounds of what may stand in it.
+"""Review actions: one line of JSON each, and the checks of their values.
 
     {"time", "reviewer", "id": record, "field", "action", "before": value | null, "after": value | null}
 
-Fields and their values (null: as if never touched):
+Fields and their values (null: reset to untouched):
 
     KEY of a piece ("answer", "option.B", "step.2", "step.new-1a2b3c4d", "object.1")
                     {"verdict": "keep" | "change" | "delete" | "add" | null, "name", "question", "text"}
     score/KEY       a whole number of the folder's scale
-    order           the keys of the steps or objects, as they shall stand
+    order           the keys of the steps or objects, in the new order
     mark            {"kind": "box" | "point" | "none", "coords": [[x_min, y_min, x_max, y_max], ...]} in pixels
     letter          the letter of the correct option
-    complete        true | false: does the annotation cover all that matters in the picture?
+    complete        true | false: whether the annotation covers all that matters in the image
     note            free text
 
-The last value of a field counts, for each reviewer by themselves. What stands in a file is checked like what comes
-from a page: both are untrusted.
+The last value of a field counts, separately for each reviewer. Lines of a file are checked like input from the page:
+both are untrusted.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ReviewAction:
 
 
 def reviewer_name(text: object) -> str:
-    """A name that can stand in files and tables; raises Ad2Error."""
+    """Return a normalised reviewer name, safe in files and tables; raises Ad2Error for an invalid one."""
     name = " ".join(str(text or "").split())
     if not _REVIEWER.fullmatch(name):
         raise Ad2Error(
@@ -69,7 +69,7 @@ def reviewer_name(text: object) -> str:
 
 
 def read_action(data: Any, file: object, row: int) -> ReviewAction:
-    """The action of a parsed line; raises DataError."""
+    """Return the action of a parsed line; raises DataError."""
     if not isinstance(data, Mapping) or set(data) != set(NAMES):
         raise DataError(file, row, "line", f"an object with {', '.join(NAMES)}", data)
     for name in NAMES[:5]:
@@ -83,7 +83,7 @@ def read_action(data: Any, file: object, row: int) -> ReviewAction:
 
 
 def fault(field: str, value: Any) -> str | None:
-    """What should stand in `field` instead of `value`, or None where it may stand."""
+    """Return what `field` should hold instead of `value`, or None if the value is valid."""
     if value is None:
         return None
     if field in _CHECKS:

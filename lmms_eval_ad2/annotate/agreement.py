@@ -1,6 +1,6 @@
-"""How far the reviewers of a folder agree: on their scores, on keep / change / delete, and on what they changed.
+"""Agreement between the reviewers of a folder: on scores, on keep / change / delete, and on changed texts.
 
-A unit is one text of one record. Scores count wherever they stand; verdicts and changes in finished records only.
+A unit is one text of one record. Scores of all records count; verdicts and changes only those of finished records.
 """
 
 from __future__ import annotations
@@ -29,50 +29,50 @@ class _UnitRatings:
     complete: defaultdict[Unit, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
 
 
-def agreement(desk: AnnotationProject) -> dict[str, Any]:
-    """A table of plain values, JSON-able; a coefficient that is not defined is None."""
-    reviewers = desk.actions.reviewers()
-    seen = _UnitRatings()
-    for number, name in enumerate(desk.folder.ids):
-        for who in reviewers:
-            if desk.actions.fields(who, name):
-                _look(seen, number, who, desk.sheet(who, number))
-    shared = [v for v in seen.scores.values() if len(v) > 1]
+def agreement(project: AnnotationProject) -> dict[str, Any]:
+    """Return the agreement as JSON-serialisable values; an undefined coefficient is None."""
+    reviewers = project.actions.reviewers()
+    ratings = _UnitRatings()
+    for number, name in enumerate(project.folder.ids):
+        for reviewer in reviewers:
+            if project.actions.fields(reviewer, name):
+                _collect(ratings, number, reviewer, project.review(reviewer, number))
+    shared = [v for v in ratings.scores.values() if len(v) > 1]
     values = [list(v.values()) for v in shared]
     return {
         "reviewers": reviewers,
-        "finished": {who: len(desk.finished(who)) for who in reviewers},
-        "scale": list(desk.scale),
+        "finished": {reviewer: len(project.finished(reviewer)) for reviewer in reviewers},
+        "scale": list(project.scale),
         "scores": {
-            "units": len(seen.scores),
+            "units": len(ratings.scores),
             "units_by_two_or_more": len(shared),
             "alpha_interval": krippendorff_alpha(values, "interval"),
             "alpha_ordinal": krippendorff_alpha(values, "ordinal"),
         },
-        "pairs": [_pair(seen, a, b, desk.scale) for a, b in combinations(reviewers, 2)],
-        "verdicts": _nominal(seen.verdicts),
-        "complete": _nominal(seen.complete),
-        "changes": _similar(seen.changes),
+        "pairs": [_pair(ratings, a, b, project.scale) for a, b in combinations(reviewers, 2)],
+        "verdicts": _nominal(ratings.verdicts),
+        "complete": _nominal(ratings.complete),
+        "changes": _similar(ratings.changes),
     }
 
 
-def _look(seen: _UnitRatings, number: int, who: str, sheet: RecordReview) -> None:
-    for line in sheet.lines:
+def _collect(ratings: _UnitRatings, number: int, reviewer: str, review: RecordReview) -> None:
+    for line in review.lines:
         unit = (number, line.base.key)
         if line.score is not None:
-            seen.scores[unit][who] = line.score
-        if sheet.finished and line.verdict in ("keep", "change", "delete"):
-            seen.verdicts[unit][who] = line.verdict
+            ratings.scores[unit][reviewer] = line.score
+        if review.finished and line.verdict in ("keep", "change", "delete"):
+            ratings.verdicts[unit][reviewer] = line.verdict
             if line.verdict == "change":
-                seen.changes[unit][who] = line.now.text
-    if sheet.finished:
-        seen.complete[number, ""][who] = str(sheet.complete)
+                ratings.changes[unit][reviewer] = line.now.text
+    if review.finished:
+        ratings.complete[number, ""][reviewer] = str(review.complete)
 
 
-def _pair(seen: _UnitRatings, a: str, b: str, scale: tuple[int, int]) -> dict[str, Any]:
-    both = [(v[a], v[b]) for v in seen.scores.values() if a in v and b in v]
+def _pair(ratings: _UnitRatings, a: str, b: str, scale: tuple[int, int]) -> dict[str, Any]:
+    both = [(v[a], v[b]) for v in ratings.scores.values() if a in v and b in v]
     first, second = [x for x, _ in both], [y for _, y in both]
-    verdicts = [v[a] == v[b] for v in seen.verdicts.values() if a in v and b in v]
+    verdicts = [v[a] == v[b] for v in ratings.verdicts.values() if a in v and b in v]
     return {
         "reviewers": [a, b],
         "scores": len(both),
@@ -85,7 +85,7 @@ def _pair(seen: _UnitRatings, a: str, b: str, scale: tuple[int, int]) -> dict[st
 
 
 def _nominal(units: Mapping[Unit, Mapping[str, str]]) -> dict[str, Any]:
-    """Share of pairs of reviewers that say the same, over all units, and alpha."""
+    """Share of reviewer pairs with equal values, over all units, and Krippendorff's alpha."""
     shared = [list(v.values()) for v in units.values() if len(v) > 1]
     pairs = [x == y for values in shared for x, y in combinations(values, 2)]
     return {

@@ -1,7 +1,7 @@
-"""Records without texts, from a folder of pictures: what CODA-LM and AD2-Bench began with.
+"""Records without texts from a folder of images: the starting point of annotations as in CODA-LM and AD2-Bench.
 
-For each picture: the whole scene (`general`, with a list of objects by category), advice (`suggestion`), each marked
-object (`region`, where boxes are given), and a chain of five steps (`chain`). The words of the questions are ours.
+For each image: the whole scene (`general`, with a list of objects by category), advice (`suggestion`), each marked
+object (`region`, where boxes are given), and a chain of five steps (`chain`). The wording of the questions is ours.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ QUESTIONS = {
     ),
     "chain": BilingualText("How should the ego car drive on from here?", "自车接下来应如何行驶？"),
 }
-# The five steps of AD2-Bench (section 3.2): what they are about is the paper's, the words are ours.
+# The five steps of AD2-Bench (section 3.2): topics from the paper, wording ours.
 STEPS = (
     ("environment", BilingualText("What are the weather, the light and the road like?", "天气、光线和道路状况如何？")),
     ("key vehicles", BilingualText("Which vehicles matter for the ego car, and why?", "哪些车辆对自车重要？为什么？")),
@@ -43,7 +43,7 @@ Boxes = dict[str, list[tuple[tuple[float, ...], str]]]
 
 
 def blank_records(root: Path, asks: Iterable[str], boxes: Path | None = None) -> Iterator[Record]:
-    """Records of all pictures below `root`, in the order of their paths. Raises Ad2Error for none, or a broken one."""
+    """Yield records of all images below `root`, ordered by path. Raises Ad2Error if there is none or one is broken."""
     asks = tuple(asks)
     pictures = sorted(p for p in root.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
     if not pictures:
@@ -56,7 +56,7 @@ def blank_records(root: Path, asks: Iterable[str], boxes: Path | None = None) ->
         try:
             size = size_of(path)
         except OSError as exc:
-            raise DataError(path, None, "image", "a readable image", str(exc), "Mend it or take it out.") from exc
+            raise DataError(path, None, "image", "a readable image", str(exc), "Repair or remove it.") from exc
         yield from _of_picture(name, size, asks, marked.get(name, []))
 
 
@@ -84,7 +84,7 @@ def _record(name: str, size: tuple[int, int], ask: str, suffix: str = "", **more
 
 
 def read_boxes(path: Path) -> Boxes:
-    """Boxes (x_min, y_min, x_max, y_max) in pixels with their categories, by picture. Raises DataError."""
+    """Read boxes (x_min, y_min, x_max, y_max) in pixels with their categories, by image. Raises DataError."""
     data = stream.load_json(path)
     if not isinstance(data, Mapping):
         raise DataError(path, None, "file", "an object {...}", data, _BOX_HINT)
@@ -98,7 +98,7 @@ def read_boxes(path: Path) -> Boxes:
 
 
 def _coco(data: UntrustedRow) -> Boxes:
-    """COCO's layout, which CODA's own annotations have: [x, y, width, height], names by number."""
+    """Boxes of a COCO file (as CODA's annotations): [x, y, width, height], images and categories by id."""
     names = {row.integer("id"): row.image("file_name", row.get("file_name")) for row in data.inners("images")}
     categories = {row.integer("id"): row.string("name") for row in data.inners("categories")}
     found: Boxes = {}

@@ -1,6 +1,7 @@
-"""What a model is asked for before people look at a record, and what is taken of its reply. The wording is ours.
+"""Prompts for drafts of a model, and the parsing of its replies. The wording is ours.
 
-Untrusted: a reply becomes a draft only in the shape that was asked for, within bounds; else it is a reason why not.
+Replies are untrusted: one becomes a draft only if it has the requested format and is within bounds; else a reason code
+is returned.
 """
 
 from __future__ import annotations
@@ -46,12 +47,12 @@ SCHEMA: Mapping[str, Any] = {
 
 
 def askable(record: Record) -> bool:
-    """Records with options are not: there, people choose among texts that stand already."""
+    """Whether a draft can be requested: not for records with options, whose texts exist already."""
     return not record.options
 
 
 def question(record: Record, lang: Lang) -> str:
-    """The words that go with the pictures."""
+    """The text of the request, beside the images."""
     if listed(record) == "object":
         language = _CHINESE if lang == "zh" else ""
         return _OBJECTS.format(
@@ -61,12 +62,12 @@ def question(record: Record, lang: Lang) -> str:
 
 
 def schema(record: Record) -> tuple[str, Mapping[str, Any]] | None:
-    """Name and JSON schema of the reply, where it is JSON."""
+    """Name and JSON schema of the reply; None if it is plain text."""
     return ("scene", SCHEMA) if listed(record) == "object" else None
 
 
 def read(record: Record, lang: Lang, model: str, reply: str) -> DraftAnnotation | str:
-    """The draft in a reply, or a short stable code why there is none."""
+    """Return the draft in a reply, or a reason code if there is none."""
     if len(reply) > 4 * LONGEST:
         return "too_long"
     if listed(record) == "object":
@@ -76,7 +77,7 @@ def read(record: Record, lang: Lang, model: str, reply: str) -> DraftAnnotation 
         return found.reason
     if record.form == "chain" and isinstance(found.value, tuple):
         rows = zip(record.steps, found.value, strict=False)
-        steps = tuple((s.name, s.question.zh if lang == "zh" else s.question.en, str(said)) for s, said in rows)
+        steps = tuple((s.name, s.question.zh if lang == "zh" else s.question.en, str(text)) for s, text in rows)
         return DraftAnnotation(model, steps=steps)
     return DraftAnnotation(
         model, answer=canonical(found.value, record.form) if record.form != "vqa" else str(found.value)
@@ -84,7 +85,7 @@ def read(record: Record, lang: Lang, model: str, reply: str) -> DraftAnnotation 
 
 
 def canonical(value: Any, form: str) -> str:
-    """A parsed value as Record.answer has it: "yes", "3", "<x,y>", "[x1, y1, x2, y2]"."""
+    """A parsed value in the format of Record.answer: "yes", "3", "<x,y>", "[x1, y1, x2, y2]"."""
     if form == "point":
         return f"<{','.join(plain(v) for v in value)}>"
     return f"[{', '.join(plain(v) for v in value)}]" if form == "box" else str(value)

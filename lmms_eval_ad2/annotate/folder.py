@@ -1,10 +1,10 @@
-"""An annotation folder: what is annotated, and what has been done so far.
+"""The annotation folder: its files, creation and opening.
 
-    DIR/annotation.json   what it is about (below); written last when the folder is made
-    DIR/records.jsonl     the records as they came, one a line: the folder stands by itself
-    DIR/pre.jsonl         what a model wrote about them (preannotation.py), appended as it comes
-    DIR/replies.sqlite    the model's replies, where an endpoint was asked
-    DIR/actions.jsonl     what the reviewers did (store.py), appended as it comes
+    DIR/annotation.json   metadata (below); written last when the folder is made
+    DIR/records.jsonl     the records to annotate, one per line; the folder is self-contained
+    DIR/pre.jsonl         drafts of a model (preannotation.py), appended as they arrive
+    DIR/replies.sqlite    cached replies of a model endpoint
+    DIR/actions.jsonl     actions of the reviewers (review_log.py), appended as they happen
 
 annotation.json: {"schema": "ad2-annotation/1", "source", "split", "n", "sha256" of records.jsonl, "image_root",
 "lang", "scale": 5 | 10}.
@@ -33,7 +33,7 @@ ABOUT, RECORDS = "annotation.json", "records.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class AnnotationMetadata:
-    """annotation.json."""
+    """The content of annotation.json."""
 
     source: str
     split: str
@@ -46,7 +46,7 @@ class AnnotationMetadata:
 
 @dataclass(slots=True)
 class AnnotationFolder:
-    """An opened folder. Records are read one by one from the disk: a large set costs 8 bytes a record and its id."""
+    """An opened folder. Records are read from disk one by one; memory holds each record's id and offset (8 bytes)."""
 
     path: Path
     about: AnnotationMetadata
@@ -58,50 +58,50 @@ class AnnotationFolder:
         return len(self.ids)
 
     def record(self, number: int) -> Record:
-        """The record at `number`, from 0."""
+        """Read record `number` (from 0)."""
         with (self.path / RECORDS).open("rb") as handle:
             handle.seek(self._offsets[number])
             return Record.from_json(handle.readline().decode("utf-8"))
 
 
 def make_folder(path: Path, records: Iterable[Record], about: AnnotationMetadata) -> AnnotationFolder:
-    """Write a new folder; `n` and `sha256` of `about` are filled in. Raises Ad2Error for no records or equal ids."""
+    """Write a new folder; `n` and `sha256` of `about` are filled in. Raises Ad2Error for no records or duplicate ids."""
     ids: set[str] = set()
     try:
         with atomic_write(path / RECORDS) as handle:
             for record in records:
                 if record.id in ids:
-                    raise Ad2Error(f"{about.source}: two records have the id {record.id}; ids must differ")
+                    raise Ad2Error(f"{about.source}: two records have the id {record.id}; ids must be unique")
                 ids.add(record.id)
                 handle.write(record.to_json() + "\n")
             if not ids:
                 raise Ad2Error(f"{about.source}: no records to annotate")
     except UnicodeEncodeError as exc:
-        raise Ad2Error(f"{about.source}: a text that is no Unicode ({exc.reason})") from exc
+        raise Ad2Error(f"{about.source}: a text is not valid Unicode ({exc.reason})") from exc
     about = dataclasses.replace(about, n=len(ids), sha256=file_sha256(path / RECORDS))
     _save(path, about)
     return open_folder(path)
 
 
 def relocate(folder: AnnotationFolder, image_root: Path) -> None:
-    """The images lie in `image_root` now."""
+    """Record `image_root` as the new folder of the images."""
     folder.about = dataclasses.replace(folder.about, image_root=image_root)
     _save(folder.path, folder.about)
 
 
 def is_folder(path: Path) -> bool:
-    """Whether `path` is an annotation folder already."""
+    """Whether `path` is an annotation folder."""
     return (path / ABOUT).is_file()
 
 
 def open_folder(path: Path) -> AnnotationFolder:
-    """The folder at `path`; raises Ad2Error where it is none, or where its records are not those it was made with."""
+    """Open the folder at `path`. Raises Ad2Error if it is not an annotation folder, or its records file has changed."""
     if not is_folder(path):
         raise Ad2Error(f"{path} is no annotation folder (no {ABOUT}); make one: ad2 annotate SOURCE --out {path}")
     about = _about(path / ABOUT)
     records = path / RECORDS
     if not records.is_file() or file_sha256(records) != about.sha256:
-        raise Ad2Error(f"{records} is not the file that this folder was made with; bring it back, or begin anew")
+        raise Ad2Error(f"{records} is not the file that this folder was made with; restore it, or make a new folder")
     folder = AnnotationFolder(path, about)
     offset = 0
     with records.open("rb") as handle:

@@ -1,4 +1,4 @@
-"""Several reviewers' sheets of one record -> one, by majority. No majority is an outcome, never a toss.
+"""Several reviewers' reviews of one record -> one, by majority. No majority is an outcome, never a toss.
 
 Verdict of a text: what more than half say. Among changed texts the one that is nearest to the others is taken (the
 largest mean similarity; the first of equals, in the order of the reviewers). Boxes, the correct letter, completeness
@@ -20,26 +20,26 @@ T = TypeVar("T", bound=Hashable)
 
 
 def similarity(a: str, b: str) -> float:
-    """1 - edits / length of both texts (insertions and deletions), 0..1."""
+    """1 - (insertions + deletions) / (len(a) + len(b)), in 0..1."""
     from rapidfuzz.distance import Indel
 
     return float(Indel.normalized_similarity(a, b))
 
 
-def majority(sheets: Sequence[RecordReview]) -> RecordReview | str:
-    """One sheet, or a short code for what they disagree about. A single sheet is given back as it is."""
-    if len(sheets) == 1:
-        return sheets[0]
-    first = sheets[0]
-    complete = _most(s.complete for s in sheets)
+def majority(reviews: Sequence[RecordReview]) -> RecordReview | str:
+    """Return the merged review, or a code for the disagreement. A single review is returned unchanged."""
+    if len(reviews) == 1:
+        return reviews[0]
+    first = reviews[0]
+    complete = _majority_value(s.complete for s in reviews)
     if complete is None:
         return "disagree: complete"
     if not complete:
         return dataclasses.replace(first, complete=False)
-    mark, letter = _most(s.mark for s in sheets), _most(s.letter for s in sheets)
+    mark, letter = _majority_value(s.mark for s in reviews), _majority_value(s.letter for s in reviews)
     if mark is None or letter is None:
         return "disagree: boxes" if mark is None else "disagree: letter"
-    whole = [s for s in sheets if s.complete]
+    whole = [s for s in reviews if s.complete]
     lines: list[PieceReview] = []
     for key in _order(whole):
         line = _merged([found for s in whole if (found := s.line(key)) is not None], len(whole))
@@ -50,47 +50,47 @@ def majority(sheets: Sequence[RecordReview]) -> RecordReview | str:
     return dataclasses.replace(first, complete=True, mark=mark, letter=letter, lines=tuple(lines), open=())
 
 
-def _most(values: Iterable[T]) -> T | None:
-    """The value of more than half; None where there is none."""
+def _majority_value(values: Iterable[T]) -> T | None:
+    """The value held by more than half; None if there is none."""
     counts = Counter(values)
     value, n = counts.most_common(1)[0]
     return value if 2 * n > counts.total() else None
 
 
-def _order(sheets: Sequence[RecordReview]) -> list[str]:
-    """The keys of what all had before them, in the order of more than half, else as the first has it."""
-    orders = [tuple(line.base.key for line in s.lines if line.verdict != "add") for s in sheets]
-    return list(_most(orders) or orders[0])
+def _order(reviews: Sequence[RecordReview]) -> list[str]:
+    """The keys of the original pieces, in the order of the majority, else of the first review."""
+    orders = [tuple(line.base.key for line in s.lines if line.verdict != "add") for s in reviews]
+    return list(_majority_value(orders) or orders[0])
 
 
 def _merged(lines: Sequence[PieceReview], of: int) -> PieceReview | str:
-    verdict = _most(line.verdict or "keep" for line in lines)
+    verdict = _majority_value(line.verdict or "keep" for line in lines)
     if verdict is None or 2 * len(lines) <= of:
         return "disagree: verdict"
     if verdict != "change":
         return next(line for line in lines if (line.verdict or "keep") == verdict)
-    return _nearest([line for line in lines if line.verdict == "change"])
+    return _most_similar([line for line in lines if line.verdict == "change"])
 
 
-def _nearest(lines: Sequence[PieceReview]) -> PieceReview:
+def _most_similar(lines: Sequence[PieceReview]) -> PieceReview:
     texts = ["\n".join(line.now.words) for line in lines]
     return lines[max(range(len(lines)), key=lambda i: sum(similarity(texts[i], other) for other in texts))]
 
 
-def _added(sheets: Sequence[RecordReview]) -> list[PieceReview]:
-    """Groups of alike additions, each as its member that is nearest to the others."""
+def _added(reviews: Sequence[RecordReview]) -> list[PieceReview]:
+    """The additions shared by more than half: of each group of similar ones, the most similar member."""
     groups: list[list[tuple[int, PieceReview]]] = []
-    for who, sheet in enumerate(sheets):
-        for line in sheet.lines:
+    for author, review in enumerate(reviews):
+        for line in review.lines:
             if line.verdict != "add":
                 continue
             alike = (
                 g for g in groups
-                if all(w != who for w, _ in g) and similarity(g[0][1].now.text, line.now.text) >= ALIKE
+                if all(a != author for a, _ in g) and similarity(g[0][1].now.text, line.now.text) >= ALIKE
             )  # fmt: skip
             group = next(alike, None)
             if group is None:
-                groups.append([(who, line)])
+                groups.append([(author, line)])
             else:
-                group.append((who, line))
-    return [_nearest([line for _, line in g]) for g in groups if 2 * len(g) > len(sheets)]
+                group.append((author, line))
+    return [_most_similar([line for _, line in g]) for g in groups if 2 * len(g) > len(reviews)]

@@ -1,4 +1,4 @@
-"""The page, in Gradio: shows what the desk has, saves what is done, and knows no more.
+"""The page, in Gradio: shows what the project has, saves what is done, and knows no more.
 
 Everything is served from here (look.POLICY): no fonts, scripts or statistics of other machines. Saving actions go
 through one queue, in the order in which the browser sent them.
@@ -20,12 +20,12 @@ from lmms_eval_ad2.errors import Ad2Error, require
 
 
 class AnnotationPage:
-    """`AnnotationPage(desk, reviewer).blocks` is the Gradio app."""
+    """`AnnotationPage(project, reviewer).blocks` is the Gradio app."""
 
-    def __init__(self, desk: AnnotationProject, reviewer: str = "") -> None:
+    def __init__(self, project: AnnotationProject, reviewer: str = "") -> None:
         os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
         self.gr = require("gradio", "for the annotation page")
-        self.desk, self.total = desk, len(desk.folder)
+        self.project, self.total = project, len(project.folder)
         self.blocks = self._build(reviewer)
 
     # -- the frame: who, where, how far ----------------------------------------------------------------------------
@@ -71,7 +71,7 @@ class AnnotationPage:
         second click on another verdict would be shown and not saved.
         """
         event(
-            self._told(work), inputs, outputs, show_progress="hidden", concurrency_limit=1, concurrency_id="desk",
+            self._told(work), inputs, outputs, show_progress="hidden", concurrency_limit=1, concurrency_id="saving",
             api_visibility="private", trigger_mode="multiple",
         )  # fmt: skip
 
@@ -85,13 +85,13 @@ class AnnotationPage:
         return run
 
     def _go(self, by: int, who: str, number: int, only_open: bool) -> int:
-        return self.desk.go(reviewer_name(who), number, by, only_open)
+        return self.project.go(reviewer_name(who), number, by, only_open)
 
     def _first(self, who: str) -> int:
-        return self.desk.first_open(reviewer_name(who)) if who.strip() else 0
+        return self.project.first_open(reviewer_name(who)) if who.strip() else 0
 
     def where(self, who: str, number: int) -> str:
-        done = self.desk.finished(reviewer_name(who)) if who.strip() else ()
+        done = self.project.finished(reviewer_name(who)) if who.strip() else ()
         return page_html.progress(len(done), self.total, number)
 
     # -- one record ------------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ class AnnotationPage:
         gr = self.gr
         try:
             who = reviewer_name(who)
-            sheet = self.desk.sheet(who, number)
+            review = self.project.review(who, number)
         except Ad2Error as exc:
             gr.HTML(
                 page_html.trouble(str(exc) if str(who).strip() else "Give your name above; it stands with all you do.")
@@ -108,33 +108,33 @@ class AnnotationPage:
             return
         with gr.Row(elem_classes="split", equal_height=False):
             with gr.Column(scale=6, elem_classes="look", min_width=420):
-                gr.HTML(page_html.picture(sheet, self.desk.folder.about.image_root), elem_id="picture")
-                gr.HTML(page_html.facts(sheet), elem_id="facts")
-                view = RecordView(self, who, number, sheet)
+                gr.HTML(page_html.picture(review, self.project.folder.about.image_root), elem_id="picture")
+                gr.HTML(page_html.facts(review), elem_id="facts")
+                view = RecordView(self, who, number, review)
                 self._marks(view)
             with gr.Column(scale=5, min_width=420):
                 view.show()
         gr.HTML(f'<span hidden id="shown">{number + 1}</span>')
 
     def _marks(self, view: RecordView) -> None:
-        gr, sheet = self.gr, view.sheet
-        with gr.Accordion(f"Boxes and points ({len(sheet.mark.coords)})", open=bool(sheet.mark.coords)):
+        gr, review = self.gr, view.review
+        with gr.Accordion(f"Boxes and points ({len(review.mark.coords)})", open=bool(review.mark.coords)):
             boxes = gr.Textbox(
-                page_html.marks_text(sheet.mark), lines=2, max_lines=8, max_length=LONGEST, elem_id="boxes",
+                page_html.marks_text(review.mark), lines=2, max_lines=8, max_length=LONGEST, elem_id="boxes",
                 **view.fresh("boxes"), label="one a line, pixels: x_min y_min x_max y_max, or x y",
             )  # fmt: skip
             button = gr.Button("Save boxes", size="sm", elem_id="save-boxes")
 
         def save(text: str, version: int) -> int:
-            self.desk.save(view.who, view.number, "mark", page_html.read_marks(text))
+            self.project.save(view.who, view.number, "mark", page_html.read_marks(text))
             return version + 1
 
         self.on(button.click, save, [boxes, self.version], self.version)
 
 
-def serve(desk: AnnotationProject, *, reviewer: str = "", host: str = "127.0.0.1", port: int = 7861) -> None:
+def serve(project: AnnotationProject, *, reviewer: str = "", host: str = "127.0.0.1", port: int = 7861) -> None:
     """Serve the page until Ctrl-C or SIGTERM. Raises Ad2Error where the address cannot be had."""
-    page = AnnotationPage(desk, reviewer)
+    page = AnnotationPage(project, reviewer)
     gr, fastapi, uvicorn = page.gr, require("fastapi"), require("uvicorn")
     app = fastapi.FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
 

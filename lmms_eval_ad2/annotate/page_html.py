@@ -97,17 +97,17 @@ def progress(done: int, total: int, number: int) -> str:
     )
 
 
-def picture(sheet: RecordReview, root: Path) -> str:
+def picture(review: RecordReview, root: Path) -> str:
     """The pictures with the reviewer's marks; a click shows one at its full size. A fault is told in its place.
 
     Marks belong to the first picture: on it they are drawn with the mouse (drag.js), but not on a mosaic of cameras.
     """
     try:
-        images = rendered(sheet.drawn, root)
+        images = rendered(review.drawn, root)
     except Ad2Error as exc:
         return f'<div class="status bad">{escape(str(exc))}</div>'
-    name = escape(", ".join(sheet.record.images), quote=True)
-    mosaic = len(images) < len(sheet.record.images)
+    name = escape(", ".join(review.record.images), quote=True)
+    mosaic = len(images) < len(review.record.images)
     return "".join(_framed(image, name, drawable=place == 0 and not mosaic) for place, image in enumerate(images))
 
 
@@ -119,15 +119,15 @@ def _framed(image: Any, name: str, drawable: bool) -> str:
     )
 
 
-def facts(sheet: RecordReview) -> str:
+def facts(review: RecordReview) -> str:
     """The question and what is known of the record."""
-    record = sheet.record
+    record = review.record
     known: list[tuple[str, Any]] = [("record", record.id), ("task", f"{record.benchmark} · {record.task}"),
                                     ("subtask", record.subtask if record.subtask != record.task else "")]  # fmt: skip
     known += [(key, record.scene.get(key)) for key in ("weather", "severity")]
-    known += [("category", record.meta.get("category_name")), ("drafted by", sheet.pre)]
+    known += [("category", record.meta.get("category_name")), ("drafted by", review.pre)]
     told = " · ".join(f"{escape(name)} <b>{escape(str(value))}</b>" for name, value in known if value)
-    question = escape(record.question.get(sheet.lang))
+    question = escape(record.question.get(review.lang))
     return f'<div class="facts"><p class="question">{question}</p><p>{told}</p></div>'
 
 
@@ -146,12 +146,12 @@ def own(line: PieceReview) -> str:
     return f'<div class="own">in the data: {escape(line.base.own)}</div>'
 
 
-def status(sheet: RecordReview) -> str:
+def status(review: RecordReview) -> str:
     """What is still open, or that the record is finished."""
-    if sheet.finished:
-        said = "Finished." if sheet.complete else "Finished as incomplete: it is left out of the export."
+    if review.finished:
+        said = "Finished." if review.complete else "Finished as incomplete: it is left out of the export."
         return f'<div class="status done" role="status">{said} All saved.</div>'
-    first = [*sheet.open[:LISTED], *([f"and {more} more"] if (more := len(sheet.open) - LISTED) > 0 else [])]
+    first = [*review.open[:LISTED], *([f"and {more} more"] if (more := len(review.open) - LISTED) > 0 else [])]
     rows = "".join(f"<li>{escape(text)}</li>" for text in first)
     return f'<div class="status" role="status">All saved. Still open:<ul>{rows}</ul></div>'
 

@@ -12,7 +12,7 @@ from typing import Any
 from lmms_eval_ad2.annotate import preannotation
 from lmms_eval_ad2.annotate.actions import MOST, SCALES, Verdict
 from lmms_eval_ad2.annotate.folder import AnnotationFolder
-from lmms_eval_ad2.annotate.record_review import RecordReview, make_sheet
+from lmms_eval_ad2.annotate.record_review import RecordReview, make_review
 from lmms_eval_ad2.annotate.review_log import ReviewLog
 from lmms_eval_ad2.annotate.text_pieces import DraftAnnotation
 from lmms_eval_ad2.errors import Ad2Error
@@ -35,23 +35,23 @@ class AnnotationProject:
         if strangers := sorted({name for _, name in self.actions.states} - set(folder.index)):
             raise Ad2Error(f"{self.actions.path} speaks of {strangers[0]}, which is no record of this folder")
 
-    def sheet(self, reviewer: str, number: int) -> RecordReview:
+    def review(self, reviewer: str, number: int) -> RecordReview:
         """Record `number` (from 0) as this reviewer has it, other processes' actions included."""
         self._catch_up()
-        return self._sheet(reviewer, self.folder.record(number))
+        return self._review(reviewer, self.folder.record(number))
 
-    def _sheet(self, reviewer: str, record: Record) -> RecordReview:
+    def _review(self, reviewer: str, record: Record) -> RecordReview:
         fields = self.actions.fields(reviewer, record.id)
-        return make_sheet(record, self.folder.about.lang, self.drafts.get(record.id), fields)
+        return make_review(record, self.folder.about.lang, self.drafts.get(record.id), fields)
 
     # -- saving ----------------------------------------------------------------------------------------------------
 
     def save_verdict(self, reviewer: str, number: int, key: str, verdict: Verdict | None, words: Words) -> RecordReview:
         """Keep, change, delete or (None) undecided; the words are kept with it, whatever the verdict."""
-        sheet = self.sheet(reviewer, number)
-        line = sheet.line(key)
+        review = self.review(reviewer, number)
+        line = review.line(key)
         if line is None:
-            raise Ad2Error(f"{sheet.record.id} has no text '{key}'")
+            raise Ad2Error(f"{review.record.id} has no text '{key}'")
         if verdict == "keep":
             words = line.base.words
         if line.verdict == "add" and verdict in ("keep", "change"):
@@ -60,9 +60,9 @@ class AnnotationProject:
 
     def save_words(self, reviewer: str, number: int, key: str, words: Words) -> RecordReview:
         """Other words are a change; the words of before take a change back."""
-        line = self.sheet(reviewer, number).line(key)
+        line = self.review(reviewer, number).line(key)
         if line is None or line.now.words == words:
-            return self.sheet(reviewer, number)
+            return self.review(reviewer, number)
         if line.verdict in ("add", "delete"):
             return self._save(reviewer, number, key, "edit", _value(line.verdict, words))
         verdict: Verdict | None = "change" if words != line.base.words else None
@@ -81,36 +81,36 @@ class AnnotationProject:
 
     def add(self, reviewer: str, number: int) -> RecordReview:
         """A new, empty step or object at the end."""
-        sheet = self.sheet(reviewer, number)
-        if sheet.listed is None or len(sheet.lines) >= MOST:
-            raise Ad2Error(f"{sheet.record.id}: nothing can be added to it")
-        key = f"{sheet.listed}.new-{secrets.token_hex(4)}"
+        review = self.review(reviewer, number)
+        if review.listed is None or len(review.lines) >= MOST:
+            raise Ad2Error(f"{review.record.id}: nothing can be added to it")
+        key = f"{review.listed}.new-{secrets.token_hex(4)}"
         return self._save(reviewer, number, key, "add", _value("add", ("", "", "")))
 
     def move(self, reviewer: str, number: int, key: str, by: int) -> RecordReview:
         """One step or object up (-1) or down (1)."""
-        sheet = self.sheet(reviewer, number)
-        keys = [line.base.key for line in sheet.lines if line.base.kind == sheet.listed]
+        review = self.review(reviewer, number)
+        keys = [line.base.key for line in review.lines if line.base.kind == review.listed]
         if key not in keys:
-            raise Ad2Error(f"{sheet.record.id}: '{key}' cannot be moved")
+            raise Ad2Error(f"{review.record.id}: '{key}' cannot be moved")
         at = keys.index(key)
         to = min(max(at + by, 0), len(keys) - 1)
         if to == at:
-            return sheet
+            return review
         keys.insert(to, keys.pop(at))
         return self._save(reviewer, number, "order", "move", keys)
 
     def _save(self, reviewer: str, number: int, field: str, action: str, value: Any) -> RecordReview:
         record = self.folder.record(number)
         if self.actions.fields(reviewer, record.id).get(field) == value:
-            return self.sheet(reviewer, number)  # browsers may say a thing twice
+            return self.review(reviewer, number)  # browsers may say a thing twice
         try:
             self.actions.append(reviewer, record.id, field, action, value)
         except OSError as exc:
             raise Ad2Error(f"NOT SAVED: {self.actions.path}: {exc.strerror}; make room, then do it again") from exc
         with self._lock:
             self._finished.pop((reviewer, record.id), None)
-        return self.sheet(reviewer, number)
+        return self.review(reviewer, number)
 
     # -- going on --------------------------------------------------------------------------------------------------
 
@@ -127,7 +127,7 @@ class AnnotationProject:
         with self._lock:
             known = self._finished.get((reviewer, name))
         if known is None:
-            known = self._sheet(reviewer, self.folder.record(self.folder.index[name])).finished
+            known = self._review(reviewer, self.folder.record(self.folder.index[name])).finished
             with self._lock:
                 self._finished[reviewer, name] = known
         return known

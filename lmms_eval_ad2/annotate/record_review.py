@@ -61,7 +61,7 @@ class RecordReview:
         return next((line for line in self.lines if line.base.key == key), None)
 
 
-def make_sheet(record: Record, lang: Lang, pre: DraftAnnotation | None, fields: Mapping[str, Any]) -> RecordReview:
+def make_review(record: Record, lang: Lang, pre: DraftAnnotation | None, fields: Mapping[str, Any]) -> RecordReview:
     """The record, a model's texts about it, and a reviewer's last values by field (store.Actions.fields)."""
     base = list(pieces_of(record, lang, pre))
     known = {piece.key for piece in base}
@@ -73,7 +73,7 @@ def make_sheet(record: Record, lang: Lang, pre: DraftAnnotation | None, fields: 
     lines = [_line(piece, fields) for piece in base]
     lines = [line for line in lines if not (line.gone and line.base.key not in known)]  # added, and taken back
     mark = fields.get("mark")
-    sheet = RecordReview(
+    review = RecordReview(
         record,
         lang,
         tuple(_ordered(lines, fields.get("order"))),
@@ -86,7 +86,7 @@ def make_sheet(record: Record, lang: Lang, pre: DraftAnnotation | None, fields: 
         pre.model if pre else "",
         kind,
     )
-    return dataclasses.replace(sheet, open=tuple(_open(sheet)))
+    return dataclasses.replace(review, open=tuple(_open(review)))
 
 
 def _line(piece: TextPiece, fields: Mapping[str, Any]) -> PieceReview:
@@ -106,25 +106,25 @@ def _ordered(lines: list[PieceReview], order: list[str] | None) -> list[PieceRev
     return sorted(lines, key=lambda line: (KINDS.index(line.base.kind), place.get(line.base.key, len(place))))
 
 
-def _open(sheet: RecordReview) -> list[str]:
+def _open(review: RecordReview) -> list[str]:
     found = []
-    for line in sheet.lines:
-        if (what := _line_open(line, sheet)) is not None:
+    for line in review.lines:
+        if (what := _line_open(line, review)) is not None:
             found.append(f"{title(line)}: {what}")
-    if sheet.listed == "step" and all(line.gone for line in sheet.lines if line.base.kind == "step"):
+    if review.listed == "step" and all(line.gone for line in review.lines if line.base.kind == "step"):
         found.append("steps: at least one is needed")
-    if sheet.record.options:
-        correct = sheet.line(f"option.{sheet.letter}")
+    if review.record.options:
+        correct = review.line(f"option.{review.letter}")
         if correct is None or correct.gone:
             found.append("options: the correct one is deleted; name another, or mark the record incomplete")
-    if sheet.complete is None:
+    if review.complete is None:
         found.append("complete or incomplete?")
-    elif not sheet.complete:
+    elif not review.complete:
         return []  # left out of the export: nothing else has to be mended
     return found
 
 
-def _line_open(line: PieceReview, sheet: RecordReview) -> str | None:
+def _line_open(line: PieceReview, review: RecordReview) -> str | None:
     if line.gone:
         return None
     if line.verdict is None:
@@ -137,9 +137,9 @@ def _line_open(line: PieceReview, sheet: RecordReview) -> str | None:
         return "a step needs a name and a question"
     if line.base.kind == "object" and not line.now.name.strip():
         return "an object needs a category"
-    form = sheet.record.form
+    form = review.record.form
     if line.base.kind == "answer" and form in _TYPED and isinstance(
-        parse(line.now.text, form, image_size=sheet.record.image_size), Unparsed
+        parse(line.now.text, form, image_size=review.record.image_size), Unparsed
     ):  # fmt: skip
         return f"expected {_TYPED[form]}"
     return None

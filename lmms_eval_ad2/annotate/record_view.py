@@ -22,12 +22,12 @@ Words = tuple[str, str, str]
 
 
 class RecordView:
-    """Made anew each time the record is laid out. `page` has Gradio (`gr`), the desk and the queue of events (`on`)."""
+    """Made anew each time the record is laid out. `page` has Gradio (`gr`), the project and the queue of events (`on`)."""
 
-    def __init__(self, page: AnnotationPage, who: str, number: int, sheet: RecordReview) -> None:
-        self.page, self.gr, self.desk = page, page.gr, page.desk
-        self.who, self.number, self.sheet = who, number, sheet
-        self.status = self.gr.HTML(page_html.status(sheet), elem_id="status", render=False)
+    def __init__(self, page: AnnotationPage, who: str, number: int, review: RecordReview) -> None:
+        self.page, self.gr, self.project = page, page.gr, page.project
+        self.who, self.number, self.review = who, number, review
+        self.status = self.gr.HTML(page_html.status(review), elem_id="status", render=False)
         self._laid_out = secrets.token_hex(4)
 
     def fresh(self, name: str) -> dict[str, Any]:
@@ -40,40 +40,40 @@ class RecordView:
     def show(self) -> None:
         """Lay all of it out."""
         gr, place = self.gr, 0
-        for line in self.sheet.lines:
-            place += line.base.kind == self.sheet.listed
+        for line in self.review.lines:
+            place += line.base.kind == self.review.listed
             if line.base.kind == "question":
                 with gr.Accordion("Change the question", open=line.verdict is not None, elem_id="question"):
                     PieceView(self, line, 0).show()
             else:
-                PieceView(self, line, place if line.base.kind == self.sheet.listed else 0).show()
-        if self.sheet.listed:
-            button = gr.Button(f"Add {'a step' if self.sheet.listed == 'step' else 'an object'}", size="sm",
+                PieceView(self, line, place if line.base.kind == self.review.listed else 0).show()
+        if self.review.listed:
+            button = gr.Button(f"Add {'a step' if self.review.listed == 'step' else 'an object'}", size="sm",
                                elem_id="add")  # fmt: skip
-            self.again(button, partial(self.desk.add, self.who, self.number))
+            self.again(button, partial(self.project.add, self.who, self.number))
         self._whole()
         self.status.render()
 
     def _whole(self) -> None:
         gr = self.gr
-        if self.sheet.record.options:
-            letters = [o.letter for o in self.sheet.record.options]
+        if self.review.record.options:
+            letters = [o.letter for o in self.review.record.options]
             letter = gr.Radio(
                 letters,
-                value=self.sheet.letter or None,
+                value=self.review.letter or None,
                 label="Correct option",
                 elem_id="letter",
                 **self.fresh("letter"),
             )
             self._saves(letter.input, "letter", letter)
-        state = {None: None, True: "complete", False: "incomplete"}[self.sheet.complete]
+        state = {None: None, True: "complete", False: "incomplete"}[self.review.complete]
         complete = gr.Radio(
             ["complete", "incomplete"], value=state, elem_id="complete", **self.fresh("complete"),
             label="Do the texts that stay cover all that matters here?",
         )  # fmt: skip
         self._saves(complete.input, "complete", complete, lambda value: value == "complete")
         note = gr.Textbox(
-            self.sheet.note,
+            self.review.note,
             label="Note",
             lines=1,
             max_lines=4,
@@ -85,13 +85,13 @@ class RecordView:
 
     def _saves(self, event: Any, field: str, box: Any, read: Callable[[Any], Any] = lambda value: value) -> None:
         def save(value: Any) -> list[str]:
-            return self.told(self.desk.save(self.who, self.number, field, read(value)))
+            return self.told(self.project.save(self.who, self.number, field, read(value)))
 
         self.page.on(event, save, [box], [self.status, self.page.progress])
 
-    def told(self, sheet: RecordReview) -> list[str]:
+    def told(self, review: RecordReview) -> list[str]:
         """What is shown after each action: the record's state and the reviewer's."""
-        return [page_html.status(sheet), self.page.where(self.who, self.number)]
+        return [page_html.status(review), self.page.where(self.who, self.number)]
 
     def again(self, button: Any, work: Callable[[], Any]) -> None:
         """An action after which the record is laid out anew."""
@@ -135,17 +135,17 @@ class PieceView:
         )  # fmt: skip
         if self.added:
             back = gr.Button("Take back", size="sm", scale=0, min_width=90)
-            view.again(back, partial(view.desk.save_verdict, *self.at, "delete", self.line.now.words))
-        low, high = view.desk.scale
+            view.again(back, partial(view.project.save_verdict, *self.at, "delete", self.line.now.words))
+        low, high = view.project.scale
         marks = [("score –", 0), *((f"score {n}", n) for n in range(low, high + 1))]
         score = gr.Dropdown(marks, value=self.line.score or 0, show_label=False, container=False, scale=1,
                             min_width=118, filterable=False, elem_classes="score",
                             **view.fresh(f"score {self.key}"))  # fmt: skip
         view.page.on(score.input, self._rate, [score], [view.status, view.page.progress])
-        if self.line.base.kind == view.sheet.listed:
+        if self.line.base.kind == view.review.listed:
             for sign, by, name in (("↑", -1, "up"), ("↓", 1, "down")):
                 button = gr.Button(sign, size="sm", scale=0, elem_classes=["small", name])
-                view.again(button, partial(view.desk.move, *self.at, by))
+                view.again(button, partial(view.project.move, *self.at, by))
 
     def _boxes(self) -> list[Any]:
         """The boxes for what may be changed: a text; of a step also its name and question, of an object its name."""
@@ -173,17 +173,17 @@ class PieceView:
         return self.line.base.name, self.line.base.question, said[0]
 
     def _judge(self, chosen: Any, *said: str) -> list[Any]:
-        sheet = self.view.desk.save_verdict(*self.at, chosen, self._said(said))
-        words = (sheet.line(self.key) or self.line).now.words if chosen == "keep" else None
+        review = self.view.project.save_verdict(*self.at, chosen, self._said(said))
+        words = (review.line(self.key) or self.line).now.words if chosen == "keep" else None
         shown = [self.gr.skip()] * len(said) if words is None else {1: words[2:], 2: words[::2], 3: words}[len(said)]
-        return [*self._told(sheet), *shown]
+        return [*self._told(review), *shown]
 
     def _edit(self, *said: str) -> list[Any]:
-        return self._told(self.view.desk.save_words(*self.at, self._said(said)))
+        return self._told(self.view.project.save_words(*self.at, self._said(said)))
 
     def _rate(self, chosen: int) -> list[str]:
-        return self.view.told(self.view.desk.save_score(*self.at, chosen or None))
+        return self.view.told(self.view.project.save_score(*self.at, chosen or None))
 
-    def _told(self, sheet: RecordReview) -> list[Any]:
-        line = sheet.line(self.key) or self.line
-        return [page_html.head(line, self.place), None if self.added else line.verdict, *self.view.told(sheet)]
+    def _told(self, review: RecordReview) -> list[Any]:
+        line = review.line(self.key) or self.line
+        return [page_html.head(line, self.place), None if self.added else line.verdict, *self.view.told(review)]

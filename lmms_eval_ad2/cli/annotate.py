@@ -128,7 +128,7 @@ def page(options: AnnotateOptions) -> int:
     print(f"{folder.path}: {len(folder)} records of {folder.about.source}, images in {folder.about.image_root}")
     if options.pre:
         _drafts(folder, options.pre)
-    desk = AnnotationProject(folder)
+    project = AnnotationProject(folder)
     if options.no_page:
         return 0
     from lmms_eval_ad2.annotate.page import serve
@@ -136,7 +136,7 @@ def page(options: AnnotateOptions) -> int:
     if options.host not in ("127.0.0.1", "localhost", "::1"):
         print(f"warning: on {options.host} whoever reaches this port sees the pictures and can change what is said")
     with ended_by_sigterm(), contextlib.suppress(KeyboardInterrupt):
-        serve(desk, reviewer=reviewer, host=options.host, port=options.port)
+        serve(project, reviewer=reviewer, host=options.host, port=options.port)
     print(f"ended; all that was done is in {folder.path}")
     return 0
 
@@ -180,7 +180,7 @@ def _drafts(folder: AnnotationFolder, spec: str) -> None:
             print(f"  {code}, for example: {' '.join(detail.split())[:200]}")
 
 
-def _desk(path: Path) -> AnnotationProject:
+def _open_project(path: Path) -> AnnotationProject:
     from lmms_eval_ad2.annotate.folder import open_folder
     from lmms_eval_ad2.annotate.project import AnnotationProject
 
@@ -191,19 +191,19 @@ def export(options: AnnotationExportOptions) -> int:
     """0 when at least one record went out, 1 when none did."""
     from lmms_eval_ad2.annotate.export import export as write
 
-    desk = _desk(options.folder)
-    done = write(desk, options.out, reviewer=options.reviewer, merged=options.merge)
-    print(f"{done.n} of {len(desk.folder)} records -> {options.out}")
+    project = _open_project(options.folder)
+    done = write(project, options.out, reviewer=options.reviewer, merged=options.merge)
+    print(f"{done.n} of {len(project.folder)} records -> {options.out}")
     for reason, count in done.left_out.most_common():
         print(f"  left out: {count} {reason}")
-    print(f"  image paths are relative to {desk.folder.about.image_root}")
+    print(f"  image paths are relative to {project.folder.about.image_root}")
     return 0 if done.n else 1
 
 
 def agreement(options: AnnotationAgreementOptions) -> int:
     from lmms_eval_ad2.annotate.agreement import agreement as measure
 
-    found = measure(_desk(options.folder))
+    found = measure(_open_project(options.folder))
     if options.json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return 0

@@ -198,10 +198,18 @@ def serve(*, port: int = 0, **behaviour: Any) -> Iterator[FakeEndpointServer]:
         server.url = asyncio.run_coroutine_threadsafe(_start(runner, port), loop).result()
         yield server
     finally:
-        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result()
+        asyncio.run_coroutine_threadsafe(_stop(runner), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
+
+
+async def _stop(runner: web.AppRunner) -> None:
+    await runner.cleanup()
+    hanging = asyncio.all_tasks() - {asyncio.current_task()}  # handlers whose client has disconnected
+    for task in hanging:
+        task.cancel()
+    await asyncio.gather(*hanging, return_exceptions=True)
 
 
 async def _start(runner: web.AppRunner, port: int) -> str:

@@ -71,10 +71,10 @@ def _general(a: Asker) -> BilingualText:
 
 
 def _suggestion(a: Asker) -> BilingualText:
-    said, t = decision(a), key_thing(a)
+    text, t = decision(a), key_thing(a)
     if t is None:
-        return said
+        return text
     n = name(t)
     return BilingualText(
-        f"{said.en} Keep an eye on the {n.en} until it is passed.", f"{said.zh}在通过之前持续留意{n.zh}。"
+        f"{text.en} Keep an eye on the {n.en} until it is passed.", f"{text.zh}在通过之前持续留意{n.zh}。"
     )

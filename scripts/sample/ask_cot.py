@@ -49,9 +49,10 @@ def _things(a: Asker, kinds: tuple[str, ...], en: str, zh: str) -> BilingualText
     things = a.asked(*kinds)
     if not things:
         return BilingualText(f"No {en} is in sight.", f"视野内没有{zh}。")
-    told, effect = listing(things, a.scene), EFFECTS[things[0].kind]
+    listed, effect = listing(things, a.scene), EFFECTS[things[0].kind]
     return BilingualText(
-        f"There are: {told.en}. The nearest matters most: {effect.en}.", f"有：{told.zh}。最近的最重要：{effect.zh}。"
+        f"There are: {listed.en}. The nearest matters most: {effect.en}.",
+        f"有：{listed.zh}。最近的最重要：{effect.zh}。",
     )
 
 

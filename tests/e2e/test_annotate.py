@@ -40,11 +40,11 @@ def test_from_pictures_to_records(tmp_path: Path, pictures: Path, capsys: pytest
     assert "drafts: 2 new, 0 from before" in said
     assert call("export", notes, "--out", out) == 1  # nothing is finished
     assert "left out: 2 not begun" in capsys.readouterr().out
-    desk = AnnotationProject(open_folder(notes))
+    project = AnnotationProject(open_folder(notes))
     for who in ("anna", "bo"):
-        desk.save_verdict(who, 0, "answer", "keep", ("", "", ""))
-        desk.save_score(who, 0, "answer", 9)
-        desk.save(who, 0, "complete", True)
+        project.save_verdict(who, 0, "answer", "keep", ("", "", ""))
+        project.save_score(who, 0, "answer", 9)
+        project.save(who, 0, "complete", True)
     assert call("export", notes, "--out", out) == 2
     assert "several reviewers worked here (anna, bo): --reviewer NAME or --merge majority" in capsys.readouterr().err
     assert call("export", notes, "--out", out, "--merge", "majority") == 0

@@ -1,4 +1,4 @@
-"""A `carla` whose server side is ours; README.md beside this file says what it does and does not.
+"""A fake `carla` package with its own server; README.md describes what it implements.
 
 with fake_carla.installed(maps) as server: ...            in this process, its server in a thread
 fake_carla.worker_environment(maps)                       for subprocesses: their `import carla` is the fake

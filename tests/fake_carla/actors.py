@@ -1,4 +1,4 @@
-"""Handles on what stands on the stage, as a client holds them: they read the last frame, and write to the next."""
+"""Actor handles of a client: they read the last frame and write to the next one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LABELS = {
 
 
 class Actor:
-    """Useless once destroyed, or once another world was loaded."""
+    """Base class. Invalid once destroyed, or once another world was loaded."""
 
     def __init__(self, stage: Stage, being: Being) -> None:
         self._stage, self._being, self._episode, self._destroyed = stage, being, stage.episode, False
@@ -132,7 +132,7 @@ class Actor:
 
 
 class Vehicle(Actor):
-    """get_control is of the last frame, as everything that is read."""
+    """get_control returns the value of the last frame, as all reads."""
 
     def apply_control(self, control: carla.VehicleControl) -> None:
         self._check()
@@ -203,7 +203,7 @@ class Vehicle(Actor):
 
 
 class Walker(Actor):
-    """Goes where its control points."""
+    """Moves in the direction of its control."""
 
     def apply_control(self, control: carla.WalkerControl) -> None:
         self._check()
@@ -219,7 +219,7 @@ def _copied(control: carla.WalkerControl) -> carla.WalkerControl:
 
 
 class WalkerAIController(Actor):
-    """Attached to a walker; leads it straight to its destination."""
+    """AI controller of a walker, which moves it straight to its destination."""
 
     def _stroll(self) -> Stroll:
         self._check()

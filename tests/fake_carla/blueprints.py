@@ -26,7 +26,7 @@ VERSION = "0.9.16"
 
 
 def _data() -> ModuleType:
-    """Scenic's table alone: importing Scenic takes a second, which a client that only asks a version should not pay."""
+    """Load only Scenic's table: importing Scenic takes a second."""
     scenic = importlib.util.find_spec("scenic")
     assert scenic is not None and scenic.submodule_search_locations
     file = Path(scenic.submodule_search_locations[0], "simulators", "carla", "_blueprintData.py")

@@ -1,7 +1,7 @@
-"""What stands on the stage: one Being each, as the simulator knows it, and what the last frame showed of it.
+"""Being: state of one actor in the fake simulator, and its state in the last frame (Seen).
 
-Motion runs in the map frame (x east, y north, yaw in radians counter-clockwise) by our own vehicle model; everything
-that leaves here is CARLA's: y to the south, degrees clockwise.
+Motion runs in the map frame (x east, y north, yaw in radians counter-clockwise) by our own vehicle model; all
+outputs are in CARLA's frame: y to the south, degrees clockwise.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Seen(NamedTuple):
         return carla.Transform(carla.Location(*self.place), carla.Rotation(*self.turn))
 
 
-UNSEEN = Seen((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))  # what the client says of an actor before the first tick
+UNSEEN = Seen((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))  # state of an actor before the first tick
 
 
 @dataclass(eq=False)
@@ -56,7 +56,7 @@ class Being:
     control: Any = None
     lamps: int = 0
     doors: set[str] = field(default_factory=set)
-    pilot: Any = None  # who drives it: the traffic manager's Driver, a walker's Stroll
+    pilot: Any = None  # what drives it: the traffic manager's Driver or a walker's Stroll
     pushed: float | None = None  # enable_constant_velocity, m/s forward
     alive: bool = True
     shown: Seen = UNSEEN
@@ -82,7 +82,7 @@ class Being:
         m.v = x * math.cos(m.yaw) - y * math.sin(m.yaw)
 
     def move(self, dt: float) -> None:
-        """One step of what moves by itself."""
+        """One step of motion."""
         m = self.motion
         if self.group == "walker":
             way = self.control.direction
@@ -111,7 +111,7 @@ class Being:
         return carla.Transform(carla.Location(m.x, -m.y, self.z), turned)
 
     def look(self, state: Any) -> Seen:
-        """What this frame shows."""
+        """State for this frame."""
         m = self.motion
         if self.parent is not None and self.offset is not None:
             at = self.transform()

@@ -1,4 +1,4 @@
-"""carla.Client: every call that crosses the network on the real one makes a round trip to the stand-in server."""
+"""carla.Client: each call that crosses the network in the real client makes a round trip to the fake server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STAGES: dict[str, Stage] = {}  # by the server's token: clients of one server sh
 
 
 class Client:
-    """Does nothing until it is asked something."""
+    """Connects at the first call."""
 
     def __init__(self, host: str = "127.0.0.1", port: int = 2000, worker_threads: int = 0) -> None:
         self._wire = Wire(host, port)
@@ -55,7 +55,7 @@ class Client:
         return towns.available()
 
     def get_required_files(self, folder: str = "", download: bool = True) -> list[str]:
-        """There are none. The real server answers it between two ticks, so a simulation that hangs does not."""
+        """Returns no files. The real server answers this call between ticks, so a hanging simulation does not."""
         self._wire.rpc("ask")
         return []
 

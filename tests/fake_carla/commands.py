@@ -1,4 +1,4 @@
-"""carla.command: what a batch does. The real ones read back, but take no actor of ours, and a blueprint not at all."""
+"""carla.command: commands of a batch. The real classes accept neither our actors nor blueprints."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class Response:
 
 
 def respond(command: _Command, stage: Stage) -> Response:
-    """Do it; what fails is told in the response."""
+    """Execute it; the response contains the error, if any."""
     try:
         return Response(command._apply(stage, 0), "")
     except RuntimeError as exc:

@@ -1,4 +1,4 @@
-"""A picture that is cheap and tells places apart: sky, a ground striped in world coordinates, boxes for bodies."""
+"""Cheap camera pictures that depend on the position: sky, ground striped in world coordinates, boxes for bodies."""
 
 from __future__ import annotations
 

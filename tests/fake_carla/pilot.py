@@ -1,4 +1,4 @@
-"""Who drives without us: the traffic manager's cars on the lanes of the map, and walkers with a destination."""
+"""Autonomous actors: the traffic manager's cars on the lanes of the map, and walkers with a destination."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ REST_M = 2.5  # stays so far behind what stands
 
 @dataclass
 class Manager:
-    """A traffic manager's settings by port; whatever the fake does not act on is remembered all the same."""
+    """Settings of a traffic manager; those that the fake does not implement are only stored."""
 
     port: int
     seed: int = 0
     registered: int = 0
     settings: dict[str, Any] = field(default_factory=dict)  # global: name -> value
-    wishes: dict[int, dict[str, Any]] = field(default_factory=dict)  # actor id -> name -> value
+    actor_settings: dict[int, dict[str, Any]] = field(default_factory=dict)  # actor id -> name -> value
 
     def of(self, actor: int, name: str, default: Any = None) -> Any:
-        return self.wishes.get(actor, {}).get(name, default)
+        return self.actor_settings.get(actor, {}).get(name, default)
 
 
 class Driver:

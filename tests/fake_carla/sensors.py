@@ -1,4 +1,4 @@
-"""Sensors and what they hand to their callbacks: pictures, collisions, crossed lane markings."""
+"""Sensors and their data: pictures, collisions, crossed lane markings."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ServerSideSensor(Sensor):
 
 
 class ClientSideSensor(Sensor):
-    """What the client works out by itself."""
+    """Sensors computed by the client."""
 
 
 class LaneInvasionSensor(ClientSideSensor):

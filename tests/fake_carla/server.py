@@ -1,8 +1,8 @@
-"""The other end of the fake client: a TCP server that keeps what a real CARLA server would still know afterwards.
+"""Server of the fake client: a TCP server that keeps the state that outlives a client on a real CARLA server.
 
-One JSON object a line, request and answer. Physics runs in the client; here stay the version, the town, the synchronous
-flag, who is still on the stage, and how often the clock went. It can be told to die, hang, answer nonsense, start
-slowly or send no pictures. In a thread: `Server()`. As a process: `python -m fake_carla.server --port 0`.
+One JSON object per line, request and answer. Physics runs in the client; the server has the version, the town, the
+synchronous flag, the actors and the number of ticks. It can be set to die, hang, answer garbage, start slowly or send
+no pictures. In a thread: `Server()`. As a process: `python -m fake_carla.server --port 0`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NEVER = -1
 
 @dataclass
 class Mode:
-    """How it fails. Ticks count from the server's start; -1: never. A control file holds the same names as JSON."""
+    """Injected failures. Ticks count from the server's start; -1: never. A control file has the same names as JSON."""
 
     die_after: int = NEVER  # the process ends at once, in the middle of the tick after so many
     hang_after: int = NEVER  # no answer to anything any more
@@ -77,7 +77,7 @@ class Server(socketserver.ThreadingTCPServer):
         self.kill()
 
     def kill(self) -> None:
-        """As if the process had died: nobody listens, every connection is cut."""
+        """Simulate the death of the process: close the listening socket and all connections."""
         self._free.set()
         self.shutdown()
         self.server_close()
@@ -123,7 +123,7 @@ class Server(socketserver.ThreadingTCPServer):
         return known | {"version": self.mode.version, "synchronous": s.synchronous, "delta": s.fixed_delta_seconds}
 
     def _ask(self) -> dict[str, Any]:
-        """Any other question: an answer is all it takes."""
+        """Any other request: an empty answer."""
         return {}
 
     def _load(self, town: str, opendrive: str = "", reset: bool = True) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""One episode as it runs: who stands where, the clock, and what a tick does. Shared by all clients of one server."""
+"""Stage: state of one episode (actors, clock) and its tick. Shared by all clients of one server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SETTINGS = (
 
 
 class Stage:
-    """`beings` by actor id; `snapshot` is what the clients know: the last frame."""
+    """`beings` by actor id; `snapshot` is the last frame, which clients read."""
 
     def __init__(self, hello: dict[str, Any], wire: Wire) -> None:
         self.wire = wire  # of the client that spoke last
@@ -48,7 +48,7 @@ class Stage:
         for being in getattr(self, "beings", {}).values():
             being.alive = False
         for manager in self.managers.values():  # its cars are gone
-            manager.registered, manager.wishes = 0, {}
+            manager.registered, manager.actor_settings = 0, {}
         self.beings: dict[int, Being] = {}
         self.listeners: dict[int, Callable[[Any], Any]] = {}
         self.observers: dict[int, Callable[[Any], Any]] = {}

@@ -1,4 +1,4 @@
-"""How sensor data reaches a callback: in a thread of its own, as from the real client, in the order of the frames."""
+"""Delivery of sensor data to callbacks, in a separate thread as in the real client, in the order of frames."""
 
 from __future__ import annotations
 

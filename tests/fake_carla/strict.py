@@ -1,4 +1,4 @@
-"""What the real wheel says of itself at run time: the signatures that Boost.Python writes into its docstrings.
+"""Signatures of the real package, from the docstrings that Boost.Python generates.
 
 They are what really decides about a call; the wheel's stubs name arguments that the binary does not know.
 """

@@ -1,4 +1,4 @@
-"""The traffic manager: settings for the cars on autopilot. What the fake does not act on it remembers."""
+"""The traffic manager: settings for cars on autopilot. Those that the fake does not implement are only stored."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from fake_carla.stage import Stage
 
 
 class TrafficManager:
-    """One per port. `Manager.settings` and `.wishes` hold what was asked for, by the method's name."""
+    """One per port. `Manager.settings` and `.actor_settings` hold what was asked for, by the method's name."""
 
     def __init__(self, stage: Stage, manager: Manager) -> None:
         self._stage, self._manager = stage, manager
 
     def _wish(self, name: str, actor: Actor, value: Any) -> None:
-        self._manager.wishes.setdefault(actor.id, {})[name] = value
+        self._manager.actor_settings.setdefault(actor.id, {})[name] = value
 
     def get_port(self) -> int:
         return self._manager.port

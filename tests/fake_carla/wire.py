@@ -1,4 +1,4 @@
-"""The client's side of the line: one request, one answer, and the ways in which CARLA's client fails."""
+"""Connection of the fake client: request, answer, and the failures of CARLA's client."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from support.annotate.browser import Tab, browser, served
-from support.annotate.folders import EVIL, chain_record, choice_record, make_desk, text_record
+from support.annotate.folders import EVIL, chain_record, choice_record, make_project, text_record
 
 from lmms_eval_ad2.annotate import page_html, preannotation
 from lmms_eval_ad2.annotate.folder import open_folder
@@ -72,9 +72,9 @@ def test_a_reviewers_work_survives_the_server(tmp_path: Path) -> None:
     assert [(a["field"], a["action"]) for a in before[:4]] == [
         ("answer", "keep"), ("score/answer", "score"), ("complete", "complete"), ("answer", "change"),
     ]  # fmt: skip
-    desk = AnnotationProject(open_folder(notes))
-    assert desk.finished("anna") == {0, 1, 2}
-    assert desk.sheet("anna", 0).line("answer").score == 8
+    project = AnnotationProject(open_folder(notes))
+    assert project.finished("anna") == {0, 1, 2}
+    assert project.review("anna", 0).line("answer").score == 8
 
 
 def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
@@ -84,11 +84,11 @@ def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
         chain_record(steps=(*chain_record().steps[:1],)),
         choice_record(question=BilingualText(EVIL)),
     ]
-    desk = make_desk(tmp_path, *records)
+    project = make_project(tmp_path, *records)
     draft = {"id": records[0].id, "model": EVIL[:150], "answer": EVIL, "steps": None, "objects": None}
-    (desk.folder.path / preannotation.FILE).write_text(json.dumps(draft) + "\n", "utf-8")
-    root = desk.folder.about.image_root
-    with browser() as chromium, served("made here", "--out", desk.folder.path, cwd=root) as server:
+    (project.folder.path / preannotation.FILE).write_text(json.dumps(draft) + "\n", "utf-8")
+    root = project.folder.about.image_root
+    with browser() as chromium, served("made here", "--out", project.folder.path, cwd=root) as server:
         tab = Tab(chromium, server.url)
         tab.reviewer("anna")
         tab.at(1)
@@ -110,7 +110,7 @@ def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
         assert tab.page.title() == "Annotation"
         assert tab.troubles == []
         assert tab.page.locator("#facts script, #facts img, .head img, .own img").count() == 0
-    assert AnnotationProject(open_folder(desk.folder.path)).sheet("anna", 0).mark.coords == (
+    assert AnnotationProject(open_folder(project.folder.path)).review("anna", 0).mark.coords == (
         (1, 2, 30, 40),
         (50, 60, 70, 80),
     )
@@ -118,8 +118,8 @@ def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
 
 def test_two_reviewers_and_steps(tmp_path: Path) -> None:
     """Two tabs of one server; steps added and moved; a narrow window."""
-    desk = make_desk(tmp_path, chain_record())
-    with browser() as chromium, served("made here", "--out", desk.folder.path, cwd=tmp_path) as server:
+    project = make_project(tmp_path, chain_record())
+    with browser() as chromium, served("made here", "--out", project.folder.path, cwd=tmp_path) as server:
         anna, bo = Tab(chromium, server.url), Tab(chromium, server.url, width=420)
         for tab, name in ((anna, "anna"), (bo, "bo")):
             tab.reviewer(name)
@@ -145,18 +145,23 @@ def test_two_reviewers_and_steps(tmp_path: Path) -> None:
         bo.finished()
         assert bo.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
         assert anna.troubles == bo.troubles == []
-    desk = AnnotationProject(open_folder(desk.folder.path))
-    assert [line.now.name for line in desk.sheet("anna", 0).lines][1:] == ["weather", "vehicles", "hazards", "decision"]
-    assert desk.sheet("anna", 0).lines[3].now.text == "Fog."
-    assert desk.sheet("bo", 0).complete is False
-    assert len(desk.sheet("bo", 0).lines) == 4
+    project = AnnotationProject(open_folder(project.folder.path))
+    assert [line.now.name for line in project.review("anna", 0).lines][1:] == [
+        "weather",
+        "vehicles",
+        "hazards",
+        "decision",
+    ]
+    assert project.review("anna", 0).lines[3].now.text == "Fog."
+    assert project.review("bo", 0).complete is False
+    assert len(project.review("bo", 0).lines) == 4
 
 
 def test_boxes_drawn_with_the_mouse(tmp_path: Path) -> None:
     """Dragging in any direction and over the edge, a click, a point beside boxes, a point alone."""
-    desk = make_desk(tmp_path, text_record(mark=VisualPrompt()), text_record(id="b", mark=VisualPrompt()))
-    width, height = desk.sheet("anna", 0).record.image_size or (0, 0)
-    with browser() as chromium, served("made here", "--out", desk.folder.path, cwd=tmp_path) as server:
+    project = make_project(tmp_path, text_record(mark=VisualPrompt()), text_record(id="b", mark=VisualPrompt()))
+    width, height = project.review("anna", 0).record.image_size or (0, 0)
+    with browser() as chromium, served("made here", "--out", project.folder.path, cwd=tmp_path) as server:
         tab = Tab(chromium, server.url)
         tab.reviewer("anna")
         tab.at(1)
@@ -175,33 +180,33 @@ def test_boxes_drawn_with_the_mouse(tmp_path: Path) -> None:
         tab.page.locator("#picture img").click(modifiers=["Shift"])  # in its middle
         tab.page.get_by_text("Boxes and points (1)").wait_for()
         assert tab.troubles == []
-    desk = AnnotationProject(open_folder(desk.folder.path))
-    first, second = desk.sheet("anna", 0).mark.coords
+    project = AnnotationProject(open_folder(project.folder.path))
+    first, second = project.review("anna", 0).mark.coords
     assert first == pytest.approx((0.25 * width, 0.25 * height, 0.75 * width, 0.5 * height), abs=2)
     assert second == pytest.approx((0.5 * width, 0.5 * height, width, 0.75 * height), abs=2)
-    assert desk.sheet("anna", 1).mark.coords[0] == pytest.approx((width / 2, height / 2), abs=2)
+    assert project.review("anna", 1).mark.coords[0] == pytest.approx((width / 2, height / 2), abs=2)
 
 
 # -- without a browser -----------------------------------------------------------------------------------------------
 
 
 def test_html_is_escaped(tmp_path: Path) -> None:
-    sheet = make_desk(tmp_path, text_record(id=EVIL, question=BilingualText(EVIL), answer=BilingualText(EVIL))).sheet(
-        "anna", 0
-    )
+    review = make_project(
+        tmp_path, text_record(id=EVIL, question=BilingualText(EVIL), answer=BilingualText(EVIL))
+    ).review("anna", 0)
     parts = [
-        page_html.facts(sheet),
-        page_html.status(sheet),
+        page_html.facts(review),
+        page_html.status(review),
         page_html.trouble(EVIL),
-        *(page_html.head(line) for line in sheet.lines),
+        *(page_html.head(line) for line in review.lines),
     ]
     assert all("<script" not in part and "<img src=x" not in part for part in parts)
 
 
 def test_a_picture_that_cannot_be_shown_is_told(tmp_path: Path) -> None:
-    desk = make_desk(tmp_path, text_record(images=("gone.png",)), text_record(id="b", images=("../a.png",)))
+    project = make_project(tmp_path, text_record(images=("gone.png",)), text_record(id="b", images=("../a.png",)))
     for number, told in ((0, "no such file"), (1, "it is not opened")):
-        assert told in page_html.picture(desk.sheet("anna", number), desk.folder.about.image_root)
+        assert told in page_html.picture(project.review("anna", number), project.folder.about.image_root)
 
 
 def test_boxes_as_numbers() -> None:

@@ -59,8 +59,8 @@ def scene_record(**changes: Any) -> Record:
     return text_record(**values | changes)
 
 
-def make_desk(path: Path, *records: Record, lang: Any = "en", scale: int = 5) -> AnnotationProject:
-    """A desk over a new folder below `path`, with its one picture."""
+def make_project(path: Path, *records: Record, lang: Any = "en", scale: int = 5) -> AnnotationProject:
+    """A project over a new folder below `path`, with its one picture."""
     root = path / "pictures"
     root.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", SIZE, (90, 120, 90)).save(root / "a.png")
@@ -69,9 +69,9 @@ def make_desk(path: Path, *records: Record, lang: Any = "en", scale: int = 5) ->
     return AnnotationProject(make_folder(path / "notes", found, about))
 
 
-def keep_all(desk: AnnotationProject, who: str, number: int, complete: bool = True) -> None:
+def keep_all(project: AnnotationProject, who: str, number: int, complete: bool = True) -> None:
     """All texts of a record kept, and the record marked."""
-    for line in desk.sheet(who, number).lines:
+    for line in project.review(who, number).lines:
         if line.base.kind != "question":
-            desk.save_verdict(who, number, line.base.key, "keep", line.now.words)
-    desk.save(who, number, "complete", complete)
+            project.save_verdict(who, number, line.base.key, "keep", line.now.words)
+    project.save(who, number, "complete", complete)

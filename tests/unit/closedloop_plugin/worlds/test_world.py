@@ -1,4 +1,4 @@
-"""EmbeddedWorld from outside: episodes on a small corridor, with programs written here."""
+"""EmbeddedWorld: episodes on a small corridor, with programs defined here."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import math
 import subprocess
 import sys
-from pathlib import Path as File
+from pathlib import Path
 
 import pytest
 
@@ -47,13 +47,13 @@ GAS = Control(throttle=0.6)
 
 
 @pytest.fixture
-def world(tmp_path: File):
+def world(tmp_path: Path):
     w = EmbeddedWorld(tmp_path / "maps")
     yield w
     w.close()
 
 
-def setup(tmp_path: File, text: str, seed: int = 1, **more) -> EpisodeSetup:
+def setup(tmp_path: Path, text: str, seed: int = 1, **more) -> EpisodeSetup:
     program = tmp_path / "p.scenic"
     program.write_text(HEAD + text)
     return EpisodeSetup(ROUTE, seed, program=program, **{"traffic": False, **more})
@@ -67,7 +67,7 @@ def drive(world: EmbeddedWorld, control: Control, ticks: int) -> list[GroundTrut
     return seen
 
 
-def test_an_episode_begins_runs_and_ends(world: EmbeddedWorld, tmp_path: File) -> None:
+def test_an_episode_begins_runs_and_ends(world: EmbeddedWorld, tmp_path: Path) -> None:
     with pytest.raises(WorldError):
         world.step(COAST)
     first = world.reset(setup(tmp_path, EGO, max_ticks=30))
@@ -82,7 +82,7 @@ def test_an_episode_begins_runs_and_ends(world: EmbeddedWorld, tmp_path: File) -
     assert world.reset(setup(tmp_path, EGO)).tick == 0
 
 
-def test_a_car_on_a_rail_drives_brakes_and_is_not_driven_through(world: EmbeddedWorld, tmp_path: File) -> None:
+def test_a_car_on_a_rail_drives_brakes_and_is_not_driven_through(world: EmbeddedWorld, tmp_path: Path) -> None:
     world.reset(setup(tmp_path, EGO + LEAD))
     truths = drive(world, GAS, 160)
     kinds = {t.actors[0].kind for t in truths}
@@ -99,7 +99,7 @@ def test_a_car_on_a_rail_drives_brakes_and_is_not_driven_through(world: Embedded
     assert {"hazard", "brake"} <= lead.lamps
 
 
-def test_walkers_lamps_doors_poses_and_the_gone(world: EmbeddedWorld, tmp_path: File) -> None:
+def test_walkers_lamps_doors_poses_and_the_gone(world: EmbeddedWorld, tmp_path: Path) -> None:
     world.reset(
         setup(
             tmp_path,
@@ -132,12 +132,12 @@ new Prop at stage.spot(45, 0), with kind "cone"
     assert [a.kind for a in truths[-1].actors] == [ActorKind.PEDESTRIAN, ActorKind.CONE]
 
 
-def test_the_noise_of_a_program_reaches_the_wheels(world: EmbeddedWorld, tmp_path: File) -> None:
+def test_the_noise_of_a_program_reaches_the_wheels(world: EmbeddedWorld, tmp_path: Path) -> None:
     world.reset(setup(tmp_path, EGO + "stage.noise = (0.3, 0.0)\n"))
     assert max(abs(t.ego.steer) for t in drive(world, GAS, 20)) > 0.1
 
 
-def test_wet_roads_lengthen_braking(world: EmbeddedWorld, tmp_path: File) -> None:
+def test_wet_roads_lengthen_braking(world: EmbeddedWorld, tmp_path: Path) -> None:
     def stop(weather: Weather) -> float:
         world.reset(setup(tmp_path, EGO, weather=weather))
         start = drive(world, Control(throttle=1.0), 60)[-1].ego.x
@@ -146,7 +146,7 @@ def test_wet_roads_lengthen_braking(world: EmbeddedWorld, tmp_path: File) -> Non
     assert stop(Weather(wetness=100, precipitation_deposits=100)) > 1.3 * stop(Weather())
 
 
-def test_surfaces_under_the_ego(world: EmbeddedWorld, tmp_path: File) -> None:
+def test_surfaces_under_the_ego(world: EmbeddedWorld, tmp_path: Path) -> None:
     seen = []
     for d in (0.0, 3.5, 30.0):
         world.reset(
@@ -159,7 +159,7 @@ def test_surfaces_under_the_ego(world: EmbeddedWorld, tmp_path: File) -> None:
     assert seen == [DrivingSurface.LANE, DrivingSurface.ONCOMING, DrivingSurface.OFF]
 
 
-def test_pictures_are_made_when_asked_and_once(world: EmbeddedWorld, tmp_path: File) -> None:
+def test_pictures_are_made_when_asked_and_once(world: EmbeddedWorld, tmp_path: Path) -> None:
     first = world.reset(setup(tmp_path, EGO, cameras=(CAMERA,)))
     image = first.images("front")
     assert image.shape == (90, 160, 3) and image.dtype == "uint8" and image is first.images("front")
@@ -170,7 +170,7 @@ def test_pictures_are_made_when_asked_and_once(world: EmbeddedWorld, tmp_path: F
         first.images("front")
 
 
-def test_background_traffic_keeps_off_a_standing_ego(world: EmbeddedWorld, tmp_path: File) -> None:
+def test_background_traffic_keeps_off_a_standing_ego(world: EmbeddedWorld, tmp_path: Path) -> None:
     world.reset(setup(tmp_path, EGO, traffic=True, seed=4))
     start = world.truth()
     cars = [a for a in start.actors if a.role == "background" and a.kind not in (ActorKind.PEDESTRIAN,)]
@@ -182,7 +182,7 @@ def test_background_traffic_keeps_off_a_standing_ego(world: EmbeddedWorld, tmp_p
     assert sum(moving) / len(moving) > 4.0
 
 
-def digest(folder: File, program: File, seed: int) -> str:
+def digest(folder: Path, program: Path, seed: int) -> str:
     """A hash of 60 ticks' truths and two pictures."""
     world = EmbeddedWorld(folder)
     o = world.reset(EpisodeSetup(ROUTE, seed, (CAMERA,), program=program, weather=Weather(precipitation=60)))
@@ -195,14 +195,14 @@ def digest(folder: File, program: File, seed: int) -> str:
     return out.hexdigest()
 
 
-def test_the_same_seed_gives_the_same_bits_in_any_process(tmp_path: File) -> None:
+def test_the_same_seed_gives_the_same_bits_in_any_process(tmp_path: Path) -> None:
     program = tmp_path / "p.scenic"
     program.write_text(HEAD + EGO + LEAD)
     first = digest(tmp_path / "maps", program, 3)
     other = digest(tmp_path / "maps", program, 4)
     assert first != other and digest(tmp_path / "maps", program, 3) == first
-    code = f"import sys; sys.path[:0] = {[str(File(__file__).parent), *sys.path]!r}; from test_world import *; "
-    code += f"print(digest(File({str(tmp_path / 'maps2')!r}), File({str(program)!r}), 3))"
+    code = f"import sys; sys.path[:0] = {[str(Path(__file__).parent), *sys.path]!r}; from test_world import *; "
+    code += f"print(digest(Path({str(tmp_path / 'maps2')!r}), Path({str(program)!r}), 3))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip().splitlines()[-1] == first
 
@@ -219,13 +219,13 @@ def test_the_same_seed_gives_the_same_bits_in_any_process(tmp_path: File) -> Non
         ('ego = new Car at stage.spot(0), with kind "hovercraft"\n', Ad2Error, "hovercraft"),
     ],
 )
-def test_wrong_programs_are_named(world: EmbeddedWorld, tmp_path: File, text, error, message: str) -> None:
+def test_wrong_programs_are_named(world: EmbeddedWorld, tmp_path: Path, text, error, message: str) -> None:
     with pytest.raises(error, match=message):
         world.reset(setup(tmp_path, text))
     assert world.reset(setup(tmp_path, EGO)).tick == 0  # and the world still works
 
 
-def test_a_program_may_end_the_episode(world: EmbeddedWorld, tmp_path: File) -> None:
+def test_a_program_may_end_the_episode(world: EmbeddedWorld, tmp_path: Path) -> None:
     world.reset(setup(tmp_path, EGO + "terminate when stage.ego_s > 4\n"))
     for _ in range(100):
         if world.done:
@@ -234,13 +234,13 @@ def test_a_program_may_end_the_episode(world: EmbeddedWorld, tmp_path: File) -> 
     assert world.done and 4 < world.truth().ego.x < 7
 
 
-def test_a_requirement_broken_on_the_way_is_an_invalid_episode(world: EmbeddedWorld, tmp_path: File) -> None:
+def test_a_requirement_broken_on_the_way_is_an_invalid_episode(world: EmbeddedWorld, tmp_path: Path) -> None:
     world.reset(setup(tmp_path, EGO + "require always stage.ego_s < 3\n"))
     with pytest.raises(InvalidScene):
         drive(world, GAS, 100)
 
 
-def test_what_is_missing_is_said(world: EmbeddedWorld, tmp_path: File) -> None:
+def test_what_is_missing_is_said(world: EmbeddedWorld, tmp_path: Path) -> None:
     for wrong, message in (
         (EpisodeSetup(ROUTE, 0, program=tmp_path / "no.scenic"), "no such scenario program"),
         (EpisodeSetup(ROUTE, 0, town=tmp_path / "no.xodr"), "no such map file"),
@@ -251,7 +251,7 @@ def test_what_is_missing_is_said(world: EmbeddedWorld, tmp_path: File) -> None:
             world.reset(wrong)
 
 
-def test_a_users_program_on_a_town(world: EmbeddedWorld, tmp_path: File, data_dir: File) -> None:
+def test_a_users_program_on_a_town(world: EmbeddedWorld, tmp_path: Path, data_dir: Path) -> None:
     program = tmp_path / "mine.scenic"
     program.write_text("model scenic.domains.driving.model\nego = new Car\n")
     town = data_dir / "opendrive" / "Town01.xodr"
@@ -285,7 +285,7 @@ new Car at stage.spot(40), facing stage.heading(40), with behavior Fails()
     ],
 )
 def test_an_error_in_mid_run_names_its_line_and_the_world_works_on(
-    world: EmbeddedWorld, tmp_path: File, line: str, message: str
+    world: EmbeddedWorld, tmp_path: Path, line: str, message: str
 ) -> None:
     world.reset(setup(tmp_path, EGO))
     before = drive(world, GAS, 5)[-1].ego
@@ -300,19 +300,19 @@ def test_an_error_in_mid_run_names_its_line_and_the_world_works_on(
 
 
 def test_an_error_in_a_program_of_ours_is_the_worlds(
-    world: EmbeddedWorld, tmp_path: File, monkeypatch: pytest.MonkeyPatch
+    world: EmbeddedWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = tmp_path / "ours.scenic"
     ours.write_text(HEAD + EGO + FAILING.format(line="deeper()"))
     monkeypatch.setattr(
-        "closedloop_plugin.worlds.bridge.program_setup._known", lambda route, program: (RoadLayout(), ours)
+        "closedloop_plugin.worlds.bridge.program_setup._catalogue_entry", lambda route, program: (RoadLayout(), ours)
     )
     world.reset(EpisodeSetup(ROUTE, 1, traffic=False))
     with pytest.raises(WorldError, match=r"ours\.scenic, line 8: IndexError"):
         drive(world, GAS, 30)
 
 
-def test_a_world_that_was_left_in_mid_run_does_not_stop_another(world: EmbeddedWorld, tmp_path: File) -> None:
+def test_a_world_that_was_left_in_mid_run_does_not_stop_another(world: EmbeddedWorld, tmp_path: Path) -> None:
     left = EmbeddedWorld(tmp_path / "maps")
     left.reset(setup(tmp_path, EGO + LEAD))
     drive(left, GAS, 10)
@@ -323,7 +323,7 @@ def test_a_world_that_was_left_in_mid_run_does_not_stop_another(world: EmbeddedW
 
 
 def test_where_the_scenario_takes_every_lane_its_own_cars_are_the_surrounding_traffic(
-    world: EmbeddedWorld, tmp_path: File
+    world: EmbeddedWorld, tmp_path: Path
 ) -> None:
     flow = """
 for k in range(2):
@@ -341,7 +341,7 @@ new Bicycle at stage.spot(70), facing stage.heading(70), with rail Rail(stage.ro
     assert counted and "s1" not in counted  # there is other traffic: the scenario's own does not count
 
 
-def test_houses_stop_a_car_that_leaves_the_road_and_are_not_built_before(world: EmbeddedWorld, tmp_path: File) -> None:
+def test_houses_stop_a_car_that_leaves_the_road_and_are_not_built_before(world: EmbeddedWorld, tmp_path: Path) -> None:
     world.reset(setup(tmp_path, EGO, traffic=False))
     drive(world, GAS, 20)
     assert world._simulation.context.obstacles._rows is None

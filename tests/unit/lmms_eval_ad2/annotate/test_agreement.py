@@ -5,31 +5,31 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.annotate.folders import keep_all, make_desk, text_record
+from support.annotate.folders import keep_all, make_project, text_record
 
 from lmms_eval_ad2.annotate.agreement import agreement
 
 
 def test_nobody_yet(tmp_path: Path) -> None:
-    found = agreement(make_desk(tmp_path))
+    found = agreement(make_project(tmp_path))
     assert found["reviewers"] == []
     assert found["scores"]["alpha_interval"] is None
     assert found["pairs"] == []
 
 
 def test_two_reviewers(tmp_path: Path) -> None:
-    desk = make_desk(tmp_path, *[text_record(id=f"r{n}") for n in range(4)], scale=5)
+    project = make_project(tmp_path, *[text_record(id=f"r{n}") for n in range(4)], scale=5)
     for number, (a, b) in enumerate(((1, 1), (2, 3), (5, 5))):
-        desk.save_score("anna", number, "answer", a)
-        desk.save_score("bo", number, "answer", b)
-    desk.save_score("anna", 3, "answer", 4)  # bo has not seen it
+        project.save_score("anna", number, "answer", a)
+        project.save_score("bo", number, "answer", b)
+    project.save_score("anna", 3, "answer", 4)  # bo has not seen it
     for who in ("anna", "bo"):
         for number in range(3):
-            keep_all(desk, who, number)
-    desk.save_verdict("bo", 2, "answer", "delete", ("", "", ""))
-    desk.save_words("anna", 1, "answer", ("", "", "abcd"))
-    desk.save_words("bo", 1, "answer", ("", "", "abce"))
-    found = agreement(desk)
+            keep_all(project, who, number)
+    project.save_verdict("bo", 2, "answer", "delete", ("", "", ""))
+    project.save_words("anna", 1, "answer", ("", "", "abcd"))
+    project.save_words("bo", 1, "answer", ("", "", "abce"))
+    found = agreement(project)
     # Values 1 1 2 3 5 5: observed 2*1/1 = 2; expected: pairs of values, squared differences summed over ordered
     # pairs, over n - 1 = 5: 2 * (2*1 + 2*4 + 4*16 + 1 + 2*9 + 2*4) / 5 = 2 * 101 / 5 = 40.4; alpha = 1 - 2 / 40.4.
     assert found["scores"]["alpha_interval"] == pytest.approx(1 - 2 / 40.4)

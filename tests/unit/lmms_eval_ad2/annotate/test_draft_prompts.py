@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.annotate.folders import EVIL, chain_record, choice_record, keep_all, make_desk, scene_record, text_record
+from support.annotate.folders import (
+    EVIL,
+    chain_record,
+    choice_record,
+    keep_all,
+    make_project,
+    scene_record,
+    text_record,
+)
 
 from lmms_eval_ad2.annotate import draft_prompts, preannotation
 from lmms_eval_ad2.annotate.folder import open_folder
@@ -28,23 +36,23 @@ def reply(body: dict[str, Any]) -> str:
     return "<start1>wet<end><start2>none<end><start3>stop<end>" if "<start1>" in text else f"A wolf. {EVIL}"
 
 
-def fill(desk: AnnotationProject, spec: str, reviewed: set[str] | None = None) -> preannotation.DraftingSummary:
-    return preannotation.fill(desk.folder, spec, reviewed or set(), progress=False)
+def fill(project: AnnotationProject, spec: str, reviewed: set[str] | None = None) -> preannotation.DraftingSummary:
+    return preannotation.fill(project.folder, spec, reviewed or set(), progress=False)
 
 
 @pytest.mark.integration
 def test_an_endpoint_drafts_all_but_options(tmp_path: Path) -> None:
-    desk = make_desk(tmp_path, text_record(), chain_record(), scene_record(), choice_record())
+    project = make_project(tmp_path, text_record(), chain_record(), scene_record(), choice_record())
     with serve(reply=reply, keep_bodies=True) as server:
-        told = fill(desk, f"endpoint:m@{server.url},concurrency=2")
+        told = fill(project, f"endpoint:m@{server.url},concurrency=2")
         assert (told.written, dict(told.without)) == (3, {"has_options": 1})
         parts = server.bodies[0]["messages"][1]["content"]
         assert parts[0]["image_url"]["url"].startswith("data:image/jpeg;base64,")
         assert server.bodies[0]["messages"][0]["content"] == draft_prompts.SYSTEM
-        again = fill(desk, f"endpoint:m@{server.url}")
+        again = fill(project, f"endpoint:m@{server.url}")
         assert (again.written, again.had, server.requests) == (0, 3, 3)
-    desk = AnnotationProject(open_folder(desk.folder.path))
-    region, chain, scene, _ = (desk.sheet("anna", n) for n in range(4))
+    project = AnnotationProject(open_folder(project.folder.path))
+    region, chain, scene, _ = (project.review("anna", n) for n in range(4))
     assert region.line("answer").base.pre == "openai:m"
     assert region.line("answer").base.own == "A dog ahead."
     assert EVIL in region.line("answer").now.text
@@ -52,39 +60,39 @@ def test_an_endpoint_drafts_all_but_options(tmp_path: Path) -> None:
     assert chain.lines[1].now.question == "weather?"
     assert scene.line("object.1").now.words == ("vehicle", "", "A bus ahead.")
     assert scene.line("answer").now.text == "A quiet street."
-    keep_all(desk, "anna", 2)
-    assert desk.sheet("anna", 2).finished
+    keep_all(project, "anna", 2)
+    assert project.review("anna", 2).finished
 
 
 @pytest.mark.integration
 def test_failures_are_counted_and_asked_again(tmp_path: Path) -> None:
-    desk = make_desk(
+    project = make_project(
         tmp_path, *[text_record(id=f"r{n}", question=BilingualText(f"What is it, {n}?")) for n in range(6)]
     )
     with serve(reply="A wolf.", failures=lambda n, body: "400" if n % 3 == 1 else "ok") as server:
         spec = f"endpoint:m@{server.url},concurrency=1"
-        told = fill(desk, spec)
+        told = fill(project, spec)
         assert (told.written, dict(told.without)) == (4, {"http_400": 2})
         assert "http_400" in told.line()
         assert "400" in told.details["http_400"]
-        assert fill(desk, spec).written == 1  # requests 6 and 7: one more fails
-        assert fill(desk, spec).written == 1
-    assert len(preannotation.load(desk.folder)) == 6
+        assert fill(project, spec).written == 1  # requests 6 and 7: one more fails
+        assert fill(project, spec).written == 1
+    assert len(preannotation.load(project.folder)) == 6
 
 
 @pytest.mark.integration
 def test_nothing_is_put_under_a_reviewers_hands(tmp_path: Path) -> None:
-    desk = make_desk(tmp_path, text_record(), text_record(id="b"))
+    project = make_project(tmp_path, text_record(), text_record(id="b"))
     with serve(reply="A wolf.") as server:
-        told = fill(desk, f"endpoint:m@{server.url}", {"b"})
+        told = fill(project, f"endpoint:m@{server.url}", {"b"})
         assert (told.written, dict(told.without), server.requests) == (1, {"review_begun": 1}, 1)
 
 
 @pytest.mark.integration
 def test_a_picture_that_is_gone_costs_its_record_alone(tmp_path: Path) -> None:
-    desk = make_desk(tmp_path, text_record(), text_record(id="b", images=("gone.png",)))
+    project = make_project(tmp_path, text_record(), text_record(id="b", images=("gone.png",)))
     with serve(reply="A wolf.") as server:
-        told = fill(desk, f"endpoint:m@{server.url}")
+        told = fill(project, f"endpoint:m@{server.url}")
     assert (told.written, dict(told.without)) == (1, {"no_picture": 1})
     assert "gone.png" in told.details["no_picture"]
 
@@ -127,7 +135,9 @@ def test_typed_replies_become_canonical() -> None:
 
 
 def test_answers_from_a_file(tmp_path: Path) -> None:
-    desk = make_desk(tmp_path, text_record(), chain_record(), scene_record(), choice_record(), text_record(id="late"))
+    project = make_project(
+        tmp_path, text_record(), chain_record(), scene_record(), choice_record(), text_record(id="late")
+    )
     rows = [
         {"id": "a/region", "answer": "A wolf.", "model": "ours"},
         {"id": "a/cot", "raw": ["wet", "none", "stop"]},
@@ -137,10 +147,10 @@ def test_answers_from_a_file(tmp_path: Path) -> None:
     ]
     file = tmp_path / "answers.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    told = fill(desk, str(file))
+    told = fill(project, str(file))
     assert told.written == 3
     assert dict(told.without) == {"has_options": 1, "unknown_id": 1, "not_in_file": 1}
-    found = preannotation.load(desk.folder)
+    found = preannotation.load(project.folder)
     assert found["a/region"] == DraftAnnotation("ours", "A wolf.")
     assert found["a/cot"].steps == (("weather", "weather?", "wet"), ("vehicles", "vehicles?", "none"),
                                     ("decision", "decision?", "stop"))  # fmt: skip
@@ -157,27 +167,27 @@ def test_answers_from_a_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_row_of_a_file_is_named(tmp_path: Path, row: dict[str, Any], message: str) -> None:
-    desk = make_desk(tmp_path, chain_record())
+    project = make_project(tmp_path, chain_record())
     file = tmp_path / "answers.jsonl"
     file.write_text(json.dumps(row) + "\n", "utf-8")
     with pytest.raises(DataError, match=message):
-        fill(desk, str(file))
+        fill(project, str(file))
 
 
 def test_a_draft_file_that_was_tampered_with(tmp_path: Path) -> None:
-    desk = make_desk(tmp_path, text_record())
-    path = desk.folder.path / preannotation.FILE
+    project = make_project(tmp_path, text_record())
+    path = project.folder.path / preannotation.FILE
     path.write_text('{"id": "a/region", "model": "m", "answer": 7}\n', "utf-8")
     with pytest.raises(DataError, match="answer"):
-        AnnotationProject(desk.folder)
+        AnnotationProject(project.folder)
     path.write_text('{"id": "a/region", "model": "m", "steps": [["a", "b"]]}\n', "utf-8")
     with pytest.raises(DataError, match="lists of 3 texts"):
-        AnnotationProject(desk.folder)
+        AnnotationProject(project.folder)
     path.write_text('{"id": "a/region", "model": "m", "answer": "x"}\n{"id": "half', "utf-8")
-    assert AnnotationProject(desk.folder).drafts["a/region"] == DraftAnnotation("m", "x")
+    assert AnnotationProject(project.folder).drafts["a/region"] == DraftAnnotation("m", "x")
 
 
 def test_a_model_that_is_none(tmp_path: Path) -> None:
-    desk = make_desk(tmp_path, text_record())
+    project = make_project(tmp_path, text_record())
     with pytest.raises(Ad2Error, match="unknown --pre"):
-        fill(desk, "enpoint:m@http://127.0.0.1:1/v1")
+        fill(project, "enpoint:m@http://127.0.0.1:1/v1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.annotate.folders import chain_record, choice_record, keep_all, make_desk, scene_record, text_record
+from support.annotate.folders import chain_record, choice_record, keep_all, make_project, scene_record, text_record
 
 from lmms_eval_ad2.annotate import preannotation
 from lmms_eval_ad2.annotate.folder import open_folder
@@ -15,57 +15,59 @@ from lmms_eval_ad2.records import BilingualText
 
 
 def test_keep_change_delete_and_back(tmp_path: Path) -> None:
-    desk = make_desk(tmp_path, text_record())
-    assert desk.sheet("anna", 0).open == ("answer: keep, change or delete?", "complete or incomplete?")
-    desk.save_verdict("anna", 0, "answer", "keep", ("", "", "A dog ahead."))
-    assert desk.save("anna", 0, "complete", True).finished
-    assert desk.save_words("anna", 0, "answer", ("", "", "A brown dog ahead.")).line("answer").verdict == "change"
-    back = desk.save_words("anna", 0, "answer", ("", "", "A dog ahead."))
+    project = make_project(tmp_path, text_record())
+    assert project.review("anna", 0).open == ("answer: keep, change or delete?", "complete or incomplete?")
+    project.save_verdict("anna", 0, "answer", "keep", ("", "", "A dog ahead."))
+    assert project.save("anna", 0, "complete", True).finished
+    assert project.save_words("anna", 0, "answer", ("", "", "A brown dog ahead.")).line("answer").verdict == "change"
+    back = project.save_words("anna", 0, "answer", ("", "", "A dog ahead."))
     assert back.line("answer").verdict is None  # the old words again: nothing is said of them yet
     assert "keep, change or delete" in back.open[0]
-    chosen = desk.save_verdict("anna", 0, "answer", "change", ("", "", "A dog ahead."))
+    chosen = project.save_verdict("anna", 0, "answer", "change", ("", "", "A dog ahead."))
     assert chosen.open == ("answer: to be changed, and not changed yet",)
-    gone = desk.save_verdict("anna", 0, "answer", "delete", ("", "", "A dog ahead."))
+    gone = project.save_verdict("anna", 0, "answer", "delete", ("", "", "A dog ahead."))
     assert gone.finished
     assert gone.line("answer").gone
-    edited = desk.save_words("anna", 0, "answer", ("", "", "B"))
+    edited = project.save_words("anna", 0, "answer", ("", "", "B"))
     assert edited.line("answer").verdict == "delete"  # a slip of the keyboard brings nothing back
 
 
 def test_keeping_brings_the_words_of_before_back(tmp_path: Path) -> None:
-    desk = make_desk(tmp_path, text_record())
-    desk.save_words("anna", 0, "answer", ("", "", "Something else."))
-    kept = desk.save_verdict("anna", 0, "answer", "keep", ("", "", "Something else."))
+    project = make_project(tmp_path, text_record())
+    project.save_words("anna", 0, "answer", ("", "", "Something else."))
+    kept = project.save_verdict("anna", 0, "answer", "keep", ("", "", "Something else."))
     assert kept.line("answer").now.text == "A dog ahead."
 
 
 def test_steps_are_added_moved_and_taken_back(tmp_path: Path) -> None:
-    desk = make_desk(tmp_path, chain_record())
-    keep_all(desk, "anna", 0)
-    added = desk.add("anna", 0)
+    project = make_project(tmp_path, chain_record())
+    keep_all(project, "anna", 0)
+    added = project.add("anna", 0)
     assert [line.base.key for line in added.lines][1:4] == ["step.1", "step.2", "step.3"]
     key = added.lines[-1].base.key
     assert added.open == ("step: there is no text",)
-    assert desk.save_words("anna", 0, key, ("", "", "Fog ahead.")).open == ("step: a step needs a name and a question",)
-    desk.save_words("anna", 0, key, ("hazards", "What else?", "Fog ahead."))
-    moved = desk.move("anna", 0, key, -1)
+    assert project.save_words("anna", 0, key, ("", "", "Fog ahead.")).open == (
+        "step: a step needs a name and a question",
+    )
+    project.save_words("anna", 0, key, ("hazards", "What else?", "Fog ahead."))
+    moved = project.move("anna", 0, key, -1)
     assert [line.now.name for line in moved.lines][1:] == ["weather", "vehicles", "hazards", "decision"]
-    assert desk.move("anna", 0, "step.1", -1).lines == moved.lines  # at the top already
+    assert project.move("anna", 0, "step.1", -1).lines == moved.lines  # at the top already
     assert moved.finished
-    assert len(desk.save_verdict("anna", 0, key, "delete", ("", "", "")).lines) == 4
+    assert len(project.save_verdict("anna", 0, key, "delete", ("", "", "")).lines) == 4
     for step in ("step.1", "step.2", "step.3"):
-        last = desk.save_verdict("anna", 0, step, "delete", ("", "", ""))
+        last = project.save_verdict("anna", 0, step, "delete", ("", "", ""))
     assert last.open == ("steps: at least one is needed",)
 
 
 def test_an_empty_text_cannot_be_kept(tmp_path: Path) -> None:
-    desk = make_desk(tmp_path, scene_record())
-    desk.save("anna", 0, "complete", True)
-    assert desk.save_verdict("anna", 0, "answer", "keep", ("", "", "")).open == ("answer: there is no text",)
-    assert desk.save_words("anna", 0, "answer", ("", "", "A street.")).finished
-    key = desk.add("anna", 0).lines[-1].base.key
-    assert desk.save_words("anna", 0, key, ("", "", "A bus.")).open == ("object: an object needs a category",)
-    assert desk.save_words("anna", 0, key, ("vehicle", "", "A bus.")).finished
+    project = make_project(tmp_path, scene_record())
+    project.save("anna", 0, "complete", True)
+    assert project.save_verdict("anna", 0, "answer", "keep", ("", "", "")).open == ("answer: there is no text",)
+    assert project.save_words("anna", 0, "answer", ("", "", "A street.")).finished
+    key = project.add("anna", 0).lines[-1].base.key
+    assert project.save_words("anna", 0, key, ("", "", "A bus.")).open == ("object: an object needs a category",)
+    assert project.save_words("anna", 0, key, ("vehicle", "", "A bus.")).finished
 
 
 @pytest.mark.parametrize(
@@ -78,89 +80,89 @@ def test_an_empty_text_cannot_be_kept(tmp_path: Path) -> None:
     ],
 )
 def test_typed_answers_are_checked(tmp_path: Path, form: str, good: str, bad: str, expected: str) -> None:
-    desk = make_desk(tmp_path, text_record(form=form, answer=BilingualText("yes" if form == "yesno" else "3")))
-    desk.save("anna", 0, "complete", True)
-    assert expected in desk.save_words("anna", 0, "answer", ("", "", bad)).open[0]
-    assert desk.save_words("anna", 0, "answer", ("", "", good)).finished
+    project = make_project(tmp_path, text_record(form=form, answer=BilingualText("yes" if form == "yesno" else "3")))
+    project.save("anna", 0, "complete", True)
+    assert expected in project.save_words("anna", 0, "answer", ("", "", bad)).open[0]
+    assert project.save_words("anna", 0, "answer", ("", "", good)).finished
 
 
 def test_options_and_their_letter(tmp_path: Path) -> None:
-    desk = make_desk(tmp_path, choice_record())
-    keep_all(desk, "anna", 0)
-    assert desk.sheet("anna", 0).line("answer") is None  # the correct option is the answer
-    gone = desk.save_verdict("anna", 0, "option.B", "delete", ("", "", "dog"))
+    project = make_project(tmp_path, choice_record())
+    keep_all(project, "anna", 0)
+    assert project.review("anna", 0).line("answer") is None  # the correct option is the answer
+    gone = project.save_verdict("anna", 0, "option.B", "delete", ("", "", "dog"))
     assert "the correct one is deleted" in gone.open[0]
-    assert desk.save("anna", 0, "letter", "C").finished
+    assert project.save("anna", 0, "letter", "C").finished
 
 
 def test_incomplete_is_finished_whatever_else_is_open(tmp_path: Path) -> None:
-    desk = make_desk(tmp_path)
-    assert desk.save("anna", 1, "complete", False).finished
-    assert desk.finished("anna") == {1}
+    project = make_project(tmp_path)
+    assert project.save("anna", 1, "complete", False).finished
+    assert project.finished("anna") == {1}
 
 
 def test_going_on(tmp_path: Path) -> None:
-    desk = make_desk(tmp_path)
-    assert desk.first_open("anna") == 0
-    keep_all(desk, "anna", 0)
-    keep_all(desk, "anna", 1)
-    assert desk.finished("anna") == {0, 1}
-    assert desk.finished("bo") == set()
-    assert desk.first_open("anna") == 2
-    assert desk.go("anna", 2, -1, only_open=True) == 2
-    assert desk.go("anna", 2, -1) == 1
-    assert desk.go("anna", 2, 1) == 2
-    assert desk.go("bo", 0, 1, only_open=True) == 1
+    project = make_project(tmp_path)
+    assert project.first_open("anna") == 0
+    keep_all(project, "anna", 0)
+    keep_all(project, "anna", 1)
+    assert project.finished("anna") == {0, 1}
+    assert project.finished("bo") == set()
+    assert project.first_open("anna") == 2
+    assert project.go("anna", 2, -1, only_open=True) == 2
+    assert project.go("anna", 2, -1) == 1
+    assert project.go("anna", 2, 1) == 2
+    assert project.go("bo", 0, 1, only_open=True) == 1
 
 
 def test_another_process_is_seen(tmp_path: Path) -> None:
-    desk = make_desk(tmp_path)
-    other = AnnotationProject(open_folder(desk.folder.path))
+    project = make_project(tmp_path)
+    other = AnnotationProject(open_folder(project.folder.path))
     keep_all(other, "anna", 0)
-    assert desk.sheet("anna", 0).finished
-    assert desk.finished("anna") == {0}
+    assert project.review("anna", 0).finished
+    assert project.finished("anna") == {0}
 
 
 def test_scores_keep_to_the_scale(tmp_path: Path) -> None:
-    desk = make_desk(tmp_path, scale=5)
-    assert desk.save_score("anna", 0, "answer", 5).line("answer").score == 5
+    project = make_project(tmp_path, scale=5)
+    assert project.save_score("anna", 0, "answer", 5).line("answer").score == 5
     with pytest.raises(Ad2Error, match="from 1 to 5"):
-        desk.save_score("anna", 0, "answer", 6)
-    assert desk.save_score("anna", 0, "answer", None).line("answer").score is None
+        project.save_score("anna", 0, "answer", 6)
+    assert project.save_score("anna", 0, "answer", None).line("answer").score is None
 
 
 def test_what_is_not_there_cannot_be_judged(tmp_path: Path) -> None:
-    desk = make_desk(tmp_path)
+    project = make_project(tmp_path)
     with pytest.raises(Ad2Error, match=r"no text 'step\.9'"):
-        desk.save_verdict("anna", 0, "step.9", "keep", ("", "", ""))
+        project.save_verdict("anna", 0, "step.9", "keep", ("", "", ""))
     with pytest.raises(Ad2Error, match="nothing can be added"):
-        desk.add("anna", 0)
+        project.add("anna", 0)
 
 
 def test_actions_of_another_folder_are_refused(tmp_path: Path) -> None:
-    desk = make_desk(tmp_path)
-    desk.actions.append("anna", "elsewhere", "note", "note", "x")
+    project = make_project(tmp_path)
+    project.actions.append("anna", "elsewhere", "note", "note", "x")
     with pytest.raises(Ad2Error, match="elsewhere, which is no record of this folder"):
-        AnnotationProject(open_folder(desk.folder.path))
+        AnnotationProject(open_folder(project.folder.path))
 
 
 def test_a_draft_that_comes_later_takes_no_verdict_with_it(tmp_path: Path) -> None:
-    desk = make_desk(tmp_path, text_record())
-    keep_all(desk, "anna", 0)
+    project = make_project(tmp_path, text_record())
+    keep_all(project, "anna", 0)
     pre = '{"id": "a/region", "model": "m", "answer": "A wolf.", "steps": null, "objects": null}\n'
-    (desk.folder.path / preannotation.FILE).write_text(pre, "utf-8")
-    sheet = AnnotationProject(open_folder(desk.folder.path)).sheet("anna", 0)
-    assert (sheet.line("answer").verdict, sheet.line("answer").base.own) == (None, "A dog ahead.")
+    (project.folder.path / preannotation.FILE).write_text(pre, "utf-8")
+    review = AnnotationProject(open_folder(project.folder.path)).review("anna", 0)
+    assert (review.line("answer").verdict, review.line("answer").base.own) == (None, "A dog ahead.")
 
 
 def test_a_changed_record_file_is_noticed(tmp_path: Path) -> None:
-    desk = make_desk(tmp_path)
-    with (desk.folder.path / "records.jsonl").open("a", encoding="utf-8") as handle:
+    project = make_project(tmp_path)
+    with (project.folder.path / "records.jsonl").open("a", encoding="utf-8") as handle:
         handle.write(text_record(id="more").to_json() + "\n")
     with pytest.raises(Ad2Error, match="is not the file that this folder was made with"):
-        open_folder(desk.folder.path)
+        open_folder(project.folder.path)
 
 
 def test_chinese_texts_are_reviewed_by_themselves(tmp_path: Path) -> None:
-    desk = make_desk(tmp_path, text_record(), lang="zh")
-    assert desk.sheet("anna", 0).line("answer").now.text == "前方有狗。"
+    project = make_project(tmp_path, text_record(), lang="zh")
+    assert project.review("anna", 0).line("answer").now.text == "前方有狗。"

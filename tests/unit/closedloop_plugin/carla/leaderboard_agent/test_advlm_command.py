@@ -1,4 +1,4 @@
-"""The adapter as a command: settings, one line for each mistake, --check, and a clean end."""
+"""advlm_server as a command: settings, one-line errors, --check, and shutdown."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_one_file_of_python_3_7_with_nothing_but_the_standard_library() -> None:
     names |= {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module}
     assert {name.partition(".")[0] for name in names} - (set(sys.stdlib_module_names) - SINCE_37) == {"PIL"}
     (lazy,) = [n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module == "PIL"]
-    assert lazy.col_offset > 0 and lazy not in tree.body  # inside Picture.pil
+    assert lazy.col_offset > 0 and lazy not in tree.body  # inside AdvlmImage.pil
 
 
 @pytest.mark.parametrize("python", [oldest()[0], sys.executable], ids=[python_name(), "ours"])

@@ -1,4 +1,4 @@
-"""The adapter for driving models: what it answers, whom it lets wait, what it says when something is wrong."""
+"""advlm_server: answers, queueing and error messages."""
 
 from __future__ import annotations
 

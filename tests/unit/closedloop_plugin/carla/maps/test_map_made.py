@@ -1,9 +1,9 @@
-"""carla.Map on roads made by hand: decks, one-way roads, lane marks, signs. What it finds follows on paper."""
+"""carla.Map on constructed roads: levels, one-way roads, lane markings, signs, with values computed by hand."""
 
 from __future__ import annotations
 
 import math
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,7 @@ def town(*roads: str) -> Any:
     return carla.Map("made", f"<OpenDRIVE>{header}{''.join(roads)}</OpenDRIVE>")
 
 
-def driven(town_map: Any, points: Points, folder: File) -> RoadMap:
+def driven(town_map: Any, points: Points, folder: Path) -> RoadMap:
     return carla_road(Route("7", "made", tuple(points), "Accident", "a", (*points[0], 0.0)), town_map, folder)
 
 
@@ -81,7 +81,7 @@ UNDER, OVER = ((-45.0, -1.75), (45.0, -1.75)), ((1.75, -45.0), (1.75, 45.0))
 @pytest.mark.parametrize(("ends", "z"), [(UNDER, 0.0), (OVER, 8.0)])
 @pytest.mark.parametrize("sparse", [True, False])
 def test_a_route_stays_on_its_deck(
-    tmp_path: File, ends: tuple[tuple[float, float], tuple[float, float]], z: float, sparse: bool
+    tmp_path: Path, ends: tuple[tuple[float, float], tuple[float, float]], z: float, sparse: bool
 ) -> None:
     bridge = town(*BRIDGE)
     found = driven(bridge, list(ends) if sparse else dense(*ends), tmp_path)
@@ -131,7 +131,7 @@ def test_lanes_of_both_decks_are_near_the_crossing() -> None:
 ONE_WAY = road(1, (0, 0, 0), lane(-1))
 
 
-def test_nobody_drives_a_one_way_road_back(tmp_path: File) -> None:
+def test_nobody_drives_a_one_way_road_back(tmp_path: Path) -> None:
     back: Points = [(80.0, -1.75), (20.0, -1.75)]
     with pytest.raises(Ad2Error, match=r"made: route 7: no lane leads on to its point 1 \(20.0, -1.8\)"):
         driven(town(ONE_WAY), back, tmp_path)
@@ -139,14 +139,14 @@ def test_nobody_drives_a_one_way_road_back(tmp_path: File) -> None:
         driven(town(ONE_WAY), dense(*back), tmp_path)
 
 
-def test_a_road_that_leads_nowhere_else(tmp_path: File) -> None:
+def test_a_road_that_leads_nowhere_else(tmp_path: Path) -> None:
     apart = town(ONE_WAY, road(2, (0, 50, 0), lane(-1)))
     with pytest.raises(Ad2Error, match="no lane leads on to its point 1"):
         driven(apart, [(10.0, -1.75), (90.0, 48.25)], tmp_path)
 
 
 @pytest.mark.parametrize(("ends", "side"), [((-5.25, -1.75), 1), ((-1.75, -5.25), -1)])
-def test_two_points_change_lanes_where_the_marks_permit(tmp_path: File, ends: tuple[float, float], side: int) -> None:
+def test_two_points_change_lanes_where_the_marks_permit(tmp_path: Path, ends: tuple[float, float], side: int) -> None:
     wide = town(road(1, (0, 0, 0), lane(-1, "both") + lane(-2)))
     found = driven(wide, [(10.0, ends[0]), (90.0, ends[1])], tmp_path)
     ((a, b, way),) = found.changes
@@ -157,7 +157,7 @@ def test_two_points_change_lanes_where_the_marks_permit(tmp_path: File, ends: tu
     assert np.abs(np.diff(found.path.yaw)).max() < math.radians(3)
 
 
-def test_a_lane_that_begins_on_the_way(tmp_path: File) -> None:
+def test_a_lane_that_begins_on_the_way(tmp_path: Path) -> None:
     """The second section, from 40 m on, has a lane more, which nothing leads to: CARLA's topology has it not."""
     link = '<link><{} id="-1"/></link><width'
     first = lane(-1).replace("<width", link.format("successor"))
@@ -174,7 +174,7 @@ def test_a_lane_that_begins_on_the_way(tmp_path: File) -> None:
     assert lanes[(1, 1, -1)].lane.length == pytest.approx(60.0, abs=0.01)
 
 
-def test_only_a_dense_route_crosses_a_solid_line(tmp_path: File) -> None:
+def test_only_a_dense_route_crosses_a_solid_line(tmp_path: Path) -> None:
     solid = town(road(1, (0, 0, 0), lane(-1) + lane(-2)))
     with pytest.raises(Ad2Error, match="no lane leads on"):
         driven(solid, [(10.0, -5.25), (90.0, -1.75)], tmp_path)
@@ -185,7 +185,7 @@ def test_only_a_dense_route_crosses_a_solid_line(tmp_path: File) -> None:
     assert (a, b) == pytest.approx((30, 35), abs=1.0)  # between the route's two points, as it says
 
 
-def test_the_file_for_scenic_holds_only_what_is_near(tmp_path: File) -> None:
+def test_the_file_for_scenic_holds_only_what_is_near(tmp_path: Path) -> None:
     far = town(ONE_WAY, road(2, (0, 400, 0), lane(-1)))
     found = driven(far, dense((10.0, -1.75), (90.0, -1.75)), tmp_path)
     text = found.file.read_text()
@@ -194,7 +194,7 @@ def test_the_file_for_scenic_holds_only_what_is_near(tmp_path: File) -> None:
     assert found.file.parent == tmp_path
 
 
-def test_a_sign_on_the_road_stops_where_it_stands(tmp_path: File) -> None:
+def test_a_sign_on_the_road_stops_where_it_stands(tmp_path: Path) -> None:
     """No junction follows: the line is at the sign itself, across the lanes that it names, under its own number."""
     signs = sign(31, "206", 60.0, (-2, -1)) + sign(32, "205", 30.0, (-2, -2))
     found = driven(
@@ -213,7 +213,7 @@ def test_a_sign_on_the_road_stops_where_it_stands(tmp_path: File) -> None:
 
 
 @pytest.mark.parametrize(("start", "kmh"), [(10.0, 30.0), (50.0, 30.0), (80.0, 60.0)])
-def test_the_limit_is_the_last_sign_passed_else_the_next(tmp_path: File, start: float, kmh: float) -> None:
+def test_the_limit_is_the_last_sign_passed_else_the_next(tmp_path: Path, start: float, kmh: float) -> None:
     signs = sign(41, "274", 40.0, value="30") + sign(42, "274", 70.0, value="60") + sign(43, "274", 5.0, (1, 1), "90")
     limited = town(road(1, (0, 0, 0), lane(-1), lane(1), signs=signs))
     assert driven(limited, dense((start, -1.75), (98, -1.75)), tmp_path).speed_limit == pytest.approx(kmh / 3.6)

@@ -1,10 +1,10 @@
-"""carla.Map, offline, on CARLA's own towns: the roads that our own reader finds, and ways it does not look for."""
+"""carla.Map, offline, on CARLA's towns: the same roads as our own reader, and paths that it does not search."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,14 +36,14 @@ Both = tuple[Route, RoadMap, RoadMap]
 
 @pytest.fixture(scope="module")
 def towns(request: pytest.FixtureRequest) -> dict[str, Any]:
-    folder: File = request.getfixturevalue("data_dir") / "opendrive"
+    folder: Path = request.getfixturevalue("data_dir") / "opendrive"
     return {t: carla.Map(f"Carla/Maps/{t}", (folder / f"{t}.xodr").read_text()) for t in TOWNS}
 
 
 @pytest.fixture(scope="module")
 def both(request: pytest.FixtureRequest, towns: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> list[Both]:
     """Each route of the three towns, its road by carla.Map, and by our own reader."""
-    data: File = request.getfixturevalue("data_dir")
+    data: Path = request.getfixturevalue("data_dir")
     folder = tmp_path_factory.mktemp("carla")
     routes = [r for r in read_routes(data / "bench2drive" / "bench2drive220.xml") if r.town in TOWNS]
     return [
@@ -130,7 +130,7 @@ def test_fewer_points_are_enough(both: list[Both], graphs: dict[str, CarlaLanes]
         assert max(abs(road.path.locate(x, y)[1]) for x, y in found.xy) < 0.1, route.id
 
 
-def test_points_of_another_town_are_named(both: list[Both], towns: dict[str, Any], tmp_path: File) -> None:
+def test_points_of_another_town_are_named(both: list[Both], towns: dict[str, Any], tmp_path: Path) -> None:
     route = next(r for r, _, _ in both if r.town == "Town10HD")
     message = f"Town01: route {route.id}: its point 0 .* lies on no lane; the route is of Town10HD: load that town"
     with pytest.raises(Ad2Error, match=message):
@@ -166,7 +166,7 @@ def test_a_star_costs_what_dijkstra_does(graphs: dict[str, CarlaLanes], data: st
 
 @pytest.mark.parametrize(("town", "alike"), [("Town01", 0.99), ("Town02", 0.985), ("Town10HD", 0.965)])
 def test_surfaces_are_those_of_the_embedded_ground(
-    towns: dict[str, Any], data_dir: File, town: str, alike: float
+    towns: dict[str, Any], data_dir: Path, town: str, alike: float
 ) -> None:
     """What is left (0.3, 0.5 and 2 % of the places): shoulders within junctions, of which Scenic keeps none, and the
     holes between a junction's lanes, which Scenic fills. A lane's direction is never in doubt away from its edges."""

@@ -1,4 +1,4 @@
-"""The probe, with the real client against stand-ins that speak its protocol."""
+"""The probe, with the real client against stand-ins that implement its protocol."""
 
 from __future__ import annotations
 

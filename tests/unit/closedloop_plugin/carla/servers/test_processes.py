@@ -1,4 +1,4 @@
-"""Which processes are ours, and that no other is ever signalled."""
+"""Identification of our processes; no other process is signalled."""
 
 from __future__ import annotations
 

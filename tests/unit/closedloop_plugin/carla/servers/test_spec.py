@@ -1,4 +1,4 @@
-"""What is asked for, checked before anything starts."""
+"""Server specs and their checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The record of a server: what was written is read; anything else is one clear error."""
+"""The record of a server: round trip, and one clear error for invalid files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program's free parameters: what is one, how they are drawn, fixed and told; and that the 44 types have none."""
+"""Free parameters of a program: detection, drawing, fixing and reporting. The 44 scenario types have none."""
 
 from __future__ import annotations
 

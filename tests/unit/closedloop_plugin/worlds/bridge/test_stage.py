@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path as File
+from pathlib import Path
 
 import pytest
 
@@ -24,7 +24,7 @@ LINES = (
 
 
 def stage(**params) -> ScenarioStage:
-    road = RoadMap(File(), "corridor", "", "", RoutePath([(0, 0), (100, 0)]), (), stop_lines=LINES)
+    road = RoadMap(Path(), "corridor", "", "", RoutePath([(0, 0), (100, 0)]), (), stop_lines=LINES)
     return ScenarioStage(road, params, "Accident", 20.0, 5)
 
 
@@ -72,7 +72,7 @@ def test_a_copied_tree_is_equal_and_its_own() -> None:
 
 
 @pytest.mark.integration
-def test_any_scenic_simulator_is_stepped_from_outside(tmp_path: File) -> None:
+def test_any_scenic_simulator_is_stepped_from_outside(tmp_path: Path) -> None:
     """Scenic's own Newtonian simulator behind the same session."""
     from closedloop_plugin.core.routes import Route
     from closedloop_plugin.maps.base import RoadLayout
@@ -101,7 +101,7 @@ def test_any_scenic_simulator_is_stepped_from_outside(tmp_path: File) -> None:
 
 
 @pytest.mark.integration
-def test_a_missing_map_is_the_users_to_mend(tmp_path: File) -> None:
+def test_a_missing_map_is_the_users_to_mend(tmp_path: Path) -> None:
     program = tmp_path / "p.scenic"
     program.write_text("model scenic.domains.driving.model\nego = new Car\n")
     with pytest.raises(Ad2Error, match="map"):

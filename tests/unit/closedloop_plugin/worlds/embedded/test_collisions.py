@@ -1,4 +1,4 @@
-"""Boxes that meet, by hand."""
+"""Collisions of boxes, with expected values computed by hand."""
 
 from __future__ import annotations
 

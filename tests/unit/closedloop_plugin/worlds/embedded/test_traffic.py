@@ -1,11 +1,11 @@
-"""Background traffic: where it may drive, and that it keeps its distance."""
+"""Background traffic: its paths and distances."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
 from functools import cache
-from pathlib import Path as File
+from pathlib import Path
 from tempfile import mkdtemp
 from types import SimpleNamespace
 
@@ -35,7 +35,7 @@ def staged(layout: RoadLayout) -> tuple[ScenarioStage, object]:
     from scenic.domains.driving.roads import Network
 
     route = Route("1", "T", STRAIGHT, "", "", (20.0, 0.0, 0.0))
-    road = road_for(route, layout, folder=File(mkdtemp()))
+    road = road_for(route, layout, folder=Path(mkdtemp()))
     return ScenarioStage(road, {}, "", 20.0, 0), Network.fromFile(road.file, useCache=False, writeCache=False)
 
 

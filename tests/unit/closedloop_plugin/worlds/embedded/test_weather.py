@@ -1,4 +1,4 @@
-"""Weather: the grip that it leaves."""
+"""Tyre grip by weather."""
 
 from __future__ import annotations
 

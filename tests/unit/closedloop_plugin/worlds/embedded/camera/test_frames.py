@@ -1,4 +1,4 @@
-"""What stands in the pictures: occlusion, lamps, signals, weather, sameness, and that nothing crashes."""
+"""Contents of camera frames: occlusion, lamps, signals, weather, reproducibility, robustness."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pinhole, the light and the drawing order, with numbers worked out by hand."""
+"""Projection, lighting and drawing order, with expected values computed by hand."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Scenery from a real town: markings, kerbs, signs, and nothing built on the road."""
+"""Scenery of a real town: markings, kerbs, signs, and no buildings on the road."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from closedloop_plugin.worlds.embedded.camera.scenery import StaticScenery
 
 
 @pytest.fixture(scope="module")
-def network(data_dir: File) -> Any:
+def network(data_dir: Path) -> Any:
     """Town02, as Scenic reads it."""
     roads = pytest.importorskip("scenic.domains.driving.roads")
     town = data_dir / "opendrive" / "Town02.xodr"
@@ -41,7 +41,7 @@ def _road(network: Any) -> RoadMap:
         yaw = math.atan2(y1 - y0, x1 - x0)
         lines.append(StopLine(control, x1 - math.cos(yaw), y1 - math.sin(yaw), yaw, 3.5, control))
     points = [p[:2] for p in lane.centerline.points]
-    return RoadMap(File("Town02.xodr"), "town", "Town02", "", RoutePath(points), (), stop_lines=tuple(lines))
+    return RoadMap(Path("Town02.xodr"), "town", "Town02", "", RoutePath(points), (), stop_lines=tuple(lines))
 
 
 @pytest.fixture(scope="module")
