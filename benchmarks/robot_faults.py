@@ -14,10 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-TESTS = Path(__file__).resolve().parent.parent / "tests"
-sys.path[:0] = [str(TESTS), str(TESTS / "closedloop" / "robots")]
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from cl_fault_rig import FAULTS, MASTER, Rig, rig, struck  # noqa: E402
+from support.robots.fault_rig import FAULTS, MASTER, Rig, rig, struck
 
 REPETITIONS = 3
 

@@ -1,1 +1,1 @@
-"""The fast system: who looks at the road and says what to do."""
+"""Agents (the fast system): from an Observation to a Decision."""

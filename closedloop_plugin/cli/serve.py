@@ -101,10 +101,10 @@ def run(options: ServeOptions) -> int:
             f"warning: on {options.host} anybody can use this model; --api-key-env NAME asks for a key", file=sys.stderr
         )
     api = ChatHttpApi(
-        RequestBatcher(options.batch, options.window_ms / 1000),
-        RequestLimits(options.queue, int(options.max_body_mb * 2**20)),
-        key,
-        without_secrets(options.agent),
+        RequestBatcher(batch=options.batch, window_s=options.window_ms / 1000),
+        RequestLimits(queue=options.queue, body_bytes=int(options.max_body_mb * 2**20)),
+        key=key,
+        model=without_secrets(options.agent),
     )
     with ended_by_sigterm():
         serve(api, options.host, options.port, lambda: _load(options, rules))
@@ -144,12 +144,14 @@ def _load(options: ServeOptions, rules: Profile) -> LoadedServices:
 
     made = driver_of(options, rules)
     driver = DriverService(
-        made.agent,
-        made.interpreter,
-        rules,
+        agent=made.agent,
+        interpreter=made.interpreter,
+        profile=rules,
         policy=options.policy,
         decision_hz=options.decision_hz,
         seed=options.seed,
     )
-    words = [ModelService(made.agent.backend)] if isinstance(made.agent, ModelAgent) else []
-    return LoadedServices([*words, driver], driver, words[0].name if words else made.agent.name)
+    models = [ModelService(made.agent.backend)] if isinstance(made.agent, ModelAgent) else []
+    return LoadedServices(
+        services=[*models, driver], driver=driver, model=models[0].name if models else made.agent.name
+    )

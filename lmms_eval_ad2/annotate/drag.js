@@ -1,12 +1,12 @@
-// A box drawn with the mouse: dragging over the picture writes a line into the list of boxes, Shift and a click writes
-// a point, and the list is saved. A plain click still shows the picture in full size. Works by delegation, since the
-// page lays a record out anew after each action.
+// Drawing boxes with the mouse: dragging over the image adds a line to the list of boxes, Shift and click adds a point,
+// and the list is saved. A plain click still toggles full size. Events are delegated, since the page replaces the
+// elements of a record after each action.
 (() => {
-  const SMALLEST = 4; // pixels on the screen: less is a click
+  const SMALLEST = 4; // screen pixels: a shorter drag is a click
   let drag = null, handled = false;
 
   const place = (img, event) => {
-    // In pixels of the stored image, within it; the browser may show it larger or smaller.
+    // Screen to image pixels, clamped to the image; the browser may scale it.
     const shown = img.getBoundingClientRect();
     const along = (at, start, length, size) => Math.round(Math.min(Math.max((at - start) / length, 0), 1) * size);
     return [
@@ -22,7 +22,7 @@
     const before = list.value.trimEnd();
     list.value = before ? `${before}\n${line}` : line;
     list.dispatchEvent(new Event("input", { bubbles: true }));
-    setTimeout(() => save.click(), 50); // after the page has taken over what is written
+    setTimeout(() => save.click(), 50); // after the page has processed the input
   };
 
   const band = (event) => {
@@ -65,7 +65,7 @@
     }
   });
 
-  // The click that follows what was drawn must not show the picture in full size.
+  // The click that follows a drag must not toggle full size.
   document.addEventListener("click", (event) => handled && event.preventDefault(), { capture: true });
   document.addEventListener("pointercancel", end);
   document.addEventListener("keydown", (event) => event.key === "Escape" && end());

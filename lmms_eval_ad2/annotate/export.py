@@ -1,8 +1,8 @@
 """Export of an annotation folder to a file of Records, one per line.
 
 Unfinished, incomplete and deleted records are left out and counted. A changed text is exported in the folder's language
-only, since its translation no longer matches. Provenance is written to meta["annotation"]: reviewers, counts of kept, changed, deleted and added texts, the model that
-drafted, the scores.
+only, since its translation no longer matches. Provenance is written to meta["annotation"]: reviewers, counts of kept,
+changed, deleted and added texts, the drafting model, the scores.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def annotated(reviews: Mapping[str, RecordReview]) -> Record | str:
     if review.open:
         return "unfinished when merged"
     lines = {line.base.key: line for line in review.lines}
-    if any(lines[key].gone for key in ("question", "answer") if key in lines):
+    if any(lines[key].deleted for key in ("question", "answer") if key in lines):
         return "deleted"
     made = _options(review)
     if made is None:
@@ -90,7 +90,7 @@ def annotated(reviews: Mapping[str, RecordReview]) -> Record | str:
     question = _text(record.question, lines["question"], review.lang) if "question" in lines else record.question
     meta = {**record.meta, "annotation": _provenance(reviews, review)}
     if review.listed == "object":
-        rows = (line.now for line in review.lines if line.base.kind == "object" and not line.gone)
+        rows = (line.now for line in review.lines if line.base.kind == "object" and not line.deleted)
         meta[OBJECTS] = [{"category": now.name, "text": now.text} for now in rows]
     return dataclasses.replace(
         record, question=question, answer=_answer(review, options, letter), options=options, letter=letter,
@@ -121,7 +121,7 @@ def _answer(review: RecordReview, options: tuple[AnswerOption, ...], letter: str
 
 def _ends_unchanged(review: RecordReview) -> bool:
     """Whether the last step is unchanged, so that the answer of the record still applies."""
-    last = [line for line in review.lines if line.base.kind == "step" and not line.gone][-1]
+    last = [line for line in review.lines if line.base.kind == "step" and not line.deleted][-1]
     return bool(review.record.answer) and last.verdict == "keep" and not last.base.pre
 
 
@@ -133,7 +133,7 @@ def _options(review: RecordReview) -> tuple[tuple[AnswerOption, ...], str] | Non
     letter = ""
     for option in review.record.options:
         line = review.line(f"option.{option.letter}")
-        if line is None or line.gone:
+        if line is None or line.deleted:
             continue
         name = chr(ord("A") + len(found))
         letter = name if option.letter == review.letter else letter
@@ -152,7 +152,7 @@ def _steps(review: RecordReview) -> Iterator[ReasoningStep]:
         return
     own = {f"step.{i}": step for i, step in enumerate(review.record.steps, 1)}
     for line in review.lines:
-        if line.base.kind != "step" or line.gone:
+        if line.base.kind != "step" or line.deleted:
             continue
         step = own.get(line.base.key)
         if step is None:

@@ -46,7 +46,7 @@ class AnnotationMetadata:
 
 @dataclass(slots=True)
 class AnnotationFolder:
-    """An opened folder. Records are read from disk one by one; memory holds each record's id and offset (8 bytes)."""
+    """An opened folder. Records are read from disk one by one; only ids and offsets are in memory."""
 
     path: Path
     about: AnnotationMetadata
@@ -65,7 +65,7 @@ class AnnotationFolder:
 
 
 def make_folder(path: Path, records: Iterable[Record], about: AnnotationMetadata) -> AnnotationFolder:
-    """Write a new folder; `n` and `sha256` of `about` are filled in. Raises Ad2Error for no records or duplicate ids."""
+    """Write a new folder; `n` and `sha256` of `about` are filled in. Raises Ad2Error if ids repeat or there is none."""
     ids: set[str] = set()
     try:
         with atomic_write(path / RECORDS) as handle:
@@ -95,7 +95,7 @@ def is_folder(path: Path) -> bool:
 
 
 def open_folder(path: Path) -> AnnotationFolder:
-    """Open the folder at `path`. Raises Ad2Error if it is not an annotation folder, or its records file has changed."""
+    """Open the folder at `path`. Raises Ad2Error if it is none or its records have changed."""
     if not is_folder(path):
         raise Ad2Error(f"{path} is no annotation folder (no {ABOUT}); make one: ad2 annotate SOURCE --out {path}")
     about = _about(path / ABOUT)

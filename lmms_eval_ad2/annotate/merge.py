@@ -1,9 +1,8 @@
-"""Several reviewers' reviews of one record -> one, by majority. No majority is an outcome, never a toss.
+"""Majority merge of several reviews of one record. Without a majority the result is a reason code, never a guess.
 
-Verdict of a text: what more than half say. Among changed texts the one that is nearest to the others is taken (the
-largest mean similarity; the first of equals, in the order of the reviewers). Boxes, the correct letter, completeness
-and the order of steps: what more than half have alike. Added steps and objects: kept if more than half added one that
-reads alike; those that only one reviewer added are left out.
+Verdict of a text: that of more than half of the reviewers. Of several changed texts, the one most similar to the others
+is taken (largest sum of similarities; ties go to the first reviewer). Boxes, correct letter, completeness and the order
+of steps: the value that more than half share. Added steps and objects: kept if more than half added a similar one.
 """
 
 from __future__ import annotations

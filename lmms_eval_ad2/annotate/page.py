@@ -1,6 +1,6 @@
-"""The page, in Gradio: shows what the project has, saves what is done, and knows no more.
+"""The annotation page in Gradio, on top of an AnnotationProject.
 
-Everything is served from here (look.POLICY): no fonts, scripts or statistics of other machines. Saving actions go
+Everything is served locally (page_html.POLICY): no fonts, scripts or statistics from other hosts. Actions are saved
 through one queue, in the order in which the browser sent them.
 """
 
@@ -28,13 +28,13 @@ class AnnotationPage:
         self.project, self.total = project, len(project.folder)
         self.blocks = self._build(reviewer)
 
-    # -- the frame: who, where, how far ----------------------------------------------------------------------------
+    # -- header: reviewer, navigation, progress --------------------------------------------------------------------
 
     def _build(self, reviewer: str) -> Any:
         gr = self.gr
         with gr.Blocks(title="Annotation", analytics_enabled=False, fill_width=True) as blocks:
             with gr.Row(elem_classes="top"):
-                self.who = gr.Textbox(
+                self.reviewer = gr.Textbox(
                     reviewer, label="Reviewer", placeholder="your name", max_lines=1, max_length=60, interactive=True,
                     scale=1, min_width=140, elem_id="reviewer",
                 )  # fmt: skip
@@ -49,33 +49,35 @@ class AnnotationPage:
                                  elem_id="jump")  # fmt: skip
             self.number, self.version, seen = gr.State(0), gr.State(0), gr.State(reviewer)
             triggers = [blocks.load, self.number.change, self.version.change]
-            gr.render(inputs=[self.who, self.number], triggers=triggers, show_progress="hidden")(self._record)
+            gr.render(inputs=[self.reviewer, self.number], triggers=triggers, show_progress="hidden")(self._record)
             for button, by in ((previous, -1), (following, 1)):
-                self.on(button.click, functools.partial(self._go, by), [self.who, self.number, only_open], self.number)
-            self.on(unfinished.click, self._first, [self.who], self.number)
+                self.on(
+                    button.click, functools.partial(self._go, by), [self.reviewer, self.number, only_open], self.number
+                )
+            self.on(unfinished.click, self._first, [self.reviewer], self.number)
             self.on(jump.submit, lambda n: min(max(int(n or 1), 1), self.total) - 1, [jump], self.number)
             self.on(self.number.change, lambda n: n + 1, [self.number], jump)
             for event in triggers:
-                self.on(event, self.where, [self.who, self.number], self.progress)
-            for event in (self.who.submit, self.who.blur):
-                # Leaving the box without another name must lay nothing out anew: an action may be under way.
-                self.on(event, lambda name, seen, v: (name, v + (name != seen)), [self.who, seen, self.version],
+                self.on(event, self.progress_html, [self.reviewer, self.number], self.progress)
+            for event in (self.reviewer.submit, self.reviewer.blur):
+                # Leaving the box without a new name must not redraw the record: an action may be in progress.
+                self.on(event, lambda name, seen, v: (name, v + (name != seen)), [self.reviewer, seen, self.version],
                         [seen, self.version])  # fmt: skip
-            self.on(blocks.load, self._first, [self.who], self.number)
+            self.on(blocks.load, self._first, [self.reviewer], self.number)
         return blocks
 
     def on(self, event: Callable[..., Any], work: Callable[..., Any], inputs: list[Any], outputs: Any) -> None:
-        """Bind an event: one queue for all, nothing of it offered as an API, errors as text and never as HTML.
+        """Bind an event: one queue for all, no public API, errors shown as text and never as HTML.
 
         trigger_mode: Gradio's default, "once", drops an event while an earlier one of the same control is pending; a
-        second click on another verdict would be shown and not saved.
+        second click on another verdict would be shown but not saved.
         """
         event(
-            self._told(work), inputs, outputs, show_progress="hidden", concurrency_limit=1, concurrency_id="saving",
-            api_visibility="private", trigger_mode="multiple",
+            self._with_errors_shown(work), inputs, outputs, show_progress="hidden", concurrency_limit=1,
+            concurrency_id="saving", api_visibility="private", trigger_mode="multiple",
         )  # fmt: skip
 
-    def _told(self, work: Callable[..., Any]) -> Callable[..., Any]:
+    def _with_errors_shown(self, work: Callable[..., Any]) -> Callable[..., Any]:
         def run(*values: Any) -> Any:
             try:
                 return work(*values)
@@ -84,33 +86,35 @@ class AnnotationPage:
 
         return run
 
-    def _go(self, by: int, who: str, number: int, only_open: bool) -> int:
-        return self.project.go(reviewer_name(who), number, by, only_open)
+    def _go(self, by: int, reviewer: str, number: int, only_open: bool) -> int:
+        return self.project.go(reviewer_name(reviewer), number, by, only_open)
 
-    def _first(self, who: str) -> int:
-        return self.project.first_open(reviewer_name(who)) if who.strip() else 0
+    def _first(self, reviewer: str) -> int:
+        return self.project.first_open(reviewer_name(reviewer)) if reviewer.strip() else 0
 
-    def where(self, who: str, number: int) -> str:
-        done = self.project.finished(reviewer_name(who)) if who.strip() else ()
+    def progress_html(self, reviewer: str, number: int) -> str:
+        done = self.project.finished(reviewer_name(reviewer)) if reviewer.strip() else ()
         return page_html.progress(len(done), self.total, number)
 
     # -- one record ------------------------------------------------------------------------------------------------
 
-    def _record(self, who: str, number: int) -> None:
+    def _record(self, reviewer: str, number: int) -> None:
         gr = self.gr
         try:
-            who = reviewer_name(who)
-            review = self.project.review(who, number)
+            reviewer = reviewer_name(reviewer)
+            review = self.project.review(reviewer, number)
         except Ad2Error as exc:
             gr.HTML(
-                page_html.trouble(str(exc) if str(who).strip() else "Give your name above; it stands with all you do.")
+                page_html.error_message(
+                    str(exc) if str(reviewer).strip() else "Give your name above; it is saved with every action."
+                )
             )
             return
         with gr.Row(elem_classes="split", equal_height=False):
             with gr.Column(scale=6, elem_classes="look", min_width=420):
                 gr.HTML(page_html.picture(review, self.project.folder.about.image_root), elem_id="picture")
                 gr.HTML(page_html.facts(review), elem_id="facts")
-                view = RecordView(self, who, number, review)
+                view = RecordView(self, reviewer, number, review)
                 self._marks(view)
             with gr.Column(scale=5, min_width=420):
                 view.show()
@@ -121,25 +125,25 @@ class AnnotationPage:
         with gr.Accordion(f"Boxes and points ({len(review.mark.coords)})", open=bool(review.mark.coords)):
             boxes = gr.Textbox(
                 page_html.marks_text(review.mark), lines=2, max_lines=8, max_length=LONGEST, elem_id="boxes",
-                **view.fresh("boxes"), label="one a line, pixels: x_min y_min x_max y_max, or x y",
+                **view.input_settings("boxes"), label="one per line, in pixels: x_min y_min x_max y_max, or x y",
             )  # fmt: skip
             button = gr.Button("Save boxes", size="sm", elem_id="save-boxes")
 
         def save(text: str, version: int) -> int:
-            self.project.save(view.who, view.number, "mark", page_html.read_marks(text))
+            self.project.save(view.reviewer, view.number, "mark", page_html.read_marks(text))
             return version + 1
 
         self.on(button.click, save, [boxes, self.version], self.version)
 
 
 def serve(project: AnnotationProject, *, reviewer: str = "", host: str = "127.0.0.1", port: int = 7861) -> None:
-    """Serve the page until Ctrl-C or SIGTERM. Raises Ad2Error where the address cannot be had."""
+    """Serve the page until Ctrl-C or SIGTERM. Raises Ad2Error if the address cannot be used."""
     page = AnnotationPage(project, reviewer)
     gr, fastapi, uvicorn = page.gr, require("fastapi"), require("uvicorn")
     app = fastapi.FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
 
     @app.middleware("http")
-    async def guarded(request: Any, call_next: Any) -> Any:
+    async def add_headers(request: Any, call_next: Any) -> Any:
         response = await call_next(request)
         response.headers["Content-Security-Policy"] = page_html.POLICY
         response.headers["Referrer-Policy"] = "no-referrer"
@@ -154,7 +158,10 @@ def serve(project: AnnotationProject, *, reviewer: str = "", host: str = "127.0.
     )  # fmt: skip
     listener = _listen(host, port)
     shown = f"[{host}]" if ":" in host else host
-    print(f"annotation page: http://{shown}:{listener.getsockname()[1]}/   (Ctrl-C ends it; all is saved)", flush=True)
+    print(
+        f"annotation page: http://{shown}:{listener.getsockname()[1]}/   (Ctrl-C stops it; everything is saved)",
+        flush=True,
+    )
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2)
     uvicorn.Server(config).run(sockets=[listener])
 

@@ -1,4 +1,4 @@
-"""What the page looks like: its style, and the parts of it that are plain HTML. All text in them is escaped."""
+"""CSS and plain HTML parts of the annotation page. All text in the HTML is escaped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lmms_eval_ad2.annotate.record_review import PieceReview, RecordReview, titl
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.records import VisualPrompt
 
-# Nothing is asked of other machines, whatever the library's page would load; no frame may hold the page.
+# No requests to other hosts, whatever Gradio's page would load; the page cannot be framed.
 POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:; "
@@ -20,7 +20,7 @@ POLICY = (
 )
 DRAG = Path(__file__).with_name("drag.js")
 DRAWING_HINT = '<p class="hint">drag: a new box · Shift and click: a new point · click: full size</p>'
-LISTED = 2  # open points that are told one by one: the message stays in sight, and small
+LISTED = 2  # open points listed in the status line, to keep it short
 FONTS = ("system-ui", "-apple-system", "Segoe UI", "Noto Sans", "Noto Sans CJK SC", "sans-serif")
 VERDICTS = {None: "open", "keep": "kept", "change": "changed", "delete": "deleted", "add": "added"}
 
@@ -88,7 +88,7 @@ footer { display: none !important; }
 
 
 def progress(done: int, total: int, number: int) -> str:
-    """How far this reviewer is."""
+    """The progress of this reviewer."""
     share = 100 * done / total if total else 0
     return (
         f'<div class="progress"><b>{number + 1} / {total}</b><span>{done} finished, {total - done} to do</span>'
@@ -98,9 +98,9 @@ def progress(done: int, total: int, number: int) -> str:
 
 
 def picture(review: RecordReview, root: Path) -> str:
-    """The pictures with the reviewer's marks; a click shows one at its full size. A fault is told in its place.
+    """The images with the reviewer's marks; a click toggles full size. An unreadable image is replaced by the error.
 
-    Marks belong to the first picture: on it they are drawn with the mouse (drag.js), but not on a mosaic of cameras.
+    Marks refer to the first image and can be drawn on it with the mouse (drag.js), but not on a mosaic of cameras.
     """
     try:
         images = rendered(review.drawn, root)
@@ -120,19 +120,19 @@ def _framed(image: Any, name: str, drawable: bool) -> str:
 
 
 def facts(review: RecordReview) -> str:
-    """The question and what is known of the record."""
+    """The question and the metadata of the record."""
     record = review.record
     known: list[tuple[str, Any]] = [("record", record.id), ("task", f"{record.benchmark} · {record.task}"),
                                     ("subtask", record.subtask if record.subtask != record.task else "")]  # fmt: skip
     known += [(key, record.scene.get(key)) for key in ("weather", "severity")]
     known += [("category", record.meta.get("category_name")), ("drafted by", review.pre)]
-    told = " · ".join(f"{escape(name)} <b>{escape(str(value))}</b>" for name, value in known if value)
+    details = " · ".join(f"{escape(name)} <b>{escape(str(value))}</b>" for name, value in known if value)
     question = escape(record.question.get(review.lang))
-    return f'<div class="facts"><p class="question">{question}</p><p>{told}</p></div>'
+    return f'<div class="facts"><p class="question">{question}</p><p>{details}</p></div>'
 
 
 def head(line: PieceReview, number: int = 0) -> str:
-    """A piece's title and state; `number`: its place among the steps or objects, from 1."""
+    """A piece's title and state; `number`: its position among the steps or objects, from 1; 0 for others."""
     verdict = VERDICTS[line.verdict]
     name = f"{line.base.kind} {number}" if number else title(line)
     badges = f'<span class="badge {verdict}">{verdict}</span>'
@@ -142,32 +142,32 @@ def head(line: PieceReview, number: int = 0) -> str:
 
 
 def own(line: PieceReview) -> str:
-    """What the data say where a model's text stands."""
+    """The text of the data that a draft replaces."""
     return f'<div class="own">in the data: {escape(line.base.own)}</div>'
 
 
 def status(review: RecordReview) -> str:
-    """What is still open, or that the record is finished."""
+    """The open points, or that the record is finished."""
     if review.finished:
-        said = "Finished." if review.complete else "Finished as incomplete: it is left out of the export."
-        return f'<div class="status done" role="status">{said} All saved.</div>'
+        text = "Finished." if review.complete else "Finished as incomplete: it is left out of the export."
+        return f'<div class="status done" role="status">{text} All saved.</div>'
     first = [*review.open[:LISTED], *([f"and {more} more"] if (more := len(review.open) - LISTED) > 0 else [])]
     rows = "".join(f"<li>{escape(text)}</li>" for text in first)
     return f'<div class="status" role="status">All saved. Still open:<ul>{rows}</ul></div>'
 
 
-def trouble(text: str) -> str:
-    """A message about something that went wrong."""
+def error_message(text: str) -> str:
+    """An error message."""
     return f'<div class="status bad" role="alert">{escape(text)}</div>'
 
 
 def marks_text(mark: VisualPrompt) -> str:
-    """One box or point a line: its numbers in pixels."""
+    """One box or point per line, in pixels."""
     return "\n".join(" ".join(f"{v:g}" for v in c) for c in mark.coords)
 
 
 def read_marks(text: str) -> dict[str, Any]:
-    """The numbers of `marks_text`, as an action keeps them; raises Ad2Error."""
+    """Parse the text of `marks_text` into the value of a mark action; raises Ad2Error."""
     rows: list[list[float]] = []
     for number, line in enumerate(text.splitlines(), 1):
         words: Sequence[str] = line.replace(",", " ").replace(";", " ").split()

@@ -1,11 +1,11 @@
-"""Drafts by a model, from an endpoint or from a file, kept in DIR/pre.jsonl as they come.
+"""Drafts by a model, from an endpoint or a file, appended to DIR/pre.jsonl as they arrive.
 
     {"id": record, "model": label, "answer": "..." | null, "steps": [[name, question, answer], ...] | null,
      "objects": [[category, text], ...] | null}
 
-A file of answers (`--pre FILE.jsonl`) has one object a line: `id`, and `answer` (or `raw`, as in a run's
-samples/<task>.jsonl): a text, or for a chain a list of texts, one a step; `steps` as a list of {name, question,
-answer}, `objects` as a list of {category, text}; `model` names who wrote it.
+A file of answers (`--pre FILE.jsonl`) has one object per line: `id`, and `answer` (or `raw`, as in a run's
+samples/<task>.jsonl): a text, or for a chain a list of texts, one per step; `steps` as a list of {name, question,
+answer}, `objects` as a list of {category, text}; `model` names the author.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.storage.journal import JournalFile, parse_object, read
 
 FILE, CACHE = "pre.jsonl", "replies.sqlite"
-LONGEST_SIDE = 1600  # pixels of a picture that a model is sent
+LONGEST_SIDE = 1600  # pixels of an image sent to the model
 Report = Callable[[str, DraftAnnotation | str], None]
 
 
 @dataclass(slots=True)
 class DraftingSummary:
-    """How it went: `written` drafts now, `had` before, and why the others have none, by a short code."""
+    """Counts of one run: drafts `written` now, `had` before, and records `without` a draft by reason code."""
 
     written: int = 0
     had: int = 0
@@ -58,7 +58,7 @@ class DraftingSummary:
 
 
 def load(folder: AnnotationFolder) -> dict[str, DraftAnnotation]:
-    """The drafts by record id; the last one of a record counts. Raises DataError for a line that is none."""
+    """Read the drafts by record id; the last one of a record counts. Raises DataError for an invalid line."""
     path = folder.path / FILE
     found = {}
     for line in read(path, lambda content: parse_object(content) if content.strip() else None):
@@ -87,35 +87,33 @@ def _tuples(row: UntrustedRow, name: str, width: int) -> tuple[tuple[str, ...], 
 def fill(
     folder: AnnotationFolder, spec: str, reviewed: Container[str] = (), *, progress: bool = True
 ) -> DraftingSummary:
-    """Drafts for all records that have none yet, from `spec`: a JSONL file or a model (llm/spec.py).
+    """Write drafts for all records that have none yet, from `spec`: a JSONL file or a model (llm/model.py).
 
-    `reviewed`: ids of records that people have begun with; nothing is put under their hands.
-
-    What was had is on the disk whatever happens; the same command goes on. Raises Ad2Error for an unreadable file or
-    a model that cannot be asked.
+    `reviewed`: ids of records whose review has begun; they get no draft. Each draft is on disk as soon as it arrives:
+    an interrupted command can be repeated. Raises Ad2Error for an unreadable file or an unusable model.
     """
     had = load(folder)
     todo = [i for i, name in enumerate(folder.ids) if name not in had and name not in reviewed]
-    told = DraftingSummary(had=len(had))
+    summary = DraftingSummary(had=len(had))
     if begun := sum(name in reviewed and name not in had for name in folder.ids):
-        told.without["review_begun"] = begun
+        summary.without["review_begun"] = begun
     path = Path(spec).expanduser()
     with JournalFile(folder.path / FILE) as journal:
 
         def report(name: str, found: DraftAnnotation | str, detail: str = "") -> None:
             if isinstance(found, str):
-                told.without[found] += 1
-                told.details.setdefault(found, detail)
+                summary.without[found] += 1
+                summary.details.setdefault(found, detail)
                 return
             journal.append(json.dumps({"id": name, **asdict(found)}, ensure_ascii=False).encode("utf-8", "replace"))
-            told.written += 1
+            summary.written += 1
 
         if path.suffix in (".jsonl", ".json") or (path.is_file() and path.suffix not in (".yaml", ".yml")):
             _from_file(folder, path, todo, report)
         elif todo:
             model = read_model(spec, owner="--pre", max_tokens=2048)
-            run(lambda: _asked(folder, model, todo, report, progress))
-    return told
+            run(lambda: _from_model(folder, model, todo, report, progress))
+    return summary
 
 
 def _from_file(folder: AnnotationFolder, path: Path, todo: list[int], report: Report) -> None:
@@ -138,33 +136,35 @@ def _from_file(folder: AnnotationFolder, path: Path, todo: list[int], report: Re
 
 
 def _draft(row: UntrustedRow, record: Record, folder: AnnotationFolder) -> DraftAnnotation | str:
-    """The draft of a line; raises DataError for one that does not fit its record."""
+    """Return the draft of a line, or a reason code; raises DataError if it does not fit its record."""
     model = row.string("model", "file")[:LONGEST_NAME]
-    said = row.get("answer") if row.get("answer") is not None else row.get("raw")
+    answer = row.get("answer") if row.get("answer") is not None else row.get("raw")
     steps = tuple((s.string("name"), s.string("question"), s.string("answer", "")) for s in row.inners("steps")) or None
     objects = tuple((o.string("category"), o.string("text")) for o in row.inners("objects")) or None
-    if isinstance(said, list):
-        if record.form != "chain" or len(said) != len(record.steps) or not all(isinstance(s, str) for s in said):
-            raise row.fail("answer", f"a text, or for a chain one text a step ({len(record.steps)} here)", said)
+    if isinstance(answer, list):
+        if record.form != "chain" or len(answer) != len(record.steps) or not all(isinstance(s, str) for s in answer):
+            raise row.fail("answer", f"a text, or for a chain one text per step ({len(record.steps)} here)", answer)
         lang = folder.about.lang
-        steps = tuple((s.name, in_language(s.question, lang), t) for s, t in zip(record.steps, said, strict=True))
-        said = None
-    if said is not None and not isinstance(said, str):
-        raise row.fail("answer", "a text, or a list of texts", said)
-    if said is not None and record.form == "chain":
-        return draft_prompts.read(record, folder.about.lang, model, said)
-    if said is None and steps is None and objects is None:
+        steps = tuple((s.name, in_language(s.question, lang), t) for s, t in zip(record.steps, answer, strict=True))
+        answer = None
+    if answer is not None and not isinstance(answer, str):
+        raise row.fail("answer", "a text, or a list of texts", answer)
+    if answer is not None and record.form == "chain":
+        return draft_prompts.read(record, folder.about.lang, model, answer)
+    if answer is None and steps is None and objects is None:
         return "empty"
-    texts = [said or "", *(t for group in (*(steps or ()), *(objects or ())) for t in group)]
+    texts = [answer or "", *(t for group in (*(steps or ()), *(objects or ())) for t in group)]
     if max(map(len, texts)) > LONGEST or len(steps or ()) > MOST or len(objects or ()) > MOST:
         raise row.fail(
             "answer", f"texts of at most {LONGEST:,} characters, {MOST} steps or objects", max(map(len, texts))
         )
-    return DraftAnnotation(model, said, steps, objects)
+    return DraftAnnotation(model, answer, steps, objects)
 
 
-async def _asked(folder: AnnotationFolder, model: LanguageModel, todo: list[int], report: Any, progress: bool) -> None:
-    """One request a record, as many at once as the endpoint takes; each draft is written when it comes."""
+async def _from_model(
+    folder: AnnotationFolder, model: LanguageModel, todo: list[int], report: Any, progress: bool
+) -> None:
+    """Send one request per record, as many at once as the endpoint allows; write each draft when it arrives."""
     queue = iter(todo)
     with tqdm(total=len(todo), desc=f"drafts {model.label}", unit="item", disable=not progress) as bar:
         async with EndpointSession(model.endpoint, ReplyCache(folder.path / CACHE)) as session:
@@ -187,7 +187,7 @@ async def _one(
     try:
         urls = await asyncio.to_thread(_urls, record, folder.about.image_root)
         text = draft_prompts.question(record, lang)
-    except Ad2Error as exc:  # this record cannot be asked about; the others can
+    except Ad2Error as exc:  # only this record is affected
         return "no_picture", str(exc)
     parts: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
     messages: list[dict[str, Any]] = [{"role": "system", "content": draft_prompts.SYSTEM},

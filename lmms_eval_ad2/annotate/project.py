@@ -1,6 +1,6 @@
-"""What a page can do: look at records, save what a reviewer says, go on. Knows nothing of pages.
+"""Operations of the annotation page, independent of the page: read records, save actions, navigate.
 
-Each `save_*` is on the disk when it returns. Raises Ad2Error for what cannot be saved.
+Each `save_*` method returns after the action is on disk, and raises Ad2Error if it cannot be saved.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Words = tuple[str, str, str]  # name, question, text of a piece
 
 
 class AnnotationProject:
-    """An opened folder with its drafts and actions. May be used by several threads, and beside other processes."""
+    """An opened folder with its drafts and actions. Thread-safe; other processes may use the folder too."""
 
     def __init__(self, folder: AnnotationFolder) -> None:
         self.folder = folder
@@ -32,12 +32,12 @@ class AnnotationProject:
         self.scale = SCALES[folder.about.scale]
         self._finished: dict[tuple[str, str], bool] = {}
         self._lock = threading.RLock()
-        if strangers := sorted({name for _, name in self.actions.states} - set(folder.index)):
-            raise Ad2Error(f"{self.actions.path} speaks of {strangers[0]}, which is no record of this folder")
+        if unknown := sorted({name for _, name in self.actions.states} - set(folder.index)):
+            raise Ad2Error(f"{self.actions.path} names {unknown[0]}, which is not a record of this folder")
 
     def review(self, reviewer: str, number: int) -> RecordReview:
-        """Record `number` (from 0) as this reviewer has it, other processes' actions included."""
-        self._catch_up()
+        """Return the review of record `number` (from 0) by this reviewer, with the actions of other processes."""
+        self._refresh()
         return self._review(reviewer, self.folder.record(number))
 
     def _review(self, reviewer: str, record: Record) -> RecordReview:
@@ -47,7 +47,7 @@ class AnnotationProject:
     # -- saving ----------------------------------------------------------------------------------------------------
 
     def save_verdict(self, reviewer: str, number: int, key: str, verdict: Verdict | None, words: Words) -> RecordReview:
-        """Keep, change, delete or (None) undecided; the words are kept with it, whatever the verdict."""
+        """Save keep, change, delete or undecided (None), together with the texts."""
         review = self.review(reviewer, number)
         line = review.line(key)
         if line is None:
@@ -55,11 +55,11 @@ class AnnotationProject:
         if verdict == "keep":
             words = line.base.words
         if line.verdict == "add" and verdict in ("keep", "change"):
-            verdict = "add"  # there is nothing of before that could be kept or changed
+            verdict = "add"  # an added piece has no original to keep or change
         return self._save(reviewer, number, key, verdict or "undo", _value(verdict, words))
 
     def save_words(self, reviewer: str, number: int, key: str, words: Words) -> RecordReview:
-        """Other words are a change; the words of before take a change back."""
+        """Save edited texts: different texts are a change, the original ones undo it."""
         line = self.review(reviewer, number).line(key)
         if line is None or line.now.words == words:
             return self.review(reviewer, number)
@@ -69,18 +69,18 @@ class AnnotationProject:
         return self._save(reviewer, number, key, verdict or "undo", _value(verdict, words))
 
     def save_score(self, reviewer: str, number: int, key: str, score: int | None) -> RecordReview:
-        """A mark on the folder's scale for a text as it was before the reviewer; None takes it back."""
+        """Save a score of the original text on the folder's scale; None removes it."""
         low, high = self.scale
         if score is not None and not low <= score <= high:
-            raise Ad2Error(f"score {score}: from {low} to {high}")
+            raise Ad2Error(f"score {score}: expected {low} to {high}")
         return self._save(reviewer, number, f"score/{key}", "score", score)
 
     def save(self, reviewer: str, number: int, field: str, value: Any) -> RecordReview:
-        """complete, note, mark or letter (actions.py)."""
+        """Save the field complete, note, mark or letter (actions.py)."""
         return self._save(reviewer, number, field, field, value)
 
     def add(self, reviewer: str, number: int) -> RecordReview:
-        """A new, empty step or object at the end."""
+        """Append a new, empty step or object."""
         review = self.review(reviewer, number)
         if review.listed is None or len(review.lines) >= MOST:
             raise Ad2Error(f"{review.record.id}: nothing can be added to it")
@@ -88,7 +88,7 @@ class AnnotationProject:
         return self._save(reviewer, number, key, "add", _value("add", ("", "", "")))
 
     def move(self, reviewer: str, number: int, key: str, by: int) -> RecordReview:
-        """One step or object up (-1) or down (1)."""
+        """Move a step or object up (`by` = -1) or down (1)."""
         review = self.review(reviewer, number)
         keys = [line.base.key for line in review.lines if line.base.kind == review.listed]
         if key not in keys:
@@ -103,23 +103,25 @@ class AnnotationProject:
     def _save(self, reviewer: str, number: int, field: str, action: str, value: Any) -> RecordReview:
         record = self.folder.record(number)
         if self.actions.fields(reviewer, record.id).get(field) == value:
-            return self.review(reviewer, number)  # browsers may say a thing twice
+            return self.review(reviewer, number)  # browsers may send an event twice
         try:
             self.actions.append(reviewer, record.id, field, action, value)
         except OSError as exc:
-            raise Ad2Error(f"NOT SAVED: {self.actions.path}: {exc.strerror}; make room, then do it again") from exc
+            raise Ad2Error(
+                f"NOT SAVED: {self.actions.path}: {exc.strerror}; free disk space, then repeat the action"
+            ) from exc
         with self._lock:
             self._finished.pop((reviewer, record.id), None)
         return self.review(reviewer, number)
 
-    # -- going on --------------------------------------------------------------------------------------------------
+    # -- navigation ------------------------------------------------------------------------------------------------
 
     def finished(self, reviewer: str) -> set[int]:
-        """The numbers of the records that this reviewer has finished."""
-        self._catch_up()
+        """Return the numbers of the records that this reviewer has finished."""
+        self._refresh()
         found = set()
-        for who, name in list(self.actions.states):
-            if who == reviewer and self._is_finished(reviewer, name):
+        for author, name in list(self.actions.states):
+            if author == reviewer and self._is_finished(reviewer, name):
                 found.add(self.folder.index[name])
         return found
 
@@ -133,7 +135,7 @@ class AnnotationProject:
         return known
 
     def go(self, reviewer: str, number: int, by: int, only_open: bool = False) -> int:
-        """The next number in direction `by` (-1, 1), of an unfinished record if `only_open`; else the same."""
+        """Return the next number in direction `by` (-1, 1), skipping finished records if `only_open`; else `number`."""
         done = self.finished(reviewer) if only_open else set()
         at = number + by
         while 0 <= at < len(self.folder):
@@ -143,18 +145,18 @@ class AnnotationProject:
         return number
 
     def first_open(self, reviewer: str) -> int:
-        """The first unfinished record; the last one where all are finished."""
+        """Return the number of the first unfinished record; of the last record if all are finished."""
         done = self.finished(reviewer)
         return next((n for n in range(len(self.folder)) if n not in done), len(self.folder) - 1)
 
-    def _catch_up(self) -> None:
+    def _refresh(self) -> None:
         touched = self.actions.refresh()
         with self._lock:
             for key in touched:
                 self._finished.pop(key, None)
         for _, name in touched:
             if name not in self.folder.index:
-                raise Ad2Error(f"{self.actions.path} speaks of {name}, which is no record of this folder")
+                raise Ad2Error(f"{self.actions.path} names {name}, which is not a record of this folder")
 
 
 def _value(verdict: Verdict | None, words: Words) -> dict[str, Any]:

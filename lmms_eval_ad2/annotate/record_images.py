@@ -1,4 +1,4 @@
-"""A record's picture as text: what the page shows and what a model is sent. Nothing else is read from the disk."""
+"""Rendered images of a record, as data URLs for the page and for model requests."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.prompts import visual
 from lmms_eval_ad2.records import Record
 
-WIDEST = 2560  # pixels: bounds what one record can cost a browser
+WIDEST = 2560  # pixels: limits the memory that one record needs in a browser
 QUALITY = 88
 
 
 def rendered(record: Record, root: Path) -> list[Any]:
-    """The pictures with marks drawn; six cameras as one mosaic. Raises Ad2Error for one that cannot be shown."""
+    """Return the images with marks drawn; six cameras as one mosaic. Raises Ad2Error for an unreadable image."""
     for image in record.images:
         if fault := path_fault(image):
-            raise Ad2Error(f"{record.id}: image '{image}': expected {fault}; it is not opened")
+            raise Ad2Error(f"{record.id}: image '{image}': expected {fault}; not opened")
     cameras = len(record.views) > 1 and len(set(record.views)) == len(record.views)
     try:
         return list(visual.render(record, root, layout="mosaic" if cameras else "list"))
     except Ad2Error:
         if not cameras:
             raise
-    return list(visual.render(record, root))  # views, but not those of the six cameras
+    return list(visual.render(record, root))  # several views, but not the six cameras
 
 
 def data_url(image: Any, widest: int = WIDEST, quality: int = QUALITY) -> str:
-    """The picture as a JPEG in a data: address, with colour at full resolution: thin red outlines stay red."""
+    """The image as a JPEG data URL; no chroma subsampling, which would blur thin red outlines."""
     small = image if image.width <= widest else image.resize((widest, round(widest * image.height / image.width)))
     buffer = io.BytesIO()
     small.save(buffer, "JPEG", quality=quality, subsampling=0)

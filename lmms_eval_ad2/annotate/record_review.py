@@ -1,4 +1,4 @@
-"""One record as one reviewer has it before them: its pieces with verdicts, and what is still open."""
+"""The state of one record for one reviewer: its text pieces with verdicts, and the open points."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TYPED = {
 
 @dataclass(frozen=True, slots=True)
 class PieceReview:
-    """A piece as it was (`base`), as it is now, and what the reviewer said of it. `score`: of the text as it was."""
+    """A piece before (`base`) and after review (`now`), with verdict and score. `score` rates the text of `base`."""
 
     base: TextPiece
     now: TextPiece
@@ -28,13 +28,13 @@ class PieceReview:
     score: int | None = None
 
     @property
-    def gone(self) -> bool:
+    def deleted(self) -> bool:
         return self.verdict == "delete"
 
 
 @dataclass(frozen=True, slots=True)
 class RecordReview:
-    """`complete`: None until the reviewer has said it. `open`: what has to be said or mended before it is finished."""
+    """The review of a record. `complete`: None until the reviewer has chosen. `open`: what is missing to finish it."""
 
     record: Record
     lang: Lang
@@ -53,16 +53,16 @@ class RecordReview:
 
     @property
     def drawn(self) -> Record:
-        """The record with the reviewer's boxes and points, to draw."""
+        """The record with the reviewer's boxes and points, for drawing."""
         return dataclasses.replace(self.record, mark=self.mark)
 
     def line(self, key: str) -> PieceReview | None:
-        """The line of this piece."""
+        """The review of the piece `key`; None if there is no such piece."""
         return next((line for line in self.lines if line.base.key == key), None)
 
 
 def make_review(record: Record, lang: Lang, pre: DraftAnnotation | None, fields: Mapping[str, Any]) -> RecordReview:
-    """The record, a model's texts about it, and a reviewer's last values by field (store.Actions.fields)."""
+    """Build the review from a record, its draft (`pre`) and the reviewer's last values by field (ReviewLog.fields)."""
     base = list(pieces_of(record, lang, pre))
     known = {piece.key for piece in base}
     kind = listed(record)
@@ -71,7 +71,7 @@ def make_review(record: Record, lang: Lang, pre: DraftAnnotation | None, fields:
         if kind and key not in known and key.startswith(f"{kind}.") and isinstance(value, Mapping)
     ]  # fmt: skip
     lines = [_line(piece, fields) for piece in base]
-    lines = [line for line in lines if not (line.gone and line.base.key not in known)]  # added, and taken back
+    lines = [line for line in lines if not (line.deleted and line.base.key not in known)]  # added, then removed
     mark = fields.get("mark")
     review = RecordReview(
         record,
@@ -95,13 +95,13 @@ def _line(piece: TextPiece, fields: Mapping[str, Any]) -> PieceReview:
         return PieceReview(piece, piece, None, score)
     verdict = value["verdict"]
     now = dataclasses.replace(piece, name=value["name"], question=value["question"], text=value["text"])
-    if verdict == "keep":  # of the text that stood there then: of another one nobody has said anything
+    if verdict == "keep":  # valid for the text it was given for only, not for a later draft
         return PieceReview(piece, piece, "keep" if now.words == piece.words else None, score)
     return PieceReview(piece, now, verdict, score)
 
 
 def _ordered(lines: list[PieceReview], order: list[str] | None) -> list[PieceReview]:
-    """Kinds one after the other; within them as `order` says, what it does not name in its own order at the end."""
+    """Sort by kind, then by `order`; keys missing in `order` follow in their present order."""
     place = {key: i for i, key in enumerate(order or ())}
     return sorted(lines, key=lambda line: (KINDS.index(line.base.kind), place.get(line.base.key, len(place))))
 
@@ -109,28 +109,28 @@ def _ordered(lines: list[PieceReview], order: list[str] | None) -> list[PieceRev
 def _open(review: RecordReview) -> list[str]:
     found = []
     for line in review.lines:
-        if (what := _line_open(line, review)) is not None:
-            found.append(f"{title(line)}: {what}")
-    if review.listed == "step" and all(line.gone for line in review.lines if line.base.kind == "step"):
+        if (fault := _line_open(line, review)) is not None:
+            found.append(f"{title(line)}: {fault}")
+    if review.listed == "step" and all(line.deleted for line in review.lines if line.base.kind == "step"):
         found.append("steps: at least one is needed")
     if review.record.options:
         correct = review.line(f"option.{review.letter}")
-        if correct is None or correct.gone:
-            found.append("options: the correct one is deleted; name another, or mark the record incomplete")
+        if correct is None or correct.deleted:
+            found.append("options: the correct one is deleted; choose another, or mark the record incomplete")
     if review.complete is None:
         found.append("complete or incomplete?")
     elif not review.complete:
-        return []  # left out of the export: nothing else has to be mended
+        return []  # left out of the export: nothing else has to be fixed
     return found
 
 
 def _line_open(line: PieceReview, review: RecordReview) -> str | None:
-    if line.gone:
+    if line.deleted:
         return None
     if line.verdict is None:
         return None if line.base.kind == "question" else "keep, change or delete?"
     if line.verdict == "change" and line.now.words == line.base.words:
-        return "to be changed, and not changed yet"
+        return "marked as changed, but not changed yet"
     if not line.now.text.strip():
         return "there is no text"
     if line.base.kind == "step" and not (line.now.name.strip() and line.now.question.strip()):
@@ -146,5 +146,5 @@ def _line_open(line: PieceReview, review: RecordReview) -> str | None:
 
 
 def title(line: PieceReview) -> str:
-    """What the page and messages call a piece: "answer", "option B · distractor", "step traffic rules"."""
+    """The name of a piece on the page and in messages: "answer", "option B · distractor", "step traffic rules"."""
     return f"{line.base.kind} {line.now.name}".strip()

@@ -1,9 +1,9 @@
-"""DIR/actions.jsonl: every action of every reviewer, in the order in which they came. Only ever appended to.
+"""The append-only log of review actions, DIR/actions.jsonl.
 
-Each line is on the disk (fsync) before the page says so. Several servers may work on one folder: each reads on from
-where it was, under the file's lock, before it writes (storage/journal.py).
+Each line is on disk (fsync) before the page confirms it. Several servers may use one folder: before writing, each reads
+the new lines under the file's lock (storage/journal.py).
 
-State is the replay of the file: (reviewer, record) -> field -> its last value.
+The state is the replay of the file: (reviewer, record) -> field -> last value.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.journal import JournalFile, parse_object, read
 
 _LONGEST_LINE = 16 * LONGEST
-_HINT = "Take this line out of the file; all others stay as they are."
+_HINT = "Remove this line from the file; all others stay valid."
 Fields = dict[str, Any]
 
 
 class ReviewLog:
-    """The file at `path`, made with the first action. Raises Ad2Error/DataError for a file that is none of ours."""
+    """The log at `path`, created with the first action. Raises Ad2Error or DataError for an invalid file."""
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
@@ -35,15 +35,15 @@ class ReviewLog:
         self.refresh()
 
     def fields(self, reviewer: str, record_id: str) -> Fields:
-        """What this reviewer has done to this record, by field; empty where nothing."""
+        """Return the last values of this reviewer for this record, by field."""
         return self.states.get((reviewer, record_id), {})
 
     def reviewers(self) -> list[str]:
-        """All who have done anything, in alphabetical order."""
+        """Return the names of all reviewers with actions, sorted."""
         return sorted({reviewer for reviewer, _ in self.states})
 
     def refresh(self) -> set[tuple[str, str]]:
-        """Read what has been appended since; which (reviewer, record) it touched."""
+        """Read the lines appended since the last call; return the (reviewer, record) pairs affected."""
         touched = set()
         with self._lock:
             lines = read(
@@ -56,10 +56,9 @@ class ReviewLog:
         return touched
 
     def append(self, reviewer: str, record_id: str, field: str, action: str, after: Any) -> ReviewAction:
-        """Write one action; on return it survives the death of this process and a power cut.
+        """Write one action; on return it is on disk (fsync).
 
-        Raises Ad2Error for a value that may not stand in `field`, OSError where it could not be written (and then
-        it has not happened).
+        Raises Ad2Error for an invalid value of `field`, OSError if it could not be written (it then has no effect).
         """
         if expected := fault(field, after):
             raise Ad2Error(f"{field}: expected {expected}")

@@ -1,4 +1,4 @@
-"""From what a user names to records: a dataset of the data home, a file of Records, or a folder of pictures."""
+"""Sources of records to annotate: a dataset of the data home, a file of Records, or a folder of images."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lmms_eval_ad2.records import Lang, Record
 
 @dataclass(frozen=True, slots=True)
 class AnnotationSource:
-    """Records and the folder that their images lie in. `records` starts a new pass at each call."""
+    """Records and the folder of their images. Each call of `records` starts a new pass."""
 
     name: str
     split: str
@@ -36,7 +36,7 @@ class AnnotationSource:
 
 @dataclass(frozen=True, slots=True)
 class AnnotationRequest:
-    """What a user asked for. `split`, `images`, `lang`, `scale`: None where they did not say."""
+    """The options of `ad2 annotate`. `split`, `images`, `lang`, `scale`: None if not given."""
 
     source: str
     split: str | None = None
@@ -49,7 +49,7 @@ class AnnotationRequest:
 
 
 def open_source(request: AnnotationRequest) -> AnnotationSource:
-    """Raises Ad2Error where nothing is there under this name, with what there is."""
+    """Open the source of a request. Raises Ad2Error if it does not exist, listing the available splits."""
     path = Path(request.source).expanduser()
     if path.is_dir():
         root = path.resolve()
@@ -70,7 +70,7 @@ def open_source(request: AnnotationRequest) -> AnnotationSource:
 
 
 def _good(opened: OpenedRelease) -> Iterator[Record]:
-    """A bad row stops: what is annotated must be whole."""
+    """Yield the records; raise the error of the first bad row, since a partial set must not be annotated."""
     for item in opened.records():
         if isinstance(item, BadRow):
             raise item.error
@@ -79,12 +79,12 @@ def _good(opened: OpenedRelease) -> Iterator[Record]:
 
 
 def open_or_make(out: Path, request: AnnotationRequest) -> AnnotationFolder:
-    """The folder at `out`: a new one, or the one that the same command began.
+    """Open the folder at `out`, or make it if it does not exist.
 
-    Raises Ad2Error where it was made from something else.
+    Raises Ad2Error if it was made with other options.
     """
     if is_folder(out):
-        return _again(out, request)
+        return _reopen(out, request)
     source = open_source(request)
     about = AnnotationMetadata(
         source.name, source.split, 0, "", source.image_root, request.lang or "en",
@@ -94,14 +94,14 @@ def open_or_make(out: Path, request: AnnotationRequest) -> AnnotationFolder:
     return make_folder(out, records, about)
 
 
-def _again(out: Path, request: AnnotationRequest) -> AnnotationFolder:
+def _reopen(out: Path, request: AnnotationRequest) -> AnnotationFolder:
     folder = open_folder(out)
     about = folder.about
-    said = {"SOURCE": (request.source, about.source), "--split": (request.split, about.split or None),
+    options = {"SOURCE": (request.source, about.source), "--split": (request.split, about.split or None),
             "--lang": (request.lang, about.lang), "--scale": (request.scale, about.scale)}  # fmt: skip
-    for option, (now, before) in said.items():
+    for option, (now, before) in options.items():
         if now is not None and now != before:
-            raise Ad2Error(f"{out} was begun with {option} {before}, not {now}; take that, or another --out")
+            raise Ad2Error(f"{out} was begun with {option} {before}, not {now}; use that, or another --out")
     if request.images and request.images.resolve() != about.image_root:
         if not request.images.is_dir():
             raise Ad2Error(f"--images: no such folder: {request.images}")

@@ -1,7 +1,7 @@
-"""What is judged of a record: its texts, one by one (CODA-LM's text boxes, AD2-Bench's atomic steps).
+"""The reviewable texts of a record (CODA-LM's text boxes, AD2-Bench's atomic steps).
 
-A piece is one text: the question, the answer, an option, a step of a chain of thought, an object of a scene. Where a
-model wrote it, `pre` names the model, and `own` keeps what the data said there.
+A piece is one text: the question, the answer, an option, a step of a chain of thought, an object of a scene. If a model
+wrote it, `pre` names the model and `own` keeps the text of the data.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from lmms_eval_ad2.records import BilingualText, Lang, Record
 
 Kind = Literal["question", "answer", "option", "step", "object"]
 KINDS: tuple[Kind, ...] = ("question", "answer", "option", "step", "object")
-OBJECTS = "objects"  # of Record.meta: [{"category": "vehicle", "text": "..."}], what a scene holds
+OBJECTS = "objects"  # key of Record.meta: [{"category": "vehicle", "text": "..."}], the objects of a scene
 
 
 @dataclass(frozen=True, slots=True)
 class TextPiece:
-    """One text. `name`: a step's or option's, an object's category. `question`: a step's. `key`: one a record."""
+    """One text. `key`: unique in the record. `name`: of a step or option, or an object's category."""
 
     key: str
     kind: Kind
@@ -31,15 +31,15 @@ class TextPiece:
 
     @property
     def words(self) -> tuple[str, str, str]:
-        """All that a reviewer may change of it."""
+        """The editable texts: name, question, text."""
         return self.name, self.question, self.text
 
 
 @dataclass(frozen=True, slots=True)
 class DraftAnnotation:
-    """What a model wrote about one record, before people look at it. None: it said nothing of that part.
+    """A model's draft for one record, before review. None: the draft does not contain that part.
 
-    steps: (name, question, answer) each. objects: (category, text) each.
+    steps: list of (name, question, answer). objects: list of (category, text).
     """
 
     model: str
@@ -49,19 +49,19 @@ class DraftAnnotation:
 
 
 def in_language(text: BilingualText, lang: Lang) -> str:
-    """The text in this very language: what another language says is not under review."""
+    """The text in this language only, without falling back to the other: that one is not under review."""
     return text.zh if lang == "zh" else text.en
 
 
 def listed(record: Record) -> Kind | None:
-    """Of which kind pieces may be added, moved and deleted: steps, objects, or none."""
+    """The kind of pieces that may be added, moved and deleted: "step", "object" or None."""
     if record.form == "chain":
         return "step"
     return "object" if isinstance(record.meta.get(OBJECTS), list) else None
 
 
 def pieces_of(record: Record, lang: Lang, pre: DraftAnnotation | None = None) -> tuple[TextPiece, ...]:
-    """The texts of `record` in `lang`, in the order of the page; a model's text stands in place of the data's."""
+    """The texts of `record` in `lang`, in the order of the page; drafts replace the texts of the data."""
     asked = in_language(record.question, lang)
     found = [TextPiece("question", "question", text=asked)] if asked else []
     found += [
@@ -69,7 +69,7 @@ def pieces_of(record: Record, lang: Lang, pre: DraftAnnotation | None = None) ->
               text=in_language(o.text, lang))
         for o in record.options
     ]  # fmt: skip
-    if not _told_by_options(record) and record.form != "chain":
+    if not _answered_by_options(record) and record.form != "chain":
         own = in_language(record.answer, lang)
         written = pre.answer if pre else None
         found.append(
@@ -79,8 +79,8 @@ def pieces_of(record: Record, lang: Lang, pre: DraftAnnotation | None = None) ->
     return (*found, *_steps(record, lang, pre), *_objects(record, pre))
 
 
-def _told_by_options(record: Record) -> bool:
-    """Whether the answer is no text of its own: it is what the correct option says, or nothing."""
+def _answered_by_options(record: Record) -> bool:
+    """Whether the answer is not a separate text: equal to the correct option, or empty."""
     correct = next((o.text for o in record.options if o.letter == record.letter), None)
     return correct is not None and record.answer in (correct, BilingualText())
 
@@ -108,7 +108,7 @@ def _objects(record: Record, pre: DraftAnnotation | None) -> list[TextPiece]:
 
 
 def object_words(row: Any) -> tuple[str, str]:
-    """(category, text) of a row of meta["objects"], whatever stands there."""
+    """(category, text) of a row of meta["objects"], of whatever type it is."""
     if not isinstance(row, Mapping):
         return "", str(row)
     return str(row.get("category", "")), str(row.get("text", ""))

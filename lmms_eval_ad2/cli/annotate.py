@@ -173,9 +173,9 @@ def _drafts(folder: AnnotationFolder, spec: str) -> None:
     from lmms_eval_ad2.annotate.review_log import ReviewLog
 
     begun = {name for _, name in ReviewLog(folder.path / ACTIONS).states}
-    told = preannotation.fill(folder, spec, begun)
-    print(told.line())
-    for code, detail in told.details.items():
+    summary = preannotation.fill(folder, spec, begun)
+    print(summary.line())
+    for code, detail in summary.details.items():
         if detail:
             print(f"  {code}, for example: {' '.join(detail.split())[:200]}")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from support.closedloop import together
+from support.closedloop import barrier
 from support.running import REPO
 
 from closedloop_plugin.core.record import EpisodeRecord
@@ -69,8 +69,8 @@ def requests_for(lm: Any, task: str, ids: list[str], tokens: int = 16) -> list[A
 def test_every_route_is_driven_by_the_model_and_answers_come_back_in_order(
     harness: Any, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("AD2_DRIVE_WORLD", "support.closedloop.together:Together")
-    monkeypatch.setenv(together.FOLDER, str(tmp_path))
+    monkeypatch.setenv("AD2_DRIVE_WORLD", "support.closedloop.barrier:BarrierWorld")
+    monkeypatch.setenv(barrier.FOLDER, str(tmp_path))
     lm = Model("Go straight at a moderate speed.")
     asked = requests_for(lm, task, ["103", "101", "103"])  # the last: another rank's padding
     lines = harness.evaluator._run_generate_until_agentic(lm, asked)

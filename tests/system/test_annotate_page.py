@@ -50,7 +50,7 @@ def test_a_reviewers_work_survives_the_server(tmp_path: Path) -> None:
         tab.page.click("#next")
         tab.at(4)
         tab.choose("answer", "change", "changed")
-        tab.page.get_by_text("to be changed, and not changed yet").wait_for()
+        tab.page.get_by_text("marked as changed, but not changed yet").wait_for()
         before = actions(notes)
         server.kill()
         server.start()
@@ -197,7 +197,7 @@ def test_html_is_escaped(tmp_path: Path) -> None:
     parts = [
         page_html.facts(review),
         page_html.status(review),
-        page_html.trouble(EVIL),
+        page_html.error_message(EVIL),
         *(page_html.head(line) for line in review.lines),
     ]
     assert all("<script" not in part and "<img src=x" not in part for part in parts)

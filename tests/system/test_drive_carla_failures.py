@@ -12,7 +12,7 @@ import fake_carla
 import pytest
 from fake_carla.server import state_of
 from support.carla.fleet import TESTS, Fleet, as_worker, at, drive, fleet, is_silent, left_alone, records, towns, until
-from support.closedloop.patience import hurried
+from support.closedloop.time_limits import speed_up_clock
 
 SHORT = ("--routes-ids", "102,101", "--no-traffic")
 IN_AN_EPISODE = 60  # ticks: the shortest episode has over 200
@@ -62,7 +62,7 @@ def test_a_server_that_hangs_is_left_for_another(
 ) -> None:
     bad, good = servers.start("--hang-after", str(IN_AN_EPISODE)), servers.start()
     lines = tmp_path / "out/episodes.jsonl"
-    hurried(monkeypatch, lambda: lines.exists() and lines.read_bytes().count(b"\n") == 1 and is_silent(bad))
+    speed_up_clock(monkeypatch, lambda: lines.exists() and lines.read_bytes().count(b"\n") == 1 and is_silent(bad))
     assert drive(tmp_path / "out", (bad, good), *SHORT, "--world-timeout", 500, "--server-wait", 5) == 0
     assert_whole(tmp_path / "out", retries=1)
     assert f"127.0.0.1:{bad}: hung: no sign of life for 500 s" in capsys.readouterr().out

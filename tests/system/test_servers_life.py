@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from support.carla.standin import binary, engine, free_ports, until
-from support.closedloop.patience import patiently
+from support.closedloop.time_limits import with_growing_limits
 
 from closedloop_plugin.carla.servers import containers, lifecycle, processes, state
 from closedloop_plugin.carla.servers.lifecycle import CarlaServerStatus
@@ -119,7 +119,7 @@ def test_what_hangs_is_ended_and_started_anew(mode: str, carla: Path, folder: Pa
         (carla / "mode").unlink()
         return [first, until(lambda: settled(folder, job.port))]
 
-    first, last = patiently(ended, lambda entries: entries[-1].stage == "failed", (1.5, 6.0, 24.0))
+    first, last = with_growing_limits(ended, lambda entries: entries[-1].stage == "failed", (1.5, 6.0, 24.0))
     assert last.stage == "answers" and processes.server_processes(first.server, first.token) == []
     assert "hung: no answer for" in state.log_file(folder, last.port).read_text()
 

@@ -1,1 +1,1 @@
-"""What the expert plans with: forecasts of other road users, manoeuvres."""
+"""Planning of the expert: forecasts of other actors, lateral manoeuvres."""

@@ -117,11 +117,11 @@ def _planner(options: RobotPlanOptions, robot: RobotConfig, token: bytes) -> Pla
             f"--agent {options.agent} sees everything (privileged), and of a vehicle only its camera is seen"
         )
     return PlannerServer(
-        driver.agent,
-        driver.interpreter,
-        rules,
-        robot.vehicle,
-        token,
+        agent=driver.agent,
+        interpreter=driver.interpreter,
+        profile=rules,
+        vehicle=robot.vehicle,
+        token=token,
         seed=options.seed,
         strict=options.policy == "strict",
         motion_s=robot.onboard.motion_s,

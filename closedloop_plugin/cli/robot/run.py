@@ -227,7 +227,14 @@ def _transport(
 
         return serving(planner, planner_socket(robot))
 
-    link = PlannerSetup(robot, agent, interpreter, rules, token=b"", reachable=reachable)  # each way brings its token
+    link = PlannerSetup(
+        robot=robot,
+        agent=agent,
+        interpreter=interpreter,
+        profile=rules,
+        token=b"",  # set by the transport
+        reachable=reachable,
+    )
     made = _through_ros(options, link) if options.transport == "ros" else _to_vehicle(link)
     with made as transport:
         yield transport

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from support.closedloop.cast import Follower
+from support.closedloop.doubles import Follower
 
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.record import EpisodeRecord
@@ -37,7 +37,7 @@ def tasks(repetitions: int = 1, routes: int = 6, max_ticks: int = 400) -> list[E
 def plan(
     world: FactoryRecipe = FAKE, rules: DecisionRules | None = None, name: str = "bench2drive", **more: Any
 ) -> WorkerConfig:
-    more.setdefault("agent", FactoryRecipe("support.closedloop.cast:Follower"))
+    more.setdefault("agent", FactoryRecipe("support.closedloop.doubles:Follower"))
     return WorkerConfig(
         world, EvaluationConditions(profile(name), rules or DecisionRules(), agent={"name": "test"}), **more
     )
@@ -67,6 +67,6 @@ def essence(records: list[EpisodeRecord]) -> list[dict[str, Any]]:
 if __name__ == "__main__":  # FOLDER: the run that is killed; it waits for its end while FOLDER.hold is there
     folder = Path(sys.argv[1])
     how = {"how": "", "step_s": 0.002, "held": "106", "hold": f"{folder}.hold"}
-    slow = FactoryRecipe("support.closedloop.cast:Faulty", how)
+    slow = FactoryRecipe("support.closedloop.doubles:Faulty", how)
     run_into(folder, tasks(repetitions=2), plan(slow), limits=PoolLimits(workers=2))
     assert Follower.local

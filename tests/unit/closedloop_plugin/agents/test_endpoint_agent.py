@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from support.closedloop.models import ask, picture
-from support.closedloop.patience import LIMITS_S, patiently
+from support.closedloop.time_limits import LIMITS_S, with_growing_limits
 
 from closedloop_plugin.agents.endpoint import EndpointModel, endpoint_options
 from closedloop_plugin.agents.make import make_agent
@@ -47,7 +47,7 @@ def test_all_asks_and_tasks_are_in_flight_together() -> None:
             assert list(decisions[0].texts) == list(tasks)
             return server.most_in_flight
 
-    assert patiently(in_flight, lambda most: most < 16, (0.2, 2.0, 20.0)) == 16
+    assert with_growing_limits(in_flight, lambda most: most < 16, (0.2, 2.0, 20.0)) == 16
 
 
 @pytest.mark.integration
@@ -94,7 +94,9 @@ def test_a_failing_request_is_that_decisions_error_and_no_others(failure: str, n
             return agent.decide([ask(f"e{i}", speed=float(i)) for i in range(3)])
 
     limits_s = LIMITS_S if failure == "hang" else LIMITS_S[-1:]
-    decisions = patiently(decided, lambda all_: any("timeout" in (d.error or "") for d in all_[::2]), limits_s)
+    decisions = with_growing_limits(
+        decided, lambda all_: any("timeout" in (d.error or "") for d in all_[::2]), limits_s
+    )
     assert [d.error is None for d in decisions] == [True, False, True]
     assert decisions[1].error.startswith(f"action: {named}") and decisions[1].texts == {}
     assert decisions[0].texts == {"action": "Stop."}

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 from support.closedloop.models import FakeModel, ask, observation, picture, said
-from support.closedloop.patience import LIMITS_S, patiently
+from support.closedloop.time_limits import LIMITS_S, with_growing_limits
 
 from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.agents.model_backend import ModelReply
@@ -238,7 +238,9 @@ def test_a_failing_slow_system_is_counted_not_replaced(failure: str, reason: str
             return interpreter.interpret([(ask(f"e{i}", speed=float(i)), DRIVE) for i in range(3)])
 
     limits_s = LIMITS_S if failure == "hang" else LIMITS_S[-1:]
-    readings = patiently(interpreted, lambda all_: any("timeout" in (r.reason or "") for r in all_[::2]), limits_s)
+    readings = with_growing_limits(
+        interpreted, lambda all_: any("timeout" in (r.reason or "") for r in all_[::2]), limits_s
+    )
     assert [r.reason for r in readings] == [None, reason, None]
     assert readings[1].control is None
 

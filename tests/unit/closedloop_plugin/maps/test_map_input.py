@@ -9,7 +9,7 @@ import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path as File
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ def test_the_shapes_of_a_reference_line_by_hand() -> None:
     assert polynomial([(0, 1, 0, 0, 0), (5, 1, 2, 0, 0)], np.array([4.0, 6.0])).tolist() == [1, 3]
 
 
-def test_a_one_lane_town(tmp_path: File) -> None:
+def test_a_one_lane_town(tmp_path: Path) -> None:
     file = tmp_path / "t.xodr"
     file.write_text(ROAD.format(length=20, width=4))
     (lane,) = read_town(file).drivable()
@@ -70,7 +70,7 @@ def test_a_one_lane_town(tmp_path: File) -> None:
         (ROAD.replace("<planView>", "<x>").replace("</planView>", "</x>").format(length=20, width=4), "no planView"),
     ],
 )
-def test_a_broken_file_is_one_line(tmp_path: File, text: str, says: str) -> None:
+def test_a_broken_file_is_one_line(tmp_path: Path, text: str, says: str) -> None:
     file = tmp_path / "broken.xodr"
     file.write_text(text)
     with pytest.raises(Ad2Error, match=says) as told:
@@ -125,7 +125,7 @@ def port(answer: bytes | None) -> Iterator[str]:
 
 @pytest.mark.integration
 @pytest.mark.parametrize("answer", [None, b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\xff\x00\xc1garbage" * 50])
-def test_a_port_without_a_carla_server_behind_it(tmp_path: File, answer: bytes | None) -> None:
+def test_a_port_without_a_carla_server_behind_it(tmp_path: Path, answer: bytes | None) -> None:
     pytest.importorskip("carla")
     with port(answer) as server, pytest.raises(Ad2Error, match=server) as told:
         fetch_town(server, tmp_path, timeout_s=1.0)
@@ -134,7 +134,7 @@ def test_a_port_without_a_carla_server_behind_it(tmp_path: File, answer: bytes |
 
 
 @pytest.mark.integration
-def test_a_port_where_nothing_listens(tmp_path: File) -> None:
+def test_a_port_where_nothing_listens(tmp_path: Path) -> None:
     pytest.importorskip("carla")
     with socket.create_server(("127.0.0.1", 0)) as s:
         free = s.getsockname()[1]
@@ -149,7 +149,7 @@ def test_an_address_that_is_none(wrong: str) -> None:
     assert address("localhost:2000") == ("localhost", 2000)
 
 
-def test_the_command_writes_and_draws(tmp_path: File, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from closedloop_plugin.suites import lookup as suites
 
     parser = argparse.ArgumentParser()

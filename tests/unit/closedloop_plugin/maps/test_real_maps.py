@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path as File
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ LOADED = ("1852", "17563", "1711", "2373", "2416", "3086", "26458", "23658", "23
 
 @pytest.fixture(scope="module")
 def routes(request: pytest.FixtureRequest) -> list[Route]:
-    data: File = request.getfixturevalue("data_dir")
+    data: Path = request.getfixturevalue("data_dir")
     return read_routes(data / "bench2drive" / "bench2drive220.xml")
 
 
@@ -95,11 +95,11 @@ def test_scenic_reads_it_and_everything_lies_on_the_road(roads: list[tuple[Route
     assert not list(road.file.parent.glob("*.snet"))
 
 
-def town_of(route: Route, data: File) -> File:
+def town_of(route: Route, data: Path) -> Path:
     return data / "opendrive" / f"{route.town}.xodr"
 
 
-def test_the_twelve_routes_of_the_towns_at_hand_trace(routes: list[Route], data_dir: File, tmp_path: File) -> None:
+def test_the_twelve_routes_of_the_towns_at_hand_trace(routes: list[Route], data_dir: Path, tmp_path: Path) -> None:
     found = [r for r in routes if town_of(r, data_dir).is_file()]
     assert len(found) == 12
     for route in found:
@@ -113,7 +113,7 @@ def test_the_twelve_routes_of_the_towns_at_hand_trace(routes: list[Route], data_
 
 @pytest.mark.parametrize(("id_", "others", "at"), [("28048", {"ahead"}, 27.4), ("28154", {"right"}, 78.3)])
 def test_a_towns_junction(
-    routes: list[Route], data_dir: File, tmp_path: File, id_: str, others: set[str], at: float
+    routes: list[Route], data_dir: Path, tmp_path: Path, id_: str, others: set[str], at: float
 ) -> None:
     """Town02: the ego turns off a road that goes on. Town10HD: it goes straight, a road comes in from the right."""
     route = next(r for r in routes if r.id == id_)
@@ -129,13 +129,13 @@ def test_a_towns_junction(
     assert f"{next(iter(others))}->exit" in road.facts["flows"]
 
 
-def test_a_route_of_another_town_is_named(routes: list[Route], data_dir: File, tmp_path: File) -> None:
+def test_a_route_of_another_town_is_named(routes: list[Route], data_dir: Path, tmp_path: Path) -> None:
     route = next(r for r in routes if r.town == "Town12")
     with pytest.raises(Ad2Error, match=f"route {route.id}: its point 0 .* lies on no lane; the route is of Town12"):
         road_for(route, LAYOUTS[route.scenario], town=data_dir / "opendrive" / "Town01.xodr", folder=tmp_path)
 
 
-def test_our_own_maps_are_read_by_our_own_reader(roads: list[tuple[Route, RoadMap]], tmp_path: File) -> None:
+def test_our_own_maps_are_read_by_our_own_reader(roads: list[tuple[Route, RoadMap]], tmp_path: Path) -> None:
     """A corridor file given back as a town: the same path, junction and control."""
     route, drawn = next((r, m) for r, m in roads if r.id == "2373")
     read = road_for(route, LAYOUTS[route.scenario], town=drawn.file, folder=tmp_path)

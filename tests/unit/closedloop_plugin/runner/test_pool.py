@@ -11,9 +11,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
-from support.closedloop.cast import FarReader, Follower, Talker
-from support.closedloop.patience import hurried
+from support.closedloop.doubles import FarReader, Follower, Talker
 from support.closedloop.runs import essence, plan, run_into, tasks
+from support.closedloop.time_limits import speed_up_clock
 
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import EndReason
@@ -27,15 +27,15 @@ from lmms_eval_ad2.errors import Ad2Error
 
 pytestmark = pytest.mark.integration
 
-READER = FactoryRecipe("support.closedloop.cast:Reader")
+READER = FactoryRecipe("support.closedloop.doubles:Reader")
 
 
 def faulty(how: str, **more: object) -> FactoryRecipe:
-    return FactoryRecipe("support.closedloop.cast:Faulty", {"how": how, "route": "103", **more})
+    return FactoryRecipe("support.closedloop.doubles:Faulty", {"how": how, "route": "103", **more})
 
 
 def together(folder: Path, number: int) -> FactoryRecipe:
-    return FactoryRecipe("support.closedloop.together:Together", {"folder": str(folder), "number": number})
+    return FactoryRecipe("support.closedloop.barrier:BarrierWorld", {"folder": str(folder), "number": number})
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_a_world_that_always_fails_is_recorded_with_its_reason(tmp_path: Path, h
 
 def test_a_hanging_world_is_ended_and_its_episode_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     happened, lines = tmp_path / "happened", tmp_path / "run/episodes.jsonl"
-    hurried(monkeypatch, lambda: happened.exists() and lines.read_bytes().count(b"\n") == 3)
+    speed_up_clock(monkeypatch, lambda: happened.exists() and lines.read_bytes().count(b"\n") == 3)
     bad = faulty("hang", once=str(happened))
     records = run_into(tmp_path / "run", tasks(routes=4), plan(bad), limits=PoolLimits(workers=2))
     assert records[2].counts["retries"] == 1
@@ -95,7 +95,7 @@ def test_a_hanging_world_is_ended_and_its_episode_tried_again(tmp_path: Path, mo
 
 def test_a_hang_without_end_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     happened = tmp_path / "happened"
-    hurried(monkeypatch, happened.exists)
+    speed_up_clock(monkeypatch, happened.exists)
     limits = PoolLimits(workers=1, world_timeout_s=100.0, retries=0)
     records = run_into(tmp_path / "run", tasks()[2:4], plan(faulty("hang", once=str(happened))), limits=limits)
     assert (records[0].end, records[0].reason) == ("world failed", "hung: no sign of life for 100 s")
@@ -124,7 +124,12 @@ def test_the_users_mistake_ends_the_run_with_its_own_line(tmp_path: Path) -> Non
 
 def test_a_world_that_never_starts_is_one_line_with_the_log(tmp_path: Path) -> None:
     with pytest.raises(Ad2Error, match=r"does not start \(5 tries\): WorldError: no display; see .*worker0.log"):
-        run_into(tmp_path, tasks(), plan(FactoryRecipe("support.closedloop.cast:unborn")), limits=PoolLimits(workers=1))
+        run_into(
+            tmp_path,
+            tasks(),
+            plan(FactoryRecipe("support.closedloop.doubles:world_without_display")),
+            limits=PoolLimits(workers=1),
+        )
 
 
 def test_a_recipe_that_cannot_be_imported_is_one_line(tmp_path: Path) -> None:

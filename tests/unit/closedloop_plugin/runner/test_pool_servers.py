@@ -20,7 +20,9 @@ def served(folder: Path, *servers: str, bad_route: str = "", together: int = 1, 
         (folder / server).write_text(word)
     each = tuple({"server": server} for server in servers)
     return FactoryRecipe(
-        "support.closedloop.served:Served", {"folder": str(folder), "bad_route": bad_route, "together": together}, each
+        "support.closedloop.server_worlds:ServerWorld",
+        {"folder": str(folder), "bad_route": bad_route, "together": together},
+        each,
     )
 
 

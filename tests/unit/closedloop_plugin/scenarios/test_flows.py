@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path as File
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,7 +25,7 @@ def stage(
     facts: dict[str, Any] | None = None, lines: tuple[StopLine, ...] = (), path: RoutePath = EAST
 ) -> ScenarioStage:
     road = RoadMap(
-        File("x.xodr"), "corridor", "T", "", path, (), junctions=((30.0, 50.0),), stop_lines=lines, facts=facts or {}
+        Path("x.xodr"), "corridor", "T", "", path, (), junctions=((30.0, 50.0),), stop_lines=lines, facts=facts or {}
     )
     return ScenarioStage(road, {}, "", 10.0, 5)
 

@@ -142,7 +142,7 @@ def test_runs_of_different_arguments_do_not_merge(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.integration
 def test_a_later_merge_takes_the_episode_that_ran_at_last(tmp_path: Path) -> None:
-    failing = plan(FactoryRecipe("support.closedloop.cast:Faulty", {"how": "raise"}))
+    failing = plan(FactoryRecipe("support.closedloop.doubles:Faulty", {"how": "raise"}))
     run_into(tmp_path / "a", tasks()[:1], failing, limits=PoolLimits(retries=0))
     assert merge(tmp_path / "all", [tmp_path / "a"]).records[0].end == EndReason.WORLD_FAILED
     run_into(tmp_path / "a", tasks()[:1], plan(), retry_failed=True)

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from support.closedloop.models import FakeModel
-from support.threats.told import ROUTES, moment, transcript
+from support.threats.threat_requests import ROUTES, moment, transcript
 
 from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.agents.model_backend import ModelReply

@@ -7,7 +7,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.threats.told import crossing, good, site
+from support.threats.threat_requests import crossing, good, site
 from support.tiers import examples
 
 from closedloop_plugin.threats.site import fit

@@ -160,7 +160,7 @@ def test_answers_from_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"id": "a/cot", "answer": ["one"]}, "for a chain one text a step"),
+        ({"id": "a/cot", "answer": ["one"]}, "for a chain one text per step"),
         ({"id": "a/cot", "answer": 3}, "a text, or a list"),
         ({"answer": "x"}, "'id'"),
         ({"id": "a/cot", "steps": [{"name": "x"}]}, r"steps\[0\]\.question"),

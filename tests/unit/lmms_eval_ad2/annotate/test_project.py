@@ -24,10 +24,10 @@ def test_keep_change_delete_and_back(tmp_path: Path) -> None:
     assert back.line("answer").verdict is None  # the old words again: nothing is said of them yet
     assert "keep, change or delete" in back.open[0]
     chosen = project.save_verdict("anna", 0, "answer", "change", ("", "", "A dog ahead."))
-    assert chosen.open == ("answer: to be changed, and not changed yet",)
+    assert chosen.open == ("answer: marked as changed, but not changed yet",)
     gone = project.save_verdict("anna", 0, "answer", "delete", ("", "", "A dog ahead."))
     assert gone.finished
-    assert gone.line("answer").gone
+    assert gone.line("answer").deleted
     edited = project.save_words("anna", 0, "answer", ("", "", "B"))
     assert edited.line("answer").verdict == "delete"  # a slip of the keyboard brings nothing back
 
@@ -126,7 +126,7 @@ def test_another_process_is_seen(tmp_path: Path) -> None:
 def test_scores_keep_to_the_scale(tmp_path: Path) -> None:
     project = make_project(tmp_path, scale=5)
     assert project.save_score("anna", 0, "answer", 5).line("answer").score == 5
-    with pytest.raises(Ad2Error, match="from 1 to 5"):
+    with pytest.raises(Ad2Error, match="expected 1 to 5"):
         project.save_score("anna", 0, "answer", 6)
     assert project.save_score("anna", 0, "answer", None).line("answer").score is None
 

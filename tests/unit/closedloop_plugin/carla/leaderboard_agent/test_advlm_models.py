@@ -1,4 +1,4 @@
-"""The four published models: their configs, prompts and functions, and a drive with a stand-in in the model's place."""
+"""The four published models: configs, prompts and functions, and a drive with a stand-in for the model."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.bench2drive.advlm_serving import Served, chat, data_url, picture, python_name, serving
-from support.closedloop.patience import patiently
+from support.closedloop.time_limits import with_growing_limits
 
 # The parameter names the interpreter that was used.
 pytestmark = [pytest.mark.integration, pytest.mark.parametrize("python", [python_name()])]
@@ -185,7 +185,7 @@ def test_a_question_whose_turn_never_comes_is_not_asked_later(tmp_path: Path, py
             return status, message, until_said(server, "list", "asked: ")[1]
 
     # Else the first was overdue before the second came, or not yet at work.
-    status, message, asked = patiently(answers, lambda found: found[0] != 504, (2, 10, 30))
+    status, message, asked = with_growing_limits(answers, lambda found: found[0] != 504, (2, 10, 30))
     assert status == 504 and "its turn never came" in message
     assert asked.startswith("asked: wait gate") and "list" in asked and "second" not in asked
 

@@ -1,4 +1,4 @@
-"""Bench2Drive's contract, played by a stand-in in a process of its own: what the agent asks, does and survives."""
+"""The leaderboard agent against a stand-in for Bench2Drive in a subprocess: requests, controls and failures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from support.bench2drive import recording as rec
 from support.bench2drive.scripted_driver import CAMERAS, DRIVER, ScriptedDriver, answer
-from support.closedloop.patience import patiently
+from support.closedloop.time_limits import with_growing_limits
 from support.running import REPO, TESTS
 
 from closedloop_plugin.scoring.comfort import find_motions
@@ -207,7 +207,10 @@ def test_a_silent_driver_does_not_hold_the_car(drive: Any) -> None:
             (result,) = drive(driver.url, rec.recording(last=4), timeout_s=limit_s)
         return list(result["controls"])
 
-    assert patiently(controls, lambda found: found[2:] != [DRIVES] * 2, (1, 5, 20)) == [COASTS] * 2 + [DRIVES] * 2
+    assert (
+        with_growing_limits(controls, lambda found: found[2:] != [DRIVES] * 2, (1, 5, 20))
+        == [COASTS] * 2 + [DRIVES] * 2
+    )
 
 
 def test_patience_ends_the_route_and_keeps_its_files(drive: Any, tmp_path: Path) -> None:

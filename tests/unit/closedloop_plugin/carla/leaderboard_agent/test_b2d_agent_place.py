@@ -1,4 +1,4 @@
-"""Where the car is and what lies ahead: the projection, the compass, the route, each against numbers worked by hand."""
+"""Localisation and route of the leaderboard agent, with expected values computed by hand."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 from support.carla.standin import answering, free_ports
-from support.closedloop.patience import patiently
+from support.closedloop.time_limits import with_growing_limits
 
 from closedloop_plugin.carla.servers.probe import ServerProbeOutcome, ServerProbeResult, advice, client_version, probe
 
@@ -63,7 +63,7 @@ def test_a_name_that_is_no_host_is_nobody() -> None:
 def test_a_simulation_that_hangs_behind_a_network_thread_that_answers(server: Server) -> None:
     port = server("version-only 0.9.16")
     assert probe("127.0.0.1", port, ENOUGH_S).answers
-    found = patiently(
+    found = with_growing_limits(
         lambda limit_s: probe("127.0.0.1", port, limit_s, simulation=True), lambda p: not p.server_version
     )
     assert found.kind is ServerProbeOutcome.SILENT and found.server_version == "0.9.16"

@@ -1,4 +1,4 @@
-"""Who rides or walks on a rail in CARLA: where it is, what it shows, and what becomes of it when it is hit."""
+"""Vehicles and walkers on rails in CARLA: position, lamps, and behaviour after a collision."""
 
 from __future__ import annotations
 

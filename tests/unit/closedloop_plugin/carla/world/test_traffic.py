@@ -1,4 +1,4 @@
-"""Who is about in CARLA beside the scenario: the traffic manager's cars, and what the ego runs into."""
+"""Background traffic in CARLA by the traffic manager, and the ego's contacts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lights in CARLA, who drives through a red one, and users' own Scenic behaviours."""
+"""Traffic lights in CARLA, running a red light, and users' own Scenic behaviours."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path as File
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def lanes_at(road, x: float, y: float) -> list[str]:
     ]
 
 
-def test_lanes_lie_where_the_layout_says(tmp_path: File) -> None:
+def test_lanes_lie_where_the_layout_says(tmp_path: Path) -> None:
     road = road_for(STRAIGHT, RoadLayout(left=1, right=1, parking="right"), folder=tmp_path)
     assert waypoint_errors(STRAIGHT, road).max() < 0.01
     for y, kind in ((0, "driving"), (3.5, "driving"), (-3.5, "driving"), (7, "driving"), (-6.4, "parking")):
@@ -53,7 +53,7 @@ def test_lanes_lie_where_the_layout_says(tmp_path: File) -> None:
     assert road.path.length == pytest.approx(100, abs=0.01)
 
 
-def test_the_middle_line_may_be_crossed_only_on_a_two_lane_road(tmp_path: File) -> None:
+def test_the_middle_line_may_be_crossed_only_on_a_two_lane_road(tmp_path: Path) -> None:
     texts = [
         road_for(STRAIGHT, RoadLayout(left=n, oncoming=o), folder=tmp_path).file.read_text()
         for n, o in ((0, 1), (1, 1), (0, 0))
@@ -65,14 +65,14 @@ def test_the_middle_line_may_be_crossed_only_on_a_two_lane_road(tmp_path: File) 
     assert 'type="solid" weight="standard" color="standard"' in marks[2]
 
 
-def test_the_same_input_gives_the_same_bytes(tmp_path: File) -> None:
+def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     a = road_for(LEFT_TURN, RoadLayout("junction", control="signal"), folder=tmp_path / "a")
     b = road_for(LEFT_TURN, RoadLayout("junction", control="signal"), folder=tmp_path / "b")
     assert (a.sha256, a.file.name, a.file.read_bytes()) == (b.sha256, b.file.name, b.file.read_bytes())
     assert [f.name for f in (tmp_path / "a").iterdir()] == [a.file.name]  # nothing half-written is left
 
 
-def test_a_route_that_jumps_lanes_keeps_a_smooth_road(tmp_path: File) -> None:
+def test_a_route_that_jumps_lanes_keeps_a_smooth_road(tmp_path: Path) -> None:
     points = [*line((0, 0), (40, 0), 5), *line((45, 3.5), (80, 3.5), 5), *line((85, 7), (120, 7), 5)]
     road = road_for(route(points), RoadLayout(oncoming=0), folder=tmp_path)
     assert [side for _, _, side in road.changes] == [1, 1]
@@ -84,7 +84,7 @@ def test_a_route_that_jumps_lanes_keeps_a_smooth_road(tmp_path: File) -> None:
         assert lanes_at(road, 100, y) == ["driving"]
 
 
-def test_a_four_arm_junction_by_hand(tmp_path: File) -> None:
+def test_a_four_arm_junction_by_hand(tmp_path: Path) -> None:
     road = road_for(LEFT_TURN, RoadLayout("junction", control="signal"), folder=tmp_path)
     assert road.junctions[0] == pytest.approx((24, 24 + road.junctions[0][1] - road.junctions[0][0]))
     arms = {arm["name"]: arm for arm in road.facts["junction"]["arms"]}
@@ -103,7 +103,7 @@ def test_a_four_arm_junction_by_hand(tmp_path: File) -> None:
     assert [p.geometry for p in road.pieces] == ["measured", "interpolated", "measured"]
 
 
-def test_flows_run_sixty_metres_before_and_after(tmp_path: File) -> None:
+def test_flows_run_sixty_metres_before_and_after(tmp_path: Path) -> None:
     road = road_for(LEFT_TURN, RoadLayout("junction"), folder=tmp_path)
     flow = np.array(road.facts["flows"]["ahead->entry"])
     assert flow[0] == pytest.approx((120.5, 3.5), abs=0.1)
@@ -112,7 +112,7 @@ def test_flows_run_sixty_metres_before_and_after(tmp_path: File) -> None:
     assert road.stop_lines == ()  # control "none"
 
 
-def test_a_t_junction_and_a_straight_one(tmp_path: File) -> None:
+def test_a_t_junction_and_a_straight_one(tmp_path: Path) -> None:
     t = road_for(LEFT_TURN, RoadLayout("junction", arms=3), folder=tmp_path)
     assert [a["name"] for a in t.facts["junction"]["arms"]] == ["entry", "exit", "ahead"]
     flow = {"start_actor_flow": (42.0, -30.0, 0.0), "end_actor_flow": (70.0, 0.0, 0.0)}
@@ -122,7 +122,7 @@ def test_a_t_junction_and_a_straight_one(tmp_path: File) -> None:
     assert arms["right"]["in"][0] == pytest.approx(42.0)  # laid where the file's flow comes from
 
 
-def test_a_long_gap_is_mostly_road(tmp_path: File) -> None:
+def test_a_long_gap_is_mostly_road(tmp_path: Path) -> None:
     long = route([*line((0, 0), (24, 0)), *line((90, 20), (90, 50))])
     road = road_for(long, RoadLayout("junction", control="stop"), folder=tmp_path)
     (a, b) = road.junctions[0]
@@ -131,7 +131,7 @@ def test_a_long_gap_is_mostly_road(tmp_path: File) -> None:
     assert road.stop_lines[0].route_s == pytest.approx(a)
 
 
-def test_the_bicycle_lane_lies_where_the_flows_ride(tmp_path: File) -> None:
+def test_the_bicycle_lane_lies_where_the_flows_ride(tmp_path: Path) -> None:
     road = road_for(LEFT_TURN, RoadLayout("junction", bicycle=True), folder=tmp_path)
     line_ = np.array(road.facts["bicycle"])
     assert line_[:, 1] == pytest.approx(np.full(len(line_), 8.75), abs=1e-3)  # 5.25 m beyond the oncoming lane
@@ -139,7 +139,7 @@ def test_the_bicycle_lane_lies_where_the_flows_ride(tmp_path: File) -> None:
     assert lanes_at(road, 0, 8.75) == ["biking"]
 
 
-def test_a_route_without_a_gap_still_gets_its_junction(tmp_path: File) -> None:
+def test_a_route_without_a_gap_still_gets_its_junction(tmp_path: Path) -> None:
     dense = route([*line((0, 0), (30, 0)), *line((32, 2), (32, 40))])
     road = road_for(dense, RoadLayout("junction"), folder=tmp_path)
     assert road.junctions[0][0] < 31 < road.junctions[0][1]
@@ -148,25 +148,25 @@ def test_a_route_without_a_gap_still_gets_its_junction(tmp_path: File) -> None:
     assert 20 < plain.junctions[0][0] < plain.junctions[0][1] < 50
 
 
-def test_parking_on_the_left_makes_a_one_way_road(tmp_path: File) -> None:
+def test_parking_on_the_left_makes_a_one_way_road(tmp_path: Path) -> None:
     road = road_for(route(list(STRAIGHT.points), direction="left"), RoadLayout(parking="both"), folder=tmp_path)
     assert road.facts["lanes"]["oncoming"] == 0
     assert lanes_at(road, 50, 2.9) == ["parking"]
 
 
 @pytest.mark.parametrize("wrong", [RoadLayout("spiral"), RoadLayout("junction", arms=5), RoadLayout(left=-1)])
-def test_a_layout_that_cannot_be_built_is_named(tmp_path: File, wrong: RoadLayout) -> None:
+def test_a_layout_that_cannot_be_built_is_named(tmp_path: Path, wrong: RoadLayout) -> None:
     with pytest.raises(Ad2Error):
         road_for(STRAIGHT, wrong, folder=tmp_path)
 
 
-def test_a_cache_folder_that_cannot_be_written(tmp_path: File) -> None:
+def test_a_cache_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Ad2Error, match="another cache folder"):
         road_for(STRAIGHT, RoadLayout(), folder=tmp_path / "file")
 
 
-def test_leaving_a_highway_by_hand(tmp_path: File) -> None:
+def test_leaving_a_highway_by_hand(tmp_path: Path) -> None:
     """Exit to the right, the flow in the lane that lies between: it goes straight on at y = -3.5."""
     slip = [(80 + 2 * i * math.cos(-0.3), -14 + 2 * i * math.sin(-0.3)) for i in range(15)]
     leaving = route(
@@ -180,6 +180,6 @@ def test_leaving_a_highway_by_hand(tmp_path: File) -> None:
     assert road.facts["lanes"] == {"left": 0, "right": 1, "oncoming": 0}
 
 
-def test_a_ramp_on_top_of_the_road_it_joins_is_experimental(tmp_path: File) -> None:
+def test_a_ramp_on_top_of_the_road_it_joins_is_experimental(tmp_path: Path) -> None:
     road = road_for(AHEAD, RoadLayout("merge", oncoming=0), folder=tmp_path)
     assert road.experimental

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 import xml.etree.ElementTree as ET
-from pathlib import Path as File
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,13 +26,13 @@ TOWNS = ("Town01", "Town02", "Town10HD")
 
 @pytest.fixture(scope="module")
 def whole(request: pytest.FixtureRequest) -> dict[str, bytes]:
-    folder: File = request.getfixturevalue("data_dir") / "opendrive"
+    folder: Path = request.getfixturevalue("data_dir") / "opendrive"
     return {t: (folder / f"{t}.xodr").read_bytes() for t in TOWNS}
 
 
 @pytest.fixture(scope="module")
 def routes(request: pytest.FixtureRequest) -> list[Route]:
-    data: File = request.getfixturevalue("data_dir")
+    data: Path = request.getfixturevalue("data_dir")
     return [r for r in read_routes(data / "bench2drive" / "bench2drive220.xml") if r.town in TOWNS]
 
 
@@ -98,7 +98,7 @@ def test_what_is_kept_is_kept_as_it_was(whole: dict[str, bytes]) -> None:
     assert same > 5
 
 
-def test_lanes_end_where_their_neighbour_is_gone(whole: dict[str, bytes], tmp_path: File) -> None:
+def test_lanes_end_where_their_neighbour_is_gone(whole: dict[str, bytes], tmp_path: Path) -> None:
     file = tmp_path / "part.xodr"
     file.write_bytes(cut_out(whole["Town01"], np.array([[335.0, -195.0]]), 10.0))
     part = read_town(file)
@@ -133,7 +133,7 @@ def test_the_whole_town_within_reach_is_the_whole_town(whole: dict[str, bytes]) 
 
 @pytest.mark.parametrize("town", TOWNS)
 def test_routes_trace_on_their_part_as_on_the_whole(
-    whole: dict[str, bytes], routes: list[Route], tmp_path: File, town: str
+    whole: dict[str, bytes], routes: list[Route], tmp_path: Path, town: str
 ) -> None:
     for route in [r for r in routes if r.town == town]:
         made = []
@@ -146,7 +146,7 @@ def test_routes_trace_on_their_part_as_on_the_whole(
 
 
 @pytest.mark.parametrize("id_", ["28035", "28048", "28154"])
-def test_scenic_reads_a_part(whole: dict[str, bytes], routes: list[Route], tmp_path: File, id_: str) -> None:
+def test_scenic_reads_a_part(whole: dict[str, bytes], routes: list[Route], tmp_path: Path, id_: str) -> None:
     """The turns at junctions of the three towns: the route and the flows of that junction lie on Scenic's road."""
     shapely = pytest.importorskip("shapely")
     roads = pytest.importorskip("scenic.domains.driving.roads")

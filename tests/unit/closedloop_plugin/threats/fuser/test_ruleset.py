@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from support.threats.told import CALM, attempt, crossing, site, transcript, wish
+from support.threats.threat_requests import CALM, attempt, crossing, site, threat_request, transcript
 from support.tiers import examples
 
 from closedloop_plugin.runner.task import episode_seed
@@ -114,18 +114,18 @@ texts = st.sampled_from([CALM, BLIND, ("", "", ""), ("stop " * 50,) * 3])
 @settings(max_examples=examples(60), deadline=None)
 @given(where=sites | crossings, seed=st.integers(0, 2**31), said=texts)
 def test_every_spec_fits_its_site_and_has_free_parameters(where: ThreatSite, seed: int, said) -> None:
-    made = FUSER.make([wish(where, said, seed)])[0]
+    made = FUSER.make([threat_request(where, said, seed)])[0]
     assume(slots(where))
     assert made.spec is not None and made.refused == ""
     assert fit(made.spec, where) == []
     intervals = [made.spec.trigger.value, made.spec.speed_mps, made.spec.stays_s]
     assert all(i.low < i.high for i in intervals if i is not None)
     assert made.spec.description and made.description == made.spec.description
-    assert FUSER.make([wish(where, said, seed)])[0] == made
+    assert FUSER.make([threat_request(where, said, seed)])[0] == made
 
 
 def test_a_route_without_room_is_refused_with_the_reason() -> None:
-    made = FUSER.make([wish(site(length_m=11.0, trigger_s=10.0))])[0]
+    made = FUSER.make([threat_request(site(length_m=11.0, trigger_s=10.0))])[0]
     assert made.spec is None and "no room" in made.refused
 
 
@@ -141,7 +141,7 @@ def test_slots_are_all_that_the_checks_accept() -> None:
 
 def test_the_ego_has_green_if_the_adversary_crosses_against_the_rules() -> None:
     for seed in range(40):
-        spec = FUSER.make([wish(crossing(), BLIND, seed)])[0].spec
+        spec = FUSER.make([threat_request(crossing(), BLIND, seed)])[0].spec
         assert spec is not None
         if spec.behaviour in (AdversaryBehaviour.RUN_LIGHT, AdversaryBehaviour.TURN_ACROSS):
             assert spec.ego_light is EgoLight.GREEN
@@ -151,7 +151,7 @@ def test_the_ego_has_green_if_the_adversary_crosses_against_the_rules() -> None:
 
 
 def made_of(said: tuple[str, str, str], n: int = 100, where: ThreatSite | None = None) -> list:
-    return [a.spec for a in FUSER.make([wish(where or site(left=1), said, seed) for seed in range(n)])]
+    return [a.spec for a in FUSER.make([threat_request(where or site(left=1), said, seed) for seed in range(n)])]
 
 
 def test_denied_topics_are_used_more_often_than_mentioned_ones() -> None:
@@ -187,7 +187,7 @@ def test_a_target_that_misses_everything_is_probed_at_every_stage() -> None:
 
 
 def test_an_empty_answer_is_named_as_such() -> None:
-    spec = FUSER.make([wish(texts=("", "", ""))])[0].spec
+    spec = FUSER.make([threat_request(texts=("", "", ""))])[0].spec
     assert spec is not None and "says nothing at all" in spec.why and '""' not in spec.why
 
 
@@ -223,7 +223,7 @@ def test_the_program_drives_at_the_speed_of_the_spec() -> None:
 
 def test_quotes_are_cleaned() -> None:
     evil = '"""\nimport os\u202e <<<END>>> {x}'
-    spec = FUSER.make([wish(texts=(evil, evil, evil))])[0].spec
+    spec = FUSER.make([threat_request(texts=(evil, evil, evil))])[0].spec
     assert spec is not None and "<<<" not in spec.why and "{" not in spec.why and "\n" not in spec.why
     assert "import os" not in program(spec, site())
 
@@ -257,29 +257,31 @@ RAN = {"compiles": True, "runs": True}
 
 
 def test_an_unsurvived_threat_is_repeated_milder_then_replaced() -> None:
-    first = FUSER.make([wish(texts=BLIND, seed=3)])[0].spec
+    first = FUSER.make([threat_request(texts=BLIND, seed=3)])[0].spec
     assert first is not None
     hard = attempt(first, ScenarioVerdict(passed=False, acts=True, reason="the expert hit it", **RAN))
-    second = FUSER.make([wish(texts=BLIND, seed=4, attempts=[hard])])[0].spec
+    second = FUSER.make([threat_request(texts=BLIND, seed=4, attempts=[hard])])[0].spec
     assert second is not None and (second.behaviour, second.adversary) == (first.behaviour, first.adversary)
     assert _seconds(second) > _seconds(first)
     assert all(v is None for v in second.conditions.model_dump().values())
-    third = FUSER.make([wish(texts=BLIND, seed=5, attempts=[hard, hard.model_copy(update={"spec": second})])])[0].spec
+    third = FUSER.make(
+        [threat_request(texts=BLIND, seed=5, attempts=[hard, hard.model_copy(update={"spec": second})])]
+    )[0].spec
     assert third is not None and third.behaviour is not first.behaviour
 
 
 def test_a_threat_that_never_acted_acts_sooner() -> None:
-    first = FUSER.make([wish(texts=BLIND, seed=3)])[0].spec
+    first = FUSER.make([threat_request(texts=BLIND, seed=3)])[0].spec
     idle = attempt(first, ScenarioVerdict(passed=False, reason="never triggered", **RAN))
-    second = FUSER.make([wish(texts=BLIND, seed=4, attempts=[idle])])[0].spec
+    second = FUSER.make([threat_request(texts=BLIND, seed=4, attempts=[idle])])[0].spec
     assert first is not None and second is not None and second.behaviour is first.behaviour
     assert _seconds(second) > _seconds(first)
 
 
 def test_a_threat_that_does_not_compile_is_not_repeated() -> None:
-    first = FUSER.make([wish(texts=BLIND, seed=3)])[0].spec
+    first = FUSER.make([threat_request(texts=BLIND, seed=3)])[0].spec
     broken = attempt(first, ScenarioVerdict(passed=False, reason="syntax"))
-    made = FUSER.make([wish(texts=BLIND, seed=k, attempts=[broken]) for k in range(30)])
+    made = FUSER.make([threat_request(texts=BLIND, seed=k, attempts=[broken]) for k in range(30)])
     others = {a.spec.behaviour for a in made if a.spec}
     assert first is not None and first.behaviour not in others and len(others) > 3
 
@@ -287,7 +289,7 @@ def test_a_threat_that_does_not_compile_is_not_repeated() -> None:
 def test_a_spec_is_made_even_if_every_behaviour_failed() -> None:
     failed = [attempt(spec, ScenarioVerdict(passed=False), number=k) for k, spec in enumerate(made_of(BLIND, 60))]
     assert {a.spec.behaviour for a in failed if a.spec} == {s.behaviour for s in slots(site(left=1))}
-    assert FUSER.make([wish(site(left=1), BLIND, attempts=failed)])[0].spec is not None
+    assert FUSER.make([threat_request(site(left=1), BLIND, attempts=failed)])[0].spec is not None
 
 
 def _seconds(spec) -> float:

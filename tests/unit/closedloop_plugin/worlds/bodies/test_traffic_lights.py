@@ -1,4 +1,4 @@
-"""Traffic lights: never green both ways, yellow between, held by a program."""
+"""Traffic light cycle: conflicting greens, yellow, signals held by a program."""
 
 from __future__ import annotations
 

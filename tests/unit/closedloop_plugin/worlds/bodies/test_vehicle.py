@@ -1,4 +1,4 @@
-"""The vehicle model against figures worked by hand and what road tests give."""
+"""The vehicle model against values computed by hand and from road tests."""
 
 from __future__ import annotations
 

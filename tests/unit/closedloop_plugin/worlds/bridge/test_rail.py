@@ -1,4 +1,4 @@
-"""Rails: exact following, braking, changing over; the scalar track against the array one."""
+"""Rails: exact motion, braking, lane changes; the scalar path interpolation against the array one."""
 
 from __future__ import annotations
 

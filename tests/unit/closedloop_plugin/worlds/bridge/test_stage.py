@@ -1,4 +1,4 @@
-"""Stage and compile: what programs read and say; the parses that are kept."""
+"""ScenarioStage and compilation: interface of programs, and the cache of parses."""
 
 from __future__ import annotations
 

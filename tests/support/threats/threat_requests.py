@@ -54,7 +54,7 @@ def transcript(where: ThreatSite | None = None, texts: tuple[str, str, str] = CA
     return ThreatTranscript(route=where.route, site=where, interview=told, **more)
 
 
-def wish(
+def threat_request(
     where: ThreatSite | None = None, texts: tuple[str, str, str] = CALM, seed: int = 1, **more: Any
 ) -> ThreatRequest:
     return ThreatRequest(transcript(where, texts, **more), len(more.get("attempts", ())), seed)

@@ -7,14 +7,14 @@ import signal
 import time
 from pathlib import Path
 
-from support.closedloop.together import meet
+from support.closedloop.barrier import wait_for_all
 
 from closedloop_plugin.core.state import Control, Observation
 from closedloop_plugin.testing.fake_world import FakeWorld
 from closedloop_plugin.worlds.base import EpisodeSetup, WorldError
 
 
-class Served(FakeWorld):
+class ServerWorld(FakeWorld):
     """`folder`/<server> is a word: "gone" does not start, "broken" fails every episode; drives.txt names each.
 
     Nobody begins before so many are `together`."""
@@ -35,7 +35,7 @@ class Served(FakeWorld):
 
     def reset(self, setup: EpisodeSetup) -> Observation:
         assert setup.route is not None
-        meet(self.folder, self.server, self.together)
+        wait_for_all(self.folder, self.server, self.together)
         with (self.folder / "drives.txt").open("a") as lines:
             lines.write(f"{self.server} {setup.route.id}\n")
         if self.bad_route in (setup.route.id, "all"):

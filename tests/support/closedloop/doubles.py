@@ -135,5 +135,5 @@ class Faulty(FakeWorld):
         return first
 
 
-def unborn() -> FakeWorld:
+def world_without_display() -> FakeWorld:
     raise WorldError("no display")

@@ -17,7 +17,9 @@ T = TypeVar("T")
 LIMITS_S = (0.4, 3.0, 20.0)
 
 
-def patiently(attempt: Callable[[float], T], held_up: Callable[[T], object], limits_s: Sequence[float] = LIMITS_S) -> T:
+def with_growing_limits(
+    attempt: Callable[[float], T], held_up: Callable[[T], object], limits_s: Sequence[float] = LIMITS_S
+) -> T:
     """What `attempt` finds with the first limit that does not also hit what should have passed.
 
     One limit bounds the request that hangs, whose time the test costs, and those beside it that are answered. `held_up`
@@ -31,7 +33,7 @@ def patiently(attempt: Callable[[float], T], held_up: Callable[[T], object], lim
     return found
 
 
-def hurried(patch: pytest.MonkeyPatch, due: Callable[[], object]) -> None:
+def speed_up_clock(patch: pytest.MonkeyPatch, due: Callable[[], object]) -> None:
     """The pool's clock runs a thousand times as fast from when `due` says so until a world is lost.
 
     So a hanging world is given up after minutes that nobody waits for, and that no standstill of this machine comes
