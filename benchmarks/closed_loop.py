@@ -1,13 +1,13 @@
-"""What the closed loop costs, as ratios measured in one run.
+"""Benchmarks of the closed loop, as ratios measured in one run.
 
     python benchmarks/closed_loop.py [--only world,overhead,waiting,waiting-embedded,memory] [--json FILE]
 
 world              steps/s of the embedded world without camera against Scenic's bare Newtonian simulator on the same
                    scene: >= 0.7; with an 800 x 450 front camera and 4 actors: >= 60 steps/s on one core
-overhead           the loop's own share of a step (referee, logs, track, pilot; not the world, not the agent): < 0.05
+overhead           share of the loop itself in a step (referee, logs, track, records; without world and agent): < 0.05
 waiting            a model that answers any batch in 200 ms: 8 workers finish 8 episodes >= 6 times faster than one
 waiting-embedded   the same in the embedded world, while all 8 worlds drive
-memory             one world process over 200 episodes: flat
+memory             one world process over 200 episodes: constant
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Memory of one world process over 200 short episodes in the embedded world, pictures included."""
+"""Memory of one world process over 200 short episodes in the embedded world, with camera images."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ EPISODES, EARLY, TICKS = 200, 20, 10
 CAMERA = Camera("front", 160, 90, 70.0, 0.8, 0.0, 1.6)
 
 
-class Looking(StraightDriver):
-    """Straight on; looks at a picture twice a second, so that every episode builds its scenery."""
+class CameraDriver(StraightDriver):
+    """Drives straight and reads an image twice a second, so that every episode builds its scenery."""
 
-    def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
-        if asks[0].observation.tick % 10 == 0:
-            asks[0].observation.images(CAMERA.name)
-        return super().decide(asks)
+    def decide(self, requests: Sequence[DecisionRequest]) -> list[Decision]:
+        if requests[0].observation.tick % 10 == 0:
+            requests[0].observation.images(CAMERA.name)
+        return super().decide(requests)
 
 
 def measure() -> dict[str, float]:
-    """In a process of its own: memory is a process's."""
+    """Run in a separate process, since memory is measured per process."""
     done = subprocess.run([sys.executable, __file__, "inside"], capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr[-3000:])
@@ -48,15 +48,15 @@ def measure() -> dict[str, float]:
 
 
 def inside() -> dict[str, float]:
-    """Every route of the demo suite in turn, each time with another seed."""
+    """Drive the routes of the demo suite in turn, each time with another seed; MB after some of the episodes."""
     routes = suite("demo").routes
-    plan = WorkerConfig(
+    config = WorkerConfig(
         FactoryRecipe(""),
         EvaluationConditions(profile("bench2drive"), agent={}),
         track=FactoryRecipe("closedloop_plugin.show.track_log:TrackLog"),
     )
-    desk = DecisionResponder(plan, Looking(), None, None)
-    seen: dict[int, float] = {}
+    responder = DecisionResponder(config, CameraDriver(), None, None)
+    resident_mb: dict[int, float] = {}
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         world: Any = EmbeddedWorld(Path(folder))
@@ -65,18 +65,18 @@ def inside() -> dict[str, float]:
             drive(
                 world,
                 EpisodeTask("demo", route.id, i, EpisodeSetup(route, i, (CAMERA,), max_ticks=TICKS)),
-                plan,
-                desk,
+                config,
+                responder,
                 [freeze_scene_objects],
             )
             gc.unfreeze()
             if i + 1 in (EARLY, EPISODES // 2, EPISODES):
-                seen[i + 1] = _resident()
+                resident_mb[i + 1] = _resident()
         world.close()
     return {
-        **{f"resident after {n} episodes, MB": mb for n, mb in seen.items()},
-        f"ratio {EPISODES} / {EARLY}": seen[EPISODES] / seen[EARLY],
-        "growth an episode, kB": 1000 * (seen[EPISODES] - seen[EARLY]) / (EPISODES - EARLY),
+        **{f"resident after {n} episodes, MB": mb for n, mb in resident_mb.items()},
+        f"ratio {EPISODES} / {EARLY}": resident_mb[EPISODES] / resident_mb[EARLY],
+        "growth an episode, kB": 1000 * (resident_mb[EPISODES] - resident_mb[EARLY]) / (EPISODES - EARLY),
         "seconds an episode": (time.perf_counter() - start) / EPISODES,
     }
 

@@ -1,6 +1,6 @@
-"""What the loop itself costs: everything in an episode but the world's step, its truth, its pictures and the agent.
+"""Cost of the closed loop itself: an episode without the world's step, ground truth and images, and without the agent.
 
-Processor time, not wall time: what else runs on the machine then falls on no part of it.
+Measured in processor time, to which other processes on the machine do not add.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ ROUTES = 3  # of the demo suite
 
 
 class Clock:
-    """Seconds of this thread's processor time by name, and how often."""
+    """Processor time of this thread, s, and number of calls, by name."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self.calls: dict[str, int] = {}
 
-    def time(self, name: str, call: Callable[..., Any], *words: Any) -> Any:
+    def time(self, name: str, call: Callable[..., Any], *args: Any) -> Any:
         start = time.thread_time()
         try:
-            return call(*words)
+            return call(*args)
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.thread_time() - start
             self.calls[name] = self.calls.get(name, 0) + 1
 
 
 class TimedWorld:
-    """The embedded world, each of its calls timed."""
+    """The embedded world with timed calls."""
 
     def __init__(self, world: EmbeddedWorld, clock: Clock) -> None:
         self.world, self.clock = world, clock
@@ -90,17 +90,17 @@ class TimedWorld:
 
 
 class TimedExpert(ExpertDriver):
-    """The expert, which also looks at the picture where there is a camera, as a model would."""
+    """The expert. With `use_camera` it also reads the image, as a model does."""
 
-    def __init__(self, clock: Clock, look: bool) -> None:
+    def __init__(self, clock: Clock, use_camera: bool) -> None:
         super().__init__()
-        self.clock, self.look = clock, look
+        self.clock, self.use_camera = clock, use_camera
 
-    def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
-        if self.look:
-            picture = self.clock.time("picture", asks[0].observation.images, CAMERA.name)
-            assert isinstance(picture, np.ndarray)
-        return self.clock.time("agent", super().decide, asks)
+    def decide(self, requests: Sequence[DecisionRequest]) -> list[Decision]:
+        if self.use_camera:
+            image = self.clock.time("picture", requests[0].observation.images, CAMERA.name)
+            assert isinstance(image, np.ndarray)
+        return self.clock.time("agent", super().decide, requests)
 
 
 def measure() -> dict[str, float]:
@@ -114,33 +114,33 @@ def measure() -> dict[str, float]:
 
 
 def _drive(world: EmbeddedWorld, label: str, cameras: tuple[Camera, ...]) -> dict[str, float]:
-    """Whole episodes through the worker's own door: referee, metric log, track, records.
+    """Whole episodes through the worker's `drive`: referee, metric log, track, records.
 
-    A step is all the time of an episode but its reset and the agent's thinking.
+    A step is the time of an episode without its reset and without the agent.
     """
     rules = profile("bench2drive")
     clock = Clock()
-    plan = WorkerConfig(
+    config = WorkerConfig(
         FactoryRecipe(""),
         EvaluationConditions(rules, DecisionRules(), {}, None, True),
         track=FactoryRecipe("closedloop_plugin.show.track_log:TrackLog"),
     )
-    desk = DecisionResponder(plan, TimedExpert(clock, bool(cameras)), None, None)
+    responder = DecisionResponder(config, TimedExpert(clock, bool(cameras)), None, None)
     start = time.thread_time()
     for route in suite("demo").routes[:ROUTES]:
         drive(
             TimedWorld(world, clock),
             EpisodeTask("demo", route.id, 0, EpisodeSetup(route, 1, cameras)),
-            plan,
-            desk,
+            config,
+            responder,
             [freeze_scene_objects],
         )
         gc.unfreeze()
-    whole = time.thread_time() - start
+    total = time.thread_time() - start
     ticks = clock.calls["step"]
-    of_agent = clock.seconds["agent"] + clock.seconds["reset"]
-    of_world = sum(clock.seconds.get(name, 0.0) for name in ("step", "truth", "picture"))
-    own = whole - of_agent - of_world
+    agent_s = clock.seconds["agent"] + clock.seconds["reset"]
+    world_s = sum(clock.seconds.get(name, 0.0) for name in ("step", "truth", "picture"))
+    own = total - agent_s - world_s
     return {
         f"{label}: ticks": ticks,
         f"{label}: world's step, us": 1e6 * clock.seconds["step"] / ticks,
@@ -148,7 +148,7 @@ def _drive(world: EmbeddedWorld, label: str, cameras: tuple[Camera, ...]) -> dic
         f"{label}: picture, us": 1e6 * clock.seconds.get("picture", 0.0) / ticks,
         f"{label}: agent (expert; outside the share), us": 1e6 * clock.seconds["agent"] / ticks,
         f"{label}: the loop's own, us a step": 1e6 * own / ticks,
-        f"{label}: the loop's own / a step": own / (own + of_world),
+        f"{label}: the loop's own / a step": own / (own + world_s),
     }
 
 

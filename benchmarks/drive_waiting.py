@@ -1,9 +1,9 @@
-"""Many worlds, one slow model: 8 episodes in 8 world processes against one, the model answering in 200 ms a batch.
+"""Speed-up by parallel worlds with one slow model: 8 episodes in 8 world processes against 1; 200 ms per batch.
 
-The episodes are of one length (a car that creeps along until the tick limit): with routes of different lengths the
-longest alone would bound the ratio, whatever the runner does. "Times faster" is wall time, with the start of all
-processes in it. In the embedded world that start (import and compilation, some 3 s of a core for each) would outweigh
-the short episodes that a benchmark has time for, so there the rate of answers is compared while every world drives.
+All episodes have the same length (a car that creeps until the tick limit): with routes of different lengths the longest
+one would bound the ratio. "Times faster" is a ratio of wall times, which include the start of all processes. In the
+embedded world that start (import and compilation, about 3 s of a core each) would outweigh the short episodes of a
+benchmark, so the rate of answers is compared while all worlds drive.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.agents.base import DecisionRequest
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Control, Decision, EndReason
 from closedloop_plugin.runner.decisions import DecisionRules
@@ -33,12 +34,13 @@ FAKE = FactoryRecipe("closedloop_plugin.testing.fake_world:FakeWorld")
 
 
 class SlowModel:
-    """Answers any batch in 200 ms: creep."""
+    """Answers any batch after 200 ms; the car creeps."""
 
-    name, privileged, local, cameras = "slow", False, False, ()
+    name, privileged, local = "slow", False, False
+    cameras: tuple[Camera, ...] = ()
 
     def __init__(self) -> None:
-        self.batches: list[tuple[float, list[str]]] = []  # when asked, and whose questions
+        self.batches: list[tuple[float, list[str]]] = []  # time of the request, its episodes
 
     def start(self, episode: str, seed: int) -> None: ...
 
@@ -47,14 +49,16 @@ class SlowModel:
     def describe(self) -> dict[str, Any]:
         return {"name": self.name}
 
-    def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
-        self.batches.append((time.perf_counter(), [ask.episode for ask in asks]))
+    def decide(self, requests: Sequence[DecisionRequest]) -> list[Decision]:
+        self.batches.append((time.perf_counter(), [request.episode for request in requests]))
         time.sleep(ANSWER_S)
-        return [Decision(control=Control(throttle=0.12 if ask.observation.speed < 1.5 else 0.0)) for ask in asks]
+        return [
+            Decision(control=Control(throttle=0.12 if request.observation.speed < 1.5 else 0.0)) for request in requests
+        ]
 
 
 def measure() -> dict[str, float]:
-    """In the fake world: the runner alone, from start to end."""
+    """In the fake world: the runner alone, including the start of its processes."""
     one, _ = _run(FAKE, 1, EPISODES)
     many, model = _run(FAKE, EPISODES, EPISODES)
     return {
@@ -66,7 +70,7 @@ def measure() -> dict[str, float]:
 
 
 def measure_embedded() -> dict[str, float]:
-    """In the embedded world without camera: answers a second while every world drives."""
+    """In the embedded world without cameras: answers per second while all worlds drive."""
     with tempfile.TemporaryDirectory() as folder:
         world = FactoryRecipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {"folder": Path(folder)})
         _, alone = _run(world, 1, 1)
@@ -80,29 +84,30 @@ def measure_embedded() -> dict[str, float]:
 
 
 def _rate(model: SlowModel, episodes: int) -> float:
-    """Answers/s from the moment that every episode has asked until one of them asks for the last time."""
-    first, last = {}, {}
+    """Answers/s between the latest first request and the earliest last request of the episodes."""
+    first: dict[str, float] = {}
+    last: dict[str, float] = {}
     for at, keys in model.batches:
         for key in keys:
             first.setdefault(key, at)
             last[key] = at
     assert len(first) == episodes
     start, end = max(first.values()), min(last.values())
-    assert end > start, "the first episode ended before the last began: make SECONDS longer"
+    assert end > start, "the first episode ended before the last began: increase SECONDS"
     return sum(len(keys) for at, keys in model.batches if start <= at < end) / (end - start)
 
 
 def _run(world: FactoryRecipe, workers: int, episodes: int) -> tuple[float, SlowModel]:
-    """Wall seconds of the whole, and the model with its log."""
+    """(wall time of the run in s, the model with its log of batches)."""
     rules = profile("bench2drive")
     ticks = round(SECONDS * rules.hz)
     route = suite("demo").routes[2]
     tasks = [EpisodeTask("demo", route.id, k, EpisodeSetup(route, k, max_ticks=ticks)) for k in range(episodes)]
     model = SlowModel()
     results: list[EpisodeResult] = []
-    plan = WorkerConfig(world, EvaluationConditions(rules, DecisionRules(decision_hz=DECISION_HZ), model.describe()))
+    config = WorkerConfig(world, EvaluationConditions(rules, DecisionRules(decision_hz=DECISION_HZ), model.describe()))
     start = time.perf_counter()
-    WorldPool(plan, PoolLimits(workers=workers), model, None, results.append).run(tasks)
+    WorldPool(config, PoolLimits(workers=workers), model, None, results.append).run(tasks)
     seconds = time.perf_counter() - start
     ends = [(r.record.end, r.record.ticks) for r in results]
     assert ends == [(EndReason.TICK_LIMIT, ticks)] * episodes, ends

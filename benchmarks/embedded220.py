@@ -1,9 +1,9 @@
-"""Does embedded220 discriminate? Six drivers that need no model, all 220 routes, one table.
+"""Scores of six drivers without a model on the 220 routes of embedded220, as one table.
 
     python benchmarks/embedded220.py bench2drive220.xml [--out DIR] [--workers 2] [--write docs/results-embedded220.md]
 
-Runs `ad2 drive run --suite embedded220` for each (a second start goes on where it stopped) and prints a Markdown table.
-`--write FILE` puts it between the file's marker lines.
+Runs `ad2 drive run --suite embedded220` for each (a second start resumes) and prints a Markdown table.
+`--write FILE` inserts it between the marker lines of the file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 DRIVERS = ("expert", "steer-only", "speed-only", "straight", "random", "still")
-PRIVILEGED = DRIVERS[:3]  # know what no sensor gives: said in the table
+PRIVILEGED = DRIVERS[:3]  # use ground truth; marked in the table
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 SKILLS = ("Overtaking", "Merging", "Emergency_Brake", "Give_Way", "Traffic_Signs")
 
@@ -51,13 +51,13 @@ COMMAND = ("--suite", "embedded220", "--profile", "bench2drive", "--decision-hz"
 def _ad2(part: str, *words: str, keep: bool = False) -> str:
     command = [sys.executable, "-m", "lmms_eval_ad2.cli.main", "drive", part, *words]
     done = subprocess.run(command, stdout=subprocess.PIPE if keep else None, text=True, check=False)
-    if done.returncode not in (0, 1):  # 1: some episode failed, and the table says how many
+    if done.returncode not in (0, 1):  # 1: some episodes failed; the table has their number
         sys.exit(f"failed: {' '.join(command)}")
     return done.stdout or ""
 
 
 def table(scores: dict[str, dict[str, Any]]) -> str:
-    """Markdown: one row a driver."""
+    """Markdown table, one row per driver."""
     head = ["driver", "Driving Score", "Success Rate %", "Efficiency %", "Comfortness %", *SKILLS, "Skill", "failed"]
     rows = [" | ".join(head), " | ".join(["---"] + ["---:"] * (len(head) - 1))]
     for name, s in scores.items():

@@ -1,7 +1,7 @@
-"""Our tasks against the leanest possible lmms-eval task over the same documents, in one process, alternating.
+"""Run time of our tasks relative to a minimal lmms-eval task over the same documents, alternating in one process.
 
-Both tasks decode every image in `doc_to_visual`; the model answers "A" at once. Ours also
-journals every answer, writes its samples, scores, and computes intervals.
+Both tasks decode every image in `doc_to_visual`; the model answers "A" at once. Ours also writes a journal and samples,
+scores, and computes intervals.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def process_results(doc, results):
 
 
 def measure() -> dict[str, float]:
-    """Runs in a process of its own, with a data home of its own."""
+    """Run in a separate process with its own data home."""
     with tempfile.TemporaryDirectory() as folder:
         env = {**os.environ, "AD2_HOME": folder, "HF_HUB_OFFLINE": "1", "AD2_JUDGE": "lexical", "TQDM_DISABLE": "1",
                "HF_DATASETS_CACHE": f"{folder}/hf"}  # fmt: skip
@@ -53,7 +53,7 @@ def measure() -> dict[str, float]:
 
 
 def prepare(folder: Path) -> None:
-    """The same documents twice: in our data home, and as a plain parquet file."""
+    """Write the same documents to our data home and to a plain parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
     from PIL import Image
@@ -97,7 +97,7 @@ def inside(folder: Path) -> dict[str, float]:
     from lmms_eval.api.model import lmms
     from lmms_eval.tasks import TaskManager
 
-    class Instant(lmms):  # type: ignore[misc]
+    class Instant(lmms):
         is_simple = True
         batch_size = 64
 
@@ -122,7 +122,7 @@ def inside(folder: Path) -> dict[str, float]:
             evaluator.simple_evaluate(
                 model=Instant(), tasks=[task], task_manager=manager, batch_size=64, log_samples=False, cli_args=cli
             )
-            if i:  # the first round warms caches of both
+            if i:  # the first round fills the caches of both
                 kept.append(time.perf_counter() - started)
     return _figures(times)
 

@@ -1,4 +1,4 @@
-"""10,000 judged items against a local endpoint: our engine against the ideal rate, a plain thread pool beside it."""
+"""Rate of 10,000 judged items at a local endpoint, relative to the ideal rate; a plain thread pool for comparison."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def measure() -> dict[str, float]:
 
 
 def _plain(url: str) -> float:
-    """As an evaluation script does it: one blocking client call a sample in a pool, no cache."""
+    """A typical evaluation script: one blocking client call per sample in a thread pool, without a cache."""
     from openai import OpenAI
 
     client = OpenAI(base_url=url, api_key="none", max_retries=0)

@@ -1,9 +1,9 @@
-"""`ad2 mcq build` against a local endpoint of a fixed latency: questions a second beside what the endpoint allows.
+"""Rate of `ad2 mcq build` at a local endpoint of fixed latency, relative to the limit of that endpoint.
 
-The endpoint answers after LATENCY, IN_FLIGHT at a time: its limit is IN_FLIGHT / LATENCY requests a second, and that
-over the requests that a question took is the ideal. On a machine that is shared, timers and sockets are late for
-everybody, so the same limit is also measured: a bare aiohttp loop with bodies of the same size, before and after.
-Reading pictures, checking replies, the cache and the last questions' empty places all count against us.
+The endpoint answers IN_FLIGHT requests at a time, each after LATENCY: its limit is IN_FLIGHT / LATENCY requests/s. The
+ideal rate of questions is this limit divided by the requests per question. On a shared machine timers and sockets are
+late for every program, so the limit is also measured with a bare aiohttp loop and bodies of the same size, before and
+after the build. Reading images, checking replies, the cache, and idle slots at the end count against the build.
 
     python benchmarks/mcq.py
 """
@@ -23,8 +23,8 @@ from typing import Any
 
 QUESTIONS, LATENCY, IN_FLIGHT = 480, 0.25, 32
 BARE = 1000  # requests of a bare loop
-BODY = 8_000  # bytes of a bare request: about the mean of the pipeline's
-SIZE = (160, 90)  # pixels of a picture: small, since it is not the loopback's copying that is measured
+BODY = 8_000  # bytes of a bare request, about the mean of the build
+SIZE = (160, 90)  # pixels of an image: small, so that copying over loopback does not matter
 
 
 def measure(questions: int = QUESTIONS, latency: float = LATENCY) -> dict[str, float]:
@@ -46,7 +46,7 @@ def measure(questions: int = QUESTIONS, latency: float = LATENCY) -> dict[str, f
 
 
 def _ours(url: str, folder: Path, questions: int) -> tuple[float, float, int]:
-    """Seconds, processor seconds and requests of a build."""
+    """(wall time in s, processor time in s, requests) of a build."""
     from lmms_eval_ad2.mcq.base import AcceptedQuestion, Outcome
     from lmms_eval_ad2.mcq.maker_spec import make_maker
 
@@ -62,7 +62,7 @@ def _ours(url: str, folder: Path, questions: int) -> tuple[float, float, int]:
 
 
 async def _bare(url: str) -> float:
-    """Requests a second of IN_FLIGHT loops that only send and read."""
+    """Requests/s of IN_FLIGHT loops that only send and read."""
     import aiohttp
 
     body = {"model": "fake", "messages": [{"role": "user", "content": "x" * BODY}]}

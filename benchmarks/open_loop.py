@@ -1,12 +1,12 @@
-"""What the open loop costs, as ratios measured in one run.
+"""Benchmarks of the open loop, as ratios measured in one run.
 
     python benchmarks/open_loop.py [--only harness,judge,scoring,startup] [--json FILE]
 
-harness   our tasks against the leanest lmms-eval task over the same documents (no-op model, images decoded): <= 1.10
+harness   our tasks against a minimal lmms-eval task over the same documents (no-op model, images decoded): <= 1.10
 judge     10,000 items against a local endpoint with 100 ms latency, 64 in flight: >= 0.90 of the ideal rate;
-          beside it a plain loop over a thread pool with the openai client
+          for comparison a thread pool with the openai client
 scoring   70,000 AD2-Bench records: records/s and peak memory, against 7,000
-startup   what we add to `lmms-eval --tasks list`: < 0.3 s
+startup   time added to `lmms-eval --tasks list`: < 0.3 s
 """
 
 from __future__ import annotations

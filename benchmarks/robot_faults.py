@@ -1,10 +1,10 @@
-"""What a vehicle at 0.3 m/s still drives after each fault, and how soon it drives again; the loop's own overhead.
+"""Stopping distance of a vehicle at 0.3 m/s after each fault, time until it drives again, and overhead of the loop.
 
     python benchmarks/robot_faults.py [REPETITIONS]
 
 The rig of tests/system/test_faults.py: real sshd, ssh, rosmaster and rospy on loopback, `ad2 robot plan`,
 the deployed client with its relay, and the sandbox's LIMO. Needs sshd and rospy (docs/robots-sandbox.md). Prints the
-worst of three repetitions as a Markdown table. The way holds for a LIMO that brakes as the sandbox assumes.
+worst of three repetitions as a Markdown table. The distances assume that a LIMO brakes as in the sandbox.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What the link to a vehicle costs: a 60 kB picture there, an order back, beyond the agent's own thinking time.
+"""Latency of the link to a vehicle: a 60 kB image one way and a command back, without the time of the agent.
 
     python benchmarks/robot_link.py
 
-Needs ssh and sshd (apt-get install openssh-server), no ROS and no vehicle: sshd runs on loopback with keys of its own.
-The planner is a process of its own, as is the vehicle's end (this one). First bare exchanges of 60 kB and 200 bytes:
-over TCP, through `ssh -N` in both directions, and through our tunnel, which opens a session. Then whole cycles through
-planner and tunnel, with an agent that answers at once and with one that thinks for 100 ms.
+Needs ssh and sshd (apt-get install openssh-server), no ROS and no vehicle: sshd runs on loopback with its own keys. The
+planner is a separate process; this process is the vehicle's end. First bare exchanges of 60 kB and 200 bytes: over TCP,
+through `ssh -N` in both directions, and through our tunnel, which opens a session. Then whole cycles through planner
+and tunnel, with an agent that answers at once and with one that takes 100 ms.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from closedloop_plugin.robots.transport import ssh
 from closedloop_plugin.robots.transport.tunnel import SshTunnel
 from closedloop_plugin.robots.vehicles.robot_config import LinkSettings, RobotConfig, find_robot
 
-PICTURE, ORDER = 60_000, 200  # bytes
-ROUNDS, PAUSE_S, THINKS_S = 60, 0.05, 0.1
-EAGER_S = 0.01  # between two bare exchanges
+IMAGE_BYTES, COMMAND_BYTES = 60_000, 200  # bytes
+ROUNDS, PAUSE_S, AGENT_S = 60, 0.05, 0.1
+EXCHANGE_PAUSE_S = 0.01  # pause between two bare exchanges
 HEARTBEAT_S = 0.02
 TOKEN = bytes(32)
 
@@ -57,49 +57,49 @@ def measure() -> dict[str, float]:
             with SshTunnel(robot, port) as tunnel:
                 assert tunnel.wait_up(30), tunnel.reason
                 add("our tunnel", _exchanges(robot.link.planner_port))
-        for label, thinks in (("at once", 0.0), (f"after {1000 * THINKS_S:.0f} ms", THINKS_S)):
-            with _child("--planner", str(thinks)) as port:
-                add(f"planner that answers {label}, bare TCP, beyond thinking", _cycles(port, thinks))
+        for label, agent_s in (("at once", 0.0), (f"after {1000 * AGENT_S:.0f} ms", AGENT_S)):
+            with _child("--planner", str(agent_s)) as port:
+                add(f"planner that answers {label}, bare TCP, beyond thinking", _cycles(port, agent_s))
                 with SshTunnel(robot, port) as tunnel:
                     assert tunnel.wait_up(30), tunnel.reason
-                    spent = _cycles(robot.link.planner_port, thinks)
+                    spent = _cycles(robot.link.planner_port, agent_s)
                     add(f"planner that answers {label}, our tunnel, beyond thinking", spent)
     return results
 
 
 def _exchanges(port: int) -> list[float]:
-    """Seconds of each: 60 kB there, 200 bytes back."""
+    """Time of each exchange, s: 60 kB out, 200 bytes back."""
     spent = []
     with socket.create_connection(("127.0.0.1", port)) as sock:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for _ in range(ROUNDS):
-            time.sleep(EAGER_S)
+            time.sleep(EXCHANGE_PAUSE_S)
             started = time.perf_counter()
-            sock.sendall(bytes(PICTURE))
-            left = ORDER
+            sock.sendall(bytes(IMAGE_BYTES))
+            left = COMMAND_BYTES
             while left:
                 left -= len(sock.recv(left))
             spent.append(time.perf_counter() - started)
     return spent
 
 
-def _cycles(port: int, thinks: float) -> list[float]:
-    """Seconds from a picture to its order, less the agent's, spoken as the client on board does."""
+def _cycles(port: int, agent_s: float) -> list[float]:
+    """Time from an image to its command without the agent's, s, with the protocol of the on-board client."""
     link, session = open_link("127.0.0.1", port, TOKEN, "limo-ackermann", WakePipe())
-    picture, spent, beats = os.urandom(PICTURE), [], 0
+    picture, spent, beats = os.urandom(IMAGE_BYTES), [], 0
     for seq in range(ROUNDS):
         beats = _listen(link, session, beats, time.perf_counter() + PAUSE_S, lambda kind: False)
         started = time.perf_counter()
         seen = {"odom": None, "status": None, "motion": None}
         link.send("obs", picture, session=session, seq=seq, stamp=started, **seen)
         beats = _listen(link, session, beats, started + 30, lambda kind: kind == "cmd")
-        spent.append(time.perf_counter() - started - thinks)
+        spent.append(time.perf_counter() - started - agent_s)
     link.close()
     return spent
 
 
 def _listen(link: PlannerLink, session: str, beats: int, end: float, enough: Callable[[str], bool]) -> int:
-    """With a heartbeat; the number of the next beat."""
+    """Read frames until one is `enough` or `end`, and send heartbeats; returns the number of the next heartbeat."""
     due = time.perf_counter()
     while (now := time.perf_counter()) < end:
         if now >= due and not link.busy:
@@ -112,7 +112,7 @@ def _listen(link: PlannerLink, session: str, beats: int, end: float, enough: Cal
 
 @contextlib.contextmanager
 def _plain(robot: RobotConfig, direction: str, port: int) -> Iterator[int]:
-    """`ssh -N`, as one would type it; gives the port to go in at."""
+    """`ssh -N` as typed by a user; yields the local port to connect to."""
     through = _free_port()
     command = ssh.command(robot.link, "-N", direction, f"127.0.0.1:{through}:127.0.0.1:{port}")
     with subprocess.Popen(command) as process:
@@ -127,8 +127,8 @@ def _plain(robot: RobotConfig, direction: str, port: int) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _sshd(folder: Path) -> Iterator[RobotConfig]:
-    """The sandbox's robot at the far end of an sshd of its own."""
-    server = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin") or sys.exit("no sshd here")
+    """The sandbox's robot, reached through a private sshd."""
+    server = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin") or sys.exit("sshd not found")
     for name in ("host", "user"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
     if os.geteuid() == 0:
@@ -153,7 +153,7 @@ def _sshd(folder: Path) -> Iterator[RobotConfig]:
 
 @contextlib.contextmanager
 def _child(*words: str) -> Iterator[int]:
-    """This script's other part in a process of its own, until standard input ends; gives its port."""
+    """Run this script with `words` in a child process until the end of the block; yields its port."""
     command = [sys.executable, __file__, *words]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin and process.stdout
@@ -176,27 +176,27 @@ def _accept(server: socket.socket) -> None:
 
 
 def _answer(sock: socket.socket) -> None:
-    left = PICTURE
+    left = IMAGE_BYTES
     while data := sock.recv(65536):
         left -= len(data)
         if left <= 0:
-            sock.sendall(bytes(ORDER))
-            left += PICTURE
+            sock.sendall(bytes(COMMAND_BYTES))
+            left += IMAGE_BYTES
 
 
-class Slow(StraightDriver):
-    """Thinks for so long, whatever it sees."""
+class SlowDriver(StraightDriver):
+    """Drives straight and takes `seconds` for each decision."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
 
-    def decide(self, asks: Any) -> Any:
+    def decide(self, requests: Any) -> Any:
         time.sleep(self.seconds)
-        return super().decide(asks)
+        return super().decide(requests)
 
 
-def _plan(thinks: float) -> None:
-    planner = PlannerServer(Slow(thinks), None, profile("bench2advlm"), find_robot("sandbox").vehicle, TOKEN)
+def _plan(agent_s: float) -> None:
+    planner = PlannerServer(SlowDriver(agent_s), None, profile("bench2advlm"), find_robot("sandbox").vehicle, TOKEN)
 
     def end() -> None:
         sys.stdin.read()

@@ -1,4 +1,4 @@
-"""The scoring stage at AD2-Bench's full size: records a second, and peak memory at two sizes."""
+"""The scoring stage at the full size of AD2-Bench: records/s, and peak memory at two sizes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SMALL, FULL = 7_000, 70_000
 
 
 def measure() -> dict[str, float]:
-    """Each size in a process of its own: peak memory is a process's."""
+    """Each size in a separate process, since peak memory is measured per process."""
     small, full = (_run(n) for n in (SMALL, FULL))
     return {
         f"records/s at {FULL:,}": FULL / full["seconds"],
@@ -34,12 +34,12 @@ def _run(size: int) -> dict[str, float]:
 
 
 def answered(size: int) -> Iterator[tuple[Any, str]]:
-    """Synthetic records of the exact-scored forms, some free text, and an answer each; made one at a time."""
+    """Synthetic records (exact-scored forms and free text) with a reply each, generated one at a time."""
     from lmms_eval_ad2.records import AnswerOption, BilingualText, Record
 
     options = tuple(AnswerOption(x, BilingualText(f"a longer option text {x} for a road scene")) for x in "ABCDEF")
     for i in range(size):
-        form, subtask, answer, said = (
+        form, subtask, answer, reply = (
             ("mc", "existence", "x", f"The answer is ({'ABCDEF'[i % 6]})."),
             ("count", "counting", str(i % 9), f"There are {i % 7} cars."),
             ("point", "location", "<100,200>", f"<{i % 960},{i % 540}>"),
@@ -52,8 +52,8 @@ def answered(size: int) -> Iterator[tuple[Any, str]]:
                 "ad2_bench",
                 "perception_base",
                 subtask,
-                form,
-                (f"{i // 7}.jpg",),  # type: ignore[arg-type]
+                form,  # type: ignore[arg-type]
+                (f"{i // 7}.jpg",),
                 BilingualText("What is in the marked region of this image?"),
                 BilingualText(answer),
                 "A" if form == "mc" else "",
@@ -62,7 +62,7 @@ def answered(size: int) -> Iterator[tuple[Any, str]]:
                 cluster=str(i // 7),
                 scene={"weather": "fog"},
             ),
-            said,
+            reply,
         )
 
 
@@ -74,7 +74,7 @@ def inside(size: int) -> dict[str, float]:
 
     variant = TaskVariant("ad2_bench", "perception_base")
     judge = make_judge("lexical")
-    samples = (score_sample(r, said, variant, "bench", "prompt") for r, said in answered(size))
+    samples = (score_sample(r, reply, variant, "bench", "prompt") for r, reply in answered(size))
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
         table, _ = pipeline.score_task(samples, "bench", variant, lambda: judge, Path(folder), progress=False)

@@ -1,9 +1,9 @@
-"""`ad2 serve`: requests a second against a model that takes 100 ms for any batch of up to 8, and what a request costs.
+"""Request rate of `ad2 serve` with a model that takes 100 ms per batch of up to 8, and the overhead of a request.
 
     python benchmarks/serve.py
 
-The server runs in a process of its own, as it does in earnest; 32 clients each send the next question when they have
-the last answer. "ideal" is 8 answers each 100 ms. The picture is a front camera's at 1600 x 900, as JPEG.
+The server runs in a separate process, as in production. Each of 32 clients sends its next question when it has received
+the last answer. "ideal" is 8 answers per 100 ms. The image is a front camera's at 1600 x 900, as JPEG.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BATCH, LATENCY_S, IN_FLIGHT, SECONDS, LONE = 8, 0.1, 32, 10.0, 50
 
 
 class SlowModel:
-    """Any batch in 100 ms."""
+    """Answers any batch after 100 ms."""
 
     name = "slow"
 
@@ -49,30 +49,30 @@ class SlowModel:
 
 def measure() -> dict[str, float]:
     ideal = BATCH / LATENCY_S
-    words = ModelQuestion("0", "What should the car do?")
-    seen = replace(words, images=(_picture(),))
+    text = ModelQuestion("0", "What should the car do?")
+    image = replace(text, images=(_picture(),))
     results = {"ideal, requests/s": ideal}
     for label, batch, question in (
-        ("words", BATCH, words),
-        ("a picture", BATCH, seen),
-        ("words, no batches", 1, words),
+        ("words", BATCH, text),
+        ("a picture", BATCH, image),
+        ("words, no batches", 1, text),
     ):
         rate = _rate(batch, question)
         results |= {f"{label}, requests/s": rate, f"{label}, of the ideal": rate / ideal}
-    direct = _each(SlowModel(), words)
-    for label, question in (("words", words), ("a picture", seen)):
+    direct = _each(SlowModel(), text)
+    for label, question in (("words", text), ("a picture", image)):
         results[f"one alone, {label}: ms beyond the model's own"] = 1000 * (_served_each(question) - direct)
     return results
 
 
 def _picture() -> np.ndarray:
-    """1600 x 900, about as rich as a street: noise of 16 pixels' width. Some 100 KB of JPEG."""
+    """1600 x 900 pixels of noise at a scale of 16 pixels, about as detailed as a street: some 100 KB of JPEG."""
     noise = np.random.default_rng(0).integers(0, 256, (57, 100, 3), np.uint8)
     return np.asarray(Image.fromarray(noise).resize((1600, 900), Image.Resampling.BICUBIC))
 
 
 def _rate(batch: int, question: ModelQuestion) -> float:
-    """Answers a second of 32 clients."""
+    """Answers/s of 32 clients."""
     with _Server(batch) as url:
         return asyncio.run(_clients(url, question))
 
@@ -98,7 +98,7 @@ async def _clients(url: str, question: ModelQuestion) -> float:
 
 
 def _served_each(question: ModelQuestion) -> float:
-    """Seconds of one request after another, without what the client needs to encode the picture."""
+    """Median time of sequential requests, s, without the encoding of the image by the client."""
     body, spent = _body(question), []
     with _Server(BATCH) as url:
         for _ in range(LONE):
@@ -120,14 +120,14 @@ def _each(model: SlowModel, question: ModelQuestion) -> float:
 
 
 def _body(question: ModelQuestion) -> bytes:
-    """As our own endpoint model sends it."""
+    """The request body as EndpointModel sends it."""
     model = EndpointModel.from_spec("slow@http://127.0.0.1:1/v1")
     payload = model._payload(question, [model._data_url(image) for image in question.images])
     return json.dumps({"model": "slow", "messages": payload["messages"]}).encode()
 
 
 class _Server:
-    """The server in a process of its own; gives its base URL."""
+    """The server in a separate process; the context manager returns its base URL."""
 
     def __init__(self, batch: int) -> None:
         command = [sys.executable, __file__, "--serve", str(batch)]
@@ -142,7 +142,7 @@ class _Server:
 
 
 def _serve(batch: int) -> None:
-    """Until standard input ends."""
+    """Serve until the end of standard input."""
     api = ChatHttpApi(RequestBatcher(batch), RequestLimits())
     api.open([ModelService(SlowModel())], None, "slow")
     with listening(api, "127.0.0.1", 0) as url:

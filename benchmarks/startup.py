@@ -1,4 +1,4 @@
-"""What our entry point adds to `lmms-eval --tasks list`: alternating runs with and without it."""
+"""Time that our entry point adds to `lmms-eval --tasks list`, from alternating runs with and without it."""
 
 from __future__ import annotations
 

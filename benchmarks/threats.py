@@ -1,15 +1,15 @@
-"""Does learning pay? Failures found per 50 runs by the cross-entropy sampler, against uniform sampling.
+"""Failures found per 50 runs by the cross-entropy sampler, compared with uniform sampling.
 
     python benchmarks/threats.py [--out DIR] [--seeds 5] [--budget 50] [--workers 2] [--case NAME] [--samplers S,S]
-    python benchmarks/threats.py --tune        the cross-entropy sampler's settings, on functions with a known corner
+    python benchmarks/threats.py --tune        settings of the cross-entropy sampler, on synthetic functions
 
-One scenario, somebody who steps into the car's way; the baselines fail in about a quarter of its range:
+One scenario, a pedestrian who steps in front of the car. The baselines fail in about a quarter of its range:
 
-    steer-only     follows the route and looks at nobody
-    late expert    the expert, asked twice a second, and each of its answers comes half a second late
+    steer-only     follows the route and ignores all traffic
+    late expert    the expert with two decisions per second, each applied half a second late
 
 For each: failures of 50 runs by sampler (mean over the seeds, 95 % interval), their ratio, and how many of the failures
-the expert survives. A second start goes on where the first stopped. Ratios of runs on one machine, no times.
+the expert survives. A second start resumes. The results are counts and ratios, no times.
 """
 
 from __future__ import annotations
@@ -86,32 +86,34 @@ ROUTE = "101"  # of the demo suite
 EXPERT = FactoryRecipe("closedloop_plugin.agents.make:make_agent", {"spec": "expert"})
 
 
-def hunt(folder: Path, case: Case, sampler: str, seed: int, budget: int, workers: int) -> list[SearchTrial]:
-    """One search, its failures driven again by the expert."""
+def run_search(folder: Path, case: Case, sampler: str, seed: int, budget: int, workers: int) -> list[SearchTrial]:
+    """Run one search and drive its failures again with the expert."""
     program = folder / "program.scenic"
     program.parent.mkdir(parents=True, exist_ok=True)
     program.write_text(STEPS_OUT, "utf-8")
     route = next(r for r in suite("demo").routes if r.id == ROUTE)
-    subject = RouteSelection("program", sha256(program), [route.id], (route,), programs={route.id: program.absolute()})
+    selection = RouteSelection(
+        "program", sha256(program), [route.id], (route,), programs={route.id: program.absolute()}
+    )
     world = FactoryRecipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {"folder": folder.parent / "maps"})
-    # The scene's seed is that of the first search everywhere: samplers differ, and nothing else.
-    wish = RunConfig(
+    # All searches have the same scene seed, so that only the samplers differ.
+    config = RunConfig(
         folder / "runs", world, profile("bench2drive"), case.rules, traffic=False, limits=PoolLimits(workers)
     )
     recipe = FactoryRecipe(EXPERT.target, {"spec": case.agent})
-    run = assemble(wish, subject, DriverSetup(make_agent(case.agent), None, recipe))
+    run = assemble(config, selection, DriverSetup(make_agent(case.agent), None, recipe))
     made = world.make()
     try:
         space = made.space(run.tasks[0].setup)
     finally:
         made.close()
-    quest = ThreatSearchConfig(run, space, sampler, seed=seed, budget=budget)
+    search_config = ThreatSearchConfig(run, space, sampler, seed=seed, budget=budget)
     expert = assemble(
-        replace(wish, folder=folder / "expert", rules=DecisionRules()),
-        subject,
+        replace(config, folder=folder / "expert", rules=DecisionRules()),
+        selection,
         DriverSetup(make_agent("expert"), None, EXPERT),
     )
-    return with_expert(expert, quest, search(quest))
+    return with_expert(expert, search_config, search(search_config))
 
 
 def compare(args: argparse.Namespace) -> None:
@@ -121,7 +123,7 @@ def compare(args: argparse.Namespace) -> None:
         found: dict[str, list[int]] = {}
         for sampler in args.samplers.split(","):
             trials = [
-                hunt(
+                run_search(
                     args.out / f"{name}-{sampler}-{seed}".replace(" ", "_"),
                     case,
                     sampler,
@@ -150,25 +152,25 @@ def _row(counts: Sequence[int], trials: Sequence[Sequence[SearchTrial]]) -> str:
 
 
 def _interval(counts: Sequence[float]) -> tuple[float, float]:
-    """95 % of the mean, by resampling the seeds."""
-    dice = np.random.default_rng(0)
-    means = dice.choice(np.array(counts, float), (4000, len(counts))).mean(axis=1)
+    """95 % bootstrap interval of the mean over the seeds."""
+    rng = np.random.default_rng(0)
+    means = rng.choice(np.array(counts, float), (4000, len(counts))).mean(axis=1)
     return float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
 
 
 def _ratio(ours: Sequence[int], theirs: Sequence[int]) -> str:
-    """Of the means; the interval by resampling the seeds of both."""
+    """Ratio of the means, with a bootstrap interval over the seeds of both."""
     if not sum(theirs):
         return f"{sum(ours)} failures against none"
-    dice = np.random.default_rng(0)
-    a = dice.choice(np.array(ours, float), (4000, len(ours))).mean(axis=1)
-    b = np.maximum(dice.choice(np.array(theirs, float), (4000, len(theirs))).mean(axis=1), 0.1)
+    rng = np.random.default_rng(0)
+    a = rng.choice(np.array(ours, float), (4000, len(ours))).mean(axis=1)
+    b = np.maximum(rng.choice(np.array(theirs, float), (4000, len(theirs))).mean(axis=1), 0.1)
     low, high = np.quantile(a / b, [0.025, 0.975])
     return f"{sum(ours) / sum(theirs):.2f} ({low:.2f} to {high:.2f})"
 
 
 def tune(runs: int = 50, tries: int = 20) -> None:
-    """Failures per `runs` for other settings, on boxes of 5 and 10 % of a space in 2 to 4 dimensions."""
+    """Failures per `runs` for several settings, where a box of 5 or 10 % of a space of 2 to 4 dimensions fails."""
     kept = samplers.BUCKETS, samplers.ALPHA, samplers.ELITE
     for buckets, alpha, elite in (kept, (5, 0.7, 0.2), (8, 0.7, 0.2), (6, 0.8, 0.2), (6, 0.9, 0.2), (6, 0.7, 0.4)):
         samplers.BUCKETS, samplers.ALPHA, samplers.ELITE = buckets, alpha, elite
@@ -181,17 +183,17 @@ def tune(runs: int = 50, tries: int = 20) -> None:
 
 
 def _corner(dims: int, of: int, share: float, seed: int, runs: int) -> int:
-    """Failures in a box of this share of the space, in `dims` of its `of` dimensions, at a place of the seed's."""
+    """Failures found if a box fails: `share` of the space, bounded in `dims` of `of` dimensions, placed by `seed`."""
     side = share ** (1 / dims)
     low = np.random.default_rng(seed).uniform(0, 1 - side, dims)
     sampler = samplers.ParameterSampler("ce", {f"p{i}": ParameterDomain(0.0, 1.0) for i in range(of)}, seed)
     found = 0
     for _ in range(runs):
         x = np.array(list(sampler.next().values()))[:dims]
-        apart = np.maximum(np.maximum(low - x, x - low - side), 0.0)
-        failed = not apart.any()
+        distance = np.maximum(np.maximum(low - x, x - low - side), 0.0)
+        failed = not distance.any()
         found += failed
-        sampler.tell(-0.5 if failed else min(float(np.linalg.norm(apart)) + 0.02, 1.0))
+        sampler.tell(-0.5 if failed else min(float(np.linalg.norm(distance)) + 0.02, 1.0))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Steps/s of the embedded world against Scenic's own Newtonian simulator on the same scene, and of its camera."""
+"""Steps/s of the embedded world relative to Scenic's Newtonian simulator on the same scene, and with its camera."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OTHERS = "new Car at ({x}, {y}), facing {h} deg, with behavior Cruise(), with re
 
 
 def measure() -> dict[str, float]:
-    """Steps/s of both, their ratio (median of rounds run in turn), with and without Truth each step; camera."""
+    """Steps/s of both, their ratio (median of alternating rounds) with and without `truth()` at each step; camera."""
     out: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -47,25 +47,25 @@ def measure() -> dict[str, float]:
 
 def _rates(world: EmbeddedWorld, program: Path, label: str) -> dict[str, float]:
     setup = EpisodeSetup(ROUTE, 1, program=program, traffic=False, max_ticks=STEPS)
-    bare, ours, seen = [], [], []
+    bare, ours, with_truth = [], [], []
     for _ in range(ROUNDS):
         world.reset(setup)
         map_file = world.road.file
         world.close()  # Scenic runs one simulation at a time
         bare.append(_bare(program, map_file))
         ours.append(_run(world, setup, truth=False))
-        seen.append(_run(world, setup, truth=True))
-    ratio, with_truth = ([b / a for a, b in zip(bare, rates, strict=True)] for rates in (ours, seen))
+        with_truth.append(_run(world, setup, truth=True))
+    ratio, truth_ratio = ([b / a for a, b in zip(bare, rates, strict=True)] for rates in (ours, with_truth))
     return {
         f"{label}: bare Newtonian, steps/s": statistics.median(bare),
         f"{label}: embedded world, steps/s": statistics.median(ours),
         f"{label}: ratio": statistics.median(ratio),
-        f"{label}: ratio with the truth of every step": statistics.median(with_truth),
+        f"{label}: ratio with the truth of every step": statistics.median(truth_ratio),
     }
 
 
 def _bare(program: Path, map_file: Path) -> float:
-    """Scenic's own simulator; its ego runs the same behaviour as the others."""
+    """Steps/s of Scenic's simulator; its ego has the same behavior as the others."""
     options = {"writeCache": False, "useCache": False}
     params: dict[str, Any] = {"map": str(map_file), "map_options": options, "render": False, "timestep": 0.05}
     compiled = scene_for(program, "scenic.simulators.newtonian.driving_model", params, 1)
@@ -88,7 +88,7 @@ def _run(world: EmbeddedWorld, setup: EpisodeSetup, truth: bool) -> float:
 
 
 def _camera(world: EmbeddedWorld, program: Path) -> dict[str, float]:
-    """Steps/s with one picture of 800 x 450 each step, four other cars in it; the first picture builds the scenery."""
+    """Steps/s with an 800 x 450 image per step and four other cars; the first image builds the scenery."""
     camera = Camera("front", 800, 450, 70.0, 0.8, 0.0, 1.6)
     o = world.reset(EpisodeSetup(ROUTE, 1, (camera,), program=program, traffic=False))
     start = time.perf_counter()

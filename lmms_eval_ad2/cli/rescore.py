@@ -59,7 +59,7 @@ def run(options: RescoreOptions) -> int:
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     result_files.write_summary(
         target,
-        {**old["run"], "judge": judge_ratings.about(judge), "rescored_from": source.name, "date": now},
+        {**old["run"], "judge": judge_ratings.judge_record(judge), "rescored_from": source.name, "date": now},
         tables_new,
     )
     print(tables.render(report.load([target])))

@@ -12,7 +12,7 @@ from lmms_eval_ad2.prompts import task_prompt
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring import distractors
 from lmms_eval_ad2.scoring.rotation import rotations
-from lmms_eval_ad2.scoring.score_columns import MADE
+from lmms_eval_ad2.scoring.score_columns import DISTRACTOR_BENCHMARK
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def load(task: str, name: str, split: str, variant: TaskVariant) -> Any:
     if foreign:
         print(f"ad2: {task}: {foreign} of {table.num_rows} records have no Chinese text; they are asked in English")
     questions = table.num_rows
-    made = distractors.made(_records(table)) if variant.benchmark == MADE else {}
+    provenance = distractors.provenance(_records(table)) if variant.benchmark == DISTRACTOR_BENCHMARK else {}
     if variant.circular:
         table = _rotated(table)
         print(f"ad2: {task}: {questions} questions, each once for every rotation of its options: {table.num_rows}")
@@ -88,7 +88,7 @@ def load(task: str, name: str, split: str, variant: TaskVariant) -> Any:
         "questions": questions,
         "left_out": left_out,
         "not_in_lang": foreign,
-        **made,
+        **provenance,
         "image_root": str(source.image_root),
     }
     TASKS[task] = LoadedTask(task, variant, Path(source.image_root), info, table["record"])

@@ -77,7 +77,7 @@ def build(settings: Mapping[str, Any], cache: Path | None) -> Judge:
 
 
 def _lexical(settings: Mapping[str, Any], cache: Path | None) -> Judge:
-    from lmms_eval_ad2.judge.lexical import LexicalJudge
+    from lmms_eval_ad2.judge.backends.lexical import LexicalJudge
 
     return LexicalJudge()
 
@@ -91,7 +91,7 @@ def _fake(settings: Mapping[str, Any], cache: Path | None) -> Judge:
 
 
 def _embedding(settings: Mapping[str, Any], cache: Path | None) -> Judge:
-    from lmms_eval_ad2.judge.embedding import EmbeddingJudge
+    from lmms_eval_ad2.judge.backends.embedding import EmbeddingJudge
 
     checked = CheckedSettings(settings, "judge")
     return EmbeddingJudge(
@@ -103,7 +103,7 @@ def _embedding(settings: Mapping[str, Any], cache: Path | None) -> Judge:
 
 
 def _evaluate(settings: Mapping[str, Any], cache: Path | None) -> Judge:
-    from lmms_eval_ad2.judge.evaluate_metric import EvaluateJudge
+    from lmms_eval_ad2.judge.backends.evaluate_metric import EvaluateJudge
 
     checked = CheckedSettings(settings, "judge")
     return EvaluateJudge(
@@ -121,7 +121,7 @@ def _finite(settings: CheckedSettings, key: str, default: float) -> float:
 
 
 def _openai(settings: Mapping[str, Any], cache: Path | None) -> Judge:
-    from lmms_eval_ad2.judge.llm import LLMJudge
+    from lmms_eval_ad2.judge.backends.llm import LLMJudge
     from lmms_eval_ad2.judge.rubrics import load
 
     checked = CheckedSettings(settings, "judge")

@@ -49,7 +49,7 @@ def make_maker(
             raise Ad2Error(f"{name}: expected a whole number from {low} to {high}, found {value}")
     if spec.strip() == RULES:
         return _rules(kind, n, seed, prompts, evaluator)
-    from lmms_eval_ad2.mcq.llm_maker import LLMMaker
+    from lmms_eval_ad2.mcq.makers.llm_maker import LLMMaker
     from lmms_eval_ad2.mcq.role_prompts import McqPromptTexts
     from lmms_eval_ad2.mcq.stages import MakerSettings
 
@@ -72,7 +72,7 @@ def _model(spec: str, owner: str, seed: int) -> LanguageModel:
 
 
 def _rules(kind: str, n: int, seed: int, prompts: Path | None, evaluator: str | None) -> DistractorMaker:
-    from lmms_eval_ad2.mcq.rules_maker import RulesMaker
+    from lmms_eval_ad2.mcq.makers.rules_maker import RulesMaker
 
     if evaluator and evaluator.strip() != RULES:
         raise Ad2Error(

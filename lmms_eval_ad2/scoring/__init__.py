@@ -1,1 +1,1 @@
-"""From a model's text to a table: a row a sample (sample), judge replies (judged), columns (table), files (store)."""
+"""Scoring of answers: samples (sample), judge ratings (judge_ratings), task tables (pipeline), files (result_files)."""

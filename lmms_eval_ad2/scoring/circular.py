@@ -1,6 +1,6 @@
-"""What the answers to all rotations of a question say together: right in all, the same in all, a favourite letter.
+"""Circular evaluation: scores over all rotations of a question, and the bias towards option letters.
 
-Only whole questions enter: where rotations were not asked (--limit), the question is left out and counted.
+Only complete questions are scored: if rotations were not asked (--limit), the question is left out and counted.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from lmms_eval_ad2.metrics.intervals import ConfidenceInterval
 from lmms_eval_ad2.metrics.position import preference
 from lmms_eval_ad2.scoring.sample_summary import OptionRotation, SampleSummary
 
-CIRCULAR = "circular"  # right in every rotation: the headline
+CIRCULAR = "circular"  # right in every rotation: the main score
 CONSISTENCY = "consistency"  # the same text chosen in every rotation, right or wrong
 _WORST_FIRST = ("unscored", "unparsed", "ok")
 
 
 def whole_questions(lines: Sequence[SampleSummary]) -> list[list[SampleSummary]]:
-    """The lines by question, each with all its rotations."""
+    """Group the lines by question; only questions with all their rotations are returned."""
     groups: dict[str, list[SampleSummary]] = {}
     for line in lines:
         groups.setdefault(rotation_of(line).question, []).append(line)
@@ -27,16 +27,15 @@ def whole_questions(lines: Sequence[SampleSummary]) -> list[list[SampleSummary]]
 
 
 def rotation_of(line: SampleSummary) -> OptionRotation:
-    if line.turn is None:
-        raise ValueError(f"{line.id}: no rotation of a question")
-    return line.turn
+    if line.rotation is None:
+        raise ValueError(f"{line.id}: not a rotation of a question")
+    return line.rotation
 
 
 def circular(group: Sequence[SampleSummary]) -> SampleSummary:
-    """The question as one line: right only if every rotation is.
+    """Summarise a question in one line: right only if every rotation is.
 
-    Official: an answer that could not be read is wrong, a question with an answer that could not be had has no score.
-    Strict: both are wrong.
+    Official: an unparsed answer is wrong; a question with an unscored answer has no score. Strict: both are wrong.
     """
     marks = [line.marks[0] for line in group]
     known = [official for _, official, _ in marks if official is not None]
@@ -45,7 +44,7 @@ def circular(group: Sequence[SampleSummary]) -> SampleSummary:
 
 
 def consistency(group: Sequence[SampleSummary]) -> SampleSummary:
-    """The question as one line: 1 where every rotation chose the same text; an unread answer chose none."""
+    """Summarise a question in one line: 1 if all rotations chose the same text (unparsed answers chose none)."""
     chosen = {rotation_of(line).chosen for line in group}
     same = float(len(chosen) == 1 and None not in chosen)
     scored = all(line.status != "unscored" for line in group)
@@ -56,22 +55,23 @@ def _question(group: Sequence[SampleSummary], column: str, official: float | Non
     worst = min(group, key=lambda line: _WORST_FIRST.index(line.status))
     return replace(
         worst, id=rotation_of(worst).question, score=None if official is None else 100 * official, kind=None, offered=(),
-        marks=((column, official, strict),), turn=None,
+        marks=((column, official, strict),), rotation=None,
     )  # fmt: skip
 
 
 def position(groups: Sequence[Sequence[SampleSummary]], asked: int) -> dict[str, Any]:
-    """Which letters were chosen over whole questions: every option stood at every letter, so none should be favoured.
+    """The distribution of chosen letters over complete questions.
 
-    `asked`: lines in all, those of incomplete questions among them.
+    Every option was at every letter, so a model without position bias chooses all letters equally often.
+    `asked`: number of lines, including those of incomplete questions.
     """
     whole = sum(map(len, groups))
     read = [line for group in groups for line in group if rotation_of(line).place is not None]
     places = [p for line in read if (p := rotation_of(line).place) is not None]
     found = preference(places, [rotation_of(x).of for x in read], clusters=[x.cluster for x in read])
-    facts: dict[str, Any] = {"questions": len(groups), "asked": asked, "incomplete": asked - whole, "n": len(read)}
+    counts: dict[str, Any] = {"questions": len(groups), "asked": asked, "incomplete": asked - whole, "n": len(read)}
     if found is None:
-        return {**facts, "distance": None, "ci": None, "letters": {}}
+        return {**counts, "distance": None, "ci": None, "letters": {}}
     letters: Mapping[str, Any] = {
         chr(ord("A") + i): {
             "n": found.counts[i], "percent": percent(found.shares[i]), "expected": percent(found.expected[i]),
@@ -79,7 +79,7 @@ def position(groups: Sequence[Sequence[SampleSummary]], asked: int) -> dict[str,
         }
         for i in range(len(found.shares))
     }  # fmt: skip
-    return {**facts, "distance": percent(found.distance), "ci": span(found.ci), "letters": dict(letters)}
+    return {**counts, "distance": percent(found.distance), "ci": span(found.ci), "letters": dict(letters)}
 
 
 def percent(fraction: float) -> float:
@@ -87,5 +87,5 @@ def percent(fraction: float) -> float:
 
 
 def span(interval: ConfidenceInterval | None) -> list[float] | None:
-    """An interval of fractions, in percent, as JSON has it."""
+    """An interval of fractions as [low, high] in percent."""
     return None if interval is None else [percent(interval.low), percent(interval.high)]

@@ -1,4 +1,4 @@
-"""Which wrong options were chosen, against how often they were offered; and what a data set says of its distractors."""
+"""Choices of wrong options by kind of distractor, and the provenance of a data set's distractors."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.circular import percent, span
 from lmms_eval_ad2.scoring.sample_summary import SampleSummary
 
-UNSAID = "unsaid"  # of records that do not say by whom or how they were made
+NOT_STATED = "unsaid"  # for records without provenance
 
 
 def wrong(lines: Iterable[SampleSummary]) -> list[SampleSummary]:
-    """Answers that chose a wrong option; what could not be read chose none."""
+    """The answers that chose a wrong option; unparsed answers chose none."""
     return [x for x in lines if x.kind and x.kind != "correct" and x.score == 0]
 
 
 def kind_table(lines: Sequence[SampleSummary]) -> dict[str, dict[str, Any]]:
-    """By kind of distractor: how often chosen and how often offered, over the questions of which a letter was read.
+    """Return by kind of distractor how often it was chosen and offered, over the questions with a parsed letter.
 
-    share: percent of the wrong answers (AutoDrive-QA Table 7). rate: percent of the options of this kind that were
-    chosen: a kind that is offered more often is chosen more often, and only the rate takes that out.
-    Intervals (95 %) leave out whole clusters.
+    share = 100 * chosen / wrong answers (AutoDrive-QA Table 7). rate = 100 * chosen / offered: unlike the share, it is
+    independent of how often the kind is offered. 95 % intervals: jackknife over clusters.
     """
     read = [x for x in lines if x.kind]
     errors = wrong(read)
@@ -38,8 +37,8 @@ def _kind(kind: str, read: Sequence[SampleSummary], errors: Sequence[SampleSumma
     rates, clusters = [], []
     for line in read:
         offered = line.offered.count(kind)
-        taken = int(line.kind == kind and line.score == 0)
-        rates += [1.0] * taken + [0.0] * (offered - taken)
+        chosen = int(line.kind == kind and line.score == 0)
+        rates += [1.0] * chosen + [0.0] * (offered - chosen)
         clusters += [line.cluster] * offered
     return {
         "chosen": int(sum(shares)),
@@ -51,30 +50,30 @@ def _kind(kind: str, read: Sequence[SampleSummary], errors: Sequence[SampleSumma
     }
 
 
-def made(records: Iterable[Record]) -> dict[str, Any]:
-    """What the records of a task say of how they were made: for the task's `data` block; empty where none says it.
+def provenance(records: Iterable[Record]) -> dict[str, Any]:
+    """Provenance of the records of a task, for its `data` block; empty if no record states it.
 
-    distractors: all | naive | a category; maker: "rules" or a model. Of a mixture all names, joined by " + ", so that
-    it is never shown as one of them. correctness: the evaluator's 1 to 5 (Table 8), its mean over the rated ones.
+    distractors: all | naive | a category; maker: "rules" or a model. A mixture lists all names, joined by " + ".
+    correctness: the evaluator's rating, 1 to 5 (Table 8), as the mean over the rated questions.
     """
-    sets, makers, marks, count = Counter[str](), Counter[str](), list[int](), 0
+    sets, makers, ratings, count = Counter[str](), Counter[str](), list[int](), 0
     for record in records:
         count += 1
-        sets[_said(record, "distractors")] += 1
-        makers[_said(record, "maker")] += 1
-        mark = record.meta.get("correctness")
-        if is_whole(mark, 1, 5):
-            marks.append(mark)
-    if sets.keys() | makers.keys() <= {UNSAID}:
+        sets[_stated(record, "distractors")] += 1
+        makers[_stated(record, "maker")] += 1
+        rating = record.meta.get("correctness")
+        if is_whole(rating, 1, 5):
+            ratings.append(rating)
+    if sets.keys() | makers.keys() <= {NOT_STATED}:
         return {}
-    mean = round(sum(marks) / len(marks), 6) if marks else None
+    mean = round(sum(ratings) / len(ratings), 6) if ratings else None
     return {
         "distractors": " + ".join(sorted(sets)),
         "maker": " + ".join(sorted(makers)),
-        "correctness": {"mean": mean, "n": len(marks), "unrated": count - len(marks)},
+        "correctness": {"mean": mean, "n": len(ratings), "unrated": count - len(ratings)},
     }
 
 
-def _said(record: Record, key: str) -> str:
+def _stated(record: Record, key: str) -> str:
     value = record.meta.get(key)
-    return value if isinstance(value, str) and value else UNSAID
+    return value if isinstance(value, str) and value else NOT_STATED

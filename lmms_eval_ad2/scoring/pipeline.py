@@ -1,4 +1,9 @@
-"""Samples in, a table out, in chunks: judge, write, keep one short line each. Memory does not grow with texts."""
+"""Scoring of a task: judge the samples in chunks, write them, and summarise them in a table.
+
+The table has one cell per column under both rules (official, strict), the mean of the part, intervals, counts and
+breakdowns; its layout is that of docs/architecture.md (summary.json). All figures are percentages. Only a short summary
+per sample stays in memory.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +29,22 @@ from lmms_eval_ad2.scoring import circular, distractors, judge_ratings
 from lmms_eval_ad2.scoring.result_files import sample_writer
 from lmms_eval_ad2.scoring.sample import ScoredSample
 from lmms_eval_ad2.scoring.sample_summary import BREAKDOWNS, SampleSummary
-from lmms_eval_ad2.scoring.score_columns import LOWER_IS_BETTER, MADE, mean_columns
+from lmms_eval_ad2.scoring.score_columns import DISTRACTOR_BENCHMARK, LOWER_IS_BETTER, mean_columns
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
-CHUNK = 4096  # samples judged together: far more than any endpoint has in flight, small in memory
+CHUNK = 4096  # samples judged together: many more than an endpoint processes at once, few enough for memory
+
+Cell = dict[str, Any]
+JUDGED_FORMS = ("vqa", "chain")
 
 
 def score_task(
     samples: Iterable[ScoredSample], task: str, variant: TaskVariant, judge: Callable[[], Judge], folder: Path | None,
     *, progress: bool = True,
 ) -> tuple[dict[str, Any], list[SampleSummary]]:  # fmt: skip
-    """Judge what waits, write samples/<task>.jsonl below `folder` (None: nothing is kept), make the table.
+    """Judge the pending samples, write samples/<task>.jsonl below `folder` (None: no file), return table and lines.
 
-    `judge` is called only if some sample waits for one.
+    `judge` is called only if a sample needs one.
     """
     lines: list[SampleSummary] = []
     label = None
@@ -57,28 +65,21 @@ def _chunks(samples: Iterable[ScoredSample]) -> Iterator[list[ScoredSample]]:
         yield chunk
 
 
-# A task's table: a cell a column under both rules, the mean of the part, intervals, counts, breakdowns.
-#
-# Shapes are those of docs/architecture.md (summary.json). All figures are percentages.
-Cell = dict[str, Any]
-JUDGED_FORMS = ("vqa", "chain")
-
-
 def summarise(asked: Sequence[SampleSummary], variant: TaskVariant, judge: str | None) -> dict[str, Any]:
-    """The table of one task, a line a question asked. `judge`: label of the one that rated its free text, if any did.
+    """Return the table of one task. `asked`: one line per answer; `judge`: label of the judge, if one was used.
 
-    Where options rotate, scores and groups are over questions (all rotations right or not), while counts at the top,
-    reasons and the column "accuracy" are over answers.
+    With circular evaluation, scores and groups are over questions (all rotations right or not); the counts at the top,
+    the reasons and the column "accuracy" are over answers.
     """
     groups = circular.whole_questions(asked) if variant.circular else []
     lines = [circular.circular(group) for group in groups] if variant.circular else asked
-    by_column, order = _placed(lines, variant)
+    by_column, order = _lines_by_column(lines, variant)
     rest = sorted(set(by_column) - set(order))
     columns = {c: _column_cell(by_column[c], c, judge) for c in [*order, *rest]} if variant.judge else {}
     if variant.circular:
-        columns |= _beside(asked, groups)
+        columns |= _circular_columns(asked, groups)
     used = judge if variant.judge and any(x.form in JUDGED_FORMS for x in lines) else None
-    grouped = lines if variant.judge else ()  # n-gram metrics are a set's, not a sample's: no groups
+    grouped = lines if variant.judge else ()  # n-gram metrics are defined for the corpus, not for samples: no groups
     return {
         "benchmark": variant.benchmark,
         "part": variant.part,
@@ -92,20 +93,20 @@ def summarise(asked: Sequence[SampleSummary], variant: TaskVariant, judge: str |
             **_counts(lines),
             "judge": used,
             "columns": order,
-            "missing_columns": [c for c in _wanted(lines, variant) if c not in by_column],
+            "missing_columns": [c for c in _mean_columns(lines, variant) if c not in by_column],
         },
         "columns": columns | _captions(lines, variant),
         "subtasks": _grouped(grouped, _subtask, judge),
         "breakdowns": {k: cells for k in BREAKDOWNS if (cells := _grouped(grouped, _group(k), judge))},
         "error_kinds": dict(Counter(str(x.kind) for x in distractors.wrong(asked))),
-        "offered_kinds": distractors.kind_table(asked) if variant.benchmark == MADE else {},
+        "offered_kinds": distractors.kind_table(asked) if variant.benchmark == DISTRACTOR_BENCHMARK else {},
         "position": circular.position(groups, len(asked)) if variant.circular else None,
         "judge": used,
         "interval_method": METHOD,
     }
 
 
-def _wanted(lines: Sequence[SampleSummary], variant: TaskVariant) -> tuple[str, ...]:
+def _mean_columns(lines: Sequence[SampleSummary], variant: TaskVariant) -> tuple[str, ...]:
     """The columns of the task's mean."""
     if variant.circular:
         return (circular.CIRCULAR,)
@@ -113,17 +114,19 @@ def _wanted(lines: Sequence[SampleSummary], variant: TaskVariant) -> tuple[str, 
     return mean_columns(variant.benchmark, "cot" if chained else variant.part)
 
 
-def _placed(lines: Sequence[SampleSummary], variant: TaskVariant) -> tuple[dict[str, list[SampleSummary]], list[str]]:
-    """The lines of each column, and those of the columns that make the mean, in their order."""
+def _lines_by_column(
+    lines: Sequence[SampleSummary], variant: TaskVariant
+) -> tuple[dict[str, list[SampleSummary]], list[str]]:
+    """Return the lines of each column, and the names of the columns in the mean, in order."""
     by_column: dict[str, list[SampleSummary]] = defaultdict(list)
     for line in lines:
         for column, _, _ in line.marks:
             by_column[column].append(line)
-    return by_column, [c for c in _wanted(lines, variant) if c in by_column]
+    return by_column, [c for c in _mean_columns(lines, variant) if c in by_column]
 
 
-def _beside(asked: Sequence[SampleSummary], groups: Sequence[Sequence[SampleSummary]]) -> dict[str, Cell]:
-    """What stands beside the score where options rotate: the same text in all rotations; accuracy over all answers."""
+def _circular_columns(asked: Sequence[SampleSummary], groups: Sequence[Sequence[SampleSummary]]) -> dict[str, Cell]:
+    """Additional columns of circular evaluation: consistency over questions, accuracy over all answers."""
     same = [circular.consistency(group) for group in groups]
     cells = {circular.CONSISTENCY: _column_cell(same, circular.CONSISTENCY, None)} if same else {}
     return cells | {"accuracy": _column_cell(asked, "accuracy", None)}
@@ -134,7 +137,7 @@ Mark = Callable[[SampleSummary], tuple[float | None, float]]
 
 
 def _column(name: str) -> Mark:
-    """A line's marks in one column."""
+    """Return a function that gives a line's marks in the column `name`."""
 
     def mark(line: SampleSummary) -> tuple[float | None, float]:
         official, strict = next((o, s) for c, o, s in line.marks if c == name)
@@ -144,18 +147,18 @@ def _column(name: str) -> Mark:
 
 
 def _own_score(line: SampleSummary) -> tuple[float | None, float]:
-    """A line's own score: of several columns (a chain's four) the mean; what is better low stays out."""
+    """A line's score: the mean over its columns (a chain has four), except those where lower is better."""
     strict = [v for c, _, v in line.marks if c not in LOWER_IS_BETTER]
     return line.score, 100 * sum(strict) / len(strict)
 
 
 def _column_cell(lines: Sequence[SampleSummary], name: str, judge: str | None) -> Cell:
-    # An error rate may pass 100 %.
+    # An error rate may exceed 100 %.
     return cell(lines, _column(name), judge, NOT_NEGATIVE if name in LOWER_IS_BETTER else PERCENT)
 
 
 def cell(lines: Sequence[SampleSummary], mark: Mark, judge: str | None, bounds: Bounds = PERCENT) -> Cell:
-    """One cell over `lines`, in percent. `clusters`: how many hold what was scored; the interval leaves them out."""
+    """One cell over `lines`, in percent. `clusters`: the number of clusters that the interval is computed over."""
     values, clusters = _official(lines, mark)
     strict = [mark(x)[1] for x in lines]
     return {
@@ -169,17 +172,17 @@ def cell(lines: Sequence[SampleSummary], mark: Mark, judge: str | None, bounds: 
 
 
 def _official(lines: Sequence[SampleSummary], mark: Mark) -> tuple[list[float], list[str]]:
-    """What was scored, and the clusters it belongs to."""
+    """The official marks of the scored lines, and their clusters."""
     known = [x for x in lines if mark(x)[0] is not None]
     return [v for x in known if (v := mark(x)[0]) is not None], [x.cluster for x in known]
 
 
 def _mean(cells: Mapping[str, Cell], by_column: Mapping[str, Sequence[SampleSummary]]) -> Cell:
-    """The part's score: the unweighted mean of its columns (AD2-Bench's averages are; checked against its tables)."""
+    """The part's score: the unweighted mean of its columns, as in AD2-Bench's tables."""
     official = [c["official"] for c in cells.values() if c["official"] is not None]
     strict = [c["strict"] for c in cells.values() if c["strict"] is not None]
     full = bool(cells) and len(official) == len(cells)
-    # Columns share images, and a chain's four metrics share everything: they are left out together.
+    # Columns share images (a chain's four metrics all of them), so the jackknife omits a cluster in all at once.
     known = [_official(by_column[c], _column(c)) for c in cells] if full else []
     interval = mean_of_means_interval([v for v, _ in known], clusters=[c for _, c in known], bounds=PERCENT)
     return {
@@ -219,7 +222,7 @@ def _group(name: str) -> Callable[[SampleSummary], str | None]:
 def _grouped(
     lines: Iterable[SampleSummary], key: Callable[[SampleSummary], str | None], judge: str | None
 ) -> dict[str, Cell]:
-    """A cell a group, over each sample's own score (micro mean, as CODA-LM's region classes)."""
+    """One cell per group, over the samples' scores (micro mean, as for CODA-LM's region classes)."""
     groups: dict[str, list[SampleSummary]] = defaultdict(list)
     for line in lines:
         name = key(line)
@@ -236,7 +239,7 @@ def _captions(lines: Sequence[SampleSummary], variant: TaskVariant) -> dict[str,
         return {}
     references: Mapping[str, Sequence[str]] = {k: [reference] for k, (_, reference) in pairs.items()}
     results = caption_scores(
-        references, {k: said for k, (said, _) in pairs.items()}, variant.captions, lang=variant.lang
+        references, {k: answer for k, (answer, _) in pairs.items()}, variant.captions, lang=variant.lang
     )
     cells: dict[str, Cell] = {}
     for name, result in results.items():

@@ -1,4 +1,4 @@
-"""A reference, and a value as text in the published answer format: what a model that follows the prompt would write."""
+"""Reference answers as values, and as text in the answer format that the prompts request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ YES_NO: dict[Lang, dict[str, str]] = {"en": {"yes": "yes", "no": "no"}, "zh": {"
 
 
 def reference(record: Record, form: Form, lang: Lang, step: int = 0) -> Value | None:
-    """The reference as a value (pixels for point and box); None where the record has no readable one."""
+    """Return the reference as a value (point and box in pixels); None if the record has no readable one."""
     if form == "chain":
         return record.steps[step].answer.get(lang) or None if step < len(record.steps) else None
     if form == "vqa":
@@ -24,9 +24,9 @@ def reference(record: Record, form: Form, lang: Lang, step: int = 0) -> Value | 
 
 
 def written(value: Value, form: Form, lang: Lang, frame: Frame, size: tuple[int, int] | None) -> str:
-    """`value` (Answer.value of `form`; spatial ones in pixels) as text; a spatial string stays as it is.
+    """Format `value` (Answer.value of `form`; points and boxes in pixels) as text; a string of a point or box is kept.
 
-    `frame` is the one that the task reads coordinates in: proportional ones need `size` (width, height) in pixels.
+    `frame`: coordinate frame of the answer; proportional frames need `size` (width, height) in pixels.
     """
     if form == "yesno":
         return YES_NO[lang].get(str(value), str(value))
@@ -37,16 +37,16 @@ def written(value: Value, form: Form, lang: Lang, frame: Frame, size: tuple[int,
 
 
 def chain(steps: Sequence[str]) -> str:
-    """All steps of a chain of thought in one turn, each in its tags (AD2-Bench section 3.2)."""
+    """Format all steps of a chain of thought for one turn, each in tags (AD2-Bench section 3.2)."""
     return "\n".join(f"<start{number}>{text}<end>" for number, text in enumerate(steps, 1))
 
 
 def in_frame(pixels: Sequence[float], frame: Frame, size: tuple[int, int] | None) -> list[float]:
-    """Alternating x, y from pixels to `frame`; without `size` they stay pixels, and the parser will say so."""
-    whole = {"unit": 1, "thousand": 1000}.get(frame)
-    if whole is None or size is None:
+    """Convert alternating x, y from pixels to `frame`: value * scale / size; without `size` they stay pixels."""
+    scale = {"unit": 1, "thousand": 1000}.get(frame)
+    if scale is None or size is None:
         return list(pixels)
-    return [value * whole / size[axis % 2] for axis, value in enumerate(pixels)]
+    return [value * scale / size[axis % 2] for axis, value in enumerate(pixels)]
 
 
 def _number(value: float) -> str:

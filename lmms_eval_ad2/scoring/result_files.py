@@ -1,7 +1,7 @@
-"""The result files of a run. Layout and meaning: docs/architecture.md.
+"""Reading and writing the result files of a run (format: docs/architecture.md).
 
-Write order: samples/<task>.jsonl for every task, then summary.json (temporary name, fsync,
-rename). A summary therefore always has its samples; a run without one is unfinished.
+Write order: samples/<task>.jsonl for every task, then summary.json, each atomically. A summary therefore always has its
+samples; a run without a summary is unfinished.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SCHEMA = "ad2-run/1"
 
 @contextmanager
 def sample_writer(folder: Path | None, task: str) -> Iterator[Callable[[ScoredSample], None]]:
-    """A function that writes samples/<task>.jsonl line by line; the file appears when the block ends well."""
+    """Yield a function that writes one line of samples/<task>.jsonl; the file appears if the block succeeds."""
     if folder is None:
         yield lambda sample: None
         return
@@ -38,7 +38,7 @@ def write_summary(folder: Path, run: Mapping[str, Any], tasks: Mapping[str, Any]
 
 
 def read_summary(folder: Path, name: str = "summary.json") -> dict[str, Any]:
-    """summary.json of a run folder, checked for its schema."""
+    """Read summary.json of a run folder; raises DataError if it is absent, broken or of another schema."""
     path = folder / name
     try:
         data = json.loads(path.read_text("utf-8"))
@@ -53,7 +53,7 @@ def read_summary(folder: Path, name: str = "summary.json") -> dict[str, Any]:
 
 
 def read_samples(folder: Path, task: str) -> Iterator[dict[str, Any]]:
-    """The rows of samples/<task>.jsonl."""
+    """Yield the rows of samples/<task>.jsonl."""
     path = folder / "samples" / f"{task}.jsonl"
     try:
         with path.open(encoding="utf-8") as handle:

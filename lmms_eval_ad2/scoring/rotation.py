@@ -1,6 +1,6 @@
-"""The same question once for each rotation of its options, so that a preference for a letter cannot pass for knowledge.
+"""Rotation of answer options for circular evaluation, which separates knowledge from position bias.
 
-Source: circular evaluation as in MMBench (Liu et al., 2023), section 4.3; AutoDrive-QA itself asks in one order only.
+Source: MMBench (Liu et al., 2023), section 4.3; AutoDrive-QA itself asks in one order only.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from dataclasses import replace
 
 from lmms_eval_ad2.records import AnswerOption, Record
 
-ROTATED = "rotated"  # in `meta`: {"id": of the question, "by": how far, "of": number of options}
+ROTATED = "rotated"  # key of `meta`: {"id": of the question, "by": shift, "of": number of options}
 
 
 def rotations(record: Record) -> Iterator[Record]:
-    """`record` with its options moved round by 0, 1, ... places; letters stay in order, ids become `id#0`, `id#1`, ...
+    """Yield `record` with its options shifted by 0, 1, ... places; ids become `id#0`, `id#1`, ...
 
-    Every option stands at every letter just once. All options move: a set whose options speak of each other's letters
-    or places ("none of the above") is not made for this.
+    Letters stay in order; every option is at every letter exactly once. Options that refer to letters or positions
+    ("none of the above") lose their meaning.
     """
     count = len(record.options)
     letters = [option.letter for option in record.options]
@@ -30,7 +30,7 @@ def rotations(record: Record) -> Iterator[Record]:
             id=f"{record.id}#{by}",
             options=options,
             letter=record.letter if right is None else letters[right],
-            # One question is one witness, however often it is asked.
+            # All rotations of a question belong to one cluster: they are not independent.
             cluster=record.cluster or record.id,
             meta={**record.meta, ROTATED: {"id": record.id, "by": by, "of": count}},
         )

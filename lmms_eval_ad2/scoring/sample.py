@@ -1,8 +1,8 @@
-"""One row a sample: what was asked, what the model said, how it was read, and what it is worth so far.
+"""Scoring of one sample: parse the answer, compare it with the reference, collect what a judge must rate.
 
-Free text waits for a judge (`pending`); everything else is scored here. A value exists
-twice: `values` as the benchmark's own rules treat it (None: not scored, left out of the
-mean), `strict` with the worst score wherever nothing could be read or scored.
+Free text needs a judge (`pending`); all other forms are scored here. Each column has two values: `values` under the
+benchmark's own rules (None: not scored, left out of the mean), `strict` with the worst score if the answer could not be
+parsed or scored.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from lmms_eval_ad2.scoring.variant import TaskVariant
 
 JUDGE_WORST = 0.1  # the judge's scale is 1..10; as a fraction, 1 is 0.1
 CHAIN_COLUMNS = ("sacs", "slps", "orcs", "djss")
-# A typed reference with no usable value is a fault of the data, not of the model.
+# A reference without a usable value is a fault of the data, not of the model.
 BAD_REFERENCE = "bad_reference"
 
 
 @dataclass(slots=True)
 class ScoredSample:
-    """A row of samples/<task>.jsonl (docs/architecture.md). `pending` holds what a judge must still rate."""
+    """A row of samples/<task>.jsonl (docs/architecture.md). `pending`: the items that a judge must still rate."""
 
     id: str
     task: str
@@ -54,9 +54,9 @@ class ScoredSample:
     pending: list[JudgeItem] = field(default_factory=list)
 
     def to_json(self) -> str:
-        """The line as written to file, the record last; `pending` is work in progress and stays out.
+        """The line of the samples file, with the record last and without `pending`.
 
-        Raises ValueError for a value that is not finite: NaN is no JSON, and must fail here, not at a reader.
+        Raises ValueError for NaN and infinity, which JSON does not allow.
         """
         own = {name: getattr(self, name) for name in self.__slots__ if name not in ("pending", "record")}
         head = json.dumps(own, ensure_ascii=False, allow_nan=False)
@@ -66,7 +66,7 @@ class ScoredSample:
 def score_sample(
     record: Record, raw: str | Sequence[str], variant: TaskVariant, task: str, prompt: str = ""
 ) -> ScoredSample:
-    """Read `raw` (a list of texts when asked in rounds) as an answer to `record` and score what needs no judge."""
+    """Parse `raw` (a list of texts if asked in rounds) as an answer to `record`, and score it if it needs no judge."""
     form = variant.asked_form(record.form)
     part = variant.part
     sample = ScoredSample(
@@ -86,8 +86,8 @@ def score_sample(
     return sample
 
 
-def columns_touched(sample: ScoredSample) -> tuple[str, ...]:
-    """The columns in which a sample stands."""
+def columns_of(sample: ScoredSample) -> tuple[str, ...]:
+    """The columns that a sample is part of."""
     if sample.form == "chain":
         return CHAIN_COLUMNS
     if sample.form == "ocr":
@@ -96,16 +96,16 @@ def columns_touched(sample: ScoredSample) -> tuple[str, ...]:
 
 
 def worst(sample: ScoredSample, column: str) -> float:
-    """The worst score of a column: 0, the judge's lowest mark, or for CER everything missed."""
+    """The worst score of a column: 0, the judge's lowest mark, or 1 for the character error rate (CER)."""
     if column == "ocr_cer":
         return 1.0
     return JUDGE_WORST if sample.form in ("vqa", "chain") else 0.0
 
 
 def _not_scored(sample: ScoredSample, status: str, reason: str) -> ScoredSample:
-    """Unparsed is the model's fault: worst under both rules. Unscored is not: left out, and counted."""
+    """Unparsed is the model's fault: the worst score under both rules. Unscored is not: left out officially."""
     sample.status, sample.reason = status, reason
-    for column in columns_touched(sample):
+    for column in columns_of(sample):
         bad = worst(sample, column)
         sample.strict[column] = bad
         sample.values[column] = bad if status == "unparsed" else None
@@ -114,14 +114,14 @@ def _not_scored(sample: ScoredSample, status: str, reason: str) -> ScoredSample:
 
 
 def _set_score(sample: ScoredSample) -> None:
-    """The percentage that enters the column mean (chains: the mean of the four CoT scores, Table 3)."""
+    """Set the sample's score in percent (chains: the mean of the four CoT scores, AD2-Bench Table 3)."""
     columns = [c for c in CHAIN_COLUMNS if c in sample.strict] if sample.form == "chain" else [sample.column]
     known = [v for c in columns if (v := sample.values.get(c)) is not None]
     sample.score = round(100 * sum(known) / len(known), 6) if known and len(known) == len(columns) else None
 
 
-def settle(sample: ScoredSample, column: str, official: float | None, strict: float) -> None:
-    """Write a column's value under both rules."""
+def set_column(sample: ScoredSample, column: str, official: float | None, strict: float) -> None:
+    """Set a column's value under both rules."""
     sample.values[column] = official
     sample.strict[column] = strict
     _set_score(sample)
@@ -147,7 +147,7 @@ def target_of(record: Record, form: Form, lang: Lang) -> Answer | Unparsed:
     return parse(text, form, image_size=record.image_size, frame="pixel", n_steps=len(record.steps))
 
 
-def _exact(sample: ScoredSample, record: Record, read: Answer, variant: TaskVariant) -> None:
+def _score_exact(sample: ScoredSample, record: Record, read: Answer, variant: TaskVariant) -> None:
     target = target_of(record, sample.form, variant.lang)
     if isinstance(target, Unparsed):
         _not_scored(sample, "unscored", BAD_REFERENCE)
@@ -159,36 +159,36 @@ def _exact(sample: ScoredSample, record: Record, read: Answer, variant: TaskVari
         value = float(metric(read.value, target.value))
     else:
         value = typed_answers.accuracy(str(read.value), str(target.value))
-    settle(sample, sample.column, value, value)
+    set_column(sample, sample.column, value, value)
 
 
-def _ocr(sample: ScoredSample, record: Record, read: Answer, variant: TaskVariant) -> None:
+def _score_ocr(sample: ScoredSample, record: Record, read: Answer, variant: TaskVariant) -> None:
     reference = record.answer.get(variant.lang)
     if not reference:
         _not_scored(sample, "unscored", BAD_REFERENCE)
         return
     scores = ocr.score_ocr(str(read.value), reference)
-    settle(sample, "ocr_cer", scores["ocr_cer"], scores["ocr_cer"])
-    settle(sample, sample.column, scores["ocr_f1"], scores["ocr_f1"])
+    set_column(sample, "ocr_cer", scores["ocr_cer"], scores["ocr_cer"])
+    set_column(sample, sample.column, scores["ocr_f1"], scores["ocr_f1"])
 
 
 def rubric_of(benchmark: str, part: str) -> str:
-    """The rubric for free text: CODA-LM has one a task, everything else is similarity to the reference."""
+    """The rubric for free text: one per part for CODA-LM, similarity to the reference for all others."""
     return f"coda_{part}" if benchmark == "coda_lm" else "ad2_vqa"
 
 
 def reference_text(record: Record, lang: Lang) -> str:
-    """The free-text reference; a multiple-choice record asked openly has its correct option's text."""
+    """The free-text reference; for a multiple-choice record asked openly, the text of the correct option."""
     text = record.answer.get(lang)
     if text and text != record.letter:
         return text
     return next((o.text.get(lang) for o in record.options if o.letter == record.letter), text)
 
 
-def _free(sample: ScoredSample, record: Record, read: Answer, variant: TaskVariant) -> None:
+def _score_free_text(sample: ScoredSample, record: Record, read: Answer, variant: TaskVariant) -> None:
     reference = reference_text(record, variant.lang)
     if not reference:
-        sample.answer = None  # nothing to compare with, for n-gram metrics neither
+        sample.answer = None  # no reference, so it is excluded from n-gram metrics too
         _not_scored(sample, "unscored", BAD_REFERENCE)
         return
     if not variant.judge:
@@ -199,28 +199,30 @@ def _free(sample: ScoredSample, record: Record, read: Answer, variant: TaskVaria
     ]
 
 
-def _chain(sample: ScoredSample, record: Record, read: Answer, variant: TaskVariant) -> None:
-    """SACS a step, SLPS a neighbouring pair, ORCS and DJSS once a chain (AD2-Bench section 3.3)."""
-    said = [str(s) for s in read.value] if isinstance(read.value, tuple) else [str(read.value)]
+def _score_chain(sample: ScoredSample, record: Record, read: Answer, variant: TaskVariant) -> None:
+    """Items to rate: SACS per step, SLPS per successive pair, ORCS and DJSS per chain (AD2-Bench section 3.3)."""
+    steps_given = [str(s) for s in read.value] if isinstance(read.value, tuple) else [str(read.value)]
     steps, lang = record.steps, variant.lang
     if not steps:
         _not_scored(sample, "unscored", BAD_REFERENCE)
         return
-    said = (said + [""] * len(steps))[: len(steps)]
-    sample.answer = said
+    steps_given = (steps_given + [""] * len(steps))[: len(steps)]
+    sample.answer = steps_given
     base = f"{sample.task}:{record.id}"
     items = [
         JudgeItem(f"{base}:sacs:{i}", "ad2_sacs", text, step.answer.get(lang), step.question.get(lang))
-        for i, (text, step) in enumerate(zip(said, steps, strict=True))
+        for i, (text, step) in enumerate(zip(steps_given, steps, strict=True))
     ]
-    items += [JudgeItem(f"{base}:slps:{i}", "ad2_slps", b, steps=(a, b)) for i, (a, b) in enumerate(pairwise(said))]
-    items.append(JudgeItem(f"{base}:orcs:0", "ad2_orcs", said[-1], steps=tuple(said)))
-    if len(said) > 1:  # a chain of one step has no pair, and nothing that could justify its decision
-        items.append(JudgeItem(f"{base}:djss:0", "ad2_djss", said[-1], steps=tuple(said[:-1])))
+    items += [
+        JudgeItem(f"{base}:slps:{i}", "ad2_slps", b, steps=(a, b)) for i, (a, b) in enumerate(pairwise(steps_given))
+    ]
+    items.append(JudgeItem(f"{base}:orcs:0", "ad2_orcs", steps_given[-1], steps=tuple(steps_given)))
+    if len(steps_given) > 1:  # a chain of one step has no steps before its decision
+        items.append(JudgeItem(f"{base}:djss:0", "ad2_djss", steps_given[-1], steps=tuple(steps_given[:-1])))
     sample.pending = items
 
 
 _SCORERS: dict[str, Any] = {
-    "mc": _exact, "yesno": _exact, "count": _exact, "point": _exact, "box": _exact,
-    "ocr": _ocr, "vqa": _free, "chain": _chain,
+    "mc": _score_exact, "yesno": _score_exact, "count": _score_exact, "point": _score_exact, "box": _score_exact,
+    "ocr": _score_ocr, "vqa": _score_free_text, "chain": _score_chain,
 }  # fmt: skip

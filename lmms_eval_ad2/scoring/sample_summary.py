@@ -1,4 +1,4 @@
-"""What a table keeps of a sample: one short line, so that tens of thousands of them stay small."""
+"""Compact summaries of scored samples, from which task tables are computed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHARED: dict[Any, Any] = {}
 
 
 def _share(value: Any) -> Any:
-    """One object for equal small tuples: most samples of a task have the same few marks and groups."""
+    """Share equal tuples to save memory: most samples of a task have the same few marks and groups."""
     if len(_SHARED) < 10_000:
         return _SHARED.setdefault(value, value)
     return _SHARED.get(value, value)
@@ -27,8 +27,8 @@ def _share(value: Any) -> Any:
 class OptionRotation:
     """One order of a question's options (scoring/rotation.py).
 
-    place: where the chosen option stood, counted from 0; None where no letter was read.
-    chosen: the same option's place in the stored order, so that equal numbers are equal texts.
+    by, of: shift and number of options. place: position of the chosen option from 0; None if no letter was parsed.
+    chosen: its position in the stored order, so that equal numbers mean equal texts.
     """
 
     question: str
@@ -40,11 +40,11 @@ class OptionRotation:
 
 @dataclass(frozen=True, slots=True)
 class SampleSummary:
-    """What a table needs of a sample: a few hundred bytes, so that 70,000 of them stay small.
+    """The values of a sample that tables need, in a few hundred bytes.
 
     marks: (column, official | None, strict) as fractions. groups: (breakdown, name).
-    kind: of the chosen option; offered: the kinds of all wrong options.
-    text: (answer, reference), kept only where n-gram metrics are asked for; turn: only where options rotate.
+    kind: kind of the chosen option; offered: the kinds of all wrong options.
+    text: (answer, reference), only for n-gram metrics; rotation: only for circular evaluation.
     """
 
     id: str
@@ -59,29 +59,29 @@ class SampleSummary:
     groups: tuple[tuple[str, str], ...]
     offered: tuple[str, ...] = ()
     text: tuple[str, str] | None = None
-    turn: OptionRotation | None = None
+    rotation: OptionRotation | None = None
 
     @classmethod
     def of(cls, s: ScoredSample, variant: TaskVariant) -> SampleSummary:
         text = None
         if variant.captions and s.form == "vqa" and (s.answer is not None or s.status == "unparsed"):
-            # What could not be read enters as the empty answer: corpus metrics know no other way to count it.
-            said = str(s.answer) if s.answer is not None else ""
-            text = (said, reference_text(s.record, variant.lang))
+            # Corpus metrics cannot skip an unparsed answer: it counts as an empty one.
+            answer = str(s.answer) if s.answer is not None else ""
+            text = (answer, reference_text(s.record, variant.lang))
         groups = tuple((k, str(v)) for k, where in BREAKDOWNS.items() if (v := getattr(s.record, where).get(k)))
         marks = tuple((c, s.values.get(c), v) for c, v in s.strict.items())
         offered = tuple(o.kind for o in s.record.options if o.letter != s.record.letter) if s.form == "mc" else ()
-        turn = _turn(s.record, s.answer) if variant.circular else None
+        rotation = _rotation(s.record, s.answer) if variant.circular else None
         return cls(
             s.id, sys.intern(s.subtask), sys.intern(s.form), sys.intern(s.cluster), sys.intern(s.status),
             _share(s.reason), _share(s.score), _share(s.kind), _share(marks), _share(groups), _share(offered),
-            text, turn,
+            text, rotation,
         )  # fmt: skip
 
 
-def _turn(record: Record, answer: Any) -> OptionRotation:
-    told = record.meta[ROTATED]
+def _rotation(record: Record, answer: Any) -> OptionRotation:
+    shift = record.meta[ROTATED]
     letters = [option.letter for option in record.options]
     place = letters.index(answer) if answer in letters else None
-    chosen = None if place is None else (place + told["by"]) % told["of"]
-    return OptionRotation(str(told["id"]), int(told["by"]), int(told["of"]), place, chosen)
+    chosen = None if place is None else (place + shift["by"]) % shift["of"]
+    return OptionRotation(str(shift["id"]), int(shift["by"]), int(shift["of"]), place, chosen)

@@ -1,8 +1,7 @@
-"""Which columns a part has, which of them make its mean, and to which column a sub-task belongs.
+"""Score columns: the columns of each part, those of its mean, and the column of each sub-task.
 
-The AD2 sub-task table is data (`subtasks.yaml`): the paper names about 23 of its 33 sub-tasks
-and no ids, so users extend it (AD2_SUBTASKS names a file), and unknown sub-tasks are shown in
-a column "other", outside the mean, never dropped.
+The AD2-Bench sub-tasks are listed in `subtasks.yaml`. The paper names about 23 of its 33 sub-tasks and no ids, so users
+can extend the list (AD2_SUBTASKS names a file). Unknown sub-tasks go to a column "other", outside the mean.
 """
 
 from __future__ import annotations
@@ -31,19 +30,19 @@ MEAN_COLUMNS: dict[tuple[str, str], tuple[str, ...]] = {
     ("coda_lm", "suggestion"): ("text_score",),
     ("coda_lm", "region"): ("text_score",),
 }
-MADE = "autodrive_qa"  # the benchmark whose options say of which error they are made, by whom, in which set
+DISTRACTOR_BENCHMARK = "autodrive_qa"  # its options state their kind of error, maker and set
 LOWER_IS_BETTER = frozenset({"ocr_cer"})
 OTHER = "other"
 
 
 def mean_columns(benchmark: str, part: str) -> tuple[str, ...]:
-    """The columns of the part's mean; multiple-choice benchmarks have the one column "accuracy"."""
+    """The columns of the part's mean; multiple-choice benchmarks have only "accuracy"."""
     return MEAN_COLUMNS.get((benchmark, part), ("accuracy",))
 
 
 @dataclass(frozen=True, slots=True)
 class Subtask:
-    """A row of the sub-task table: the dimension (part) and the table column it counts in; id 1..33 where known."""
+    """A row of the sub-task table: its part, the column it counts in, and its id (1..33) if known."""
 
     name: str
     part: str
@@ -53,7 +52,7 @@ class Subtask:
 
 @functools.cache
 def subtasks(path: str | None = None) -> Mapping[str, Subtask]:
-    """The sub-task table: the packaged one, overlaid by the file at `path` or in AD2_SUBTASKS."""
+    """The sub-task table: the packaged one, extended by the file `path` or AD2_SUBTASKS."""
     table = _read(resources.files(__package__).joinpath("subtasks.yaml").read_text("utf-8"), "subtasks.yaml")
     override = path or os.environ.get("AD2_SUBTASKS")
     if override:

@@ -1,4 +1,4 @@
-"""How a task asks its records: language, form, style, marks, views. Written in the YAML under `metadata: ad2:`."""
+"""Task variants: language, form, style, marks and views of the questions (`metadata: ad2:` in a task's YAML)."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class TaskVariant:
-    """One way of asking. The defaults are the canonical task.
+    """Settings of a task. The defaults are the canonical task.
 
-    benchmark, part: which records and which columns (docs/architecture.md).
-    form: ask in this form instead of the record's own (an MC record as VQA, and back).
-    style: "chain" asks for all steps tagged in one turn; `rounds` asks step by step.
-    mark: which visual prompt is drawn; coords: the region as normalised coordinates in words.
-    frame: how coordinates in answers are read (parsing.parse).
-    captions: n-gram metrics over the free-text answers, beside the score.
+    benchmark, part: select the records and the columns (docs/architecture.md).
+    form: ask in this form instead of the record's own (for example an MC record as VQA).
+    style: "chain" asks for all steps, tagged, in one turn; `rounds` asks step by step.
+    mark: the visual prompt to draw; coords: give the region as normalised coordinates in the text.
+    frame: frame of coordinates in answers (parsing.parse).
+    captions: n-gram metrics over the free-text answers, in addition to the score.
     judge: False scores free text by `captions` alone (AutoDrive-QA Table 1's open-ended columns).
-    circular: each multiple-choice question once for every rotation of its options (scoring/rotation.py).
+    circular: ask each multiple-choice question once per rotation of its options (scoring/rotation.py).
     """
 
     benchmark: str
@@ -56,7 +56,7 @@ class TaskVariant:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str) -> TaskVariant:
-        """Check and build; `where` names the task in errors."""
+        """Build a variant from YAML; raises Ad2Error for invalid keys or values. `where`: the task, for errors."""
         known = [f.name for f in fields(cls)]
         for key, value in data.items():
             if key not in known:
@@ -74,13 +74,13 @@ class TaskVariant:
         return cls(**{**data, "captions": tuple(data.get("captions", ()))})
 
     def asked_form(self, form: Form) -> Form:
-        """The form in which a record of `form` is asked."""
+        """Return the form in which a record of `form` is asked."""
         if self.style == "chain" or self.rounds:
             return "chain"
         return self.form or form
 
     def changes(self) -> dict[str, Any]:
-        """What differs from the canonical task: the variant's name in tables."""
+        """Return the settings that differ from the canonical task."""
         plain = asdict(TaskVariant(self.benchmark, self.part))
         return {k: v for k, v in asdict(self).items() if v != plain[k] and k != "captions"}
 

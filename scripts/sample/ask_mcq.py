@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.mcq.base import AcceptedQuestion, OpenQuestion
-from lmms_eval_ad2.mcq.rules_maker import RulesMaker
+from lmms_eval_ad2.mcq.makers.rules_maker import RulesMaker
 from lmms_eval_ad2.records import AnswerOption, BilingualText, Record
 from scripts.sample.ask import Asker
 from scripts.sample.draw import Picture

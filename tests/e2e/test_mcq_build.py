@@ -97,7 +97,7 @@ def test_naive_distractors_go_under_their_own_name(tmp_path: Path, capsys: pytes
 
 def test_rules_need_no_endpoint(tmp_path: Path, data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every question of the real DriveLM sample, offline."""
-    pytest.importorskip("lmms_eval_ad2.mcq.rules_maker")
+    pytest.importorskip("lmms_eval_ad2.mcq.makers.rules_maker")
     drivelm = data_dir / "drivelm"
     given = ["--source", f"drivelm={drivelm / 'train_sample.json'}", "--images", drivelm / "images", "--llm", "rules"]
     assert build(*given, "--out", tmp_path / "a") == 0

@@ -3,7 +3,7 @@
 import datasets
 import evaluate
 
-from lmms_eval_ad2.judge.lexical import rouge_l, tokens
+from lmms_eval_ad2.judge.backends.lexical import rouge_l, tokens
 
 
 class RougeL(evaluate.Metric):

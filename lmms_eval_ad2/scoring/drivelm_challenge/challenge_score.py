@@ -1,7 +1,7 @@
-"""The DriveLM challenge's score, part by part, and beside it what the answers really chose.
+"""The DriveLM challenge score with its parts, and the accuracy of parsed answers (`score_challenge`).
 
-Rules: OpenDriveLab/DriveLM, `challenge/evaluation.py`. Door: `score_challenge`. A part that cannot be scored is
-`Unscored` with its reason, and the final score is given only when every part exists.
+Rules: OpenDriveLab/DriveLM, `challenge/evaluation.py`. A part that cannot be scored is `Unscored` with its reason; the
+final score exists only if every part does.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from lmms_eval_ad2.scoring.drivelm_challenge.question_graph import ChallengeQues
 
 ACCURACY, LLM, LANGUAGE, MATCH = 0, 1, 2, 3  # the challenge's tags
 WEIGHTS = {"llm": 0.4, "language": 0.2, "match": 0.2, "accuracy": 0.2}
-FORMS = {"options": "mc", "yesno": "yesno"}  # closed questions, wherever they stand
+FORMS = {"options": "mc", "yesno": "yesno"}  # forms of closed questions
 NO_JUDGE = "no LLM judge was given; the challenge asks GPT-3.5-turbo for 0..100"
 
 
 @dataclass(frozen=True, slots=True)
 class RatingRequest:
-    """What an LLM judge is to rate 0..100: an answer against its reference. All texts are untrusted."""
+    """An answer and its reference, for an LLM judge to rate 0..100. All texts are untrusted."""
 
     id: str
     question: str
@@ -40,7 +40,7 @@ Part = Score | CorpusScore | Unscored
 
 @dataclass(frozen=True, slots=True)
 class ChallengeChoice:
-    """What an answer to a closed question chose. `truth` is a letter (or "yes"/"no"); `correct` False where unread."""
+    """The parsed answer to a closed question. `truth`: a letter or "yes"/"no"; `correct`: False if unparsed."""
 
     id: str
     part: str
@@ -108,26 +108,26 @@ def score_challenge(
 ) -> ChallengeResult:
     """Score `answers` ([{id, answer}]) against a challenge test file with tags.
 
-    An absent answer, and failure text that lmms-eval wrote in place of one, is not scored but counted, and holds
-    back the final score. `llm` rates pairs 0..100; without it the LLM part, the match part and the final score
-    are Unscored. Raises DataError for malformed input (see `drivelm_walk.walk`).
+    Missing answers, and failure texts of lmms-eval, are counted but not scored; the final score is then Unscored.
+    `llm` rates pairs 0..100; without it the LLM part, the match part and the final score are Unscored. Raises
+    DataError for malformed input (see `question_graph.walk`).
     """
     found = walk(answers, truth, answers_file=answers_file, truth_file=truth_file)
     asked = {
         tag: [q for q in found.questions if q.counts and tag in q.tags] for tag in (ACCURACY, LLM, LANGUAGE, MATCH)
     }
-    said = {tag: [q for q in questions if q.answer is not None] for tag, questions in asked.items()}
+    answered = {tag: [q for q in questions if q.answer is not None] for tag, questions in asked.items()}
     choices = tuple(choice for q in found.questions if (choice := _choice(q)) is not None)
-    parts: dict[str, Part] = {"accuracy": _mean("accuracy", [float(q.answer == q.truth) for q in said[ACCURACY]])}
-    parts |= _language(said[LANGUAGE], tokenizer)
-    parts["match_f1"] = _mean("match_f1", [100 * match(q.answer or "", q.truth)[1] for q in said[MATCH]])
-    parts["llm"] = _rate("llm", said[LLM], llm)
-    parts["match"] = _match_part(parts["match_f1"], _rate("match_llm", said[MATCH], llm))
-    left_out = sum(len(asked[tag]) - len(said[tag]) for tag in asked)
+    parts: dict[str, Part] = {"accuracy": _mean("accuracy", [float(q.answer == q.truth) for q in answered[ACCURACY]])}
+    parts |= _language(answered[LANGUAGE], tokenizer)
+    parts["match_f1"] = _mean("match_f1", [100 * match(q.answer or "", q.truth)[1] for q in answered[MATCH]])
+    parts["llm"] = _rate("llm", answered[LLM], llm)
+    parts["match"] = _match_part(parts["match_f1"], _rate("match_llm", answered[MATCH], llm))
+    left_out = sum(len(asked[tag]) - len(answered[tag]) for tag in asked)
     parts["final"] = _final(parts, left_out)
-    closed = [choice for choice in choices if choice.counts and choice.id in {q.id for q in said[ACCURACY]}]
+    closed = [choice for choice in choices if choice.counts and choice.id in {q.id for q in answered[ACCURACY]}]
     groups = {"": closed} | {f"_{name}": [c for c in choices if c.read.form == form] for name, form in FORMS.items()}
-    counts = _counts(found, said)
+    counts = _counts(found, answered)
     for suffix, group in groups.items():
         name = f"parsed_accuracy{suffix}"
         parts[name] = _mean(name, [float(choice.correct) for choice in group])
@@ -137,7 +137,7 @@ def score_challenge(
 
 
 def _choice(question: ChallengeQuestion) -> ChallengeChoice | None:
-    """What the answer to a closed question (lettered options, or a yes/no truth) says; None for other questions."""
+    """Parse the answer to a closed question (lettered options, or a yes/no truth); None for other questions."""
     if question.answer is None:
         return None
     options = read_options(question.text)
@@ -159,17 +159,17 @@ def _truth_not_offered(question: ChallengeQuestion) -> bool:
 
 
 def _option(answer: str, options: Mapping[str, str]) -> Answer | Unparsed:
-    """The option chosen; one that states a behaviour in two sentences may be said in one, with other joints."""
+    """Return the chosen option. An option that states a behaviour also matches the same behaviour in other words."""
     read = parse(answer, "mc", letters=list(options), options=options)
-    said = read_behavior(answer)
-    if isinstance(read, Answer) or read.reason != "no_verdict" or said is None:
+    answered = read_behavior(answer)
+    if isinstance(read, Answer) or read.reason != "no_verdict" or answered is None:
         return read
     offered = {letter: read_behavior(text) for letter, text in options.items()}
     if None in offered.values():
         return read
-    letters = [letter for letter, behavior in offered.items() if behavior == said]
+    letters = [letter for letter, behavior in offered.items() if behavior == answered]
     if len(letters) != 1:
-        return Unparsed("mc", "not_offered" if not letters else "several", "; ".join(said))
+        return Unparsed("mc", "not_offered" if not letters else "several", "; ".join(answered))
     return Answer("mc", letters[0], "by its behaviour")
 
 
@@ -180,7 +180,7 @@ def _mean(name: str, values: Sequence[float]) -> Score | Unscored:
 
 
 def _language(questions: Sequence[ChallengeQuestion], tokenizer: TokenizerName) -> dict[str, Part]:
-    """BLEU-1..4, ROUGE-L and CIDEr, and their mix "language" (0..1): a third each, BLEU averaged, CIDEr over 10."""
+    """BLEU-1..4, ROUGE-L, CIDEr, and "language" = (mean BLEU + ROUGE-L + CIDEr / 10) / 3, in 0..1."""
     scores = caption_scores(
         {q.id: [q.truth] for q in questions}, {q.id: q.answer or "" for q in questions}, tokenizer=tokenizer
     )
@@ -196,7 +196,7 @@ def _language(questions: Sequence[ChallengeQuestion], tokenizer: TokenizerName) 
 
 
 def _rate(name: str, questions: Sequence[ChallengeQuestion], llm: LlmJudge | None) -> Score | Unscored:
-    """Mean LLM score 0..100 over `questions`; Unscored where one of them got none."""
+    """Mean LLM rating (0..100) over `questions`; Unscored if one of them has none."""
     if not questions:
         return Unscored(name, "no_items", "no question of this kind is left to score")
     if llm is None:
@@ -220,7 +220,7 @@ def _match_part(f1: Part, llm: Score | Unscored) -> Score | Unscored:
 
 
 def _final(parts: Mapping[str, Part], left_out: int) -> Score | Unscored:
-    """0.4 llm/100 + 0.2 language + 0.2 match/100 + 0.2 accuracy, or which of them is missing."""
+    """final = 0.4 llm / 100 + 0.2 language + 0.2 match / 100 + 0.2 accuracy; Unscored with the missing parts."""
     missing = [name for name in WEIGHTS if isinstance(parts[name], Unscored)]
     if left_out:
         missing.append(f"{left_out} answers")
@@ -231,16 +231,16 @@ def _final(parts: Mapping[str, Part], left_out: int) -> Score | Unscored:
     return Score("final", sum(weight * values[name] / unit[name] for name, weight in WEIGHTS.items()))
 
 
-def _counts(found: PairedAnswers, said: Mapping[int, Sequence[ChallengeQuestion]]) -> dict[str, int]:
+def _counts(found: PairedAnswers, answered: Mapping[int, Sequence[ChallengeQuestion]]) -> dict[str, int]:
     return {
         "n_questions": len(found.questions),
         "n_answers": found.n_answers,
-        "n_accuracy": len(said[ACCURACY]),
-        "n_accuracy_correct": sum(q.answer == q.truth for q in said[ACCURACY]),
-        "n_language": len(said[LANGUAGE]),
-        "n_match": len(said[MATCH]),
-        "n_match_without_points": sum(not points(q.truth) for q in said[MATCH]),
-        "n_llm": len(said[LLM]),
+        "n_accuracy": len(answered[ACCURACY]),
+        "n_accuracy_correct": sum(q.answer == q.truth for q in answered[ACCURACY]),
+        "n_language": len(answered[LANGUAGE]),
+        "n_match": len(answered[MATCH]),
+        "n_match_without_points": sum(not points(q.truth) for q in answered[MATCH]),
+        "n_llm": len(answered[LLM]),
         "n_truth_not_offered": sum(_truth_not_offered(q) for q in found.questions),
         "n_untagged": sum(q.counts and not q.tags for q in found.questions),
         "n_skipped_by_walk": sum(not q.counts for q in found.questions),

@@ -1,4 +1,4 @@
-"""DriveLM's challenge files, checked, and the walk that decides which questions of a frame count.
+"""Reading of DriveLM challenge files, and the graph walk that selects the questions of a frame that count.
 
 Rules: OpenDriveLab/DriveLM, `challenge/evaluation.py`. Coordinates are pixels of a 1600x900 camera image.
 """
@@ -13,11 +13,11 @@ from typing import Any
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.parsing import failure_reason
 
-PARTS = ("perception", "prediction", "planning", "behavior")  # in this order they are numbered
+PARTS = ("perception", "prediction", "planning", "behavior")  # questions are numbered in this order
 TAGS = (0, 1, 2, 3)
-MATCH_RADIUS = 16.0  # pixels, L1: a coordinate nearer than this to a true one is that one
+MATCH_RADIUS = 16.0  # pixels, L1 distance below which a point matches a true one
 
-# As the challenge reads coordinates: every decimal number, in pairs. The look-behind keeps it linear on long digits.
+# The challenge takes every decimal number, in pairs. The look-behind keeps matching linear on long digit strings.
 _DECIMAL = re.compile(r"(?<![0-9])[0-9]+\.[0-9]+")
 
 Point = tuple[float, float]
@@ -25,7 +25,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class ChallengeQuestion:
-    """One question of the truth with the answer given. `answer` is None where there is none to score."""
+    """A question with its reference (`truth`) and answer. `answer`: None if there is none to score."""
 
     id: str
     part: str
@@ -38,7 +38,7 @@ class ChallengeQuestion:
 
 @dataclass(frozen=True, slots=True)
 class PairedAnswers:
-    """The truth's questions in order, and what was wrong with the answers as a set."""
+    """The questions in order, and the missing, failed, unknown and duplicate answers."""
 
     questions: tuple[ChallengeQuestion, ...]
     missing: tuple[str, ...]
@@ -50,34 +50,34 @@ class PairedAnswers:
 
 
 def points(text: str) -> list[Point]:
-    """The coordinates in `text`: its decimal numbers in pairs; an odd last one is left out."""
+    """Return the points in `text`: its decimal numbers in pairs; an unpaired last number is ignored."""
     numbers = [float(number) for number in _DECIMAL.findall(text)]
     return list(zip(numbers[::2], numbers[1::2], strict=False))
 
 
 def match(answer: str, truth: str) -> tuple[list[Point], float]:
-    """The true points that `answer` hits, and F1 (0..1) of its points.
+    """Return the true points that `answer` hits, and F1 = 2 hits / (points given + true points), 0..1.
 
-    Greedy in the order of the answer: each point takes the nearest true one still free, if its L1 distance is
-    under 16 px. No point on either side gives 0, as in the challenge.
+    Greedy in the order of the answer: each point takes the nearest unmatched true point if its L1 distance is below
+    16 px. F1 is 0 if either side has no point, as in the challenge.
     """
-    said, free = points(answer), points(truth)
-    n_said, n_true = len(said), len(free)
+    given, free = points(answer), points(truth)
+    n_given, n_true = len(given), len(free)
     hits: list[Point] = []
-    for x, y in said:
+    for x, y in given:
         if not free:
             break
         distance, index = min((abs(x - tx) + abs(y - ty), i) for i, (tx, ty) in enumerate(free))
         if distance < MATCH_RADIUS:
             hits.append(free.pop(index))
-    return hits, 2 * len(hits) / (n_said + n_true) if hits else 0.0
+    return hits, 2 * len(hits) / (n_given + n_true) if hits else 0.0
 
 
 def walk(answers: Sequence[Any], truth: Any, *, answers_file: str, truth_file: str) -> PairedAnswers:
     """Pair answers with the truth and decide for each question whether it counts.
 
-    A frame's first question always counts; the true points its answer hits are the frame's graph. A later one
-    counts if all points in its text are in the graph. Questions that are empty strings are left out.
+    A frame's first question always counts; the true points hit by its answer form the frame's graph. Each later
+    question counts if all points in its text are in the graph. Empty questions are left out.
     Raises DataError for a malformed file, a row without id or text, or two different answers to one id.
     """
     given, duplicates = _by_id(answers, answers_file)
@@ -108,7 +108,7 @@ def walk(answers: Sequence[Any], truth: Any, *, answers_file: str, truth_file: s
 
 
 def _by_id(answers: Any, file: str) -> tuple[dict[str, str], int]:
-    """id -> answer, and how many rows said the same twice."""
+    """Return the answers by id, and the number of duplicate rows."""
     if isinstance(answers, str | bytes | Mapping) or not isinstance(answers, Sequence):
         raise DataError(file, None, "(file)", "a list of {id, answer} objects", type(answers).__name__)
     given: dict[str, str] = {}

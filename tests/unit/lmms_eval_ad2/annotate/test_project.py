@@ -142,7 +142,7 @@ def test_what_is_not_there_cannot_be_judged(tmp_path: Path) -> None:
 def test_actions_of_another_folder_are_refused(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     project.actions.append("anna", "elsewhere", "note", "note", "x")
-    with pytest.raises(Ad2Error, match="elsewhere, which is no record of this folder"):
+    with pytest.raises(Ad2Error, match="elsewhere, which is not a record of this folder"):
         AnnotationProject(open_folder(project.folder.path))
 
 

@@ -121,5 +121,5 @@ def test_the_same_command_again(tmp_path: Path, pictures: Path) -> None:
 
 
 def test_an_image_outside_the_root_is_not_opened(tmp_path: Path) -> None:
-    with pytest.raises(Ad2Error, match="it is not opened"):
+    with pytest.raises(Ad2Error, match="not opened"):
         rendered(text_record(images=("/etc/passwd",)), tmp_path)

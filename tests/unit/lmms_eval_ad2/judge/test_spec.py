@@ -10,7 +10,7 @@ from support.running import REPO
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.judge import make_judge
-from lmms_eval_ad2.judge.llm import LLMJudge
+from lmms_eval_ad2.judge.backends.llm import LLMJudge
 
 CONFIGS = sorted((REPO / "configs" / "judges").glob("*.yaml"))
 

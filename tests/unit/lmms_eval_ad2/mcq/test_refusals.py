@@ -5,7 +5,7 @@ from __future__ import annotations
 from support.mcq.building import a_question
 
 from lmms_eval_ad2.mcq.base import AcceptedQuestion, Outcome, RejectedQuestion
-from lmms_eval_ad2.mcq.llm_maker import RefusalBuffer
+from lmms_eval_ad2.mcq.makers.llm_maker import RefusalBuffer
 
 REFUSED = RejectedQuestion(a_question(1), "http_400")
 GONE = RejectedQuestion(a_question(2), "endpoint_down", passing=True)

@@ -12,11 +12,11 @@ from support.mcq.ruled import CAR, LIGHT, VAN, frame
 from support.tiers import examples
 
 from lmms_eval_ad2.mcq.base import AcceptedQuestion, Distractor, RejectedQuestion
+from lmms_eval_ad2.mcq.makers.rules_maker import _TEMPLATES, LONGEST, RulesMaker
 from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, SENSOR
 from lmms_eval_ad2.mcq.rules.closed import tables
 from lmms_eval_ad2.mcq.rules.selection import choose, draw, shares
 from lmms_eval_ad2.mcq.rules.yesno import families
-from lmms_eval_ad2.mcq.rules_maker import _TEMPLATES, LONGEST, RulesMaker
 from lmms_eval_ad2.mcq.wording import normal
 
 STARTS = [

@@ -8,13 +8,13 @@ import pytest
 from support.mcq.ruled import CAR, LIGHT, VAN, frame, pool
 
 from lmms_eval_ad2.mcq.base import KINDS, AcceptedQuestion, RejectedQuestion
+from lmms_eval_ad2.mcq.makers.rules_maker import RulesMaker
 from lmms_eval_ad2.mcq.rules.actions import named, wrong_keys
 from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENSOR, RuleCase
 from lmms_eval_ad2.mcq.rules.directions import across, along
 from lmms_eval_ad2.mcq.rules.facts import facts_of
 from lmms_eval_ad2.mcq.rules.naive import shape
 from lmms_eval_ad2.mcq.rules.surroundings import read_list, write_list
-from lmms_eval_ad2.mcq.rules_maker import RulesMaker
 
 BACK = "What are objects to the back of the ego car?"
 SIGNAL = "What is the traffic signal that the ego vehicle should pay attention to?"

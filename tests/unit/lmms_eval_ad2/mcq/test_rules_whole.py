@@ -13,7 +13,7 @@ from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.mcq.base import KINDS, AcceptedQuestion, OpenQuestion, RejectedQuestion
 from lmms_eval_ad2.mcq.faults import fault, ordered, same
-from lmms_eval_ad2.mcq.rules_maker import RulesMaker
+from lmms_eval_ad2.mcq.makers.rules_maker import RulesMaker
 from lmms_eval_ad2.mcq.sources import open_source
 from lmms_eval_ad2.mcq.survey import load, survey
 

@@ -8,7 +8,7 @@ import pytest
 from support.mcq.records import DOMAIN, LOGIC, SENSOR, question
 
 from lmms_eval_ad2.records import Record
-from lmms_eval_ad2.scoring.distractors import kind_table, made
+from lmms_eval_ad2.scoring.distractors import kind_table, provenance
 from lmms_eval_ad2.scoring.sample import score_sample
 from lmms_eval_ad2.scoring.sample_summary import SampleSummary
 from lmms_eval_ad2.scoring.variant import TaskVariant
@@ -54,7 +54,7 @@ def records(*metas: dict[str, Any]) -> list[Record]:
 def test_what_the_records_say_of_themselves() -> None:
     told = {"distractors": "all", "maker": "openai:gpt-4o"}
     marked = [{**told, "correctness": mark} for mark in (5, 4, None, "5", True, 9)]
-    assert made(records(*marked)) == {
+    assert provenance(records(*marked)) == {
         "distractors": "all",
         "maker": "openai:gpt-4o",
         "correctness": {"mean": 4.5, "n": 2, "unrated": 4},
@@ -62,12 +62,12 @@ def test_what_the_records_say_of_themselves() -> None:
 
 
 def test_a_mixture_is_never_shown_as_one_of_its_parts() -> None:
-    mixed = made(records({"distractors": "all", "maker": "rules"}, {"distractors": "naive", "maker": "openai:x"}, {}))
+    mixed = provenance(records({"distractors": "all", "maker": "rules"}, {"distractors": "naive", "maker": "openai:x"}, {}))
     assert mixed["distractors"] == "all + naive + unsaid"
     assert mixed["maker"] == "openai:x + rules + unsaid"
     assert mixed["correctness"] == {"mean": None, "n": 0, "unrated": 3}
 
 
 def test_sets_that_say_nothing_get_no_label() -> None:
-    assert made(records({}, {"source": "drivelm"})) == {}
-    assert made([]) == {}
+    assert provenance(records({}, {"source": "drivelm"})) == {}
+    assert provenance([]) == {}

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error, require
+from lmms_eval_ad2.judge.backends.lexical import unfit
 from lmms_eval_ad2.judge.base import HIGHEST, LOWEST, JudgeItem, JudgeRating, new_usage
-from lmms_eval_ad2.judge.lexical import unfit
 from lmms_eval_ad2.numbers import is_number
 from lmms_eval_ad2.records import Unscored
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error, require
+from lmms_eval_ad2.judge.backends.lexical import unfit
 from lmms_eval_ad2.judge.base import JudgeItem, JudgeRating, new_usage
-from lmms_eval_ad2.judge.lexical import unfit
 from lmms_eval_ad2.records import Unscored
 
 NOT_JUDGEABLE = "not_judgeable_by_similarity"

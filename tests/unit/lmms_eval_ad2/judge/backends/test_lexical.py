@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.judge import JudgeItem, JudgeRating
-from lmms_eval_ad2.judge.lexical import LexicalJudge, lcs, rouge_l, tokens
+from lmms_eval_ad2.judge.backends.lexical import LexicalJudge, lcs, rouge_l, tokens
 from lmms_eval_ad2.records import Unscored
 
 

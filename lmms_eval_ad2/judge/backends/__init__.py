@@ -1,0 +1,1 @@
+"""The judges: a language model, sentence embeddings, a metric script of `evaluate`, lexical overlap."""

@@ -1,0 +1,1 @@
+"""What makes distractors: language models in five roles, or rules over the annotations."""
