@@ -33,7 +33,7 @@ def overhead(loop: Rig) -> None:
     spent = sorted(1000 * s for s in loop.overheads())
     last = spent[int(0.95 * len(spent))]
     print(f"\noverhead of {len(spent)} cycles: median {statistics.median(spent):.1f} ms, 95 % within {last:.1f} ms")
-    early = sum(line["times"] for line in loop.said("refused") if line["reason"].startswith("stopped: "))
+    early = sum(line["times"] for line in loop.client_events("refused") if line["reason"].startswith("stopped: "))
     print(f"motions that the client ended early, faults included: {early}")
 
 

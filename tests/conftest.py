@@ -1,4 +1,4 @@
-"""Tiers, the guard of the quick tier, and fixtures that every test may use."""
+"""Test tiers, the guard of the quick tier, and fixtures for all tests."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from hypothesis import HealthCheck, settings
 from support.running import REPO, WARM, note_variables_of_libraries
 from support.tiers import TIER, examples
 
-# The tier of a test is that of its folder, unless it is marked; without a marker it belongs to `make quick`.
+# A test has the tier of its marker, else that of its folder; without either it belongs to `make quick`.
 FOLDER_TIERS = {"e2e": "integration", "system": "system", "golden": "system"}
 MARKED = ("integration", "system", "soak")
 GUARDED = {"subprocess.Popen", "os.fork", "os.posix_spawn", "socket.bind", "socket.connect"}
 NOT_IN_QUICK = ("scenic", "lmms_eval", "torch")
 
-# No deadline: a slow machine is not an error of the example under test.
+# No deadline: a slow machine is no error of the tested example.
 settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=examples(100)
 )
 settings.load_profile("any machine")
 
-# A background shell starts its children with SIGINT ignored, and they pass it on: commands under test need Ctrl-C.
+# A background shell starts children with SIGINT ignored, and they inherit it. The commands under test need Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -44,7 +44,10 @@ def pytest_sessionfinish() -> None:
 
 
 class QuickGuard:
-    """While `active`, a process, a network socket or a heavy library is an error. An audit hook cannot be removed."""
+    """Audit hook. While `active`, starting a process, a network socket or a heavy import raises RuntimeError.
+
+    The flag exists because an audit hook cannot be removed.
+    """
 
     active = False
 
@@ -63,7 +66,7 @@ sys.addaudithook(GUARD)
 
 @pytest.fixture(autouse=True)
 def quick_guard(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Tests without a tier marker start no process, open no network socket and, in `make quick`, load nothing heavy."""
+    """Activate the guard for tests without a tier marker. Heavy imports are errors in `make quick` only."""
     GUARD.active = not any(request.node.get_closest_marker(name) for name in MARKED)
     yield
     GUARD.active = False
@@ -71,11 +74,11 @@ def quick_guard(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
-    """The real data for tests. `AD2_TEST_DATA` names it; absent: skip here, fail under CI."""
+    """Folder of the real test data (`AD2_TEST_DATA`). If it is absent, skip; under CI, fail."""
     path = Path(os.environ.get("AD2_TEST_DATA") or REPO.parent / "shared" / "data")
     if path.is_dir():
         return path
-    message = f"no real test data at {path}; set AD2_TEST_DATA to the folder that holds drivelm/ and road_photos/"
+    message = f"no real test data at {path}; set AD2_TEST_DATA to the folder that contains drivelm/ and road_photos/"
     if os.environ.get("CI") == "true":
         pytest.fail(message)
     pytest.skip(message)
@@ -83,7 +86,7 @@ def data_dir() -> Path:
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Each test has a data home of its own, and no network for model hubs."""
+    """Give each test its own data home, and keep model hubs offline."""
     note_variables_of_libraries()
     home = tmp_path_factory.mktemp("ad2home")
     monkeypatch.setenv("AD2_HOME", str(home))

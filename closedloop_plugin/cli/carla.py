@@ -180,7 +180,10 @@ def _row(s: CarlaServerStatus) -> dict[str, Any]:
 
 
 def _table(found: Sequence[CarlaServerStatus], folder: Path) -> None:
-    rows: list[tuple[str, ...]] = [("server", "state", "process", "gpu", "up", "restarts", "version", "log")]
+    from lmms_eval_ad2.report.text_table import TextTable
+
+    headers = ("server", "state", "process", "gpu", "up", "restarts", "version", "log")
+    rows: list[tuple[str, ...]] = []
     for s in found:
         own: tuple[str, ...] = ("not ours", "", "", "", s.probe.server_version, "")
         if e := s.record:
@@ -188,9 +191,7 @@ def _table(found: Sequence[CarlaServerStatus], folder: Path) -> None:
             gpu = "-" if e.gpu is None else str(e.gpu)
             own = (process, gpu, _uptime(s), str(e.restarts), s.probe.server_version, str(folder / f"{e.port}.log"))
         rows.append((s.server, s.state, *own))
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    print(TextTable(headers, rows, "lllrrrll").plain())
 
 
 def _uptime(s: CarlaServerStatus) -> str:

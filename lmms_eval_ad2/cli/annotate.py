@@ -1,4 +1,4 @@
-"""`ad2 annotate`: people look at records, one after the other; what they decide is exported, and compared."""
+"""`ad2 annotate`: human review of records on a web page, export of the decisions, agreement between reviewers."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ if TYPE_CHECKING:
 PARTS = ("page", "export", "agreement")
 ASKS = "general,suggestion,region,chain"
 EXAMPLES = """examples:
-  ad2 annotate sample_coda_lm --out notes                         a dataset of the data home, on a page
-  ad2 annotate reviewed.jsonl --images pictures --out notes       a file of Records
-  ad2 annotate pictures --boxes boxes.json --out notes            pictures without texts yet
+  ad2 annotate sample_coda_lm --out notes                         review a dataset of the data home
+  ad2 annotate reviewed.jsonl --images pictures --out notes       review a file of records
+  ad2 annotate pictures --boxes boxes.json --out notes            annotate pictures that have no texts yet
   ad2 annotate pictures --out notes --pre endpoint:qwen2.5-vl@http://127.0.0.1:8000/v1
   ad2 annotate export notes --out records.jsonl --merge majority
   ad2 annotate agreement notes
 
-`ad2 annotate SOURCE` is short for `ad2 annotate page SOURCE`; the same command opens the folder again.
-The whole: docs/annotate.md"""
+`ad2 annotate SOURCE` is short for `ad2 annotate page SOURCE`; the same command reopens the folder.
+Reference: docs/annotate.md"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotationSourceOptions:
-    split: str | None = option("of a dataset (default: its only one)", default=None)
-    images: Path | None = option("folder of the images, if it is another one", default=None, metavar="DIR")
-    boxes: Path | None = option("boxes of a folder's pictures (ours or COCO's)", default=None, metavar="FILE.json")
-    ask: str = option(f"of a folder's pictures (default {ASKS})", default=ASKS, metavar="A,B")
+    split: str | None = option("split of a dataset (default: its only one)", default=None)
+    images: Path | None = option("folder of the images (default: the one of SOURCE)", default=None, metavar="DIR")
+    boxes: Path | None = option("boxes of the pictures, in our format or COCO's", default=None, metavar="FILE.json")
+    ask: str = option(f"questions about each picture of a folder (default {ASKS})", default=ASKS, metavar="A,B")
     limit: int | None = option("only the first N records", default=None, metavar="N", least=1)
     lang: Literal["en", "zh"] | None = option(
         "language of the texts under review (default en)", default=None, identity="lang"
     )
     pre: str | None = option(
-        "drafts: endpoint:MODEL@URL, openai:..., or answers in FILE.jsonl", default=None, metavar="MODEL|FILE"
+        "draft texts by a model (endpoint:MODEL@URL, openai:...) or from answers in FILE.jsonl", default=None, metavar="MODEL|FILE"
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotationPageOptions:
     reviewer: str = option("name of the reviewer; can be entered on the page", default="", metavar="NAME")
-    scale: Literal[5, 10] | None = option("of scores: 1 to this (default 10)", default=None, identity="scale")
+    scale: Literal[5, 10] | None = option("highest score; scores start at 1 (default 10)", default=None, identity="scale")
     host: str = option("address to listen on (default 127.0.0.1: this machine only)", default="127.0.0.1")
-    port: int = option("default 7861; 0: any free one", default=7861, least=0, most=65_535)
-    no_page: bool = option("make the folder and the drafts, and end", default=False)
+    port: int = option("port to listen on; 0 selects a free one (default 7861)", default=7861, least=0, most=65_535)
+    no_page: bool = option("create the folder and the drafts, then exit", default=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,10 +59,10 @@ class AnnotateOptions(AnnotationSourceOptions, AnnotationPageOptions):
     """`ad2 annotate page`."""
 
     source: str = option(
-        "dataset of the data home, FILE.jsonl of Records, or a folder of pictures", metavar="SOURCE", positional=True,
+        "dataset of the data home, FILE.jsonl of records, or a folder of pictures", metavar="SOURCE", positional=True,
         identity=("source", "sha256"),
     )  # fmt: skip
-    out: Path = option("the annotation folder; everything is kept there", metavar="DIR")
+    out: Path = option("annotation folder; contains records, drafts and decisions", metavar="DIR")
 
 
 MERGE = ExclusiveOptions()
@@ -73,10 +73,10 @@ class AnnotationExportOptions:
     """`ad2 annotate export`."""
 
     folder: Path = option(metavar="DIR", positional=True)
-    out: Path = option("the records", metavar="FILE.jsonl")
-    reviewer: str | None = option("only this reviewer's decisions", default=None, metavar="NAME", exclusive=MERGE)
+    out: Path = option("file of records to write", metavar="FILE.jsonl")
+    reviewer: str | None = option("export only the decisions of this reviewer", default=None, metavar="NAME", exclusive=MERGE)
     merge: Literal["majority"] | None = option(
-        "the decisions of more than half of those who finished a record", default=None, exclusive=MERGE
+        "export the decisions of more than half of the reviewers who finished a record", default=None, exclusive=MERGE
     )
 
 
@@ -88,24 +88,24 @@ class AnnotationAgreementOptions:
     json: bool = option("print JSON", default=False)
 
 
-GROUPS = {"what is annotated": (AnnotationSourceOptions,), "the page": (AnnotationPageOptions,)}
+GROUPS = {"source": (AnnotationSourceOptions,), "page": (AnnotationPageOptions,)}
 
 
 def register(subparsers: Any) -> None:
     p = subparsers.add_parser(
-        "annotate", help="a page on which people keep, change or delete texts; export, agreement",
-        description="Annotate pictures and review texts in a browser. Every action is on the disk before the next.",
+        "annotate", help="review and annotate records on a web page; export, agreement",
+        description="Annotate pictures and review texts in a browser. Each action is saved before the next.",
         epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parts = p.add_subparsers(dest="part", metavar="PART", required=True)
-    add_command(parts, "page", page, AnnotateOptions, GROUPS, help="open the page (the default part)")
-    add_command(parts, "export", export, AnnotationExportOptions, help="finished, complete records as JSON lines")
-    add_command(parts, "agreement", agreement, AnnotationAgreementOptions, help="how far several reviewers agree")
+    add_command(parts, "page", page, AnnotateOptions, GROUPS, help="open the page (the default)")
+    add_command(parts, "export", export, AnnotationExportOptions, help="write finished, complete records as JSON lines")
+    add_command(parts, "agreement", agreement, AnnotationAgreementOptions, help="agreement between reviewers")
     _page_by_default(p)
 
 
 def _page_by_default(p: argparse.ArgumentParser) -> None:
-    """A first word that names no part begins the page's own words."""
+    """Make `page` the default: it is inserted if the first word is no part."""
     parse = p.parse_known_args
 
     def parse_known_args(args: Any = None, namespace: Any = None) -> Any:
@@ -134,15 +134,15 @@ def page(options: AnnotateOptions) -> int:
     from lmms_eval_ad2.annotate.page import serve
 
     if options.host not in ("127.0.0.1", "localhost", "::1"):
-        print(f"warning: on {options.host} whoever reaches this port sees the pictures and can change what is said")
+        print(f"warning: on {options.host} everyone who can reach this port can see the pictures and change the texts")
     with ended_by_sigterm(), contextlib.suppress(KeyboardInterrupt):
         serve(project, reviewer=reviewer, host=options.host, port=options.port)
-    print(f"ended; all that was done is in {folder.path}")
+    print(f"stopped; all decisions are in {folder.path}")
     return 0
 
 
 def _ensure_sample(source: str) -> None:
-    """The bundled sample is copied into the data home when it is first used."""
+    """Copy the bundled sample into the data home before its first use."""
     from lmms_eval_ad2.sample import BENCHMARKS, dataset_name, ensure_sample
 
     if source in map(dataset_name, BENCHMARKS):
@@ -188,7 +188,7 @@ def _open_project(path: Path) -> AnnotationProject:
 
 
 def export(options: AnnotationExportOptions) -> int:
-    """0 when at least one record went out, 1 when none did."""
+    """Return 0 if at least one record was written, else 1."""
     from lmms_eval_ad2.annotate.export import export as write
 
     project = _open_project(options.folder)
@@ -214,7 +214,7 @@ def agreement(options: AnnotationAgreementOptions) -> int:
 
 def _lines(found: dict[str, Any]) -> list[str]:
     scores, verdicts, changes = found["scores"], found["verdicts"], found["changes"]
-    lines = ["finished: " + (", ".join(f"{who} {n}" for who, n in found["finished"].items()) or "nobody has begun")]
+    lines = ["finished: " + (", ".join(f"{reviewer} {n}" for reviewer, n in found["finished"].items()) or "none")]
     lines.append(
         f"scores ({found['scale'][0]}-{found['scale'][1]}): {scores['units']} texts, "
         f"{scores['units_by_two_or_more']} by two or more; Krippendorff's alpha "

@@ -1,4 +1,4 @@
-"""`ad2 data`: import releases into the data home, list, verify and relocate what is there."""
+"""`ad2 data`: import releases into the data home; list, verify and relocate imported datasets."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 class DataImportOptions:
     """`ad2 data import`."""
 
-    release: str = option("see: ad2 data schema", metavar="NAME", positional=True)
+    release: str = option("name of the release, see `ad2 data schema`", metavar="NAME", positional=True)
     source: Path = option("the release's file or folder", metavar="SOURCE", positional=True)
-    split: str | None = option("which split (default: the release's own)", default=None)
-    images: Path | None = option("the folder that image paths are relative to", default=None, metavar="DIR")
-    format: str | None = option("for a release that has several (coda_lm: raw, llava)", default=None, metavar="F")
+    split: str | None = option("split (default: the release's own)", default=None)
+    images: Path | None = option("folder that image paths are relative to", default=None, metavar="DIR")
+    format: str | None = option("format of a release that has several (coda_lm: raw, llava)", default=None, metavar="F")
     skip_bad: bool = option("continue after bad rows; they are counted and listed", default=False)
     check_images: bool = option("decode every image; a broken one is a bad row", default=False)
-    partial: bool = option("accept other numbers than the release's", default=False)
+    partial: bool = option("accept other numbers of records than the release has", default=False)
     name: str | None = option("store it under this name", default=None, flag="--as", metavar="NAME")
-    no_resume: bool = option("begin again instead of continuing an interrupted import", default=False)
+    no_resume: bool = option("restart instead of continuing an interrupted import", default=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataListOptions:
     """`ad2 data list`."""
 
-    json: bool = option("as JSON, manifests whole", default=False)
+    json: bool = option("print the complete manifests as JSON", default=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class DataVerifyOptions:
     """`ad2 data verify`."""
 
     name: str = option(metavar="NAME", positional=True)
-    split: str | None = option("default: all that are imported", default=None)
+    split: str | None = option("split (default: all that are imported)", default=None)
     images: bool = option("decode every image and compare its size", default=False)
     json: bool = option("print JSON", default=False)
 
@@ -52,8 +52,8 @@ class DataRelocateOptions:
     """`ad2 data relocate`."""
 
     name: str = option(metavar="NAME", positional=True)
-    images: Path = option("the folder that image paths are relative to now", metavar="DIR")
-    split: str | None = option("default: all that are imported", default=None)
+    images: Path = option("new folder that image paths are relative to", metavar="DIR")
+    split: str | None = option("split (default: all that are imported)", default=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,12 +61,12 @@ class DataSchemaOptions:
     """`ad2 data schema`."""
 
     name: str | None = option(
-        "a release; without it: the list of releases", default=None, metavar="NAME", positional=True
+        "release (default: list all releases)", default=None, metavar="NAME", positional=True
     )
 
 
 def register(subparsers: Any) -> None:
-    parser = subparsers.add_parser("data", help="import benchmarks, list and check what is there")
+    parser = subparsers.add_parser("data", help="import benchmarks; list and verify imported data")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     add_command(actions, "import", run_import, DataImportOptions, help="read a release from disk into the data home")
     add_command(actions, "list", run_list, DataListOptions, help="list the imported datasets")
@@ -78,7 +78,7 @@ def register(subparsers: Any) -> None:
         help="check hashes, counts and records; exit code 1 if something is wrong",
     )
     add_command(actions, "relocate", run_relocate, DataRelocateOptions, help="set the folder of a dataset's images")
-    add_command(actions, "schema", run_schema, DataSchemaOptions, help="the layout that an import accepts")
+    add_command(actions, "schema", run_schema, DataSchemaOptions, help="print the file layout that an import accepts")
 
 
 def run_import(options: DataImportOptions) -> int:
@@ -98,7 +98,7 @@ def run_import(options: DataImportOptions) -> int:
     )
     print(_describe(manifest))
     for reason, number in manifest.left_out.items():
-        print(f"  left out on purpose: {number} ({reason})")
+        print(f"  left out by design: {number} ({reason})")
     if manifest.bad_rows:
         from lmms_eval_ad2.data.home.location import split_dir
 
@@ -115,7 +115,7 @@ def run_list(options: DataListOptions) -> int:
         print(json.dumps([manifest.to_dict() for manifest in manifests], ensure_ascii=False, indent=1))
         return 0
     if not manifests:
-        print(f"nothing is imported in {home()}; ad2 data schema tells which releases can be")
+        print(f"no datasets in {home()}; ad2 data schema lists the releases that can be imported")
     for manifest in manifests:
         print(_describe(manifest))
     return 0
@@ -148,13 +148,14 @@ def run_schema(options: DataSchemaOptions) -> int:
     if options.name:
         print(find_release(options.name).schema, end="")
     else:
-        for release in RELEASES.values():
-            print(f"{release.name:14} {release.title}")
+        from lmms_eval_ad2.report.text_table import TextTable
+
+        print(TextTable(("release", "title"), [(r.name, r.title) for r in RELEASES.values()]).plain())
     return 0
 
 
 def _splits(name: str, split: str | None) -> list[str]:
-    """The split asked for, or all; for an unknown name "test", whose error then tells what to run."""
+    """The requested split, or all; "test" for an unknown name: its error message names the command to run."""
     from lmms_eval_ad2.data.home.dataset import splits_of
 
     return [split] if split else splits_of(name) or ["test"]

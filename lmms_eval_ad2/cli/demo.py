@@ -1,4 +1,4 @@
-"""`ad2 demo`: the sample tasks with a floor (chance) and a ceiling (oracle), through lmms-eval's own command line."""
+"""`ad2 demo`: run the sample tasks through lmms-eval with a lower bound (chance) and an upper bound (oracle)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DemoOptions:
 
     out: Path = option("folder of the runs (default: runs/demo)", default=Path("runs/demo"))
     tasks: str = option("tasks to run (default: ad2demo_*)", default="ad2demo_*")
-    open_loop: bool = option("leave the driving out", default=False)
+    open_loop: bool = option("skip the closed-loop part", default=False)
 
 
 def register(subparsers: Any) -> None:
@@ -56,12 +56,12 @@ def run(options: DemoOptions) -> int:
     print(f"\nreport page: {page.resolve()}")
     for line in closing:
         print(line)
-    print("The sample is drawn, not photographed: these figures say that everything runs.")
+    print("The sample images are rendered, not photographs: these figures only show that the installation works.")
     print(f"demo took {time.monotonic() - started:.0f} s")
-    print(f"next: . {Path(sys.executable).parent / 'activate'}   (puts ad2 and lmms_eval on your path), then ad2 tasks")
+    print(f"next: . {Path(sys.executable).parent / 'activate'}   (adds ad2 and lmms_eval to PATH), then ad2 tasks")
     return 0
 
 
 def _environment() -> dict[str, str]:
-    """No hub is asked for anything: the sample needs none."""
+    """Hugging Face Hub access is disabled: the sample needs no download."""
     return {**os.environ, "HF_HUB_OFFLINE": "1", "AD2_JUDGE": os.environ.get("AD2_JUDGE", "lexical")}

@@ -1,4 +1,4 @@
-"""`ad2 doctor`: does this machine have what a run needs? Each line says what was found and what to do."""
+"""`ad2 doctor`: check the requirements of a run; each line has the finding and, for a fault, the remedy."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _lmms_eval() -> Finding:
 
 
 def _cv2() -> Finding:
-    """Two wheels write the same cv2 folder; whichever came last wins, and the GUI build needs libGL."""
+    """Several wheels install the same cv2 folder: the last one wins, and the GUI build needs libGL."""
     found = [n for n in ("opencv-python", "opencv-python-headless", "opencv-contrib-python") if version_of(n)]
     if len(found) > 1:
         fix = f"pip uninstall -y {' '.join(found)} && pip install 'opencv-python-headless>=4.8,<5'"

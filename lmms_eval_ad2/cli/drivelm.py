@@ -96,14 +96,17 @@ def _load(path: Path) -> Any:
 
 
 def _table(result: ChallengeResult) -> str:
+    from lmms_eval_ad2.report.text_table import TextTable
+
     data = result.to_dict()
-    lines = [f"{'part':<16}{'value':>10}  {'unit':<7}{'n':>4}"]
-    for name, (unit, count) in ROWS.items():
-        value = data[name]
-        shown = "-" if value is None else f"{value:.4f}"
-        lines.append(f"{name:<16}{shown:>10}  {unit:<7}{data[count] if count else '':>4}".rstrip())
+    rows = [(name, _value(data[name]), unit, data[count] if count else "") for name, (unit, count) in ROWS.items()]
+    lines = [TextTable(("part", "value", "unit", "n"), rows, "lrlr").plain()]
     lines += ["", *_unscored(data), *_walk_lines(data), *_choices(data)]
     return "\n".join(lines)
+
+
+def _value(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
 
 
 def _unscored(data: dict[str, Any]) -> list[str]:
@@ -125,20 +128,23 @@ def _choices(data: dict[str, Any]) -> list[str]:
     """What the closed answers chose, read by our parser: exact equality calls a right answer in words wrong."""
     if not data["chosen"]:
         return []
-    lines = ["", "what the answers chose (read from their words, not by exact equality)"]
-    for suffix, where in (
-        ("", "accuracy questions of the walk"),
-        ("_options", "all with options"),
-        ("_yesno", "all yes/no"),
-    ):
-        value, read, unread = (data[f"{key}{suffix}"] for key in ("parsed_accuracy", "n_parsed", "n_unparsed"))
-        shown = "-" if value is None else f"{value:.4f}"
-        lines.append(f"{where + ':':<32}{shown:>8}  ({read} read, {unread} not read and counted as wrong)")
-    lines.append(f"{'':2}{'truth':<7}{'chose':<7}{'right':<7}{'counts':<8}id")
-    for row in data["chosen"]:
-        chosen = row["chosen"] or "-"
-        right = {True: "yes", False: "no", None: "-"}[row["correct"]]
-        tail = f"  ({row['reason']})" if row["reason"] else ""
-        counts = "yes" if row["in_walk"] else "no"
-        lines.append(f"{'':2}{row['truth']:<7}{chosen:<7}{right:<7}{counts:<8}{row['id']}{tail}")
-    return lines
+    from lmms_eval_ad2.report.text_table import TextTable
+
+    parts = (("", "accuracy questions of the walk"), ("_options", "all with options"), ("_yesno", "all yes/no"))
+    totals = [
+        (title, _value(data[f"parsed_accuracy{suffix}"]), data[f"n_parsed{suffix}"], data[f"n_unparsed{suffix}"])
+        for suffix, title in parts
+    ]
+    right = {True: "yes", False: "no", None: "-"}
+    rows = [
+        (row["truth"], row["chosen"] or "-", right[row["correct"]], "yes" if row["in_walk"] else "no", row["id"],
+         row["reason"] or "")
+        for row in data["chosen"]
+    ]  # fmt: skip
+    return [
+        "",
+        "what the answers chose (read from their words, not by exact equality; not read counts as wrong)",
+        TextTable(("questions", "accuracy", "read", "not read"), totals, "lrrr").plain(indent=2),
+        "",
+        TextTable(("truth", "chose", "right", "counts", "id", "not read because"), rows).plain(indent=2),
+    ]

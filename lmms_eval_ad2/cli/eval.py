@@ -1,4 +1,4 @@
-"""`ad2 eval`: a run through lmms-eval with a folder, a judge and our tables at the end."""
+"""`ad2 eval`: run lmms-eval with an output folder and a judge, then print our tables."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ class EvalOptions:
     """`ad2 eval`."""
 
     model: str = option("any lmms-eval model, e.g. qwen2_5_vl, openai, ad2_swift, ad2_chance")
-    model_args: str = option("as lmms-eval's --model_args", default="")
-    tasks: str = option("names, wildcards, groups (default: 'ad2_*')", default="ad2_*")
-    out: str = option("folder for answers, scores and tables")
+    model_args: str = option("lmms-eval's --model_args", default="")
+    tasks: str = option("task names, wildcards, groups (default: 'ad2_*')", default="ad2_*")
+    out: str = option("folder of answers, scores and tables")
     judge: str | None = option(
         "lexical | embedding:NAME | evaluate:SCRIPT | openai:model=…,base_url=… | a YAML file (default: AD2_JUDGE)",
         default=None,
     )
-    prompts: str | None = option("a YAML file that overrides prompts", default=None)
+    prompts: str | None = option("YAML file that overrides prompts", default=None)
     limit: int | None = option("only the first N records of each task", default=None)
-    batch_size: str = option("as lmms-eval's --batch_size (default 1)", default="1")
-    device: str | None = option("as lmms-eval's --device", default=None)
-    rest: tuple[str, ...] = option("-- further options of lmms-eval", default=(), positional=True)
+    batch_size: str = option("lmms-eval's --batch_size (default 1)", default="1")
+    device: str | None = option("lmms-eval's --device", default=None)
+    rest: tuple[str, ...] = option("after --: further options of lmms-eval", default=(), positional=True)
 
 
 def register(subparsers: Any) -> None:
@@ -34,14 +34,14 @@ def register(subparsers: Any) -> None:
         "eval",
         run,
         EvalOptions,
-        help="evaluate a model with lmms-eval's own command line",
-        description="Runs lmms-eval with --output_path: a killed run continues with the same command. "
-        "Options after -- are passed to lmms-eval as they are.",
+        help="evaluate a model with lmms-eval and print our tables",
+        description="Run lmms-eval with --output_path. The same command continues an interrupted run. "
+        "Options after -- are passed to lmms-eval unchanged.",
     )
 
 
 def arguments(options: EvalOptions) -> list[str]:
-    """lmms-eval's command line for these options."""
+    """Return lmms-eval's command line for these options."""
     words = [
         "--model",
         options.model,
@@ -74,7 +74,7 @@ def run(options: EvalOptions) -> int:
 
 
 def _tables() -> None:
-    """Print our own tables of the run that has just ended."""
+    """Print the tables of the run that has just ended."""
     from lmms_eval_ad2 import report
     from lmms_eval_ad2.harness.run import current
     from lmms_eval_ad2.report import tables

@@ -1,4 +1,4 @@
-"""`ad2 export swift`: training files for ms-swift out of the tasks, from training splits only."""
+"""`ad2 export swift`: write training files for ms-swift from the training splits of the tasks."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 class ExportSwiftOptions:
     """`ad2 export swift`."""
 
-    tasks: str = option("names or patterns, e.g. 'ad2_mcq_*,ad2_coda_*' or bench_coda_lm")
-    out: Path = option("the file of messages", metavar="FILE.jsonl")
-    split: str = option("which split of the data (default: train; never one to evaluate)", default="train")
-    images_out: Path | None = option("drawn pictures go here (default: FILE_images)", default=None, metavar="DIR")
-    limit: int | None = option("at most N questions of each task", default=None, metavar="N", least=1)
-    shuffle: bool = option("draw and order the questions by --seed", default=False)
-    seed: int = option("of --shuffle (default 0)", default=0)
-    allow_shared_scenes: bool = option("accept other pictures of a scene that is evaluated", default=False)
-    drop_leaks: bool = option("leave leaking questions out instead of refusing", default=False)
+    tasks: str = option("task names or patterns, e.g. 'ad2_mcq_*,ad2_coda_*' or bench_coda_lm")
+    out: Path = option("file of messages to write", metavar="FILE.jsonl")
+    split: str = option("split of the data (default: train; evaluation splits are refused)", default="train")
+    images_out: Path | None = option("folder of pictures with drawn marks (default: FILE_images)", default=None, metavar="DIR")
+    limit: int | None = option("at most N questions per task", default=None, metavar="N", least=1)
+    shuffle: bool = option("draw and order the questions at random, by --seed", default=False)
+    seed: int = option("seed of --shuffle (default 0)", default=0)
+    allow_shared_scenes: bool = option("accept other pictures of an evaluation scene", default=False)
+    drop_leaks: bool = option("drop questions that are in an evaluation split, instead of refusing", default=False)
 
 
 def register(subparsers: Any) -> None:
-    parser = subparsers.add_parser("export", help="write training files out of the tasks (docs/finetune.md)")
+    parser = subparsers.add_parser("export", help="write training files from the tasks (docs/finetune.md)")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    add_command(actions, "swift", run_swift, ExportSwiftOptions, help="messages with images, as ms-swift reads them")
+    add_command(actions, "swift", run_swift, ExportSwiftOptions, help="messages with images in ms-swift's format")
 
 
 def run_swift(options: ExportSwiftOptions) -> int:
@@ -41,7 +41,7 @@ def run_swift(options: ExportSwiftOptions) -> int:
     from lmms_eval_ad2.export.training import ExportSettings, card_path, export
 
     if options.out.suffix != ".jsonl":
-        raise Ad2Error(f"--out {options.out}: ms-swift tells a file's kind by its name; end it in .jsonl")
+        raise Ad2Error(f"--out {options.out}: the file name must end in .jsonl, from which ms-swift takes the format")
     tasks, tested = find_tasks(options.tasks, options.split)
     settings = ExportSettings(
         out=options.out,
@@ -54,7 +54,7 @@ def run_swift(options: ExportSwiftOptions) -> int:
         drop_leaks=options.drop_leaks,
     )
     card = export(tasks, tested, settings)
-    _tell(card, options.out)
+    _print_summary(card, options.out)
     print(f"{options.out}: {card['rows']} rows, sha256 {card['sha256'][:16]}; card: {card_path(options.out)}")
     return 0
 
@@ -62,7 +62,7 @@ def run_swift(options: ExportSwiftOptions) -> int:
 def find_tasks(names: str, split: str) -> tuple[list[ExportTask], dict[str, set[str]]]:
     """The tasks of a comma list of names, groups and patterns, and all splits that tasks evaluate, by dataset.
 
-    A pattern takes the tasks whose data have `split`, and tells which it left out; a name is taken as it is.
+    A pattern selects the tasks whose data have `split` and prints those left out; a name is always selected.
     """
     from lmms_eval_ad2.cli.tasks import groups
     from lmms_eval_ad2.errors import Ad2Error
@@ -90,7 +90,7 @@ def find_tasks(names: str, split: str) -> tuple[list[ExportTask], dict[str, set[
 
 
 def _open_loop() -> list[ExportTask]:
-    """All our tasks that ask records of the data home, by name."""
+    """All our tasks on records of the data home, sorted by name."""
     from lmms_eval_ad2.cli.tasks import catalogue, load_yaml, tasks_dir
     from lmms_eval_ad2.export.splits import ExportTask
     from lmms_eval_ad2.scoring.variant import TaskVariant
@@ -117,7 +117,7 @@ def _imported(names: list[str], tasks: dict[str, ExportTask], split: str) -> lis
 
     there = [name for name in names if split in splits_of(tasks[name].dataset)]
     missing = sorted({tasks[name].dataset for name in set(names) - set(there)})
-    hints = "".join(f"\n  to have it: ad2 data import {data} SOURCE --split {split}" for data in missing)
+    hints = "".join(f"\n  to import it: ad2 data import {data} SOURCE --split {split}" for data in missing)
     if names and not there:
         raise Ad2Error(f"none of {len(names)} tasks has its data of split '{split}'{hints}")
     if missing:
@@ -125,8 +125,8 @@ def _imported(names: list[str], tasks: dict[str, ExportTask], split: str) -> lis
     return there
 
 
-def _tell(card: dict[str, Any], out: Path) -> None:
-    """What a user must know of the file: counts by task, what was left out, what the leak check could not see."""
+def _print_summary(card: dict[str, Any], out: Path) -> None:
+    """Print counts by task, questions left out, and the limits of the leak check."""
     for name, about in card["tasks"].items():
         left = ", ".join(f"{why} {n}" for why, n in about["left_out"].items())
         print(
@@ -142,7 +142,7 @@ def _tell(card: dict[str, Any], out: Path) -> None:
           + "".join(f"; {what} {leak[what]}" for what in ("dropped", "allowed") if leak[what]))  # fmt: skip
     for name in leak["without_own_evaluation_split"]:
         print(
-            f"WARNING: no evaluation split of {name} is imported, so nothing says whether {out.name} holds questions "
-            f"of it: import it (ad2 data import {name} ...) and export again before you report a score on it",
+            f"WARNING: no evaluation split of {name} is imported, so it is unknown whether {out.name} contains "
+            f"questions of it: import it (ad2 data import {name} ...) and export again before you report a score on it",
             file=sys.stderr,
         )

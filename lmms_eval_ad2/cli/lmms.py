@@ -1,7 +1,7 @@
-"""The console script `lmms_eval`: lmms-eval's own command line with an honest exit code and no task missing.
+"""The console script `lmms_eval`: lmms-eval's command line with our tasks and a correct exit code.
 
-Before handing over it resolves a wildcard over our tasks to those whose data are there, and
-says which it left out. Everything else goes to lmms-eval as it was typed.
+A wildcard over our tasks is resolved to those whose data are imported; the others are printed as left out. All other
+arguments are passed to lmms-eval unchanged.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {exc}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("interrupted; with --output_path the same command goes on where this one stopped", file=sys.stderr)
+        print("interrupted; with --output_path the same command resumes this run", file=sys.stderr)
         return 130
 
 
 def run(arguments: list[str]) -> int:
-    """Hand `arguments` to lmms-eval in this process; its exit code, or ours where its would lie."""
+    """Run lmms-eval in this process; returns its exit code, or 1 for an error that it reports as success."""
     arguments = resolve_tasks(arguments)
     check_model(_value(arguments, "--model"))
     check_output(_value(arguments, "--output_path"))
@@ -52,12 +52,12 @@ def run(arguments: list[str]) -> int:
 
 
 def needs_plugin(arguments: Sequence[str]) -> bool:
-    """Help, version and the banner need no tasks: keep them instant."""
+    """False for help, version and the banner: they need no tasks and stay fast."""
     return bool(arguments) and not {"-h", "--help", "version", "--version"} & set(arguments[:1])
 
 
 def _value(arguments: Sequence[str], option: str) -> str | None:
-    """What stands behind `option`, as "--x y" or "--x=y"."""
+    """The value of `option` in the form "--x y" or "--x=y"."""
     for word, following in zip(arguments, [*arguments[1:], None], strict=True):
         if word == option:
             return following
@@ -67,13 +67,13 @@ def _value(arguments: Sequence[str], option: str) -> str | None:
 
 
 def check_model(name: str | None) -> None:
-    """A misspelt model of ours, before ten seconds of imports."""
+    """Raise Ad2Error for a misspelt model of ours before imports that take ten seconds."""
     if name and name.startswith("ad2") and name not in OUR_MODELS:
         raise Ad2Error(f"no model '{name}'" + _near(name, OUR_MODELS))
 
 
 def check_output(path: str | None) -> None:
-    """A place that cannot be written to, before the model has worked."""
+    """Raise Ad2Error for a folder that cannot be written before the model is run."""
     if not path:
         return
     folder = Path(path)
@@ -146,10 +146,10 @@ def resolve(names: str) -> str:
         if missing:
             print(f"left out, no data: {', '.join(t.name for t in missing)}", file=sys.stderr)
             for hint in dict.fromkeys(t.hint() for t in missing):
-                print(f"  to have them: {hint}", file=sys.stderr)
+                print(f"  to import them: {hint}", file=sys.stderr)
         if matched and not ready:
             raise Ad2Error(
-                f"'{name}': none of its {len(matched)} tasks has its data; see the lines above, or: ad2 demo"
+                f"'{name}': the data of its {len(matched)} tasks are not imported; see the lines above, or: ad2 demo"
             )
         resolved += [t.name for t in ready] or [name]
     return ",".join(dict.fromkeys(resolved))

@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _printable(error: Ad2Error) -> str:
     """A message quotes files and servers: what they hold must not rewrite the terminal."""
-    from lmms_eval_ad2.report.tables import printable
+    from lmms_eval_ad2.report.text_table import printable
 
     return printable(str(error))
 

@@ -132,8 +132,8 @@ def run(options: TasksOptions) -> int:
         print(json.dumps([{"task": t.name, "dataset": t.dataset, "split": t.split, "ready": t.ready(),
                            "about": t.description} for t in rows], indent=1))  # fmt: skip
         return 0
-    width = max((len(t.name) for t in rows), default=0)
-    for t in rows:
-        state = "ready  " if t.ready() else "no data"
-        print(f"{t.name:<{width}}  {state}  {t.dataset}/{t.split}  {t.description}")
+    from lmms_eval_ad2.report.text_table import TextTable
+
+    cells = [(t.name, "ready" if t.ready() else "no data", f"{t.dataset}/{t.split}", t.description) for t in rows]
+    print(TextTable(("task", "state", "data", "about"), cells).plain())
     return 0

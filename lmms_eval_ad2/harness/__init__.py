@@ -1,1 +1,1 @@
-"""The only room that imports lmms_eval: entry point, data, hooks, journal, judging, rounds, models."""
+"""Integration with lmms-eval (the only package that imports it): plugin, tasks, hooks, journal, judging, models."""

@@ -1,4 +1,4 @@
-"""The functions that our YAMLs name. A doc is a row of the data home plus `ad2_task` (harness/data.py)."""
+"""Functions that the task YAMLs name. A doc is a row of the data home plus `ad2_task` and `ad2_row` (task_data.py)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lmms_eval_ad2.prompts import task_prompt, text
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.sample import reference_text
 
-METRIC = "ad2"  # the one per-sample metric; harness/judging.py turns it into the columns of a task
+METRIC = "ad2"  # the only per-sample metric; judging.py computes a task's columns from it
 
 
 @functools.lru_cache(maxsize=1024)
@@ -26,7 +26,7 @@ def open_doc(doc: Mapping[str, Any]) -> tuple[Record, LoadedTask]:
 
 @functools.cache
 def prompts() -> text.PromptSet:
-    """The prompt texts of this run (AD2_PROMPTS overlays the packaged ones)."""
+    """The prompt texts of this run (AD2_PROMPTS extends the packaged ones)."""
     return text.PromptSet.load()
 
 
@@ -35,9 +35,9 @@ def prompt_of(record: Record, task: LoadedTask) -> str:
     return task_prompt.prompt_text(record, task.variant, prompts())
 
 
-def round_of(record: Record, task: LoadedTask, step: int, said: Sequence[str]) -> str:
-    """The text of one turn when asked in rounds; `step` counts from 0."""
-    return task_prompt.round_text(record, task.variant, step, said, prompts())
+def round_of(record: Record, task: LoadedTask, step: int, replies: Sequence[str]) -> str:
+    """The text of one turn if asked in rounds; `step` counts from 0, `replies` are those of earlier turns."""
+    return task_prompt.round_text(record, task.variant, step, replies, prompts())
 
 
 def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Any = None) -> str:
@@ -57,13 +57,13 @@ def doc_to_target(doc: Mapping[str, Any]) -> str:
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-    """Hand the answer on with its row: reading and scoring happen once all answers are known (harness/judging.py)."""
+    """Return the raw answer with its row: judging.py parses and scores all answers of a task at once."""
     raw = results[0] if results else ""
     return {METRIC: {"row": doc["ad2_row"], "raw": raw if isinstance(raw, str) else str(raw)}}
 
 
 def aggregate(items: Sequence[Any]) -> None:
-    """lmms-eval wants a name in the YAML; harness/judging.py aggregates all columns of a task at once."""
+    """Placeholder that lmms-eval requires in the YAML; judging.py aggregates all columns of a task at once."""
     return
 
 
@@ -74,27 +74,27 @@ def round_to_text(
     doc: Mapping[str, Any], lmms_eval_specific_kwargs: Any = None, previous_output: Sequence[str] | None = None,
     round_idx: int | None = None, previous_round_info: Any = None,
 ) -> Any:  # fmt: skip
-    """lmms-eval's protocol: without outputs the first prompt; afterwards (visuals, text, terminal, outputs, info).
+    """lmms-eval's protocol: the first prompt, or, given outputs, (visuals, text, terminal, outputs, info).
 
-    The images of the first turn are shown again in every later one (AD2-Bench Fig. 4).
+    Every later turn repeats the images of the first one (AD2-Bench Fig. 4).
     """
     if previous_output is None or round_idx is None:
         return doc_to_text(doc)
     record, task = open_doc(doc)
-    said = list(previous_output)
+    replies = list(previous_output)
     if round_idx >= len(record.steps):
-        # The stock loop keeps the last output only, and only if it looks like JSON.
-        return None, None, True, [*said[:-1], pack_rounds(said)], {"rounds": round_idx}
-    return None, round_of(record, task, round_idx, said), False, said, {"rounds": round_idx}
+        # lmms-eval keeps the last output only, and only if it looks like JSON.
+        return None, None, True, [*replies[:-1], pack_rounds(replies)], {"rounds": round_idx}
+    return None, round_of(record, task, round_idx, replies), False, replies, {"rounds": round_idx}
 
 
-def pack_rounds(said: Sequence[str]) -> str:
-    """One JSON text without "<": stripping of thinking tags must not reach from one round into another."""
-    return json.dumps({"ad2_rounds": list(said)}, ensure_ascii=False).replace("<", "\\u003c")
+def pack_rounds(replies: Sequence[str]) -> str:
+    """Pack the replies into one JSON text without "<", so that removing thinking tags cannot span several rounds."""
+    return json.dumps({"ad2_rounds": list(replies)}, ensure_ascii=False).replace("<", "\\u003c")
 
 
 def read_rounds(packed: str) -> str | list[str]:
-    """The answers of all rounds; text of another shape (a failed request) is handed on as it is."""
+    """Return the replies of all rounds; other text (of a failed request) is returned unchanged."""
     try:
         data = json.loads(packed)
         return [str(x) for x in data["ad2_rounds"]]

@@ -1,12 +1,12 @@
-"""Every model answer is saved as it comes, so that kill -9 loses at most the batch in flight.
+"""Journal of model answers: each is saved when it arrives, so that a killed run loses at most one batch.
 
-File: <run>/journal/rank<R>.jsonl (storage/journal.py), one line an answer: {"key": sha256,
-"text": answer}, synced after each batch. All ranks' files are read at start, so a run begun on
-one rank goes on on two. A line that cannot be read is skipped: its answer is asked for again.
+File: <run>/journal/rank<R>.jsonl (storage/journal.py), one line per answer: {"key": sha256, "text": answer}, synced
+after each batch. The files of all ranks are read at start, so a run can be resumed with another number of ranks.
+Unreadable lines are skipped, and their answers requested again.
 
-Key: all inputs of the answer: task, prompt, generation settings, image files' content, the
-variant (marks, views), round, and the how-manyth repetition. The folder is the model's (storage/identity.py).
-Failures, empty answers and rank padding are not stored: they are asked again.
+Key: all inputs of the answer: task, prompt, generation settings, content of the image files, variant (marks, views),
+round and repetition index. The folder belongs to one model (storage/identity.py). Failures, empty answers and rank
+padding are not stored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tqdm import tqdm
 
 import lmms_eval_ad2
 from lmms_eval_ad2.harness import batched_generation
-from lmms_eval_ad2.harness.batched_generation import Ask, request_parts
+from lmms_eval_ad2.harness.batched_generation import GenerateFn, request_parts
 from lmms_eval_ad2.harness.task_data import TASKS
 from lmms_eval_ad2.parsing import failure_reason
 from lmms_eval_ad2.storage.identity import digest
@@ -31,7 +31,7 @@ from lmms_eval_ad2.storage.journal import JournalFile, JournalLine, parse_object
 
 
 class AnswerJournal:
-    """Answers on disk for one rank; reads those of all ranks."""
+    """The answers on disk: writes those of one rank, reads those of all."""
 
     def __init__(self, folder: Path, rank: int) -> None:
         self.path = folder / f"rank{rank}.jsonl"
@@ -44,7 +44,7 @@ class AnswerJournal:
         return self._known.get(key)
 
     def put(self, answers: Sequence[tuple[str, str]]) -> None:
-        """Append and sync; failures and empty answers stay out."""
+        """Append answers and sync; failures and empty answers are skipped."""
         lines = [
             json.dumps({"key": k, "text": t}, ensure_ascii=False).encode()
             for k, t in answers
@@ -58,7 +58,7 @@ class AnswerJournal:
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """(key, text) of every completed line that can be read."""
+    """Yield (key, text) of every readable line."""
     for line in scan(path, _answer):
         if isinstance(line, JournalLine):
             yield line.value
@@ -70,7 +70,7 @@ def _answer(content: bytes) -> tuple[str, str]:
 
 
 class _ImageHashes:
-    """Content hashes of image files, computed once a file."""
+    """Content hashes of image files, computed once per file."""
 
     def __init__(self) -> None:
         self._seen: dict[Path, str] = {}
@@ -80,12 +80,12 @@ class _ImageHashes:
             try:
                 self._seen[path] = hashlib.sha256(path.read_bytes()).hexdigest()
             except OSError:
-                self._seen[path] = "unreadable"  # rendering will say so, with the file's name
+                self._seen[path] = "unreadable"  # rendering the image raises the error, with the file's name
         return self._seen[path]
 
 
 def request_key(lm: Any, request: Any, images: Callable[[Path], str]) -> str:
-    """sha256 over all inputs of the answer. The record's own JSON stands for its marks and everything else in it."""
+    """Return the sha256 over all inputs of the answer; the record's JSON covers its marks and texts."""
     context, gen, row, task = request_parts(lm, request)
     info = TASKS[task]
     record = info.records[row].as_py()
@@ -104,8 +104,8 @@ def request_key(lm: Any, request: Any, images: Callable[[Path], str]) -> str:
 
 @contextmanager
 def attach(lm: Any, journal: AnswerJournal | None) -> Iterator[None]:
-    """Let `lm.generate_until` save as it goes (and ask one task at a time), for the length of the block."""
-    own = vars(lm).get("generate_until")  # the caller may have set one on the instance: it comes back
+    """Within the block, `lm.generate_until` reads and writes the journal and generates one task at a time."""
+    own = vars(lm).get("generate_until")  # set on the instance by the caller: restored at the end
     original = lm.generate_until
     lm.generate_until = lambda requests: _generate(lm, original, list(requests), journal)
     try:
@@ -118,23 +118,23 @@ def attach(lm: Any, journal: AnswerJournal | None) -> Iterator[None]:
             journal.close()
 
 
-def _generate(lm: Any, ask: Ask, requests: list[Any], journal: AnswerJournal | None) -> list[Any]:
-    mine = [i for i, r in enumerate(requests) if request_parts(lm, r)[3] in TASKS]
+def _generate(lm: Any, generate: GenerateFn, requests: list[Any], journal: AnswerJournal | None) -> list[Any]:
+    ours = [i for i, r in enumerate(requests) if request_parts(lm, r)[3] in TASKS]
     answers: list[Any] = [None] * len(requests)
-    others = sorted(set(range(len(requests))) - set(mine))
+    others = sorted(set(range(len(requests))) - set(ours))
     if others:
-        for i, text in zip(others, ask([requests[i] for i in others]), strict=True):
+        for i, text in zip(others, generate([requests[i] for i in others]), strict=True):
             answers[i] = text
-    keys = _keys(lm, requests, mine) if journal else {}
-    known = {i: text for i in mine if journal and (text := journal.get(keys[i])) is not None}
+    keys = _keys(lm, requests, ours) if journal else {}
+    known = {i: text for i in ours if journal and (text := journal.get(keys[i])) is not None}
     for i, text in known.items():
         answers[i] = text
-    todo = [i for i in mine if i not in known]
+    todo = [i for i in ours if i not in known]
     if known:
-        print(f"ad2: {len(known)} of {len(mine)} answers were there already; asking for {len(todo)}", flush=True)
+        print(f"ad2: {len(known)} of {len(ours)} answers are in the journal; requesting {len(todo)}", flush=True)
     saver = _Saver(journal, keys, requests)
     with tqdm(total=len(todo), desc="answers", disable=getattr(lm, "rank", 0) != 0 or not todo) as bar:
-        for batch in batched_generation.answers(lm, ask, requests, todo, saver.save):
+        for batch in batched_generation.answers(lm, generate, requests, todo, saver.save):
             saver.save(batch)
             for i, answer in batch.items():
                 answers[i] = answer
@@ -143,7 +143,7 @@ def _generate(lm: Any, ask: Ask, requests: list[Any], journal: AnswerJournal | N
 
 
 class _Saver:
-    """Hands answers to the journal, each once: a batch in one write, what arrives by itself at once."""
+    """Writes each answer to the journal once: whole batches in one write, single answers immediately."""
 
     def __init__(self, journal: AnswerJournal | None, keys: Mapping[int, str], requests: Sequence[Any]) -> None:
         self._journal, self._keys, self._requests = journal, keys, requests
@@ -157,10 +157,10 @@ class _Saver:
         self._journal.put([(self._keys[i], _text(answers[i])) for i in new])
 
 
-def _keys(lm: Any, requests: list[Any], mine: list[int]) -> dict[int, str]:
+def _keys(lm: Any, requests: list[Any], ours: list[int]) -> dict[int, str]:
     images, seen = _ImageHashes(), Counter[str]()
     keys = {}
-    for i in mine:
+    for i in ours:
         key = request_key(lm, requests[i], images)
         keys[i] = f"{key}:{seen[key]}"
         seen[key] += 1

@@ -1,7 +1,7 @@
-"""All answers of a task are known: judge them in one batch, make the table, hand the columns to lmms-eval.
+"""Scoring of a task after all its answers are gathered: judge them, build the table, report the columns to lmms-eval.
 
-Runs on rank 0 only, after gathering. Never raises on account of a sample: what cannot be
-scored is counted. lmms-eval gets numbers where there are numbers, and no entry where there are none.
+Runs on rank 0 only. No sample raises an error: one that cannot be scored is counted. A column without a score is not
+reported to lmms-eval.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def wrap_aggregate(original: Callable[..., Any]) -> Callable[..., Any]:
         if payloads is None or task_settings(self.task) is None:
             original(self, bootstrap_iters=bootstrap_iters)
             return
-        if "bypass" in self.task.aggregation():  # --predict_only: answers without scores, as asked
+        if "bypass" in self.task.aggregation():  # --predict_only: answers without scores
             return
         publish(self, *score(self.task_name, payloads))
 
@@ -35,7 +35,7 @@ def wrap_aggregate(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def samples_of(task: LoadedTask, payloads: Sequence[dict[str, Any]]) -> Iterator[ScoredSample]:
-    """Read and score in the order of the data set, each row once: padding of ranks can bring one twice."""
+    """Yield scored samples in the order of the data set, each row once (rank padding can repeat a row)."""
     answers = {p["row"]: p["raw"] for p in reversed(payloads)}
     for row in sorted(answers):
         record = Record.from_json(task.records[row].as_py())
@@ -44,7 +44,7 @@ def samples_of(task: LoadedTask, payloads: Sequence[dict[str, Any]]) -> Iterator
 
 
 def score(name: str, payloads: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[SampleSummary]]:
-    """Judge and tabulate one task; its samples go to the run's folder as they are done."""
+    """Judge and summarise one task; its samples are written to the run's folder."""
     current, task = run.current(), TASKS[name]
     table, lines = pipeline.score_task(samples_of(task, payloads), name, task.variant, current.judge, current.folder)
     table["data"] = task.data
@@ -53,10 +53,10 @@ def score(name: str, payloads: Sequence[dict[str, Any]]) -> tuple[dict[str, Any]
 
 
 def publish(output: Any, table: dict[str, Any], lines: Sequence[SampleSummary]) -> None:
-    """Columns as lmms-eval's metrics. Its later steps read `sample_metrics` for standard errors and group sizes."""
+    """Report the columns as lmms-eval metrics; it uses `sample_metrics` for standard errors and group sizes."""
     columns = {"score": table["score"], **table["columns"]}
     values = {name: [100 * v for x in lines for c, v, _ in x.marks if c == name and v is not None] for name in columns}
-    # Where options rotate the score is a question's, and `lines` are answers: of those no standard error is made.
+    # With circular evaluation the score is over questions but `lines` are answers: no standard error.
     rotated = table["position"] is not None
     values["score"] = [] if rotated else [x.score for x in lines if x.score is not None]
     output.sample_metrics.clear()
@@ -75,11 +75,11 @@ def publish(output: Any, table: dict[str, Any], lines: Sequence[SampleSummary]) 
 
 
 def _fill_log(output: Any, lines: Sequence[SampleSummary]) -> None:
-    """--log_samples: our verdict in the place of the bare answer."""
+    """For --log_samples: replace the raw answer by its status and scores."""
     rows = sorted({logged[METRIC]["row"] for logged in output.logged_samples})
-    verdicts = dict(zip(rows, lines, strict=True)) if rows else {}
+    by_row = dict(zip(rows, lines, strict=True)) if rows else {}
     for logged in output.logged_samples:
-        line = verdicts[logged[METRIC]["row"]]
+        line = by_row[logged[METRIC]["row"]]
         values = {c: v for c, v, _ in line.marks}
         logged[METRIC] = {
             "id": line.id,
@@ -93,7 +93,7 @@ def _fill_log(output: Any, lines: Sequence[SampleSummary]) -> None:
 def _metric(output: Any, name: str, value: float, values: list[float]) -> None:
     output.sample_metrics[(name, FILTER)] = values
     output.agg_metrics[f"{name},{FILTER}"] = value
-    # lmms-eval would bootstrap its own aggregation; our interval stands beside (wrap_print).
+    # lmms-eval would bootstrap its own aggregation; our interval is printed instead (wrap_print).
     output.agg_metrics[f"{name}_stderr,{FILTER}"] = "N/A"
 
 
@@ -108,14 +108,14 @@ def wrap_print(original: Callable[..., Any]) -> Callable[..., Any]:
             missing = [m for m in members if m in known and known[m]["score"]["official"] is None]
             for row in (tasks.get(group), groups.get(group)):
                 if row is not None and missing:
-                    _refuse_mean(row, missing)
+                    _remove_mean(row, missing)
         return tasks, groups
 
     return prepare_print_tasks
 
 
 def _annotate(row: dict[str, Any], table: dict[str, Any]) -> None:
-    """Our intervals and the judge's name, as text: lmms-eval prints what it finds."""
+    """Add our intervals and the judge's name as text, which lmms-eval prints."""
     for column, cell in {"score": table["score"], **table["columns"]}.items():
         if cell["ci"]:
             row[f"{column} 95% CI,{FILTER}"] = f"{cell['ci'][0]:.2f} to {cell['ci'][1]:.2f}"
@@ -131,8 +131,8 @@ def _group_members(task_dict: Any) -> dict[str, list[str]]:
     return {str(group): list(members) for group, members in get_subtask_list(task_dict).items() if members}
 
 
-def _refuse_mean(row: dict[str, Any], missing: Sequence[str]) -> None:
-    """lmms-eval would average the parts that have a score; a mean over fewer parts is another quantity."""
+def _remove_mean(row: dict[str, Any], missing: Sequence[str]) -> None:
+    """Replace the group's mean by a text: lmms-eval would average only the parts that have a score."""
     for key in [k for k in row if k.split(",")[0] in ("score", "score_stderr", "score_stderr_clt")]:
         del row[key]
     row[f"score,{FILTER}"] = f"not scored: {', '.join(missing)}"

@@ -1,11 +1,11 @@
-"""The way into lmms-eval. `manifests` is the entry point of the group `lmms_eval.models`.
+"""Plugin of lmms-eval. `manifests` is the entry point of the group `lmms_eval.models`.
 
-lmms-eval 0.7.3 has no entry point for tasks, so the models' one does both: it hands over our
-models and, in an evaluation run, wraps a few functions of lmms-eval. Every wrapper passes
-through untouched whatever is not ours (a task is ours when its YAML has `metadata: ad2:`).
+lmms-eval 0.7.3 has no entry point for tasks, so the one for models does both: it returns our models and, in an
+evaluation run, wraps a few functions of lmms-eval. The wrappers do not affect tasks of others (a task is ours if its
+YAML has `metadata: ad2:`).
 
-Timing: the entry point fires while `lmms_eval.evaluator` is half imported. Then only class
-methods may be wrapped; the module's own functions follow on the first TaskManager.
+The entry point is called while `lmms_eval.evaluator` is partly imported. At that time only class methods can be
+wrapped; the functions of the module follow with the first TaskManager.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 TASKS_DIR = Path(__file__).resolve().parent.parent / "tasks"
-if not TASKS_DIR.is_dir():  # an editable install leaves the folder at the top of the checkout
+if not TASKS_DIR.is_dir():  # in an editable install the folder is at the top of the checkout
     TASKS_DIR = Path(__file__).resolve().parents[2] / "tasks"
 _MARK = "_ad2_wrapped"
 
 
 def manifests() -> list[Any]:
-    """Entry point. Never raises: an exception here would cost lmms-eval every plugin's models."""
+    """Entry point. Never raises: an exception would disable the models of all plugins."""
     try:
         if "lmms_eval.evaluator" in sys.modules:
             install()
@@ -37,7 +37,7 @@ def manifests() -> list[Any]:
 
 
 def install() -> None:
-    """Make our tasks known to every TaskManager from now on. Safe to call again."""
+    """Add our tasks to every TaskManager from now on. Idempotent."""
     from lmms_eval.tasks import TaskManager
 
     wrap(TaskManager, "initialize_tasks", _initialize_tasks)
@@ -60,7 +60,7 @@ def _initialize_tasks(original: Callable[..., Any]) -> Callable[..., Any]:
             return index
         try:
             _install_late()
-            # Names that lmms-eval already has win: we never take another task's place.
+            # Existing names win: no task of lmms-eval is replaced.
             return {**own_index(), **index}
         except Exception as exc:
             warnings.warn(f"lmms-eval-ad2 could not add its tasks: {exc}", stacklevel=1)
@@ -70,7 +70,7 @@ def _initialize_tasks(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def own_index() -> dict[str, dict[str, Any]]:
-    """Our tasks as TaskManager indexes them. Files are named like their tasks, so none need be read at start-up."""
+    """Our tasks in TaskManager's index format. Files are named after their tasks, so none is read at start-up."""
     index: dict[str, dict[str, Any]] = {}
     for path in sorted(TASKS_DIR.rglob("*.yaml")):
         if path.stem.startswith("bench_"):
@@ -81,7 +81,7 @@ def own_index() -> dict[str, dict[str, Any]]:
 
 
 def _install_late() -> None:
-    """Wrap what an evaluation run looks up; `lmms_eval.evaluator` is whole by now."""
+    """Wrap the functions of an evaluation run; `lmms_eval.evaluator` is fully imported by now."""
     from lmms_eval import evaluator
     from lmms_eval.api.task import ConfigurableTask
     from lmms_eval.evaluator_utils import TaskOutput
@@ -95,7 +95,7 @@ def _install_late() -> None:
 
 
 def _import_on_call(module: str, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A wrapper whose module is imported when it is first called: `--tasks list` stays as quick as it was."""
+    """Return a wrapper whose module is imported on its first call, so that `--tasks list` stays fast."""
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         ready: list[Callable[..., Any]] = []

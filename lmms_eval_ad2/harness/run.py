@@ -1,8 +1,8 @@
-"""One evaluation run: its folder, its judge, its journal, its result files, and an honest end.
+"""An evaluation run: folder, identity, judge, journal, result files, exit code.
 
-`evaluate` is wrapped for runs with a task of ours only. With `--output_path OUT` the run owns
-OUT/ad2/<model>-<hash>/ (docs/architecture.md): answers are journalled as they come, so that
-the same command goes on after a kill. Without it everything still works, but nothing is kept.
+Only runs with a task of ours are affected. With `--output_path OUT` the run has the folder OUT/ad2/<model>-<hash>/
+(docs/architecture.md): answers are journalled as they arrive, so that repeating the command resumes a killed run.
+Without it no answers are kept. The hash covers all that defines the model: arguments, weights, seeds, endpoint.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from lmms_eval_ad2.scoring import judge_ratings, result_files
 from lmms_eval_ad2.storage.identity import run_folder
 
 PREVIOUS = "summary.previous.json"
-ALIKE = ("limit", "offset", "gen_kwargs", "prompts_sha256")  # what two calls must share to stand in one summary
+SAME_SETTINGS = ("limit", "offset", "gen_kwargs", "prompts_sha256")  # must be equal for tables in one summary
 
 
 class EvaluationRun:
-    """What a run knows and collects. `folder` is None without --output_path."""
+    """State of an evaluation run. `folder` is None without --output_path."""
 
     def __init__(self, model: Any = "", model_args: Any = "", cli: Any = None, seed: int = 0) -> None:
         self.model = model if isinstance(model, str) else type(model).__name__
@@ -48,7 +48,7 @@ class EvaluationRun:
         self.folder = run_folder(Path(out), self.model, identity(model, self.model_args, cli)) if out else None
 
     def judge(self) -> Any:
-        """The judge of this run (AD2_JUDGE); replies are cached beside the run, else in the data home."""
+        """The judge of this run (AD2_JUDGE); replies are cached in the run folder, else in the data home."""
         if self._judge is None:
             from lmms_eval_ad2.data.home import home
             from lmms_eval_ad2.judge import make_judge
@@ -59,22 +59,26 @@ class EvaluationRun:
         return self._judge
 
     def begin(self) -> None:
-        """Put an earlier summary aside: until this run is done the folder counts as unfinished."""
+        """Move an earlier summary aside: the folder counts as unfinished until this run is done."""
         path = self.folder / "summary.json" if self.folder else None
         if path and path.exists():
             path.replace(path.with_name(PREVIOUS))
 
     def finish(self) -> None:
-        """Write summary.json: from now on the run counts as done. Tables of other tasks stay, if asked alike."""
+        """Write summary.json: the run is done. Earlier tables of other tasks stay if their settings are equal."""
         if not (self.folder and self.tables):
             return
         about = self.describe()
         earlier = result_files.read_summary(self.folder, PREVIOUS) if (self.folder / PREVIOUS).exists() else None
         tables = dict(self.tables)
-        if earlier and all(earlier["run"].get(k) == about[k] for k in ALIKE) and _same_judge(earlier["run"], about):
+        if (
+            earlier
+            and all(earlier["run"].get(k) == about[k] for k in SAME_SETTINGS)
+            and _same_judge(earlier["run"], about)
+        ):
             tables = {**earlier["tasks"], **tables}
         elif earlier and (lost := sorted(set(earlier["tasks"]) - set(tables))):
-            print(f"ad2: an earlier run here was asked or judged otherwise; no longer in the summary: {lost}")
+            print(f"ad2: an earlier run here had other settings or another judge; no longer in the summary: {lost}")
         path = result_files.write_summary(self.folder, about, tables)
         (self.folder / PREVIOUS).unlink(missing_ok=True)
         print(f"ad2: results in {path.parent}; tables: ad2 report {path.parent}", flush=True)
@@ -91,17 +95,17 @@ class EvaluationRun:
             "limit": None if limit in (None, -1) else limit,
             "offset": getattr(self.cli, "offset", 0) or 0,
             "gen_kwargs": getattr(self.cli, "gen_kwargs", None) or None,
-            "policy": "official",  # of the headline; strict stands beside it in every cell
+            "policy": "official",  # of the main scores; every cell also has the strict score
             "profile": Path(hooks.prompts().source).name,  # "packaged", or the user's file of prompts
             "prompts_sha256": hooks.prompts().sha256,
             "image_encoding": {k: os.environ.get(k, v) for k, v in IMAGE_ENCODING.items()},
-            "judge": judge_ratings.about(judge) if judge else None,
+            "judge": judge_ratings.judge_record(judge) if judge else None,
             "versions": versions(),
         }
 
 
 def _same_judge(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Judges are the same if everything but their usage is."""
+    """Whether two runs have the same judge, apart from its usage."""
     judges = [
         {k: v for k, v in (run.get("judge") or {}).items() if k not in ("usage", "served_as")} for run in (one, other)
     ]
@@ -129,8 +133,8 @@ def wrap_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(lm, task_dict, *args, **kwargs)
         if kwargs.get("response_cache") is not None:
             raise Ad2Error(
-                "--use_cache ignores image content and keeps failures, so it cannot serve "
-                f"{', '.join(ours[:3])}: leave it out; with --output_path a killed run goes on from its journal"
+                "--use_cache ignores image content and keeps failures, so it cannot be used "
+                f"with {', '.join(ours[:3])}: omit it; with --output_path a killed run resumes from its journal"
             )
         return _evaluate(original, lm, task_dict, args, kwargs)
 
@@ -141,10 +145,12 @@ def _evaluate(original: Callable[..., Any], lm: Any, task_dict: Any, args: Any, 
     run = current()
     run.ours = True
     if run.folder is None and run.cli is not None:
-        print("ad2: without --output_path no answer is kept: a killed run starts anew, and nothing can be rescored")
+        print(
+            "ad2: without --output_path no answers are kept: a killed run cannot be resumed, nor the answers rescored"
+        )
     rank = int(os.environ.get("RANK", 0))
     if rank == 0:
-        run.judge()  # a wrong specification must fail before the model has worked for hours
+        run.judge()  # an invalid specification must fail before the model runs for hours
         run.begin()
     journal = AnswerJournal(run.folder / "journal", rank) if run.folder else None
     with attach(lm, journal):
@@ -156,15 +162,15 @@ def _evaluate(original: Callable[..., Any], lm: Any, task_dict: Any, args: Any, 
 
 
 def _check_requests(tables: Mapping[str, Any]) -> None:
-    """Requests that failed: say so; where no answer at all was had, the run has failed."""
+    """Report failed requests; raise Ad2Error if all of them failed."""
     failed = {name: _failed(table) for name, table in tables.items()}
-    total, asked = sum(failed.values()), sum(t["n"] for t in tables.values())
-    if total:
-        text = f"{total} of {asked} answers could not be had (failed requests, unreadable images); they are unscored"
-        again = "run the same command again to ask for them"
-        if total == asked:
-            raise Ad2Error(f"{text}; see the messages above, then {again}")
-        print(f"ad2: {text}; {again}", file=sys.stderr, flush=True)
+    n_failed, n_requests = sum(failed.values()), sum(t["n"] for t in tables.values())
+    if n_failed:
+        text = f"{n_failed} of {n_requests} requests failed (or their images are unreadable); they are unscored"
+        hint = "run the same command again to repeat them"
+        if n_failed == n_requests:
+            raise Ad2Error(f"{text}; see the messages above, then {hint}")
+        print(f"ad2: {text}; {hint}", file=sys.stderr, flush=True)
 
 
 def _failed(table: Mapping[str, Any]) -> int:
@@ -180,7 +186,7 @@ def wrap_simple_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return original(model, model_args, *args, **kwargs)
         except Exception as exc:
-            # Called as a library, or without a task of ours: the caller, or lmms-eval, handles it as ever.
+            # Called as a library, or without a task of ours: the caller, or lmms-eval, handles the error.
             if cli is None or not (_current.ours or isinstance(exc, Ad2Error)):
                 raise
             exit_after_error(exc)
@@ -189,7 +195,7 @@ def wrap_simple_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def exit_after_error(exc: BaseException) -> None:
-    """lmms-eval ends with code 0 after a failed evaluation. Say what failed and leave with 2 (user's) or 1 (ours)."""
+    """Print the error and exit with 2 (user error) or 1 (other); lmms-eval would exit with 0."""
     code = 1
     if isinstance(exc, Ad2Error):
         code = 2
@@ -198,11 +204,12 @@ def exit_after_error(exc: BaseException) -> None:
         traceback.print_exception(exc)
     sys.stdout.flush()
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
-        os._exit(code)  # at once: other ranks wait in a collective until torchrun ends them
+        os._exit(code)  # immediately: other ranks wait in a collective until torchrun ends them
     raise SystemExit(code)
 
 
-# What a run is, so that only the same run goes on in the same folder: model, arguments, weights, seeds, endpoint.
+# --- identity of a run: model, arguments, weights, seeds, endpoint ---
+
 _ENDPOINTS = ("OPENAI_API_BASE", "OPENAI_BASE_URL", "AZURE_OPENAI_API_BASE")
 _WEIGHTS = ("*.safetensors", "*.bin", "*.gguf", "config.json", "adapter_config.json")
 _SECRETS = (
@@ -215,7 +222,7 @@ VERSIONS = ("lmms_eval", "torch", "transformers", "pillow", "pycocoevalcap", "ji
 
 
 def redact(model_args: Any) -> str:
-    """Model arguments as text, without keys, tokens and passwords."""
+    """Return the model arguments as text, without keys, tokens and passwords."""
     from lmms_eval.evaluator import _redact_eval_config_secrets as hide
 
     if isinstance(model_args, dict):
@@ -227,12 +234,12 @@ def redact(model_args: Any) -> str:
 
 
 def pairs(model_args: str) -> dict[str, str]:
-    """`a=1,b=2` as a dictionary."""
+    """Parse `a=1,b=2` into a dictionary."""
     return dict(p.split("=", 1) for p in model_args.split(",") if "=" in p)
 
 
 def model_label(model: str, model_args: str) -> str:
-    """A short name for tables: the checkpoint's where there is one."""
+    """A short name for tables: the checkpoint's, if there is one."""
     known = pairs(model_args)
     for key in ("pretrained", "model_version", "model"):
         if known.get(key):
@@ -241,8 +248,8 @@ def model_label(model: str, model_args: str) -> str:
 
 
 def identity(model: Any, model_args: str, cli: Any) -> dict[str, Any]:
-    """All that decides a model's answers beside the request itself; the run's folder is named by its hash."""
-    if not isinstance(model, str):  # an object made by the caller: nobody can tell whether it is the same again
+    """All inputs of the answers besides the request itself; the run's folder is named by its hash."""
+    if not isinstance(model, str):  # an object made by the caller: a later one cannot be recognised as equal
         return {"model": type(model).__name__, "object": uuid.uuid4().hex}
     known = pairs(model_args)
     return {
@@ -257,14 +264,14 @@ def identity(model: Any, model_args: str, cli: Any) -> dict[str, Any]:
 
 
 def weights(folder: Path) -> str:
-    """A checkpoint on disk by names, sizes and time stamps of its files: other weights are another model."""
+    """Return a hash of a checkpoint folder: names, sizes and time stamps of its files."""
     files = sorted({p for pattern in _WEIGHTS for p in folder.glob(pattern)})
     text = ";".join(f"{p.name}:{p.stat().st_size}:{p.stat().st_mtime_ns}" for p in files)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def versions() -> dict[str, str]:
-    """The versions that can move a number."""
+    """The versions of the packages that can change a score."""
     found = {"lmms_eval_ad2": lmms_eval_ad2.__version__, "python": platform.python_version()}
     for name in VERSIONS:
         try:
@@ -274,15 +281,17 @@ def versions() -> dict[str, str]:
     return found
 
 
-# Several ranks: what the process group needs of us.
+# --- several ranks ---
+
+
 def destroy_process_group_at_exit() -> None:
-    """Leave the process group in order, or gloo's threads abort the interpreter now and then at its end."""
+    """Destroy the process group at exit; otherwise gloo's threads sometimes abort the interpreter."""
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
-        atexit.unregister(_leave_group)
-        atexit.register(_leave_group)
+        atexit.unregister(_destroy_process_group)
+        atexit.register(_destroy_process_group)
 
 
-def _leave_group() -> None:
+def _destroy_process_group() -> None:
     import torch.distributed as dist
 
     if dist.is_available() and dist.is_initialized():

@@ -1,4 +1,4 @@
-"""`dataset_path: "ad2:NAME"` in a YAML: rows straight from the data home, no hub, no arrow copy, no retries."""
+"""Data of tasks with `dataset_path: "ad2:NAME"`: rows read from the data home, without hub access or Arrow copies."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ SAMPLE = "sample_"
 
 @dataclass(frozen=True, slots=True)
 class LoadedTask:
-    """What the hooks need to know of a loaded task."""
+    """A loaded task, as the hooks use it."""
 
     name: str
     variant: TaskVariant
     image_root: Path
-    data: dict[str, Any]  # name, split, sha256, n, image_root, ...: as it stands in summary.json
+    data: dict[str, Any]  # name, split, sha256, n, image_root, ...: the block `data` of summary.json
     records: Any  # pyarrow column of the records' JSON, by row
 
 
@@ -37,7 +37,7 @@ TASKS: dict[str, LoadedTask] = {}
 
 
 def task_settings(task: Any) -> dict[str, Any] | None:
-    """The `metadata: ad2:` block of a task's YAML, or None where the task is not ours."""
+    """The `metadata: ad2:` block of a task's YAML, or None if the task is not ours."""
     metadata = getattr(getattr(task, "config", None), "metadata", None)
     return metadata.get("ad2") if isinstance(metadata, dict) else None
 
@@ -60,7 +60,7 @@ def wrap_download(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def load(task: str, name: str, split: str, variant: TaskVariant) -> Any:
-    """The rows of a task as a datasets.Dataset; by `ad2_task` and `ad2_row` the hooks find settings and record."""
+    """Return the rows of a task as a datasets.Dataset; the hooks use its columns `ad2_task` and `ad2_row`."""
     import datasets
     import pyarrow as pa
 
@@ -72,14 +72,14 @@ def load(task: str, name: str, split: str, variant: TaskVariant) -> Any:
         ensure_sample()
     source = open_dataset(name, split)
     table, left_out = _of_part(task, source, variant)
-    foreign = _without_chinese(table) if variant.lang == "zh" else 0
-    if foreign:
-        print(f"ad2: {task}: {foreign} of {table.num_rows} records have no Chinese text; they are asked in English")
+    not_in_lang = _without_chinese(table) if variant.lang == "zh" else 0
+    if not_in_lang:
+        print(f"ad2: {task}: {not_in_lang} of {table.num_rows} records have no Chinese text; asked in English")
     questions = table.num_rows
     provenance = distractors.provenance(_records(table)) if variant.benchmark == DISTRACTOR_BENCHMARK else {}
     if variant.circular:
         table = _rotated(table)
-        print(f"ad2: {task}: {questions} questions, each once for every rotation of its options: {table.num_rows}")
+        print(f"ad2: {task}: {questions} questions, each once per rotation of its options: {table.num_rows}")
     info = {
         "name": name,
         "split": split,
@@ -87,7 +87,7 @@ def load(task: str, name: str, split: str, variant: TaskVariant) -> Any:
         "n": table.num_rows,
         "questions": questions,
         "left_out": left_out,
-        "not_in_lang": foreign,
+        "not_in_lang": not_in_lang,
         **provenance,
         "image_root": str(source.image_root),
     }
@@ -98,56 +98,56 @@ def load(task: str, name: str, split: str, variant: TaskVariant) -> Any:
 
 
 def _of_part(task: str, source: Dataset, variant: TaskVariant) -> tuple[Any, int]:
-    """The records of the task's part that can be asked as it asks, and how many others there are: those are told."""
+    """Return the records of the task's part that fit its variant, and the number of those left out."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     parts = [pq.read_table(path, memory_map=True) for path in source.parts]
-    whole = pa.concat_tables([t.filter(pc.equal(t["task"], variant.part)) for t in parts])
-    table = _askable(whole, variant)
-    left_out = whole.num_rows - table.num_rows
+    part = pa.concat_tables([t.filter(pc.equal(t["task"], variant.part)) for t in parts])
+    table = _askable(part, variant)
+    left_out = part.num_rows - table.num_rows
     if left_out:
-        print(f"ad2: {task}: {left_out} of {whole.num_rows} records have not what this variant asks for; left out")
+        print(f"ad2: {task}: {left_out} of {part.num_rows} records do not fit this variant; left out")
     if table.num_rows == 0:
         raise Ad2Error(
             f"task {task}: dataset '{source.name}' ({source.split}) has no records of part '{variant.part}'"
-            + (f" that can be asked like this ({variant.changes()})" if left_out else "")
+            + (f" that fit this variant ({variant.changes()})" if left_out else "")
             + f"; see: ad2 data verify {source.name}"
         )
     return table, left_out
 
 
 def _records(table: Any) -> Iterator[Record]:
-    """The records of a table, one chunk as text in memory at a time."""
+    """Yield the records of a table, with one chunk of text in memory at a time."""
     for chunk in table["record"].chunks:
         yield from map(Record.from_json, chunk.to_pylist())
 
 
 def _without_chinese(table: Any) -> int:
-    """Records with neither a Chinese question nor a Chinese reference (CODA-LM has only the latter)."""
+    """Count records with neither a Chinese question nor a Chinese reference (CODA-LM has only the latter)."""
     return sum(not (r.question.zh or r.answer.zh) for r in _records(table))
 
 
 def _rotated(table: Any) -> Any:
-    """A row for each rotation of each question's options, those of a question one after the other."""
+    """Return one row per rotation of each question's options, grouped by question."""
     import pyarrow as pa
 
     rows, ids, texts = [], [], []
     for row, record in enumerate(_records(table)):
-        for turned in rotations(record):
+        for rotated in rotations(record):
             rows.append(row)
-            ids.append(turned.id)
-            texts.append(turned.to_json())
+            ids.append(rotated.id)
+            texts.append(rotated.to_json())
     table = table.take(pa.array(rows, pa.int64()))
     for name, values in (("id", ids), ("record", texts)):
-        place = table.schema.get_field_index(name)
-        table = table.set_column(place, name, pa.array(values, table.schema.field(name).type))
+        column = table.schema.get_field_index(name)
+        table = table.set_column(column, name, pa.array(values, table.schema.field(name).type))
     return table
 
 
 def _askable(table: Any, variant: TaskVariant) -> Any:
-    """Only the records that have what the variant needs (a canonical task asks every record of its part)."""
+    """Keep only the records that fit the variant (a canonical task asks every record of its part)."""
     plain = variant.form is None and variant.style == "direct" and not (variant.rounds or variant.circular)
     if plain and variant.mark == "native" and not variant.coords:
         return table
@@ -158,7 +158,7 @@ def _askable(table: Any, variant: TaskVariant) -> Any:
 
 
 def can_ask(record: Record, variant: TaskVariant) -> bool:
-    """Has the record the form and the visual prompt that the variant asks for?"""
+    """Whether the record has the form and the visual prompt that the variant needs."""
     if variant.circular and variant.asked_form(record.form) != "mc":
         return False
     return task_prompt.can_ask(record, variant)

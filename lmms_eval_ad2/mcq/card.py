@@ -28,6 +28,7 @@ from typing import Any
 
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.report.text_table import TextTable
 
 SCHEMA = "ad2-mcq-card/1"
 STATEMENT = (
@@ -208,11 +209,10 @@ def _section(title: str, body: str) -> list[str]:
 
 
 def _table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    lines = [headers, ["---"] * len(headers), *([_cell(value) for value in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return TextTable(headers, list(rows)).markdown(_cell)
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     """Escape text for a cell: it cannot open a column, tag, link, picture or emphasis."""
     text = " ".join(str(value).split())
     text = text if len(text) <= _LONGEST_CELL else text[: _LONGEST_CELL - 1] + "…"

@@ -1,4 +1,4 @@
-"""Reads the result files of runs (docs/architecture.md) and shows them: tables, a page, a comparison of two."""
+"""Reports on finished runs: loading result files (docs/architecture.md), tables, HTML page, comparison of two runs."""
 
 from lmms_eval_ad2.report.runs import RunSummary, ScoreCell, TaskSummary, load, unfinished
 

@@ -1,31 +1,31 @@
-"""Tables of a task's groups: by weather, severity, source, category and sub-task.
+"""Breakdown tables of a task: by weather, severity, source, category and sub-task.
 
-One table a part, a kind of group, and a judge, so that here too no column mixes judges.
+One table per part, kind of breakdown and judge, so that no column mixes judges.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lmms_eval_ad2.report.grid import GridColumn, GridRow, ResultGrid, settle
+from lmms_eval_ad2.report.grid import GridColumn, GridRow, ResultGrid, finalise
 from lmms_eval_ad2.report.runs import RunSummary, ScoreCell, TaskSummary
 from lmms_eval_ad2.report.table_layouts import BENCHMARKS
-from lmms_eval_ad2.report.task_groups import MULTI_VIEW, TaskGroup, data_sha, lines_of, reasons
+from lmms_eval_ad2.report.task_groups import MULTI_VIEW, TaskGroup, data_sha, group_tasks, reasons
 
 SUBTASK = "sub-task"
-# What a paper's table of ours already shows.
+# Shown in the layout of a paper's table already.
 SHOWN_ELSEWHERE = {("coda_lm", "region", "category")}
 
 
 def breakdown_grids(runs: Sequence[RunSummary]) -> list[ResultGrid]:
-    """Every breakdown with at least two groups, weather and severity first, sub-tasks last."""
+    """Return every breakdown with at least two groups: weather and severity first, sub-tasks last."""
     found: dict[tuple[str, str, str, str | None], list[tuple[TaskGroup, TaskSummary, Mapping[str, ScoreCell]]]] = {}
     for benchmark in dict.fromkeys(t.benchmark for run in runs for t in run.tasks.values()):
-        for line in lines_of(runs, benchmark):
-            for task in line.tasks.values():
-                for name, groups in (*task.breakdowns.items(), (SUBTASK, task.subtasks)):
-                    if groups and not task.open_ended and (benchmark, task.part, name) not in SHOWN_ELSEWHERE:
-                        found.setdefault((benchmark, task.part, name, task.judge), []).append((line, task, groups))
+        for group in group_tasks(runs, benchmark):
+            for task in group.tasks.values():
+                for name, cells in (*task.breakdowns.items(), (SUBTASK, task.subtasks)):
+                    if cells and not task.open_ended and (benchmark, task.part, name) not in SHOWN_ELSEWHERE:
+                        found.setdefault((benchmark, task.part, name, task.judge), []).append((group, task, cells))
     grids = [_grid(key, rows) for key, rows in found.items()]
     order = {"weather": 0, "severity": 1, SUBTASK: 9}
     return sorted((g for g in grids if len(g.columns) > 1), key=lambda g: order.get(g.key.split("/")[2], 5))
@@ -34,33 +34,33 @@ def breakdown_grids(runs: Sequence[RunSummary]) -> list[ResultGrid]:
 def _grid(
     key: tuple[str, str, str, str | None], rows: Sequence[tuple[TaskGroup, TaskSummary, Mapping[str, ScoreCell]]]
 ) -> ResultGrid:  # fmt: skip
-    benchmark, part, name, judge = key
-    groups = list(dict.fromkeys(group for _, _, cells in rows for group in cells))
-    title = f"{BENCHMARKS.get(benchmark, benchmark)}: {part.replace('_', ' ')} by {name}" + (
+    benchmark, part, kind, judge = key
+    names = list(dict.fromkeys(name for _, _, cells in rows for name in cells))
+    title = f"{BENCHMARKS.get(benchmark, benchmark)}: {part.replace('_', ' ')} by {kind}" + (
         f" [{judge}]" if judge else ""
     )
-    return settle(ResultGrid(
-        key=f"{benchmark}/{part}/{name}/{judge or ''}",
+    return finalise(ResultGrid(
+        key=f"{benchmark}/{part}/{kind}/{judge or ''}",
         title=title,
         source="",
-        columns=tuple(GridColumn(group, group, interval=True) for group in groups),
+        columns=tuple(GridColumn(name, name, interval=True) for name in names),
         rows=tuple(
             GridRow(
-                kind=line.run.role,
-                label=line.label,
-                cells=tuple(cells.get(group) for group in groups),
-                views=line.views if benchmark in MULTI_VIEW else "",
-                data=f"{line.data} {line.split}".strip(),
-                note=line.note,
+                kind=group.run.role,
+                label=group.label,
+                cells=tuple(cells.get(name) for name in names),
+                views=group.views if benchmark in MULTI_VIEW else "",
+                data=f"{group.data} {group.split}".strip(),
+                note=group.note,
                 judge=task.judge or "",
                 n=task.score.n,
                 n_unparsed=task.score.n_unparsed,
                 n_unscored=task.score.n_unscored,
                 reasons=reasons([task]),
-                line=line.label,
+                line=group.label,
                 sha=data_sha([task]),
             )
-            for line, task, cells in rows
+            for group, task, cells in rows
         ),
         notes=("Means over the samples of a group, not over columns.",),
         views=benchmark in MULTI_VIEW,

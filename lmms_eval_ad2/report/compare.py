@@ -1,7 +1,7 @@
-"""Two runs, sample by sample: is the difference more than chance?
+"""Paired comparison of two runs, sample by sample, with significance tests.
 
-Only samples that both runs have, and both scored, enter; the others are counted. Runs on other
-data, or rated by other judges, are refused: their figures do not mean the same.
+Only samples that both runs have and scored are compared; the others are counted. Runs on different data, or rated by
+different judges, are refused: their scores are not comparable.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ from lmms_eval_ad2.metrics import paired_comparison
 from lmms_eval_ad2.metrics.intervals import FRACTION
 from lmms_eval_ad2.report import tables
 from lmms_eval_ad2.report.runs import RunSummary, TaskSummary, judge_sha, sample_rows
+from lmms_eval_ad2.report.text_table import TextTable, printable
 
-_FORCE = "to compare them all the same: --force"
+_FORCE = "to compare them anyway: --force"
 
 
 @dataclass(frozen=True, slots=True)
 class TaskComparison:
-    """A task of both runs. Means are percentages over the `n` paired samples (not means of columns), difference a - b.
+    """The comparison of one task. Means are percentages over the `n` paired samples (not means of columns).
 
-    `p_holm` is the p-value corrected for the number of tasks tested (Holm, 1979); None where nothing can be tested.
-    `clusters`: scenes or images that the paired samples are of; the interval leaves them out, the test flips them.
-    `only_a`, `only_b`: samples that the other run lacks; `unscored`: shared samples that a run has no score for.
+    `difference`: mean_a - mean_b. `p_holm`: the p-value corrected for the number of tasks tested (Holm, 1979); None if
+    no test is possible. `clusters`: number of scenes or images; the jackknife interval omits one at a time, the
+    sign-flip test flips whole clusters. `only_a`, `only_b`: samples missing in the other run; `unscored`: shared
+    samples that one of the runs has no score for.
     """
 
     task: str
@@ -45,10 +47,10 @@ class TaskComparison:
 
 
 def compare(run_a: RunSummary, run_b: RunSummary, *, force: bool = False, seed: int = 0) -> list[TaskComparison]:
-    """A row for every task that both runs have.
+    """Compare all tasks that both runs have; one row per task.
 
-    Raises Ad2Error where there is none, and, unless `force`, where a task's data (sha256) or judge differ;
-    DataError where samples are absent or broken.
+    Raises Ad2Error if there is none, and, unless `force`, if the data (sha256) or judge of a task differ; DataError if
+    samples are absent or broken.
     """
     shared = [name for name in run_a.tasks if name in run_b.tasks]
     if not shared:
@@ -61,17 +63,17 @@ def compare(run_a: RunSummary, run_b: RunSummary, *, force: bool = False, seed: 
 
 
 DATA = ("name", "split", "sha256")  # fields of a task's data that both runs must share
-SAME_QUESTIONS = ("split", "maker")  # and where only the distractors may differ
+SAME_QUESTIONS = ("split", "maker")  # the same if only the distractors may differ
 
 
 def compare_sets(
     run_a: RunSummary, run_b: RunSummary, sets: tuple[str, str], *, force: bool = False, seed: int = 0
 ) -> list[TaskComparison]:  # fmt: skip
-    """A row for every part that A asked with the first set of distractors and B, in the same way, with the second.
+    """Compare the parts that A asked with the first set of distractors and B, in the same way, with the second.
 
-    Sets are named as by the data (naive, all, a category); A and B may be one run. Questions pair by their ids, which
-    every set made of one source shares. Raises Ad2Error where no part pairs, where paired ids ask different questions,
-    and, unless `force`, where the makers or the judges differ.
+    `sets`: names as in the data (naive, all, a category); A and B may be one run. Questions are paired by id, which all
+    sets made from one source share. Raises Ad2Error if no part can be paired, if paired ids have different
+    questions, and, unless `force`, if the makers or judges differ.
     """
     pairs = [
         (a, b)
@@ -91,13 +93,13 @@ def compare_sets(
 
 
 def _same_questions(run_a: RunSummary, a: str, run_b: RunSummary, b: str) -> None:
-    """Ids of other questions that happen to be alike would pair what has nothing in common."""
+    """Raise Ad2Error if an id has different questions in the two tasks."""
     asked = {str(row["id"]): _question(row) for row in sample_rows(run_a, a)}
     for row in sample_rows(run_b, b):
         other = asked.get(str(row["id"]))
         if other is not None and other != _question(row):
             raise Ad2Error(
-                f"{a} and {b} ask different questions under one id ({row['id']}); build both from one source"
+                f"{a} and {b} have different questions with the same id ({row['id']}); build both from one source"
             )
 
 
@@ -110,18 +112,22 @@ def _compared(
     run_a: RunSummary,
     run_b: RunSummary,
     pairs: Sequence[tuple[TaskSummary, TaskSummary]],
-    alike: Sequence[str],
+    required_fields: Sequence[str],
     force: bool,
     seed: int,
 ) -> list[TaskComparison]:
-    other = judge_sha(run_a.about) != judge_sha(run_b.about)
-    clashes = [_clashes(a, b, other, alike) for a, b in pairs]
-    found = [f"{a.name}: {clash}" for (a, _), of_pair in zip(pairs, clashes, strict=True) for clash in of_pair]
+    other_judge = judge_sha(run_a.about) != judge_sha(run_b.about)
+    differences = [_differences(a, b, other_judge, required_fields) for a, b in pairs]
+    found = [
+        f"{a.name}: {difference}" for (a, _), of_pair in zip(pairs, differences, strict=True) for difference in of_pair
+    ]
     if found and not force:
-        raise Ad2Error(f"not comparable: {'; '.join(found)}. Leave these tasks out, or run both alike; {_FORCE}")
+        raise Ad2Error(
+            f"not comparable: {'; '.join(found)}. Omit these tasks, or run both with the same settings; {_FORCE}"
+        )
     rows = [
         _row(run_a, run_b, pair, notes, seed)
-        for pair, notes in zip(pairs, clashes, strict=True)
+        for pair, notes in zip(pairs, differences, strict=True)
         if not pair[0].open_ended
     ]
     corrected = holm([row.p_value for row in rows])
@@ -129,7 +135,10 @@ def _compared(
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Holm's step-down correction, in the order given; None (not tested) stays None and is not counted."""
+    """Holm's step-down correction: p_(k) -> max over j <= k of min(1, (m - j + 1) p_(j)), for m sorted p-values.
+
+    The order of the input is kept; None (not tested) stays None and is not counted in m.
+    """
     tested = sorted((p, i) for i, p in enumerate(p_values) if p is not None)
     corrected: list[float | None] = [None] * len(p_values)
     highest = 0.0
@@ -147,7 +156,7 @@ def render(
     markdown: bool = False,
     sets: tuple[str, str] | None = None,
 ) -> str:
-    """The comparison as a table, with what was left out and why; `sets`: as given to `compare_sets`."""
+    """Return the comparison as a text table with notes; `sets`: as given to `compare_sets`."""
     headers = ["Task", "n paired", "clusters", "A", "B", "A - B [95 % interval]", "p", "p (Holm)", "test", "left out"]
     body = []
     for row in rows:
@@ -158,10 +167,9 @@ def render(
             row.task, str(row.n), str(row.clusters), tables.number(row.mean_a), tables.number(row.mean_b), difference,
             _p(row.p_value), _p(row.p_holm), row.test, _left_out(row),
         ])  # fmt: skip
-    if markdown:
-        body = [[tables.escape(cell) for cell in line] for line in body]
     of_a, of_b = (f", distractors {name}" for name in sets) if sets else ("", "")
-    lines = [f"A: {run_a.name}{of_a}", f"B: {run_b.name}{of_b}", "", tables.table(headers, body, markdown), ""]
+    table = TextTable(headers, body).render(markdown=markdown)
+    lines = [f"A: {run_a.name}{of_a}", f"B: {run_b.name}{of_b}", "", table, ""]
     for key in ("prompts_sha256", "gen_kwargs", "limit", "image_encoding"):
         if run_a.about.get(key) != run_b.about.get(key):
             lines.append(f"Attention: {key} differs: {run_a.about.get(key)} against {run_b.about.get(key)}")
@@ -169,12 +177,12 @@ def render(
         tasks = [row.task for row in rows if note in row.notes]
         lines.append(f"Attention, {'all tasks' if 1 < len(tasks) == len(rows) else ', '.join(tasks)}: {note}")
     lines += [
-        "Means over the samples that both runs have and scored (not means of columns). Exact McNemar test where all "
+        "Means over the samples that both runs have and scored (not means of columns). Exact McNemar test if all "
         "scores are right or wrong, else a sign-flip test over clusters; p (Holm) is corrected for the number of "
         "tasks.",
         tables.INTERVALS,
     ]
-    return tables.printable("\n".join(lines)) + "\n"
+    return printable("\n".join(lines)) + "\n"
 
 
 def _p(value: float | None) -> str:
@@ -188,9 +196,9 @@ def _left_out(row: TaskComparison) -> str:
     return ", ".join(f"{n} {word}" for n, word in counts if n) or "none"
 
 
-def _clashes(a: TaskSummary, b: TaskSummary, other_judge: bool, alike: Sequence[str]) -> list[str]:
+def _differences(a: TaskSummary, b: TaskSummary, other_judge: bool, required_fields: Sequence[str]) -> list[str]:
     found = []
-    for field in alike:
+    for field in required_fields:
         if a.data.get(field) != b.data.get(field):
             found.append(f"data {field} {_shown(a.data.get(field))} against {_shown(b.data.get(field))}")
     if a.judge != b.judge:
@@ -207,10 +215,10 @@ def _shown(value: Any) -> str:
 
 
 def _row(
-    run_a: RunSummary, run_b: RunSummary, pair: tuple[TaskSummary, TaskSummary], clashes: Sequence[str], seed: int
+    run_a: RunSummary, run_b: RunSummary, pair: tuple[TaskSummary, TaskSummary], differences: Sequence[str], seed: int
 ) -> TaskComparison:
     name = " / ".join(dict.fromkeys(task.name for task in pair))
-    notes = [*clashes, *(f"distractors made by {maker}" for maker in dict.fromkeys(t.maker for t in pair) if maker)]
+    notes = [*differences, *(f"distractors made by {maker}" for maker in dict.fromkeys(t.maker for t in pair) if maker)]
     a, clusters = _scores(run_a, pair[0])
     b, more = _scores(run_b, pair[1])
     shared = a.keys() & b.keys()
@@ -218,7 +226,7 @@ def _row(
     right = {i: v / 100 for i in left if (v := b[i]) is not None}
     counts = {"only_a": len(a) - len(shared), "only_b": len(b) - len(shared), "unscored": len(shared) - len(left)}
     if not left:
-        said = "no sample that both runs scored"
+        reason = "no sample that both runs scored"
         return TaskComparison(
             name,
             0,
@@ -230,9 +238,9 @@ def _row(
             p_value=None,
             p_holm=None,
             test="none",
-            notes=(*notes, said),
+            notes=(*notes, reason),
         )
-    # As fractions: McNemar's test wants 0 and 1.
+    # As fractions: McNemar's test needs 0 and 1.
     result = paired_comparison.paired(left, right, clusters=more | clusters, bounds=FRACTION, seed=seed)
     ci = (100 * result.ci.low, 100 * result.ci.high) if result.ci else None
     return TaskComparison(
@@ -243,14 +251,14 @@ def _row(
 
 
 def _scores(run: RunSummary, task: TaskSummary) -> tuple[dict[str, float | None], dict[str, str]]:
-    """Score (percent, None where unscored) and cluster by id: of samples, or of questions where options rotate."""
+    """Score (percent, None if unscored) and cluster by id: of samples, or of questions with circular evaluation."""
     scores: dict[str, float | None] = {}
     clusters: dict[str, str] = {}
-    missing: dict[str, int] = {}  # rotations of a question that are still to come
+    missing: dict[str, int] = {}  # rotations of a question not read yet
     for row in sample_rows(run, task.name):
         key, found = str(row["id"]), row.get("score")
         score = float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
-        if task.circular:  # right in all rotations; unknown where one of them is
+        if task.circular:  # right in all rotations; None if one of them is None
             key = key.rpartition("#")[0]
             missing[key] = missing.get(key, _rotations(row)) - 1
             before = scores.get(key, score)
@@ -261,7 +269,7 @@ def _scores(run: RunSummary, task: TaskSummary) -> tuple[dict[str, float | None]
 
 
 def _rotations(row: Mapping[str, Any]) -> int:
-    """How often the question of a row is asked in all: once for each of its options."""
+    """The number of rotations of a question: one per option."""
     record = row.get("record")
     options = record.get("options") if isinstance(record, Mapping) else None
     return len(options) if isinstance(options, list) else 0

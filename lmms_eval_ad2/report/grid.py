@@ -1,7 +1,7 @@
-"""Runs + a shape + the paper's figures -> Grid: the one table behind text, Markdown, page and plots.
+"""Result tables (ResultGrid) from runs, table layouts and published figures, for text, Markdown, page and plots.
 
-Figures that another judge rated never share a column: a judged column is split by judge, and the
-paper's figures join a run's column only where its judge is of the paper's kind.
+Scores of different judges never share a column: a judged column is split by judge, and published figures are in a run's
+column only if its judge is the paper's.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from lmms_eval_ad2.report import published
 from lmms_eval_ad2.report.runs import RunSummary, ScoreCell
 from lmms_eval_ad2.report.table_layouts import CAPTIONS, TABLE_LAYOUTS, TableColumn, TableLayout, default_layout
 from lmms_eval_ad2.report.table_rows import fits, kind_title, rows_of, with_extras
-from lmms_eval_ad2.report.task_groups import TaskGroup, data_sha, lines_of, reason_notes, reasons
+from lmms_eval_ad2.report.task_groups import TaskGroup, data_sha, group_tasks, reason_notes, reasons
 
 
 @dataclass(frozen=True, slots=True)
 class GridColumn:
-    """`judge` stands under the title; None where nothing in the column needed one and nothing else says so.
+    """A column. `judge`: shown under the title; None if no value in the column needed a judge.
 
-    `plotted`: its figures can stand beside the others as bars (the same scale, more is better).
-    `decimals`: of a run's figures; the paper's have those of its table. `interval`: shown in text, as of headlines.
+    `plotted`: can be plotted beside the others (same scale, higher is better). `decimals`: of the runs' values;
+    published ones have those of the paper. `interval`: shown in text, as for headline columns.
     """
 
     key: str
@@ -40,7 +40,7 @@ class GridColumn:
 
 @dataclass(frozen=True, slots=True)
 class GridRow:
-    """`kind`: run | floor | ceiling | published. `cells` has one entry a column, None where there is no figure."""
+    """A row. `kind`: run | floor | ceiling | published. `cells`: one per column, None if there is no value."""
 
     kind: str
     label: str
@@ -59,9 +59,9 @@ class GridRow:
 
 @dataclass(frozen=True, slots=True)
 class ResultGrid:
-    """A table. `source` names the paper's table ("" for our own); `kinds`: percentages with the number of choices.
+    """A table. `source`: the paper's table ("" for our own); `kinds`: cells are percentages with numbers of choices.
 
-    `caption`: the data and the judge where all runs have the same; then they have no column of their own.
+    `caption`: data and judge, if all runs have the same; then they have no column of their own.
     """
 
     key: str
@@ -80,60 +80,60 @@ class ResultGrid:
 
 
 def grids(runs: Sequence[RunSummary], *, with_published: bool = True) -> list[ResultGrid]:
-    """All tables for which a run has a figure: the papers' in their order, then benchmarks without a paper's table."""
+    """Return all tables with a value of a run: first those of the papers, then benchmarks without a paper's table."""
     benchmarks = list(dict.fromkeys(t.benchmark for run in runs for t in run.tasks.values()))
-    shapes = list(TABLE_LAYOUTS)
+    layouts = list(TABLE_LAYOUTS)
     for name in benchmarks:
-        if all(shape.benchmark != name for shape in TABLE_LAYOUTS):
+        if all(layout.benchmark != name for layout in TABLE_LAYOUTS):
             parts = dict.fromkeys(t.part for run in runs for t in run.tasks.values() if t.benchmark == name)
-            shapes.append(default_layout(name, tuple(parts)))
-    built = (_build(shape, lines_of(runs, shape.benchmark), with_published) for shape in shapes)
+            layouts.append(default_layout(name, tuple(parts)))
+    built = (_build(layout, group_tasks(runs, layout.benchmark), with_published) for layout in layouts)
     return [grid for grid in built if grid is not None]
 
 
-def _build(shape: TableLayout, lines: Sequence[TaskGroup], with_published: bool) -> ResultGrid | None:
-    printed = published.table(shape.benchmark, shape.number) if shape.number else None
-    wanted = [line for line in lines if line.used(shape.parts) and fits(shape, line)]
-    shape = with_extras(shape, wanted)
-    ours = rows_of(shape, wanted)
-    # A row without any figure that the paper's table has belongs to another table.
-    core = set(printed.columns) if printed else {column.key for column in shape.columns}
+def _build(layout: TableLayout, groups: Sequence[TaskGroup], with_published: bool) -> ResultGrid | None:
+    printed = published.table(layout.benchmark, layout.number) if layout.number else None
+    wanted = [group for group in groups if group.used(layout.parts) and fits(layout, group)]
+    layout = with_extras(layout, wanted)
+    ours = rows_of(layout, wanted)
+    # A row without a value in the paper's columns belongs to another table.
+    core = set(printed.columns) if printed else {column.key for column in layout.columns}
     ours = [row for row in ours if any(row[2].get(key) is not None for key in core)]
     if not ours:
         return None
     shown = printed if with_published else None
-    columns, where = _split(shape, [cells for _, _, cells in ours], shown)
-    rows = [_row(shape, line, extra, cells, columns, where) for line, extra, cells in ours]
+    columns, column_index = _split(layout, [cells for _, _, cells in ours], shown)
+    rows = [_row(layout, group, extra, cells, columns, column_index) for group, extra, cells in ours]
     if shown:
-        rows += _published_rows(shape, shown, columns, where)
-    return settle(ResultGrid(
-        key=f"{shape.benchmark}/{shape.number or shape.name}",
-        title=shape.title,
+        rows += _published_rows(layout, shown, columns, column_index)
+    return finalise(ResultGrid(
+        key=f"{layout.benchmark}/{layout.number or layout.name}",
+        title=layout.title,
         source=printed.source if printed else "",
         columns=tuple(columns),
         rows=tuple(rows),
-        notes=(*shape.notes, *_notes(shape, rows, columns, shown)),
-        views=shape.views,
-        kinds=bool(shape.kinds),
-        plotted=not (shape.kinds or shape.sets),  # rows of one run would share its colour
+        notes=(*layout.notes, *_notes(layout, rows, columns, shown)),
+        views=layout.views,
+        kinds=bool(layout.kinds),
+        plotted=not (layout.kinds or layout.sets),  # rows of a run would have the same colour
         decimals=_decimals(printed) if printed else 1,
     ))  # fmt: skip
 
 
-def settle(grid: ResultGrid) -> ResultGrid:
-    """The table without empty columns, with what all runs share said once, and with other data of one name told apart.
+def finalise(grid: ResultGrid) -> ResultGrid:
+    """Remove empty columns, move data and judge into the caption if all runs share them, and mark differing data sets.
 
-    Data sets of one name and split whose sha256 differ get their short hash and a footnote.
+    Data sets of equal name and split but different sha256 get their short hash and a footnote.
     """
     kept = [i for i in range(len(grid.columns)) if any(row.cells[i] is not None for row in grid.rows)]
     ours = [row for row in grid.rows if row.kind != "published"]
     shas: dict[str, set[str]] = {}
     for row in ours:
         shas.setdefault(row.data, set()).add(row.sha)
-    clash = {name for name, found in shas.items() if len(found) > 1}
+    ambiguous = {name for name, found in shas.items() if len(found) > 1}
     rows = []
     for row in grid.rows:
-        data = f"{row.data} {row.sha}" if row.kind != "published" and row.data in clash else row.data
+        data = f"{row.data} {row.sha}" if row.kind != "published" and row.data in ambiguous else row.data
         rows.append(replace(row, data=data, cells=tuple(row.cells[i] for i in kept)))
     all_data = {(row.data, row.note) for row in rows if row.kind != "published"}
     judges = {row.judge for row in ours}
@@ -147,7 +147,7 @@ def settle(grid: ResultGrid) -> ResultGrid:
         grid,
         columns=tuple(grid.columns[i] for i in kept),
         rows=tuple(rows),
-        notes=(*grid.notes, *(["Rows with different hashes were asked different questions."] if clash else [])),
+        notes=(*grid.notes, *(["Rows with different hashes were asked different questions."] if ambiguous else [])),
         caption=". ".join(caption),
         data_column=bool(all_data),
         judge_column=len(judges) > 1,
@@ -156,17 +156,17 @@ def settle(grid: ResultGrid) -> ResultGrid:
 
 # --- columns ---
 
-Where = dict[tuple[str, str | None], int]  # (column key, judge of a run's figure | PRINTED) -> position
+ColumnIndex = dict[tuple[str, str | None], int]  # (column key, judge of a run's figure | PRINTED) -> position
 PRINTED = "\0printed"
 
 
 def _split(
-    shape: TableLayout, rows: Sequence[Mapping[str, ScoreCell | None]], printed: published.PublishedTable | None
-) -> tuple[list[GridColumn], Where]:
-    """One column a judge, and which figure goes where: a block of columns a judge, the paper's own block last."""
+    layout: TableLayout, rows: Sequence[Mapping[str, ScoreCell | None]], printed: published.PublishedTable | None
+) -> tuple[list[GridColumn], ColumnIndex]:
+    """Split columns by judge and return the position of each value: a block per judge, the paper's block last."""
     judges = list(dict.fromkeys(c.judge for row in rows for c in row.values() if c is not None and c.judge))
     blocks: list[tuple[int, GridColumn, list[tuple[str, str | None]]]] = []
-    for column in shape.columns:
+    for column in layout.columns:
         used = list(dict.fromkeys(c.judge for row in rows if (c := row.get(column.key)) is not None))
         in_paper = printed if printed and column.key in printed.columns else None
         alike = [j for j in used if in_paper and in_paper.judged_alike(column.key, j)]
@@ -182,10 +182,10 @@ def _split(
             plain = paper == "no judge" and not used
             blocks.append((len(judges), _column(column, None if plain else f"paper: {paper}"), [(column.key, PRINTED)]))
         elif not used and not in_paper:
-            blocks.append((0, _column(column, None), []))  # nothing to show yet: the table keeps its shape
+            blocks.append((0, _column(column, None), []))  # no values: an empty column keeps the layout
     blocks.sort(key=lambda block: block[0])
-    where = {place: position for position, (_, _, places) in enumerate(blocks) for place in places}
-    return [column for _, column, _ in blocks], where
+    column_index = {place: position for position, (_, _, places) in enumerate(blocks) for place in places}
+    return [column for _, column, _ in blocks], column_index
 
 
 def _column(column: TableColumn, judge: str | None) -> GridColumn:
@@ -197,47 +197,47 @@ def _column(column: TableColumn, judge: str | None) -> GridColumn:
 
 
 def _row(
-    shape: TableLayout,
-    line: TaskGroup,
+    layout: TableLayout,
+    group: TaskGroup,
     extra: str,
     cells: Mapping[str, ScoreCell | None],
     columns: Sequence[GridColumn],
-    where: Where,
+    column_index: ColumnIndex,
 ) -> GridRow:
     placed: list[ScoreCell | None] = [None] * len(columns)
     for key, cell in cells.items():
         if cell is not None:
-            placed[where[key, cell.judge]] = cell
-    tasks = line.used(shape.parts)
+            placed[column_index[key, cell.judge]] = cell
+    tasks = group.used(layout.parts)
     judges = dict.fromkeys(str(t.judge) for t in tasks if t.judge)
     return GridRow(
-        kind=line.run.role,
-        label=f"{line.label}: {extra}" if extra else line.label,
+        kind=group.run.role,
+        label=f"{group.label}: {extra}" if extra else group.label,
         cells=tuple(placed),
-        views=line.views if shape.views else "",
-        data=f"{line.data} {line.split}".strip(),
-        note=line.note,
+        views=group.views if layout.views else "",
+        data=f"{group.data} {group.split}".strip(),
+        note=group.note,
         judge=" + ".join(judges),
-        n=None if shape.kinds else sum(t.score.n for t in tasks),
+        n=None if layout.kinds else sum(t.score.n for t in tasks),
         n_unparsed=sum(t.score.n_unparsed for t in tasks),
         n_unscored=sum(t.score.n_unscored for t in tasks),
-        reasons=() if shape.kinds else reasons(tasks),
-        line=line.label,
+        reasons=() if layout.kinds else reasons(tasks),
+        line=group.label,
         sha=data_sha(tasks),
     )
 
 
 def _published_rows(
-    shape: TableLayout, printed: published.PublishedTable, columns: Sequence[GridColumn], where: Where
+    layout: TableLayout, printed: published.PublishedTable, columns: Sequence[GridColumn], column_index: ColumnIndex
 ) -> list[GridRow]:  # fmt: skip
     rows = []
     for row in printed.rows:
         placed: list[ScoreCell | None] = [None] * len(columns)
         for key, value in row.values.items():
-            if value is not None and (key, PRINTED) in where:
-                placed[where[key, PRINTED]] = ScoreCell(float(value), None, None, 0, 0, 0, 0)
+            if value is not None and (key, PRINTED) in column_index:
+                placed[column_index[key, PRINTED]] = ScoreCell(float(value), None, None, 0, 0, 0, 0)
         labels = dict(row.labels)
-        views, llm, kind = labels.pop("views", ""), labels.pop("llm", ""), labels.pop(shape.row_label, "")
+        views, llm, kind = labels.pop("views", ""), labels.pop("llm", ""), labels.pop(layout.row_label, "")
         label = kind_title(kind) if kind else labels["model"] + (f" ({llm})" if llm else "")
         rows.append(GridRow("published", label, tuple(placed), views=views, data="paper", judge=""))
     return rows
@@ -247,7 +247,8 @@ def _published_rows(
 
 
 def _notes(
-    shape: TableLayout, rows: Sequence[GridRow], columns: Sequence[GridColumn], printed: published.PublishedTable | None
+    layout: TableLayout, rows: Sequence[GridRow], columns: Sequence[GridColumn],
+    printed: published.PublishedTable | None,
 ) -> list[str]:  # fmt: skip
     notes = reason_notes((row.line, row.reasons) for row in rows)
     for row in rows:
@@ -257,9 +258,9 @@ def _notes(
     if printed:
         other = "other data and another judge" if printed.judged else "other data"
         notes.append(f"Published rows are {printed.source}: {other}; not comparable figure by figure.")
-        for odd in published.inconsistent(shape.benchmark):
-            if re.search(rf"Tables? (?:\d+ and )?{printed.number}\b", f"{odd.where} {odd.says} {odd.computed}"):
-                notes.append(f"The paper does not agree with itself ({odd.where}): {odd.says}; but: {odd.computed}.")
+        for found in published.inconsistent(layout.benchmark):
+            if re.search(rf"Tables? (?:\d+ and )?{printed.number}\b", f"{found.where} {found.says} {found.computed}"):
+                notes.append(f"The paper is inconsistent ({found.where}): {found.says}; but: {found.computed}.")
     return list(dict.fromkeys(notes))
 
 

@@ -1,7 +1,7 @@
-"""One self-contained page about some runs: tables, plots, and the worst samples with their images.
+"""The HTML report: one self-contained page with tables, plots, and the worst samples with their images.
 
-Nothing is fetched from anywhere: styles and plots are inline, images are JPEG in the page. What
-models, data sets and judges wrote is untrusted; the template escapes all of it.
+The page loads nothing: styles and plots are inline, images are embedded JPEGs. Texts of models, data sets and judges
+are untrusted; the template escapes them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lmms_eval_ad2.report.runs import RunSummary, TaskSummary
 from lmms_eval_ad2.storage.files import atomic_write
 
 WORST = 4
-LEAST = 10  # samples of a group that is plotted
+LEAST = 10  # minimum number of samples for a group to be plotted
 PLOTTED = frozenset({"weather", "severity"})
 
 
@@ -31,9 +31,9 @@ def write(
     runs: Sequence[RunSummary], path: Path, *, published: bool = True, worst_samples: int = WORST,
     unfinished: Sequence[Path] = (),
 ) -> None:  # fmt: skip
-    """Write the page of `runs` to `path`, whole or not at all. `unfinished`: folders of runs that were left out.
+    """Write the page of `runs` to `path` (atomically). `unfinished`: folders of runs that were left out.
 
-    Raises MissingExtra without matplotlib or Jinja2, Ad2Error where the file cannot be written.
+    Raises MissingExtra without matplotlib or Jinja2, Ad2Error if the file cannot be written.
     """
     text = page(runs, published=published, worst_samples=worst_samples, unfinished=unfinished)
     path = Path(path)
@@ -47,7 +47,7 @@ def write(
 def page(
     runs: Sequence[RunSummary], *, published: bool = True, worst_samples: int = WORST, unfinished: Sequence[Path] = ()
 ) -> str:  # fmt: skip
-    """The page as HTML text."""
+    """Return the page as HTML text."""
     jinja2 = require("jinja2", "the report page")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -74,7 +74,7 @@ def page(
 
 
 def _left_out(folder: Path) -> str:
-    """Names the run by the end of its path: a page is passed on, and folders above tell of its writer's machine."""
+    """Name the run by the end of its path: a page may be shared, and the folders above would reveal the machine."""
     return f"{'/'.join(folder.parts[-3:])}: unfinished run, left out; run the same command again to finish it"
 
 
@@ -103,7 +103,7 @@ def _about(run: RunSummary) -> dict[str, Any]:
 
 
 def _table(grid: ResultGrid, plot: str | None) -> dict[str, Any]:
-    """A grid as the template wants it. Figures keep their counts as a tool tip."""
+    """Convert a grid for the template; the counts of a value become its tool tip."""
     rows = []
     for row in grid.rows:
         cells = []

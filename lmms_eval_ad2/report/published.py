@@ -1,7 +1,7 @@
-"""What the papers print: AD2-Bench Tables 2, 3, 5-7; CODA-LM Tables 2, 3, 6, 7; AutoDrive-QA Tables 1, 7, 8.
+"""Published results: AD2-Bench Tables 2, 3, 5-7; CODA-LM Tables 2, 3, 6, 7; AutoDrive-QA Tables 1, 7, 8.
 
-The figures are facts and stand in `published.yaml`. They come from other data and other judges
-than a user's run, so they are shown under it, never mixed with it.
+The figures are in `published.yaml`. They come from other data and other judges than a user's run, so they are shown in
+separate rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import yaml
 
 @dataclass(frozen=True, slots=True)
 class PublishedRow:
-    """A printed row: its text cells by name, its figures by column; None where the figure is not legible."""
+    """A row: its text cells by name, its values by column; None if a value is not legible."""
 
     labels: Mapping[str, str]
     values: Mapping[str, float | None]
@@ -26,7 +26,7 @@ class PublishedRow:
 
 @dataclass(frozen=True, slots=True)
 class PublishedTable:
-    """A printed table. `judge` rated the columns in `judged`; `means` says which columns are means of which."""
+    """A table. `judged`: columns rated by `judge`; `means`: columns that are means of others."""
 
     paper: str
     number: int
@@ -43,20 +43,20 @@ class PublishedTable:
         return f"{self.paper}, Table {self.number}"
 
     def judge_of(self, column: str) -> str | None:
-        """Who rated a column: the paper's LLM, or None where no judge was needed."""
+        """The judge of a column: the paper's LLM, or None if no judge was needed."""
         return self.judge if column in self.judged else None
 
     def judged_alike(self, column: str, label: str | None) -> bool:
-        """Whether a run's judge ("openai:gpt-4o-2024-11-20", "lexical", None) is of the kind that rated `column`."""
+        """Whether a run's judge ("openai:gpt-4o-2024-11-20", "lexical", None) matches the one that rated `column`."""
         if column not in self.judged:
             return label is None
-        backend, _, model = (label or "").split(" (")[0].partition(":")  # without a mark for its settings
+        backend, _, model = (label or "").split(" (")[0].partition(":")  # without the suffix for its settings
         return backend == "openai" and re.fullmatch(self.judge_models, model) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class PaperInconsistency:
-    """A place where a paper does not agree with itself: what it says, and what its own figures give."""
+    """An inconsistency in a paper: the printed statement, and the result computed from its figures."""
 
     where: str
     says: str
@@ -64,17 +64,17 @@ class PaperInconsistency:
 
 
 def table(benchmark: str, number: int) -> PublishedTable:
-    """A printed table; KeyError where it is not on file."""
+    """Return a published table; raises KeyError if it is not on file."""
     return _read()[benchmark][0][number]
 
 
 def tables() -> list[PublishedTable]:
-    """All printed tables."""
+    """Return all published tables."""
     return [t for by_number, _ in _read().values() for t in by_number.values()]
 
 
 def inconsistent(benchmark: str) -> tuple[PaperInconsistency, ...]:
-    """Where the paper of a benchmark does not agree with itself."""
+    """Return the inconsistencies in the paper of a benchmark."""
     return _read()[benchmark][1]
 
 

@@ -1,6 +1,6 @@
-"""Finished runs on disk -> Run. Reads summary.json; its shape is docs/architecture.md, schema "ad2-run/1".
+"""Loading of finished runs from summary.json (format: docs/architecture.md, schema "ad2-run/1").
 
-All figures are percentages. What is absent is None, never 0.
+All scores are percentages. Absent values are None, never 0.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.report.summary_fields import AGAIN, DistractorRates, ScoreCell, SummaryReader
+from lmms_eval_ad2.report.summary_fields import RERUN_HINT, DistractorRates, ScoreCell, SummaryReader
 
 SCHEMA = "ad2-run/1"
 FLOORS = {"ad2_chance": "chance", "ad2_majority": "majority"}
 CEILINGS = {"ad2_oracle": "oracle"}
-# The papers' order of benchmarks and their parts; what is not named comes after.
+# Order of benchmarks and parts, as in the papers; others follow.
 ORDER = {
     "ad2_bench": ("perception_base", "perception_advanced", "relation", "reasoning", "cot"),
     "coda_lm": ("general", "region", "suggestion"),
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TaskSummary:
-    """The table of one task. `variant` holds what differs from the canonical way of asking."""
+    """The table of one task. `variant`: the settings that differ from the canonical task."""
 
     name: str
     benchmark: str
@@ -58,23 +58,23 @@ class TaskSummary:
 
     @property
     def circular(self) -> bool:
-        """Each question once for every rotation of its options."""
+        """Whether each question is asked once per rotation of its options."""
         return self.variant.get("circular") is True
 
     @property
     def distractors(self) -> str | None:
-        """Which distractors its questions have (all, naive, a category); None where the data do not say."""
+        """The set of distractors of its questions (all, naive, a category); None if the data do not state it."""
         return _named(self.data, "distractors")
 
     @property
     def maker(self) -> str | None:
-        """Who made the distractors: "rules", or a model; None where the data do not say."""
+        """The maker of the distractors: "rules" or a model; None if the data do not state it."""
         return _named(self.data, "maker")
 
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """A finished run: `about` is the "run" block of its summary, `name` is unique among the runs loaded together."""
+    """A finished run. `about`: the block "run" of its summary; `name`: unique among the runs loaded together."""
 
     folder: Path
     name: str
@@ -83,7 +83,7 @@ class RunSummary:
 
     @property
     def role(self) -> str:
-        """ "run", or "floor" and "ceiling" for the models that answer by chance, by majority, or from the key."""
+        """ "run"; "floor" for chance and majority baselines, "ceiling" for the oracle."""
         model = self.about.get("model")
         return "floor" if model in FLOORS else "ceiling" if model in CEILINGS else "run"
 
@@ -94,12 +94,11 @@ class RunSummary:
 
 
 def load(paths: Sequence[Path]) -> list[RunSummary]:
-    """Every run at or below `paths`, models first, then floors and ceilings.
+    """Load every run at or below `paths`: models first, then floors and ceilings.
 
-    A path is a summary.json, a run folder, or any folder above runs. A run that has answers but no summary
-    is unfinished: it is named in a warning and left out, as is a folder without any run. Raises DataError
-    where nothing is left, for a path that is absent, and for a summary that is broken, foreign or of
-    another schema.
+    A path is a summary.json, a run folder, or any folder above runs. Unfinished runs (answers but no summary) and
+    folders without a run are left out with a warning. Raises DataError if no run is found, for an absent path, and for
+    a summary that is broken or of another schema.
     """
     files: dict[Path, Path] = {}
     empty = []
@@ -110,18 +109,18 @@ def load(paths: Sequence[Path]) -> list[RunSummary]:
             files.setdefault(file.resolve(), file)
     left_out = unfinished(paths)
     if not files:
-        hint = "run the same command again: it goes on where it stopped" if left_out else ""
-        what = f"only unfinished runs ({', '.join(str(u) for u in left_out)})" if left_out else "none"
-        where = Path(paths[0]) if len(paths) == 1 else Path(", ".join(str(p) for p in paths))
-        raise DataError(where, None, "summary.json", "a finished run at or below this folder", what, hint)
+        hint = "run the same command again: it resumes where it stopped" if left_out else ""
+        found_text = f"only unfinished runs ({', '.join(str(u) for u in left_out)})" if left_out else "none"
+        searched = Path(paths[0]) if len(paths) == 1 else Path(", ".join(str(p) for p in paths))
+        raise DataError(searched, None, "summary.json", "a finished run at or below this folder", found_text, hint)
     for folder in left_out:
         _log.warning("%s: unfinished run, left out; run the same command again to finish it", folder)
     for path in empty:
         if not unfinished([path]):
             _log.warning("%s: no run at or below it, left out", path)
     found = [(file, _read(file)) for file in files.values()]
-    marks = _judge_marks([about for _, (about, _) in found])
-    runs = _distinct([_run(file, *blocks, mark) for (file, blocks), mark in zip(found, marks, strict=True)])
+    suffixes = _judge_suffixes([about for _, (about, _) in found])
+    runs = _distinct([_run(file, *blocks, suffix) for (file, blocks), suffix in zip(found, suffixes, strict=True)])
     return sorted(runs, key=lambda run: ("run", "floor", "ceiling").index(run.role))
 
 
@@ -134,53 +133,53 @@ def _summaries(path: Path) -> list[Path]:
 
 
 def unfinished(paths: Sequence[Path]) -> list[Path]:
-    """The folders of runs at or below `paths` that have answers but no summary yet."""
+    """Return the folders of runs at or below `paths` that have answers but no summary yet."""
     journals = (j for path in paths for j in sorted(Path(path).rglob("journal")) if j.is_dir())
     return list(dict.fromkeys(j.parent for j in journals if not (j.parent / "summary.json").exists()))
 
 
 def _read(path: Path) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """The blocks "run" and "tasks" of a summary."""
+    """Read the blocks "run" and "tasks" of a summary."""
     try:
         data = json.loads(path.read_text("utf-8"), parse_constant=_not_finite)
     except (OSError, ValueError, RecursionError) as exc:
-        raise DataError(path, None, "file", "the summary of a run, as JSON", str(exc), AGAIN) from exc
+        raise DataError(path, None, "file", "the summary of a run, as JSON", str(exc), RERUN_HINT) from exc
     found = data.get("schema") if isinstance(data, dict) else type(data).__name__
     if found != SCHEMA:
-        raise DataError(path, None, "schema", f"'{SCHEMA}'", found or "no schema", AGAIN)
-    place = SummaryReader(path)
-    return place.mapping(data, "run"), place.mapping(data, "tasks")
+        raise DataError(path, None, "schema", f"'{SCHEMA}'", found or "no schema", RERUN_HINT)
+    reader = SummaryReader(path)
+    return reader.mapping(data, "run"), reader.mapping(data, "tasks")
 
 
-def _run(path: Path, about: Mapping[str, Any], tasks: Mapping[str, Any], judge_mark: str) -> RunSummary:
-    place = SummaryReader(path, judge_mark)
+def _run(path: Path, about: Mapping[str, Any], tasks: Mapping[str, Any], judge_suffix: str) -> RunSummary:
+    reader = SummaryReader(path, judge_suffix)
     label = str(about.get("label") or about.get("model") or path.parent.name)
-    read = {name: _task(place, name, table) for name, table in tasks.items()}
+    read = {name: _task(reader, name, table) for name, table in tasks.items()}
     return RunSummary(path.parent, label, about, dict(sorted(read.items(), key=lambda item: _position(item[1]))))
 
 
 def _position(task: TaskSummary) -> tuple[int, str, int, str]:
-    """Where a task stands: benchmarks, then parts in the papers' order, then by name."""
+    """Sort key of a task: benchmark, then part in the papers' order, then name."""
     benchmarks, parts = list(ORDER), ORDER.get(task.benchmark, ())
     benchmark = benchmarks.index(task.benchmark) if task.benchmark in ORDER else len(benchmarks)
     return benchmark, task.benchmark, parts.index(task.part) if task.part in parts else len(parts), task.name
 
 
-# Of a judge's description: what does not change its marks.
-_NOT_MARKING = frozenset({"label", "usage", "served_as", "base_url", "max_tokens"})
+# Fields of a judge's description that do not affect its marks.
+_NOT_RATING = frozenset({"label", "usage", "served_as", "base_url", "max_tokens"})
 
 
 def judge_sha(about: Mapping[str, Any]) -> str | None:
-    """A short hash of what a run's judge marks by (model, rubrics, temperature, seed); None without a judge."""
+    """Return a short hash of the judge settings that affect marks (model, rubrics, temperature, seed), or None."""
     judge = about.get("judge")
     if not isinstance(judge, Mapping):
         return None
-    marking = {key: value for key, value in judge.items() if key not in _NOT_MARKING}
-    return hashlib.sha256(json.dumps(marking, sort_keys=True).encode()).hexdigest()[:6]
+    settings = {key: value for key, value in judge.items() if key not in _NOT_RATING}
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:6]
 
 
-def _judge_marks(abouts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Judges of one label that mark by other rubrics or settings are other judges: what to add to the label of each."""
+def _judge_suffixes(abouts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a suffix for each judge label: judges with equal labels but different settings get a hash."""
     shas: dict[Any, set[str | None]] = {}
     labels = [judge.get("label") if isinstance(judge := about.get("judge"), Mapping) else None for about in abouts]
     for label, about in zip(labels, abouts, strict=True):
@@ -192,11 +191,11 @@ def _judge_marks(abouts: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _not_finite(text: str) -> float:
-    raise ValueError(f"{text} is no JSON number")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def _distinct(runs: Sequence[RunSummary]) -> list[RunSummary]:
-    """Give runs of the same model names of their own: by their judges where these differ, else by their folders."""
+    """Give runs of the same model different names: by judge if these differ, else by folder."""
     same = Counter(run.name for run in runs)
     judged = Counter((run.name, run.judge) for run in runs)
     alike: dict[str, list[Path]] = {}
@@ -214,7 +213,7 @@ def _distinct(runs: Sequence[RunSummary]) -> list[RunSummary]:
 
 
 def _shortest(folders: Sequence[Path]) -> dict[Path, str]:
-    """The shortest part of each path that tells it from the others, from where they fork: runs/bench, runs/chance."""
+    """Return for each path the shortest part that is unique, from where the paths diverge: runs/bench, runs/chance."""
     shortest = min(len(f.parts) for f in folders)
     fork = next((i for i in range(shortest) if len({f.parts[i] for f in folders}) > 1), shortest - 1)
     longest = max(len(f.parts) for f in folders)
@@ -226,12 +225,12 @@ def _shortest(folders: Sequence[Path]) -> dict[Path, str]:
     return marks
 
 
-def _task(place: SummaryReader, name: str, table: Any) -> TaskSummary:
-    here = place.inside("tasks").inside(name)
-    if Path(name).name != name:  # it names files
-        raise place.wrong("tasks", "names of tasks", name)
+def _task(reader: SummaryReader, name: str, table: Any) -> TaskSummary:
+    here = reader.inside("tasks").inside(name)
+    if Path(name).name != name:  # the name is used in file names
+        raise reader.wrong("tasks", "names of tasks", name)
     if not isinstance(table, dict):
-        raise place.inside("tasks").wrong(name, "a mapping", table)
+        raise reader.inside("tasks").wrong(name, "a mapping", table)
     breakdowns = here.mapping(table, "breakdowns", {})
     return TaskSummary(
         name=name,
@@ -259,7 +258,7 @@ def _named(data: Mapping[str, Any], key: str) -> str | None:
 
 
 def sample_rows(run: RunSummary, task: str) -> Iterator[dict[str, Any]]:
-    """The rows of samples/<task>.jsonl, one at a time; a last line that breaks off is left out with a warning."""
+    """Yield the rows of samples/<task>.jsonl; an incomplete last line is skipped with a warning."""
     path = run.folder / "samples" / f"{task}.jsonl"
     try:
         with path.open(encoding="utf-8", errors="replace") as handle:
@@ -275,7 +274,7 @@ def _row(path: Path, number: int, line: str) -> dict[str, Any] | None:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as exc:
-        if not line.endswith("\n"):  # only the last line can lack its end: a copy that was cut off
+        if not line.endswith("\n"):  # only the last line can be incomplete: a truncated copy
             _log.warning("%s: line %d breaks off; left out", path, number)
             return None
         raise DataError(path, number, "line", "one JSON object", line[:80]) from exc

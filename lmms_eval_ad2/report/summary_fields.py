@@ -1,4 +1,4 @@
-"""Reads the fields of a summary.json with care: a wrong one is a DataError that names its place."""
+"""Validated reading of the fields of a summary.json; an invalid field raises a DataError with its path."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from typing import Any
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.numbers import is_number, is_whole
 
-AGAIN = "run the evaluation again with this version, or report it with the version that wrote it"
+RERUN_HINT = "run the evaluation again with this version, or report it with the version that wrote it"
 
 
 _ABSOLUTE = re.compile(r"(?<![\w:/.])/(?:[^\s/'\",;:]+/)*([^\s/'\",;:]+)")
 
 
 def without_folders(text: str) -> str:
-    """A message without the folders of the machine that wrote it: a page is passed on."""
+    """A message without folders of the machine that wrote it, since a page may be shared."""
     return _ABSOLUTE.sub(lambda m: m[0].partition("/site-packages/")[2] or m[1], text)
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreCell:
-    """A figure under both rules with its interval and counts. `partial`: a mean over fewer columns than the paper's.
+    """A score under both rules, in percent, with its interval and counts.
 
-    `clusters`: scenes or images that the interval is over; None where no summary says so.
+    `partial`: a mean over fewer columns than the paper's.
+    `clusters`: number of scenes or images in the interval; None if the summary does not state it.
     """
 
     official: float | None
@@ -45,7 +46,7 @@ class ScoreCell:
 
 @dataclass(frozen=True, slots=True)
 class DistractorRates:
-    """A kind of distractor. share: of the wrong answers (n: how many chose it); rate: of the n that were offered."""
+    """A kind of distractor, in percent. share: of the wrong answers (n chose it); rate: of the n offered options."""
 
     share: ScoreCell
     rate: ScoreCell
@@ -53,10 +54,10 @@ class DistractorRates:
 
 @dataclass(frozen=True, slots=True)
 class SummaryReader:
-    """Reads fields of one file; a wrong one is a DataError that names it. `judge_mark` is added to labels of judges."""
+    """Reads the fields of one file. `at`: path of the current block; `judge_suffix`: suffix for judge labels."""
 
     file: Path
-    judge_mark: str = ""
+    judge_suffix: str = ""
     at: str = ""
 
     def inside(self, name: str) -> SummaryReader:
@@ -64,10 +65,10 @@ class SummaryReader:
 
     def judge(self, data: Mapping[str, Any]) -> str | None:
         label = data.get("judge")
-        return f"{label}{self.judge_mark}" if label else None
+        return f"{label}{self.judge_suffix}" if label else None
 
     def wrong(self, name: str, expected: str, found: Any) -> DataError:
-        return DataError(self.file, None, self.inside(name).at, expected, found, AGAIN)
+        return DataError(self.file, None, self.inside(name).at, expected, found, RERUN_HINT)
 
     def mapping(self, data: Mapping[str, Any], name: str, default: Any = None) -> Mapping[str, Any]:
         value = data.get(name, default)
@@ -137,7 +138,7 @@ class SummaryReader:
         )
 
     def position(self, data: Mapping[str, Any], name: str) -> ScoreCell | None:
-        """How far the chosen letters are from an even choice; None where options were not rotated."""
+        """The bias towards option letters; None without circular evaluation."""
         if data.get(name) is None:
             return None
         raw, here = self.mapping(data, name), self.inside(name)
@@ -147,7 +148,7 @@ class SummaryReader:
         return ScoreCell(here.number(raw, "distance"), None, here.interval(raw), n, n, 0, 0, reason=reason)
 
     def correctness(self, data: Mapping[str, Any], name: str) -> ScoreCell | None:
-        """The mean of 1 to 5 that an evaluator gave the questions; None where nobody rated, or nothing is said."""
+        """The mean rating (1 to 5) of the questions by an evaluator; None if there is none."""
         raw, here = self.mapping(data, name, {}), self.inside(name)
         if raw.get("mean") is None:
             return None

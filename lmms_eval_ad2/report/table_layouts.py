@@ -1,6 +1,6 @@
-"""The shapes of the papers' tables: which figure of which task stands in which column.
+"""Layouts of the papers' tables: the value that each column shows.
 
-A column's `key` is its name in `published.yaml`; `place` says where a run has it:
+A column's `key` is its name in `published.yaml`; `place` is the location of its value in a run's summary:
 ("score",), ("position",), ("correctness",), ("columns", NAME) or ("breakdowns", "category", NAME) of the task of
 that `part`.
 """
@@ -13,11 +13,11 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column of a table. `headline` figures carry their interval in text tables.
+    """A column of a table. `headline`: a main score, shown with its interval in text tables.
 
-    `mean_of` names columns of the same table: then the figure is their mean, and there is no `part`.
-    `decimals`: of a run's figures; `plotted`: it can stand beside the others as a bar; `interval`: carries it too.
-    `open_ended`: taken from the task that asks the same questions openly (AutoDrive-QA Table 1).
+    `mean_of`: columns of the same table of which this is the mean; then there is no `part`.
+    `decimals`: of the runs' values; `plotted`: can be plotted beside the others; `interval`: show it in text tables.
+    `open_ended`: value of the task that asks the same questions as free text (AutoDrive-QA Table 1).
     """
 
     key: str
@@ -35,13 +35,12 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class TableLayout:
-    """A table: of the paper (`number`), or our own (None).
+    """A table of a paper (`number`), or our own (None).
 
-    `views`: with a column for the number of views; `kinds`: a row a kind of distractor, with its "share" of the wrong
-    answers or the "rate" at which it was taken; `extras`: where a run's further figures are, which stand outside the
-    paper's columns and come after them ("columns", "category"). `sets`: a row a set of distractors (naive, one kind,
-    all), where other tables have the whole benchmark only. `circular`: of tasks that rotate options, and of no others.
-    `name`: tells our own tables of one benchmark apart.
+    `views`: with a column for the number of views. `kinds`: one row per kind of distractor, with its "share" of the
+    wrong answers or its "rate" of choice. `extras`: location of additional scores, shown after the paper's columns
+    ("columns", "category"). `sets`: one row per set of distractors (naive, one kind, all); other tables show the full
+    set only. `circular`: for tasks with circular evaluation only. `name`: distinguishes our own tables of a benchmark.
     """
 
     benchmark: str
@@ -58,7 +57,7 @@ class TableLayout:
 
     @property
     def row_label(self) -> str:
-        """Which text cell of a published row names it, where that is no model."""
+        """The text cell that labels a published row, if it is not the model."""
         return "distractors" if self.sets else "kind"
 
     @property
@@ -67,7 +66,7 @@ class TableLayout:
 
 
 def _columns(part: str, titles: dict[str, str], mean: str = "") -> tuple[TableColumn, ...]:
-    """Columns of one task, and its score last under the title `mean`."""
+    """Columns of one task, followed by its score with the title `mean`."""
     inner = tuple(
         TableColumn(key, title, part, ("columns", key), lower_is_better=key == "ocr_cer")
         for key, title in titles.items()
@@ -113,7 +112,7 @@ ALL = "all"
 SETS = ("naive", *ERROR_KINDS, "computational_oversights", "question_ambiguity", ALL)
 
 
-def _beside(key: str, title: str, part: str, place: tuple[str, ...]) -> TableColumn:
+def _supplement(key: str, title: str, part: str, place: tuple[str, ...]) -> TableColumn:
     return TableColumn(key, title, part, place, interval=True, plotted=False)
 
 
@@ -143,9 +142,9 @@ def _circular_columns() -> tuple[TableColumn, ...]:
     for part, title in MCQ_PARTS.items():
         columns += [
             _headline(part, title, part),
-            # Their titles are the same for every part: as bars nobody could tell them apart.
-            _beside(f"{part}_accuracy", "right on average", part, ("columns", "accuracy")),
-            _beside(f"{part}_consistency", "same text in all", part, ("columns", "consistency")),
+            # Not plotted: their titles are the same for every part.
+            _supplement(f"{part}_accuracy", "right on average", part, ("columns", "accuracy")),
+            _supplement(f"{part}_consistency", "same text in all", part, ("columns", "consistency")),
             TableColumn(
                 f"{part}_position", "letter preference ↓", part, ("position",), interval=True, lower_is_better=True
             ),
@@ -183,7 +182,7 @@ TABLE_LAYOUTS: tuple[TableLayout, ...] = (
         "AD2-Bench: advanced perception",
         _columns("perception_advanced", ADVANCED, "Avg-S"),
         extras="columns",
-        notes=("OCR-CER (lower is better, can pass 100) stands outside the mean.",),
+        notes=("OCR-CER (lower is better, can exceed 100) is not part of the mean.",),
     ),
     TableLayout(
         "ad2_bench",
@@ -239,8 +238,8 @@ TABLE_LAYOUTS: tuple[TableLayout, ...] = (
         name="rates",
         notes=(
             "Percent of the offered options of a kind that were chosen [95 % interval], and both numbers, over all "
-            "questions of which a letter was read. Kinds are not offered equally often, so the shares of Table 7 "
-            "follow the offer too; these rates do not. Not in the paper.",
+            "questions with a parsed letter. Kinds are not offered equally often, which affects the "
+            "shares of Table 7 but not these rates. Not in the paper.",
         ),
     ),
     TableLayout(
@@ -251,8 +250,8 @@ TABLE_LAYOUTS: tuple[TableLayout, ...] = (
         views=True,
         sets=True,
         notes=(
-            "Correctness: an evaluator's 1 to 5 for whether just one option is right, the mean over the rated "
-            "questions. The paper's rows are Qwen2-VL-7B. Two sets, question by question: "
+            "Correctness: an evaluator's rating (1 to 5) of whether exactly one option is right, as the mean over "
+            "the rated questions. The paper's rows are Qwen2-VL-7B. To compare two sets question by question: "
             "ad2 report compare RUN --distractors naive all.",
         ),
     ),
@@ -265,16 +264,16 @@ TABLE_LAYOUTS: tuple[TableLayout, ...] = (
         circular=True,
         name="order",
         notes=(
-            "Every question is asked once for each rotation of its options; n counts questions, reasons count "
-            "answers. Right in all of them (circular accuracy) is by chance (1/k)^k with k options; on average: "
-            "over all answers. Letter preference: total variation distance in percent between the chosen letters "
-            "and an even choice; it is never below 0, so compare with ad2_chance. Not in the paper.",
+            "Every question is asked once per rotation of its options; n counts questions, reasons count answers. "
+            "Circular accuracy (right in all rotations) is (1/k)^k by chance with k options; 'on average' is over all "
+            "answers. Letter preference: total variation distance in percent between the chosen letters and a uniform "
+            "choice; it is never negative, so compare it with ad2_chance. Not in the paper.",
         ),
     ),
 )
 
 
 def default_layout(benchmark: str, parts: tuple[str, ...]) -> TableLayout:
-    """The table of a benchmark that has none in a paper of ours: one column a part."""
+    """The layout for a benchmark without a paper's table: one column per part."""
     columns = tuple(_headline(part, part.replace("_", " ").capitalize(), part) for part in parts)
     return TableLayout(benchmark, None, f"{BENCHMARKS.get(benchmark, benchmark)}: score by part", columns, views=True)

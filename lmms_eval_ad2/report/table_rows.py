@@ -1,4 +1,4 @@
-"""Which rows and figures a line brings to a table: from its tasks, averaged over parts, by kind of distractor."""
+"""Rows and cells of a table from task groups: scores of tasks, means over parts, rates by kind of distractor."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from lmms_eval_ad2.report.table_layouts import ALL, ERROR_KINDS, SETS, TableColu
 from lmms_eval_ad2.report.task_groups import TaskGroup
 
 
-def with_extras(shape: TableLayout, lines: Sequence[TaskGroup]) -> TableLayout:
-    """The shape with the runs' further figures after the paper's columns: nothing that was scored is left out."""
-    if not shape.extras:
-        return shape
-    part = next(iter(shape.parts))
-    known = {column.place[-1] for column in shape.columns}
-    place = ("columns",) if shape.extras == "columns" else ("breakdowns", shape.extras)
+def with_extras(layout: TableLayout, groups: Sequence[TaskGroup]) -> TableLayout:
+    """Append the runs' additional scores after the paper's columns, so that no score is left out."""
+    if not layout.extras:
+        return layout
+    part = next(iter(layout.parts))
+    known = {column.place[-1] for column in layout.columns}
+    place = ("columns",) if layout.extras == "columns" else ("breakdowns", layout.extras)
     names = dict.fromkeys(
         name
-        for line in lines
-        for task in line.used(shape.parts)
-        for name in (task.columns if shape.extras == "columns" else task.breakdowns.get(shape.extras, {}))
+        for group in groups
+        for task in group.used(layout.parts)
+        for name in (task.columns if layout.extras == "columns" else task.breakdowns.get(layout.extras, {}))
         if name not in known
     )
-    outside = "outside the mean" if shape.extras == "columns" else "not in the paper"
+    outside = "outside the mean" if layout.extras == "columns" else "not in the paper"
     added = (TableColumn(n, f"{n.replace('_', ' ').capitalize()} ({outside})", part, (*place, n)) for n in names)
-    return replace(shape, columns=(*shape.columns, *added))
+    return replace(layout, columns=(*layout.columns, *added))
 
 
-def cells_of(shape: TableLayout, line: TaskGroup) -> dict[str, ScoreCell | None]:
-    """The figures of a line by column key."""
+def cells_of(layout: TableLayout, group: TaskGroup) -> dict[str, ScoreCell | None]:
+    """Return the cells of a group by column key."""
     found: dict[str, ScoreCell | None] = {}
-    for column in shape.columns:
-        found[column.key] = mean([found.get(k) for k in column.mean_of]) if column.mean_of else _pick(column, line)
+    for column in layout.columns:
+        found[column.key] = mean([found.get(k) for k in column.mean_of]) if column.mean_of else _cell(column, group)
     return found
 
 
-def _pick(column: TableColumn, line: TaskGroup) -> ScoreCell | None:
-    task = line.tasks.get((column.part, column.open_ended))
-    if task is None and column.open_ended:  # n-gram metrics may also come with the canonical task
-        task = line.tasks.get((column.part, False))
+def _cell(column: TableColumn, group: TaskGroup) -> ScoreCell | None:
+    task = group.tasks.get((column.part, column.open_ended))
+    if task is None and column.open_ended:  # the canonical task may present n-gram metrics too
+        task = group.tasks.get((column.part, False))
     if task is None:
         return None
     match column.place:
@@ -53,102 +53,103 @@ def _pick(column: TableColumn, line: TaskGroup) -> ScoreCell | None:
             return task.correctness
         case ("columns", name):
             return task.columns.get(name)
-        case (_, group, name):
-            return task.breakdowns.get(group, {}).get(name)
+        case (_, kind, name):
+            return task.breakdowns.get(kind, {}).get(name)
     raise ValueError(f"column {column.key}: unknown place {column.place}")
 
 
 def mean(cells: Sequence[ScoreCell | None]) -> ScoreCell | None:
-    """The unweighted mean of parts; None if one is absent. Its interval takes the parts as independent.
+    """Return the unweighted mean of K parts; None if one is absent.
 
-    `clusters`: of the part with the fewest.
+    Parts are treated as independent: half-widths combine as sqrt(sum_k h_k^2) / K, separately for each side.
+    `clusters`: the smallest number of the parts.
     """
-    have = [c for c in cells if c is not None]
-    if not have or len(have) < len(cells):
+    present = [c for c in cells if c is not None]
+    if not present or len(present) < len(cells):
         return None
-    official = [c.official for c in have if c.official is not None]
-    strict = [c.strict for c in have if c.strict is not None]
-    judges = dict.fromkeys(c.judge for c in have if c.judge)
-    value = sum(official) / len(have) if len(official) == len(have) else None
-    intervals = [(c.official, c.ci) for c in have if c.official is not None and c.ci is not None]
+    official = [c.official for c in present if c.official is not None]
+    strict = [c.strict for c in present if c.strict is not None]
+    judges = dict.fromkeys(c.judge for c in present if c.judge)
+    value = sum(official) / len(present) if len(official) == len(present) else None
+    intervals = [(c.official, c.ci) for c in present if c.official is not None and c.ci is not None]
     ci = None
-    if value is not None and len(intervals) == len(have):
-        low = math.sqrt(sum((v - c[0]) ** 2 for v, c in intervals)) / len(have)
-        high = math.sqrt(sum((c[1] - v) ** 2 for v, c in intervals)) / len(have)
+    if value is not None and len(intervals) == len(present):
+        low = math.sqrt(sum((v - c[0]) ** 2 for v, c in intervals)) / len(present)
+        high = math.sqrt(sum((c[1] - v) ** 2 for v, c in intervals)) / len(present)
         ci = (value - low, value + high)
     return ScoreCell(
         official=value,
-        strict=sum(strict) / len(have) if len(strict) == len(have) else None,
+        strict=sum(strict) / len(present) if len(strict) == len(present) else None,
         ci=ci,
-        n=sum(c.n for c in have),
-        n_ok=sum(c.n_ok for c in have),
-        n_unparsed=sum(c.n_unparsed for c in have),
-        n_unscored=sum(c.n_unscored for c in have),
+        n=sum(c.n for c in present),
+        n_ok=sum(c.n_ok for c in present),
+        n_unparsed=sum(c.n_unparsed for c in present),
+        n_unscored=sum(c.n_unscored for c in present),
         judge=" + ".join(judges) or None,
-        partial=any(c.partial for c in have),
-        clusters=min((c.clusters for c in have if c.clusters is not None), default=None),
+        partial=any(c.partial for c in present),
+        clusters=min((c.clusters for c in present if c.clusters is not None), default=None),
     )
 
 
-Rows = list[tuple[TaskGroup, str, dict[str, ScoreCell | None]]]  # a line, what stands after its label, its figures
+Rows = list[tuple[TaskGroup, str, dict[str, ScoreCell | None]]]  # group, suffix of its label, cells
 
 
-def fits(shape: TableLayout, line: TaskGroup) -> bool:
-    """Whether a line belongs to a table at all: other orders of options, and other distractors, are other questions."""
-    if shape.circular or line.circular:
-        return shape.circular and line.circular
-    if shape.sets:
-        return line.distractors is not None
-    return line.distractors == ALL or line.distractors not in SETS
+def fits(layout: TableLayout, group: TaskGroup) -> bool:
+    """Whether a group belongs in a table: rotated options and other distractors are different questions."""
+    if layout.circular or group.circular:
+        return layout.circular and group.circular
+    if layout.sets:
+        return group.distractors is not None
+    return group.distractors == ALL or group.distractors not in SETS
 
 
-def rows_of(shape: TableLayout, lines: Sequence[TaskGroup]) -> Rows:
-    """The rows that some lines make in a table."""
-    if shape.kinds:
-        return _kind_rows(shape, lines)
-    if shape.sets:
-        return _set_rows(shape, lines)
-    return [(line, "", cells_of(shape, line)) for line in lines]
+def rows_of(layout: TableLayout, groups: Sequence[TaskGroup]) -> Rows:
+    """Return the rows of a table."""
+    if layout.kinds:
+        return _kind_rows(layout, groups)
+    if layout.sets:
+        return _set_rows(layout, groups)
+    return [(group, "", cells_of(layout, group)) for group in groups]
 
 
-def _set_rows(shape: TableLayout, lines: Sequence[TaskGroup]) -> Rows:
-    """AutoDrive-QA Table 8: a row a set of distractors, those of a run together, in the paper's order.
+def _set_rows(layout: TableLayout, groups: Sequence[TaskGroup]) -> Rows:
+    """Rows of AutoDrive-QA Table 8: one per run and set of distractors, in the paper's order.
 
-    No rows where there is but the benchmark itself and nobody rated it: then another table says all.
+    No rows if there is only the full set without ratings, which Table 1 shows already.
     """
-    order = {name: place for place, name in enumerate(SETS)}
-    runs = list(dict.fromkeys(line.run.folder for line in lines))
+    order = {name: rank for rank, name in enumerate(SETS)}
+    runs = list(dict.fromkeys(group.run.folder for group in groups))
     placed = sorted(
-        ((line, str(line.distractors), cells_of(shape, line)) for line in lines),
+        ((group, str(group.distractors), cells_of(layout, group)) for group in groups),
         key=lambda row: (runs.index(row[0].run.folder), order.get(row[1], len(SETS))),
     )
-    rated = any(t.correctness is not None for line in lines for t in line.used(shape.parts))
+    rated = any(t.correctness is not None for group in groups for t in group.used(layout.parts))
     if not rated and all(name == ALL for _, name, _ in placed):
         return []
-    return [(line, kind_title(name), cells) for line, name, cells in placed]
+    return [(group, kind_title(name), cells) for group, name, cells in placed]
 
 
-def _kind_rows(shape: TableLayout, lines: Sequence[TaskGroup]) -> Rows:
-    """A row a kind of distractor: its share of the wrong answers (AutoDrive-QA Table 7), or how often it was taken."""
-    figure = _share if shape.kinds == "share" else _rate
+def _kind_rows(layout: TableLayout, groups: Sequence[TaskGroup]) -> Rows:
+    """One row per kind of distractor: its share of the wrong answers (AutoDrive-QA Table 7), or its rate of choice."""
+    figure = _share if layout.kinds == "share" else _rate
     rows: Rows = []
-    for line in lines:
-        tasks = {c.key: task for c in shape.columns if (task := line.tasks.get((c.part, False)))}
+    for group in groups:
+        tasks = {c.key: task for c in layout.columns if (task := group.tasks.get((c.part, False)))}
         if not any(sum(task.error_kinds.values()) for task in tasks.values()):
             continue
         others = sorted({kind for t in tasks.values() for kind in (*t.error_kinds, *t.kinds)} - ERROR_KINDS.keys())
         for kind in (*ERROR_KINDS, *others):
-            rows.append((line, kind_title(kind), {key: figure(task, kind) for key, task in tasks.items()}))
+            rows.append((group, kind_title(kind), {key: figure(task, kind) for key, task in tasks.items()}))
     return rows
 
 
 def kind_title(kind: str) -> str:
-    """In words, of a kind of distractor or of a set of distractors."""
+    """The title of a kind or set of distractors."""
     return "All kinds" if kind == ALL else ERROR_KINDS.get(kind, kind.replace("_", " ").capitalize())
 
 
 def _share(task: TaskSummary, kind: str) -> ScoreCell | None:
-    """A summary of an earlier version has counts without intervals."""
+    """The share of the wrong answers; without an interval in summaries of earlier versions."""
     total = sum(task.error_kinds.values())
     if not total:
         return None

@@ -1,38 +1,37 @@
-"""Grids as text for a terminal or as Markdown.
+"""Result tables as text for a terminal or as Markdown.
 
-A run takes two lines in a text table: the benchmark's own rules with the 95 % interval of
-headline figures, and beneath it the strict ones. In Markdown both stand in one cell.
+A run has two lines in a text table: scores under the benchmark's own rules, with the 95 % interval of main scores, and
+strict scores below. In Markdown both are in one cell.
 """
 
 from __future__ import annotations
 
 import textwrap
-import unicodedata
 from collections.abc import Iterable, Sequence
 
-from lmms_eval_ad2.errors import require
 from lmms_eval_ad2.metrics.intervals import METHOD
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
 from lmms_eval_ad2.report.grid import GridColumn, GridRow, ResultGrid, grids
 from lmms_eval_ad2.report.runs import RunSummary, ScoreCell
 from lmms_eval_ad2.report.task_groups import data_notes
+from lmms_eval_ad2.report.text_table import TextTable, escape, printable
 
 NONE = "–"
 WIDTH = 120  # of lines of prose in a terminal
 NGRAM = "– (n-gram metrics only)"
 LEGEND = (
-    "First line: as the benchmark's own rules count [95 % interval]. Second line, 'strict': everything unread or "
-    "unscored counts as the worst score. – : no figure. Figures of different judges stand in different columns."
+    "First line: scores under the benchmark's own rules [95 % interval]. Second line, 'strict': unparsed and unscored "
+    "answers count as the worst score. – : no value. Scores of different judges are in different columns."
 )
 LEGEND_MARKDOWN = (
-    "official [95 % interval] / strict: official as the benchmark's own rules count, strict with everything unread or "
-    "unscored as the worst score. – : no figure. Figures of different judges stand in different columns."
+    "official [95 % interval] / strict: official under the benchmark's own rules, strict with unparsed and unscored "
+    "answers as the worst score. – : no value. Scores of different judges are in different columns."
 )
 
 LEGEND_PAGE = (
-    "Upper figure: as the benchmark's own rules count, with its 95 % interval. Lower figure: strict, everything unread "
-    "or unscored counts as the worst score. – : no figure. † : a mean over fewer columns than the paper's. "
-    "Figures of different judges stand in different columns. Point at a figure to see its counts."
+    "Upper value: score under the benchmark's own rules, with its 95 % interval. Lower value: strict, unparsed and "
+    "unscored answers count as the worst score. – : no value. † : a mean over fewer columns than the paper's. "
+    "Scores of different judges are in different columns. Hover over a value to see its counts."
 )
 INTERVALS = (
     "Intervals: each cluster (a scene or an image, with all questions on it) is left out in turn (jackknife), and few "
@@ -44,15 +43,15 @@ NO_INTERVAL = "[no interval: 1 cluster]"
 def render(
     runs: Sequence[RunSummary], *, published: bool = True, markdown: bool = False, breakdowns: bool = False
 ) -> str:  # fmt: skip
-    """All tables of `runs` with the papers' figures beneath (`published`), and a list of every task with its counts.
+    """Return all tables of `runs`, with published results (`published`), and a list of all tasks with their counts.
 
-    `breakdowns`: also those by sub-task, source, weather and severity.
+    `breakdowns`: include tables by sub-task, source, weather and severity.
     """
-    said = about_intervals(runs)
+    intervals = about_intervals(runs)
     if markdown:
-        blocks = [LEGEND_MARKDOWN, escape(said)]
+        blocks = [LEGEND_MARKDOWN, escape(intervals)]
     else:
-        blocks = [f"{textwrap.fill(LEGEND, WIDTH)}\n{textwrap.fill(said, WIDTH)}"]
+        blocks = [f"{textwrap.fill(LEGEND, WIDTH)}\n{textwrap.fill(intervals, WIDTH)}"]
     blocks += [_grid(grid, markdown) for grid in grids(runs, with_published=published)]
     blocks += [_grid(grid, markdown) for grid in (breakdown_grids(runs) if breakdowns else ())]
     blocks.append(_overview(runs, markdown))
@@ -60,13 +59,15 @@ def render(
 
 
 def about_intervals(runs: Sequence[RunSummary]) -> str:
-    """How the intervals were made, and where to find over how many clusters."""
+    """Explain how the intervals were computed."""
     other = [run.name for run in runs if any(task.interval_method != METHOD for task in run.tasks.values())]
-    text = f"{INTERVALS} Their number stands in the table of all tasks."
+    text = f"{INTERVALS} Their number is in the table of all tasks."
     if not other:
         return text
-    names = ", ".join(other)
-    return f"{text} Those of {names} are an earlier version's bootstrap, too narrow below 20 clusters: see ad2 rescore."
+    return (
+        f"{text} Those of {', '.join(other)} are bootstrap intervals of an earlier version, too narrow below 20 clusters: "
+        "see ad2 rescore."
+    )
 
 
 def number(value: float | None, decimals: int = 1) -> str:
@@ -74,14 +75,14 @@ def number(value: float | None, decimals: int = 1) -> str:
 
 
 def span(ci: tuple[float, float] | None, clusters: int | None, sign: str = "") -> str:
-    """ " [55.1, 59.4]", or why there is no interval; `sign`: "+" for differences."""
+    """Format " [55.1, 59.4]", or the reason for no interval; `sign`: "+" for differences."""
     if ci:
         return f" [{ci[0]:{sign}.1f}, {ci[1]:{sign}.1f}]"
     return f" {NO_INTERVAL}" if clusters == 1 else ""
 
 
 def interval(cell: ScoreCell) -> str:
-    """ "57.3 [55.1, 59.4]"; without an interval the figure alone (or why), without a figure a dash and why."""
+    """Format "57.3 [55.1, 59.4]"; without an interval the value (and reason), without a value a dash and the reason."""
     if cell.official is None:
         missing = [f"{n} {word}" for n, word in ((cell.n_unparsed, "unparsed"), (cell.n_unscored, "unscored")) if n]
         return f"{NONE} ({', '.join(missing)})" if missing else NONE
@@ -90,13 +91,13 @@ def interval(cell: ScoreCell) -> str:
 
 
 def official(cell: ScoreCell | None, row: GridRow, column: GridColumn, grid: ResultGrid) -> str:
-    """The text of a figure under the benchmark's own rules."""
+    """The text of a cell under the benchmark's own rules."""
     if cell is None:
         return NONE if row.kind != "published" else ""
     if row.kind == "published":
         return number(cell.official, grid.decimals)
     if grid.kinds:
-        # Of a share the number of choices; of a rate also out of how many.
+        # A share has the number of choices; a rate also the number of offers.
         return f"{interval(cell)} ({cell.n if cell.n == cell.n_ok else f'{cell.n_ok} of {cell.n}'})"
     if column.headline or column.interval or cell.official is None:
         return interval(cell)
@@ -108,7 +109,7 @@ def clusters(cell: ScoreCell) -> str:
 
 
 def tip(cell: ScoreCell) -> str:
-    """All that is known of a figure, in words."""
+    """The counts, interval and reason of a cell, as a tool tip."""
     text = f"n {cell.n}: {cell.n_ok} ok, {cell.n_unparsed} unparsed, {cell.n_unscored} unscored"
     if cell.ci:
         text += f"; 95 % interval {number(cell.ci[0])} to {number(cell.ci[1])}"
@@ -118,7 +119,7 @@ def tip(cell: ScoreCell) -> str:
 
 
 def counts(row: GridRow) -> tuple[str, str]:
-    """ "400" and "2 / 1": how many samples, and how many of them unparsed / unscored."""
+    """Format "400" and "2 / 1": the number of samples, and of those unparsed / unscored."""
     return ("", "") if row.n is None else (str(row.n), f"{row.n_unparsed} / {row.n_unscored}")
 
 
@@ -128,11 +129,11 @@ def _grid(grid: ResultGrid, markdown: bool) -> str:
     )
     headers += [c.heading if markdown else _stacked(c) for c in grid.columns]
     rows = [(_markdown_row if markdown else _text_row)(row, grid) for row in grid.rows]
-    title = grid.title + (f" (shape of {grid.source})" if grid.source else "")
+    title = grid.title + (f" (layout of {grid.source})" if grid.source else "")
     lines = [f"### {escape(title)}\n" if markdown else title]
     if grid.caption:
         lines.append(f"{escape(grid.caption)}\n" if markdown else textwrap.fill(grid.caption, WIDTH))
-    lines.append(table(headers, rows, markdown))
+    lines.append(TextTable(headers, rows).render(markdown=markdown))
     for i, note in enumerate(grid.notes):
         wrapped = textwrap.fill(note, WIDTH, initial_indent="  ", subsequent_indent="    ")
         lines.append(("\n- " if i == 0 else "- ") + escape(note) if markdown else wrapped)
@@ -140,7 +141,7 @@ def _grid(grid: ResultGrid, markdown: bool) -> str:
 
 
 def _leading(grid: ResultGrid, label: str, n: str, views: str, data: str, judge: str) -> list[str]:
-    """The columns before the figures; data and judge stand in the caption where all rows share them."""
+    """The columns before the scores; data and judge are in the caption if all rows share them."""
     optional = ((grid.views, views), (grid.data_column, data), (grid.judge_column, judge))
     return [label, *([] if grid.kinds else [n]), *(text for shown, text in optional if shown)]
 
@@ -165,7 +166,7 @@ def _text_row(row: GridRow, grid: ResultGrid) -> list[str]:
 def _markdown_row(row: GridRow, grid: ResultGrid) -> list[str]:
     if row.kind == "published":
         leading = _leading(grid, f"*published:* {row.label}", "", row.views, row.data, "")
-        return [escape(c) for c in (*leading, *_officials(row, grid))]
+        return [*leading, *_officials(row, grid)]
     n, bad = counts(row)
     cells = [
         f"{a} / {number(c.strict)}" if c is not None and c.strict is not None else a
@@ -173,7 +174,7 @@ def _markdown_row(row: GridRow, grid: ResultGrid) -> list[str]:
     ]
     data = f"{row.data} ({row.note})" if row.note else row.data
     leading = _leading(grid, row.label, f"{n} ({bad})" if n else "", row.views, data, row.judge or NONE)
-    return [escape(c) for c in (*leading, *cells)]
+    return [*leading, *cells]
 
 
 def _officials(row: GridRow, grid: ResultGrid) -> list[str]:
@@ -208,14 +209,13 @@ def _overview(runs: Sequence[RunSummary], markdown: bool) -> str:
                 clusters(s), number(s.strict), str(s.n), str(s.n_ok), str(s.n_unparsed), str(s.n_unscored), why,
             ])  # fmt: skip
     title = "All tasks"
-    shown = [[escape(c) for c in row] for row in rows] if markdown else rows
     notes = "\n".join(f"- {escape(n)}" if markdown else f"  {n}" for n in warnings(runs))
-    text = (f"### {title}\n\n" if markdown else f"{title}\n") + table(headers, shown, markdown)
+    text = (f"### {title}\n\n" if markdown else f"{title}\n") + TextTable(headers, rows).render(markdown=markdown)
     return text + (f"\n\n{notes}" if notes and markdown else f"\n{notes}" if notes else "")
 
 
 def warnings(runs: Iterable[RunSummary]) -> list[str]:
-    """What must be known of the data before any figure is read, with the runs that it is true of."""
+    """Remarks on the data of all runs, with the names of the runs concerned."""
     found: dict[str, list[str]] = {}
     for run in runs:
         for task in run.tasks.values():
@@ -223,26 +223,3 @@ def warnings(runs: Iterable[RunSummary]) -> list[str]:
             for note in data_notes(name, run.about.get("limit"), task.maker):
                 found.setdefault(f"{name}: {note}", []).append(run.name)
     return [f"{text} ({', '.join(dict.fromkeys(names))})" for text, names in found.items()]
-
-
-def table(headers: Sequence[str], rows: Sequence[Sequence[str]], markdown: bool) -> str:
-    """A plain table: aligned text, or Markdown (cells already escaped)."""
-    tabulate = require("tabulate", "tables").tabulate
-    clean = [[printable(c) for c in row] for row in rows]  # first, or the widths would be wrong
-    text = tabulate(
-        clean, [printable(h) for h in headers], tablefmt="pipe" if markdown else "simple", disable_numparse=True
-    )
-    return "\n".join(line.rstrip() for line in text.splitlines())
-
-
-def printable(text: str) -> str:
-    """Without control characters (a label could otherwise rewrite the terminal); line breaks stay."""
-    return "".join(c for c in text if c == "\n" or unicodedata.category(c) not in ("Cc", "Cf"))
-
-
-def escape(text: str) -> str:
-    """Text for a Markdown cell: nothing in a label may open a column, a tag or a link."""
-    for char in "\\`|":
-        text = text.replace(char, "\\" + char)
-    text = text.replace("<", "&lt;").replace(">", "&gt;").replace("](", "]\\(")
-    return text.replace("\n", " ")

@@ -1,7 +1,6 @@
-"""Tasks -> lines: which tasks of a run stand in one row of a table.
+"""Grouping of tasks into table rows: one row per run, data set and task variant.
 
-A row is a run on one data set, asked in one way. Tasks are matched by what their summaries say
-(benchmark, part, variant), never by their names.
+Tasks are matched by benchmark, part and variant in their summaries, never by name.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from lmms_eval_ad2.report.runs import RunSummary, TaskSummary
 
 Signature = tuple[tuple[str, Any], ...]
 
-# Benchmarks whose rows are told apart by their views; what is asked openly there joins its row.
+# Benchmarks with a column for views; their free-text tasks share the row of the multiple-choice ones.
 MULTI_VIEW = frozenset({"autodrive_qa", "drivelm"})
 
 
 @dataclass(slots=True)
 class TaskGroup:
-    """A row to be: tasks by (part, asked openly for n-gram metrics alone)."""
+    """The tasks of one table row, by (part, scored by n-gram metrics only)."""
 
     run: RunSummary
     benchmark: str
@@ -44,7 +43,7 @@ class TaskGroup:
 
     @property
     def note(self) -> str:
-        """What a reader must know of the data before reading a figure."""
+        """Remarks on the data, shown beside the scores."""
         maker = _joined(t.maker for t in self.tasks.values())
         return "; ".join(data_notes(self.data, self.run.about.get("limit"), maker))
 
@@ -54,18 +53,18 @@ class TaskGroup:
 
     @property
     def distractors(self) -> str | None:
-        """The set of distractors of its questions; None where the data do not say."""
+        """The set of distractors of its questions; None if the data do not state it."""
         return _joined(t.distractors for t in self.tasks.values())
 
     def used(self, parts: Iterable[str]) -> list[TaskSummary]:
-        """The tasks behind a table: those asked canonically, or where there are none the open ones."""
+        """Return the tasks of these parts: the canonical ones, or the free-text ones if there are none."""
         wanted = set(parts)
         found = [t for (part, is_open), t in self.tasks.items() if part in wanted and not is_open]
         return found or [t for (part, _), t in self.tasks.items() if part in wanted]
 
 
 def _joined(names: Iterable[str | None]) -> str | None:
-    """One name where all tasks have the same; of a mixture all names, so that it passes for none of them."""
+    """The common name of all tasks; of a mixture all names, joined by " + "."""
     return " + ".join(dict.fromkeys(name for name in names if name)) or None
 
 
@@ -82,8 +81,8 @@ def data_notes(name: str, limit: Any = None, maker: str | None = None) -> list[s
     return notes
 
 
-def lines_of(runs: Sequence[RunSummary], benchmark: str) -> list[TaskGroup]:
-    """All rows of a benchmark, in the order of the runs."""
+def group_tasks(runs: Sequence[RunSummary], benchmark: str) -> list[TaskGroup]:
+    """Group the tasks of a benchmark into rows, in the order of the runs."""
     found: dict[tuple[Any, ...], TaskGroup] = {}
     for run in runs:
         for task in run.tasks.values():
@@ -96,17 +95,19 @@ def lines_of(runs: Sequence[RunSummary], benchmark: str) -> list[TaskGroup]:
             )
             place = (task.part, task.open_ended)
             known = found.get((run.folder, data, split, signature))
-            if known and place in known.tasks:  # a second task of the same kind: a row of its own, under its name
+            if (
+                known and place in known.tasks
+            ):  # a second task of the same kind gets its own row, labelled with its name
                 signature += (("task", task.name),)
-            line = found.setdefault(
+            group = found.setdefault(
                 (run.folder, data, split, signature), TaskGroup(run, benchmark, data, split, signature)
             )
-            line.tasks[place] = task
+            group.tasks[place] = task
     return list(found.values())
 
 
 def signature_of(task: TaskSummary) -> Signature:
-    """The way of asking that tells rows apart. A chain's style and a multiple-choice benchmark's form are its own."""
+    """The variant settings that distinguish rows: without the style of chains and the form of multiple-choice tasks."""
     own = {"judge"}
     if task.part == "cot":
         own.add("style")
@@ -116,7 +117,7 @@ def signature_of(task: TaskSummary) -> Signature:
 
 
 def _plain(value: Any) -> Any:
-    """Hashable: a variant's values come from JSON."""
+    """Make a value from JSON hashable."""
     return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
@@ -134,7 +135,7 @@ def _word(benchmark: str, key: str, value: Any) -> str:
     return words.get((key, value)) or named.get(key, f"{key} {{}}").format(value)
 
 
-# Words for codes that a reader can act on; the other codes are words already.
+# Explanations of reason codes that a user can act on; other codes are self-explanatory.
 WORDS = {
     "not_judgeable_lexically": "the lexical judge cannot mark logic (SLPS, ORCS, DJSS); choose an LLM with --judge",
     "not_judgeable_by_similarity": "the similarity judge cannot mark logic (SLPS, ORCS, DJSS); "
@@ -143,7 +144,7 @@ WORDS = {
 
 
 def reasons(tasks: Iterable[TaskSummary]) -> tuple[tuple[str, int], ...]:
-    """Why answers could not be read or scored, commonest first: ("unparsed:hedged", 2), ..."""
+    """Count the reasons why answers could not be parsed or scored, most frequent first: ("unparsed:hedged", 2), ..."""
     total: Counter[str] = Counter()
     for task in tasks:
         total.update(task.reasons)
@@ -151,7 +152,7 @@ def reasons(tasks: Iterable[TaskSummary]) -> tuple[tuple[str, int], ...]:
 
 
 def reason_notes(rows: Iterable[tuple[str, Sequence[tuple[str, int]]]]) -> list[str]:
-    """One line a distinct reason, from (label of a row, its reasons): "14 unscored in each of 4 rows: ..."."""
+    """Format one note per reason, from (label of a row, its reasons): "14 unscored in each of 4 rows: ..."."""
     found: dict[str, dict[str, int]] = {}
     for label, why in rows:
         for reason, n in why:
@@ -161,13 +162,13 @@ def reason_notes(rows: Iterable[tuple[str, Sequence[tuple[str, int]]]]) -> list[
         status, _, code = reason.partition(":")
         counts = set(by_label.values())
         if len(counts) > 1:
-            who = f"{status} ({', '.join(f'{label} {n}' for label, n in by_label.items())})"
+            count = f"{status} ({', '.join(f'{label} {n}' for label, n in by_label.items())})"
         else:
-            who = f"{counts.pop()} {status}" + (f" in each of {len(by_label)} rows" if len(by_label) > 1 else "")
-        notes.append(f"{who}: {WORDS.get(code, code.replace('_', ' '))}")
+            count = f"{counts.pop()} {status}" + (f" in each of {len(by_label)} rows" if len(by_label) > 1 else "")
+        notes.append(f"{count}: {WORDS.get(code, code.replace('_', ' '))}")
     return notes
 
 
 def data_sha(tasks: Iterable[TaskSummary]) -> str:
-    """The short hash of the data behind some tasks; of several data sets joined by "+"."""
+    """Return the short hash of the tasks' data; those of several data sets are joined by "+"."""
     return "+".join(dict.fromkeys(str(t.data.get("sha256") or "")[:8] for t in tasks))

@@ -54,8 +54,8 @@ def consistency(group: Sequence[SampleSummary]) -> SampleSummary:
 def _question(group: Sequence[SampleSummary], column: str, official: float | None, strict: float) -> SampleSummary:
     worst = min(group, key=lambda line: _WORST_FIRST.index(line.status))
     return replace(
-        worst, id=rotation_of(worst).question, score=None if official is None else 100 * official, kind=None, offered=(),
-        marks=((column, official, strict),), rotation=None,
+        worst, id=rotation_of(worst).question, score=None if official is None else 100 * official, kind=None,
+        offered=(), marks=((column, official, strict),), rotation=None,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""`ad2 annotate` as typed: the folder, drafts, export, agreement, and the page's refusals."""
+"""`ad2 annotate` on the command line: the folder, drafts, export, agreement, and errors of the page."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def test_from_pictures_to_records(tmp_path: Path, pictures: Path, capsys: pytest
         assert (
             call(pictures, "--out", notes, "--ask", "suggestion", "--pre", f"endpoint:m@{server.url}", "--no-page") == 0
         )
-    said = capsys.readouterr().out
-    assert "2 records" in said
-    assert "drafts: 2 new, 0 from before" in said
+    output = capsys.readouterr().out
+    assert "2 records" in output
+    assert "drafts: 2 new, 0 from before" in output
     assert call("export", notes, "--out", out) == 1  # nothing is finished
     assert "left out: 2 not begun" in capsys.readouterr().out
     project = AnnotationProject(open_folder(notes))
@@ -56,12 +56,12 @@ def test_from_pictures_to_records(tmp_path: Path, pictures: Path, capsys: pytest
         "scores": {"anna": {"answer": 9}, "bo": {"answer": 9}},
     }  # fmt: skip
     assert call("agreement", notes) == 0
-    said = capsys.readouterr().out
-    assert "finished: anna 1, bo 1" in said
-    assert "keep / change / delete: 1 by two or more, 100.0 % of pairs alike, alpha - (nominal)" in said
+    output = capsys.readouterr().out
+    assert "finished: anna 1, bo 1" in output
+    assert "keep / change / delete: 1 by two or more, 100.0 % of pairs alike, alpha - (nominal)" in output
     assert call("agreement", notes, "--json") == 0
     assert json.loads(capsys.readouterr().out)["scores"]["units_by_two_or_more"] == 1
-    # And what was exported can be annotated again.
+    # The exported records can be annotated again.
     assert call(out, "--images", pictures, "--out", tmp_path / "again", "--no-page") == 0
 
 
@@ -84,10 +84,10 @@ def test_mistakes_are_one_line(
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     assert call(*(word.format(pictures) for word in words)) == 2
-    said = capsys.readouterr().err
-    assert message in said
-    assert said.startswith("error: ")
-    assert said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert message in output
+    assert output.startswith("error: ")
+    assert output.count("\n") == 1
 
 
 def test_a_port_that_is_taken(tmp_path: Path, pictures: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,7 +100,7 @@ def test_a_port_that_is_taken(tmp_path: Path, pictures: Path, capsys: pytest.Cap
 
 
 def test_the_help_names_the_parts(tmp_path: Path) -> None:
-    said = run(BIN / "ad2", "annotate", "--help", cwd=tmp_path).stdout
-    assert "ad2 annotate sample_coda_lm --out notes" in said
-    assert "export" in said
+    output = run(BIN / "ad2", "annotate", "--help", cwd=tmp_path).stdout
+    assert "ad2 annotate sample_coda_lm --out notes" in output
+    assert "export" in output
     assert "--pre" in run(BIN / "ad2", "annotate", "page", "--help", cwd=tmp_path).stdout

@@ -1,5 +1,5 @@
-"""A program of one's own and a folder of them under `ad2 drive run`: on their routes, with parameters fixed, their
-mistakes in one line. In the fake world, where nothing is compiled; one in the embedded one."""
+"""A user's program and a folder of programs under `ad2 drive run`: routes, fixed parameters, one-line errors. In the
+fake world, which does not compile programs; one test in the embedded world."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def test_a_program_with_a_route_is_scored_as_a_route_and_called_no_benchmark(
 ) -> None:
     out = tmp_path / "o"
     assert run(out, "--scenario", program) == 0
-    said = capsys.readouterr().out
-    assert "Suite program my_own in the fake world" in said and "Driving Score" in said
-    assert "a program of your own on route demo:101: no benchmark" in said
+    output = capsys.readouterr().out
+    assert "Suite program my_own in the fake world" in output and "Driving Score" in output
+    assert "a program of your own on route demo:101: no benchmark" in output
     (record,) = records(out)
     assert (record["suite"], record["route_id"]) == ("program my_own", "my_own")
     assert record["town"] == "Demo101" and record["route_length_m"] == pytest.approx(84.0)
@@ -83,9 +83,9 @@ def test_a_program_without_a_route_is_one_line_an_episode_as_before(
     file.write_text("ego = new Car\n")
     map_file.write_text("<OpenDRIVE/>")
     assert run(tmp_path / "o", "--scenario", file, "--map", map_file, "--repetitions", 2) == 0
-    said = capsys.readouterr().out
-    assert "A program of your own: no benchmark" in said and "Driving Score" not in said
-    assert "free repetition 1: completed" in said
+    output = capsys.readouterr().out
+    assert "A program of your own: no benchmark" in output and "Driving Score" not in output
+    assert "free repetition 1: completed" in output
     assert read_run(tmp_path / "o")["identity"]["map_sha256"]
 
 
@@ -189,15 +189,15 @@ def test_towns_are_those_of_the_programs_routes(
     assert "expected Demo103.xodr" in last_line(capsys)
 
 
-def test_what_is_left_out_is_told_and_cannot_be_asked_for(
+def test_omitted_scenarios_are_reported_and_cannot_be_selected(
     tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reasons = {"s0": "unfair: the expert hit it", **{f"gone{k}": "refused" for k in range(5)}}
     (folder / "suite.json").write_text(json.dumps({"name": "threats", "left_out": reasons}))
     assert run(tmp_path / "o", "--suite", folder) == 0
-    said = capsys.readouterr().out
-    assert "left out, 6 of 10 scenarios: s0 (unfair: the expert hit it), gone0 (refused)," in said
-    assert "and 1 more, see suite.json" in said
+    output = capsys.readouterr().out
+    assert "left out, 6 of 10 scenarios: s0 (unfair: the expert hit it), gone0 (refused)," in output
+    assert "and 1 more, see suite.json" in output
     assert run(tmp_path / "p", "--suite", folder, "--routes-ids", "s1,s0") == 2
     assert "--routes-ids s0: left out of" in last_line(capsys)
 

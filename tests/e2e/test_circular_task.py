@@ -1,4 +1,4 @@
-"""A task that rotates options, from the data home to the table: rows, keys of the journal, floors and ceilings."""
+"""A task with rotated options, from the data home to the table: rows, journal keys, scores of the baselines."""
 
 from __future__ import annotations
 
@@ -55,17 +55,17 @@ def answers(model: BaselineModel, rows: Any) -> list[dict[str, Any]]:
         Instance("generate_until", ("prompt", {}, None, i, "t", "test"), 0, {**metadata, "doc_id": i})
         for i in range(len(rows))
     ]
-    said = model.generate_until(asked)
-    return [hooks.process_results(row, [text])[hooks.METRIC] for row, text in zip(rows, said, strict=True)]
+    replies = model.generate_until(asked)
+    return [hooks.process_results(row, [text])[hooks.METRIC] for row, text in zip(rows, replies, strict=True)]
 
 
 def test_a_row_for_every_rotation_and_a_key_for_every_row(
     images: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = {"source": "drivelm", "distractors": "all", "maker": "rules", "correctness": None}
-    rows = load(images, [question("q1", "B", meta=told), question("q2", "D", meta=told)], monkeypatch)
+    meta = {"source": "drivelm", "distractors": "all", "maker": "rules", "correctness": None}
+    rows = load(images, [question("q1", "B", meta=meta), question("q2", "D", meta=meta)], monkeypatch)
     assert rows["id"] == [f"q{q}#{by}" for q in (1, 2) for by in range(4)]
-    assert "2 questions, each once for every rotation of its options: 8" in capsys.readouterr().out
+    assert "2 questions, each once per rotation of its options: 8" in capsys.readouterr().out
     about = task_data.TASKS["t"].data
     assert (about["n"], about["questions"], about["maker"], about["distractors"]) == (8, 2, "rules", "all")
     assert about["correctness"] == {"mean": None, "n": 0, "unrated": 2}
@@ -83,12 +83,12 @@ def test_only_multiple_choice_is_asked(images: Path, monkeypatch: pytest.MonkeyP
     rows = load(images, [question("q"), plain], monkeypatch)
     assert len(rows) == 4
     assert task_data.TASKS["t"].data["left_out"] == 1
-    with pytest.raises(Ad2Error, match="that can be asked like this"):
+    with pytest.raises(Ad2Error, match="that fit this variant"):
         load(images, [plain], monkeypatch)
 
 
 def test_oracle_majority_and_chance(baselines: Any, images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """1/k on average and (1/k)^k in all rotations by chance; a letter that never changes is right once in k."""
+    """Chance: 1/k on average and (1/k)^k in all rotations. A constant letter is correct in one of k rotations."""
     two = [question(f"two{i}", "AB"[i % 2], KINDS[:1]) for i in range(600)]
     rows = load(images, two, monkeypatch)
     oracle, _ = judging.score("t", answers(baselines.OracleModel(), rows))
@@ -109,8 +109,8 @@ def test_oracle_majority_and_chance(baselines: Any, images: Path, monkeypatch: p
 def test_the_host_gets_the_questions_score_and_no_error_of_answers(
     baselines: Any, images: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = {"source": "drivelm", "maker": "rules"}
-    rows = load(images, [question("q1", meta=told), question("q2", "C", meta=told)], monkeypatch)
+    meta = {"source": "drivelm", "maker": "rules"}
+    rows = load(images, [question("q1", meta=meta), question("q2", "C", meta=meta)], monkeypatch)
     table, lines = judging.score("t", answers(baselines.OracleModel(), rows))
     output = SimpleNamespace(
         sample_metrics={}, agg_metrics={}, logged_samples=[], sample_len=None,

@@ -1,4 +1,4 @@
-"""`ad2 data`, from the command line in."""
+"""`ad2 data` on the command line."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_second_import_of_the_same_is_left_alone(source: Path) -> None:
 
 def test_an_empty_home_and_unknown_names(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ad2("list") == 0
-    assert "nothing is imported" in capsys.readouterr().out
+    assert "no datasets in" in capsys.readouterr().out
     with pytest.raises(Ad2Error, match="did you mean 'coda_lm'"):
         ad2("import", "codalm", str(source))
     with pytest.raises(Ad2Error, match="run: ad2 data import coda_lm"):

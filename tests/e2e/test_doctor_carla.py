@@ -1,4 +1,4 @@
-"""`ad2 doctor` on CARLA's client: there, absent, broken."""
+"""`ad2 doctor` with CARLA's client present, absent and broken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lmms-eval tasks: the same engine as `ad2 drive run`, the model asked through its own generate_until."""
+"""The closed-loop lmms-eval tasks: the engine of `ad2 drive run` with a model behind generate_until."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SLOW_ANSWERS = 5
 
 
 class Model:
-    """An lmms-eval model as far as the engine sees it; says the same for ever."""
+    """The part of an lmms-eval model that the engine uses; always gives the same reply."""
 
     is_simple = True
 
@@ -34,7 +34,7 @@ class Model:
         self.batches.append(len(requests))
         if (
             len(self.batches) <= SLOW_ANSWERS
-        ):  # the engine waits for a second question in proportion to an answer's time
+        ):  # the engine waits for further questions in proportion to the time of an answer
             time.sleep(0.2)
         _, _, to_visual, doc, task, split = requests[0].args
         assert to_visual(self.task_dict[task][split][doc])[0].size == (96, 54)
@@ -72,7 +72,7 @@ def test_every_route_is_driven_by_the_model_and_answers_come_back_in_order(
     monkeypatch.setenv("AD2_DRIVE_WORLD", "support.closedloop.barrier:BarrierWorld")
     monkeypatch.setenv(barrier.FOLDER, str(tmp_path))
     lm = Model("Go straight at a moderate speed.")
-    asked = requests_for(lm, task, ["103", "101", "103"])  # the last: another rank's padding
+    asked = requests_for(lm, task, ["103", "101", "103"])  # the last one: padding by another rank
     lines = harness.evaluator._run_generate_until_agentic(lm, asked)
     records = [EpisodeRecord.from_json(line) for line in lines]
     assert [r.route_id for r in records] == ["103", "101", "103"]
@@ -89,7 +89,7 @@ def test_every_route_is_driven_by_the_model_and_answers_come_back_in_order(
     assert harness.comfortness([found["comfortness"]]) is not None
 
 
-def test_a_stopped_run_goes_on_with_the_same_model_and_arguments_only(
+def test_a_stopped_run_resumes_with_the_same_model_and_arguments_only(
     harness: Any, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AD2_DRIVE_OUT", str(tmp_path))
@@ -118,7 +118,7 @@ def test_a_stopped_run_goes_on_with_the_same_model_and_arguments_only(
 def test_the_same_model_and_seed_give_the_same_scores_through_the_harness_and_the_command(
     harness: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The real world, and a model of lmms-eval's own that says one thing for ever."""
+    """In the embedded world, with an lmms-eval model that always gives the same reply."""
     from lmms_eval.models import get_model
 
     from lmms_eval_ad2.cli.main import main
@@ -140,11 +140,11 @@ def test_the_same_model_and_seed_give_the_same_scores_through_the_harness_and_th
     for a, b in zip(ours, theirs, strict=True):
         assert scores(a) == scores(b)
         assert a.agent == b.agent and a.interpreter == b.interpreter
-    assert any(r.score_route > 5.0 for r in ours)  # it really drove
+    assert any(r.score_route > 5.0 for r in ours)  # it has driven
 
 
 def scores(record: EpisodeRecord) -> dict[str, Any]:
-    """All of a record but what a clock measured."""
+    """A record without measured times."""
     return {k: v for k, v in vars(record).items() if not re.search("wall|system|latency|started|second", k)}
 
 

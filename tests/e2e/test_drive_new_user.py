@@ -1,4 +1,4 @@
-"""What a new user of `ad2 drive` does wrong, and what must not be lost by it. In the fake world."""
+"""Mistakes of a new user of `ad2 drive`, and the results that must survive them. In the fake world."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run_demo(out: Path, *words: object, agent: str = "still", routes: str = "101
 
 
 def one_line(capsys: pytest.CaptureFixture[str]) -> str:
-    """The message of a command that went wrong; the progress bar's lines stand before it."""
+    """The error message of a command, without the lines of the progress bar before it."""
     error = capsys.readouterr().err
     assert "Traceback" not in error
     return error.strip().splitlines()[-1]
@@ -34,7 +34,7 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
 
 @pytest.fixture
 def web_page() -> Iterator[str]:
-    """A port where somebody answers, and it is no model."""
+    """The port of a web server that is not a model."""
 
     class Page(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -84,8 +84,8 @@ def test_an_unknown_scenario_type_is_named_before_anything_drives(
     file = tmp_path / "mine.xml"
     file.write_text(DEMO.read_text().replace('type="ParkedObstacle"', 'type="ParkedObstacel"'))
     assert drive("run", "--suite", file, "--agent", "still", "--out", tmp_path / "o") == 2
-    said = one_line(capsys)
-    assert "(ParkedObstacel). Did you mean ParkedObstacle?" in said
+    output = one_line(capsys)
+    assert "(ParkedObstacel). Did you mean ParkedObstacle?" in output
     assert not (tmp_path / "o").exists()
 
 
@@ -105,10 +105,10 @@ def test_another_run_s_folder_is_refused_before_a_model_is_reached(
     assert "seed is 0 there and 7 here" in one_line(capsys)
     assert run_demo(tmp_path / "o", agent="straight") == 2
     assert 'agent.name is "still" there and "straight" here' in one_line(capsys)
-    assert run_demo(tmp_path / "o", "--frames", "--size", "64x36") == 0  # what is kept of a run is no part of it
+    assert run_demo(tmp_path / "o", "--frames", "--size", "64x36") == 0  # kept files do not change the run
 
 
-def test_a_start_without_an_episode_binds_nobody(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_arguments_may_change_before_the_first_episode(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("run", "--suite", "demo", "--limit", 1, "--agent", "still", "--out", tmp_path / "o")
     assert drive(*words, "--world", "no.such:World") == 2
     assert "cannot be imported" in one_line(capsys)
@@ -118,12 +118,12 @@ def test_a_start_without_an_episode_binds_nobody(tmp_path: Path, capsys: pytest.
 def test_a_port_without_a_model_is_no_driving_result(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], web_page: str
 ) -> None:
-    """Neither as fast nor as slow system; and the same command goes on when a model is there."""
+    """Neither a fast nor a slow system is scored; the same command resumes when the model is reachable."""
     assert (
         run_demo(tmp_path / "o", "--size", "64x36", agent=f"endpoint:m@{web_page},max_retries=0", routes="101,102") == 2
     )
-    assert "the agent answers nothing" in (said := one_line(capsys))
-    assert "<html>" in said
+    assert "the agent answers nothing" in (output := one_line(capsys))
+    assert "<html>" in output
     assert (tmp_path / "o/episodes.jsonl").read_text() == ""
     with serve(reply="Keep going straight") as server:
         slow = ("--interpreter", f"endpoint:m@{web_page},max_retries=0", "--mode", "cng", "--size", "64x36")
@@ -135,14 +135,14 @@ def test_a_port_without_a_model_is_no_driving_result(
 def test_one_silent_episode_beside_others_is_a_failure_of_its_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Ten failures end the first; the rest of the suite is driven, and the exit code tells."""
+    """Ten failures end the first episode; the others are driven, and the exit code shows the failure."""
     with serve(reply="Keep going straight", failures=["500"] * 10) as server:
         agent = f"endpoint:m@{server.url},max_retries=0"
         words = ("--size", "64x36", "--decision-hz", 1)
         assert run_demo(tmp_path / "o", *words, agent=agent, routes="101,102") == 1
-        said = capsys.readouterr().err
-        assert "failed: route 101 repetition 0: agent failed: 10 failures in a row" in said
-        assert "--retry-failed tries those again" in said
+        output = capsys.readouterr().err
+        assert "failed: route 101 repetition 0: agent failed: 10 failures in a row" in output
+        assert "--retry-failed tries those again" in output
         assert run_demo(tmp_path / "o", *words, "--retry-failed", agent=agent, routes="101,102") == 0
 
 
@@ -152,8 +152,8 @@ def test_a_record_that_was_changed_by_hand_is_named(tmp_path: Path, capsys: pyte
     first, second = file.read_text().splitlines()
     file.write_text(f"{first}\n{json.dumps({**json.loads(second), 'infractions': 3})}\n")
     assert run_demo(tmp_path / "o", routes="101,102") == 2
-    assert "episodes.jsonl, row 2" in (said := one_line(capsys))
-    assert "Remove the line" in said
+    assert "episodes.jsonl, row 2" in (output := one_line(capsys))
+    assert "Remove the line" in output
     file.write_text(f"{first}\n")
     assert run_demo(tmp_path / "o", routes="101,102") == 0
 
@@ -179,9 +179,9 @@ def test_help_has_examples_and_exit_codes(capsys: pytest.CaptureFixture[str]) ->
     with pytest.raises(SystemExit) as end:
         drive("run", "--help")
     assert end.value.code == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for word in ("examples:", "endpoint:MODEL@URL", "exit code:", "ad2 drive score"):
-        assert word in said
+        assert word in output
 
 
 def test_closed_loop_tasks_are_listed_with_what_they_need(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_without_java_the_rest_is_scored(
     assert "missing: llm, language, match" in out
 
 
-def test_what_does_not_fit_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mismatched_files_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     qas = {"perception": [{"Q": "Wet?", "A": "No.", "tag": [0]}], "prediction": [], "planning": [], "behavior": []}
     truth, answers = tmp_path / "t.json", tmp_path / "a.json"
     truth.write_text(json.dumps({"s": {"key_frames": {"f": {"QA": qas}}}}))

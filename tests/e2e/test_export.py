@@ -1,4 +1,4 @@
-"""`ad2 export swift` as typed: names, patterns, refusals in one message and code 2."""
+"""`ad2 export swift` on the command line: names, patterns, one-message errors with exit code 2."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def ad2(*words: str | Path) -> int:
 
 @pytest.fixture
 def coda(tmp_path: Path, data_dir: Path) -> Path:
-    """CODA-LM's Train and Test splits in small, on photos of their own."""
+    """Small Train and Test splits of CODA-LM with different photos."""
     photos = sorted((data_dir / "road_photos").glob("*.jpg"))
     for split, own in (("Train", photos[:3]), ("Test", photos[3:])):
         folder = tmp_path / f"photos_{split}"
@@ -85,9 +85,9 @@ def test_refusals(words: list[str], message: str, tmp_path: Path, capsys: pytest
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_files_name_must_tell_its_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_file_name_must_show_its_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ad2("export", "swift", "--tasks", "ad2_coda_region", "--out", tmp_path / "train.json") == 2
-    assert "end it in .jsonl" in capsys.readouterr().err
+    assert "must end in .jsonl" in capsys.readouterr().err
 
 
 def test_every_open_loop_task_can_be_named() -> None:

@@ -1,4 +1,4 @@
-"""`ad2 judge rate` and `ad2 judge agree`, as typed."""
+"""`ad2 judge rate` and `ad2 judge agree` on the command line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 @pytest.fixture
 def answers(tmp_path: Path) -> Path:
-    """Two models on four samples: "good" repeats the reference, "bad" talks of something else."""
+    """Two models on four samples: "good" repeats the reference, "bad" is about something else."""
     common = {"task": "general", "rubric": "coda_general"}
     rows = [
         {**common, "id": f"s{i}", "reference": f"truck {i} ahead", "model": model, "answer": text}
@@ -58,7 +58,7 @@ def test_rate_then_agree(answers: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert "general: consistency 75.0% (95% CI" in capsys.readouterr().out
 
 
-def test_rate_goes_on_where_it_stopped(answers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rate_resumes(answers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "ratings.jsonl"
     with serve(reply="overlap", failures=lambda n, body: "400" if n == 2 else "ok") as server:
         spec = f"openai:model=m,base_url={server.url},concurrency=1"

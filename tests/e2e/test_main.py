@@ -1,4 +1,4 @@
-"""`ad2`: a user's mistake is one message that cannot rewrite the terminal; commands of plugins, whole and broken."""
+"""`ad2`: one-line errors without terminal control codes; commands of working and broken plugins."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from lmms_eval_ad2.cli.main import main
 def test_a_message_carries_no_terminal_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = "absent\x1b[2J\x07.jsonl"
     assert main(["mcq", "split", str(tmp_path / name)]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("error: cannot read")
-    assert "absent[2J.jsonl" in said
-    assert said.endswith("\n")
-    assert not {"\x1b", "\x07"} & set(said)
+    output = capsys.readouterr().err
+    assert output.startswith("error: cannot read")
+    assert "absent[2J.jsonl" in output
+    assert output.endswith("\n")
+    assert not {"\x1b", "\x07"} & set(output)
 
 
 COMMANDS = (
@@ -35,15 +35,15 @@ def register(subparsers):
 
 
 def listed(capsys: pytest.CaptureFixture[str]) -> tuple[list[str], list[str]]:
-    """The commands of `ad2 --help` in their order, and the lines on stderr."""
+    """The commands in `ad2 --help` in order, and the lines on stderr."""
     with pytest.raises(SystemExit) as end:
         main(["--help"])
     assert end.value.code == 0
-    said = capsys.readouterr()
-    return re.findall(r"^    (\w+)", said.out, re.M), said.err.splitlines()
+    output = capsys.readouterr()
+    return re.findall(r"^    (\w+)", output.out, re.M), output.err.splitlines()
 
 
-def test_commands_stand_in_a_fixed_order_and_those_of_others_behind(
+def test_commands_have_a_fixed_order_before_those_of_plugins(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert listed(capsys) == ([*COMMANDS], [])
@@ -63,11 +63,11 @@ def test_a_plugin_that_does_not_import_costs_a_warning_and_its_command(
         with pytest.raises(SystemExit) as end:
             main(["broken"])
         assert end.value.code == 2
-        said = capsys.readouterr().err
-    assert said.startswith("warning: broken_plugin: entry 'broken' of ad2.commands")
-    assert said.count("warning:") == 1
-    assert "No module named 'gone'" in said.splitlines()[0]
-    assert "invalid choice: 'broken' (choose from 'demo', 'data'," in said
+        output = capsys.readouterr().err
+    assert output.startswith("warning: broken_plugin: entry 'broken' of ad2.commands")
+    assert output.count("warning:") == 1
+    assert "No module named 'gone'" in output.splitlines()[0]
+    assert "invalid choice: 'broken' (choose from 'demo', 'data'," in output
     with installed(
         tmp_path / "other", {"ad2.commands": "broken = broken_too:register"}, {"broken_too.py": "import gone"}
     ):
@@ -99,10 +99,10 @@ def test_without_the_closed_loop_everything_else_works(
     monkeypatch.setitem(sys.modules, "closedloop_plugin", None)
     closed = ("drive", "threats", "carla", "serve", "robot")
     with installed(tmp_path, {}, {}):
-        names, said = listed(capsys)
+        names, output = listed(capsys)
         assert names == [name for name in COMMANDS if name not in closed]
-        assert len(said) == 1
-        assert said[0].startswith("warning: closedloop_plugin: ")
+        assert len(output) == 1
+        assert output[0].startswith("warning: closedloop_plugin: ")
     with installed(tmp_path, {}, {}, "another"):
         assert main(["tasks", "--json"]) == 0
         found = capsys.readouterr()

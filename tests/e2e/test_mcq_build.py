@@ -1,4 +1,4 @@
-"""`ad2 mcq build` as a user types it: against a real local endpoint, by rules, and with all that can be wrong."""
+"""`ad2 mcq build` on the command line: with a local endpoint, with rules, and with wrong input."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ def test_a_set_is_built_imported_and_asked(tmp_path: Path, capsys: pytest.Captur
     out = tmp_path / "out"
     with serve(reply="mcq") as server:
         assert build("--source", source(tmp_path), "--llm", spec(server), "--out", out) == 0
-    said = capsys.readouterr().out
-    assert "9 questions made by openai:tiny" in said and "correctness: mean" in said
-    assert "goal action" in said and "spent, all starts together: requests" in said
-    command = next(line for line in said.splitlines() if line.strip().startswith("ad2 data import"))
+    output = capsys.readouterr().out
+    assert "9 questions made by openai:tiny" in output and "correctness: mean" in output
+    assert "goal action" in output and "spent, all starts together: requests" in output
+    command = next(line for line in output.splitlines() if line.strip().startswith("ad2 data import"))
     assert main(command.split()[1:]) == 0
     assert "9 records" in capsys.readouterr().out
     assert {len(row["options"]) for row in rows(out)} == {4}
@@ -82,7 +82,7 @@ def test_a_set_is_built_imported_and_asked(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_naive_distractors_go_under_their_own_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The same questions, with the same ids and letters, as the error-modelled set: Table 8 pairs them."""
+    """The questions have the ids and letters of the error-modelled set, so that Table 8 can pair them."""
     given = ["--source", source(tmp_path)]
     with serve(reply="mcq") as server:
         assert build(*given, "--llm", spec(server), "--out", tmp_path / "all") == 0
@@ -101,17 +101,17 @@ def test_rules_need_no_endpoint(tmp_path: Path, data_dir: Path, capsys: pytest.C
     drivelm = data_dir / "drivelm"
     given = ["--source", f"drivelm={drivelm / 'train_sample.json'}", "--images", drivelm / "images", "--llm", "rules"]
     assert build(*given, "--out", tmp_path / "a") == 0
-    told = card(tmp_path / "a")
-    used = sum(source["usable"] for source in told["sources"])
-    assert told["counts"]["n"] + sum(told["rejected"].values()) == used > 700
-    assert set(told["counts"]["task"]) == {"perception", "prediction", "planning"}
-    assert told["maker"] == "rules" and told["evaluator"] is None and "nobody rated" in capsys.readouterr().out
+    built = card(tmp_path / "a")
+    used = sum(source["usable"] for source in built["sources"])
+    assert built["counts"]["n"] + sum(built["rejected"].values()) == used > 700
+    assert set(built["counts"]["task"]) == {"perception", "prediction", "planning"}
+    assert built["maker"] == "rules" and built["evaluator"] is None and "nobody rated" in capsys.readouterr().out
     questions, images = tmp_path / "a/questions.jsonl", tmp_path / "a/images"
     assert main(["data", "import", "autodrive_qa", str(questions), "--images", str(images)]) == 0
 
 
 def lingoqa(root: Path) -> Path:
-    """LingoQA's folder: two segments in action/, one of them and another in scenery/, val beside them."""
+    """A LingoQA folder: two segments in action/, one of them and another in scenery/, and val."""
     import pyarrow as pa
     import pyarrow.parquet as pq
     from PIL import Image
@@ -145,15 +145,15 @@ def lingoqa(root: Path) -> Path:
 
 
 def test_both_training_files_of_lingoqa_go_into_one_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Named as a folder, or imported from it: the same set. What has no sub-task is counted in card and summary."""
+    """A folder and its import give the same set. Questions without a sub-task are counted in card and summary."""
     release, out = lingoqa(tmp_path / "LingoQA"), tmp_path / "out"
     assert build("--source", f"lingoqa:train={release}", "--llm", "rules", "--out", out) == 0
     assert "lingoqa, cannot be used: no_subtask 1" in capsys.readouterr().out
     places = {row["meta"]["source_id"]: row["images"][0].split("/")[1] for row in rows(out)}
     assert places == {"a1": "action", "a2": "action", "a3": "action", "b1": "scenery", "b2": "scenery", "b3": "action"}
     assert all((out / "images" / path).is_file() for row in rows(out) for path in row["images"])
-    (told,) = card(out)["sources"]
-    assert (told["spec"], told["usable"], told["unclassified"]) == ("lingoqa:train=LingoQA", 6, {"no_subtask": 1})
+    (built,) = card(out)["sources"]
+    assert (built["spec"], built["usable"], built["unclassified"]) == ("lingoqa:train=LingoQA", 6, {"no_subtask": 1})
     assert "| lingoqa:train=LingoQA | train | 6 | no_subtask 1 |" in (out / "card.md").read_text("utf-8")
 
     assert main(["data", "import", "lingoqa", str(release), "--split", "train"]) == 0
@@ -171,7 +171,7 @@ def test_shares_are_kept(tmp_path: Path) -> None:
 def test_a_third_of_the_replies_failing_or_lying_loses_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every question ends made or rejected with a reason; what the endpoint failed is asked again until it is there."""
+    """Every question is accepted or rejected with a reason; requests failed by the endpoint are repeated."""
     out = tmp_path / "out"
     faults = ("429", "500", "cut", "invalid_json", "503", "html_200", "cut_body", "empty")
 
@@ -186,11 +186,13 @@ def test_a_third_of_the_replies_failing_or_lying_loses_nothing(
                 break
             assert "run the same command again" in capsys.readouterr().out
             code = build(*given, "--llm", spec(server))
-    told = card(out)
-    assert code == 0 and not told["unfinished"]
-    assert told["counts"]["n"] + sum(told["rejected"].values()) == 24 and told["counts"]["n"] > 8
-    assert told["counts"]["n"] == len(rows(out)) and sum(told["rejected"].values()) == len(rows(out, "rejected.jsonl"))
-    assert told["account"]["retries"] > 0 and any(name.startswith("reply_") for name in told["notes"])
+    built = card(out)
+    assert code == 0 and not built["unfinished"]
+    assert built["counts"]["n"] + sum(built["rejected"].values()) == 24 and built["counts"]["n"] > 8
+    assert built["counts"]["n"] == len(rows(out)) and sum(built["rejected"].values()) == len(
+        rows(out, "rejected.jsonl")
+    )
+    assert built["account"]["retries"] > 0 and any(name.startswith("reply_") for name in built["notes"])
     for row in rows(out):
         texts = [option["text"].casefold() for option in row["options"]]
         assert len(set(texts)) == 4
@@ -198,17 +200,17 @@ def test_a_third_of_the_replies_failing_or_lying_loses_nothing(
         assert row.get("reason") or row["options"]
 
 
-def test_a_dead_endpoint_is_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dead_endpoint_is_reported_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = ["--source", source(tmp_path), "--out", tmp_path / "out"]
     with nobody() as port:
         assert build(*given, "--llm", f"endpoint:tiny@http://127.0.0.1:{port}/v1") == 2
     assert "no endpoint answers" in capsys.readouterr().err
-    with serve(reply="mcq") as server:  # another port: the address is no part of the settings
+    with serve(reply="mcq") as server:  # another port: the address does not belong to the settings
         assert build(*given, "--llm", spec(server)) == 0
     assert len(rows(tmp_path / "out")) == 9
 
 
-def test_a_limit_stops_and_the_same_command_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_limit_stops_and_the_same_command_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = ["--source", source(tmp_path), "--out", tmp_path / "out"]
     with serve(reply="mcq") as server:
         assert build(*given, "--llm", spec(server), "--limit", "2") == 0
@@ -226,7 +228,7 @@ def _started(server: FakeEndpointServer, given: list[str], out: Path) -> subproc
 
 
 def _until(process: subprocess.Popen[bytes], server: FakeEndpointServer, requests: int) -> None:
-    """Wait until so many requests have come in all. Those after them hang, so that the process is still at work."""
+    """Wait for this total number of requests. Later ones hang, so the process is still running."""
     server.behaviour.failures = lambda number, body: "hang" if number >= requests else "ok"
     while server.requests < requests:
         assert process.poll() is None, process.communicate()[0].decode()
@@ -234,8 +236,8 @@ def _until(process: subprocess.Popen[bytes], server: FakeEndpointServer, request
 
 
 @pytest.mark.soak
-def test_killed_at_any_moment_the_same_command_goes_on(tmp_path: Path) -> None:
-    """The final set is that of an undisturbed run, byte for byte; nothing is asked twice but what was under way."""
+def test_killed_at_any_moment_the_same_command_resumes(tmp_path: Path) -> None:
+    """The final set equals that of an undisturbed run byte for byte; only requests in flight are repeated."""
     given = ["--source", source(tmp_path, 16)]
     with serve(reply="mcq", latency_s=0.02) as server:
         assert build(*given, "--llm", spec(server), "--out", tmp_path / "whole") == 0
@@ -249,20 +251,20 @@ def test_killed_at_any_moment_the_same_command_goes_on(tmp_path: Path) -> None:
                 process.send_signal(signal.SIGKILL)
         server.behaviour.failures = ()
         assert build(*given, "--llm", spec(server), "--out", out) == 0
-        assert needed <= server.requests <= needed + (16 + 16) * kills  # those that hang, and replies not yet written
+        assert needed <= server.requests <= needed + (16 + 16) * kills  # hanging requests, and replies not yet written
     for name in ("questions.jsonl", "rejected.jsonl"):
         assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-def test_ctrl_c_leaves_a_set_and_goes_on(tmp_path: Path) -> None:
+def test_ctrl_c_leaves_a_set_and_the_command_resumes(tmp_path: Path) -> None:
     given = ["--source", source(tmp_path, 16)]
     with serve(reply="mcq", latency_s=0.05) as server:
         with ending(_started(server, given, tmp_path / "out")) as process:
             _until(process, server, 150)
             process.send_signal(signal.SIGINT)
-            said = process.communicate()[0].decode()
+            output = process.communicate()[0].decode()
         server.behaviour.failures = ()
-        assert process.returncode == 130 and "goes on where this one stopped" in said and "Traceback" not in said
+        assert process.returncode == 130 and "goes on where this one stopped" in output and "Traceback" not in output
         before = card(tmp_path / "out")["counts"]["n"]
         assert before == len(rows(tmp_path / "out")) < 16
         assert build(*given, "--llm", spec(server), "--out", tmp_path / "out") == 0
@@ -270,7 +272,7 @@ def test_ctrl_c_leaves_a_set_and_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "output"),
     [
         (["--distractors", "naiv"], "did you mean naive"),
         (["--distractors", "logical"], "logical_inconsistencies"),
@@ -298,13 +300,13 @@ def test_ctrl_c_leaves_a_set_and_goes_on(tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_is_one_clear_message(
-    tmp_path: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, words: list[str], output: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     llm = [] if "--llm" in words else ["--llm", "endpoint:m@http://127.0.0.1:9/v1"]
     assert build("--source", source(tmp_path), *llm, "--out", tmp_path / "out", *words) == 2
     captured = capsys.readouterr()
-    assert said in captured.err and captured.err.startswith("error: ")
+    assert output in captured.err and captured.err.startswith("error: ")
     assert "secret" not in captured.err
     assert not (tmp_path / "out/questions.jsonl").exists()
 

@@ -1,4 +1,4 @@
-"""`ad2 mcq check` as a user types it."""
+"""`ad2 mcq check` on the command line."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def test_the_page(questions: Path, tmp_path: Path) -> None:
         assert part in done.stdout
     report = json.loads((tmp_path / "r.json").read_text("utf-8"))
     assert report["schema"] == "ad2-mcq-check/1" and report["text_only"] is None
-    # The right text is the same everywhere: whoever saw other scenes needs no image.
+    # The correct text is the same in all scenes, so it can be learnt from other scenes without the image.
     assert report["prior"]["text"]["accuracy"] == 1.0 and any("whole texts" in line for line in report["warnings"])
 
 
-def test_code_1_where_a_row_must_be_mended(questions: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_exit_code_1_if_a_row_must_be_repaired(questions: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = choice("bad", "What is it?", "One bus and one car.", ["One bus.", "Two cars.", "A tram."])
     questions.write_text(questions.read_text("utf-8") + json.dumps(row(bad)) + "\n{\n", "utf-8")
     assert main(["mcq", "check", str(questions), "--no-progress"]) == 1
-    said = capsys.readouterr().out
-    assert "to mend: 2" in said and "bad B: One bus." in said and "invalid rows: 1" in said
+    output = capsys.readouterr().out
+    assert "to mend: 2" in output and "bad B: One bus." in output and "invalid rows: 1" in output
 
 
 def test_models_are_asked_once(questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,11 +81,11 @@ def test_mistakes_are_one_message(
     words: list[str], message: str, questions: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["mcq", "check", "--no-progress", *(word.format(questions=questions) for word in words)]) == 2
-    said = capsys.readouterr().err
-    assert message in said and "Traceback" not in said and said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert message in output and "Traceback" not in output and output.count("\n") == 1
 
 
-def test_the_folder_of_a_build_stands_for_its_questions(
+def test_the_folder_of_a_build_is_accepted_for_its_questions(
     questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "images").mkdir()
@@ -93,19 +93,19 @@ def test_the_folder_of_a_build_stands_for_its_questions(
     assert "questions.jsonl (test): 24 questions" in capsys.readouterr().out
 
 
-def test_nothing_readable_is_told_row_by_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreadable_rows_are_reported_one_by_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "other.jsonl"
     path.write_text('{"scene": {}}\n{"scene": {}}\n', "utf-8")
     assert main(["mcq", "check", str(path), "--no-progress"]) == 1
-    said = capsys.readouterr().out
-    assert "0 questions" in said and "invalid rows: 2" in said
-    assert "answered without image" not in said and "no bias" not in said
+    output = capsys.readouterr().out
+    assert "0 questions" in output and "invalid rows: 2" in output
+    assert "answered without image" not in output and "no bias" not in output
 
 
-def test_a_missing_key_is_told_before_anything_is_read(
+def test_a_missing_key_is_reported_before_anything_is_read(
     questions: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     assert main(["mcq", "check", str(questions), "--llm", "openai:gpt-4o"]) == 2
-    said = capsys.readouterr().err
-    assert "OPENAI_API_KEY" in said and said.count("\n") == 1 and "options:" not in said
+    output = capsys.readouterr().err
+    assert "OPENAI_API_KEY" in output and output.count("\n") == 1 and "options:" not in output

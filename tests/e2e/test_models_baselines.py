@@ -1,4 +1,4 @@
-"""Chance, majority and oracle: right by hand-worked cases, by the parser, and by the scorer."""
+"""Chance, majority and oracle, against cases computed by hand, the parser, and the scorer."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def ask(
     model: Any, records: Sequence[Record], *, only: Sequence[int] | None = None, step: int | None = None,
     settings: dict[str, Any] | None = None, **ad2: Any,
 ) -> list[str]:  # fmt: skip
-    """The model's answers to `records`, asked as `metadata: ad2:` says; `only`: these rows, in this order."""
+    """The answers to `records` under the settings in `metadata: ad2:`; `only`: these rows, in this order."""
     model.task_dict = {"t": {"test": [{"record": r.to_json()} for r in records]}}
     metadata: dict[str, Any] = {"version": 1, "ad2": {**AD2, **ad2}}
     if step is not None:
@@ -75,7 +75,7 @@ def test_chance_depends_on_record_and_seed_only(baselines: Any) -> None:
     assert ask(baselines.ChanceModel(), records, only=order) == [whole[i] for i in order]
     halves = [
         ask(baselines.ChanceModel(), records, only=range(start, 40, 2)) for start in (0, 1)
-    ]  # as two ranks share them
+    ]  # as divided between two ranks
     assert [halves[i % 2][i // 2] for i in range(40)] == whole
     assert ask(baselines.ChanceModel(), list(reversed(records))) == list(reversed(whole))
     assert ask(baselines.ChanceModel(seed=1), records) != whole
@@ -107,16 +107,16 @@ def test_chance_never_gives_a_record_its_own_text(baselines: Any) -> None:
         answers = ask(baselines.ChanceModel(seed=seed), records)[:6]
         assert all(answer != r.answer.en for answer, r in zip(answers, records, strict=False))
         drawn |= set(answers)
-    assert drawn == {f"text {i}" for i in range(6)}  # all the others of its sub-task, none of another
+    assert drawn == {f"text {i}" for i in range(6)}  # all others of its sub-task, none of other sub-tasks
     assert all(a.startswith("文本") for a in ask(baselines.ChanceModel(), texts(4), lang="zh"))
 
 
 def test_chance_widens_a_sub_task_of_one_and_leaves_a_dataset_of_one_unscored(baselines: Any) -> None:
     lonely = [*texts(3), record("x", "vqa", subtask="alone", answer=BilingualText("mine"))]
     assert ask(baselines.ChanceModel(), lonely)[3] in {"text 0", "text 1", "text 2"}
-    (said,) = ask(baselines.ChanceModel(), texts(1))
-    assert failure_reason(said) == "request_failed"
-    assert "r0: no other record has a vqa reference" in said
+    (reply,) = ask(baselines.ChanceModel(), texts(1))
+    assert failure_reason(reply) == "request_failed"
+    assert "r0: no other record has a vqa reference" in reply
 
 
 def test_chance_draws_points_and_boxes_inside_the_image(baselines: Any) -> None:
@@ -153,9 +153,9 @@ def test_chance_answers_each_step_from_another_chain(baselines: Any) -> None:
         got = parse(answer, "chain", n_steps=len(r.steps))
         assert isinstance(got, Answer)
         assert not got.note
-        for said, step in zip(got.value, r.steps, strict=True):
-            assert said.split()[1] == step.name
-            assert said.split()[0] != r.id
+        for reply, step in zip(got.value, r.steps, strict=True):
+            assert reply.split()[1] == step.name
+            assert reply.split()[0] != r.id
 
 
 # --- majority ---
@@ -186,8 +186,8 @@ def test_majority_counts_answers_as_the_parser_reads_them(baselines: Any) -> Non
 
 
 def test_majority_of_texts_and_of_each_step(baselines: Any) -> None:
-    said = [record(f"v{i}", "vqa", answer=BilingualText(t)) for i, t in enumerate(("wet", "dry", "dry"))]
-    assert ask(baselines.MajorityModel(), said) == ["dry"] * 3
+    reply = [record(f"v{i}", "vqa", answer=BilingualText(t)) for i, t in enumerate(("wet", "dry", "dry"))]
+    assert ask(baselines.MajorityModel(), reply) == ["dry"] * 3
     chains = [chain(f"c{i}", steps=2) for i in range(2)]
     chains.append(
         replace(
@@ -296,8 +296,8 @@ def test_unknown_arguments_and_foreign_tasks_are_refused(baselines: Any) -> None
         ask(baselines.ChanceModel(), [record("m", options=())])
 
 
-@pytest.mark.parametrize("kind", ["Chance", "Majority", "Oracle"])
-def test_what_a_baseline_cannot_do_it_says(baselines: Any, kind: str) -> None:
+@pytest.mark.parametrize("kind", ["ChanceModel", "MajorityModel", "OracleModel"])
+def test_unsupported_requests_of_a_baseline_are_reported(baselines: Any, kind: str) -> None:
     model = getattr(baselines, kind)()
     assert (model.rank, model.world_size, str(model.device)) == (0, 1, "cpu")
     with pytest.raises(NotImplementedError, match="likelihoods"):
@@ -318,7 +318,7 @@ def test_every_manifest_leads_to_a_model_class() -> None:
 
 
 def test_option_kinds_play_no_part(baselines: Any) -> None:
-    """The kind of an option tells the right one: a baseline that used it would not be one."""
+    """Baselines must not use the kind of an option, which identifies the correct one."""
     plain = tuple(AnswerOption(o.letter, o.text, "distractor") for o in record().options)
     records = [record(f"m{i}") for i in range(30)]
     bare = [replace(r, options=plain) for r in records]

@@ -1,4 +1,4 @@
-"""The run files in configs/models: only keys that lmms-eval knows, models that exist, arguments that they take."""
+"""The run files in configs/models have only keys of lmms-eval, existing models, and valid arguments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def runs(path: Path) -> list[dict[str, Any]]:
 
 
 def words_of(class_path: str) -> set[str]:
-    """The constructor's parameters, from the source: most wrappers import a library that is not installed."""
+    """The constructor's parameters, from the source, since most wrappers import a library that is not installed."""
     module, name = class_path.rsplit(".", 1)
     spec = importlib.util.find_spec(module)
     assert spec is not None
@@ -72,7 +72,7 @@ def test_a_run_file_is_one_that_lmms_eval_takes(path: Path, monkeypatch: pytest.
 
 
 def test_the_series_of_baselines_runs(tmp_path: Path) -> None:
-    """Relative output folders land where the user stands; the command line wins over the file."""
+    """Relative output folders are below the current folder; the command line overrides the file."""
     config = REPO / "configs" / "models" / "baselines.yaml"
     host("--config", config, "--tasks", "ad2demo_perception_base", cwd=tmp_path)
     scores = {

@@ -1,4 +1,4 @@
-"""A wheel built from a clean copy is whole, and works where it is installed."""
+"""A wheel built from a clean copy is complete and works when installed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.running import REPO, listed, run
 
 
 def tracked() -> list[str]:
-    """What a clone would have: files that git tracks, and new ones that it does not ignore."""
+    """The files of a clone: tracked by git, or new and not ignored."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=True)
     return [f for f in done.stdout.splitlines() if (REPO / f).is_file()]
@@ -53,7 +53,7 @@ def test_the_wheel_has_every_file(wheel: Path) -> None:
 
 
 def test_the_installed_wheel_runs(wheel: Path, tmp_path: Path) -> None:
-    """A fresh environment that borrows the dependencies of this one, but not this package."""
+    """In a new environment with the dependencies of this one, but not this package."""
     run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv", cwd=tmp_path)
     python = tmp_path / "venv" / "bin" / "python"
     run(sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", wheel, cwd=tmp_path)

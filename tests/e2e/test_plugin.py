@@ -1,4 +1,4 @@
-"""The tasks are there after `pip install`, by every way in, and nothing of the host is lost."""
+"""The tasks exist after `pip install` for every entry point, and lmms-eval keeps all of its own."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Echo(lmms):
 
 
 def test_another_task_runs_through_our_wrappers_untouched(tmp_path: Path) -> None:
-    """A plain task of the host's kind, with our plugin active: same numbers, and no file of ours."""
+    """A plain lmms-eval task with our plugin active: same numbers, and no file of ours."""
     (tmp_path / "d.jsonl").write_text('{"question": "2+2?", "answer": "4"}\n{"question": "1+1?", "answer": "2"}\n')
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "t.yaml").write_text(HOST_TASK.replace("DATA", str(tmp_path / "d.jsonl")))
@@ -105,7 +105,7 @@ def test_another_task_runs_through_our_wrappers_untouched(tmp_path: Path) -> Non
 
 
 def test_the_entry_point_never_raises(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An exception would cost the host the models of every plugin."""
+    """An exception would disable the models of all plugins in lmms-eval."""
     from lmms_eval_ad2.harness import plugin
 
     def broken() -> None:
@@ -145,7 +145,7 @@ def test_a_users_mistake_is_one_line(words: tuple, message: str, tmp_path: Path)
 
 
 def test_all_groups_together(tmp_path: Path) -> None:
-    """Overlapping groups cannot be asked for together; ours do not overlap, and the wildcard reaches the data check."""
+    """Overlapping groups cannot be requested together; ours do not overlap, so the data are checked next."""
     done = run(BIN / "lmms_eval", "--model", "ad2_chance", "--tasks", "bench_*", cwd=tmp_path, code=2)
     assert "ad2 data import" in done.stderr
 

@@ -1,4 +1,4 @@
-"""Real input: DriveLM's challenge sample over nuScenes images, CODA-LM's layout over road photos."""
+"""Real input: DriveLM's challenge sample with nuScenes images, CODA-LM's layout with road photos."""
 
 from __future__ import annotations
 

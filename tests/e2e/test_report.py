@@ -1,4 +1,4 @@
-"""`ad2 report` from its command line."""
+"""`ad2 report` on the command line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lmms_eval_ad2.errors import Ad2Error, DataError
 
 
 def ad2(words: Sequence[object]) -> int:
-    """As `ad2` runs it, without the other commands."""
+    """Run `ad2 report` without the other commands."""
     top = argparse.ArgumentParser(prog="ad2")
     cli.register(top.add_subparsers(required=True))
     args = top.parse_args([str(w) for w in words])
@@ -35,7 +35,7 @@ def runs(tmp_path: Path) -> Path:
 def test_text(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ad2(["report", runs]) == 0
     out = capsys.readouterr().out
-    assert "AD2-Bench: overall (shape of AD2-Bench, Table 2)" in out
+    assert "AD2-Bench: overall (layout of AD2-Bench, Table 2)" in out
     assert "published: InternVL3-8B" in out
     assert "toy-7b (a)" in out
 

@@ -1,4 +1,4 @@
-"""`ad2 report compare STANDARD THREAT` and `ad2 drive score --routes FOLDER` as a user types them."""
+"""`ad2 report compare STANDARD THREAT` and `ad2 drive score --routes FOLDER` on the command line."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def record(route_id: str, score: float, rep: int = 0, **changes: Any) -> Episode
 
 
 def run_folder(folder: Path, records: list[EpisodeRecord], routes: list[str] | None = None, **identity: Any) -> Path:
-    """As `ad2 drive run` leaves it."""
+    """A run folder as written by `ad2 drive run`."""
     folder.mkdir(parents=True)
     ids = routes or list(dict.fromkeys(r.route_id for r in records))
     selection = {"routes": ids, "asked": ids, "repetitions": 1, "shard": None}

@@ -1,4 +1,4 @@
-"""`ad2 robot` as a user types it: deploy, plan, stop, console, over a real sshd, with the client that was deployed."""
+"""`ad2 robot` on the command line: deploy, plan, stop, console, over a real sshd, with the deployed client."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def robot(server: Sshd, tmp_path: Path) -> RobotConfig:
 
 
 def stationed(server: Sshd, tmp_path: Path) -> RobotConfig:
-    """Its file, with a backend that needs no ROS, which stands ready in its folder."""
+    """Its YAML file, with a backend without ROS in its folder."""
     folder = tmp_path / "vehicle"
     folder.mkdir()
     shutil.copy(REPO / "tests/support/robots/far_wheels.py", folder / "far_wheels.py")
@@ -82,28 +82,28 @@ def ad2(robot: RobotConfig, *words: str, code: int | None = 0) -> str:
 
 
 def driven(robot: RobotConfig) -> int:
-    """Orders to move that reached the wheels."""
+    """Move commands that reached the wheels."""
     file = Path(robot.link.folder) / "wheels.jsonl"
     lines = file.read_text().splitlines() if file.exists() else []
     return sum(json.loads(line)["twist"]["vx"] > 0 for line in lines if line.endswith("}"))
 
 
 def goes_on(robot: RobotConfig) -> None:
-    """It moves again, beyond what it had moved."""
+    """Wait for further move commands."""
     before = driven(robot)
     until(lambda: driven(robot) > before + 3)
 
 
 def stands(robot: RobotConfig) -> None:
-    """No order to move for three motions."""
+    """Check that there is no move command for three motions."""
     before = driven(robot)
     with pytest.raises(AssertionError, match="never came"):
         until(lambda: driven(robot) > before, 1.5)
 
 
 def test_deployed_driven_stopped_released_and_driven_again_after_a_kill(robot: RobotConfig) -> None:
-    said = ad2(robot, "deploy", str(robot.file), "host")
-    assert "installed on 127.0.0.1" in said
+    output = ad2(robot, "deploy", str(robot.file), "host")
+    assert "installed on 127.0.0.1" in output
     with client(robot):
         with planner(robot, "--out", "out", "--frames") as first:
             goes_on(robot)
@@ -113,7 +113,7 @@ def test_deployed_driven_stopped_released_and_driven_again_after_a_kill(robot: R
             goes_on(robot)
             first.kill()
             first.wait()
-        until(lambda: not processes(f"127.0.0.1:{robot.link.planner_port}:"))  # its ssh goes with it
+        until(lambda: not processes(f"127.0.0.1:{robot.link.planner_port}:"))  # its ssh ends with it
         stands(robot)
         with planner(robot) as second:
             goes_on(robot)
@@ -131,31 +131,31 @@ def test_without_a_planner_the_stop_goes_to_the_vehicle_itself(robot: RobotConfi
     ad2(robot, "deploy", str(robot.file), "127.0.0.1")
     with client(robot):
         until(lambda: (Path(robot.link.folder) / "wheels.jsonl").exists())
-        said = ad2(robot, "stop", "--robot", str(robot.file))
-        assert "no planner answers" in said and "on board: stopped" in said
+        output = ad2(robot, "stop", "--robot", str(robot.file))
+        assert "no planner answers" in output and "on board: stopped" in output
         with planner(robot):
             stands(robot)
             assert "released" in ad2(robot, "stop", "--release", "--robot", str(robot.file))
-            stands(robot)  # set on the vehicle: only there can it be undone
+            stands(robot)  # set on the vehicle, so only the vehicle can undo it
             assert "on board: released" in ad2(robot, "stop", "--release", "--on-board", "--robot", str(robot.file))
             goes_on(robot)
 
 
 def test_a_stop_that_nobody_confirms_is_code_1(robot: RobotConfig) -> None:
-    said = ad2(robot, "stop", "--robot", str(robot.file), code=1)
-    assert "SWITCH THE VEHICLE OFF" in said
+    output = ad2(robot, "stop", "--robot", str(robot.file), code=1)
+    assert "SWITCH THE VEHICLE OFF" in output
 
 
-def test_a_robots_file_that_is_broken_keeps_no_stop_from_the_planner(robot: RobotConfig) -> None:
+def test_a_broken_robot_file_does_not_prevent_a_stop(robot: RobotConfig) -> None:
     ad2(robot, "deploy", str(robot.file), "host")
     with client(robot), planner(robot):
         goes_on(robot)
         robot.file.write_text("vehicle: [", "utf-8")
-        said = ad2(robot, "stop", "--robot", str(robot.file))
-        assert "the vehicle stands" in said and "valid YAML" in said
+        output = ad2(robot, "stop", "--robot", str(robot.file))
+        assert "the vehicle stands" in output and "valid YAML" in output
         stands(robot)
-    said = ad2(robot, "stop", "--robot", str(robot.file), code=1)
-    assert "SWITCH THE VEHICLE OFF" in said and "no planner answers" in said and "valid YAML" in said
+    output = ad2(robot, "stop", "--robot", str(robot.file), code=1)
+    assert "SWITCH THE VEHICLE OFF" in output and "no planner answers" in output and "valid YAML" in output
 
 
 def test_the_console_shows_and_its_space_bar_stops(robot: RobotConfig) -> None:
@@ -174,7 +174,7 @@ def test_the_console_shows_and_its_space_bar_stops(robot: RobotConfig) -> None:
 
 @contextmanager
 def terminal(robot: RobotConfig) -> Iterator[tuple[int, Callable[[], str]]]:
-    """`ad2 robot console` on a terminal of its own: where to type, and what it shows so far."""
+    """`ad2 robot console` on a pseudo-terminal: its input, and its output so far."""
     pid, master = pty.fork()
     if pid == 0:
         os.execve(BIN / "ad2", ["ad2", "robot", "console", "--robot", str(robot.file)], environment(TERM="vt100"))
@@ -182,7 +182,7 @@ def terminal(robot: RobotConfig) -> Iterator[tuple[int, Callable[[], str]]]:
     shown = bytearray()
 
     def screen() -> str:
-        """The last whole picture of it."""
+        """The last complete screen."""
         try:
             while data := os.read(master, 65536):
                 shown.extend(data)
@@ -198,10 +198,11 @@ def terminal(robot: RobotConfig) -> Iterator[tuple[int, Callable[[], str]]]:
         os.close(master)
 
 
-def test_a_dry_run_tells_everything_but_the_token_and_makes_nothing(robot: RobotConfig, tmp_path: Path) -> None:
-    said = ad2(robot, "deploy", str(robot.file), "--dry-run")
-    assert "closedloop_plugin/robots/onboard/client.py" in said and '"token_file": "token"' in said and "ssh -T" in said
-    assert "made then" in said and not list(tmp_path.rglob("*.token"))
+def test_a_dry_run_prints_everything_but_the_token_and_creates_nothing(robot: RobotConfig, tmp_path: Path) -> None:
+    output = ad2(robot, "deploy", str(robot.file), "--dry-run")
+    assert "closedloop_plugin/robots/onboard/client.py" in output and "ssh -T" in output
+    assert '"token_file": "token"' in output
+    assert "made then" in output and not list(tmp_path.rglob("*.token"))
     ad2(robot, "deploy", str(robot.file), "host")
     token = (Path(robot.link.folder) / "token").read_text().strip()
     again = ad2(robot, "deploy", str(robot.file), "--dry-run")
@@ -209,7 +210,7 @@ def test_a_dry_run_tells_everything_but_the_token_and_makes_nothing(robot: Robot
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["deploy", "sandbox"], "say where to"),
         (["deploy", "sandbx", "--dry-run"], "did you mean 'sandbox'"),
@@ -220,10 +221,10 @@ def test_a_dry_run_tells_everything_but_the_token_and_makes_nothing(robot: Robot
         (["console", "--robot", "sandbox"], "needs a terminal"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(words: list[str], told: str, tmp_path: Path) -> None:
+def test_what_cannot_be_done_is_one_line(words: list[str], message: str, tmp_path: Path) -> None:
     done = run(BIN / "ad2", "robot", *words, cwd=tmp_path, code=2)
     (error,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert told in error
+    assert message in error
 
 
 def test_an_agent_that_sees_everything_and_a_second_planner_are_refused(robot: RobotConfig) -> None:

@@ -1,4 +1,4 @@
-"""`ad2 robot run` as a user types it, in this process and in one that is killed."""
+"""`ad2 robot run` on the command line, in this process and in one that is killed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,16 +27,16 @@ def run(*words: str) -> int:
     return int(args.func(args))
 
 
-def lines(out: File) -> list[dict[str, Any]]:
+def lines(out: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (out / "episodes.jsonl").read_text().splitlines()]
 
 
-def test_a_course_prints_its_table_and_leaves_its_files(tmp_path: File, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_course_prints_its_table_and_leaves_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     assert run(*COURSE, "1,6", "--out", str(out)) == 0
-    said = capsys.readouterr().out
-    assert "route1 run 1: completed, 100 %" in said and "2/2 = 100 %" in said and "Table 3" in said
-    assert "track expert (privileged) + rules" in said and "transport local" in said
+    output = capsys.readouterr().out
+    assert "route1 run 1: completed, 100 %" in output and "2/2 = 100 %" in output and "Table 3" in output
+    assert "track expert (privileged) + rules" in output and "transport local" in output
     for kind, suffix in (("tracks", "json"), ("logs", "jsonl"), ("pictures", "png"), ("bags", "bag")):
         found = sorted(file.name for file in (out / kind).iterdir())
         assert found == [f"route1_run1.{suffix}", f"route6_run1.{suffix}"], kind
@@ -47,7 +47,7 @@ def test_a_course_prints_its_table_and_leaves_its_files(tmp_path: File, capsys: 
 
 
 def test_the_same_command_drives_nothing_again_and_more_is_added(
-    tmp_path: File, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
     assert run(*COURSE, "6", "--out", str(out)) == 0
@@ -59,7 +59,7 @@ def test_the_same_command_drives_nothing_again_and_more_is_added(
     assert [line["segment"] for line in lines(out)] == ["route6", "route1"]
 
 
-def test_another_driver_into_the_same_folder_is_refused(tmp_path: File) -> None:
+def test_another_driver_into_the_same_folder_is_refused(tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     assert run(*COURSE, "6", "--out", out) == 0
     for other in (("--agent", "straight"), ("--robot", "jetbot-waveshare", "--agent", "track-expert")):
@@ -69,8 +69,8 @@ def test_another_driver_into_the_same_folder_is_refused(tmp_path: File) -> None:
         run(*COURSE, "6", "--seed", "4", "--out", out)
 
 
-def test_killed_in_the_middle_it_goes_on(tmp_path: File) -> None:
-    """kill -9 once the second run is on disk; what was driven stays as it is, byte for byte."""
+def test_killed_in_the_middle_it_resumes(tmp_path: Path) -> None:
+    """kill -9 once the second run is on disk; the recorded runs stay unchanged, byte for byte."""
     out, words = tmp_path / "out", ["--agent", "track-expert", "--runs", "1", "--segments", "1,2,6"]
     child = subprocess.Popen(
         [sys.executable, "-u", "-m", "lmms_eval_ad2.cli.main", "robot", "run", *words, "--out", str(out)],
@@ -86,14 +86,14 @@ def test_killed_in_the_middle_it_goes_on(tmp_path: File) -> None:
     before = (out / "episodes.jsonl").read_text().splitlines()
     assert len(before) >= 2
     with (out / "episodes.jsonl").open("a") as file:
-        file.write('{"segment": "rou')  # half a line, as a kill in the middle of a write leaves it
+        file.write('{"segment": "rou')  # half a line, as after a kill during a write
     assert run(*words, "--out", str(out)) == 0
     after = (out / "episodes.jsonl").read_text().splitlines()
     assert after[: len(before)] == before and {line["segment"] for line in lines(out)} == {"route1", "route2", "route6"}
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "output"),
     (
         (("--agent", "track-expert", "--segments", "12"), "no such segment"),
         (("--agent", "track-expert", "--course", "nordschleife"), "no such course"),
@@ -107,18 +107,20 @@ def test_killed_in_the_middle_it_goes_on(tmp_path: File) -> None:
         (("--agent", "track-expert", "--transport", "vehicle"), "nothing of a real one"),
     ),
 )
-def test_what_cannot_be_driven_is_said_and_leaves_nothing(tmp_path: File, words: tuple[str, ...], said: str) -> None:
-    with pytest.raises(Ad2Error, match=said):
+def test_what_cannot_be_driven_is_reported_and_leaves_nothing(
+    tmp_path: Path, words: tuple[str, ...], output: str
+) -> None:
+    with pytest.raises(Ad2Error, match=output):
         run(*words, "--out", str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 
-def test_without_ros_it_says_how_to_get_it(tmp_path: File, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ros_it_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AD2_ROS_PATH", str(tmp_path))
     with pytest.raises(Ad2Error, match=r"get_ros\.sh"):
         run(*COURSE, "6", "--transport", "ros", "--out", str(tmp_path / "out"))
 
 
-def test_markdown(tmp_path: File, capsys: pytest.CaptureFixture[str]) -> None:
+def test_markdown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*COURSE, "6", "--markdown", "--out", str(tmp_path / "out")) == 0
     assert "| completed" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""A whole run through the host's command line: files, tables, ranks, rescoring."""
+"""A complete run with lmms-eval's command line: files, tables, ranks, rescoring."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ad2 serve` as a user types it: comes up, answers, ends cleanly, and says in one line what cannot be."""
+"""`ad2 serve` on the command line: starts, answers, ends cleanly, and reports errors in one line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ASKED = {
 
 @contextmanager
 def serving(*words: str, **env: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The process and its base URL, once it says that it is ready."""
+    """(process, base URL) once it reports that it is ready."""
     command = [str(BIN / "ad2"), "serve", "--port", "0", *words]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, env=environment(**env), **pipes) as process:  # type: ignore[call-overload]
@@ -56,8 +56,8 @@ def test_it_comes_up_drives_and_ends_cleanly(how: signal.Signals) -> None:
     with serving("--model", "straight") as (process, url):
         message = {"role": "user", "content": json.dumps(ASKED)}
         status, reply = post(url, {"model": "ad2-driver", "messages": [message]})
-        told = json.loads(reply["choices"][0]["message"]["content"])
-        assert status == 200 and told["control"]["throttle"] > 0 and told["error"] is None
+        answer = json.loads(reply["choices"][0]["message"]["content"])
+        assert status == 200 and answer["control"]["throttle"] > 0 and answer["error"] is None
         with urllib.request.urlopen(f"{url}/ad2/driver", timeout=60) as described:
             assert json.loads(described.read())["agent"]["name"] == "straight"
         process.send_signal(how)
@@ -114,7 +114,7 @@ def test_what_cannot_be_served_is_one_line(words: list[str], named: str, capfd: 
     assert named in error
 
 
-def test_a_port_in_use_is_told_before_anything_is_loaded(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_port_in_use_is_reported_before_anything_is_loaded(capfd: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert main(["serve", "--model", "lmms:never_loaded", "--port", port]) == 2
@@ -122,7 +122,9 @@ def test_a_port_in_use_is_told_before_anything_is_loaded(capfd: pytest.CaptureFi
     assert f"port {port}" in err and "choose another --port" in err and "loading" not in err
 
 
-def test_an_open_door_is_warned_of(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_public_address_without_a_key_is_warned_of(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AD2_KEY", "k")
     words = ["serve", "--model", "nonsense", "--port", "0", "--host", "0.0.0.0"]
     assert main(words) == 2
@@ -131,7 +133,7 @@ def test_an_open_door_is_warned_of(capfd: pytest.CaptureFixture[str], monkeypatc
     assert "warning" not in capfd.readouterr().err
 
 
-def test_a_key_in_the_spec_is_not_told(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_key_in_the_spec_is_not_printed(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--model", "nonsense:x,api_key=sesame", "--port", "0"]) == 2
     assert "loading nonsense:x,api_key=[REDACTED]" in capfd.readouterr().err
 

@@ -1,4 +1,4 @@
-"""`ad2 tasks`: canonical tasks and variants of AutoDrive-QA, and what to do for data that are not there."""
+"""`ad2 tasks`: canonical tasks and variants of AutoDrive-QA, and the hint for missing data."""
 
 from __future__ import annotations
 

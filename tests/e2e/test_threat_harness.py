@@ -1,4 +1,4 @@
-"""The task ad2drive_threat: a folder of programs, made for one model, through the same engine as `ad2 drive run`."""
+"""The task ad2drive_threat: a folder of programs, generated for one model, with the engine of `ad2 drive run`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ INDEX = {
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Threats on two demo routes, and one that its check refused."""
+    """Threats on two demo routes, and one that failed its check."""
     home = tmp_path_factory.mktemp("made")
     folder, world = home / "threats", EmbeddedWorld(home / "maps")
     (folder / "scenarios").mkdir(parents=True)
@@ -115,7 +115,7 @@ def test_a_folder_of_ones_own_programs_names_nobody(
 def test_the_same_model_gives_the_same_scores_through_the_harness_and_the_command(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The real world, a model of lmms-eval's own that says one thing for ever, and the programs really play."""
+    """In the embedded world, with an lmms-eval model that always gives the same reply; the programs are executed."""
     from lmms_eval.models import get_model
 
     from closedloop_plugin.harness import tasks as harness
@@ -137,16 +137,16 @@ def test_the_same_model_gives_the_same_scores_through_the_harness_and_the_comman
     assert main(["drive", "run", *order, "--out", str(tmp_path / "run")]) == 0
     theirs = EpisodeRecord.from_json((tmp_path / "run" / "episodes.jsonl").read_text())
     assert scores(ours) == scores(theirs)
-    assert ours.suite == "threat demo (lmms-tiny)" and ours.drawn["ahead"] >= 20.0  # by its program, not the catalogue
+    assert ours.suite == "threat demo (lmms-tiny)" and ours.drawn["ahead"] >= 20.0  # as in its program
     assert ours.score_route > 5.0
 
     capsys.readouterr()
     assert main(["drive", "score", str(tmp_path / "run"), "--routes", str(made), "--json"]) == 0
     scored = json.loads(capsys.readouterr().out)
-    for name in ("comfortness", "efficiency", "skill_score"):  # over the routes driven: none is missing there
+    for name in ("comfortness", "efficiency", "skill_score"):  # over the driven routes only
         assert harness.aggregated(lines, name) == scored[name]
 
 
 def scores(record: EpisodeRecord) -> dict[str, Any]:
-    """All of a record but what a clock measured."""
+    """A record without measured times."""
     return {k: v for k, v in vars(record).items() if not re.search("wall|system|latency|started|second", k)}

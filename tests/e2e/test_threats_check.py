@@ -1,4 +1,4 @@
-"""`ad2 threats check` as a user types it: folders, files, tables, JSON, exit codes, CARLA's model."""
+"""`ad2 threats check` on the command line: folders, files, tables, JSON, exit codes, CARLA's model."""
 
 from __future__ import annotations
 
@@ -128,11 +128,11 @@ def test_what_cannot_be_checked_is_one_line(
     assert not (tmp_path / "mine" / "check").exists()
 
 
-def test_a_folder_that_cannot_be_written_is_told_before_anything_is_driven(
+def test_a_folder_that_cannot_be_written_is_reported_before_anything_is_driven(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = write(tmp_path / "mine", fine=FINE)
-    monkeypatch.setattr("os.access", lambda path, mode: Path(path) != folder)  # permissions do not bind root
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path) != folder)  # root ignores permissions
     assert check(folder, "--out", tmp_path / "drives") == 2
     assert "check.json cannot be written there" in capsys.readouterr().err
     assert not (tmp_path / "drives").exists()

@@ -1,4 +1,4 @@
-"""`ad2 threats gallery` from its command line."""
+"""`ad2 threats gallery` on the command line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lmms_eval_ad2.errors import Ad2Error
 
 
 def ad2(words: Sequence[object]) -> int:
-    """As `ad2 threats` runs it, without its other parts."""
+    """Run `ad2 threats gallery` without the other commands."""
     top = argparse.ArgumentParser(prog="ad2 threats")
     gallery.register(top.add_subparsers(required=True))
     args = top.parse_args([str(w) for w in words])
@@ -29,7 +29,7 @@ def threats(tmp_path: Path) -> Path:
     return tmp_path / "demo"
 
 
-def test_the_page_stands_in_the_folder(threats: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_is_in_the_folder(threats: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ad2(["gallery", threats]) == 0
     assert capsys.readouterr().out == f"gallery  {threats / 'gallery.html'}  (2 scenarios, 0 runs, 0.1 MB)\n"
     assert "brakes to a standstill" in (threats / "gallery.html").read_text("utf-8")
@@ -60,7 +60,7 @@ def test_mistakes_are_messages_and_leave_the_page_alone(threats: Path, tmp_path:
     assert page.read_text() == "before"
 
 
-def test_an_unfinished_folder_is_shown_and_said(threats: Path) -> None:
+def test_an_unfinished_folder_is_shown_and_marked(threats: Path) -> None:
     index(threats, finished=False)
     assert ad2(["gallery", threats]) == 0
     assert "not finished" in (threats / "gallery.html").read_text("utf-8")

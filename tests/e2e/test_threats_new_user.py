@@ -1,4 +1,4 @@
-"""`ad2 threats generate` as a user runs it, with models behind a real endpoint that fails, babbles and attacks."""
+"""`ad2 threats generate` on the command line, with an endpoint that fails, replies nonsense or attacks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BABBLE = ("", HUGE, "前方有一辆卡车。", HOSTILE, "{" * 20_000, '{"advers
 
 
 def replies(construct: Callable[[int], str]) -> Callable[[Any], str]:
-    """The target talks; the fuser describes, then constructs what `construct` says of its n-th try."""
+    """Replies of the target and of the fuser; the n-th construction of the fuser is `construct(n)`."""
     count = iter(range(10_000))
 
     def reply(body: Any) -> str:
@@ -55,8 +55,8 @@ def test_from_two_models_to_programs(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert generate(server.url, tmp_path / "t") == 0
         first = server.bodies[0]["messages"][0]["content"]
     assert [part["type"] for part in first] == ["image_url", "text"]
-    said = capsys.readouterr().out
-    assert "2 routes of demo: 2 scenarios, 0 without one" in said and "brake_hard 2" in said
+    output = capsys.readouterr().out
+    assert "2 routes of demo: 2 scenarios, 0 without one" in output and "brake_hard 2" in output
     text = (tmp_path / "t" / "scenarios" / "101.scenic").read_text()
     assert "BrakeHard(" in text and "os.system" not in text and "evil" not in text
     transcript = kept(tmp_path / "t", "101")
@@ -65,7 +65,7 @@ def test_from_two_models_to_programs(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def failing(number: int, body: Any) -> str:
-    """A third of all requests, each time otherwise; the very first in any case."""
+    """Fails a third of all requests, at other places in each start, and always the first one."""
     if number == 0:
         return "500"
     return Random(number).choice(("500", "cut", "invalid_json")) if Random(-number).random() < 1 / 3 else "ok"
@@ -74,12 +74,12 @@ def failing(number: int, body: Any) -> str:
 def test_an_endpoint_that_fails_a_third_of_the_time_loses_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each start asks only for what is still lacking; what failed is named and counted."""
+    """Each start requests only what is still missing; failures are named and counted."""
     with serve(reply=replies(lambda n: json.dumps(SPEC)), failures=failing) as server:
         codes = [generate(server.url, tmp_path / "t")]
         while codes[-1] and len(codes) < 12:
-            said = capsys.readouterr()
-            assert "no scenario: route" in said.err and ("interview:" in said.err or "fuser:" in said.err)
+            output = capsys.readouterr()
+            assert "no scenario: route" in output.err and ("interview:" in output.err or "fuser:" in output.err)
             codes.append(generate(server.url, tmp_path / "t", retries=1))
         assert server.requests > server.replies
     assert codes[0] == 1 and codes[-1] == 0
@@ -95,10 +95,10 @@ def test_what_is_no_spec_is_refused_with_its_reason(
 ) -> None:
     with serve(reply=replies(lambda n: nonsense)) as server:
         code = generate(server.url, tmp_path / "t", "--routes-ids", "101", "--attempts", "1", "--repairs", "1")
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     assert code == 1
-    assert "1 routes of demo: 0 scenarios, 1 without one" in said.out
-    assert "no scenario: route 101: fuser:" in said.err and len(said.err.splitlines()[-1]) < 1500
+    assert "1 routes of demo: 0 scenarios, 1 without one" in output.out
+    assert "no scenario: route 101: fuser:" in output.err and len(output.err.splitlines()[-1]) < 1500
     assert not (tmp_path / "t" / "scenarios" / "101.scenic").exists()
     assert (tmp_path / "t" / "transcripts" / "101.json").stat().st_size < 400_000
     assert not Path("/tmp/ad2_owned").exists()
@@ -125,9 +125,9 @@ def test_a_reply_is_repaired(tmp_path: Path) -> None:
     ],
 )
 def test_a_mistake_is_one_line(
-    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["threats", "generate", "--suite", "demo", "--out", str(tmp_path / "t"), *arguments]) == 2
     error = capsys.readouterr().err
-    assert said in error and error.startswith("error: ") and "Traceback" not in error
+    assert output in error and error.startswith("error: ") and "Traceback" not in error
     assert not (tmp_path / "t").exists()

@@ -1,4 +1,4 @@
-"""`ad2 threats search` as a user types it: what it prints and leaves, what it refuses."""
+"""`ad2 threats search` on the command line: output, files, errors."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ def folder(tmp_path: Path) -> Path:
 def test_a_search_from_a_folder_of_threats(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One parameter fixed, one searched; the failures are driven again by the expert, and can be looked at."""
+    """One parameter fixed, one searched; the expert drives the failures again, and they can be shown."""
     monkeypatch.chdir(folder)
     words = (
         "threats", "search", "threats:7", "--agent", "steer-only", "--sampler", "halton", "--budget", "4",
         "--set", "pace=1.75", "--profile", "bench2drive", "--no-traffic", "--out", "out",
     )  # fmt: skip
     assert main(list(words)) == 0
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     found = json.loads(Path("out/report.json").read_text())
     assert found["runs"] == found["scored"] == 4 and list(found["space"]) == ["early"]
     assert 0 < found["failures"] < 4 and found["fair"] == found["failures"]
-    assert f"failures found: {found['failures']} of 4 runs" in told and "the expert survives" in told
-    assert "collision with a pedestrian" in told and Path("out/search.svg").read_text().startswith("<svg")
+    assert f"failures found: {found['failures']} of 4 runs" in output and "the expert survives" in output
+    assert "collision with a pedestrian" in output and Path("out/search.svg").read_text().startswith("<svg")
     assert all(json.loads(row)["drawn"]["pace"] == 1.75 for row in Path("out/episodes.jsonl").read_text().splitlines())
     worst = f"out:7:{found['worst'][0]['number']}"
-    assert f"ad2 drive show {worst}" in told
+    assert f"ad2 drive show {worst}" in output
     assert main(["drive", "show", worst]) == 0
 
 
@@ -74,13 +74,13 @@ def test_a_search_from_a_folder_of_threats(
         (("broken.scenic",), "broken.scenic, line 4: "),
     ],
 )
-def test_mistakes_are_told_in_one_line(
+def test_mistakes_are_reported_in_one_line(
     folder: Path, words: tuple[str, ...], says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(folder)
     (folder / "fixed.scenic").write_text(PROGRAM.replace("Range(-3.0, 3.0)", "1.0").replace("Range(1.5, 2.0)", "1.7"))
     (folder / "broken.scenic").write_text(PROGRAM.replace("Range(1.5, 2.0)", "Rnge(1.5, 2.0)"))
     assert main(["threats", "search", *words, "--agent", "steer-only", "--out", "out"]) == 2
-    told = capsys.readouterr().err
-    assert re.search(says, told) and "Traceback" not in told
+    output = capsys.readouterr().err
+    assert re.search(says, output) and "Traceback" not in output
     assert not (folder / "out").exists()

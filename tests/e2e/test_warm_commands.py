@@ -1,4 +1,4 @@
-"""Commands that are forked from a warm server (support/warm_commands.py) end as in an interpreter of their own."""
+"""Commands that are forked from a warm server (support/warm_commands.py) end as in a new interpreter."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def wait_until(reached: Callable[[], bool]) -> None:
 
 
 def ended(stat: Path) -> bool:
-    """Also while it waits to be collected by the process that adopted it."""
+    """Whether the process has ended; a zombie counts as ended."""
     try:
         return stat.read_text().split()[2] == "Z"
     except OSError:

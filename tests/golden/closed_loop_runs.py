@@ -1,4 +1,4 @@
-"""What the closed loop leaves on disk, for recordings: run folders without clocks and versions, pictures as pixels.
+"""Files of the closed loop for recordings: run folders without times and versions, pictures as pixels.
 
 Of a run folder: a row for each episode (headline values, digests of record, track, metric_info and official record),
 run.json, the official results, and how many files there are of each kind.
@@ -18,12 +18,12 @@ from PIL import Image
 from workspace import Workspace, digest, json_digest, read_jsonl
 
 Json = dict[str, Any]
-SHORT = 16  # hex digits of a digest, where there are many
+SHORT = 16  # hex digits of a digest in long lists
 SHOWN = ("end", "status", "score_composed", "score_route", "score_penalty", "ticks", "seed")
 
 
 def drive(work: Workspace, out: str, *words: str | Path, code: int = 0, **env: str) -> Path:
-    """`ad2 drive run` into a folder of the section's."""
+    """`ad2 drive run` into a folder of the section."""
     work.run("ad2", "drive", "run", *words, "--out", out, code=code, **env)
     return work.folder / out
 
@@ -34,7 +34,7 @@ def routes_file(work: Workspace) -> Path:
 
 
 def held(work: Workspace, folder: Path, *, whole: bool = False) -> Json:
-    """All of a run's folder. `whole`: records as values, too."""
+    """The content of a run folder. `whole`: also all records as values."""
     return {
         "episodes": episodes(work, folder, whole=whole),
         "official": official(work, folder),
@@ -47,7 +47,7 @@ def held(work: Workspace, folder: Path, *, whole: bool = False) -> Json:
 
 
 def episodes(work: Workspace, folder: Path, *, whole: bool = False) -> Json:
-    """By route and repetition."""
+    """The episodes by route and repetition."""
     official_rows = {row["save_name"]: row for row in _official_records(folder)}
     found = {}
     for line in read_jsonl(folder / "episodes.jsonl"):
@@ -77,7 +77,7 @@ def record(work: Workspace, line: Json) -> Json:
 
 
 def unversioned(text: str) -> str:
-    """The world's own version stays, Scenic's and the package's go."""
+    """Keeps the version of the world; drops those of Scenic and of the package."""
     return re.sub(r" ?\(scenic [^)]*\)|, lmms-eval-ad2 \S+", "", text)
 
 
@@ -94,7 +94,7 @@ def _file_digest(work: Workspace, path: Path) -> str | None:
 
 
 def official(work: Workspace, folder: Path) -> Json | None:
-    """results.json but for its records (see `episodes`): values, and the order of the records."""
+    """results.json without its records (see `episodes`): values, and the order of the records."""
     path = folder / "results.json"
     if not path.is_file():
         return None
@@ -131,7 +131,7 @@ def run_json(work: Workspace, folder: Path) -> Json:
 
 
 def files(folder: Path) -> dict[str, int]:
-    """How many files there are of each kind; routes, frame numbers and hashes are not told apart."""
+    """Number of files of each kind; routes, frame numbers and hashes are ignored."""
     names = (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     return dict(sorted(Counter(_kind(name) for name in names).items()))
 
@@ -157,14 +157,14 @@ def score(work: Workspace, *words: str | Path, code: int = 0) -> Json:
 
 
 def pixels(picture: Path | bytes) -> str:
-    """Size and digest of what a picture file shows, whoever packed it."""
+    """Size and digest of the pixels of a picture file, independent of its encoding."""
     with Image.open(io.BytesIO(picture) if isinstance(picture, bytes) else picture) as image:
         shown = image.convert("RGB")
         return f"{shown.width}x{shown.height} {short(digest(shown.tobytes()))}"
 
 
 def part(picture: Path, box: tuple[int, int, int, int]) -> str:
-    """As `pixels`, of a part: left, upper, right, lower."""
+    """Like `pixels`, for a box (left, upper, right, lower)."""
     with Image.open(picture) as image:
         shown = image.convert("RGB").crop(box)
     return f"{shown.width}x{shown.height} {short(digest(shown.tobytes()))}"
@@ -179,5 +179,5 @@ def short(digest_: str) -> str:
 
 
 def together(values: Iterable[str]) -> str:
-    """One digest of many, in their order."""
+    """One digest of many digests, in order."""
     return short(digest("\n".join(values)))

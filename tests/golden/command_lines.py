@@ -20,7 +20,7 @@ from unittest import mock
 
 from workspace import REPO, Workspace
 
-# Every command of `ad2` as it is typed; the parts without an action of their own stand before their sub-commands.
+# Every command of `ad2` as it is typed; a command without an action of its own comes before its sub-commands.
 AD2_COMMANDS = (
     "", "demo", "data", "data import", "data list", "data verify", "data relocate", "data schema", "eval", "tasks",
     "rescore", "report", "judge", "judge rate", "judge agree", "drivelm", "drivelm score", "drive", "drive run",
@@ -30,21 +30,21 @@ AD2_COMMANDS = (
     "robot sandbox", "robot console", "mcq", "mcq build", "mcq check", "mcq split", "export", "export swift",
     "annotate", "annotate page", "annotate export", "annotate agreement", "doctor",
 )  # fmt: skip
-FAKE_WORLD = "closedloop_plugin.testing.fake_world:FakeWorld"  # as a user names a world of his own
-PROGRESS = re.compile(r"\d%\||\d+it \[")  # a progress bar is drawn as often as time passes
+FAKE_WORLD = "closedloop_plugin.testing.fake_world:FakeWorld"  # as a user names a custom world
+PROGRESS = re.compile(r"\d%\||\d+it \[")  # the number of progress lines depends on time
 OTHER_PROGRAMS = ("fake endpoint", "advlm_server", "install.py", "torchvision_shim.py", "verify_carla.py")
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command line ended. `code` is "exception" where an exception came through (a user sees a traceback)."""
+    """How a command line ended. `code` is "exception" if an exception was not caught (a user sees a traceback)."""
 
     code: int | str
     out: str
     err: str
 
     def shape(self) -> dict[str, Any]:
-        """What is recorded of it: the wording is free to change."""
+        """The recorded form: the wording is free to change."""
         return {"code": self.code, "out": "text" if self.out.strip() else "none", "err": _lines(self.err)}
 
 
@@ -56,7 +56,7 @@ class _Stream(io.StringIO):
 
 
 class _Found(BaseException):
-    """Carries the parser out of a program that was about to use it."""
+    """Raised to get the parser out of a program that is about to use it."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
         self.parser = parser
@@ -84,7 +84,7 @@ def run_here(program: Callable[..., Any], words: Sequence[str]) -> Ended:
 
 
 def parser_of(program: Callable[..., Any]) -> argparse.ArgumentParser:
-    """The parser that a program builds, taken at the moment when it would parse."""
+    """The parser that a program builds, taken when it starts to parse."""
 
     def found(self: argparse.ArgumentParser, *_: Any, **__: Any) -> Any:
         raise _Found(self)
@@ -119,7 +119,7 @@ def _lines(text: str) -> str:
 
 
 def programs() -> Mapping[str, Callable[..., Any]]:
-    """Every program with a command line, by the name that is recorded; each takes the words behind its name."""
+    """Every program with a command line, by its recorded name; each takes the arguments after the name."""
     files = {"advlm_server": _advlm_server()}
     files |= {path.name: path for path in (REPO / "scripts").glob("*.py") if path.name in OTHER_PROGRAMS}
     installed = {name: _installed(name) for name in ("ad2", "lmms_eval")}
@@ -140,7 +140,7 @@ def _file(path: Path) -> Callable[..., Any]:
     return run
 
 
-# The adapter: our own names, which may move.
+# Adapter: names of our modules, which may move.
 
 
 def _fake_endpoint(words: Sequence[str]) -> Any:

@@ -21,7 +21,7 @@ SAID = "description and explanation"
 
 
 def picture(path: Path, shade: int, tint: int = 0, size: tuple[int, int] = SIZE) -> Path:
-    """A picture of its own for each shade and tint."""
+    """A picture that depends on shade and tint only."""
     from PIL import Image
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ def ad2_bench(root: Path) -> Path:
 
 
 def coda_lm(root: Path, *, split: str = "Test", images: int = 3, regions: int = 2, chinese: bool = True) -> Path:
-    """CODA-LM's own layout; `split` Train lies on the images of val."""
+    """CODA-LM's own layout; `split` Train uses the images of val."""
     folder = "val" if split == "Train" else "test"
     for number in range(1, images + 1):
         picture(root / folder / "images" / f"{number:04d}.jpg", 40 * number, 130 if split == "Train" else 0)
@@ -164,7 +164,7 @@ def lingoqa(root: Path) -> Path:
 
 
 def autodrive_qa(root: Path, *, first: int = 1, n: int = 6) -> Path:
-    """AutoDrive-QA rows over six cameras, every kind of distractor; the last row names an unknown kind."""
+    """AutoDrive-QA rows over six cameras, every kind of distractor; the last row has an unknown kind."""
     rows = []
     for number in range(first, first + n):
         images = [f"{camera}/{number}.png" for camera in CAMERAS]
@@ -185,7 +185,7 @@ def autodrive_qa(root: Path, *, first: int = 1, n: int = 6) -> Path:
 
 
 def records(root: Path) -> Path:
-    """Our own records, one a line: free text with a mark, a chain, a choice; the last is none."""
+    """Our own records, one per line: free text with a mark, a chain, a choice; the last line is invalid."""
     picture(root / "a.png", 90)
     picture(root / "b.png", 200)
     base: dict[str, Any] = {"images": ["a.png"], "image_size": list(SIZE), "cluster": "a.png", "form": "vqa",

@@ -14,7 +14,7 @@ AGENTS = ("expert", "steer-only")
 
 
 def driven(work: Workspace, routes: Sequence[str] = ()) -> dict[str, Any]:
-    """Both drivers on these routes (none: all): what their folders hold, and their scores."""
+    """Run folders and scores of both drivers on these routes (none: all)."""
     added = work.run("ad2", "drive", "routes", "add", routes_file(work))
     assert added.stdout, "routes add says how many routes there are"
     types = route_types(routes_file(work))

@@ -1,6 +1,6 @@
-"""What a Scenic program sees after `from MODULE import *`: written to NAMES_OUT by the program of scenarios_names.
+"""Names in a Scenic program after `from MODULE import *`, written to NAMES_OUT by the program of scenarios_names.
 
-Imported by that program, so it runs where users' programs run. NAMES_PARTS and NAMES_PYTHON are modules to look into.
+Imported by that program, so it runs where users' programs run. NAMES_PARTS and NAMES_PYTHON are the modules to inspect.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-OF_THE_WORLD = ("EmbeddedSimulator", "size_of")  # its model's own needs, not for programs
+OF_THE_WORLD = ("EmbeddedSimulator", "size_of")  # used by its model, not by programs
 
 
 def write(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
@@ -35,7 +35,7 @@ def write(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
 
 
 def is_ours(name: str, value: Any, before: Mapping[str, Any]) -> bool:
-    """What Scenic's model has by itself is Scenic's; the world's model has some of ours in it already."""
+    """Whether a name is ours: names of Scenic's model are not, those that the world's model adds are."""
     if name in OF_THE_WORLD:
         return False
     return name not in before or value is not before[name] or str(of(value)).startswith("closedloop_plugin")

@@ -1,4 +1,4 @@
-"""Small files of every kind that holds numbers, with "@" where the number stands."""
+"""Small files of every kind that contains numbers, with "@" in place of the number."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ RUN = {
 }
 
 
-NOT_SCORED = ("seed", "ticks", "events", "places")  # of an episode: `ad2 drive score` does not look at them
+NOT_SCORED = ("seed", "ticks", "events", "places")  # fields of an episode that `ad2 drive score` ignores
 
 
 def episodes() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Readers of numbers that no short command reaches. `ours`: the product's functions, as the section names them."""
+"""Number readers that no short command uses. `ours`: functions of the product by the names of the section."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Made = dict[str, Reader]
 
 
 class Refused(Exception):
-    """A message of ours instead of a value."""
+    """An error message of ours in place of a value."""
 
 
 def readers(ours: Any, folder: Path) -> dict[str, Made]:
@@ -46,7 +46,7 @@ def _vehicles(ours: Any, folder: Path) -> Made:
     """The vehicle's link, its command, its limits, and the settings of the client on board."""
 
     def frame(name: str, token: str) -> Any:
-        """A frame as it comes over the wire, `token` in place of one field; its length stays as it was packed."""
+        """A frame as it comes over the wire, `token` in place of one field; the packed length is not changed."""
         place = 1234567 if name == "obs" else 0.12345
         data = ours.wire.pack("cmd", {**number_files.COMMAND, name: place, "pad": "x" * 500})
         short = data.replace(str(place).encode(), token.encode(), 1)
@@ -78,7 +78,7 @@ def _vehicles(ours: Any, folder: Path) -> Made:
 
 
 def _models(ours: Any) -> Made:
-    """What models and endpoints say, and what an endpoint of ours is asked."""
+    """Replies of models and endpoints, and requests to our endpoint."""
     from pydantic import TypeAdapter
 
     def served(name: str, token: str) -> Any:

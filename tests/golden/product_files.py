@@ -1,4 +1,4 @@
-"""The files of the product in this checkout, and which of them are named by a path that may move."""
+"""The files of the product in this checkout, and those with a path that may change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOT_THE_PRODUCT = ("tests/", "scripts/golden.py")
 
 
 def product_files() -> list[str]:
-    """What a clone would have, without the tests and these recordings."""
+    """The files of a clone, without the tests and these recordings."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=True)
     names = (name for name in set(done.stdout.splitlines()) if not name.startswith(NOT_THE_PRODUCT))
@@ -20,7 +20,7 @@ def product_files() -> list[str]:
 
 
 def parsed(source: str | bytes, version: tuple[int, int] | None = None) -> ast.Module | None:
-    """The module without comments and docstrings; None where it is no Python of that version."""
+    """The module without comments and docstrings; None if it is not valid Python of that version."""
     try:
         tree = ast.parse(source, feature_version=version)
     except SyntaxError:
@@ -37,11 +37,11 @@ def parsed(source: str | bytes, version: tuple[int, int] | None = None) -> ast.M
     return tree
 
 
-# The adapter: paths that may move.
+# Adapter: paths that may change.
 
 
 def text_files() -> dict[str, Path]:
-    """The YAML files whose texts models are asked with."""
+    """The YAML files with prompt texts."""
     packages = {
         "prompts": "lmms_eval_ad2/prompts/default.yaml",
         "rubrics": "lmms_eval_ad2/judge/rubrics.yaml",
@@ -55,7 +55,7 @@ def text_files() -> dict[str, Path]:
 
 
 def old_python_files() -> dict[str, tuple[tuple[int, int], Path]]:
-    """Files that other projects' interpreters run, with the oldest version that must take them."""
+    """Files that run in the interpreters of other projects, with the oldest Python that must accept them."""
     folders = {"bench2drive": "closedloop_plugin/carla/leaderboard_agent", "advlm": "configs/advlm"}
     return {
         f"{name}/{path.name}": ((3, 7), path)

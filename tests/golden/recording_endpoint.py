@@ -1,10 +1,10 @@
-"""An OpenAI-compatible endpoint on this machine that keeps every request, and what of a request goes into a recording.
+"""An OpenAI-compatible endpoint on this machine that keeps every request, and the form of requests in recordings.
 
     with serve(lambda body: "Turn left.") as endpoint:
         ... endpoint.url ... endpoint.requests ...
     described(endpoint.requests)
 
-Answered: POST .../chat/completions, GET .../models. It uses the standard library alone, so it does not depend on
+Answered: POST .../chat/completions, GET .../models. It uses only the standard library, so it does not depend on
 modules that move.
 """
 
@@ -25,15 +25,15 @@ from typing import Any
 Json = dict[str, Any]
 Reply = Callable[[Json], "str | int"]
 
-KEY = "sk-golden"  # what commands are given as OPENAI_API_KEY
-HEADERS = ("authorization", "content-type", "accept")  # user-agent and the like tell of libraries and their versions
+KEY = "sk-golden"  # OPENAI_API_KEY of the commands
+HEADERS = ("authorization", "content-type", "accept")  # user-agent and others depend on library versions
 SHORT = 16  # hex digits of a digest
 TEXTS_KEPT = 3  # requests of a kind whose texts are recorded in full
 
 
 @dataclass(frozen=True)
 class Request:
-    """`sent`: digest of the body's bytes. In `body` a digest stands for each picture, which may be half a megabyte."""
+    """`sent`: digest of the body's bytes. `body` has digests in place of pictures, which may be half a megabyte."""
 
     method: str
     path: str
@@ -120,7 +120,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: requests are in the recording."""
+        """Do nothing: requests are in the recording."""
 
 
 def _without_pictures(content: Any) -> Any:
@@ -159,7 +159,7 @@ def number_of(text: str, below: int) -> int:
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:6]) % below
 
 
-# What of requests is recorded
+# The recorded form of requests
 
 
 def described(
@@ -169,7 +169,7 @@ def described(
     in_order: bool = False,
     texts: int = TEXTS_KEPT,
 ) -> Json:
-    """By kind: how many, all that is sent beside the messages, and one row a request, sorted by its texts.
+    """By kind: their number, the fields beside the messages, and one row per request, sorted by its texts.
 
     A row has the sha256 of the request's bytes, and its messages: `texts` of a kind, evenly spread, with their texts,
     the others with digests of them. Pictures are digests always. `in_order`: rows as they came, where requests come
@@ -195,7 +195,7 @@ def _described(requests: Sequence[Request], in_order: bool, texts: int) -> Json:
 
 
 def _shown(index: int, count: int, wanted: int) -> bool:
-    """Whether the row is one of `wanted` that are evenly spread, the first among them."""
+    """Whether the row is one of `wanted` evenly spread rows, which include the first."""
     return wanted > 0 and index % -(-count // wanted) == 0
 
 
@@ -218,7 +218,7 @@ def _parts(message: Json) -> list[Json]:
 
 
 def distinct(values: Sequence[Any]) -> list[Json]:
-    """Each different value with the number of times it is there, sorted."""
+    """Each distinct value with its count, sorted."""
     counts: dict[str, int] = {}
     for value in values:
         text = json.dumps(value, sort_keys=True, ensure_ascii=False)

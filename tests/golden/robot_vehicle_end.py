@@ -1,6 +1,6 @@
-"""The vehicle's end of the link to `ad2 robot plan`, as docs/robots-link.md has it: frames and handshake by hand.
+"""The vehicle's end of the link to `ad2 robot plan`, as in docs/robots-link.md: frames and handshake.
 
-Written anew and not with the package's own code, so that a change of what goes over the wire shows.
+Written independently of the package's code, so that a change of the protocol is detected.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WAIT_S = 120.0
 
 
 class VehicleEnd:
-    """One connection. Each heartbeat of the planner's is answered with one."""
+    """One connection. Answers each heartbeat of the planner with a heartbeat."""
 
     def __init__(self, port: int, token: bytes, vehicle: str) -> None:
         self.sock = _connected(port)
@@ -37,12 +37,12 @@ class VehicleEnd:
         self.session = welcome["session"]
 
     def see(self, seq: int, stamp: float, picture: bytes, odom: Json | None) -> Frame:
-        """Show a picture; the planner's answer."""
+        """Send a picture; returns the planner's answer."""
         self._send("obs", picture, seq=seq, stamp=stamp, odom=odom, status=None, motion=None)
         return self.next()
 
     def next(self) -> Frame:
-        """The next frame that is no heartbeat; ("closed", {}) where the planner has gone."""
+        """The next frame that is no heartbeat; ("closed", {}) if the planner has closed the connection."""
         while True:
             try:
                 kind, header = self._next()
@@ -79,7 +79,7 @@ class VehicleEnd:
 
 
 def _connected(port: int) -> socket.socket:
-    """A planner that is still loading is waited for."""
+    """Connect; waits for a planner that is still loading."""
     deadline = time.monotonic() + WAIT_S
     while True:
         try:

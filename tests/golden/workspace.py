@@ -1,4 +1,4 @@
-"""What a golden section works with: an empty folder, a data home, the installed commands, and stable digests."""
+"""The environment of a golden section: an empty folder, a data home, the installed commands, stable digests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INHERITED_SETTINGS = ("AD2_JUDGE", "AD2_PROMPTS", "AD2_FRAME")
 
 @dataclass(frozen=True)
 class Workspace:
-    """One section's own folder. Everything a section writes lies below it and is deleted afterwards."""
+    """The folder of a section. All files of the section are below it and deleted afterwards."""
 
     folder: Path
     repo: Path = REPO
@@ -56,7 +56,7 @@ class Workspace:
         return done
 
     def scrub(self, value: Any, *, drop: tuple[str, ...] = (), replace: Mapping[str, str] | None = None) -> Any:
-        """`value` without what may differ between equal runs: keys in `drop`, the folder's and the checkout's path."""
+        """`value` without values that may differ between runs: keys in `drop`, the folder's and the checkout's path."""
         paths = {str(self.folder): "<work>", str(self.repo): "<repo>", **(replace or {})}
         return _scrubbed(value, drop, paths)
 

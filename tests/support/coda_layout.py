@@ -1,4 +1,4 @@
-"""CODA-LM's layout over photos of ours: small enough for a test, exact in names and keys."""
+"""CODA-LM's file layout with our photos: a few images, with the original names and keys."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def annotation(number: int, regions: int, lang: str = "en") -> dict[str, Any]:
             "other objects",
         )
     }  # fmt: skip
-    said = f"{number} {lang}"
+    label = f"{number} {lang}"
     region = {"box": [10.5, 20.0, 100.0, 50.25], "category_name": "bus"}
     return {
-        "general_perception": {**lists, TEXT: f"general {said}"},
-        "region_perception": {str(k): {**region, TEXT: f"region {k} {said}"} for k in range(1, regions + 1)},
-        "driving_suggestion": f"suggestion {said}",
+        "general_perception": {**lists, TEXT: f"general {label}"},
+        "region_perception": {str(k): {**region, TEXT: f"region {k} {label}"} for k in range(1, regions + 1)},
+        "driving_suggestion": f"suggestion {label}",
     }
 
 

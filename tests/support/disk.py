@@ -1,4 +1,4 @@
-"""A disk that fills up, as far as a test may make one."""
+"""Emulation of a full disk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def files_of_at_most(size: int) -> Iterator[None]:
-    """The kernel takes what fits of a write and refuses the next one (EFBIG), as it does with a full disk (ENOSPC)."""
+    """Limit the size of files: a write is cut and the next one fails (EFBIG), as on a full disk (ENOSPC)."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:

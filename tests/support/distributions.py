@@ -1,4 +1,4 @@
-"""A distribution of somebody else's with entry points, as pip would have installed it."""
+"""A third-party distribution with entry points, as installed by pip."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from lmms_eval_ad2 import plugins
 def installed(
     folder: Path, entries: Mapping[str, str], modules: Mapping[str, str], name: str = "someone-elses"
 ) -> Iterator[None]:
-    """`entries`: group -> its lines of entry_points.txt. `modules`: file name -> text. What was loaded is forgotten."""
+    """`entries`: group -> its lines of entry_points.txt. `modules`: file name -> text.
+
+    Clears the cache of loaded plugins before and after.
+    """
     about = folder / f"{name.replace('-', '_')}-1.0.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")

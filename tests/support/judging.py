@@ -1,4 +1,4 @@
-"""What the tests of LLM judges share: a judge for a fake endpoint, and items of every rubric."""
+"""A judge for a fake endpoint and items of every rubric, for tests of LLM judges."""
 
 from __future__ import annotations
 

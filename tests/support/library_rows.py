@@ -1,6 +1,6 @@
-"""Records and a source that stands still for the tests of the library; run as a script, it imports and can be killed.
+"""Records and a source that can pause, for tests of the data home. As a script it imports, and tests kill it.
 
-python library_rows.py HOME N ROW: before row number ROW it waits for a line on its standard input.
+python library_rows.py HOME N ROW        before row number ROW it waits for a line on standard input
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def row(number: int, **changes: Any) -> Record:
 
 
 def items(n: int, wait_at: int | None = None) -> Iterator[Item]:
-    """`n` records with a bad row and a left-out one among each ten; waits for standard input before one of them."""
+    """`n` records; for every ten also a bad and an omitted row. Waits for standard input before row `wait_at`."""
     for number in range(n):
         if number == wait_at:
             sys.stdin.readline()

@@ -1,4 +1,4 @@
-"""Builds the result files of a run by hand, as docs/architecture.md describes them: no scoring involved."""
+"""Result files of a run in the format of docs/architecture.md, written without scoring."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def task(
 
 def summary(tasks: Mapping[str, Any], *, label: str = "toy-7b", model: str = "qwen2_5_vl", judge: str | None = None,
             **more: Any) -> dict[str, Any]:  # fmt: skip
-    about = {"backend": judge.split(":")[0], "model": "m", "label": judge, "usage": {"requests": 3}} if judge else None
+    judged = {"backend": judge.split(":")[0], "model": "m", "label": judge, "usage": {"requests": 3}} if judge else None
     run = {
         "model": model, "model_args": "pretrained=toy/toy-7b", "label": label, "date": "2026-01-02T03:04:05+00:00",
-        "seed": 0, "limit": None, "policy": "official", "judge": about, "versions": {"lmms_eval_ad2": "0.1.0"}, **more,
+        "seed": 0, "limit": None, "policy": "official", "judge": judged, "versions": {"lmms_eval_ad2": "0.1.0"}, **more,
     }  # fmt: skip
     return {"schema": "ad2-run/1", "run": run, "tasks": dict(tasks)}
 
@@ -89,7 +89,7 @@ def sample(id: str, score: float | None, *, raw: str = "B", status: str = "ok", 
 def ad2_tasks(
     judge: str | None = "lexical", *, data: str = "ad2_bench", prefix: str = "ad2", **more: Any
 ) -> dict[str, Any]:
-    """A full AD2-Bench run whose averages can be checked in the head: parts 40, 60, 50, 70; average 55."""
+    """A full AD2-Bench run with simple averages: parts 40, 60, 50, 70; average 55."""
 
     def columns(values: Mapping[str, float], judged: Sequence[str] = ()) -> dict[str, Any]:
         return {k: cell(v, strict=v - 1, judge=judge if k in judged else None) for k, v in values.items()}

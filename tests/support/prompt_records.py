@@ -1,4 +1,4 @@
-"""One record of every kind that can be asked."""
+"""One record of every kind of question."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Run commands as a user does: in processes of their own, from an empty folder, with a data home of their own.
+"""Run commands as a user does: in separate processes, from an empty folder, with a separate data home.
 
-Our commands and `python -m lmms_eval` run in a process forked from one that has their imports done (warm_commands.py);
+Our commands and `python -m lmms_eval` run in a process forked from one with their imports done (warm_commands.py);
 `cold=True` starts a new interpreter.
 """
 
@@ -22,17 +22,17 @@ from support import warm_commands
 BIN = Path(sys.executable).parent
 TESTS = Path(__file__).resolve().parents[1]
 REPO = TESTS.parent
-PATIENCE_S = 1500  # with a process that takes a minute: a machine may be ten times as slow, and stand still
+PATIENCE_S = 1500  # for a process of about a minute: a machine may be ten times slower, and stall
 
 SESSION = dict(os.environ)
-SET_FOR_LONGER = (*warm_commands.RUN_TIME, "FAKE_CARLA_")  # variables that fixtures of modules set
+SET_FOR_LONGER = (*warm_commands.RUN_TIME, "FAKE_CARLA_")  # variables set by module fixtures
 _by_libraries: dict[str, str | None] = {}
 
 
 def note_variables_of_libraries() -> None:
-    """Before a test sets variables: what differs from the start of the session was set by libraries in this process.
+    """Record the variables that libraries have set in this process. Call before a test sets variables.
 
-    lmms-eval, OpenCV, decord and ms-swift do so when they are used: KMP_..., LD_LIBRARY_PATH, PATH, USE_HF.
+    lmms-eval, OpenCV, decord and ms-swift set variables when used: KMP_..., LD_LIBRARY_PATH, PATH, USE_HF.
     """
     now = dict(os.environ)
     names = [name for name in {**SESSION, **now} if not name.startswith(SET_FOR_LONGER)]
@@ -41,7 +41,7 @@ def note_variables_of_libraries() -> None:
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """This environment with AD2_HOME of the running test (conftest), offline, without what libraries have set in it."""
+    """This environment with AD2_HOME of the running test (conftest), offline, without variables set by libraries."""
     now = dict(os.environ)
     for name, value in _by_libraries.items():
         if now.get(name) == value:  # else the test has set it since
@@ -71,13 +71,13 @@ def run(
 
 
 def host(*words: str | Path, cwd: Path, **kwargs: Any) -> subprocess.CompletedProcess[str]:
-    """`python -m lmms_eval`: the host itself, not our script."""
+    """`python -m lmms_eval`: the host program, not our script."""
     return run(sys.executable, "-m", "lmms_eval", *words, cwd=cwd, **kwargs)
 
 
 @contextmanager
 def ending(process: subprocess.Popen[AnyStr]) -> Iterator[subprocess.Popen[AnyStr]]:
-    """As `with process`, but a test that fails does not wait for what nobody ends."""
+    """Like `with process`, but kill the process if the block raises: otherwise a failing test would wait for it."""
     with process:
         try:
             yield process
@@ -88,7 +88,7 @@ def ending(process: subprocess.Popen[AnyStr]) -> Iterator[subprocess.Popen[AnySt
 
 @contextmanager
 def nobody() -> Iterator[int]:
-    """A port of 127.0.0.1 at which nobody listens, and no other process can begin to."""
+    """A port of 127.0.0.1 on which no process listens or can start to listen."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield int(held.getsockname()[1])
@@ -101,7 +101,7 @@ def run_folder(out: Path) -> Path:
 
 
 def tables(out: Path) -> dict[str, Any]:
-    """summary.json's tables without what may differ between two equal runs."""
+    """The tables of summary.json without values that may differ between equal runs."""
     data = json.loads((run_folder(out) / "summary.json").read_text("utf-8"))
     for table in data["tasks"].values():
         table["data"].pop("image_root")

@@ -1,7 +1,7 @@
-"""A tiny Qwen2.5-VL and a tiny LLaVA-1.5 with random weights, built on the spot: real wrappers, engines and trainers
-run on them in seconds, offline.
+"""A tiny Qwen2.5-VL and a tiny LLaVA-1.5 with random weights: real wrappers, engines and trainers run on them in
+seconds, offline.
 
-What they say means nothing. Tokenizer, chat template, image processor and weights are all made here.
+Their output is meaningless. Tokenizer, chat template, image processor and weights are all generated here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SPECIAL = (
     "<|box_end|>", "<|quad_start|>", "<|quad_end|>", "<|vision_start|>", "<|vision_end|>", "<|vision_pad|>",
     "<|image_pad|>", "<|video_pad|>",
 )  # fmt: skip
-# The family's own ids: ms-swift has the image token's written down. The ids below stay empty.
+# The ids of the Qwen family, since the image token's id is hard-coded in ms-swift. Smaller ids are unused.
 IDS = {token: number for number, token in enumerate(SPECIAL, 151_643)}
 LLAVA_SPECIAL = ("<unk>", "<s>", "</s>", "<image>", "<pad>")
 SIDE = 28  # pixels of the tiny LLaVA's pictures: four patches
@@ -63,12 +63,12 @@ def tiny_qwen(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_llava(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As `tiny_qwen`, a LLaVA-1.5."""
+    """Like `tiny_qwen`, for LLaVA-1.5."""
     return make_tiny_llava(tmp_path_factory.mktemp("tiny_llava1_5"))
 
 
 def make_tiny_qwen2_5_vl(folder: Path) -> Path:
-    """Save model, tokenizer and processor into `folder` (20 MB); loads as any checkpoint does."""
+    """Save model, tokenizer and processor into `folder` (20 MB); in the usual checkpoint format."""
     import torch
     from transformers import (
         Qwen2_5_VLForConditionalGeneration,
@@ -96,7 +96,7 @@ def make_tiny_qwen2_5_vl(folder: Path) -> Path:
 
 
 def make_tiny_llava(folder: Path) -> Path:
-    """Save a LLaVA-1.5 of the same making into `folder` (1 MB): CLIP tower, projector, two layers of Llama."""
+    """Save a LLaVA-1.5 of the same kind into `folder` (1 MB): CLIP tower, projector, two layers of Llama."""
     import torch
     from tokenizers import decoders
     from transformers import (

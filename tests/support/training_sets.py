@@ -24,7 +24,7 @@ TESTED = {"autodrive_qa": {"test"}}
 
 
 def picture(path: Path, shade: int, tint: int = 0) -> Path:
-    """A picture of its own for each shade and tint; its content is the same for the same ones."""
+    """A picture that depends on shade and tint only."""
     path.parent.mkdir(parents=True, exist_ok=True)
     grey = Image.linear_gradient("L").resize(SIZE).point(lambda v: (v + shade) % 256)
     Image.merge("RGB", (grey, grey, Image.new("L", SIZE, tint))).save(path, "PNG")
@@ -32,7 +32,7 @@ def picture(path: Path, shade: int, tint: int = 0) -> Path:
 
 
 def mcq(number: int, **changes: Any) -> Record:
-    """A planning question about picture `<number>.png`, whose right option is B."""
+    """A planning question about picture `<number>.png` with correct option B."""
     texts = {"A": "Turn left.", "B": f"Brake for car {number}.", "C": "Speed up.", "D": "Stop."}
     data: dict[str, Any] = {
         "id": f"q{number}",
@@ -59,7 +59,7 @@ def six_views(number: int, **changes: Any) -> Record:
 
 
 def store(name: str, split: str, records: Iterable[Record], root: Path) -> Dataset:
-    """Write the data set and, where they are not there, its pictures (number and split tell them apart)."""
+    """Write the data set and its missing pictures, which differ by number and split."""
     rows = list(records)
     for row in rows:
         for place, image in enumerate(row.images):

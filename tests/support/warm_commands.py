@@ -1,14 +1,14 @@
 """Runs lmms-eval commands in processes forked from a server that has lmms-eval imported.
 
-`python -m lmms_eval` spends 10 CPU-seconds on imports and on the index of its own tasks before it does what it was
-asked. The server (this file as a script) does that once per pytest worker and forks a child for each command. The child
-is set up as a new interpreter would be: arguments, environment, working directory, `sys.path`, `__main__`, standard
-streams, exit code. Four things differ from a new process: libraries are imported before the command asks for them, what
-they print at import is lost, all commands share one hash seed, and modules are not torn down at exit.
+`python -m lmms_eval` spends 10 CPU-seconds on imports and on the index of its own tasks before the evaluation. The
+server (this file as a script) does that once per pytest worker and forks a child for each command. The child is set up
+like a new interpreter: arguments, environment, working directory, `sys.path`, `__main__`, standard streams, exit code.
+Four things differ from a new process: libraries are imported before the command imports them, their output at import is
+lost, all commands share one hash seed, and modules are not torn down at exit.
 
 Libraries read environment variables at import. A command whose environment differs from the server's in anything but
-`RUN_TIME` variables is not served: the caller then starts a process of its own. The same holds for commands other than
-an evaluation: lmms-eval's sub-commands see no tasks of ours unless its evaluator is imported, and the commands of `ad2`
+`RUN_TIME` variables is not served: the caller then starts a new process. The same holds for commands other than
+an evaluation: lmms-eval's sub-commands find our tasks only if its evaluator is imported, and the commands of `ad2`
 import little (0.2 to 1.2 CPU-seconds).
 """
 
@@ -65,9 +65,9 @@ class WarmServer:
     def run(
         self, command: Sequence[str], cwd: Path, environment: Mapping[str, str], timeout_s: float
     ) -> subprocess.CompletedProcess[str] | None:
-        """The finished `command`: a Python script or `python -m NAME`, and its arguments. As subprocess.run gives it.
+        """The finished `command`: a Python script or `python -m NAME`, and its arguments. As from subprocess.run.
 
-        None: it was not started, since its environment is another or the server is busy with another thread's command.
+        None: it was not started, because its environment differs or the server is busy (another thread).
         """
         if _import_time(environment) != _import_time(self._environment) or not self._busy.acquire(blocking=False):
             return None
@@ -132,12 +132,12 @@ def serve(connection: Connection, modules: Sequence[str]) -> None:
     """Import `modules`, then fork a child for each request; answer with its process id, then with its exit code."""
     for name in modules:
         importlib.import_module(name)
-    if sys.modules.pop(HOST, None):  # imported for what it imports; each command executes it anew, as `-m` does
+    if sys.modules.pop(HOST, None):  # imported for its imports only; each command executes it again, as `-m` does
         _index_host_tasks()
     if threading.active_count() > 1:
         raise RuntimeError(f"a fork needs a process without other threads, found {threading.enumerate()}")
     gc.collect()
-    gc.freeze()  # else a collection in a child writes to, and so copies, every page
+    gc.freeze()  # else garbage collection in a child writes to every page and so copies it
     while True:
         try:
             request = connection.recv()
@@ -202,7 +202,7 @@ def _set_up(request: Mapping[str, Any]) -> None:
 
 
 def _program(command: Sequence[str]) -> Callable[[], object]:
-    """What the interpreter does for `command`, in `__main__`."""
+    """The function that executes `command` in `__main__`, as the interpreter does."""
     if command[1:2] == ["-m"]:
         sys.argv = list(command[2:])
         sys.path.insert(0, os.getcwd())  # noqa: PTH109 -- a string, as the interpreter does
@@ -216,7 +216,7 @@ def _program(command: Sequence[str]) -> Callable[[], object]:
 
 
 def exit_code(main: Callable[[], object]) -> int:
-    """Call `main` and treat its exceptions as the interpreter does; -SIGINT stands for death by that signal."""
+    """Call `main` and treat its exceptions as the interpreter does; -SIGINT: it ends by that signal."""
     try:
         main()
     except SystemExit as exc:

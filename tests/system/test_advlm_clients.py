@@ -128,7 +128,7 @@ def test_what_was_sent_so_far_left_no_traces(server: Served, python: str) -> Non
     """After all of the above: nobody waits, nothing runs, and no traceback but the model's own was printed."""
     assert server.until(lambda told: told["running"] == 0)["waiting"] == 0
     assert server.ask(chat("still there?")) == (200, "0 images: still there?")
-    said = "\n".join(server.said)
+    said = "\n".join(server.lines)
     assert "Exception occurred" not in said and "Exception happened" not in said
     assert said.count("Traceback") == said.count("RuntimeError: CUDA out of memory")
 

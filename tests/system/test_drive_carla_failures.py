@@ -50,7 +50,7 @@ def test_an_episode_whose_server_dies_is_driven_on_another(
 
 def test_a_server_that_is_started_again_on_its_port_goes_on(servers: Fleet, tmp_path: Path) -> None:
     port = servers.start("--die-after", str(IN_AN_EPISODE))
-    again = servers.again_when_dead(port)
+    again = servers.restart_when_dead(port)
     assert drive(tmp_path / "out", (port,), *SHORT) == 0
     again.join()
     assert_whole(tmp_path / "out", retries=1)

@@ -1,4 +1,4 @@
-"""What the vehicle does when something breaks, over everything real but its wheels: cl_fault_rig.py.
+"""What the vehicle does when something breaks, over everything real but its wheels: support/robots/fault_rig.py.
 
 The ways are measured at 0.3 m/s, from the moment of the fault to standstill, on the sandbox's own truth.
 """
@@ -49,7 +49,7 @@ def test_it_stands_within_centimetres_and_drives_on(loop: Rig, fault: Fault) -> 
 def check(loop: Rig, fault: Fault) -> None:
     found = []
     for _ in range(ATTEMPTS):
-        stop, _ = struck(loop, fault)  # that it drives again is waited for there
+        stop, _ = struck(loop, fault)  # it also waits until the vehicle drives again
         found.append(stop)
         if (stop.way_m < fault.most_m and stop.by.startswith(fault.by)) or stop.held_s < HELD_S:
             break
@@ -58,10 +58,10 @@ def check(loop: Rig, fault: Fault) -> None:
 
 
 def stands_for(loop: Rig, seconds: float) -> None:
-    """It does not move from now on, for so long."""
-    begun = loop.witness.truths[-1].t
-    loop.witness.wait(lambda: loop.witness.truths[-1].t > begun + seconds, "the witness sees")
-    moved = [p for p in loop.witness.truths if p.t > begun and p.v]
+    """Check that it does not move for this time."""
+    begun = loop.monitor.truths[-1].t
+    loop.monitor.wait(lambda: loop.monitor.truths[-1].t > begun + seconds, "the monitor reports")
+    moved = [p for p in loop.monitor.truths if p.t > begun and p.v]
     assert not moved
 
 
@@ -70,7 +70,7 @@ def test_ad2_robot_stop_holds_until_it_is_released(loop: Rig) -> None:
     stopped = loop.ad2("stop")
     assert stopped.returncode == 0 and "the vehicle stands" in stopped.stdout, stopped
     stands_for(loop, 1.0)
-    assert loop.ask("state")["state"] == "stopped"
+    assert loop.request("state")["state"] == "stopped"
     assert loop.ad2("stop", "--release").returncode == 0
     loop.begin()
 
@@ -82,30 +82,30 @@ def test_a_stop_set_on_board_outlives_the_client_and_the_planner_cannot_undo_it(
     stands_for(loop, 0.3)
     loop.client.kill()
     loop.replace_client()
-    until(lambda: loop.ask("state")["connected"] and "emergency stop" in loop.ask("state")["said"])
-    loop.ask("release")
+    until(lambda: loop.request("state")["connected"] and "emergency stop" in loop.request("state")["said"])
+    loop.request("release")
     stands_for(loop, 1.0)
     assert loop.ad2("stop", "--release", "--on-board").returncode == 0
     loop.begin()
 
 
-def test_without_a_ros_master_it_stands_and_only_a_new_client_needs_the_base_to_be_started_anew(loop: Rig) -> None:
+def test_without_a_ros_master_it_stands_and_only_a_new_client_needs_the_base_to_be_restarted(loop: Rig) -> None:
     check(loop, MASTER)
     loop.client.kill()
     loop.replace_client()
-    until(lambda: "nobody listens to /cmd_vel" in loop.ask("state")["said"])
+    until(lambda: "nobody listens to /cmd_vel" in loop.request("state")["said"])
 
 
 def test_a_vehicle_in_the_wrong_mode_is_not_driven_and_the_planner_hears_why(tmp_path: Path) -> None:
     with rig(tmp_path, mode=0) as made:
-        until(lambda: made.said("hindered"))
-        made.witness.wait(lambda: made.witness.truths, "the witness sees")
+        until(lambda: made.client_events("hindered"))
+        made.monitor.wait(lambda: made.monitor.truths, "the monitor reports")
 
         def told() -> bool:
             with suppress(Exception):  # the planner is still on its way
-                return "the vehicle is in mode 0, limo-ackermann is mode 1" in made.ask("state")["said"]
+                return "the vehicle is in mode 0, limo-ackermann is mode 1" in made.request("state")["said"]
             return False
 
         until(told)
         stands_for(made, 1.0)
-        assert made.ask("state")["cycle"] is None
+        assert made.request("state")["cycle"] is None

@@ -148,4 +148,4 @@ def test_the_adapter_is_evaluated_and_answers_otherwise(
     root = Path(table["data"]["image_root"])
     prompts = [prompt_of(Record.from_dict(row["record"]), root, variant) for row in rows]
     assert [p.text for p in prompts] == [row["prompt"] for row in rows]
-    assert [row["raw"] for row in rows] != base.ask(prompts, GenerationSettings(max_new_tokens=8))
+    assert [row["raw"] for row in rows] != base.generate(prompts, GenerationSettings(max_new_tokens=8))

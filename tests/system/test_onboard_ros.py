@@ -43,7 +43,7 @@ def heard(folder: Path) -> list[dict[str, Any]]:
 
 
 def moving(folder: Path) -> list[dict[str, Any]]:
-    return [h for h in heard(folder) if h["told"] not in ([0.0, 0.0, 0.0], "stop")]
+    return [h for h in heard(folder) if h["command"] not in ([0.0, 0.0, 0.0], "stop")]
 
 
 @contextlib.contextmanager
@@ -81,10 +81,10 @@ def test_a_motion_over_ros_by_the_relay(tmp_path: Path, master: RosMaster, plann
         _, after, _ = peer.next("obs")
         assert after["motion"]["reason"] == "deadline" and after["stamp"] > after["motion"]["ended"]
         found = moving(tmp_path)
-        assert {tuple(h["told"]) for h in found} == {(0.2, 0.0, 0.1)}
+        assert {tuple(h["command"]) for h in found} == {(0.2, 0.0, 0.1)}
         assert {h["from"] for h in found} == {"/ad2_relay"}
         assert running.end() == 0
-    assert heard(tmp_path)[-1]["told"] == [0.0, 0.0, 0.0]
+    assert heard(tmp_path)[-1]["command"] == [0.0, 0.0, 0.0]
 
 
 def test_the_mode_of_the_status_is_checked(tmp_path: Path, master: RosMaster, planner: Listener) -> None:
@@ -108,7 +108,7 @@ def test_a_raw_camera_becomes_jpeg_and_words_go_out_as_strings(
         assert obs["status"] is None
         peer.drive(obs["seq"], twist=None, word="forward", duration_s=0.2)
         until(lambda: moving(tmp_path))
-        assert {h["told"] for h in moving(tmp_path)} == {"forward"}
+        assert {h["command"] for h in moving(tmp_path)} == {"forward"}
 
 
 def test_a_base_that_does_not_listen_is_told(tmp_path: Path, master: RosMaster, planner: Listener) -> None:
@@ -130,10 +130,10 @@ def test_without_a_master_the_wheels_stand_and_with_the_next_one_everything_goes
         master.kill()
         assert "no ROS master" in running.wait_for("stands")["reason"]
         until(lambda: "no ROS master" in peer.next("stop")[1]["reason"])
-        until(lambda: heard(tmp_path)[-1]["told"] == [0.0, 0.0, 0.0])
+        until(lambda: heard(tmp_path)[-1]["command"] == [0.0, 0.0, 0.0])
         master.restart()
         peer.drive(peer.next("obs")[1]["seq"], 0.15)
-        until(lambda: any(h["told"][0] == 0.15 for h in heard(tmp_path)))
+        until(lambda: any(h["command"][0] == 0.15 for h in heard(tmp_path)))
         # Who comes now, a recorder or a restarted base, finds the topics again.
         found = ros_master.probe(master, "print(wait(listen('/cmd_vel', Twist)).linear.y)")
         assert found.strip() == "0.0"

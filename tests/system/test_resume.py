@@ -162,7 +162,7 @@ def test_nothing_and_failures_stay_out_of_the_journal(text: str, tmp_path: Path)
 def test_a_dead_endpoint_is_a_failed_run(tmp_path: Path) -> None:
     with serve(reply="A", failures=lambda number, body: "400") as server:
         done = host(*words(server, tmp_path), cwd=tmp_path, code=2)
-    assert "answers could not be had" in done.stderr
+    assert "requests failed (or their images are unreadable)" in done.stderr
     assert all(t["n_unscored"] == t["n"] for t in tables(tmp_path).values()), "and it is written down"
 
 

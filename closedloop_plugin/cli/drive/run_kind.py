@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lmms_eval_ad2.plugins import RunKind
 from lmms_eval_ad2.report import tables
+from lmms_eval_ad2.report.text_table import TextTable, escape, printable
 
 if TYPE_CHECKING:
     from closedloop_plugin.scoring.compare import ComparedRun, DrivingComparison, DrivingComparisonRow, Span
@@ -173,11 +174,11 @@ def render(
     blocks.append("\n".join(_filled(line, markdown) for line in lines))
     if paper:
         blocks += _published(paper, about, markdown)
-    return tables.printable("\n\n".join(block for block in blocks if block)) + "\n"
+    return printable("\n\n".join(block for block in blocks if block)) + "\n"
 
 
 def _filled(text: str, markdown: bool) -> str:
-    return tables.escape(text) if markdown else textwrap.fill(text, tables.WIDTH, subsequent_indent="  ")
+    return escape(text) if markdown else textwrap.fill(text, tables.WIDTH, subsequent_indent="  ")
 
 
 def _heading(about: Sequence[Mapping[str, Any]], markdown: bool) -> str:
@@ -201,9 +202,7 @@ def _ours(found: DrivingComparison, about: Sequence[Mapping[str, Any]], markdown
     names = [textwrap.fill(str(side["name"]), HEAD) for side in about]
     headers = ["score", "n", *names, drop, f"{drop} in %", "p", "p (Holm)"]
     body = [_cells(row) for row in found.rows if not row.reason]
-    if markdown:
-        headers, body = [tables.escape(h) for h in headers], [[tables.escape(c) for c in line] for line in body]
-    return tables.table(headers, body, markdown)
+    return TextTable(headers, body).render(markdown=markdown)
 
 
 def _cells(row: DrivingComparisonRow) -> list[str]:
@@ -271,7 +270,8 @@ def _published(paper: PublishedThreatTables, about: Sequence[Mapping[str, Any]],
             [d.fast, d.slow, d.mode.upper(), *(f"{getattr(d, which)[name]:{sign}.2f}" for name in paper.columns)]
             for d in paper.drivers
         ]
-        blocks.append((f"### {title}\n\n" if markdown else f"{title}\n") + tables.table(headers, rows, markdown))
+        table = TextTable(headers, rows).render(markdown=markdown)
+        blocks.append(f"### {title}\n\n{table}" if markdown else f"{title}\n{table}")
     lines = [f"- {c.where}: {c.says}. In the tables: {c.computed}" for c in paper.contradictions]
     head = f"The text of {paper.paper} does not agree with its own tables:"
     return [*blocks, "\n".join([head, *([""] if markdown else []), *(_filled(line, markdown) for line in lines)])]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.report.text_table import TextTable
 
 if TYPE_CHECKING:
     from closedloop_plugin.scoring.official import OfficialResults
@@ -135,8 +136,6 @@ def heading(found: dict[str, Any], routes: str, files: tuple[str, ...]) -> str:
 
 
 def _scores(found: dict[str, Any]) -> str:
-    from tabulate import tabulate
-
     ci = found["intervals"]
     modes = {"comfortness": f" ({found['comfort_mode']}, % of segments)"}
     rows = [_row(name, found, ci, unit) for name, unit in (("driving_score", ""), ("success_rate", " %"))]
@@ -145,9 +144,7 @@ def _scores(found: dict[str, Any]) -> str:
         _row(name, found["abilities"], ci["abilities"], " %", name in found["partial"]) for name in found["abilities"]
     ]
     rows.append(_row("skill_score", found, ci, " %", "skill_score" in found["partial"]))
-    return tabulate(
-        rows, headers=["score", "value", "95 % interval"], disable_numparse=True, colalign=("left", "right")
-    )
+    return TextTable(("score", "value", "95 % interval"), rows, "lrl").plain()
 
 
 def _row(name: str, values: dict[str, Any], intervals: dict[str, Any], unit: str, partial: bool = False) -> list[str]:
@@ -180,15 +177,13 @@ def _repetitions(found: dict[str, Any]) -> str:
 
 
 def _types(found: dict[str, Any]) -> str:
-    from tabulate import tabulate
-
     figures = ("driving_score", "success_rate", "efficiency", "comfortness")
     rows = [
         [row["type"], row["n"], row["n_missing"], *(_number(row[name], 1) for name in figures)]
         for row in found["types"]
     ]
     headers = ["scenario type", "n", "missing", "DS", "SR %", "Eff. %", "Comf. %"]
-    return tabulate(rows, headers=headers, disable_numparse=True, colalign=("left", *["right"] * 6))
+    return TextTable(headers, rows, "lrrrrrr").plain()
 
 
 def _number(value: float | None, decimals: int) -> str:

@@ -256,15 +256,18 @@ def _report(
     out: Path,
 ) -> str:
     """Table, reasons, counts."""
-    head = ["scenario", "behaviour", "compiles", "runs", "acts", "survived", "verdict"]
-    rows = [head if under_carla is None else [*head, "CARLA model"]]
+    from lmms_eval_ad2.report.text_table import TextTable
+
+    headers = ["scenario", "behaviour", "compiles", "runs", "acts", "survived", "verdict"]
+    if under_carla is not None:
+        headers.append("CARLA model")
+    rows = []
     for p in programs:
         v = verdicts[p.name]
         row = [p.name, p.spec.behaviour.value if p.spec else "-", *map(_mark, (v.compiles, v.runs, v.acts))]
         row += [f"{v.survived}/{v.tries}", "passes" if v.passed else "FAILS"]
         rows.append(row if under_carla is None else [*row, "no" if under_carla[p.name] else "compiles"])
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = [TextTable(headers, rows).plain()]
     failed = {n: v.reason for n, v in verdicts.items() if not v.passed}
     lines += ["", *(f"{name}: {reason}" for name, reason in failed.items())] if failed else []
     lines += [f"{name} under CARLA's model: {why}" for name, why in (under_carla or {}).items() if why]

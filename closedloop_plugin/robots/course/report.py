@@ -11,6 +11,7 @@ from statistics import fmean
 from closedloop_plugin.robots.course.published import PublishedVehicleTable
 from closedloop_plugin.robots.course.records import SegmentRunRecord
 from lmms_eval_ad2.report import tables
+from lmms_eval_ad2.report.text_table import TextTable, escape, printable
 
 METHOD = (
     "completed: runs that reached the segment's end, of those that count. completion: share of the planned path driven "
@@ -66,7 +67,7 @@ def render(
     blocks = [_heading(selected), _ours(result, markdown), _ends(selected, markdown)]
     if paper:
         blocks.append(_published(paper, markdown))
-    return tables.printable("\n\n".join(block for block in blocks if block)) + "\n"
+    return printable("\n\n".join(block for block in blocks if block)) + "\n"
 
 
 def _heading(records: Sequence[SegmentRunRecord]) -> str:
@@ -86,7 +87,7 @@ def _ours(result: CourseResult, markdown: bool) -> str:
         ["completed", *counts, f"{done}/{runs} = {100 * done / runs:.0f} %" if runs else tables.NONE],
         ["completion, %", *means, tables.number(result.completion)],
     ]
-    return tables.table(["", *(c.segment for c in result.cells), "Average"], rows, markdown)
+    return TextTable(["", *(c.segment for c in result.cells), "Average"], rows).render(markdown=markdown)
 
 
 def _ends(records: Sequence[SegmentRunRecord], markdown: bool) -> str:
@@ -110,14 +111,14 @@ def _retryable(records: Sequence[SegmentRunRecord], segment: str, end: str) -> b
 
 def _published(paper: PublishedVehicleTable, markdown: bool) -> str:
     rows = [[r.vehicle, r.agent, *(f"{n}/{paper.of}" for n in r.routes), f"{r.average:g} %"] for r in paper.rows]
-    grid = tables.table(["vehicle", "model", *paper.routes, "Average"], rows, markdown)
+    grid = TextTable(["vehicle", "model", *paper.routes, "Average"], rows).render(markdown=markdown)
     title = f"{paper.paper}, {paper.table} ({paper.world})"
     notes = [BESIDE] + [f"{c.where}: '{c.says}'; {c.computed}" for c in paper.contradictions]
     return "\n".join([title, *([""] if markdown else []), grid, *(_line(note, markdown) for note in notes)])
 
 
 def _line(text: str, markdown: bool) -> str:
-    return f"- {tables.escape(text)}" if markdown else textwrap.fill(f"- {text}", tables.WIDTH, subsequent_indent="  ")
+    return f"- {escape(text)}" if markdown else textwrap.fill(f"- {text}", tables.WIDTH, subsequent_indent="  ")
 
 
 def course(records: Sequence[SegmentRunRecord], segments: Sequence[str]) -> CourseResult:

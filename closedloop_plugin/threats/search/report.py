@@ -10,6 +10,7 @@ from closedloop_plugin.threats.search.search import ThreatSearchConfig
 from closedloop_plugin.threats.search.trial import SearchTrial
 from closedloop_plugin.worlds.base import ParameterDomain
 from lmms_eval_ad2.metrics.intervals import wilson
+from lmms_eval_ad2.report.text_table import TextTable
 
 WORST = 10  # number of listed runs
 _NAMES = {"collisions_layout": "collision with the layout", "collisions_pedestrian": "collision with a pedestrian",
@@ -95,12 +96,10 @@ def text(found: Mapping[str, Any], folder: object) -> str:
     """The report as text."""
     lines = [_headline(found), *_fairness(found), *_unscored(found)]
     if found["worst"]:
-        lines += ["", "nearest to failing:", *_table(found["worst"])]
+        lines += ["", "nearest to failing:", _worst_table(found["worst"]).plain(indent=2)]
     if found["failures"]:
         lines += ["", "failures / runs, by part of a parameter's range:"]
-        for name, rows in found["parameters"].items():
-            cells = "   ".join(f"{row['part']}: {row['failures']}/{row['runs']}" for row in rows)
-            lines.append(f"  {name:<18} {cells}")
+        lines.append(_parameters_table(found["parameters"]).plain(indent=2))
         lines += ["", f"to look at the worst: ad2 drive show {folder}:{found['name']}:{found['worst'][0]['number']}"]
     return "\n".join(lines)
 
@@ -130,16 +129,25 @@ def _unscored(found: Mapping[str, Any]) -> list[str]:
     return [f"not scored: {n} runs: {reason}" for reason, n in found["not_scored"].items()]
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _worst_table(rows: Sequence[Mapping[str, Any]]) -> TextTable:
     names = list(rows[0]["values"])
-    head = ["run", "rho", "verdict", "score", *names, "what"]
+    headers = ["run", "rho", "verdict", "score", *names, "what"]
     body = [
-        [str(r["number"]), f"{r['rho']:.3f}", r["verdict"] + (" (unfair)" if r["fair"] is False else ""),
+        [r["number"], f"{r['rho']:.3f}", r["verdict"] + (" (unfair)" if r["fair"] is False else ""),
          f"{r['score']:.1f}", *(_short(r["values"][n]) for n in names), _what(r)]
         for r in rows
     ]  # fmt: skip
-    widths = [max(len(line[i]) for line in [head, *body]) for i in range(len(head))]
-    return ["  " + "  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in [head, *body]]
+    return TextTable(headers, body, f"rrlr{'r' * len(names)}l")
+
+
+def _parameters_table(parameters: Mapping[str, Sequence[Mapping[str, Any]]]) -> TextTable:
+    """One row per parameter, one cell per part of its range: "8 to 12: 3/7" (failures / runs)."""
+    body = [
+        [name, *(f"{row['part']}: {row['failures']}/{row['runs']}" for row in rows)]
+        for name, rows in parameters.items()
+    ]
+    columns = max(map(len, body), default=0)
+    return TextTable([""] * columns, [row + [""] * (columns - len(row)) for row in body])
 
 
 def _what(row: Mapping[str, Any]) -> str:

@@ -218,19 +218,29 @@ def summary(result: McqBuildResult, out: Path) -> str:
 
 
 def _made(card: Mapping[str, Any]) -> Iterator[str]:
+    from lmms_eval_ad2.report.text_table import TextTable
+
     counts = card["counts"]
     yield f"{counts['n']} questions made by {card['maker']} (distractors: {card['kind']}, seed {card['seed']})"
-    for task, number in counts["task"].items():
-        yield f"  {task:<12}{number:>7}"
-        for name, n in counts["subtask"].items():
-            if name.startswith(f"{task}/"):
-                yield f"    {name.removeprefix(task + '/'):<30}{n:>7}"
+    rows = [
+        row
+        for task, number in counts["task"].items()
+        for row in ((task, "all", number), *((task, name, n) for name, n in _subtasks(counts, task)))
+    ]
+    if rows:
+        yield TextTable(("task", "sub-task", "questions"), rows, "llr").plain(indent=2)
     if counts["category"]:
         yield f"distractors: {_pairs(counts['category'])}"
     if counts["correctness_mean"] is not None:
         yield f"correctness: mean {counts['correctness_mean']:.2f} of 5 ({_pairs(counts['correctness'])})"
     else:
         yield "correctness: nobody rated"
+
+
+def _subtasks(counts: Mapping[str, Any], task: str) -> Iterator[tuple[str, int]]:
+    for name, n in counts["subtask"].items():
+        if name.startswith(f"{task}/"):
+            yield name.removeprefix(f"{task}/"), n
 
 
 def _missing(result: McqBuildResult) -> Iterator[str]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tabulate import tabulate
-
 from lmms_eval_ad2.mcq.chance import ALPHA, FEW
 from lmms_eval_ad2.mcq.check import RATIO, comparison_text
-from lmms_eval_ad2.report.tables import printable
+from lmms_eval_ad2.report.text_table import TextTable, printable
 
 _ROWS = 5  # examples of each list; the JSON report has more
 _WIDTH = 90  # characters of an option
@@ -63,12 +61,16 @@ def _length(length: dict[str, Any]) -> str:
     if not length["all"]["n"]:
         return ""
     cells = [
-        [name, one["n"], one["right_mean"], one["wrong_mean"], one["ratio"], one["rank"],
+        [name, one["n"], *(_decimals(one[key]) for key in ("right_mean", "wrong_mean", "ratio", "rank")),
          _percent(one["choose_longest"]), _percent(one["choose_shortest"])]
         for name, one in rows if one["n"]
     ]  # fmt: skip
     heads = ["length", "n", "right", "wrong", "ratio", "rank", "choose longest %", "choose shortest %"]
-    return tabulate(cells, heads, floatfmt=".2f", disable_numparse=[6, 7])
+    return TextTable(heads, cells, "lrrrrrll").plain()
+
+
+def _decimals(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
 
 
 def _percent(guess: dict[str, Any] | None) -> str:

@@ -1,4 +1,4 @@
-"""Models that this package adds to lmms-eval: three baselines that need no network, and ms-swift (docs/models.md)."""
+"""Models added to lmms-eval: three baselines without a network, and ms-swift (docs/models.md)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CLASSES = {
 
 
 def manifests() -> list[ModelManifest]:
-    """What the entry point hands to lmms-eval: names and class paths; the classes are imported when asked for."""
+    """Return names and class paths for lmms-eval, which imports a class when it is used."""
     from lmms_eval.models.registry_v2 import ModelManifest
 
     return [ModelManifest(name, simple_class_path=f"{__name__}.{path}") for name, path in _CLASSES.items()]

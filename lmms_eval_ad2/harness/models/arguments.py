@@ -1,4 +1,4 @@
-"""What a user writes in `--model_args`: unknown words are refused with the near ones named."""
+"""Checks of `--model_args`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lmms_eval_ad2.errors import Ad2Error
 
 
 def refuse_unknown(model: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raise Ad2Error for the first of `given` that is not in `known`: a misspelt setting must not pass unseen."""
+    """Raise Ad2Error for the first of `given` that is not in `known`, with the closest known name."""
     names = sorted(known)
     for name in given:
         if name not in names:
@@ -19,7 +19,7 @@ def refuse_unknown(model: str, given: Iterable[str], known: Iterable[str]) -> No
 
 
 def whole_number(model: str, name: str, value: object, least: int) -> int:
-    """`value` as an int of at least `least`; Ad2Error says what was expected."""
+    """Return `value` as an int; raises Ad2Error if it is not a whole number of at least `least`."""
     try:
         number = int(str(value))
     except ValueError:

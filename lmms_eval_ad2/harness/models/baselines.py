@@ -1,8 +1,8 @@
-"""Models without a network: what chance, the commonest answer and the reference itself would score.
+"""Baseline models without a network: random answers, the most frequent answer, and the reference itself.
 
-They answer from the dataset's records and never open an image. Each answer depends on the record, the
-task's settings and (chance) the seed alone: not on order, batch or rank. They are the floor and the
-ceiling that a table needs beside real models, and the check that prompts, parsers and metrics agree.
+They answer from the records of the dataset and never open an image. Each answer depends only on the record, the task's
+settings and (chance) the seed, not on order, batch or rank. They give the lower and upper bounds for tables, and test
+that prompts, parsers and metrics are consistent.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ LARGEST_COUNT = 10
 
 
 class BaselineModel(lmms):
-    """What the three share. Model arguments: `seed` (used by chance); the batch size plays no part."""
+    """Base class of the baselines. Model arguments: `seed` (used by chance); the batch size has no effect."""
 
     is_simple = True
     name = ""
-    batch_size = 1024  # answers saved in one go by the journal; there is nothing to batch
+    batch_size = 1024  # answers per write of the journal; generation itself is not batched
 
     def __init__(
         self, seed: int = 0, batch_size: Any = None, max_batch_size: Any = None, device: Any = None, **unknown: Any
@@ -42,25 +42,23 @@ class BaselineModel(lmms):
 
     @property
     def device(self) -> Any:
-        """Where ranks gather their counts: the process group's own device."""
+        """The device of the process group, on which ranks gather their counts."""
         import torch
 
         accelerator = getattr(self, "accelerator", None)
         return accelerator.device if accelerator is not None else torch.device("cpu")
 
     def generate_until(self, requests: list[Any]) -> list[str]:
-        return [self._answer_or_why(request) for request in requests]
+        return [self._answer_or_failure(request) for request in requests]
 
     def loglikelihood(self, requests: list[Any]) -> list[tuple[float, bool]]:
-        raise NotImplementedError(f"{self.name} writes answers and has no likelihoods; use generate_until tasks")
+        raise NotImplementedError(f"{self.name} generates text and has no likelihoods; use generate_until tasks")
 
     def generate_until_multi_round(self, requests: list[Any]) -> list[str]:
-        raise NotImplementedError(
-            f"{self.name} answers rounds as generate_until_agentic tasks ask them (ad2x_cot_rounds)"
-        )
+        raise NotImplementedError(f"{self.name} supports rounds in generate_until_agentic tasks only (ad2x_cot_rounds)")
 
-    def _answer_or_why(self, request: Any) -> str:
-        """The answer; where nothing can be drawn from, failure text: that record is unscored, and the run goes on."""
+    def _answer_or_failure(self, request: Any) -> str:
+        """Return the answer; failure text if there is no other record to draw from (that record is Unscored)."""
         try:
             return self._answer(request)
         except NoOtherRecordError as exc:
@@ -80,16 +78,18 @@ class BaselineModel(lmms):
         if step is not None:
             return str(self.value(record, "chain", int(step), variant, task, split))
         if variant.rounds:
-            raise Ad2Error(f"task {task}: asked in rounds, but the request does not say which (metadata 'ad2_step')")
+            raise Ad2Error(
+                f"task {task}: asked in rounds, but the request does not contain the round (metadata 'ad2_step')"
+            )
         steps = range(len(record.steps))
         return chain([str(self.value(record, "chain", i, variant, task, split)) for i in steps])
 
     def value(self, record: Record, form: Form, step: int, variant: TaskVariant, task: str, split: str) -> Value:
-        """The answer to one question, or to one step of a chain, as Answer.value has it."""
+        """Return the answer to a question, or to one step of a chain, in the type of Answer.value."""
         raise NotImplementedError
 
     def pools(self, variant: TaskVariant, task: str, split: str) -> ReferencePools:
-        """The references of a task, gathered at its first use."""
+        """The references of a task, collected on first use."""
         key = (task, split)
         if key not in self._pools:
             rows = self.task_dict[task][split]
@@ -104,11 +104,10 @@ class BaselineModel(lmms):
 
 
 class ChanceModel(BaselineModel):
-    """Uniformly random: an offered letter, yes or no, a count of 0 to 10, a point or a box of the image.
+    """Uniformly random answers: an offered letter, yes or no, a count of 0 to 10, a point or a box of the image.
 
     Free text, and each step of a chain: the reference of another record of the same sub-task.
-    A box has two corners, each uniform over the pixels; an image of unknown size is taken as
-    large as the references need.
+    The corners of a box are uniform over the pixels; an image of unknown size gets the extent of the references.
     """
 
     name = "ad2_chance"
@@ -125,18 +124,18 @@ class ChanceModel(BaselineModel):
             case "point" | "box":
                 size = record.image_size or self.pools(variant, task, split).extent(record, form)
                 return random_point(rng, size) if form == "point" else random_box(rng, size)
-        return self.pools(variant, task, split).another(record, form, step, rng)
+        return self.pools(variant, task, split).draw_other(record, form, step, rng)
 
 
 class MajorityModel(BaselineModel):
-    """The commonest reference of the same sub-task: of the offered letters, of texts; medians for points and boxes."""
+    """The most frequent reference of the same sub-task (among the offered letters); medians for points and boxes."""
 
     name = "ad2_majority"
 
     def value(self, record: Record, form: Form, step: int, variant: TaskVariant, task: str, split: str) -> Value:
         pools = self.pools(variant, task, split)
         if form in ("point", "box"):
-            return pools.middle(record, form)
+            return pools.medians(record, form)
         return pools.most_common(record, form, step, offered(record) if form == "mc" else ())
 
 
@@ -147,7 +146,7 @@ class OracleModel(BaselineModel):
 
     def value(self, record: Record, form: Form, step: int, variant: TaskVariant, task: str, split: str) -> Value:
         value = reference(record, form, variant.lang, step)
-        if value is None:  # a fault of the data, which scoring reports
+        if value is None:  # invalid data, reported by scoring
             return "" if form == "chain" else record.answer.get(variant.lang)
         return value
 
@@ -160,22 +159,18 @@ def offered(record: Record) -> tuple[str, ...]:
 
 
 def random_point(rng: random.Random, size: tuple[int, int]) -> tuple[float, float]:
-    """Whole pixels: fractions below 1 would read as proportions of the image."""
+    """A point in whole pixels: values below 1 would be parsed as proportions of the image."""
     return float(rng.randrange(size[0])), float(rng.randrange(size[1]))
 
 
 def random_box(rng: random.Random, size: tuple[int, int]) -> tuple[float, float, float, float]:
-    """At least one pixel wide and high."""
+    """A box in pixels, at least one pixel wide and high."""
     (x1, x2), (y1, y2) = (sorted((rng.randrange(length), rng.randrange(length))) for length in size)
     return float(x1), float(y1), float(x2 + 1), float(y2 + 1)
 
 
-# The references of a task, by sub-task and form: what chance draws from and what the majority is counted over.
-#
-# An entry of a pool belongs to one record. Where a sub-task has too few records, the pool of the whole
-# part serves, then that of the whole dataset; the form (and the step of a chain) is always the same.
 class PoolKey(NamedTuple):
-    """Which pool; "" for part or sub-task means all of them. Steps count from 0; everything but chains is step 0."""
+    """Key of a pool; "" for part or sub-task means all. Steps count from 0; only chains have several."""
 
     form: Form
     step: int
@@ -190,17 +185,21 @@ class PoolEntry(NamedTuple):
 
 
 class NoOtherRecordError(Exception):
-    """There is no other record to draw a reference from: this one cannot be answered by chance."""
+    """There is no other record to draw a reference from."""
 
 
 class ReferencePools:
-    """All references of one task; `records` is read once."""
+    """References of one task by sub-task and form; `records` is read once.
+
+    If a sub-task has too few records, the pool of the part is used, then that of the dataset. All entries of a pool
+    have the same form (and step of a chain).
+    """
 
     def __init__(self, records: Iterable[Record], variant: TaskVariant) -> None:
         self._entries: dict[PoolKey, list[PoolEntry]] = {}
-        self._place: dict[PoolKey, dict[str, int]] = {}
-        self._winner: dict[tuple[PoolKey, tuple[Value, ...]], Value] = {}
-        self._middle: dict[PoolKey, tuple[tuple[float, ...], bool]] = {}
+        self._index: dict[PoolKey, dict[str, int]] = {}
+        self._most_common: dict[tuple[PoolKey, tuple[Value, ...]], Value] = {}
+        self._median_values: dict[PoolKey, tuple[tuple[float, ...], bool]] = {}
         for record in records:
             form = variant.asked_form(record.form)
             for step in range(len(record.steps) if form == "chain" else 1):
@@ -208,19 +207,19 @@ class ReferencePools:
                 if value is not None:
                     self._add(record, form, step, PoolEntry(record.id, value, record.image_size))
         for entries in self._entries.values():
-            entries.sort(key=lambda e: e.id)  # an answer must not depend on the order of the rows
+            entries.sort(key=lambda e: e.id)  # answers must not depend on the order of the rows
 
     def _add(self, record: Record, form: Form, step: int, entry: PoolEntry) -> None:
         for key in _keys(record, form, step):
             self._entries.setdefault(key, []).append(entry)
 
-    def another(self, record: Record, form: Form, step: int, rng: random.Random) -> Value:
-        """The reference of a random record other than `record`; NoOtherRecordError if the dataset has none."""
+    def draw_other(self, record: Record, form: Form, step: int, rng: random.Random) -> Value:
+        """Return the reference of a random other record; raises NoOtherRecordError if the dataset has none."""
         for key in self._filled(record, form, step):
             entries = self._entries[key]
-            if key not in self._place:
-                self._place[key] = {e.id: i for i, e in enumerate(entries)}
-            own = self._place[key].get(record.id, len(entries))
+            if key not in self._index:
+                self._index[key] = {e.id: i for i, e in enumerate(entries)}
+            own = self._index[key].get(record.id, len(entries))
             others = len(entries) - (own < len(entries))
             if others:
                 drawn = rng.randrange(others)
@@ -228,29 +227,29 @@ class ReferencePools:
         raise NoOtherRecordError(f"{record.id}: no other record has a {form} reference to draw from")
 
     def most_common(self, record: Record, form: Form, step: int, offered: Iterable[Value] = ()) -> Value:
-        """The most frequent reference (among `offered` where given); ties go to the smaller in lexicographic order."""
+        """Return the most frequent reference (among `offered`, if given); ties go to the lexicographically smaller."""
         key = (self._first(record, form, step), tuple(offered))
-        if key not in self._winner:
+        if key not in self._most_common:
             counts = Counter(e.value for e in self._entries[key[0]])
-            self._winner[key] = min(key[1] or tuple(counts), key=lambda value: (-counts[value], value))
-        return self._winner[key]
+            self._most_common[key] = min(key[1] or tuple(counts), key=lambda value: (-counts[value], value))
+        return self._most_common[key]
 
-    def middle(self, record: Record, form: Form) -> tuple[float, ...]:
-        """The median of each coordinate, in pixels of the record's image.
+    def medians(self, record: Record, form: Form) -> tuple[float, ...]:
+        """Return the median of each coordinate, in pixels of the record's image.
 
-        Taken over fractions of the image where every image's size is known, else over pixels.
+        Computed over fractions of the image size if all sizes are known, else over pixels.
         """
         key = self._first(record, form, 0)
-        if key not in self._middle:
-            self._middle[key] = _medians(self._entries[key])
-        values, fractions = self._middle[key]
+        if key not in self._median_values:
+            self._median_values[key] = _medians(self._entries[key])
+        values, fractions = self._median_values[key]
         if not fractions:
             return values
         size = record.image_size or (1, 1)
         return tuple(v * size[axis % 2] for axis, v in enumerate(values))
 
     def extent(self, record: Record, form: Form) -> tuple[int, int]:
-        """(width, height) that holds every reference: the stand-in for an image size that the dataset lacks."""
+        """Return the smallest (width, height) that contains all references, for images of unknown size."""
         rows = [_numbers(e.value) for e in self._entries[self._first(record, form, 0)]]
         return int(max(max(r[0::2]) for r in rows)) + 1, int(max(max(r[1::2]) for r in rows)) + 1
 
@@ -265,7 +264,7 @@ class ReferencePools:
 
 
 def _keys(record: Record, form: Form, step: int) -> tuple[PoolKey, PoolKey, PoolKey]:
-    """From the narrowest pool to the widest."""
+    """The pools of a record, from the narrowest to the widest."""
     return (
         PoolKey(form, step, record.task, record.subtask),
         PoolKey(form, step, record.task, ""),

@@ -1,4 +1,4 @@
-"""What goes to a model and how it is to answer: shared by the ways in which ms-swift is reached."""
+"""Prompts and generation settings, shared by the in-process and the server engine of ms-swift."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, Protocol
 
 from lmms_eval_ad2.errors import Ad2Error
 
-# lmms-eval's own convention; parsing.failure_reason knows it, so such a sample is Unscored and is asked again.
+# lmms-eval's convention; parsing.failure_reason recognises it: the sample is Unscored and requested again.
 FAILED = "[LMMS_EVAL_REQUEST_FAILED in ad2_swift]"
 DEFAULT_NEW_TOKENS = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class ModelPrompt:
-    """One question: its text, and its images as PIL images in the order in which they are shown before it."""
+    """One question: its text, and the PIL images that precede it."""
 
     text: str
     images: Sequence[Any] = ()
@@ -23,7 +23,7 @@ class ModelPrompt:
 
 @dataclass(frozen=True, slots=True)
 class GenerationSettings:
-    """How to generate. `temperature` 0 is greedy; `stop` cuts the answer before any of its strings."""
+    """Generation settings. `temperature` 0 is greedy; the answer ends before any string in `stop`."""
 
     max_new_tokens: int = DEFAULT_NEW_TOKENS
     temperature: float = 0.0
@@ -35,22 +35,22 @@ class GenerationSettings:
 
 
 class InferenceEngine(Protocol):
-    """A loaded model or a server: one text for each prompt; a failed one is a text that begins with `FAILED`."""
+    """A loaded model or a server. Returns one text per prompt; a failure is a text that begins with `FAILED`."""
 
     batch_size: int
 
-    def ask(self, prompts: Sequence[ModelPrompt], sampling: GenerationSettings) -> list[str]: ...
+    def generate(self, prompts: Sequence[ModelPrompt], sampling: GenerationSettings) -> list[str]: ...
 
 
 def failure(reason: object) -> str:
-    """The text that stands in place of an answer that could not be had."""
+    """The text that replaces the answer of a failed request."""
     return f"{FAILED} {' '.join(str(reason).split())[:300]}"
 
 
 def sampling_of(settings: Mapping[str, Any], fixed: Mapping[str, Any]) -> GenerationSettings:
-    """The task's generation settings; `fixed` are those that the user named in --model_args, which win.
+    """Return the task's generation settings; `fixed`: those of --model_args, which take precedence.
 
-    Unknown settings of lmms-eval (do_sample follows from the temperature) are left alone.
+    Other settings of lmms-eval are ignored (do_sample follows from the temperature).
     """
     given = {**settings, **{name: value for name, value in fixed.items() if value is not None}}
     until = given.get("until") or ()

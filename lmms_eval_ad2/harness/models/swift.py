@@ -1,7 +1,7 @@
-"""Any vision-language model that ms-swift knows, in this process or behind `swift deploy` (docs/models.md).
+"""Vision-language models of ms-swift, in this process or behind an OpenAI-compatible endpoint (docs/models.md).
 
-The only file that imports ms-swift. One failing sample becomes a marked text that scoring counts as
-Unscored (and a resumed run asks again); it neither ends the run nor passes for an empty answer.
+The only file that imports ms-swift. A failing sample becomes a marked text, which is scored as Unscored and requested
+again when the run is resumed; it does not end the run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lmms_eval_ad2.harness.models.generation import (
 )
 from lmms_eval_ad2.prompts.media_tags import without_tags
 
-# backend -> (ms-swift's class, the library that it needs beside ms-swift)
+# backend -> (class of ms-swift, library needed besides ms-swift)
 BACKENDS = {
     "transformers": ("TransformersEngine", "transformers"),
     "vllm": ("VllmEngine", "vllm"),
@@ -60,10 +60,10 @@ class SwiftModel(lmms):
         system_prompt: str = "",
         **more: Any,
     ) -> None:
-        """`max_new_tokens`, `temperature`, `seed` win over the task's settings; the rest is in docs/models.md."""
+        """`max_new_tokens`, `temperature`, `seed` override the task's settings; for the rest see docs/models.md."""
         super().__init__()
         self._fixed = {"max_new_tokens": max_new_tokens, "temperature": temperature, "seed": seed}
-        sampling_of({}, self._fixed)  # a wrong value must fail before the model is loaded
+        sampling_of({}, self._fixed)  # an invalid value must fail before the model is loaded
         system = self._resolve_system_prompt(system_prompt)
         self._engine: InferenceEngine
         if server:
@@ -82,12 +82,12 @@ class SwiftModel(lmms):
 
     @property
     def batch_size(self) -> int:
-        """Prompts in one go."""
+        """Prompts per call of the engine."""
         return self._engine.batch_size
 
     @property
     def device(self) -> Any:
-        """Where ranks gather their counts: the process group's own device."""
+        """The device of the process group, on which ranks gather their counts."""
         import torch
 
         accelerator = getattr(self, "accelerator", None)
@@ -102,7 +102,7 @@ class SwiftModel(lmms):
             for sampling, indices in by_sampling.items():
                 for start in range(0, len(indices), self.batch_size):
                     batch = indices[start : start + self.batch_size]
-                    texts = self._engine.ask([self._prompt(requests[i]) for i in batch], sampling)
+                    texts = self._engine.generate([self._prompt(requests[i]) for i in batch], sampling)
                     for i, text in zip(batch, texts, strict=True):
                         answers[i] = text
                     bar.update(len(batch))
@@ -112,10 +112,10 @@ class SwiftModel(lmms):
         raise NotImplementedError("ad2_swift generates text; use generate_until tasks")
 
     def generate_until_multi_round(self, requests: list[Any]) -> list[str]:
-        raise NotImplementedError("ad2_swift answers rounds as generate_until_agentic tasks ask them (ad2x_cot_rounds)")
+        raise NotImplementedError("ad2_swift supports rounds in generate_until_agentic tasks only (ad2x_cot_rounds)")
 
     def clean(self) -> None:
-        """Let go of the model: in a series of runs (a --config list) the next one needs its memory."""
+        """Release the model: in a series of runs (a --config list) the next one needs its memory."""
         self.__dict__.pop("_engine", None)
         super().clean()
 
@@ -126,7 +126,7 @@ class SwiftModel(lmms):
 
 
 class InProcessEngine:
-    """One of ms-swift's engines, loaded here. `more` are further model arguments, some of them the engine's own."""
+    """An engine of ms-swift in this process. `more`: further model arguments, including the engine's own."""
 
     def __init__(
         self, model: str, backend: str, batch_size: int, seed: int | None, system: str, more: Mapping[str, Any]
@@ -140,19 +140,19 @@ class InProcessEngine:
         if self._own_seed and seed is not None:
             import torch
 
-            torch.manual_seed(seed)  # this engine takes no seed with a request
+            torch.manual_seed(seed)  # this engine has no seed per request
         self._engine = load(getattr(self._swift, name), model, batch_size, more)
-        self._engine.strict = False  # a prompt that cannot be encoded comes back as its exception
+        self._engine.strict = False  # returns the exception of a prompt that cannot be encoded
 
-    def ask(self, prompts: Sequence[ModelPrompt], sampling: GenerationSettings) -> list[str]:
+    def generate(self, prompts: Sequence[ModelPrompt], sampling: GenerationSettings) -> list[str]:
         try:
             return [self._text(r) for r in self._infer(prompts, sampling)]
         except Exception as exc:
             if len(prompts) == 1:
                 logger.warning("ad2_swift: a sample failed: {}: {}", type(exc).__name__, exc)
                 return [failure(f"{type(exc).__name__}: {exc}")]
-        # One sample (or the size of the batch) spoilt it: each on its own.
-        return [text for prompt in prompts for text in self.ask([prompt], sampling)]
+        # One sample, or the size of the batch, is the cause: repeat one by one.
+        return [text for prompt in prompts for text in self.generate([prompt], sampling)]
 
     def _infer(self, prompts: Sequence[ModelPrompt], sampling: GenerationSettings) -> list[Any]:
         config = self._swift.RequestConfig(
@@ -178,12 +178,12 @@ class InProcessEngine:
 
 
 def load(engine: Any, model: str, batch_size: int, more: Mapping[str, Any]) -> Any:
-    """Make the engine; arguments that neither we nor its constructor know are refused. Ad2Error if it cannot load."""
+    """Create the engine. Raises Ad2Error for unknown arguments, and if the model cannot be loaded."""
     takes = [n for n, p in inspect.signature(engine.__init__).parameters.items() if p.kind is not p.VAR_KEYWORD]
     own = [n for n in takes if n not in ("self", "model", "model_id_or_path", "template", "template_type")]
     refuse_unknown("ad2_swift", more, (*_COMMON, *_LOCAL, *own))
     settings = {n: v for n, v in more.items() if n in own}
-    settings["use_hf"] = more.get("use_hf", True)  # names as lmms-eval's users write them: Hugging Face's
+    settings["use_hf"] = more.get("use_hf", True)  # model names are those of Hugging Face, as in lmms-eval
     settings["torch_dtype"] = dtype(more.get("torch_dtype"))
     settings["template_type"] = more.get("template")
     for name in ("adapters", "device_map"):
@@ -197,14 +197,14 @@ def load(engine: Any, model: str, batch_size: int, more: Mapping[str, Any]) -> A
         loaded = engine(model, **settings)
     except (ValueError, OSError) as exc:
         hint = "Its --model_type and --template are model_type=... and template=... in --model_args"
-        raise Ad2Error(f"ad2_swift: ms-swift does not load '{model}': {exc}. {hint}") from exc
+        raise Ad2Error(f"ad2_swift: ms-swift cannot load '{model}': {exc}. {hint}") from exc
     if "max_pixels" in more:
         loaded.template.max_pixels = whole_number("ad2_swift", "max_pixels", more["max_pixels"], 1)
     return loaded
 
 
 def dtype(name: Any) -> Any:
-    """A torch dtype by name; None (the checkpoint's own) for None and "auto"."""
+    """Return the torch dtype `name`; None (the checkpoint's own) for None and "auto"."""
     import torch
 
     if name in (None, "auto"):
@@ -215,15 +215,12 @@ def dtype(name: Any) -> Any:
     return found
 
 
-# A model behind an OpenAI-compatible endpoint, such as `swift deploy` starts.
-#
-# Not the judges' client (llm/): of a judge an empty reply is a fault to be asked again, of a model under
-# test it is the answer.
 class ServerEngine:
-    """`url` is the server's base (with or without /v1); without `model` the only one that it serves.
+    """A model behind an OpenAI-compatible endpoint, as started by `swift deploy`.
 
-    `timeout_s` is for one request; a failed one is tried again three times. The key, if the server
-    wants one, comes from SWIFT_API_KEY or OPENAI_API_KEY.
+    Not the client of the judges (llm/), which repeats a request with an empty reply: here that is the answer.
+    `url`: base address, with or without /v1. `model`: default, the only one served. `timeout_s`: per request; a failed
+    one is repeated three times. The API key, if needed, comes from SWIFT_API_KEY or OPENAI_API_KEY.
     """
 
     def __init__(
@@ -236,15 +233,15 @@ class ServerEngine:
         self._client = self._openai.OpenAI(base_url=self._url, api_key=key, timeout=timeout_s, max_retries=3)
         self._system, self._concurrency = system, concurrency
         self.model = self._served(model)
-        # Several times what is in flight, so that one slow answer does not leave the server idle.
+        # A multiple of the concurrency, so that one slow answer does not leave the server idle.
         self.batch_size = 4 * concurrency
 
-    def ask(self, prompts: Sequence[ModelPrompt], sampling: GenerationSettings) -> list[str]:
+    def generate(self, prompts: Sequence[ModelPrompt], sampling: GenerationSettings) -> list[str]:
         with ThreadPoolExecutor(self._concurrency) as pool:
             return list(pool.map(lambda prompt: self._one(prompt, sampling), prompts))
 
     def _served(self, model: str) -> str:
-        """The model to ask for. Also the first contact: a wrong address must fail before the run begins."""
+        """Return the model to request. As the first request, it reports a wrong address before the run begins."""
         try:
             names = [m.id for m in self._client.with_options(timeout=30, max_retries=1).models.list().data]
         except self._openai.OpenAIError as exc:
@@ -267,7 +264,7 @@ class ServerEngine:
         except fatal as exc:
             raise Ad2Error(f"ad2_swift: {self._url} refuses every request: {exc}") from exc
         except (self._openai.OpenAIError, ValueError, LookupError, TypeError, AttributeError) as exc:
-            # Not only the client's own errors: a server may answer 200 with something else in it.
+            # Not only the client's errors: a server may return status 200 with other content.
             logger.warning("ad2_swift: a request failed: {}: {}", type(exc).__name__, exc)
             return failure(f"{type(exc).__name__}: {exc}")
 
@@ -283,12 +280,12 @@ class ServerEngine:
             "stop": list(sampling.stop) or None,
         }  # fmt: skip
         if sampling.top_k is not None:
-            payload["extra_body"] = {"top_k": sampling.top_k}  # not OpenAI's, but ms-swift's and vLLM's
+            payload["extra_body"] = {"top_k": sampling.top_k}  # an extension of ms-swift and vLLM
         return {name: value for name, value in payload.items() if value is not None}
 
 
 def data_url(image: Any) -> str:
-    """As harness/run.py sets lmms-eval's own endpoint models: PNG takes 25 times as long to encode."""
+    """Return the image as a JPEG data URL; encoding as PNG takes 25 times as long."""
     from lmms_eval.models.model_utils.media_encoder import encode_image_to_data_url
 
     return encode_image_to_data_url(image, image_format="JPEG", mime_type="image/jpeg", convert_rgb=True, quality=95)

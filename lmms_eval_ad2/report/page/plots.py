@@ -1,7 +1,7 @@
-"""Plots as SVG text for the report page; the one file that imports matplotlib.
+"""Plots as SVG text for the report page; the only file that imports matplotlib.
 
-Text stays text (the page sets its colour for light and dark), backgrounds are transparent, and
-lines are of a grey that is seen on both.
+Text stays text (the page sets its colour for light and dark mode), backgrounds are transparent, and lines have a grey
+that is visible in both modes.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from lmms_eval_ad2.report.grid import GridRow, ResultGrid
 from lmms_eval_ad2.report.runs import RunSummary, ScoreCell
 from lmms_eval_ad2.report.table_rows import kind_title
 
-# Okabe and Ito's colours, told apart by colour-blind readers too.
+# Okabe and Ito's palette, suitable for colour-blind readers.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8B7FD1", "#B8A800")
 FLOORS, CEILINGS = ("#6B7280", "#B9A38C"), ("#9DB58A", "#8A5A3C")
 MOST = 6  # runs in a plot
 GREY = "#7A808A"
 STATUS = {"ok": "#009E73", "unparsed": "#E69F00", "unscored": "#D55E00"}
-WIDTH = 9.6  # inches: 72 units each in SVG
+WIDTH = 9.6  # inches, of 72 SVG units each
 SETTINGS = {
     "svg.fonttype": "none",
     "svg.hashsalt": "ad2",  # the same figures give the same bytes
@@ -38,15 +38,15 @@ SETTINGS = {
 
 
 def bars(grid: ResultGrid, colours: Mapping[str, str], least: int = 0) -> str | None:
-    """A group of bars a column, a bar a run, with its 95 % interval; None where no run has a figure to plot.
+    """Plot one group of bars per column, one bar per run, with 95 % intervals; None without a value to plot.
 
-    At most MOST runs, and no figure over fewer than `least` samples; a bar without an interval is hollow.
+    At most MOST runs, and no value over fewer than `least` samples; a bar without an interval is hollow.
     """
     ours = [row for row in grid.rows if row.kind != "published"]
-    spots = [
+    indices = [
         i for i, c in enumerate(grid.columns) if c.plotted and any(_value(row, i, least) is not None for row in ours)
     ]
-    every = [row for row in ours if any(_value(row, i, least) is not None for i in spots)]
+    every = [row for row in ours if any(_value(row, i, least) is not None for i in indices)]
     rows = every[:MOST]
     if not grid.plotted or not rows:
         return None
@@ -55,20 +55,20 @@ def bars(grid: ResultGrid, colours: Mapping[str, str], least: int = 0) -> str | 
     with _settings():
         names = _names(rows)
         longest = max(map(len, names))
-        wanted = max(4.8, 0.8 + 0.09 * longest, 1.4 + len(spots) * (0.6 + 0.2 * len(rows)))
+        wanted = max(4.8, 0.8 + 0.09 * longest, 1.4 + len(indices) * (0.6 + 0.2 * len(rows)))
         figure, axes = _figure(2.5, min(WIDTH, wanted))
         hollow = False
         for r, (row, name) in enumerate(zip(rows, names, strict=True)):
             shift, width = (r - (len(rows) - 1) / 2) * 0.8 / len(rows), 0.74 / len(rows)
             values = [
-                (x + shift, v, row.cells[i]) for x, i in enumerate(spots) if (v := _value(row, i, least)) is not None
+                (x + shift, v, row.cells[i]) for x, i in enumerate(indices) if (v := _value(row, i, least)) is not None
             ]
-            hollow |= _series(axes, name, values, width, colours[row.line], _shade(rows[:r], row))
+            hollow |= _series(axes, name, values, width, colours[row.line], _opacity(rows[:r], row))
         remarks += ["hollow: no interval"] if hollow else []
-        room = max(9, round(11.5 * figure.get_figwidth() / len(spots)))
-        titles = [_tick(grid.columns[i].title, grid.columns[i].judge, room) for i in spots]
-        axes.set_xticks(range(len(spots)), titles)
-        axes.set_xlim(-0.6, len(spots) - 0.4)
+        max_chars = max(9, round(11.5 * figure.get_figwidth() / len(indices)))
+        titles = [_tick(grid.columns[i].title, grid.columns[i].judge, max_chars) for i in indices]
+        axes.set_xticks(range(len(indices)), titles)
+        axes.set_xlim(-0.6, len(indices) - 0.4)
         top = max(axes.dataLim.y1, 0.0)
         axes.set_ylim(0, max(103.0, top) if top > 40 else max(5.0, top * 1.2))
         axes.set_ylabel("percent")
@@ -88,13 +88,13 @@ def _value(row: GridRow, column: int, least: int) -> float | None:
 
 
 def _names(rows: Sequence[GridRow]) -> list[str]:
-    """A name for each row in the legend: its label, with the views where the label alone stands for several rows."""
-    often = Counter(row.label for row in rows)
-    return [_short(f"{r.label}, views: {r.views}" if r.views and often[r.label] > 1 else r.label) for r in rows]
+    """Legend names of the rows: the label, with the views if several rows have the same label."""
+    repeats = Counter(row.label for row in rows)
+    return [_short(f"{r.label}, views: {r.views}" if r.views and repeats[r.label] > 1 else r.label) for r in rows]
 
 
-def _shade(before: Sequence[GridRow], row: GridRow) -> float:
-    """Opacity of a row's bars: each further row of a model is paler, as all have the model's colour."""
+def _opacity(before: Sequence[GridRow], row: GridRow) -> float:
+    """Opacity of a row's bars: rows of one model share a colour, and each further row is paler."""
     return float(max(0.25, 1 - 0.2 * sum(other.line == row.line for other in before)))
 
 
@@ -106,9 +106,9 @@ def _series(
     colour: str,
     shade: float,
 ) -> bool:
-    """The bars of one row, (place, height, cell) each, with the intervals that are known; is one hollow?
+    """Draw the bars of one row, given as (x, height, cell), with known intervals; return whether one is hollow.
 
-    A figure from one cluster has no interval: its bar is an outline, lest it read as certain.
+    A value from a single cluster has no interval: its bar is an outline, so that it does not look exact.
     """
     label: str | None = name
     known = [(x, v) for x, v, cell in values if cell is not None and cell.ci]
@@ -129,7 +129,7 @@ def _series(
 
 
 def status(runs: Sequence[RunSummary]) -> str | None:
-    """A bar a task in which something was not read or not scored: shares of the three outcomes; None without any."""
+    """Plot the shares of ok, unparsed and unscored answers, one bar per task with failures; None without any."""
     bars_ = [
         (f"{_short(run.name)} · {task.name}", task.score)
         for run in runs[:MOST] for task in run.tasks.values() if task.score.n_unparsed or task.score.n_unscored
@@ -153,7 +153,7 @@ def status(runs: Sequence[RunSummary]) -> str | None:
 
 
 def error_kinds(runs: Sequence[RunSummary]) -> str | None:
-    """A bar a task of each run: which kinds of distractor its wrong answers chose, in percent."""
+    """Plot the kinds of distractors chosen by wrong answers, in percent, one bar per run and task."""
     bars_ = [
         (f"{_short(run.name)} · {task.name}", task.error_kinds)
         for run in runs[:MOST] for task in run.tasks.values() if sum(task.error_kinds.values())
@@ -193,13 +193,13 @@ def _short(text: str, limit: int = 96) -> str:
 
 
 def _tick(title: str, judge: str | None, limit: int) -> str:
-    """Title and judge under a group of bars, cut to the room that there is (characters)."""
+    """Title and judge under a group of bars, each shortened to `limit` characters."""
     name = (judge or "").split("; ")[0].removeprefix("openai:")
     return _short(title, limit) + (f"\n[{_short(name, limit)}]" if name else "")
 
 
 def palette(all_grids: Iterable[ResultGrid]) -> dict[str, str]:
-    """A colour for each row's label, the same in every plot: models in colours, floors and ceilings in muted ones."""
+    """Return a colour per row label, equal in all plots; floors and ceilings have muted colours."""
     kinds = {row.line: row.kind for grid in all_grids for row in grid.rows if row.kind != "published"}
     colours: dict[str, str] = {}
     for kind, choice in (("run", COLOURS), ("floor", FLOORS), ("ceiling", CEILINGS)):
@@ -213,7 +213,7 @@ def _settings() -> Any:
 
 
 def _figure(height: float, width: float = WIDTH) -> tuple[Any, Any]:
-    """A figure of inches, and its axes."""
+    """A figure of `width` x `height` inches, and its axes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -229,11 +229,11 @@ def _finish(figure: Any, axes: Any, axis: str = "y") -> None:
 
 
 def _svg(figure: Any) -> str:
-    """The <svg> element alone: no XML head, no metadata, nothing that points elsewhere."""
+    """Return the <svg> element only, without XML header, metadata and external references."""
     buffer = io.StringIO()
     nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
     with warnings.catch_warnings():
-        # A Chinese label: the browser has the glyphs that matplotlib's own font lacks.
+        # Chinese labels: the browser has the glyphs that matplotlib's font lacks.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
     text = buffer.getvalue()

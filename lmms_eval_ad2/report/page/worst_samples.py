@@ -1,4 +1,4 @@
-"""The worst samples of each task as cards: image, question, answer, reference, score. The page escapes the text."""
+"""The worst samples of each task: image, question, answer, reference, score. The template escapes the text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lmms_eval_ad2.report.runs import RunSummary, TaskSummary, sample_rows
 
 
 def cards(runs: Sequence[RunSummary], count: int) -> list[dict[str, Any]]:
-    """The worst samples of every task of the models; of floors and ceilings only where there is nothing else."""
+    """Return the worst samples of every task of the models; of floors and ceilings only if there are no models."""
     if not count:
         return []
     shown = [run for run in runs if run.role == "run"] or list(runs)
@@ -58,13 +58,13 @@ def _samples(task: TaskSummary, best: WorstSamples) -> list[dict[str, Any]]:
 
 
 def _read_as(row: Mapping[str, Any]) -> str | None:
-    """What the answer was read as; None where there is none, or where it is the text itself."""
+    """The parsed answer; None if there is none, or if it equals the raw text."""
     answer = row.get("answer")
     return None if answer is None or answer == row.get("raw") else plain(answer)
 
 
 def _marks(row: Mapping[str, Any]) -> str:
-    """What the judge gave, by rubric and part: "ad2_sacs 0: 7, ad2_sacs 1: 4"."""
+    """The judge's marks by rubric and part: "ad2_sacs 0: 7, ad2_sacs 1: 4"."""
     marks = []
     for entry in row.get("judge") or ():
         if isinstance(entry, Mapping):
@@ -81,7 +81,7 @@ def _record(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _in(text: Any, lang: str) -> str:
-    """A text of a record in the language that was asked, else in the other one."""
+    """A text of a record in the language of the task, else in the other one."""
     if not isinstance(text, Mapping):
         return str(text or "")
     return str(text.get(lang) or text.get("en") or text.get("zh") or "")
@@ -116,22 +116,21 @@ def plain(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
-# The samples that went worst, found in one pass over samples/<task>.jsonl with a heap of the few that are kept.
 FULL_MARKS = 100.0  # scores of samples are percentages
 
 
 @dataclass(frozen=True, slots=True)
 class WorstSamples:
-    """The worst rows of a task, worst first, and how many rows there were. Unscored rows are never among them."""
+    """The worst scored rows of a task, worst first, and the number of all rows."""
 
     rows: tuple[Mapping[str, Any], ...]
     n: int
 
 
 def worst(rows: Iterable[Mapping[str, Any]], count: int = 4) -> WorstSamples:
-    """The `count` rows of lowest score below full marks. Among equals the choice is arbitrary, and the same every time.
+    """Return the `count` rows with the lowest scores below full marks; ties are broken by a hash of the id.
 
-    Memory does not grow with the number of rows.
+    Uses one pass and a heap of `count` rows.
     """
     heap: list[tuple[float, str, int, Mapping[str, Any]]] = []
     n = 0
@@ -139,7 +138,7 @@ def worst(rows: Iterable[Mapping[str, Any]], count: int = 4) -> WorstSamples:
         score = row.get("score")
         if isinstance(score, bool) or not isinstance(score, int | float) or score >= FULL_MARKS:
             continue
-        # By a hash of the id: neighbouring rows show the same image, and would all say the same.
+        # Ties by hash, not by order: neighbouring rows often show the same image.
         spread = hashlib.sha256(str(row.get("id")).encode()).hexdigest()
         entry = (-float(score), spread, n, row)
         if len(heap) < count:
@@ -149,31 +148,30 @@ def worst(rows: Iterable[Mapping[str, Any]], count: int = 4) -> WorstSamples:
     return WorstSamples(tuple(row for *_, row in sorted(heap, key=lambda e: e[:3], reverse=True)), n)
 
 
-# The images of a sample as small JPEGs for the page, with the mark that the model was shown.
-WIDTH = 480  # pixels, of all images of a sample together
-MOST = 6  # images of one sample
+WIDTH = 480  # pixels, total width of a sample's images
+MOST = 6  # images per sample
 QUALITY = 78
 
 
 @dataclass(frozen=True, slots=True)
 class SampleImages:
-    """`images` are data: addresses; `trouble` says why there are none."""
+    """Images of a sample as data URLs; `trouble`: the reason if there are none."""
 
     images: tuple[str, ...] = ()
     trouble: str = ""
 
 
 def pictures(row: Mapping[str, Any], task: TaskSummary) -> SampleImages:
-    """Draw the images of a row of samples/<task>.jsonl. An absent or broken image is said, and never an error."""
+    """Render the images of a row of samples/<task>.jsonl as small JPEGs; a failure is reported in `trouble`."""
     root = task.data.get("image_root")
     if not root:
-        return SampleImages(trouble="the run does not say where its images are")
+        return SampleImages(trouble="the run does not record the folder of its images")
     try:
         record = Record.from_dict(row["record"])
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as exc:
         return SampleImages(trouble=f"the record cannot be read ({type(exc).__name__}: {exc})")
     if not all(_inside(image) for image in record.images):
-        return SampleImages(trouble="an image lies outside the data set's folder; not shown")
+        return SampleImages(trouble="an image is outside the data set's folder; not shown")
     try:
         drawn = visual.render(record, Path(str(root)), **_render_options(record, task))
     except (Ad2Error, TypeError, ValueError) as exc:
@@ -183,7 +181,7 @@ def pictures(row: Mapping[str, Any], task: TaskSummary) -> SampleImages:
 
 
 def _render_options(record: Record, task: TaskSummary) -> dict[str, Any]:
-    """As the model was shown it; several camera views become one picture, which is easier to look at."""
+    """Render options as for the model, except that several camera views become one mosaic."""
     variant = task.variant
     options: dict[str, Any] = {"views": variant.get("views", "all")}
     options["mark"] = "none" if variant.get("coords") else variant.get("mark", "native")
@@ -193,7 +191,7 @@ def _render_options(record: Record, task: TaskSummary) -> dict[str, Any]:
 
 
 def _inside(image: str) -> bool:
-    """Sample files may come from elsewhere: a page must not show a file that a row merely names."""
+    """Whether a path stays in the data folder: sample files are untrusted, and a page must not embed other files."""
     return not Path(image).is_absolute() and ".." not in Path(image).parts
 
 
@@ -201,6 +199,6 @@ def _jpeg(image: Any, width: int) -> str:
     small = image.convert("RGB")
     small.thumbnail((width, 2 * width))
     buffer = io.BytesIO()
-    # Full colour resolution: thin red outlines would wash out.
+    # No chroma subsampling, which would blur thin red outlines.
     small.save(buffer, "JPEG", quality=QUALITY, subsampling=0, optimize=True)
     return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")

@@ -1,4 +1,4 @@
-"""A real browser (Debian's chromium, driven by playwright) before a real `ad2 annotate` in a process of its own."""
+"""A real browser (Debian's chromium, driven by playwright) on a real `ad2 annotate` in a separate process."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from typing import Any
 import pytest
 from support.running import BIN, environment
 
-PATIENCE_MS = 120_000  # with the browser: ten times what a busy machine takes
+PATIENCE_MS = 120_000  # ten times as long as a busy machine needs
 
 
 def needs(what: str, how: str) -> None:
-    """Skip here, fail under CI."""
+    """Skip the test; under CI, fail it."""
     if os.environ.get("CI") == "true":
         pytest.fail(f"no {what}: {how}")
     pytest.skip(f"no {what} here: {how}")
 
 
 class Server:
-    """`ad2 annotate WORDS --port 0`, its address, and its end."""
+    """A running `ad2 annotate WORDS --port 0`."""
 
     def __init__(self, *words: str | Path, cwd: Path) -> None:
         self.words, self.cwd = [str(w) for w in words], cwd
@@ -36,22 +36,22 @@ class Server:
             [BIN / "ad2", "annotate", *self.words, "--port", "0"],
             cwd=self.cwd, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
-        said = ""
+        output = ""
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            said += line
+            output += line
             if found := re.search(r"http://\S+", line):
                 self.url = found[0]
                 return
-        raise AssertionError(f"the server ended before it had an address:\n{said}")
+        raise AssertionError(f"the server ended before it printed an address:\n{output}")
 
     def kill(self) -> None:
-        """As a power cut would."""
+        """End as by a power cut."""
         self.process.kill()
         self.process.wait()
 
     def stop(self) -> int:
-        """As Ctrl-C would; the exit code."""
+        """End as by SIGTERM; returns the exit code."""
         self.process.terminate()
         return self.process.wait(120)
 
@@ -88,7 +88,7 @@ def browser() -> Iterator[Any]:
 
 
 class Tab:
-    """One page, in the words of the tests. Every wait is for something that shows."""
+    """One page, with the actions of a reviewer. Every wait is for a visible change."""
 
     def __init__(self, browser: Any, url: str, *, width: int = 1400, height: int = 900) -> None:
         self.context = browser.new_context(viewport={"width": width, "height": height})
@@ -112,7 +112,7 @@ class Tab:
         box.press("Enter")
 
     def at(self, number: int, patience_ms: float | None = None) -> None:
-        """Wait until record `number` (from 1) is laid out."""
+        """Wait until record `number` (from 1) is shown."""
         shown = "n => document.querySelector('#shown')?.textContent == n"
         self.page.wait_for_function(shown, arg=str(number), timeout=patience_ms)
 
@@ -123,7 +123,7 @@ class Tab:
         self.at(number)
 
     def first_open(self, number: int) -> None:
-        """To the first unfinished record, which is `number`; as `choose`, clicked again where nothing comes of it."""
+        """Go to the first unfinished record, which is `number`. As in `choose`, a click without effect is repeated."""
         from playwright.sync_api import TimeoutError as Late
 
         for patience_ms in (15_000, 15_000, 60_000):
@@ -131,15 +131,15 @@ class Tab:
             with suppress(Late):
                 self.at(number, patience_ms)
                 return
-        raise AssertionError(f"record {number} was never laid out")
+        raise AssertionError(f"record {number} was never shown")
 
     def piece(self, key: str) -> Any:
         return self.page.locator(f"#piece-{key}")
 
     def choose(self, key: str, verdict: str, shown: str) -> None:
-        """As a person does: where a click shows no effect, another verdict is chosen and then this one again.
+        """Choose a verdict. If the click has no effect, choose another verdict and then this one again.
 
-        A checked radio button takes no second click: clicking the same one again would do nothing.
+        A second click on a checked radio button would do nothing.
         """
         from playwright.sync_api import TimeoutError as Late
 
@@ -163,9 +163,9 @@ class Tab:
         return str(self.piece(key).locator(".text textarea").input_value())
 
     def drag(self, start: tuple[float, float], stop: tuple[float, float]) -> None:
-        """Over the picture, by the mouse; places as shares of its width and height."""
+        """Drag the mouse over the picture, from `start` to `stop` in fractions of its width and height."""
         mouse, picture = self.page.mouse, self.page.locator("#picture img").first
-        picture.hover()  # it is laid out then, and at rest
+        picture.hover()  # then its layout is final
         shown = picture.bounding_box()
         (x0, y0), (x1, y1) = (
             (shown["x"] + u * shown["width"], shown["y"] + v * shown["height"]) for u, v in (start, stop)
@@ -186,5 +186,5 @@ class Tab:
     def finished(self) -> None:
         self.page.locator("#status .status.done").wait_for()
 
-    def progress(self, told: str) -> None:
-        self.page.locator("#progress", has_text=told).wait_for()
+    def progress(self, text: str) -> None:
+        self.page.locator("#progress", has_text=text).wait_for()

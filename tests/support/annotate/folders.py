@@ -1,4 +1,4 @@
-"""Small annotation folders for tests: three records about drawn pictures."""
+"""Small annotation folders for tests: records metadata one generated picture."""
 
 from __future__ import annotations
 
@@ -60,18 +60,18 @@ def scene_record(**changes: Any) -> Record:
 
 
 def make_project(path: Path, *records: Record, lang: Any = "en", scale: int = 5) -> AnnotationProject:
-    """A project over a new folder below `path`, with its one picture."""
+    """An annotation project in a new folder below `path`, with its picture."""
     root = path / "pictures"
     root.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", SIZE, (90, 120, 90)).save(root / "a.png")
-    about = AnnotationMetadata("made here", "test", 0, "", root, lang, scale)
-    found = records or (text_record(), chain_record(), choice_record())
-    return AnnotationProject(make_folder(path / "notes", found, about))
+    metadata = AnnotationMetadata("made here", "test", 0, "", root, lang, scale)
+    kept = records or (text_record(), chain_record(), choice_record())
+    return AnnotationProject(make_folder(path / "notes", kept, metadata))
 
 
-def keep_all(project: AnnotationProject, who: str, number: int, complete: bool = True) -> None:
-    """All texts of a record kept, and the record marked."""
-    for line in project.review(who, number).lines:
+def keep_all(project: AnnotationProject, reviewer: str, number: int, complete: bool = True) -> None:
+    """Keep all texts of a record, and mark the record as complete."""
+    for line in project.review(reviewer, number).lines:
         if line.base.kind != "question":
-            project.save_verdict(who, number, line.base.key, "keep", line.now.words)
-    project.save(who, number, "complete", complete)
+            project.save_verdict(reviewer, number, line.base.key, "keep", line.now.words)
+    project.save(reviewer, number, "complete", complete)

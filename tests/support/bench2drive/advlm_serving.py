@@ -1,4 +1,4 @@
-"""advlm_server.py as a user starts it: a process of the oldest Python that can be had, with a stand-in model."""
+"""advlm_server.py as a user starts it: a process of the oldest installed Python, with a fake model."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ECHO = "def answer(images, question):\n    return f'{len(images)} images: {quest
 
 @functools.cache
 def oldest() -> tuple[str, str]:
-    """(executable, version) of the oldest Python from 3.7 on that really runs here; a pyenv shim may not."""
+    """(executable, version) of the oldest Python from 3.7 on that runs here; a pyenv shim may not run."""
     named = [shutil.which(f"python3.{minor}") for minor in range(7, 14)]
     installed = [*Path.home().glob(".pyenv/versions/*/bin/python"), *Path("/usr/bin").glob("python3.[0-9]*")]
     found = {}
@@ -49,10 +49,10 @@ def python_name() -> str:
 
 
 class Served:
-    """A running adapter. `said`: the lines that it has printed."""
+    """A running adapter. `lines`: the lines that it has printed to stderr."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process, self.said, self._new = process, list[str](), threading.Condition()
+        self.process, self.lines, self._new = process, list[str](), threading.Condition()
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
 
@@ -60,22 +60,22 @@ class Served:
         assert self.process.stderr
         for line in self.process.stderr:
             with self._new:
-                self.said.append(line.rstrip())
+                self.lines.append(line.rstrip())
                 self._new.notify_all()
         with self._new:
-            self.said.append("(ended)")
+            self.lines.append("(ended)")
             self._new.notify_all()
 
     def wait_for(self, pattern: str) -> re.Match[str]:
         """The first line that matches."""
 
         def found() -> re.Match[str] | None:
-            return next((m for m in (re.search(pattern, line) for line in self.said) if m), None)
+            return next((m for m in (re.search(pattern, line) for line in self.lines) if m), None)
 
         with self._new:
-            self._new.wait_for(lambda: found() or "(ended)" in self.said, PATIENCE_S)
+            self._new.wait_for(lambda: found() or "(ended)" in self.lines, PATIENCE_S)
             match = found()
-        assert match, f"no line like {pattern}: {self.said}"
+        assert match, f"no line like {pattern}: {self.lines}"
         return match
 
     @functools.cached_property
@@ -104,12 +104,12 @@ class Served:
         return dict(self.send("GET", "/health")[2])
 
     def until(self, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """The health that first holds."""
+        """Wait for a health report that satisfies `holds`; returns it."""
         end = time.monotonic() + PATIENCE_S
-        while not holds(told := self.health()):
-            assert time.monotonic() < end, told
+        while not holds(health := self.health()):
+            assert time.monotonic() < end, health
             time.sleep(0.01)
-        return told
+        return health
 
     def stop(self, signum: int = signal.SIGTERM) -> int:
         if self.process.poll() is None:
@@ -121,7 +121,7 @@ class Served:
 
 @contextlib.contextmanager
 def serving(folder: Path, code: str = ECHO, *words: Any, python: str = "", ready: bool = True) -> Iterator[Served]:
-    """The adapter with `code` as the user's file model.py, at a free port, for the block."""
+    """Run the adapter at a free port for the block, with `code` as the user's file model.py."""
     entry = []
     if code:
         (folder / "model.py").write_text(code, "utf-8")

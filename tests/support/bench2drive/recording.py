@@ -1,4 +1,4 @@
-"""A small recording: a route of two turns, and what the sensors say of a car that drives along it at 5 m/s.
+"""A small recording: a route with two turns, and the states of a car that drives along it at 5 m/s.
 
 30 m east, left turn of radius 10 m, 30 m north, right turn of radius 10 m, 20 m east          (CARLA: north is -y)
 """
@@ -10,9 +10,9 @@ import math
 from pathlib import Path
 from typing import Any
 
-QUARTER = 5 * math.pi  # m: a quarter of a circle of 10 m
+QUARTER = 5 * math.pi  # m: quarter of a circle with radius 10 m
 SPEED = 5.0  # m/s, at 20 Hz: 0.25 m a frame
-REAR = 1.4  # m that the rear axle is behind the centre
+REAR = 1.4  # m from the rear axle to the centre
 
 
 def pose(s: float) -> tuple[float, float, float, str]:
@@ -37,12 +37,12 @@ LENGTH = 80 + 2 * QUARTER
 
 
 def plan() -> list[list[Any]]:
-    """A point a metre: [x, y, option]."""
+    """One point per metre: [x, y, option]."""
     return [[x, y, option] for x, y, _, option in map(pose, range(int(LENGTH) + 1))]
 
 
 def frames(first: int = 0, last: int = int(LENGTH * 4)) -> list[list[float]]:
-    """[time, x, y, yaw, speed] of each tick. The rear axle keeps to the route, so the centre swings a little wide."""
+    """[time, x, y, yaw, speed] of each tick. The rear axle follows the route, so the centre swings out."""
     found = []
     for i in range(first, last):
         x, y, yaw, _ = pose(i * SPEED / 20 - REAR)
@@ -52,7 +52,7 @@ def frames(first: int = 0, last: int = int(LENGTH * 4)) -> list[list[float]]:
 
 
 def frame_at(s: float) -> int:
-    """The frame at which the centre has come s metres along a straight."""
+    """The frame in which the centre is at s metres, on a straight."""
     return round(s * 20 / SPEED)
 
 

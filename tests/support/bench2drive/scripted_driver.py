@@ -1,4 +1,4 @@
-"""The other end of the wire: `ad2-driver` as its protocol says, played by a script, and badly behaved on demand."""
+"""A fake `ad2-driver` server that follows the protocol or, on demand, violates it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ DRIVER = {"ad2_drive": 1, "agent": {"name": "scripted"}, "interpreter": None, "p
 
 
 def answer(**changes: Any) -> dict[str, Any]:
-    """A whole answer: half throttle, a little to the right."""
+    """A complete answer: half throttle, steering slightly to the right."""
     control = {"steer": 0.25, "throttle": 0.5, "brake": 0.0}
     return {"ad2_drive": 1, "control": control, "texts": {"action": "go"}, "raw": "go", "mode": "rules", "error": None,
             "unparsed": None, "latency_s": 0.01, "policy": "official", **changes}  # fmt: skip
 
 
 class ScriptedDriver:
-    """`script(n)` gives the n-th POST's reply: an answer, or (HTTP status, body as text), or None for silence."""
+    """`script(n)` returns the reply to the n-th POST: an answer, (HTTP status, body as text), or None for no reply."""
 
     def __init__(
         self, script: Callable[[int], Any] = lambda n: answer(), driver: Any = DRIVER, loading: int = 0

@@ -1,11 +1,11 @@
-"""A stand-in for a Bench2Drive checkout: what its leaderboard gives an agent and does with it, without CARLA.
+"""A stand-in for a Bench2Drive checkout: loads an agent and runs it as the leaderboard does, without CARLA.
 
-Written from the contract (Bench2Drive 0.0.4), not from its code. Runs as a program of its own, under any Python from
-3.7, so that the fakes reach no other test:
+Written from the documented interface (Bench2Drive 0.0.4), not from its code. Runs as a separate program, under any
+Python from 3.7, so that the fake modules affect no other test:
 
-    python b2d_stand_in.py AGENT_FILE AGENT_CONFIG RECORDING        prints one JSON object a route
+    python stand_in.py AGENT_FILE AGENT_CONFIG RECORDING        prints one JSON object per route
 
-`install` puts `carla`, `leaderboard`, `srunner` into sys.modules; `evaluate` plays the evaluator.
+`install` puts `carla` and `leaderboard` into sys.modules; `evaluate` does the work of the evaluator.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Transform:
 
 
 class VehicleControl:
-    """As carla's: a Boost class, which takes floats and nothing else, and no other names."""
+    """Like carla.VehicleControl (a Boost class): accepts known names only, and for pedals and steering only floats."""
 
     NAMES = ("throttle", "steer", "brake", "hand_brake", "reverse", "manual_gear_shift", "gear")
 
@@ -67,9 +67,9 @@ class VehicleControl:
 
 
 class Hero:
-    """The ego vehicle, where the recording has it."""
+    """The ego vehicle, at the recorded pose."""
 
-    attributes = {"role_name": "hero"}  # noqa: RUF012 - one car
+    attributes = {"role_name": "hero"}  # noqa: RUF012 - there is one instance
 
     def __init__(self) -> None:
         self.x = self.y = self.yaw_deg = 0.0
@@ -111,7 +111,7 @@ class AutonomousAgent:
         return -1
 
     def set_global_plan(self, global_plan_gps: Any, global_plan_world_coord: Any) -> None:
-        """Keeps a point each 50 m, at each change of the option and at the end; the whole plan under its own name."""
+        """Keep a point every 50 m, at each change of the option and at the end; also keep the full GPS plan."""
         kept, since = [], 0.0
         for i, (transform, option) in enumerate(global_plan_world_coord):
             before = global_plan_world_coord[i - 1] if i else None
@@ -141,7 +141,7 @@ class AutonomousAgent:
 
 
 class Pixels:
-    """A CARLA image, (H, W, 4) uint8 BGRA, where there is no numpy: what the agent does with one, and nothing else."""
+    """A CARLA image, (H, W, 4) uint8 BGRA, without numpy: only the operations that the agent needs."""
 
     def __init__(self, height: int, width: int, data: bytes) -> None:
         self.shape, self._data = (height, width, 4), data
@@ -157,7 +157,7 @@ class Pixels:
 
 
 def image(width: int, height: int, bgra: bytes) -> Any:
-    """One colour all over."""
+    """An image of one colour."""
     data = bgra * (width * height)
     try:
         np = importlib.import_module("numpy")
@@ -167,7 +167,7 @@ def image(width: int, height: int, bgra: bytes) -> Any:
 
 
 def install() -> None:
-    """The modules that an agent file may import."""
+    """Install the modules that an agent file may import."""
 
     def module(name: str, **content: Any) -> None:
         sys.modules[name] = made = types.ModuleType(name)
@@ -181,7 +181,7 @@ def install() -> None:
 
 
 def gps(x: float, y: float, lat_ref: float, lon_ref: float) -> dict[str, float]:
-    """CARLA's Mercator projection of a map point, degrees."""
+    """CARLA's Mercator projection of a map point (m, y is south) to degrees."""
     scale = math.cos(math.radians(lat_ref)) * EARTH_M
     east = scale * math.radians(lon_ref) + x
     north = scale * math.log(math.tan(math.pi / 4 + math.radians(lat_ref) / 2)) - y
@@ -215,40 +215,40 @@ def readings(frame: Any, number: int, agent: Any, rear_m: float = -1.4) -> dict[
     return data
 
 
-def drive(agent: Any, config: str, recording: Any, told: dict[str, Any]) -> None:
-    """One route, up to where something is raised; `told` is filled on the way."""
-    told["status"] = "Agent couldn't be set up"
+def drive(agent: Any, config: str, recording: Any, result: dict[str, Any]) -> None:
+    """Drive one route; `result` is filled on the way, so that it is valid after an exception."""
+    result["status"] = "Agent couldn't be set up"
     agent.set_global_plan(*plan_of(recording["plan"], *recording["reference"]))
     agent.setup(config)
-    told["sensors"] = agent.sensors()
-    ids = [s["id"] for s in told["sensors"]]
+    result["sensors"] = agent.sensors()
+    ids = [s["id"] for s in result["sensors"]]
     assert len(set(ids)) == len(ids) and agent.track == Track.SENSORS
-    told["status"] = "Agent crashed"
+    result["status"] = "Agent crashed"
     for number, frame in enumerate(recording["frames"]):
         HERO.x, HERO.y, HERO.yaw_deg = frame[1:4]
-        data = readings(frame, number, {"reference": recording["reference"], "sensors": told["sensors"]})
+        data = readings(frame, number, {"reference": recording["reference"], "sensors": result["sensors"]})
         control = agent.run_step(data, frame[0])
         control.manual_gear_shift = False
-        told["controls"].append([control.steer, control.throttle, control.brake])
-    told["status"] = "Completed"
+        result["controls"].append([control.steer, control.throttle, control.brake])
+    result["status"] = "Completed"
 
 
 def evaluate(agent_file: str, config: str, recording: Any) -> None:
-    """As the leaderboard loads an agent and runs routes: the configuration grows by a save name each time."""
+    """Load an agent and run routes as the leaderboard does: each route appends a save name to the configuration."""
     file = Path(agent_file)
     sys.path.insert(0, str(file.parent))
     module = importlib.import_module(file.name.split(".")[0])
     for save_name in recording["routes"]:
-        told: dict[str, Any] = {"save_name": save_name, "controls": [], "error": ""}
+        result: dict[str, Any] = {"save_name": save_name, "controls": [], "error": ""}
         agent = getattr(module, module.get_entry_point())("localhost", 2000, 0)
         config = f"{config}+{save_name}"
         try:
-            drive(agent, config, recording, told)
+            drive(agent, config, recording, result)
         except Exception as exc:
-            told["error"] = f"{type(exc).__name__}: {exc}"
+            result["error"] = f"{type(exc).__name__}: {exc}"
             traceback.print_exc()
         agent.destroy()
-        print("RESULT " + json.dumps(told), flush=True)
+        print("RESULT " + json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Towns for the fake CARLA: of a route whose real town nobody may ship, the corridor map, under the town's name."""
+"""Towns for the fake CARLA: corridor maps under the names of real towns, which may not be distributed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from closedloop_plugin.maps.layouts import LAYOUTS
 
 
 def town_of(route: Route, folder: Path) -> Path:
-    """`folder`/<town>.xodr: the route's own road, with its layout's lanes and junction."""
+    """Write `folder`/<town>.xodr: the corridor of the route, with the lanes and the junction of its layout."""
     road = road_for(route, LAYOUTS[route.scenario], folder=folder / "corridors")
     file = folder / f"{route.town}.xodr"
     shutil.copy(road.file, file)

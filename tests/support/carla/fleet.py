@@ -1,4 +1,4 @@
-"""Fake CARLA servers in processes of their own, towns for them, and `ad2` over them."""
+"""Fake CARLA servers in separate processes, towns for them, and `ad2` commands on them."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from closedloop_plugin.core.routes import read_routes
 from closedloop_plugin.suites.lookup import DEMO
 from lmms_eval_ad2.cli.main import main
 
-PATIENCE_S = 120.0  # for something that surely comes, on a busy machine
+PATIENCE_S = 120.0  # upper bound for events that always happen, on a busy machine
 
 
 class Fleet:
-    """Servers by their ports; each reads a file in `folder` for the way in which it is to fail."""
+    """Servers by port; each reads from a file in `folder` how it is to fail."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -38,7 +38,7 @@ class Fleet:
         self._number = itertools.count()
 
     def start(self, *words: str, port: int = 0) -> int:
-        """One more; three ports away from the others, or `ad2` would refuse them."""
+        """Start a server; returns its port, at least three away from the others (`ad2` requires that)."""
         while True:
             control = self.folder / f"{next(self._number)}.json"
             control.write_text("{}")
@@ -57,19 +57,19 @@ class Fleet:
             process.wait()
 
     def _control(self, port: int, control: Path, words: tuple[str, ...]) -> None:
-        """The words are the file's first content: it replaces the whole mode."""
+        """Write the options `words` into the control file, which replaces the whole mode of the server."""
         self.controls[port] = control
         values = {key[2:].replace("-", "_"): value for key, value in zip(words[::2], words[1::2], strict=True)}
         self.fail(port, **{k: v if k == "version" else int(v) for k, v in values.items()})
 
     def fail(self, port: int, **how: Any) -> None:
-        """From now on; without a way: be well again."""
+        """Fail in the way `how` from now on; without one, work normally again."""
         new = self.controls[port].with_suffix(".new")
         new.write_text(json.dumps(how))
         new.replace(self.controls[port])
 
-    def again_when_dead(self, port: int) -> threading.Thread:
-        """A new one on the same port as soon as this one has died, as `ad2 carla up` does."""
+    def restart_when_dead(self, port: int) -> threading.Thread:
+        """Start a new server on the same port as soon as this one has ended, as `ad2 carla up` does."""
 
         def watch() -> None:
             self.processes[port].wait()
@@ -96,14 +96,14 @@ def fleet(folder: Path) -> Iterator[Fleet]:
 
 
 def towns(folder: Path) -> Path:
-    """The demo routes' towns."""
+    """Write the towns of the demo routes."""
     for route in read_routes(DEMO):
         town_of(route, folder)
     return folder
 
 
 def as_worker(patch: pytest.MonkeyPatch, maps: Path) -> None:
-    """World processes that this process starts see the fake."""
+    """Let world processes started by this process import the fake CARLA."""
     patch.syspath_prepend(str(fake_carla.SITE))
     patch.setenv("FAKE_CARLA_MAPS", str(maps))
 
@@ -113,7 +113,7 @@ def at(*ports: int) -> str:
 
 
 def drive(out: Path, ports: tuple[int, ...], *words: object) -> int:
-    """`ad2 drive run` of the demo routes with the expert, or of what `words` say."""
+    """`ad2 drive run` of the demo routes with the expert, unless `words` select others."""
     what = list(map(str, words))
     if not {"--suite", "--scenario"} & set(what):
         what += ["--suite", "demo"]
@@ -123,19 +123,19 @@ def drive(out: Path, ports: tuple[int, ...], *words: object) -> int:
 
 
 def records(out: Path) -> list[dict[str, Any]]:
-    """One an episode line, in the order of routes."""
+    """The records of episodes.jsonl, sorted by route and repetition."""
     found = [json.loads(line) for line in (out / "episodes.jsonl").read_text().splitlines()]
     return sorted(found, key=lambda r: (r["route_id"], r["repetition"]))
 
 
 def essence(record: dict[str, Any]) -> dict[str, Any]:
-    """What must not depend on servers and clocks."""
+    """The record without values that depend on servers and clocks."""
     counts = {name: n for name, n in record["counts"].items() if name != "retries"}
     return {**record, "system_s": 0.0, "counts": counts}
 
 
 def left_alone(port: int) -> bool:
-    """The server runs on by itself, and nobody stands on its stage."""
+    """Whether the server runs asynchronously and has no actors."""
     state = state_of(port)
     return not state["synchronous"] and not state["actors"]
 
@@ -153,5 +153,5 @@ def is_silent(port: int) -> bool:
 def until(condition: Callable[[], object]) -> None:
     end = time.monotonic() + PATIENCE_S
     while not condition():
-        assert time.monotonic() < end, "it did not come about"
+        assert time.monotonic() < end, "the condition was not met in time"
         time.sleep(0.02)

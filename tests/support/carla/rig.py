@@ -1,4 +1,4 @@
-"""CarlaWorld over the fake carla in a real town, on a straight stretch of road, with programs written in the tests."""
+"""CarlaWorld on the fake CARLA in a real town, on a straight stretch of road, with programs written in the tests."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ stage = globalParameters.stage
 route = stage.road.path
 """
 EGO = "ego = new Car at stage.spot(0), facing stage.heading(0)\n"
-FREE = "with regionContainedIn everywhere, with allowCollisions True"  # beside the road too
+FREE = "with regionContainedIn everywhere, with allowCollisions True"  # may also be beside the road
 LONG_M = 110.0
 
 
 def _line(way: Any, long: float) -> list[Any] | None:
-    """The lane's places every 2 m if it goes on straight for so long."""
+    """Waypoints of the lane every 2 m, or None if it is not straight for `long` metres."""
     ahead = [way]
     while len(ahead) < long / 2:
         after = [
@@ -60,7 +60,7 @@ def _map(town: str, maps: Path) -> Any:
 
 
 def straight(town: str, maps: Path, long: float = LONG_M) -> Route:
-    """`long` metres of a lane without a junction or a bend, with oncoming traffic beside it."""
+    """`long` metres of a straight lane without a junction, beside an oncoming lane."""
     for way in _map(town, maps).generate_waypoints(20.0):
         ahead, left = _line(way, long), way.get_left_lane()
         beside = left is not None and left.lane_type == carla.LaneType.Driving and left.lane_id * way.lane_id < 0
@@ -110,11 +110,11 @@ class Rig:
 
     @property
     def stage(self) -> Any:
-        """The fake server's own: what is really there."""
+        """The actors of the fake server itself."""
         return STAGES[self.server.state.token]
 
     def being(self, index: int) -> Any:
-        """What the server knows of the index-th object of the scene (the ego is 0)."""
+        """State of the index-th object of the scene (0: the ego) in the server."""
         return self.stage.beings[self.simulation.actors.members[index].actor.id]
 
     def clear(self) -> None:
@@ -128,12 +128,12 @@ def rig_on(town: str, maps: Path, folder: Path) -> Iterator[Rig]:
         rig = Rig(world, server, straight(town, maps), folder)
         yield rig
         world.close()
-        assert not server.state.actors, "a world takes away what it put there"
+        assert not server.state.actors, "a world removes the actors that it created"
         assert not server.state.synchronous
 
 
 def infractions(rig: Rig, seen: list[GroundTruth]) -> set[str]:
-    """What the referee finds, beside the speed."""
+    """The kinds of infractions that the referee finds, without minimum speed."""
     referee = Referee(profile("bench2drive"), rig.world.road, rig.route)
     for truth in seen:
         referee.tick(truth)

@@ -1,10 +1,10 @@
-"""Plays CarlaUE4.sh and docker: scripts that a test writes into a folder, and steers by files there.
+"""Stand-ins for CarlaUE4.sh and docker: scripts in a folder, which a test controls by files in that folder.
 
-mode    what the server does with a request: a version to answer, "version-only X" (the simulation hangs), "hang",
-        "http"; absent: 0.9.16
-starts  a line with the server's pid for each start
-die     the server that sees it removes it and exits with 7; "stillborn": every one does, before it listens
-listen  if "wait" exists, the server listens only once this does
+mode    reply to a request: a version, "version-only X" (the simulation hangs), "hang", "http"; absent: 0.9.16
+starts  written: a line with the server's pid for each start
+die     the first server that finds it removes it and exits with 7
+stillborn  every server exits with 7 before it listens
+listen  if a file `wait` exists, the server listens only when this file exists
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _given: set[int] = set()
 
 
 def until(look: Callable[[], T], bound_s: float = 60.0) -> T:
-    """What `look` finds, once it is true. The bound counts looks: a machine that stands still does not use it up."""
+    """Call `look` until its result is true; returns it. The bound counts calls, so that a stall does not use it up."""
     for _ in range(int(bound_s / 0.05)):
         if found := look():
             return found
         time.sleep(0.05)
-    raise AssertionError("it never came about")
+    raise AssertionError("the condition was not met in time")
 
 
 def free_ports(number: int = 1) -> list[int]:
-    """None of them is given twice, nor to another worker of the same test run: they are bound only later."""
+    """Ports that are free and were not returned before, here or in another pytest worker: they are bound only later."""
     from closedloop_plugin.carla.servers.spec import taken
 
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % WORKERS
@@ -55,7 +55,7 @@ def _script(file: Path, text: str) -> Path:
 
 
 def binary(folder: Path) -> Path:
-    """The real CarlaUE4.sh starts the simulator as a child, and waits for it."""
+    """A CarlaUE4.sh, which like the real one starts the simulator as a child and waits for it."""
     folder.mkdir(exist_ok=True)
     call = f'"{sys.executable}" -S -E "{Path(__file__).resolve()}" server "{folder}" "$@"'
     return _script(folder / "CarlaUE4.sh", f"#!/bin/sh\necho the stand-in starts\n{call}\nexit $?\n")
@@ -68,12 +68,14 @@ def engine(folder: Path, name: str = "docker") -> Path:
 
 
 def answering(mode: str) -> Iterator[Any]:
-    """A server in this process, for the probe: yields its port."""
+    """A server in this process, for tests of the probe; yields its port."""
     sock = socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=_listen, args=(sock, lambda: mode), daemon=True)
     thread.start()
     yield sock.getsockname()[1]
-    sock.shutdown(socket.SHUT_RDWR)  # else the thread would wait on, and accept for the next socket of that number
+    sock.shutdown(
+        socket.SHUT_RDWR
+    )  # else the thread would keep waiting, and accept for the next socket with this file descriptor
     thread.join()
     sock.close()
 
@@ -88,7 +90,7 @@ def _listen(sock: socket.socket, mode: Callable[[], str]) -> None:
 
 
 def _talk(peer: socket.socket, mode: Callable[[], str]) -> None:
-    """msgpack-rpc as CARLA speaks it: [0, id, method, arguments] -> [1, id, nil, [[1, value]]], in its bytes."""
+    """msgpack-rpc as in CARLA: [0, id, method, arguments] -> [1, id, nil, [[1, value]]], in bytes."""
     with peer:
         while request := peer.recv(4096):
             how = mode()
@@ -103,7 +105,7 @@ def _talk(peer: socket.socket, mode: Callable[[], str]) -> None:
 
 
 def _text(file: Path) -> str:
-    """Empty: it is not there, or was removed just now."""
+    """The text of `file`; empty if it does not exist."""
     try:
         return file.read_text()
     except FileNotFoundError:
@@ -130,7 +132,7 @@ def _serve(folder: Path, words: list[str]) -> None:
 
 
 def _container(folder: Path, words: list[str]) -> int:
-    """`docker run`: the process is not the client's child, knows nothing of its environment, and outlives it."""
+    """`docker run`: the process is not a child of the client, has another environment, and outlives the client."""
     import subprocess
 
     name = words[words.index("--name") + 1]

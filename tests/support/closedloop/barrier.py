@@ -1,4 +1,4 @@
-"""Worlds in processes that begin at once, however long each takes to start: else one could be done before the next."""
+"""A world that waits for others: all begin their first episode at once, so none has finished before the next starts."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ FOLDER, NUMBER = "CL_BARRIER_FOLDER", 2
 
 
 def wait_for_all(folder: Path, name: str, number: int) -> None:
-    """Leave word in `folder`, and wait until so many have."""
+    """Create a file in `folder`, and wait until `number` processes have done so."""
     (folder / f"{name}.there").touch()
     while len(list(folder.glob("*.there"))) < number:
         time.sleep(0.005)
 
 
 class BarrierWorld(FakeWorld):
-    """Meets in `folder` before its first episode; without one, two wait_for_all where the environment says."""
+    """Waits in `folder` (default: from the environment) for `number` worlds before it begins an episode."""
 
     def __init__(self, folder: str = "", number: int = NUMBER) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Worlds that fail on purpose and small drivers, importable by name in world processes."""
+"""Failing worlds and small drivers, importable by name in world processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lmms_eval_ad2.errors import Ad2Error
 
 
 class Follower:
-    """A local driver that steers at the next route point and hurries to 15 m/s: short episodes are cheap tests."""
+    """A local driver that steers to the next route point and accelerates to 15 m/s, which keeps episodes short."""
 
     name, privileged, local, cameras = "follower", False, True, ()
 
@@ -31,9 +31,9 @@ class Follower:
     def describe(self) -> dict[str, Any]:
         return {"name": self.name}
 
-    def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
+    def decide(self, requests: Sequence[DecisionRequest]) -> list[Decision]:
         time.sleep(self.sleep_s)
-        return [Decision(control=self._control(a.observation)) for a in asks]
+        return [Decision(control=self._control(a.observation)) for a in requests]
 
     def _control(self, seen: Observation) -> Control:
         forward, left = seen.target
@@ -42,7 +42,7 @@ class Follower:
 
 
 class Talker(Follower):
-    """The same in words, held by the parent: "steer throttle" as text; counts its batches."""
+    """The same driver in the parent process: answers "steer throttle" as text and counts its batches."""
 
     name, local = "talker", False
 
@@ -60,28 +60,28 @@ class Talker(Follower):
         self.open.discard(episode)
         self.log.append(("end", episode))
 
-    def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
-        self.batches.append(len(asks))
+    def decide(self, requests: Sequence[DecisionRequest]) -> list[Decision]:
+        self.batches.append(len(requests))
         time.sleep(self.sleep_s)
-        controls = [self._control(a.observation) for a in asks]
+        controls = [self._control(a.observation) for a in requests]
         return [Decision({"action": f"{c.steer!r} {c.throttle!r}"}, latency_s=self.sleep_s) for c in controls]
 
 
 class Reader:
-    """Reads "steer throttle"; anything else is unread."""
+    """Interprets "steer throttle"; any other text is unparsed."""
 
     name, mode, local = "reader", "cng", True
 
     def interpret(self, items: Sequence[tuple[DecisionRequest, Decision]]) -> list[InterpretedControl]:
-        readings = []
+        controls = []
         for _, decision in items:
             text = decision.texts["action"]
             try:
                 steer, throttle = map(float, text.split())
-                readings.append(InterpretedControl(Control(steer, throttle), text, mode="cng"))
+                controls.append(InterpretedControl(Control(steer, throttle), text, mode="cng"))
             except ValueError:
-                readings.append(InterpretedControl(None, text, "not two numbers", "cng"))
-        return readings
+                controls.append(InterpretedControl(None, text, "not two numbers", "cng"))
+        return controls
 
     def describe(self) -> dict[str, Any]:
         return {"name": self.name}
@@ -92,8 +92,10 @@ class FarReader(Reader):
 
 
 class Faulty(FakeWorld):
-    """Fails at tick `at` of the episodes of `route`; with `once`, a file, only the first time. Those of the route
-    `held` do not move while the file `hold` is there."""
+    """Fails at tick `at` of the episodes of `route` (empty: all); with a file `once`, only the first time.
+
+    Episodes of the route `held` wait while the file `hold` exists.
+    """
 
     def __init__(
         self, how: str, at: int = 20, once: str = "", step_s: float = 0.0, route: str = "", held: str = "",
@@ -116,7 +118,7 @@ class Faulty(FakeWorld):
         while self._setup.route is not None and self._setup.route.id == self.held and self.hold.exists():
             time.sleep(0.01)
         seen = super().step(control)
-        if self.mine and seen.tick == self.at and self._again():
+        if self.mine and seen.tick == self.at and self._fails_now():
             if self.how == "die":
                 print("about to die", flush=True)
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -126,7 +128,7 @@ class Faulty(FakeWorld):
                 raise WorldError("lost a frame")
         return seen
 
-    def _again(self) -> bool:
+    def _fails_now(self) -> bool:
         if not self.once:
             return True
         file = Path(self.once)

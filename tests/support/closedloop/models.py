@@ -1,8 +1,9 @@
-"""Observations, asks and fake models for the tests of agents and interpreters."""
+"""Observations, decision requests and fake models for the tests of agents and interpreters."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ PNG_SIZE = (45, 80, 3)
 
 
 def picture(name: str) -> np.ndarray:
-    """A dark lower half (road), a light upper one (sky); the camera's name sets the blue."""
+    """An image with a dark lower half (road) and a light upper half (sky); the camera name sets the blue."""
     image = np.full(PNG_SIZE, 60, np.uint8)
     image[:22] = (150, 190, sum(map(ord, name)) % 256)
     return image
@@ -34,11 +35,9 @@ def ask(episode: str = "e0", **known: Any) -> DecisionRequest:
 
 
 def privileged(episode: str = "e0") -> DecisionRequest:
-    """On a straight road of 200 m with nobody on it, 20 m from its start."""
+    """A request with ground truth, on an empty straight road of 200 m, 20 m from its start."""
     path = RoutePath([(0.0, 0.0), (200.0, 0.0)])
-    from pathlib import Path as File
-
-    road = RoadMap(File("none.xodr"), "corridor", "T", "0" * 64, path, (RouteSection(0.0, 200.0, "invented"),))
+    road = RoadMap(Path("none.xodr"), "corridor", "T", "0" * 64, path, (RouteSection(0.0, 200.0, "invented"),))
     ego = Actor("ego", ActorKind.CAR, 20.0, 0.0, 0.0, 5.0, 4.5, 1.9, 1.5, role="ego")
     return DecisionRequest(episode, observation(speed=5.0), GroundTruth(4, 0.2, ego), road)
 
@@ -48,7 +47,7 @@ def said(**texts: str) -> Decision:
 
 
 class FakeModel:
-    """A Backend that answers by a function of the question (a text, or Said), and keeps what it was asked."""
+    """A ModelBackend that answers by a function of the question (text or ModelReply). `calls`: batches of questions."""
 
     def __init__(self, answer: Callable[[ModelQuestion], str | ModelReply], name: str = "fake") -> None:
         self.answer, self.name = answer, name

@@ -1,4 +1,4 @@
-"""One network a map: for test modules with `pytest_plugins = ("support.closedloop.networks",)`."""
+"""A cache of road networks, for test modules with `pytest_plugins = ("support.closedloop.networks",)`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def one_network_a_map() -> Iterator[None]:
-    """Reading the same map again for another model or program takes most of the time: keep what was read."""
+    """Read each map only once: reading it again for another program takes most of the time of these tests."""
     from scenic.domains.driving.roads import Network
 
     read, known = Network.fromFile, {}

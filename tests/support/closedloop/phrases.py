@@ -1,4 +1,4 @@
-"""Driving words as models write them, each with (pace, way) as a careful reader takes them, or why there is none."""
+"""Driving instructions as models write them, each with the expected (pace, way) or the reason for none."""
 
 # ruff: noqa: E501
 PHRASES = [

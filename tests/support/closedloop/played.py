@@ -1,4 +1,4 @@
-"""A route-following ego that sets a scenario off, in any world: for the tests that play the programs."""
+"""A route-following ego that triggers a scenario in any world, for tests that run scenario programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ACTORLESS = {"turn", "control_loss"}
 
 
 def play(world: World, route: Route, seconds: float = 16.0) -> list[GroundTruth]:
-    """7 m/s along the route; once the actor acts, a stop. Ends when somebody of the scenario has moved after that."""
+    """Drive the route at 7 m/s and stop when the actor acts. Ends when an actor has moved after that."""
     world.reset(EpisodeSetup(route, 4, traffic=False, max_ticks=1000))
     seen = [world.truth()]
     s: float | None = None
@@ -31,7 +31,7 @@ def play(world: World, route: Route, seconds: float = 16.0) -> list[GroundTruth]
 
 
 def moved(seen: list[GroundTruth]) -> bool:
-    """Somebody went 1 m, opened a door, or came onto the stage since the scenario acted."""
+    """Whether an actor moved 1 m, opened a door or appeared since the scenario acted."""
     acted = next((t for t in seen if any(name == "act" for _, name in t.events)), seen[-1])
     before = {a.id: a for a in acted.actors}
     return any(

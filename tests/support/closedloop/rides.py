@@ -1,10 +1,10 @@
-"""A made-up episode with a bit of everything, for the pictures: a left turn, traffic, a pedestrian, infractions."""
+"""A synthetic episode for tests of figures: a left turn, traffic, a pedestrian, infractions."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,11 +39,11 @@ EGO = Actor("ego", ActorKind.CAR, 0, 0, 0, 0, 4.6, 1.9, 1.5, role="ego")
 
 
 def road() -> RoadMap:
-    return RoadMap(File("none.xodr"), "corridor", "Town05", "ab" * 32, PATH, (), ((56.0, 92.0),), (), LINES)
+    return RoadMap(Path("none.xodr"), "corridor", "Town05", "ab" * 32, PATH, (), ((56.0, 92.0),), (), LINES)
 
 
 def truth(tick: int, extra: int = 0) -> GroundTruth:
-    """Speeds up, runs the red light, swerves into the other lane, brushes a walker; `extra` background vehicles."""
+    """The ego accelerates, runs the red light, enters the other lane, touches a walker; `extra` background vehicles."""
     s = min(0.02 * tick + 0.0006 * tick**2, PATH.length)
     speed = 0.4 + 0.024 * tick
     d = 3.2 * math.exp(-(((s - 35) / 7) ** 2))
@@ -82,7 +82,7 @@ def said(tick: int) -> dict[str, Any]:
 
 
 def ride(ticks: int = 480, extra: int = 0, every_s: float = 0.5) -> tuple[TrackLog, EpisodeRecord, list[GroundTruth]]:
-    """The log, the record, and what was seen."""
+    """(track log, episode record, ground truth of each tick)."""
     log, judge, seen = TrackLog(every_s), Referee(profile("bench2drive"), road(), None), []
     for tick in range(ticks):
         seen.append(truth(tick, extra))

@@ -1,4 +1,4 @@
-"""A small run to hand: the demo routes in the fake world. As a program it is what the kill tests kill."""
+"""A small run of the demo routes in the fake world. The kill tests start this file as a program and kill it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def run_into(
 
 
 def essence(records: list[EpisodeRecord]) -> list[dict[str, Any]]:
-    """All of the records that must not depend on kills and clocks."""
+    """The records without values that depend on kills and clocks."""
     found = []
     for record in sorted(records, key=lambda r: (r.route_id, r.repetition)):
         row = asdict(record)
@@ -64,7 +64,7 @@ def essence(records: list[EpisodeRecord]) -> list[dict[str, Any]]:
     return found
 
 
-if __name__ == "__main__":  # FOLDER: the run that is killed; it waits for its end while FOLDER.hold is there
+if __name__ == "__main__":  # argument: FOLDER of the run that is killed; it does not end while FOLDER.hold exists
     folder = Path(sys.argv[1])
     how = {"how": "", "step_s": 0.002, "held": "106", "hold": f"{folder}.hold"}
     slow = FactoryRecipe("support.closedloop.doubles:Faulty", how)

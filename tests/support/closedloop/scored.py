@@ -22,7 +22,7 @@ def raw(
     infractions: Mapping[str, Sequence[str]] | None = None,
     town: str = "Town12",
 ) -> dict[str, Any]:
-    """One record as an official file has it."""
+    """One record in the format of the official result file."""
     lists = {**{name: [] for name in INFRACTIONS}, **{k: list(v) for k, v in (infractions or {}).items()}}
     return {
         "route_id": f"RouteScenario_{route}_rep{rep}",

@@ -1,4 +1,4 @@
-"""Worlds with a server of their own, importable by name in world processes: a folder of files says how each fails."""
+"""Worlds with one server each, importable by name in world processes; files in a folder set how each fails."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from closedloop_plugin.worlds.base import EpisodeSetup, WorldError
 
 
 class ServerWorld(FakeWorld):
-    """`folder`/<server> is a word: "gone" does not start, "broken" fails every episode; drives.txt names each.
+    """`folder`/<server> holds a mode: "gone" does not start, "broken" fails every episode.
 
-    Nobody begins before so many are `together`."""
+    drives.txt lists the episodes. None begins before `together` worlds have started.
+    """
 
     def __init__(self, folder: str, server: str, bad_route: str = "", together: int = 1) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A served model for tests: the batcher in a thread, HTTP on a real socket, models that count what they are asked."""
+"""A served model for tests: the batcher in a thread, HTTP on a real socket, models that record their questions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from closedloop_plugin.serve.service import ChatService
 
 
 class Tunable(FakeModel):
-    """A FakeModel that notes, in one list for all its tuned copies, with which settings it was asked."""
+    """A FakeModel whose tuned copies record in a shared list the settings of each call."""
 
     def __init__(
         self, answer: Callable[[ModelQuestion], str | ModelReply], settings: tuple[Any, Any] = (None, None)
@@ -53,7 +53,7 @@ class Served:
     url: str  # ends in /v1
 
     def call(self, path: str, body: Any = None, **headers: str) -> tuple[int, Any, dict[str, str]]:
-        """Status, JSON and headers; `body` as bytes or as what becomes JSON."""
+        """Status, JSON and headers; `body` as bytes or as a JSON value."""
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         sent = {"Content-Type": "application/json", **headers} if data is not None else headers
         request = urllib.request.Request(self.url.removesuffix("/v1") + path, data, sent)
@@ -78,7 +78,7 @@ def served(
     key: str = "",
     opened: bool = True,
 ) -> Iterator[Served]:
-    """Until the block ends. `opened` False: still loading."""
+    """Serve until the block ends. `opened` False: the model is still loading."""
     offered = [ModelService(services)] if isinstance(services, FakeModel) else list(services)
     api = ChatHttpApi(batcher or RequestBatcher(), limits or RequestLimits(), key, "loading-model")
     if opened:
@@ -96,17 +96,17 @@ def served(
 
 
 def client(url: str, key: str = "none") -> openai.OpenAI:
-    """OpenAI's own, without its patience."""
+    """An OpenAI client without retries."""
     return openai.OpenAI(base_url=url, api_key=key, max_retries=0, timeout=60)
 
 
 def chat(**body: Any) -> ChatCompletionRequest:
-    """A request as the services get it."""
+    """A request as the services receive it."""
     return read_chat(json.dumps({"model": "fake", "messages": user("x"), **body}).encode())
 
 
 def user(*parts: Any) -> list[dict[str, Any]]:
-    """One user message: a text, or a list of parts (texts as str, pictures as arrays, anything else as it is)."""
+    """One user message: a text, or a list of parts (texts as str, images as arrays, other values unchanged)."""
     if len(parts) == 1 and isinstance(parts[0], str):
         return [{"role": "user", "content": parts[0]}]
     return [{"role": "user", "content": [_part(p) for p in parts]}]

@@ -1,10 +1,10 @@
-"""A straight road and made-up ticks on it, for the referee's tests."""
+"""A straight road and synthetic ticks on it, for tests of the referee."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.path import RoutePath
@@ -23,7 +23,7 @@ OTHER = replace(EGO, id="7", role="scenario")
 def road(length: float = 100.0, **more: Any) -> RoadMap:
     """East along y = 0, lane 3.5 m, limit 10 m/s."""
     path = RoutePath([(0.0, 0.0), (length, 0.0)])
-    return RoadMap(File("x.xodr"), "corridor", "Town12", "0" * 64, path, (), **{"speed_limit": 10.0, **more})
+    return RoadMap(Path("x.xodr"), "corridor", "Town12", "0" * 64, path, (), **{"speed_limit": 10.0, **more})
 
 
 def route(length: float = 100.0) -> Route:
@@ -35,12 +35,12 @@ def referee(lines: Sequence[StopLine] = (), rules: Profile = B2D, length: float 
 
 
 def at(tick: int, x: float, y: float = 0.0, speed: float = 10.0, **more: Any) -> GroundTruth:
-    """The ego at (x, y); keywords of Truth."""
+    """Ground truth with the ego at (x, y); `more`: fields of GroundTruth."""
     return GroundTruth(tick, tick * DT, replace(EGO, x=x, y=y, speed=speed), **more)
 
 
 def ride(judge: Referee, xs: Iterable[float], first: int = 0, **more: Any) -> EndReason | None:
-    """One tick for each x; the speed is what the steps say (10 m/s at the first)."""
+    """One tick for each x; the speed is the difference quotient (10 m/s at the first tick)."""
     end, before = None, None
     for tick, x in enumerate(xs, first):
         speed = 10.0 if before is None else (x - before) / DT
@@ -59,5 +59,5 @@ def touch(kind: ActorKind = ActorKind.CAR, name: str = "7") -> EgoContact:
 
 
 def lists(outcome: RefereeOutcome) -> dict[str, list[str]]:
-    """The infractions that there are, minimum speed aside."""
+    """The non-empty lists of infractions, without minimum speed."""
     return {k: v for k, v in outcome.infractions.items() if v and k != "min_speed_infractions"}

@@ -1,4 +1,4 @@
-"""Time limits on a machine that may stand still for a second: short ones first, longer ones where they hit the good."""
+"""Time limits for tests on machines that may stall for a second."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ LIMITS_S = (0.4, 3.0, 20.0)
 def with_growing_limits(
     attempt: Callable[[float], T], held_up: Callable[[T], object], limits_s: Sequence[float] = LIMITS_S
 ) -> T:
-    """What `attempt` finds with the first limit that does not also hit what should have passed.
+    """Call `attempt` with growing limits until its result shows no stall (`held_up` is false); returns the result.
 
-    One limit bounds the request that hangs, whose time the test costs, and those beside it that are answered. `held_up`
-    says of a finding that one of those was hit; the last finding is given back whatever it holds.
+    One limit applies to the request that hangs, which costs the test this time, and to the requests beside it that are
+    answered. `held_up`: whether one of the latter timed out. The result for the last limit is returned in any case.
     """
     for limit_s in limits_s:
         found = attempt(limit_s)
@@ -34,10 +34,10 @@ def with_growing_limits(
 
 
 def speed_up_clock(patch: pytest.MonkeyPatch, due: Callable[[], object]) -> None:
-    """The pool's clock runs a thousand times as fast from when `due` says so until a world is lost.
+    """Let the pool's clock run a thousand times as fast from when `due()` is true until a world is lost.
 
-    So a hanging world is given up after minutes that nobody waits for, and that no standstill of this machine comes
-    near. Whoever is not to be lost must be idle by then.
+    The pool then gives up a hanging world after minutes of its clock, which is longer than any stall of this machine.
+    Worlds that are not to be lost must be idle by then.
     """
     ahead_s, before, over = 0.0, time.monotonic(), False
     lose = WorldPool._replace_lost

@@ -15,7 +15,7 @@ def question(
 ) -> OpenQuestion:  # fmt: skip
     """An open question. scene: (question, answer) of the frame's other records."""
 
-    def record(number: int, asked: str, said: str) -> Record:
+    def record(number: int, asked: str, answered: str) -> Record:
         meta = {"references": list(references)} if references else {}
         return Record(
             f"q{number}",
@@ -25,7 +25,7 @@ def question(
             form,
             ("a.jpg",),
             BilingualText(en=asked),
-            BilingualText(en=said),
+            BilingualText(en=answered),
             meta=meta,
         )
 

@@ -1,4 +1,4 @@
-"""Questions of one key frame in DriveLM's wording, written by hand, for tests of the rules."""
+"""Questions of one key frame in the wording of DriveLM, for tests of the rules."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def record(question: str, answer: str, number: int = 0, benchmark: str = "drivel
     )  # fmt: skip
 
 
-def frame(*said: tuple[str, str], source: str = "drivelm") -> list[OpenQuestion]:
+def frame(*pairs: tuple[str, str], source: str = "drivelm") -> list[OpenQuestion]:
     """Questions that share one scene."""
-    scene = tuple(record(q, a, i, source) for i, (q, a) in enumerate(said))
+    scene = tuple(record(q, a, i, source) for i, (q, a) in enumerate(pairs))
     return [
         OpenQuestion(r.id, r, source, "perception", "surrounding objects", r.answer.en, Path(), scene) for r in scene
     ]
 
 
-def pool(*said: tuple[str, str], source: str = "drivelm") -> dict[str, str]:
+def pool(*pairs: tuple[str, str], source: str = "drivelm") -> dict[str, str]:
     """Candidates of the first question: text -> category (the first that offers it)."""
-    made = RulesMaker().one(frame(*said, source=source)[0])
+    made = RulesMaker().one(frame(*pairs, source=source)[0])
     assert isinstance(made, AcceptedQuestion), made
     found: dict[str, str] = {}
     for distractor in made.pool:

@@ -1,4 +1,4 @@
-"""A robot at the far end of a real sshd, and processes in its way."""
+"""A robot that is reached through a real sshd, and a search for processes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def far_robot(server: Sshd, folder: Path, **link: Any) -> RobotConfig:
 
 
 def yaml_of(robot: RobotConfig, folder: Path, backend: str = "") -> Path:
-    """The same as a user's file."""
+    """Write the robot as a YAML file of a user."""
     link = robot.link
     lines = [
         "vehicle: limo-ackermann", "link:", f"  host: {link.host}", f"  user: {link.user}", f"  port: {link.port}",
@@ -44,17 +44,17 @@ def yaml_of(robot: RobotConfig, folder: Path, backend: str = "") -> Path:
 
 
 def until(true: Callable[[], Any], limit_s: float = 30.0) -> None:
-    """Wait for another process's doing."""
+    """Wait until `true()` holds."""
     waiting = Event()
     for _ in range(int(limit_s / 0.02)):
         if true():
             return
         waiting.wait(0.02)
-    raise AssertionError("it never came")
+    raise AssertionError("the condition was not met in time")
 
 
 def processes(word: str) -> list[int]:
-    """The living ones whose command line holds `word`."""
+    """Ids of the running processes whose command line contains `word`."""
     found = []
     for folder in Path("/proc").iterdir():
         with suppress(OSError):  # it has ended meanwhile

@@ -9,14 +9,14 @@ HERE = Path(__file__).resolve().parent
 
 
 class Wheels(VehicleIO):
-    """Writes what it is told into wheels.jsonl; sees frame.jpg 20 times a second."""
+    """Writes its commands to wheels.jsonl; its camera shows frame.jpg 20 times a second."""
 
     def __init__(self, settings, node, sees):
         self._jpeg = (HERE / "frame.jpg").read_bytes()
 
     def publish(self, actuation):
-        with (HERE / "wheels.jsonl").open("a") as told:
-            told.write(json.dumps(actuation) + "\n")
+        with (HERE / "wheels.jsonl").open("a") as commands:
+            commands.write(json.dumps(actuation) + "\n")
 
     def latest_frame(self):
         return time.monotonic() // 0.05 * 0.05, self._jpeg, 64, 48

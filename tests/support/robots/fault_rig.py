@@ -1,7 +1,7 @@
-"""The whole loop on this machine, to break it: sshd, rosmaster, the simulated vehicle, `ad2 robot plan` with its
-tunnel, the client that `ad2 robot deploy` has copied, and a witness of what really happens. Each is a process.
+"""The whole robot loop on this machine, for fault injection: sshd, rosmaster, the simulated vehicle, `ad2 robot plan`
+with its tunnel, the client copied by `ad2 robot deploy`, and a monitor of the vehicle. Each is a process.
 
-benchmarks/robot_faults.py drives it too.
+benchmarks/robot_faults.py uses it too.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from closedloop_plugin.robots.vehicles.robot_config import RobotConfig, read_rob
 
 HERE = Path(__file__).resolve().parent
 SPEED = 0.3  # m/s
-FULL = 0.675  # m/s at full throttle: the agent `straight` gives 4/9 of it from standstill
-START = (0.4, 0.4, 0.0)  # from here 3 m are free, along the floor's lower edge
-ASIDE = 0.004  # m
+FULL = 0.675  # m/s at full throttle; the agent `straight` applies 4/9 of it from standstill
+START = (0.4, 0.4, 0.0)  # m, m, rad: 3 m are free ahead, along the lower edge of the floor
+ASIDE = 0.004  # m between the alternating starts
 PATIENCE_S = 60.0
-EARLY_S = 0.2  # a motion that has begun longer ago would end by itself too soon after the fault
-STANDS = 1e-3  # m/s
-STILL_S = 0.1  # so long without moving, and it counts as standing
+EARLY_S = 0.2  # s: a motion that began earlier would end by itself too soon after the fault
+STANDS = 1e-3  # m/s: slower counts as standstill
+STILL_S = 0.1  # s of standstill until the vehicle counts as stopped
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Stop:
-    """What came of a fault, counted from it. `held_s`: by how much this machine was late meanwhile."""
+    """Measured stop after a fault; times from the fault. `held_s`: the longest stall of this machine meanwhile."""
 
     zero_s: float  # to the first zero on the command topic
     by: str  # the node that published it
@@ -71,11 +71,11 @@ class Stop:
     held_s: float
 
 
-class Witness(RosChildProcess):
-    """cl_fault_watch.py, and what it has told so far."""
+class VehicleMonitor(RosChildProcess):
+    """fault_watch.py in a process, and its reports so far."""
 
     def __init__(self, master: RosMaster) -> None:
-        super().__init__("the witness", [sys.executable, str(HERE / "fault_watch.py")], master.env())
+        super().__init__("the monitor", [sys.executable, str(HERE / "fault_watch.py")], master.env())
         assert self.first_line == '["ready"]', self.first_line
         self.truths: list[Truth] = []
         self.commands: list[Command] = []
@@ -84,13 +84,13 @@ class Witness(RosChildProcess):
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def tell(self, what: str, *values: float) -> None:
+    def send(self, what: str, *values: float) -> None:
         assert self.process.stdin
         self.process.stdin.write(json.dumps([what, *values]).encode() + b"\n")
         self.process.stdin.flush()
 
     def wait(self, holds: Callable[[], Any], what: str) -> Any:
-        """Until it is so, seen anew with everything that is told."""
+        """Wait until `holds()`, which is evaluated again after each report; returns its result."""
         with self._news:
             found = self._news.wait_for(holds, PATIENCE_S)
         assert found, f"{what}: not within {PATIENCE_S:g} s"
@@ -100,14 +100,14 @@ class Witness(RosChildProcess):
         return bool(self.truths) and abs(self.truths[-1].y - y) < ASIDE / 4
 
     def under_way(self) -> bool:
-        """At full speed, in a motion that goes on for a while. With the lock held."""
+        """Whether it drives at full speed in a motion that began recently. Call with the lock held."""
         if not self.commands or self.truths[-1].v < SPEED - 0.002 or not self.commands[-1].moves:
             return False
         zeros = [c.t for c in self.commands[-20:] if not c.moves]
         return bool(zeros) and time.monotonic() - zeros[-1] < EARLY_S + 0.05
 
     def stop_after(self, t: float) -> Stop:
-        """Wait until the vehicle stands, and measure the way from where it was at `t`."""
+        """Wait until the vehicle stands, and measure its way since `t` (interpolated between reports)."""
         stands = self.wait(lambda: self._stands_after(t), "the vehicle stands")
         zero = next(c for c in self.commands if c.t >= t and not c.moves)
         before = max((p for p in self.truths if p.t <= t), key=lambda p: p.t)
@@ -120,7 +120,7 @@ class Witness(RosChildProcess):
         return Stop(zero.t - t, zero.node, stands - t, way, held)
 
     def moved_after(self, t: float) -> float:
-        """Wait until it drives; when, on the monotonic clock."""
+        """Wait until it drives; returns the time on the monotonic clock, s."""
         return float(self.wait(lambda: next((p.t for p in self.truths if p.t > t and p.v > 0.05), 0.0), "it drives"))
 
     def _stands_after(self, t: float) -> float:
@@ -134,7 +134,7 @@ class Witness(RosChildProcess):
 
     def _read(self) -> None:
         assert self.process.stdout
-        with suppress(ValueError, OSError):  # closed under us: the test is over
+        with suppress(ValueError, OSError):  # closed at the end of the test
             for line in self.process.stdout:
                 what, *values = json.loads(line)
                 with self._news:
@@ -151,11 +151,11 @@ class Witness(RosChildProcess):
 
 
 class Rig:
-    """Everything runs once `rig` gives it. `begin` first, before each fault."""
+    """The running loop. Call `begin` before each fault."""
 
     def __init__(self, folder: Path, robot: RobotConfig, master: RosMaster, home: Path) -> None:
         self.folder, self.robot, self.master, self.home = folder, robot, master, home
-        self.witness = Witness(master)
+        self.monitor = VehicleMonitor(master)
         self.planner: subprocess.Popen[bytes]
         self.client: subprocess.Popen[bytes]
         self._begun: list[subprocess.Popen[bytes]] = []
@@ -171,7 +171,7 @@ class Rig:
         self._begun.append(self.planner)
 
     def start_client(self) -> None:
-        """As it would be started on the vehicle: from the folder that everything was deployed to."""
+        """Start the client as on the vehicle, from the folder of the deployment."""
         folder = Path(self.robot.link.folder)
         with (self.folder / "client.log").open("ab") as log:
             self.client = subprocess.Popen(
@@ -191,27 +191,28 @@ class Rig:
     def begin(self) -> None:
         """Put the vehicle at the start, and wait until it drives at full speed.
 
-        Each time a little aside: it may still be near the last start, and a move that comes late must not be taken for
-        a way that it went.
+        Starts alternate by 4 mm: the vehicle may still be near the last start, and a late placement must not be counted
+        as a way that it drove.
         """
         self._aside = ASIDE - self._aside
         x, y, yaw = START
-        self.witness.tell("place", x, y + self._aside, yaw)
-        self.witness.wait(lambda: self.witness.placed(y + self._aside), "placed")
-        self.witness.wait(self.witness.under_way, f"driving at {SPEED} m/s")
+        self.monitor.send("place", x, y + self._aside, yaw)
+        self.monitor.wait(lambda: self.monitor.placed(y + self._aside), "placed")
+        self.monitor.wait(self.monitor.under_way, f"driving at {SPEED} m/s")
 
     def ssh(self) -> int:
-        """The tunnel's."""
+        """Process id of the tunnel."""
         (pid,) = processes(f"127.0.0.1:{self.robot.link.planner_port}:")
         return pid
 
     def relay(self) -> int:
+        """Process id of the relay."""
         here = Path(self.robot.link.folder).resolve()
         (pid,) = [p for p in processes("onboard.relay") if Path(f"/proc/{p}/cwd").resolve() == here]
         return pid
 
-    def ask(self, do: str) -> dict[str, Any]:
-        """The planner's state, after `do`, as a console asks for it."""
+    def request(self, do: str) -> dict[str, Any]:
+        """Send the request `do` as a console does; returns the planner's state."""
         return control_socket.send_request(control_socket.socket_path(self.home / "robots", self.robot.name), do)
 
     def ad2(self, *words: str) -> subprocess.CompletedProcess[str]:
@@ -220,16 +221,16 @@ class Rig:
             env=environment(AD2_HOME=str(self.home)), capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
 
-    def said(self, event: str) -> list[dict[str, Any]]:
-        """By the clients and their relays, of that kind."""
+    def client_events(self, event: str) -> list[dict[str, Any]]:
+        """Log entries of this kind by the clients and their relays."""
         return [line for line in _lines(self.folder / "client.log") if line["event"] == event]
 
     def cycles(self) -> list[dict[str, Any]]:
-        """Of the planners."""
+        """Cycles in the log of the planners."""
         return [line for line in _lines(self.folder / "out" / "planner.jsonl") if line["event"] == "cycle"]
 
     def overheads(self) -> list[float]:
-        """s from a picture's departure to the begin of its motion, less the agent's thinking, of every cycle."""
+        """Time of each cycle from the image to the start of its motion, without the time of the agent, s."""
         thinking = {(c["session"], c["seq"]): c["thinking_s"] for c in self.cycles()}
         session, found = "", []
         for line in _lines(self.folder / "client.log"):
@@ -239,7 +240,7 @@ class Rig:
         return found
 
     def close(self) -> None:
-        """The client first: it leaves the vehicle standing."""
+        """End all processes, the client first: it leaves the vehicle at standstill."""
         for process in reversed(self._begun):
             with suppress(OSError):
                 process.send_signal(signal.SIGCONT)
@@ -249,11 +250,11 @@ class Rig:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        self.witness.close()
+        self.monitor.close()
 
 
 def _lines(file: Path) -> list[dict[str, Any]]:
-    """The whole ones; what a killed process left half-written is left out."""
+    """Complete JSON lines of `file`; a line cut by a kill is skipped."""
     found = []
     for line in file.read_text("utf-8").split("\n")[:-1] if file.exists() else []:
         with suppress(ValueError):
@@ -263,12 +264,14 @@ def _lines(file: Path) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Fault:
-    """`strike` does it; `mend`, once the vehicle stands, what a person would. `most_m`: the way it may still go.
-    `by`: which node's zeros stop it, where only one can."""
+    """`strike` causes the fault; `repair` undoes it, as a person would once the vehicle stands.
+
+    most_m: longest way allowed to standstill. by: prefix of the node whose zero command stops the vehicle.
+    """
 
     name: str
     strike: Callable[[Rig], object]
-    mend: Callable[[Rig], object] = lambda rig: None
+    repair: Callable[[Rig], object] = lambda rig: None
     most_m: float = 0.05
     by: str = "/ad2_"
 
@@ -288,31 +291,31 @@ FAULTS = (
     Fault("relay frozen", lambda rig: os.kill(rig.relay(), signal.SIGSTOP), most_m=0.15, by="/ad2_onboard"),
     Fault(
         "camera stalled",
-        lambda rig: rig.witness.tell("camera", False),
-        lambda rig: rig.witness.tell("camera", True),
+        lambda rig: rig.monitor.send("camera", False),
+        lambda rig: rig.monitor.send("camera", True),
     ),
-    Fault("emergency stop", lambda rig: rig.ask("stop"), lambda rig: rig.ask("release")),
+    Fault("emergency stop", lambda rig: rig.request("stop"), lambda rig: rig.request("release")),
 )
-# The last one in any rig: the base does not register with the new master, so that a new client would not find it.
+# Must be the last fault of a rig: the base does not register with the new master, so a new client cannot find it.
 MASTER = Fault("ROS master killed", lambda rig: rig.master.kill(), lambda rig: rig.master.restart())
 
 
 def struck(loop: Rig, fault: Fault) -> tuple[Stop, float]:
-    """Break it, measure, mend it. Second: s from the mending until it drives again."""
+    """Cause the fault, measure the stop, repair; returns it and the time from the repair until it drives again, s."""
     loop.begin()
     at = time.monotonic()
     try:
         fault.strike(loop)
-        stop = loop.witness.stop_after(at)
+        stop = loop.monitor.stop_after(at)
     finally:
-        mended = time.monotonic()
-        fault.mend(loop)
-    return stop, loop.witness.moved_after(mended) - mended
+        repaired = time.monotonic()
+        fault.repair(loop)
+    return stop, loop.monitor.moved_after(repaired) - repaired
 
 
 @contextmanager
 def rig(folder: Path, mode: int | None = None) -> Iterator[Rig]:
-    """The whole loop. Needs sshd and rospy (sshd.py, ros.py). `mode`: that the vehicle's status shows."""
+    """Run the whole loop. Needs sshd and rospy (sshd.py, ros_master.py). `mode`: in the status of the vehicle."""
     ros_master.ros_path()
     with ExitStack() as undo:
         server = undo.enter_context(sshd(folder / "sshd"))

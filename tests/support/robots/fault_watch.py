@@ -1,9 +1,9 @@
-"""A witness beside the simulated vehicle, for the fault tests: a ROS node in a process of its own.
+"""Monitor of the simulated vehicle for the fault tests: a ROS node in a separate process.
 
-Out, a line of JSON each: "ready"; ["truth", t, x, y, v] for each of the sandbox's truths; ["cmd", t, moves, node] for
-each command on its way to the wheels; ["late", t, s]: a thread slept s too long, so busy is the machine. t: s on the
-monotonic clock, of the truth's stamp and of the command's arrival.
-In: ["place", x, y, yaw] and ["camera", on]. Ends with its standard input.
+Output, JSON lines: ["ready"]; ["truth", t, x, y, v] for each ground truth of the sandbox; ["cmd", t, moves, node] for
+each command to the wheels; ["late", t, s] if a thread slept s too long on a busy machine. t: s on the monotonic clock,
+of the stamp of the truth and of the arrival of the command. Units: m, m/s.
+Input: ["place", x, y, yaw] and ["camera", on]. Ends with its standard input.
 """
 
 import json
@@ -52,7 +52,7 @@ def main() -> None:
     camera = rospy.Publisher("/ad2/camera", Bool, queue_size=5)
     threading.Thread(target=obey, args=(place, camera), daemon=True).start()
     while not (place.get_num_connections() and camera.get_num_connections()):
-        time.sleep(0.01)  # whoever started this waits with a limit
+        time.sleep(0.01)  # the parent process waits with a limit
     say("ready")
     rospy.Subscriber("/ad2/truth", Odometry, on_truth, queue_size=100, tcp_nodelay=True)
     rospy.Subscriber("/cmd_vel", Twist, on_command, queue_size=100, tcp_nodelay=True)
@@ -67,7 +67,7 @@ def obey(place: rospy.Publisher, camera: rospy.Publisher) -> None:
             place.publish(Pose2D(*values))
         else:
             camera.publish(Bool(*values))
-    os._exit(0)  # whatever the rest of it waits for
+    os._exit(0)  # other threads may still be waiting
 
 
 if __name__ == "__main__":

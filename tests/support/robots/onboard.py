@@ -1,5 +1,5 @@
-"""The on-board client as it runs on a vehicle: a process of the oldest Python there is, a planner that the test plays,
-and recorder.py for the wheels."""
+"""The on-board client as on a vehicle: a process of the oldest installed Python, with a planner played by the test and
+recorder.py in place of the wheels."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def settings(folder: Path, port: int, vehicle: str = "limo-differential", **more
         "backend": "support.robots.recorder:Recorder",
         "relay": False,
         "reconnect_s": 0.05,
-        "camera_stall_s": 5.0,  # a busy machine holds threads up; the tests of both have limits of their own
+        "camera_stall_s": 5.0,  # high for busy machines; the tests of both limits set their own
         "link_silence_s": 5.0,
         **more,
     }
@@ -66,20 +66,20 @@ def settings(folder: Path, port: int, vehicle: str = "limo-differential", **more
 def until(holds: Callable[[], Any], what: str = "") -> Any:
     end = time.monotonic() + PATIENCE_S
     while not (found := holds()):
-        assert time.monotonic() < end, what or "it never came"
+        assert time.monotonic() < end, what or "the condition was not met in time"
         time.sleep(0.005)
     return found
 
 
 def put(file: Path, text: str) -> None:
-    """At once: whoever reads it meanwhile finds the old text or the new one, and never half of it."""
+    """Write atomically: a concurrent reader finds the old or the new text."""
     new = file.with_suffix(".new")
     new.write_text(text, "utf-8")
     new.replace(file)
 
 
 class Process:
-    """A module of the on-board folder in a process. `said`: its log, as objects."""
+    """A module of the on-board folder in a process. `log`: its log entries."""
 
     def __init__(self, module: str, *words: Any, python: str = "", env: dict[str, str] | None = None) -> None:
         command = [python or oldest(), "-m", f"closedloop_plugin.robots.onboard.{module}", *map(str, words)]
@@ -88,30 +88,30 @@ class Process:
         self.process = subprocess.Popen(
             command, env={**clean, "PYTHONPATH": path}, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, cwd="/"
         )
-        self.said: list[dict[str, Any]] = []
+        self.log: list[dict[str, Any]] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self) -> None:
-        """Until the last of it has ended: a relay outlives its client by two seconds."""
+        """Read until all writers have ended: a relay outlives its client by two seconds."""
         assert self.process.stderr
-        with self.process.stderr as log:
-            for line in log:
+        with self.process.stderr as lines:
+            for line in lines:
                 try:
-                    self.said.append(json.loads(line))
+                    self.log.append(json.loads(line))
                 except ValueError:
-                    self.said.append({"event": "text", "text": line.decode()})
+                    self.log.append({"event": "text", "text": line.decode()})
 
     def wait_for(self, event: str, **fields: Any) -> dict[str, Any]:
-        """The first line of this kind with these fields; a pattern for a field may be a regular expression."""
+        """Wait for the first entry of this kind; `fields`: regular expressions for its values."""
 
         def fits(line: dict[str, Any]) -> bool:
             return line["event"] == event and all(re.search(str(v), str(line.get(k))) for k, v in fields.items())
 
-        return until(lambda: next(filter(fits, list(self.said)), None), f"no {event} {fields} in {self.said}")
+        return until(lambda: next(filter(fits, list(self.log)), None), f"no {event} {fields} in {self.log}")
 
     def end(self, signum: int = signal.SIGTERM) -> int:
-        """Its exit code, once it has ended; 0: wait only."""
+        """Send a signal (0: none) and wait; returns the exit code."""
         if signum and self.process.poll() is None:
             self.process.send_signal(signum)
         code = self.process.wait(PATIENCE_S)
@@ -132,7 +132,7 @@ def client(file: Path, **more: Any) -> Iterator[Process]:
 
 
 def published(folder: Path) -> list[dict[str, Any]]:
-    """What left for the wheels. The last line may be in the making."""
+    """Actuations sent to the wheels, without an incomplete last line."""
     file = folder / "published.jsonl"
     lines = file.read_text("utf-8").split("\n")[:-1] if file.exists() else []
     return [json.loads(line) for line in lines]
@@ -156,7 +156,7 @@ class Peer:
         threading.Thread(target=self._read, daemon=True).start()
 
     def greet(self, token: bytes = TOKEN, beat: bool = True, check: bool = True) -> Peer:
-        """`check` False: a planner that does not know the vehicle's token and goes on all the same."""
+        """Handshake. `check` False: a planner without the vehicle's token that continues all the same."""
         self.send("hello", **self.hello)
         _, self.auth, _ = self.next("auth")
         auth = self.auth if check else wire.client_auth(token, self.hello, "any")
@@ -171,7 +171,7 @@ class Peer:
         self.bytes(wire.pack(kind, header))
 
     def raw(self, kind: str, **header: Any) -> None:
-        """Without the check that pack() makes."""
+        """Send without the checks of wire.pack."""
         text = json.dumps({**header, "kind": kind}).encode()
         self.bytes(struct.pack(">4sBII", wire.MAGIC, wire.VERSION, len(text), 0) + text)
 
@@ -187,7 +187,7 @@ class Peer:
         self.say("cmd", obs=obs, **{**LEVERS, "duration_s": duration_s, "twist": twist, **more})
 
     def next(self, kind: str) -> wire.Frame:
-        """The next frame of this kind; heartbeats and others in between are passed over."""
+        """The next frame of this kind; other frames before it are skipped."""
         end, passed = time.monotonic() + PATIENCE_S, list[wire.Header]()
         while time.monotonic() < end:
             frame = self.frames.get(timeout=PATIENCE_S)
@@ -198,7 +198,7 @@ class Peer:
         raise AssertionError(f"no {kind}, but {len(passed)} others, the last: {passed[-3:]}")
 
     def hung_up(self) -> None:
-        """Waits for it."""
+        """Wait until the vehicle has closed the connection."""
         while self.frames.get(timeout=PATIENCE_S) is not None:
             pass
 
@@ -232,7 +232,7 @@ LEVERS = {"steer": 0.0, "throttle": 0.5, "brake": 0.0}
 
 
 class Listener:
-    """Where the vehicle connects to."""
+    """The server socket of the planner, to which the vehicle connects."""
 
     def __init__(self) -> None:
         self.server = socket.create_server(("127.0.0.1", 0))

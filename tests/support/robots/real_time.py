@@ -1,8 +1,8 @@
-"""Tests in real time, on machines that may stand still: one that failed while this one did is called once more.
+"""Real-time tests on machines that may stall: a test that failed while the machine stalled is called again.
 
-A module with `RENEWED` takes part: the fixtures that a further call must have anew (beside tmp_path), by their name,
-each as a function of the folder of that call and of the fixtures that there are. A test that fails on a machine that
-was there all the time has failed, and each further call is among the warnings.
+This applies to modules with `RENEWED`: the fixtures (beside tmp_path) that a further call needs again, by name, each a
+function of the folder of that call and of the present fixtures. A failure without a stall is final. Each further call
+emits a warning.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Any
 
 import pytest
 
-HELD_S = 0.2  # four periods of what drives the wheels
+HELD_S = 0.2  # s: four periods of the wheel controller
 CALLS = 4
 PULSE_S = 0.01
 
 
 class HeldUp(RuntimeWarning):
-    """A test was called again, since the machine stood still."""
+    """A test was called again because the machine stalled."""
 
 
 class Pulse:
-    """Until its block ends: how late this machine is. `late_s`: of every look, s; `worst_s`: the longest of them."""
+    """Measures stalls of this machine during a block. `late_s`: delay of each timer, s; `worst_s`: the longest."""
 
     def __init__(self) -> None:
         self.late_s: list[float] = []
@@ -67,13 +67,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
                 worst_s = pulse.worst_s
                 if n == CALLS - 1 or worst_s < HELD_S:
                     raise
-                again = f"{pyfuncitem.nodeid}: this machine stood still for {worst_s:.2f} s, called again: {exc!r:.200}"
+                again = f"{pyfuncitem.nodeid}: this machine stalled for {worst_s:.2f} s, called again: {exc!r:.200}"
         warnings.warn(HeldUp(again), stacklevel=1)
     return True
 
 
 def _given(item: pytest.Function, stack: ExitStack, renewed: dict[str, Any] | None) -> dict[str, Any]:
-    """The test's arguments; from the second call on with a folder of its own, and with what it must have anew."""
+    """The arguments of the test; from the second call on with a new folder and the renewed fixtures."""
     found = dict(item.funcargs)
     if renewed is not None:
         folder: Path = item._request.getfixturevalue("tmp_path_factory").mktemp("again")

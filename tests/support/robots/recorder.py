@@ -1,7 +1,7 @@
-"""A vehicle for the on-board client that writes down what it is told. Python 3.6, as the client's process may be.
+"""A vehicle for the on-board client that records its commands. Python 3.6, for the process of the client.
 
-In the folder of the settings: `published.jsonl` is written; the tests make the files stall (the camera stops), mode
-(a number for the status), fault (a text), gone (the node is lost for good) and broken (publishing raises).
+In the folder of the settings it writes `published.jsonl`. Tests control it with the files stall (the camera stops),
+mode (a number for the status), fault (a text), gone (the node is lost) and broken (publishing raises).
 """
 
 import json

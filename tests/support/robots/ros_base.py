@@ -1,7 +1,7 @@
-"""A base and a camera for the client over ROS 1, in a process: ros_base.py FOLDER CAMERA_TYPE KIND.
+"""A vehicle base and a camera on ROS 1 for the client, as a program: ros_base.py FOLDER CAMERA_TYPE KIND.
 
-Writes what arrives on the command topic into FOLDER/heard.jsonl; publishes a frame 20 times a second while FOLDER/stall
-is not there, LIMO's status with the mode in FOLDER/mode, and odometry. Ends when its standard input does.
+Writes the messages on the command topic to FOLDER/heard.jsonl. Publishes a frame 20 times a second unless FOLDER/stall
+exists, the status of a LIMO with the mode in FOLDER/mode, and odometry. Ends with its standard input.
 """
 
 import json
@@ -18,7 +18,7 @@ from std_msgs.msg import String
 
 from closedloop_plugin.robots.onboard.ros1 import limo_status
 
-JPEG = bytes.fromhex("ffd8ffc0000b080008001001011100ffd9")  # a frame header of 16 x 8 is all that anybody looks at
+JPEG = bytes.fromhex("ffd8ffc0000b080008001001011100ffd9")  # only the frame header, 16 x 8, is read
 
 
 def main(folder: Path, camera: str, kind: str) -> None:
@@ -26,9 +26,9 @@ def main(folder: Path, camera: str, kind: str) -> None:
     heard = (folder / "heard.jsonl").open("a")
 
     def on_command(message: rospy.AnyMsg) -> None:
-        told = message.data if kind == "word" else [message.linear.x, message.linear.y, message.angular.z]
+        command = message.data if kind == "word" else [message.linear.x, message.linear.y, message.angular.z]
         caller = message._connection_header["callerid"]
-        heard.write(json.dumps({"at": time.monotonic(), "from": caller, "told": told}) + "\n")
+        heard.write(json.dumps({"at": time.monotonic(), "from": caller, "command": command}) + "\n")
         heard.flush()
 
     rospy.Subscriber("/cmd_vel", String if kind == "word" else Twist, on_command, tcp_nodelay=True)
@@ -38,11 +38,11 @@ def main(folder: Path, camera: str, kind: str) -> None:
     odometry = rospy.Publisher("/odom", Odometry, queue_size=1)
     ended = threading.Event()
 
-    def until_told() -> None:
+    def wait_for_end() -> None:
         sys.stdin.read()
         ended.set()
 
-    threading.Thread(target=until_told, daemon=True).start()
+    threading.Thread(target=wait_for_end, daemon=True).start()
     while not ended.wait(0.05):
         message = Odometry()
         message.pose.pose.position.x, message.pose.pose.orientation.z = 1.5, 1.0

@@ -1,4 +1,4 @@
-"""A real ROS 1 for tests, in processes of its own: rospy's init_node works once in a process."""
+"""A real ROS 1 for tests, in separate processes: rospy.init_node works only once per process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from closedloop_plugin.robots.transport.ros import RosMaster, find_rospy
 from lmms_eval_ad2.errors import Ad2Error
 
-# What every probe begins with. `wait` gives the first message that is `good`, or ends the probe with a code.
+# Start of every probe. `wait` returns the first message that is `good`, or ends the probe with an exit code.
 PREAMBLE = """
 import json, os, queue, sys, time
 import rospy
@@ -52,7 +52,7 @@ def publisher(topic, kind):
 
 
 def ros_path() -> Path:
-    """The folder that holds rospy. Without one: skip here, fail under CI."""
+    """The folder that contains rospy. Without it, skip the test; under CI, fail it."""
     try:
         return find_rospy()
     except Ad2Error as exc:
@@ -70,7 +70,7 @@ def master(port: int = 0) -> Iterator[RosMaster]:
 
 
 def probe(running: RosMaster, code: str, *words: str) -> str:
-    """Run `code` after PREAMBLE as a node of its own; what it printed. It must end well."""
+    """Run PREAMBLE and `code` as a new node; returns its output. Its exit code must be 0."""
     done = subprocess.run(
         [sys.executable, "-c", PREAMBLE + code, *words],
         env=running.env(), capture_output=True, text=True, timeout=120, check=False,

@@ -1,4 +1,4 @@
-"""A real sshd on loopback, with keys and a configuration of its own, for the tests of the link to a vehicle."""
+"""A real sshd on loopback with its own keys and configuration, for tests of the link to a vehicle."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INSTALL = "apt-get install -y --no-install-recommends openssh-server openssh-cli
 
 @dataclass
 class Sshd:
-    """`folder`: keys and log. `options` make a client believe this host and nobody else."""
+    """`folder`: keys and log. `options` make a client accept the key of this host only."""
 
     folder: Path
     port: int
@@ -39,11 +39,11 @@ class Sshd:
 
 
 def program() -> str:
-    """sshd's path; without one the test is skipped on a user's machine, and fails in CI."""
+    """Path of sshd. Without it, skip the test; under CI, fail it."""
     found = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
     if found and shutil.which("ssh"):
         return found
-    reason = f"no sshd or no ssh here: {INSTALL}"
+    reason = f"sshd or ssh not found: {INSTALL}"
     if os.environ.get("CI"):
         pytest.fail(reason)
     pytest.skip(reason)
@@ -51,14 +51,14 @@ def program() -> str:
 
 @contextmanager
 def sshd(folder: Path) -> Iterator[Sshd]:
-    """Listens when the block begins; ended, with the connections it has, when the block ends."""
+    """Run sshd for the block; at its end, end it with all its connections."""
     server = program()
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("host_key", "user_key"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True)
     shutil.copy(folder / "user_key.pub", folder / "authorized_keys")
     if os.geteuid() == 0:
-        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # where a root's sshd locks up its unprivileged half
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # privilege separation directory, if started by root
     port = free_port()
     public = (folder / "host_key.pub").read_text("ascii").strip()
     (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {public}\n", "ascii")
@@ -86,7 +86,7 @@ def _config(folder: Path, port: int) -> Path:
     lines = [
         "ListenAddress 127.0.0.1", f"Port {port}", f"HostKey {folder / 'host_key'}", "PidFile none",
         f"AuthorizedKeysFile {folder / 'authorized_keys'}", "PasswordAuthentication no", "UsePAM no",
-        "StrictModes no",  # a test's folder lies below /tmp, which everybody may write to
+        "StrictModes no",  # the folder of a test is below /tmp, which is world-writable
         "PermitRootLogin prohibit-password", "LogLevel VERBOSE", "MaxStartups 100",
     ]  # fmt: skip
     file.write_text("\n".join(lines) + "\n", "utf-8")
@@ -94,7 +94,7 @@ def _config(folder: Path, port: int) -> Path:
 
 
 def _wait(process: subprocess.Popen[bytes], log: Path) -> None:
-    """Until it says that it listens."""
+    """Wait until its log says that it listens."""
     while b"Server listening" not in log.read_bytes():
         if process.poll() is not None:
             raise RuntimeError(log.read_text("utf-8", "replace"))
@@ -105,7 +105,7 @@ def _wait(process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def _children(pid: int) -> list[int]:
-    """Each connection has a process of its own (and another below it where it is not root's)."""
+    """Ids of all descendants: each connection has a process, and one more below it unless it is root's."""
     listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout
     direct = [int(word) for word in listed.split()]
     return [*direct, *(below for child in direct for below in _children(child))]

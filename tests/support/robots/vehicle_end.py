@@ -1,4 +1,4 @@
-"""The vehicle's end of the link, by hand, for tests of the planner: so it can also be spoken badly."""
+"""The vehicle's end of the link for tests of the planner; it can also violate the protocol."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def jpeg(width: int = 64, height: int = 48) -> bytes:
 
 
 class VehicleEnd:
-    """One connection. `call` waits for the next frame that is no heartbeat; None: the planner has closed."""
+    """One connection. `call` returns the next frame other than a heartbeat; None: the planner has closed."""
 
     def __init__(self, port: int, token: bytes = TOKEN, vehicle: str = "limo-ackermann") -> None:
         self.sock = socket.create_connection(("127.0.0.1", port), timeout=60)
@@ -38,7 +38,7 @@ class VehicleEnd:
         self._sending = threading.Lock()
 
     def greet(self) -> wire.Header | None:
-        """The handshake; the planner's refusal, or None where the session is open."""
+        """Handshake; returns the refusal of the planner, or None if the session is open."""
         kind, hello, _ = self.next()
         assert kind == "hello"
         auth = wire.client_auth(self.token, hello, self.vehicle)
@@ -51,7 +51,7 @@ class VehicleEnd:
         return None
 
     def live(self) -> VehicleEnd:
-        """With a heartbeat, as the client has it."""
+        """Start sending heartbeats, as the client does."""
         threading.Thread(target=self._beat, daemon=True).start()
         return self
 
@@ -99,8 +99,7 @@ class VehicleEnd:
 
 @contextmanager
 def connected(port: int, **how: Any) -> Iterator[VehicleEnd]:
-    """Welcome, and with a heartbeat. A planner that still has the one before at the table is asked again, as the real
-    client does."""
+    """A connected vehicle with heartbeats. Like the real client, retries while the previous vehicle is connected."""
     for _ in range(200):
         end = VehicleEnd(port, **how)
         refused = end.greet()

@@ -1,12 +1,12 @@
-"""A world for tests of the check: the fake one, in which a program's comments say what happens.
+"""A fake world for tests of the check: comments in a program define the events.
 
     # acts 1.5       the event "act" at 1.5 s (and "trigger" before it)
-    # hit 2.0        something runs into the ego at 2 s, whatever it does
-    # odd            and only in draws with an odd seed
+    # hit 2.0        a collision with the ego at 2 s, independent of its driving
+    # odd            the collision only happens for odd seeds
     # wrong          the program does not compile
-    # held           it does not move while there is a file `hold` beside the program
+    # held           it does not move while a file `hold` is beside the program
 
-Every drive leaves a file in the folder `log`, where one is given.
+Every drive writes a file to the folder `log`, if given.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lmms_eval_ad2.errors import Ad2Error
 
 
 class ActingWorld(FakeWorld):
-    """`log`: the folder in which each drive leaves a file <program>_<id>."""
+    """`log`: folder to which each drive writes a file <program>_<id>."""
 
     def __init__(self, log: Path | None = None) -> None:
         super().__init__()

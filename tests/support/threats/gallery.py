@@ -1,4 +1,4 @@
-"""Folders of threats and runs for the gallery's tests, written by hand: no world is started."""
+"""Folders of threats and runs for tests of the gallery, written without a world."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MODEL = {"backend": "endpoint", "model": "qwen2.5-vl-7b"}
 SAID = ("A lorry is ahead.", "It goes on.", "I keep my speed.")
 
 
-# Each alone would change the page's title if it ran.
+# Each would change the title of the page if it were executed.
 ATTACKS = (
     "</script><script>document.title='owned'</script>",
     "\"'><img src=x onerror=\"document.title='owned'\">",
@@ -65,7 +65,7 @@ class Reader(HTMLParser):
 
     @property
     def flat(self) -> str:
-        """Pieces apart by one space, without styles."""
+        """All text with single spaces."""
         return " ".join(" ".join(self.pieces).split())
 
     def card(self, name: str) -> dict[str, str | None]:
@@ -91,8 +91,8 @@ def site(route: Route) -> ThreatSite:
 def transcript(
     route: Route, attempt: ThreatAttempt, answers: Sequence[str] = SAID, **interview: Any
 ) -> ThreatTranscript:
-    told = [StageAnswer(stage=s, question=f"The {s}?", text=a) for s, a in zip(STAGES, answers, strict=True)]
-    asked = {"agent": MODEL, "source": "said", "frames": [f"frames/{route.id}_0.jpg"], "answers": told, **interview}
+    stages = [StageAnswer(stage=s, question=f"The {s}?", text=a) for s, a in zip(STAGES, answers, strict=True)]
+    asked = {"agent": MODEL, "source": "said", "frames": [f"frames/{route.id}_0.jpg"], "answers": stages, **interview}
     return ThreatTranscript(route=route.id, site=site(route), interview=InterviewRecord(**asked), attempts=[attempt])
 
 
@@ -127,7 +127,7 @@ def passed(**drawn: float) -> ScenarioVerdict:
 
 
 def scene(folder: Path, key: str, **other: Any) -> None:
-    """A moment as threats/moment.py keeps it: the ego at (100, 50) drives north, a lorry stands 20 m ahead."""
+    """A moment in the format of threats/moment.py: the ego at (100, 50) drives north, a lorry 20 m ahead is at rest."""
     noise(folder / f"{key}.jpg", (400, 225))
     north = 1.5708
 
@@ -148,14 +148,14 @@ def scene(folder: Path, key: str, **other: Any) -> None:
 
 
 def noise(file: Path, size: tuple[int, int]) -> None:
-    """Coarse noise: about as hard to compress as a street."""
+    """Coarse noise, which compresses about as well as a street."""
     file.parent.mkdir(parents=True, exist_ok=True)
     coarse = np.random.default_rng(len(file.name)).integers(0, 255, (size[1] // 8, size[0] // 8, 3), dtype=np.uint8)
     Image.fromarray(coarse).resize(size, Image.Resampling.BICUBIC).save(file, "JPEG", quality=90)
 
 
 def index(folder: Path, **other: Any) -> None:
-    """suite.json as `ad2 threats generate` ends with."""
+    """suite.json as after `ad2 threats generate`."""
     asked = {"base": "demo", "agent": MODEL, "fuser": RULES, "seed": 11, "profile": "bench2advlm", "version": "0.1.0"}
     data = {"name": "threat demo", "asked": asked, "finished": True, "left_out": {}, "failed": {}, **other}
     folder.mkdir(parents=True, exist_ok=True)
@@ -185,7 +185,7 @@ def record(route: str, *, score: float, hit: bool = False, **other: Any) -> Epis
 
 
 def run(folder: Path, threats: Path, agent: str, records: Sequence[EpisodeRecord], **identity: Any) -> Path:
-    """A run folder of the suite as it stands now."""
+    """A run folder of the suite in its present state."""
     here = suite(str(threats))
     about = {
         "suite": here.name, "suite_sha256": here.sha256, "agent": {"name": agent}, "profile": "bench2advlm", "seed": 0,

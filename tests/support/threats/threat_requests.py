@@ -1,4 +1,4 @@
-"""Sites, interviews and moments for the tests of tellers and fusers."""
+"""Sites, interviews and threat requests for tests of interviewees and fusers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def site(**other: Any) -> ThreatSite:
 
 
 def crossing(**other: Any) -> ThreatSite:
-    """A junction with lights, 22 to 46 m on."""
+    """A site with a signalized junction at 22 to 46 m."""
     known = {"topology": "junction", "length_m": 73.0, "trigger_s": 5.0, "junction": (22.0, 46.0), "control": "signal",
              "arms": ("entry", "exit", "ahead", "right")}  # fmt: skip
     return site(**{**known, **other})
@@ -50,8 +50,8 @@ def crossing(**other: Any) -> ThreatSite:
 def transcript(where: ThreatSite | None = None, texts: tuple[str, str, str] = CALM, **more: Any) -> ThreatTranscript:
     answers = [StageAnswer(stage=s, question="?", text=t) for s, t in zip(STAGES, texts, strict=True)]  # type: ignore[arg-type]
     where = where or site()
-    told = InterviewRecord(agent={"name": "m"}, source="said", answers=answers)
-    return ThreatTranscript(route=where.route, site=where, interview=told, **more)
+    interview = InterviewRecord(agent={"name": "m"}, source="said", answers=answers)
+    return ThreatTranscript(route=where.route, site=where, interview=interview, **more)
 
 
 def threat_request(
@@ -65,13 +65,14 @@ def attempt(spec: ThreatSpec | None, verdict: ScenarioVerdict | None = None, **m
 
 
 def moment(images: int = 1) -> InterviewFrame:
-    """On a straight road: a car stands 25 m ahead, a child walks at the edge."""
-    ask = privileged()
-    assert ask.truth is not None and ask.road is not None
+    """A frame on a straight road: a car at rest 25 m ahead, a child walking at the edge."""
+    request = privileged()
+    assert request.truth is not None and request.road is not None
     car = Actor("1", ActorKind.CAR, 45.0, 0.0, 0.0, 0.0, 4.5, 1.9, 1.5)
     child = Actor("2", ActorKind.CHILD, 35.0, -4.0, 0.0, 1.0, 0.5, 0.5, 1.2)
+    truth = replace(request.truth, actors=(car, child))
     shown: tuple[np.ndarray, ...] = tuple(picture(f"camera {k}") for k in range(images))
-    return InterviewFrame(ROUTES[0], ask.observation, replace(ask.truth, actors=(car, child)), ask.road, shown)
+    return InterviewFrame(ROUTES[0], request.observation, truth, request.road, shown)
 
 
 def good(**other: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""ControlScheduler: when responses take effect, and invalid ones. Decisions at 20 Hz (bench2drive), 10 Hz (bench2advlm)."""
+"""ControlScheduler: when responses take effect, and invalid ones. Decisions: bench2drive 20 Hz, bench2advlm 10 Hz."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def test_images_are_small_jpegs_with_the_mark(written: str) -> None:
 def test_images_that_cannot_be_shown_are_said(written: str) -> None:
     text = Reader(written).text
     assert "no such file" in text
-    assert "an image lies outside the data set's folder" in text
+    assert "an image is outside the data set's folder" in text
     assert "the record cannot be read" in text
 
 

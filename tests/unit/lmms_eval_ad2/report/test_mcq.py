@@ -214,7 +214,7 @@ def test_the_legend_tells_the_rows_of_one_model_apart(tmp_path: Path) -> None:
 
 def test_sets_of_other_questions_or_other_makers_are_refused(tmp_path: Path) -> None:
     run = two_sets(tmp_path / "1", question="Is there a bus?")
-    with pytest.raises(Ad2Error, match=r"different questions under one id \(drivelm:s_0\)"):
+    with pytest.raises(Ad2Error, match=r"different questions with the same id \(drivelm:s_0\)"):
         compare_sets(run, run, ("naive", "all"))
     run = two_sets(tmp_path / "2", maker="openai:x")
     with pytest.raises(Ad2Error, match="data maker rules against openai:x"):

@@ -67,7 +67,7 @@ def test_unfinished_run_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture
         ('{"schema": "ad2-run/0"}', "found 'ad2-run/0'. run the evaluation again"),
         ('{"schema": "ad2-run/1", "run": [], "tasks": {}}', "field 'run': expected a mapping"),
         ('{"schema": "ad2-run/1", "run": {}, "tasks": {"t": 3}}', "field 'tasks.t': expected a mapping, found 3"),
-        ('{"schema": "ad2-run/1", "run": {}, "tasks": {"t": NaN}}', "NaN is no JSON number"),
+        ('{"schema": "ad2-run/1", "run": {}, "tasks": {"t": NaN}}', "NaN is not a JSON number"),
         ("[" * 100_000, "the summary of a run, as JSON"),
     ],
 )

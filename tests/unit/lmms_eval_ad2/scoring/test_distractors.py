@@ -62,7 +62,8 @@ def test_what_the_records_say_of_themselves() -> None:
 
 
 def test_a_mixture_is_never_shown_as_one_of_its_parts() -> None:
-    mixed = provenance(records({"distractors": "all", "maker": "rules"}, {"distractors": "naive", "maker": "openai:x"}, {}))
+    both = ({"distractors": "all", "maker": "rules"}, {"distractors": "naive", "maker": "openai:x"}, {})
+    mixed = provenance(records(*both))
     assert mixed["distractors"] == "all + naive + unsaid"
     assert mixed["maker"] == "openai:x + rules + unsaid"
     assert mixed["correctness"] == {"mean": None, "n": 0, "unrated": 3}

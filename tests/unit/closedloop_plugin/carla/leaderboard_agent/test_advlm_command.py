@@ -129,7 +129,7 @@ def test_it_ends_cleanly_even_while_the_model_is_at_work(tmp_path: Path, signum:
         while not server.health()["running"]:  # its turn may never have come in so short a time
             assert server.ask(chat())[0] == 504
         assert server.stop(signum) == 0
-        assert server.said[-2].startswith("advlm_server: ended: 0 waiting, 0 answered")
+        assert server.lines[-2].startswith("advlm_server: ended: 0 waiting, 0 answered")
 
 
 def test_an_open_server_without_a_key_says_so(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_what_is_no_frame_ends_the_connection_and_the_motion(tmp_path: Path, pla
         assert reason in ("not a frame", "oversized") and vehicle.wait_for("refused", reason=reason)
         again = planner.accept().greet()
         again.drive(again.next("obs")[1]["seq"])
-        until(lambda: len([s for s in vehicle.said if s["event"] == "motion"]) == 2)
+        until(lambda: len([s for s in vehicle.log if s["event"] == "motion"]) == 2)
 
 
 def test_a_planner_with_the_wrong_token_or_a_recorded_greeting_drives_nothing(
@@ -297,7 +297,7 @@ def test_a_decision_from_before_a_stop_is_not_executed_after_its_release(tmp_pat
         vehicle.wait_for("hindered")
         peer.say("release")
         _, after, _ = peer.next("obs")
-        assert all(said.get("reason") != "unanswered" for said in vehicle.said), "at once, not after 30 s"
+        assert all(entry.get("reason") != "unanswered" for entry in vehicle.log), "at once, not after 30 s"
         peer.drive(before["seq"], 0.21)
         vehicle.wait_for("refused", reason="not outstanding")
         peer.drive(after["seq"], 0.15)
