@@ -1,4 +1,4 @@
-"""`ad2`. Sub-commands are entry points of the group "ad2.commands"; each imports what it needs when it runs."""
+"""Command-line entry point of `ad2`; sub-commands are entry points of the group "ad2.commands"."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ORDER = (
     "robot", "mcq", "export", "annotate", "doctor",
 )  # fmt: skip
 
-# What a folder or file of the user's can be wrong with.
+# Errors of a file or folder that the user can correct; others are shown with a traceback.
 USER_FILE_ERRNOS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
 
 
 def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
-    """The parser of a command line: of the command that its first word names, else of all commands."""
+    """Return the parser of the command that the first word names, else of all commands (faster than always all)."""
     top = argparse.ArgumentParser(
         prog="ad2", description="Driving benchmarks for vision-language models as plain lmms-eval tasks."
     )
@@ -39,7 +39,7 @@ def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
 
 
 def _commands() -> list[EntryPoint]:
-    """Not imported yet. Ad2Error where there is none, as in a checkout that is not installed."""
+    """Return the declared commands, not imported; raises Ad2Error if there are none, as in a checkout."""
     found = plugins.declared(plugins.COMMANDS)
     if not found:
         raise Ad2Error("no command found: lmms-eval-ad2 is not installed here; in its checkout: pip install -e .")
@@ -48,7 +48,7 @@ def _commands() -> list[EntryPoint]:
 
 
 def _add(subparsers: Any, entry: EntryPoint) -> bool:
-    """Add a command; False, after a warning, where it cannot be imported or fails to add its options."""
+    """Add a command; False, after a warning, if it cannot be imported or fails to add its options."""
     register = plugins.load(entry)
     if register is None:
         return False
@@ -61,7 +61,7 @@ def _add(subparsers: Any, entry: EntryPoint) -> bool:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; a user's mistake is one message and code 2, Ctrl-C is 130."""
+    """Run a command. A mistake of the user is one message and code 2, Ctrl-C is 130."""
     words = sys.argv[1:] if argv is None else argv
     try:
         args = parser(words).parse_args(words)
@@ -69,25 +69,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Ad2Error as exc:
         print(f"error: {_printable(exc)}", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # the reader (head, less) went away
+    except BrokenPipeError:  # the reader (head, less) has ended
         sys.stderr.close()
         return 0
     except OSError as exc:
         if exc.errno in (errno.ENOSPC, errno.EDQUOT):
             where = f"{exc.filename}: " if exc.filename else ""
-            print(f"error: {where}the disk is full; make room, then the same command goes on", file=sys.stderr)
+            print(f"error: {where}the disk is full; free some space, then the same command resumes", file=sys.stderr)
             return 2
         if exc.errno not in USER_FILE_ERRNOS:
             raise
-        print(f"error: {exc.filename}: {exc.strerror}; choose another place, or mend its permissions", file=sys.stderr)
+        print(f"error: {exc.filename}: {exc.strerror}; choose another path, or correct its permissions", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("interrupted; the same command goes on where this one stopped", file=sys.stderr)
+        print("interrupted; the same command resumes where this one stopped", file=sys.stderr)
         return 130
 
 
 def _printable(error: Ad2Error) -> str:
-    """A message quotes files and servers: what they hold must not rewrite the terminal."""
+    """A message quotes files and servers, whose text must not control the terminal."""
     from lmms_eval_ad2.report.text_table import printable
 
     return printable(str(error))

@@ -65,8 +65,8 @@ def about_intervals(runs: Sequence[RunSummary]) -> str:
     if not other:
         return text
     return (
-        f"{text} Those of {', '.join(other)} are bootstrap intervals of an earlier version, too narrow below 20 clusters: "
-        "see ad2 rescore."
+        f"{text} Those of {', '.join(other)} are bootstrap intervals of an earlier version, too narrow below 20 "
+        "clusters: see ad2 rescore."
     )
 
 

@@ -1,4 +1,4 @@
-"""`ad2 mcq`: multiple choice made from open questions. Each part is a module of this folder, with a `register`."""
+"""`ad2 mcq`: multiple-choice questions from open questions. Each part is a module with `register`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PARTS = (build, check, split)
 
 
 def register(subparsers: Any) -> None:
-    p = subparsers.add_parser("mcq", help="make multiple-choice questions from open ones (AutoDrive-QA), check them")
+    p = subparsers.add_parser("mcq", help="make multiple-choice questions from open ones (AutoDrive-QA) and check them")
     parts = p.add_subparsers(dest="part", metavar="PART", required=True)
     for part in PARTS:
         part.register(parts)

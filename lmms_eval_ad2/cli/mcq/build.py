@@ -1,4 +1,4 @@
-"""`ad2 mcq build`: multiple choice from the open questions of DriveLM, NuScenes-QA, LingoQA or a file of records."""
+"""`ad2 mcq build`: multiple-choice questions from DriveLM, NuScenes-QA, LingoQA or a file of records."""
 
 from __future__ import annotations
 
@@ -20,46 +20,46 @@ if TYPE_CHECKING:
     from lmms_eval_ad2.mcq.survey import SourceSurvey
 
 EXAMPLES = """examples:
-  offline, by rules, every question of a DriveLM file:
+  offline, by rules, all questions of a DriveLM file:
     ad2 mcq build --source drivelm=v1_1_train_nus.json --images nuscenes --llm rules --out out/rules
-  the paper's mixture, from imported data, by a model of one's own server (vllm serve ...):
+  the paper's mixture, from imported data, by a model on your own server (vllm serve ...):
     ad2 mcq build --source drivelm:train --source nuscenes_qa:val --source lingoqa:train \\
         --mix drivelm=0.6,nuscenes_qa=0.2,lingoqa=0.2 --tasks perception=0.4,prediction=0.3,planning=0.3 \\
         --total 15400 --llm configs/mcq/local_vllm.yaml --out out/autodrive_qa
-  both training files of LingoQA, action/ and scenery/, from the folder that holds them:
+  both training files of LingoQA, from the folder that contains action/ and scenery/:
     ad2 mcq build --source lingoqa:train=LingoQA --llm rules --out out/lingoqa
-  what would it cost? ten questions; without --limit the same command goes on:
+  an estimate of the cost: ten questions; the same command without --limit continues:
     ad2 mcq build --source drivelm:train --llm openai:gpt-4o-2024-11-20 --out out/gpt4o --limit 10
-  for Table 8, the same questions with distractors made without error modelling:
+  the same questions with distractors made without error modelling (Table 8):
     ad2 mcq build --source drivelm:train --total 3000 --llm configs/mcq/openai.yaml --distractors naive --out out/naive
 
-Every finished question is on disk at once: after Ctrl-C or a crash the same command goes on, and asks nothing twice.
-The layout of OUT, and what each stage asks, stand in docs/mcq.md.
+Each finished question is saved at once: after Ctrl-C or a crash the same command resumes and repeats no request.
+docs/mcq.md describes the stages and the layout of DIR.
 
-exit code: 0 all made, 1 some are missing (the endpoint failed, or the sources ran out), 2 nothing could be built as
-asked, 130 Ctrl-C"""
+exit code: 0 all questions were made, 1 some are missing (endpoint failures, or too few questions in the sources),
+2 invalid arguments, 130 Ctrl-C"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class McqSourceOptions:
     source: tuple[str, ...] = option(
-        "drivelm, nuscenes_qa, lingoqa: imported data, or a release at =PATH; records=FILE; repeat for more",
+        "drivelm, nuscenes_qa, lingoqa (imported data, or a release at =PATH), or records=FILE; may be repeated",
         metavar="NAME[:SPLIT][=PATH]", repeated=True, identity=("sources", "plan"),
     )  # fmt: skip
     split: tuple[str, ...] = option(
-        "of a source that has several", default=(), metavar="[NAME=]SPLIT", repeated=True, identity="sources"
+        "split of a source that has several", default=(), metavar="[NAME=]SPLIT", repeated=True, identity="sources"
     )
-    images: tuple[str, ...] = option("the folder of a source's images", default=(), metavar="[NAME=]DIR", repeated=True)
+    images: tuple[str, ...] = option("folder of a source's images", default=(), metavar="[NAME=]DIR", repeated=True)
     skip_bad: bool = option("continue after bad rows of a source; they are counted", default=False)
-    total: int | None = option("how many questions (default: all)", default=None, metavar="N", least=1, identity="plan")
+    total: int | None = option("number of questions (default: all)", default=None, metavar="N", least=1, identity="plan")
     mix: str | None = option(
-        "shares of the sources, such as drivelm=0.6,lingoqa=0.4", default=None, metavar="NAME=SHARE,...",
+        "shares of the sources, e.g. drivelm=0.6,lingoqa=0.4", default=None, metavar="NAME=SHARE,...",
         identity="plan",
     )  # fmt: skip
     tasks: str | None = option(
         "shares of perception, prediction and planning", default=None, metavar="TASK=SHARE,...", identity="plan"
     )
-    seed: int = option("of drawing and of shuffling (default 0)", default=0, metavar="S", identity=("seed", "plan"))
+    seed: int = option("seed of drawing and shuffling (default 0)", default=0, metavar="S", identity=("seed", "plan"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,32 +69,32 @@ class McqMakerOptions:
         identity="maker",
     )  # fmt: skip
     evaluator: str | None = option(
-        "another model for the last stage (default: the same)", default=None, metavar="SPEC", identity="maker"
+        "another model for the last stage (default: that of --llm)", default=None, metavar="SPEC", identity="maker"
     )
     distractors: str = option(
-        "all (default), naive (no error modelling), or one error category alone", default="all", metavar="KIND",
+        "all (default), naive (no error modelling), or one error category", default="all", metavar="KIND",
         identity=("distractors", "maker"),
     )  # fmt: skip
-    n: int = option("proposals a category (default 6)", default=6, metavar="N", identity="maker")
-    rounds: int = option("refinements of an ambiguous set (default 3)", default=3, metavar="N", identity="maker")
-    threshold: int = option("least correctness (default 4)", default=4, metavar="1-5", identity="maker")
+    n: int = option("proposals per category (default 6)", default=6, metavar="N", identity="maker")
+    rounds: int = option("maximum refinements of an ambiguous set (default 3)", default=3, metavar="N", identity="maker")
+    threshold: int = option("minimum correctness (default 4)", default=4, metavar="1-5", identity="maker")
     views: Literal["asked", "front", "all"] = option(
-        "images that the model is shown", default="asked", identity="maker"
+        "images shown to the model", default="asked", identity="maker"
     )
-    prompts: Path | None = option("your own wording (docs/mcq.md)", default=None, metavar="FILE.yaml", identity="maker")
-    cache: Path | None = option("replies (default: DIR/replies.sqlite)", default=None, metavar="FILE")
+    prompts: Path | None = option("own prompts (docs/mcq.md)", default=None, metavar="FILE.yaml", identity="maker")
+    cache: Path | None = option("cache of replies (default: DIR/replies.sqlite)", default=None, metavar="FILE")
 
 
 @dataclass(frozen=True, kw_only=True)
 class McqBuildOptions(McqSourceOptions, McqMakerOptions):
     """`ad2 mcq build`."""
 
-    out: Path = option("the same command goes on in it", metavar="DIR")
-    limit: int | None = option("ask at most N questions now, then stop", default=None, metavar="N", least=1)
+    out: Path = option("output folder; the same command resumes in it", metavar="DIR")
+    limit: int | None = option("process at most N questions now, then stop", default=None, metavar="N", least=1)
     no_progress: bool = option("no progress bar", default=False)
 
 
-GROUPS = {"which questions": (McqSourceOptions,), "how they are made": (McqMakerOptions,)}
+GROUPS = {"questions": (McqSourceOptions,), "distractors": (McqMakerOptions,)}
 
 
 def register(parts: Any) -> None:
@@ -104,14 +104,14 @@ def register(parts: Any) -> None:
         run,
         McqBuildOptions,
         GROUPS,
-        help="make multiple choice from open questions, by a model or by rules",
+        help="make multiple-choice questions from open ones, by a model or by rules",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
 
 
 def run(options: McqBuildOptions) -> int:
-    """0 where all is made, 1 where something is missing; what the user can mend is an Ad2Error."""
+    """Return 0 if all questions were made, 1 if some are missing; raises Ad2Error for mistakes of the user."""
     from lmms_eval_ad2.mcq.build import build
     from lmms_eval_ad2.sigterm import ended_by_sigterm
 
@@ -123,7 +123,7 @@ def run(options: McqBuildOptions) -> int:
 
 
 def job_of(options: McqBuildOptions) -> McqBuildJob:
-    """Everything that can be wrong with the arguments is told here, before the sources are read."""
+    """Return the job; raises Ad2Error for wrong arguments before the sources are read."""
     from lmms_eval_ad2.mcq.build import McqBuildJob
     from lmms_eval_ad2.mcq.survey import survey
 
@@ -211,9 +211,8 @@ def _plan(options: McqBuildOptions, surveyed: SourceSurvey, mix: Any, tasks: Any
     return plan(surveyed, mix=mix, tasks=tasks, total=options.total, seed=options.seed)
 
 
-# What `ad2 mcq build` says at its end: what was made, what was not and why, what it cost, what to type next.
 def summary(result: McqBuildResult, out: Path) -> str:
-    """A few lines, read off the card."""
+    """The text printed at the end: questions made and missing with reasons, cost, next commands."""
     return "\n".join([*_made(result.card), *_missing(result), *_spent(result.card), *_next(result, out)])
 
 
@@ -234,7 +233,7 @@ def _made(card: Mapping[str, Any]) -> Iterator[str]:
     if counts["correctness_mean"] is not None:
         yield f"correctness: mean {counts['correctness_mean']:.2f} of 5 ({_pairs(counts['correctness'])})"
     else:
-        yield "correctness: nobody rated"
+        yield "correctness: not rated"
 
 
 def _subtasks(counts: Mapping[str, Any], task: str) -> Iterator[tuple[str, int]]:
@@ -246,30 +245,30 @@ def _subtasks(counts: Mapping[str, Any], task: str) -> Iterator[tuple[str, int]]
 def _missing(result: McqBuildResult) -> Iterator[str]:
     card = result.card
     for source in card["sources"]:
-        for what, said in (("unclassified", "cannot be used"), ("left_out", "left out by its reader")):
-            if source.get(what):
-                yield f"{source['name']}, {said}: {_pairs(source[what])}"
+        for key, title in (("unclassified", "not usable"), ("left_out", "left out by the reader")):
+            if source.get(key):
+                yield f"{source['name']}, {title}: {_pairs(source[key])}"
         if source.get("bad"):
             yield f"{source['name']}, bad rows skipped: {source['bad']}"
     if card["rejected"]:
         yield f"rejected: {_pairs(card['rejected'])} (rejected.jsonl)"
-    for lot in result.short:
-        where = f"{lot['source']}, {lot['task']}/{lot['subtask']}"
-        yield f"short: {where}: {lot['made']} of {lot['asked']}, and no more questions in the source"
+    for stratum in result.short:
+        where = f"{stratum['source']}, {stratum['task']}/{stratum['subtask']}"
+        yield f"too few: {where}: {stratum['made']} of {stratum['asked']}, the source has no more questions"
 
 
 def _spent(card: Mapping[str, Any]) -> Iterator[str]:
     if spent := _flat(card["account"]):
-        yield f"spent, all starts together: {spent}"
+        yield f"usage of all starts together: {spent}"
 
 
 def _next(result: McqBuildResult, out: Path) -> Iterator[str]:
     card = result.card
     if result.unfinished:
-        failed = f"{result.unfinished} questions failed with the endpoint ({_pairs(card['unfinished'])})"
+        failed = f"{result.unfinished} questions failed at the endpoint ({_pairs(card['unfinished'])})"
         yield f"NOT FINISHED: {failed}: run the same command again"
     if result.left:
-        yield f"{result.left} questions were not asked yet (--limit): the same command without it goes on"
+        yield f"{result.left} questions are not processed yet (--limit): the same command without it continues"
     yield f"written: {result.questions}, card.md, card.json, rejected.jsonl"
     if card["counts"]["n"]:
         name = "" if card["name"] == "autodrive_qa" else f" --as {card['name']}"

@@ -47,7 +47,7 @@ def test_runs_of_an_earlier_version_are_named(tmp_path: Path) -> None:
     run_of(tmp_path / "old", cell(40.0, ci=[38, 42]), label="old-7b")
     run_of(tmp_path / "new", cell(40.0, ci=[30, 51], clusters=9), label="new-7b", interval_method=METHOD)
     text = " ".join(tables.render(report.load([tmp_path])).split())
-    assert "Those of old-7b are an earlier version's bootstrap" in text and "ad2 rescore" in text
+    assert "Those of old-7b are bootstrap intervals of an earlier version" in text and "ad2 rescore" in text
 
 
 def test_a_broken_number_of_clusters_is_named(tmp_path: Path) -> None:
