@@ -1,26 +1,26 @@
-"""Command options as fields of a frozen dataclass: parser, run identity and reference page are derived from them.
+"""Command options as fields of a frozen dataclass; parser, run identity and reference page are derived from them.
 
     @dataclass(frozen=True, kw_only=True)
     class GreetOptions:
-        name: str = option("who is greeted", metavar="NAME", positional=True)
-        times: int = option("how often (default 1)", default=1, least=1)
-        loud: bool = option("in capitals", default=False)
+        name: str = option("person to greet", metavar="NAME", positional=True)
+        times: int = option("number of greetings (default 1)", default=1, least=1)
+        loud: bool = option("print in capitals", default=False)
 
     def register(parts):
         add_command(parts, "greet", greet, GreetOptions, help="print a greeting")
 
     def greet(options: GreetOptions) -> int: ...
 
-The field's name is the flag (`no_traffic` is `--no-traffic`), its type says what the parser accepts:
+The field's name is the flag (`no_traffic` is `--no-traffic`), its type determines what the parser accepts:
 
     bool                     a switch, False without the flag
     str, int, float, Path    one value
     Literal["a", "b"]        one of these
     tuple[str, ...]          one or more values; with `repeated`, the flag may be given several times
-    tuple[str, str]          so many values
+    tuple[str, str]          as many values as types
     X | None                 as X, None without the flag
 
-A field without a default is required. Options that several commands share are a dataclass which their own one inherits;
+A field without a default is required. Shared options are a dataclass that the commands' own dataclasses inherit;
 a command that does not offer an inherited option replaces it by a field with the value `fixed(...)`.
 """
 
@@ -68,13 +68,13 @@ def option(help: str | None = None, *, default: Any = MISSING, identity: str | S
     """A dataclass field that is an option; its type is the field's annotation.
 
     help, metavar, choices    as in `argparse`
-    flag, dest                where they are not the field's name
+    flag, dest                if they differ from the field's name
     positional                an argument without a flag
     repeated                  of a tuple: a flag that may be given several times, with one value each
     exclusive                 the ExclusiveOptions that it belongs to
     least, most               bounds of a number, checked by `read_options`
-    identity                  keys of the run's identity that it determines: another value is refused in a folder that
-                              has results already; an option without such a key may differ from start to start
+    identity                  keys of the run's identity that it determines: a folder with results refuses another value;
+                              an option without such a key may differ from start to start
     """
     keys = (identity,) if isinstance(identity, str) else tuple(identity)
     return field(default=default, metadata={KEY: OptionSpec(help=help, identity=keys, **spec)})
@@ -87,7 +87,7 @@ def fixed(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class DeclaredOption:
-    """One option of a dataclass: its field and what the field's annotation says."""
+    """One option of a dataclass: its field and the field's annotation."""
 
     name: str
     hint: Any
@@ -147,14 +147,14 @@ class DeclaredOption:
         return found if kind is str else found | {"type": kind}
 
     def read(self, args: argparse.Namespace) -> Any:
-        """The value that was parsed; Ad2Error outside of the bounds."""
+        """Return the parsed value; raises Ad2Error if it is out of bounds."""
         value = getattr(args, self.dest)
         if self.is_tuple:
             return tuple(value) if value else self.default
         least, most = self.spec.least, self.spec.most
         if value is not None and least is not None and not least <= value <= (value if most is None else most):
             bounds = f"{least} or more" if most is None else f"from {least} to {most}"
-            raise Ad2Error(f"{self.flag} {value}: {bounds}")
+            raise Ad2Error(f"{self.flag} {value}: must be {bounds}")
         return value
 
 
@@ -177,7 +177,7 @@ def add_command(
     groups: Groups | None = None,
     **how: Any,
 ) -> argparse.ArgumentParser:
-    """Add a sub-command. `run` gets an instance of `options` (nothing without); `how` goes to `add_parser`."""
+    """Add a sub-command. `run` gets an instance of `options` (no argument without them); `how` is passed to `add_parser`."""
     parser: argparse.ArgumentParser = parts.add_parser(name, **how)
     if options:
         add_options(parser, options, groups or {})
@@ -202,12 +202,12 @@ def add_options(parser: argparse.ArgumentParser, options: type, groups: Groups) 
 
 
 def read_options(options: type[OptionsT], args: argparse.Namespace) -> OptionsT:
-    """An instance with what was parsed; Ad2Error for a number outside of its bounds."""
+    """Return an instance with the parsed values; raises Ad2Error for a number out of bounds."""
     return options(**{one.name: one.read(args) for one in options_of(options) if not one.spec.fixed})
 
 
 def options_of(options: type) -> tuple[DeclaredOption, ...]:
-    """The options of a dataclass: those of its bases first, in the order in which they are listed."""
+    """The options of a dataclass, those of its bases first, in the order of their definition."""
     hints, declared = get_type_hints(options), {one.name: one for one in fields(options) if KEY in one.metadata}
     named = {owner: vars(owner).get("__annotations__", {}) for owner in (*options.__mro__[1:], options)}
     # A class replaces the options of the classes behind it in the method resolution order.
@@ -223,9 +223,9 @@ def options_of(options: type) -> tuple[DeclaredOption, ...]:
 
 
 def identity_of(options: Any, resolved: Mapping[str, Any]) -> dict[str, Any]:
-    """The identity of a run: every key that an option determines, with its value in `resolved`, else the option's.
+    """The identity of a run: each key that an option determines, with its value in `resolved`, else the option's.
 
-    `resolved` holds what an option stands for: the hash of a file, the description of a loaded model.
+    `resolved` contains values derived from options: the hash of a file, the description of a loaded model.
     """
     declared = [one for one in options_of(type(options)) if not one.spec.fixed]
     keys = dict.fromkeys(key for one in declared for key in one.spec.identity)

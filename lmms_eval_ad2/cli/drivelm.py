@@ -1,4 +1,4 @@
-"""`ad2 drivelm score`: the DriveLM challenge's score of an answer file, with what could not be scored and why."""
+"""`ad2 drivelm score`: compute the DriveLM challenge's score of an answer file; unscored parts have reasons."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 UNITS = (
     "Units: accuracy, parsed_accuracy, bleu_*, rouge_l, language and final are fractions (0..1); cider is 0..10; "
-    "match_f1, llm and match are 0..100, as the challenge has them. docs/drivelm.md tells more."
+    "match_f1, llm and match are 0..100, as in the challenge (docs/drivelm.md)."
 )
 # name -> (unit, the count it is a mean over)
 ROWS = {
@@ -31,15 +31,15 @@ ROWS = {
     "match": ("0..100", "n_match"),
     "final": ("0..1", ""),
 }
-# Counts that say something only when they are not zero.
+# Counts that are printed unless zero.
 NOTES = {
     "n_missing": "questions have no answer in the file",
-    "n_failed": "answers are failure text of a run, not scored",
+    "n_failed": "answers are failure texts of a run, not scored",
     "n_duplicate": "rows repeat an answer",
-    "n_unknown": "answers belong to no question of the truth",
-    "n_truth_not_offered": "questions offer options without the true one, so what was chosen is not judged",
-    "n_untagged": "questions that count carry no tag, so nothing scores them",
-    "n_empty_questions": "questions are empty strings and were left out",
+    "n_unknown": "answers have no question in the truth",
+    "n_truth_not_offered": "questions offer options without the true one, so the choice is not scored",
+    "n_untagged": "counted questions have no tag and are not scored",
+    "n_empty_questions": "questions are empty and left out",
     "n_match_without_points": "match questions have no coordinates in their truth (F1 0, as in the challenge)",
 }
 
@@ -48,9 +48,9 @@ NOTES = {
 class DriveLmScoreOptions:
     """`ad2 drivelm score`."""
 
-    answers: Path = option("answers: [{id, answer, ...}]", metavar="OUTPUT.json", positional=True)
-    truth: Path = option("the challenge's test file", metavar="TEST.json")
-    tokenizer: Literal["ptb", "plain"] = option("ptb (Java) is the reference; plain needs no Java", default="ptb")
+    answers: Path = option("list of answers: [{id, answer, ...}]", metavar="OUTPUT.json", positional=True)
+    truth: Path = option("test file of the challenge", metavar="TEST.json")
+    tokenizer: Literal["ptb", "plain"] = option("ptb is the reference and needs Java; plain does not (default ptb)", default="ptb")
     json: bool = option("print one JSON object instead of the table", default=False)
 
 
@@ -68,7 +68,7 @@ def register(subparsers: Any) -> None:
 
 
 def run(options: DriveLmScoreOptions) -> int:
-    """Print the score; 0, or 2 by way of DataError for files that cannot be read."""
+    """Print the score and return 0; raises Ad2Error for files that cannot be read."""
     from lmms_eval_ad2.scoring.drivelm_challenge.challenge_score import score_challenge
 
     result = score_challenge(
@@ -90,7 +90,7 @@ def _load(path: Path) -> Any:
     except OSError as exc:
         raise Ad2Error(f"cannot read {path}: {exc.strerror or exc}") from exc
     except RecursionError:
-        raise DataError(path, None, "(file)", "JSON of a sane depth") from None
+        raise DataError(path, None, "(file)", "JSON of usual nesting depth") from None
     except ValueError as exc:
         raise DataError(path, None, "(file)", "UTF-8 JSON", str(exc)) from exc
 
@@ -110,22 +110,22 @@ def _value(value: float | None) -> str:
 
 
 def _unscored(data: dict[str, Any]) -> list[str]:
-    """One line a reason, with the parts it holds back."""
-    held: dict[str, list[str]] = {}
+    """One line per reason, with the parts that it affects."""
+    parts: dict[str, list[str]] = {}
     for name, why in data["unscored"].items():
-        held.setdefault(f"{why['reason']}: {why['detail']}", []).append(name)
-    return [f"not scored: {', '.join(names)} ({why})" for why, names in held.items()]
+        parts.setdefault(f"{why['reason']}: {why['detail']}", []).append(name)
+    return [f"not scored: {', '.join(names)} ({why})" for why, names in parts.items()]
 
 
 def _walk_lines(data: dict[str, Any]) -> list[str]:
     n, skipped = data["n_questions"], data["n_skipped_by_walk"]
-    lines = [f"{n} questions, {data['n_answers']} answers; the walk leaves {n - skipped} and skips {skipped}"]
+    lines = [f"{n} questions, {data['n_answers']} answers; the walk counts {n - skipped} and skips {skipped}"]
     lines.append(f"tokenizer of the language part: {data['tokenizer']}")
     return lines + [f"{data[name]} {text}" for name, text in NOTES.items() if data[name]]
 
 
 def _choices(data: dict[str, Any]) -> list[str]:
-    """What the closed answers chose, read by our parser: exact equality calls a right answer in words wrong."""
+    """Choices of closed answers as our parser reads them; exact equality rejects a right answer in other words."""
     if not data["chosen"]:
         return []
     from lmms_eval_ad2.report.text_table import TextTable

@@ -1,4 +1,4 @@
-"""`ad2 judge rate` marks a file of answers; `ad2 judge agree` compares marks with human votes (CODA-LM, Table 7)."""
+"""`ad2 judge rate` rates a file of answers; `ad2 judge agree` compares ratings with human votes (CODA-LM, Table 7)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class JudgeRateOptions:
 
     items: Path = option(metavar="ITEMS.jsonl", positional=True)
     judge: str | None = option("as in ad2 eval (default: AD2_JUDGE, else lexical)", default=None)
-    out: Path = option("the ratings", metavar="RATINGS.jsonl")
-    cache: Path | None = option("replies of an LLM judge (default: OUT with .sqlite beside it)", default=None)
+    out: Path = option("file of ratings to write", metavar="RATINGS.jsonl")
+    cache: Path | None = option("cache of an LLM judge's replies (default: RATINGS.jsonl.sqlite)", default=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,16 +34,16 @@ class JudgeAgreeOptions:
 
 
 def register(subparsers: Any) -> None:
-    p = subparsers.add_parser("judge", help="rate answers with a judge; compare a judge with people")
+    p = subparsers.add_parser("judge", help="rate answers with a judge; compare a judge with human votes")
     parts = p.add_subparsers(dest="action", metavar="ACTION", required=True)
     add_command(
-        parts, "rate", rate, JudgeRateOptions, help="rate a JSONL file of answers (docs/judge.md has the format)"
+        parts, "rate", rate, JudgeRateOptions, help="rate a JSONL file of answers (format: docs/judge.md)"
     )
-    add_command(parts, "agree", agree, JudgeAgreeOptions, help="consistency of a judge with the majority of people")
+    add_command(parts, "agree", agree, JudgeAgreeOptions, help="consistency of a judge with the human majority")
 
 
 def rate(options: JudgeRateOptions) -> int:
-    """0 when at least one item has a mark, 1 when none has: an endpoint that never answered is no success."""
+    """Return 0 if at least one item is rated, else 1: an endpoint that never answered is a failure."""
     from lmms_eval_ad2.judge import JudgeRating, files, make_judge
 
     items = files.read_items(options.items)
@@ -71,7 +71,7 @@ def agree(options: JudgeAgreeOptions) -> int:
         return 0
     for task, table in tables.items():
         print(f"{task}: " + _line(table))
-    print("consistency: same winner as the majority of people; the judge's ties and missing marks count as misses")
+    print("consistency: share of pairs with the same winner as the human majority; ties and missing ratings of the judge count as misses")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""`ad2 report`: tables and a page of finished runs; `ad2 report compare A B`: two runs, sample by sample."""
+"""`ad2 report`: tables and a page of finished runs; `ad2 report compare A B`: paired comparison of two runs."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ OUTPUT = ExclusiveOptions()
 class ReportOptions:
     """`ad2 report`."""
 
-    results: tuple[str, ...] = option("folders with results, or: compare A B", metavar="RESULTS", positional=True)
-    html: Path | None = option("also write one self-contained page", default=None, metavar="PAGE.html")
-    markdown: bool = option("tables as Markdown", default=False, exclusive=OUTPUT)
-    json: bool = option("figures as JSON", default=False, exclusive=OUTPUT)
-    no_published: bool = option("without the papers' figures", default=False)
-    force: bool = option("compare: even if data, judge or way of asking differ", default=False)
-    breakdowns: bool = option("also tables by sub-task, source, weather, severity", default=False)
+    results: tuple[str, ...] = option("folders of results, or: compare A B", metavar="RESULTS", positional=True)
+    html: Path | None = option("also write a self-contained page", default=None, metavar="PAGE.html")
+    markdown: bool = option("print the tables as Markdown", default=False, exclusive=OUTPUT)
+    json: bool = option("print the figures as JSON", default=False, exclusive=OUTPUT)
+    no_published: bool = option("omit the papers' figures", default=False)
+    force: bool = option("compare: even if data, judge or prompts differ", default=False)
+    breakdowns: bool = option("also print tables by sub-task, source, weather, severity", default=False)
     distractors: tuple[str, str] | None = option(
-        "compare: the same questions with other distractors (naive, all, a category), paired by question",
+        "compare: two sets of distractors (naive, all, a category) of the same questions, paired by question",
         default=None, metavar=("SET_A", "SET_B"),
     )  # fmt: skip
 
@@ -41,13 +41,13 @@ def register(subparsers: Any) -> None:
         "report",
         run,
         ReportOptions,
-        help="tables of finished runs in the shape of the papers', a page, a comparison",
+        help="print tables of finished runs in the layout of the papers; write a page; compare runs",
         usage="ad2 report RESULTS... [--html PAGE.html] [--markdown | --json] [--no-published]\n"
         "       ad2 report compare A B [--json | --markdown] [--force] [--no-published]\n"
         "       ad2 report compare RUN [RUN] --distractors naive all [--json | --markdown] [--force]",
-        description="RESULTS are run folders, or folders above them. 'compare' tests two runs against each other, "
-        "paired by sample, with Holm's correction over the tasks. (A folder named 'compare' is reached as ./compare.) "
-        "Of two folders of `ad2 drive run`, STANDARD and THREAT: both side by side, paired by route, with the drop.",
+        description="RESULTS are run folders, or folders that contain them. 'compare' tests two runs against each other, "
+        "paired by sample, with Holm's correction over the tasks (write ./compare for a folder of that name). For two "
+        "run folders of `ad2 drive run`, STANDARD and THREAT, it pairs by route and prints the drop.",
     )
 
 
@@ -59,11 +59,11 @@ def run(options: ReportOptions) -> int:
     from lmms_eval_ad2.report import tables
 
     if options.force:
-        raise Ad2Error("--force belongs to: ad2 report compare A B")
+        raise Ad2Error("--force is an option of: ad2 report compare A B")
     if options.distractors:
-        raise Ad2Error("--distractors belongs to: ad2 report compare RUN [RUN]")
+        raise Ad2Error("--distractors is an option of: ad2 report compare RUN [RUN]")
     paths = [Path(p) for p in options.results]
-    runs = report.load(paths)  # what it leaves out it says on stderr
+    runs = report.load(paths)  # reports on stderr what it leaves out
     published = not options.no_published
     if options.json:
         print(json.dumps(_as_json(runs, published), ensure_ascii=False, indent=1))
@@ -103,7 +103,7 @@ def _compare(options: ReportOptions) -> int:
     folders = [_one(path) for path in (options.results[1], options.results[-1])]
     if folders[0].resolve() == folders[1].resolve() and not options.distractors:
         raise Ad2Error(f"{folders[0]}: compared with itself; name two runs")
-    # Loaded together, so that two runs of one model have names of their own.
+    # Loaded together, so that two runs of one model get different names.
     by_folder = {run.folder.resolve(): run for run in load(folders)}
     a, b = (by_folder[folder.resolve()] for folder in folders)
     sets = options.distractors
@@ -122,7 +122,7 @@ def _compare(options: ReportOptions) -> int:
 
 
 def _compared_by_kind(options: ReportOptions) -> bool:
-    """Two runs of a kind that a plugin knows are compared and printed; False where neither is of such a kind."""
+    """Compare and print two runs of a kind that a plugin declares; False if neither is of such a kind."""
     from lmms_eval_ad2 import plugins
     from lmms_eval_ad2.errors import Ad2Error
 
@@ -133,7 +133,7 @@ def _compared_by_kind(options: ReportOptions) -> bool:
             continue
         if not all(which):
             other = b if which[0] else a
-            raise Ad2Error(f"{other}: not {kind.about}, and the other one is; compare two of one kind")
+            raise Ad2Error(f"{other}: not {kind.about}, unlike the other; both must be of one kind")
         if a.resolve() == b.resolve():
             raise Ad2Error(f"{a}: compared with itself; name two runs")
         shape = {"as_json": options.json, "markdown": options.markdown, "published": not options.no_published}

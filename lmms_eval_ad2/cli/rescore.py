@@ -1,4 +1,4 @@
-"""`ad2 rescore RUN`: score saved answers again without the model: another judge, another reading of coordinates."""
+"""`ad2 rescore RUN`: score saved answers again without the model, e.g. with another judge or frame of coordinates."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 class RescoreOptions:
     """`ad2 rescore`."""
 
-    run: Path = option("a run folder (the one with summary.json), or a folder with one run below it", positional=True)
-    out: Path | None = option("where the new run goes (default: RUN-rescored-<judge>)", default=None)
+    run: Path = option("run folder (with summary.json), or a folder that contains one run", positional=True)
+    out: Path | None = option("folder of the new run (default: RUN-rescored-<judge>)", default=None)
     judge: str | None = option("as in ad2 eval", default=None)
     frame: Literal["auto", "pixel", "unit", "thousand"] | None = option(
-        "how coordinates in answers are read", default=None
+        "frame of the coordinates in answers", default=None
     )
 
 
@@ -52,7 +52,7 @@ def run(options: RescoreOptions) -> int:
     judge = make_judge(None, cache=source / "judge.sqlite")
     target = options.out or source.with_name(f"{source.name}-rescored-{_tag(judge, options.frame)}")
     if target.resolve() == source.resolve():
-        raise Ad2Error(f"--out {target}: a run is never overwritten by its own rescoring")
+        raise Ad2Error(f"--out {target}: is the run itself; choose another folder")
     tables_new = {
         name: rescore_task(source, target, name, table, judge, options.frame) for name, table in old["tasks"].items()
     }

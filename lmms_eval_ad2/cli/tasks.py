@@ -1,4 +1,4 @@
-"""`ad2 tasks`: every task with what it asks and whether its data are there. Reads YAML only, no lmms_eval."""
+"""`ad2 tasks`: list the tasks and whether their data are imported. Reads the YAML files without importing lmms_eval."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class _Loader(yaml.SafeLoader):
-    """lmms-eval's `!function` tags are names to us; nothing is imported."""
+    """Reads lmms-eval's `!function` tags as text; nothing is imported."""
 
 
 _Loader.add_constructor("!function", lambda loader, node: node.value)
@@ -24,7 +24,7 @@ _Loader.add_constructor("!function", lambda loader, node: node.value)
 
 @dataclass(frozen=True, slots=True)
 class TaskFile:
-    """A task as its YAML says it."""
+    """The entries of a task's YAML file that `ad2 tasks` prints."""
 
     name: str
     dataset: str
@@ -48,7 +48,7 @@ class TaskFile:
         return True
 
     def _source(self) -> TaskSource | None:
-        """Who has the data where they are not a release, as the suites of routes of the closed loop."""
+        """The plugin that provides the data if they are no release (the closed loop's suites of routes)."""
         from lmms_eval_ad2 import plugins
 
         found = plugins.loaded(plugins.TASK_SOURCES)
@@ -63,14 +63,14 @@ class TaskFile:
         from lmms_eval_ad2.data.releases import RELEASES
 
         split = "" if self.split == "test" else f" --split {self.split}"
-        # A set of its own beside the release's: autodrive_qa_naive.
+        # A dataset in the layout of a release under another name: autodrive_qa_naive.
         release = next((name for name in RELEASES if self.dataset.startswith(f"{name}_")), None)
         named = f" --as {self.dataset}" if release else ""
         return f"ad2 data import {release or self.dataset} SOURCE{split}{named}"
 
 
 def tasks_dir() -> Path:
-    """The folder of YAMLs: installed as lmms_eval_ad2.tasks, at the top of a checkout."""
+    """The folder of YAML files: lmms_eval_ad2/tasks if installed, tasks/ in a checkout."""
     import lmms_eval_ad2
 
     installed = Path(lmms_eval_ad2.__file__).parent / "tasks"
@@ -78,7 +78,7 @@ def tasks_dir() -> Path:
 
 
 def load_yaml(path: Path) -> dict[str, Any]:
-    """A task file with its `include` merged in, as lmms-eval would."""
+    """Read a task file and merge its `include`, as lmms-eval does."""
     data = yaml.load(path.read_text("utf-8"), _Loader) or {}
     if "include" in data:
         base = load_yaml(path.parent / data.pop("include"))
@@ -88,7 +88,7 @@ def load_yaml(path: Path) -> dict[str, Any]:
 
 @functools.cache
 def catalogue() -> tuple[TaskFile, ...]:
-    """All our tasks (not the groups), by name."""
+    """All our tasks (not the groups), sorted by name."""
     found = []
     for path in sorted(tasks_dir().rglob("*.yaml")):
         if path.name.startswith("_"):
@@ -107,7 +107,7 @@ def catalogue() -> tuple[TaskFile, ...]:
 
 @functools.cache
 def groups() -> list[str]:
-    """Names of our groups; their files are named like them."""
+    """Names of our groups, which are the stems of their files."""
     return sorted(p.stem for p in tasks_dir().rglob("bench_*.yaml"))
 
 
@@ -115,12 +115,12 @@ def groups() -> list[str]:
 class TasksOptions:
     """`ad2 tasks`."""
 
-    pattern: str = option("e.g. 'ad2_*'", default="*", positional=True)
+    pattern: str = option("pattern of task names, e.g. 'ad2_*'", default="*", positional=True)
     json: bool = option("print JSON", default=False)
 
 
 def register(subparsers: Any) -> None:
-    add_command(subparsers, "tasks", run, TasksOptions, help="list the tasks and whether their data are there")
+    add_command(subparsers, "tasks", run, TasksOptions, help="list the tasks and whether their data are imported")
 
 
 def run(options: TasksOptions) -> int:

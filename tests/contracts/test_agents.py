@@ -7,7 +7,7 @@ import json
 
 import numpy as np
 import pytest
-from support.closedloop.models import FakeModel, ask, privileged
+from support.closedloop.models import FakeModel, decision_request, privileged
 
 from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.agents.driving_prompts import DrivingPrompts
@@ -87,7 +87,7 @@ def test_a_missing_truth_is_an_error_and_no_exception(agent: Agent) -> None:
     if not agent.privileged:
         pytest.skip("looks at no truth")
     agent.start("blind", 1)
-    (decision,) = agent.decide([ask("blind")])
+    (decision,) = agent.decide([decision_request("blind")])
     assert decision.error and decision.control is None
 
 

@@ -6,7 +6,7 @@ import json
 import math
 
 import pytest
-from support.closedloop.models import FakeModel, ask, said
+from support.closedloop.models import FakeModel, decision_of, decision_request
 
 from closedloop_plugin.agents.model_backend import ModelReply
 from closedloop_plugin.core.profiles import profile
@@ -61,9 +61,9 @@ def test_it_has_what_the_runner_reads(interpreter: Interpreter) -> None:
 
 
 def test_one_reading_for_each_item_in_order_and_never_an_exception(interpreter: Interpreter) -> None:
-    items = [(ask(f"e{i}"), said(action=w, threat=w)) for i, w in enumerate(WORDS)]
-    items += [(ask("t"), said(trajectory=w)) for w in WORDS]
-    items += [(ask("f"), Decision(error="down")), (ask("n"), Decision())]
+    items = [(decision_request(f"e{i}"), decision_of(action=w, threat=w)) for i, w in enumerate(WORDS)]
+    items += [(decision_request("t"), decision_of(trajectory=w)) for w in WORDS]
+    items += [(decision_request("f"), Decision(error="down")), (decision_request("n"), Decision())]
     readings = interpreter.interpret(items)
     assert len(readings) == len(items)
     for reading in readings:
@@ -81,7 +81,7 @@ def test_nothing_asked_nothing_read(interpreter: Interpreter) -> None:
 
 
 def test_the_same_words_are_read_alike_alone_and_in_company(interpreter: Interpreter) -> None:
-    items = [(ask(f"e{i}"), said(action=w, threat="no")) for i, w in enumerate(WORDS)]
+    items = [(decision_request(f"e{i}"), decision_of(action=w, threat="no")) for i, w in enumerate(WORDS)]
     together = [(r.control, r.reason) for r in interpreter.interpret(items)]
     assert together == [(r.control, r.reason) for item in items for r in interpreter.interpret([item])]
 

@@ -96,11 +96,11 @@ class _Handler(BaseHTTPRequestHandler):
         raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         body = self._kept(raw)
         with self.endpoint.lock:
-            said = self.endpoint.reply(body)
-        if isinstance(said, int):
-            self._send(said, {"error": {"message": f"status {said}", "type": "golden", "code": None}})
+            reply = self.endpoint.reply(body)
+        if isinstance(reply, int):
+            self._send(reply, {"error": {"message": f"status {reply}", "type": "golden", "code": None}})
         else:
-            self._send(200, completion(body, said))
+            self._send(200, completion(body, reply))
 
     def _kept(self, raw: bytes) -> Json:
         headers = {name: self.headers[name] for name in HEADERS if self.headers[name]}
@@ -138,11 +138,11 @@ def _part(part: Json) -> Json:
 
 def completion(body: Json, text: str) -> Json:
     """A chat completion with token counts that depend on the texts alone."""
-    asked, said = len(text_of(body).split()), len(text.split())
+    asked, reply = len(text_of(body).split()), len(text.split())
     return {
         "id": "chatcmpl-golden", "object": "chat.completion", "created": 0, "model": f"{body.get('model')}-0001",
         "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said},
+        "usage": {"prompt_tokens": asked, "completion_tokens": reply, "total_tokens": asked + reply},
     }  # fmt: skip
 
 

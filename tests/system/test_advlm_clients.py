@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.bench2drive.advlm_serving import Served, chat, data_url, picture, python_name, serving
-from support.closedloop.models import ask
+from support.closedloop.models import decision_request
 from support.tiers import examples
 
 from closedloop_plugin.agents.make import make_agent
@@ -38,7 +38,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def test_our_endpoint_agent_gets_a_decision_for_each_world(server: Served, python: str) -> None:
     agent = make_agent(f"endpoint:model@{server.url}", cameras="surround@80x45", tasks=("action", "threat"))
-    decisions = agent.decide([ask(f"e{i}", speed=float(i)) for i in range(3)])
+    decisions = agent.decide([decision_request(f"e{i}", speed=float(i)) for i in range(3)])
     for i, decision in enumerate(decisions):
         assert decision.error is None
         assert decision.texts["action"].startswith("6 images: ") and f"travel at {i}.0 m/s" in decision.texts["action"]
@@ -49,7 +49,7 @@ def test_our_endpoint_agent_gets_a_decision_for_each_world(server: Served, pytho
 def test_more_worlds_than_places_come_through_all_the_same(tmp_path: Path, python: str) -> None:
     with serving(tmp_path, MODEL, "--queue", 0) as small:
         agent = make_agent(f"endpoint:model@{small.url},max_retries=9,backoff=0.01")
-        decisions = agent.decide([ask(f"e{i}") for i in range(3)])
+        decisions = agent.decide([decision_request(f"e{i}") for i in range(3)])
         assert [d.error for d in decisions] == [None] * 3
         assert small.health()["answered"] == 3
 
@@ -58,14 +58,14 @@ def test_a_failing_model_is_a_named_error_of_the_decision(server: Served, tmp_pa
     prompts = tmp_path / "p.yaml"
     prompts.write_text("action: break\n")
     agent = make_agent(f"endpoint:model@{server.url},max_retries=0", prompts=prompts)
-    (decision,) = agent.decide([ask()])
+    (decision,) = agent.decide([decision_request()])
     assert decision.error == "action: http_500: HTTP 500: the model failed: RuntimeError: CUDA out of memory"
 
 
 def test_the_wrong_models_server_ends_a_run_at_once(server: Served, python: str) -> None:
     agent = make_agent(f"endpoint:dolphins@{server.url}")
     with pytest.raises(Ad2Error, match='this server has only "model", found "dolphins"'):
-        agent.decide([ask()])
+        agent.decide([decision_request()])
 
 
 def test_the_openai_package_understands_answers_and_errors(server: Served, python: str) -> None:
@@ -143,7 +143,7 @@ def test_deep_and_long_bodies_are_refused(server: Served, python: str) -> None:
 def test_an_agents_pictures_arrive_as_they_left(tmp_path: Path, python: str) -> None:
     code = "def answer(images, question):\n    images[0].save('seen.png')\n    return 'Stop.'\n"
     with serving(tmp_path, code) as keeper:
-        make_agent(f"endpoint:model@{keeper.url},format=png").decide([ask()])
+        make_agent(f"endpoint:model@{keeper.url},format=png").decide([decision_request()])
     from PIL import Image
     from support.closedloop.models import picture as seen
 

@@ -6,7 +6,7 @@ import sys
 import types
 
 import pytest
-from support.closedloop.models import ask, picture
+from support.closedloop.models import decision_request, picture
 
 from closedloop_plugin.agents.driving_prompts import DrivingPrompts
 from closedloop_plugin.agents.make import cameras_of, make_agent
@@ -92,7 +92,7 @@ def test_each_question_gets_its_own_words_and_pictures(stubs, capsys, name: str)
     agent = make_agent(
         f"lmms:{name},batch_size=4,max_new_tokens=77", tasks=("action", "threat"), cameras="surround@80x45"
     )
-    decisions = agent.decide([ask(f"e{i}", speed=float(i)) for i in range(5)])
+    decisions = agent.decide([decision_request(f"e{i}", speed=float(i)) for i in range(5)])
     blues = [int(picture(c.name)[0, 0, 2]) for c in agent.cameras]
     assert [d.texts["action"] for d in decisions] == [f"seen {i}.0 {blues}" for i in range(5)]
     assert all(set(d.texts) == {"action", "threat"} and d.latency_s > 0 for d in decisions)
@@ -107,7 +107,7 @@ def test_each_question_gets_its_own_words_and_pictures(stubs, capsys, name: str)
      ("short", "generation_failed: 1 answers to 2"), ("empty", "empty_reply")],
 )  # fmt: skip
 def test_what_a_wrapper_gets_wrong_is_an_error_by_name(stubs, fault: str, named: str) -> None:
-    decisions = make_agent(f"lmms:cl_stub,fault={fault}").decide([ask("a"), ask("b")])
+    decisions = make_agent(f"lmms:cl_stub,fault={fault}").decide([decision_request("a"), decision_request("b")])
     assert all(d.error.startswith(f"action: {named}") and d.texts == {} for d in decisions)
 
 
@@ -148,7 +148,7 @@ def test_a_loaded_model_can_be_handed_over(stubs) -> None:
     lm = LmmsModel.from_spec("cl_chat_stub,word=mine").lm
     seen = cameras_of("front", RULES)
     agent = ModelAgent(LmmsModel(lm, "cl_chat_stub"), DrivingPrompts(PromptTexts.load(), RULES), seen)
-    assert agent.decide([ask(speed=2.0)])[0].texts["action"].startswith("mine 2.0")
+    assert agent.decide([decision_request(speed=2.0)])[0].texts["action"].startswith("mine 2.0")
 
 
 def test_no_asks_no_answers(stubs) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.closedloop.models import ask
+from support.closedloop.models import decision_request
 
 from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.harness import lmms_model
@@ -17,7 +17,7 @@ def test_a_real_wrapper_answers_alike_alone_and_in_company(tiny_qwen: Path) -> N
     """What it says means nothing; that each car gets its own answer does."""
     pytest.importorskip("decord")
     spec = f"lmms:qwen2_5_vl,pretrained={tiny_qwen},device_map=cpu,device=cpu,max_new_tokens=4,batch_size=3"
-    asks = [ask(f"e{i}", speed=float(i)) for i in range(3)]
+    asks = [decision_request(f"e{i}", speed=float(i)) for i in range(3)]
     try:
         agent = make_agent(spec, tasks=("action", "threat"), cameras="front@80x45")
         together = agent.decide(asks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.closedloop.models import ask
+from support.closedloop.models import decision_request
 from support.closedloop.serving import served
 
 from closedloop_plugin.agents.make import make_agent
@@ -18,7 +18,7 @@ pytest_plugins = ("support.tiny_models",)
 def test_a_served_model_says_what_it_says_in_process(tiny_qwen: Path) -> None:
     pytest.importorskip("decord")
     spec = f"lmms:qwen2_5_vl,pretrained={tiny_qwen},device_map=cpu,device=cpu,max_new_tokens=4,batch_size=3"
-    asks = [ask(f"e{i}", speed=float(i)) for i in range(3)]
+    asks = [decision_request(f"e{i}", speed=float(i)) for i in range(3)]
     try:
         near = make_agent(spec, cameras="front@80x45")
         with served([ModelService(near.backend)]) as server:  # type: ignore[attr-defined]

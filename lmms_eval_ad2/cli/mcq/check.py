@@ -1,4 +1,4 @@
-"""`ad2 mcq check`: is a set of multiple-choice questions fit to measure with?"""
+"""`ad2 mcq check`: find faults and biases in a set of multiple-choice questions."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from lmms_eval_ad2.records import Record
 
 EXAMPLES = """examples:
-  without any model: duplicates, faulty options, biases of length, place and wording
+  without a model: duplicates, faulty options, biases of length, position and wording:
     ad2 mcq check out/rules
-  an imported set, asked of a language model without its images, each question in four orders:
+  an imported set, answered by a language model without the images, each question in four orders:
     ad2 mcq check autodrive_qa --llm endpoint:qwen3-8b@http://localhost:8000/v1 --rotations 4 --out c.json
-  correctness from 1 to 5 by an evaluator who sees the images, on 300 questions drawn by the seed:
+  correctness from 1 to 5 by an evaluator with the images, on 300 questions drawn by the seed:
     ad2 mcq check out/gpt4o --evaluator configs/mcq/openai.yaml --sample 300
 
-exit code: 0 no row needs mending, 1 invalid, duplicate or faulty rows, 2 nothing could be checked; biases only warn"""
+exit code: 0 no faults, 1 invalid, duplicate or faulty rows, 2 nothing could be checked; biases are only warnings"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,24 +32,24 @@ class McqCheckOptions:
     """`ad2 mcq check`."""
 
     questions: str = option(
-        "ad2 data schema autodrive_qa; the OUT of ad2 mcq build; or an imported set",
+        "file in the layout of `ad2 data schema autodrive_qa`, output folder of ad2 mcq build, or imported set",
         metavar="FILE.jsonl|OUT|DATASET", positional=True,
     )  # fmt: skip
-    split: str | None = option("which split of DATASET", default=None)
-    images: Path | None = option("the folder that image paths are relative to", default=None, metavar="DIR")
+    split: str | None = option("split of DATASET", default=None)
+    images: Path | None = option("folder that image paths are relative to", default=None, metavar="DIR")
     llm: str | None = option(
-        "a model that answers without the images (openai:..., FILE.yaml)", default=None, metavar="SPEC"
+        "model that answers without the images (openai:..., FILE.yaml)", default=None, metavar="SPEC"
     )
     rotations: int = option("orders of the options for --llm (default 1)", default=1, metavar="N", least=1)
     evaluator: str | None = option(
-        "a model that sees the images and marks correctness, 1 to 5", default=None, metavar="SPEC"
+        "model that rates correctness from 1 to 5 with the images", default=None, metavar="SPEC"
     )
-    views: Literal["asked", "front", "all"] = option("images that the evaluator is shown", default="asked")
-    prompts: Path | None = option("your own wording of the evaluator's prompt", default=None, metavar="FILE.yaml")
-    sample: int | None = option("so many questions for the models (default: all)", default=None, metavar="N", least=1)
-    seed: int = option("of the sample (default 0)", default=0)
-    out: Path | None = option("write the whole report", default=None, metavar="FILE.json")
-    cache: Path | None = option("the models' replies (default: beside --out)", default=None, metavar="FILE")
+    views: Literal["asked", "front", "all"] = option("images shown to the evaluator", default="asked")
+    prompts: Path | None = option("own prompt of the evaluator", default=None, metavar="FILE.yaml")
+    sample: int | None = option("number of questions for the models (default: all)", default=None, metavar="N", least=1)
+    seed: int = option("seed of the sample (default 0)", default=0)
+    out: Path | None = option("write the complete report", default=None, metavar="FILE.json")
+    cache: Path | None = option("cache of replies (default: FILE.json.sqlite of --out)", default=None, metavar="FILE")
     json: bool = option("print the report as JSON", default=False)
     no_progress: bool = option("no progress bars", default=False)
 
@@ -60,41 +60,41 @@ def register(parts: Any) -> None:
         "check",
         run,
         McqCheckOptions,
-        help="duplicates, biases, and answers without the image in a set of multiple choice",
+        help="find duplicates, faulty options and biases in a set of multiple-choice questions",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
 
 
 def run(options: McqCheckOptions) -> int:
-    """0 where nothing must be mended, else 1; what the user can mend is an Ad2Error."""
+    """Return 0 if no faults were found, else 1; raises Ad2Error for mistakes of the user."""
     from lmms_eval_ad2.cli.mcq.check_text import text
     from lmms_eval_ad2.mcq import check
     from lmms_eval_ad2.storage.files import atomic_write_json
 
-    _refuse_wrong(options)
+    _check(options)
     models = _models(options)
     source, images = _built(options)
     questions = check.read(source, split=options.split, images=images)
     report = check.check(questions, progress=not options.no_progress)
-    _ask(options, models, report, _drawn(options, questions.records), questions.image_root)
+    _query_models(options, models, report, _drawn(options, questions.records), questions.image_root)
     report["warnings"] = check.warnings(report)
     if options.out:
         atomic_write_json(options.out, report, errors="backslashreplace")
-    said = json.dumps(report, ensure_ascii=False, indent=1) if options.json else text(report)
-    print(said.encode("utf-8", "backslashreplace").decode())  # half a surrogate pair, which JSON can spell
+    printed = json.dumps(report, ensure_ascii=False, indent=1) if options.json else text(report)
+    print(printed.encode("utf-8", "backslashreplace").decode())  # JSON can contain half a surrogate pair
     return 1 if report["found"] else 0
 
 
-def _refuse_wrong(options: McqCheckOptions) -> None:
+def _check(options: McqCheckOptions) -> None:
     from lmms_eval_ad2.errors import Ad2Error
 
     if options.prompts is not None and not options.evaluator:
-        raise Ad2Error("--prompts is the evaluator's wording: give --evaluator as well")
+        raise Ad2Error("--prompts replaces the evaluator's prompt: --evaluator is required too")
 
 
 def _built(options: McqCheckOptions) -> tuple[str, Path | None]:
-    """The questions and their images; the OUT of `ad2 mcq build` stands for both."""
+    """The questions and the folder of their images, both from an output folder of `ad2 mcq build`."""
     folder = Path(options.questions)
     if not (folder / "questions.jsonl").is_file():
         return options.questions, options.images
@@ -102,7 +102,7 @@ def _built(options: McqCheckOptions) -> tuple[str, Path | None]:
 
 
 def _models(options: McqCheckOptions) -> tuple[LanguageModel | None, LanguageModel | None]:
-    """--llm and --evaluator, before anything is read: a missing key must not cost the reader minutes."""
+    """--llm and --evaluator; read first, so that a missing key is reported before minutes of work."""
     from lmms_eval_ad2.llm.model import read_model
 
     return (
@@ -119,11 +119,11 @@ def _drawn(options: McqCheckOptions, records: list[Record]) -> list[Record]:
     return [record for number, record in enumerate(records) if number in chosen]
 
 
-def _ask(
+def _query_models(
     options: McqCheckOptions, models: tuple[LanguageModel | None, LanguageModel | None], report: dict[str, Any],
     records: list[Record], image_root: Path,
 ) -> None:  # fmt: skip
-    """Put into the report what models said, where any were named."""
+    """Add the results of --llm and --evaluator to the report."""
     llm, evaluator = models
     if not (llm or evaluator):
         return

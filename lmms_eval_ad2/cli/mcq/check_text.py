@@ -1,4 +1,4 @@
-"""The report of `ad2 mcq check` as text: what must be mended first, then the figures, then the warnings."""
+"""Render the report of `ad2 mcq check` as text: faults first, then figures, then warnings."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _WIDTH = 90  # characters of an option
 
 
 def text(report: dict[str, Any]) -> str:
-    """Everything on one page, without control characters: options and ids come from files of others."""
-    parts = [_head(report), _mend(report), _balance(report["balance"]), _length(report["length"]), _guesses(report)]
+    """The whole report, without control characters: options and ids come from foreign files."""
+    parts = [_head(report), _faults(report), _balance(report["balance"]), _length(report["length"]), _guesses(report)]
     parts += [_position(report["position"]), _marks(report), _models(report)]
     parts += [_warnings(report["warnings"])] if report["data"]["n"] else []
     return printable("\n\n".join(part for part in parts if part))
@@ -26,17 +26,17 @@ def _head(report: dict[str, Any]) -> str:
     return f"{data['name']} ({data['split']}): {data['n']} questions{more}"
 
 
-def _mend(report: dict[str, Any]) -> str:
+def _faults(report: dict[str, Any]) -> str:
     data, twice, alike = report["data"], report["duplicates"]["questions"], report["duplicates"]["options"]
     faults = report["faults"]
-    lines = [f"to mend: {report['found'] or 'nothing'}"]
+    lines = [f"faults: {report['found'] or 'none'}"]
     if data["invalid"]:
         lines += [f"  invalid rows: {data['invalid']}", *(f"    {row}" for row in data["invalid_rows"][:_ROWS])]
     if twice:
-        lines += [f"  asked more than once: {len(twice)}", *(f"    {_again(one)}" for one in twice[:_ROWS])]
+        lines += [f"  duplicate questions: {len(twice)}", *(f"    {_duplicate(one)}" for one in twice[:_ROWS])]
     if alike:
         found = (f"    {row['id']}: {' and '.join(row['letters'])}" for row in alike[:_ROWS])
-        lines += [f"  wrong options that say the same: {len(alike)}", *found]
+        lines += [f"  equal wrong options: {len(alike)}", *found]
     for code, count in faults["by_code"].items():
         rows = [row for row in faults["rows"] if row["code"] == code][:_ROWS]
         lines.append(f"  wrong options, {code}: {count} ({faults['meaning'][code]})")
@@ -44,7 +44,7 @@ def _mend(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _again(one: dict[str, Any]) -> str:
+def _duplicate(one: dict[str, Any]) -> str:
     return ", ".join(one["ids"]) + (" (with different answers)" if one["answers_differ"] else "")
 
 
@@ -89,7 +89,7 @@ def _guesses(report: dict[str, Any]) -> str:
         lines.append(
             f"  by {what}: " + (comparison_text(guess) if guess else "not measured, the questions share one scene")
         )
-    return "\n".join(["answered without image and question, by what was right in other scenes:", *lines])
+    return "\n".join(["answers predicted without image and question, from the right options of other scenes:", *lines])
 
 
 def _position(position: dict[str, Any]) -> str:
@@ -98,7 +98,7 @@ def _position(position: dict[str, Any]) -> str:
     counts = ", ".join(f"{letter} {count}" for letter, count in position["counts"].items())
     test = f"chi-square p {position['p_value']:.2g}" if position["p_value"] is not None else "too few for a test"
     return (
-        f"right letters: {counts} ({test}; always the commonest: {100 * position['commonest_letter_accuracy']:.1f} %)"
+        f"right letters: {counts} ({test}; always the most frequent: {100 * position['commonest_letter_accuracy']:.1f} %)"
     )
 
 
@@ -106,16 +106,16 @@ def _marks(report: dict[str, Any]) -> str:
     rated = report["correctness"]
     names = (("as built", report["stored_correctness"]), (f"by {rated['model']}" if rated else "", rated))
     lines = []
-    for what, one in names:
+    for origin, one in names:
         if one and one["all"]["n"]:
-            lines.append(f"correctness {what}: {_spread(one['all'])}")
+            lines.append(f"correctness {origin}: {_spread(one['all'])}")
             lines += [f"  {task}: {_spread(part)}" for task, part in one["by_task"].items()]
     return "\n".join(lines)
 
 
 def _spread(one: dict[str, Any]) -> str:
     if not one["n"]:
-        return "no marks"
+        return "no ratings"
     return f"mean {one['mean']:.2f} of {one['n']} (" + ", ".join(f"{k}: {n}" for k, n in one["counts"].items()) + ")"
 
 

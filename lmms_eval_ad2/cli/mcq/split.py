@@ -1,4 +1,4 @@
-"""`ad2 mcq split`: training and test questions of a built set, no scene in both."""
+"""`ad2 mcq split`: divide a built set into training and test questions without a common scene."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class McqSplitOptions:
     """`ad2 mcq split`."""
 
     questions: Path = option("OUT/questions.jsonl of ad2 mcq build", metavar="FILE.jsonl", positional=True)
-    test: float = option("of the questions (default 0.2)", default=0.2, metavar="SHARE")
-    seed: int = option("which scenes (default 0)", default=0, metavar="S")
-    out: Path | None = option("for train.jsonl and test.jsonl (default: beside FILE)", default=None, metavar="DIR")
+    test: float = option("share of the test questions (default 0.2)", default=0.2, metavar="SHARE")
+    seed: int = option("seed of drawing the scenes (default 0)", default=0, metavar="S")
+    out: Path | None = option("folder of train.jsonl and test.jsonl (default: that of FILE)", default=None, metavar="DIR")
 
 
 def register(parts: Any) -> None:
@@ -25,7 +25,7 @@ def register(parts: Any) -> None:
         "split",
         run,
         McqSplitOptions,
-        help="divide a built set by scene, for fine-tuning and for the test of it",
+        help="divide a built set by scene into training and test questions",
     )
 
 

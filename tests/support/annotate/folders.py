@@ -1,4 +1,4 @@
-"""Small annotation folders for tests: records metadata one generated picture."""
+"""Small annotation folders for tests, with one generated picture."""
 
 from __future__ import annotations
 

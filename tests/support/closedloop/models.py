@@ -30,7 +30,7 @@ def observation(
     return Observation(tick, tick * 0.05, speed, command, target, picture, 13.9)
 
 
-def ask(episode: str = "e0", **known: Any) -> DecisionRequest:
+def decision_request(episode: str = "e0", **known: Any) -> DecisionRequest:
     return DecisionRequest(episode, observation(**known))
 
 
@@ -42,7 +42,7 @@ def privileged(episode: str = "e0") -> DecisionRequest:
     return DecisionRequest(episode, observation(speed=5.0), GroundTruth(4, 0.2, ego), road)
 
 
-def said(**texts: str) -> Decision:
+def decision_of(**texts: str) -> Decision:
     return Decision(texts)
 
 

@@ -76,7 +76,7 @@ def truth(tick: int, extra: int = 0) -> GroundTruth:
     )
 
 
-def said(tick: int) -> dict[str, Any]:
+def model_answer(tick: int) -> dict[str, Any]:
     answer = f"The light ahead is red at tick {tick}, but nobody is crossing. Slow down a little and keep to the lane."
     return {"texts": {"action": answer}, "raw": '{"throttle": 0.3, "steer": 0.0, "brake": 0.0}', "mode": "cng"}
 
@@ -86,7 +86,7 @@ def ride(ticks: int = 480, extra: int = 0, every_s: float = 0.5) -> tuple[TrackL
     log, judge, seen = TrackLog(every_s), Referee(profile("bench2drive"), road(), None), []
     for tick in range(ticks):
         seen.append(truth(tick, extra))
-        log.add(seen[-1], Control(0.01 * (tick % 20), 0.5, 0.0), said(tick) if tick % 10 == 0 else None)
+        log.add(seen[-1], Control(0.01 * (tick % 20), 0.5, 0.0), model_answer(tick) if tick % 10 == 0 else None)
         if judge.tick(seen[-1]) is not None:
             break
     return log, record(judge), seen

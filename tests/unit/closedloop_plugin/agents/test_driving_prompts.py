@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.closedloop.models import FakeModel, ask, observation
+from support.closedloop.models import FakeModel, decision_request, observation
 
 from closedloop_plugin.agents.driving_prompts import SUFFIXES, DrivingPrompts, chosen_suffix
 from closedloop_plugin.agents.model_agent import ModelAgent
@@ -127,7 +127,7 @@ def _second_question(answer: str | ModelReply) -> tuple[FakeModel, ModelAgent]:
 
 def test_the_second_question_puts_the_suffix_behind_the_command() -> None:
     model, agent = _second_question("with speed = 0.5")
-    (decision,) = agent.decide([ask()])
+    (decision,) = agent.decide([decision_request()])
     assert decision.texts["action"] == "Keep going straight. with speed = 0.5"
     assert decision.latency_s == 0.5  # both questions
     assert "<<<DECISION>>>\nKeep going straight.\n<<<END DECISION>>>" in model.calls[1][0].text
@@ -135,19 +135,19 @@ def test_the_second_question_puts_the_suffix_behind_the_command() -> None:
 
 def test_a_suffix_off_the_list_is_left_out_and_noted() -> None:
     _, agent = _second_question("as fast as possible")
-    (decision,) = agent.decide([ask()])
+    (decision,) = agent.decide([decision_request()])
     assert decision.texts["action"] == "Keep going straight." and decision.thought["suffix_reply"]
 
 
 def test_a_failed_second_question_fails_the_decision() -> None:
     _, agent = _second_question(ModelReply(error="timeout"))
-    assert agent.decide([ask()])[0].error == "suffix: timeout"
+    assert agent.decide([decision_request()])[0].error == "suffix: timeout"
 
 
 def test_one_failed_task_fails_the_decision_and_keeps_the_other_words() -> None:
     model = FakeModel(lambda q: ModelReply(error="timeout") if q.key.endswith("threat") else "Stop.")
     agent = ModelAgent(model, DrivingPrompts(TEXTS, RULES), (), ("action", "threat"))
-    (decision,) = agent.decide([ask()])
+    (decision,) = agent.decide([decision_request()])
     assert decision.error == "threat: timeout" and decision.texts == {"action": "Stop."}
 
 

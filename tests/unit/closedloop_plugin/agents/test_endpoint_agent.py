@@ -9,7 +9,7 @@ import json
 import numpy as np
 import pytest
 from PIL import Image
-from support.closedloop.models import ask, picture
+from support.closedloop.models import decision_request, picture
 from support.closedloop.time_limits import LIMITS_S, with_growing_limits
 
 from closedloop_plugin.agents.endpoint import EndpointModel, endpoint_options
@@ -29,7 +29,7 @@ def _echo_speed(body) -> str:
 
 @pytest.mark.integration
 def test_answers_come_in_the_order_of_the_asks_though_the_server_is_fast_with_the_last() -> None:
-    asks = [ask(f"e{i}", speed=float(i)) for i in range(9)]
+    asks = [decision_request(f"e{i}", speed=float(i)) for i in range(9)]
     with serve(reply=_echo_speed) as server:
         decisions = make_agent(f"endpoint:m@{server.url}").decide(asks)
     assert [d.texts["action"] for d in decisions] == [f"drive at {i}.0" for i in range(9)]
@@ -43,7 +43,9 @@ def test_all_asks_and_tasks_are_in_flight_together() -> None:
 
     def in_flight(latency_s: float) -> int:
         with serve(reply="Stop.", latency_s=latency_s) as server:
-            decisions = make_agent(f"endpoint:m@{server.url}", tasks=tasks).decide([ask(f"e{i}") for i in range(4)])
+            decisions = make_agent(f"endpoint:m@{server.url}", tasks=tasks).decide(
+                [decision_request(f"e{i}") for i in range(4)]
+            )
             assert list(decisions[0].texts) == list(tasks)
             return server.most_in_flight
 
@@ -54,7 +56,7 @@ def test_all_asks_and_tasks_are_in_flight_together() -> None:
 def test_the_pictures_arrive_as_sent_and_in_the_cameras_order() -> None:
     with serve(reply="Stop.", keep_bodies=True) as server:
         agent = make_agent(f"endpoint:m@{server.url},format=png", cameras="surround@80x45")
-        agent.decide([ask()])
+        agent.decide([decision_request()])
         content = server.bodies[0]["messages"][0]["content"]
     names = [c.name for c in agent.cameras]
     assert names[0] == "front" and len(names) == 6
@@ -69,7 +71,7 @@ def test_the_pictures_arrive_as_sent_and_in_the_cameras_order() -> None:
 @pytest.mark.integration
 def test_jpeg_is_the_default_and_close_to_the_picture() -> None:
     with serve(reply="Stop.", keep_bodies=True) as server:
-        make_agent(f"endpoint:m@{server.url}").decide([ask()])
+        make_agent(f"endpoint:m@{server.url}").decide([decision_request()])
         url = server.bodies[0]["messages"][0]["content"][0]["image_url"]["url"]
     assert url.startswith("data:image/jpeg;base64,")
     seen = np.asarray(Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2]))), dtype=int)
@@ -91,7 +93,7 @@ def test_a_failing_request_is_that_decisions_error_and_no_others(failure: str, n
     def decided(limit_s: float) -> list[Decision]:
         with serve(reply="Stop.", failures=fails) as server:
             agent = make_agent(f"endpoint:m@{server.url},{FAST},timeout={limit_s}")
-            return agent.decide([ask(f"e{i}", speed=float(i)) for i in range(3)])
+            return agent.decide([decision_request(f"e{i}", speed=float(i)) for i in range(3)])
 
     limits_s = LIMITS_S if failure == "hang" else LIMITS_S[-1:]
     decisions = with_growing_limits(
@@ -105,7 +107,7 @@ def test_a_failing_request_is_that_decisions_error_and_no_others(failure: str, n
 @pytest.mark.integration
 def test_what_passes_is_asked_again() -> None:
     with serve(reply="Stop.", failures=["429", "500", "cut"], retry_after_s=0.01) as server:
-        decisions = make_agent(f"endpoint:m@{server.url},max_retries=3,backoff=0.001").decide([ask()])
+        decisions = make_agent(f"endpoint:m@{server.url},max_retries=3,backoff=0.001").decide([decision_request()])
         assert server.requests == 4
     assert decisions[0].texts == {"action": "Stop."}
 
@@ -115,7 +117,7 @@ def test_what_the_user_must_mend_stops_the_run_with_one_line() -> None:
     with serve(reply="Stop.", failures=["401"]) as server:
         agent = make_agent(f"endpoint:m@{server.url}")
         with pytest.raises(Ad2Error, match="refuses every request"):
-            agent.decide([ask()])
+            agent.decide([decision_request()])
         gone = server.url
     with pytest.raises(Ad2Error, match="no endpoint answers at") as caught:
         make_agent(f"endpoint:m@{gone}")
@@ -125,10 +127,14 @@ def test_what_the_user_must_mend_stops_the_run_with_one_line() -> None:
 @pytest.mark.integration
 def test_a_second_run_with_a_cache_asks_nothing(tmp_path) -> None:
     with serve(reply=_echo_speed) as server:
-        first = make_agent(f"endpoint:m@{server.url}", cache=tmp_path / "c.sqlite").decide([ask(speed=2.0)])
-        again = make_agent(f"endpoint:m@{server.url}", cache=tmp_path / "c.sqlite").decide([ask(speed=2.0)])
+        first = make_agent(f"endpoint:m@{server.url}", cache=tmp_path / "c.sqlite").decide(
+            [decision_request(speed=2.0)]
+        )
+        again = make_agent(f"endpoint:m@{server.url}", cache=tmp_path / "c.sqlite").decide(
+            [decision_request(speed=2.0)]
+        )
         assert server.requests == 1
-        make_agent(f"endpoint:m@{server.url}", cache=tmp_path / "c.sqlite").decide([ask(speed=2.5)])
+        make_agent(f"endpoint:m@{server.url}", cache=tmp_path / "c.sqlite").decide([decision_request(speed=2.5)])
         assert server.requests == 2
     assert first[0].texts == again[0].texts
 
@@ -137,7 +143,7 @@ def test_a_second_run_with_a_cache_asks_nothing(tmp_path) -> None:
 def test_sampled_replies_are_not_shared_between_episodes(tmp_path) -> None:
     with serve(reply="Stop.") as server:
         model = EndpointModel.from_spec(f"m@{server.url},temperature=0.7", cache=tmp_path / "c.sqlite")
-        model.ask(make_agent(f"endpoint:m@{server.url}").questions([ask("a"), ask("b")]))
+        model.ask(make_agent(f"endpoint:m@{server.url}").questions([decision_request("a"), decision_request("b")]))
         assert server.requests == 2
 
 
@@ -146,7 +152,7 @@ def test_the_key_is_sent_and_stands_nowhere_else(monkeypatch) -> None:
     monkeypatch.setenv("MY_KEY", "secret-123")
     with serve(reply="Stop.", keep_bodies=True) as server:
         agent = make_agent(f"endpoint:m@{server.url},api_key_env=MY_KEY")
-        agent.decide([ask()])
+        agent.decide([decision_request()])
         assert server.headers[0]["Authorization"] == "Bearer secret-123"
     assert "secret" not in json.dumps(agent.describe()) and "secret" not in repr(vars(agent.backend))
 
@@ -157,7 +163,7 @@ def test_what_a_record_says_of_an_agent() -> None:
         agent = make_agent(
             f"endpoint:m@{server.url},max_tokens=99", tasks=("action", "threat"), cameras="front@800x450"
         )
-        agent.decide([ask()])
+        agent.decide([decision_request()])
     told = agent.describe()
     assert told["name"] == "endpoint:m" and told["max_tokens"] == 99 and told["temperature"] == 0.0
     assert told["tasks"] == ["action", "threat"] and told["cameras"] == ["front 800x450"]

@@ -7,7 +7,7 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.closedloop.models import ask, observation, said
+from support.closedloop.models import decision_of, decision_request, observation
 from support.tiers import examples
 
 from closedloop_plugin.core.profiles import profile
@@ -21,7 +21,7 @@ SLOW = RuleInterpreter(RULES)
 
 
 def _read(words: str, task: str = "action", **known):
-    return SLOW.interpret([(ask(**known), Decision({task: words}))])[0]
+    return SLOW.interpret([(decision_request(**known), Decision({task: words}))])[0]
 
 
 @pytest.mark.parametrize(
@@ -172,21 +172,23 @@ def test_a_plan_sets_speed_and_wheel() -> None:
     ],
 )
 def test_which_answer_counts(texts: dict[str, str], used: str) -> None:
-    (reading,) = SLOW.interpret([(ask(), Decision(texts))])
+    (reading,) = SLOW.interpret([(decision_request(), Decision(texts))])
     assert reading.raw == used and reading.control is not None and reading.reason is None
 
 
 @pytest.mark.parametrize(
     ("decision", "reason", "raw"),
     [
-        (Decision(), "no_answer", ""), (said(action="  "), "no_answer", ""), (said(threat="yes"), "no_answer", ""),
+        (Decision(), "no_answer", ""),
+        (decision_of(action="  "), "no_answer", ""),
+        (decision_of(threat="yes"), "no_answer", ""),
         (Decision({"action": "Stop."}, error="timeout"), "agent_error", ""),
-        (said(action="Maybe stop."), "hedged", "Maybe stop."),
-        (said(trajectory="(1, 0)", action="?"), "too_few_waypoints", "(1, 0)"),
+        (decision_of(action="Maybe stop."), "hedged", "Maybe stop."),
+        (decision_of(trajectory="(1, 0)", action="?"), "too_few_waypoints", "(1, 0)"),
     ],
 )  # fmt: skip
 def test_nothing_is_invented(decision: Decision, reason: str, raw: str) -> None:
-    (reading,) = SLOW.interpret([(ask(), decision)])
+    (reading,) = SLOW.interpret([(decision_request(), decision)])
     assert (reading.control, reading.reason, reading.raw) == (None, reason, raw)
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import openai
 import pytest
-from support.closedloop.models import FakeModel, ask, picture
+from support.closedloop.models import FakeModel, decision_request, picture
 from support.closedloop.serving import Tunable, chat, client, served, user
 
 from closedloop_plugin.agents.endpoint import EndpointModel
@@ -60,7 +60,7 @@ def test_our_own_client_and_endpoint_model_understand_it() -> None:
         model = EndpointModel.from_spec(f"fake@{server.url},max_retries=0")
         answers = model.ask([ModelQuestion("a", "cut"), ModelQuestion("b", "b", (picture("front"),))])
         agent = make_agent(f"endpoint:fake@{server.url}", cameras="front@80x45")
-        (decision,) = agent.decide([ask()])
+        (decision,) = agent.decide([decision_request()])
     assert [(s.text, s.cut, s.error) for s in answers] == [("yes c", True, None), ("yes b", False, None)]
     assert decision.error is None and decision.texts["action"].startswith("yes ")
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from support.closedloop.rides import picture, ride, road, said, truth
+from support.closedloop.rides import model_answer, picture, ride, road, truth
 
 from closedloop_plugin.core.record import INFRACTIONS
 from closedloop_plugin.core.state import Control
@@ -161,8 +161,8 @@ class Tick:
 
 
 def tick(n: int) -> Tick:
-    interpreted = SimpleNamespace(raw=said(n)["raw"], mode="cng", reason=None)
-    decision = SimpleNamespace(texts=said(n)["texts"], error=None)
+    interpreted = SimpleNamespace(raw=model_answer(n)["raw"], mode="cng", reason=None)
+    decision = SimpleNamespace(texts=model_answer(n)["texts"], error=None)
     response = SimpleNamespace(decision=decision, interpreted=interpreted)
     view = SimpleNamespace(images=lambda name: picture(n, 321, 181) if name == "front" else None)
     return Tick(truth(n), view, response if n % 10 == 0 else None)

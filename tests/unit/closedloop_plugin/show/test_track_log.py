@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.closedloop.rides import PATH, record, ride, road, said, truth
+from support.closedloop.rides import PATH, model_answer, record, ride, road, truth
 from support.tiers import examples
 
 from closedloop_plugin.core.profiles import profile
@@ -44,7 +44,7 @@ def test_everything_reads_back() -> None:
     assert track.moments[2].tick == 20 and track.moments[2].t == 1.0
     there = seen[20].ego
     assert (track.moments[2].x, track.moments[2].speed) == (round(there.x, 2), round(there.speed, 2))
-    assert track.moments[2].said == said(20)
+    assert track.moments[2].said == model_answer(20)
     assert track.events == ((4.0, "trigger"),)
     assert track.route[0] == (0.0, 0.0) and track.route[-1] == (80.0, 70.0)
     assert len(track.route) == round(PATH.length / 2) + 1

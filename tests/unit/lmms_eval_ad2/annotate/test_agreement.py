@@ -1,4 +1,4 @@
-"""Agreement of a folder's reviewers, against values worked out by hand."""
+"""Agreement of a folder's reviewers, against values computed by hand."""
 
 from __future__ import annotations
 

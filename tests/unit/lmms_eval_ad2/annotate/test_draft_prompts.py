@@ -1,4 +1,4 @@
-"""Drafts by a model: asked with the pictures, taken only in the shape that was asked for, kept as they come."""
+"""Drafts by a model: requests with images, checks of the format, storage."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SCENE = {"objects": [{"category": "vehicle", "text": "A bus ahead."}], "answer":
 
 
 def reply(body: dict[str, Any]) -> str:
-    """As a model would, by what is asked."""
+    """A reply in the format that the request asks for."""
     text = body["messages"][-1]["content"][-1]["text"]
     if "JSON alone" in text:
         return "Here it is: " + json.dumps(SCENE)
@@ -81,7 +81,7 @@ def test_failures_are_counted_and_asked_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
-def test_nothing_is_put_under_a_reviewers_hands(tmp_path: Path) -> None:
+def test_records_under_review_get_no_draft(tmp_path: Path) -> None:
     project = make_project(tmp_path, text_record(), text_record(id="b"))
     with serve(reply="A wolf.") as server:
         told = fill(project, f"endpoint:m@{server.url}", {"b"})
@@ -89,7 +89,7 @@ def test_nothing_is_put_under_a_reviewers_hands(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
-def test_a_picture_that_is_gone_costs_its_record_alone(tmp_path: Path) -> None:
+def test_a_missing_image_affects_its_record_only(tmp_path: Path) -> None:
     project = make_project(tmp_path, text_record(), text_record(id="b", images=("gone.png",)))
     with serve(reply="A wolf.") as server:
         told = fill(project, f"endpoint:m@{server.url}")
@@ -114,7 +114,7 @@ def test_a_reply_of_another_shape_is_no_draft(said: str, reason: str) -> None:
     assert draft_prompts.read(scene_record(), "en", "m", said) == reason
 
 
-def test_the_words_of_a_scene() -> None:
+def test_the_prompt_of_a_scene() -> None:
     """A snapshot: a change of the prompt is a change of every cached reply."""
     assert draft_prompts.question(scene_record(question=BilingualText("What {matters} here?")), "zh") == (
         "What {matters} here?\nList each object that a driver here must reckon with, once, under one of these "
@@ -187,7 +187,7 @@ def test_a_draft_file_that_was_tampered_with(tmp_path: Path) -> None:
     assert AnnotationProject(project.folder).drafts["a/region"] == DraftAnnotation("m", "x")
 
 
-def test_a_model_that_is_none(tmp_path: Path) -> None:
+def test_an_invalid_model(tmp_path: Path) -> None:
     project = make_project(tmp_path, text_record())
     with pytest.raises(Ad2Error, match="unknown --pre"):
         fill(project, "enpoint:m@http://127.0.0.1:1/v1")

@@ -1,4 +1,4 @@
-"""An annotation folder -> Records: what goes out, what stays, what several reviewers make of one record."""
+"""Export of annotation folders: exported and omitted records, merging of several reviewers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def exported(project: AnnotationProject, tmp_path: Path, **options: str) -> tupl
     return records, dict(done.left_out)
 
 
-def test_what_was_kept_is_as_it_was(tmp_path: Path) -> None:
+def test_kept_texts_are_unchanged(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     for number in range(3):
         keep_all(project, "anna", number)
@@ -39,7 +39,7 @@ def test_what_was_kept_is_as_it_was(tmp_path: Path) -> None:
     assert records == [text_record(), chain_record(), choice_record()]
 
 
-def test_changes_stand_in_their_language_alone(tmp_path: Path) -> None:
+def test_changed_texts_are_in_one_language(tmp_path: Path) -> None:
     project = make_project(tmp_path, text_record(), chain_record())
     keep_all(project, "anna", 0)
     keep_all(project, "anna", 1)
@@ -60,7 +60,7 @@ def test_changes_stand_in_their_language_alone(tmp_path: Path) -> None:
     assert (chain.meta["annotation"]["changed"], chain.meta["annotation"]["deleted"]) == (1, 1)
 
 
-def test_options_are_lettered_anew(tmp_path: Path) -> None:
+def test_options_are_relettered(tmp_path: Path) -> None:
     project = make_project(tmp_path, choice_record())
     keep_all(project, "anna", 0)
     project.save_verdict("anna", 0, "option.A", "delete", ("", "", ""))
@@ -72,7 +72,7 @@ def test_options_are_lettered_anew(tmp_path: Path) -> None:
     assert (record.letter, record.answer.en) == ("A", "brown dog")
 
 
-def test_what_stays_is_counted(tmp_path: Path) -> None:
+def test_omitted_records_are_counted(tmp_path: Path) -> None:
     records = [text_record(id=f"r{n}") for n in range(5)]
     project = make_project(tmp_path, *records, choice_record())
     keep_all(project, "anna", 0)
@@ -107,7 +107,7 @@ def test_objects_go_into_meta(tmp_path: Path) -> None:
     assert record.meta["annotation"]["added"] == 1
 
 
-def test_of_several_reviewers_one_must_be_named(tmp_path: Path) -> None:
+def test_several_reviewers_need_an_option(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     keep_all(project, "anna", 0)
     keep_all(project, "bo", 0, complete=False)

@@ -1,4 +1,4 @@
-"""What a reviewer can do to a record, and what is open until it is finished."""
+"""Actions of a reviewer on a record, and its open points until it is finished."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def test_keep_change_delete_and_back(tmp_path: Path) -> None:
     assert edited.line("answer").verdict == "delete"  # a slip of the keyboard brings nothing back
 
 
-def test_keeping_brings_the_words_of_before_back(tmp_path: Path) -> None:
+def test_keep_restores_the_original_text(tmp_path: Path) -> None:
     project = make_project(tmp_path, text_record())
     project.save_words("anna", 0, "answer", ("", "", "Something else."))
     kept = project.save_verdict("anna", 0, "answer", "keep", ("", "", "Something else."))
     assert kept.line("answer").now.text == "A dog ahead."
 
 
-def test_steps_are_added_moved_and_taken_back(tmp_path: Path) -> None:
+def test_steps_are_added_moved_and_removed(tmp_path: Path) -> None:
     project = make_project(tmp_path, chain_record())
     keep_all(project, "anna", 0)
     added = project.add("anna", 0)
@@ -101,7 +101,7 @@ def test_incomplete_is_finished_whatever_else_is_open(tmp_path: Path) -> None:
     assert project.finished("anna") == {1}
 
 
-def test_going_on(tmp_path: Path) -> None:
+def test_navigation(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     assert project.first_open("anna") == 0
     keep_all(project, "anna", 0)
@@ -131,7 +131,7 @@ def test_scores_keep_to_the_scale(tmp_path: Path) -> None:
     assert project.save_score("anna", 0, "answer", None).line("answer").score is None
 
 
-def test_what_is_not_there_cannot_be_judged(tmp_path: Path) -> None:
+def test_missing_pieces_cannot_be_reviewed(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     with pytest.raises(Ad2Error, match=r"no text 'step\.9'"):
         project.save_verdict("anna", 0, "step.9", "keep", ("", "", ""))
@@ -146,7 +146,7 @@ def test_actions_of_another_folder_are_refused(tmp_path: Path) -> None:
         AnnotationProject(open_folder(project.folder.path))
 
 
-def test_a_draft_that_comes_later_takes_no_verdict_with_it(tmp_path: Path) -> None:
+def test_a_later_draft_inherits_no_verdict(tmp_path: Path) -> None:
     project = make_project(tmp_path, text_record())
     keep_all(project, "anna", 0)
     pre = '{"id": "a/region", "model": "m", "answer": "A wolf.", "steps": null, "objects": null}\n'
@@ -163,6 +163,6 @@ def test_a_changed_record_file_is_noticed(tmp_path: Path) -> None:
         open_folder(project.folder.path)
 
 
-def test_chinese_texts_are_reviewed_by_themselves(tmp_path: Path) -> None:
+def test_chinese_texts_are_reviewed_separately(tmp_path: Path) -> None:
     project = make_project(tmp_path, text_record(), lang="zh")
     assert project.review("anna", 0).line("answer").now.text == "前方有狗。"

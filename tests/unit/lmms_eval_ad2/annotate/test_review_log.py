@@ -1,4 +1,4 @@
-"""actions.jsonl: on the disk before the answer, whole after kill -9, shared by processes, checked when read."""
+"""actions.jsonl: on disk before the reply, intact after kill -9, shared by processes, validated when read."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_state_is_the_replay(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
-def test_all_that_was_told_is_there_after_kill_9(tmp_path: Path) -> None:
+def test_all_confirmed_actions_survive_kill_9(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     writer = write(path, "anna", 100_000)
     assert writer.stdout is not None
@@ -115,7 +115,7 @@ def test_two_processes_write_at_once(tmp_path: Path) -> None:
         (line(field="complete", after=1), "true or false"),
     ],
 )
-def test_a_line_that_is_none_is_named(tmp_path: Path, found: bytes, message: str) -> None:
+def test_an_invalid_line_is_named(tmp_path: Path, found: bytes, message: str) -> None:
     (tmp_path / "a.jsonl").write_bytes(found)
     with pytest.raises(DataError, match=message):
         ReviewLog(tmp_path / "a.jsonl")
@@ -138,7 +138,7 @@ def test_a_line_that_is_none_is_named(tmp_path: Path, found: bytes, message: str
         ("unknown", 1),
     ],
 )
-def test_what_may_not_stand_is_refused_and_not_written(tmp_path: Path, field: str, value: object) -> None:
+def test_invalid_values_are_refused_and_not_written(tmp_path: Path, field: str, value: object) -> None:
     actions = ReviewLog(tmp_path / "a.jsonl")
     with pytest.raises(Ad2Error, match="expected"):
         actions.append("anna", "r1", field, "x", value)

@@ -1,4 +1,4 @@
-"""What can be annotated: datasets, files of Records, folders of pictures. And the same command again."""
+"""Sources of records: datasets, files, folders of images; repeating the same command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Only the same run goes on in the same folder, and no secret gets into a file."""
+"""Identity of a run: which settings change the folder, and redaction of secrets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_the_same_command_has_the_same_folder() -> None:
 
 
 @pytest.mark.parametrize("changes", [{"seed": [1]}, {"force_simple": True}, {"system_instruction": "x"}])
-def test_what_moves_answers_moves_the_folder(changes: dict) -> None:
+def test_settings_that_affect_answers_change_the_folder(changes: dict) -> None:
     assert folder(**changes) != folder()
 
 
@@ -42,7 +42,7 @@ def test_other_weights_at_the_same_place_are_another_run(tmp_path: Path) -> None
     assert folder(args=f"pretrained={tmp_path}") != before
 
 
-def test_an_object_of_the_callers_never_resumes() -> None:
+def test_a_model_object_never_resumes() -> None:
     model = object()
     assert folder(model) != folder(model)
 
@@ -59,11 +59,11 @@ def test_an_object_of_the_callers_never_resumes() -> None:
         "auth=SECRET",
     ],
 )
-def test_secrets_stay_out(text: str) -> None:
+def test_secrets_are_redacted(text: str) -> None:
     assert "SECRET" not in redact(text)
 
 
-def test_what_is_no_secret_stays() -> None:
+def test_other_arguments_are_kept() -> None:
     text = "pretrained=Qwen/Qwen2.5-VL-7B-Instruct,max_pixels=12544,tokenizer=x"
     assert redact(text) == text
     assert model_label("qwen2_5_vl", text) == "Qwen2.5-VL-7B-Instruct"

@@ -1,4 +1,4 @@
-"""The journal's own rules, on a stand-in for a model: batches, order, tasks, padding, keys."""
+"""The journal with a fake model: batches, order, tasks, padding, keys."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.integration
 
 
 class Model:
-    """Answers with the question's own text; notes the task of every request of every call."""
+    """Answers with the text of the question; records the tasks of every call."""
 
     is_simple = True
     rank = 0
@@ -49,7 +49,7 @@ def request(task: str, row: int, **metadata: Any) -> Any:
 
 
 def test_one_task_a_call_and_answers_in_order(tasks: Path) -> None:
-    """With several tasks in one call many wrappers of the host take images from the first one's task."""
+    """With several tasks in one call, many wrappers of lmms-eval take images from the first one's task."""
     model = Model()
     asked = [request(t, i) for i in range(6) for t in ("ta", "tb")]
     with attach(model, None):
@@ -59,7 +59,7 @@ def test_one_task_a_call_and_answers_in_order(tasks: Path) -> None:
     assert max(map(len, model.calls)) == 4
 
 
-def test_a_request_of_the_hosts_goes_through_in_one_piece(tasks: Path) -> None:
+def test_requests_of_other_tasks_are_one_call(tasks: Path) -> None:
     model = Model(1)
     with attach(model, None):
         answers = model.generate_until([request("host", 0), request("ta", 0), request("host", 1)])
@@ -67,7 +67,7 @@ def test_a_request_of_the_hosts_goes_through_in_one_piece(tasks: Path) -> None:
     assert model.calls == [["host", "host"], ["ta"]]
 
 
-def test_what_is_there_is_not_asked_again(tasks: Path) -> None:
+def test_journalled_answers_are_not_requested_again(tasks: Path) -> None:
     asked = [request("ta", i) for i in range(6)]
     for expected in (6, 0):
         model = Model(2)
@@ -76,7 +76,7 @@ def test_what_is_there_is_not_asked_again(tasks: Path) -> None:
         assert sum(map(len, model.calls)) == expected
 
 
-def test_repeats_are_answers_of_their_own(tasks: Path) -> None:
+def test_repeated_requests_have_separate_answers(tasks: Path) -> None:
     model = Model()
     with attach(model, AnswerJournal(tasks / "j", 0)):
         model.generate_until([request("ta", 0)] * 3)
@@ -149,7 +149,7 @@ def test_a_lone_surrogate_is_stored_and_comes_back(tasks: Path) -> None:
             assert model.generate_until([request("ta", 0)]) == ["ok ?"]
 
 
-def test_what_the_caller_had_set_comes_back(tasks: Path) -> None:
+def test_the_callers_generate_until_is_restored(tasks: Path) -> None:
     model = Model()
     own = model.generate_until = lambda requests: []  # type: ignore[method-assign]
     with attach(model, None):
@@ -214,7 +214,7 @@ def test_an_async_endpoint_is_called_once_and_saves_on_arrival(tasks: Path) -> N
     assert len(list(read_lines(tasks / "k" / "rank0.jsonl"))) == 20, "all that had arrived"
 
 
-def test_a_broken_image_costs_its_own_sample_only(tasks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_image_affects_its_own_sample_only(tasks: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from lmms_eval_ad2.errors import DataError
     from lmms_eval_ad2.parsing import failure_reason
 

@@ -1,4 +1,4 @@
-"""Rounds in lock step, on a stand-in for a model."""
+"""Rounds in lock step, with a fake model."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def refuse(*_: Any, **__: Any) -> list[str]:
 
 
 def test_all_documents_step_together_however_long(requests: list[Any]) -> None:
-    """More steps than the host's limit: nothing is lost."""
+    """More steps than the limit of lmms-eval: no reply is lost."""
     model = Model()
     said = [hooks.read_rounds(t) for t in wrap_agentic(refuse)(model, requests)]
     assert said == [[f"step {k} of {i}" for k in range(n)] for i, n in ((0, 2), (1, 20))]
     assert model.sizes == [2, 2] + [1] * 18
 
 
-def test_the_hosts_requests_take_the_hosts_loop(requests: list[Any]) -> None:
+def test_requests_of_other_tasks_take_the_original_loop(requests: list[Any]) -> None:
     theirs = SimpleNamespace(args=("x", {}, None, None, 0, "host", "test"), metadata={})
     answers = wrap_agentic(lambda lm, asked, **_: ["host"] * len(asked))(Model(), [theirs, *requests, theirs])
     assert answers[0] == answers[3] == "host"
@@ -72,7 +72,7 @@ def test_tags_of_one_round_cannot_reach_into_another() -> None:
     assert hooks.read_rounds(stripped) == ["<think>", "x</think> two", "three"]
 
 
-def test_a_failed_request_is_handed_on_as_it_is() -> None:
+def test_a_failed_request_is_returned_unchanged() -> None:
     assert hooks.read_rounds("[LMMS_EVAL_REQUEST_FAILED] x") == "[LMMS_EVAL_REQUEST_FAILED] x"
 
 

@@ -1,4 +1,4 @@
-"""Comparing two runs: known p-values, what is refused, what is counted."""
+"""Comparison of two runs: known p-values, refused pairs, counts."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def test_sign_flip_on_graded_scores(tmp_path: Path) -> None:
     assert row.p_value == pytest.approx(2 / 32)
 
 
-def test_samples_of_one_cluster_are_one_witness(tmp_path: Path) -> None:
+def test_samples_of_one_cluster_are_not_independent(tmp_path: Path) -> None:
     a, b = scores([100.0] * 12, cluster="one image"), scores([0.0] * 12, cluster="one image")
     row = compare(*pair(tmp_path, {"t": a}, {"t": b}))[0]
     assert (row.difference, row.p_value, row.p_holm, row.test) == (100, None, None, "none")
 
 
-def test_what_is_in_one_run_only_is_counted(tmp_path: Path) -> None:
+def test_samples_of_one_run_only_are_counted(tmp_path: Path) -> None:
     a = [*scores([100.0, 0.0, None, 100.0]), sample("x", 0.0)]
     b = [*scores([100.0, 100.0, 100.0, None]), sample("y", 0.0), sample("z", 0.0)]
     runs = pair(tmp_path, {"t": a}, {"t": b})
@@ -126,7 +126,7 @@ def test_the_same_judge_with_other_rubrics_is_refused(tmp_path: Path) -> None:
         compare(runs[0], other)
 
 
-def test_other_prompts_are_said(tmp_path: Path) -> None:
+def test_other_prompts_are_reported(tmp_path: Path) -> None:
     a, b = pair(tmp_path, {"t": scores([50.0])}, {"t": scores([60.0])})
     b = replace(b, about={**b.about, "prompts_sha256": "ff"})
     assert "Attention: prompts_sha256 differs: None against ff" in comparing.render(a, b, compare(a, b))

@@ -42,7 +42,7 @@ class Reader(HTMLParser):
 
 
 def evil_run(tmp_path: Path) -> Path:
-    """Everything that others wrote is hostile: labels, groups, reasons, ids, questions, answers."""
+    """A page in which all external texts are hostile: labels, groups, reasons, ids, questions, answers."""
     Image.new("RGB", (1600, 900), (90, 120, 150)).save(tmp_path / "a.jpg")
     table = task(
         "ad2_bench", "perception_base", cell(50.0, ci=[40, 60], unparsed=1), {EVIL: cell(1.0)},
@@ -102,14 +102,14 @@ def test_images_are_small_jpegs_with_the_mark(written: str) -> None:
     assert (columns.min(), rows.min(), columns.max(), rows.max()) == pytest.approx((3, 3, 90, 60), abs=2)
 
 
-def test_images_that_cannot_be_shown_are_said(written: str) -> None:
+def test_missing_images_are_reported(written: str) -> None:
     text = Reader(written).text
     assert "no such file" in text
     assert "an image is outside the data set's folder" in text
     assert "the record cannot be read" in text
 
 
-def test_what_the_page_tells(tmp_path: Path) -> None:
+def test_contents_of_the_page(tmp_path: Path) -> None:
     write_run(tmp_path / "a", summary(ad2_tasks("lexical", data="sample_ad2_bench"), judge="lexical"))
     write_run(tmp_path / "b", summary(ad2_tasks("lexical"), judge="lexical", label="ad2_chance", model="ad2_chance"))
     text = re.sub(r"\s+", " ", Reader(html.page(report.load([tmp_path]))).text)
@@ -178,14 +178,14 @@ def test_worst_samples_of_models_not_of_baselines(tmp_path: Path) -> None:
     assert "by-chance" in html.page(report.load([tmp_path / "b"]))
 
 
-def test_chinese_labels_are_plotted_without_a_word(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+def test_chinese_labels_are_plotted_without_warnings(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
     groups = {"weather": {"雾天": cell(40.0), "夜晚": cell(50.0)}}
     write_run(tmp_path, summary({"t": task("ad2_bench", "relation", cell(45.0), breakdowns=groups)}))
     assert "雾天</text>" in html.page(report.load([tmp_path]))
     assert not [w for w in recwarn if "Glyph" in str(w.message)]
 
 
-def test_plots_mark_what_they_leave_out(tmp_path: Path) -> None:
+def test_plots_report_omitted_runs_and_groups(tmp_path: Path) -> None:
     for i in range(7):
         parts = {"weather": {"fog": cell(40.0), "rain": cell(50.0, n=9)}}
         table = task("ad2_bench", "relation", cell(45.0), breakdowns=parts)
@@ -199,7 +199,7 @@ def test_plots_mark_what_they_leave_out(tmp_path: Path) -> None:
     assert "model-6" not in svg
 
 
-def test_unfinished_runs_are_said_on_the_page(tmp_path: Path) -> None:
+def test_unfinished_runs_are_listed_on_the_page(tmp_path: Path) -> None:
     write_run(tmp_path / "a", summary(ad2_tasks()))
     page = html.page(report.load([tmp_path]), unfinished=[tmp_path / "half" / "ad2" / "m"])
     assert "half/ad2/m: unfinished run, left out" in page

@@ -1,4 +1,4 @@
-"""What a report says of its intervals: how they were made, over how many clusters, and why there is none."""
+"""Intervals in reports: method, number of clusters, and the reason if there is none."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run_of(folder: Path, score: dict[str, Any], label: str = "toy-7b", **more: A
     return report.load([folder])
 
 
-def test_the_method_and_the_number_of_clusters_are_said(tmp_path: Path) -> None:
+def test_the_method_and_the_number_of_clusters_are_shown(tmp_path: Path) -> None:
     runs = run_of(tmp_path, cell(57.3, ci=[41.0, 72.2], clusters=7), interval_method=METHOD)
     text = " ".join(tables.render(runs).split())
     assert "is left out in turn (jackknife)" in text and "bootstrap" not in text

@@ -121,7 +121,7 @@ def test_table_8_needs_a_second_set_or_a_rating(tmp_path: Path) -> None:
     assert "autodrive_qa/8" in shown([loaded(tmp_path, {"t": mcq("planning", 43.0, mark=5.0)})])
 
 
-def test_who_made_the_distractors_stands_with_every_score(tmp_path: Path) -> None:
+def test_the_maker_of_distractors_is_shown_with_every_score(tmp_path: Path) -> None:
     by_rules = loaded(tmp_path, {"t": mcq("planning", 43.0)}, label="one")
     assert "distractors made by rules" in shown([by_rules])["autodrive_qa/1"].caption
     assert "autodrive_qa: distractors made by rules (one)" in tables.warnings([by_rules])
@@ -204,7 +204,7 @@ def test_naive_against_all_is_paired_by_question(tmp_path: Path) -> None:
     )
 
 
-def test_the_legend_tells_the_rows_of_one_model_apart(tmp_path: Path) -> None:
+def test_the_legend_distinguishes_rows_of_one_model(tmp_path: Path) -> None:
     tasks = {"ad2_mcq_planning": mcq("planning", 20.0), "ad2x_mcq_planning_mv": mcq("planning", 30.0, variant={})}
     grid = shown([loaded(tmp_path, tasks)])["autodrive_qa/1"]
     svg = str(plots.bars(grid, plots.palette([grid])))

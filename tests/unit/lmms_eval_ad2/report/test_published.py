@@ -44,7 +44,7 @@ def test_figures(benchmark: str, number: int, row: str, column: str, value: floa
     assert rows(benchmark, number)[row][column] == value
 
 
-def test_averages_are_the_means_they_are_said_to_be() -> None:
+def test_averages_are_means_of_their_columns() -> None:
     """Within rounding: half a unit of the last digit of each figure."""
     checked = 0
     for table in published.tables():
@@ -78,7 +78,7 @@ def test_kinds_of_error_sum_to_all() -> None:
         assert sum(v[part] or 0 for v in table.values()) == pytest.approx(100, abs=0.015)
 
 
-def test_what_does_not_hold_is_listed() -> None:
+def test_listed_inconsistencies_are_real() -> None:
     """Each inconsistency that is listed is one, recomputed here from the figures on file."""
     ad2, coda, mcq = (published.inconsistent(b) for b in ("ad2_bench", "coda_lm", "autodrive_qa"))
     assert len(ad2) == 1

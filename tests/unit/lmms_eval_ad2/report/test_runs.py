@@ -1,4 +1,4 @@
-"""Reading runs: what is found, what is refused, and with which words."""
+"""Loading of runs: search, refusals and their messages."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_nothing_there(tmp_path: Path) -> None:
         report.load([tmp_path])
 
 
-def test_unfinished_run_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_unfinished_run_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "half" / "journal").mkdir(parents=True)
     with pytest.raises(DataError, match=r"only unfinished runs .*half.*run the same command again"):
         report.load([tmp_path])
@@ -98,7 +98,7 @@ def test_a_wrong_cell_is_named(tmp_path: Path, change: dict[str, Any], field: st
     assert (caught.value.field, caught.value.expected) == (field, expected)
 
 
-def test_torn_last_line_is_left_out_and_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_incomplete_last_line_is_skipped_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     write_run(tmp_path, summary({"t": task("ad2_bench", "relation", cell(50.0))}), {"t": [sample("1", 100.0)]})
     path = tmp_path / "samples" / "t.jsonl"
     with path.open("a", encoding="utf-8") as handle:
@@ -136,7 +136,7 @@ def test_runs_of_equal_folders_are_named_by_where_they_were_written(tmp_path: Pa
     assert [r.name for r in report.load([tmp_path])] == ["toy-7b (bench)", "toy-7b (chance)"]
 
 
-def test_an_unfinished_run_beside_others_is_left_out_and_said(
+def test_an_unfinished_run_beside_others_is_skipped_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:  # fmt: skip
     half, done = tmp_path / "half", tmp_path / "done"
@@ -150,7 +150,7 @@ def test_an_unfinished_run_beside_others_is_left_out_and_said(
     assert report.unfinished([half, done]) == [half / "ad2" / "m"]
 
 
-def test_tasks_stand_in_the_papers_order(tmp_path: Path) -> None:
+def test_tasks_are_in_the_papers_order(tmp_path: Path) -> None:
     tasks = ad2_tasks() | {"z": task("coda_lm", "general", cell(1.0)), "y": task("coda_lm", "region", cell(1.0))}
     write_run(tmp_path, summary(dict(reversed(list(tasks.items())))))
     assert [t.part for t in report.load([tmp_path])[0].tasks.values()] == [

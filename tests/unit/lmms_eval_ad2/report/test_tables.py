@@ -133,7 +133,7 @@ def test_both_rules_counts_and_reasons_are_shown(tmp_path: Path) -> None:
     assert "published:" not in text
 
 
-def test_a_figure_that_is_missing_says_why(tmp_path: Path) -> None:
+def test_a_missing_score_has_a_reason(tmp_path: Path) -> None:
     score = cell(None, n=12, unscored=12, judge="lexical")
     table = task("coda_lm", "suggestion", score, reasons={"unscored:judge_timeout": 12})
     text = tables.render(loaded(tmp_path, summary({"t": table}, judge="lexical")))
@@ -150,7 +150,7 @@ def test_partial_means_are_marked(tmp_path: Path) -> None:
     assert "† a mean over fewer columns" in text
 
 
-def test_samples_and_reconstructions_say_what_they_are(tmp_path: Path) -> None:
+def test_samples_and_reconstructions_are_labelled(tmp_path: Path) -> None:
     mcq = task("autodrive_qa", "perception", cell(60.0), variant={"views": "front"})
     tasks = {**ad2_tasks(None, data="sample_ad2_bench", prefix="ad2demo"), "ad2_mcq_perception": mcq}
     runs = loaded(tmp_path, summary(tasks, label="ad2_chance", model="ad2_chance", limit=8))
@@ -221,7 +221,7 @@ def test_error_kinds_in_percent_of_the_wrong_answers(tmp_path: Path) -> None:
     assert figures(grid, grid.rows[-1]) == {"Perception": 16.21, "Prediction": 36.99, "Planning": 15.91}
 
 
-def test_region_classes_and_classes_that_no_one_knows(tmp_path: Path) -> None:
+def test_region_classes_and_unknown_classes(tmp_path: Path) -> None:
     classes = {"vehicle": cell(50.0, judge="lexical"), "unknown": cell(10.0, n=2, judge="lexical")}
     columns = {"text_score": cell(40.0, judge="lexical"), "bleu_4": cell(3.0), "spice": cell(None, reason="no_java: x")}
     table = task("coda_lm", "region", cell(40.0, judge="lexical"), columns, breakdowns={"category": classes})
@@ -299,7 +299,7 @@ def test_other_data_of_one_name_are_told_apart(tmp_path: Path) -> None:
     assert apart.data_column
 
 
-def test_reasons_are_said_once_for_all_runs() -> None:
+def test_reasons_are_listed_once_for_all_runs() -> None:
     code = "unscored:not_judgeable_lexically"
     assert reason_notes([("a", [(code, 14)]), ("b", [(code, 14)]), ("c", [("unparsed:hedged", 1)])]) == [
         "14 unscored in each of 2 rows: the lexical judge cannot mark logic (SLPS, ORCS, DJSS); "

@@ -1,4 +1,4 @@
-"""Circular evaluation: rotations, what is right in all of them, and who prefers a letter."""
+"""Circular evaluation: rotations, circular accuracy, consistency and position bias."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def official(found: dict[str, Any], column: str) -> tuple[float | None, float | 
 
 
 @given(st.integers(2, 8), st.integers(0, 7))
-def test_every_option_stands_at_every_letter_once(count: int, place: int) -> None:
+def test_every_option_is_at_every_letter_once(count: int, place: int) -> None:
     letter = chr(ord("A") + place % count)
     record = question("q", letter, tuple(f"kind{i}" for i in range(count - 1)))
     turned = list(rotations(record))
@@ -57,12 +57,12 @@ def test_every_option_stands_at_every_letter_once(count: int, place: int) -> Non
     assert turned[1].meta[ROTATED] == {"id": "q", "by": 1, "of": count}
 
 
-def test_a_question_without_a_cluster_is_one_witness() -> None:
+def test_a_question_without_a_cluster_is_its_own_cluster() -> None:
     assert {r.cluster for r in rotations(question("q", cluster=""))} == {"q"}
 
 
 def test_three_questions_by_hand() -> None:
-    """One known, one known but for an answer that cannot be read, one answered A whatever stands there."""
+    """One right in all rotations, one with an unparsed answer, one always answered A."""
     known, torn, first = question("q1", "B"), question("q2", "C"), question("q3", "A")
     found = table((known, right(known)), (torn, [*right(torn)[:3], "It depends."]), (first, ["A"] * 4))
     assert official(found, "circular") == pytest.approx((100 / 3, 100 / 3), abs=1e-5)
@@ -91,7 +91,7 @@ def test_the_same_wrong_text_in_all_rotations_is_consistent() -> None:
     assert found["error_kinds"] == {"logical_inconsistencies": 4}
 
 
-def test_an_answer_that_could_not_be_had_leaves_the_question_without_a_score() -> None:
+def test_a_failed_request_leaves_the_question_without_a_score() -> None:
     record, other = question("q1", "B"), question("q2", "D")
     found = table((record, [*right(record)[:3], FAILED]), (other, right(other)))
     assert official(found, "circular") == (100, 50)
@@ -111,7 +111,7 @@ def test_questions_of_which_not_every_rotation_was_asked_are_left_out_and_counte
     assert nothing["position"]["distance"] is None
 
 
-def test_rotations_of_one_question_are_one_witness() -> None:
+def test_rotations_of_one_question_are_one_cluster() -> None:
     """Two questions, each asked four times: intervals are those of two."""
     a, b = question("q1"), question("q2")
     found = table((a, right(a)), (b, ["A", "A", "A", "A"]))
@@ -139,7 +139,7 @@ def test_only_options_can_rotate(more: dict[str, Any]) -> None:
         TaskVariant.from_dict({"benchmark": "autodrive_qa", "part": "planning", "circular": True, **more}, "task t")
 
 
-def test_silence_in_all_rotations_is_no_consistent_answer() -> None:
+def test_unparsed_answers_in_all_rotations_are_not_consistent() -> None:
     found = table((question("q"), ["Nobody can tell."] * 4))
     assert official(found, "consistency") == (0, 0)
     assert found["position"]["n"] == 0

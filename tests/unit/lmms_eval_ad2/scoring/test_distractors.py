@@ -1,4 +1,4 @@
-"""Which distractors were chosen, against how often they were offered; what a data set says of its distractors."""
+"""Choices by kind of distractor, and the provenance of distractors."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def records(*metas: dict[str, Any]) -> list[Record]:
     return [question(f"q{i}", meta=meta) for i, meta in enumerate(metas)]
 
 
-def test_what_the_records_say_of_themselves() -> None:
+def test_provenance_of_records() -> None:
     told = {"distractors": "all", "maker": "openai:gpt-4o"}
     marked = [{**told, "correctness": mark} for mark in (5, 4, None, "5", True, 9)]
     assert provenance(records(*marked)) == {
@@ -69,6 +69,6 @@ def test_a_mixture_is_never_shown_as_one_of_its_parts() -> None:
     assert mixed["correctness"] == {"mean": None, "n": 0, "unrated": 3}
 
 
-def test_sets_that_say_nothing_get_no_label() -> None:
+def test_records_without_provenance_have_no_label() -> None:
     assert provenance(records({}, {"source": "drivelm"})) == {}
     assert provenance([]) == {}

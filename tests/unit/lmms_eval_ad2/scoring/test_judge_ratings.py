@@ -1,4 +1,4 @@
-"""Ratings into columns: means, missing replies, silent answers."""
+"""Ratings into columns: means, missing replies, empty answers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_missing_reply_is_left_out_or_worst() -> None:
     assert (sample.status, sample.reason, sample.score) == ("unscored", "timeout", None)
 
 
-def test_a_silent_step_gets_the_lowest_mark_without_asking() -> None:
+def test_an_empty_step_gets_the_lowest_mark_without_a_request() -> None:
     sample = score_sample(chain(), "<start1>a<end><start3>c<end>", COT, "t")
     judge = Scripted(8, 4, 5, 10)
     judge_ratings.apply([sample], judge, progress=False)

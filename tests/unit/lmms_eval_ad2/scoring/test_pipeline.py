@@ -55,7 +55,7 @@ def test_a_missing_column_is_named() -> None:
     assert table["score"]["missing_columns"] == ["counting", "location", "detection"]
 
 
-def test_a_column_without_any_score_is_none_and_spoils_the_mean() -> None:
+def test_a_column_without_scores_has_no_value_and_no_mean() -> None:
     failed = [score_sample(record("e1"), "[LMMS_EVAL_REQUEST_FAILED after 5 retries] x", BASE, "t")]
     table = summarise(failed, BASE, None)
     assert table["columns"]["existence"]["official"] is None
@@ -102,7 +102,7 @@ def test_ngram_metrics_keep_answers_whose_judge_failed() -> None:
 
 
 @pytest.mark.integration
-def test_what_only_ngrams_score_has_no_groups() -> None:
+def test_ngram_only_tasks_have_no_groups() -> None:
     variant = TaskVariant("autodrive_qa", "perception", form="vqa", judge=False, captions=("bleu_1",))
     rows = [score_sample(record("a", "vqa", answer=BilingualText("x y")), said, variant, "t") for said in ("x y", "")]
     table = summarise(rows, variant, None)

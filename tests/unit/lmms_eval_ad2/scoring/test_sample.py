@@ -1,4 +1,4 @@
-"""score_sample: what each form is worth before a judge is asked."""
+"""score_sample: scores of each form, before judging."""
 
 from __future__ import annotations
 

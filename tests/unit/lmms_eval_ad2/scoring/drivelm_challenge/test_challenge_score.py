@@ -1,4 +1,4 @@
-"""The DriveLM challenge's walk, matching, parts and final score; and what real answers chose."""
+"""The DriveLM challenge: graph walk, matching, parts, final score, and parsed choices of real answers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_points_are_decimal_numbers_in_pairs() -> None:
 
 
 def test_match_by_hand() -> None:
-    """Two of three said are true, two of four true are said: F1 = 2*2 / (3 + 4)."""
+    """Two of three given points are true, two of four true points are given: F1 = 2*2 / (3 + 4)."""
     truth = "<a,X,100.0,100.0> <b,X,200.0,200.0> <c,X,300.0,300.0> <d,X,400.0,400.0>"
     hits, f1 = match("<a,X,107.0,108.9> <b,X,200.0,200.0> <c,X,308.0,308.0>", truth)
     assert hits == [(100.0, 100.0), (200.0, 200.0)], "15.9 px in L1 is a hit, 16 is none"
