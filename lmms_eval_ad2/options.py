@@ -154,7 +154,7 @@ class DeclaredOption:
         least, most = self.spec.least, self.spec.most
         if value is not None and least is not None and not least <= value <= (value if most is None else most):
             bounds = f"{least} or more" if most is None else f"from {least} to {most}"
-            raise Ad2Error(f"{self.flag} {value}: must be {bounds}")
+            raise Ad2Error(f"{self.flag} {value}: {bounds}")
         return value
 
 

@@ -1,4 +1,4 @@
-"""The closed loop's lines of `ad2 doctor`. Both libraries are optional: absent is fine, installed and broken is not."""
+"""The closed loop's lines of `ad2 doctor`. Its libraries are optional, but must work if they are installed."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def scenic() -> Finding:
 
 
 def carla() -> Finding:
-    """CARLA's client. Whether a server answers and fits: ad2 carla status."""
+    """CARLA's client only; `ad2 carla status` queries servers."""
     found = version_of("carla")
     if found is None:
         return "carla", True, f"not installed; for --world carla and ad2 carla: {install_command('carla')}"
     name, good, text = imports("carla")
-    return name, good, f"client {found}: servers must be CARLA {found} (ad2 carla status asks them)" if good else text
+    return name, good, f"client {found}: servers must be CARLA {found} (ad2 carla status queries them)" if good else text

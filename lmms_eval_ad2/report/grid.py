@@ -156,7 +156,7 @@ def finalise(grid: ResultGrid) -> ResultGrid:
 
 # --- columns ---
 
-ColumnIndex = dict[tuple[str, str | None], int]  # (column key, judge of a run's figure | PRINTED) -> position
+ColumnIndex = dict[tuple[str, str | None], int]  # (column key, judge of a run's score | PRINTED) -> position
 PRINTED = "\0printed"
 
 
@@ -257,7 +257,7 @@ def _notes(
         notes.append("† a mean over fewer columns than the paper's: the data have no samples for the others.")
     if printed:
         other = "other data and another judge" if printed.judged else "other data"
-        notes.append(f"Published rows are {printed.source}: {other}; not comparable figure by figure.")
+        notes.append(f"Published rows are {printed.source}: {other}; not directly comparable.")
         for found in published.inconsistent(layout.benchmark):
             if re.search(rf"Tables? (?:\d+ and )?{printed.number}\b", f"{found.where} {found.says} {found.computed}"):
                 notes.append(f"The paper is inconsistent ({found.where}): {found.says}; but: {found.computed}.")
@@ -265,5 +265,5 @@ def _notes(
 
 
 def _decimals(printed: published.PublishedTable) -> int:
-    figures = [v for row in printed.rows for v in row.values.values() if v is not None]
-    return 1 if all(round(v, 1) == v for v in figures) else 2
+    values = [v for row in printed.rows for v in row.values.values() if v is not None]
+    return 1 if all(round(v, 1) == v for v in values) else 2

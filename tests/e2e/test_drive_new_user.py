@@ -93,7 +93,7 @@ def test_an_unknown_scenario_type_is_named_before_anything_drives(
 def test_a_folder_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str) -> None:
     (tmp_path / "file").write_text("")
     assert run_demo(tmp_path / ("file" if place == "file" else "file/o")) == 2
-    assert "choose another place" in one_line(capsys)
+    assert "choose another path" in one_line(capsys)
 
 
 def test_another_run_s_folder_is_refused_before_a_model_is_reached(

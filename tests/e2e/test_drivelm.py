@@ -45,14 +45,15 @@ def test_json_of_the_challenges_sample(data_dir: Path, capsys: pytest.CaptureFix
 def test_table_of_the_challenges_sample(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ad2(*real_files(data_dir), "--tokenizer", "plain") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert "accuracy            0.0000  0..1      9" in lines
-    assert "match_f1            0.0000  0..100    4" in lines
-    assert "final                    -  0..1" in lines
+    cells = [line.split() for line in lines]
+    assert ["accuracy", "0.0000", "0..1", "9"] in cells
+    assert ["match_f1", "0.0000", "0..100", "4"] in cells
+    assert ["final", "-", "0..1"] in cells
     assert any(line.startswith("not scored: llm, match (no_judge:") for line in lines)
     assert "not scored: final (parts_missing: missing: llm, match)" in lines
-    assert "66 questions, 66 answers; the walk leaves 31 and skips 35" in lines
+    assert "66 questions, 66 answers; the walk counts 31 and skips 35" in lines
     assert "tokenizer of the language part: plain" in lines
-    assert any("(not_offered)" in line for line in lines)
+    assert any(row[-1:] == ["not_offered"] for row in cells)
 
 
 def test_without_java_the_rest_is_scored(
@@ -61,7 +62,7 @@ def test_without_java_the_rest_is_scored(
     monkeypatch.setenv("PATH", str(tmp_path))
     assert ad2(*real_files(data_dir)) == 0
     out = capsys.readouterr().out
-    assert "accuracy            0.0000  0..1      9" in out
+    assert ["accuracy", "0.0000", "0..1", "9"] in [line.split() for line in out.splitlines()]
     assert "not scored: bleu_1, bleu_2, bleu_3, bleu_4, rouge_l, cider, language (java_missing:" in out
     assert "missing: llm, language, match" in out
 
@@ -74,7 +75,7 @@ def test_mismatched_files_are_reported(tmp_path: Path, capsys: pytest.CaptureFix
     assert ad2(answers, "--truth", truth) == 0
     out = capsys.readouterr().out
     assert "1 questions have no answer in the file" in out
-    assert "1 answers belong to no question of the truth" in out
+    assert "1 answers have no question in the truth" in out
 
 
 @pytest.mark.parametrize("content", ["not json", "[1", "\xff\xfe", "", "[" * 100_000])

@@ -73,7 +73,7 @@ def test_a_set_is_built_imported_and_asked(tmp_path: Path, capsys: pytest.Captur
         assert build("--source", source(tmp_path), "--llm", spec(server), "--out", out) == 0
     output = capsys.readouterr().out
     assert "9 questions made by openai:tiny" in output and "correctness: mean" in output
-    assert "goal action" in output and "spent, all starts together: requests" in output
+    assert "goal action" in output and "usage of all starts together: requests" in output
     command = next(line for line in output.splitlines() if line.strip().startswith("ad2 data import"))
     assert main(command.split()[1:]) == 0
     assert "9 records" in capsys.readouterr().out

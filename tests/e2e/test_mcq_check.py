@@ -99,7 +99,7 @@ def test_unreadable_rows_are_reported_one_by_one(tmp_path: Path, capsys: pytest.
     assert main(["mcq", "check", str(path), "--no-progress"]) == 1
     output = capsys.readouterr().out
     assert "0 questions" in output and "invalid rows: 2" in output
-    assert "answered without image" not in output and "no bias" not in output
+    assert "answers predicted without image" not in output and "no bias" not in output
 
 
 def test_a_missing_key_is_reported_before_anything_is_read(

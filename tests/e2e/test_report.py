@@ -110,7 +110,7 @@ def test_two_sets_of_distractors_of_one_run(tmp_path: Path, capsys: pytest.Captu
     assert (row["n"], row["difference"]) == (2, 50)
     assert ad2(["report", folder, "--breakdowns"]) == 0
     assert "AutoDrive-QA: planning by sub-task" in capsys.readouterr().out
-    with pytest.raises(Ad2Error, match="--distractors belongs to"):
+    with pytest.raises(Ad2Error, match="--distractors is an option of"):
         ad2(["report", folder, "--distractors", "naive", "all"])
     with pytest.raises(Ad2Error, match="usage"):
         ad2(["report", "compare", folder])

@@ -138,11 +138,11 @@ def _part(part: Json) -> Json:
 
 def completion(body: Json, text: str) -> Json:
     """A chat completion with token counts that depend on the texts alone."""
-    asked, reply = len(text_of(body).split()), len(text.split())
+    asked, answered = len(text_of(body).split()), len(text.split())
     return {
         "id": "chatcmpl-golden", "object": "chat.completion", "created": 0, "model": f"{body.get('model')}-0001",
         "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": asked, "completion_tokens": reply, "total_tokens": asked + reply},
+        "usage": {"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered},
     }  # fmt: skip
 
 

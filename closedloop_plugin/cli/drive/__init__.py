@@ -1,4 +1,4 @@
-"""`ad2 drive`: the closed loop. Each part is a module of this folder, with a `register`."""
+"""`ad2 drive`: closed-loop evaluation. Each part is a module with `register`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PARTS = (run, score, show, merge, routes, map)
 
 
 def register(subparsers: Any) -> None:
-    p = subparsers.add_parser("drive", help="the closed loop: drive routes, and score what was driven")
+    p = subparsers.add_parser("drive", help="closed loop: drive routes and score the results")
     parts = p.add_subparsers(dest="part", metavar="PART", required=True)
     for part in PARTS:
         part.register(parts)

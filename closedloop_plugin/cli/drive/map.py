@@ -1,4 +1,4 @@
-"""`ad2 drive map`: a route's map, built, written and drawn; or a town's file, asked of a CARLA server."""
+"""`ad2 drive map`: build and draw the map of a route, or fetch a town's map from a CARLA server."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class DriveMapOptions:
     """`ad2 drive map`."""
 
     routes: Path | None = option("route file (XML)", default=None, metavar="FILE")
-    route: tuple[str, ...] = option("a route of it; may be repeated", default=(), metavar="ID", repeated=True)
-    town: Path | None = option("the town's own OpenDRIVE file, instead of a corridor", default=None, metavar="XODR")
+    route: tuple[str, ...] = option("route of the file (default: all); may be repeated", default=(), metavar="ID", repeated=True)
+    town: Path | None = option("OpenDRIVE file of the town, instead of a corridor map", default=None, metavar="XODR")
     server: str | None = option(
         "fetch the running town's OpenDRIVE from a CARLA server", default=None, metavar="HOST:PORT"
     )
-    timeout: float = option("for --server (default 20)", default=20.0, metavar="S")
-    out: Path = option("where the files go", metavar="DIR")
+    timeout: float = option("seconds to wait for --server (default 20)", default=20.0, metavar="S")
+    out: Path = option("output folder", metavar="DIR")
     no_picture: bool = option("write the .xodr only", default=False)
 
 

@@ -1,4 +1,4 @@
-"""`ad2 drive merge`: shards of one run become one folder."""
+"""`ad2 drive merge`: join the shards of a run into one folder."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def register(subparsers: Any) -> None:
         "merge",
         run,
         DriveMergeOptions,
-        help="join the folders of one run: duplicates removed, missing episodes listed",
+        help="join the folders of one run, remove duplicates, list missing episodes",
         description="Join folders of `ad2 drive run` with the same arguments (shards, machines) into OUT. Frames and "
-        "films stay where they are.",
+        "videos are not copied.",
     )
 
 
 def run(options: DriveMergeOptions) -> int:
-    """0 when the suite is complete, 1 when episodes are missing."""
+    """Return 0 if the suite is complete, 1 if episodes are missing."""
     from closedloop_plugin.runner.merge import merge
 
     found = merge(options.out, options.folders)
@@ -46,7 +46,7 @@ def run(options: DriveMergeOptions) -> int:
 
 
 def _scores(out: Path, records: list[EpisodeRecord]) -> str:
-    """The table, where the suite's routes are at hand and still those that were driven."""
+    """The table of scores, or the command that prints it if the driven routes are not available."""
     from closedloop_plugin.cli.drive.report import report
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.runner.episode import PROGRAM

@@ -1,4 +1,4 @@
-"""From the options of `ad2 drive run` to a runner.DriveRun with its drivers."""
+"""Converts the options of `ad2 drive run` to a DriveRun with its driver."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ if TYPE_CHECKING:
     from closedloop_plugin.cli.drive.options import DriverOptions, SimulatedDecisionOptions
     from closedloop_plugin.cli.drive.run import DriveRunOptions
 
-# Options that speak of a driver in words; None where the user said nothing.
+# Options for agents that answer in text; None if not given.
 WORDED = ("interpreter", "interpreter2", "mode", "describer", "tasks", "fine_grained", "prompts")
 TRACK = FactoryRecipe("closedloop_plugin.show.track_log:TrackLog")
 FRAMES = "closedloop_plugin.runner.frame_recorder:FrameRecorder"
-FILM = "closedloop_plugin.show.video:VideoRecorder"
+VIDEO = "closedloop_plugin.show.video:VideoRecorder"
 
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """`agent`, `interpreter`: those that live in this process; None: each world has its own (or there is none)."""
+    """`agent`, `interpreter`: instances in this process; None: each world has its own (or there is none)."""
 
     run: DriveRun
-    routes: tuple[Route, ...]  # that were asked for; empty for a program
+    routes: tuple[Route, ...]  # the requested ones; empty for a program
     agent: Agent | None
     interpreter: Interpreter | None
-    notes: tuple[str, ...] = ()  # what a reader of the scores must know of the suite
+    notes: tuple[str, ...] = ()  # on the suite, printed below the scores
 
 
 def prepare(options: DriveRunOptions) -> PreparedRun:
-    """The run with its models loaded and all options checked; nothing is driven yet."""
+    """Return the run with its models loaded and all options checked; nothing is driven yet."""
     _check(options)
     rules = profile(options.profile)
     if options.scenario:
@@ -67,11 +67,11 @@ def prepare(options: DriveRunOptions) -> PreparedRun:
         limits=limits_of(options, world, workers),
         retry_failed=options.retry_failed,
     )
-    check_folder(options.out, config_identity(config, subject))  # before minutes go into loading a model
+    check_folder(options.out, config_identity(config, subject))  # before a model is loaded, which takes minutes
     driver = driver_of(options, rules)
     config = replace(config, recorders=_recorders(options, driver.cameras))
     run = assemble(config, subject, driver)
-    # The runner describes what the options stand for; an option that it has no key for is recorded as it was given.
+    # The runner records resolved values; an option without such a key is recorded as given.
     run = replace(run, identity={**run.identity, **identity_of(options, run.identity)})
     agent, interpreter = remote(driver)
     return PreparedRun(run=run, routes=subject.routes, agent=agent, interpreter=interpreter, notes=notes)
@@ -80,17 +80,17 @@ def prepare(options: DriveRunOptions) -> PreparedRun:
 def _check(options: DriveRunOptions) -> None:
     check_decision_hz(options.decision_hz, profile(options.profile))
     if options.map and not options.scenario:
-        raise Ad2Error("--map belongs to --scenario; maps of routes come from --towns DIR")
+        raise Ad2Error("--map is an option of --scenario; maps of routes come from --towns DIR")
     for name, value in (("route", options.route), ("set", options.set)):
         if value and not options.scenario:
-            raise Ad2Error(f"--{name} belongs to --scenario FILE.scenic")
+            raise Ad2Error(f"--{name} is an option of --scenario FILE.scenic")
     shard([], options.shard)
     check_driver(options)
 
 
 def check_decision_hz(hz: float | None, rules: Profile) -> None:
     if hz is not None and not 0 < hz <= rules.hz:
-        raise Ad2Error(f"--decision-hz {hz:g}: above 0, and at most the simulation's rate")
+        raise Ad2Error(f"--decision-hz {hz:g}: must be above 0 and at most the simulation's rate")
 
 
 def decision_rules(options: SimulatedDecisionOptions) -> DecisionRules:
@@ -98,26 +98,26 @@ def decision_rules(options: SimulatedDecisionOptions) -> DecisionRules:
 
 
 def check_driver(options: DriverOptions) -> None:
-    """Refuse options without an effect: a result must not seem to come from a model that had no part in it."""
+    """Raise Ad2Error for options without effect: a result must not seem to come from a model that was not used."""
     if (options.mode == "hybrid") != bool(options.interpreter2):
-        raise Ad2Error("--mode hybrid and --interpreter2 need each other")
+        raise Ad2Error("--mode hybrid and --interpreter2 require each other")
     if options.agent.strip() in BUILT_IN:
         idle = [f"--{name.replace('_', '-')}" for name in WORDED if getattr(options, name) is not None]
         if not (options.frames or options.video):
             idle += [f"--{name}" for name in ("camera", "size") if getattr(options, name) is not None]
         if idle:
             raise Ad2Error(
-                f"--agent {options.agent} drives by itself: {', '.join(idle)} would have no effect; leave it out"
+                f"--agent {options.agent} sets the controls itself: {', '.join(idle)} would have no effect; omit it"
             )
     slow = [spec for spec in (options.interpreter or "rules", options.interpreter2) if spec and spec != "rules"]
     if options.mode in ("cng", "dcs") and not slow:
-        raise Ad2Error(f"--mode {options.mode} needs a model as slow system: --interpreter endpoint:... or lmms:...")
+        raise Ad2Error(f"--mode {options.mode} requires a model as slow system: --interpreter endpoint:... or lmms:...")
     if options.describer and not slow:
-        raise Ad2Error("--describer speaks to a model as slow system, and there is none: give --interpreter too")
+        raise Ad2Error("--describer requires a model as slow system: give --interpreter too")
 
 
 def driver_of(options: DriverOptions, rules: Profile) -> DriverSetup:
-    """The driver. An agent that sets the controls itself gets no interpreter: a result that names one would mislead."""
+    """Return the driver. An agent that sets the controls itself gets no interpreter, so that no result names one."""
     interpreter = _interpreter(options, rules)
     agent = _agent(options, rules, interpreter)
     if agent.local:
@@ -163,7 +163,7 @@ def _view(options: DriverOptions) -> str:
 
 
 def _cameras(options: DriverOptions, rules: Profile, agent: Agent) -> tuple[Camera, ...]:
-    """The agent's; if it has none, those of --camera for frames and films."""
+    """The agent's cameras; if it has none, those of --camera for frames and videos."""
     if agent.cameras or not (options.frames or options.video):
         return agent.cameras
     return cameras_of(_view(options), rules if rules.cameras else profile("bench2drive"))
@@ -172,5 +172,5 @@ def _cameras(options: DriverOptions, rules: Profile, agent: Agent) -> tuple[Came
 def _recorders(options: DriveRunOptions, cameras: Sequence[Camera]) -> tuple[FactoryRecipe, ...]:
     names, folder = [c.name for c in cameras], options.out / "frames"
     frames = [FactoryRecipe(FRAMES, {"folder": folder, "cameras": names})] if options.frames else []
-    films = [FactoryRecipe(FILM, {"folder": folder, "camera": names[0]})] if options.video else []
-    return (*frames, *films)
+    videos = [FactoryRecipe(VIDEO, {"folder": folder, "camera": names[0]})] if options.video else []
+    return (*frames, *videos)

@@ -1,4 +1,4 @@
-"""The table at the end of `ad2 drive run`."""
+"""The text that `ad2 drive run` prints at its end."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from closedloop_plugin.scoring.summary import summarise
 
 
 def report(records: Sequence[EpisodeRecord], routes: Sequence[Route], profile: Profile, repetitions: int) -> str:
-    """The scores as `ad2 drive score` prints them, which maps were driven, and how the model's replies were read.
+    """Return the scores as `ad2 drive score` prints them, the maps, and counts of the model's replies.
 
-    A line an episode, and no scores, for a program (`routes` is empty) and for a slice of a run.
+    One line per episode, without scores, for a program (`routes` is empty) and for a shard of a run.
     """
     if not records:
-        return "no episode was driven: there are fewer episodes than slices"
+        return "no episode was driven: there are fewer episodes than shards"
     if not routes:
         lines = [_line(r) for r in records]
-        return "\n".join(["A program of your own: no benchmark, and no scores of one", *lines, *_how(records)])
+        return "\n".join(["A custom program: not a benchmark, no benchmark scores", *lines, *_how(records)])
     if len(records) < len(routes) * repetitions:
         return "\n".join([_line(r) for r in records] + _how(records))
     from closedloop_plugin.cli.drive.score import render
@@ -33,12 +33,12 @@ def report(records: Sequence[EpisodeRecord], routes: Sequence[Route], profile: P
 
 
 def _experimental(found: dict[str, Any]) -> list[str]:
-    """The routes that stand in no figure above, with their own scores."""
+    """Routes on experimental maps, which no figure above includes, with their own scores."""
     apart = found["experimental"]
     if not apart:
         return []
     return [
-        f"Experimental maps, in no figure above: route {', '.join(apart['routes'])}: Driving Score "
+        f"Experimental maps, not in the figures above: route {', '.join(apart['routes'])}: Driving Score "
         f"{apart['driving_score']:.2f}, Success Rate {apart['success_rate']:.2f} %"
     ]
 
@@ -48,7 +48,7 @@ def _how(records: Sequence[EpisodeRecord]) -> list[str]:
 
 
 def _maps(records: Sequence[EpisodeRecord]) -> str:
-    """One suite may be driven on corridors or on real towns; scores of the two are not the same thing."""
+    """Counts of corridor maps and real towns, whose scores are not comparable."""
     corridors = sum(r.map.get("source") == "corridor" for r in records)
     towns = Counter(r.town for r in records if r.map.get("source") == "town")
     named = [f"{corridors} corridor"] if corridors else []
@@ -59,7 +59,7 @@ def _maps(records: Sequence[EpisodeRecord]) -> str:
 
 
 def _replies(records: Sequence[EpisodeRecord]) -> str:
-    """Counts that a reader of the scores must see."""
+    """Counts of decisions and of replies that could not be used."""
     total = {
         name: sum(r.counts.get(name, 0) for r in records)
         for name in ("decisions", "unparsed", "agent_errors", "not_finite", "retries")
@@ -72,9 +72,9 @@ def _line(record: EpisodeRecord) -> str:
     hits = sum(len(v) for k, v in record.infractions.items() if k.startswith("collisions"))
     end = record.status.lower() if record.status == PROGRAM_ENDED else record.end
     why = f" ({record.reason})" if record.reason else ""
-    said = ", ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in record.drawn.items())
-    drawn = f" [{said}]" if said else ""
-    if record.scenario == PROGRAM:  # how far it got along the road says nothing of what the program is about
+    values = ", ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in record.drawn.items())
+    drawn = f" [{values}]" if values else ""
+    if record.scenario == PROGRAM:  # route completion has no meaning for a program
         others = sum(len(v) for k, v in record.infractions.items() if not k.startswith(("collisions", "min_speed")))
         return (
             f"{record.route_id} repetition {record.repetition}: {end}{why}, {record.game_s:.1f} s, {hits} collisions, "

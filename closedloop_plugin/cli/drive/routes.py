@@ -1,4 +1,4 @@
-"""`ad2 drive routes`: put a route file into the data home, list the suites."""
+"""`ad2 drive routes`: add a route file to the data home, list the suites."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class RoutesAddOptions:
     """`ad2 drive routes add`."""
 
     file: Path = option(metavar="FILE", positional=True)
-    name: str | None = option("the suite's name (default: the file's stem)", default=None)
+    name: str | None = option("name of the suite (default: the file's stem)", default=None)
 
 
 def register(subparsers: Any) -> None:
-    p = subparsers.add_parser("routes", help="add a route file to the data home, list what can be driven")
+    p = subparsers.add_parser("routes", help="add a route file to the data home, list the suites")
     actions = p.add_subparsers(dest="action", metavar="ACTION", required=True)
-    add_command(actions, "add", run_add, RoutesAddOptions, help="check a route file and keep it")
-    add_command(actions, "list", run_list, help="suites and how many routes they have")
+    add_command(actions, "add", run_add, RoutesAddOptions, help="check a route file and copy it into the data home")
+    add_command(actions, "list", run_list, help="list the suites and their numbers of routes")
 
 
 def run_add(options: RoutesAddOptions) -> int:
@@ -37,12 +37,15 @@ def run_add(options: RoutesAddOptions) -> int:
 def run_list() -> int:
     from closedloop_plugin.suites.lookup import BENCH2DRIVE, EMBEDDED, routes_home, suite
     from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.report.text_table import TextTable
 
     added = sorted(f.stem for f in routes_home().glob("*.xml") if f.stem != BENCH2DRIVE)
+    rows: list[tuple[object, ...]] = []
     for name in ("demo", EMBEDDED, *added):
         try:
             found = suite(name)
-            print(f"{name:16} {len(found.routes):4} routes, sha256 {found.sha256[:16]}")
+            rows.append((name, len(found.routes), f"sha256 {found.sha256[:16]}"))
         except Ad2Error as exc:
-            print(f"{name:16}    – {exc}")
+            rows.append((name, "–", exc))
+    print(TextTable(("suite", "routes", "about"), rows, "lrl").plain())
     return 0

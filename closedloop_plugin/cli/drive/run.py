@@ -28,16 +28,16 @@ EXAMPLES = """examples:
   ad2 drive run --suite threats/ --agent expert --out out/threats
   ad2 drive run --suite bench2drive220 --world carla --servers localhost:2000,localhost:2010 --agent expert --out out/c
 then:
-  ad2 drive show out/expert:101              a film strip and a top view of an episode
-  ad2 drive score out/expert --routes FILE   the scores again, or of several folders
+  ad2 drive show out/expert:101              film strip and top view of an episode
+  ad2 drive score out/expert --routes FILE   print the scores again, or those of several folders
 
 agents:
-  expert                 sees everything (privileged, and labelled so)
+  expert                 reads the state of the simulation (privileged, and labelled so)
   still, straight, random, speed-only, steer-only      baselines; random follows --seed
   endpoint:MODEL@URL[,timeout=60,max_tokens=256,...]   any OpenAI-compatible server
   lmms:NAME[,pretrained=...,...]                       any lmms-eval model, in this process
 
-exit code: 0 every episode ran, 1 some failed (named), 2 nothing could be run as asked, 130 Ctrl-C"""
+exit code: 0 all episodes ran, 1 some failed (listed), 2 invalid arguments, 130 Ctrl-C"""
 
 
 SUBJECT = ExclusiveOptions(required=True)
@@ -45,31 +45,31 @@ SUBJECT = ExclusiveOptions(required=True)
 
 @dataclass(frozen=True, kw_only=True)
 class DriveSelectionOptions(ProgramOptions):
-    """What is driven: routes of a suite, or a program."""
+    """Routes of a suite, or a program."""
 
     suite: str | None = option(
         "demo, embedded220, bench2drive220, a route file, or a folder of programs", default=None,
         metavar="NAME|FILE|DIR", exclusive=SUBJECT, identity=("suite", "suite_sha256"),
     )  # fmt: skip
     scenario: Path | None = option(
-        "a Scenic program of your own", default=None, metavar="FILE.scenic", exclusive=SUBJECT,
+        "Scenic program", default=None, metavar="FILE.scenic", exclusive=SUBJECT,
         identity=("suite", "suite_sha256"),
     )  # fmt: skip
     routes_ids: str | None = option("only these routes of the suite, in this order", default=None, metavar="ID,ID")
     limit: int | None = option("only the first N routes", default=None, metavar="N", least=1)
-    shard: str | None = option("only this slice, from 1/N to N/N; then: ad2 drive merge", default=None, metavar="i/N")
-    repetitions: int = option("of every route, each with its own seed", default=1, metavar="N", least=1)
-    seed: int = option("the same seed gives the same scores (default 0)", default=0, metavar="S", identity="seed")
+    shard: str | None = option("only shard i of N (1/N to N/N); join shards with ad2 drive merge", default=None, metavar="i/N")
+    repetitions: int = option("repetitions of each route, each with its own seed", default=1, metavar="N", least=1)
+    seed: int = option("seed of the run; equal seeds give equal scores (default 0)", default=0, metavar="S", identity="seed")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DriveFolderOptions:
-    """The run's folder and what is kept in it."""
+    """The run's folder and its contents."""
 
-    out: Path = option("the run's folder; the same command goes on in it", metavar="DIR")
-    frames: bool = option("keep what the cameras saw, at 2 Hz", default=False)
-    video: bool = option("a film of every episode", default=False)
-    retry_failed: bool = option("try episodes again whose world or agent failed", default=False)
+    out: Path = option("run folder; the same command resumes in it", metavar="DIR")
+    frames: bool = option("save camera frames at 2 Hz", default=False)
+    video: bool = option("save a video of each episode", default=False)
+    retry_failed: bool = option("repeat episodes whose world or agent failed", default=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,9 +80,9 @@ class DriveRunOptions(
 
 
 GROUPS = {
-    "what is driven": (ProgramOptions, DriveSelectionOptions, WorldOptions),
-    "who drives": (DriverOptions, DecisionOptions, SimulatedDecisionOptions),
-    "how it runs": (DriveFolderOptions, PoolOptions),
+    "routes and world": (ProgramOptions, DriveSelectionOptions, WorldOptions),
+    "driver": (DriverOptions, DecisionOptions, SimulatedDecisionOptions),
+    "run": (DriveFolderOptions, PoolOptions),
 }
 
 
@@ -93,16 +93,16 @@ def register(subparsers: Any) -> None:
         run,
         DriveRunOptions,
         GROUPS,
-        help="drive a suite and print its scores; the same command goes on where it stopped",
-        description="Drive routes in a simulated world. Every finished episode is on disk at once:\nafter Ctrl-C, a "
-        "crash or a full disk the same command goes on with those that are missing.",
+        help="drive a suite and print its scores; the same command resumes",
+        description="Drive routes in a simulated world. Each finished episode is saved at once:\nafter Ctrl-C, a "
+        "crash or a full disk the same command drives only the missing ones.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
 
 
 def run(options: DriveRunOptions) -> int:
-    """0 when every episode ran, 1 when some failed; what the user can correct is an Ad2Error."""
+    """Return 0 if all episodes ran, 1 if some failed; raises Ad2Error for mistakes of the user."""
     from closedloop_plugin.cli.drive.prepared_run import prepare
     from closedloop_plugin.cli.drive.report import report
     from closedloop_plugin.runner.run import AGAIN, FAILED
@@ -114,11 +114,11 @@ def run(options: DriveRunOptions) -> int:
     for note in prepared.notes:
         print(note)
     if options.shard:
-        print(f"slice {options.shard}; join the slices with: ad2 drive merge OUT {options.out} ...")
+        print(f"shard {options.shard}; join the shards with: ad2 drive merge OUT {options.out} ...")
     failed = [r for r in records if r.end in FAILED]
     for record in failed:
         name = f"route {record.route_id} repetition {record.repetition}"
         print(f"failed: {name}: {record.end}: {record.reason}", file=sys.stderr)
     if any(r.end in AGAIN for r in failed):
-        print("the same command with --retry-failed tries those again whose world or agent failed", file=sys.stderr)
+        print("to repeat episodes whose world or agent failed, add --retry-failed to the same command", file=sys.stderr)
     return 1 if failed or len(records) < len(prepared.run.tasks) else 0

@@ -7,7 +7,12 @@ best = 0 and worst = 1. The script is Python code of the user and runs in this p
 
 from __future__ import annotations
 
+import atexit
+import functools
 import hashlib
+import importlib
+import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -83,8 +88,19 @@ def locate(script: str) -> Path:
     return path.resolve()
 
 
-def _load(script: Path) -> Any:
+@functools.cache
+def _library() -> Any:
+    """`evaluate`, with a folder of this process for copies of scripts: in the shared one, equal names collide."""
     library = require("evaluate", "the judge evaluate")
+    folder = tempfile.mkdtemp(prefix="ad2-evaluate-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    importlib.import_module("evaluate.config").HF_MODULES_CACHE = Path(folder)  # type: ignore[attr-defined]
+    return library
+
+
+def _load(script: Path) -> Any:
+    library = _library()
+    importlib.invalidate_caches()  # the copy is imported in the second in which it is written
     try:
         return library.load(str(script), keep_in_memory=True)
     except Exception as exc:  # errors of the user's script, of any kind
