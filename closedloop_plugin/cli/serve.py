@@ -1,4 +1,4 @@
-"""`ad2 serve`: a model, and the whole driver that it makes, behind an OpenAI-compatible endpoint."""
+"""`ad2 serve`: serve a model, and the driver built on it, at an OpenAI-compatible endpoint."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ if TYPE_CHECKING:
 EXAMPLES = """examples:
   ad2 serve --model lmms:qwen2_5_vl,pretrained=Qwen/Qwen2.5-VL-7B-Instruct,batch_size=8
   ad2 serve --model endpoint:qwen@http://gpu7:8000/v1 --interpreter endpoint:llama@http://gpu8:8000/v1 --mode dcs
-  ad2 serve --model straight --port 8101               the way through, without a model
-then, from anywhere (docs/serve.md):
-  ad2 drive run --agent endpoint:qwen2_5_vl@http://127.0.0.1:8100/v1 ...      the bare model
-  model "ad2-driver"                    the whole driver: closedloop_plugin/carla/leaderboard_agent/agent.py
+  ad2 serve --model straight --port 8101               test of the connection, without a model
+clients (docs/serve.md):
+  ad2 drive run --agent endpoint:qwen2_5_vl@http://127.0.0.1:8100/v1 ...      the model alone
+  model "ad2-driver"                    the complete driver: closedloop_plugin/carla/leaderboard_agent/agent.py
 
-exit code: 0 ended by Ctrl-C or SIGTERM, 2 it cannot be served as asked"""
+exit code: 0 ended by Ctrl-C or SIGTERM, 2 invalid arguments"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AddressOptions:
     host: str = option("address to listen on (default 127.0.0.1: this machine only)", default="127.0.0.1")
-    port: int = option("default 8100; 0: any free one", default=8100, least=0, most=65_535)
+    port: int = option("port to listen on; 0 selects a free one (default 8100)", default=8100, least=0, most=65_535)
     api_key_env: str | None = option(
-        "environment variable with a key that clients must send", default=None, metavar="NAME"
+        "environment variable with the key that clients must send", default=None, metavar="NAME"
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadOptions:
-    batch: int = option("requests that the model gets at once (default 8)", default=8, metavar="N", least=1, most=4096)
+    batch: int = option("maximum requests per batch (default 8)", default=8, metavar="N", least=1, most=4096)
     window_ms: float = option(
-        "how long a batch waits for more requests (default 20)", default=20.0, metavar="MS", least=0, most=60_000
+        "time to wait for a batch to fill (default 20)", default=20.0, metavar="MS", least=0, most=60_000
     )
-    queue: int = option("requests held at once (default 256)", default=256, metavar="N", least=1, most=65_536)
-    max_body_mb: float = option("of one request (default 64)", default=64.0, metavar="MB", least=0.001, most=4096)
+    queue: int = option("maximum waiting requests (default 256)", default=256, metavar="N", least=1, most=65_536)
+    max_body_mb: float = option("maximum size of a request (default 64)", default=64.0, metavar="MB", least=0.001, most=4096)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServedDriverOptions(DriverOptions, DecisionOptions):
-    """The driver behind the name ad2-driver. It has no --latency: time passes where the car is."""
+    """The driver behind the name ad2-driver. It has no --latency: time passes at the client."""
 
-    seed: int = option("of sampled replies and of random (default 0)", default=0, metavar="S")
+    seed: int = option("seed of sampled replies and of the agent random (default 0)", default=0, metavar="S")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +64,8 @@ class ServeOptions(AddressOptions, LoadOptions, ServedDriverOptions):
 
 
 GROUPS = {
-    "where": (AddressOptions,),
-    "how much at once": (LoadOptions,),
+    "address": (AddressOptions,),
+    "load": (LoadOptions,),
     "ad2-driver (as in ad2 drive run)": (DriverOptions, DecisionOptions, ServedDriverOptions),
 }
 
@@ -77,9 +77,9 @@ def register(subparsers: Any) -> None:
         run,
         ServeOptions,
         GROUPS,
-        help="a model, or a whole driver, behind an OpenAI-compatible endpoint",
+        help="serve a model, or a complete driver, at an OpenAI-compatible endpoint",
         description="Answer chat completions with an lmms-eval model, in batches. Under the name ad2-driver the same\n"
-        "server is a whole driver: pictures and speedometer in, throttle, brake and steering out.",
+        "server is a complete driver: pictures and speed in, throttle, brake and steering out.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -98,7 +98,7 @@ def run(options: ServeOptions) -> int:
     key = _key(options.api_key_env)
     if not key and not is_loopback(options.host):
         print(
-            f"warning: on {options.host} anybody can use this model; --api-key-env NAME asks for a key", file=sys.stderr
+            f"warning: on {options.host} everyone who can reach the port can use this model; --api-key-env NAME requires a key", file=sys.stderr
         )
     api = ChatHttpApi(
         RequestBatcher(batch=options.batch, window_s=options.window_ms / 1000),
@@ -118,8 +118,8 @@ def _check(options: ServeOptions, rules: Profile) -> None:
     if options.agent in BUILT_IN and make_agent(options.agent).privileged:
         free = [name for name in BUILT_IN if not make_agent(name).privileged]
         raise Ad2Error(
-            f"--model {options.agent} sees everything (privileged), and through an endpoint nothing can be seen but "
-            f"pictures; take {', '.join(free)}, endpoint:... or lmms:..."
+            f"--model {options.agent} is privileged (it reads the simulation's state); an endpoint receives "
+            f"only pictures; use {', '.join(free)}, endpoint:... or lmms:..."
         )
     try:
         check_driver(options)

@@ -1,4 +1,4 @@
-"""Data of the closed-loop tasks (`ad2drive_*`): suites of routes, with the drive extra installed."""
+"""Data of the closed-loop tasks (`ad2drive_*`): suites of routes; they need the drive extra."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def cells_of(layout: TableLayout, group: TaskGroup) -> dict[str, ScoreCell | Non
 
 def _cell(column: TableColumn, group: TaskGroup) -> ScoreCell | None:
     task = group.tasks.get((column.part, column.open_ended))
-    if task is None and column.open_ended:  # the canonical task may present n-gram metrics too
+    if task is None and column.open_ended:  # the canonical task may have n-gram metrics too
         task = group.tasks.get((column.part, False))
     if task is None:
         return None

@@ -151,7 +151,7 @@ def test_options_of_a_program_are_refused_for_a_suite(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
 ) -> None:
     assert run(tmp_path / "o", "--suite", "demo", *words) == 2
-    assert f"{words[0]} belongs to --scenario" in last_line(capsys)
+    assert f"{words[0]} is an option of --scenario" in last_line(capsys)
 
 
 # -- a folder ----------------------------------------------------------------------------------------------------------

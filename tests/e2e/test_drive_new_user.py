@@ -142,7 +142,7 @@ def test_one_silent_episode_beside_others_is_a_failure_of_its_own(
         assert run_demo(tmp_path / "o", *words, agent=agent, routes="101,102") == 1
         output = capsys.readouterr().err
         assert "failed: route 101 repetition 0: agent failed: 10 failures in a row" in output
-        assert "--retry-failed tries those again" in output
+        assert "add --retry-failed to the same command" in output
         assert run_demo(tmp_path / "o", *words, "--retry-failed", agent=agent, routes="101,102") == 0
 
 

@@ -84,7 +84,7 @@ def test_compare_json(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["compare", "A"], "usage: ad2 report compare A B"),
         (["compare", "{runs}/a", "{runs}/a"], "compared with itself"),
         (["compare", "{runs}", "{runs}/a"], "expected one run, found 2"),
-        (["{runs}", "--force"], "--force belongs to"),
+        (["{runs}", "--force"], "--force is an option of"),
     ],
 )
 def test_mistakes_are_messages(runs: Path, words: list[str], message: str) -> None:

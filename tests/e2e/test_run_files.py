@@ -91,7 +91,7 @@ def test_rescoring_needs_no_model_and_keeps_the_numbers(finished: Path, tmp_path
 def test_a_run_is_not_overwritten_by_its_rescoring(finished: Path, tmp_path: Path) -> None:
     folder = run_folder(finished)
     done = run(BIN / "ad2", "rescore", folder, "--out", folder, cwd=tmp_path, code=2)
-    assert "never overwritten" in done.stderr
+    assert "is the run itself; choose another folder" in done.stderr
 
 
 def test_a_wrong_judge_fails_before_the_model_works(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def test_a_reply_is_repaired(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "output"),
     [
         (["--agent", "nobody", "--fuser", "rules"], "no agent 'nobody'"),
         (["--agent", "still", "--fuser", "expert"], "a driver cannot fuse answers"),

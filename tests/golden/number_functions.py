@@ -51,7 +51,7 @@ def _vehicles(ours: Any, folder: Path) -> Made:
         data = ours.wire.pack("cmd", {**number_files.COMMAND, name: place, "pad": "x" * 500})
         short = data.replace(str(place).encode(), token.encode(), 1)
         data = short.replace(b"x" * 500, b"x" * (500 - len(short) + len(data)), 1)
-        ((kind, header, _),) = ours.wire.Reader().feed(data)
+        ((kind, header, _),) = ours.wire.FrameReader().feed(data)
         ours.wire.check(kind, header)
         return header[name]
 
@@ -96,7 +96,7 @@ def _models(ours: Any) -> Made:
         return attributes(ours.read_completion(filled(body, token).encode()), "prompt_tokens", "completion_tokens")
 
     def evaluated(reply: dict[str, Any], token: str) -> Any:
-        return ours.read_evaluation(ours.Reply(filled(reply, token)), 60).model_dump()
+        return ours.read_evaluation(ours.ChatReply(filled(reply, token)), 60).model_dump()
 
     made: Made = {"threat interval": threat, "token usage": usage, "control reply steer": _control(ours)}
     for name in ("temperature", "max_tokens", "n"):

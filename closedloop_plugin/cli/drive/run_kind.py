@@ -1,4 +1,4 @@
-"""Run folders of `ad2 drive run`, for `ad2 report compare`: two suites with one driver, or two drivers on one suite."""
+"""`ad2 report compare` for run folders of `ad2 drive run`: one driver on two suites, or two drivers on one suite."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from closedloop_plugin.scoring.compare import ComparedRun, DrivingComparison, DrivingComparisonRow, Span
     from closedloop_plugin.scoring.published import PublishedThreatTables
 
-# Parts of a run's identity that say who drives, and those that may differ between any two runs.
+# Keys of a run's identity: the driver, and keys that may differ between any two runs.
 DRIVER = ("agent", "interpreter", "cameras")
 FREE = ("suite", "suite_sha256", "map_sha256", "towns_sha256", "version")
-DRIVEN = ("values",)  # of a suite's free parameters: part of what is driven, as the suite is
+DRIVEN = ("values",)  # values of free parameters: they belong to the suite
 
 
 def is_drive_run(folder: Path) -> bool:
@@ -29,7 +29,7 @@ def is_drive_run(folder: Path) -> bool:
 
 
 def compare(a: Path, b: Path, *, force: bool, as_json: bool, markdown: bool, published: bool) -> str:
-    """The comparison as text, or as JSON. Ad2Error where the runs are unlike (which `force` overrules)."""
+    """Return the comparison as text or JSON; raises Ad2Error if the runs are not comparable, except with `force`."""
     from closedloop_plugin.scoring.compare import compare as compared
     from closedloop_plugin.scoring.published import published as papers
     from lmms_eval_ad2.errors import Ad2Error
@@ -40,9 +40,10 @@ def compare(a: Path, b: Path, *, force: bool, as_json: bool, markdown: bool, pub
     one_suite = identities[0].get("suite_sha256") == identities[1].get("suite_sha256")
     clashes = unlike(identities[0], identities[1], one_suite)
     if clashes and not force:
+        scope = "" if one_suite else " (only the suite may differ)"
         raise Ad2Error(
-            f"not comparable: {'; '.join(clashes)}. Drive both alike"
-            f"{'' if one_suite else ' (only the suite may differ)'}; to compare them all the same: --force"
+            f"not comparable: {'; '.join(clashes)}. Use the same settings for both runs{scope}; "
+            "to compare them all the same: --force"
         )
     names = _names(identities, one_suite)
     sides = [_side(folder, run, name) for folder, run, name in zip((a, b), runs, names, strict=True)]
@@ -56,9 +57,9 @@ def compare(a: Path, b: Path, *, force: bool, as_json: bool, markdown: bool, pub
 
 
 def unlike(a: Mapping[str, Any], b: Mapping[str, Any], one_suite: bool) -> list[str]:
-    """What differs and must not, "name is A in the first and B in the second" each.
+    """Differences that prevent a comparison, each as "name is A in the first and B in the second".
 
-    On two suites the driver must be one; on one suite two drivers are what is compared.
+    With two suites the driver must be the same; with one suite the drivers are compared.
     """
     from lmms_eval_ad2.storage.identity import differences
 
@@ -84,7 +85,7 @@ def _versions(identities: list[dict[str, Any]]) -> list[str]:
 
 
 def _names(identities: list[dict[str, Any]], one_suite: bool) -> tuple[str, str]:
-    """Heads of the columns: the suites, where there are two."""
+    """Headers of the columns: the names of the suites, or A and B for one suite."""
     one, two = (str(identity.get("suite", "")) for identity in identities)
     if one_suite:
         return "A", "B"
@@ -92,7 +93,7 @@ def _names(identities: list[dict[str, Any]], one_suite: bool) -> tuple[str, str]
 
 
 def _side(folder: Path, run: Mapping[str, Any], name: str) -> ComparedRun:
-    """The run with the routes that it was asked for at any of its starts."""
+    """The run with all routes that any of its starts requested."""
     from closedloop_plugin.runner.episode import PROGRAM
     from closedloop_plugin.runner.store import read_records
     from closedloop_plugin.scoring.compare import ComparedRun
@@ -100,9 +101,9 @@ def _side(folder: Path, run: Mapping[str, Any], name: str) -> ComparedRun:
 
     records = read_records(folder)
     if not records:
-        raise Ad2Error(f"{folder}: no episode in it yet; start the same `ad2 drive run` again, it goes on from there")
+        raise Ad2Error(f"{folder}: it contains no episode yet; the same `ad2 drive run` command resumes it")
     if records[0].scenario == PROGRAM:
-        raise Ad2Error(f"{folder}: one program of your own, which has no scores of a benchmark; drive it as a --suite")
+        raise Ad2Error(f"{folder}: a single program, which has no benchmark scores; drive it as a --suite")
     selection = run["selection"]
     wanted = {*selection.get("asked", selection["routes"]), *(r.route_id for r in records)}
     routes = [route for route in selection["routes"] if route in wanted]
@@ -128,7 +129,7 @@ def _about(folder: Path, run: Mapping[str, Any], side: ComparedRun) -> dict[str,
 
 
 def _json(about: list[dict[str, Any]], found: dict[str, Any], attention: list[str], paper: Any) -> str:
-    """The paper's figures stand under a key of their own, with the world that they were driven in."""
+    """The paper's figures are under their own key, with their world."""
     from lmms_eval_ad2.metrics.intervals import METHOD
 
     about_us = {"a": about[0], "b": about[1], "interval_method": METHOD}
@@ -139,9 +140,8 @@ def _json(about: list[dict[str, Any]], found: dict[str, Any], attention: list[st
 RUN_KIND = RunKind("a run folder of `ad2 drive run` (run.json and episodes.jsonl)", is_drive_run, compare)
 
 
-# A comparison of two closed-loop runs as text or Markdown; the paper's tables apart, beneath.
-HEAD = 18  # characters of a suite's name in one line of its column's head
-FEW = 12  # names of routes in one line
+HEAD = 18  # width of a suite's name in its column's header, characters
+FEW = 12  # maximum number of routes named in one line
 TITLES = {
     "success_rate": "Success Rate",
     "driving_score": "Driving Score",
@@ -166,7 +166,7 @@ def render(
     *,
     markdown: bool = False,
 ) -> str:
-    """Heading, table of ours, what was left out, notes; then the paper's three tables and where they disagree."""
+    """Heading, our table, routes left out, notes; then the paper's three tables and their contradictions."""
     blocks = [_heading(about, markdown), _ours(found, about, markdown), _spread(found, about)]
     lines = [f"- Attention: {text}" for text in attention] + _left_out(found)
     lines += [f"- {row.title}: no figure, {row.reason}" for row in found.rows if row.reason]
@@ -186,10 +186,10 @@ def _heading(about: Sequence[Mapping[str, Any]], markdown: bool) -> str:
     for letter, side in zip("AB", about, strict=True):
         fast = (side["agent"] or {}).get("name", "agent without a name")
         slow = side["interpreter"] or {}
-        who = " + ".join([str(fast), *([f"{slow.get('name')} {slow.get('mode', '')}".strip()] if slow else [])])
+        driver = " + ".join([str(fast), *([f"{slow.get('name')} {slow.get('mode', '')}".strip()] if slow else [])])
         world = side["backend"] or "unnamed"
         lines.append(
-            f"{letter}: suite {side['suite']}, {who}, {world} world, profile {side['profile']}, seed {side['seed']}, "
+            f"{letter}: suite {side['suite']}, {driver}, {world} world, profile {side['profile']}, seed {side['seed']}, "
             f"{side['episodes']} episodes ({side['folder']})"
         )
     if any(side["backend"] != "carla" for side in about):
@@ -255,7 +255,7 @@ def _left_out(found: DrivingComparison) -> list[str]:
 
 
 def _published(paper: PublishedThreatTables, about: Sequence[Mapping[str, Any]], markdown: bool) -> list[str]:
-    """Tables 1, 2 and the drop. Never in one table with ours: another world, other models."""
+    """The paper's Tables 1, 2 and the drop, separate from ours: another world, other models."""
     worlds = " and ".join(dict.fromkeys(str(side["backend"] or "unnamed") for side in about))
     label = f"driven in {paper.world}, means of {paper.repetitions} repetitions; ours above: {worlds} world"
     parts = (

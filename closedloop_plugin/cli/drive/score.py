@@ -1,4 +1,4 @@
-"""`ad2 drive score`: official closed-loop scores of result files, without a simulator."""
+"""`ad2 drive score`: compute the official closed-loop scores of result files, without a simulator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from closedloop_plugin.suites.lookup import Suite
 
 NONE = "–"
-MOST = 1000  # repetitions: a record that numbers itself beyond is a slip
+MOST = 1000  # plausible repetitions; a record with a higher number is a mistake
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,16 +25,16 @@ class DriveScoreOptions:
     """`ad2 drive score`."""
 
     results: tuple[Path, ...] = option(metavar="RESULTS", positional=True)
-    routes: str = option("what was driven: its route file, folder of programs, demo", metavar="FILE|DIR|SUITE")
+    routes: str = option("driven suite: its route file, folder of programs, or demo", metavar="FILE|DIR|SUITE")
     profile: str | None = option(
-        "rules of scoring (default: the results' own; official files: bench2drive)", default=None
+        "rules of scoring (default: those of the results; official files: bench2drive)", default=None
     )
-    repetitions: int | None = option("of each route (default: as the records number them)", default=None, metavar="N")
-    apart: bool = option("each RESULTS is one repetition of its own", default=False)
-    metric_info: Path | None = option("folder with the metric_info.json files", default=None, metavar="DIR")
-    comfort: Literal["official", "corrected"] = option("rules of Comfortness", default="official")
-    traffic_signs: Literal["v0.0.3", "v0.0.4"] = option("variant of Traffic_Signs", default="v0.0.3")
-    json: bool = option("figures as JSON", default=False)
+    repetitions: int | None = option("repetitions of each route (default: by the numbers in the records)", default=None, metavar="N")
+    apart: bool = option("count each RESULTS as one repetition", default=False)
+    metric_info: Path | None = option("folder of the metric_info.json files", default=None, metavar="DIR")
+    comfort: Literal["official", "corrected"] = option("rules of Comfortness (default official)", default="official")
+    traffic_signs: Literal["v0.0.3", "v0.0.4"] = option("variant of Traffic_Signs (default v0.0.3)", default="v0.0.3")
+    json: bool = option("print the figures as JSON", default=False)
 
 
 def register(subparsers: Any) -> None:
@@ -43,7 +43,7 @@ def register(subparsers: Any) -> None:
         "score",
         run,
         DriveScoreOptions,
-        help="Driving Score, Success Rate, Efficiency, Comfortness and abilities of result files",
+        help="print Driving Score, Success Rate, Efficiency, Comfortness and abilities of result files",
         description="RESULTS are official CARLA result files (merged or split), folders of them, run folders of "
         "`ad2 drive run`, or an episodes.jsonl. Routes without a record count 0; of two records of a route and "
         "repetition the last counts.",
@@ -61,7 +61,7 @@ def run(options: DriveScoreOptions) -> int:
     records = results.records
     repetitions = 1 + max(r.repetition for r in records) if options.repetitions is None else options.repetitions
     if not 1 <= repetitions <= MOST:
-        raise Ad2Error(f"{repetitions} repetitions: say with --repetitions how many there are, from 1 to {MOST}")
+        raise Ad2Error(f"{repetitions} repetitions: give their number with --repetitions, from 1 to {MOST}")
     motions = None
     if options.metric_info:
         motions = comfort.find_motions(options.metric_info, {r.key: r.save_name for r in records})
@@ -85,7 +85,7 @@ def run(options: DriveScoreOptions) -> int:
 
 
 def driven(name: str) -> Suite:
-    """A route file, a folder of programs, or a suite by its name; a route file may have any name here."""
+    """Return the suite for a name, a folder of programs or a route file (with any file name)."""
     from closedloop_plugin.core.routes import read_routes, sha256
     from closedloop_plugin.suites.lookup import Suite, suite
 
@@ -97,15 +97,15 @@ def driven(name: str) -> Suite:
 
 
 def _other_programs(results: Sequence[Path], what: Suite) -> list[str]:
-    """Run folders of other programs than the folder's are now: same names, but not what was driven."""
+    """Notes on run folders whose programs differ from the folder's current ones of the same names."""
     from lmms_eval_ad2.storage.identity import read_run
 
     if not what.programs:
         return []
     runs = {path: read_run(path)["identity"] for path in results if (path / "run.json").is_file()}
     return [
-        f"{path}: was driven on other programs (suite {run.get('suite')}, sha256 {str(run.get('suite_sha256'))[:12]}) "
-        f"than the folder's now ({what.sha256[:12]}); these are the scores of those"
+        f"{path}: driven on other programs (suite {run.get('suite')}, sha256 {str(run.get('suite_sha256'))[:12]}) "
+        f"than the folder's current ones ({what.sha256[:12]}); the scores belong to the driven ones"
         for path, run in runs.items()
         if run.get("suite_sha256") != what.sha256
     ]
@@ -119,7 +119,7 @@ def render(found: dict[str, Any], routes: str, files: tuple[str, ...] = ()) -> s
 
 
 def heading(found: dict[str, Any], routes: str, files: tuple[str, ...]) -> str:
-    """Whose figures these are. Only files that name no world of ours may stand under an official heading."""
+    """Origin of the figures. Only files without a record of our worlds get the official heading."""
     origin = found["origin"]
     changed = f", but {origin['changed']}" if origin.get("changed") else ""
     rules = f"profile {found['profile']}{changed}, {found['n_routes']} routes of {routes}"
@@ -131,7 +131,7 @@ def heading(found: dict[str, Any], routes: str, files: tuple[str, ...]) -> str:
     warning = "" if origin.get("backend") == "carla" else "; NOT comparable with figures driven in CARLA"
     return (
         f"Suite {origin.get('suite')} in the {origin.get('backend') or 'unnamed'} world{warning}\n"
-        f"{fast}{' + ' + slow if slow else ''}; the world: {origin.get('waiting') or 'not said'}\n{rules}"
+        f"{fast}{' + ' + slow if slow else ''}; the world: {origin.get('waiting') or 'unknown'}\n{rules}"
     )
 
 
@@ -191,4 +191,4 @@ def _number(value: float | None, decimals: int) -> str:
 
 
 def _lost(results: OfficialResults) -> list[str]:
-    return [f"{file} is cut off: {n} record(s) lost, every whole one before is scored" for file, n in results.lost]
+    return [f"{file} is cut off: {n} record(s) lost, all complete ones are scored" for file, n in results.lost]

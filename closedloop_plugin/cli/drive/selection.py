@@ -1,4 +1,4 @@
-"""From the options of `ad2 drive run` to what is driven: a suite's routes, a folder of programs, or one program."""
+"""Converts the options of `ad2 drive run` to routes of a suite, a folder of programs, or one program."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def suite_subject(options: DriveRunOptions, name: str) -> tuple[RouteSelection, tuple[str, ...]]:
-    """The routes of the suite `name`, and notes on those that are left out."""
+    """Return the routes of the suite `name`, and notes on those left out."""
     found = suite(name, options.world)
     routes = asked_for(found, name, routes_ids=options.routes_ids, limit=options.limit)
     if options.world in ("embedded", "carla") and not found.programs:
@@ -41,12 +41,12 @@ def suite_subject(options: DriveRunOptions, name: str) -> tuple[RouteSelection, 
 
 
 def asked_for(found: Suite, name: str, *, routes_ids: str | None, limit: int | None) -> tuple[Route, ...]:
-    """The routes that --routes-ids and --limit leave of the suite that was asked for as `name`."""
+    """Return the routes of a suite that --routes-ids and --limit select; `name`: the user's name of the suite."""
     routes = found.routes
     if routes_ids is not None:
         ids = list(dict.fromkeys(i.strip() for i in routes_ids.split(",") if i.strip()))
         if not ids:
-            raise Ad2Error(f"--routes-ids {routes_ids!r}: expected ids with commas between, like {found.ids[0]}")
+            raise Ad2Error(f"--routes-ids {routes_ids!r}: expected ids separated by commas, such as {found.ids[0]}")
         left = next((i for i in ids if i in found.left_out), None)
         if left is not None:
             raise Ad2Error(f"--routes-ids {left}: left out of {name}: {found.left_out[left]}")
@@ -55,7 +55,7 @@ def asked_for(found: Suite, name: str, *, routes_ids: str | None, limit: int | N
 
 
 def left_out_note(found: Suite, most: int = 5) -> tuple[str, ...]:
-    """One line on the programs of a folder that are not driven, none where all are."""
+    """One line on the programs of a folder that are not driven; empty if there are none."""
     if not found.left_out:
         return ()
     named = [f"{name} ({reason})" for name, reason in list(found.left_out.items())[:most]]
@@ -65,7 +65,7 @@ def left_out_note(found: Suite, most: int = 5) -> tuple[str, ...]:
 
 
 def program_subject(options: ProgramOptions, file: Path) -> tuple[RouteSelection, tuple[str, ...]]:
-    """A user's program: on a route of a suite, or on its own map, straight ahead from its ego."""
+    """Return a user's program, on a route of a suite or on its own map (then without a route)."""
     for option, path in (("--scenario", file), ("--map", options.map)):
         if path is not None and not path.is_file():
             raise Ad2Error(f"{option} {path}: no such file")
@@ -73,8 +73,8 @@ def program_subject(options: ProgramOptions, file: Path) -> tuple[RouteSelection
     without = ("routes_ids", "limit") if route else ("towns", "routes_ids", "limit")
     beside = [f"--{name.replace('_', '-')}" for name in without if getattr(options, name)]
     if beside:
-        raise Ad2Error(f"{', '.join(beside)}: for --suite; a program of your own is one episode")
-    # The suite's name tells a program from a benchmark, however its file is called.
+        raise Ad2Error(f"{', '.join(beside)}: only for --suite; a program is one episode")
+    # The prefix distinguishes a program from a benchmark suite of the same name.
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", file.stem)[:80]
     subject = RouteSelection(
         name=f"program {name}",
@@ -90,16 +90,16 @@ def program_subject(options: ProgramOptions, file: Path) -> tuple[RouteSelection
     named = options.route or ":".join(route_named(file) or ())
     if options.map:
         raise Ad2Error(
-            f"--map {options.map}: {file} is played on route {named}, which has a map of its own; leave it out"
+            f"--map {options.map}: {file} is played on route {named}, which has its own map; omit --map"
         )
     routes = (replace(route, id=name),)
     towns = towns_of(options.towns, routes, routes)
     subject = replace(subject, routes=routes, programs={name: file.absolute()}, towns=towns)
-    return subject, (f"a program of your own on route {named}: no benchmark",)
+    return subject, (f"a custom program on route {named}: not a benchmark",)
 
 
 def values_of(given: Sequence[str] | None) -> dict[str, Any]:
-    """--set NAME=VALUE ...: numbers, true and false, else words. Ad2Error where one is neither."""
+    """Parse --set NAME=VALUE ...: numbers, true and false, else text; raises Ad2Error for another form."""
     found: dict[str, Any] = {}
     for text in given or ():
         name, equals, value = (part.strip() for part in text.partition("="))
@@ -126,7 +126,7 @@ def _value(text: str, value: str) -> Any:
 
 
 def _check_types(file: str, routes: Sequence[Route]) -> None:
-    """Said before anything drives, not when the run comes to that route."""
+    """Raise Ad2Error for unknown scenario types before anything is driven."""
     from closedloop_plugin.scenarios.catalogue import CATALOGUE
 
     unknown = [route for route in routes if route.scenario not in CATALOGUE]
@@ -137,14 +137,14 @@ def _check_types(file: str, routes: Sequence[Route]) -> None:
     raise Ad2Error(
         f"{file}: no program for the scenario type of route {named}. "
         + (f"Did you mean {near[0]}? " if near else "")
-        + "Mend the file, or name the other routes with --routes-ids"
+        + "Correct the file, or select other routes with --routes-ids"
     )
 
 
 def towns_of(folder: Path | None, every: Sequence[Route], asked: Sequence[Route]) -> Mapping[str, Path]:
-    """Town -> its OpenDRIVE file, of those that are there. Other towns get corridor maps; each record says which.
+    """Return the existing OpenDRIVE files by town. Other towns get corridor maps; each record contains its map.
 
-    Of every route of the suite: the files are part of the run's identity, how many routes are asked for is not.
+    `every`: all routes of the suite, since the files belong to the run's identity and the selection does not.
     """
     if folder is None:
         return {}
@@ -154,5 +154,5 @@ def towns_of(folder: Path | None, every: Sequence[Route], asked: Sequence[Route]
     found = {town: file.absolute() for town, file in sorted(towns.items()) if file.is_file()}
     wanted = sorted({r.town for r in asked})
     if not found.keys() & set(wanted):
-        raise Ad2Error(f"--towns {folder}: no map of these routes' towns there; expected {wanted[0]}.xodr, ...")
+        raise Ad2Error(f"--towns {folder}: no map of these routes' towns; expected {wanted[0]}.xodr, ...")
     return found

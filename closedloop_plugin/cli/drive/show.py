@@ -23,12 +23,12 @@ class DriveShowOptions:
     """`ad2 drive show`."""
 
     episode: str = option(metavar="EPISODE", positional=True)
-    out: Path | None = option("of the top view; the film strip stands beside it", default=None, metavar="FILE.png")
-    frames: int = option("of the film strip (default 12)", default=12, metavar="N", least=1)
+    out: Path | None = option("file of the top view; the film strip is saved beside it", default=None, metavar="FILE.png")
+    frames: int = option("frames in the film strip (default 12)", default=12, metavar="N", least=1)
     camera: str | None = option(
-        "of the film strip (default: the front one, if it was kept)", default=None, metavar="NAME"
+        "camera of the film strip (default: front, if it was saved)", default=None, metavar="NAME"
     )
-    map: Path | None = option("draw this map's lanes below", default=None, metavar="FILE.xodr")
+    map: Path | None = option("map with the lanes to draw (default: the driven one)", default=None, metavar="FILE.xodr")
 
 
 def register(subparsers: Any) -> None:
@@ -68,19 +68,19 @@ def run(options: DriveShowOptions) -> int:
     track = _with_record(read_track(episode.track), episode)
     out = options.out or episode.run / "pictures" / f"{episode.key}.png"
     if out.suffix != ".png":
-        raise Ad2Error(f"--out {out}: a name that ends in .png is needed")
+        raise Ad2Error(f"--out {out}: the name must end in .png")
     ground = lanes(options.map, None) if options.map else lanes(Path(track.map_file), track.map_sha256)
     print(f"top view    {top_view(track, out, ground)}")
     shots = pick(episode, track, options.camera, options.frames)
     if shots:
         print(f"film strip  {film_strip(shots, out.with_name(f'{out.stem}_film.png'), heading(track))}")
     else:
-        print(f"no film strip: no frames in {episode.frames}; `ad2 drive run --frames` keeps them")
+        print(f"no film strip: no frames in {episode.frames}; `ad2 drive run --frames` saves them")
     return 0
 
 
 def find(text: str) -> EpisodeFiles:
-    """The episode that the user names; one line about what there is, where it is not."""
+    """Return the episode that the user names; raises Ad2Error with the existing ones if there is none."""
     from lmms_eval_ad2.errors import Ad2Error
 
     file = Path(text)
@@ -103,7 +103,7 @@ def find(text: str) -> EpisodeFiles:
 
 
 def _with_record(track: EpisodeTrack, episode: EpisodeFiles) -> EpisodeTrack:
-    """Infractions and scores from episodes.jsonl, which is the truth, where the run's folder has it."""
+    """Replace infractions and scores by those of episodes.jsonl, the authoritative file, if it exists."""
     from closedloop_plugin.runner.store import read_records
     from closedloop_plugin.show.episode_track import place_of
     from closedloop_plugin.show.track_log import result_of
@@ -115,7 +115,7 @@ def _with_record(track: EpisodeTrack, episode: EpisodeFiles) -> EpisodeTrack:
 
 
 def lanes(file: Path, sha256: str | None) -> list[Ground]:
-    """Outlines of a map's lanes; nothing where the file is gone or is no longer the one that was driven."""
+    """Outlines of a map's lanes; empty if the file is missing or has changed since the drive."""
     import numpy as np
 
     from closedloop_plugin.maps.towns.lanes import read_town
@@ -133,7 +133,7 @@ def _seen(kind: str) -> bool:
 
 
 def pick(episode: EpisodeFiles, track: EpisodeTrack, camera: str | None, most: int) -> list[Shot]:
-    """Frames that were kept, spread over the episode and at its infractions, each with the words of its moment."""
+    """Saved frames, spread over the episode and at its infractions, each with the text of its moment."""
     import numpy as np
     from PIL import Image
 
@@ -146,11 +146,11 @@ def pick(episode: EpisodeFiles, track: EpisodeTrack, camera: str | None, most: i
         return []
     moments = [min(track.moments, key=lambda m: abs(m.tick - tick)) for tick, _ in frames]
     along = {m.tick: value for m, value in zip(track.moments, progress(track.moments), strict=True)}
-    crimes = [min(range(len(frames)), key=lambda i: abs(moments[i].t - p["time_s"])) for p in track.places]
+    at_infractions = [min(range(len(frames)), key=lambda i: abs(moments[i].t - p["time_s"])) for p in track.places]
     shots = []
-    for i in choose([along[m.tick] for m in moments], most, crimes):
+    for i in choose([along[m.tick] for m in moments], most, at_infractions):
         with Image.open(frames[i][1]) as image:
-            names = [NAMES.get(p["kind"], p["kind"]) for p, k in zip(track.places, crimes, strict=True) if k == i]
+            names = [NAMES.get(p["kind"], p["kind"]) for p, k in zip(track.places, at_infractions, strict=True) if k == i]
             head, *rest = moments[i].words().splitlines()
             text = "\n".join([", ".join([head, *map(str.upper, names)]), *rest])
             shots.append((float(frames[i][0]), np.asarray(image.convert("RGB")), text))
@@ -158,7 +158,7 @@ def pick(episode: EpisodeFiles, track: EpisodeTrack, camera: str | None, most: i
 
 
 def _frames(episode: EpisodeFiles, camera: str | None) -> list[tuple[int, Path]]:
-    """(tick, file) of one camera, in order; of the front one if none is named."""
+    """(tick, file) of one camera in order; default: the front camera."""
     from lmms_eval_ad2.errors import Ad2Error
 
     found: dict[str, list[tuple[int, Path]]] = {}
@@ -170,5 +170,5 @@ def _frames(episode: EpisodeFiles, camera: str | None) -> list[tuple[int, Path]]
         return []
     name = camera or ("front" if "front" in found else min(found))
     if name not in found:
-        raise Ad2Error(f"--camera {name}: no frames of it; there are: {', '.join(found)}")
+        raise Ad2Error(f"--camera {name}: no frames of this camera; available: {', '.join(found)}")
     return sorted(found[name])

@@ -1,4 +1,4 @@
-"""The world that a command drives in: its options, its recipe and the limits of its workers."""
+"""The world of a command: its options, its recipe and the limits of its workers."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ class WorldOptions:
     """--world and the options of CARLA servers."""
 
     world: str = option(
-        "embedded, carla, or an own one as MODULE:CALLABLE", default="embedded", metavar="NAME", identity="world"
+        "embedded (default), carla, or a custom world as MODULE:CALLABLE", default="embedded", metavar="NAME", identity="world"
     )
     servers: str | None = option(
-        "CARLA servers, a worker each (default 127.0.0.1:2000); see ad2 carla", default=None, metavar="HOST:PORT,..."
+        "CARLA servers, one worker each (default 127.0.0.1:2000); see ad2 carla", default=None, metavar="HOST:PORT,..."
     )
     server_wait: float | None = option(
-        "how long a CARLA server may take until it answers, as when it is started again (default 60)", default=None,
+        "seconds to wait for an answer of a CARLA server, e.g. while it restarts (default 60)", default=None,
         metavar="S",
     )  # fmt: skip
-    any_version: bool = option("take a CARLA server of another version too", default=False)
+    any_version: bool = option("accept a CARLA server of another version", default=False)
 
 
 def world_of(options: WorldOptions, workers: int | None) -> tuple[FactoryRecipe, int]:
-    """The world's recipe and the number of workers; `workers` is what --workers asks for."""
+    """Return the world's recipe and the number of workers; `workers`: value of --workers."""
     from closedloop_plugin.worlds.recipes import workers_for, world_recipe
 
     recipe = world_recipe(options.world, options.servers, options.any_version, options.server_wait)

@@ -1,4 +1,4 @@
-"""`ad2 robot`: real vehicles, and the simulated one. Each part is a module of this folder."""
+"""`ad2 robot`: real vehicles and the simulated one. Each part is a module with `register`."""
 
 from __future__ import annotations
 

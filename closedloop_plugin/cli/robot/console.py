@@ -1,4 +1,4 @@
-"""`ad2 robot console`: one screen about the running planner; the space bar is the emergency stop."""
+"""`ad2 robot console`: terminal view of the running planner; the space bar is the emergency stop."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def register(parts: Any) -> None:
         "console",
         run,
         RobotOptions,
-        help="what the vehicle sees, says and does; SPACE stops it",
-        description="SPACE: emergency stop. r: release. q: quit. Needs a terminal, and nothing else of it.",
-        epilog="exit code: 0, or 1 where a stop was never confirmed by the vehicle",
+        help="show camera, replies and motions of the vehicle; SPACE stops it",
+        description="SPACE: emergency stop. r: release. q: quit. Needs a terminal of its own.",
+        epilog="exit code: 0, or 1 if the vehicle has not confirmed a stop",
     )
 
 

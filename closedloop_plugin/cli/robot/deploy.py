@@ -1,4 +1,4 @@
-"""`ad2 robot deploy`: the on-board client onto its vehicle."""
+"""`ad2 robot deploy`: install the on-board client on the vehicle."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     from closedloop_plugin.robots.vehicles.robot_config import RobotConfig
 
 EPILOG = """examples:
-  ad2 robot deploy limo-ackermann --dry-run           what would be copied and run; nothing is
-  ad2 robot deploy my_limo.yaml agilex@192.168.1.20   do it
-  ad2 robot deploy my_limo.yaml host                  the same, to the link.host of the file
+  ad2 robot deploy limo-ackermann --dry-run           print what would be copied and run
+  ad2 robot deploy my_limo.yaml agilex@192.168.1.20   copy and install
+  ad2 robot deploy my_limo.yaml host                  the same, to link.host of the file
 
-The vehicle needs sshd, Python 3.6 or newer and its ROS; nothing is installed there. Your key must be known to it, and
-its host key to you (ssh to it once). A token is made at the first time and shared by planner and vehicle."""
+The vehicle needs sshd, Python 3.6 or newer and ROS; no packages are installed there. It must accept your ssh key, and
+its host key must be known here (ssh to it once). The first deployment creates a token shared by planner and vehicle."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RobotDeployOptions:
     """`ad2 robot deploy`."""
 
-    robot: str = option("of configs/robots, or a YAML file of your own", metavar="NAME|FILE", positional=True)
+    robot: str = option("name of a file in configs/robots, or a YAML file", metavar="NAME|FILE", positional=True)
     host: str | None = option(
-        "the vehicle; 'host': as the file says", default=None, metavar="[USER@]HOST", positional=True
+        "address of the vehicle; 'host': link.host of the file", default=None, metavar="[USER@]HOST", positional=True
     )
-    dry_run: bool = option("show what would be done", default=False)
+    dry_run: bool = option("print what would be done", default=False)
 
 
 def register(parts: Any) -> None:
@@ -57,9 +57,9 @@ def run(options: RobotDeployOptions) -> int:
         _show(robot)
         return 0
     if not options.host:
-        known = f" (host: {robot.link.host}, as the file says)" if robot.link.host else ""
+        known = f" (host: {robot.link.host}, from the file)" if robot.link.host else ""
         raise Ad2Error(
-            f"say where to: ad2 robot deploy {options.robot} [USER@]HOST{known}, or --dry-run to see what it does"
+            f"name the vehicle: ad2 robot deploy {options.robot} [USER@]HOST{known}, or --dry-run to print the steps"
         )
     deploy.deploy(robot, deploy.make_token(token_file(robot)))
     print(f"installed on {robot.link.host}, in {robot.link.folder}; start it there, with its ROS sourced:")
@@ -77,7 +77,7 @@ def _show(robot: RobotConfig) -> None:
     print(f"# would be copied into {robot.link.folder} on {robot.link.host or '(no link.host)'}:")
     for name, data in sorted(content.items()):
         print(f"{len(data):>8}  {name}")
-    print(f"{65:>8}  {deploy.TOKEN}  (mode 600, from {file}, {'there' if file.exists() else 'made then'})")
+    print(f"{65:>8}  {deploy.TOKEN}  (mode 600, from {file}, {'exists' if file.exists() else 'will be created'})")
     print(f"\n# {deploy.SETTINGS}:\n{content[deploy.SETTINGS].decode()}")
     if robot.link.host:
         print("# would be run, with the files as a tar archive on its standard input:")

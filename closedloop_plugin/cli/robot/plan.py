@@ -1,4 +1,4 @@
-"""`ad2 robot plan`: the planner server of one vehicle, with the tunnel to it."""
+"""`ad2 robot plan`: planner server of one vehicle, with the ssh tunnel to it."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ EXAMPLES = """examples:
   ad2 robot plan --robot limo-ackermann --agent endpoint:qwen@http://gpu7:8000/v1
   ad2 robot plan --robot my_limo.yaml --agent lmms:qwen2_5_vl,pretrained=... --interpreter endpoint:... --mode dcs
   ad2 robot plan --robot limo-ackermann --agent straight --out out/limo --frames
-meanwhile, in other terminals (docs/robots-link.md):
-  ad2 robot console --robot limo-ackermann       what it sees, says and does; the space bar stops it
+in other terminals (docs/robots-link.md):
+  ad2 robot console --robot limo-ackermann       camera, replies and motions; the space bar stops it
   ad2 robot stop --robot limo-ackermann          emergency stop
 
-exit code: 0 ended by Ctrl-C or SIGTERM (the vehicle is told to stand), 2 not as asked"""
+exit code: 0 ended by Ctrl-C or SIGTERM (the vehicle is ordered to stop), 2 invalid arguments"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class VehicleDriverOptions(DriverOptions, SimulatedDecisionOptions):
-    """The driver of a vehicle, which has one camera of its own and decides as often as its motions end."""
+    """The driver of a vehicle, which has one fixed camera and decides after each motion."""
 
     camera: None = fixed(None)
     size: None = fixed(None)
@@ -43,17 +43,17 @@ class VehicleDriverOptions(DriverOptions, SimulatedDecisionOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class TunnelOptions:
-    host: str = option("address to listen on (default 127.0.0.1: the tunnel's end)", default="127.0.0.1")
-    port: int = option("default 0: any free one, which the tunnel is told", default=0, least=0, most=65535)
-    no_tunnel: bool = option("the vehicle is connected to this machine in another way", default=False)
-    token_file: Path | None = option("default: the one that ad2 robot deploy made", default=None, metavar="FILE")
+    host: str = option("address to listen on (default 127.0.0.1: end of the tunnel)", default="127.0.0.1")
+    port: int = option("port to listen on (default 0: a free one, used by the tunnel)", default=0, least=0, most=65535)
+    no_tunnel: bool = option("do not open a tunnel; the vehicle connects directly", default=False)
+    token_file: Path | None = option("token (default: created by ad2 robot deploy)", default=None, metavar="FILE")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanLogOptions:
-    out: Path | None = option("a line of JSON for every cycle, in DIR/planner.jsonl", default=None, metavar="DIR")
-    frames: bool = option("the pictures too, in DIR/frames", default=False)
-    seed: int = option("of random, and of sampled replies (default 0)", default=0, metavar="S")
+    out: Path | None = option("folder of planner.jsonl, one JSON line per cycle", default=None, metavar="DIR")
+    frames: bool = option("also save the pictures, in DIR/frames", default=False)
+    seed: int = option("seed of the agent random and of sampled replies (default 0)", default=0, metavar="S")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +62,9 @@ class RobotPlanOptions(RobotOptions, TunnelOptions, PlanLogOptions, VehicleDrive
 
 
 GROUPS = {
-    "the way to it": (TunnelOptions,),
-    "who drives (as in ad2 drive run)": (DriverOptions, DecisionOptions),
-    "what is kept": (PlanLogOptions,),
+    "connection": (TunnelOptions,),
+    "driver (as in ad2 drive run)": (DriverOptions, DecisionOptions),
+    "log": (PlanLogOptions,),
 }
 
 
@@ -75,8 +75,8 @@ def register(parts: Any) -> None:
         run,
         RobotPlanOptions,
         GROUPS,
-        help="plan for a vehicle: agent and interpreter behind a tunnel",
-        description="Wait for the vehicle's client, answer each of its pictures with an order for its next motion.",
+        help="run agent and interpreter for a vehicle, behind an ssh tunnel",
+        description="Wait for the vehicle's client and answer each picture with the next motion.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -88,7 +88,7 @@ def run(options: RobotPlanOptions) -> int:
     from closedloop_plugin.robots.planner.control_socket import serving
 
     if options.frames and not options.out:
-        raise Ad2Error("--frames needs a place: --out DIR")
+        raise Ad2Error("--frames requires --out DIR")
     check_driver(options)
     robot = robot_of(options.robot)
     token = read_token(options.token_file or token_file(robot))
@@ -114,7 +114,7 @@ def _planner(options: RobotPlanOptions, robot: RobotConfig, token: bytes) -> Pla
     driver = driver_of(options, rules)
     if driver.agent.privileged:
         raise Ad2Error(
-            f"--agent {options.agent} sees everything (privileged), and of a vehicle only its camera is seen"
+            f"--agent {options.agent} is privileged (it reads the simulation's state); a vehicle has only a camera"
         )
     return PlannerServer(
         agent=driver.agent,
@@ -131,17 +131,17 @@ def _planner(options: RobotPlanOptions, robot: RobotConfig, token: bytes) -> Pla
 
 @contextlib.contextmanager
 def _tunnel(options: RobotPlanOptions, robot: RobotConfig, planner: PlannerServer, port: int) -> Iterator[None]:
-    """The tunnel, made anew where the vehicle was lost though ssh sees nothing wrong."""
+    """The tunnel; it is reopened if the vehicle is silent although ssh reports no error."""
     from closedloop_plugin.robots.transport.tunnel import SshTunnel
 
     if options.no_tunnel:
         yield
         return
 
-    def tell(line: str) -> None:
+    def report(line: str) -> None:
         state, _, reason = line.partition(": ")
         planner.journal.event("tunnel", state, detail=reason)
 
-    with SshTunnel(robot, port, tell) as tunnel:
-        planner.on_lost.append(lambda why: tunnel.renew() if why.startswith("silent") else None)
+    with SshTunnel(robot, port, report) as tunnel:
+        planner.on_lost.append(lambda reason: tunnel.renew() if reason.startswith("silent") else None)
         yield

@@ -1,4 +1,4 @@
-"""`ad2 robot run`: drive the segments of a course, and print the route completion."""
+"""`ad2 robot run`: drive the segments of a course and print the route completion."""
 
 from __future__ import annotations
 
@@ -30,40 +30,40 @@ EXAMPLES = """examples:
   ad2 robot run --course sandbox --segments all --runs 3 --agent track-expert --out out/course
   ad2 robot run --segments lap --agent track-expert --transport ros --out out/lap
   ad2 robot run --robot jetbot-waveshare --agent endpoint:qwen@http://gpu7:8000/v1 --out out/jetbot
-  ad2 robot run --robot limo-ackermann --transport vehicle --agent endpoint:... --out out/limo     a real one
+  ad2 robot run --robot limo-ackermann --transport vehicle --agent endpoint:... --out out/limo     real vehicle
 
 agents:
-  track-expert                sees the track (privileged), and says in words how to drive it
+  track-expert                reads the track (privileged) and answers in text like a model
   still, straight, random     baselines
   endpoint:..., lmms:...      models, as in ad2 drive run
 
 transports:
   local      agent, interpreter and simulated vehicle in this process, in simulated time; no ROS (default)
-  ros        the whole loop in real time: planner, on-board client, rospy, simulated vehicle; needs rospy
-  vehicle    a real vehicle: its client runs there (ad2 robot deploy), a person puts it down and watches it
+  ros        the complete loop in real time: planner, on-board client, rospy, simulated vehicle; needs rospy
+  vehicle    a real vehicle that runs the client (ad2 robot deploy); an operator places and watches it
 
-exit code: 0 every run has a result, 1 the agent failed in some, 2 not as asked, 130 Ctrl-C"""
+exit code: 0 all runs have a result, 1 the agent failed in some, 2 invalid arguments, 130 Ctrl-C"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CourseOptions:
-    course: str = option("sandbox (default), the only one so far", default="sandbox", metavar="NAME", identity="course")
-    segments: str = option("all (default), lap, or names and numbers: 1,3,route7", default="all", metavar="S,S")
-    runs: int = option("of every segment (default 3, as in the paper)", default=3, metavar="N", least=1)
-    robot: str = option("which vehicle (default: sandbox)", default="sandbox", metavar="NAME|FILE", identity="robot")
-    seed: int = option("of placing, random, and sampled replies", default=0, metavar="S", identity="seed")
+    course: str = option("course; only sandbox (default) exists", default="sandbox", metavar="NAME", identity="course")
+    segments: str = option("segments: all (default), lap, or names and numbers: 1,3,route7", default="all", metavar="S,S")
+    runs: int = option("runs of each segment (default 3, as in the paper)", default=3, metavar="N", least=1)
+    robot: str = option("vehicle (default: sandbox)", default="sandbox", metavar="NAME|FILE", identity="robot")
+    seed: int = option("seed of start poses, of the agent random and of sampled replies (default 0)", default=0, metavar="S", identity="seed")
 
 
 @dataclass(frozen=True, kw_only=True)
 class CourseRunningOptions:
     transport: Literal["local", "ros", "vehicle"] = option(
-        "how the agent's words reach the wheels; see below", default="local", identity="transport"
+        "connection between agent and vehicle (default local); see below", default="local", identity="transport"
     )
     tunnel: bool = option(
-        "with --transport ros: through ssh, to the robot's link.host", default=False, identity="tunnel"
+        "with --transport ros: connect through ssh to the robot's link.host", default=False, identity="tunnel"
     )
-    out: Path = option("the same command goes on in it", metavar="DIR")
-    retry_failed: bool = option("drive again where the agent failed", default=False)
+    out: Path = option("run folder; the same command resumes in it", metavar="DIR")
+    retry_failed: bool = option("repeat runs in which the agent failed", default=False)
     markdown: bool = option("print the tables as Markdown", default=False)
 
 
@@ -75,9 +75,9 @@ class RobotRunOptions(CourseOptions, CourseRunningOptions, VehicleDriverOptions)
 
 
 GROUPS = {
-    "what is driven": (CourseOptions,),
-    "who drives (as in ad2 drive run)": (DriverOptions,),
-    "how it runs": (CourseRunningOptions,),
+    "course": (CourseOptions,),
+    "driver (as in ad2 drive run)": (DriverOptions,),
+    "run": (CourseRunningOptions,),
 }
 
 
@@ -88,9 +88,9 @@ def register(parts: Any) -> None:
         run,
         RobotRunOptions,
         GROUPS,
-        help="drive the segments of a course, and print the route completion",
-        description="Drive every segment of a course so many times. Every finished run is on disk at once:\nafter "
-        "Ctrl-C or a crash the same command goes on with those that are missing.",
+        help="drive the segments of a course and print the route completion",
+        description="Drive each segment of a course several times. Each finished run is saved at once:\nafter "
+        "Ctrl-C or a crash the same command drives only the missing ones.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -108,7 +108,7 @@ def run(options: RobotRunOptions) -> int:
     _check(options)
     robot = robot_of(options.robot)
     known = _known_identity(options, robot)
-    check_folder(options.out, known)  # before minutes go into loading a model
+    check_folder(options.out, known)  # before a model is loaded, which takes minutes
     driver = _driver(options)
     plan = _plan(options, robot, driver)
     identity = known | {"agent": plan.agent, "interpreter": plan.interpreter}
@@ -117,11 +117,11 @@ def run(options: RobotRunOptions) -> int:
         ledger = SegmentRunStore(options.out)
         write_run(options.out, identity, {"segments": options.segments, "runs": options.runs})
         with _transport(options, robot, driver) as transport:
-            records = run_course(plan, transport, ledger, retry_failed=options.retry_failed, on_record=_tell)
+            records = run_course(plan, transport, ledger, retry_failed=options.retry_failed, on_record=_print_record)
     print(
         render(by_course(records, names(plan.segments)), names(plan.segments), published(), markdown=options.markdown)
     )
-    print(f"top views in {options.out / 'pictures'}, one line a run in {options.out / 'episodes.jsonl'}")
+    print(f"top views in {options.out / 'pictures'}, one line per run in {options.out / 'episodes.jsonl'}")
     if not available():
         print(f"no rosbags were written: {install_command('robots')}")
     return 1 if any(r.retryable for r in records) else 0
@@ -138,14 +138,14 @@ def _check(options: RobotRunOptions) -> None:
     if options.course != "sandbox":
         raise Ad2Error(f"--course {options.course}: no such course; known: sandbox")
     if options.tunnel and options.transport != "ros":
-        raise Ad2Error("--tunnel belongs to --transport ros; a real vehicle is always reached through one")
+        raise Ad2Error("--tunnel is an option of --transport ros; a real vehicle always uses one")
     if options.agent == EXPERT and options.transport == "vehicle":
-        raise Ad2Error(f"--agent {EXPERT} sees the simulated track, and nothing of a real one")
+        raise Ad2Error(f"--agent {EXPERT} reads the simulated track; it cannot drive a real vehicle")
     check_driver(options)
 
 
 def _driver(options: RobotRunOptions) -> tuple[Agent, Interpreter | None, Profile]:
-    """The track expert is a talker like any model: it gets the interpreter that was asked for."""
+    """Agent, interpreter and profile. The track expert answers in text like a model: it gets an interpreter."""
     from closedloop_plugin.cli.drive.prepared_run import driver_of
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.interpreters.make import make_interpreter
@@ -159,7 +159,7 @@ def _driver(options: RobotRunOptions) -> tuple[Agent, Interpreter | None, Profil
         return TrackExpert(), make_interpreter(spec, mode, rules, **more), rules
     driver = driver_of(options, rules)
     if driver.agent.privileged:
-        raise Ad2Error(f"--agent {options.agent} sees a simulated town, and here is none; on a course: {EXPERT}")
+        raise Ad2Error(f"--agent {options.agent} reads the state of a simulated town; on a course use {EXPERT}")
     return driver.agent, driver.interpreter, rules
 
 
@@ -188,7 +188,7 @@ def _plan(
 
 
 def _about(robot: RobotConfig) -> dict[str, Any]:
-    """All of a robot that its driving depends on."""
+    """The settings of a robot that influence its driving."""
     vehicle = robot.vehicle
     return {
         "name": robot.name, "vehicle": vehicle.to_onboard(), "calibration": asdict(vehicle.calibration),
@@ -202,7 +202,7 @@ def _known_identity(options: RobotRunOptions, robot: RobotConfig) -> dict[str, A
     return {key: value for key, value in found.items() if key not in ("agent", "interpreter")}
 
 
-def _tell(record: Any) -> None:
+def _print_record(record: Any) -> None:
     what = f": {record.what}" if record.what and record.what != record.end else ""
     print(f"{record.segment} run {record.run}: {record.end}{what}, {record.completion:.0f} %", flush=True)
 
@@ -263,7 +263,7 @@ def _to_vehicle(link: PlannerSetup) -> Iterator[CourseTransport]:
     from closedloop_plugin.robots.deploy import read_token
 
     if not sys.stdin.isatty():
-        raise Ad2Error("--transport vehicle needs somebody at a terminal, beside the vehicle")
+        raise Ad2Error("--transport vehicle needs a terminal and an operator beside the vehicle")
     link = replace(link, token=read_token(token_file(link.robot)), port=free_port())
     with _tunnelled(link.robot, link.port):
         yield VehicleTransport(link, OperatorKeyboard())
@@ -271,13 +271,13 @@ def _to_vehicle(link: PlannerSetup) -> Iterator[CourseTransport]:
 
 @contextlib.contextmanager
 def _tunnelled(robot: RobotConfig, port: int) -> Iterator[None]:
-    """An ssh tunnel for the whole course; a run's planner comes and goes behind it."""
+    """An ssh tunnel for the whole course; each run starts its own planner behind it."""
     from closedloop_plugin.robots.transport.tunnel import READY_S, SshTunnel
 
     with SshTunnel(robot, port, lambda line: print(f"tunnel {line}", file=sys.stderr)) as way:
         if not way.wait_up(READY_S):
             raise Ad2Error(
-                f"no tunnel to {robot.link.host} port {robot.link.port}: {way.reason}. `ssh` there must work without a "
-                "question (an sshd, your key, a known host); link.host, user, port and key of the robot's file say how"
+                f"no tunnel to {robot.link.host} port {robot.link.port}: {way.reason}. `ssh` to it must work without a "
+                "prompt (sshd, your key, a known host); see link.host, user, port and key in the robot's file"
             )
         yield

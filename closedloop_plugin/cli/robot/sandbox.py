@@ -1,4 +1,4 @@
-"""`ad2 robot sandbox`: a ROS master and a simulated vehicle on the sandbox's floor, or a picture of it."""
+"""`ad2 robot sandbox`: run a ROS master and a simulated vehicle on the sandbox floor, or draw the floor."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ POLL_S = 0.2
 class RobotSandboxOptions:
     """`ad2 robot sandbox`."""
 
-    robot: str = option("which vehicle (default: sandbox)", default="sandbox", metavar="FILE|NAME")
-    port: int = option("of the ROS master (default 0: a free one)", default=0, metavar="N", least=0, most=65535)
-    mode: int | None = option("that its status shows, instead of the robot's own", default=None, metavar="N")
-    picture: Path | None = option("draw floor, segments and views instead; needs no ROS", default=None, metavar="PNG")
+    robot: str = option("vehicle (default: sandbox)", default="sandbox", metavar="FILE|NAME")
+    port: int = option("port of the ROS master (default 0: a free one)", default=0, metavar="N", least=0, most=65535)
+    mode: int | None = option("mode in the status messages (default: the robot's own)", default=None, metavar="N")
+    picture: Path | None = option("only draw floor, segments and views; needs no ROS", default=None, metavar="PNG")
 
 
 def register(subparsers: Any) -> None:
@@ -28,7 +28,7 @@ def register(subparsers: Any) -> None:
         "sandbox",
         run,
         RobotSandboxOptions,
-        help="a simulated vehicle in place of a real one, over ROS 1",
+        help="run a simulated vehicle over ROS 1",
     )
 
 
@@ -50,7 +50,7 @@ def run(options: RobotSandboxOptions) -> int:
     with RosMaster(options.port) as master:
         node = SandboxNodeProcess(master, robot.file, options.mode)
         try:
-            _say(robot, master)
+            _print_topics(robot, master)
             _watch(node, master)
         except KeyboardInterrupt:
             print("ended")
@@ -59,9 +59,9 @@ def run(options: RobotSandboxOptions) -> int:
     return 0
 
 
-def _say(robot: Any, master: Any) -> None:
+def _print_topics(robot: Any, master: Any) -> None:
     vehicle, env = robot.vehicle, master.env()
-    print(f"{vehicle.name} obeys {vehicle.topics.cmd} and films on {vehicle.topics.camera}. In another shell:")
+    print(f"{vehicle.name} subscribes to {vehicle.topics.cmd} and publishes {vehicle.topics.camera}. In another shell:")
     for name in ("ROS_MASTER_URI", "ROS_IP", "PYTHONPATH"):
         print(f"  export {name}={env[name]}")
     print("Ctrl-C ends it.", flush=True)
@@ -72,4 +72,4 @@ def _watch(node: Any, master: Any) -> None:
 
     while node.alive and master.alive:
         time.sleep(POLL_S)
-    raise Ad2Error(f"{'the ROS master' if node.alive else node.name} has ended by itself: see its messages above")
+    raise Ad2Error(f"{'the ROS master' if node.alive else node.name} has ended unexpectedly: see its messages above")

@@ -1,4 +1,4 @@
-"""`ad2 robot stop`: the emergency stop, and its release."""
+"""`ad2 robot stop`: emergency stop and its release."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from closedloop_plugin.cli.robot.vehicle import RobotOptions, home, planner_sock
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.options import add_command, option
 
-EPILOG = """The stop goes through the running planner; where none answers, or the vehicle does not say within half a
-second that it stands, by ssh straight to the vehicle. It holds until it is released, whoever connects meanwhile; one
-that was set on the vehicle itself is released there: --release --on-board.
+EPILOG = """The stop is sent through the running planner. If no planner answers, or the vehicle does not confirm within half a
+second, it is sent directly to the vehicle by ssh. It stays in effect, also over new connections, until it is released.
+A stop that was set on board is released on board: --release --on-board.
 
-exit code: 0 the vehicle has confirmed it, 1 it has not: switch it off"""
+exit code: 0 confirmed by the vehicle, 1 not confirmed: switch the vehicle off"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RobotStopOptions(RobotOptions):
     """`ad2 robot stop`."""
 
-    reason: str = option("recorded in the logs", default="ad2 robot stop")
-    on_board: bool = option("straight to the vehicle, not through the planner", default=False)
-    release: bool = option("undo the stop", default=False)
+    reason: str = option("reason, recorded in the logs", default="ad2 robot stop")
+    on_board: bool = option("send it directly to the vehicle, not through the planner", default=False)
+    release: bool = option("release the stop", default=False)
 
 
 def register(parts: Any) -> None:
@@ -33,7 +33,7 @@ def register(parts: Any) -> None:
         "stop",
         run,
         RobotStopOptions,
-        help="emergency stop",
+        help="stop the vehicle in an emergency",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -57,13 +57,13 @@ def run(options: RobotStopOptions) -> int:
 
 
 def _by_name(options: RobotStopOptions, problem: str) -> int:
-    """A file that is being edited must not keep the stop from the planner, which goes by its name alone."""
+    """Stop through the planner, which needs only the robot's name: the file may be invalid while it is edited."""
     from closedloop_plugin.robots.planner import emergency
     from closedloop_plugin.robots.planner.control_socket import socket_path
 
     try:
-        sure = emergency.stop_by_planner(socket_path(home(), Path(options.robot).stem), options.reason)
+        confirmed = emergency.stop_by_planner(socket_path(home(), Path(options.robot).stem), options.reason)
     except Ad2Error as exc:
-        sure, problem = False, f"{exc}; {problem}"
-    print(f"{'stopped: the vehicle stands' if sure else emergency.OFF} ({problem})")
-    return 0 if sure else 1
+        confirmed, problem = False, f"{exc}; {problem}"
+    print(f"{'stopped: the vehicle stands' if confirmed else emergency.OFF} ({problem})")
+    return 0 if confirmed else 1

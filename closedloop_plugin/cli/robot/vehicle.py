@@ -1,4 +1,4 @@
-"""The vehicle that a command names, and the files that its planner and the client on board share."""
+"""The vehicle of a command, and the files shared by planner and on-board client."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RobotOptions:
-    robot: str = option("of configs/robots, or a YAML file of your own", metavar="NAME|FILE")
+    robot: str = option("name of a file in configs/robots, or a YAML file", metavar="NAME|FILE")
 
 
 def robot_of(text: str) -> RobotConfig:
@@ -25,12 +25,12 @@ def robot_of(text: str) -> RobotConfig:
 
 
 def home() -> Path:
-    """Where tokens lie and planners can be reached: a folder of the user's alone."""
+    """The folder of tokens and planner sockets, accessible to the user only."""
     from closedloop_plugin.suites.lookup import data_home
 
     folder = data_home() / "robots"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if folder.stat().st_mode & 0o077:  # not always: the stop must also work where nothing can be written any more
+    if folder.stat().st_mode & 0o077:  # only if needed: the stop must work on a read-only disk
         folder.chmod(0o700)
     return folder
 

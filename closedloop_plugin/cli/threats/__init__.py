@@ -10,7 +10,7 @@ PARTS = (generate, check, search, gallery)
 
 
 def register(subparsers: Any) -> None:
-    p = subparsers.add_parser("threats", help="threat scenarios: make, check and search them, look at them")
+    p = subparsers.add_parser("threats", help="threat scenarios: generate, check, search, show")
     parts = p.add_subparsers(dest="part", metavar="PART", required=True)
     for part in PARTS:
         part.register(parts)

@@ -1,4 +1,4 @@
-"""`ad2 threats gallery`: one page about a folder of scenarios, and who failed in which."""
+"""`ad2 threats gallery`: one page about a folder of scenarios and the runs on it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lmms_eval_ad2.options import add_command, option
 EXAMPLES = """examples:
   ad2 threats gallery threats/                                     writes threats/gallery.html
   ad2 threats gallery threats/ --runs out/expert out/qwen --out talk.html
-where the runs come from:
+to make the runs:
   ad2 drive run --suite threats/ --agent expert --out out/expert"""
 
 
@@ -20,9 +20,9 @@ where the runs come from:
 class ThreatGalleryOptions:
     """`ad2 threats gallery`."""
 
-    folder: Path = option("as `ad2 threats generate --out` wrote it", metavar="DIR", positional=True)
+    folder: Path = option("output folder of `ad2 threats generate`", metavar="DIR", positional=True)
     runs: tuple[Path, ...] = option("run folders of `ad2 drive run --suite DIR`", default=(), metavar="RUN")
-    out: Path | None = option("of the page (default: DIR/gallery.html)", default=None, metavar="FILE.html")
+    out: Path | None = option("file of the page (default: DIR/gallery.html)", default=None, metavar="FILE.html")
 
 
 def register(parts: Any) -> None:
@@ -31,22 +31,22 @@ def register(parts: Any) -> None:
         "gallery",
         run,
         ThreatGalleryOptions,
-        help="one self-contained page: a picture, the threat, its parameters, who failed",
-        description="Write one HTML page about the scenarios of DIR (or of any folder of *.scenic files). It fetches\n"
-        "nothing and can be passed on as it is. Pictures come from `ad2 threats check`, else from the interview.",
+        help="write a self-contained page: picture, threat, parameters and failures of each scenario",
+        description="Write one HTML page about the scenarios of DIR (or of any folder of *.scenic files). The page\n"
+        "is self-contained. Pictures come from `ad2 threats check`, else from the interview.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
 
 
 def run(options: ThreatGalleryOptions) -> int:
-    """0 when the page is written; what the user can mend is an Ad2Error."""
+    """Write the page and return 0; raises Ad2Error for mistakes of the user."""
     from closedloop_plugin.threats.gallery.page import write
     from lmms_eval_ad2.errors import Ad2Error
 
     out = options.out or options.folder / "gallery.html"
     if out.suffix not in (".html", ".htm"):
-        raise Ad2Error(f"--out {out}: a name that ends in .html is needed")
+        raise Ad2Error(f"--out {out}: the name must end in .html")
     gallery = write(options.folder, out, options.runs)
     size = out.stat().st_size / 1e6
     print(f"gallery  {out}  ({len(gallery.scenarios)} scenarios, {len(options.runs)} runs, {size:.1f} MB)")

@@ -1,4 +1,4 @@
-"""`ad2 threats generate`: one threat scenario for each route of a suite, from the target's own answers."""
+"""`ad2 threats generate`: make a threat scenario for each route of a suite from the target's own answers."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ then:
   ad2 report compare runs/qwen runs/qwen_threat
   ad2 threats gallery threats/qwen --runs runs/qwen_threat
 
-The target is asked at three stages (perception, prediction, planning) about each route's first frames; the fuser turns
-its answers into one threat, in a closed vocabulary; our templates make the program. A driver without words (expert,
-steer-only ...) is not asked but probed: what it does with a car, a pedestrian, a bend before it.
+The target answers questions of three stages (perception, prediction, planning) on each route's first frames. The fuser
+converts the answers to one threat of a closed vocabulary; templates convert the threat to a program. A driver without
+text (expert, steer-only ...) is probed instead: its reactions to a car, a pedestrian and a bend are recorded.
 
-exit code: 0 every route has a scenario that passes the check, 1 some have not (named), 2 it could not start or go on"""
+exit code: 0 each route has a scenario that passes the check, 1 some have none (listed), 2 it could not start or continue"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ThreatRoutesOptions:
     suite: str = option("demo, embedded220, or a route file", metavar="NAME|FILE", identity=("base", "base_sha256"))
-    routes_ids: str | None = option("only these routes", default=None, metavar="ID,ID")
+    routes_ids: str | None = option("only these routes of the suite", default=None, metavar="ID,ID")
     limit: int | None = option("only the first N routes", default=None, metavar="N", least=1)
     towns: Path | None = option(
         "OpenDRIVE files <town>.xodr, instead of corridor maps", default=None, metavar="DIR", identity="towns"
@@ -46,17 +46,17 @@ class ThreatRoutesOptions:
 class ThreatModelOptions:
     agent: str = option("the target, as for ad2 drive run", metavar="SPEC", identity="agent")
     fuser: str = option("rules (offline), endpoint:MODEL@URL, or lmms:NAME,...", metavar="SPEC", identity="fuser")
-    camera: Literal["front", "surround"] = option("what the target sees", default="front", identity="cameras")
+    camera: Literal["front", "surround"] = option("cameras of the target (default front)", default="front", identity="cameras")
     size: str | None = option(
-        "of the cameras (default: the profile's)", default=None, metavar="WxH", identity="cameras"
+        "image size of the cameras (default: the profile's)", default=None, metavar="WxH", identity="cameras"
     )
     frames: int = option(
-        "first frames shown, 1 s apart (default 1)", default=1, metavar="N", least=1, identity="frames"
+        "number of first frames shown, 1 s apart (default 1)", default=1, metavar="N", least=1, identity="frames"
     )
     prompts: Path | None = option(
-        "questions of your own, in place of threats.yaml's", default=None, metavar="FILE", identity="prompts_sha256"
+        "own questions, in place of those in threats.yaml", default=None, metavar="FILE", identity="prompts_sha256"
     )
-    repairs: int = option("of a reply that does not fit (default 3)", default=3, metavar="N", least=0)
+    repairs: int = option("maximum repairs of an invalid reply (default 3)", default=3, metavar="N", least=0)
     profile: str = option(
         "rules and cameras (default bench2advlm)", default="bench2advlm", metavar="NAME", identity="profile"
     )
@@ -64,12 +64,12 @@ class ThreatModelOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ThreatFolderOptions:
-    out: Path = option("the suite's folder, new or begun", metavar="DIR")
-    seed: int = option("the same seed makes the same (default 0)", default=0, metavar="S", identity="seed")
-    workers: int | None = option("worlds side by side (default 1)", default=None, metavar="W", least=1)
-    attempts: int = option("scenarios for one route at most (default 3)", default=3, metavar="N", least=1)
-    tries: int = option("draws that the expert may drive (default 4)", default=4, metavar="N", least=1)
-    no_check: bool = option("do not drive them; ad2 threats check does it later", default=False)
+    out: Path = option("suite folder; the same command resumes in it", metavar="DIR")
+    seed: int = option("seed; equal seeds make equal scenarios (default 0)", default=0, metavar="S", identity="seed")
+    workers: int | None = option("number of parallel worlds (default 1)", default=None, metavar="W", least=1)
+    attempts: int = option("maximum scenarios per route (default 3)", default=3, metavar="N", least=1)
+    tries: int = option("maximum draws per scenario driven by the expert (default 4)", default=4, metavar="N", least=1)
+    no_check: bool = option("skip the check; ad2 threats check can do it later", default=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,9 +78,9 @@ class ThreatGenerateOptions(ThreatRoutesOptions, WorldOptions, ThreatModelOption
 
 
 GROUPS = {
-    "for which routes": (ThreatRoutesOptions, WorldOptions),
+    "routes": (ThreatRoutesOptions, WorldOptions),
     "target and fuser": (ThreatModelOptions,),
-    "how it runs": (ThreatFolderOptions,),
+    "run": (ThreatFolderOptions,),
 }
 
 
@@ -91,9 +91,9 @@ def register(parts: Any) -> None:
         run,
         ThreatGenerateOptions,
         GROUPS,
-        help="make a threat scenario for each route of a suite; the same command goes on where it stopped",
-        description="Interview the target on the first frames of every route, fuse its answers into a threat, write it "
-        "as a Scenic program, and check that it plays and can be survived.",
+        help="make a threat scenario for each route of a suite; the same command resumes",
+        description="Question the target on the first frames of each route, fuse its answers into a threat, write it "
+        "as a Scenic program, and check that it runs and can be survived.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -128,7 +128,7 @@ def _job(options: ThreatGenerateOptions, prompts_sha256: str) -> ThreatGeneratio
 
     found = suite(options.suite, options.world)
     if found.programs:
-        raise Ad2Error(f"--suite {options.suite}: threats are made for routes, and this is a folder of programs")
+        raise Ad2Error(f"--suite {options.suite}: threats are made for routes, but this is a folder of programs")
     routes = asked_for(found, options.suite, routes_ids=options.routes_ids, limit=options.limit)
     rules = profile(options.profile)
     file = Path(options.suite)
@@ -144,7 +144,7 @@ def _job(options: ThreatGenerateOptions, prompts_sha256: str) -> ThreatGeneratio
 
 
 def summary(made: GeneratedThreats, job: ThreatGenerationConfig) -> str:
-    """Counts that a reader of the suite must know."""
+    """Counts of scenarios, attempts and kinds of threats."""
     scenarios = [t.last for t in made.transcripts.values() if t.last and t.last.spec]
     passed = sum(bool(a.verdict and a.verdict.passed) for a in scenarios)
     n = len(job.routes)

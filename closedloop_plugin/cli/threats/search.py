@@ -29,30 +29,30 @@ EXAMPLES = """examples:
   ad2 threats search threats/:2050 --agent endpoint:qwen@http://localhost:8000/v1 --sampler bo --workers 4 --out out/bo
   ad2 threats search my.scenic --route demo:103 --set pace=1.8 --agent expert --sampler halton --out out/even
 
-What is searched are the free parameters of the program: param pace = Range(1.0, 3.0)
-Every finished run is on disk at once: after Ctrl-C or a crash the same command goes on. A larger --budget goes on, too.
+The search varies the free parameters of the program, such as: param pace = Range(1.0, 3.0)
+Each finished run is saved at once: after Ctrl-C or a crash the same command resumes, also with a larger --budget.
 
-exit code: 0 every run is scored, 1 some could not be (counted), 2 nothing could be run as asked, 130 Ctrl-C"""
+exit code: 0 all runs are scored, 1 some are not (counted), 2 invalid arguments, 130 Ctrl-C"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchPlanOptions:
-    """How the parameters are searched."""
+    """Budget, sampler and objective of the search."""
 
-    budget: int = option("episodes to drive (default 50)", default=50, metavar="N", least=1)
+    budget: int = option("number of episodes (default 50)", default=50, metavar="N", least=1)
     sampler: Literal["ce", "bo", "halton", "random"] = option(
         "ce: cross-entropy (default), bo: Bayesian optimisation, halton: even, random: uniform", default="ce",
         identity="search",
     )  # fmt: skip
     objective: Literal["all", "ttc", "gap", "progress"] = option(
-        "how near a run was to failing: time to collision, distance, route progress, or their mean (default)",
+        "distance of a run from failure: time to collision, gap, route progress, or their mean (all, default)",
         default="all", identity="search",
     )  # fmt: skip
     seed: int = option(
-        "of the sampler and of the scene (default 0)", default=0, metavar="S", identity=("seed", "search")
+        "seed of the sampler and of the scene (default 0)", default=0, metavar="S", identity=("seed", "search")
     )
-    no_expert: bool = option("do not drive the failures again with the expert", default=False)
-    out: Path = option("the same command goes on in it", metavar="DIR")
+    no_expert: bool = option("do not repeat the failures with the expert", default=False)
+    out: Path = option("run folder; the same command resumes in it", metavar="DIR")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,15 +62,15 @@ class ThreatSearchOptions(
     """`ad2 threats search`."""
 
     scenario: str = option(
-        "a program, or one of a folder of threats", metavar="FILE.scenic|DIR:NAME", positional=True,
+        "program, or program NAME of a folder of threats", metavar="FILE.scenic|DIR:NAME", positional=True,
         identity=("suite", "suite_sha256"),
     )  # fmt: skip
 
 
 GROUPS = {
-    "how it is searched": (SearchPlanOptions, PoolOptions),
-    "where it is played": (ProgramOptions, WorldOptions),
-    "who drives": (DriverOptions, DecisionOptions, SimulatedDecisionOptions),
+    "search": (SearchPlanOptions, PoolOptions),
+    "program and world": (ProgramOptions, WorldOptions),
+    "driver": (DriverOptions, DecisionOptions, SimulatedDecisionOptions),
 }
 
 
@@ -81,14 +81,14 @@ def register(parts: Any) -> None:
         run,
         ThreatSearchOptions,
         GROUPS,
-        help="look for parameters of a scenario under which the driver fails",
+        help="search for parameters of a scenario with which the driver fails",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
 
 
 def run(options: ThreatSearchOptions) -> int:
-    """0 if all runs are scored, 1 if some are not; what the user can correct is an Ad2Error."""
+    """Return 0 if all runs are scored, 1 if some are not; raises Ad2Error for mistakes of the user."""
     from closedloop_plugin.cli.drive.prepared_run import check_decision_hz, check_driver, driver_of
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.runner.assemble import assemble, config_identity, remote
@@ -100,7 +100,7 @@ def run(options: ThreatSearchOptions) -> int:
     check_driver(options)
     config = _run_config(options)
     subject, file = _subject(options)
-    check_folder(options.out, config_identity(config, subject))  # before minutes go into loading a model
+    check_folder(options.out, config_identity(config, subject))  # before a model is loaded, which takes minutes
     space = _space(file, config, subject)
     driver = driver_of(options, config.profile)
     search_config = ThreatSearchConfig(
@@ -140,7 +140,7 @@ def _run_config(options: ThreatSearchOptions) -> RunConfig:
 
 
 def _subject(options: ThreatSearchOptions) -> tuple[RouteSelection, Path]:
-    """The program as `ad2 drive run --scenario` takes it, and its file; DIR:NAME is a file of that folder."""
+    """Return the program as for `ad2 drive run --scenario`, and its file; DIR:NAME is a file of that folder."""
     from closedloop_plugin.cli.drive.selection import program_subject
     from closedloop_plugin.suites.programs import programs_in
     from lmms_eval_ad2.errors import Ad2Error
@@ -151,7 +151,7 @@ def _subject(options: ThreatSearchOptions) -> tuple[RouteSelection, Path]:
         programs = {f.stem: f for f in programs_in(Path(folder))}
         if name not in programs:
             few = ", ".join(list(programs)[:5]) + (" ..." if len(programs) > 5 else "")
-            raise Ad2Error(f"{options.scenario}: no program '{name}' in {folder}; there are: {few or 'none'}")
+            raise Ad2Error(f"{options.scenario}: no program '{name}' in {folder}; available: {few or 'none'}")
         file = programs[name]
     if file.is_dir():
         raise Ad2Error(f"{file}: a folder; name one of its programs, {file}:NAME")
@@ -161,12 +161,12 @@ def _subject(options: ThreatSearchOptions) -> tuple[RouteSelection, Path]:
 
 
 def _space(file: Path, config: RunConfig, subject: RouteSelection) -> dict[str, Any]:
-    """The free parameters that are not fixed with --set; Ad2Error where none is left."""
+    """Return the free parameters that --set does not fix; raises Ad2Error if there are none."""
     from closedloop_plugin.agents.make import make_agent
     from closedloop_plugin.runner.assemble import DriverSetup, assemble
     from lmms_eval_ad2.errors import Ad2Error
 
-    # The setup of an episode, without loading the driver: a mistake in the program is told before that.
+    # The setup of an episode without the driver: mistakes in the program are reported before a model is loaded.
     setup = assemble(config, subject, DriverSetup(make_agent("still"))).tasks[0].setup
     world = config.world.of(0).make()
     try:
@@ -177,8 +177,8 @@ def _space(file: Path, config: RunConfig, subject: RouteSelection) -> dict[str, 
     if not free:
         fixed = f" ({', '.join(space)} fixed by --set)" if space else ""
         raise Ad2Error(
-            f"{file}: no free parameters to search{fixed}; a line like: param pace = Range(1.0, 3.0), read in "
-            "the program as globalParameters.pace"
+            f"{file}: no free parameters to search{fixed}; declare one as in: param pace = Range(1.0, 3.0), and read it "
+            "as globalParameters.pace"
         )
     return free
 
@@ -190,7 +190,7 @@ def _checked(
     search_config: ThreatSearchConfig,
     trials: list[SearchTrial],
 ) -> list[SearchTrial]:
-    """The failures, each with the expert's episode on the same values."""
+    """Add the expert's episode with the same values to each failure."""
     from closedloop_plugin.agents.make import make_agent
     from closedloop_plugin.runner.assemble import DriverSetup, assemble
     from closedloop_plugin.runner.decisions import DecisionRules
@@ -208,7 +208,7 @@ def _checked(
 
 
 def _written(out: Path, search_config: ThreatSearchConfig, trials: list[SearchTrial]) -> dict[str, Any]:
-    """report.json and search.svg."""
+    """Write report.json and search.svg; returns the report."""
     from closedloop_plugin.threats.search.plot import svg
     from closedloop_plugin.threats.search.report import findings
     from lmms_eval_ad2.storage.files import atomic_write
