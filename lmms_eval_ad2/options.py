@@ -73,7 +73,7 @@ def option(help: str | None = None, *, default: Any = MISSING, identity: str | S
     repeated                  of a tuple: a flag that may be given several times, with one value each
     exclusive                 the ExclusiveOptions that it belongs to
     least, most               bounds of a number, checked by `read_options`
-    identity                  keys of the run's identity that it determines: a folder with results refuses another value;
+    identity                  keys of the run's identity that it determines: a folder with results refuses other values;
                               an option without such a key may differ from start to start
     """
     keys = (identity,) if isinstance(identity, str) else tuple(identity)
@@ -177,7 +177,7 @@ def add_command(
     groups: Groups | None = None,
     **how: Any,
 ) -> argparse.ArgumentParser:
-    """Add a sub-command. `run` gets an instance of `options` (no argument without them); `how` is passed to `add_parser`."""
+    """Add a sub-command. `run` gets an instance of `options`, if any; `how` is passed to `add_parser`."""
     parser: argparse.ArgumentParser = parts.add_parser(name, **how)
     if options:
         add_options(parser, options, groups or {})

@@ -1,4 +1,4 @@
-"""`ad2 carla`: CARLA servers of one's own, started, watched and ended."""
+"""`ad2 carla`: start, watch and stop CARLA servers."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 EXAMPLES = """examples:
   ad2 carla up --binary CARLA_0.9.16/CarlaUE4.sh                            one server, on port 2000
-  ad2 carla up --binary .../CarlaUE4.sh --ports 2000,2010 --gpus 0,1        two, each on a GPU of its own
+  ad2 carla up --binary .../CarlaUE4.sh --ports 2000,2010 --gpus 0,1        two, each on its own GPU
   ad2 carla up --image carlasim/carla:0.9.16 --ports 2000,2010 --gpus 0     from a container image, both on GPU 0
-  ad2 carla status --servers gpubox:2000                                    ours, and one that somebody else started
-  ad2 carla down                                                            end ours; --port 2010: that one
+  ad2 carla status --servers gpubox:2000                                    ours, and one started by somebody else
+  ad2 carla down                                                            stop ours; --port 2010: only that one
 
-A server takes the ports P, P+1, P+2, and who drives in it P+6000. Each has a supervisor that outlives this command: it
-restarts a server that dies, or that has not answered for --hang seconds (at the start too), and waits longer each
-time. Three starts in a row without an answer, and it is given up. Only
-processes and containers that ad2 started are ever ended. The binary's GPU is Vulkan's number (-graphicsadapter), which
-may differ from nvidia-smi's. Unreal refuses to run as root.
+A server uses the ports P, P+1 and P+2, its traffic manager P+6000. Each server has a supervisor that continues after
+this command: it restarts a server that has died or has not answered for --hang seconds, after a growing delay, and
+gives up after three starts in a row without an answer. Only processes and containers started by ad2 are ever stopped.
+GPU numbers of --binary are Vulkan's (-graphicsadapter), which may differ from nvidia-smi's. Unreal does not run as
+root.
 
-exit code: 0 all answer and fit the installed client, 1 some do not (with reasons), 2 not as asked"""
+exit code: 0 all servers answer and fit the installed client, 1 some do not (with reasons), 2 invalid arguments"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,40 +41,49 @@ class CarlaUpOptions:
     """`ad2 carla up`."""
 
     binary: Path | None = option("CarlaUE4.sh of an unpacked CARLA release", default=None, metavar="FILE")
-    image: str | None = option("or a container image, such as carlasim/carla:0.9.16", default=None, metavar="IMAGE")
-    engine: Literal["docker", "podman"] = option("for --image (default docker)", default="docker")
-    ports: str = option("a server on each (default 2000)", default="2000", metavar="P,P,...")
-    gpus: str = option("one for all, or one for each (default: CARLA's)", default="", metavar="G,G,...")
-    quality: str = option("of rendering (default: CARLA's, Epic)", default="", choices=("Low", "Epic"))
+    image: str | None = option(
+        "container image instead of --binary, e.g. carlasim/carla:0.9.16", default=None, metavar="IMAGE"
+    )
+    engine: Literal["docker", "podman"] = option("container engine of --image (default docker)", default="docker")
+    ports: str = option("ports, one server each (default 2000)", default="2000", metavar="P,P,...")
+    gpus: str = option("one GPU for all servers, or one for each (default: CARLA's)", default="", metavar="G,G,...")
+    quality: str = option("quality of rendering (default: CARLA's, Epic)", default="", choices=("Low", "Epic"))
     extra: str = option("further arguments of CarlaUE4.sh: --extra='-fps=20'", default="", metavar="ARGS")
-    wait: float = option("for their first answer (default 120)", default=120.0, metavar="S")
-    hang: float = option("of silence, then a restart (default 300)", default=300.0, metavar="S")
-    foreground: bool = option("stay, print what happens, and end them with Ctrl-C", default=False)
+    wait: float = option("seconds to wait for the first answers (default 120)", default=120.0, metavar="S")
+    hang: float = option("seconds without an answer until a restart (default 300)", default=300.0, metavar="S")
+    foreground: bool = option("stay and print events; Ctrl-C stops the servers", default=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CarlaStatusOptions:
     """`ad2 carla status`."""
 
-    servers: str = option("query these too", default="", metavar="HOST:PORT,...")
-    timeout: float = option("for an answer (default 10)", default=10.0, metavar="S")
-    json: bool = option("one JSON list", default=False)
+    servers: str = option("also query these servers", default="", metavar="HOST:PORT,...")
+    timeout: float = option("seconds to wait for an answer (default 10)", default=10.0, metavar="S")
+    json: bool = option("print a JSON list", default=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CarlaDownOptions:
     """`ad2 carla down`."""
 
-    port: int | None = option("only the one on this port", default=None, metavar="P")
+    port: int | None = option("stop only the server on this port", default=None, metavar="P")
 
 
 def register(subparsers: Any) -> None:
-    p = subparsers.add_parser("carla", help="start, watch and end CARLA servers")
+    p = subparsers.add_parser("carla", help="start, watch and stop CARLA servers")
     parts = p.add_subparsers(dest="part", metavar="PART", required=True)
     how: dict[str, Any] = {"epilog": EXAMPLES, "formatter_class": argparse.RawDescriptionHelpFormatter}
     add_command(parts, "up", up, CarlaUpOptions, help="start servers and wait until they answer", **how)
-    add_command(parts, "status", status, CarlaStatusOptions, help="which servers run, answer and fit", **how)
-    add_command(parts, "down", down, CarlaDownOptions, help="end our servers", **how)
+    add_command(
+        parts,
+        "status",
+        status,
+        CarlaStatusOptions,
+        help="list the servers, whether they answer and fit the client",
+        **how,
+    )
+    add_command(parts, "down", down, CarlaDownOptions, help="stop our servers", **how)
 
 
 def up(options: CarlaUpOptions) -> int:
@@ -98,10 +107,10 @@ def up(options: CarlaUpOptions) -> int:
     lifecycle.up(jobs, folder, options.wait, lambda n, seconds: _progress(n, len(jobs), seconds))
     if sys.stderr.isatty():
         print(file=sys.stderr)
-    asked = {f"localhost:{job.port}" for job in jobs}
-    found = [s for s in lifecycle.status(folder, (), 10.0) if s.server in asked]
+    started = {f"localhost:{job.port}" for job in jobs}
+    found = [s for s in lifecycle.status(folder, (), 10.0) if s.server in started]
     _table(found, folder)
-    _say_troubles(found, folder, options.wait)
+    _print_faults(found, folder, options.wait)
     if any(s.probe.answers for s in found):
         print(f"\n--servers {','.join(s.server for s in found if s.probe.answers)}")
     if options.foreground:
@@ -121,9 +130,9 @@ def status(options: CarlaStatusOptions) -> int:
         print(json.dumps([_row(s) for s in found], indent=1))
     elif found:
         _table(found, folder)
-        _say_troubles(found, folder)
+        _print_faults(found, folder)
     else:
-        print("no server of ad2's runs on this machine, and none was named (--servers host:port)")
+        print("no server of ad2 runs on this machine, and none was named (--servers host:port)")
     return 0 if found and all(s.good for s in found) else 1
 
 
@@ -133,15 +142,13 @@ def down(options: CarlaDownOptions) -> int:
 
     lines = lifecycle.down(_folder(), None if options.port is None else (options.port,))
     if options.port is not None and not lines:
-        raise Ad2Error(
-            f"--port {options.port}: no server of yours was started there (ad2 carla status); nothing was touched"
-        )
-    print("\n".join(lines) or "no server of ad2's runs on this machine; nothing was touched")
+        raise Ad2Error(f"--port {options.port}: ad2 has no server on this port (ad2 carla status); nothing was stopped")
+    print("\n".join(lines) or "no server of ad2 runs on this machine; nothing was stopped")
     return 0
 
 
 def _folder() -> Path:
-    """A home may lie on a disk that machines share; processes are of one machine."""
+    """The folder of this machine's servers: the data home may be on a disk shared by several machines."""
     from closedloop_plugin.suites.lookup import data_home
 
     return data_home() / "carla" / (platform.node() or "localhost")
@@ -152,7 +159,7 @@ def _numbers(option: str, text: str) -> list[int]:
 
     words = [w.strip() for w in text.split(",") if w.strip()]
     if not all(w.isascii() and w.isdigit() and len(w) < 6 for w in words):
-        raise Ad2Error(f"{option} {text}: expected numbers with commas between, such as 2000,2010")
+        raise Ad2Error(f"{option} {text}: expected numbers separated by commas, such as 2000,2010")
     return [int(w) for w in words]
 
 
@@ -162,7 +169,7 @@ def _words(extra: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(extra))
     except ValueError as exc:
-        raise Ad2Error(f"--extra {extra}: not as a shell would read it ({exc})") from None
+        raise Ad2Error(f"--extra {extra}: not valid shell syntax ({exc})") from None
 
 
 def _progress(answering: int, all_of_them: int, seconds: float) -> None:
@@ -201,8 +208,8 @@ def _uptime(s: CarlaServerStatus) -> str:
     return f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
 
 
-def _say_troubles(found: Sequence[CarlaServerStatus], folder: Path, waited_s: float | None = None) -> None:
-    """What is wrong with each that is not as it should be, and what to do."""
+def _print_faults(found: Sequence[CarlaServerStatus], folder: Path, waited_s: float | None = None) -> None:
+    """Print the fault of each server that does not answer or fit, and the remedy."""
     from closedloop_plugin.carla.servers.lifecycle import tail
     from closedloop_plugin.carla.servers.probe import advice
     from closedloop_plugin.carla.servers.state import log_file
@@ -212,18 +219,18 @@ def _say_troubles(found: Sequence[CarlaServerStatus], folder: Path, waited_s: fl
         if s.record is None or s.probe.answers:
             print(advice(s.probe) or f"{s.server}: {s.state}")
         if s.record and s.state == "unwatched":
-            print(f"{s.server}: its supervisor was killed; ad2 carla down --port {s.record.port} ends it")
+            print(f"{s.server}: its supervisor was killed; ad2 carla down --port {s.record.port} stops the server")
         elif s.record and s.state != "answers":
             late = f", no answer within {waited_s:g} s" if waited_s and s.state == "starting" else ""
             print(f"{s.server}: {s.state}{late}{': ' if s.record.reason else ''}{s.record.reason}; its log ends:")
             print(tail(log_file(folder, s.record.port)) or "  (nothing)")
-            over = s.state in ("failed", "gone")  # no supervisor is at work there any more
-            onward = "mend it and start it anew with ad2 carla up" if over else "ad2 carla status shows how it goes on"
-            print(f"  {onward}; ad2 carla down --port {s.record.port} {'forgets' if over else 'ends'} it")
+            over = s.state in ("failed", "gone")  # no supervisor is running
+            remedy = "fix it and start it again with ad2 carla up" if over else "ad2 carla status shows its progress"
+            print(f"  {remedy}; ad2 carla down --port {s.record.port} {'removes' if over else 'stops'} it")
 
 
 def _stay(folder: Path, ports: Sequence[int]) -> int:
-    """Until Ctrl-C or SIGTERM, or until all were given up (code 1): say what changes; then end them."""
+    """Print changes until Ctrl-C or SIGTERM, or until all servers are given up (code 1); then stop them."""
     from closedloop_plugin.carla.servers import lifecycle, processes, state
 
     def end(*_: Any) -> None:
@@ -243,7 +250,7 @@ def _stay(folder: Path, ports: Sequence[int]) -> int:
         code = 0
         print()
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the end itself is not interrupted
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # stopping must not be interrupted
         print("\n".join(lifecycle.down(folder, ports)), flush=True)
         signal.signal(signal.SIGTERM, previous)
     return code

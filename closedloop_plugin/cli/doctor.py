@@ -24,4 +24,8 @@ def carla() -> Finding:
     if found is None:
         return "carla", True, f"not installed; for --world carla and ad2 carla: {install_command('carla')}"
     name, good, text = imports("carla")
-    return name, good, f"client {found}: servers must be CARLA {found} (ad2 carla status queries them)" if good else text
+    return (
+        name,
+        good,
+        f"client {found}: servers must be CARLA {found} (ad2 carla status queries them)" if good else text,
+    )

@@ -44,7 +44,9 @@ class LoadOptions:
         "time to wait for a batch to fill (default 20)", default=20.0, metavar="MS", least=0, most=60_000
     )
     queue: int = option("maximum waiting requests (default 256)", default=256, metavar="N", least=1, most=65_536)
-    max_body_mb: float = option("maximum size of a request (default 64)", default=64.0, metavar="MB", least=0.001, most=4096)
+    max_body_mb: float = option(
+        "maximum size of a request (default 64)", default=64.0, metavar="MB", least=0.001, most=4096
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +100,8 @@ def run(options: ServeOptions) -> int:
     key = _key(options.api_key_env)
     if not key and not is_loopback(options.host):
         print(
-            f"warning: on {options.host} everyone who can reach the port can use this model; --api-key-env NAME requires a key", file=sys.stderr
+            f"warning: on {options.host} anyone can use this model; --api-key-env NAME requires a key",
+            file=sys.stderr,
         )
     api = ChatHttpApi(
         RequestBatcher(batch=options.batch, window_s=options.window_ms / 1000),

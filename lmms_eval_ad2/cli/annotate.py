@@ -41,14 +41,18 @@ class AnnotationSourceOptions:
         "language of the texts under review (default en)", default=None, identity="lang"
     )
     pre: str | None = option(
-        "draft texts by a model (endpoint:MODEL@URL, openai:...) or from answers in FILE.jsonl", default=None, metavar="MODEL|FILE"
+        "draft texts by a model (endpoint:MODEL@URL, openai:...) or from answers in FILE.jsonl",
+        default=None,
+        metavar="MODEL|FILE",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotationPageOptions:
     reviewer: str = option("name of the reviewer; can be entered on the page", default="", metavar="NAME")
-    scale: Literal[5, 10] | None = option("highest score; scores start at 1 (default 10)", default=None, identity="scale")
+    scale: Literal[5, 10] | None = option(
+        "highest score; scores start at 1 (default 10)", default=None, identity="scale"
+    )
     host: str = option("address to listen on (default 127.0.0.1: this machine only)", default="127.0.0.1")
     port: int = option("port to listen on; 0 selects a free one (default 7861)", default=7861, least=0, most=65_535)
     no_page: bool = option("create the folder and the drafts, then exit", default=False)
@@ -74,7 +78,9 @@ class AnnotationExportOptions:
 
     folder: Path = option(metavar="DIR", positional=True)
     out: Path = option("file of records to write", metavar="FILE.jsonl")
-    reviewer: str | None = option("export only the decisions of this reviewer", default=None, metavar="NAME", exclusive=MERGE)
+    reviewer: str | None = option(
+        "export only the decisions of this reviewer", default=None, metavar="NAME", exclusive=MERGE
+    )
     merge: Literal["majority"] | None = option(
         "export the decisions of more than half of the reviewers who finished a record", default=None, exclusive=MERGE
     )

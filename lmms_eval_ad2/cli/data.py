@@ -60,9 +60,7 @@ class DataRelocateOptions:
 class DataSchemaOptions:
     """`ad2 data schema`."""
 
-    name: str | None = option(
-        "release (default: list all releases)", default=None, metavar="NAME", positional=True
-    )
+    name: str | None = option("release (default: list all releases)", default=None, metavar="NAME", positional=True)
 
 
 def register(subparsers: Any) -> None:

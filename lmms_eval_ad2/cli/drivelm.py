@@ -50,7 +50,9 @@ class DriveLmScoreOptions:
 
     answers: Path = option("list of answers: [{id, answer, ...}]", metavar="OUTPUT.json", positional=True)
     truth: Path = option("test file of the challenge", metavar="TEST.json")
-    tokenizer: Literal["ptb", "plain"] = option("ptb is the reference and needs Java; plain does not (default ptb)", default="ptb")
+    tokenizer: Literal["ptb", "plain"] = option(
+        "ptb is the reference and needs Java; plain does not (default ptb)", default="ptb"
+    )
     json: bool = option("print one JSON object instead of the table", default=False)
 
 

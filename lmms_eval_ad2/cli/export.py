@@ -22,7 +22,9 @@ class ExportSwiftOptions:
     tasks: str = option("task names or patterns, e.g. 'ad2_mcq_*,ad2_coda_*' or bench_coda_lm")
     out: Path = option("file of messages to write", metavar="FILE.jsonl")
     split: str = option("split of the data (default: train; evaluation splits are refused)", default="train")
-    images_out: Path | None = option("folder of pictures with drawn marks (default: FILE_images)", default=None, metavar="DIR")
+    images_out: Path | None = option(
+        "folder of pictures with drawn marks (default: FILE_images)", default=None, metavar="DIR"
+    )
     limit: int | None = option("at most N questions per task", default=None, metavar="N", least=1)
     shuffle: bool = option("draw and order the questions at random, by --seed", default=False)
     seed: int = option("seed of --shuffle (default 0)", default=0)

@@ -36,9 +36,7 @@ class JudgeAgreeOptions:
 def register(subparsers: Any) -> None:
     p = subparsers.add_parser("judge", help="rate answers with a judge; compare a judge with human votes")
     parts = p.add_subparsers(dest="action", metavar="ACTION", required=True)
-    add_command(
-        parts, "rate", rate, JudgeRateOptions, help="rate a JSONL file of answers (format: docs/judge.md)"
-    )
+    add_command(parts, "rate", rate, JudgeRateOptions, help="rate a JSONL file of answers (format: docs/judge.md)")
     add_command(parts, "agree", agree, JudgeAgreeOptions, help="consistency of a judge with the human majority")
 
 
@@ -71,7 +69,7 @@ def agree(options: JudgeAgreeOptions) -> int:
         return 0
     for task, table in tables.items():
         print(f"{task}: " + _line(table))
-    print("consistency: share of pairs with the same winner as the human majority; ties and missing ratings of the judge count as misses")
+    print("consistency: same winner as the human majority; the judge's ties and missing ratings count as misses")
     return 0
 
 

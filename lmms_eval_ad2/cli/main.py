@@ -79,7 +79,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 2
         if exc.errno not in USER_FILE_ERRNOS:
             raise
-        print(f"error: {exc.filename}: {exc.strerror}; choose another path, or correct its permissions", file=sys.stderr)
+        print(
+            f"error: {exc.filename}: {exc.strerror}; choose another path, or correct its permissions", file=sys.stderr
+        )
         return 2
     except KeyboardInterrupt:
         print("interrupted; the same command resumes where this one stopped", file=sys.stderr)

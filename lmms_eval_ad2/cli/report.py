@@ -45,7 +45,7 @@ def register(subparsers: Any) -> None:
         usage="ad2 report RESULTS... [--html PAGE.html] [--markdown | --json] [--no-published]\n"
         "       ad2 report compare A B [--json | --markdown] [--force] [--no-published]\n"
         "       ad2 report compare RUN [RUN] --distractors naive all [--json | --markdown] [--force]",
-        description="RESULTS are run folders, or folders that contain them. 'compare' tests two runs against each other, "
+        description="RESULTS are run folders, or folders of them. 'compare' tests two runs against each other, "
         "paired by sample, with Holm's correction over the tasks (write ./compare for a folder of that name). For two "
         "run folders of `ad2 drive run`, STANDARD and THREAT, it pairs by route and prints the drop.",
     )

@@ -58,7 +58,7 @@ def test_a_program_with_a_route_is_scored_as_a_route_and_called_no_benchmark(
     assert run(out, "--scenario", program) == 0
     output = capsys.readouterr().out
     assert "Suite program my_own in the fake world" in output and "Driving Score" in output
-    assert "a program of your own on route demo:101: no benchmark" in output
+    assert "a custom program on route demo:101: not a benchmark" in output
     (record,) = records(out)
     assert (record["suite"], record["route_id"]) == ("program my_own", "my_own")
     assert record["town"] == "Demo101" and record["route_length_m"] == pytest.approx(84.0)
@@ -84,7 +84,7 @@ def test_a_program_without_a_route_is_one_line_an_episode_as_before(
     map_file.write_text("<OpenDRIVE/>")
     assert run(tmp_path / "o", "--scenario", file, "--map", map_file, "--repetitions", 2) == 0
     output = capsys.readouterr().out
-    assert "A program of your own: no benchmark" in output and "Driving Score" not in output
+    assert "A custom program: not a benchmark" in output and "Driving Score" not in output
     assert "free repetition 1: completed" in output
     assert read_run(tmp_path / "o")["identity"]["map_sha256"]
 
@@ -124,7 +124,7 @@ def test_a_value_that_is_none_is_one_line(text: str) -> None:
         (("--route", "101"), "--route 101: expected SUITE:ID, as in demo:101"),
         (("--route", "demo:999"), "my own.scenic: route demo:999: no such route: 999"),
         (("--route", "nope:1"), "no such suite"),
-        (("--limit", "1"), "--limit: for --suite; a program of your own is one episode"),
+        (("--limit", "1"), "--limit: only for --suite; a program is one episode"),
         (("--routes-ids", "101"), "--routes-ids: for --suite"),
         (("--towns", "nowhere"), "--towns nowhere: no such folder"),
         (("--set", "x"), "--set x: expected NAME=VALUE"),
@@ -143,7 +143,7 @@ def test_a_map_for_a_program_with_a_route_is_refused(
     tmp_path: Path, program: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(tmp_path / "o", "--scenario", program, "--map", program) == 2
-    assert "is played on route demo:101, which has a map of its own" in last_line(capsys)
+    assert "is played on route demo:101, which has its own map" in last_line(capsys)
 
 
 @pytest.mark.parametrize("words", [("--set", "a=1"), ("--route", "demo:101")])

@@ -58,14 +58,14 @@ def web_page() -> Iterator[str]:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--tasks", "action"), "--agent still drives by itself: --tasks would have no effect"),
+        (("--tasks", "action"), "--agent still sets the controls itself: --tasks would have no effect"),
         (("--fine-grained", "prompt"), "--fine-grained would have no effect"),
         (("--mode", "cng"), "--mode would have no effect"),
         (("--size", "64x36"), "--size would have no effect"),
         (("--shard", "3/2"), "--shard 3/2: i must be from 1 to N"),
-        (("--routes-ids", " , "), "expected ids with commas between"),
+        (("--routes-ids", " , "), "expected ids separated by commas"),
         (("--agent", "endpoint:m@http://127.0.0.1:9/v1,max_retries=0"), "no endpoint answers at http://127.0.0.1:9/v1"),
-        (("--agent", "endpoint:m@http://127.0.0.1:9/v1", "--mode", "dcs"), "--mode dcs needs a model as slow system"),
+        (("--agent", "endpoint:m@http://127.0.0.1:9/v1", "--mode", "dcs"), "--mode dcs requires a model as slow"),
         (("--agent", "endpoint:m@http://127.0.0.1:9/v1", "--describer", "offline"), "give --interpreter too"),
         (("--agent", "exprt"), "did you mean 'expert'"),
     ],

@@ -264,7 +264,7 @@ def test_ctrl_c_leaves_a_set_and_the_command_resumes(tmp_path: Path) -> None:
             process.send_signal(signal.SIGINT)
             output = process.communicate()[0].decode()
         server.behaviour.failures = ()
-        assert process.returncode == 130 and "goes on where this one stopped" in output and "Traceback" not in output
+        assert process.returncode == 130 and "resumes where this one stopped" in output and "Traceback" not in output
         before = card(tmp_path / "out")["counts"]["n"]
         assert before == len(rows(tmp_path / "out")) < 16
         assert build(*given, "--llm", spec(server), "--out", tmp_path / "out") == 0

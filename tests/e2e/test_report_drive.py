@@ -183,9 +183,9 @@ def test_mistakes_are_one_line(pair: tuple[str, str], tmp_path: Path, capsys: py
     for b, says in (
         (a, "compared with itself"),
         (str(tmp_path), "not a run folder of `ad2 drive run`"),
-        (str(empty), "no episode in it yet"),
+        (str(empty), "contains no episode yet"),
         (str(apart), "no route in common"),
-        (str(whole), "one program of your own"),
+        (str(whole), "a single program, which has no benchmark scores"),
         (str(broken), "not a run description"),
     ):
         assert main(["report", "compare", a, b]) == 2

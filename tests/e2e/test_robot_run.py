@@ -102,9 +102,9 @@ def test_killed_in_the_middle_it_resumes(tmp_path: Path) -> None:
         (("--agent", "expert"), "track-expert"),
         (("--agent", "nobody"), "no agent 'nobody'; on a course: track-expert"),
         (("--agent", "straight", "--mode", "cng"), "no effect"),
-        (("--agent", "track-expert", "--mode", "hybrid"), "need each other"),
+        (("--agent", "track-expert", "--mode", "hybrid"), "require each other"),
         (("--agent", "track-expert", "--tunnel"), "--transport ros"),
-        (("--agent", "track-expert", "--transport", "vehicle"), "nothing of a real one"),
+        (("--agent", "track-expert", "--transport", "vehicle"), "cannot drive a real vehicle"),
     ),
 )
 def test_what_cannot_be_driven_is_reported_and_leaves_nothing(

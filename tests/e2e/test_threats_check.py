@@ -91,16 +91,16 @@ def test_a_route_from_outside_wins_and_a_map_needs_none(tmp_path: Path, capsys: 
     assert check(folder / "free.scenic", "--tries", 1, "--map", town, "--out", tmp_path / "b") == 0
     capsys.readouterr()
     assert check(folder / "fine.scenic", "--map", town) == 2
-    assert "fine.scenic names its route, which has a map of its own" in capsys.readouterr().err
+    assert "fine.scenic names its route, which has its own map" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["none.scenic"], r"none\.scenic: no such file"),
-        (["mine", "mine/fine.scenic"], r"a folder is checked alone"),
+        (["mine", "mine/fine.scenic"], r"expected one folder, or several programs"),
         (["mine", "--route", "demo:101"], r"--route and --map are for single programs"),
-        (["mine/fine.scenic", "--route", "demo:101", "--map", "mine/fine.scenic"], r"leave --map out"),
+        (["mine/fine.scenic", "--route", "demo:101", "--map", "mine/fine.scenic"], r"omit --map"),
         (["mine", "--tries", "0"], r"--tries 0: 1 or more"),
         (["mine", "--agent", "endpoint:x@http://h/v1"], r"a judge drives by itself; known: expert"),
         (["empty"], r"empty: no scenario programs there"),

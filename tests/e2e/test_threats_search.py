@@ -65,7 +65,7 @@ def test_a_search_from_a_folder_of_threats(
     ("words", "says"),
     [
         (("nothing.scenic",), "nothing.scenic: no such program"),
-        (("threats:8",), "no program '8' in threats; there are: 7"),
+        (("threats:8",), "no program '8' in threats; available: 7"),
         (("threats",), "threats:NAME"),
         (("threats:7", "--budget", "0"), "--budget 0: 1 or more"),
         (("threats:7", "--route", "demo:999"), "999"),

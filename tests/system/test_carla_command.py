@@ -50,8 +50,8 @@ def test_up_status_down(carla: Path, tmp_path: Path, own_home: Path) -> None:
     one = run(AD2, "carla", "down", "--port", str(port), cwd=tmp_path)
     assert f"localhost:{port}: ended process" in one.stdout and str(other) not in one.stdout
     assert f"localhost:{other}: ended" in run(AD2, "carla", "down", cwd=tmp_path).stdout
-    assert "nothing was touched" in run(AD2, "carla", "down", cwd=tmp_path).stdout
-    assert "no server of ad2's runs" in run(AD2, "carla", "status", cwd=tmp_path, code=1).stdout
+    assert "nothing was stopped" in run(AD2, "carla", "down", cwd=tmp_path).stdout
+    assert "no server of ad2 runs" in run(AD2, "carla", "status", cwd=tmp_path, code=1).stdout
 
 
 def test_a_server_of_another_release_is_code_1_and_says_what_to_do(carla: Path, tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_foreground_says_what_happens_and_ends_them(number: signal.Signals, carl
         (("--binary", "carla/CarlaUE4.sh", "--ports", "x"), "--ports x: expected numbers"),
         (("--binary", "carla/CarlaUE4.sh", "--gpus", "0,-1"), "--gpus 0,-1: expected numbers"),
         (("--binary", "carla/CarlaUE4.sh", "--ports", ""), "names no port"),
-        (("--binary", "carla/CarlaUE4.sh", "--extra", "'"), "not as a shell would read it"),
+        (("--binary", "carla/CarlaUE4.sh", "--extra", "'"), "not valid shell syntax"),
         (("--binary", "carla/CarlaUE4.sh", "--wait", "0"), "seconds above 0"),
         (("--binary", "carla/CarlaUE4.sh", "--hang", "nan"), "seconds above 0"),
     ],

@@ -65,7 +65,7 @@ def test_it_runs_until_ctrl_c(tmp_path: Path) -> None:
     with ending(process) as running:
         assert running.stdout is not None and running.stderr is not None
         said = [running.stdout.readline() for _ in range(5)]
-        assert said[0].startswith("limo-mecanum obeys /cmd_vel")
+        assert said[0].startswith("limo-mecanum subscribes to /cmd_vel")
         uri = said[1].strip().removeprefix("export ROS_MASTER_URI=")
         assert master_pid(uri) is not None
         running.send_signal(signal.SIGINT)

@@ -1,4 +1,7 @@
-"""Who may import whom (docs/architecture.md, docs/closed-loop.md). Reads the source: lazy imports count too."""
+"""Import directions between the parts of the two packages (docs/architecture.md, docs/closed-loop.md), from the source.
+
+Lazy imports count too.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +98,7 @@ SHARED = {
     "report.text_table",
 }  # fmt: skip
 SHARED_WITH_COMMANDS = SHARED | {"installation", "options", "plugins", "sigterm"}
-# heavy library -> the rooms or files that may import it
+# heavy library -> the folders or files that may import it
 HEAVY = {
     "lmms_eval": ("lmms_eval_ad2/harness", "lmms_eval_ad2/cli/lmms.py", "closedloop_plugin/harness/tasks.py",
                   "closedloop_plugin/harness/lmms_model.py"),
@@ -146,7 +149,7 @@ def name(path: Path) -> str:
     return str(path.relative_to(REPO))
 
 
-def room_of(path: Path) -> str:
+def part_of(path: Path) -> str:
     package = next(p for p in PACKAGES if p in path.parents)
     parts = path.relative_to(package).with_suffix("").parts
     deeper = ".".join(parts[:2])
@@ -179,7 +182,7 @@ def _beginning(node: ast.expr) -> str:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
-def rooms(names: Iterable[str], package: Path) -> set[str]:
+def parts_of(names: Iterable[str], package: Path) -> set[str]:
     """Parts of a package among imported names; "worlds.base" is told from "worlds"."""
     found = set()
     for parts in (n.split(".") for n in names):
@@ -209,9 +212,9 @@ def _roots(names: Iterable[str]) -> set[str]:
 def test_the_closed_loop_uses_only_shared_rooms() -> None:
     offenders = {}
     for path in modules():
-        if CLOSED in path.parents and not room_of(path).startswith("harness"):
-            allowed = SHARED_WITH_COMMANDS if room_of(path) == "cli" else SHARED
-            offenders[name(path)] = rooms(imported(path), OPEN) - allowed
+        if CLOSED in path.parents and not part_of(path).startswith("harness"):
+            allowed = SHARED_WITH_COMMANDS if part_of(path) == "cli" else SHARED
+            offenders[name(path)] = parts_of(imported(path), OPEN) - allowed
     assert not any(offenders.values()), f"{_lines(offenders)}\nthe closed loop may use {sorted(SHARED)}"
 
 
@@ -219,14 +222,14 @@ def test_imports_follow_the_layers() -> None:
     """`cli` of each package, and the closed loop's lmms-eval tasks, know everything of their package."""
     offenders = {}
     for path in modules():
-        room = room_of(path)
+        part = part_of(path)
         package, table = (CLOSED, CLOSED_ALLOWED) if CLOSED in path.parents else (OPEN, ALLOWED)
-        if room in ("cli", "__init__") or (package, room) == (CLOSED, "harness"):
+        if part in ("cli", "__init__") or (package, part) == (CLOSED, "harness"):
             continue
-        assert room in table, f"a new room '{room}': say in this file and in docs/ whom it may know"
-        known = table[room] | {room} | EVERYWHERE
-        offenders[name(path)] = {r for r in rooms(imported(path), package) - known if r.split(".")[0] not in known}
-    assert not any(offenders.values()), f"{_lines(offenders)}\nwhom each room may know: the tables of this file"
+        assert part in table, f"a new part '{part}': add a row to the tables of this file and to the docs"
+        known = table[part] | {part} | EVERYWHERE
+        offenders[name(path)] = {r for r in parts_of(imported(path), package) - known if r.split(".")[0] not in known}
+    assert not any(offenders.values()), f"{_lines(offenders)}\nsee the tables of this file"
 
 
 def graph_of(files: Iterable[Path], top: Path) -> dict[str, set[str]]:
@@ -294,8 +297,8 @@ def test_the_search_for_cycles_sees_lazy_imports_and_no_annotations(tmp_path: Pa
 def test_heavy_libraries_have_one_home(library: str) -> None:
     homes = HEAVY[library]
     importers = {name(p) for p in modules() if library in _roots(imported(p))}
-    strangers = {i for i in importers if not i.startswith(homes)}
-    assert not strangers, f"{library} is imported by {sorted(strangers)}; its home is {homes}"
+    others = {i for i in importers if not i.startswith(homes)}
+    assert not others, f"{library} is imported by {sorted(others)}; allowed: {homes}"
 
 
 def test_the_reader_of_imports_sees_lazy_ones(tmp_path: Path) -> None:
@@ -310,8 +313,8 @@ def test_the_reader_of_imports_sees_lazy_ones(tmp_path: Path) -> None:
 
 def test_the_bases_are_told_from_their_rooms() -> None:
     names = {"closedloop_plugin.worlds.base.World", "closedloop_plugin.agents.expert"}
-    assert rooms(names, CLOSED) == {"worlds.base", "agents"}
-    assert rooms({"lmms_eval_ad2.report", "lmms_eval_ad2.plugins", "lmms_eval_ad2.__version__"}, OPEN) == {
+    assert parts_of(names, CLOSED) == {"worlds.base", "agents"}
+    assert parts_of({"lmms_eval_ad2.report", "lmms_eval_ad2.plugins", "lmms_eval_ad2.__version__"}, OPEN) == {
         "report", "plugins",
     }  # fmt: skip
 

@@ -14,7 +14,9 @@ class DriveMapOptions:
     """`ad2 drive map`."""
 
     routes: Path | None = option("route file (XML)", default=None, metavar="FILE")
-    route: tuple[str, ...] = option("route of the file (default: all); may be repeated", default=(), metavar="ID", repeated=True)
+    route: tuple[str, ...] = option(
+        "route of the file (default: all); may be repeated", default=(), metavar="ID", repeated=True
+    )
     town: Path | None = option("OpenDRIVE file of the town, instead of a corridor map", default=None, metavar="XODR")
     server: str | None = option(
         "fetch the running town's OpenDRIVE from a CARLA server", default=None, metavar="HOST:PORT"

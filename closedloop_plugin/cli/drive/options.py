@@ -48,12 +48,12 @@ class DriverOptions:
         identity="interpreter",
     )  # fmt: skip
     mode: Literal["cng", "dcs", "hybrid", "rules"] | None = option(
-        "form of the slow system's answer: cng generates numbers, dcs chooses from a set (default: cng; rules for rules)",
+        "the slow system's answers: cng generates numbers, dcs chooses from a set (default: cng; rules: rules)",
         default=None, identity="interpreter",
     )  # fmt: skip
     describer: str | None = option(
-        "scene descriptions for a slow system without images: offline, endpoint:... or lmms:...", default=None, metavar="SPEC",
-        identity="interpreter",
+        "scene descriptions for a slow system without images: offline, endpoint:... or lmms:...", default=None,
+        metavar="SPEC", identity="interpreter",
     )  # fmt: skip
     profile: str = option(
         "rules and limits: bench2advlm (default), bench2drive, leaderboard-2.0, leaderboard-2.1",
@@ -99,7 +99,10 @@ class SimulatedDecisionOptions(DecisionOptions):
     """DecisionOptions with the simulated time of a decision."""
 
     latency: str | None = option(
-        "simulated decision time: waits (default, none), SECONDS, FILE (seconds per line), or measured", default=None, metavar="L", identity="latency"
+        "simulated decision time: waits (default, none), SECONDS, FILE (seconds per line), or measured",
+        default=None,
+        metavar="L",
+        identity="latency",
     )
 
 
@@ -110,7 +113,12 @@ class PoolOptions:
     workers: int | None = option(
         "number of parallel worlds (default 1; with --servers one each)", default=None, metavar="W", least=1
     )
-    retries: int = option("maximum retries of an episode whose world fails (default 2)", default=2, metavar="N", least=0)
+    retries: int = option(
+        "maximum retries of an episode whose world fails (default 2)", default=2, metavar="N", least=0
+    )
     world_timeout: float | None = option(
-        "seconds without a message until a world counts as hung (default 180; CARLA 360)", default=None, metavar="S", least=1
+        "seconds without a message until a world counts as hung (default 180; CARLA 360)",
+        default=None,
+        metavar="S",
+        least=1,
     )

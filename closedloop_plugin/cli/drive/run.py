@@ -57,9 +57,13 @@ class DriveSelectionOptions(ProgramOptions):
     )  # fmt: skip
     routes_ids: str | None = option("only these routes of the suite, in this order", default=None, metavar="ID,ID")
     limit: int | None = option("only the first N routes", default=None, metavar="N", least=1)
-    shard: str | None = option("only shard i of N (1/N to N/N); join shards with ad2 drive merge", default=None, metavar="i/N")
+    shard: str | None = option(
+        "only shard i of N (1/N to N/N); join shards with ad2 drive merge", default=None, metavar="i/N"
+    )
     repetitions: int = option("repetitions of each route, each with its own seed", default=1, metavar="N", least=1)
-    seed: int = option("seed of the run; equal seeds give equal scores (default 0)", default=0, metavar="S", identity="seed")
+    seed: int = option(
+        "seed of the run; equal seeds give equal scores (default 0)", default=0, metavar="S", identity="seed"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -189,8 +189,8 @@ def _heading(about: Sequence[Mapping[str, Any]], markdown: bool) -> str:
         driver = " + ".join([str(fast), *([f"{slow.get('name')} {slow.get('mode', '')}".strip()] if slow else [])])
         world = side["backend"] or "unnamed"
         lines.append(
-            f"{letter}: suite {side['suite']}, {driver}, {world} world, profile {side['profile']}, seed {side['seed']}, "
-            f"{side['episodes']} episodes ({side['folder']})"
+            f"{letter}: suite {side['suite']}, {driver}, {world} world, profile {side['profile']}, "
+            f"seed {side['seed']}, {side['episodes']} episodes ({side['folder']})"
         )
     if any(side["backend"] != "carla" for side in about):
         lines.append("NOT comparable with figures driven in CARLA")

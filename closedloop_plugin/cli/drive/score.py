@@ -29,7 +29,9 @@ class DriveScoreOptions:
     profile: str | None = option(
         "rules of scoring (default: those of the results; official files: bench2drive)", default=None
     )
-    repetitions: int | None = option("repetitions of each route (default: by the numbers in the records)", default=None, metavar="N")
+    repetitions: int | None = option(
+        "repetitions of each route (default: by the numbers in the records)", default=None, metavar="N"
+    )
     apart: bool = option("count each RESULTS as one repetition", default=False)
     metric_info: Path | None = option("folder of the metric_info.json files", default=None, metavar="DIR")
     comfort: Literal["official", "corrected"] = option("rules of Comfortness (default official)", default="official")

@@ -89,9 +89,7 @@ def program_subject(options: ProgramOptions, file: Path) -> tuple[RouteSelection
         return replace(subject, program=file.absolute(), map=own_map), ()
     named = options.route or ":".join(route_named(file) or ())
     if options.map:
-        raise Ad2Error(
-            f"--map {options.map}: {file} is played on route {named}, which has its own map; omit --map"
-        )
+        raise Ad2Error(f"--map {options.map}: {file} is played on route {named}, which has its own map; omit --map")
     routes = (replace(route, id=name),)
     towns = towns_of(options.towns, routes, routes)
     subject = replace(subject, routes=routes, programs={name: file.absolute()}, towns=towns)

@@ -23,7 +23,9 @@ class DriveShowOptions:
     """`ad2 drive show`."""
 
     episode: str = option(metavar="EPISODE", positional=True)
-    out: Path | None = option("file of the top view; the film strip is saved beside it", default=None, metavar="FILE.png")
+    out: Path | None = option(
+        "file of the top view; the film strip is saved beside it", default=None, metavar="FILE.png"
+    )
     frames: int = option("frames in the film strip (default 12)", default=12, metavar="N", least=1)
     camera: str | None = option(
         "camera of the film strip (default: front, if it was saved)", default=None, metavar="NAME"
@@ -150,7 +152,9 @@ def pick(episode: EpisodeFiles, track: EpisodeTrack, camera: str | None, most: i
     shots = []
     for i in choose([along[m.tick] for m in moments], most, at_infractions):
         with Image.open(frames[i][1]) as image:
-            names = [NAMES.get(p["kind"], p["kind"]) for p, k in zip(track.places, at_infractions, strict=True) if k == i]
+            names = [
+                NAMES.get(p["kind"], p["kind"]) for p, k in zip(track.places, at_infractions, strict=True) if k == i
+            ]
             head, *rest = moments[i].words().splitlines()
             text = "\n".join([", ".join([head, *map(str.upper, names)]), *rest])
             shots.append((float(frames[i][0]), np.asarray(image.convert("RGB")), text))

@@ -18,7 +18,10 @@ class WorldOptions:
     """--world and the options of CARLA servers."""
 
     world: str = option(
-        "embedded (default), carla, or a custom world as MODULE:CALLABLE", default="embedded", metavar="NAME", identity="world"
+        "embedded (default), carla, or a custom world as MODULE:CALLABLE",
+        default="embedded",
+        metavar="NAME",
+        identity="world",
     )
     servers: str | None = option(
         "CARLA servers, one worker each (default 127.0.0.1:2000); see ad2 carla", default=None, metavar="HOST:PORT,..."

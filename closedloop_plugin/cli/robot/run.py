@@ -48,10 +48,17 @@ exit code: 0 all runs have a result, 1 the agent failed in some, 2 invalid argum
 @dataclass(frozen=True, kw_only=True)
 class CourseOptions:
     course: str = option("course; only sandbox (default) exists", default="sandbox", metavar="NAME", identity="course")
-    segments: str = option("segments: all (default), lap, or names and numbers: 1,3,route7", default="all", metavar="S,S")
+    segments: str = option(
+        "segments: all (default), lap, or names and numbers: 1,3,route7", default="all", metavar="S,S"
+    )
     runs: int = option("runs of each segment (default 3, as in the paper)", default=3, metavar="N", least=1)
     robot: str = option("vehicle (default: sandbox)", default="sandbox", metavar="NAME|FILE", identity="robot")
-    seed: int = option("seed of start poses, of the agent random and of sampled replies (default 0)", default=0, metavar="S", identity="seed")
+    seed: int = option(
+        "seed of start poses, of the agent random and of sampled replies (default 0)",
+        default=0,
+        metavar="S",
+        identity="seed",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,9 +11,9 @@ from closedloop_plugin.cli.robot.vehicle import RobotOptions, home, planner_sock
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.options import add_command, option
 
-EPILOG = """The stop is sent through the running planner. If no planner answers, or the vehicle does not confirm within half a
-second, it is sent directly to the vehicle by ssh. It stays in effect, also over new connections, until it is released.
-A stop that was set on board is released on board: --release --on-board.
+EPILOG = """The stop is sent through the running planner. If no planner answers, or the vehicle does not confirm
+within half a second, it is sent directly to the vehicle by ssh. It stays in effect until it is released, also for new
+connections. A stop that was set on board is released on board: --release --on-board.
 
 exit code: 0 confirmed by the vehicle, 1 not confirmed: switch the vehicle off"""
 

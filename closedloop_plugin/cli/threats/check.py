@@ -1,4 +1,4 @@
-"""`ad2 threats check`: does each scenario compile, run and act, and can it be survived? A table with reasons."""
+"""`ad2 threats check`: check that scenarios compile, run, act and can be survived; print a table with reasons."""
 
 from __future__ import annotations
 
@@ -21,44 +21,44 @@ if TYPE_CHECKING:
     from closedloop_plugin.threats.transcript import ScenarioVerdict
 
 EXAMPLES = """examples:
-  ad2 threats check threats/ --workers 4            every scenario of a folder
-  ad2 threats check my.scenic                       one of your own, with its line: param route = "demo:101"
-  ad2 threats check my.scenic --route demo:103      the same elsewhere
-  ad2 threats check town.scenic --map Town05.xodr   without a route, on a map
+  ad2 threats check threats/ --workers 4            all scenarios of a folder
+  ad2 threats check my.scenic                       a program that names its route: param route = "demo:101"
+  ad2 threats check my.scenic --route demo:103      the same program on another route
+  ad2 threats check town.scenic --map Town05.xodr   a program without a route, on a map
 
 columns:
-  compiles   a scene could be drawn
-  runs       the episode came to an end of its own
-  acts       the program said stage.event("act"), and something of it was within 30 m of the ego then; of a generated
-             threat: its adversary, moving where it should
-  survived   draws in which it acted and the expert came through without a collision or another infraction, of those
-             driven. One is enough: without any the scenario is unfair. A draw after the first is only driven if needed
+  compiles   a scene can be sampled
+  runs       the episode ended regularly
+  acts       the program called stage.event("act") with one of its objects within 30 m of the ego; for a generated
+             threat: with its adversary moving as specified
+  survived   draws in which it acted and the expert had no collision or other infraction, of the draws driven. One is
+             enough; a scenario without any is unfair. Draws after the first are driven only if needed
 
-Every drive is kept in DIR/check (--out), and the same command goes on where it stopped. A program that has changed is
-driven anew. The verdicts: DIR/check.json; where DIR has a suite.json, its left_out is brought up to date.
+The drives are saved in DIR/check (--out), and the same command resumes. A changed program is driven again. The verdicts
+are in DIR/check.json; left_out in DIR/suite.json, if it exists, is updated.
 
-exit code: 0 every scenario passes, 1 some do not (with reasons), 2 nothing could be checked as asked"""
+exit code: 0 all scenarios pass, 1 some do not (with reasons), 2 invalid arguments"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ThreatCheckOptions(WorldOptions):
     """`ad2 threats check`."""
 
-    paths: tuple[Path, ...] = option("a folder of programs, or programs", metavar="DIR|FILE.scenic", positional=True)
-    route: str | None = option(
-        "for FILE: the route it is played on, instead of the one it names", default=None, metavar="SUITE:ID"
-    )
-    map: Path | None = option("for FILE without a route: the map it is played on", default=None, metavar="F.xodr")
+    paths: tuple[Path, ...] = option("folder of programs, or programs", metavar="DIR|FILE.scenic", positional=True)
+    route: str | None = option("route of FILE (default: the one it names)", default=None, metavar="SUITE:ID")
+    map: Path | None = option("map of a FILE without a route", default=None, metavar="F.xodr")
     towns: Path | None = option("OpenDRIVE files <town>.xodr, instead of corridor maps", default=None, metavar="DIR")
-    agent: str = option("the reference driver: a built-in one (default expert)", default="expert", metavar="SPEC")
-    tries: int = option("draws of a scenario at most (default 4)", default=4, metavar="N", least=1)
-    seed: int | None = option("of the draws (default: the suite's, else 0)", default=None, metavar="S")
-    profile: str | None = option("rules (default: the suite's, else bench2advlm)", default=None, metavar="NAME")
-    workers: int | None = option("worlds side by side (default 1)", default=None, metavar="W", least=1)
-    out: Path | None = option("where the drives are kept (default: DIR/check)", default=None, metavar="RUN")
-    retry_failed: bool = option("try those again whose world failed", default=False)
-    carla_model: bool = option("compile each under Scenic's CARLA model too (no server)", default=False)
-    json: bool = option("print the verdicts as JSON, and nothing else", default=False)
+    agent: str = option("reference driver, a built-in agent (default expert)", default="expert", metavar="SPEC")
+    tries: int = option("maximum draws per scenario (default 4)", default=4, metavar="N", least=1)
+    seed: int | None = option("seed of the draws (default: the suite's, else 0)", default=None, metavar="S")
+    profile: str | None = option(
+        "rules and limits (default: the suite's, else bench2advlm)", default=None, metavar="NAME"
+    )
+    workers: int | None = option("number of parallel worlds (default 1)", default=None, metavar="W", least=1)
+    out: Path | None = option("folder of the drives (default: DIR/check)", default=None, metavar="RUN")
+    retry_failed: bool = option("repeat drives whose world failed", default=False)
+    carla_model: bool = option("also compile with Scenic's CARLA model (no server)", default=False)
+    json: bool = option("print only the verdicts, as JSON", default=False)
 
 
 def register(parts: Any) -> None:
@@ -67,8 +67,8 @@ def register(parts: Any) -> None:
         "check",
         run,
         ThreatCheckOptions,
-        help="compile and drive scenarios: do they act, can they be survived?",
-        description="Drive every scenario with a reference driver; print what is wrong with each that is unsound.",
+        help="compile and drive scenarios: check that they act and can be survived",
+        description="Drive each scenario with a reference driver and print the faults of those that do not pass.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -89,14 +89,14 @@ def run(options: ThreatCheckOptions) -> int:
         require("carla", "its Scenic model")
     programs = _of_folder(folder, options) if folder else _of_files(options)
     index = index_of(folder) if folder else {}
-    asked = _asked(folder, index)
-    seed = asked.get("seed", 0) if options.seed is None else options.seed
-    rules = profile(options.profile or str(asked.get("profile", "bench2advlm")))
+    generated_with = _generation_settings(folder, index)
+    seed = generated_with.get("seed", 0) if options.seed is None else options.seed
+    rules = profile(options.profile or str(generated_with.get("profile", "bench2advlm")))
     out = options.out or (folder / "check" if folder else _home(options))
     routes = [p.route for p in programs if p.route]
     towns = towns_of(options.towns, routes, routes)
     world, workers = world_of(options, options.workers)
-    # The lock of `generate`: it, too, writes the verdicts and suite.json.
+    # The lock of `generate`, which writes the verdicts and suite.json too.
     with lock_folder(folder) if index else nullcontext():  # type: ignore[arg-type]
         verdicts = check(
             programs, out, world=world, judge=options.agent, tries=options.tries, workers=workers,
@@ -112,33 +112,33 @@ def run(options: ThreatCheckOptions) -> int:
     return 0 if good else 1
 
 
-# -- what is asked ---------------------------------------------------------------------------------------------------
+# -- arguments -------------------------------------------------------------------------------------------------------
 
 
 def _checked(options: ThreatCheckOptions) -> Path | None:
-    """The folder, or None for files; Ad2Error says what does not go together."""
+    """Return the folder, or None for files; raises Ad2Error for options that exclude each other."""
     from lmms_eval_ad2.errors import Ad2Error
 
     for path in (*options.paths, *([options.map] if options.map else [])):
         if not path.exists():
             raise Ad2Error(f"{path}: no such file" + ("" if path.suffix else " or folder"))
     folders = [path for path in options.paths if path.is_dir()]
-    if folders and not os.access(folders[0], os.W_OK):  # now, not after everything was driven
-        raise Ad2Error(f"{folders[0]}: check.json cannot be written there; mend its permissions, or check a copy")
+    if folders and not os.access(folders[0], os.W_OK):  # before the drives
+        raise Ad2Error(f"{folders[0]}: check.json cannot be written there; correct its permissions, or check a copy")
     for path in options.paths:
         if path.suffix != ".scenic" and path not in folders:
             raise Ad2Error(f"{path}: not a program; expected *.scenic, or a folder of them")
     if folders and len(options.paths) > 1:
-        raise Ad2Error(f"{folders[0]}: a folder is checked alone; expected one folder, or programs")
+        raise Ad2Error(f"{folders[0]}: expected one folder, or several programs")
     if options.route and options.map:
-        raise Ad2Error("--route brings a map of its own; leave --map out")
+        raise Ad2Error("--route has its own map; omit --map")
     if folders and (options.route or options.map):
-        raise Ad2Error("--route and --map are for single programs; those of a folder name their routes")
+        raise Ad2Error("--route and --map are for single programs; the programs of a folder name their routes")
     return folders[0] if folders else None
 
 
-def _asked(folder: Path | None, index: Mapping[str, Any]) -> dict[str, Any]:
-    """What the folder was generated with; {} for one's own programs."""
+def _generation_settings(folder: Path | None, index: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that the folder was generated with; empty for other programs."""
     from lmms_eval_ad2.errors import DataError
 
     asked = index.get("asked")
@@ -173,33 +173,33 @@ def _of_files(options: ThreatCheckOptions) -> list[ScenarioProgram]:
             found[name] = ScenarioProgram(name, file, problem=str(exc))
             continue
         if route is not None and options.map:
-            raise Ad2Error(f"--map {options.map}: {file} names its route, which has a map of its own; leave --map out")
+            raise Ad2Error(f"--map {options.map}: {file} names its route, which has its own map; omit --map")
         found[name] = ScenarioProgram(name, file, replace(route, id=name) if route else None)
     return list(found.values())
 
 
 def _home(options: ThreatCheckOptions) -> Path:
-    """Drives of single programs: in the data home, the same place for the same files."""
+    """The folder of drives of single programs, in the data home; determined by files and options."""
     from closedloop_plugin.suites.lookup import data_home
 
-    what = [
+    key = [
         *sorted(str(p.absolute()) for p in options.paths),
         options.agent,
         options.seed,
         options.world,
         options.profile,
     ]
-    digest = hashlib.sha256("\n".join(map(str, what)).encode()).hexdigest()
+    digest = hashlib.sha256("\n".join(map(str, key)).encode()).hexdigest()
     return data_home() / "checks" / f"{options.paths[0].stem[:40]}-{digest[:12]}"
 
 
-# -- under CARLA's model ---------------------------------------------------------------------------------------------
+# -- CARLA's model ---------------------------------------------------------------------------------------------------
 
 
 def _under_carla(
     programs: Sequence[ScenarioProgram], towns: Mapping[str, Path], own_map: Path | None, seed: int, quiet: bool
 ) -> dict[str, str]:
-    """ "" or what is wrong, by name: compiled and sampled without a server."""
+    """Compile and sample each program with CARLA's model; returns the error by name, "" if there is none."""
     from tqdm import tqdm
 
     from closedloop_plugin.suites.lookup import data_home
@@ -237,14 +237,14 @@ def _compile_for_carla(
     scene_for(file, "closedloop_plugin.carla.world.model", params, seed)
 
 
-# -- what is printed -------------------------------------------------------------------------------------------------
+# -- output ----------------------------------------------------------------------------------------------------------
 
 
 def _json(verdicts: Mapping[str, ScenarioVerdict], under_carla: Mapping[str, str] | None) -> str:
     more = (
         {}
         if under_carla is None
-        else {n: {"carla_model": not why, "carla_reason": why} for n, why in under_carla.items()}
+        else {n: {"carla_model": not error, "carla_reason": error} for n, error in under_carla.items()}
     )
     return json.dumps({n: {**v.model_dump(), **more.get(n, {})} for n, v in verdicts.items()}, indent=1)
 
@@ -264,17 +264,17 @@ def _report(
     rows = []
     for p in programs:
         v = verdicts[p.name]
-        row = [p.name, p.spec.behaviour.value if p.spec else "-", *map(_mark, (v.compiles, v.runs, v.acts))]
+        row = [p.name, p.spec.behaviour.value if p.spec else "-", *map(_yes_no, (v.compiles, v.runs, v.acts))]
         row += [f"{v.survived}/{v.tries}", "passes" if v.passed else "FAILS"]
         rows.append(row if under_carla is None else [*row, "no" if under_carla[p.name] else "compiles"])
     lines = [TextTable(headers, rows).plain()]
     failed = {n: v.reason for n, v in verdicts.items() if not v.passed}
     lines += ["", *(f"{name}: {reason}" for name, reason in failed.items())] if failed else []
-    lines += [f"{name} under CARLA's model: {why}" for name, why in (under_carla or {}).items() if why]
+    lines += [f"{name} with CARLA's model: {error}" for name, error in (under_carla or {}).items() if error]
     passed = len(verdicts) - len(failed)
     lines += ["", f"{passed} of {len(verdicts)} pass ({100 * passed / len(verdicts):.1f} %); drives: {out}"]
     return "\n".join(lines)
 
 
-def _mark(holds: bool) -> str:
+def _yes_no(holds: bool) -> str:
     return "yes" if holds else "no"

@@ -29,7 +29,7 @@ The target answers questions of three stages (perception, prediction, planning) 
 converts the answers to one threat of a closed vocabulary; templates convert the threat to a program. A driver without
 text (expert, steer-only ...) is probed instead: its reactions to a car, a pedestrian and a bend are recorded.
 
-exit code: 0 each route has a scenario that passes the check, 1 some have none (listed), 2 it could not start or continue"""
+exit code: 0 each route has a scenario that passes the check, 1 some have none (listed), 2 invalid arguments"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,9 @@ class ThreatRoutesOptions:
 class ThreatModelOptions:
     agent: str = option("the target, as for ad2 drive run", metavar="SPEC", identity="agent")
     fuser: str = option("rules (offline), endpoint:MODEL@URL, or lmms:NAME,...", metavar="SPEC", identity="fuser")
-    camera: Literal["front", "surround"] = option("cameras of the target (default front)", default="front", identity="cameras")
+    camera: Literal["front", "surround"] = option(
+        "cameras of the target (default front)", default="front", identity="cameras"
+    )
     size: str | None = option(
         "image size of the cameras (default: the profile's)", default=None, metavar="WxH", identity="cameras"
     )

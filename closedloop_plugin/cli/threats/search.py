@@ -177,8 +177,8 @@ def _space(file: Path, config: RunConfig, subject: RouteSelection) -> dict[str, 
     if not free:
         fixed = f" ({', '.join(space)} fixed by --set)" if space else ""
         raise Ad2Error(
-            f"{file}: no free parameters to search{fixed}; declare one as in: param pace = Range(1.0, 3.0), and read it "
-            "as globalParameters.pace"
+            f"{file}: no free parameters to search{fixed}; declare one, as in: param pace = Range(1.0, 3.0), and read "
+            "it as globalParameters.pace"
         )
     return free
 

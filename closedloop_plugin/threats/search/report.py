@@ -1,4 +1,4 @@
-"""Results of a search: report.json, and the same as text for the terminal."""
+"""Results of a search as JSON values (report.json) and as text for the terminal."""
 
 from __future__ import annotations
 
@@ -96,11 +96,11 @@ def text(found: Mapping[str, Any], folder: object) -> str:
     """The report as text."""
     lines = [_headline(found), *_fairness(found), *_unscored(found)]
     if found["worst"]:
-        lines += ["", "nearest to failing:", _worst_table(found["worst"]).plain(indent=2)]
+        lines += ["", "runs closest to failure:", _worst_table(found["worst"]).plain(indent=2)]
     if found["failures"]:
-        lines += ["", "failures / runs, by part of a parameter's range:"]
+        lines += ["", "failures / runs by part of a parameter's range:"]
         lines.append(_parameters_table(found["parameters"]).plain(indent=2))
-        lines += ["", f"to look at the worst: ad2 drive show {folder}:{found['name']}:{found['worst'][0]['number']}"]
+        lines += ["", f"to draw the worst run: ad2 drive show {folder}:{found['name']}:{found['worst'][0]['number']}"]
     return "\n".join(lines)
 
 

@@ -51,7 +51,9 @@ class McqSourceOptions:
     )
     images: tuple[str, ...] = option("folder of a source's images", default=(), metavar="[NAME=]DIR", repeated=True)
     skip_bad: bool = option("continue after bad rows of a source; they are counted", default=False)
-    total: int | None = option("number of questions (default: all)", default=None, metavar="N", least=1, identity="plan")
+    total: int | None = option(
+        "number of questions (default: all)", default=None, metavar="N", least=1, identity="plan"
+    )
     mix: str | None = option(
         "shares of the sources, e.g. drivelm=0.6,lingoqa=0.4", default=None, metavar="NAME=SHARE,...",
         identity="plan",
@@ -76,11 +78,11 @@ class McqMakerOptions:
         identity=("distractors", "maker"),
     )  # fmt: skip
     n: int = option("proposals per category (default 6)", default=6, metavar="N", identity="maker")
-    rounds: int = option("maximum refinements of an ambiguous set (default 3)", default=3, metavar="N", identity="maker")
-    threshold: int = option("minimum correctness (default 4)", default=4, metavar="1-5", identity="maker")
-    views: Literal["asked", "front", "all"] = option(
-        "images shown to the model", default="asked", identity="maker"
+    rounds: int = option(
+        "maximum refinements of an ambiguous set (default 3)", default=3, metavar="N", identity="maker"
     )
+    threshold: int = option("minimum correctness (default 4)", default=4, metavar="1-5", identity="maker")
+    views: Literal["asked", "front", "all"] = option("images shown to the model", default="asked", identity="maker")
     prompts: Path | None = option("own prompts (docs/mcq.md)", default=None, metavar="FILE.yaml", identity="maker")
     cache: Path | None = option("cache of replies (default: DIR/replies.sqlite)", default=None, metavar="FILE")
 

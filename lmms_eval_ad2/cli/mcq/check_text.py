@@ -97,9 +97,8 @@ def _position(position: dict[str, Any]) -> str:
         return ""
     counts = ", ".join(f"{letter} {count}" for letter, count in position["counts"].items())
     test = f"chi-square p {position['p_value']:.2g}" if position["p_value"] is not None else "too few for a test"
-    return (
-        f"right letters: {counts} ({test}; always the most frequent: {100 * position['commonest_letter_accuracy']:.1f} %)"
-    )
+    most_frequent = 100 * position["commonest_letter_accuracy"]
+    return f"right letters: {counts} ({test}; always the most frequent: {most_frequent:.1f} %)"
 
 
 def _marks(report: dict[str, Any]) -> str:

@@ -16,7 +16,9 @@ class McqSplitOptions:
     questions: Path = option("OUT/questions.jsonl of ad2 mcq build", metavar="FILE.jsonl", positional=True)
     test: float = option("share of the test questions (default 0.2)", default=0.2, metavar="SHARE")
     seed: int = option("seed of drawing the scenes (default 0)", default=0, metavar="S")
-    out: Path | None = option("folder of train.jsonl and test.jsonl (default: that of FILE)", default=None, metavar="DIR")
+    out: Path | None = option(
+        "folder of train.jsonl and test.jsonl (default: that of FILE)", default=None, metavar="DIR"
+    )
 
 
 def register(parts: Any) -> None:
