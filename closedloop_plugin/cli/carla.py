@@ -27,8 +27,8 @@ EXAMPLES = """examples:
   ad2 carla status --servers gpubox:2000                                    ours, and one started by somebody else
   ad2 carla down                                                            stop ours; --port 2010: only that one
 
-A server uses the ports P, P+1 and P+2, its traffic manager P+6000. Each server has a supervisor that continues after
-this command: it restarts a server that has died or has not answered for --hang seconds, after a growing delay, and
+A server uses the ports P, P+1 and P+2, a client's traffic manager P+6000. Each server has a supervisor that continues
+after this command: it restarts a server that died or has not answered for --hang seconds, after a growing delay, and
 gives up after three starts in a row without an answer. Only processes and containers started by ad2 are ever stopped.
 GPU numbers of --binary are Vulkan's (-graphicsadapter), which may differ from nvidia-smi's. Unreal does not run as
 root.

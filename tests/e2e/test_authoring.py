@@ -71,7 +71,7 @@ def test_another_route_by_option_is_another_run(
     out = tmp_path / "o"
     assert run(out, "--scenario", program, "--route", "demo:104") == 0
     assert records(out)[0]["town"] == "Demo104"
-    assert "on route demo:104: no benchmark" in capsys.readouterr().out
+    assert "on route demo:104: not a benchmark" in capsys.readouterr().out
     assert run(out, "--scenario", program) == 2
     assert "suite_sha256 is" in last_line(capsys)
 
@@ -125,7 +125,7 @@ def test_a_value_that_is_none_is_one_line(text: str) -> None:
         (("--route", "demo:999"), "my own.scenic: route demo:999: no such route: 999"),
         (("--route", "nope:1"), "no such suite"),
         (("--limit", "1"), "--limit: only for --suite; a program is one episode"),
-        (("--routes-ids", "101"), "--routes-ids: for --suite"),
+        (("--routes-ids", "101"), "--routes-ids: only for --suite"),
         (("--towns", "nowhere"), "--towns nowhere: no such folder"),
         (("--set", "x"), "--set x: expected NAME=VALUE"),
         (("--set", "a=1", "--set", "a=2"), "--set a: given twice"),

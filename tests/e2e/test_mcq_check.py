@@ -31,7 +31,7 @@ def test_the_page(questions: Path, tmp_path: Path) -> None:
     done = run(BIN / "ad2", "mcq", "check", questions, "--out", tmp_path / "r.json", cwd=tmp_path)
     for part in (
         "24 questions",
-        "to mend: nothing",
+        "faults: none",
         "choose longest %",
         "right letters: A 6, B 6, C 6, D 6",
         "warnings",
@@ -48,7 +48,7 @@ def test_exit_code_1_if_a_row_must_be_repaired(questions: Path, capsys: pytest.C
     questions.write_text(questions.read_text("utf-8") + json.dumps(row(bad)) + "\n{\n", "utf-8")
     assert main(["mcq", "check", str(questions), "--no-progress"]) == 1
     output = capsys.readouterr().out
-    assert "to mend: 2" in output and "bad B: One bus." in output and "invalid rows: 1" in output
+    assert "faults: 2" in output and "bad B: One bus." in output and "invalid rows: 1" in output
 
 
 def test_models_are_asked_once(questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -234,7 +234,7 @@ def test_a_folder_of_programs_is_scored(folder: Path, tmp_path: Path, capsys: py
     assert {row["type"] for row in scored["types"]} == {ROUTES["101"].scenario, ROUTES["102"].scenario}
     (folder / "scenarios" / "101.scenic").write_text(PROGRAM.format("101") + "# changed\n")
     assert main(["drive", "score", str(run), "--routes", str(folder)]) == 0
-    assert "was driven on other programs (suite threats" in " ".join(capsys.readouterr().out.split())
+    assert "driven on other programs (suite threats" in " ".join(capsys.readouterr().out.split())
 
 
 def test_an_unfinished_folder_is_not_scored(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

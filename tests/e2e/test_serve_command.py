@@ -128,7 +128,7 @@ def test_a_public_address_without_a_key_is_warned_of(
     monkeypatch.setenv("AD2_KEY", "k")
     words = ["serve", "--model", "nonsense", "--port", "0", "--host", "0.0.0.0"]
     assert main(words) == 2
-    assert "warning: on 0.0.0.0 anybody" in capfd.readouterr().err
+    assert "warning: on 0.0.0.0 anyone" in capfd.readouterr().err
     assert main([*words, "--api-key-env", "AD2_KEY"]) == 2
     assert "warning" not in capfd.readouterr().err
 

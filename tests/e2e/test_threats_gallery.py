@@ -48,7 +48,7 @@ def test_runs_and_another_place(threats: Path, tmp_path: Path, capsys: pytest.Ca
 def test_mistakes_are_messages_and_leave_the_page_alone(threats: Path, tmp_path: Path) -> None:
     page = threats / "gallery.html"
     page.write_text("before")
-    with pytest.raises(Ad2Error, match=r"ends in \.html"):
+    with pytest.raises(Ad2Error, match=r"must end in \.html"):
         ad2(["gallery", threats, "--out", tmp_path / "page.png"])
     with pytest.raises(Ad2Error, match=r"no run\.json"):
         ad2(["gallery", threats, "--runs", tmp_path])

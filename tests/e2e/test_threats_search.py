@@ -70,7 +70,7 @@ def test_a_search_from_a_folder_of_threats(
         (("threats:7", "--budget", "0"), "--budget 0: 1 or more"),
         (("threats:7", "--route", "demo:999"), "999"),
         (("threats:7", "--set", "pace=1.7", "--set", "early=1"), "no free parameters to search .*fixed by --set"),
-        (("fixed.scenic",), r"no free parameters to search; a line like: param pace = Range\(1.0, 3.0\)"),
+        (("fixed.scenic",), r"no free parameters to search; declare one, as in: param pace = Range\(1.0, 3.0\)"),
         (("broken.scenic",), "broken.scenic, line 4: "),
     ],
 )

@@ -142,7 +142,10 @@ def test_a_town_that_the_server_has_not_is_one_line_and_says_which_it_has(
         (["--server-wait", "9", "--world", "embedded"], "belong to --world carla; the world here is embedded"),
         (["--any-version", "--world", "embedded"], "belong to --world carla"),
         (["--servers", "h:2000,h:2002"], "--servers h:2000,h:2002: ports 2000 and 2002 are too close"),
-        (["--servers", "h:2000,h:2010", "--workers", "3"], "--workers 3: a CARLA server runs one world at a time; --servers names 2"),
+        (
+            ["--servers", "h:2000,h:2010", "--workers", "3"],
+            "--workers 3: a CARLA server runs one world at a time; --servers names 2",
+        ),
         (["--servers", "h"], "--servers h: expected host:port, such as localhost:2000"),
         (["--servers", "h:99999"], "--servers h:99999: expected host:port"),
         (["--servers", ","], "--servers ',': expected host:port with commas between"),

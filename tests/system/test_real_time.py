@@ -68,7 +68,7 @@ def test_what_failed_while_it_stood_still_is_called_again_with_everything_anew_a
         seen.append((tmp_path, planner))
         assert len(seen) > 2, "too early"
 
-    with pytest.warns(HeldUp, match=r"it: this machine stood still for 1.00 s, called again: .*too early"):
+    with pytest.warns(HeldUp, match=r"it: this machine stalled for 1.00 s, called again: .*too early"):
         assert call(test, 1.0, {"planner": renewed}, tmp_path="first", planner="first", hidden="sshd") is True
     assert seen[0] == ("first", "first") and len({str(folder) for folder, _ in seen}) == 3
     assert seen[2][1] == f"planner in {seen[2][0].name}, sshd" and len(ended) == 2

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def suite_subject(options: DriveRunOptions, name: str) -> tuple[RouteSelection, tuple[str, ...]]:
     """Return the routes of the suite `name`, and notes on those left out."""
     found = suite(name, options.world)
-    routes = asked_for(found, name, routes_ids=options.routes_ids, limit=options.limit)
+    routes = select_routes(found, name, routes_ids=options.routes_ids, limit=options.limit)
     if options.world in ("embedded", "carla") and not found.programs:
         _check_types(name, routes)
     subject = RouteSelection(
@@ -40,7 +40,7 @@ def suite_subject(options: DriveRunOptions, name: str) -> tuple[RouteSelection, 
     return subject, left_out_note(found)
 
 
-def asked_for(found: Suite, name: str, *, routes_ids: str | None, limit: int | None) -> tuple[Route, ...]:
+def select_routes(found: Suite, name: str, *, routes_ids: str | None, limit: int | None) -> tuple[Route, ...]:
     """Return the routes of a suite that --routes-ids and --limit select; `name`: the user's name of the suite."""
     routes = found.routes
     if routes_ids is not None:
@@ -139,7 +139,7 @@ def _check_types(file: str, routes: Sequence[Route]) -> None:
     )
 
 
-def towns_of(folder: Path | None, every: Sequence[Route], asked: Sequence[Route]) -> Mapping[str, Path]:
+def towns_of(folder: Path | None, every: Sequence[Route], selected: Sequence[Route]) -> Mapping[str, Path]:
     """Return the existing OpenDRIVE files by town. Other towns get corridor maps; each record contains its map.
 
     `every`: all routes of the suite, since the files belong to the run's identity and the selection does not.
@@ -150,7 +150,7 @@ def towns_of(folder: Path | None, every: Sequence[Route], asked: Sequence[Route]
         raise Ad2Error(f"--towns {folder}: no such folder")
     towns = {r.town: folder / f"{r.town}.xodr" for r in every}
     found = {town: file.absolute() for town, file in sorted(towns.items()) if file.is_file()}
-    wanted = sorted({r.town for r in asked})
+    wanted = sorted({r.town for r in selected})
     if not found.keys() & set(wanted):
         raise Ad2Error(f"--towns {folder}: no map of these routes' towns; expected {wanted[0]}.xodr, ...")
     return found

@@ -120,7 +120,7 @@ def run(options: ThreatGenerateOptions) -> int:
 
 def _job(options: ThreatGenerateOptions, prompts_sha256: str) -> ThreatGenerationConfig:
     from closedloop_plugin.agents.make import cameras_of
-    from closedloop_plugin.cli.drive.selection import asked_for, towns_of
+    from closedloop_plugin.cli.drive.selection import select_routes, towns_of
     from closedloop_plugin.cli.drive.world import world_of
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.core.routes import sha256
@@ -131,7 +131,7 @@ def _job(options: ThreatGenerateOptions, prompts_sha256: str) -> ThreatGeneratio
     found = suite(options.suite, options.world)
     if found.programs:
         raise Ad2Error(f"--suite {options.suite}: threats are made for routes, but this is a folder of programs")
-    routes = asked_for(found, options.suite, routes_ids=options.routes_ids, limit=options.limit)
+    routes = select_routes(found, options.suite, routes_ids=options.routes_ids, limit=options.limit)
     rules = profile(options.profile)
     file = Path(options.suite)
     world, workers = world_of(options, options.workers)

@@ -119,13 +119,15 @@ def _spread(one: dict[str, Any]) -> str:
 
 
 def _models(report: dict[str, Any]) -> str:
-    asked, rated = report["text_only"], report["correctness"]
+    text_only, rated = report["text_only"], report["correctness"]
     lines = []
-    if asked:
-        all_of_them = comparison_text(asked["all"]) if asked["all"] else "no answer could be read"
-        lines.append(f"without the image, {asked['model']}, {asked['answered']} of {asked['asked']}: {all_of_them}")
-        lines += [f"  {task}: {comparison_text(guess)}" for task, guess in asked["by_task"].items() if guess]
-    for name, one in (("without the image", asked), ("evaluator", rated)):
+    if text_only:
+        overall = comparison_text(text_only["all"]) if text_only["all"] else "no answer could be read"
+        lines.append(
+            f"without the image, {text_only['model']}, {text_only['answered']} of {text_only['asked']}: {overall}"
+        )
+        lines += [f"  {task}: {comparison_text(guess)}" for task, guess in text_only["by_task"].items() if guess]
+    for name, one in (("without the image", text_only), ("evaluator", rated)):
         if one and one["reasons"]:
             lines.append(f"  {name}, left out: " + ", ".join(f"{k} {n}" for k, n in one["reasons"].items()))
         if one:

@@ -91,7 +91,7 @@ def test_the_end_waits_for_nobody_who_is_not_there_yet(tmp_path: Path) -> None:
         tasks(routes=2)
     )
     assert len(done) == 2
-    assert [reason.partition(': ')[2] for reason in lost] == ["not ready when the last episode ended"]
+    assert [reason.partition(": ")[2] for reason in lost] == ["not ready when the last episode ended"]
 
 
 @pytest.mark.integration

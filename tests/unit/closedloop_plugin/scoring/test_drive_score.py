@@ -101,7 +101,7 @@ def test_repetitions_apart_and_metric_info(tmp_path: Path, routes: str, capsys: 
         (["RESULTS", "--metric-info", "gone"], "no such folder"),
         (["RESULTS", "--repetitions", "0"], "0 repetitions"),
         (["OTHER"], "none of the 1 records"),
-        (["FAR"], "repetitions: say with --repetitions"),
+        (["FAR"], "repetitions: give their number with --repetitions"),
     ],
 )
 def test_a_mistake_is_one_line(

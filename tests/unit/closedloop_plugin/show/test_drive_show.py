@@ -73,7 +73,7 @@ def test_without_frames_it_says_how_to_keep_them(run_dir: Path, capsys: pytest.C
         ("nowhere:17", (), "no track"),
         ("{0}/tracks/9.json", (), "no such track file"),
         ("{0}:17", ("--camera", "rear"), "no frames of this camera; available: front, front_left"),
-        ("{0}:17", ("--out", "x.jpg"), r"ends in \.png"),
+        ("{0}:17", ("--out", "x.jpg"), r"must end in \.png"),
         ("{0}:17", ("--frames", "0"), "--frames 0: 1 or more"),
         ("{0}:17", ("--map", "nowhere.xodr"), "nowhere.xodr"),
     ],
