@@ -169,7 +169,7 @@ def test_what_a_run_does_otherwise_than_its_profile_stands_in_its_records(tmp_pa
     assert not {"changed", "decision_hz"} & set(plain.world) and "changed" not in from_episode(plain).origin
 
 
-def test_other_files_and_routes_without_a_town_are_left_out(tmp_path: Path) -> None:
+def test_towns_of_the_whole_suite_belong_to_the_run_however_few_routes_are_selected(tmp_path: Path) -> None:
     routes = [replace(SUITE.routes[0], town=town) for town in ("TownA", "TownB", "TownC")]
     for town in "AB":
         (tmp_path / f"Town{town}.xodr").touch()
