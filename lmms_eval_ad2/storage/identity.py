@@ -110,10 +110,10 @@ def check_folder(folder: Path, identity: Mapping[str, Any]) -> None:
     if not folder.exists():
         parent = next(path for path in folder.absolute().parents if path.exists())
         if not (parent.is_dir() and os.access(parent, os.W_OK)):
-            raise Ad2Error(f"{folder}: nothing can be created in {parent}; choose another place")
+            raise Ad2Error(f"{folder}: nothing can be created in {parent}; choose another path")
         return
     if not folder.is_dir():
-        raise Ad2Error(f"{folder} is a file; a folder is needed: choose another place")
+        raise Ad2Error(f"{folder} is a file; a folder is needed: choose another path")
     check_identity(folder, identity, part=True)
     if (folder / "lock").exists():
         lock_folder(folder).close()

@@ -60,7 +60,7 @@ def lock_folder(folder: Path) -> IO[bytes]:
         if exc.errno in DISK_FULL:
             raise
         raise Ad2Error(
-            f"{folder}: cannot be written to ({exc.strerror}); choose another place, or fix its permissions"
+            f"{folder}: cannot be written to ({exc.strerror}); choose another path, or fix its permissions"
         ) from exc
     try:
         free = try_lock(handle)
