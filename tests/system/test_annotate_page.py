@@ -205,7 +205,7 @@ def test_html_is_escaped(tmp_path: Path) -> None:
 
 def test_a_picture_that_cannot_be_shown_is_told(tmp_path: Path) -> None:
     project = make_project(tmp_path, text_record(images=("gone.png",)), text_record(id="b", images=("../a.png",)))
-    for number, told in ((0, "no such file"), (1, "it is not opened")):
+    for number, told in ((0, "no such file"), (1, "not opened")):
         assert told in page_html.picture(project.review("anna", number), project.folder.about.image_root)
 
 

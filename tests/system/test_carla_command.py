@@ -123,6 +123,6 @@ def test_status_and_down_say_what_was_wrong(tmp_path: Path) -> None:
     for words, says in (
         (("status", "--servers", "2000"), "expected host:port"),
         (("status", "--timeout", "-1"), "--timeout is seconds above 0"),
-        (("down", "--port", "2000"), "no server of yours was started there"),
+        (("down", "--port", "2000"), "ad2 has no server on this port"),
     ):
         assert says in run(AD2, "carla", *words, cwd=tmp_path, code=2).stderr

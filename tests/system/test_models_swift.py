@@ -148,7 +148,7 @@ def test_what_it_cannot_do_it_says(loaded: Any) -> None:
         ("model=x,temprature=0", "unknown model argument 'temprature'; did you mean 'temperature'"),
         ("model=x,torch_dtype=float31", "torch_dtype must be"),
         ("model=x,max_new_tokens=many", "max_new_tokens"),
-        ("model=/no/such/folder", "does not load '/no/such/folder'"),
+        ("model=/no/such/folder", "cannot load '/no/such/folder'"),
     ],
 )
 def test_mistakes_are_named_before_the_run(swift_model: Any, args: str, message: str) -> None:
