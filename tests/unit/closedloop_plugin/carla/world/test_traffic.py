@@ -43,7 +43,7 @@ def test_the_traffic_manager_is_in_step_seeded_and_hybrid(rig: Rig) -> None:
     assert manager.settings["set_synchronous_mode"] is True
     assert manager.settings["set_hybrid_physics_mode"] is True
     assert manager.settings["set_hybrid_physics_radius"] > 50
-    assert manager.wishes  # its cars have lamps
+    assert manager.actor_settings  # its cars have lamps
 
 
 @pytest.mark.system
