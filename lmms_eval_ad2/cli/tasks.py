@@ -135,5 +135,6 @@ def run(options: TasksOptions) -> int:
     from lmms_eval_ad2.report.text_table import TextTable
 
     cells = [(t.name, "ready" if t.ready() else "no data", f"{t.dataset}/{t.split}", t.description) for t in rows]
-    print(TextTable(("task", "state", "data", "about"), cells).plain())
+    if cells:
+        print(TextTable(("task", "state", "data", "about"), cells).plain())
     return 0
