@@ -177,7 +177,12 @@ def add_command(
     groups: Groups | None = None,
     **how: Any,
 ) -> argparse.ArgumentParser:
-    """Add a sub-command. `run` gets an instance of `options`, if any; `how` is passed to `add_parser`."""
+    """Add a sub-command. `run` gets an instance of `options`, if any; `how` is passed to `add_parser`.
+
+    Descriptions and epilogs with line breaks are printed as they are laid out.
+    """
+    if any("\n" in (how.get(text) or "") for text in ("description", "epilog")):
+        how["formatter_class"] = argparse.RawDescriptionHelpFormatter
     parser: argparse.ArgumentParser = parts.add_parser(name, **how)
     if options:
         add_options(parser, options, groups or {})

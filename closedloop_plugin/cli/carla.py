@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import platform
@@ -73,17 +72,16 @@ class CarlaDownOptions:
 def register(subparsers: Any) -> None:
     p = subparsers.add_parser("carla", help="start, watch and stop CARLA servers")
     parts = p.add_subparsers(dest="part", metavar="PART", required=True)
-    how: dict[str, Any] = {"epilog": EXAMPLES, "formatter_class": argparse.RawDescriptionHelpFormatter}
-    add_command(parts, "up", up, CarlaUpOptions, help="start servers and wait until they answer", **how)
+    add_command(parts, "up", up, CarlaUpOptions, help="start servers and wait until they answer", epilog=EXAMPLES)
     add_command(
         parts,
         "status",
         status,
         CarlaStatusOptions,
         help="list the servers, whether they answer and fit the client",
-        **how,
+        epilog=EXAMPLES,
     )
-    add_command(parts, "down", down, CarlaDownOptions, help="stop our servers", **how)
+    add_command(parts, "down", down, CarlaDownOptions, help="stop our servers", epilog=EXAMPLES)
 
 
 def up(options: CarlaUpOptions) -> int:

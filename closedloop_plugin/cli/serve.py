@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from dataclasses import dataclass, replace
@@ -83,7 +82,6 @@ def register(subparsers: Any) -> None:
         description="Answer chat completions with an lmms-eval model, in batches. Under the name ad2-driver the same\n"
         "server is a complete driver: pictures and speed in, throttle, brake and steering out.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
 
 

@@ -41,9 +41,9 @@ class SafetyMargins:
             self._touched, self._gap, self._ttc = True, 0.0, 0.0
             self._nearest = str(truth.contacts[0].kind)
             return
-        cos, sin = math.cos(ego.yaw), math.sin(ego.yaw)
-        self._brake = max(self._brake, -(ego.ax * cos + ego.ay * sin))
         ego_box = oriented_box(ego.x, ego.y, ego.yaw, ego.length, ego.width)
+        _, _, cos, sin, _, _ = ego_box
+        self._brake = max(self._brake, -(ego.ax * cos + ego.ay * sin))
         self._update(ego_box, ego.speed, truth.actors)
 
     def _update(self, ego_box: OrientedBox, speed: float, actors: tuple[Actor, ...]) -> None:

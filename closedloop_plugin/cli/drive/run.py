@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,7 +100,6 @@ def register(subparsers: Any) -> None:
         description="Drive routes in a simulated world. Each finished episode is saved at once:\nafter Ctrl-C, a "
         "crash or a full disk the same command drives only the missing ones.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import sys
 from collections.abc import Iterator
@@ -78,7 +77,6 @@ def register(parts: Any) -> None:
         help="run agent and interpreter for a vehicle, behind an ssh tunnel",
         description="Wait for the vehicle's client and answer each picture with the next motion.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import sys
 from collections.abc import Iterator
@@ -99,7 +98,6 @@ def register(parts: Any) -> None:
         description="Drive each segment of a course several times. Each finished run is saved at once:\nafter "
         "Ctrl-C or a crash the same command drives only the missing ones.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
 
 

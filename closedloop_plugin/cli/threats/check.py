@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import os
@@ -70,7 +69,6 @@ def register(parts: Any) -> None:
         help="compile and drive scenarios: check that they act and can be survived",
         description="Drive each scenario with a reference driver and print the faults of those that do not pass.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,6 @@ def register(parts: Any) -> None:
         description="Write one HTML page about the scenarios of DIR (or of any folder of *.scenic files). The page\n"
         "is self-contained. Pictures come from `ad2 threats check`, else from the interview.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
 
 

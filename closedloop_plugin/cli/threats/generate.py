@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterable
@@ -97,7 +96,6 @@ def register(parts: Any) -> None:
         description="Question the target on the first frames of each route, fuse its answers into a threat, write it "
         "as a Scenic program, and check that it runs and can be survived.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from dataclasses import dataclass, replace
@@ -83,7 +82,6 @@ def register(parts: Any) -> None:
         GROUPS,
         help="search for parameters of a scenario with which the driver fails",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
 
 

@@ -172,7 +172,7 @@ def _behaviours(gallery: ThreatGallery, driven: Sequence[GalleryRun]) -> list[di
     """Failures of each driver by behaviour; a cell is (failed, scored, share in tenths, None if none was scored)."""
     groups: dict[str, list[GalleryScenario]] = {}
     for s in _in_suite(gallery):
-        groups.setdefault(word(s.spec.behaviour.value) if s.spec else "of one's own", []).append(s)
+        groups.setdefault(word(s.spec.behaviour.value) if s.spec else "custom", []).append(s)
     rows = []
     largest = max((len(members) for members in groups.values()), default=1)
     for name, members in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):

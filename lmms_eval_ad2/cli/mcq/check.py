@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 from dataclasses import dataclass
@@ -62,7 +61,6 @@ def register(parts: Any) -> None:
         McqCheckOptions,
         help="find duplicates, faulty options and biases in a set of multiple-choice questions",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
 
 

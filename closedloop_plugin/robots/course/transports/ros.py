@@ -51,7 +51,7 @@ class GroundTruthProcess(RosChildProcess):
         threading.Thread(target=self._read, name="ad2-ground-truth", daemon=True).start()
 
     def place(self, pose: Pose) -> float:
-        """Place the vehicle and wait until it stands there; returns that pose's stamp. Earlier poses are dropped."""
+        """Place the vehicle and wait for its pose there; returns the stamp of that pose. Earlier poses are dropped."""
         stdin, deadline = self.process.stdin, time.monotonic() + PLACED_S
         assert stdin is not None
         sent = float("-inf")
