@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import lmms_eval_ad2
-from lmms_eval_ad2.errors import Ad2Error, require
 from lmms_eval_ad2.report import tables
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
 from lmms_eval_ad2.report.grid import ResultGrid, grids
+from lmms_eval_ad2.report.html_base import HtmlPage
 from lmms_eval_ad2.report.page import plots
 from lmms_eval_ad2.report.page.worst_samples import cards, plain
 from lmms_eval_ad2.report.runs import RunSummary, TaskSummary
-from lmms_eval_ad2.storage.files import atomic_write
 
+PAGE = HtmlPage(__package__, "page", "the report page", plots=True)
 WORST = 4
 LEAST = 10  # minimum number of samples for a group to be plotted
 PLOTTED = frozenset({"weather", "severity"})
@@ -36,41 +35,32 @@ def write(
     Raises MissingExtra without matplotlib or Jinja2, Ad2Error if the file cannot be written.
     """
     text = page(runs, published=published, worst_samples=worst_samples, unfinished=unfinished)
-    path = Path(path)
-    try:
-        with atomic_write(path, errors="replace") as handle:
-            handle.write(text)
-    except OSError as exc:
-        raise Ad2Error(f"cannot write the report page {path}: {exc}") from exc
+    PAGE.write(Path(path), text)
 
 
 def page(
     runs: Sequence[RunSummary], *, published: bool = True, worst_samples: int = WORST, unfinished: Sequence[Path] = ()
 ) -> str:  # fmt: skip
     """Return the page as HTML text."""
-    jinja2 = require("jinja2", "the report page")
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    source = resources.files(__package__).joinpath("page.html").read_text("utf-8")
     tabled, broken = grids(runs, with_published=published), breakdown_grids(runs)
     colours = plots.palette([*tabled, *broken])
-    return environment.from_string(source).render(
-        title=", ".join(dict.fromkeys(run.name for run in runs)),
-        version=lmms_eval_ad2.__version__,
-        written=dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        warnings=[*tables.warnings(runs), *map(_left_out, unfinished)],
-        runs=[_about(run) for run in runs],
-        grids=[_table(g, plots.bars(g, colours)) for g in tabled],
-        status=plots.status(runs),
-        error_kinds=plots.error_kinds(runs),
-        breakdowns=[
+    values = {
+        "title": ", ".join(dict.fromkeys(run.name for run in runs)),
+        "version": lmms_eval_ad2.__version__,
+        "written": dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "warnings": [*tables.warnings(runs), *map(_left_out, unfinished)],
+        "runs": [_about(run) for run in runs],
+        "grids": [_table(g, plots.bars(g, colours)) for g in tabled],
+        "status": plots.status(runs),
+        "error_kinds": plots.error_kinds(runs),
+        "breakdowns": [
             _table(g, plots.bars(g, colours, LEAST) if g.key.split("/")[2] in PLOTTED else None) for g in broken
         ],
-        tasks=[_task(run, task) for run in runs for task in run.tasks.values()],
-        worst=cards(runs, worst_samples),
-        legend=f"{tables.LEGEND_PAGE} {tables.about_intervals(runs)}",
-    )
+        "tasks": [_task(run, task) for run in runs for task in run.tasks.values()],
+        "worst": cards(runs, worst_samples),
+        "legend": f"{tables.LEGEND_PAGE} {tables.about_intervals(runs)}",
+    }
+    return PAGE.render(values)
 
 
 def _left_out(folder: Path) -> str:

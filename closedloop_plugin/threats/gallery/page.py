@@ -7,13 +7,10 @@ style and script, by hash.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +27,7 @@ from closedloop_plugin.threats.gallery.scenarios import (
 from closedloop_plugin.threats.spec_text import sentence
 from closedloop_plugin.threats.transcript import ThreatAttempt
 from lmms_eval_ad2 import __version__
-from lmms_eval_ad2.errors import Ad2Error, require
-from lmms_eval_ad2.storage.files import atomic_write
+from lmms_eval_ad2.report.html_base import HtmlPage
 
 # Maximum bytes of a text, so that a page of 220 scenarios stays under 12 MB.
 QUESTION, ANSWER, PROGRAM = 1200, 2000, 6000
@@ -55,6 +51,16 @@ STATUS_CLASSES = {
 }
 
 
+def visible(value: Any) -> Any:
+    """Text with control, bidirectional and invisible characters replaced by code points such as "[U+202E]"."""
+    if not isinstance(value, str) or hasattr(value, "__html__"):
+        return value
+    return _HIDDEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", value.replace("\r\n", "\n"))
+
+
+PAGE = HtmlPage(__package__, "gallery", "the gallery", finalize=visible)
+
+
 def write(folder: Path, out: Path, runs: Sequence[Path] = ()) -> ThreatGallery:
     """Write the page of `folder` to `out` atomically; return the gallery. `runs`: see gallery/runs.py.
 
@@ -63,38 +69,22 @@ def write(folder: Path, out: Path, runs: Sequence[Path] = ()) -> ThreatGallery:
     """
     gallery = gallery_read.read(folder)
     text = page(gallery, gallery_runs.read(folder, runs))
-    try:
-        with atomic_write(out, errors="replace") as handle:
-            handle.write(text)
-    except OSError as exc:
-        raise Ad2Error(f"cannot write the gallery {out}: {exc}") from exc
+    PAGE.write(out, text)
     return gallery
 
 
 def page(gallery: ThreatGallery, driven: Sequence[GalleryRun] = ()) -> str:
     """The page as HTML text."""
-    jinja2 = require("jinja2", "the gallery")
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=visible
-    )
-    source = resources.files(__package__).joinpath("gallery.html").read_text("utf-8")
     cards = [card(s, gallery, driven) for s in gallery.scenarios]
-    rendered: str = environment.from_string(source).render(
-        style_hash=_hash(source, "style"), script_hash=_hash(source, "script"), version=__version__,
-        name=gallery.name, facts=_facts(gallery.about), tiles=_tiles(gallery), cards=cards,
-        runs=[_run(d, gallery) for d in driven], behaviours=_behaviours(gallery, driven),
-        not_driven=_not_driven(gallery),
-        filters={key: sorted({c[key] for c in cards if c[key]}) for key in ("behaviour", "adversary", "weakness")},
-        states=[s for s in ScenarioCheckState if any(c["state"] == s for c in cards)],
-    )  # fmt: skip
-    return rendered
-
-
-def _hash(source: str, element: str) -> str:
-    """CSP hash of the inline element of that name, which must not contain template expressions."""
-    found = re.search(rf"<{element}>(.*?)</{element}>", source, re.S)
-    assert found, element
-    return "sha256-" + base64.b64encode(hashlib.sha256(found[1].encode()).digest()).decode()
+    values = {
+        "version": __version__,
+        "name": gallery.name, "facts": _facts(gallery.about), "tiles": _tiles(gallery), "cards": cards,
+        "runs": [_run(d, gallery) for d in driven], "behaviours": _behaviours(gallery, driven),
+        "not_driven": _not_driven(gallery),
+        "filters": {key: sorted({c[key] for c in cards if c[key]}) for key in ("behaviour", "adversary", "weakness")},
+        "states": [s for s in ScenarioCheckState if any(c["state"] == s for c in cards)],
+    }  # fmt: skip
+    return PAGE.render(values)
 
 
 # -- header --------------------------------------------------------------------------------------------------------
@@ -310,13 +300,6 @@ def clip(text: str, most: int) -> str:
         if room < 0:
             return f"{shown[:i]} … ({len(text)} characters, cut here)"
     return shown
-
-
-def visible(value: Any) -> Any:
-    """Text with control, bidirectional and invisible characters replaced by code points such as "[U+202E]"."""
-    if not isinstance(value, str) or hasattr(value, "__html__"):
-        return value
-    return _HIDDEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", value.replace("\r\n", "\n"))
 
 
 def word(value: str) -> str:
