@@ -49,7 +49,7 @@ def test_relative_links_resolve() -> None:
     assert not broken
 
 
-def test_the_check_of_links_can_fail(tmp_path: Path) -> None:
+def test_broken_links_are_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
         "# A page\n## Part `x` two\n[a](#part-x-two) [b](#part) [c](gone.md) [d](https://x.y/z) [e](page.md)\n"
@@ -58,7 +58,7 @@ def test_the_check_of_links_can_fail(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_starts_with_an_example(page: Path) -> None:
+def test_page_of_docs_starts_with_an_example(page: Path) -> None:
     lines = page.read_text("utf-8").splitlines()[:EXAMPLE_BY_LINE]
     assert any(line.startswith(("    ", "```")) for line in lines), "\n".join(lines)
 

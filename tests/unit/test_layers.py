@@ -20,7 +20,7 @@ OPEN, CLOSED = REPO / "lmms_eval_ad2", REPO / "closedloop_plugin"
 PACKAGES = (OPEN, CLOSED)
 
 # part of a package -> parts of the same package that it may import. A part is a folder, a file, or one level deeper
-# where the deeper one has a row of its own. "cli" may import all of its package.
+# if the deeper one has its own row. "cli" may import all of its package.
 ALLOWED: dict[str, set[str]] = {
     "records": set(),
     "errors": set(),
@@ -70,29 +70,29 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
     "worlds.recipes": {"carla.maps", "maps", "runner", "suites"},  # from a world's name to its recipe
     "carla": set(),
     "carla.maps": {"core", "maps"},
-    "carla.servers": {"maps", "carla.maps"},  # starts, watches and queries CARLA servers; knows no world
+    "carla.servers": {"maps", "carla.maps"},  # starts, watches and queries CARLA servers; independent of worlds
     "carla.world": {"core", "maps", "worlds", "scenarios", "carla.maps"},
-    "carla.leaderboard_agent": set(),  # files for other interpreters than ours: they stand alone
+    "carla.leaderboard_agent": set(),  # files that run under other Python interpreters: self-contained
     "agents": {"core", "maps.base", "worlds.base", "prompts", "harness.lmms_model"},
     "interpreters": {"core", "agents", "prompts"},
-    # A program runs inside a world: it knows the bridge (Stage, Rail) as the worlds know the catalogue.
+    # A program runs inside a world and imports its bridge (Stage, Rail); the worlds import the catalogue.
     "scenarios": {"core", "maps", "worlds"},
     "scoring": {"core", "maps.base"},
     "runner": {"core", "suites", "scoring", "show"} | BASES,
     # Makes, checks and searches scenarios by driving them: above the runner, below harness and cli.
     "threats": {
         "core", "suites", "maps.base", "worlds.base", "agents", "prompts", "runner", "scoring", "show",
-        "scenarios",  # what the programs that it writes are made of
+        "scenarios",  # imported by the programs that it writes
     },
     "show": {"core", "maps.base"},
     "serve": {"core", "agents", "interpreters", "prompts", "worlds.base"},
-    # Vehicles at the far end of a link: the agents and interpreters of the loop, another world.
+    # Vehicles behind a network link: the agents and interpreters of the loop, another world.
     "robots": {"core", "agents", "interpreters", "prompts", "worlds.base", "show"},
     "harness.lmms_model": {"core", "agents", "worlds.base", "prompts"},
     "testing": {"core", "maps", "worlds.base"},
 }  # fmt: skip
 TABLES = {OPEN: ALLOWED, CLOSED: CLOSED_ALLOWED}
-# What the closed loop may use of the other package, which never knows it; its commands may use somewhat more.
+# Parts of the open-loop package that the closed loop may import; its commands may import a few more.
 SHARED = {
     "errors", "numbers", "storage", "strict_pillow", "prompts", "parsing", "llm", "metrics", "report",
     "report.text_table",
@@ -176,14 +176,14 @@ def _called(node: ast.Call) -> str:
 
 
 def _beginning(node: ast.expr) -> str:
-    """What is fixed at the beginning of a text: "a.b" of "a.b" and of f"a.b.{c}"."""
+    """The constant beginning of a text: "a.b" of "a.b" and of f"a.b.{c}"."""
     if isinstance(node, ast.JoinedStr):
         return _beginning(node.values[0]).rstrip(".") if node.values else ""
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 def parts_of(names: Iterable[str], package: Path) -> set[str]:
-    """Parts of a package among imported names; "worlds.base" is told from "worlds"."""
+    """Parts of a package among imported names; "worlds.base" is distinguished from "worlds"."""
     found = set()
     for parts in (n.split(".") for n in names):
         if parts[0] != package.name or len(parts) < 2:
@@ -199,8 +199,8 @@ def _lines(offenders: Mapping[str, set[str]]) -> str:
     return "\n".join(f"{path} imports {sorted(found)}" for path, found in offenders.items() if found)
 
 
-def test_the_open_loop_never_imports_the_closed_one() -> None:
-    """Its commands included: what the closed loop adds to `ad2` comes through entry points."""
+def test_open_loop_never_imports_the_closed_loop() -> None:
+    """Commands included: the closed loop adds its commands to `ad2` through entry points."""
     offenders = [name(p) for p in modules() if OPEN in p.parents and CLOSED.name in _roots(imported(p))]
     assert not offenders, "\n".join(offenders)
 
@@ -209,7 +209,7 @@ def _roots(names: Iterable[str]) -> set[str]:
     return {n.split(".")[0] for n in names}
 
 
-def test_the_closed_loop_uses_only_shared_rooms() -> None:
+def test_closed_loop_imports_only_shared_parts_of_the_open_loop() -> None:
     offenders = {}
     for path in modules():
         if CLOSED in path.parents and not part_of(path).startswith("harness"):
@@ -219,7 +219,7 @@ def test_the_closed_loop_uses_only_shared_rooms() -> None:
 
 
 def test_imports_follow_the_layers() -> None:
-    """`cli` of each package, and the closed loop's lmms-eval tasks, know everything of their package."""
+    """`cli` of each package, and the closed loop's lmms-eval tasks, may import all of their package."""
     offenders = {}
     for path in modules():
         part = part_of(path)
@@ -227,8 +227,10 @@ def test_imports_follow_the_layers() -> None:
         if part in ("cli", "__init__") or (package, part) == (CLOSED, "harness"):
             continue
         assert part in table, f"a new part '{part}': add a row to the tables of this file and to the docs"
-        known = table[part] | {part} | EVERYWHERE
-        offenders[name(path)] = {r for r in parts_of(imported(path), package) - known if r.split(".")[0] not in known}
+        allowed = table[part] | {part} | EVERYWHERE
+        offenders[name(path)] = {
+            r for r in parts_of(imported(path), package) - allowed if r.split(".")[0] not in allowed
+        }
     assert not any(offenders.values()), f"{_lines(offenders)}\nsee the tables of this file"
 
 
@@ -251,8 +253,8 @@ def _targets(path: Path, known: Mapping[str, Path]) -> set[str]:
         if isinstance(node, ast.Import) and id(node) not in typing_only:
             found |= {a.name for a in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and id(node) not in typing_only:
-            whole = {a.name: f"{node.module}.{a.name}" for a in node.names}
-            found |= {dotted if dotted in known else node.module for dotted in whole.values()}
+            dotted_names = {a.name: f"{node.module}.{a.name}" for a in node.names}
+            found |= {dotted if dotted in known else node.module for dotted in dotted_names.values()}
     return found & known.keys()
 
 
@@ -269,12 +271,12 @@ def cycles_of(graph: Mapping[str, set[str]]) -> list[list[str]]:
     return [group for group in groups.values() if len(group) > 1]
 
 
-def test_no_modules_import_each_other() -> None:
+def test_there_are_no_import_cycles() -> None:
     found = cycles_of(graph_of(modules(), REPO))
     assert not found, "\n".join(map(" – ".join, found))
 
 
-def test_the_search_for_cycles_sees_lazy_imports_and_no_annotations(tmp_path: Path) -> None:
+def test_cycle_search_includes_lazy_imports_but_not_type_checking_imports(tmp_path: Path) -> None:
     """The check must be able to fail."""
     texts = {
         "__init__": "",
@@ -294,14 +296,14 @@ def test_the_search_for_cycles_sees_lazy_imports_and_no_annotations(tmp_path: Pa
 
 @pytest.mark.integration
 @pytest.mark.parametrize("library", HEAVY)
-def test_heavy_libraries_have_one_home(library: str) -> None:
-    homes = HEAVY[library]
+def test_heavy_libraries_are_imported_by_listed_files_only(library: str) -> None:
+    allowed = HEAVY[library]
     importers = {name(p) for p in modules() if library in _roots(imported(p))}
-    others = {i for i in importers if not i.startswith(homes)}
-    assert not others, f"{library} is imported by {sorted(others)}; allowed: {homes}"
+    others = {i for i in importers if not i.startswith(allowed)}
+    assert not others, f"{library} is imported by {sorted(others)}; allowed: {allowed}"
 
 
-def test_the_reader_of_imports_sees_lazy_ones(tmp_path: Path) -> None:
+def test_lazy_imports_are_found(tmp_path: Path) -> None:
     """The check must be able to fail: a lazy import, a require() and an import_module() are all found."""
     file = tmp_path / "x.py"
     file.write_text(
@@ -311,7 +313,7 @@ def test_the_reader_of_imports_sees_lazy_ones(tmp_path: Path) -> None:
     assert {"lmms_eval_ad2.harness", "swift", "closedloop_plugin.cli"} <= imported(file)
 
 
-def test_the_bases_are_told_from_their_rooms() -> None:
+def test_base_modules_are_distinguished_from_their_packages() -> None:
     names = {"closedloop_plugin.worlds.base.World", "closedloop_plugin.agents.expert"}
     assert parts_of(names, CLOSED) == {"worlds.base", "agents"}
     assert parts_of({"lmms_eval_ad2.report", "lmms_eval_ad2.plugins", "lmms_eval_ad2.__version__"}, OPEN) == {
@@ -319,12 +321,12 @@ def test_the_bases_are_told_from_their_rooms() -> None:
     }  # fmt: skip
 
 
-# Carried into other environments as one file, and longer for it.
+# Copied into other environments as one file, therefore longer.
 ONE_FILE = {"closedloop_plugin/carla/leaderboard_agent/advlm_server.py": 480}
 
 
-def test_files_stay_small() -> None:
-    """Files of about 120 lines, rarely past 400: split those that are longer."""
+def test_files_have_at_most_400_lines() -> None:
+    """At most 400 lines, usually about 120: split longer files."""
     lengths = {name(p): len(text_of(p).splitlines()) for p in modules()}
     long = [f"{path}: {length} lines" for path, length in lengths.items() if length > ONE_FILE.get(path, 400)]
     assert not long, "\n".join(long)

@@ -45,7 +45,7 @@ def test_names_of_one_word_are_listed_terms() -> None:
     assert set(listed) - used == set(), "remove these from CONTRIBUTING.md: no class has the name"
 
 
-def test_the_checks_can_fail(tmp_path: Path) -> None:
+def test_violations_are_found(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("class Thing: ...\nclass _Private: ...\n")
     (tmp_path / "b.py").write_text("class Thing: ...\nclass TwoWords:\n    class Inner: ...\n")
     found = public_classes(sorted(tmp_path.glob("*.py")))

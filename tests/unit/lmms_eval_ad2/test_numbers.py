@@ -9,12 +9,12 @@ from lmms_eval_ad2.numbers import is_number, is_whole
 
 
 @pytest.mark.parametrize("value", [0, -3, 1.5, 1e308, 10**308, -0.0])
-def test_numbers(value: Any) -> None:
+def test_finite_numbers_are_accepted(value: Any) -> None:
     assert is_number(value)
 
 
 @pytest.mark.parametrize("value", [True, False, None, "1", math.nan, math.inf, -math.inf, 10**400, [1], 1 + 0j])
-def test_everything_else(value: Any) -> None:
+def test_other_values_are_not_numbers(value: Any) -> None:
     assert not is_number(value)
 
 

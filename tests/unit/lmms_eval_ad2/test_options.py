@@ -38,7 +38,7 @@ class RunOptions(ModelOptions):
     seed: int = option("of sampling", default=0, identity="seed")
 
 
-NEEDED = ("f", "--model", "m", "--suite", "s")
+REQUIRED = ("f", "--model", "m", "--suite", "s")
 
 
 def parsed(*words: str) -> RunOptions:
@@ -55,11 +55,11 @@ def _run(words: Sequence[str], options: type) -> Any:
     return got[0]
 
 
-def test_defaults() -> None:
-    assert parsed(*NEEDED) == RunOptions(files=(Path("f"),), model="m", suite="s")
+def test_omitted_options_have_their_defaults() -> None:
+    assert parsed(*REQUIRED) == RunOptions(files=(Path("f"),), model="m", suite="s")
 
 
-def test_every_type_reads_its_values() -> None:
+def test_values_of_every_type_are_parsed() -> None:
     words = ("a", "b", "--model", "m", "--scenario", "x.scenic", "--set", "k=1", "--set", "l=2", "--pair", "c", "d",
              "--scale", "5", "--ratio", "0.5", "--as", "n", "--no-traffic", "--seed", "-1", "--camera", "all",
              "--size", "9")  # fmt: skip
@@ -75,14 +75,16 @@ def test_every_type_reads_its_values() -> None:
         ("--model", "m", "--suite", "s"),  # no file
         ("f", "--suite", "s"),  # no model
         ("f", "--model", "m"),  # neither suite nor scenario
-        (*NEEDED, "--scenario", "x"),  # both
-        (*NEEDED, "--scale", "7"),
-        (*NEEDED, "--camera", "rear"),
-        (*NEEDED, "--size", "1.5"),
-        (*NEEDED, "--pair", "one"),
+        (*REQUIRED, "--scenario", "x"),  # both
+        (*REQUIRED, "--scale", "7"),
+        (*REQUIRED, "--camera", "rear"),
+        (*REQUIRED, "--size", "1.5"),
+        (*REQUIRED, "--pair", "one"),
     ],
 )
-def test_the_parser_refuses(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_arguments_are_refused_with_the_usage(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as end:
         parsed(*words)
     assert end.value.code == 2
@@ -100,10 +102,10 @@ def test_the_parser_refuses(words: tuple[str, ...], capsys: pytest.CaptureFixtur
 )
 def test_bounds_are_checked_before_the_command_runs(words: tuple[str, ...], message: str) -> None:
     with pytest.raises(Ad2Error, match=message):
-        parsed(*NEEDED, *words)
+        parsed(*REQUIRED, *words)
 
 
-def test_an_inherited_option_may_be_left_out() -> None:
+def test_inherited_option_can_be_fixed() -> None:
     assert _run(("--model", "m"), ModelOptions).seed == 0
     with pytest.raises(SystemExit):
         _run(("--model", "m", "--seed", "1"), ModelOptions)
@@ -116,7 +118,7 @@ def test_a_command_without_options_is_called_without_arguments() -> None:
     assert args.func(args) == 7
 
 
-def test_the_identity_has_the_marked_options_and_what_they_stand_for() -> None:
+def test_identity_has_the_marked_options_and_their_resolved_values() -> None:
     options = RunOptions(files=(), model="m", suite="s", seed=4)
     found = identity_of(options, {"model": {"name": "m"}, "prompts": "abc", "suite": "sha", "other": 1})
     assert found == {"model": {"name": "m"}, "prompts": "abc", "suite": "sha", "seed": 4, "camera": None}

@@ -14,7 +14,7 @@ from lmms_eval_ad2.plugins import COMMANDS, DEMO, DOCTOR, RUN_KINDS, TASK_SOURCE
 GROUPS = (COMMANDS, RUN_KINDS, TASK_SOURCES, DOCTOR, DEMO)
 
 
-def test_every_entry_of_ours_can_be_loaded(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_packaged_entry_can_be_loaded(capsys: pytest.CaptureFixture[str]) -> None:
     found = {group: [plugins.load(entry) for entry in plugins.declared(group)] for group in GROUPS}
     assert capsys.readouterr().err == ""
     assert all(isinstance(kind, RunKind) for kind in found[RUN_KINDS])
@@ -33,7 +33,7 @@ def test_every_entry_of_ours_can_be_loaded(capsys: pytest.CaptureFixture[str]) -
         ("", "AttributeError: module 'broken_one' has no attribute 'thing'"),
     ],
 )
-def test_a_broken_one_costs_one_line(
+def test_broken_entry_is_omitted_with_one_warning(
     group: str, text: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -43,18 +43,20 @@ def test_a_broken_one_costs_one_line(
         without = [entry for entry in plugins.declared(group) if entry.name not in ("a", "b", "zz")]
         assert plugins.loaded(group) == tuple(plugins.load(entry) for entry in without)
         assert plugins.loaded(group)
-        said = capsys.readouterr().err.splitlines()
-    assert len(said) == 1
-    assert said[0].startswith(f"warning: broken_one: entry 'a' of {group}")
-    assert reason in said[0]
+        warnings = capsys.readouterr().err.splitlines()
+    assert len(warnings) == 1
+    assert warnings[0].startswith(f"warning: broken_one: entry 'a' of {group}")
+    assert reason in warnings[0]
 
 
-def test_of_two_with_one_name_ours_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ours = {entry.name: entry.value for entry in plugins.declared(COMMANDS)}
+def test_packaged_entry_is_kept_if_another_has_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    packaged = {entry.name: entry.value for entry in plugins.declared(COMMANDS)}
     with installed(
         tmp_path, {COMMANDS: "eval = other:register\nother = other:register"}, {"other.py": "register = print"}
     ):
         found = {entry.name: entry.value for entry in plugins.declared(COMMANDS)}
-    assert found == {**ours, "other": "other:register"}
-    (said,) = capsys.readouterr().err.splitlines()
-    assert said == f"warning: ad2.commands entry 'eval' (other:register) is left out: {ours['eval']} has this name"
+    assert found == {**packaged, "other": "other:register"}
+    (warning,) = capsys.readouterr().err.splitlines()
+    assert (
+        warning == f"warning: ad2.commands entry 'eval' (other:register) is left out: {packaged['eval']} has this name"
+    )

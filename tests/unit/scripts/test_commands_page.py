@@ -1,4 +1,4 @@
-"""docs/commands.md is current, and the options that it marks as a run's identity are those that were measured to be."""
+"""docs/commands.md is current, and the options that it marks as a run's identity are those found by measurement."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lmms_eval_ad2.cli.main import parser
 from lmms_eval_ad2.options import DeclaredOption, options_of
 
 MEASURED: dict[str, Any] = json.loads((REPO / "tests/golden/recordings/resume_rules.json").read_text("utf-8"))
-# command -> its tables there, and where the identity is in the file of the folder
+# command -> its tables in the recording, and the prefix of the identity's keys in the file of the folder
 COMMANDS = {
     "drive run": (("drive run",), "identity."),
     "threats search": (("threats search",), "identity."),
@@ -37,7 +37,7 @@ def script() -> ModuleType:
     return module
 
 
-def test_the_page_is_current(script: ModuleType) -> None:
+def test_page_is_current(script: ModuleType) -> None:
     assert script.PAGE.read_text("utf-8") == script.page(), "python scripts/commands_page.py"
 
 
@@ -51,8 +51,8 @@ def _all(p: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
     yield p
     for action in p._actions:
         if isinstance(action, argparse._SubParsersAction):
-            for below in action.choices.values():
-                yield from _all(below)
+            for command in action.choices.values():
+                yield from _all(command)
 
 
 def options(command: str) -> list[DeclaredOption]:
@@ -60,11 +60,11 @@ def options(command: str) -> list[DeclaredOption]:
     for word in command.split():
         (branches,) = (action for action in p._actions if isinstance(action, argparse._SubParsersAction))
         p = branches.choices[word]
-    return [one for one in options_of(p.get_default("func").options) if not one.spec.fixed]
+    return [option for option in options_of(p.get_default("func").options) if not option.spec.fixed]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_marked_options_are_those_that_are_refused(command: str) -> None:
+def test_identity_options_are_those_refused_on_resume(command: str) -> None:
     """A row of the measurement is an option with another value, such as "--agent temperature"."""
     refused: dict[str, bool] = {}
     for table in COMMANDS[command][0]:
@@ -78,12 +78,12 @@ def test_marked_options_are_those_that_are_refused(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_marks_name_keys_of_the_identity(command: str) -> None:
-    """And for the folders with a run.json all keys: an option that is left out of the identity is noticed."""
-    tables, above = COMMANDS[command]
-    keys = {key for table in tables for key in MEASURED[table]["compared"] if key.startswith(above)}
-    there = {key.removeprefix(above) for key in keys if "." not in key.removeprefix(above)}
+def test_identity_marks_are_keys_of_the_identity(command: str) -> None:
+    """For folders with a run.json, marks cover all keys of the identity."""
+    tables, prefix = COMMANDS[command]
+    keys = {key for table in tables for key in MEASURED[table]["compared"] if key.startswith(prefix)}
+    identity_keys = {key.removeprefix(prefix) for key in keys if "." not in key.removeprefix(prefix)}
     marked = {key for one in options(command) for key in one.spec.identity}
-    assert marked <= there
-    if above:
-        assert there - marked <= VERSION
+    assert marked <= identity_keys
+    if prefix:
+        assert identity_keys - marked <= VERSION

@@ -36,7 +36,7 @@ def golden() -> ModuleType:
         ({"a": float("nan")}, {"a": float("nan")}, None),
     ],
 )
-def test_every_difference_is_named(golden: ModuleType, kept: Any, new: Any, where: str | None) -> None:
+def test_differences_are_reported_with_their_path(golden: ModuleType, kept: Any, new: Any, where: str | None) -> None:
     assert list(golden.differences(kept, new)) == ([where] if where else [])
 
 

@@ -19,15 +19,15 @@ def choice(monkeypatch: pytest.MonkeyPatch) -> tuple[ModuleType, list[tuple[str,
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     calls: list[tuple[str, ...]] = []
-    there: dict[str, str] = {}
-    monkeypatch.setattr(module, "pip", lambda *words: calls.append(words))
-    monkeypatch.setattr(module, "version", there.get)
-    return module, calls, there
+    installed: dict[str, str] = {}
+    monkeypatch.setattr(module, "pip", lambda *arguments: calls.append(arguments))
+    monkeypatch.setattr(module, "version", installed.get)
+    return module, calls, installed
 
 
-def test_both_become_the_headless_one_in_the_version_that_scenic_accepts(choice) -> None:
-    module, calls, there = choice
-    there |= {"opencv-python": "4.14.0.94", "opencv-python-headless": "5.0.0.93"}
+def test_both_builds_are_replaced_by_headless_in_the_version_for_scenic(choice) -> None:
+    module, calls, installed = choice
+    installed |= {"opencv-python": "4.14.0.94", "opencv-python-headless": "5.0.0.93"}
     assert module.main() == 0
     assert calls == [
         ("uninstall", "-y", "opencv-python"),
@@ -36,8 +36,8 @@ def test_both_become_the_headless_one_in_the_version_that_scenic_accepts(choice)
 
 
 @pytest.mark.parametrize("there_is", [{}, {"opencv-python": "4.14"}, {"opencv-python-headless": "4.14"}])
-def test_one_or_none_is_left_alone(choice, there_is: dict[str, str]) -> None:
-    module, calls, there = choice
-    there |= there_is
+def test_one_or_no_build_is_left_unchanged(choice, there_is: dict[str, str]) -> None:
+    module, calls, installed = choice
+    installed |= there_is
     assert module.main() == 0
     assert calls == []

@@ -44,7 +44,7 @@ def shim() -> ModuleType:
     return module
 
 
-def stand_ins(folder: Path, fits: bool = False, cuda: str = "None") -> None:
+def write_fakes(folder: Path, fits: bool = False, cuda: str = "None") -> None:
     (folder / "torch.py").write_text(
         TORCH.replace("FITS", LOADS if fits else "raise OSError('libcudart is missing')").replace("None", cuda)
     )
@@ -59,8 +59,8 @@ def python(site: Path, code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-S", "-c", start + code], capture_output=True, text=True, check=False)
 
 
-def test_it_mends_the_import_and_can_be_taken_away(shim: ModuleType, tmp_path: Path) -> None:
-    stand_ins(tmp_path)
+def test_shim_repairs_the_import_and_can_be_removed(shim: ModuleType, tmp_path: Path) -> None:
+    write_fakes(tmp_path)
     assert "nms does not exist" in python(tmp_path, "import torchvision").stderr
     shim.install(tmp_path)
     code = "assert 'torch' not in sys.modules\nimport torchvision, torch\nprint(torch.DEFINED)"
@@ -70,17 +70,17 @@ def test_it_mends_the_import_and_can_be_taken_away(shim: ModuleType, tmp_path: P
     assert "nms does not exist" in python(tmp_path, "import torchvision").stderr
 
 
-def test_looking_for_torchvision_does_not_load_torch(shim: ModuleType, tmp_path: Path) -> None:
+def test_find_spec_of_torchvision_does_not_load_torch(shim: ModuleType, tmp_path: Path) -> None:
     """transformers checks in every process whether torchvision is installed."""
-    stand_ins(tmp_path)
+    write_fakes(tmp_path)
     shim.install(tmp_path)
     code = "from importlib.util import find_spec\nprint(find_spec('torchvision').name, 'torch' in sys.modules)"
     assert python(tmp_path, code).stdout.split() == ["torchvision", "False"]
 
 
 @pytest.mark.parametrize(("fits", "cuda"), [(True, "None"), (False, "'13.0'")], ids=["a fitting build", "CUDA torch"])
-def test_it_keeps_out_of_other_installations(shim: ModuleType, tmp_path: Path, fits: bool, cuda: str) -> None:
-    stand_ins(tmp_path, fits, cuda)
+def test_shim_does_not_affect_other_installations(shim: ModuleType, tmp_path: Path, fits: bool, cuda: str) -> None:
+    write_fakes(tmp_path, fits, cuda)
     shim.install(tmp_path)
     code = "import torch\ntry:\n    import torchvision\nexcept RuntimeError: print('fails')\nprint(torch.DEFINED)"
     assert python(tmp_path, code).stdout.split() == (["[]"] if fits else ["fails", "[]"])

@@ -10,22 +10,22 @@ from support.annotate.folders import keep_all, make_project, text_record
 from lmms_eval_ad2.annotate.agreement import agreement
 
 
-def test_nobody_yet(tmp_path: Path) -> None:
+def test_no_reviewers(tmp_path: Path) -> None:
     found = agreement(make_project(tmp_path))
     assert found["reviewers"] == []
     assert found["scores"]["alpha_interval"] is None
     assert found["pairs"] == []
 
 
-def test_two_reviewers(tmp_path: Path) -> None:
+def test_agreement_of_two_reviewers(tmp_path: Path) -> None:
     project = make_project(tmp_path, *[text_record(id=f"r{n}") for n in range(4)], scale=5)
     for number, (a, b) in enumerate(((1, 1), (2, 3), (5, 5))):
         project.save_score("anna", number, "answer", a)
         project.save_score("bo", number, "answer", b)
     project.save_score("anna", 3, "answer", 4)  # bo has not seen it
-    for who in ("anna", "bo"):
+    for reviewer in ("anna", "bo"):
         for number in range(3):
-            keep_all(project, who, number)
+            keep_all(project, reviewer, number)
     project.save_verdict("bo", 2, "answer", "delete", ("", "", ""))
     project.save_words("anna", 1, "answer", ("", "", "abcd"))
     project.save_words("bo", 1, "answer", ("", "", "abce"))

@@ -44,8 +44,8 @@ def fill(project: AnnotationProject, spec: str, reviewed: set[str] | None = None
 def test_an_endpoint_drafts_all_but_options(tmp_path: Path) -> None:
     project = make_project(tmp_path, text_record(), chain_record(), scene_record(), choice_record())
     with serve(reply=reply, keep_bodies=True) as server:
-        told = fill(project, f"endpoint:m@{server.url},concurrency=2")
-        assert (told.written, dict(told.without)) == (3, {"has_options": 1})
+        summary = fill(project, f"endpoint:m@{server.url},concurrency=2")
+        assert (summary.written, dict(summary.without)) == (3, {"has_options": 1})
         parts = server.bodies[0]["messages"][1]["content"]
         assert parts[0]["image_url"]["url"].startswith("data:image/jpeg;base64,")
         assert server.bodies[0]["messages"][0]["content"] == draft_prompts.SYSTEM
@@ -65,16 +65,16 @@ def test_an_endpoint_drafts_all_but_options(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
-def test_failures_are_counted_and_asked_again(tmp_path: Path) -> None:
+def test_failures_are_counted_and_requested_again(tmp_path: Path) -> None:
     project = make_project(
         tmp_path, *[text_record(id=f"r{n}", question=BilingualText(f"What is it, {n}?")) for n in range(6)]
     )
     with serve(reply="A wolf.", failures=lambda n, body: "400" if n % 3 == 1 else "ok") as server:
         spec = f"endpoint:m@{server.url},concurrency=1"
-        told = fill(project, spec)
-        assert (told.written, dict(told.without)) == (4, {"http_400": 2})
-        assert "http_400" in told.line()
-        assert "400" in told.details["http_400"]
+        summary = fill(project, spec)
+        assert (summary.written, dict(summary.without)) == (4, {"http_400": 2})
+        assert "http_400" in summary.line()
+        assert "400" in summary.details["http_400"]
         assert fill(project, spec).written == 1  # requests 6 and 7: one more fails
         assert fill(project, spec).written == 1
     assert len(preannotation.load(project.folder)) == 6
@@ -84,17 +84,17 @@ def test_failures_are_counted_and_asked_again(tmp_path: Path) -> None:
 def test_records_under_review_get_no_draft(tmp_path: Path) -> None:
     project = make_project(tmp_path, text_record(), text_record(id="b"))
     with serve(reply="A wolf.") as server:
-        told = fill(project, f"endpoint:m@{server.url}", {"b"})
-        assert (told.written, dict(told.without), server.requests) == (1, {"review_begun": 1}, 1)
+        summary = fill(project, f"endpoint:m@{server.url}", {"b"})
+        assert (summary.written, dict(summary.without), server.requests) == (1, {"review_begun": 1}, 1)
 
 
 @pytest.mark.integration
 def test_a_missing_image_affects_its_record_only(tmp_path: Path) -> None:
     project = make_project(tmp_path, text_record(), text_record(id="b", images=("gone.png",)))
     with serve(reply="A wolf.") as server:
-        told = fill(project, f"endpoint:m@{server.url}")
-    assert (told.written, dict(told.without)) == (1, {"no_picture": 1})
-    assert "gone.png" in told.details["no_picture"]
+        summary = fill(project, f"endpoint:m@{server.url}")
+    assert (summary.written, dict(summary.without)) == (1, {"no_picture": 1})
+    assert "gone.png" in summary.details["no_picture"]
 
 
 @pytest.mark.parametrize(
@@ -110,11 +110,11 @@ def test_a_missing_image_affects_its_record_only(tmp_path: Path) -> None:
         ("x" * 100_000, "too_long"),
     ],
 )
-def test_a_reply_of_another_shape_is_no_draft(said: str, reason: str) -> None:
+def test_malformed_reply_is_rejected_with_a_reason(said: str, reason: str) -> None:
     assert draft_prompts.read(scene_record(), "en", "m", said) == reason
 
 
-def test_the_prompt_of_a_scene() -> None:
+def test_scene_prompt() -> None:
     """A snapshot: a change of the prompt is a change of every cached reply."""
     assert draft_prompts.question(scene_record(question=BilingualText("What {matters} here?")), "zh") == (
         "What {matters} here?\nList each object that a driver here must reckon with, once, under one of these "
@@ -126,7 +126,7 @@ def test_the_prompt_of_a_scene() -> None:
     )
 
 
-def test_typed_replies_become_canonical() -> None:
+def test_typed_replies_are_converted_to_canonical_form() -> None:
     assert draft_prompts.read(text_record(form="yesno"), "en", "m", "**Yes**, there is.") == DraftAnnotation("m", "yes")
     assert draft_prompts.read(text_record(form="box"), "en", "m", "[1, 2.5, 30, 40]") == DraftAnnotation(
         "m", "[1, 2.5, 30, 40]"
@@ -134,7 +134,7 @@ def test_typed_replies_become_canonical() -> None:
     assert draft_prompts.read(text_record(form="count"), "en", "m", "hard to say") not in ("", None)
 
 
-def test_answers_from_a_file(tmp_path: Path) -> None:
+def test_drafts_are_read_from_a_file(tmp_path: Path) -> None:
     project = make_project(
         tmp_path, text_record(), chain_record(), scene_record(), choice_record(), text_record(id="late")
     )
@@ -147,9 +147,9 @@ def test_answers_from_a_file(tmp_path: Path) -> None:
     ]
     file = tmp_path / "answers.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    told = fill(project, str(file))
-    assert told.written == 3
-    assert dict(told.without) == {"has_options": 1, "unknown_id": 1, "not_in_file": 1}
+    summary = fill(project, str(file))
+    assert summary.written == 3
+    assert dict(summary.without) == {"has_options": 1, "unknown_id": 1, "not_in_file": 1}
     found = preannotation.load(project.folder)
     assert found["a/region"] == DraftAnnotation("ours", "A wolf.")
     assert found["a/cot"].steps == (("weather", "weather?", "wet"), ("vehicles", "vehicles?", "none"),
@@ -166,7 +166,7 @@ def test_answers_from_a_file(tmp_path: Path) -> None:
         ({"id": "a/cot", "steps": [{"name": "x"}]}, r"steps\[0\]\.question"),
     ],
 )
-def test_a_bad_row_of_a_file_is_named(tmp_path: Path, row: dict[str, Any], message: str) -> None:
+def test_bad_row_of_a_file_is_reported(tmp_path: Path, row: dict[str, Any], message: str) -> None:
     project = make_project(tmp_path, chain_record())
     file = tmp_path / "answers.jsonl"
     file.write_text(json.dumps(row) + "\n", "utf-8")
@@ -174,7 +174,7 @@ def test_a_bad_row_of_a_file_is_named(tmp_path: Path, row: dict[str, Any], messa
         fill(project, str(file))
 
 
-def test_a_draft_file_that_was_tampered_with(tmp_path: Path) -> None:
+def test_invalid_draft_file_is_rejected(tmp_path: Path) -> None:
     project = make_project(tmp_path, text_record())
     path = project.folder.path / preannotation.FILE
     path.write_text('{"id": "a/region", "model": "m", "answer": 7}\n', "utf-8")
@@ -187,7 +187,7 @@ def test_a_draft_file_that_was_tampered_with(tmp_path: Path) -> None:
     assert AnnotationProject(project.folder).drafts["a/region"] == DraftAnnotation("m", "x")
 
 
-def test_an_invalid_model(tmp_path: Path) -> None:
+def test_unknown_model_is_rejected(tmp_path: Path) -> None:
     project = make_project(tmp_path, text_record())
     with pytest.raises(Ad2Error, match="unknown --pre"):
         fill(project, "enpoint:m@http://127.0.0.1:1/v1")

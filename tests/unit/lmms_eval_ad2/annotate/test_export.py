@@ -16,13 +16,13 @@ from lmms_eval_ad2.records import BilingualText, Record
 
 
 def exported(project: AnnotationProject, tmp_path: Path, **options: str) -> tuple[list[Record], dict[str, int]]:
-    done = export(project, tmp_path / "out.jsonl", **options)  # type: ignore[arg-type]
+    summary = export(project, tmp_path / "out.jsonl", **options)  # type: ignore[arg-type]
     records = [Record.from_json(line) for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()]
-    # What goes out can be read as untrusted text, too: by `ad2 mcq build --source records=FILE`.
+    # The export is also read as an untrusted file: by `ad2 mcq build --source records=FILE`.
     read = list(open_records(tmp_path / "out.jsonl", None, project.folder.about.image_root).records())
     assert read == records
-    assert done.n == len(records)
-    return records, dict(done.left_out)
+    assert summary.n == len(records)
+    return records, dict(summary.left_out)
 
 
 def test_kept_texts_are_unchanged(tmp_path: Path) -> None:
@@ -55,8 +55,8 @@ def test_changed_texts_are_in_one_language(tmp_path: Path) -> None:
         BilingualText("weather is fine.", "weather正常。"),
         BilingualText("Brake now."),
     ]
-    assert chain.steps[1].question == BilingualText("decision?", "decision？")  # not touched: both languages stay
-    assert chain.answer == BilingualText("Brake now.")  # what the chain ends in
+    assert chain.steps[1].question == BilingualText("decision?", "decision？")  # unchanged: still in both languages
+    assert chain.answer == BilingualText("Brake now.")  # the answer of the last step
     assert (chain.meta["annotation"]["changed"], chain.meta["annotation"]["deleted"]) == (1, 1)
 
 
@@ -88,7 +88,7 @@ def test_omitted_records_are_counted(tmp_path: Path) -> None:
     assert left_out == {"incomplete": 1, "unfinished": 1, "deleted": 1, "not begun": 1, "too few options": 1}
 
 
-def test_typed_answers_go_out_canonical(tmp_path: Path) -> None:
+def test_typed_answers_are_exported_in_canonical_form(tmp_path: Path) -> None:
     project = make_project(tmp_path, text_record(form="count", answer=BilingualText("3", "3")))
     keep_all(project, "anna", 0)
     project.save_words("anna", 0, "answer", ("", "", "there are 4"))
@@ -96,7 +96,7 @@ def test_typed_answers_go_out_canonical(tmp_path: Path) -> None:
     assert record.answer == BilingualText("4")
 
 
-def test_objects_go_into_meta(tmp_path: Path) -> None:
+def test_objects_are_exported_in_meta(tmp_path: Path) -> None:
     project = make_project(tmp_path, scene_record())
     project.save_words("anna", 0, "answer", ("", "", "A street."))
     key = project.add("anna", 0).lines[-1].base.key
@@ -107,7 +107,7 @@ def test_objects_go_into_meta(tmp_path: Path) -> None:
     assert record.meta["annotation"]["added"] == 1
 
 
-def test_several_reviewers_need_an_option(tmp_path: Path) -> None:
+def test_several_reviewers_require_an_option(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     keep_all(project, "anna", 0)
     keep_all(project, "bo", 0, complete=False)
@@ -120,14 +120,15 @@ def test_several_reviewers_need_an_option(tmp_path: Path) -> None:
     assert export(project, tmp_path / "x.jsonl", reviewer="bo").left_out["incomplete"] == 1
 
 
-def test_majority(tmp_path: Path) -> None:
+def test_majority_of_texts_and_verdicts(tmp_path: Path) -> None:
     project = make_project(tmp_path, *[text_record(id=f"r{n}") for n in range(4)])
-    for who in ("anna", "bo", "cy"):
+    for reviewer in ("anna", "bo", "cy"):
         for number in range(4):
-            keep_all(project, who, number)
+            keep_all(project, reviewer, number)
     texts = {"anna": "A big brown dog runs.", "bo": "A brown dog runs.", "cy": "A brown dog."}
-    for who, text in texts.items():
-        project.save_words(who, 0, "answer", ("", "", text))  # all change: the text nearest to the others
+    for reviewer, text in texts.items():
+        # All change it: the text closest to the others is taken.
+        project.save_words(reviewer, 0, "answer", ("", "", text))
     project.save_verdict("bo", 1, "answer", "delete", ("", "", ""))  # two keep, one deletes
     project.save_words("anna", 2, "answer", ("", "", "A cat."))
     project.save_verdict("bo", 2, "answer", "delete", ("", "", ""))  # three verdicts: no majority
@@ -141,16 +142,20 @@ def test_majority(tmp_path: Path) -> None:
 
 def test_majority_of_added_steps_boxes_and_letters(tmp_path: Path) -> None:
     project = make_project(tmp_path, chain_record(), choice_record(), text_record())
-    for who in ("anna", "bo", "cy"):
+    for reviewer in ("anna", "bo", "cy"):
         for number in range(3):
-            keep_all(project, who, number)
-    for who, text in (("anna", "Fog lies over the road."), ("bo", "Fog lies over the road!"), ("cy", "A parked bus.")):
-        key = project.add(who, 0).lines[-1].base.key
-        project.save_words(who, 0, key, ("more", "What else?", text))
+            keep_all(project, reviewer, number)
+    for reviewer, text in (
+        ("anna", "Fog lies over the road."),
+        ("bo", "Fog lies over the road!"),
+        ("cy", "A parked bus."),
+    ):
+        key = project.add(reviewer, 0).lines[-1].base.key
+        project.save_words(reviewer, 0, key, ("more", "What else?", text))
     project.save("anna", 1, "letter", "C")
     project.save("bo", 1, "letter", "C")
-    for who, edge in (("anna", 3), ("bo", 4), ("cy", 5)):
-        project.save(who, 2, "mark", {"kind": "box", "coords": [[0, 0, edge, 9]]})
+    for reviewer, edge in (("anna", 3), ("bo", 4), ("cy", 5)):
+        project.save(reviewer, 2, "mark", {"kind": "box", "coords": [[0, 0, edge, 9]]})
     found, left_out = exported(project, tmp_path, merged="majority")
     chain, choice = found
     assert [s.name for s in chain.steps] == ["weather", "vehicles", "decision", "more"]
@@ -168,7 +173,7 @@ def test_a_tie_of_two_is_no_majority(tmp_path: Path) -> None:
     assert exported(project, tmp_path, merged="majority") == ([], {"disagree: verdict": 1})
 
 
-def test_the_export_of_a_file_is_the_same_twice(tmp_path: Path) -> None:
+def test_repeated_export_is_identical(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     keep_all(project, "anna", 0)
     export(project, tmp_path / "1.jsonl")

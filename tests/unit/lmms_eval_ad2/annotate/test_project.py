@@ -14,22 +14,22 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.records import BilingualText
 
 
-def test_keep_change_delete_and_back(tmp_path: Path) -> None:
+def test_verdict_follows_edits_and_choices(tmp_path: Path) -> None:
     project = make_project(tmp_path, text_record())
     assert project.review("anna", 0).open == ("answer: keep, change or delete?", "complete or incomplete?")
     project.save_verdict("anna", 0, "answer", "keep", ("", "", "A dog ahead."))
     assert project.save("anna", 0, "complete", True).finished
     assert project.save_words("anna", 0, "answer", ("", "", "A brown dog ahead.")).line("answer").verdict == "change"
-    back = project.save_words("anna", 0, "answer", ("", "", "A dog ahead."))
-    assert back.line("answer").verdict is None  # the old words again: nothing is said of them yet
-    assert "keep, change or delete" in back.open[0]
+    restored = project.save_words("anna", 0, "answer", ("", "", "A dog ahead."))
+    assert restored.line("answer").verdict is None  # the original text again: no verdict yet
+    assert "keep, change or delete" in restored.open[0]
     chosen = project.save_verdict("anna", 0, "answer", "change", ("", "", "A dog ahead."))
     assert chosen.open == ("answer: marked as changed, but not changed yet",)
-    gone = project.save_verdict("anna", 0, "answer", "delete", ("", "", "A dog ahead."))
-    assert gone.finished
-    assert gone.line("answer").deleted
+    deleted = project.save_verdict("anna", 0, "answer", "delete", ("", "", "A dog ahead."))
+    assert deleted.finished
+    assert deleted.line("answer").deleted
     edited = project.save_words("anna", 0, "answer", ("", "", "B"))
-    assert edited.line("answer").verdict == "delete"  # a slip of the keyboard brings nothing back
+    assert edited.line("answer").verdict == "delete"  # an edit does not undo a deletion
 
 
 def test_keep_restores_the_original_text(tmp_path: Path) -> None:
@@ -86,22 +86,22 @@ def test_typed_answers_are_checked(tmp_path: Path, form: str, good: str, bad: st
     assert project.save_words("anna", 0, "answer", ("", "", good)).finished
 
 
-def test_options_and_their_letter(tmp_path: Path) -> None:
+def test_deleted_correct_option_requires_another_letter(tmp_path: Path) -> None:
     project = make_project(tmp_path, choice_record())
     keep_all(project, "anna", 0)
     assert project.review("anna", 0).line("answer") is None  # the correct option is the answer
-    gone = project.save_verdict("anna", 0, "option.B", "delete", ("", "", "dog"))
-    assert "the correct one is deleted" in gone.open[0]
+    deleted = project.save_verdict("anna", 0, "option.B", "delete", ("", "", "dog"))
+    assert "the correct one is deleted" in deleted.open[0]
     assert project.save("anna", 0, "letter", "C").finished
 
 
-def test_incomplete_is_finished_whatever_else_is_open(tmp_path: Path) -> None:
+def test_record_marked_incomplete_is_finished(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     assert project.save("anna", 1, "complete", False).finished
     assert project.finished("anna") == {1}
 
 
-def test_navigation(tmp_path: Path) -> None:
+def test_navigation_between_records(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     assert project.first_open("anna") == 0
     keep_all(project, "anna", 0)
@@ -115,7 +115,7 @@ def test_navigation(tmp_path: Path) -> None:
     assert project.go("bo", 0, 1, only_open=True) == 1
 
 
-def test_another_process_is_seen(tmp_path: Path) -> None:
+def test_actions_of_another_process_are_read(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     other = AnnotationProject(open_folder(project.folder.path))
     keep_all(other, "anna", 0)
@@ -123,7 +123,7 @@ def test_another_process_is_seen(tmp_path: Path) -> None:
     assert project.finished("anna") == {0}
 
 
-def test_scores_keep_to_the_scale(tmp_path: Path) -> None:
+def test_scores_outside_the_scale_are_refused(tmp_path: Path) -> None:
     project = make_project(tmp_path, scale=5)
     assert project.save_score("anna", 0, "answer", 5).line("answer").score == 5
     with pytest.raises(Ad2Error, match="expected 1 to 5"):
@@ -131,7 +131,7 @@ def test_scores_keep_to_the_scale(tmp_path: Path) -> None:
     assert project.save_score("anna", 0, "answer", None).line("answer").score is None
 
 
-def test_missing_pieces_cannot_be_reviewed(tmp_path: Path) -> None:
+def test_missing_texts_cannot_be_reviewed(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     with pytest.raises(Ad2Error, match=r"no text 'step\.9'"):
         project.save_verdict("anna", 0, "step.9", "keep", ("", "", ""))
@@ -146,7 +146,7 @@ def test_actions_of_another_folder_are_refused(tmp_path: Path) -> None:
         AnnotationProject(open_folder(project.folder.path))
 
 
-def test_a_later_draft_inherits_no_verdict(tmp_path: Path) -> None:
+def test_new_draft_has_no_verdict(tmp_path: Path) -> None:
     project = make_project(tmp_path, text_record())
     keep_all(project, "anna", 0)
     pre = '{"id": "a/region", "model": "m", "answer": "A wolf.", "steps": null, "objects": null}\n'
@@ -155,7 +155,7 @@ def test_a_later_draft_inherits_no_verdict(tmp_path: Path) -> None:
     assert (review.line("answer").verdict, review.line("answer").base.own) == (None, "A dog ahead.")
 
 
-def test_a_changed_record_file_is_noticed(tmp_path: Path) -> None:
+def test_changed_record_file_is_refused(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     with (project.folder.path / "records.jsonl").open("a", encoding="utf-8") as handle:
         handle.write(text_record(id="more").to_json() + "\n")

@@ -37,13 +37,13 @@ for number in range(int(sys.argv[3])):
 """
 
 
-def write(path: Path, who: str, many: int) -> subprocess.Popen[str]:
+def write(path: Path, reviewer: str, count: int) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(path), who, str(many)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", WRITER, str(path), reviewer, str(count)], stdout=subprocess.PIPE, text=True
     )
 
 
-def test_state_is_the_replay(tmp_path: Path) -> None:
+def test_state_is_restored_from_the_log(tmp_path: Path) -> None:
     actions = ReviewLog(tmp_path / "a.jsonl")
     actions.append("anna", "r1", "answer", "keep", VALUE)
     done = actions.append("anna", "r1", "answer", "change", VALUE | {"verdict": "change", "text": "A cat."})
@@ -64,44 +64,44 @@ def test_all_confirmed_actions_survive_kill_9(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     writer = write(path, "anna", 100_000)
     assert writer.stdout is not None
-    told = [int(next(writer.stdout)) for _ in range(40)]
+    confirmed = [int(next(writer.stdout)) for _ in range(40)]
     os.kill(writer.pid, signal.SIGKILL)
-    told += [int(line) for line in writer.stdout.read().splitlines() if line]
+    confirmed += [int(line) for line in writer.stdout.read().splitlines() if line]
     writer.wait()
     actions = ReviewLog(path)
-    assert {f"r{n}" for n in told} <= {name for _, name in actions.states}
+    assert {f"r{n}" for n in confirmed} <= {name for _, name in actions.states}
     actions.append("anna", "after", "note", "note", "goes on")
     assert ReviewLog(path).fields("anna", "after") == {"note": "goes on"}
 
 
-def test_half_a_line_is_cut_off_by_the_next_writer(tmp_path: Path) -> None:
+def test_incomplete_last_line_is_removed_by_the_next_writer(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     actions = ReviewLog(path)
     actions.append("anna", "r1", "note", "note", "one")
-    whole = path.read_bytes()
-    path.write_bytes(whole + whole[:40])
+    complete = path.read_bytes()
+    path.write_bytes(complete + complete[:40])
     found = ReviewLog(path)
-    assert found.count == 1  # a reader leaves it alone: a writer may be at work
+    assert found.count == 1  # a reader leaves it in place: another process may be writing
     found.append("anna", "r1", "note", "note", "two")
     assert [json.loads(line)["after"] for line in path.read_text("utf-8").splitlines()] == ["one", "two"]
 
 
 @pytest.mark.integration
-def test_two_processes_write_at_once(tmp_path: Path) -> None:
+def test_concurrent_writers_lose_no_action(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    mine = ReviewLog(path)
-    writers = [write(path, who, 150) for who in ("anna", "bo")]
-    own = 0
+    log = ReviewLog(path)
+    writers = [write(path, reviewer, 150) for reviewer in ("anna", "bo")]
+    appended = 0
     while any(writer.poll() is None for writer in writers):
-        mine.append("cy", f"r{own}", "complete", "complete", True)
-        own += 1
+        log.append("cy", f"r{appended}", "complete", "complete", True)
+        appended += 1
     for writer in writers:
         writer.communicate()
         assert writer.returncode == 0
-    mine.refresh()
-    assert mine.count == 300 + own == len(path.read_bytes().splitlines())
-    assert mine.states == ReviewLog(path).states
-    assert mine.fields("bo", "r149")["note"].startswith("149 ")
+    log.refresh()
+    assert log.count == 300 + appended == len(path.read_bytes().splitlines())
+    assert log.states == ReviewLog(path).states
+    assert log.fields("bo", "r149")["note"].startswith("149 ")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_two_processes_write_at_once(tmp_path: Path) -> None:
         (line(field="complete", after=1), "true or false"),
     ],
 )
-def test_an_invalid_line_is_named(tmp_path: Path, found: bytes, message: str) -> None:
+def test_invalid_line_is_reported(tmp_path: Path, found: bytes, message: str) -> None:
     (tmp_path / "a.jsonl").write_bytes(found)
     with pytest.raises(DataError, match=message):
         ReviewLog(tmp_path / "a.jsonl")
@@ -145,7 +145,7 @@ def test_invalid_values_are_refused_and_not_written(tmp_path: Path, field: str, 
     assert actions.count == 0
 
 
-def test_a_full_disk_is_no_success(tmp_path: Path) -> None:
+def test_failed_write_changes_neither_file_nor_state(tmp_path: Path) -> None:
     actions = ReviewLog(tmp_path / "a.jsonl")
     actions.append("anna", "r1", "note", "note", "one")
     before = actions.path.read_bytes()
@@ -157,7 +157,7 @@ def test_a_full_disk_is_no_success(tmp_path: Path) -> None:
     assert [json.loads(line)["after"] for line in actions.path.read_text("utf-8").splitlines()] == ["one", "three"]
 
 
-def test_reviewers_names() -> None:
+def test_reviewer_names() -> None:
     assert reviewer_name("  Anna   Müller ") == "Anna Müller"
     assert reviewer_name("李") == "李"
     for bad in ("", None, "<b>", "../x", "x" * 61, "-x", "a\n\x00b"):
@@ -174,5 +174,5 @@ JSON = st.recursive(
 
 @settings(deadline=None)
 @given(st.sampled_from(["answer", "order", "mark", "letter", "complete", "note", "score/answer", "x"]), JSON)
-def test_a_check_never_raises(field: str, value: object) -> None:
+def test_value_check_never_raises(field: str, value: object) -> None:
     assert fault(field, value) is None or isinstance(fault(field, value), str)

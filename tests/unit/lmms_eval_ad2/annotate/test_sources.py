@@ -11,7 +11,7 @@ from support.annotate.folders import SIZE, chain_record, text_record
 
 from lmms_eval_ad2.annotate.record_images import rendered
 from lmms_eval_ad2.annotate.sources import AnnotationRequest, open_or_make
-from lmms_eval_ad2.data import home as library
+from lmms_eval_ad2.data import home as data_home
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
 
@@ -24,7 +24,7 @@ def pictures(tmp_path: Path) -> Path:
     return root
 
 
-def test_a_folder_of_pictures(tmp_path: Path, pictures: Path) -> None:
+def test_folder_of_images_as_source(tmp_path: Path, pictures: Path) -> None:
     boxes = tmp_path / "boxes.json"
     boxes.write_text(json.dumps({"night/b.jpg": [{"box": [1, 2, 30, 40], "category": "bus"}]}), "utf-8")
     folder = open_or_make(tmp_path / "notes", AnnotationRequest(str(pictures), boxes=boxes))
@@ -38,7 +38,7 @@ def test_a_folder_of_pictures(tmp_path: Path, pictures: Path) -> None:
     assert rendered(region, folder.about.image_root)[0].size == SIZE
 
 
-def test_boxes_of_coco(tmp_path: Path, pictures: Path) -> None:
+def test_boxes_in_coco_format(tmp_path: Path, pictures: Path) -> None:
     boxes = tmp_path / "coco.json"
     coco = {
         "images": [{"id": 7, "file_name": "a.png"}],
@@ -62,7 +62,7 @@ def test_boxes_of_coco(tmp_path: Path, pictures: Path) -> None:
         ({"images": [], "annotations": [{"image_id": 1, "bbox": [0, 0, 1, 1]}]}, "the id of one of the images"),
     ],
 )
-def test_bad_boxes_are_named(tmp_path: Path, pictures: Path, boxes: object, message: str) -> None:
+def test_invalid_boxes_are_reported(tmp_path: Path, pictures: Path, boxes: object, message: str) -> None:
     file = tmp_path / "boxes.json"
     file.write_text(json.dumps(boxes), "utf-8")
     with pytest.raises(DataError, match=message):
@@ -70,7 +70,7 @@ def test_bad_boxes_are_named(tmp_path: Path, pictures: Path, boxes: object, mess
     assert not (tmp_path / "notes" / "annotation.json").exists()
 
 
-def test_a_broken_picture_and_an_empty_folder(tmp_path: Path, pictures: Path) -> None:
+def test_broken_image_and_empty_folder_are_refused(tmp_path: Path, pictures: Path) -> None:
     (pictures / "c.jpg").write_bytes(b"no picture")
     with pytest.raises(DataError, match="a readable image"):
         open_or_make(tmp_path / "notes", AnnotationRequest(str(pictures)))
@@ -79,7 +79,7 @@ def test_a_broken_picture_and_an_empty_folder(tmp_path: Path, pictures: Path) ->
         open_or_make(tmp_path / "notes", AnnotationRequest(str(tmp_path / "empty")))
 
 
-def test_a_file_of_records(tmp_path: Path, pictures: Path) -> None:
+def test_file_of_records_as_source(tmp_path: Path, pictures: Path) -> None:
     file = tmp_path / "in.jsonl"
     file.write_text("".join(r.to_json() + "\n" for r in (text_record(), chain_record())), "utf-8")
     folder = open_or_make(tmp_path / "notes", AnnotationRequest(str(file), images=pictures, limit=1))
@@ -93,9 +93,9 @@ def test_a_file_of_records(tmp_path: Path, pictures: Path) -> None:
         open_or_make(tmp_path / "more", AnnotationRequest(str(file), images=pictures))
 
 
-def test_a_dataset(tmp_path: Path, pictures: Path) -> None:
+def test_dataset_as_source(tmp_path: Path, pictures: Path) -> None:
     for split in ("val", "test"):
-        library.write_dataset("mine", split, [text_record()], image_root=pictures, source={}, resume=False)
+        data_home.write_dataset("mine", split, [text_record()], image_root=pictures, source={}, resume=False)
     with pytest.raises(Ad2Error, match=r"several splits: --split test \| val"):
         open_or_make(tmp_path / "notes", AnnotationRequest("mine"))
     assert len(open_or_make(tmp_path / "notes", AnnotationRequest("mine", split="val"))) == 1
@@ -105,10 +105,10 @@ def test_a_dataset(tmp_path: Path, pictures: Path) -> None:
         open_or_make(tmp_path / "other", AnnotationRequest("yours.jsonl"))
 
 
-def test_the_same_command_again(tmp_path: Path, pictures: Path) -> None:
+def test_repeated_command_opens_the_same_folder(tmp_path: Path, pictures: Path) -> None:
     request = AnnotationRequest(str(pictures), asks=("suggestion",))
     first = open_or_make(tmp_path / "notes", request)
-    Image.new("RGB", SIZE).save(pictures / "late.png")  # the folder stands by itself
+    Image.new("RGB", SIZE).save(pictures / "late.png")  # images added later do not change the annotation folder
     assert open_or_make(tmp_path / "notes", request).ids == first.ids
     with pytest.raises(Ad2Error, match="was begun with SOURCE"):
         open_or_make(tmp_path / "notes", AnnotationRequest("else"))

@@ -23,7 +23,7 @@ def test_options_in_other_styles() -> None:
     assert read_options("A: x y B: z") == {"A": "x y", "B": "z"}
 
 
-def test_only_what_follows_the_announcement_is_read() -> None:
+def test_options_are_read_after_their_announcement_only() -> None:
     assert read_options("Car A. drives to B. fast. Options: A. yes B. no") == {"A": "yes", "B": "no"}
 
 
@@ -31,33 +31,33 @@ def test_the_nearest_a_before_b_starts_the_options() -> None:
     assert read_options("See plan A. Which one? A. left B. right") == {"A": "left", "B": "right"}
 
 
-def test_no_options() -> None:
+def test_texts_without_options() -> None:
     for question in (
         "", "Is it?", "A. alone", "B. x C. y", "A. x C. y", "A. B. C.", "A. x B) y", "the U.S.A. has B. X", "a. x b. y",
     ):  # fmt: skip
         assert read_options(question) == {}, question
 
 
-def test_real_questions(data_dir: Path) -> None:
+def test_options_of_the_real_questions(data_dir: Path) -> None:
     """All 17 questions with options of the challenge's sample, each with four; none in the other 49."""
     rows = json.loads((data_dir / "drivelm" / "output.json").read_text("utf-8"))
     found = {row["id"]: read_options(row["question"]) for row in rows}
-    asked = {row["id"] for row in rows if "options:" in row["question"]}
+    with_options = {row["id"] for row in rows if "options:" in row["question"]}
     assert len(rows) == 66
-    assert len(asked) == 17
-    assert {key for key, options in found.items() if options} == asked
-    assert {tuple(found[key]) for key in asked} == {("A", "B", "C", "D")}
-    assert {row["gt_answer"] in found[row["id"]] for row in rows if row["id"] in asked} == {True}
+    assert len(with_options) == 17
+    assert {key for key, options in found.items() if options} == with_options
+    assert {tuple(found[key]) for key in with_options} == {("A", "B", "C", "D")}
+    assert {row["gt_answer"] in found[row["id"]] for row in rows if row["id"] in with_options} == {True}
 
 
-def test_tags() -> None:
+def test_tags_are_read() -> None:
     assert read_tags("From <c1,CAM_BACK,1088.3,497.5> to <c2, CAM_FRONT_LEFT, 7, -0.5>.") == [
         ObjectTag("c1", "CAM_BACK", 1088.3, 497.5),
         ObjectTag("c2", "CAM_FRONT_LEFT", 7.0, -0.5),
     ]
 
 
-def test_broken_tags_are_left_out() -> None:
+def test_broken_tags_are_omitted() -> None:
     for text in (
         "<c1,CAM_BACK,1088.3>",
         "<c1,BACK,1.0,2.0>",
@@ -69,7 +69,7 @@ def test_broken_tags_are_left_out() -> None:
         assert read_tags(text) == [], text
 
 
-def test_real_tags(data_dir: Path) -> None:
+def test_tags_of_the_real_sample(data_dir: Path) -> None:
     """Every `<...,CAM_...>` of the sample is parsed, and is inside a 1600x900 image."""
     text = (data_dir / "drivelm" / "train_sample.json").read_text("utf-8")
     tags = read_tags(text)
@@ -77,15 +77,17 @@ def test_real_tags(data_dir: Path) -> None:
     assert all(0 <= tag.x <= 1600 and 0 <= tag.y <= 900 for tag in tags)
 
 
-def test_behavior_in_any_joint() -> None:
-    said = ("slightly steering to the left", "driving with normal speed")
-    assert read_behavior("The ego vehicle is slightly steering to the left. It is driving with normal speed.") == said
-    assert read_behavior("It is driving with  normal speed and\nSlightly Steering to the left") == said
+def test_behavior_is_read_from_any_phrasing() -> None:
+    expected = ("slightly steering to the left", "driving with normal speed")
+    assert (
+        read_behavior("The ego vehicle is slightly steering to the left. It is driving with normal speed.") == expected
+    )
+    assert read_behavior("It is driving with  normal speed and\nSlightly Steering to the left") == expected
     assert read_behavior("going straight, driving very fast") == ("going straight", "driving very fast")
     assert read_behavior("steering to the right but not moving") == ("steering to the right", "not moving")
 
 
-def test_behavior_that_is_not_plainly_one() -> None:
+def test_ambiguous_behavior_is_not_read() -> None:
     for text in (
         "",
         "It is going straight.",
@@ -103,14 +105,14 @@ WORDS = st.text(alphabet=string.ascii_lowercase + " ,", min_size=1).map(str.stri
 
 
 @given(st.lists(WORDS, min_size=2, max_size=8), st.sampled_from(["{}. ", "{}) ", "({}) ", "{}: "]))
-def test_options_come_back(texts: list[str], style: str) -> None:
+def test_formatted_options_are_read_back(texts: list[str], style: str) -> None:
     options = dict(zip("ABCDEFGH", texts, strict=False))
     line = " ".join(style.format(letter) + text for letter, text in options.items())
     assert read_options(f"Which one of these options: {line}") == options
 
 
 @given(st.lists(st.sampled_from(["A.", "B.", "C.", "(A)", "(B)", "A)", "options:", "x", " ", "\n", "\n\n", "<", "é"])))
-def test_any_text_gives_a_run_of_letters_with_their_own_text(pieces: list[str]) -> None:
+def test_any_text_gives_consecutive_letters_with_text_of_the_question(pieces: list[str]) -> None:
     question = " ".join(pieces)
     options = read_options(question)
     assert list(options) == list("ABC"[: len(options)])
@@ -119,7 +121,7 @@ def test_any_text_gives_a_run_of_letters_with_their_own_text(pieces: list[str]) 
 
 
 @given(st.text())
-def test_any_text_is_read(text: str) -> None:
+def test_any_text_is_accepted(text: str) -> None:
     assert all(value in text for value in read_options(text).values())
     assert all(tag.camera in text for tag in read_tags(text))
     assert read_behavior(text) is None
@@ -129,12 +131,12 @@ NUMBER = st.decimals(-9999, 9999, places=1).map(str)
 
 
 @given(st.lists(st.tuples(st.integers(1, 99), st.sampled_from(["CAM_BACK", "CAM_FRONT_LEFT"]), NUMBER, NUMBER)))
-def test_tags_come_back(tags: list[tuple[int, str, str, str]]) -> None:
+def test_formatted_tags_are_read_back(tags: list[tuple[int, str, str, str]]) -> None:
     text = " and ".join(f"<c{i},{camera},{x},{y}>" for i, camera, x, y in tags)
     assert read_tags(text) == [ObjectTag(f"c{i}", camera, float(x), float(y)) for i, camera, x, y in tags]
 
 
-def test_long_hostile_text_is_linear() -> None:
+def test_long_hostile_text_is_read_in_linear_time() -> None:
     """Each would take minutes in a quadratic parser and exceed the time limit of the suite."""
     for piece in (
         "A. ",

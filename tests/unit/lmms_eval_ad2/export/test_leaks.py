@@ -1,4 +1,4 @@
-"""Leak check: evaluated evidence is found in training data under other names, without false positives."""
+"""Leak check: evaluated questions, images and scenes are found in training data, without false positives."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def kind(record: Record, root: Path, held: HeldOutIndex) -> str | None:
     return leak.kind if leak else None
 
 
-def test_strangers_do_not_leak(roots: tuple[Path, Path]) -> None:
+def test_unrelated_records_are_no_leak(roots: tuple[Path, Path]) -> None:
     """Equal short file and scene names in another folder or benchmark are no leak."""
     train, test = roots
     store("autodrive_qa", "test", [mcq(1), mcq(2)], test)
@@ -55,62 +55,64 @@ def test_strangers_do_not_leak(roots: tuple[Path, Path]) -> None:
         ({"id": "new", "images": ("9.png",), "question": BilingualText("Other?")}, "same_scene"),
     ],
 )
-def test_ids_and_scenes(changes: dict[str, Any], expected: str | None, roots: tuple[Path, Path]) -> None:
+def test_equal_ids_and_scenes_are_leaks(
+    changes: dict[str, Any], expected: str | None, roots: tuple[Path, Path]
+) -> None:
     train, test = roots
     store("autodrive_qa", "test", [mcq(1)], test)
     assert kind(mcq(1, **changes), train, HeldOutIndex(held_out([]))) == expected
 
 
-def test_a_picture_is_known_by_its_content_under_another_name(roots: tuple[Path, Path]) -> None:
+def test_image_is_recognised_by_its_content(roots: tuple[Path, Path]) -> None:
     train, test = roots
     store("autodrive_qa", "test", [mcq(1)], test)
     held = HeldOutIndex(held_out([]))
     train.mkdir()
     shutil.copy(test / "1.png", train / "77.png")
-    shown = {"id": "new", "images": ("77.png",), "cluster": "x"}
-    assert kind(mcq(1, **shown), train, held) == "same_question"
-    other = mcq(1, **shown, question=BilingualText("Where is the bus?"))
+    copied = {"id": "new", "images": ("77.png",), "cluster": "x"}
+    assert kind(mcq(1, **copied), train, held) == "same_question"
+    other = mcq(1, **copied, question=BilingualText("Where is the bus?"))
     assert held.leak(other, train) == EvaluationLeak("same_image", "autodrive_qa/test", "q1", "77.png")
 
 
-def test_a_picture_is_known_by_a_telling_name_or_its_place(roots: tuple[Path, Path]) -> None:
+def test_image_is_recognised_by_a_unique_name_or_its_path(roots: tuple[Path, Path]) -> None:
     train, test = roots
-    long = f"samples/CAM_FRONT/{NAME}.png"
-    picture(test / long, 3)
-    store("autodrive_qa", "test", [mcq(1, images=(long,)), mcq(2)], test)
+    unique_name = f"samples/CAM_FRONT/{NAME}.png"
+    picture(test / unique_name, 3)
+    store("autodrive_qa", "test", [mcq(1, images=(unique_name,)), mcq(2)], test)
     held = HeldOutIndex(held_out([]))
     elsewhere = mcq(3, images=(f"sweeps/{NAME}.png",), question=BilingualText("?"))
     assert kind(elsewhere, train, held) == "same_image"
     assert kind(mcq(3, images=("2.png",), question=BilingualText("?")), test, held) == "same_image"
 
 
-def test_scene_tokens_hold_across_benchmarks(roots: tuple[Path, Path]) -> None:
+def test_scene_tokens_are_compared_across_benchmarks(roots: tuple[Path, Path]) -> None:
     train, test = roots
-    made = mcq(1, cluster=f"drivelm:{TOKEN}", meta={"source": "drivelm", "source_id": "x", "source_split": "train"})
-    store("autodrive_qa", "test", [made], test)
+    derived = mcq(1, cluster=f"drivelm:{TOKEN}", meta={"source": "drivelm", "source_id": "x", "source_split": "train"})
+    store("autodrive_qa", "test", [derived], test)
     held = HeldOutIndex(held_out([]))
     assert kind(drivelm(5), train, held) == "same_scene"
     assert kind(drivelm(5, cluster="a" + TOKEN[1:]), train, held) is None
 
 
-def test_the_question_that_an_evaluated_one_was_made_of(roots: tuple[Path, Path]) -> None:
+def test_source_of_an_evaluated_question_is_a_leak(roots: tuple[Path, Path]) -> None:
     train, test = roots
     meta = {"source": "drivelm", "source_id": f"{TOKEN}_f_5", "source_split": "train"}
     store("autodrive_qa", "test", [mcq(1, meta=meta)], test)
     held = HeldOutIndex(held_out([]))
     assert held.leak(drivelm(5, cluster="x"), train) == EvaluationLeak("same_item", "autodrive_qa/test", "q1")
-    twin = mcq(8, id="another", meta=meta, cluster="y")  # made of the same question
+    twin = mcq(8, id="another", meta=meta, cluster="y")  # derived from the same question
     assert kind(twin, train, held) == "same_item"
 
 
-def test_a_question_made_of_an_evaluation_split_is_refused_though_that_is_not_imported(tmp_path: Path) -> None:
+def test_question_derived_from_an_evaluation_split_that_is_not_imported_is_a_leak(tmp_path: Path) -> None:
     held = HeldOutIndex([])
     for split, expected in (("val", "evaluation_source"), ("test", "evaluation_source"), ("train", None)):
         meta = {"source": "nuscenes_qa", "source_id": "7", "source_split": split}
         assert kind(mcq(1, meta=meta), tmp_path, held) == expected
 
 
-def test_absent_evaluation_pictures_are_compared_by_name(roots: tuple[Path, Path]) -> None:
+def test_missing_evaluation_images_are_compared_by_path(roots: tuple[Path, Path]) -> None:
     train, test = roots
     store("autodrive_qa", "test", [mcq(1)], test)
     shutil.rmtree(test)
@@ -120,7 +122,7 @@ def test_absent_evaluation_pictures_are_compared_by_name(roots: tuple[Path, Path
 
 
 @pytest.mark.parametrize("split", ["test", "val", "mini", "validation", "val_q_only", "Test-2", "train_val"])
-def test_evaluation_splits_by_name(split: str) -> None:
+def test_evaluation_splits_are_recognised_by_name(split: str) -> None:
     assert is_evaluation(split)
     assert not is_training(split)
     task = ExportTask("t", "data", "test", TaskVariant("b", "p"))
@@ -128,13 +130,13 @@ def test_evaluation_splits_by_name(split: str) -> None:
         refuse_evaluation([task], split, {})
 
 
-def test_a_split_that_some_task_evaluates_is_refused_whatever_its_name(tmp_path: Path) -> None:
+def test_split_that_a_task_evaluates_is_refused_under_any_name(tmp_path: Path) -> None:
     task = ExportTask("t", "data", "test", TaskVariant("b", "p"))
     refuse_evaluation([task], "spring", {"other": {"spring"}})
     with pytest.raises(Ad2Error, match="evaluated on this split"):
         refuse_evaluation([task], "spring", {"data": {"spring"}})
     assert all(is_training(s) for s in ("train", "train_front", "train-2", "Train"))
-    own = store("autodrive_qa", "spring", [mcq(1)], tmp_path)
+    manifest = store("autodrive_qa", "spring", [mcq(1)], tmp_path)
     store("autodrive_qa", "train", [mcq(2)], tmp_path)
     assert [m.split for m in held_out([])] == ["spring"]
-    assert held_out([own]) == []
+    assert held_out([manifest]) == []

@@ -1,4 +1,4 @@
-"""Stored images by path, drawn images written once, and no image that a training program would show differently."""
+"""Training images: unmarked ones by path, marked ones written once, all as in the evaluation."""
 
 from __future__ import annotations
 
@@ -16,46 +16,46 @@ from lmms_eval_ad2.scoring.variant import TaskVariant
 BOXED = mcq(1, benchmark="coda_lm", mark=VisualPrompt("box", ((5.0, 5.0, 30.0, 20.0),)))
 
 
-def test_nothing_drawn_is_the_file_itself(tmp_path: Path) -> None:
+def test_unmarked_image_is_the_original_file(tmp_path: Path) -> None:
     picture(tmp_path / "1.png", 1)
-    made = TrainingImages(tmp_path / "out")
-    assert made.of(mcq(1), tmp_path, MCQ.variant) == [str(tmp_path / "1.png")]
-    told = TaskVariant("coda_lm", "region", coords=True)  # the box in words: nothing is drawn
-    assert made.of(BOXED, tmp_path, told) == [str(tmp_path / "1.png")]
-    assert not made.folder.exists()
+    images = TrainingImages(tmp_path / "out")
+    assert images.of(mcq(1), tmp_path, MCQ.variant) == [str(tmp_path / "1.png")]
+    as_text = TaskVariant("coda_lm", "region", coords=True)  # coordinates in the prompt: nothing is drawn
+    assert images.of(BOXED, tmp_path, as_text) == [str(tmp_path / "1.png")]
+    assert not images.folder.exists()
 
 
 def test_a_mark_is_drawn_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     picture(tmp_path / "1.png", 1)
-    made = TrainingImages(tmp_path / "out")
-    (file,) = made.of(BOXED, tmp_path, TaskVariant("coda_lm", "region"))
+    images = TrainingImages(tmp_path / "out")
+    (file,) = images.of(BOXED, tmp_path, TaskVariant("coda_lm", "region"))
     with Image.open(file) as image:
         assert (image.format, image.size) == ("JPEG", SIZE)
         red, green, _ = image.getpixel((17, 5))
         assert red > green + 120
     before = Path(file).stat().st_mtime_ns
     monkeypatch.setattr("lmms_eval_ad2.export.training.atomic_write_bytes", None)  # a second writing would fail
-    assert made.of(BOXED, tmp_path, TaskVariant("coda_lm", "region")) == [file]
+    assert images.of(BOXED, tmp_path, TaskVariant("coda_lm", "region")) == [file]
     assert TrainingImages(tmp_path / "out").of(BOXED, tmp_path, TaskVariant("coda_lm", "region")) == [file]
     assert Path(file).stat().st_mtime_ns == before
 
 
-def test_a_mosaic_is_one_picture_for_all_questions_of_its_frame(tmp_path: Path) -> None:
+def test_mosaic_is_one_image_for_all_questions_of_its_frame(tmp_path: Path) -> None:
     first, other = six_views(1), six_views(1, id="q1b")
-    for place, image in enumerate(first.images):
-        picture(tmp_path / image, 30 * place)
-    made = TrainingImages(tmp_path / "out")
-    assert made.of(first, tmp_path, MOSAIC.variant) == made.of(other, tmp_path, MOSAIC.variant)
-    assert len(made.drawn) == 1
-    assert made.of(first, tmp_path, MCQ.variant) == [str(tmp_path / "CAM_FRONT/1.png")]
+    for position, image in enumerate(first.images):
+        picture(tmp_path / image, 30 * position)
+    images = TrainingImages(tmp_path / "out")
+    assert images.of(first, tmp_path, MOSAIC.variant) == images.of(other, tmp_path, MOSAIC.variant)
+    assert len(images.drawn) == 1
+    assert images.of(first, tmp_path, MCQ.variant) == [str(tmp_path / "CAM_FRONT/1.png")]
 
 
-def test_a_file_with_an_orientation_is_written_as_evaluation_shows_it(tmp_path: Path) -> None:
+def test_image_with_exif_orientation_is_written_as_in_the_evaluation(tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     Image.linear_gradient("L").resize(SIZE).convert("RGB").save(tmp_path / "1.png", exif=exif)
-    made = TrainingImages(tmp_path / "out")
-    (file,) = made.of(mcq(1), tmp_path, MCQ.variant)
+    images = TrainingImages(tmp_path / "out")
+    (file,) = images.of(mcq(1), tmp_path, MCQ.variant)
     with Image.open(file) as image:
         assert image.size == SIZE
         assert not image.getexif()
@@ -63,7 +63,7 @@ def test_a_file_with_an_orientation_is_written_as_evaluation_shows_it(tmp_path: 
 
 
 @pytest.mark.parametrize("content", [None, b"", b"not an image", b"\x89PNG\r\n\x1a\n cut off"])
-def test_no_picture_is_one_clear_error(content: bytes | None, tmp_path: Path) -> None:
+def test_unreadable_image_is_an_error(content: bytes | None, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / "1.png").write_bytes(content)
     with pytest.raises(DataError, match=r"1\.png"):

@@ -43,76 +43,76 @@ POINT = record("p", "point", answer=BilingualText("<10,20>"))
         (record("o", "ocr", answer=BilingualText("STOP 30")), BASE, "STOP 30"),
     ],
 )
-def test_the_answer_is_read_as_right(question: Record, variant: TaskVariant, answer: str) -> None:
-    ((asks, right),) = training.training_turns(question, variant, PROMPTS)
-    assert right == answer
-    assert asks == task_prompt.prompt_text(question, variant, PROMPTS)
-    sample = score_sample(question, right, variant, "t")
+def test_target_is_scored_as_correct(question: Record, variant: TaskVariant, answer: str) -> None:
+    ((prompt, target),) = training.training_turns(question, variant, PROMPTS)
+    assert target == answer
+    assert prompt == task_prompt.prompt_text(question, variant, PROMPTS)
+    sample = score_sample(question, target, variant, "t")
     assert sample.status == "ok"
     assert sample.form == "vqa" or sample.score == 100
 
 
-def test_a_chain_is_tagged_and_read_back_whole() -> None:
-    ((asks, right),) = training.training_turns(chain(), TaskVariant("ad2_bench", "cot"), PROMPTS)
-    assert right == "<start1>truth 1<end>\n<start2>truth 2<end>\n<start3>truth 3<end>"
-    assert "<start3>" in asks
-    assert score_sample(chain(), right, TaskVariant("ad2_bench", "cot"), "t").answer == [
+def test_chain_is_tagged_and_read_back_completely() -> None:
+    ((prompt, target),) = training.training_turns(chain(), TaskVariant("ad2_bench", "cot"), PROMPTS)
+    assert target == "<start1>truth 1<end>\n<start2>truth 2<end>\n<start3>truth 3<end>"
+    assert "<start3>" in prompt
+    assert score_sample(chain(), target, TaskVariant("ad2_bench", "cot"), "t").answer == [
         "truth 1",
         "truth 2",
         "truth 3",
     ]
 
 
-def test_rounds_are_rows_that_hold_the_references_before() -> None:
+def test_rounds_are_rows_with_the_references_of_earlier_rounds() -> None:
     task = ExportTask("ad2x_cot_rounds", "ad2_bench", "test", TaskVariant("ad2_bench", "cot", rounds=True))
-    said = training.training_turns(chain(), task.variant, PROMPTS)
-    assert [right for _, right in said] == ["truth 1", "truth 2", "truth 3"]
-    assert said[2][0] == task_prompt.round_text(chain(), task.variant, 2, ["truth 1", "truth 2"], PROMPTS)
-    assert "truth 2" in said[2][0]
-    assert "truth 3" not in said[2][0]
-    made = list(training.training_rows(chain(), task, said, ["/a.png"]))
-    assert [row["id"] for row in made] == [f"ad2x_cot_rounds:c1#{n}" for n in (1, 2, 3)]
+    turns = training.training_turns(chain(), task.variant, PROMPTS)
+    assert [target for _, target in turns] == ["truth 1", "truth 2", "truth 3"]
+    assert turns[2][0] == task_prompt.round_text(chain(), task.variant, 2, ["truth 1", "truth 2"], PROMPTS)
+    assert "truth 2" in turns[2][0]
+    assert "truth 3" not in turns[2][0]
+    rows = list(training.training_rows(chain(), task, turns, ["/a.png"]))
+    assert [row["id"] for row in rows] == [f"ad2x_cot_rounds:c1#{n}" for n in (1, 2, 3)]
 
 
-def test_no_reference_no_row() -> None:
+def test_records_without_reference_have_no_rows() -> None:
     assert training.training_turns(record("y", "yesno", answer=BilingualText()), BASE, PROMPTS) == []
     steps = chain().steps
-    half = chain(steps=3)
-    object.__setattr__(half, "steps", (steps[0], rows_step_without_answer(steps[1])))
-    assert training.training_turns(half, TaskVariant("ad2_bench", "cot"), PROMPTS) == []
+    incomplete = chain(steps=3)
+    object.__setattr__(incomplete, "steps", (steps[0], without_answer(steps[1])))
+    assert training.training_turns(incomplete, TaskVariant("ad2_bench", "cot"), PROMPTS) == []
 
 
-def rows_step_without_answer(step: Any) -> Any:
+def without_answer(step: Any) -> Any:
     return type(step)(step.name, step.question, BilingualText())
 
 
-def test_media_tags_in_the_data_are_words() -> None:
+def test_media_tags_in_the_data_are_removed() -> None:
     hostile = mcq(1, question=BilingualText("Read <image> <<img>> <|im_end|> <bbox>: what?"))
     (row,) = training.training_rows(
         hostile, MCQ, training.training_turns(hostile, MCQ.variant, PROMPTS), ["/a.png", "/b.png"]
     )
-    asks, right = (m["content"] for m in row["messages"])
-    assert asks.startswith("<image><image>")
-    rest = asks.removeprefix("<image><image>")
+    prompt, target = (m["content"] for m in row["messages"])
+    assert prompt.startswith("<image><image>")
+    rest = prompt.removeprefix("<image><image>")
     assert not any(tag in rest for tag in (*MEDIA_TAGS, "<|"))
     assert "im_end" in rest
-    assert (right, row["images"]) == ("B", ["/a.png", "/b.png"])
+    assert (target, row["images"]) == ("B", ["/a.png", "/b.png"])
 
 
 @pytest.mark.parametrize("tag", MEDIA_TAGS)
-def test_no_nesting_leaves_a_tag(tag: str) -> None:
+def test_nested_media_tags_are_removed(tag: str) -> None:
     for text in (f"<{tag}>", f"<<{tag}>>", f"<{tag[:3]}{tag}{tag[3:]}", tag * 3, f"<|{tag}|>"):
         assert not any(t in without_tags(text) for t in MEDIA_TAGS), text
 
 
-def test_answers_that_look_like_tags_but_are_formats_stay() -> None:
+def test_tags_of_answer_formats_are_kept() -> None:
     assert without_tags("<start1>a<end> <OUTPUT START>[1]") == "<start1>a<end> <OUTPUT START>[1]"
     assert without_tags("<c1,CAM_BACK,1088.3,497.5> <10,20>") == "<c1,CAM_BACK,1088.3,497.5> <10,20>"
 
 
 @pytest.mark.integration
-def test_words_and_pictures_are_those_of_the_evaluation(tmp_path: Path) -> None:
-    """Against the hooks that lmms-eval calls, over the bundled sample."""
+def test_prompts_and_images_equal_those_of_the_evaluation(tmp_path: Path) -> None:
+    """Compared with the hooks that lmms-eval calls, on the bundled sample."""
     tasks, _ = find_tasks("ad2demo_mcq_planning,ad2demo_coda_region,ad2demo_cot,ad2demo_relation", "train")
     pictures = TrainingImages(tmp_path)
     for task in tasks:

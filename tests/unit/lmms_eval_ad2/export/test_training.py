@@ -23,8 +23,8 @@ OPEN = ExportTask("ad2x_mcq_planning_open", "autodrive_qa", "test", TaskVariant(
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """Twelve planning questions and one of another part for training; three others for evaluation."""
-    made = [six_views(n) for n in range(12)]
-    store("autodrive_qa", "train", [*made, mcq(50, task="perception")], tmp_path / "train")
+    records = [six_views(n) for n in range(12)]
+    store("autodrive_qa", "train", [*records, mcq(50, task="perception")], tmp_path / "train")
     store("autodrive_qa", "test", [mcq(n) for n in (100, 101, 102)], tmp_path / "test")
     return tmp_path
 
@@ -36,14 +36,14 @@ def rows(path: Path) -> list[dict[str, Any]]:
 def test_rows_and_card(root: Path) -> None:
     out = root / "out" / "train.jsonl"
     card = export([MCQ, MOSAIC, OPEN], TESTED, ExportSettings(out))
-    made = rows(out)
-    assert len(made) == card["rows"] == 36
+    exported = rows(out)
+    assert len(exported) == card["rows"] == 36
     assert {about["questions"] for about in card["tasks"].values()} == {12}
-    assert made[0]["id"] == "ad2_mcq_planning:q0"
-    assert made[0]["images"] == [str(root / "train/CAM_FRONT/0.png")]
-    assert [m["role"] for m in made[0]["messages"]] == ["user", "assistant"]
-    assert [r["messages"][1]["content"] for r in made[:3]] == ["B", "B", "Brake for car 0."]
-    (drawn,) = made[1]["images"]
+    assert exported[0]["id"] == "ad2_mcq_planning:q0"
+    assert exported[0]["images"] == [str(root / "train/CAM_FRONT/0.png")]
+    assert [m["role"] for m in exported[0]["messages"]] == ["user", "assistant"]
+    assert [r["messages"][1]["content"] for r in exported[:3]] == ["B", "B", "Brake for car 0."]
+    (drawn,) = exported[1]["images"]
     assert Path(drawn).is_relative_to(root / "out" / "train_images")
     assert card["pictures"]["drawn"] == 12
     assert card["sha256"] == hashlib.sha256(out.read_bytes()).hexdigest()
@@ -53,7 +53,7 @@ def test_rows_and_card(root: Path) -> None:
     assert not leaks_path(out).exists()
 
 
-def test_the_same_twice_and_another_seed(root: Path) -> None:
+def test_order_and_selection_depend_on_the_seed(root: Path) -> None:
     def content(seed: int, name: str, limit: int | None = 5, shuffle: bool = True) -> str:
         out = root / f"{name}.jsonl"
         settings = ExportSettings(out, images_out=root / "images", limit=limit, shuffle=shuffle, seed=seed)
@@ -64,13 +64,13 @@ def test_the_same_twice_and_another_seed(root: Path) -> None:
     assert content(1, "b") == first
     assert content(2, "c") != first
     assert Counter(json.loads(line)["id"].split(":")[0] for line in first.splitlines()) == {MCQ.name: 5, OPEN.name: 5}
-    whole, ordered = content(1, "d", None), content(1, "e", None, shuffle=False)
-    assert whole != ordered
-    assert sorted(whole.splitlines()) == sorted(ordered.splitlines())
+    shuffled, ordered = content(1, "d", None), content(1, "e", None, shuffle=False)
+    assert shuffled != ordered
+    assert sorted(shuffled.splitlines()) == sorted(ordered.splitlines())
     assert content(1, "f", 2, shuffle=False).splitlines() == ordered.splitlines()[:4]
 
 
-def test_leaks_refuse_the_whole_file(root: Path) -> None:
+def test_leaks_prevent_the_export_unless_dropped(root: Path) -> None:
     leaking = [mcq(100, id="copied", cluster="x"), mcq(101, cluster="x")]
     store("autodrive_qa", "train", [*(mcq(n) for n in range(4)), *leaking], root / "test")
     out = root / "train.jsonl"
@@ -102,12 +102,12 @@ def test_shared_scenes_are_refused_or_allowed(root: Path) -> None:
     assert not leaks_path(out).exists()
 
 
-def test_only_what_is_chosen_is_checked(root: Path) -> None:
+def test_only_selected_questions_are_checked_for_leaks(root: Path) -> None:
     store("autodrive_qa", "train", [mcq(1), mcq(100, cluster="x")], root / "train")
     assert export([MCQ], TESTED, ExportSettings(root / "train.jsonl", limit=1))["rows"] == 1
 
 
-def test_nothing_to_compare_with_is_told(tmp_path: Path) -> None:
+def test_missing_evaluation_split_is_recorded_in_the_card(tmp_path: Path) -> None:
     store("autodrive_qa", "train", [mcq(1)], tmp_path)
     card = export([MCQ], TESTED, ExportSettings(tmp_path / "train.jsonl"))
     assert card["leak_check"]["compared_with"] == []
@@ -116,8 +116,8 @@ def test_nothing_to_compare_with_is_told(tmp_path: Path) -> None:
 
 def test_questions_that_cannot_be_used_are_counted(tmp_path: Path) -> None:
     open_one = mcq(2, form="vqa", options=(), letter="", answer=BilingualText("Brake."))
-    silent = mcq(3, form="vqa", options=(), letter="", answer=BilingualText(), meta={"unanswered": True})
-    store("autodrive_qa", "train", [mcq(1), open_one, silent, mcq(4)], tmp_path)
+    unanswered = mcq(3, form="vqa", options=(), letter="", answer=BilingualText(), meta={"unanswered": True})
+    store("autodrive_qa", "train", [mcq(1), open_one, unanswered, mcq(4)], tmp_path)
     (tmp_path / "4.png").write_bytes(b"broken")
     only_mc = ExportTask("t", "autodrive_qa", "test", TaskVariant("autodrive_qa", "planning", form="mc"))
     card = export([only_mc, MCQ], TESTED, ExportSettings(tmp_path / "train.jsonl"))
@@ -128,7 +128,7 @@ def test_questions_that_cannot_be_used_are_counted(tmp_path: Path) -> None:
     assert "4.png" in card["unreadable"]["first"][0]
 
 
-def test_nothing_left_is_an_error(tmp_path: Path) -> None:
+def test_empty_export_is_an_error(tmp_path: Path) -> None:
     store("autodrive_qa", "train", [mcq(1, task="perception")], tmp_path)
     with pytest.raises(
         Ad2Error, match=r"nothing to export:\n  ad2_mcq_planning: autodrive_qa/train: no record of part"

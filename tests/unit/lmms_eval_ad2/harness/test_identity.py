@@ -34,7 +34,7 @@ def test_another_endpoint_is_another_run(monkeypatch: pytest.MonkeyPatch) -> Non
     assert folder() != before
 
 
-def test_other_weights_at_the_same_place_are_another_run(tmp_path: Path) -> None:
+def test_other_weights_at_the_same_path_are_another_run(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"1")
     before = folder(args=f"pretrained={tmp_path}")
     assert folder(args=f"pretrained={tmp_path}") == before

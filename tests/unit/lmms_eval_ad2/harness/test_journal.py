@@ -48,12 +48,12 @@ def request(task: str, row: int, **metadata: Any) -> Any:
     return SimpleNamespace(args=(f"q{row}", {"max_new_tokens": 8}, None, row, task, "test"), metadata=metadata)
 
 
-def test_one_task_a_call_and_answers_in_order(tasks: Path) -> None:
+def test_each_call_has_one_task_and_answers_keep_their_order(tasks: Path) -> None:
     """With several tasks in one call, many wrappers of lmms-eval take images from the first one's task."""
     model = Model()
-    asked = [request(t, i) for i in range(6) for t in ("ta", "tb")]
+    requests = [request(t, i) for i in range(6) for t in ("ta", "tb")]
     with attach(model, None):
-        answers = model.generate_until(asked)
+        answers = model.generate_until(requests)
     assert answers == [f"{t}:q{i}" for i in range(6) for t in ("ta", "tb")]
     assert [set(c) for c in model.calls] == [{"ta"}, {"ta"}, {"tb"}, {"tb"}]
     assert max(map(len, model.calls)) == 4
@@ -68,11 +68,11 @@ def test_requests_of_other_tasks_are_one_call(tasks: Path) -> None:
 
 
 def test_journalled_answers_are_not_requested_again(tasks: Path) -> None:
-    asked = [request("ta", i) for i in range(6)]
+    requests = [request("ta", i) for i in range(6)]
     for expected in (6, 0):
         model = Model(2)
         with attach(model, AnswerJournal(tasks / "j", 0)):
-            assert model.generate_until(asked) == [f"ta:q{i}" for i in range(6)]
+            assert model.generate_until(requests) == [f"ta:q{i}" for i in range(6)]
         assert sum(map(len, model.calls)) == expected
 
 
@@ -83,7 +83,7 @@ def test_repeated_requests_have_separate_answers(tasks: Path) -> None:
     assert len(set(read_lines(tasks / "j" / "rank0.jsonl"))) == 3
 
 
-def test_padding_is_answered_but_not_stored(tasks: Path) -> None:
+def test_padding_requests_are_answered_but_not_stored(tasks: Path) -> None:
     model = Model()
     with attach(model, AnswerJournal(tasks / "j", 0)):
         assert len(model.generate_until([request("ta", 0), request("ta", 0, __padding_only__=True)])) == 2
@@ -92,11 +92,11 @@ def test_padding_is_answered_but_not_stored(tasks: Path) -> None:
 
 @pytest.mark.parametrize("change", ["prompt", "settings", "image", "variant", "record", "round"])
 def test_every_input_is_in_the_key(change: str, tasks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, asked = Model(), request("ta", 0)
+    model, original = Model(), request("ta", 0)
     with attach(model, AnswerJournal(tasks / "j", 0)):
-        model.generate_until([asked])
+        model.generate_until([original])
     info = task_data.TASKS["ta"]
-    args = list(asked.args)
+    args = list(original.args)
     if change == "prompt":
         args[0] = "another"
     elif change == "settings":
@@ -109,14 +109,14 @@ def test_every_input_is_in_the_key(change: str, tasks: Path, monkeypatch: pytest
         rows = pa.chunked_array([[record("ta0", subtask="counting").to_json()]])
         monkeypatch.setitem(task_data.TASKS, "ta", replace(info, records=rows))
     metadata = {"ad2_step": 1} if change == "round" else {}
-    again = SimpleNamespace(args=tuple(args), metadata=metadata)
+    changed = SimpleNamespace(args=tuple(args), metadata=metadata)
     second = Model()
     with attach(second, AnswerJournal(tasks / "j", 0)):
-        second.generate_until([again])
+        second.generate_until([changed])
     assert len(second.calls) == 1, f"{change} is not part of the key"
 
 
-def test_a_failing_model_loses_nothing_that_it_has_answered(tasks: Path) -> None:
+def test_answers_before_a_failure_are_stored(tasks: Path) -> None:
     class Failing(Model):
         def generate_until(self, requests: list[Any]) -> list[str]:
             if len(self.calls) == 2:
@@ -130,18 +130,18 @@ def test_a_failing_model_loses_nothing_that_it_has_answered(tasks: Path) -> None
 
 
 @pytest.mark.parametrize("answer", [None, SimpleNamespace(text=None, token_counts=None)])
-def test_no_text_is_a_failure_not_the_word_none(answer: Any, tasks: Path) -> None:
+def test_missing_text_is_a_failure(answer: Any, tasks: Path) -> None:
     from lmms_eval_ad2.parsing import failure_reason
 
     model = Model()
     model.generate_until = lambda requests: [answer for _ in requests]  # type: ignore[method-assign]
     with attach(model, AnswerJournal(tasks / "j", 0)):
-        (said,) = model.generate_until([request("ta", 0)])
-    assert failure_reason(said) == "generation_failed"
+        (reply,) = model.generate_until([request("ta", 0)])
+    assert failure_reason(reply) == "generation_failed"
     assert (tasks / "j" / "rank0.jsonl").read_text() == ""
 
 
-def test_a_lone_surrogate_is_stored_and_comes_back(tasks: Path) -> None:
+def test_lone_surrogate_is_replaced_before_storage(tasks: Path) -> None:
     model = Model()
     model.generate_until = lambda requests: ["ok \ud83d" for _ in requests]  # type: ignore[method-assign]
     for _ in range(2):
@@ -149,12 +149,12 @@ def test_a_lone_surrogate_is_stored_and_comes_back(tasks: Path) -> None:
             assert model.generate_until([request("ta", 0)]) == ["ok ?"]
 
 
-def test_the_callers_generate_until_is_restored(tasks: Path) -> None:
+def test_generate_until_of_the_model_is_restored(tasks: Path) -> None:
     model = Model()
-    own = model.generate_until = lambda requests: []  # type: ignore[method-assign]
+    original = model.generate_until = lambda requests: []  # type: ignore[method-assign]
     with attach(model, None):
-        assert model.generate_until is not own
-    assert model.generate_until is own
+        assert model.generate_until is not original
+    assert model.generate_until is original
 
 
 def test_images_are_encoded_as_jpeg_for_our_requests_only(tasks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,18 +164,18 @@ def test_images_are_encoded_as_jpeg_for_our_requests_only(tasks: Path, monkeypat
     monkeypatch.delenv(name, raising=False)
     seen: dict[str, str | None] = {}
 
-    class Looking(Model):
+    class FormatRecorder(Model):
         def generate_until(self, requests: list[Any]) -> list[str]:
             seen[requests[0].args[4]] = os.environ.get(name)
             return super().generate_until(requests)
 
-    with attach(model := Looking(), None):
+    with attach(model := FormatRecorder(), None):
         model.generate_until([request("host", 0), request("ta", 0)])
     assert seen == {"host": None, "ta": "JPEG"}
     assert name not in os.environ
 
 
-def test_an_async_endpoint_is_called_once_and_saves_on_arrival(tasks: Path) -> None:
+def test_async_endpoint_is_called_once_and_answers_are_stored_on_arrival(tasks: Path) -> None:
     """Its client belongs to one event loop: a call for each answer would break it."""
     import asyncio
 
@@ -192,10 +192,10 @@ def test_an_async_endpoint_is_called_once_and_saves_on_arrival(tasks: Path) -> N
         def batch_size(self, _: int) -> None:
             return
 
-        async def maybe_forward_with_tool(self, asked: Any, position: int) -> tuple[str, int, None]:
+        async def maybe_forward_with_tool(self, instance: Any, position: int) -> tuple[str, int, None]:
             if position == 20:
                 raise RuntimeError("the endpoint went away")
-            return f"a{asked.args[3]}", position, None
+            return f"a{instance.args[3]}", position, None
 
         def generate_until(self, requests: list[Any]) -> list[str]:
             self.calls.append([r.args[4] for r in requests])
@@ -218,14 +218,14 @@ def test_a_broken_image_affects_its_own_sample_only(tasks: Path, capsys: pytest.
     from lmms_eval_ad2.errors import DataError
     from lmms_eval_ad2.parsing import failure_reason
 
-    class Picky(Model):
+    class UnreadableImage(Model):
         def generate_until(self, requests: list[Any]) -> list[str]:
             if any(r.args[3] == 2 for r in requests):
                 raise DataError("b.jpg", None, "image", "a whole image")
             return super().generate_until(requests)
 
-    with attach(model := Picky(), AnswerJournal(tasks / "j", 0)):
-        said = model.generate_until([request("ta", i) for i in range(6)])
-    assert [failure_reason(t) for t in said] == [None, None, "media_failed", None, None, None]
+    with attach(model := UnreadableImage(), AnswerJournal(tasks / "j", 0)):
+        replies = model.generate_until([request("ta", i) for i in range(6)])
+    assert [failure_reason(t) for t in replies] == [None, None, "media_failed", None, None, None]
     assert "b.jpg" in capsys.readouterr().err
     assert len(list(read_lines(tasks / "j" / "rank0.jsonl"))) == 5

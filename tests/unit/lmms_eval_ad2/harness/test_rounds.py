@@ -38,33 +38,35 @@ def requests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     rows = pa.chunked_array([[r.to_json() for r in RECORDS]])
     variant = TaskVariant("ad2_bench", "cot", rounds=True)
     monkeypatch.setitem(task_data.TASKS, "tr", task_data.LoadedTask("tr", variant, tmp_path, {}, rows))
-    made = []
+    instances = []
     for i in range(2):
         args = ("first", {"max_agentic_steps": 16}, None, hooks.round_to_text, i, "tr", "test")
-        made.append(SimpleNamespace(args=args, metadata={"task": "tr", "doc_id": i, "repeats": 1, "split": "test"}))
-    return made
+        instances.append(
+            SimpleNamespace(args=args, metadata={"task": "tr", "doc_id": i, "repeats": 1, "split": "test"})
+        )
+    return instances
 
 
-def refuse(*_: Any, **__: Any) -> list[str]:
+def fail_if_called(*_: Any, **__: Any) -> list[str]:
     raise AssertionError("the host's loop was called")
 
 
-def test_all_documents_step_together_however_long(requests: list[Any]) -> None:
+def test_documents_advance_in_lock_step_beyond_the_step_limit(requests: list[Any]) -> None:
     """More steps than the limit of lmms-eval: no reply is lost."""
     model = Model()
-    said = [hooks.read_rounds(t) for t in wrap_agentic(refuse)(model, requests)]
-    assert said == [[f"step {k} of {i}" for k in range(n)] for i, n in ((0, 2), (1, 20))]
+    replies = [hooks.read_rounds(t) for t in wrap_agentic(fail_if_called)(model, requests)]
+    assert replies == [[f"step {k} of {i}" for k in range(n)] for i, n in ((0, 2), (1, 20))]
     assert model.sizes == [2, 2] + [1] * 18
 
 
-def test_requests_of_other_tasks_take_the_original_loop(requests: list[Any]) -> None:
-    theirs = SimpleNamespace(args=("x", {}, None, None, 0, "host", "test"), metadata={})
-    answers = wrap_agentic(lambda lm, asked, **_: ["host"] * len(asked))(Model(), [theirs, *requests, theirs])
+def test_requests_of_other_tasks_use_the_original_loop(requests: list[Any]) -> None:
+    other = SimpleNamespace(args=("x", {}, None, None, 0, "host", "test"), metadata={})
+    answers = wrap_agentic(lambda lm, instances, **_: ["host"] * len(instances))(Model(), [other, *requests, other])
     assert answers[0] == answers[3] == "host"
     assert len(hooks.read_rounds(answers[1])) == 2
 
 
-def test_tags_of_one_round_cannot_reach_into_another() -> None:
+def test_tags_of_one_round_do_not_affect_other_rounds() -> None:
     import re
 
     packed = hooks.pack_rounds(["<think>", "x</think> two", "three"])
@@ -76,7 +78,7 @@ def test_a_failed_request_is_returned_unchanged() -> None:
     assert hooks.read_rounds("[LMMS_EVAL_REQUEST_FAILED] x") == "[LMMS_EVAL_REQUEST_FAILED] x"
 
 
-def test_a_group_without_one_parts_score_has_no_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_group_with_an_unscored_part_has_no_mean(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = {"official": 80.0, "strict": 80.0, "ci": [70.0, 90.0]}
     tables = {
         "a": {"score": cell, "columns": {}, "judge": None},

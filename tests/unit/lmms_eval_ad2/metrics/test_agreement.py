@@ -29,17 +29,17 @@ def test_alpha_of_two_observers_and_two_values() -> None:
     assert krippendorff_alpha(units, "nominal") == pytest.approx(0.095, abs=0.0006)
 
 
-def test_nothing_defined_is_none() -> None:
+def test_undefined_agreement_is_none() -> None:
     assert krippendorff_alpha([]) is None
-    assert krippendorff_alpha([[1], [2]]) is None  # nobody rated what another rated
-    assert krippendorff_alpha([[3, 3], [3, 3]]) is None  # without variation nothing can be told
+    assert krippendorff_alpha([[1], [2]]) is None  # no unit has two ratings
+    assert krippendorff_alpha([[3, 3], [3, 3]]) is None  # without variation alpha is undefined
     assert weighted_kappa([], [], (1, 5)) is None
     assert weighted_kappa([3, 3], [3, 3], (1, 5)) is None
     assert spearman([1, 2], [1, 2]) is None
     assert spearman([1, 1, 1], [1, 2, 3]) is None
 
 
-def test_perfect_and_opposite() -> None:
+def test_perfect_and_opposite_ratings() -> None:
     assert krippendorff_alpha([[1, 1], [5, 5]]) == 1.0
     assert weighted_kappa([1, 5, 2], [1, 5, 2], (1, 5)) == 1.0
     # Two raters who swap the ends: observed 2*16, expected (2*2*0 + ... ) = 16: 1 - 32/16.
@@ -47,7 +47,7 @@ def test_perfect_and_opposite() -> None:
     assert spearman([1, 2, 3], [3, 2, 1]) == pytest.approx(-1.0)
 
 
-def test_kappa_refuses_what_is_off_the_scale() -> None:
+def test_kappa_rejects_ratings_outside_the_scale() -> None:
     with pytest.raises(ValueError, match="from 1 to 5"):
         weighted_kappa([6], [1], (1, 5))
     with pytest.raises(ValueError, match="same units"):
@@ -58,7 +58,7 @@ def test_kappa_refuses_what_is_off_the_scale() -> None:
 @given(st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=4), min_size=1, max_size=20))
 @example([[1], [2, 2]])  # only equal values are paired
 @pytest.mark.parametrize("level", ["nominal", "ordinal", "interval"])
-def test_alpha_is_that_of_the_library_krippendorff(level: str, units: list[list[int]]) -> None:
+def test_alpha_equals_the_krippendorff_library(level: str, units: list[list[int]]) -> None:
     krippendorff = pytest.importorskip("krippendorff")
     ours = krippendorff_alpha(units, level)  # type: ignore[arg-type]
     columns = [[*values, *[math.nan] * (4 - len(values))] for values in units]  # a missing rating is NaN
@@ -77,7 +77,7 @@ def test_alpha_is_that_of_the_library_krippendorff(level: str, units: list[list[
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=2, max_size=30))
-def test_kappa_is_scikit_learns(pairs: list[tuple[int, int]]) -> None:
+def test_kappa_equals_scikit_learn(pairs: list[tuple[int, int]]) -> None:
     sklearn = pytest.importorskip("sklearn.metrics")
     first, second = [a for a, _ in pairs], [b for _, b in pairs]
     for weights in ("linear", "quadratic"):

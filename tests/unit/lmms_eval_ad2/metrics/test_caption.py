@@ -100,7 +100,7 @@ def test_meteor_equals_pycocoevalcap_and_survives_its_own_separator(capfd: pytes
         "endless": ["a b"],
     }
     hostile = {"sep": "EVAL ||| the car\nSCORE |||||| stops", "empty": "", "wide": "it stops " + "word " * 300}
-    hostile["endless"] = "a b " * 20_000  # uncut, this ends the program for the whole set
+    hostile["endless"] = "a b " * 20_000  # uncut, this terminates the program for the whole set
     found = caption_scores(references, CANDIDATES | hostile, ["meteor"])["meteor"]
     assert isinstance(found, CorpusScore), found
     assert capfd.readouterr() == ("", "")
@@ -122,12 +122,12 @@ def test_bleu_worked_by_hand() -> None:
     assert value(found, "bleu_4") < 1e-3
 
 
-def test_bleu_of_a_short_candidate_is_punished_by_length() -> None:
+def test_bleu_has_a_penalty_for_short_candidates() -> None:
     found = caption_scores({"a": ["the cat is on"]}, {"a": "the cat"}, ["bleu_1"], tokenizer="plain")
     assert value(found, "bleu_1") == pytest.approx(math.exp(1 - 4 / 2))
 
 
-def test_bleu_pools_the_set() -> None:
+def test_bleu_pools_counts_over_the_set() -> None:
     """2 of 2 words and 0 of 6: the set has 2/8, the mean of the items would be 1/2."""
     found = caption_scores(
         {"a": ["x y"], "b": ["p q r s t u"]}, {"a": "x y", "b": "g h i j k l"}, ["bleu_1"], tokenizer="plain"
@@ -143,7 +143,7 @@ def test_rouge_worked_by_hand() -> None:
     assert value(found, "rouge_l") == pytest.approx(2.44 * 0.75 * 0.6 / (0.6 + 1.44 * 0.75))
 
 
-def test_cider_of_perfect_and_foreign_answers() -> None:
+def test_cider_of_perfect_and_unrelated_answers() -> None:
     references = {"a": ["one two three four"], "b": ["five six seven eight"]}
     same = caption_scores(references, {k: v[0] for k, v in references.items()}, ["cider"], tokenizer="plain")
     assert value(same, "cider") == pytest.approx(10)
@@ -157,17 +157,17 @@ def test_bleu_agrees_with_sacrebleu_and_nltk(data_dir: Path) -> None:
     references, candidates = drivelm_pairs(data_dir)
     ids = list(candidates)
     refs = tokens.tokenize([references[key][0] for key in ids], "plain", "en")
-    said = tokens.tokenize([candidates[key] for key in ids], "plain", "en")
+    hypotheses = tokens.tokenize([candidates[key] for key in ids], "plain", "en")
     found = caption_scores(references, candidates, ["bleu_4"], tokenizer="plain")
-    theirs = sacrebleu.corpus_bleu(said, [refs], tokenize="none", smooth_method="none").score / 100
+    theirs = sacrebleu.corpus_bleu(hypotheses, [refs], tokenize="none", smooth_method="none").score / 100
     assert value(found, "bleu_4") == pytest.approx(theirs, rel=1e-6)
     assert value(found, "bleu_4") == pytest.approx(
-        nltk_bleu.corpus_bleu([[ref.split()] for ref in refs], [text.split() for text in said]), rel=1e-6
+        nltk_bleu.corpus_bleu([[ref.split()] for ref in refs], [text.split() for text in hypotheses]), rel=1e-6
     )
     assert theirs > 0.005, "a comparison of zeros shows nothing"
 
 
-# --- text that is not kind -----------------------------------------------------------------------------------------
+# --- hostile text --------------------------------------------------------------------------------------------------
 
 HOSTILE = [
     "stop\nhere", "stop\r\nhere", "stop\rhere", "stop\u2028here", "stop\u2029here", "stop\u0085here", "stop\x0bhere",
@@ -178,7 +178,7 @@ HOSTILE = [
 
 @pytest.mark.integration
 @needs_java
-def test_hostile_text_moves_no_row(capfd: pytest.CaptureFixture[str]) -> None:
+def test_hostile_text_does_not_shift_rows(capfd: pytest.CaptureFixture[str]) -> None:
     """A plain candidate between two hostile ones is still compared with its own reference."""
     references = {f"{i}": ["the light is red"] for i in range(len(HOSTILE))}
     candidates = {f"{i}": text for i, text in enumerate(HOSTILE)}
@@ -198,13 +198,13 @@ def test_hostile_text_moves_no_row(capfd: pytest.CaptureFixture[str]) -> None:
 @needs_java
 @settings(max_examples=examples(12), deadline=None)
 @given(st.lists(st.text(alphabet=st.characters(), max_size=40), min_size=1, max_size=40))
-def test_any_texts_keep_their_rows(texts: list[str]) -> None:
+def test_tokenizer_keeps_the_rows_of_any_texts(texts: list[str]) -> None:
     marked = [row for i, text in enumerate(texts) for row in (text, f"mark{i}")]
     assert tokens.tokenize(marked, "ptb", "en")[1::2] == [f"mark{i}" for i in range(len(texts))]
 
 
 @given(st.text(alphabet=st.characters()))
-def test_one_line_is_one_line_and_can_be_encoded(text: str) -> None:
+def test_one_line_has_no_line_breaks_and_can_be_encoded(text: str) -> None:
     line = tokens.one_line(text)
     assert len(line.splitlines()) <= 1
     assert len(line) == len(text)
@@ -219,7 +219,7 @@ def test_two_long_texts_fit_into_memory() -> None:
 
 @pytest.mark.integration
 @needs_java
-def test_ten_thousand_pairs() -> None:
+def test_scores_of_ten_thousand_pairs() -> None:
     references = {str(i): [f"the {i} car turns left"] for i in range(10_000)}
     candidates = {key: refs[0] if int(key) % 2 else "nothing there" for key, refs in references.items()}
     found = caption_scores(references, candidates)
@@ -255,7 +255,7 @@ def test_plain_tokenizer() -> None:
 
 @pytest.mark.integration
 @pytest.mark.parametrize("name", ["plain", pytest.param("ptb", marks=needs_java)])
-def test_chinese_is_cut_into_characters(name: tokens.TokenizerName) -> None:
+def test_chinese_is_split_into_characters(name: tokens.TokenizerName) -> None:
     assert tokens.tokenize(["前车正在左转，速度30公里。", "一辆car"], name, "zh") == [
         "前 车 正 在 左 转 速 度 30 公 里",
         "一 辆 car",
@@ -276,7 +276,7 @@ def test_the_tokenizer_is_named_in_the_result() -> None:
     assert found.tokenizer == "plain"
 
 
-# --- Java that is not there, or not well ---------------------------------------------------------------------------
+# --- Java missing or failing ---------------------------------------------------------------------------------------
 
 
 def fake_java(folder: Path, body: str, version: str = "17.0.1") -> None:
@@ -293,7 +293,7 @@ def on_path(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setenv("PATH", str(folder))
 
 
-def test_without_java_every_metric_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_java_every_metric_is_unscored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     on_path(monkeypatch, tmp_path)
     found = caption_scores(REFERENCES, CANDIDATES, CAPTION_METRICS)
     assert list(found) == list(CAPTION_METRICS)
@@ -304,7 +304,7 @@ def test_without_java_every_metric_says_so(monkeypatch: pytest.MonkeyPatch, tmp_
     assert 'tokenizer="plain"' in found["bleu_1"].detail  # type: ignore[union-attr]
 
 
-def test_without_java_plain_still_scores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_java_plain_tokenizer_still_scores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     on_path(monkeypatch, tmp_path)
     found = caption_scores(REFERENCES, CANDIDATES, ["bleu_1", "meteor", "cider"], tokenizer="plain")
     assert isinstance(found["bleu_1"], CorpusScore)
@@ -313,7 +313,7 @@ def test_without_java_plain_still_scores(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 @pytest.mark.integration
-def test_an_old_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_old_java_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fake_java(tmp_path, "sys.exit(1)", version="1.7.0_80")
     on_path(monkeypatch, tmp_path)
     found = caption_scores(REFERENCES, CANDIDATES, ["bleu_1"])["bleu_1"]
@@ -331,7 +331,7 @@ def test_an_old_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         ("time.sleep(60)", "java_failed", "within 0.5 s"),
     ],
 )
-def test_a_tokenizer_that_fails(
+def test_failing_tokenizer_is_unscored(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str, reason: str, words: str
 ) -> None:
     fake_java(tmp_path, body)
@@ -347,7 +347,7 @@ def test_a_tokenizer_that_fails(
     ("body", "words"),
     [("sys.exit(1)", "broke its protocol"), ("print('x', flush=True); time.sleep(60)", "within 1 s")],
 )
-def test_a_meteor_that_dies_or_hangs_is_closed(
+def test_meteor_process_is_closed_after_exit_or_timeout(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str, words: str
 ) -> None:
     started: list[subprocess.Popen] = []
@@ -372,7 +372,7 @@ def test_a_meteor_that_dies_or_hangs_is_closed(
 
 
 @needs_java
-def test_spice_says_what_it_needs_or_scores() -> None:
+def test_spice_scores_or_reports_missing_models() -> None:
     from pycocoevalcap.spice import spice
 
     found = caption_scores(REFERENCES, CANDIDATES, ["spice"])["spice"]
@@ -420,13 +420,13 @@ def test_spice_reads_its_result_file(
 
 @pytest.mark.integration
 @needs_java
-def test_calls_in_parallel_do_not_disturb_each_other() -> None:
+def test_parallel_calls_are_independent() -> None:
     alone = caption_scores(REFERENCES, CANDIDATES)
     with ThreadPoolExecutor(3) as pool:
         assert list(pool.map(lambda _: caption_scores(REFERENCES, CANDIDATES), range(3))) == [alone] * 3
 
 
-# --- wrong use -----------------------------------------------------------------------------------------------------
+# --- invalid input -------------------------------------------------------------------------------------------------
 
 
 def test_no_pairs_is_unscored() -> None:
@@ -453,12 +453,12 @@ def test_cider_without_reference_words_is_unscored() -> None:
         ({"a": [3]}, {"a": "x"}),
     ],
 )
-def test_pairs_that_do_not_fit(references: dict, candidates: dict) -> None:
+def test_mismatched_pairs_are_rejected(references: dict, candidates: dict) -> None:
     with pytest.raises(DataError):
         caption_scores(references, candidates)
 
 
-def test_unknown_names_are_refused() -> None:
+def test_unknown_metric_and_tokenizer_are_rejected() -> None:
     with pytest.raises(Ad2Error, match="unknown caption metric 'bleu'"):
         caption_scores({"a": ["x"]}, {"a": "x"}, ["bleu"])
     with pytest.raises(Ad2Error, match="unknown tokenizer"):

@@ -30,7 +30,7 @@ def width(interval: ConfidenceInterval | None) -> float:
     return high - low
 
 
-def test_too_little_gives_no_interval() -> None:
+def test_too_few_values_give_no_interval() -> None:
     assert mean_interval([]) is None
     assert mean_interval([1.0]) is None
     assert mean_interval([1.0, 0.0, 1.0], clusters=["a", "a", "a"]) is None
@@ -38,34 +38,34 @@ def test_too_little_gives_no_interval() -> None:
     assert mean_of_means_interval([[1.0, 0.0], [1.0]]) is None
 
 
-def test_without_clusters_or_bounds_it_is_students() -> None:
+def test_interval_without_clusters_and_bounds_is_students() -> None:
     values = np.random.default_rng(7).normal(3, 2, 12)
     theirs = stats.ttest_1samp(values, 0).confidence_interval()
     assert ends(mean_interval(values)) == pytest.approx((theirs.low, theirs.high))
 
 
-def test_clusters_of_one_size_are_as_their_means() -> None:
+def test_equal_clusters_give_the_interval_of_their_means() -> None:
     values, means = [0.0, 1.0, 4.0, 5.0, 8.0, 9.0], [0.5, 4.5, 8.5]
     theirs = stats.ttest_1samp(means, 0).confidence_interval()
     assert ends(mean_interval(values, clusters=list("aabbcc"))) == pytest.approx((theirs.low, theirs.high))
 
 
 def test_clusters_of_unequal_size_by_hand() -> None:
-    # Means without a, b, c: 2/4, 4/5, 4/5 of 4/7 (the jackknife's variance); sizes 3, 2, 2: 49/17 clusters' worth.
+    # Means without a, b, c: 2/4, 4/5, 4/5 of 4/7 (the jackknife's variance); sizes 3, 2, 2: effective number 49/17.
     values, names = [1, 1, 0, 1, 1, 0, 0], list("aaabbcc")
     variance = 2 / 3 * sum((m - 4 / 7) ** 2 for m in (2 / 4, 2 / 5, 4 / 5))
     half = stats.t.ppf(0.975, 49 / 17 - 1) * math.sqrt(variance)
     assert ends(mean_interval(values, clusters=names)) == pytest.approx((4 / 7 - half, 4 / 7 + half))
 
 
-def test_clusters_that_agree_by_chance_are_no_more_than_independent_values() -> None:
+def test_clusters_with_equal_means_are_no_narrower_than_independent_values() -> None:
     values = [1.0, 0.0] * 4
     clustered = mean_interval(values, clusters=list("aabbccdd"))
     half = stats.t.ppf(0.975, 3) * stats.sem(values)
     assert ends(clustered) == pytest.approx((0.5 - half, 0.5 + half))
 
 
-def test_between_bounds_it_is_wilsons_with_students_quantile() -> None:
+def test_bounded_interval_is_wilsons_with_students_quantile() -> None:
     low, high = ends(mean_interval([1.0] * 9 + [0.0], bounds=FRACTION))
     t, trials = stats.t.ppf(0.975, 9), 9  # 0.9 * 0.1 over s^2 / 10
     for end in (low, high):  # its ends are where the share lies t standard errors away
@@ -74,7 +74,7 @@ def test_between_bounds_it_is_wilsons_with_students_quantile() -> None:
     assert ends(mean_interval([100.0] * 9 + [0.0], bounds=PERCENT)) == pytest.approx((100 * low, 100 * high))
 
 
-def test_where_nothing_differs_the_units_count() -> None:
+def test_interval_of_constant_values_depends_on_the_number_of_units() -> None:
     assert mean_interval([0.5] * 10) == ConfidenceInterval(0.5, 0.5)
     assert ends(mean_interval([1.0] * 10, bounds=FRACTION)) == pytest.approx(ends(wilson(1, 10)))
     assert ends(mean_interval([0.0] * 30, clusters=[i // 10 for i in range(30)], bounds=FRACTION)) == pytest.approx(
@@ -92,7 +92,7 @@ def test_half_open_bounds_are_kept() -> None:
     assert low == 0 and high > 3
 
 
-def test_copies_of_a_value_in_one_cluster_add_nothing() -> None:
+def test_copies_in_a_cluster_do_not_narrow_the_interval() -> None:
     values = np.random.default_rng(7).random(60)
     copied, names = np.repeat(values, 5), np.repeat(np.arange(60), 5).tolist()
     assert ends(mean_interval(copied, clusters=names)) == pytest.approx(ends(mean_interval(values)))
@@ -109,14 +109,14 @@ def test_mean_of_means_weighs_columns_alike() -> None:
     assert (high - low) / 2 == pytest.approx(1.96 * spread, rel=0.05)
 
 
-def test_a_column_of_few_clusters_rules_the_quantile() -> None:
+def test_column_of_few_clusters_determines_the_quantile() -> None:
     """Three values with a large spread and three hundred with a small one: 2 degrees of freedom, not 300."""
     few, many = [0.0, 4.0, 8.0], np.random.default_rng(7).normal(0, 0.1, 300)
     expected = stats.t.ppf(0.975, 2) * stats.sem(few) / 2
     assert width(mean_of_means_interval([few, many])) / 2 == pytest.approx(expected, rel=0.02)
 
 
-def test_columns_that_share_their_samples_lose_them_together() -> None:
+def test_columns_of_the_same_samples_are_not_independent() -> None:
     column = np.random.default_rng(3).random(200)
     names = [f"s{i}" for i in range(200)]
     one = mean_interval(column)
@@ -128,7 +128,7 @@ def test_columns_that_share_their_samples_lose_them_together() -> None:
         mean_of_means_interval([column], clusters=[names, names])
 
 
-def test_ratios_of_sums() -> None:
+def test_jackknife_of_ratios_of_sums() -> None:
     sums, sizes = np.array([[1.0], [3.0], [0.0]]), np.array([[1.0], [4.0], [5.0]])
     found = ClusterJackknife.of_ratios(sums, sizes)
     assert found is not None
@@ -141,49 +141,49 @@ def test_ratios_of_sums() -> None:
     )
 
 
-def test_bad_values_are_refused() -> None:
+def test_invalid_values_are_rejected() -> None:
     with pytest.raises(ValueError, match="not finite"):
         mean_interval([1.0, float("nan")])
     with pytest.raises(ValueError, match="cluster names"):
         mean_interval([1.0, 0.0], clusters=["a"])
 
 
-def test_wilson_by_the_textbook() -> None:
+def test_wilson_equals_textbook_values() -> None:
     tenth, none, all_ = wilson(0.1, 50), wilson(0.0, 10), wilson(1.0, 10)
     assert (tenth.low, tenth.high) == pytest.approx((0.0435, 0.2136), abs=1e-4)
     assert (none.low, all_.high) == pytest.approx((0.0, 1.0))
     assert none.high == pytest.approx(1 - all_.low)
 
 
-def share_of_clusters(
-    rng: np.random.Generator, share: float, alike: float, number: int
+def clustered_answers(
+    rng: np.random.Generator, share: float, correlation: float, number: int
 ) -> tuple[list[float], list[int]]:
-    """Right and wrong answers in `number` clusters of unequal size; `alike`: intra-cluster correlation."""
+    """Right and wrong answers in `number` clusters of unequal size with an intra-cluster `correlation`."""
     sizes = np.maximum(1, rng.lognormal(math.log(8), 0.8, number).astype(int))
-    of_cluster = rng.beta(share * (1 / alike - 1), (1 - share) * (1 / alike - 1), number)
+    cluster_share = rng.beta(share * (1 / correlation - 1), (1 - share) * (1 / correlation - 1), number)
     names = np.repeat(np.arange(number), sizes)
-    return (rng.random(len(names)) < of_cluster[names]).astype(float).tolist(), names.tolist()
+    return (rng.random(len(names)) < cluster_share[names]).astype(float).tolist(), names.tolist()
 
 
-def by_percentiles(rng: np.random.Generator, values: list[float], names: list[int]) -> tuple[float, float]:
-    """The bootstrap, as an alternative to these intervals."""
+def percentile_bootstrap(rng: np.random.Generator, values: list[float], names: list[int]) -> tuple[float, float]:
+    """Percentile bootstrap, for comparison."""
     sums, sizes = np.bincount(names, values), np.bincount(names)
-    drawn = rng.integers(0, len(sums), (200, len(sums)))
-    low, high = np.quantile(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1), (0.025, 0.975))
+    resampled = rng.integers(0, len(sums), (200, len(sums)))
+    low, high = np.quantile(sums[resampled].sum(axis=1) / sizes[resampled].sum(axis=1), (0.025, 0.975))
     return float(low), float(high)
 
 
 @pytest.mark.parametrize("number", [3, 5, 10, 40])
-def test_intervals_hold_what_they_promise_also_with_few_clusters(number: int) -> None:
+def test_intervals_reach_their_coverage_with_few_clusters(number: int) -> None:
     rng = np.random.default_rng(number)
     ours, percentiles, rounds = 0, 0, 0
     for share in (0.3, 0.5, 0.8):
-        for alike in (0.1, 0.3):
+        for correlation in (0.1, 0.3):
             for _ in range(80):
-                values, names = share_of_clusters(rng, share, alike, number)
+                values, names = clustered_answers(rng, share, correlation, number)
                 low, high = ends(mean_interval(values, clusters=names, bounds=FRACTION))
                 ours += low <= share <= high
-                low, high = by_percentiles(rng, values, names)
+                low, high = percentile_bootstrap(rng, values, names)
                 percentiles += low <= share <= high
                 rounds += 1
     assert ours / rounds >= 0.93

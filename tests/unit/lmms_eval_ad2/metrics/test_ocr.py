@@ -27,7 +27,7 @@ plates = st.text("粤AB12 -", min_size=1, max_size=12).filter(str.strip)
         ("A 12", "A12", 1 / 3, 6 / 7),  # an inner space is a character
     ],
 )
-def test_by_hand(predicted: str, reference: str, error: float, f1: float) -> None:
+def test_cer_and_char_f1_by_hand(predicted: str, reference: str, error: float, f1: float) -> None:
     assert cer(predicted, reference) == pytest.approx(error)
     assert char_f1(predicted, reference) == pytest.approx(f1)
 
@@ -43,10 +43,10 @@ def test_equals_jiwer(predicted: str, reference: str) -> None:
 
 
 def test_characters_in_the_wrong_place_are_no_hits() -> None:
-    assert char_f1("POTS", "STOP") < 1.0  # a bag of characters would call it perfect
+    assert char_f1("POTS", "STOP") < 1.0  # a bag of characters would score 1
 
 
-def test_words() -> None:
+def test_word_count() -> None:
     assert word_count("") == 0
     assert word_count("the sign reads STOP.") == 4
     assert word_count("限速60公里") == 5  # each ideograph one, the number one
@@ -61,7 +61,7 @@ def test_only_the_first_hundred_characters_count() -> None:
     assert score_ocr(long_reference, long_reference)["ocr_cer"] == pytest.approx(10 / 110)
 
 
-def test_over_fifty_words_is_wrong() -> None:
+def test_more_than_fifty_words_score_zero() -> None:
     fifty = " ".join(["a"] * 50)
     assert score_ocr(fifty, fifty) == {"ocr_f1": 1.0, "ocr_cer": 0.0}
     assert score_ocr(fifty + " a", fifty) == {"ocr_f1": 0.0, "ocr_cer": 1.0}
@@ -71,7 +71,7 @@ def test_over_fifty_words_is_wrong() -> None:
     assert score_ocr("字" * 51, "字" * 51)["ocr_f1"] == 0.0
 
 
-def test_an_empty_reference_has_no_rate() -> None:
+def test_empty_reference_is_rejected() -> None:
     for metric in (cer, char_f1, score_ocr):
         with pytest.raises(ValueError, match="empty"):
             metric("STOP", "  ")

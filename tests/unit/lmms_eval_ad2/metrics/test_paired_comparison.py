@@ -12,14 +12,14 @@ from lmms_eval_ad2.metrics.intervals import FRACTION
 from lmms_eval_ad2.metrics.paired_comparison import paired
 
 
-def dictionary(values: Sequence[float]) -> dict[str, float]:
+def by_id(values: Sequence[float]) -> dict[str, float]:
     return {f"q{number:03}": value for number, value in enumerate(values)}
 
 
 def test_mcnemar_agrees_with_the_binomial_test() -> None:
     rng = np.random.default_rng(7)
     a, b = rng.integers(0, 2, 300).astype(float), rng.integers(0, 2, 300).astype(float)
-    got = paired(dictionary(list(a)), dictionary(list(b)))
+    got = paired(by_id(list(a)), by_id(list(b)))
     only_a, only_b = int((a > b).sum()), int((b > a).sum())
     assert got.test == "mcnemar"
     assert got.p_value == pytest.approx(stats.binomtest(only_a, only_a + only_b).pvalue)
@@ -28,47 +28,47 @@ def test_mcnemar_agrees_with_the_binomial_test() -> None:
 
 def test_mcnemar_by_hand() -> None:
     # Five discordant, all for a: 2 / 2^5.
-    got = paired(dictionary([1] * 5 + [0, 1]), dictionary([0] * 5 + [0, 1]))
+    got = paired(by_id([1] * 5 + [0, 1]), by_id([0] * 5 + [0, 1]))
     assert (got.n, got.test, got.p_value) == (7, "mcnemar", 2 / 32)
-    assert paired(dictionary([1, 0]), dictionary([1, 0])).p_value == 1.0
-    assert paired(dictionary([1, 0]), dictionary([0, 1])).p_value == 1.0
+    assert paired(by_id([1, 0]), by_id([1, 0])).p_value == 1.0
+    assert paired(by_id([1, 0]), by_id([0, 1])).p_value == 1.0
 
 
 def test_sign_flips_agree_with_scipy() -> None:
     rng = np.random.default_rng(7)
     for size, tolerance in ((10, 1e-12), (60, 0.03)):
         a, b = rng.normal(0.3, 1, size), rng.normal(0, 1, size)
-        got = paired(dictionary(list(a)), dictionary(list(b)))
-        want = stats.permutation_test(
+        got = paired(by_id(list(a)), by_id(list(b)))
+        expected = stats.permutation_test(
             (a - b,), np.mean, permutation_type="samples", n_resamples=20_000, rng=np.random.default_rng(0)
         )
         assert got.test == "sign-flip"
-        assert got.p_value == pytest.approx(want.pvalue, abs=tolerance)
+        assert got.p_value == pytest.approx(expected.pvalue, abs=tolerance)
 
 
 def test_sign_flips_by_hand() -> None:
     # Differences 1, 2, 3: of eight sign patterns only all plus and all minus reach 6.
-    assert paired(dictionary([1, 2, 3]), dictionary([0, 0, 0])).p_value == 0.25
-    assert paired(dictionary([0.5, 0.5]), dictionary([0.5, 0.5])).p_value == 1.0
+    assert paired(by_id([1, 2, 3]), by_id([0, 0, 0])).p_value == 0.25
+    assert paired(by_id([0.5, 0.5]), by_id([0.5, 0.5])).p_value == 1.0
 
 
 def test_clusters_flip_together() -> None:
-    a, b = dictionary([0.9] * 8), dictionary([0.1] * 8)
+    a, b = by_id([0.9] * 8), by_id([0.1] * 8)
     two = {name: "left" if number < 4 else "right" for number, name in enumerate(a)}
     alone, together = paired(a, b), paired(a, b, clusters=two)
     assert alone.p_value == 2 / 2**8
     assert together.p_value == 0.5  # two units: of four patterns two reach the sum
-    binary = paired(dictionary([1.0] * 8), dictionary([0.0] * 8), clusters=two)
+    binary = paired(by_id([1.0] * 8), by_id([0.0] * 8), clusters=two)
     assert binary.test == "sign-flip"  # McNemar would take eight answers on two images for eight units
 
 
-def test_ids_without_a_cluster_are_units_of_their_own() -> None:
-    a, b = dictionary([1.0, 1.0]), dictionary([0.0, 0.0])
+def test_ids_without_a_cluster_are_separate_units() -> None:
+    a, b = by_id([1.0, 1.0]), by_id([0.0, 0.0])
     assert paired(a, b, clusters={}) == paired(a, b)
     assert paired(a, b, clusters={"q000": "q001"}).test == "mcnemar"
 
 
-def test_only_what_both_answered_is_compared() -> None:
+def test_only_common_ids_are_compared() -> None:
     got = paired({"x": 1.0, "y": 0.0, "only a": 0.0}, {"y": 0.5, "x": 0.0, "only b": 1.0})
     assert (got.n, got.mean_a, got.mean_b, got.difference) == (2, 0.5, 0.25, 0.25)
     assert got.ci is not None and got.ci.low <= got.difference <= got.ci.high
@@ -82,10 +82,10 @@ def test_one_unit_cannot_be_tested() -> None:
     assert got.difference == 0.5
 
 
-def test_a_difference_of_few_clusters_has_the_interval_that_few_clusters_give() -> None:
-    """Three scenes, each half a point apart or none: Student's t with two degrees of freedom, not three percentiles."""
-    a = dictionary([1, 1, 1, 1, 1, 0])
-    b = dictionary([0, 0, 1, 0, 1, 0])
+def test_interval_of_few_clusters_is_students() -> None:
+    """Three scenes: Student's t with two degrees of freedom."""
+    a = by_id([1, 1, 1, 1, 1, 0])
+    b = by_id([0, 0, 1, 0, 1, 0])
     scenes = {name: "xxyyzz"[number] for number, name in enumerate(a)}
     got = paired(a, b, clusters=scenes)  # by scene 1, 1/2, 0
     assert (got.units, got.difference) == (3, 0.5)
@@ -96,7 +96,7 @@ def test_a_difference_of_few_clusters_has_the_interval_that_few_clusters_give() 
     assert inside is not None and -1 < inside.low < 0.5 < inside.high < 1
 
 
-def test_two_runs_that_never_differ_may_still_differ_elsewhere() -> None:
-    same = paired(dictionary([1, 0, 1, 0]), dictionary([1, 0, 1, 0]), bounds=FRACTION)
+def test_equal_answers_still_have_an_interval_around_zero() -> None:
+    same = paired(by_id([1, 0, 1, 0]), by_id([1, 0, 1, 0]), bounds=FRACTION)
     assert same.difference == 0
     assert same.ci is not None and same.ci.high == -same.ci.low > 0.3

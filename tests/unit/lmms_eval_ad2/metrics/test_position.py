@@ -18,14 +18,14 @@ def test_shares_and_distance_by_hand() -> None:
     assert found.distance == pytest.approx((0.5 + 0 + 0.25 + 0.25) / 2)
 
 
-def test_questions_with_fewer_options_expect_less_of_the_late_places() -> None:
+def test_expected_shares_account_for_questions_with_fewer_options() -> None:
     found = preference([0, 1, 2, 3], [2, 2, 4, 4])
     assert found is not None
     assert found.expected == pytest.approx((0.375, 0.375, 0.125, 0.125))
     assert found.distance == pytest.approx((0.125 + 0.125 + 0.125 + 0.125) / 2)
 
 
-def test_no_choice_and_one_cluster() -> None:
+def test_no_choices_and_one_cluster_have_no_interval() -> None:
     assert preference([], []) is None
     alone = preference([0, 1], [2, 2], clusters=["x", "x"])
     assert alone is not None
@@ -33,17 +33,16 @@ def test_no_choice_and_one_cluster() -> None:
     assert alone.share_ci == (None, None)
 
 
-def test_a_place_that_was_not_offered_is_refused() -> None:
+def test_position_that_was_not_offered_is_rejected() -> None:
     with pytest.raises(ValueError, match="not offered"):
         preference([2], [2])
 
 
-def test_intervals_leave_out_whole_clusters() -> None:
-    """Ten copies of each answer in its cluster are no more evidence than one."""
+def test_copies_in_a_cluster_do_not_narrow_the_interval() -> None:
     rng = random.Random(1)
-    places = [rng.randrange(4) for _ in range(40)]
-    once = preference(places, [4] * 40)
-    copied = preference([p for p in places for _ in range(10)], [4] * 400, clusters=[i // 10 for i in range(400)])
+    positions = [rng.randrange(4) for _ in range(40)]
+    once = preference(positions, [4] * 40)
+    copied = preference([p for p in positions for _ in range(10)], [4] * 400, clusters=[i // 10 for i in range(400)])
     assert once is not None
     assert copied is not None
     assert once.ci is not None

@@ -42,7 +42,7 @@ def test_iou_by_hand() -> None:
     assert iou((0, 0, 10, 10), (20, 20, 30, 30)) == 0.0
 
 
-def test_boxes_without_area_score_nothing() -> None:
+def test_boxes_without_area_score_zero() -> None:
     assert iou((5, 5, 5, 5), (5, 5, 5, 5)) == 0.0
     assert iou((5, 5, 5, 9), (0, 0, 10, 10)) == 0.0
     assert iou((10, 10, 0, 0), (0, 0, 10, 10)) == 0.0  # corners in the wrong order enclose nothing
@@ -57,7 +57,7 @@ def test_iou_is_symmetric_and_bounded(n: tuple[float, ...]) -> None:
     assert math.isclose(iou(a, b), iou(b, a), abs_tol=1e-12)
 
 
-def test_wrong_shapes_are_refused() -> None:
+def test_wrong_shapes_are_rejected() -> None:
     with pytest.raises(ValueError, match="two points"):
         location_score((1, 2, 3, 4), (1, 2))
     with pytest.raises(ValueError, match="four numbers"):

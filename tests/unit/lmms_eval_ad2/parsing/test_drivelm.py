@@ -12,26 +12,28 @@ from lmms_eval_ad2.records import Answer, Unparsed
 _OPTION = re.compile(r"\b([A-D])\. (.*?)(?= [A-D]\. |$)")
 
 
-def test_what_the_answers_chose_is_found_and_nothing_is_guessed(data_dir: Path) -> None:
+def test_chosen_options_are_found_and_none_is_guessed(data_dir: Path) -> None:
     rows = json.loads((data_dir / "drivelm" / "output.json").read_text("utf-8"))
-    asked = [row for row in rows if re.fullmatch(r"[A-D]", row["gt_answer"])]
-    read, right = 0, 0
-    for row in asked:
+    choice_rows = [row for row in rows if re.fullmatch(r"[A-D]", row["gt_answer"])]
+    parsed, correct = 0, 0
+    for row in choice_rows:
         options = dict(_OPTION.findall(row["question"].partition("options: ")[2]))
         got = parse(row["answer"], "mc", options=options)
         if isinstance(got, Answer):
-            said, chosen = (set(re.findall(r"\w+", text.lower())) for text in (row["answer"], options[str(got.value)]))
-            assert chosen <= said
-            read, right = read + 1, right + (got.value == row["gt_answer"])
+            answer_words, option_words = (
+                set(re.findall(r"\w+", text.lower())) for text in (row["answer"], options[str(got.value)])
+            )
+            assert option_words <= answer_words
+            parsed, correct = parsed + 1, correct + (got.value == row["gt_answer"])
         else:
             assert got.reason == "no_verdict"
-    assert sum(row["answer"] == row["gt_answer"] for row in asked) == 0  # exact equality finds nothing
-    assert (len(asked), read, right) == (17, 13, 3)
+    assert sum(row["answer"] == row["gt_answer"] for row in choice_rows) == 0  # exact equality finds no correct answer
+    assert (len(choice_rows), parsed, correct) == (17, 13, 3)
 
 
-def test_statements_beside_the_question_are_no_yes_or_no(data_dir: Path) -> None:
+def test_statements_without_yes_or_no_are_unparsed(data_dir: Path) -> None:
     rows = json.loads((data_dir / "drivelm" / "output.json").read_text("utf-8"))
-    said = [row["answer"] for row in rows if row["gt_answer"] in ("Yes.", "No.")]
-    assert len(said) >= 9
-    assert not [text for text in said if re.match(r"(?:yes|no)\b", text.lower())]
-    assert {type(parse(text, "yesno")) for text in said} == {Unparsed}
+    answers = [row["answer"] for row in rows if row["gt_answer"] in ("Yes.", "No.")]
+    assert len(answers) >= 9
+    assert not [text for text in answers if re.match(r"(?:yes|no)\b", text.lower())]
+    assert {type(parse(text, "yesno")) for text in answers} == {Unparsed}

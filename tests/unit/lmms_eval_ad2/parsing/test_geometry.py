@@ -10,14 +10,14 @@ from lmms_eval_ad2.records import Answer, Unparsed
 SIZE = (1600, 900)
 
 
-def test_a_box_given_for_a_point_counts_by_its_centre() -> None:
+def test_box_given_for_a_point_is_its_centre() -> None:
     assert parse("<100,200,300,500>", "point") == Answer("point", (200, 350), "centre of a box")
     assert parse("<0.25,0.5,0.75,1.0>", "point", image_size=SIZE) == Answer(
         "point", (800, 675), "centre of a box; proportional"
     )
 
 
-def test_the_frame_of_a_centre_is_told_from_the_numbers_as_written() -> None:
+def test_frame_of_a_centre_is_inferred_from_the_original_numbers() -> None:
     assert parse("[0, 0, 1, 1]", "point", image_size=SIZE) == Answer("point", (0.5, 0.5), "centre of a box")
 
 
@@ -36,7 +36,7 @@ def test_the_frame_of_a_centre_is_told_from_the_numbers_as_written() -> None:
         ("[1.5, 0.5]", "unit", (2400, 450), "proportional; outside the image"),
     ],
 )
-def test_frames(text: str, frame: str, want: tuple[float, ...], note: str) -> None:
+def test_coordinate_frames(text: str, frame: str, want: tuple[float, ...], note: str) -> None:
     assert parse(text, "point", image_size=SIZE, frame=frame) == Answer("point", want, note)  # type: ignore[arg-type]
 
 
@@ -46,12 +46,12 @@ def test_proportions_need_an_image_size() -> None:
         assert isinstance(got, Unparsed) and got.reason == "no_image_size"
 
 
-def test_corners_are_put_in_order_and_the_note_says_so() -> None:
+def test_reordered_corners_and_empty_boxes_are_noted() -> None:
     assert parse("[30, 5, 10, 25]", "box") == Answer("box", (10, 5, 30, 25), "corners reordered")
     assert parse("[10, 5, 10, 25]", "box") == Answer("box", (10, 5, 10, 25), "no area")
 
 
-def test_width_and_height_by_name() -> None:
+def test_box_with_named_width_and_height() -> None:
     assert parse('{"x": 10, "y": 20, "w": 5, "h": 6}', "box") == Answer(
         "box", (10, 20, 15, 26), "from width and height"
     )
@@ -62,7 +62,7 @@ def test_a_size_too_large_for_a_float_is_malformed() -> None:
     assert isinstance(got, Unparsed) and got.reason == "malformed"
 
 
-def test_of_points_and_boxes_in_one_reply_the_asked_kind_counts() -> None:
+def test_requested_kind_is_read_from_a_reply_with_points_and_boxes() -> None:
     text = "[10, 20, 110, 220], centre (60, 120)"
     assert parse(text, "box") == Answer("box", (10, 20, 110, 220))
     assert parse(text, "point") == Answer("point", (60, 120))

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.integration
 SIZE = 100_000
 FILLER = "The road ahead is wet and the lights of a car on the left are bright. "
 
-# One that repeats is enough to drive a backtracking pattern into quadratic time.
+# One repeated piece is enough for quadratic time in a backtracking pattern.
 REPEATED = (
     *(
         "A ",
@@ -49,7 +49,7 @@ REPEATED = (
 )
 
 
-def work(text: str, form: Form) -> float:
+def cpu_seconds(text: str, form: Form) -> float:
     """Processor time, not wall time: other processes do not count."""
     start = time.process_time()
     parse(text, form)
@@ -57,14 +57,14 @@ def work(text: str, form: Form) -> float:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_no_repetition_takes_more_than_linear_time(form: Form) -> None:
+def test_repetitive_text_is_parsed_in_linear_time(form: Form) -> None:
     for piece in REPEATED:
         short, long = ((piece * (size // len(piece) + 1))[:size] for size in (SIZE // 8, SIZE))
-        # Eight times the text: linear is 8 times the work, quadratic 64. The floor and the repeats keep noise out.
-        assert any(work(long, form) <= 30 * max(work(short, form), 0.01) for _ in range(5)), piece
+        # Eight times the text: linear is 8 times the CPU time, quadratic 64. The floor and the repeats reduce noise.
+        assert any(cpu_seconds(long, form) <= 30 * max(cpu_seconds(short, form), 0.01) for _ in range(5)), piece
 
 
-def test_the_verdict_at_the_end_of_a_long_text_is_found() -> None:
+def test_answer_at_the_end_of_a_long_text_is_found() -> None:
     filler = FILLER * (SIZE // len(FILLER))
     assert parse(filler + "\nThe answer is C.", "mc") == Answer("mc", "C")
     assert parse("The answer is A. " + filler + "\nThe answer is C.", "mc") == Answer("mc", "C")
@@ -77,6 +77,6 @@ def test_the_verdict_at_the_end_of_a_long_text_is_found() -> None:
     assert parse("<think>" + filler + "</think>B", "mc") == Answer("mc", "B")
 
 
-def test_a_model_in_a_loop_is_still_read() -> None:
+def test_endlessly_repeated_answer_is_parsed() -> None:
     assert parse("The answer is B. " * 6000, "mc") == Answer("mc", "B")
     assert parse("3 " * 50_000, "count") == Answer("count", 3)

@@ -94,7 +94,7 @@ def test_any_text_gives_an_answer_of_the_form_or_a_known_reason(text: str, form:
 
 @settings(max_examples=examples(200), deadline=None)
 @given(texts, st.sets(st.sampled_from("ABCDEFGH"), min_size=1))
-def test_a_letter_is_always_one_of_those_offered(text: str, letters: set[str]) -> None:
+def test_parsed_letter_is_always_one_of_those_offered(text: str, letters: set[str]) -> None:
     got = parse(text, "mc", letters=sorted(letters))
     assert isinstance(got, Unparsed) or got.value in letters
 
@@ -109,7 +109,7 @@ LETTER_TEMPLATES = (
 
 @pytest.mark.parametrize("template", LETTER_TEMPLATES)
 @pytest.mark.parametrize("letter", "ABCDEF")
-def test_a_rendered_letter_reads_back(template: str, letter: str) -> None:
+def test_rendered_letter_is_parsed_back(template: str, letter: str) -> None:
     for shown in (letter, letter.lower()):
         assert parse(template.format(shown), "mc") == Answer("mc", letter)
 
@@ -118,7 +118,7 @@ COUNT_TEMPLATES = ("{}", "{}.", "Answer: {}", "There are {} cars.", "一共{}辆
 
 
 @pytest.mark.parametrize("template", COUNT_TEMPLATES)
-def test_a_rendered_count_reads_back(template: str) -> None:
+def test_rendered_count_is_parsed_back(template: str) -> None:
     for value in (*range(0, 121), 1000, 99999):
         assert parse(template.format(value), "count") == Answer("count", value), value
 
@@ -126,7 +126,7 @@ def test_a_rendered_count_reads_back(template: str) -> None:
 @pytest.mark.parametrize("template", ("<{},{}>", "({}, {})", "[{}, {}]", "x={}, y={}", "The car is at <{}, {}>."))
 @settings(max_examples=examples(50), deadline=None)
 @given(x=finite, y=finite)
-def test_a_rendered_point_reads_back(template: str, x: float, y: float) -> None:
+def test_rendered_point_is_parsed_back(template: str, x: float, y: float) -> None:
     assert parse(template.format(x, y), "point", frame="pixel") == Answer("point", (x, y))
 
 
@@ -143,7 +143,7 @@ def test_a_rendered_point_reads_back(template: str, x: float, y: float) -> None:
 )
 @settings(max_examples=examples(50), deadline=None)
 @given(xs=st.tuples(finite, finite), ys=st.tuples(finite, finite))
-def test_a_rendered_box_reads_back(template: str, xs: tuple[float, float], ys: tuple[float, float]) -> None:
+def test_rendered_box_is_parsed_back(template: str, xs: tuple[float, float], ys: tuple[float, float]) -> None:
     box = (min(xs), min(ys), max(xs), max(ys))
     got = parse(template.format(*box), "box", frame="pixel")
     assert isinstance(got, Answer)
@@ -156,7 +156,7 @@ words = st.text(st.characters(whitelist_categories=("Lu", "Ll", "Lo", "Nd")), mi
 
 @settings(max_examples=examples(100), deadline=None)
 @given(st.lists(words, min_size=1, max_size=5))
-def test_a_rendered_chain_reads_back(steps: list[str]) -> None:
+def test_rendered_chain_is_parsed_back(steps: list[str]) -> None:
     text = "\n".join(f"<start{number}> {step} <end>" for number, step in enumerate(steps, 1))
     assert parse(text, "chain", n_steps=len(steps)) == Answer("chain", tuple(steps))
     assert parse(text, "chain") == Answer("chain", tuple(steps))
@@ -182,5 +182,5 @@ def test_failure_text_is_never_an_answer(text: str, reason: str) -> None:
 
 
 @pytest.mark.parametrize("text", ("B", "", "The request failed to load", "[B]", "Video of a car", "[ERRORS] none"))
-def test_answers_are_no_failures(text: str) -> None:
+def test_answers_are_not_failures(text: str) -> None:
     assert failure_reason(text) is None

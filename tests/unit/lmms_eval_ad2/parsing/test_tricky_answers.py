@@ -25,7 +25,7 @@ def cases() -> list[Any]:
 
 
 @pytest.mark.parametrize(("form", "keywords", "text", "want"), cases())
-def test_reads_as_a_careful_person_does(form: Any, keywords: dict[str, Any], text: str, want: Any) -> None:
+def test_tricky_answer_is_parsed_as_listed(form: Any, keywords: dict[str, Any], text: str, want: Any) -> None:
     got = parse(text, form, **keywords)
     if want is None or (isinstance(want, str) and want.startswith("~")):
         assert isinstance(got, Unparsed), got

@@ -1,4 +1,4 @@
-"""A user's own prompt texts: used, hashed, and checked."""
+"""Custom prompt texts: used, hashed, and checked."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_own_text_is_used_and_changes_the_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_custom_text_is_used_and_changes_the_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = PromptSet.load()
     assert plain.source == "packaged"
     path = write(tmp_path, 'en:\n  vqa: "Q: {question} {{json}}"\n')
-    own = PromptSet.load(path)
-    assert build(ad2(), prompts=own) == "Q: What stands at the kerb? {json}"
-    assert build(ad2("count"), prompts=own) == build(ad2("count"), prompts=plain)
-    assert own.sha256 != plain.sha256
-    assert own.source == str(path)
+    custom = PromptSet.load(path)
+    assert build(ad2(), prompts=custom) == "Q: What stands at the kerb? {json}"
+    assert build(ad2("count"), prompts=custom) == build(ad2("count"), prompts=plain)
+    assert custom.sha256 != plain.sha256
+    assert custom.source == str(path)
     monkeypatch.setenv("AD2_PROMPTS", str(path))
-    assert PromptSet.load().sha256 == own.sha256
+    assert PromptSet.load().sha256 == custom.sha256
 
 
-def test_chinese_coda_prompt_of_ones_own(tmp_path: Path) -> None:
-    own = PromptSet.load(write(tmp_path, "zh:\n  coda_general: 请描述。\n"))
-    assert build(coda("general"), lang="zh", prompts=own) == "请描述。"
-    assert build(coda("general"), lang="en", prompts=own) != "请描述。"
+def test_custom_chinese_coda_prompt(tmp_path: Path) -> None:
+    custom = PromptSet.load(write(tmp_path, "zh:\n  coda_general: 请描述。\n"))
+    assert build(coda("general"), lang="zh", prompts=custom) == "请描述。"
+    assert build(coda("general"), lang="en", prompts=custom) != "请描述。"
 
 
 def test_edited_file_is_read_again(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_edited_file_is_read_again(tmp_path: Path) -> None:
         ("en: [\n", ["valid YAML"]),
     ],
 )
-def test_faults_name_file_and_key(tmp_path: Path, text: str, words: list[str]) -> None:
+def test_faults_are_reported_with_file_and_key(tmp_path: Path, text: str, words: list[str]) -> None:
     path = write(tmp_path, text)
     with pytest.raises(DataError) as fault:
         PromptSet.load(path)
@@ -69,7 +69,7 @@ def test_faults_name_file_and_key(tmp_path: Path, text: str, words: list[str]) -
         assert word in str(fault.value)
 
 
-def test_missing_file_and_foreign_bytes(tmp_path: Path) -> None:
+def test_missing_and_undecodable_files_are_reported(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="AD2_PROMPTS"):
         PromptSet.load(tmp_path / "no.yaml")
     (tmp_path / "bad.yaml").write_bytes(b"en:\n  vqa: \xff\xfe")
@@ -83,6 +83,6 @@ def test_every_slot_belongs_to_a_packaged_text() -> None:
 
 
 @given(st.text(alphabet=st.sampled_from("{}questionfrap0._[]!:\\ "), max_size=40))
-def test_values_are_never_looked_into(value: str) -> None:
+def test_placeholders_in_values_are_not_filled(value: str) -> None:
     packaged = PromptSet.load()
     assert packaged.fill("chain_step", "en", i=1, name=value, question=value) == f"Step 1 ({value}): {value}"

@@ -19,11 +19,11 @@ def packaged(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_users_file_overlays_and_values_are_never_looked_into(packaged: Path, tmp_path: Path) -> None:
-    own = tmp_path / "own.yaml"
-    own.write_text("ask: 'In {view}: {question}'\n")
-    plain, changed = PromptTable.overlaid(packaged, None, SLOTS), PromptTable.overlaid(packaged, own, SLOTS)
-    assert (plain.source, changed.source) == ("packaged", str(own))
+def test_custom_texts_replace_packaged_ones_and_values_are_inserted_unchanged(packaged: Path, tmp_path: Path) -> None:
+    custom = tmp_path / "own.yaml"
+    custom.write_text("ask: 'In {view}: {question}'\n")
+    plain, changed = PromptTable.overlaid(packaged, None, SLOTS), PromptTable.overlaid(packaged, custom, SLOTS)
+    assert (plain.source, changed.source) == ("packaged", str(custom))
     assert plain.sha256 != changed.sha256
     assert plain.fill("ask", question="{end} {0.__class__}") == "See {end} {0.__class__}"
     assert changed.fill("ask", question="q", view="v") == "In v: q"
@@ -38,14 +38,14 @@ def test_a_users_file_overlays_and_values_are_never_looked_into(packaged: Path, 
         ("end: '{view}'", "only no placeholder"),
     ],
 )  # fmt: skip
-def test_what_is_refused_is_one_line(packaged: Path, tmp_path: Path, text: str, says: str) -> None:
-    own = tmp_path / "own.yaml"
-    own.write_text(text)
+def test_invalid_table_is_refused_in_one_line(packaged: Path, tmp_path: Path, text: str, says: str) -> None:
+    custom = tmp_path / "own.yaml"
+    custom.write_text(text)
     with pytest.raises(DataError) as caught:
-        PromptTable.overlaid(packaged, own, SLOTS, {"other": "It belongs into a file of others."})
+        PromptTable.overlaid(packaged, custom, SLOTS, {"other": "It belongs into a file of others."})
     assert says in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_a_file_that_cannot_be_read(packaged: Path, tmp_path: Path) -> None:
+def test_unreadable_file_is_refused(packaged: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="a readable UTF-8 YAML file"):
         PromptTable.overlaid(packaged, tmp_path / "none.yaml", SLOTS)

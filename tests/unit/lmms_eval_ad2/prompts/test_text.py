@@ -68,13 +68,13 @@ CASES: dict[str, Callable[[], str]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_snapshot(name: str) -> None:
-    path, said = SNAPSHOTS / f"{name}.txt", CASES[name]()
+def test_prompt_equals_its_snapshot(name: str) -> None:
+    path, prompt = SNAPSHOTS / f"{name}.txt", CASES[name]()
     if os.environ.get("UPDATE_SNAPSHOTS") == "1":
-        path.write_text(said + "\n", encoding="utf-8")
-    assert said + "\n" == path.read_text(encoding="utf-8")
-    assert said == said.strip()
-    assert not re.search(r"\{\w+\}", said), "an unfilled placeholder"
+        path.write_text(prompt + "\n", encoding="utf-8")
+    assert prompt + "\n" == path.read_text(encoding="utf-8")
+    assert prompt == prompt.strip()
+    assert not re.search(r"\{\w+\}", prompt), "an unfilled placeholder"
 
 
 def test_no_snapshot_is_left_over() -> None:
@@ -84,7 +84,7 @@ def test_no_snapshot_is_left_over() -> None:
 # --- published formats ---
 
 
-def test_option_lines_are_those_offered() -> None:
+def test_option_lines_are_the_offered_options() -> None:
     assert re.findall(r"^\(([A-F])\) \S", build(choice()), re.M) == list("ABCDEF")
     four = build(choice("ABCD"))
     assert re.findall(r"^\(([A-F])\) \S", four, re.M) == list("ABCD")
@@ -106,9 +106,9 @@ def test_chain_tags(lang: str) -> None:
 
 
 def test_coda_region_coordinates_are_normalised() -> None:
-    said = build(coda("region"), coords=True)
-    assert "[0.100, 0.100, 0.500, 0.500]" in said
-    assert "red rectangle" not in said
+    prompt = build(coda("region"), coords=True)
+    assert "[0.100, 0.100, 0.500, 0.500]" in prompt
+    assert "red rectangle" not in prompt
     assert "red rectangle" in build(coda("region"))
 
 
@@ -119,11 +119,11 @@ def test_coda_is_asked_in_english_unless_the_data_has_chinese() -> None:
 
 
 def test_views_are_named_in_order_and_tags_explained_once() -> None:
-    said = build(mcq(SIX, TAGGED))
+    prompt = build(mcq(SIX, TAGGED))
     assert (
-        "in this order: front (CAM_FRONT), front left (CAM_FRONT_LEFT), front right (CAM_FRONT_RIGHT), back (" in said
+        "in this order: front (CAM_FRONT), front left (CAM_FRONT_LEFT), front right (CAM_FRONT_RIGHT), back (" in prompt
     )
-    assert said.count("1600 x 900") == 1
+    assert prompt.count("1600 x 900") == 1
     assert "1600" not in build(mcq(SIX))
     grid = build(mcq(SIX), layout="mosaic")
     assert re.search(r"Upper row: front left \(.*\), front \(.*\), front right \(.*\)\. Lower row: back left", grid)
@@ -134,23 +134,23 @@ def test_several_marks_are_numbered() -> None:
     assert "red" not in build(ad2(mark=POINT), mark="none")
 
 
-# --- what may stand in a question ---
+# --- special characters in the data ---
 
 
-def test_braces_in_questions_and_answers_stay_as_they_are() -> None:
-    nasty = "{options} {0.__class__} {{question}} {history} \\1"
-    assert nasty in build(choice(question=BilingualText(nasty)))
-    assert nasty in build_round(chain(), 1, [nasty])
+def test_braces_in_questions_and_answers_are_kept() -> None:
+    hostile = "{options} {0.__class__} {{question}} {history} \\1"
+    assert hostile in build(choice(question=BilingualText(hostile)))
+    assert hostile in build_round(chain(), 1, [hostile])
 
 
-def test_image_tokens_are_taken_out() -> None:
+def test_image_tokens_are_removed() -> None:
     assert "<image>" not in build(ad2(question=BilingualText("<image>\nWhat is it?")))
 
 
-# --- what cannot be asked ---
+# --- refused requests ---
 
 
-def test_forms_that_a_record_lacks_are_refused() -> None:
+def test_forms_that_a_record_does_not_support_are_refused() -> None:
     with pytest.raises(Ad2Error, match="no options with a correct letter"):
         build(ad2(), form="mc")
     with pytest.raises(Ad2Error, match="cannot be asked as 'vqa'"):
@@ -163,21 +163,21 @@ def test_forms_that_a_record_lacks_are_refused() -> None:
     assert not can_ask(ad2("count", answer=BilingualText()), "vqa")
 
 
-def test_round_without_the_answers_before_is_a_bug() -> None:
+def test_round_without_the_answers_of_earlier_rounds_is_a_value_error() -> None:
     with pytest.raises(ValueError, match="step 2"):
         build_round(chain(), 2, ["only one"])
     with pytest.raises(ValueError, match="step 3"):
         build_round(chain(), 3, ["a", "b", "c"])
 
 
-def test_coordinates_need_a_region_and_a_size() -> None:
+def test_coordinates_require_a_region_and_an_image_size() -> None:
     with pytest.raises(Ad2Error, match="no marked region"):
         build(coda("general"), coords=True)
     with pytest.raises(DataError, match="image_size"):
         build(ad2(mark=BOX, image_size=None), coords=True)
 
 
-def test_front_view_must_be_there() -> None:
+def test_front_view_and_mosaic_require_their_cameras() -> None:
     with pytest.raises(Ad2Error, match="CAM_FRONT"):
         build(mcq(("CAM_BACK", "CAM_BACK_LEFT")), views="front")
     with pytest.raises(Ad2Error, match="mosaic"):

@@ -45,9 +45,9 @@ def test_coda_rectangle_is_red_two_pixels_inside_its_box(root: Path) -> None:
 def test_coda_rectangle_is_what_pil_draws_for_float_boxes(root: Path) -> None:
     x, y, w, h = 100.4, 60.7, 200.3, 99.9
     record = replace(coda("region"), mark=VisualPrompt("box", ((x, y, x + w, y + h),)))
-    wanted = Image.open(root / "a.png")
-    ImageDraw.Draw(wanted).rectangle([x, y, x + w, y + h], outline="red", width=2)
-    assert (pixels(render(record, root)[0]) == pixels(wanted)).all()
+    expected = Image.open(root / "a.png")
+    ImageDraw.Draw(expected).rectangle([x, y, x + w, y + h], outline="red", width=2)
+    assert (pixels(render(record, root)[0]) == pixels(expected)).all()
 
 
 def test_coda_width_does_not_grow_with_the_image(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_point_is_a_red_disc_in_a_white_ring(root: Path) -> None:
     assert ys.min() < rows.min()
 
 
-def test_a_box_asked_as_a_point_is_its_centre(root: Path) -> None:
+def test_box_shown_as_a_point_is_its_centre(root: Path) -> None:
     record = ad2(mark=VisualPrompt("box", ((100.0, 100.0, 300.0, 200.0),)))
     assert effective_mark(record, "point") == VisualPrompt("point", ((200.0, 150.0),))
     picture = pixels(render(record, root, mark="point")[0])
@@ -88,7 +88,7 @@ def test_several_marks_have_different_numbers_inside_the_image(root: Path) -> No
 
 
 @pytest.mark.parametrize("kind", ["none", "text"])
-def test_nothing_is_drawn_where_words_tell_it(root: Path, kind: str) -> None:
+def test_marks_in_text_are_not_drawn(root: Path, kind: str) -> None:
     assert not pixels(render(coda("region"), root, mark=kind)[0]).any()  # type: ignore[arg-type]
 
 
@@ -97,7 +97,7 @@ def test_box_from_a_point_is_refused() -> None:
         effective_mark(ad2(mark=VisualPrompt("point", ((3.0, 4.0),))), "box")
 
 
-def test_marks_without_coordinates_keep_their_words() -> None:
+def test_marks_without_coordinates_keep_their_text() -> None:
     mark = VisualPrompt("text", (), "the white car")
     assert effective_mark(ad2(mark=mark), "point") == mark
     assert effective_mark(ad2(), "box") == VisualPrompt()
@@ -112,7 +112,7 @@ def test_marks_without_coordinates_keep_their_words() -> None:
         VisualPrompt("box", ((9.0, 0.0, 3.0, 5.0),)),
     ],
 )
-def test_broken_coordinates_are_named(mark: VisualPrompt) -> None:
+def test_invalid_coordinates_are_reported(mark: VisualPrompt) -> None:
     with pytest.raises(DataError, match=r"mark\.coords"):
         effective_mark(ad2(mark=mark))
 
@@ -133,7 +133,7 @@ def test_views_in_order_front_alone_and_mosaic(root: Path) -> None:
     assert (picture[4:20, 6:60] == 255).any(), "each view carries its name"
 
 
-def test_one_camera_has_no_front_view_but_a_last_frame() -> None:
+def test_front_view_of_one_camera_is_its_last_frame() -> None:
     frames = mcq(tuple(f"frame {i}" for i in range(1, 4)))
     for views in ("front", "asked"):
         assert [view for view, _ in shown(frames, views)] == ["frame 3"]
@@ -153,7 +153,7 @@ def test_one_camera_has_no_front_view_but_a_last_frame() -> None:
         ("Should the ego car go back?", ["front"]),
     ],
 )
-def test_the_cameras_that_a_question_names(question: str, cameras: list[str]) -> None:
+def test_cameras_named_in_a_question_are_shown(question: str, cameras: list[str]) -> None:
     record = replace(mcq(SIX), question=BilingualText(question))
     assert [view for view, _ in shown(record, "asked")] == cameras
     assert [view for view, _ in shown(record, "front")] == ["front"]
@@ -162,7 +162,7 @@ def test_the_cameras_that_a_question_names(question: str, cameras: list[str]) ->
 # --- files ---
 
 
-def test_missing_and_broken_files_are_named(root: Path) -> None:
+def test_missing_and_broken_files_are_reported(root: Path) -> None:
     with pytest.raises(DataError, match=r"gone\.png.*no such file.*import"):
         render(ad2(images=("gone.png",)), root)
     (root / "bad.png").write_bytes(b"no image at all")
@@ -172,7 +172,7 @@ def test_missing_and_broken_files_are_named(root: Path) -> None:
 
 @pytest.mark.parametrize("form", ["JPEG", "PNG"])
 @pytest.mark.parametrize("lenient", [False, True])
-def test_truncated_files_are_refused_whatever_pil_was_told(
+def test_truncated_files_are_refused_under_any_setting_of_pil(
     root: Path, monkeypatch: pytest.MonkeyPatch, form: str, lenient: bool
 ) -> None:
     buffer = io.BytesIO()
@@ -185,12 +185,12 @@ def test_truncated_files_are_refused_whatever_pil_was_told(
     assert ImageFile.LOAD_TRUNCATED_IMAGES is lenient
 
 
-def test_another_size_than_annotated_is_refused(root: Path) -> None:
+def test_size_other_than_annotated_is_refused(root: Path) -> None:
     with pytest.raises(DataError, match="1600 x 900 as annotated, found '960 x 540'"):
         render(ad2(image_size=(1600, 900)), root)
 
 
-def test_orientation_is_neither_applied_nor_passed_on(root: Path) -> None:
+def test_exif_orientation_is_ignored_and_removed(root: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     Image.new("RGB", (960, 540)).save(root / "turned.jpg", exif=exif)
@@ -200,7 +200,7 @@ def test_orientation_is_neither_applied_nor_passed_on(root: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["L", "RGBA", "P", "CMYK"])
-def test_every_mode_becomes_rgb(root: Path, mode: str) -> None:
+def test_every_mode_is_converted_to_rgb(root: Path, mode: str) -> None:
     name = f"{mode}.tif" if mode == "CMYK" else f"{mode}.png"
     Image.new(mode, (960, 540)).save(root / name)
     (image,) = render(ad2(images=(name,)), root)

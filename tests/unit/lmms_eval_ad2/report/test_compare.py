@@ -30,7 +30,7 @@ def scores(values: list[float | None], **more: Any) -> list[dict[str, Any]]:
     return [sample(f"s{i}", v, **more) for i, v in enumerate(values)]
 
 
-def test_mcnemar_on_a_case_done_by_hand(tmp_path: Path) -> None:
+def test_mcnemar_by_hand(tmp_path: Path) -> None:
     # 10 samples that only A has right, 2 that only B has: 2 * (1 + 12 + 66) / 2^12 = 0.03857
     a = scores([100.0] * 10 + [0.0] * 2 + [100.0] * 8)
     b = scores([0.0] * 10 + [100.0] * 2 + [100.0] * 8)
@@ -66,7 +66,7 @@ def test_samples_of_one_run_only_are_counted(tmp_path: Path) -> None:
     assert "1 only in A, 2 only in B, 2 unscored" in text
 
 
-def test_nothing_to_pair(tmp_path: Path) -> None:
+def test_no_sample_scored_in_both_runs(tmp_path: Path) -> None:
     row = compare(*pair(tmp_path, {"t": scores([None])}, {"t": scores([100.0])}))[0]
     assert (row.n, row.mean_a, row.p_value, row.test) == (0, None, None, "none")
     assert row.notes == ("no sample that both runs scored",)
@@ -96,19 +96,19 @@ def test_other_data_and_other_judges_are_refused_unless_forced(
     assert f"Attention, t: {row.notes[0]}" in comparing.render(*runs, [row])
 
 
-def test_no_task_in_common(tmp_path: Path) -> None:
+def test_runs_without_a_common_task_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Ad2Error, match="share no task: a has t; b has u"):
         compare(*pair(tmp_path, {"t": scores([1.0])}, {"u": scores([1.0])}))
 
 
-def test_holm_steps_down() -> None:
-    # Holm (1979): sorted p times 4, 3, 2, 1, never falling; what was not tested is not counted
+def test_holm_correction_by_hand() -> None:
+    # Holm (1979): sorted p times 4, 3, 2, 1, never decreasing; untested tasks are not counted
     assert holm([0.01, 0.04, None, 0.03, 0.005]) == pytest.approx([0.03, 0.06, None, 0.06, 0.02], nan_ok=True)
     assert holm([0.9, 0.8]) == [1.0, 1.0]
     assert holm([]) == []
 
 
-def test_correction_over_the_tasks(tmp_path: Path) -> None:
+def test_p_values_are_corrected_over_the_tasks(tmp_path: Path) -> None:
     a = {name: scores([100.0] * 8) for name in ("t1", "t2", "t3")}
     b = {"t1": scores([0.0] * 8), "t2": scores([100.0] * 8), "t3": scores([0.0] * 6 + [100.0] * 2)}
     rows = {row.task: row for row in compare(*pair(tmp_path, a, b))}

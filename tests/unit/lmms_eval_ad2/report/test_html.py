@@ -1,4 +1,4 @@
-"""The page: self-contained, escaped, with images and plots."""
+"""The report page: self-contained, escaped, with images and plots."""
 
 from __future__ import annotations
 
@@ -63,34 +63,34 @@ def evil_run(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> str:
+def page_html(tmp_path: Path) -> str:
     runs = report.load([evil_run(tmp_path)])
     html.write(runs, tmp_path / "out" / "page.html")
     return (tmp_path / "out" / "page.html").read_text("utf-8")
 
 
-def test_untrusted_text_is_text(written: str) -> None:
-    page = Reader(written)
+def test_untrusted_text_is_escaped(page_html: str) -> None:
+    page = Reader(page_html)
     assert "script" not in {tag for tag, _ in page.tags}
     assert not [attrs for _, attrs in page.tags if any(name.startswith("on") for name in attrs)]
     assert page.text.count(EVIL) >= 8  # label, arguments, column, group, reason, id, question, answer
     assert "{{ 7*7 }}" in page.text  # not a template either
 
 
-def test_the_page_fetches_nothing(written: str) -> None:
-    page = Reader(written)
+def test_page_has_no_external_resources(page_html: str) -> None:
+    page = Reader(page_html)
     for tag, attrs in page.tags:
         assert tag not in ("link", "iframe", "object", "embed", "base"), tag
         for name in ("src", "href", "xlink:href", "srcset", "action", "poster"):
             value = attrs.get(name)
             assert value is None or value.startswith(("data:image/", "#")), (tag, name, value)
-    styles = re.findall(r"<style[^>]*>(.*?)</style>", written, re.DOTALL)
+    styles = re.findall(r"<style[^>]*>(.*?)</style>", page_html, re.DOTALL)
     assert not re.findall(r"@import|url\((?!\"?#|#|&quot;#)", "".join(styles))
-    assert not re.findall(r"url\(\s*['\"]?https?:", written)
+    assert not re.findall(r"url\(\s*['\"]?https?:", page_html)
 
 
-def test_images_are_small_jpegs_with_the_mark(written: str) -> None:
-    sources = [a["src"] for t, a in Reader(written).tags if t == "img" and a.get("src")]
+def test_images_are_small_jpegs_with_the_mark(page_html: str) -> None:
+    sources = [a["src"] for t, a in Reader(page_html).tags if t == "img" and a.get("src")]
     assert len(sources) == 1
     image = Image.open(io.BytesIO(base64.b64decode(str(sources[0]).split(",")[1])))
     assert image.format == "JPEG"
@@ -102,8 +102,8 @@ def test_images_are_small_jpegs_with_the_mark(written: str) -> None:
     assert (columns.min(), rows.min(), columns.max(), rows.max()) == pytest.approx((3, 3, 90, 60), abs=2)
 
 
-def test_missing_images_are_reported(written: str) -> None:
-    text = Reader(written).text
+def test_missing_images_are_reported(page_html: str) -> None:
+    text = Reader(page_html).text
     assert "no such file" in text
     assert "an image is outside the data set's folder" in text
     assert "the record cannot be read" in text
@@ -121,19 +121,19 @@ def test_contents_of_the_page(tmp_path: Path) -> None:
         assert fact in text, fact
 
 
-def test_without_published_rows(tmp_path: Path) -> None:
+def test_published_rows_can_be_omitted(tmp_path: Path) -> None:
     write_run(tmp_path / "a", summary(ad2_tasks("lexical"), judge="lexical"))
     assert "InternVL3-8B" not in html.page(report.load([tmp_path]), published=False)
 
 
-def test_an_unwritable_place_is_a_message(tmp_path: Path) -> None:
+def test_unwritable_path_is_an_error_message(tmp_path: Path) -> None:
     write_run(tmp_path / "a", summary(ad2_tasks("lexical"), judge="lexical"))
     (tmp_path / "file").write_text("")
     with pytest.raises(Ad2Error, match="cannot write the report page"):
         html.write(report.load([tmp_path / "a"]), tmp_path / "file" / "page.html")
 
 
-def test_plots_show_one_bar_a_figure_and_the_same_bytes_each_time(tmp_path: Path) -> None:
+def test_plots_have_one_bar_per_figure_and_are_deterministic(tmp_path: Path) -> None:
     write_run(tmp_path / "a", summary(ad2_tasks("lexical"), judge="lexical"))
     all_grids = grids(report.load([tmp_path]))
     colours = plots.palette(all_grids)
@@ -145,10 +145,10 @@ def test_plots_show_one_bar_a_figure_and_the_same_bytes_each_time(tmp_path: Path
     assert svg.count(colours["toy-7b"].lower()) == 6  # five bars and the legend
     assert "http" not in svg.replace("http://www.w3.org/2000/svg", "").replace("http://www.w3.org/1999/xlink", "")
     captions = next(g for g in all_grids if g.key == "ad2_bench/6")
-    assert "OCR-CER" not in str(plots.bars(captions, colours))  # less is better: no bar beside the others
+    assert "OCR-CER" not in str(plots.bars(captions, colours))  # lower is better: not plotted with the others
 
 
-def test_status_and_kinds_are_none_where_there_is_nothing(tmp_path: Path) -> None:
+def test_plots_of_status_and_error_kinds_are_none_without_data(tmp_path: Path) -> None:
     write_run(tmp_path / "a", summary({"t": task("ad2_bench", "relation", cell(50.0))}))
     runs = report.load([tmp_path])
     assert plots.status(runs) is None
@@ -156,7 +156,7 @@ def test_status_and_kinds_are_none_where_there_is_nothing(tmp_path: Path) -> Non
     assert "None: every answer was read and scored." in html.page(runs)
 
 
-def test_worst_keeps_few_and_the_same_ones() -> None:
+def test_worst_samples_do_not_depend_on_the_order() -> None:
     rows: list[dict[str, Any]] = [{"id": str(i), "score": float(i % 50)} for i in range(1000)]
     rows += [{"id": "none", "score": None}, {"id": "full", "score": 100.0}]
     found = worst(iter(rows), 5)
@@ -168,7 +168,7 @@ def test_worst_keeps_few_and_the_same_ones() -> None:
     assert worst(iter(rows), 0).rows == ()
 
 
-def test_worst_samples_of_models_not_of_baselines(tmp_path: Path) -> None:
+def test_worst_samples_exclude_baselines(tmp_path: Path) -> None:
     tasks = {"t": task("ad2_bench", "relation", cell(50.0))}
     write_run(tmp_path / "a", summary(tasks, label="m"), {"t": [sample("mine", 0.0)]})
     write_run(tmp_path / "b", summary(tasks, label="ad2_chance", model="ad2_chance"), {"t": [sample("by-chance", 0.0)]})

@@ -38,42 +38,42 @@ def test_the_method_and_the_number_of_clusters_are_shown(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("markdown", [False, True])
-def test_one_cluster_has_no_interval_and_the_table_says_why(tmp_path: Path, markdown: bool) -> None:
+def test_one_cluster_has_no_interval_and_the_table_shows_the_reason(tmp_path: Path, markdown: bool) -> None:
     runs = run_of(tmp_path, cell(57.3, clusters=1), interval_method=METHOD)
     assert tables.render(runs, markdown=markdown).count("57.3 [no interval: 1 cluster]") == 2  # the last table too
 
 
-def test_runs_of_an_earlier_version_are_named(tmp_path: Path) -> None:
+def test_runs_with_intervals_of_an_earlier_version_are_listed(tmp_path: Path) -> None:
     run_of(tmp_path / "old", cell(40.0, ci=[38, 42]), label="old-7b")
     run_of(tmp_path / "new", cell(40.0, ci=[30, 51], clusters=9), label="new-7b", interval_method=METHOD)
     text = " ".join(tables.render(report.load([tmp_path])).split())
     assert "Those of old-7b are bootstrap intervals of an earlier version" in text and "ad2 rescore" in text
 
 
-def test_a_broken_number_of_clusters_is_named(tmp_path: Path) -> None:
+def test_invalid_number_of_clusters_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="clusters"):
         run_of(tmp_path, cell(40.0, clusters=-1))
 
 
-def test_the_mean_of_parts_has_the_clusters_of_its_poorest_part() -> None:
+def test_mean_of_parts_has_the_smallest_number_of_clusters() -> None:
     cells = [ScoreCell(10.0, 10.0, None, 9, 9, 0, 0, clusters=k) for k in (12, 3)]
     found = mean(cells)
     assert found is not None and found.clusters == 3
 
 
-def test_a_paired_difference_of_few_clusters(tmp_path: Path) -> None:
-    for name, right in (("a", [1, 1, 1, 1, 1, 1]), ("b", [0, 1, 0, 0, 1, 1])):
-        rows = [sample(f"q{i}", 100.0 * v, cluster=f"scene {i // 2}") for i, v in enumerate(right)]
+def test_paired_difference_of_few_clusters_has_a_wide_interval(tmp_path: Path) -> None:
+    for name, correct in (("a", [1, 1, 1, 1, 1, 1]), ("b", [0, 1, 0, 0, 1, 1])):
+        rows = [sample(f"q{i}", 100.0 * v, cluster=f"scene {i // 2}") for i, v in enumerate(correct)]
         write_run(tmp_path / name, summary({"t": task("autodrive_qa", "planning", cell(50.0))}), {"t": rows})
     (a,), (b,) = report.load([tmp_path / "a"]), report.load([tmp_path / "b"])
     (row,) = compare.compare(a, b)
     assert (row.clusters, row.difference, row.p_value) == (3, 50.0, 0.5)
     assert row.ci is not None and row.ci[0] < 0 < 50 < row.ci[1] <= 100, "three scenes are no proof"
-    said = compare.render(a, b, [row])
-    assert "clusters" in said and "is left out in turn (jackknife)" in said
+    text = compare.render(a, b, [row])
+    assert "clusters" in text and "is left out in turn (jackknife)" in text
 
 
-def test_a_paired_difference_of_one_cluster(tmp_path: Path) -> None:
+def test_paired_difference_of_one_cluster_has_no_interval(tmp_path: Path) -> None:
     for name, value in (("a", 100.0), ("b", 0.0)):
         rows = [sample(f"q{i}", value, cluster="one") for i in range(4)]
         write_run(tmp_path / name, summary({"t": task("autodrive_qa", "planning", cell(50.0))}), {"t": rows})

@@ -1,4 +1,4 @@
-"""AutoDrive-QA in reports: kinds and sets of distractors, orders of options, who made the questions."""
+"""AutoDrive-QA in reports: kinds and sets of distractors, rotations of options, makers of distractors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def mcq(
     part: str, score: float, *, distractors: str | None = "all", maker: str = "rules", mark: float | None = None,
     variant: Mapping[str, Any] = FRONT, **more: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """A task over a set of distractors, imported under the name that its YAML has."""
+    """A task over a set of distractors, imported under the name in its YAML file."""
     name = "autodrive_qa" if distractors in (None, "all") else f"autodrive_qa_{distractors}"
     table = task("autodrive_qa", part, cell(score, ci=[score - 4, score + 4]),
                  {"accuracy": cell(score)}, data=name, variant=variant, **more)  # fmt: skip
@@ -66,7 +66,7 @@ def rows(grid: ResultGrid) -> dict[str, list[float | None]]:
     return {r.label: [c.official if c else None for c in r.cells] for r in grid.rows if r.kind != "published"}
 
 
-def test_shares_and_rates_carry_counts_and_intervals(tmp_path: Path) -> None:
+def test_shares_and_rates_have_counts_and_intervals(tmp_path: Path) -> None:
     table = mcq("planning", 60.0, error_kinds={DOMAIN: 6, LOGIC: 4}, offered_kinds=KINDS)
     run = loaded(tmp_path, {"ad2_mcq_planning": table})
     found = shown([run])
@@ -85,13 +85,13 @@ def test_shares_and_rates_carry_counts_and_intervals(tmp_path: Path) -> None:
     assert "[5.0, 15.0] (6 of 60)" in page
 
 
-def test_broken_counts_name_their_place(tmp_path: Path) -> None:
+def test_invalid_counts_are_reported_with_their_field(tmp_path: Path) -> None:
     table = mcq("planning", 60.0, offered_kinds={DOMAIN: {**KINDS[DOMAIN], "chosen": -1}})
     with pytest.raises(DataError, match=r"ad2_mcq_planning\.offered_kinds\.driving_domain_misconceptions\.chosen"):
         loaded(tmp_path, {"ad2_mcq_planning": table})
 
 
-def test_table_8_has_a_row_a_set_in_the_papers_order(tmp_path: Path) -> None:
+def test_table_8_has_one_row_per_set_in_the_papers_order(tmp_path: Path) -> None:
     tasks = {
         "ad2_mcq_planning": mcq("planning", 43.0, mark=4.55),
         f"ad2x_mcq_planning_{DOMAIN}": mcq("planning", 49.0, distractors=DOMAIN, mark=4.5),
@@ -115,7 +115,7 @@ def test_table_8_has_a_row_a_set_in_the_papers_order(tmp_path: Path) -> None:
     assert [c for c in rows(found["autodrive_qa/1"])["toy-7b"] if c is not None] == [43]
 
 
-def test_table_8_needs_a_second_set_or_a_rating(tmp_path: Path) -> None:
+def test_table_8_requires_a_second_set_or_a_rating(tmp_path: Path) -> None:
     assert "autodrive_qa/8" not in shown([loaded(tmp_path, {"t": mcq("planning", 43.0)})])
     assert "autodrive_qa/8" not in shown([loaded(tmp_path, {"t": mcq("planning", 43.0, distractors=None)})])
     assert "autodrive_qa/8" in shown([loaded(tmp_path, {"t": mcq("planning", 43.0, mark=5.0)})])
@@ -134,11 +134,11 @@ def test_the_maker_of_distractors_is_shown_with_every_score(tmp_path: Path) -> N
     assert "distractors made by openai:gpt-4o" in html.page([by_rules, by_model], worst_samples=0)
 
 
-ROUND = {"views": "front", "circular": True}
+CIRCULAR = {"views": "front", "circular": True}
 
 
 def rotated(part: str = "planning") -> dict[str, Any]:
-    table = mcq(part, 30.0, variant=ROUND)
+    table = mcq(part, 30.0, variant=CIRCULAR)
     table["columns"] = {
         "circular": cell(30.0, ci=[20, 40]), "consistency": cell(55.0, ci=[50, 60]),
         "accuracy": cell(50.0, ci=[45, 55], n=400),
@@ -149,7 +149,7 @@ def rotated(part: str = "planning") -> dict[str, Any]:
     return table
 
 
-def test_orders_of_options_have_a_table_of_their_own(tmp_path: Path) -> None:
+def test_rotations_of_options_have_a_separate_table(tmp_path: Path) -> None:
     tasks = {"ad2_mcq_planning": mcq("planning", 60.0), "ad2x_mcq_planning_circular": rotated()}
     run = loaded(tmp_path, tasks)
     found = shown([run])
@@ -166,7 +166,7 @@ def test_orders_of_options_have_a_table_of_their_own(tmp_path: Path) -> None:
     assert "12.5 [8.0, 17.0]" in text
 
 
-def test_subtasks_with_intervals_in_the_terminal_too(tmp_path: Path) -> None:
+def test_subtasks_have_intervals_in_terminal_and_page(tmp_path: Path) -> None:
     cells = {"safe action": cell(40.0, ci=[30, 50], n=50), "goal action": cell(60.0, ci=[50, 70], n=50)}
     run = loaded(tmp_path, {"t": mcq("planning", 50.0, subtasks=cells)})
     assert [g.title for g in breakdown_grids([run])] == ["AutoDrive-QA: planning by sub-task"]
@@ -187,8 +187,8 @@ def two_sets(tmp_path: Path, *, maker: str = "rules", question: str = "Is there 
     }
     naive = [sample(f"drivelm:s_{i}", 100.0) for i in range(10)]
     modelled = [sample(f"drivelm:s_{i}", 0.0 if i < 8 else 100.0, question=question) for i in range(10)]
-    alike = {"ad2x_mcq_planning_naive": [*naive, sample("drivelm:x", 0.0)], "ad2_mcq_planning": modelled}
-    return loaded(tmp_path, tasks, {**alike, "ad2x_mcq_planning_mv": modelled})
+    samples = {"ad2x_mcq_planning_naive": [*naive, sample("drivelm:x", 0.0)], "ad2_mcq_planning": modelled}
+    return loaded(tmp_path, tasks, {**samples, "ad2x_mcq_planning_mv": modelled})
 
 
 def test_naive_against_all_is_paired_by_question(tmp_path: Path) -> None:
@@ -226,20 +226,20 @@ def test_sets_of_other_questions_or_other_makers_are_refused(tmp_path: Path) -> 
 
 
 def test_rotations_are_compared_by_question(tmp_path: Path) -> None:
-    """A is right in all rotations of both questions; B fails one of the first. The third was asked but once."""
+    """A is right in all rotations of both questions; B fails one of the first. The third has one rotation only."""
     options = {"options": [{"letter": x} for x in "AB"]}
 
-    def asked(id: str, score: float | None, question: str) -> dict[str, Any]:
+    def sample_row(id: str, score: float | None, question: str) -> dict[str, Any]:
         row = sample(id, score, cluster=question)
         row["record"] |= options
         return row
 
-    def answered(first: float) -> list[dict[str, Any]]:
+    def sample_rows(first: float) -> list[dict[str, Any]]:
         scores = {"q1#0": first, "q1#1": 100.0, "q2#0": 100.0, "q2#1": 100.0, "q3#0": 100.0}
-        return [asked(id, score, id[:2]) for id, score in scores.items()]
+        return [sample_row(id, score, id[:2]) for id, score in scores.items()]
 
     name = "ad2x_mcq_planning_circular"
-    a = loaded(tmp_path, {name: rotated()}, {name: answered(100.0)}, "a")
-    b = loaded(tmp_path, {name: rotated()}, {name: answered(0.0)}, "b")
+    a = loaded(tmp_path, {name: rotated()}, {name: sample_rows(100.0)}, "a")
+    b = loaded(tmp_path, {name: rotated()}, {name: sample_rows(0.0)}, "b")
     (row,) = compare(a, b)
     assert (row.n, row.mean_a, row.mean_b, row.test) == (2, 100, 50, "mcnemar")

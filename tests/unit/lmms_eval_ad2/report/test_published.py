@@ -1,4 +1,4 @@
-"""The papers' figures: shapes, spot checks against the papers, and the arithmetic that must hold."""
+"""The papers' figures: table sizes, spot checks against the papers, and consistent means and sums."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def rows(benchmark: str, number: int) -> dict[str, dict[str, float | None]]:
     return {next(iter(r.labels.values())): dict(r.values) for r in published.table(benchmark, number).rows}
 
 
-def test_every_table_is_there_in_full() -> None:
+def test_every_table_is_complete() -> None:
     found = {(t.paper, t.number): len(t.rows) for t in published.tables()}
     assert found == {
         **{("AD2-Bench", n): 12 for n in (2, 3, 5, 6, 7)},
@@ -40,7 +40,9 @@ def test_every_table_is_there_in_full() -> None:
         ("autodrive_qa", 8, "all", "prediction_correctness", 4.60),
     ],
 )
-def test_figures(benchmark: str, number: int, row: str, column: str, value: float | None) -> None:
+def test_figures_equal_those_of_the_papers(
+    benchmark: str, number: int, row: str, column: str, value: float | None
+) -> None:
     assert rows(benchmark, number)[row][column] == value
 
 
@@ -59,7 +61,7 @@ def test_averages_are_means_of_their_columns() -> None:
     assert checked == 60
 
 
-def test_the_overall_table_agrees_with_the_tables_of_the_parts() -> None:
+def test_overall_table_agrees_with_the_tables_of_the_parts() -> None:
     def plain(name: str) -> str:
         return name.lower().removesuffix("-8b").removesuffix("-7b")
 
@@ -72,14 +74,14 @@ def test_the_overall_table_agrees_with_the_tables_of_the_parts() -> None:
             assert overall[plain(name)][part] == pytest.approx(values[column], abs=0.0101), (part, name)
 
 
-def test_kinds_of_error_sum_to_all() -> None:
+def test_shares_of_error_kinds_sum_to_100() -> None:
     table = rows("autodrive_qa", 7)
     for part in ("perception", "prediction", "planning"):
         assert sum(v[part] or 0 for v in table.values()) == pytest.approx(100, abs=0.015)
 
 
 def test_listed_inconsistencies_are_real() -> None:
-    """Each inconsistency that is listed is one, recomputed here from the figures on file."""
+    """Each listed inconsistency, recomputed from the stored figures."""
     ad2, coda, mcq = (published.inconsistent(b) for b in ("ad2_bench", "coda_lm", "autodrive_qa"))
     assert len(ad2) == 1
     assert len(coda) == 1
@@ -115,15 +117,15 @@ def test_listed_inconsistencies_are_real() -> None:
         ("coda_lm", 2, "general", "openai:gpt-4o-2024-05-13", False),
     ],
 )
-def test_which_judges_are_of_the_papers_kind(
+def test_judges_comparable_with_the_papers_judge(
     benchmark: str, number: int, column: str, judge: str | None, alike: bool
 ) -> None:
     assert published.table(benchmark, number).judged_alike(column, judge) is alike
 
 
-def test_shapes_show_every_published_column() -> None:
-    for shape in TABLE_LAYOUTS:
-        if shape.number is None:  # our own
+def test_layouts_show_every_published_column() -> None:
+    for layout in TABLE_LAYOUTS:
+        if layout.number is None:  # not a table of a paper
             continue
-        table = published.table(shape.benchmark, shape.number)
-        assert set(table.columns) <= {c.key for c in shape.columns}, shape.title
+        table = published.table(layout.benchmark, layout.number)
+        assert set(table.columns) <= {c.key for c in layout.columns}, layout.title

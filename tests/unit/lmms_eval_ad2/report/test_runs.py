@@ -16,7 +16,7 @@ from lmms_eval_ad2.report import published
 from lmms_eval_ad2.report.runs import sample_rows
 
 
-def test_finds_runs_below_a_folder_once_each(tmp_path: Path) -> None:
+def test_runs_below_a_folder_are_found_once(tmp_path: Path) -> None:
     a = write_run(tmp_path / "out" / "ad2" / "a", summary(ad2_tasks(), label="a"))
     write_run(tmp_path / "out" / "ad2" / "b", summary(ad2_tasks(), label="b"))
     runs = report.load([tmp_path / "out", a, a / "summary.json"])
@@ -32,7 +32,7 @@ def test_models_come_first_then_floor_then_ceiling(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_runs_of_one_model_are_told_apart(tmp_path: Path) -> None:
+def test_runs_of_one_model_have_distinct_names(tmp_path: Path) -> None:
     write_run(tmp_path / "x-1", summary(ad2_tasks("lexical"), judge="lexical"))
     write_run(tmp_path / "x-2", summary(ad2_tasks("openai:m"), judge="openai:m"))
     assert [r.name for r in report.load([tmp_path])] == ["toy-7b (lexical)", "toy-7b (openai:m)"]
@@ -41,7 +41,7 @@ def test_runs_of_one_model_are_told_apart(tmp_path: Path) -> None:
     assert names == ["toy-7b (x-1)", "toy-7b (openai:m)", "toy-7b (x-3)"]
 
 
-def test_nothing_there(tmp_path: Path) -> None:
+def test_missing_and_empty_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="nothing there"):
         report.load([tmp_path / "absent"])
     with pytest.raises(DataError, match=r"expected a finished run at or below this folder, found 'none'"):
@@ -71,7 +71,7 @@ def test_unfinished_run_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFix
         ("[" * 100_000, "the summary of a run, as JSON"),
     ],
 )
-def test_corrupt_and_foreign_summaries(tmp_path: Path, text: str, message: str) -> None:
+def test_corrupt_and_foreign_summaries_are_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "summary.json").write_text(text, "utf-8")
     with pytest.raises(DataError, match=r"summary\.json") as caught:
         report.load([tmp_path])
@@ -89,7 +89,9 @@ def test_corrupt_and_foreign_summaries(tmp_path: Path, text: str, message: str) 
         ({"ci": [1, "2"]}, "tasks.t.score.ci", "[low, high] or null"),
     ],
 )
-def test_a_wrong_cell_is_named(tmp_path: Path, change: dict[str, Any], field: str, expected: str) -> None:
+def test_invalid_cell_is_reported_with_its_field(
+    tmp_path: Path, change: dict[str, Any], field: str, expected: str
+) -> None:
     table = task("ad2_bench", "relation", cell(50.0))
     table["score"] = {**table["score"], **change}
     write_run(tmp_path, summary({"t": table}))
@@ -108,7 +110,7 @@ def test_incomplete_last_line_is_skipped_with_a_warning(tmp_path: Path, caplog: 
         assert [row["id"] for row in sample_rows(run, "t")] == ["1"]
     assert "line 2 breaks off" in caplog.text
     path.write_text('{"id": "2", "sc\n' + json.dumps(sample("3", 0.0)) + "\n", "utf-8")
-    with pytest.raises(DataError, match="row 1"):  # in the middle it is damage, not a cut
+    with pytest.raises(DataError, match="row 1"):  # in the middle it is damage, not an interrupted write
         list(sample_rows(run, "t"))
 
 
@@ -124,19 +126,19 @@ def test_judges_of_one_label_with_other_rubrics_are_two_judges(tmp_path: Path) -
     assert published.table("coda_lm", 2).judged_alike("general", a)
 
 
-def test_task_names_cannot_name_other_files(tmp_path: Path) -> None:
+def test_task_names_that_are_paths_are_refused(tmp_path: Path) -> None:
     write_run(tmp_path, summary({"../t": task("coda_lm", "general", cell(50.0))}))
     with pytest.raises(DataError, match="names of tasks"):
         report.load([tmp_path])
 
 
-def test_runs_of_equal_folders_are_named_by_where_they_were_written(tmp_path: Path) -> None:
+def test_runs_in_equal_folders_are_named_by_their_output_folder(tmp_path: Path) -> None:
     for out in ("bench", "chance"):
         write_run(tmp_path / out / "ad2" / "toy-12345678", summary(ad2_tasks()))
     assert [r.name for r in report.load([tmp_path])] == ["toy-7b (bench)", "toy-7b (chance)"]
 
 
-def test_an_unfinished_run_beside_others_is_skipped_with_a_warning(
+def test_unfinished_run_next_to_others_is_skipped_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:  # fmt: skip
     half, done = tmp_path / "half", tmp_path / "done"

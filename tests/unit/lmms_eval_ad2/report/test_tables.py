@@ -1,4 +1,4 @@
-"""Tables: the right figures in the right columns, judges apart, nothing silently absent."""
+"""Tables: figures in their columns, separate columns per judge, and a reason for each missing score."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_overall_table_with_its_average_and_interval(tmp_path: Path) -> None:
     assert "55.0 [54.0, 56.0]" in tables.render(runs)
 
 
-def test_other_judges_have_columns_of_their_own(tmp_path: Path) -> None:
+def test_other_judges_have_separate_columns(tmp_path: Path) -> None:
     runs = loaded(
         tmp_path,
         summary(ad2_tasks("lexical"), judge="lexical", label="lex"),
@@ -69,7 +69,7 @@ def test_other_judges_have_columns_of_their_own(tmp_path: Path) -> None:
         assert not (inside & {"lex", "qwen"} and "InternVL3 (Qwen2.5-7B)" in inside), heading
 
 
-def test_without_a_judge_of_the_papers_kind_its_column_stays_blank_for_us(tmp_path: Path) -> None:
+def test_column_of_the_papers_judge_is_blank_for_other_judges(tmp_path: Path) -> None:
     score = cell(30.0, judge="lexical")
     runs = loaded(tmp_path, summary({"ad2_coda_general": task("coda_lm", "general", score)}, judge="lexical"))
     grid = grid_of(runs, "coda_lm/2")
@@ -92,13 +92,13 @@ def test_two_snapshots_of_the_papers_judge_are_two_judges(tmp_path: Path) -> Non
     assert headings == [f"w/ CoT [{GPT4O}]", "w/ CoT [openai:gpt-4o]", "w/ CoT [paper: GPT-4o]"]
 
 
-def test_our_unjudged_figure_is_not_put_under_the_papers_judged_one(tmp_path: Path) -> None:
+def test_unjudged_figure_is_not_in_the_papers_judged_column(tmp_path: Path) -> None:
     runs = loaded(tmp_path, summary({"t": task("ad2_bench", "perception_advanced", cell(50.0))}))
     grid = grid_of(runs, "ad2_bench/6")
     assert figures(grid, grid.rows[0]) == {"Avg-S [no judge]": 50}
 
 
-def test_average_needs_every_part(tmp_path: Path) -> None:
+def test_average_requires_every_part(tmp_path: Path) -> None:
     tasks = ad2_tasks("lexical")
     del tasks["ad2_relation"]
     grid = grid_of(loaded(tmp_path, summary(tasks, judge="lexical")), "ad2_bench/2")
@@ -106,23 +106,23 @@ def test_average_needs_every_part(tmp_path: Path) -> None:
 
 
 def test_mean_of_cells() -> None:
-    def made(value: float | None, ci: tuple[float, float] | None = None) -> ScoreCell:
+    def score_cell(value: float | None, ci: tuple[float, float] | None = None) -> ScoreCell:
         return ScoreCell(value, value, ci, 10, 9, 1, 0, "j")
 
-    assert mean([made(1.0), None]) is None
-    got = mean([made(10.0, (7, 13)), made(20.0, (16, 24))])
+    assert mean([score_cell(1.0), None]) is None
+    got = mean([score_cell(10.0, (7, 13)), score_cell(20.0, (16, 24))])
     assert got is not None
     assert (got.official, got.n, got.n_unparsed, got.judge) == (15, 20, 2, "j")
-    assert got.ci == pytest.approx((15 - 2.5, 15 + 2.5))  # 3-4-5 over two
-    dropped = mean([made(10.0), made(None)])
-    assert dropped is not None
-    assert (dropped.official, dropped.strict, dropped.ci) == (None, None, None)
+    assert got.ci == pytest.approx((15 - 2.5, 15 + 2.5))  # sqrt(3^2 + 4^2) / 2
+    incomplete = mean([score_cell(10.0), score_cell(None)])
+    assert incomplete is not None
+    assert (incomplete.official, incomplete.strict, incomplete.ci) == (None, None, None)
 
 
-def test_both_rules_counts_and_reasons_are_shown(tmp_path: Path) -> None:
+def test_both_scores_with_counts_and_reasons_are_shown(tmp_path: Path) -> None:
     text = tables.render(loaded(tmp_path, summary(ad2_tasks("lexical"), judge="lexical")), published=False)
     base = text[text.index("AD2-Bench: basic perception") :].splitlines()
-    assert base[1] == "Data: ad2_bench test"  # said once, and no judge was needed
+    assert base[1] == "Data: ad2_bench test"  # shown once; no judge was needed
     official, strict = base[5].split(), base[6].split()
     assert official[:2] == ["toy-7b", "100"]
     assert official[-1] == "77.0"
@@ -161,7 +161,7 @@ def test_samples_and_reconstructions_are_labelled(tmp_path: Path) -> None:
     assert "ad2_chance (floor)" in text
 
 
-def test_variants_and_data_sets_are_rows_of_their_own(tmp_path: Path) -> None:
+def test_variants_and_data_sets_have_separate_rows(tmp_path: Path) -> None:
     tasks = {
         "ad2_relation": task("ad2_bench", "relation", cell(50.0)),
         "ad2x_relation_zh": task("ad2_bench", "relation", cell(51.0), variant={"lang": "zh"}),
@@ -199,10 +199,10 @@ def mcq_tasks() -> dict[str, Any]:
 
 def test_autodrive_qa_rows_join_accuracy_and_open_ended_metrics(tmp_path: Path) -> None:
     grid = grid_of(loaded(tmp_path, summary(mcq_tasks())), "autodrive_qa/1")
-    front, every = grid.rows[0], grid.rows[1]
+    front, all_views = grid.rows[0], grid.rows[1]
     assert [c.official for c in front.cells if c] == [60, 6, 30, 61, 6, 30, 62, 6, 30]
-    assert [c.official if c else None for c in every.cells] == [60, None, None, 61, None, None, 62, None, None]
-    assert (front.views, every.views) == ("1", "all")
+    assert [c.official if c else None for c in all_views.cells] == [60, None, None, 61, None, None, 62, None, None]
+    assert (front.views, all_views.views) == ("1", "all")
     assert (front.n, front.n_unparsed) == (300, 9)  # the open-ended tasks ask the same questions again
     assert [r.views for r in grid.rows if r.kind == "published"] == ["1", "1", "≥ 1", "≥ 1", "≥ 1", "1"]
 
@@ -287,16 +287,16 @@ def test_breakdowns_never_mix_judges(tmp_path: Path) -> None:
     ]
 
 
-def test_other_data_of_one_name_are_told_apart(tmp_path: Path) -> None:
+def test_different_data_of_one_name_are_distinguished(tmp_path: Path) -> None:
     def run(label: str, sha256: str) -> dict[str, Any]:
         return summary({"t": task("ad2_bench", "relation", cell(50.0), sha256=sha256)}, label=label)
 
-    alike = grid_of(loaded(tmp_path / "1", run("a", "11" * 32), run("b", "11" * 32)), "ad2_bench/7")
-    assert (alike.caption, alike.data_column) == ("Data: ad2_bench test", False)
-    apart = grid_of(loaded(tmp_path / "2", run("a", "11" * 32), run("b", "22" * 32)), "ad2_bench/7")
-    assert [r.data for r in apart.rows[:2]] == ["ad2_bench test 11111111", "ad2_bench test 22222222"]
-    assert "Rows with different hashes were asked different questions." in apart.notes
-    assert apart.data_column
+    same = grid_of(loaded(tmp_path / "1", run("a", "11" * 32), run("b", "11" * 32)), "ad2_bench/7")
+    assert (same.caption, same.data_column) == ("Data: ad2_bench test", False)
+    different = grid_of(loaded(tmp_path / "2", run("a", "11" * 32), run("b", "22" * 32)), "ad2_bench/7")
+    assert [r.data for r in different.rows[:2]] == ["ad2_bench test 11111111", "ad2_bench test 22222222"]
+    assert "Rows with different hashes were asked different questions." in different.notes
+    assert different.data_column
 
 
 def test_reasons_are_listed_once_for_all_runs() -> None:
@@ -311,7 +311,7 @@ def test_reasons_are_listed_once_for_all_runs() -> None:
     ]
 
 
-def test_no_folder_of_the_machine_is_shown(tmp_path: Path) -> None:
+def test_local_paths_are_not_shown(tmp_path: Path) -> None:
     why = (
         "no: put it into /home/me/env/site-packages/pycocoevalcap/spice/lib, see https://example.org/a/b or /opt/x.jar"
     )

@@ -1,4 +1,4 @@
-"""The sample in the data home: copied once, the same every time, by one of several processes."""
+"""The sample in the data home: copied once, by one of several processes, with identical content."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def picture_hash(home: Path) -> str:
+def image_hash(home: Path) -> str:
     total = hashlib.sha256()
     for path in sorted(loader.image_root(home).rglob("*.jpg")):
         total.update(path.name.encode() + path.read_bytes())
@@ -32,7 +32,7 @@ def picture_hash(home: Path) -> str:
 
 
 @pytest.mark.integration
-def test_all_records_can_be_asked_and_shown(home: Path) -> None:
+def test_all_records_have_a_prompt_and_images(home: Path) -> None:
     n = 0
     for name in NAMES:
         dataset = open_dataset(name, "test", home=home)
@@ -53,12 +53,12 @@ def test_two_processes_write_the_same_sample_once(home: Path, tmp_path: Path) ->
         "print({k: m.sha256 for k, m in sorted(ensure_sample(Path(sys.argv[1])).items())})"
     )
     runs = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) for _ in range(2)]
-    said = [run.communicate()[0] for run in runs]
+    outputs = [run.communicate()[0] for run in runs]
     assert [run.returncode for run in runs] == [0, 0]
-    assert said[0] == said[1]
-    mine = {k: m.sha256 for k, m in sorted(ensure_sample(home).items())}
-    assert said[0].decode().strip() == str(mine), "another process, another home, the same records"
-    assert picture_hash(tmp_path) == picture_hash(home)
+    assert outputs[0] == outputs[1]
+    expected = {k: m.sha256 for k, m in sorted(ensure_sample(home).items())}
+    assert outputs[0].decode().strip() == str(expected), "another process, another home, the same records"
+    assert image_hash(tmp_path) == image_hash(home)
 
 
 def test_present_sample_is_not_written_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,17 +71,17 @@ def test_another_generator_version_is_replaced(tmp_path: Path, monkeypatch: pyte
     copy_images = loader._copy_images
     monkeypatch.setattr(loader, "_copy_images", lambda root: (copied.append(root), copy_images(root)))
     ensure_sample(tmp_path)
-    before = picture_hash(tmp_path)
+    before = image_hash(tmp_path)
     (loader.image_root(tmp_path) / "coda" / "0001.jpg").write_bytes(b"a picture of another version")
     ensure_sample(tmp_path)
     assert len(copied) == 1
     monkeypatch.setattr(loader, "packaged_version", lambda: "ad2-sample/other")
     assert all(m.source["generator"] == "ad2-sample/other" for m in ensure_sample(tmp_path).values())
     assert len(copied) == 2
-    assert picture_hash(tmp_path) == before
+    assert image_hash(tmp_path) == before
 
 
-def test_half_written_sample_is_not_taken_for_a_whole_one(home: Path, tmp_path: Path) -> None:
+def test_incomplete_sample_is_not_present(home: Path, tmp_path: Path) -> None:
     assert loader._present(tmp_path) is None
     root = loader.image_root(tmp_path)
     root.mkdir(parents=True)

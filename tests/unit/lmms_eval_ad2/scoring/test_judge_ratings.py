@@ -39,7 +39,7 @@ class Scripted:
         ]
 
 
-def test_chain_by_hand() -> None:
+def test_chain_ratings_by_hand() -> None:
     sample = score_sample(chain(), "<start1>a<end><start2>b<end><start3>c<end>", COT, "t")
     judge_ratings.apply([sample], Scripted(8, 6, 4, 9, 7, 5, 10), progress=False)
     assert sample.values == pytest.approx({"sacs": 0.6, "slps": 0.8, "orcs": 0.5, "djss": 1.0})
@@ -47,7 +47,7 @@ def test_chain_by_hand() -> None:
     assert not sample.pending
 
 
-def test_a_missing_reply_is_left_out_or_worst() -> None:
+def test_missing_reply_is_omitted_or_the_lowest_rating() -> None:
     sample = score_sample(chain(), "<start1>a<end><start2>b<end><start3>c<end>", COT, "t")
     judge_ratings.apply([sample], Scripted(8, None, 4, 9, 7, None, 10), progress=False)
     assert sample.values == pytest.approx({"sacs": 0.6, "slps": 0.8, "orcs": None, "djss": 1.0})
@@ -55,7 +55,7 @@ def test_a_missing_reply_is_left_out_or_worst() -> None:
     assert (sample.status, sample.reason, sample.score) == ("unscored", "timeout", None)
 
 
-def test_an_empty_step_gets_the_lowest_mark_without_a_request() -> None:
+def test_empty_step_has_the_lowest_rating_without_a_request() -> None:
     sample = score_sample(chain(), "<start1>a<end><start3>c<end>", COT, "t")
     judge = Scripted(8, 4, 5, 10)
     judge_ratings.apply([sample], judge, progress=False)
@@ -64,11 +64,11 @@ def test_an_empty_step_gets_the_lowest_mark_without_a_request() -> None:
     assert sample.values["slps"] == pytest.approx(0.1)
 
 
-def test_one_call_for_all_samples() -> None:
-    asked = [score_sample(record(f"r{i}", "vqa", answer=BilingualText("x y")), "x", BASE, "t") for i in range(5)]
+def test_all_samples_are_rated_in_one_call() -> None:
+    samples = [score_sample(record(f"r{i}", "vqa", answer=BilingualText("x y")), "x", BASE, "t") for i in range(5)]
     judge = Scripted(*range(1, 6))
-    judge_ratings.apply(asked, judge, progress=False)
-    assert [s.values["existence"] for s in asked] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
+    judge_ratings.apply(samples, judge, progress=False)
+    assert [s.values["existence"] for s in samples] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
     assert len(judge.asked) == 5
 
 

@@ -38,7 +38,7 @@ def test_the_mean_is_over_columns_not_samples() -> None:
     assert columns == pytest.approx(
         {"existence": 50, "counting": 100, "location": 100, "detection": 100 / 3, "category": 100}, abs=1e-5
     )
-    # category stands beside the mean: Table 5 has no such column
+    # category is not part of the mean: Table 5 has no such column
     assert table["score"]["official"] == pytest.approx((50 + 100 + 100 + 100 / 3) / 4, abs=1e-5)
 
 
@@ -50,7 +50,7 @@ def test_strict_counts_the_failed_request() -> None:
     assert table["reasons"] == {"unscored:request_failed": 1}
 
 
-def test_a_missing_column_is_named() -> None:
+def test_missing_columns_are_listed() -> None:
     table = summarise(four_columns()[:3], BASE, None)
     assert table["score"]["missing_columns"] == ["counting", "location", "detection"]
 
@@ -79,7 +79,7 @@ def test_groups_by_weather() -> None:
     assert list(table["breakdowns"]["severity"]) == ["severe"]
 
 
-def test_no_samples_at_all() -> None:
+def test_summary_without_samples() -> None:
     table = summarise([], BASE, None)
     assert (table["n"], table["score"]["official"], table["columns"]) == (0, None, {})
 
@@ -87,11 +87,11 @@ def test_no_samples_at_all() -> None:
 CAPTIONED = TaskVariant("coda_lm", "region", captions=("bleu_1",))
 
 
-def free(id: str, said: str, **changes: Any) -> ScoredSample:
-    asked = record(
+def free(id: str, reply: str, **changes: Any) -> ScoredSample:
+    question = record(
         id, "vqa", benchmark="coda_lm", answer=BilingualText("a red car"), scene={"weather": "fog"}, **changes
     )
-    return score_sample(asked, said, CAPTIONED, "t")
+    return score_sample(question, reply, CAPTIONED, "t")
 
 
 def test_ngram_metrics_keep_answers_whose_judge_failed() -> None:
@@ -104,12 +104,12 @@ def test_ngram_metrics_keep_answers_whose_judge_failed() -> None:
 @pytest.mark.integration
 def test_ngram_only_tasks_have_no_groups() -> None:
     variant = TaskVariant("autodrive_qa", "perception", form="vqa", judge=False, captions=("bleu_1",))
-    rows = [score_sample(record("a", "vqa", answer=BilingualText("x y")), said, variant, "t") for said in ("x y", "")]
+    rows = [score_sample(record("a", "vqa", answer=BilingualText("x y")), reply, variant, "t") for reply in ("x y", "")]
     table = summarise(rows, variant, None)
     assert (table["subtasks"], table["breakdowns"], table["columns"].keys()) == ({}, {}, {"bleu_1"})
 
 
-def test_an_empty_reference_is_no_reference_for_ngrams_either() -> None:
+def test_sample_with_an_empty_reference_has_no_text_for_ngrams() -> None:
     variant = TaskVariant("autodrive_qa", "perception", form="vqa", judge=False, captions=("bleu_1",))
     sample = score_sample(record("a", "vqa", answer=BilingualText("")), "a red car", variant, "t")
     assert (sample.status, sample.reason, SampleSummary.of(sample, variant).text) == ("unscored", "bad_reference", None)

@@ -31,7 +31,7 @@ def test_unparsed_is_wrong_and_counted() -> None:
     assert values(sample) == ({"existence": 0.0}, {"existence": 0.0})
 
 
-def test_a_failed_request_is_not_the_models_answer() -> None:
+def test_failed_request_is_unscored() -> None:
     sample = score_sample(record(), "[LMMS_EVAL_REQUEST_FAILED after 5 retries] Connection error.", BASE, "t")
     assert sample.status == "unscored"
     assert values(sample) == ({"existence": None}, {"existence": 0.0})
@@ -43,8 +43,8 @@ def test_a_failed_request_is_not_the_models_answer() -> None:
     [("<20,10>", 1.0), ("<20,13>", 1 / (1 + 0.005 * 3)), ("<17,6>", 1 / (1 + 0.005 * 5))],
 )
 def test_location_by_hand(text: str, expected: float) -> None:
-    asked = record(form="point", subtask="location", answer=BilingualText("<20,10>"))
-    assert score_sample(asked, text, BASE, "t").values["location"] == pytest.approx(expected)
+    question = record(form="point", subtask="location", answer=BilingualText("<20,10>"))
+    assert score_sample(question, text, BASE, "t").values["location"] == pytest.approx(expected)
 
 
 def test_detection_by_hand() -> None:
@@ -53,46 +53,46 @@ def test_detection_by_hand() -> None:
     assert sample.values["detection"] == pytest.approx(1 / 3)
 
 
-def test_count_ten_stays_visible() -> None:
+def test_wrong_count_is_stored() -> None:
     sample = score_sample(record(form="count", subtask="counting", answer=BilingualText("3")), "10", BASE, "t")
     assert (sample.answer, sample.values["counting"]) == (10, 0.0)
 
 
 def test_ocr_fills_two_columns() -> None:
-    part = TaskVariant("ad2_bench", "perception_advanced")
-    asked = record(form="ocr", task="perception_advanced", subtask="ocr", answer=BilingualText("AB12"))
-    sample = score_sample(asked, "AB13", part, "t")
+    variant = TaskVariant("ad2_bench", "perception_advanced")
+    question = record(form="ocr", task="perception_advanced", subtask="ocr", answer=BilingualText("AB12"))
+    sample = score_sample(question, "AB13", variant, "t")
     assert sample.values["ocr_cer"] == pytest.approx(0.25)
     assert sample.values["ocr_f1"] == pytest.approx(0.75)
-    silent = score_sample(asked, "", part, "t")
-    assert silent.values == {"ocr_f1": 0.0, "ocr_cer": 1.0}
+    empty = score_sample(question, "", variant, "t")
+    assert empty.values == {"ocr_f1": 0.0, "ocr_cer": 1.0}
 
 
-def test_free_text_waits_for_a_judge() -> None:
-    asked = record(form="vqa", answer=BilingualText("A red truck blocks the lane."))
-    sample = score_sample(asked, "A truck.", BASE, "t")
+def test_free_text_is_pending_until_judged() -> None:
+    question = record(form="vqa", answer=BilingualText("A red truck blocks the lane."))
+    sample = score_sample(question, "A truck.", BASE, "t")
     assert [i.rubric for i in sample.pending] == ["ad2_vqa"]
     assert sample.pending[0].reference == "A red truck blocks the lane."
     assert sample.values == {}
 
 
-def test_choice_asked_openly_is_compared_with_the_options_text() -> None:
-    asked = record(answer=BilingualText("A"))
-    sample = score_sample(asked, "some text", TaskVariant("ad2_bench", "perception_base", form="vqa"), "t")
+def test_choice_as_open_question_has_the_option_text_as_reference() -> None:
+    question = record(answer=BilingualText("A"))
+    sample = score_sample(question, "some text", TaskVariant("ad2_bench", "perception_base", form="vqa"), "t")
     assert sample.pending[0].reference == "option A"
 
 
-def test_chain_asks_for_all_four_metrics() -> None:
-    part = TaskVariant("ad2_bench", "cot", style="chain")
-    sample = score_sample(chain(), "<start1>one<end><start2>two<end><start3>stop<end>", part, "t")
+def test_chain_requests_ratings_for_all_four_metrics() -> None:
+    variant = TaskVariant("ad2_bench", "cot", style="chain")
+    sample = score_sample(chain(), "<start1>one<end><start2>two<end><start3>stop<end>", variant, "t")
     assert [i.rubric for i in sample.pending] == ["ad2_sacs"] * 3 + ["ad2_slps"] * 2 + ["ad2_orcs", "ad2_djss"]
     assert sample.pending[3].steps == ("one", "two")
     assert (sample.pending[-1].steps, sample.pending[-1].answer) == (("one", "two"), "stop")
 
 
-def test_rounds_are_read_as_they_are() -> None:
-    part = TaskVariant("ad2_bench", "cot", rounds=True)
-    sample = score_sample(chain(), ["one", "two", "stop"], part, "t")
+def test_rounds_are_used_unchanged() -> None:
+    variant = TaskVariant("ad2_bench", "cot", rounds=True)
+    sample = score_sample(chain(), ["one", "two", "stop"], variant, "t")
     assert sample.answer == ["one", "two", "stop"]
     assert len(sample.pending) == 7
 
@@ -103,19 +103,19 @@ def test_chain_without_tags_is_unparsed_in_all_columns() -> None:
     assert sample.values == dict.fromkeys(("sacs", "slps", "orcs", "djss"), 0.1)
 
 
-def test_a_broken_reference_is_not_the_models_fault() -> None:
+def test_invalid_reference_is_unscored() -> None:
     broken = record(options=(AnswerOption("A", BilingualText("x")),), letter="D")
     sample = score_sample(broken, "A", BASE, "t")
     assert (sample.status, sample.reason, sample.values["existence"]) == ("unscored", "bad_reference", None)
 
 
-def test_unknown_subtask_goes_to_other() -> None:
+def test_unknown_subtask_is_in_column_other() -> None:
     assert score_sample(record(subtask="brand_new", subtask_id=31), "A", BASE, "t").column == "other"
 
 
 def test_a_row_is_plain_json() -> None:
     sample = score_sample(chain(), "<start1>a<end><start2>b<end>", TaskVariant("ad2_bench", "cot", style="chain"), "t")
-    again = json.loads(sample.to_json())
-    assert again["answer"] == ["a", "b", ""]
-    assert again["record"]["steps"][0]["answer"]["en"] == "truth 1"
-    assert "pending" not in again
+    row = json.loads(sample.to_json())
+    assert row["answer"] == ["a", "b", ""]
+    assert row["record"]["steps"][0]["answer"]["en"] == "truth 1"
+    assert "pending" not in row

@@ -26,7 +26,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_the_content_appears_at_the_end(tmp_path: Path) -> None:
+def test_file_appears_when_the_block_ends(tmp_path: Path) -> None:
     path = tmp_path / "new" / "a.txt"
     with atomic_write(path) as handle:
         handle.write("é")
@@ -35,7 +35,7 @@ def test_the_content_appears_at_the_end(tmp_path: Path) -> None:
     assert names(path.parent) == ["a.txt"]
 
 
-def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
+def test_failure_keeps_the_previous_content(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("old")
     with pytest.raises(ValueError, match="boom"), atomic_write(path) as handle:
@@ -45,7 +45,7 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
     assert names(tmp_path) == ["a.txt"]
 
 
-def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
+def test_full_disk_keeps_the_previous_content(tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
     path.write_bytes(b"old")
     with pytest.raises(OSError) as caught, files_of_at_most(10_000):
@@ -66,7 +66,7 @@ def test_json_is_indented_utf_8_with_a_line_end(tmp_path: Path) -> None:
     assert (tmp_path / "b.json").read_text("utf-8") == '"\\ud800"\n'
 
 
-def test_a_library_that_writes_files_itself_gets_a_path(tmp_path: Path) -> None:
+def test_atomic_path_replaces_the_file_written_by_a_library(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "a.bin"
     with atomic_path(path) as temporary:
         assert temporary.parent == path.parent and not temporary.exists()
@@ -74,11 +74,11 @@ def test_a_library_that_writes_files_itself_gets_a_path(tmp_path: Path) -> None:
         assert not path.exists()
     assert path.read_bytes() == b"x" and names(path.parent) == ["a.bin"]
     with pytest.raises(FileNotFoundError), atomic_path(path):
-        pass  # nothing was written: nothing may take its place
+        pass  # nothing was written: the file must not be replaced
     assert path.read_bytes() == b"x" and names(path.parent) == ["a.bin"]
 
 
-def test_access_is_as_the_umask_says(tmp_path: Path) -> None:
+def test_permissions_follow_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
         atomic_write_bytes(tmp_path / "a", b"")
@@ -120,7 +120,7 @@ def test_a_file_system_that_cannot_sync_folders_is_accepted(
         real(number)
 
     monkeypatch.setattr(files.os, "fsync", fsync)
-    if code == errno.EIO:  # a faulty disk is no missing feature
+    if code == errno.EIO:  # a faulty disk is not a missing feature
         with pytest.raises(OSError, match=os.strerror(code)):
             atomic_write_bytes(tmp_path / "a", b"x")
     else:
@@ -128,7 +128,7 @@ def test_a_file_system_that_cannot_sync_folders_is_accepted(
     assert (tmp_path / "a").read_bytes() == b"x"
 
 
-def test_leftovers_of_killed_processes_go(tmp_path: Path) -> None:
+def test_leftovers_of_killed_processes_are_removed(tmp_path: Path) -> None:
     for name in (".a.json.1.tmp", ".b.2.tmp", "a.json", ".lock", "c.tmp"):
         (tmp_path / name).write_text("")
     remove_leftovers(tmp_path)

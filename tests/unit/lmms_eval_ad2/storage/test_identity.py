@@ -26,32 +26,32 @@ from lmms_eval_ad2.storage.lock import lock_folder
 IDENTITY = {"agent": {"name": "expert"}, "seed": 1, "suite": "demo"}
 
 
-def begun(folder: Path) -> Path:
+def started_run(folder: Path) -> Path:
     """A run folder with a result."""
     write_run(folder, IDENTITY, {"routes": ["101"], "repetitions": 1})
     (folder / RESULTS).write_bytes(b"{}\n")
     return folder
 
 
-def test_differences_name_nested_settings() -> None:
-    there = {"a": {"b": 1, "c": 2}, "d": [1]}
-    assert differences(there, {"a": {"b": 1, "c": 3}, "d": [1], "e": None}) == ["a.c is 2 there and 3 here"]
-    assert differences(there, there) == []
+def test_differences_are_reported_with_nested_names() -> None:
+    stored = {"a": {"b": 1, "c": 2}, "d": [1]}
+    assert differences(stored, {"a": {"b": 1, "c": 3}, "d": [1], "e": None}) == ["a.c is 2 there and 3 here"]
+    assert differences(stored, stored) == []
 
 
-def test_long_values_are_cut() -> None:
-    (said,) = differences({"a": "x" * 200}, {"a": "y"})
-    assert said.endswith('... there and "y" here') and len(said) < 120
+def test_long_values_are_shortened() -> None:
+    (message,) = differences({"a": "x" * 200}, {"a": "y"})
+    assert message.endswith('... there and "y" here') and len(message) < 120
 
 
-def test_differences_go_into_nested_names_and_shorten_values() -> None:
+def test_differences_of_nested_and_new_settings() -> None:
     found = differences({"agent": {"model": "a", "x": 1}}, {"agent": {"model": "b" * 99, "x": 1}, "new": True})
     assert found[0].startswith('agent.model is "a" there and "bbb')
     assert len(found[0]) < 110
     assert found[1] == "new is null there and true here"
 
 
-def test_a_refusal_is_one_line_that_says_what_to_do() -> None:
+def test_refusal_is_one_line_with_a_remedy() -> None:
     with pytest.raises(Ad2Error) as caught:
         refuse_differences(Path("out"), {"seed": 0, "n": 2}, {"seed": 1, "n": 3}, "questions made", "settings")
     assert str(caught.value) == (
@@ -60,7 +60,7 @@ def test_a_refusal_is_one_line_that_says_what_to_do() -> None:
     )
 
 
-def test_values_are_compared_as_json_gives_them_back() -> None:
+def test_values_are_compared_as_read_from_json() -> None:
     refuse_differences(Path("out"), {"size": [1, 2], "3": "x"}, {"size": (1, 2), 3: "x"}, "a run")  # type: ignore[dict-item]
 
 
@@ -71,20 +71,20 @@ def test_the_description_is_read_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "{}", '{"identity": 1, "selection": {}}', "\0"])
-def test_an_invalid_description_is_one_line(tmp_path: Path, text: str) -> None:
+def test_invalid_description_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / RUN).write_text(text)
     with pytest.raises(Ad2Error, match=r"run.json: not a run description"):
         check_identity(tmp_path, IDENTITY)
 
 
-def test_no_description_is_no_run(tmp_path: Path) -> None:
+def test_folder_without_description_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(Ad2Error, match=r"no run\.json"):
         read_run(tmp_path)
     check_identity(tmp_path, IDENTITY)
 
 
 def test_the_selection_may_differ_and_the_identity_may_not(tmp_path: Path) -> None:
-    begun(tmp_path)
+    started_run(tmp_path)
     write_run(tmp_path, IDENTITY, {"routes": ["101", "102"], "repetitions": 3})
     check_identity(tmp_path, IDENTITY)
     with pytest.raises(
@@ -96,7 +96,7 @@ def test_the_selection_may_differ_and_the_identity_may_not(tmp_path: Path) -> No
 
 
 def test_a_part_of_the_identity_is_compared_alone(tmp_path: Path) -> None:
-    begun(tmp_path)
+    started_run(tmp_path)
     check_identity(tmp_path, {"seed": 1}, part=True)
     with pytest.raises(Ad2Error, match="seed is 1 there and 2 here"):
         check_identity(tmp_path, {"seed": 2}, part=True)
@@ -104,14 +104,14 @@ def test_a_part_of_the_identity_is_compared_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("results", [None, b"", b'{"half": '])
 def test_a_folder_without_a_result_accepts_any_identity(tmp_path: Path, results: bytes | None) -> None:
-    begun(tmp_path)
+    started_run(tmp_path)
     (tmp_path / RESULTS).unlink()
     if results is not None:
         (tmp_path / RESULTS).write_bytes(results)
     check_identity(tmp_path, {**IDENTITY, "seed": 2})
 
 
-def test_a_folder_is_checked_before_a_model_is_loaded(tmp_path: Path) -> None:
+def test_check_folder_refuses_unusable_folders_and_creates_nothing(tmp_path: Path) -> None:
     check_folder(tmp_path / "new" / "deep", IDENTITY)
     assert not (tmp_path / "new").exists(), "nothing is made"
     (tmp_path / "file").write_text("")
@@ -119,7 +119,7 @@ def test_a_folder_is_checked_before_a_model_is_loaded(tmp_path: Path) -> None:
         check_folder(tmp_path / "file", IDENTITY)
     with pytest.raises(Ad2Error, match="nothing can be created"):
         check_folder(tmp_path / "file" / "below", IDENTITY)
-    begun(tmp_path / "run")
+    started_run(tmp_path / "run")
     check_folder(tmp_path / "run", {"seed": 1})
     with pytest.raises(Ad2Error, match="seed is 1 there and 2 here"):
         check_folder(tmp_path / "run", {"seed": 2})
@@ -128,7 +128,7 @@ def test_a_folder_is_checked_before_a_model_is_loaded(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_read_only_place_is_refused(tmp_path: Path) -> None:
+def test_read_only_folder_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     try:
         with pytest.raises(Ad2Error, match="nothing can be created"):
@@ -137,8 +137,8 @@ def test_a_read_only_place_is_refused(tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
 
 
-def test_the_same_model_with_the_same_arguments_comes_back_to_its_folder() -> None:
-    """The names of 0.1.0: a run started with it is resumed."""
+def test_same_model_and_arguments_have_the_same_folder() -> None:
+    """The names are those of 0.1.0, whose runs are resumed."""
     assert digest({"b": 1, "a": Path("x")}) == digest(json.loads('{"a": "x", "b": 1}'))
     one = run_folder(Path("out"), "org/some model", {"model": "hf", "args": "a=1"})
     assert one == Path("out/ad2/org_some_model-f44cfd1a")

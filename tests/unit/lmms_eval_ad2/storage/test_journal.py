@@ -23,7 +23,7 @@ from lmms_eval_ad2.storage.journal import BrokenLine, JournalFile, JournalLine, 
 
 ROWS = [{"n": 1, "text": "first"}, {"n": 2, "text": "zweite Zeile: ä, 李, 🚗"}, {"n": 3, "text": ""}]
 LINES = [json.dumps(row, ensure_ascii=False).encode() for row in ROWS]
-WHOLE = b"".join(line + b"\n" for line in LINES)
+CONTENT = b"".join(line + b"\n" for line in LINES)
 NEXT = b'{"n": 4}'
 
 
@@ -31,16 +31,16 @@ def values(path: Path) -> list[dict[str, object]]:
     return [line.value for line in read(path, parse_object)]
 
 
-@pytest.mark.parametrize("cut", range(len(WHOLE) + 1))
-def test_a_kill_at_any_byte(tmp_path: Path, cut: int) -> None:
+@pytest.mark.parametrize("cut", range(len(CONTENT) + 1))
+def test_file_cut_at_any_byte_keeps_its_complete_lines(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "j.jsonl"
-    path.write_bytes(WHOLE[:cut])
-    complete = WHOLE[:cut].count(b"\n")
+    path.write_bytes(CONTENT[:cut])
+    complete = CONTENT[:cut].count(b"\n")
     assert values(path) == ROWS[:complete]
-    assert path.read_bytes() == WHOLE[:cut], "a reader changes nothing"
+    assert path.read_bytes() == CONTENT[:cut], "a reader changes nothing"
     assert has_lines(path) == bool(complete)
     with JournalFile(path) as opened:
-        kept = WHOLE[: WHOLE[:cut].rfind(b"\n") + 1]
+        kept = CONTENT[: CONTENT[:cut].rfind(b"\n") + 1]
         assert path.read_bytes() == kept
         assert opened.append(NEXT) == len(kept)
     assert path.read_bytes() == kept + NEXT + b"\n"
@@ -50,8 +50,8 @@ def test_a_kill_at_any_byte(tmp_path: Path, cut: int) -> None:
 @pytest.mark.parametrize(
     "tail", [b"\xff", b"\x80\x80", '{"a": "ä'.encode()[:-1], b'{"a": "\xed\xa0', b"\x00" * 100, b"\r"]
 )
-@pytest.mark.parametrize("before", [b"", WHOLE])
-def test_a_tail_that_is_no_text(tmp_path: Path, before: bytes, tail: bytes) -> None:
+@pytest.mark.parametrize("before", [b"", CONTENT])
+def test_torn_tail_that_is_not_text_is_removed(tmp_path: Path, before: bytes, tail: bytes) -> None:
     path = tmp_path / "j.jsonl"
     path.write_bytes(before + tail)
     assert len(values(path)) == before.count(b"\n")
@@ -63,8 +63,8 @@ def test_a_tail_that_is_no_text(tmp_path: Path, before: bytes, tail: bytes) -> N
 @pytest.mark.parametrize(
     "length", [1, 2, journal._BLOCK - 1, journal._BLOCK, journal._BLOCK + 1, 3 * journal._BLOCK + 7]
 )
-@pytest.mark.parametrize("before", [b"", b"\n", WHOLE])
-def test_a_tail_of_any_length(tmp_path: Path, before: bytes, length: int) -> None:
+@pytest.mark.parametrize("before", [b"", b"\n", CONTENT])
+def test_torn_tail_of_any_length_is_removed(tmp_path: Path, before: bytes, length: int) -> None:
     path = tmp_path / "j.jsonl"
     path.write_bytes(before + b"x" * length)
     JournalFile(path).close()
@@ -73,16 +73,16 @@ def test_a_tail_of_any_length(tmp_path: Path, before: bytes, length: int) -> Non
 
 @settings(max_examples=examples(500), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(content=st.binary(max_size=200) | st.lists(st.sampled_from([*LINES, b"\n", b"{", b"\xff", NEXT])).map(b"".join))
-def test_any_file_can_be_read_and_written_on(tmp_path: Path, content: bytes) -> None:
+def test_any_file_can_be_read_and_appended_to(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "j.jsonl"
     path.write_bytes(content)
-    whole = content[: content.rfind(b"\n") + 1]
+    complete = content[: content.rfind(b"\n") + 1]
     found = list(scan(path, parse_object))
-    assert [line.number for line in found] == list(range(1, whole.count(b"\n") + 1))
-    assert b"".join(content[line.start : line.end] for line in found) == whole
+    assert [line.number for line in found] == list(range(1, complete.count(b"\n") + 1))
+    assert b"".join(content[line.start : line.end] for line in found) == complete
     with JournalFile(path) as opened:
-        assert opened.append(NEXT) == len(whole)
-    assert path.read_bytes() == whole + NEXT + b"\n"
+        assert opened.append(NEXT) == len(complete)
+    assert path.read_bytes() == complete + NEXT + b"\n"
 
 
 def test_a_broken_line_in_the_middle_is_reported(tmp_path: Path) -> None:
@@ -101,12 +101,12 @@ def test_a_broken_line_in_the_middle_is_reported(tmp_path: Path) -> None:
     assert path.read_bytes() == content, "nothing is cut but a torn tail"
 
 
-def test_faults_that_a_parser_names_itself_are_passed_on(tmp_path: Path) -> None:
+def test_data_errors_of_the_parser_are_passed_on(tmp_path: Path) -> None:
     def parse(content: bytes) -> None:
         raise DataError("j", 7, "score", "a number")
 
     path = tmp_path / "j.jsonl"
-    path.write_bytes(WHOLE)
+    path.write_bytes(CONTENT)
     with pytest.raises(DataError, match="row 7: field 'score'"):
         list(read(path, parse))
 
@@ -119,17 +119,17 @@ def test_deep_nesting_is_a_broken_line(tmp_path: Path) -> None:
     assert isinstance(good, JournalLine) and good.value == ROWS[0]
 
 
-def test_a_byte_order_mark_is_no_damage(tmp_path: Path) -> None:
+def test_byte_order_mark_is_accepted(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
-    path.write_bytes(b"\xef\xbb\xbf" + WHOLE)
+    path.write_bytes(b"\xef\xbb\xbf" + CONTENT)
     assert values(path) == ROWS
 
 
 def test_reading_continues_at_an_offset(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
-    path.write_bytes(WHOLE + b'{"n": 4')
+    path.write_bytes(CONTENT + b'{"n": 4')
     *_, last = read(path, parse_object)
-    assert (last.number, last.end) == (3, len(WHOLE))
+    assert (last.number, last.end) == (3, len(CONTENT))
     assert list(read(path, parse_object, start=last.end, before=last.number)) == []
     with path.open("ab") as other:
         other.write(b"}\nx\n")
@@ -138,7 +138,7 @@ def test_reading_continues_at_an_offset(tmp_path: Path) -> None:
     assert isinstance(broken, BrokenLine) and broken.number == 5
 
 
-def test_no_file_has_no_lines(tmp_path: Path) -> None:
+def test_missing_file_has_no_lines(tmp_path: Path) -> None:
     assert values(tmp_path / "absent") == [] and not has_lines(tmp_path / "absent")
     assert values(tmp_path) == [] and not has_lines(tmp_path / "absent" / "below")
 
@@ -170,12 +170,12 @@ def test_several_lines_are_one_write(tmp_path: Path) -> None:
 def test_a_partial_line_on_a_full_disk_is_undone(tmp_path: Path) -> None:
     with JournalFile(tmp_path / "j.jsonl") as opened:
         opened.append(*LINES)
-        with pytest.raises(OSError) as caught, files_of_at_most(len(WHOLE) + 20):
+        with pytest.raises(OSError) as caught, files_of_at_most(len(CONTENT) + 20):
             opened.append(NEXT, b"x" * 100)
         assert caught.value.errno in DISK_FULL
-        assert opened.path.read_bytes() == WHOLE
-        opened.append(NEXT)  # space was made
-    assert opened.path.read_bytes() == WHOLE + NEXT + b"\n"
+        assert opened.path.read_bytes() == CONTENT
+        opened.append(NEXT)  # there is space again
+    assert opened.path.read_bytes() == CONTENT + NEXT + b"\n"
 
 
 def test_a_line_that_could_not_be_synced_is_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +191,7 @@ def test_a_line_that_could_not_be_synced_is_undone(tmp_path: Path, monkeypatch: 
     assert opened.path.read_bytes() == b"one\nthree\n"
 
 
-def test_a_tail_that_could_not_be_undone_is_cut_before_the_next_line(
+def test_tail_that_could_not_be_undone_is_removed_before_the_next_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: int) -> None:
@@ -208,7 +208,7 @@ def test_a_tail_that_could_not_be_undone_is_cut_before_the_next_line(
 
 
 @pytest.mark.parametrize(("sync_s", "expected"), [(0.0, 3), (60.0, 1), (math.inf, 0)])
-def test_lines_are_synced_in_time(
+def test_lines_are_synced_at_the_interval(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync_s: float, expected: int
 ) -> None:
     (tmp_path / "j.jsonl").write_bytes(b"")
@@ -232,7 +232,7 @@ def test_without_locks_only_a_single_writer_is_accepted(tmp_path: Path, monkeypa
         JournalFile(tmp_path / "j.jsonl", shared=True)
 
 
-def test_no_other_process_appends_in_an_exclusive_block(tmp_path: Path) -> None:
+def test_no_other_writer_appends_in_an_exclusive_block(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
     one, two = JournalFile(path), JournalFile(path)
     with one.exclusive(), one.exclusive():
@@ -249,14 +249,14 @@ def test_no_other_process_appends_in_an_exclusive_block(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("handles", [1, 4])
-def test_threads_append_whole_lines(tmp_path: Path, handles: int) -> None:
+def test_threads_append_complete_lines(tmp_path: Path, handles: int) -> None:
     opened = [JournalFile(tmp_path / "j.jsonl", sync_s=math.inf) for _ in range(handles)]
 
-    def work(who: int) -> None:
+    def work(writer: int) -> None:
         for number in range(200):
-            opened[who % handles].append(json.dumps({"who": who, "number": number, "text": "x" * 5000}).encode())
+            opened[writer % handles].append(json.dumps({"who": writer, "number": number, "text": "x" * 5000}).encode())
 
-    threads = [threading.Thread(target=work, args=(who,)) for who in range(4)]
+    threads = [threading.Thread(target=work, args=(writer,)) for writer in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -264,5 +264,5 @@ def test_threads_append_whole_lines(tmp_path: Path, handles: int) -> None:
     for one in opened:
         one.close()
     found = values(tmp_path / "j.jsonl")
-    for who in range(4):
-        assert [row["number"] for row in found if row["who"] == who] == list(range(200))
+    for writer in range(4):
+        assert [row["number"] for row in found if row["who"] == writer] == list(range(200))

@@ -1,4 +1,4 @@
-"""One process at a time in a folder."""
+"""Locks: one process at a time writes to a folder."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.integration
-def test_another_process_is_refused_until_the_first_has_closed(tmp_path: Path) -> None:
+def test_another_process_is_refused_until_the_lock_is_closed(tmp_path: Path) -> None:
     other = [sys.executable, "-c", LOCK + "lock_folder(pathlib.Path(sys.argv[1]))", str(tmp_path / "new" / "out")]
     with lock_folder(tmp_path / "new" / "out"):
         refused = subprocess.run(other, capture_output=True, text=True, timeout=60)
@@ -54,7 +54,7 @@ def test_another_process_is_refused_until_the_first_has_closed(tmp_path: Path) -
 
 
 @pytest.mark.integration
-def test_a_killed_holder_frees_the_folder(tmp_path: Path) -> None:
+def test_lock_of_a_killed_process_is_released(tmp_path: Path) -> None:
     with holder(tmp_path) as process:
         with pytest.raises(Ad2Error, match="another process is writing to this folder"):
             lock_folder(tmp_path)
@@ -70,14 +70,14 @@ def test_a_second_writer_of_the_same_process_is_refused_too(tmp_path: Path) -> N
     lock_folder(tmp_path).close()
 
 
-def test_a_file_is_no_folder(tmp_path: Path) -> None:
+def test_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
     with pytest.raises(Ad2Error, match="is a file; a folder is needed"):
         lock_folder(tmp_path / "out")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_read_only_folder_is_one_line(tmp_path: Path) -> None:
+def test_read_only_folder_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     try:
         with pytest.raises(Ad2Error, match="fix its permissions"):
@@ -92,7 +92,7 @@ def test_a_file_system_without_locks_is_reported(tmp_path: Path, monkeypatch: py
         lock_folder(tmp_path)
 
 
-def test_a_full_disk_is_left_to_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_error_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -112,15 +112,15 @@ def test_an_open_file_is_locked_and_unlocked(tmp_path: Path) -> None:
     assert path.read_text() == "kept"
 
 
-def test_the_second_process_waits_and_learns_it(tmp_path: Path) -> None:
+def test_second_user_of_a_lock_waits_and_is_notified(tmp_path: Path) -> None:
     path, order = tmp_path / ".lock", []
-    inside, go_on = threading.Event(), threading.Event()
+    inside, may_finish = threading.Event(), threading.Event()
 
     def first() -> None:
         with lock_in_turn(path) as waited:
             order.append(f"first, waited {waited}")
             inside.set()
-            assert go_on.wait(60)
+            assert may_finish.wait(60)
 
     thread = threading.Thread(target=first)
     thread.start()
@@ -128,7 +128,7 @@ def test_the_second_process_waits_and_learns_it(tmp_path: Path) -> None:
 
     def busy() -> None:
         order.append("busy")
-        go_on.set()
+        may_finish.set()
 
     with lock_in_turn(path, busy) as waited:
         order.append(f"second, waited {waited}")

@@ -14,7 +14,7 @@ from lmms_eval_ad2.testing.fake_endpoint import EndpointBehaviour, serve
 
 
 @pytest.mark.integration
-def test_the_official_client_can_talk_to_it_with_an_image() -> None:
+def test_official_client_can_send_an_image() -> None:
     openai = pytest.importorskip("openai")
     content = [
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
@@ -22,12 +22,12 @@ def test_the_official_client_can_talk_to_it_with_an_image() -> None:
     ]
     with serve(reply=lambda body: "A" if fake_replies.asked(body) == "Which option?" else "B") as server:
         client = openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)
-        done = client.chat.completions.create(model="m", messages=[{"role": "user", "content": content}])
-    assert done.choices[0].message.content == "A"
-    assert done.usage.total_tokens >= 1
+        completion = client.chat.completions.create(model="m", messages=[{"role": "user", "content": content}])
+    assert completion.choices[0].message.content == "A"
+    assert completion.usage.total_tokens >= 1
 
 
-def test_rules() -> None:
+def test_reply_rules() -> None:
     def body(text: str) -> dict[str, object]:
         return {"messages": [{"role": "user", "content": text}]}
 
@@ -48,9 +48,9 @@ def test_unknown_failures_are_refused() -> None:
 
 
 @pytest.mark.integration
-def test_a_process_of_its_own() -> None:
-    words = [sys.executable, "-m", "lmms_eval_ad2.testing.fake_endpoint", "--reply", "A", "--failures", "500"]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+def test_endpoint_as_a_separate_process() -> None:
+    command = [sys.executable, "-m", "lmms_eval_ad2.testing.fake_endpoint", "--reply", "A", "--failures", "500"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         url = process.stdout.readline().strip()

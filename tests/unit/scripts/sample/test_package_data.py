@@ -31,7 +31,7 @@ def pixels(path: Path) -> np.ndarray:
 
 
 @pytest.mark.integration
-def test_the_records_are_those_of_the_package(drawn: Path) -> None:
+def test_generated_records_equal_the_packaged_ones(drawn: Path) -> None:
     assert len(files(drawn, "*.jsonl")) == 3
     assert files(drawn, "*.jsonl") == files(PACKAGE_DATA, "*.jsonl")
     for file in files(drawn, "*.jsonl"):
@@ -39,7 +39,7 @@ def test_the_records_are_those_of_the_package(drawn: Path) -> None:
 
 
 @pytest.mark.integration
-def test_the_pictures_are_those_of_the_package(drawn: Path) -> None:
+def test_generated_images_equal_the_packaged_ones(drawn: Path) -> None:
     """Equal bytes with the libraries that drew the packaged images; with others, no visible difference."""
     version = json.loads((PACKAGE_DATA / "version.json").read_text("utf-8"))
     assert version["generator"] == GENERATOR

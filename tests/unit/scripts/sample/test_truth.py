@@ -45,7 +45,7 @@ def numbers(text: str) -> list[float]:
     return [float(n) for n in re.findall(r"-?\d+(?:\.\d+)?", text)]
 
 
-# --- what there is ---
+# --- contents ---
 
 
 @pytest.mark.parametrize("benchmark", TASKS)
@@ -107,55 +107,55 @@ def test_options_are_distinct_and_the_letter_is_the_correct_one(benchmark: str) 
             assert len(kinds) == 4
 
 
-def test_correct_letters_are_spread() -> None:
+def test_correct_letters_are_balanced() -> None:
     for benchmark in ("ad2_bench", "autodrive_qa"):
         letters = Counter(r.letter for r, _ in records(benchmark) if r.form == "mc")
         assert max(letters[k] for k in "ABCD") <= 0.5 * letters.total()
         assert min(letters[k] for k in "ABCD") >= 2
 
 
-# --- what is said against what is drawn ---
+# --- answers compared with the rendered images ---
 
 
 @pytest.mark.parametrize("subtask", ["detection", "reference_detection"])
-def test_boxes_hold_exactly_the_things_pixels(subtask: str) -> None:
+def test_boxes_enclose_exactly_the_pixels_of_their_object(subtask: str) -> None:
     for record, picture in of(subtask):
         x1, y1, x2, y2 = (int(n) for n in numbers(record.answer.en))
-        mine = np.asarray(picture.owners) == picture.number(record.meta["thing"])
-        assert mine.any()
-        assert mine.sum() == mine[y1:y2, x1:x2].sum()
-        assert mine[y1, x1:x2].any() and mine[y2 - 1, x1:x2].any()
-        assert mine[y1:y2, x1].any() and mine[y1:y2, x2 - 1].any()
+        mask = np.asarray(picture.owners) == picture.number(record.meta["thing"])
+        assert mask.any()
+        assert mask.sum() == mask[y1:y2, x1:x2].sum()
+        assert mask[y1, x1:x2].any() and mask[y2 - 1, x1:x2].any()
+        assert mask[y1:y2, x1].any() and mask[y1:y2, x2 - 1].any()
 
 
-def test_points_lie_on_their_things() -> None:
+def test_points_are_on_their_object() -> None:
     for record, picture in of("location"):
         x, y = (int(n) for n in numbers(record.answer.en))
-        mine = np.asarray(picture.owners) == picture.number(record.meta["thing"])
-        assert mine[y - 6 : y + 7, x - 6 : x + 7].any(), record.id
+        mask = np.asarray(picture.owners) == picture.number(record.meta["thing"])
+        assert mask[y - 6 : y + 7, x - 6 : x + 7].any(), record.id
 
 
-def test_counts_are_those_of_the_scene_and_all_are_seen() -> None:
+def test_counted_objects_are_all_visible() -> None:
     for record, picture in of("counting"):
         assert record.answer.en == str(len(record.meta["things"]))
         for key in record.meta["things"]:
             assert picture.seen[key].pixels >= 100, (record.id, key)
 
 
-def test_existence_agrees_with_the_scene() -> None:
+def test_existence_answers_match_the_scene() -> None:
     names = {"pedestrian": "pedestrian", "cyclist": "cyclist", "bus": "bus", "truck": "truck", "dog": "dog",
              "child": "child", "road worker": "worker", "traffic light": "traffic_light"}  # fmt: skip
     answers = set()
     for record, picture in of("existence"):
         name = re.search(r"Is there an? (.+) in the image", record.question.en)
         assert name
-        there = [t for t in picture.scene.of(names[name[1]]) if t.key in picture.seen]
-        assert record.answer.en == record.answer.zh == ("yes" if there else "no")
+        present = [t for t in picture.scene.of(names[name[1]]) if t.key in picture.seen]
+        assert record.answer.en == record.answer.zh == ("yes" if present else "no")
         answers.add(record.answer.en)
     assert answers == {"yes", "no"}
 
 
-def test_read_text_stands_on_the_sign() -> None:
+def test_ocr_answers_match_the_sign() -> None:
     for record, picture in of("ocr"):
         thing = picture.scene.get(record.meta["thing"])
         assert thing is not None
@@ -164,7 +164,7 @@ def test_read_text_stands_on_the_sign() -> None:
         assert (x2 - x1) * (y2 - y1) > 900, "large enough to be read"
 
 
-def test_hidden_things_are_hidden_and_their_hider_is_nearer() -> None:
+def test_marked_occluded_object_is_partly_visible() -> None:
     for record, picture in of("occlusion"):
         x, y = record.mark.coords[0]
         hidden = [t for t in picture.scene.things if t.key in picture.seen and picture.seen[t.key].centre == (x, y)]
@@ -172,7 +172,7 @@ def test_hidden_things_are_hidden_and_their_hider_is_nearer() -> None:
         assert 0.25 < picture.seen[hidden[0].key].visible < 0.9
 
 
-def test_asked_things_are_not_lost_in_the_air() -> None:
+def test_located_objects_are_visible_in_the_weather() -> None:
     for subtask in ("detection", "location"):
         for record, picture in of(subtask):
             thing = picture.scene.get(record.meta["thing"])
@@ -180,7 +180,7 @@ def test_asked_things_are_not_lost_in_the_air() -> None:
             assert air_of(picture.scene).clearness(thing.z) >= MIN_CLEAR
 
 
-def test_coda_regions_are_boxes_of_things_with_known_classes() -> None:
+def test_coda_regions_are_boxes_of_objects_with_known_classes() -> None:
     classes = {"vehicle", "vru", "traffic_sign", "traffic_light", "traffic_cone", "barrier", "miscellaneous"}
     seen = set()
     for record, pictures in records("coda_lm"):
@@ -193,19 +193,19 @@ def test_coda_regions_are_boxes_of_things_with_known_classes() -> None:
     assert seen == classes
 
 
-def test_six_views_show_what_the_questions_say() -> None:
+def test_six_view_questions_match_the_images() -> None:
     six = [(r, p) for r, p in records("autodrive_qa") if r.views]
     assert {r.views for r, _ in six} == {tuple(SIX_VIEWS)}
-    asked: Counter[str] = Counter()
-    verdicts: set[str] = set()
+    tagged: Counter[str] = Counter()
+    answers: set[str] = set()
     for record, pictures in six:
         tag = re.search(r"<(c\d),(CAM_\w+),([\d.]+),([\d.]+)>", record.question.en)
         if tag:
-            asked[tag[1]] += 1
+            tagged[tag[1]] += 1
             picture = pictures[record.images[record.views.index(tag[2])]]
-            spot = (int(float(tag[3])), int(float(tag[4])))
+            pixel = (int(float(tag[3])), int(float(tag[4])))
             key = {"c1": "lead", "c2": "behind", "c3": "beside_left"}[tag[1]]
-            assert np.asarray(picture.owners)[spot[1], spot[0]] == picture.number(key)
+            assert np.asarray(picture.owners)[pixel[1], pixel[0]] == picture.number(key)
             if "visual description" in record.question.en:
                 thing = picture.scene.get(key)
                 assert thing and record.answer.en == f"{thing.color} {thing.kind}.".capitalize()
@@ -214,12 +214,12 @@ def test_six_views_show_what_the_questions_say() -> None:
             scene = next(iter(pictures.values())).scene
             behind = [t for t in scene.of(kind[1].replace("buse", "bus")) if t.z < -5]
             assert record.answer.en == ("Yes." if behind else "No.")
-            verdicts.add(record.answer.en)
-    assert min(asked.values()) >= 4 and set(asked) == {"c1", "c2", "c3"}
-    assert verdicts == {"Yes.", "No."}
+            answers.add(record.answer.en)
+    assert min(tagged.values()) >= 4 and set(tagged) == {"c1", "c2", "c3"}
+    assert answers == {"Yes.", "No."}
 
 
-def test_rules_made_the_options_and_say_so() -> None:
+def test_options_record_their_maker_and_reasons() -> None:
     for record, _ in records("autodrive_qa"):
         assert (record.meta["maker"], record.meta["distractors"]) == ("rules", "all")
         wrong = {o.letter for o in record.options if o.kind != "correct"}
@@ -227,7 +227,7 @@ def test_rules_made_the_options_and_say_so() -> None:
         assert all(o.text.en.endswith(".") for o in record.options)
 
 
-def test_the_action_fits_the_light_and_who_crosses() -> None:
+def test_planned_action_matches_the_traffic_light() -> None:
     seen = set()
     for record, pictures in records("autodrive_qa"):
         if record.task != "planning" or "What actions could" not in record.question.en:
@@ -243,7 +243,7 @@ def test_the_action_fits_the_light_and_who_crosses() -> None:
 # --- the renderer ---
 
 
-def test_same_scene_same_pixels_and_other_scene_other_pixels() -> None:
+def test_equal_scenes_render_equal_pixels() -> None:
     scene = ad2_scenes()[0]
     one, two = draw_scene(scene), draw_scene(scene)
     assert one.image.tobytes() == two.image.tobytes()
@@ -251,7 +251,7 @@ def test_same_scene_same_pixels_and_other_scene_other_pixels() -> None:
     assert draw_scene(ad2_scenes()[1]).image.tobytes() != one.image.tobytes()
 
 
-def test_scene_ids_and_thing_keys_are_unique() -> None:
+def test_scene_ids_and_object_keys_are_unique() -> None:
     scenes = [*ad2_scenes(), *coda_scenes(), *six_view_scenes()]
     assert len({s.id for s in scenes}) == len(scenes)
     for scene in scenes:

@@ -12,7 +12,7 @@ from lmms_eval_ad2.data.home import home, list_datasets, open_dataset, relocate,
 from lmms_eval_ad2.errors import Ad2Error
 
 
-def test_the_home_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_home_is_set_by_environment_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AD2_HOME", str(tmp_path / "a"))
     assert home() == tmp_path / "a"
     monkeypatch.delenv("AD2_HOME")
@@ -22,7 +22,7 @@ def test_the_home_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert home() == Path.home() / ".cache/lmms-eval-ad2"
 
 
-def test_a_missing_dataset_tells_what_to_run(tmp_path: Path) -> None:
+def test_missing_dataset_error_contains_the_import_command(tmp_path: Path) -> None:
     with pytest.raises(Ad2Error, match=r"run: ad2 data import coda_lm SOURCE --split test$"):
         open_dataset("coda_lm", "test", home=tmp_path)
     store(tmp_path, 30)
@@ -30,7 +30,7 @@ def test_a_missing_dataset_tells_what_to_run(tmp_path: Path) -> None:
         open_dataset("d", "val", home=tmp_path)
 
 
-def test_moved_images(tmp_path: Path) -> None:
+def test_moved_images_are_relocated(tmp_path: Path) -> None:
     images, moved = tmp_path / "images", tmp_path / "moved"
     images.mkdir()
     (images / "a.jpg").touch()
@@ -42,17 +42,17 @@ def test_moved_images(tmp_path: Path) -> None:
         relocate("d", "test", tmp_path, home=tmp_path)
     with pytest.raises(Ad2Error, match="no such folder"):
         relocate("d", "test", images, home=tmp_path)
-    before = open_manifest(tmp_path)
+    before = read_manifest(tmp_path)
     relocate("d", "test", moved, home=tmp_path)
     assert open_dataset("d", "test", home=tmp_path).image_root == moved
-    assert {**open_manifest(tmp_path), "image_root": ""} == {**before, "image_root": ""}
+    assert {**read_manifest(tmp_path), "image_root": ""} == {**before, "image_root": ""}
 
 
-def open_manifest(root: Path) -> dict:
+def read_manifest(root: Path) -> dict:
     return json.loads((root / "data/d/test/manifest.json").read_text("utf-8"))
 
 
-def test_the_list_leaves_out_what_is_damaged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_datasets_are_omitted_from_the_list(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert list_datasets(home=tmp_path) == []
     store(tmp_path, 30)
     write_dataset("e", "val", [row(1)], image_root=tmp_path, source={}, home=tmp_path)
@@ -64,11 +64,11 @@ def test_the_list_leaves_out_what_is_damaged(tmp_path: Path, caplog: pytest.LogC
         open_dataset("d", "test", home=tmp_path)
 
 
-def test_verify_sees_every_change(tmp_path: Path) -> None:
+def test_verify_reports_every_change(tmp_path: Path) -> None:
     store(tmp_path, 50)
     folder = tmp_path / "data/d/test"
     assert verify("d", "test", home=tmp_path).ok
-    manifest = open_manifest(tmp_path)
+    manifest = read_manifest(tmp_path)
 
     def problems(**changes: object) -> str:
         (folder / "manifest.json").write_text(json.dumps({**manifest, **changes}))

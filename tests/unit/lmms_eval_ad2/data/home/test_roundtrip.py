@@ -53,15 +53,15 @@ RECORDS = st.builds(
 
 @settings(deadline=None)
 @given(RECORDS)
-def test_json(record: Record) -> None:
-    again = Record.from_json(record.to_json())
-    assert again == record
-    assert again.to_json() == record.to_json()
+def test_json_round_trip(record: Record) -> None:
+    decoded = Record.from_json(record.to_json())
+    assert decoded == record
+    assert decoded.to_json() == record.to_json()
 
 
 @given(st.lists(RECORDS, min_size=1, max_size=5))
 @settings(max_examples=examples(30), deadline=None)
-def test_parquet(records: list[Record]) -> None:
+def test_parquet_round_trip(records: list[Record]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         part = write_part(Path(folder), 0, [(record, record.to_json()) for record in records])
         assert part.n == len(records)

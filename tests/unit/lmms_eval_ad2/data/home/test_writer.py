@@ -18,7 +18,7 @@ from lmms_eval_ad2.records import AnswerOption, BilingualText, Record, VisualPro
 COLUMNS = ["id", "benchmark", "task", "subtask", "form", "record"]
 
 
-def test_records_come_back_and_everything_is_counted(tmp_path: Path) -> None:
+def test_stored_records_are_read_back_and_counted(tmp_path: Path) -> None:
     manifest = store(tmp_path, 50)
     assert (manifest.n, manifest.bad_rows, manifest.left_out) == (50, 5, {"empty question": 5})
     assert manifest.counts == {"task": {"cot": 25, "relation": 25}, "subtask": {"social": 50}, "form": {"vqa": 50}}
@@ -32,13 +32,13 @@ def test_records_come_back_and_everything_is_counted(tmp_path: Path) -> None:
     ]
 
 
-def test_the_hash_is_of_the_content(tmp_path: Path) -> None:
+def test_hash_depends_on_the_content_only(tmp_path: Path) -> None:
     hashes = {store(tmp_path / str(size), 50, part_size=size).sha256 for size in (7, 20, 1000)}
     assert len(hashes) == 1
     assert store(tmp_path / "other", 49).sha256 not in hashes
 
 
-def test_a_bad_row_stops_unless_skipped(tmp_path: Path) -> None:
+def test_bad_row_stops_the_import_unless_skipped(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"rows.jsonl, row 3.*--skip-bad"):
         store(tmp_path, 50, skip_bad=False)
     with pytest.raises(Ad2Error, match="not imported"):
@@ -92,7 +92,7 @@ def test_no_faulty_record_is_stored(tmp_path: Path, record: Record, field: str) 
     assert caught.value.field == field
 
 
-def test_endless_nesting_is_a_bad_row(tmp_path: Path) -> None:
+def test_deep_nesting_is_rejected(tmp_path: Path) -> None:
     deep: dict[str, object] = {}
     for _ in range(3000):
         deep = {"x": deep}
@@ -120,18 +120,18 @@ def test_images_are_checked_on_demand(
     assert (verdict.ok, verdict.n_images, len(verdict.problems)) == (False, 1, 1)
 
 
-def test_expected_numbers(tmp_path: Path) -> None:
+def test_unexpected_counts_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"task relation.*3 records in all"):
         write(tmp_path, row(0), expected={"relation": 3})
     assert write(tmp_path, row(0), expected={"relation": 1})
 
 
-def test_nothing_is_no_dataset(tmp_path: Path) -> None:
+def test_dataset_without_records_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(Ad2Error, match="no record could be read"):
         write(tmp_path)
 
 
-def test_a_failed_import_leaves_the_former_dataset(tmp_path: Path) -> None:
+def test_failed_import_keeps_the_previous_dataset(tmp_path: Path) -> None:
     first = store(tmp_path, 30)
     with pytest.raises(DataError):
         write(tmp_path, row(1), row(1))
@@ -144,6 +144,6 @@ def test_a_failed_import_leaves_the_former_dataset(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "split"), [("../x", "test"), ("d", ".."), ("", "test"), ("a/b", "test"), ("d", "é")])
-def test_names_cannot_leave_the_home(tmp_path: Path, name: str, split: str) -> None:
+def test_dataset_names_that_are_paths_are_rejected(tmp_path: Path, name: str, split: str) -> None:
     with pytest.raises(Ad2Error, match="use letters"):
         write_dataset(name, split, [row(1)], image_root=tmp_path, source={}, home=tmp_path)

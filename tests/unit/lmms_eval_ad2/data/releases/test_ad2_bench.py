@@ -54,7 +54,7 @@ def one(**changes: Any) -> Record:
         ("vqa", "A red car.", "A red car."),
     ],
 )
-def test_typed_answers_become_canonical(form: str, answer: Any, canonical: str) -> None:
+def test_typed_answers_are_converted_to_canonical_form(form: str, answer: Any, canonical: str) -> None:
     assert one(form=form, answer=answer).answer.en == canonical
 
 
@@ -73,12 +73,12 @@ def test_the_correct_letter_is_found(answer: Any) -> None:
     assert [o.kind for o in record.options] == ["distractor", "correct", *["distractor"] * 2, "none_matches", "absent"]
 
 
-def test_a_row_with_options_can_be_asked_openly() -> None:
+def test_row_with_options_can_be_an_open_question() -> None:
     record = one(form="vqa", options=OPTIONS, answer="Two of them.", letter="B")
     assert (record.letter, record.answer.en) == ("B", "Two of them.")
 
 
-def test_a_chain_is_a_second_record() -> None:
+def test_chain_becomes_a_second_record() -> None:
     cot = [
         {"step": 1, "question": "What is seen?", "answer": "fog", "subtask_id": 3},
         {"question": "So?", "answer": "x"},
@@ -164,7 +164,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("changes", "field"), FAULTS, ids=[f"{f}-{i}" for i, (_, f) in enumerate(FAULTS)])
-def test_a_fault_names_file_row_and_field(changes: dict[str, Any], field: str) -> None:
+def test_faults_are_reported_with_file_row_and_field(changes: dict[str, Any], field: str) -> None:
     with pytest.raises(DataError) as caught:
         read(**changes)
     assert (caught.value.file, caught.value.row, caught.value.field) == ("rows.jsonl", 7, field)
@@ -189,7 +189,7 @@ def test_lines_and_arrays_give_the_same_records(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line", ["{", "[1, 2]", "3", '{"id": NaN}', b"\xff\xfe{}", "[" * 5000, '{"x": 1} {"y": 2}'], ids=range(7)
 )
-def test_a_broken_line_costs_one_row(tmp_path: Path, line: str | bytes) -> None:
+def test_broken_line_is_one_bad_row(tmp_path: Path, line: str | bytes) -> None:
     good = json.dumps(BASE).encode()
     broken = line if isinstance(line, bytes) else line.encode()
     found = items(tmp_path / "a.jsonl", good + b"\n" + broken + b"\n" + good.replace(b"q1", b"q2"))
@@ -197,7 +197,7 @@ def test_a_broken_line_costs_one_row(tmp_path: Path, line: str | bytes) -> None:
     assert found[1].error.row == 2
 
 
-def test_a_cut_off_array_is_refused(tmp_path: Path) -> None:
+def test_truncated_array_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cut off"):
         items(tmp_path / "a.json", json.dumps([BASE, BASE])[:-20])
 

@@ -61,13 +61,13 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("changes", "field"), FAULTS, ids=[f"{f}-{i}" for i, (_, f) in enumerate(FAULTS)])
-def test_a_fault_names_its_field(changes: dict[str, Any], field: str) -> None:
+def test_faults_are_reported_with_their_field(changes: dict[str, Any], field: str) -> None:
     with pytest.raises(DataError) as caught:
         record_of(UntrustedRow({**BASE, **changes}, "f", 3))
     assert (caught.value.row, caught.value.field) == (3, field)
 
 
-def test_the_reader_goes_through_the_file(tmp_path: Path) -> None:
+def test_reader_continues_after_bad_rows(tmp_path: Path) -> None:
     path = tmp_path / "mcq.jsonl"
     path.write_text("\n".join([json.dumps(BASE), "{", json.dumps({**BASE, "task": "x"})]), encoding="utf-8")
     found = list(RELEASES["autodrive_qa"].open(path, split="dev", images=tmp_path, options={}).records())

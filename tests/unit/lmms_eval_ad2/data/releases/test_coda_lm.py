@@ -43,7 +43,7 @@ def test_both_languages_and_the_box(tmp_path: Path, photos: Path) -> None:
     assert records["test_0003/suggestion"].answer == BilingualText("suggestion 3 en", "suggestion 3 zh")
 
 
-def test_train_lies_on_val_images(tmp_path: Path, photos: Path) -> None:
+def test_train_split_uses_val_images(tmp_path: Path, photos: Path) -> None:
     root = write_layout(tmp_path, photos, split="Train", n=1, chinese=False)
     (first, *_) = opened(root, "train").records()
     assert isinstance(first, Record)
@@ -56,8 +56,8 @@ def test_the_class_map_has_every_category_once() -> None:
     assert len(CLASS_OF) == sum(map(len, CLASSES.values())) == 8 + 8 + 2 + 1 + 1 + 2 + 22
 
 
-def test_a_whole_mini_split_is_accepted_and_a_short_one_refused(tmp_path: Path, photos: Path) -> None:
-    """50 images and 93 regions, as the release has them."""
+def test_complete_mini_split_is_accepted_and_wrong_counts_refused(tmp_path: Path, photos: Path) -> None:
+    """50 images and 93 regions, as in the release."""
     root = write_layout(tmp_path, photos, n=50, regions=2)
     for number in range(1, 8):  # 50 * 2 = 100 regions; the release's Mini has 93
         for folder, lang in (("CODA-LM", "en"), ("CODA-LM-chinese", "zh")):
@@ -71,7 +71,7 @@ def test_a_whole_mini_split_is_accepted_and_a_short_one_refused(tmp_path: Path, 
     with pytest.raises(DataError, match=r"task region.*93 records in all.*94"):
         import_release("coda_lm", root, split="mini")
     assert import_release("coda_lm", root, split="mini", partial=True, name="mine").counts["task"]["region"] == 94
-    assert open_dataset("coda_lm", "mini").n == 193  # the former import is untouched
+    assert open_dataset("coda_lm", "mini").n == 193  # the previous import is unchanged
 
     path.unlink()
     with pytest.raises(DataError, match="expected 50 files, found 49"):
@@ -108,7 +108,9 @@ FAULTS: list[tuple[tuple[str, ...], Any, str]] = [
 
 
 @pytest.mark.parametrize(("keys", "value", "field"), FAULTS, ids=[f"{f[2]}-{i}" for i, f in enumerate(FAULTS)])
-def test_a_fault_names_its_field(tmp_path: Path, photos: Path, keys: tuple[str, ...], value: Any, field: str) -> None:
+def test_faults_are_reported_with_their_field(
+    tmp_path: Path, photos: Path, keys: tuple[str, ...], value: Any, field: str
+) -> None:
     root = write_layout(tmp_path, photos, n=1, regions=1)
     path = root / "CODA-LM/Mini/test_0001.json"
     edit(path, *keys, value=value)
@@ -132,7 +134,7 @@ def test_a_broken_file_is_one_bad_row(tmp_path: Path, photos: Path, text: str) -
     assert kinds == [BadRow, Record, Record, Record]
 
 
-def test_missing_things_are_told(tmp_path: Path, photos: Path) -> None:
+def test_missing_files_and_unknown_options_are_reported(tmp_path: Path, photos: Path) -> None:
     root = write_layout(tmp_path, photos, n=1)
     with pytest.raises(Ad2Error, match="no annotations at"):
         opened(root, "val")
@@ -162,7 +164,7 @@ def llava(path: Path, photo: Path, *turns: tuple[str, str], image: Any = None) -
     return path
 
 
-def test_the_llava_form(tmp_path: Path, photos: Path) -> None:
+def test_llava_format(tmp_path: Path, photos: Path) -> None:
     turns = [
         ("<image>\n" + REGION, "a bus"),
         (SUGGESTION, "slow down"),
@@ -185,7 +187,7 @@ def test_the_llava_form(tmp_path: Path, photos: Path) -> None:
     assert verify("coda_lm", "mini", images=True).ok
 
 
-def test_llava_faults(tmp_path: Path, photos: Path) -> None:
+def test_invalid_llava_files_are_reported(tmp_path: Path, photos: Path) -> None:
     photo = photos / "solidWhiteCurve.jpg"
     broken = llava(tmp_path / "test-0.parquet", photo, (REGION, "x"), image={"bytes": b"no image", "path": None})
     with pytest.raises(DataError, match="field 'image'"):

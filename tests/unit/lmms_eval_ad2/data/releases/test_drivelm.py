@@ -16,7 +16,7 @@ from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.records import Record
 
 
-def test_the_real_train_sample(data_dir: Path) -> None:
+def test_real_train_sample_is_imported(data_dir: Path) -> None:
     """2 scenes, 9 key frames: counted by a plain loop over the file."""
     path = data_dir / "drivelm/train_sample.json"
     expected: Counter[str] = Counter()
@@ -43,15 +43,15 @@ def by_id(path: Path) -> dict[str, Record]:
     return {item.id: item for item in opened.records() if isinstance(item, Record)}
 
 
-def test_the_challenge_files_agree(data_dir: Path) -> None:
+def test_challenge_files_have_equal_questions(data_dir: Path) -> None:
     """test_eval.json (graphs) and test_llama.json (conversations) hold the same 66 questions under the same ids."""
-    graphs, talks = by_id(data_dir / "drivelm/test_eval.json"), by_id(data_dir / "drivelm/test_llama.json")
-    assert list(graphs) == list(talks)
+    graphs, conversations = by_id(data_dir / "drivelm/test_eval.json"), by_id(data_dir / "drivelm/test_llama.json")
+    assert list(graphs) == list(conversations)
     assert len(graphs) == 66
     for name, record in graphs.items():
-        talk = talks[name]
-        assert (record.question, record.answer, record.letter) == (talk.question, talk.answer, talk.letter)
-        assert record.images == talk.images
+        other = conversations[name]
+        assert (record.question, record.answer, record.letter) == (other.question, other.answer, other.letter)
+        assert record.images == other.images
     assert Counter(r.subtask for r in graphs.values()) == {"judged": 27, "accuracy": 26, "language": 9, "match": 4}
     choice = [r for r in graphs.values() if r.form == "mc"]
     assert len(choice) == 17
@@ -143,13 +143,13 @@ FAULTS: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("data", "field"), FAULTS, ids=[f"{f}-{i}" for i, (_, f) in enumerate(FAULTS)])
-def test_a_fault_names_its_field(tmp_path: Path, data: Any, field: str) -> None:
+def test_faults_are_reported_with_their_field(tmp_path: Path, data: Any, field: str) -> None:
     (bad,) = items(tmp_path, data)
     assert isinstance(bad, BadRow)
     assert bad.error.field == field
 
 
-def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
+def test_files_that_cannot_be_opened_are_reported(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cut off"):
         items(tmp_path, '{"s1": {"key_frames": {')
     (tmp_path / "graph.json").write_text("{}")

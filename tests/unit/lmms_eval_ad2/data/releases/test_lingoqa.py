@@ -1,4 +1,4 @@
-"""LingoQA: rows grouped by question, five frames, several references; files alone and the folder of the release."""
+"""LingoQA: rows grouped by question, five frames, several references; single files and the folder of the release."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_training_files_give_their_folder_as_task(tmp_path: Path, folder: str) -
     assert (manifest.split, manifest.counts["task"]) == ("train", {folder: 1})
 
 
-def test_a_short_val_split_is_refused(tmp_path: Path) -> None:
+def test_incomplete_val_split_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, ROW)
     with pytest.raises(DataError, match="500 records in all"):
         import_release("lingoqa", path)
@@ -61,20 +61,20 @@ def test_a_short_val_split_is_refused(tmp_path: Path) -> None:
         ({"segment_id": "s2"}, "question_id"),
     ],
 )
-def test_a_fault_names_its_field(tmp_path: Path, changes: dict[str, Any], field: str) -> None:
+def test_faults_are_reported_with_their_field(tmp_path: Path, changes: dict[str, Any], field: str) -> None:
     (bad,) = items(write(tmp_path, ROW, {**ROW, **changes}))
     assert isinstance(bad, BadRow)
     assert (bad.error.field, bad.error.row) == (field, 1)
 
 
-def test_a_missing_column_or_folder_is_told(tmp_path: Path) -> None:
+def test_missing_column_or_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="field 'segment_id': expected a column"):
         items(write(tmp_path, {"question_id": "q", "images": [], "question": "q", "answer": "a"}))
     with pytest.raises(Ad2Error, match="is a folder without action/train"):
         items(tmp_path)
 
 
-def asked(number: int, segment: str, **changes: Any) -> dict[str, Any]:
+def question_row(number: int, segment: str, **changes: Any) -> dict[str, Any]:
     frames = [f"images/train/{segment}/{i}.jpg" for i in range(5)]
     return {**ROW, "question_id": f"q{number}", "segment_id": segment, "images": frames, **changes}
 
@@ -90,13 +90,13 @@ def release(root: Path, action: list[dict[str, Any]], scenery: list[dict[str, An
     return root
 
 
-def of_folder(root: Path, split: str | None = "train", images: Path | None = None) -> list[Any]:
+def read_folder(root: Path, split: str | None = "train", images: Path | None = None) -> list[Any]:
     return list(RELEASES["lingoqa"].open(root, split=split, images=images, options={}).records())
 
 
-def test_the_folder_gives_both_training_files(tmp_path: Path) -> None:
-    root = release(tmp_path, [asked(1, "s1"), asked(2, "s1")], [asked(3, "s2")])
-    records = of_folder(root)
+def test_release_folder_has_both_training_files(tmp_path: Path) -> None:
+    root = release(tmp_path, [question_row(1, "s1"), question_row(2, "s1")], [question_row(3, "s2")])
+    records = read_folder(root)
     assert [(r.id, r.task, r.cluster) for r in records] == [
         ("q1", "action", "s1"), ("q2", "action", "s1"), ("q3", "scenery", "s2"),
     ]  # fmt: skip
@@ -109,52 +109,52 @@ def test_the_folder_gives_both_training_files(tmp_path: Path) -> None:
         import_release("lingoqa", root, split="val")
 
 
-def test_a_question_of_both_files_is_one_record(tmp_path: Path) -> None:
-    first, second = asked(1, "s1"), asked(2, "s1")
-    root = release(tmp_path, [first, second], [{**first, "answer": "It is."}, asked(3, "s2")])
-    records = {record.id: record for record in of_folder(root)}
+def test_question_in_both_files_is_one_record(tmp_path: Path) -> None:
+    first, second = question_row(1, "s1"), question_row(2, "s1")
+    root = release(tmp_path, [first, second], [{**first, "answer": "It is."}, question_row(3, "s2")])
+    records = {record.id: record for record in read_folder(root)}
     assert len(records) == 3
     assert (records["q1"].meta["references"], records["q1"].task) == (["Yes.", "It is."], "action")
 
 
-def test_one_id_for_two_questions_is_a_fault(tmp_path: Path) -> None:
-    root = release(tmp_path, [asked(1, "s1")], [asked(2, "s2"), asked(1, "s2")])
-    record, bad = of_folder(root)
+def test_one_id_for_two_questions_is_a_bad_row(tmp_path: Path) -> None:
+    root = release(tmp_path, [question_row(1, "s1")], [question_row(2, "s2"), question_row(1, "s2")])
+    record, bad = read_folder(root)
     assert (record.id, bad.error.file, bad.error.row) == ("q2", root / "scenery/train.parquet", 1)
     assert bad.error.field == "question_id"
 
 
-def test_a_segment_of_both_files_is_one_set_of_images(tmp_path: Path) -> None:
+def test_equal_images_of_both_files_are_shared(tmp_path: Path) -> None:
     """Only images with the same bytes are shared; another image with the same name is kept."""
-    shared, other, gone = ([asked(n, f"s{n}"), asked(n + 3, f"s{n}")] for n in (1, 2, 3))
-    root = release(tmp_path, [shared[0], other[0], gone[0]], [shared[1], other[1], gone[1]])
+    shared, other, missing = ([question_row(n, f"s{n}"), question_row(n + 3, f"s{n}")] for n in (1, 2, 3))
+    root = release(tmp_path, [shared[0], other[0], missing[0]], [shared[1], other[1], missing[1]])
     (root / "scenery/images/train/s2/4.jpg").write_bytes(b"another image")
     (root / "action/images/train/s3/4.jpg").unlink()
-    places = {record.id: {path.split("/")[0] for path in record.images} for record in of_folder(root)}
-    assert places == {
+    folders = {record.id: {path.split("/")[0] for path in record.images} for record in read_folder(root)}
+    assert folders == {
         "q1": {"action"}, "q2": {"action"}, "q3": {"action"}, "q4": {"action"}, "q5": {"scenery"}, "q6": {"scenery"},
     }  # fmt: skip
 
 
-def test_images_may_lie_elsewhere_or_together(tmp_path: Path) -> None:
-    root = release(tmp_path / "release", [asked(1, "s1")], [asked(2, "s2")])
+def test_images_can_be_in_separate_or_shared_folders(tmp_path: Path) -> None:
+    root = release(tmp_path / "release", [question_row(1, "s1")], [question_row(2, "s2")])
     for folder in ("apart/action/images", "apart/scenery/images", "together/images", "neither/action/images"):
         (tmp_path / folder).mkdir(parents=True)
-    apart, together = of_folder(root, images=tmp_path / "apart"), of_folder(root, images=tmp_path / "together")
+    apart, together = read_folder(root, images=tmp_path / "apart"), read_folder(root, images=tmp_path / "together")
     assert [r.images[0].split("/")[0] for r in apart] == ["action", "scenery"]
     assert [r.images[0] for r in together] == ["images/train/s1/0.jpg", "images/train/s2/0.jpg"]
     with pytest.raises(Ad2Error, match="holds neither scenery/images nor images"):
-        of_folder(root, images=tmp_path / "neither")
+        read_folder(root, images=tmp_path / "neither")
 
 
-def test_what_a_folder_lacks_is_told(tmp_path: Path) -> None:
-    root = release(tmp_path, [asked(1, "s1")], [asked(2, "s2")])
+def test_missing_split_and_files_of_the_folder_are_reported(tmp_path: Path) -> None:
+    root = release(tmp_path, [question_row(1, "s1")], [question_row(2, "s2")])
     with pytest.raises(Ad2Error, match="splits train and val: give --split"):
-        of_folder(root, split=None)
+        read_folder(root, split=None)
     with pytest.raises(Ad2Error, match="no split 'mine'; splits: train, val"):
-        of_folder(root, split="mine")
+        read_folder(root, split="mine")
     (root / "evaluation/val.parquet").unlink()
-    assert len(of_folder(root, split=None)) == 2
+    assert len(read_folder(root, split=None)) == 2
     (root / "scenery/train.parquet").unlink()
     with pytest.raises(Ad2Error, match="train needs scenery/train"):
-        of_folder(root)
+        read_folder(root)

@@ -48,7 +48,7 @@ def items(root: Path, *questions: Any, split: str | None = None) -> list[Any]:
     return list(RELEASES["nuscenes_qa"].open(path, split=split, images=None, options={"partial": "1"}).records())
 
 
-def test_samples_become_six_cameras(tmp_path: Path) -> None:
+def test_samples_have_images_of_six_cameras(tmp_path: Path) -> None:
     tables(tmp_path)
     yes, count, thing = items(
         tmp_path,
@@ -77,7 +77,7 @@ def test_samples_become_six_cameras(tmp_path: Path) -> None:
         ({"num_hop": "0"}, "num_hop"),
     ],
 )
-def test_a_fault_names_its_field(tmp_path: Path, changes: dict[str, Any], field: str) -> None:
+def test_faults_are_reported_with_their_field(tmp_path: Path, changes: dict[str, Any], field: str) -> None:
     tables(tmp_path)
     bad, good = items(tmp_path, {**QUESTION, **changes}, QUESTION)
     assert isinstance(bad, BadRow)
@@ -85,7 +85,7 @@ def test_a_fault_names_its_field(tmp_path: Path, changes: dict[str, Any], field:
     assert isinstance(good, Record)
 
 
-def test_faults_of_tables_and_counts(tmp_path: Path) -> None:
+def test_invalid_tables_and_question_lists_are_reported(tmp_path: Path) -> None:
     tables(tmp_path, CAMERAS[:5])
     (bad,) = items(tmp_path, QUESTION)
     assert "none for CAM_BACK_RIGHT" in str(bad.error)
@@ -99,7 +99,7 @@ def test_faults_of_tables_and_counts(tmp_path: Path) -> None:
         items(tmp_path, QUESTION)
 
 
-def test_a_short_val_split_is_refused(tmp_path: Path) -> None:
+def test_incomplete_val_split_is_refused(tmp_path: Path) -> None:
     tables(tmp_path)
     items(tmp_path, QUESTION, QUESTION)
     path = tmp_path / "NuScenes_val_questions.json"

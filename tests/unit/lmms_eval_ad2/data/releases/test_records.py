@@ -21,7 +21,7 @@ PLAIN: dict[str, Any] = {
 
 @pytest.mark.integration
 @pytest.mark.parametrize("name", ["sample_ad2_bench", "sample_coda_lm", "sample_autodrive_qa"])
-def test_every_form_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
+def test_every_form_is_read_back_unchanged(tmp_path: Path, name: str) -> None:
     ensure_sample()
     source = open_dataset(name, "test")
     records = list(source.records())
@@ -45,7 +45,7 @@ def test_every_form_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
         ({"surprise": 1}, "surprise"),
     ],
 )
-def test_a_wrong_row_is_named_and_the_next_one_read(tmp_path: Path, change: dict[str, Any], field: str) -> None:
+def test_bad_row_is_reported_and_the_next_one_read(tmp_path: Path, change: dict[str, Any], field: str) -> None:
     path = tmp_path / "r.jsonl"
     path.write_text(json.dumps({**PLAIN, **change}) + "\n" + json.dumps(PLAIN) + "\n", "utf-8")
     bad, good = RELEASES["records"].open(path, split=None, images=None, options={}).records()

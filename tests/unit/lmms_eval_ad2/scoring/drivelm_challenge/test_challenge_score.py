@@ -30,7 +30,7 @@ def truth_of(*questions: dict[str, Any], **parts: list[dict[str, Any]]) -> dict[
     return {"s": {"key_frames": {"f": {"QA": qas, "image_paths": {}}}}}
 
 
-def said(*answers: str) -> list[dict[str, str]]:
+def replies(*answers: str) -> list[dict[str, str]]:
     return [{"id": f"s_f_{i}", "answer": answer} for i, answer in enumerate(answers)]
 
 
@@ -38,7 +38,7 @@ def score(answers: Any, truth: Any, **kwargs: Any) -> ChallengeResult:
     return score_challenge(answers, truth, tokenizer="plain", **kwargs)
 
 
-def plainly(result: ChallengeResult, name: str) -> float:
+def value_of(result: ChallengeResult, name: str) -> float:
     part = result.parts[name]
     assert not isinstance(part, Unscored), part
     return part.value
@@ -81,7 +81,7 @@ POINTS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=6)
 
 
 @given(POINTS, POINTS)
-def test_match_keeps_its_bounds(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> None:
+def test_match_is_bounded(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> None:
     left, right = (" ".join(f"<{x}.0,{y}.0>" for x, y in side) for side in (one, other))
     hits, f1 = match(left, right)
     assert 0 <= f1 <= 1
@@ -95,7 +95,7 @@ def test_long_digits_are_read_in_linear_time() -> None:
     assert match("9" * 5_000 + ".0,1.0", "1.0,1.0")[1] == 0.0, "too large for a float is only far away"
 
 
-# --- the walk ------------------------------------------------------------------------------------------------------
+# --- graph walk ----------------------------------------------------------------------------------------------------
 
 
 def test_a_later_question_counts_only_inside_the_graph() -> None:
@@ -106,10 +106,10 @@ def test_a_later_question_counts_only_inside_the_graph() -> None:
         qa("Do <c1,X,100.0,100.0> and <c2,X,500.0,500.0> touch?", "No.", 0),
         behavior=[qa("Is it raining?", "No.", 0)],
     )
-    result = score(said("I see <c9,X,101.0,102.0>.", "Yes.", "Yes.", "No.", "No."), truth)
+    result = score(replies("I see <c9,X,101.0,102.0>.", "Yes.", "Yes.", "No.", "No."), truth)
     assert result.counts["n_accuracy"] == 2, "the one in the graph, and the one without coordinates"
     assert result.counts["n_skipped_by_walk"] == 2
-    assert plainly(result, "accuracy") == 1.0
+    assert value_of(result, "accuracy") == 1.0
 
 
 def test_parts_are_numbered_in_the_challenges_order() -> None:
@@ -125,16 +125,16 @@ def test_parts_are_numbered_in_the_challenges_order() -> None:
 
 def test_accuracy_is_exact_equality() -> None:
     truth = truth_of(*(qa("Moving?", "No.", 0) for _ in range(4)))
-    result = score(said("No.", "no.", "No", "No. "), truth)
-    assert plainly(result, "accuracy") == 0.25
-    assert plainly(result, "parsed_accuracy") == 1.0, "what was said is another matter"
+    result = score(replies("No.", "no.", "No", "No. "), truth)
+    assert value_of(result, "accuracy") == 0.25
+    assert value_of(result, "parsed_accuracy") == 1.0, "what was said is another matter"
 
 
-def test_counts_of_what_does_not_fit() -> None:
+def test_missing_duplicate_and_unknown_answers_are_counted() -> None:
     truth = truth_of(
         qa("Moving?", "No.", 0), qa("Wet?", "No.", 0), qa("  ", "No.", 0), qa("Why?", "So."), qa("Dry?", "No.", 0)
     )
-    answers = said("No.", "No.", "No.", "x")
+    answers = replies("No.", "No.", "No.", "x")
     answers += [answers[0], {"id": "other", "answer": "?"}]
     result = score(answers, truth)
     counts = {name: result.counts[name] for name in result.counts if result.counts[name]}
@@ -147,9 +147,9 @@ def test_counts_of_what_does_not_fit() -> None:
 
 def test_failure_text_is_not_an_answer() -> None:
     truth = truth_of(qa("Moving?", "No.", 0), qa("Wet?", "No.", 0))
-    result = score(said("No.", "[LMMS_EVAL_REQUEST_FAILED after 3 retries]"), truth)
+    result = score(replies("No.", "[LMMS_EVAL_REQUEST_FAILED after 3 retries]"), truth)
     assert (result.counts["n_accuracy"], result.counts["n_failed"], result.counts["n_missing"]) == (1, 1, 0)
-    assert plainly(result, "accuracy") == 1.0
+    assert value_of(result, "accuracy") == 1.0
 
 
 # --- parts and the final score -------------------------------------------------------------------------------------
@@ -162,68 +162,68 @@ FULL = truth_of(
     qa("Dry?", "Yes.", 0),
     qa("Plan?", "Stop.", 1),
 )
-FULL_SAID = said(
+FULL_REPLIES = replies(
     "a red car and a blue van at <c1,X,100.0,100.0>", "a bus waits", "first <c1,X,100.0,100.0>", "No.", "No.", "Brake."
 )
 
 
 def test_the_final_score_by_hand() -> None:
-    asked: list[list[RatingRequest]] = []
+    rated: list[list[RatingRequest]] = []
 
     def judge(items: Any) -> list[float]:
-        asked.append(list(items))
+        rated.append(list(items))
         return [80.0 if item.truth == "Stop." else 40.0 for item in items]
 
-    result = score(FULL_SAID, FULL, llm=judge)
-    assert [[item.id for item in items] for items in asked] == [["s_f_5"], ["s_f_2"]]
-    assert asked[0][0] == RatingRequest("s_f_5", "Plan?", "Brake.", "Stop.")
-    assert plainly(result, "accuracy") == 0.5
-    assert plainly(result, "match_f1") == pytest.approx(100 * 2 / 3)
-    assert plainly(result, "match") == pytest.approx((200 / 3 + 40) / 2)
-    language = sum(plainly(result, f"bleu_{n}") for n in (1, 2, 3, 4)) / 4 / 3
-    language += plainly(result, "rouge_l") / 3 + plainly(result, "cider") / 10 / 3
-    assert plainly(result, "language") == pytest.approx(language)
+    result = score(FULL_REPLIES, FULL, llm=judge)
+    assert [[item.id for item in items] for items in rated] == [["s_f_5"], ["s_f_2"]]
+    assert rated[0][0] == RatingRequest("s_f_5", "Plan?", "Brake.", "Stop.")
+    assert value_of(result, "accuracy") == 0.5
+    assert value_of(result, "match_f1") == pytest.approx(100 * 2 / 3)
+    assert value_of(result, "match") == pytest.approx((200 / 3 + 40) / 2)
+    language = sum(value_of(result, f"bleu_{n}") for n in (1, 2, 3, 4)) / 4 / 3
+    language += value_of(result, "rouge_l") / 3 + value_of(result, "cider") / 10 / 3
+    assert value_of(result, "language") == pytest.approx(language)
     expected = 0.4 * 0.8 + 0.2 * language + 0.2 * (200 / 3 + 40) / 200 + 0.2 * 0.5
-    assert plainly(result, "final") == pytest.approx(expected)
+    assert value_of(result, "final") == pytest.approx(expected)
 
 
-def test_without_a_judge_the_final_score_says_what_is_missing() -> None:
-    result = score(FULL_SAID, FULL)
+def test_final_score_without_a_judge_lists_the_missing_parts() -> None:
+    result = score(FULL_REPLIES, FULL)
     assert result.parts["llm"] == Unscored("llm", "no_judge", result.parts["llm"].detail)  # type: ignore[union-attr]
     final = result.parts["final"]
     assert isinstance(final, Unscored)
     assert final.detail == "missing: llm, match"
-    assert plainly(result, "match_f1") > 0, "what needs no judge is there"
+    assert value_of(result, "match_f1") > 0, "what needs no judge is there"
 
 
-def test_an_absent_answer_holds_back_the_final_score() -> None:
-    result = score(FULL_SAID[:-1], FULL, llm=lambda items: [50.0] * len(items))
+def test_final_score_with_a_missing_answer_is_unscored() -> None:
+    result = score(FULL_REPLIES[:-1], FULL, llm=lambda items: [50.0] * len(items))
     final = result.parts["final"]
     assert isinstance(final, Unscored)
     assert final.detail == "missing: llm, 1 answers"
 
 
 @pytest.mark.parametrize("bad", [Unscored("llm", "request_failed"), 101.0, -1.0, float("nan")])
-def test_a_rating_that_is_none_is_not_averaged(bad: Any) -> None:
+def test_invalid_rating_is_not_averaged(bad: Any) -> None:
     truth = truth_of(qa("Plan?", "Stop.", 1), qa("And?", "Go.", 1))
-    llm = score(said("Stop.", "Go."), truth, llm=lambda items: [100.0, bad]).parts["llm"]
+    llm = score(replies("Stop.", "Go."), truth, llm=lambda items: [100.0, bad]).parts["llm"]
     assert isinstance(llm, Unscored)
     assert llm.reason == "judge_incomplete"
     assert "1 of 2" in llm.detail
 
 
-def test_a_judge_that_answers_for_others_is_refused() -> None:
+def test_wrong_number_of_ratings_is_refused() -> None:
     with pytest.raises(Ad2Error, match="0 ratings for 1"):
-        score(FULL_SAID, FULL, llm=lambda items: [])
+        score(FULL_REPLIES, FULL, llm=lambda items: [])
 
 
-def test_nothing_to_score_is_unscored_everywhere() -> None:
+def test_all_parts_without_answers_are_unscored() -> None:
     result = score([], {})
     assert all(isinstance(part, Unscored) for part in result.parts.values())
     assert json.loads(json.dumps(result.to_dict()))["accuracy"] is None
 
 
-# --- what was chosen -----------------------------------------------------------------------------------------------
+# --- parsed choices ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -236,8 +236,8 @@ def test_nothing_to_score_is_unscored_everywhere() -> None:
         ("", None, "empty"),
     ],
 )
-def test_a_choice_in_words(answer: str, chosen: str | None, reason: str | None) -> None:
-    (choice,) = score(said(answer), truth_of(qa(OPTIONS, "B", 0))).to_dict()["chosen"]
+def test_choice_is_parsed_from_the_reply(answer: str, chosen: str | None, reason: str | None) -> None:
+    (choice,) = score(replies(answer), truth_of(qa(OPTIONS, "B", 0))).to_dict()["chosen"]
     assert (choice["chosen"], choice["reason"]) == (chosen, reason)
     assert choice["correct"] is (None if chosen is None else chosen == "B")
 
@@ -258,17 +258,17 @@ BEHAVIOR = (
         ("It is not going straight, it is driving fast.", None, "no_verdict"),
     ],
 )
-def test_a_behaviour_in_one_sentence(answer: str, chosen: str | None, reason: str | None) -> None:
-    (choice,) = score(said(answer), truth_of(qa(BEHAVIOR, "A", 0))).to_dict()["chosen"]
+def test_behaviour_is_parsed_from_one_sentence(answer: str, chosen: str | None, reason: str | None) -> None:
+    (choice,) = score(replies(answer), truth_of(qa(BEHAVIOR, "A", 0))).to_dict()["chosen"]
     assert (choice["chosen"], choice["reason"]) == (chosen, reason)
 
 
 def test_a_truth_that_is_not_offered_is_counted() -> None:
-    result = score(said("A"), truth_of(qa(OPTIONS, "Left.", 0)))
+    result = score(replies("A"), truth_of(qa(OPTIONS, "Left.", 0)))
     assert (result.counts["n_truth_not_offered"], result.choices) == (1, ())
 
 
-# --- the real files ------------------------------------------------------------------------------------------------
+# --- real files ----------------------------------------------------------------------------------------------------
 
 
 def real(data_dir: Path, tokenizer: Any) -> ChallengeResult:
@@ -277,35 +277,35 @@ def real(data_dir: Path, tokenizer: Any) -> ChallengeResult:
     return score_challenge(answers, truth, tokenizer=tokenizer)
 
 
-def test_the_challenges_own_sample(data_dir: Path) -> None:
+def test_sample_of_the_challenge_equals_the_reference(data_dir: Path) -> None:
     """Figures of the reference: 9 accuracy questions with none exact, 9 language pairs, 4 match questions with F1 0."""
     result = real(data_dir, "plain")
     counts = result.counts
     assert (counts["n_accuracy"], counts["n_accuracy_correct"]) == (9, 0)
     assert (counts["n_language"], counts["n_match"], counts["n_llm"]) == (9, 4, 9)
     assert (counts["n_questions"], counts["n_answers"], counts["n_skipped_by_walk"]) == (66, 66, 35)
-    assert (plainly(result, "accuracy"), plainly(result, "match_f1")) == (0.0, 0.0)
+    assert (value_of(result, "accuracy"), value_of(result, "match_f1")) == (0.0, 0.0)
     assert not any(
         counts[name] for name in ("n_missing", "n_failed", "n_duplicate", "n_unknown", "n_truth_not_offered")
     )
 
 
-def test_what_the_real_answers_chose(data_dir: Path) -> None:
-    """Read by eye: three behaviours were not offered, no other is right; of the eight about motion three are."""
+def test_parsed_choices_of_the_real_answers(data_dir: Path) -> None:
+    """Checked manually: three behaviours are not offered, six are wrong; of eight about motion three are right."""
     result = real(data_dir, "plain")
-    walked = [choice.to_dict() for choice in result.choices if choice.counts]
-    assert [row["chosen"] for row in walked] == ["C", "C", None, "A", "D", "D", None, None, "C"]
-    assert {row["reason"] for row in walked} == {None, "not_offered"}
+    in_graph = [choice.to_dict() for choice in result.choices if choice.counts]
+    assert [row["chosen"] for row in in_graph] == ["C", "C", None, "A", "D", "D", None, None, "C"]
+    assert {row["reason"] for row in in_graph} == {None, "not_offered"}
     motion = [c.to_dict() for c in result.choices if not c.counts and c.read.form == "mc"]
     assert [row["chosen"] for row in motion] == ["C", "A", "C", "A", "D", "C", "C", "D"]
     assert [row["correct"] for row in motion] == [False, False, True, False, False, True, False, True]
-    assert plainly(result, "parsed_accuracy") == 0.0
-    assert plainly(result, "parsed_accuracy_options") == pytest.approx(3 / 17)
+    assert value_of(result, "parsed_accuracy") == 0.0
+    assert value_of(result, "parsed_accuracy_options") == pytest.approx(3 / 17)
     assert (result.counts["n_parsed"], result.counts["n_unparsed"]) == (6, 3)
     assert (result.counts["n_parsed_options"], result.counts["n_unparsed_options"]) == (14, 3)
 
 
-def test_the_language_part_is_that_of_the_caption_metrics(data_dir: Path) -> None:
+def test_language_part_equals_the_caption_metrics(data_dir: Path) -> None:
     rows = json.loads((data_dir / "drivelm" / "output.json").read_text("utf-8"))
     first = [row for row in rows if "important objects" in row["question"]]
     expected = caption_scores(
@@ -316,7 +316,7 @@ def test_the_language_part_is_that_of_the_caption_metrics(data_dir: Path) -> Non
     assert {name: result.parts[name] for name in expected} == expected
 
 
-# --- files that are not right --------------------------------------------------------------------------------------
+# --- malformed files -----------------------------------------------------------------------------------------------
 
 GOOD = truth_of(qa("Moving?", "No.", 0))
 
@@ -332,10 +332,10 @@ GOOD = truth_of(qa("Moving?", "No.", 0))
         ([{"id": "s_f_0"}], "field 'answer'"),
         ([{"id": "s_f_0", "answer": None}], "field 'answer'"),
         ([{"id": "s_f_0", "answer": ["No."]}], "field 'answer'"),
-        (said("No.") + said("Yes."), "row 1: field 'id': expected one answer to each question, found 's_f_0'"),
+        (replies("No.") + replies("Yes."), "row 1: field 'id': expected one answer to each question, found 's_f_0'"),
     ],
 )
-def test_answers_that_are_malformed(answers: Any, words: str) -> None:
+def test_malformed_answers_are_reported(answers: Any, words: str) -> None:
     with pytest.raises(DataError) as error:
         score_challenge(answers, GOOD, answers_file="out.json")
     assert "out.json" in str(error.value)
@@ -357,7 +357,7 @@ def test_answers_that_are_malformed(answers: Any, words: str) -> None:
         (truth_of({"Q": "x", "A": "y", "tag": 0}), "field 'tag'"),
     ],
 )
-def test_truth_that_is_malformed(truth: Any, words: str) -> None:
+def test_malformed_truth_is_reported(truth: Any, words: str) -> None:
     with pytest.raises(DataError) as error:
         score_challenge([], truth, truth_file="test.json")
     assert "test.json" in str(error.value)
@@ -376,7 +376,7 @@ JSON = st.recursive(
 
 @settings(max_examples=examples(150))
 @given(JSON, JSON)
-def test_any_json_is_scored_or_named(answers: Any, truth: Any) -> None:
+def test_any_json_is_scored_or_reported(answers: Any, truth: Any) -> None:
     try:
         result = score(answers, truth)
     except DataError as error:
@@ -388,6 +388,6 @@ def test_any_json_is_scored_or_named(answers: Any, truth: Any) -> None:
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.text(max_size=60), min_size=6, max_size=6))
 def test_any_answers_are_scored(texts: list[str]) -> None:
-    result = score(said(*texts), FULL)
+    result = score(replies(*texts), FULL)
     assert result.counts["n_questions"] == 6
-    assert 0 <= plainly(result, "accuracy") <= 1
+    assert 0 <= value_of(result, "accuracy") <= 1
