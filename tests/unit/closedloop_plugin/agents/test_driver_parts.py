@@ -35,21 +35,21 @@ def test_pursuit_turns_towards_the_path() -> None:
 
 
 def test_pedals() -> None:
-    assert tracking.pedals(0.0, 0.0) == (0.0, 0.6)  # standing stays
+    assert tracking.pedals(0.0, 0.0) == (0.0, 0.6)  # a stationary car stays stationary
     throttle, brake = tracking.pedals(2.25, 0.0)
     assert (throttle, brake) == (pytest.approx(0.5), 0.0)
     assert tracking.pedals(-4.1, 0.5)[1] == pytest.approx((4.1 - 0.105) / 8)
     assert tracking.pedals(-50, 10) == (0.0, 1.0)
 
 
-def test_a_bend_of_radius_20_is_taken_at_the_speed_of_2_2_sideways() -> None:
+def test_the_speed_in_a_bend_limits_the_lateral_acceleration_to_2_2() -> None:
     angle = np.linspace(0, math.pi / 2, 200)
     bend = RoutePath(np.column_stack([20 * np.sin(angle), 20 - 20 * np.cos(angle)]))
     assert tracking.curve_speed(bend, 10, 5, 14) == pytest.approx(math.sqrt(2.2 * 20), rel=0.03)
     assert tracking.curve_speed(ROAD, 10, 5, 14) == 14
 
 
-def test_rollout_stops_and_stays() -> None:
+def test_a_rollout_stops_and_stays_stopped() -> None:
     stop = forecast.rollout(5.0, -5.0, -5.0, 8.0)
     assert stop[-1] == pytest.approx(2.5, abs=0.1)  # v^2 / 2a
     assert stop[-1] == stop[-5]
@@ -66,17 +66,17 @@ def test_contact_times() -> None:
     assert np.isinf(beside).all(), "0.6 m of air beside a parked car is a free way"
 
 
-def test_what_stands_in_the_lane_is_a_blocker_but_a_queue_is_not() -> None:
+def test_a_stationary_car_is_a_blocker_but_a_queue_at_a_red_light_is_not() -> None:
     line = StopLine("l", 60, 0, 0, 3.5, "signal", True, 60.0)
-    plan = road(left=1)
-    lit = RoadMap(Path("x"), "corridor", "T", "0", ROAD, (), stop_lines=(line,), facts={"lanes": {"left": 1}})
+    plain = road(left=1)
+    with_signal = RoadMap(Path("x"), "corridor", "T", "0", ROAD, (), stop_lines=(line,), facts={"lanes": {"left": 1}})
     truth = GroundTruth(0, 0, car(10, name="ego"), (car(45, name="b"),), {"l": SignalState.RED})
     standstill = StandstillTimer()
     actors = manoeuvre.route_actors(ROAD, truth, 10)
-    assert manoeuvre.blockers(plan, truth, actors, standstill, 10) == [], "nobody has stood long enough"
+    assert manoeuvre.blockers(plain, truth, actors, standstill, 10) == [], "nobody has stood long enough"
     standstill.update(actors, 2.0)
-    assert [x.actor.id for x in manoeuvre.blockers(plan, truth, actors, standstill, 10)] == ["b"]
-    assert manoeuvre.blockers(lit, truth, actors, standstill, 10) == [], "it waits for the red light"
+    assert [x.actor.id for x in manoeuvre.blockers(plain, truth, actors, standstill, 10)] == ["b"]
+    assert manoeuvre.blockers(with_signal, truth, actors, standstill, 10) == [], "it waits for the red light"
 
 
 def test_passing_offset_is_the_smallest() -> None:
@@ -90,7 +90,7 @@ def test_passing_offset_is_the_smallest() -> None:
 
 
 def test_oncoming_gap() -> None:
-    """To pass what ends at 31.3 m and be back: 40 m from standing, about 7 s, in which the other comes 56 m nearer."""
+    """Passing an obstacle that ends at 31.3 m: 40 m from standstill, about 7 s; the other comes 56 m nearer."""
 
     def scene(x: float, speed: float = 8.0) -> list[manoeuvre.RouteActor]:
         others = (car(29.05), car(x, 3.5, speed, math.pi, name="o"))
@@ -132,7 +132,7 @@ def test_a_ramp_is_smooth_and_ends() -> None:
     assert np.abs(np.diff(d)).max() < 0.2, "no step"
 
 
-def test_the_way_back_begins_where_the_group_is_passed() -> None:
+def test_the_return_begins_where_the_group_is_passed() -> None:
     bicycle = manoeuvre.route_actors(
         ROAD, GroundTruth(0, 0, car(10, name="e"), (car(40, 0.0, 2.0, kind=ActorKind.BICYCLE),)), 10
     )

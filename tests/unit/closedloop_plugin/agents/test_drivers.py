@@ -1,4 +1,4 @@
-"""The expert and the baselines in the embedded world, on our own demo routes: what a benchmark must tell apart."""
+"""The expert and the baselines in the embedded world, on the demo routes: differences that a benchmark must show."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ pytestmark = pytest.mark.integration
 ROUTES = {r.scenario: r for r in read_routes(DEMO)}
 
 
-def drive(agent: Agent, scenario: str, folder: Path, most: int = 1400) -> tuple[RefereeOutcome, list[str]]:
+def drive(agent: Agent, scenario: str, folder: Path, max_ticks: int = 1400) -> tuple[RefereeOutcome, list[str]]:
     """One episode with an agent in process; the referee's outcome and the scenario's events."""
     world, route = EmbeddedWorld(folder), ROUTES[scenario]
-    seen = world.reset(EpisodeSetup(route, seed=3))
+    observation = world.reset(EpisodeSetup(route, seed=3))
     referee = Referee(profile("bench2drive"), world.road, route)
     agent.start("e", 3)
     try:
-        while referee.tick(world.truth()) is None and seen.tick < most:
+        while referee.tick(world.truth()) is None and observation.tick < max_ticks:
             truth, road = (world.truth(), world.road) if agent.privileged else (None, None)
-            (decision,) = agent.decide([DecisionRequest("e", seen, truth, road)])
+            (decision,) = agent.decide([DecisionRequest("e", observation, truth, road)])
             assert decision.control is not None, decision.error
-            seen = world.step(decision.control.checked())
+            observation = world.step(decision.control.checked())
         return referee.outcome(), [name for _, name in world.truth().events]
     finally:
         agent.end("e")
@@ -50,17 +50,17 @@ def test_the_expert_survives_what_the_blind_driver_hits(scenario: str, tmp_path:
     assert blind.infractions["collisions_vehicle"] or blind.infractions["collisions_pedestrian"]
 
 
-def test_baselines_do_what_they_are_named_after(tmp_path: Path) -> None:
-    still, _ = drive(baselines.StationaryDriver(), "ParkedObstacle", tmp_path, most=100)
+def test_baselines_drive_as_their_names_say(tmp_path: Path) -> None:
+    still, _ = drive(baselines.StationaryDriver(), "ParkedObstacle", tmp_path, max_ticks=100)
     assert still.score_route < 5
-    straight, _ = drive(baselines.StraightDriver(), "SignalizedJunctionRightTurn", tmp_path, most=600)
+    straight, _ = drive(baselines.StraightDriver(), "SignalizedJunctionRightTurn", tmp_path, max_ticks=600)
     assert straight.score_route < 90, "it does not turn"
-    one, _ = drive(baselines.RandomDriver(), "ParkedObstacle", tmp_path, most=200)
-    two, _ = drive(baselines.RandomDriver(), "ParkedObstacle", tmp_path, most=200)
+    one, _ = drive(baselines.RandomDriver(), "ParkedObstacle", tmp_path, max_ticks=200)
+    two, _ = drive(baselines.RandomDriver(), "ParkedObstacle", tmp_path, max_ticks=200)
     assert one == two, "random, but seeded"
 
 
-def test_privileged_drivers_say_so_and_do_not_guess() -> None:
+def test_exactly_the_privileged_drivers_are_declared_privileged() -> None:
     for agent in (ExpertDriver(), baselines.SteerOnlyDriver(), baselines.SpeedOnlyDriver()):
         assert "privileged" in agent.name
         assert agent.describe()["privileged"] is True

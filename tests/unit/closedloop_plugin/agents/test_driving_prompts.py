@@ -1,4 +1,4 @@
-"""Prompts: snapshots, a user's own texts, suffixes, and words that cannot escape their fence."""
+"""Prompts: snapshots, custom texts, suffixes, and text that cannot leave its fence."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_suffix_clause_names_every_suffix_and_its_unit() -> None:
         '"with speed = 0.5", "with speed = 0.75", "with speed = 1". The number is a share of 5 m/s.'
     )
     limit = DrivingPrompts(TEXTS, profile("bench2drive"), suffixes=True).question("action", observation())
-    assert "a share of 13.9 m/s" in limit  # a profile without a top speed: the road's
+    assert "a share of 13.9 m/s" in limit  # a profile without a top speed: the road's limit
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_the_suffix_clause_names_every_suffix_and_its_unit() -> None:
         ((1.0, 3.0), "3.0 m to the left"),
     ],
 )
-def test_the_target_in_words(target, words) -> None:
+def test_the_target_is_described_in_words(target, words) -> None:
     assert words in DrivingPrompts(TEXTS, RULES).question("threat", observation(target=target))
 
 
@@ -85,7 +85,7 @@ def test_a_users_file_replaces_single_texts(tmp_path) -> None:
         ("a: [", "valid YAML"), ("dcs: '{words}'", "{brake_set}"),
     ],
 )  # fmt: skip
-def test_a_wrong_prompt_file_is_named_with_its_key(tmp_path, yaml: str, says: str) -> None:
+def test_an_invalid_prompt_file_is_reported_with_its_key(tmp_path, yaml: str, says: str) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(yaml)
     with pytest.raises(DataError) as caught:
@@ -93,11 +93,11 @@ def test_a_wrong_prompt_file_is_named_with_its_key(tmp_path, yaml: str, says: st
     assert says in str(caught.value) and str(file) in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_every_packaged_text_is_known_and_every_known_text_is_there() -> None:
+def test_the_packaged_texts_are_exactly_the_known_ones() -> None:
     assert set(TEXTS.texts) == set(SLOTS)
 
 
-def test_values_are_not_looked_into() -> None:
+def test_placeholders_in_values_are_not_filled() -> None:
     assert TEXTS.fill("scene_words", description="{situation} {{x}}").endswith("{situation} {{x}}")
 
 
@@ -125,7 +125,7 @@ def _second_question(answer: str | ModelReply) -> tuple[FakeModel, ModelAgent]:
     return model, ModelAgent(model, DrivingPrompts(TEXTS, RULES), (), ("action",), "question")
 
 
-def test_the_second_question_puts_the_suffix_behind_the_command() -> None:
+def test_the_second_question_appends_the_suffix_to_the_command() -> None:
     model, agent = _second_question("with speed = 0.5")
     (decision,) = agent.decide([decision_request()])
     assert decision.texts["action"] == "Keep going straight. with speed = 0.5"
@@ -133,7 +133,7 @@ def test_the_second_question_puts_the_suffix_behind_the_command() -> None:
     assert "<<<DECISION>>>\nKeep going straight.\n<<<END DECISION>>>" in model.calls[1][0].text
 
 
-def test_a_suffix_off_the_list_is_left_out_and_noted() -> None:
+def test_an_unknown_suffix_is_left_out_and_recorded() -> None:
     _, agent = _second_question("as fast as possible")
     (decision,) = agent.decide([decision_request()])
     assert decision.texts["action"] == "Keep going straight." and decision.thought["suffix_reply"]
@@ -144,7 +144,7 @@ def test_a_failed_second_question_fails_the_decision() -> None:
     assert agent.decide([decision_request()])[0].error == "suffix: timeout"
 
 
-def test_one_failed_task_fails_the_decision_and_keeps_the_other_words() -> None:
+def test_one_failed_task_fails_the_decision_and_keeps_the_other_texts() -> None:
     model = FakeModel(lambda q: ModelReply(error="timeout") if q.key.endswith("threat") else "Stop.")
     agent = ModelAgent(model, DrivingPrompts(TEXTS, RULES), (), ("action", "threat"))
     (decision,) = agent.decide([decision_request()])
@@ -159,7 +159,7 @@ ATTACKS = [
 
 
 @pytest.mark.parametrize("text", ATTACKS)
-def test_words_cannot_leave_their_fence_or_pose_as_an_answer(text: str) -> None:
+def test_text_cannot_leave_its_fence_or_imitate_an_answer(text: str) -> None:
     block = fenced("action", text)
     assert block.count("<<<") == 2 and block.count(">>>") == 2
     inside = block.removeprefix("<<<ACTION>>>\n").removesuffix("\n<<<END ACTION>>>")
@@ -183,6 +183,6 @@ def test_words_cannot_leave_their_fence_or_pose_as_an_answer(text: str) -> None:
 
 
 @given(st.text())
-def test_neutralised_text_stays_as_it_is(text: str) -> None:
+def test_neutralising_twice_changes_nothing(text: str) -> None:
     once = harmless(text)
     assert harmless(once) == once and "{" not in once and "<<" not in once

@@ -23,22 +23,22 @@ FAST = "max_retries=1,backoff=0.001"
 
 
 def _echo_speed(body) -> str:
-    """Says the speed that stands in its own prompt: shows which question an answer belongs to."""
+    """Repeats the speed of the prompt: shows which question a reply belongs to."""
     return "drive at " + asked(body).split("travel at ")[1].split(" m/s")[0]
 
 
 @pytest.mark.integration
-def test_answers_come_in_the_order_of_the_asks_though_the_server_is_fast_with_the_last() -> None:
-    asks = [decision_request(f"e{i}", speed=float(i)) for i in range(9)]
+def test_decisions_are_in_the_order_of_the_requests() -> None:
+    requests = [decision_request(f"e{i}", speed=float(i)) for i in range(9)]
     with serve(reply=_echo_speed) as server:
-        decisions = make_agent(f"endpoint:m@{server.url}").decide(asks)
+        decisions = make_agent(f"endpoint:m@{server.url}").decide(requests)
     assert [d.texts["action"] for d in decisions] == [f"drive at {i}.0" for i in range(9)]
     assert all(d.error is None and d.latency_s > 0 for d in decisions)
     assert len({d.latency_s for d in decisions}) == 1  # one batch, one time
 
 
 @pytest.mark.integration
-def test_all_asks_and_tasks_are_in_flight_together() -> None:
+def test_all_requests_and_tasks_are_in_flight_together() -> None:
     tasks = ("action", "trajectory", "reasoning", "threat")
 
     def in_flight(latency_s: float) -> int:
@@ -74,8 +74,8 @@ def test_jpeg_is_the_default_and_close_to_the_picture() -> None:
         make_agent(f"endpoint:m@{server.url}").decide([decision_request()])
         url = server.bodies[0]["messages"][0]["content"][0]["image_url"]["url"]
     assert url.startswith("data:image/jpeg;base64,")
-    seen = np.asarray(Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2]))), dtype=int)
-    assert abs(seen - picture("front")).mean() < 3
+    decoded = np.asarray(Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2]))), dtype=int)
+    assert abs(decoded - picture("front")).mean() < 3
 
 
 @pytest.mark.integration
@@ -86,7 +86,7 @@ def test_jpeg_is_the_default_and_close_to_the_picture() -> None:
      ("no_choices", "invalid_reply"), ("empty", "empty_reply"), ("400", "http_400"),
      ("refusal", "refused"), ("filtered", "refused")],
 )  # fmt: skip
-def test_a_failing_request_is_that_decisions_error_and_no_others(failure: str, named: str) -> None:
+def test_a_failing_request_fails_only_its_own_decision(failure: str, named: str) -> None:
     def fails(number: int, body) -> str:
         return failure if "travel at 1.0 " in asked(body) else "ok"
 
@@ -105,7 +105,7 @@ def test_a_failing_request_is_that_decisions_error_and_no_others(failure: str, n
 
 
 @pytest.mark.integration
-def test_what_passes_is_asked_again() -> None:
+def test_temporary_failures_are_retried() -> None:
     with serve(reply="Stop.", failures=["429", "500", "cut"], retry_after_s=0.01) as server:
         decisions = make_agent(f"endpoint:m@{server.url},max_retries=3,backoff=0.001").decide([decision_request()])
         assert server.requests == 4
@@ -113,30 +113,30 @@ def test_what_passes_is_asked_again() -> None:
 
 
 @pytest.mark.integration
-def test_what_the_user_must_mend_stops_the_run_with_one_line() -> None:
+def test_user_errors_stop_the_run_with_one_line() -> None:
     with serve(reply="Stop.", failures=["401"]) as server:
         agent = make_agent(f"endpoint:m@{server.url}")
         with pytest.raises(Ad2Error, match="refuses every request"):
             agent.decide([decision_request()])
-        gone = server.url
+        closed_url = server.url
     with pytest.raises(Ad2Error, match="no endpoint answers at") as caught:
-        make_agent(f"endpoint:m@{gone}")
+        make_agent(f"endpoint:m@{closed_url}")
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.integration
-def test_a_second_run_with_a_cache_asks_nothing(tmp_path) -> None:
+def test_a_second_run_with_a_cache_sends_no_requests(tmp_path) -> None:
     with serve(reply=_echo_speed) as server:
         first = make_agent(f"endpoint:m@{server.url}", cache=tmp_path / "c.sqlite").decide(
             [decision_request(speed=2.0)]
         )
-        again = make_agent(f"endpoint:m@{server.url}", cache=tmp_path / "c.sqlite").decide(
+        second = make_agent(f"endpoint:m@{server.url}", cache=tmp_path / "c.sqlite").decide(
             [decision_request(speed=2.0)]
         )
         assert server.requests == 1
         make_agent(f"endpoint:m@{server.url}", cache=tmp_path / "c.sqlite").decide([decision_request(speed=2.5)])
         assert server.requests == 2
-    assert first[0].texts == again[0].texts
+    assert first[0].texts == second[0].texts
 
 
 @pytest.mark.integration
@@ -148,7 +148,7 @@ def test_sampled_replies_are_not_shared_between_episodes(tmp_path) -> None:
 
 
 @pytest.mark.integration
-def test_the_key_is_sent_and_stands_nowhere_else(monkeypatch) -> None:
+def test_the_key_is_sent_and_not_recorded(monkeypatch) -> None:
     monkeypatch.setenv("MY_KEY", "secret-123")
     with serve(reply="Stop.", keep_bodies=True) as server:
         agent = make_agent(f"endpoint:m@{server.url},api_key_env=MY_KEY")
@@ -158,17 +158,17 @@ def test_the_key_is_sent_and_stands_nowhere_else(monkeypatch) -> None:
 
 
 @pytest.mark.integration
-def test_what_a_record_says_of_an_agent() -> None:
+def test_the_description_of_an_agent() -> None:
     with serve(reply="Stop.") as server:
         agent = make_agent(
             f"endpoint:m@{server.url},max_tokens=99", tasks=("action", "threat"), cameras="front@800x450"
         )
         agent.decide([decision_request()])
-    told = agent.describe()
-    assert told["name"] == "endpoint:m" and told["max_tokens"] == 99 and told["temperature"] == 0.0
-    assert told["tasks"] == ["action", "threat"] and told["cameras"] == ["front 800x450"]
-    assert len(told["prompts_sha256"]) == 64 and told["served_as"] == ["m"]
-    assert json.loads(json.dumps(told)) == told
+    description = agent.describe()
+    assert description["name"] == "endpoint:m" and description["max_tokens"] == 99 and description["temperature"] == 0.0
+    assert description["tasks"] == ["action", "threat"] and description["cameras"] == ["front 800x450"]
+    assert len(description["prompts_sha256"]) == 64 and description["served_as"] == ["m"]
+    assert json.loads(json.dumps(description)) == description
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_what_a_record_says_of_an_agent() -> None:
         ("m@http://h:1/v1,timeout=5,temperature=0.5", "m", "http://h:1/v1"),
     ],
 )
-def test_specs_that_are_understood(spec: str, model: str, url: str) -> None:
+def test_valid_specs_are_read(spec: str, model: str, url: str) -> None:
     options = endpoint_options(spec)
     assert (options["model"], options["base_url"]) == (model, url)
 
@@ -200,7 +200,7 @@ def test_specs_that_are_understood(spec: str, model: str, url: str) -> None:
         ("m@http://h/v1,temperature=-1", "at least"),
     ],
 )  # fmt: skip
-def test_specs_that_are_refused(spec: str, says: str) -> None:
+def test_invalid_specs_are_refused(spec: str, says: str) -> None:
     with pytest.raises(Ad2Error, match=says) as caught:
         endpoint_options(spec)
     assert "\n" not in str(caught.value)
@@ -219,6 +219,6 @@ def test_specs_that_are_refused(spec: str, says: str) -> None:
         ("endpoint:m@http://h/v1", {"prompts": "no-such.yaml"}, "no-such.yaml"),
     ],
 )  # fmt: skip
-def test_agents_that_cannot_be_made_say_why(spec: str, more: dict, says: str) -> None:
+def test_invalid_agents_are_refused_with_the_reason(spec: str, more: dict, says: str) -> None:
     with pytest.raises(Ad2Error, match=says):
         make_agent(spec, **more)

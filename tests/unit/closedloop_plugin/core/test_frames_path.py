@@ -1,4 +1,4 @@
-"""Axes, routes as lines, commands: hand-worked."""
+"""Axes, route paths and commands, with values worked out by hand."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def test_carla_is_left_handed() -> None:
 
 
 @given(st.floats(-500, 500), st.floats(-500, 500), st.floats(-3.1, 3.1))
-def test_conversions_return(x: float, y: float, yaw: float) -> None:
+def test_conversions_round_trip(x: float, y: float, yaw: float) -> None:
     back = frames.from_carla(*frames.to_carla(x, y, yaw))
     assert back == (pytest.approx(x), pytest.approx(y), pytest.approx(yaw))
     assert frames.yaw_of_heading(frames.scenic_heading(yaw)) == pytest.approx(yaw)
 
 
-def test_scenic_counts_from_north() -> None:
+def test_scenic_headings_start_at_north() -> None:
     assert frames.scenic_heading(math.pi / 2) == pytest.approx(0.0)
     assert frames.to_ego(0, 1, 0, 0, 0) == (pytest.approx(0), pytest.approx(1)), "north is left of a car heading east"
 
 
-def test_path_knows_its_left() -> None:
+def test_the_lateral_offset_is_positive_to_the_left() -> None:
     path = RoutePath([(0, 0), (10, 0), (10, 10)])
     assert path.length == pytest.approx(20)
     x, y, _ = path.pose(5, 1)
@@ -41,7 +41,7 @@ def test_path_knows_its_left() -> None:
     assert path.pose(25)[:2] == (pytest.approx(10), pytest.approx(15)), "beyond the end it goes straight on"
 
 
-def test_locate_near_does_not_jump_to_a_crossing() -> None:
+def test_locate_near_does_not_jump_at_a_crossing() -> None:
     loop = RoutePath([(0, 0), (100, 0), (100, 50), (50, 50), (50, -50)])
     crossing_first, _ = loop.locate(50, 0.0, near=48)
     crossing_last, _ = loop.locate(50, 0.0, near=245)
@@ -49,7 +49,7 @@ def test_locate_near_does_not_jump_to_a_crossing() -> None:
     assert crossing_last == pytest.approx(250, abs=1)
 
 
-def test_commands_come_15_m_before() -> None:
+def test_commands_begin_15_m_before_the_manoeuvre() -> None:
     angle = np.linspace(0, math.pi / 2, 60)
     turn = np.column_stack([40 + 10 * np.sin(angle), 10 - 10 * np.cos(angle)])
     path = RoutePath(np.vstack([[(0, 0)], turn, [(50, 60)]]))
@@ -77,7 +77,7 @@ def test_control_is_clamped_or_refused(steer: float, throttle: float, brake: flo
     assert 0 <= c.brake <= 1
 
 
-def test_before_the_start_and_beyond_the_end_locate_goes_straight_on() -> None:
+def test_locate_extrapolates_before_the_start_and_beyond_the_end() -> None:
     path = RoutePath([(0, 0), (10, 0)])
     assert path.locate(-17, 2) == (pytest.approx(-17), pytest.approx(2))
     assert path.locate(15, -3) == (pytest.approx(15), pytest.approx(-3))

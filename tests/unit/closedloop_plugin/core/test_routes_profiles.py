@@ -1,4 +1,4 @@
-"""Route files and profiles: real data, wrong fields, post-processing in the published order."""
+"""Route files and profiles: real data, invalid fields, post-processing in the published order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GOOD = """<routes><route id="7" town="Town12"><waypoints><position x="1" y="2" z
 <weathers><weather route_percentage="0" cloudiness="60" sun_altitude_angle="-30"/></weathers></route></routes>"""
 
 
-def test_a_route(tmp_path: Path) -> None:
+def test_a_route_is_read(tmp_path: Path) -> None:
     file = tmp_path / "r.xml"
     file.write_text(GOOD)
     (route,) = read_routes(file)
@@ -48,7 +48,7 @@ def test_a_route(tmp_path: Path) -> None:
         ('cloudiness="60"', 'cloudiness="thick"', "weather cloudiness"),
     ],
 )
-def test_a_wrong_field_is_named(tmp_path: Path, old: str, new: str, says: str) -> None:
+def test_an_invalid_field_is_named(tmp_path: Path, old: str, new: str, says: str) -> None:
     file = tmp_path / "r.xml"
     file.write_text(GOOD.replace(old, new))
     with pytest.raises(Ad2Error, match=says) as caught:
@@ -56,7 +56,7 @@ def test_a_wrong_field_is_named(tmp_path: Path, old: str, new: str, says: str) -
     assert str(file) in str(caught.value)
 
 
-def test_the_220(data_dir: Path) -> None:
+def test_the_220_routes_of_bench2drive(data_dir: Path) -> None:
     routes = read_routes(data_dir / "bench2drive" / "bench2drive220.xml")
     kinds = Counter(r.scenario for r in routes)
     assert (len(routes), len(kinds), set(kinds.values())) == (220, 44, {5})
@@ -76,13 +76,13 @@ def test_bench2advlm_post_processing() -> None:
     assert profile("bench2drive").post(Control(0, 0.9, 0.2), 9) == Control(0, 0.9, 0.2)
 
 
-def test_an_unknown_profile_lists_the_known() -> None:
+def test_an_unknown_profile_lists_the_known_ones() -> None:
     with pytest.raises(Ad2Error, match="bench2advlm"):
         profile("carla")
     assert {p.name for p in PROFILES.values()} == set(PROFILES)
 
 
-def test_record_both_ways_and_success() -> None:
+def test_a_record_round_trips_and_defines_success() -> None:
     lists = {name: [] for name in INFRACTIONS}
     record = EpisodeRecord(
         "s", "7", 0, 1, "ParkingCutIn", "P_1", "T", "completed", "Completed", lists, 100, 1, 100, 50, 9.5, 1.2, 190,

@@ -1,4 +1,4 @@
-"""Rules: words and waypoints to controls, with numbers worked out by hand."""
+"""Rules: text and waypoints to controls, with numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from closedloop_plugin.interpreters.parsing.waypoints import REASONS, NoTrajecto
 from closedloop_plugin.interpreters.rules import RuleInterpreter
 
 RULES = profile("bench2advlm")
-SLOW = RuleInterpreter(RULES)
+INTERPRETER = RuleInterpreter(RULES)
 
 
-def _read(words: str, task: str = "action", **known):
-    return SLOW.interpret([(decision_request(**known), Decision({task: words}))])[0]
+def _read(text: str, task: str = "action", **known):
+    return INTERPRETER.interpret([(decision_request(**known), Decision({task: text}))])[0]
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def _read(words: str, task: str = "action", **known):
         ("Stop.", 0.0, 0.6), ("Stop immediately!", 0.0, 1.0), ("Come gently to a stop.", 0.0, 0.4),
         ("Brake.", 0.0, 0.5), ("Brake hard.", 0.0, 1.0), ("Brake gently.", 0.0, 0.25),
         ("Slow down.", 0.0, 0.3), ("Accelerate.", 0.75, 0.0), ("Accelerate slightly.", 0.45, 0.0),
-        ("Keep the speed.", 0.02 * 3 / 4.5, 0.0),  # no acceleration: what holds 3 m/s against drag
+        ("Keep the speed.", 0.02 * 3 / 4.5, 0.0),  # no acceleration: throttle that holds 3 m/s against drag
         ("Go on.", (1.2 * 2 + 0.06) / 4.5 if 1.2 * 2 < 2 else (2 + 0.06) / 4.5, 0.0),  # to 5 m/s, at most 2 m/s2
     ],
 )  # fmt: skip
@@ -39,15 +39,15 @@ def test_pedals_at_3_metres_per_second(words: str, throttle: float, brake: float
     assert (control.throttle, control.brake) == pytest.approx((throttle, brake))
 
 
-def test_slowing_down_again_and_again_is_no_stop() -> None:
-    """At 1.4 m/s it holds the speed (0.02 x 1.4 / 4.5 against drag); a standing car stays where it is."""
-    creeping, standing = (_read("Slow down.", speed=v).control for v in (1.4, 0.0))
+def test_repeated_slowing_down_does_not_stop_the_car() -> None:
+    """At 1.4 m/s it holds the speed (0.02 x 1.4 / 4.5 against drag); a stationary car stays stationary."""
+    creeping, stationary = (_read("Slow down.", speed=v).control for v in (1.4, 0.0))
     assert (creeping.throttle, creeping.brake) == pytest.approx((0.028 / 4.5, 0.0))
-    assert standing.throttle == 0.0 and standing.brake > 0
+    assert stationary.throttle == 0.0 and stationary.brake > 0
     assert _read("Slow down and turn right.", speed=0.0).control.throttle > 0.3
 
 
-def test_keeping_the_speed_of_a_standing_car_moves_it() -> None:
+def test_keeping_the_speed_moves_a_stationary_car() -> None:
     assert _read("Keep the current speed.", speed=0.0).control.throttle > 0.3
 
 
@@ -59,7 +59,7 @@ def test_keeping_the_speed_of_a_standing_car_moves_it() -> None:
         ("Keep the speed.", RouteCommand.FOLLOW, (8.55, -2.0), "along"),
         ("Turn left.", RouteCommand.LEFT, (5.0, 4.0), "along"),
         ("Turn right.", RouteCommand.RIGHT, (5.0, -4.0), "along"),
-        ("Turn left.", RouteCommand.FOLLOW, (10.0, 0.0), -0.55),  # the words leave the route, and are obeyed
+        ("Turn left.", RouteCommand.FOLLOW, (10.0, 0.0), -0.55),  # the instruction leaves the route, and is followed
         ("Turn left.", RouteCommand.RIGHT, (5.0, -4.0), -0.55),
         ("Turn right.", RouteCommand.STRAIGHT, (10.0, 0.0), 0.55),
         ("Go straight.", RouteCommand.LEFT, (5.0, 4.0), 0.0),
@@ -70,12 +70,12 @@ def test_keeping_the_speed_of_a_standing_car_moves_it() -> None:
         ("Slow down.", RouteCommand.LEFT, (5.0, 4.0), "along"),
     ],
 )
-def test_the_wheel(words: str, command: RouteCommand, target, steer) -> None:
+def test_steering(words: str, command: RouteCommand, target, steer) -> None:
     control = _read(words, command=command, target=target).control
     assert control.steer == pytest.approx(steer_at(*target) if steer == "along" else steer)
 
 
-def test_pure_pursuit_by_hand() -> None:
+def test_pure_pursuit_in_a_case_worked_out_by_hand() -> None:
     """Point 8.55 m ahead of the centre, 10 m ahead of the rear axle, 2 m to the left: reach² 104, wheel
     atan2(2 x 2.9 x 2, 104) = 0.11109 rad of 35 degrees = 0.61087 rad, to the left, so negative."""
     assert steer_at(8.55, 2.0) == pytest.approx(-0.11109 / 0.61087, abs=1e-4)
@@ -94,7 +94,7 @@ def test_pure_pursuit_by_hand() -> None:
         ("with speed = 400 km/h", "speed_off_scale"), ("with speed = 0.5 or with speed = 1", "several_speeds"),
     ],
 )  # fmt: skip
-def test_suffixes(words: str, speed: float | str | None) -> None:
+def test_speed_suffixes_are_parsed(words: str, speed: float | str | None) -> None:
     if isinstance(speed, str):
         with pytest.raises(SpeedSuffixError, match=speed):
             wanted_speed(words, RULES, observation())
@@ -144,7 +144,7 @@ WAYPOINTS = [
 
 
 @pytest.mark.parametrize(("text", "points"), WAYPOINTS, ids=range(len(WAYPOINTS)))
-def test_waypoints(text: str, points) -> None:
+def test_waypoints_are_parsed_or_refused(text: str, points) -> None:
     if isinstance(points, str):
         with pytest.raises(NoTrajectory, match=points):
             read_waypoints(text)
@@ -152,7 +152,7 @@ def test_waypoints(text: str, points) -> None:
         assert read_waypoints(text) == points
 
 
-def test_a_plan_sets_speed_and_wheel() -> None:
+def test_waypoints_set_speed_and_steering() -> None:
     """1 m every 0.5 s is 2 m/s; the first point beyond 3.85 m (0.55 x 3 + 2.2) is the fourth."""
     straight = follow(PLAN, 2.0)
     assert straight.steer == 0.0 and straight.throttle == pytest.approx(0.04 / 4.5) and straight.brake == 0.0
@@ -171,9 +171,9 @@ def test_a_plan_sets_speed_and_wheel() -> None:
         ({"threat": "yes", "action": "Stop."}, "Stop."),
     ],
 )
-def test_which_answer_counts(texts: dict[str, str], used: str) -> None:
-    (reading,) = SLOW.interpret([(decision_request(), Decision(texts))])
-    assert reading.raw == used and reading.control is not None and reading.reason is None
+def test_the_first_usable_answer_counts(texts: dict[str, str], used: str) -> None:
+    (result,) = INTERPRETER.interpret([(decision_request(), Decision(texts))])
+    assert result.raw == used and result.control is not None and result.reason is None
 
 
 @pytest.mark.parametrize(
@@ -187,9 +187,9 @@ def test_which_answer_counts(texts: dict[str, str], used: str) -> None:
         (decision_of(trajectory="(1, 0)", action="?"), "too_few_waypoints", "(1, 0)"),
     ],
 )  # fmt: skip
-def test_nothing_is_invented(decision: Decision, reason: str, raw: str) -> None:
-    (reading,) = SLOW.interpret([(decision_request(), decision)])
-    assert (reading.control, reading.reason, reading.raw) == (None, reason, raw)
+def test_unusable_decisions_have_a_reason_and_no_control(decision: Decision, reason: str, raw: str) -> None:
+    (result,) = INTERPRETER.interpret([(decision_request(), decision)])
+    assert (result.control, result.reason, result.raw) == (None, reason, raw)
 
 
 NUMBERS = st.one_of(st.floats(-300, 300), st.sampled_from([math.nan, math.inf, 1e300]))
@@ -209,12 +209,12 @@ NUMBERS = st.one_of(st.floats(-300, 300), st.sampled_from([math.nan, math.inf, 1
     st.sampled_from(list(RouteCommand)),
     st.tuples(st.floats(-50, 50), st.floats(-50, 50)),
 )
-def test_any_words_give_a_control_in_range_or_a_reason(text, task, speed, command, target) -> None:
-    reading = _read(text, task, speed=speed, command=command, target=target)
-    if reading.control is None:
-        assert reading.reason
+def test_any_text_gives_a_control_in_range_or_a_reason(text, task, speed, command, target) -> None:
+    result = _read(text, task, speed=speed, command=command, target=target)
+    if result.control is None:
+        assert result.reason
     else:
-        assert reading.control == reading.control.checked()
+        assert result.control == result.control.checked()
 
 
 @given(st.text("()[]<>,.0123456789-enaif \n"))

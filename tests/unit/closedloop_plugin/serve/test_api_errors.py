@@ -23,7 +23,7 @@ pytestmark = pytest.mark.integration
 
 BIG = base64.b64encode(b"x" * 4000).decode()
 NOISE = np.random.default_rng(0).integers(0, 256, (90, 160, 3), np.uint8)
-CUT = data_url(NOISE, "png")[:-400]  # a multiple of four: good base64 of a picture that breaks off
+CUT = data_url(NOISE, "png")[:-400]  # a multiple of four characters: valid base64 of a truncated picture
 
 
 @pytest.mark.parametrize(
@@ -47,15 +47,15 @@ CUT = data_url(NOISE, "png")[:-400]  # a multiple of four: good base64 of a pict
          (data_url(np.zeros((4, 4, 3), np.uint8), "gif").replace("gif", "png"), "not a complete image"))),
      ],
 )  # fmt: skip
-def test_what_is_wrong_is_named(server: Served, change: dict, status: int, named: str, monkeypatch) -> None:
-    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)  # as lmms-eval leaves it
+def test_the_invalid_field_is_named(server: Served, change: dict, status: int, named: str, monkeypatch) -> None:
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)  # as lmms-eval sets it
     got, body, _ = server.chat(**change)
     assert (got, set(body), set(body["error"])) == (status, {"error"}, {"message", "type", "param", "code"})
     assert named in body["error"]["message"]
 
 
-def test_a_picture_bomb_is_refused_before_it_is_unpacked(server: Served) -> None:
-    """49 million pixels in some 100 KB; and several that only together are too many."""
+def test_a_decompression_bomb_is_refused_before_it_is_decoded(server: Served) -> None:
+    """49 million pixels in about 100 KB; and several pictures that are too many pixels only together."""
     one = data_url(np.zeros((7000, 7000), np.uint8))
     assert len(one) < 200_000
     third = data_url(np.zeros((4000, 4000), np.uint8))
@@ -65,7 +65,7 @@ def test_a_picture_bomb_is_refused_before_it_is_unpacked(server: Served) -> None
         assert status == 400 and "pixels in one request" in body["error"]["message"]
 
 
-def test_wrong_ways_and_types_are_refused(server: Served) -> None:
+def test_wrong_paths_methods_and_types_are_refused(server: Served) -> None:
     assert server.call("/v1/nothing")[0] == 404
     assert server.call("/v1/chat/completions")[0] == 405
     assert server.call("/v1/models/nothing")[0] == 404
@@ -88,13 +88,13 @@ def test_an_api_key_is_required() -> None:
             status, body, _ = server.call("/v1/models", **headers)
             assert status == 401 and body["error"]["code"] == "invalid_api_key"
             assert server.call("/v1/chat/completions", b"nonsense", **headers)[0] == 401
-    with served(FakeModel(lambda q: "x"), key="sesame") as server, client(server.url, "sesame") as talk:
-        assert talk.chat.completions.create(model="fake", messages=user("?")).choices[0].message.content == "x"
-        with client(server.url, "other") as stranger, pytest.raises(openai.AuthenticationError):
-            stranger.models.list()
+    with served(FakeModel(lambda q: "x"), key="sesame") as server, client(server.url, "sesame") as openai_client:
+        assert openai_client.chat.completions.create(model="fake", messages=user("?")).choices[0].message.content == "x"
+        with client(server.url, "other") as unauthorised, pytest.raises(openai.AuthenticationError):
+            unauthorised.models.list()
 
 
-def test_a_body_that_is_too_large_is_a_413_announced_or_not(server: Served) -> None:
+def test_a_too_large_body_is_a_413_with_and_without_content_length(server: Served) -> None:
     with served(FakeModel(lambda q: "x"), limits=RequestLimits(body_bytes=10_000)) as small:
         assert small.chat()[0] == 200
         status, body, _ = small.chat(messages=user("x" * 20_000))
@@ -102,7 +102,7 @@ def test_a_body_that_is_too_large_is_a_413_announced_or_not(server: Served) -> N
         assert _chunked(small, b"x" * 20_000) == 413
 
 
-def test_a_body_that_never_comes_is_a_408_and_frees_its_place_in_the_queue() -> None:
+def test_an_incomplete_body_is_a_408_and_frees_its_place_in_the_queue() -> None:
     with served(FakeModel(lambda q: "x"), limits=RequestLimits(queue=1)) as server:
         connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=60)
         connection.putrequest("POST", "/v1/chat/completions")
@@ -117,9 +117,9 @@ def test_a_body_that_never_comes_is_a_408_and_frees_its_place_in_the_queue() -> 
 
 
 def test_an_internal_error_is_an_error_object_too(capfd: pytest.CaptureFixture[str]) -> None:
-    words = ModelService(FakeModel(lambda q: "x"))
-    words.read = lambda chat: 1 / 0  # type: ignore[assignment,return-value]
-    with served([words]) as server, contextlib.redirect_stderr(io.StringIO()):  # as while a model answers
+    service = ModelService(FakeModel(lambda q: "x"))
+    service.read = lambda chat: 1 / 0  # type: ignore[assignment,return-value]
+    with served([service]) as server, contextlib.redirect_stderr(io.StringIO()):  # as during a model call
         status, body, _ = server.chat()
     assert (status, body["error"]["code"]) == (500, "internal_error") and "division" not in body["error"]["message"]
     assert "ZeroDivisionError" in capfd.readouterr().err

@@ -13,7 +13,7 @@ from closedloop_plugin.serve.batching import RequestBatcher
 from closedloop_plugin.serve.service import ServiceReply, ServiceRequest
 from lmms_eval_ad2.errors import Ad2Error
 
-AGES = 3600.0  # a window that no test outlives: what is answered did not wait for it
+LONG_WINDOW_S = 3600.0  # longer than any test: an answered request did not wait for it
 
 
 class Echo:
@@ -33,8 +33,8 @@ class Echo:
 
 
 @pytest.fixture
-def working():
-    """Starts a batcher's worker; it has ended when the test has."""
+def start_worker():
+    """A function that starts a batcher's worker thread; it is stopped after the test."""
     started: list[tuple[RequestBatcher, threading.Thread]] = []
 
     def start(batcher: RequestBatcher) -> RequestBatcher:
@@ -58,16 +58,16 @@ def texts(futures: list) -> list[str]:
     return [f.result(30).text for f in futures]
 
 
-def test_those_that_wait_together_are_answered_together_in_order(working) -> None:
-    batcher, echo = RequestBatcher(4, AGES), Echo()
+def test_waiting_requests_are_answered_in_batches_in_order(start_worker) -> None:
+    batcher, echo = RequestBatcher(4, LONG_WINDOW_S), Echo()
     futures = put(batcher, echo, *range(8))
-    working(batcher)
+    start_worker(batcher)
     assert texts(futures) == [str(i) for i in range(8)]
     assert echo.calls == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert (batcher.batches, batcher.requests) == (2, 8)
 
 
-def test_a_batch_has_one_group_and_the_oldest_comes_first(working) -> None:
+def test_a_batch_has_one_group_and_the_oldest_comes_first(start_worker) -> None:
     batcher, echo = RequestBatcher(8, 0.0), Echo()
     futures = (
         put(batcher, echo, 1)
@@ -75,42 +75,42 @@ def test_a_batch_has_one_group_and_the_oldest_comes_first(working) -> None:
         + put(batcher, echo, 3)
         + put(batcher, echo, 4, group="h")
     )
-    working(batcher)
+    start_worker(batcher)
     assert texts(futures) == ["1", "2", "3", "4"]
     assert echo.calls == [[1, 3], [2, 4]]
 
 
-def test_a_lone_client_never_waits_for_the_window(working) -> None:
-    batcher, echo = working(RequestBatcher(8, AGES)), Echo()
+def test_a_lone_client_never_waits_for_the_window(start_worker) -> None:
+    batcher, echo = start_worker(RequestBatcher(8, LONG_WINDOW_S)), Echo()
     for i in range(3):
         assert texts(put(batcher, echo, i)) == [str(i)]
     assert echo.calls == [[0], [1], [2]]
 
 
-def test_two_clients_of_one_batch_share_the_next_one(working) -> None:
-    batcher, echo = RequestBatcher(8, AGES), Echo()
+def test_two_clients_of_one_batch_share_the_next_batch(start_worker) -> None:
+    batcher, echo = RequestBatcher(8, LONG_WINDOW_S), Echo()
     first = put(batcher, echo, "a1", "b1")
-    working(batcher)
+    start_worker(batcher)
     assert texts(first) == ["a1", "b1"]
-    second = put(batcher, echo, "a2")  # waits for the other car, which comes a moment later
+    second = put(batcher, echo, "a2")  # waits for the other client, whose request follows
     second += put(batcher, echo, "b2")
     assert texts(second) == ["a2", "b2"]
     assert echo.calls == [["a1", "b1"], ["a2", "b2"]]
 
 
-def test_the_window_ends_if_a_client_does_not_return(working) -> None:
+def test_the_window_ends_if_a_client_sends_no_further_request(start_worker) -> None:
     batcher, echo = RequestBatcher(8, 0.05), Echo()
     first = put(batcher, echo, "a1", "b1")
-    working(batcher)
+    start_worker(batcher)
     texts(first)
     assert texts(put(batcher, echo, "a2")) == ["a2"]
     assert echo.calls[-1] == ["a2"]
 
 
-def test_a_request_that_fails_does_not_fail_its_batch(working) -> None:
+def test_a_request_that_fails_does_not_fail_its_batch(start_worker) -> None:
     batcher, echo = RequestBatcher(8, 0.0), Echo(bad=2)
     futures = put(batcher, echo, 1, 2, 3)
-    working(batcher)
+    start_worker(batcher)
     one, two, three = (f.result(30) for f in futures)
     assert (one.text, three.text) == ("1", "3")
     assert two.failed and two.error is not None and two.error.startswith("RuntimeError: poison (in test_batching")
@@ -118,28 +118,28 @@ def test_a_request_that_fails_does_not_fail_its_batch(working) -> None:
     assert texts(put(batcher, echo, 4)) == ["4"]
 
 
-def test_a_user_error_is_not_retried_for_each_request(working) -> None:
+def test_a_user_error_is_not_retried_for_each_request(start_worker) -> None:
     batcher, echo = RequestBatcher(8, 0.0), Echo(bad=2, error=Ad2Error)
     futures = put(batcher, echo, 1, 2, 3)
-    working(batcher)
+    start_worker(batcher)
     assert {f.result(30).error for f in futures} == {"poison"}
     assert len(echo.calls) == 1
 
 
-def test_a_wrong_number_of_answers_is_a_failure_and_no_mix_up(working) -> None:
+def test_a_wrong_number_of_answers_fails_the_requests(start_worker) -> None:
     batcher, echo = RequestBatcher(8, 0.0), Echo()
     echo.answer = lambda payloads: [ServiceReply("x")] * 2  # type: ignore[method-assign]
     futures = put(batcher, echo, 1, 2, 3)
-    working(batcher)
+    start_worker(batcher)
     assert all("2 answers to 1 requests" in (f.result(30).error or "") for f in futures)
 
 
-def test_a_cancelled_request_is_left_out(working) -> None:
+def test_a_cancelled_request_is_left_out(start_worker) -> None:
     batcher, echo = RequestBatcher(8, 0.0), Echo()
-    gone, here = put(batcher, echo, "gone", "here")
-    assert gone.cancel()
-    working(batcher)
-    assert here.result(30).text == "here"
+    cancelled, remaining = put(batcher, echo, "gone", "here")
+    assert cancelled.cancel()
+    start_worker(batcher)
+    assert remaining.result(30).text == "here"
     assert echo.calls == [["here"]]
 
 

@@ -1,4 +1,4 @@
-"""ad2-driver: the same control as in this process, the protocol's answers and refusals, episodes."""
+"""ad2-driver: the same control as without a server, the protocol's answers and refusals, episodes."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ RULES = profile("bench2advlm")
 NAMES = ("front", "front_left", "front_right", "back", "back_left", "back_right")
 
 
-def talker(model: FakeModel, cameras: str = "front@80x45", tasks: tuple[str, ...] = ("action",)) -> ModelAgent:
+def model_agent(model: FakeModel, cameras: str = "front@80x45", tasks: tuple[str, ...] = ("action",)) -> ModelAgent:
     seen = cameras_of(cameras, RULES)
     return ModelAgent(model, DrivingPrompts(PromptTexts.load(), RULES, tuple(c.name for c in seen)), seen, tasks)
 
 
-def service(model: FakeModel, **how: Any) -> DriverService:
-    return DriverService(talker(model, **how), make_interpreter("rules", "rules", RULES), RULES)
+def service(model: FakeModel, **options: Any) -> DriverService:
+    return DriverService(model_agent(model, **options), make_interpreter("rules", "rules", RULES), RULES)
 
 
 def request(
@@ -56,20 +56,20 @@ def request(
 
 def ask_for(server: Served, body: dict[str, Any], names: tuple[str, ...] = ("front",)) -> dict[str, Any]:
     """The JSON object in the reply to `body`, through OpenAI's client."""
-    with client(server.url) as talk:
+    with client(server.url) as openai_client:
         messages = user(*(picture(n) for n in names), json.dumps(body))
-        reply = talk.chat.completions.create(model="ad2-driver", messages=messages)
+        reply = openai_client.chat.completions.create(model="ad2-driver", messages=messages)
     return json.loads(reply.choices[0].message.content or "")
 
 
-def refusal(made: DriverService, *parts: Any) -> str:
+def refusal(driver: DriverService, *parts: Any) -> str:
     with pytest.raises(ApiError) as refused:
-        made.read(chat(messages=user(*parts)))
+        driver.read(chat(messages=user(*parts)))
     assert refused.value.status == 400
     return refused.value.message
 
 
-SAYINGS = [
+REPLIES = [
     "Speed up.",
     "Slow down and turn left.",
     "Stop now.",
@@ -80,68 +80,72 @@ SAYINGS = [
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("words", SAYINGS)
+@pytest.mark.parametrize("words", REPLIES)
 @pytest.mark.parametrize(
     ("speed", "command"), [(0.0, RouteCommand.FOLLOW), (4.2, RouteCommand.LEFT), (7.5, RouteCommand.RIGHT)]
 )
-def test_the_control_is_that_of_the_loop_in_this_process(words: str, speed: float, command: RouteCommand) -> None:
-    def answer(question: ModelQuestion) -> str:  # sees its picture
+def test_the_served_control_equals_that_without_a_server(words: str, speed: float, command: RouteCommand) -> None:
+    def answer(question: ModelQuestion) -> str:  # checks its picture
         return words if question.images[0][0, 0, 2] == picture("front")[0, 0, 2] else "a wrong picture"
 
     model = FakeModel(answer)
-    agent, interpreter = talker(model), make_interpreter("rules", "rules", RULES)
-    here = DecisionRequest("e0", observation(speed=speed, command=command))
-    (decision,) = agent.decide([here])
-    (reading,) = interpreter.interpret([(here, decision)])
-    made = DriverService(agent, interpreter, RULES)
-    with served(driver=made) as server:
+    agent, interpreter = model_agent(model), make_interpreter("rules", "rules", RULES)
+    direct = DecisionRequest("e0", observation(speed=speed, command=command))
+    (decision,) = agent.decide([direct])
+    (expected,) = interpreter.interpret([(direct, decision)])
+    driver = DriverService(agent, interpreter, RULES)
+    with served(driver=driver) as server:
         reply = ask_for(server, request(speed, command))
     assert model.calls[0][0].text == model.calls[1][0].text
-    if reading.control is None:
-        assert reply["control"] is None and reply["unparsed"] == reading.reason
+    if expected.control is None:
+        assert reply["control"] is None and reply["unparsed"] == expected.reason
     else:
-        assert Control(**reply["control"]) == RULES.post(reading.control, speed) and reply["unparsed"] is None
-    assert (reply["texts"], reply["raw"], reply["error"]) == ({"action": words}, reading.raw, None)
-    assert (reply["ad2_drive"], reply["mode"], reply["policy"]) == (1, reading.mode, "official")
-    assert reply["latency_s"] == pytest.approx(0.25 + reading.latency_s, abs=0.05)
+        assert Control(**reply["control"]) == RULES.post(expected.control, speed) and reply["unparsed"] is None
+    assert (reply["texts"], reply["raw"], reply["error"]) == ({"action": words}, expected.raw, None)
+    assert (reply["ad2_drive"], reply["mode"], reply["policy"]) == (1, expected.mode, "official")
+    assert reply["latency_s"] == pytest.approx(0.25 + expected.latency_s, abs=0.05)
 
 
 def test_the_sample_replies_include_readable_and_unreadable_ones() -> None:
     """Guards the test above against comparing only failures."""
-    made = service(FakeModel(lambda q: SAYINGS[int(q.key.split("|")[0])]))
-    asks = [DecisionRequest(f"e{i}", observation()) for i in range(len(SAYINGS))]
-    reply = [json.loads(done.text) for done in made.answer(asks)]
-    assert [t["unparsed"] is None for t in reply] == [True] * 5 + [False]
-    assert len({str(t["control"]) for t in reply}) >= 4
+    driver = service(FakeModel(lambda q: REPLIES[int(q.key.split("|")[0])]))
+    requests = [DecisionRequest(f"e{i}", observation()) for i in range(len(REPLIES))]
+    replies = [json.loads(done.text) for done in driver.answer(requests)]
+    assert [t["unparsed"] is None for t in replies] == [True] * 5 + [False]
+    assert len({str(t["control"]) for t in replies}) >= 4
 
 
-control = st.builds(Control, *[st.floats(-2, 2) | st.sampled_from([float("nan"), float("inf")])] * 3)
-reading = st.builds(
-    InterpretedControl, st.none() | control, st.text(max_size=20),
+any_control = st.builds(Control, *[st.floats(-2, 2) | st.sampled_from([float("nan"), float("inf")])] * 3)
+any_interpreted = st.builds(
+    InterpretedControl, st.none() | any_control, st.text(max_size=20),
     st.sampled_from([None, "no_reply timeout", "no_description", "truncated", "two answers"]),
 )  # fmt: skip
-decision = st.builds(Decision, st.just({"action": "x"}), st.none() | control, error=st.none() | st.text(max_size=9))
+any_decision = st.builds(
+    Decision, st.just({"action": "x"}), st.none() | any_control, error=st.none() | st.text(max_size=9)
+)
 
 
-@given(decision, st.none() | reading, st.sampled_from(sorted(PROFILES)), st.floats(0, 20))
-def test_the_verdict_is_the_pilots(said: Decision, read: InterpretedControl | None, name: str, speed: float) -> None:
-    """A client that coasts without a control drives like the runner does with the same decision."""
+@given(any_decision, st.none() | any_interpreted, st.sampled_from(sorted(PROFILES)), st.floats(0, 20))
+def test_the_verdict_equals_that_of_the_control_scheduler(
+    decision: Decision, interpreted: InterpretedControl | None, name: str, speed: float
+) -> None:
+    """A client that coasts without a control drives like the runner with the same decision."""
     rules = profile(name)
-    theirs = decisions.ControlScheduler(rules, decisions.DecisionRules(), 0)
-    theirs.take(decisions.DecisionResponse(said, read), 0)
-    given, error, unparsed = verdict(said, read, rules, speed)
+    scheduler = decisions.ControlScheduler(rules, decisions.DecisionRules(), 0)
+    scheduler.take(decisions.DecisionResponse(decision, interpreted), 0)
+    given, error, unparsed = verdict(decision, interpreted, rules, speed)
     assert sum(x is not None for x in (given, error, unparsed)) == 1
-    assert (given or COAST) == theirs.control(0, speed)
-    assert (theirs.counts["agent_errors"], theirs.counts["unparsed"]) == (error is not None, unparsed is not None)
+    assert (given or COAST) == scheduler.control(0, speed)
+    assert (scheduler.counts["agent_errors"], scheduler.counts["unparsed"]) == (error is not None, unparsed is not None)
 
 
 @pytest.mark.integration
 def test_the_description_defines_the_sensors_of_a_client() -> None:
-    made = DriverService(
-        talker(FakeModel(lambda q: "x"), "surround@800x450"), make_interpreter("rules", "rules", RULES), RULES,
+    driver = DriverService(
+        model_agent(FakeModel(lambda q: "x"), "surround@800x450"), make_interpreter("rules", "rules", RULES), RULES,
         policy="strict", decision_hz=2.0,
     )  # fmt: skip
-    with served(driver=made) as server:
+    with served(driver=driver) as server:
         status, reply, _ = server.call("/v1/ad2/driver")
         listed = [m["id"] for m in server.call("/v1/models")[1]["data"]]
     assert status == 200 and listed == ["ad2-driver"]
@@ -155,44 +159,43 @@ def test_the_description_defines_the_sensors_of_a_client() -> None:
 
 
 @pytest.mark.integration
-def test_bench2drives_agent_understands_every_answer() -> None:
-    """The protocol client of the Bench2Drive agent against this server."""
+def test_the_client_of_the_bench2drive_agent_reads_every_answer() -> None:
 
     def answer(question: ModelQuestion) -> ModelReply | str:
         return ModelReply(error="timeout") if "travel at 1.0 " in question.text else "Stop." if question.images else "?"
 
     bgra = np.dstack([picture("front")[:, :, ::-1], np.full((45, 80), 255, np.uint8)])
-    said = {k: v for k, v in request(3.0).items() if k != "ad2_drive"}
+    fields = {k: v for k, v in request(3.0).items() if k != "ad2_drive"}
     with served(driver=service(FakeModel(answer)), key="sesame") as server:
         link = DriverHttpClient(
             LeaderboardAgentConfig(base_url=server.url, api_key_env="KEY", retries=0, wait_s=0.0), {"KEY": "sesame"}
         )
         assert link.driver()["cameras"][0]["width"] == 80
-        reply = link.decide(said, [("png", png(bgra))])
+        reply = link.decide(fields, [("png", png(bgra))])
         with pytest.raises(DriverFailure, match="the driver failed: action: timeout"):
-            link.decide({**said, "speed": 1.0}, [("png", png(bgra))])
+            link.decide({**fields, "speed": 1.0}, [("png", png(bgra))])
         with pytest.raises(DriverFailure, match=r"HTTP 400: cameras: .* there is no front"):
-            link.decide({**said, "cameras": []}, [])
+            link.decide({**fields, "cameras": []}, [])
     assert reply["control"]["brake"] > 0 and reply["unparsed"] is None
     with served(driver=service(FakeModel(lambda q: "Bananas."))) as server:
         link = DriverHttpClient(LeaderboardAgentConfig(base_url=server.url, retries=0, wait_s=0.0), {})
-        reply = link.decide(said, [("png", png(bgra))])
+        reply = link.decide(fields, [("png", png(bgra))])
         assert reply["control"] is None and reply["unparsed"]
 
 
-def test_pictures_find_their_camera_in_any_order_and_the_others_are_not_unpacked() -> None:
+def test_pictures_are_matched_to_cameras_in_any_order_and_others_are_not_decoded() -> None:
     model = FakeModel(lambda q: "Stop.")
-    made = service(model, cameras="surround@80x45")
+    driver = service(model, cameras="surround@80x45")
     order = (*reversed(NAMES), "rear_view")
     parts = [picture(n) for n in NAMES[::-1]] + [{"type": "image_url", "image_url": {"url": "data:nonsense"}}]
-    made.answer([made.read(chat(messages=user(*parts, json.dumps(request(cameras=order))))).payload])
+    driver.answer([driver.read(chat(messages=user(*parts, json.dumps(request(cameras=order))))).payload])
     for image, name in zip(model.calls[0][0].images, NAMES, strict=True):
         assert np.array_equal(image, picture(name))
 
 
-def test_a_camera_that_is_lacking_is_named() -> None:
-    made = service(FakeModel(lambda q: "x"), cameras="surround@80x45")
-    reply = refusal(made, picture("front"), picture("back"), json.dumps(request(cameras=["front", "back"])))
+def test_missing_cameras_are_named() -> None:
+    driver = service(FakeModel(lambda q: "x"), cameras="surround@80x45")
+    reply = refusal(driver, picture("front"), picture("back"), json.dumps(request(cameras=["front", "back"])))
     assert "there is no front_left, front_right, back_left, back_right" in reply
 
 
@@ -209,12 +212,12 @@ def test_failures_are_reported_and_counted() -> None:
     assert (health["failed"], health["answered"]) == (1, 1)
 
 
-def test_after_one_exception_for_all_each_is_retried_alone() -> None:
-    made = service(FakeModel(lambda q: ModelReply(error="generation_failed: x")))
-    asks = [DecisionRequest(f"e{i}", observation()) for i in range(2)]
+def test_after_a_failed_batch_each_request_can_be_retried_alone() -> None:
+    driver = service(FakeModel(lambda q: ModelReply(error="generation_failed: x")))
+    requests = [DecisionRequest(f"e{i}", observation()) for i in range(2)]
     with pytest.raises(RuntimeError, match="generation_failed"):
-        made.answer(asks)
-    (alone,) = made.answer(asks[:1])
+        driver.answer(requests)
+    (alone,) = driver.answer(requests[:1])
     assert json.loads(alone.text)["error"] == "action: generation_failed: x" and alone.failed
 
 
@@ -228,44 +231,44 @@ def test_after_one_exception_for_all_each_is_retried_alone() -> None:
      ({"speed_limit": -1}, "speed_limit"), ({"cameras": "front"}, "cameras"), ({"cameras": []}, "0 names for 1"),
      ({"cameras": [["front"]]}, "cameras")],
 )  # fmt: skip
-def test_a_wrong_field_is_named(change: dict[str, Any], named: str) -> None:
+def test_the_invalid_field_is_named(change: dict[str, Any], named: str) -> None:
     assert named in refusal(service(FakeModel(lambda q: "x")), picture("front"), json.dumps(request(**change)))
 
 
 def test_text_around_the_object_is_refused() -> None:
-    made = service(FakeModel(lambda q: "x"))
-    assert "JSON object" in refusal(made, picture("front"), "two", "texts")
-    assert "not JSON" in refusal(made, picture("front"), "What should the car do?")
+    driver = service(FakeModel(lambda q: "x"))
+    assert "JSON object" in refusal(driver, picture("front"), "two", "texts")
+    assert "not JSON" in refusal(driver, picture("front"), "What should the car do?")
     twice = json.dumps(request(cameras=["front", "front"]))
-    assert "each once" in refusal(made, picture("front"), picture("front"), twice)
+    assert "each once" in refusal(driver, picture("front"), picture("front"), twice)
 
 
-def test_a_baseline_drives_without_a_model_and_its_episodes_are_started() -> None:
+def test_a_baseline_drives_without_a_model_and_restarts_episodes() -> None:
     """`random` has a generator for each episode: same name and seed, same drive; a restarted episode begins again."""
 
-    def drive(made: DriverService, ticks: range, episode: str) -> list[str]:
-        return [_drive(made, request(tick=t, episode=episode, cameras=[])) for t in ticks]
+    def drive(driver: DriverService, ticks: range, episode: str) -> list[str]:
+        return [_drive(driver, request(tick=t, episode=episode, cameras=[])) for t in ticks]
 
-    def driver(seed: int = 0) -> DriverService:
+    def random_driver(seed: int = 0) -> DriverService:
         return DriverService(make_agent("random"), None, RULES, seed=seed)
 
-    first = drive(driver(), range(0, 60, 10), "a")
+    first = drive(random_driver(), range(0, 60, 10), "a")
     assert len(set(first)) > 2
-    assert drive(driver(), range(0, 60, 10), "a") == first
-    assert drive(driver(1), range(0, 60, 10), "a") != first
-    again = driver()
-    assert drive(again, range(0, 60, 10), "a") == first == drive(again, range(0, 60, 10), "a")
-    assert drive(again, range(0, 60, 10), "b") != first
+    assert drive(random_driver(), range(0, 60, 10), "a") == first
+    assert drive(random_driver(1), range(0, 60, 10), "a") != first
+    restarted = random_driver()
+    assert drive(restarted, range(0, 60, 10), "a") == first == drive(restarted, range(0, 60, 10), "a")
+    assert drive(restarted, range(0, 60, 10), "b") != first
 
 
-def test_episodes_are_not_kept_for_ever() -> None:
+def test_the_number_of_kept_episodes_is_limited() -> None:
     agent = make_agent("random")
-    made = DriverService(agent, None, RULES)
+    driver = DriverService(agent, None, RULES)
     for i in range(EPISODES + 5):
-        _drive(made, request(episode=f"e{i}", cameras=[]))
-    assert len(made._episodes) == len(agent._generators) == EPISODES  # type: ignore[attr-defined]
+        _drive(driver, request(episode=f"e{i}", cameras=[]))
+    assert len(driver._episodes) == len(agent._generators) == EPISODES  # type: ignore[attr-defined]
 
 
-def _drive(made: DriverService, body: dict[str, Any]) -> str:
-    (done,) = made.answer([made.read(chat(messages=user(json.dumps(body)))).payload])
+def _drive(driver: DriverService, body: dict[str, Any]) -> str:
+    (done,) = driver.answer([driver.read(chat(messages=user(json.dumps(body)))).payload])
     return done.text

@@ -54,7 +54,7 @@ def server():
         assert running.call("/health")[1]["failed"] == 0
 
 
-def proper(server: Served, body: Any) -> int:
+def checked_status(server: Served, body: Any) -> int:
     """The status; checks that the reply is well-formed and that the server still answers."""
     status, reply, _ = server.call("/v1/chat/completions", body)
     if status == 200:
@@ -70,41 +70,41 @@ def proper(server: Served, body: Any) -> int:
 
 @MANY
 @given(st.binary(max_size=200) | st.text(max_size=50).map(str.encode) | anything.map(lambda x: json.dumps(x).encode()))
-def test_any_bytes(server: Served, raw: bytes) -> None:
-    assert proper(server, raw) in (400, 404)
+def test_any_bytes_are_refused(server: Served, raw: bytes) -> None:
+    assert checked_status(server, raw) in (400, 404)
 
 
 @MANY
 @given(bodies.filter(lambda b: b.get("stream") is not True))
-def test_any_json_that_looks_like_a_request(server: Served, body: dict[str, Any]) -> None:
-    proper(server, body)
+def test_any_json_that_resembles_a_request_is_answered(server: Served, body: dict[str, Any]) -> None:
+    checked_status(server, body)
     assert server.chat()[0] == 200
 
 
 @MANY
 @given(st.dictionaries(st.sampled_from(sorted(DRIVE)), anything), st.lists(st.just(PICTURE), max_size=2))
-def test_any_change_to_a_drivers_request(server: Served, change: dict[str, Any], urls: list[str]) -> None:
+def test_any_change_to_a_driver_request_is_answered(server: Served, change: dict[str, Any], urls: list[str]) -> None:
     pictures = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
-    proper(server, {"model": "ad2-driver", "messages": user(*pictures, json.dumps({**DRIVE, **change}))})
+    checked_status(server, {"model": "ad2-driver", "messages": user(*pictures, json.dumps({**DRIVE, **change}))})
 
 
 @MANY
 @given(st.binary(max_size=60), st.sampled_from(["png", "jpeg", "webp"]), st.integers(0, 400))
-def test_any_picture(server: Served, junk: bytes, kind: str, keep: int) -> None:
-    """The beginning of a real picture and then anything."""
+def test_any_picture_data_are_answered(server: Served, junk: bytes, kind: str, keep: int) -> None:
+    """The beginning of a real picture, followed by any bytes."""
     head, _, data = data_url(picture("front"), kind).partition(",")
-    spoilt = base64.b64encode(base64.b64decode(data)[:keep] + junk).decode()
-    proper(
+    damaged = base64.b64encode(base64.b64decode(data)[:keep] + junk).decode()
+    checked_status(
         server,
-        {"model": "fake", "messages": user("x", {"type": "image_url", "image_url": {"url": f"{head},{spoilt}"}})},
+        {"model": "fake", "messages": user("x", {"type": "image_url", "image_url": {"url": f"{head},{damaged}"}})},
     )
 
 
 @pytest.mark.parametrize(
     "raw", [b"\0\0\0", b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{"]
 )
-def test_half_a_request_holds_nobody_up(server: Served, raw: bytes) -> None:
+def test_an_incomplete_request_does_not_block_others(server: Served, raw: bytes) -> None:
     parts = urlsplit(server.url)
-    with socket.create_connection((parts.hostname, parts.port), timeout=60) as half:
-        half.sendall(raw)
+    with socket.create_connection((parts.hostname, parts.port), timeout=60) as connection:
+        connection.sendall(raw)
         assert server.chat()[0] == 200

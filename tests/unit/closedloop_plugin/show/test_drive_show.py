@@ -1,4 +1,4 @@
-"""`ad2 drive show`: finding an episode, and the files that it draws."""
+"""`ad2 drive show`: finding an episode, and the files that it writes."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from lmms_eval_ad2.errors import Ad2Error
 
 
 def show(*argv: str) -> int:
-    top = argparse.ArgumentParser()
-    command.register(top.add_subparsers())
-    args = top.parse_args(["show", *argv])
+    parser = argparse.ArgumentParser()
+    command.register(parser.add_subparsers())
+    args = parser.parse_args(["show", *argv])
     return args.func(args)
 
 
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
-    """A run with one episode, its frames kept at 2 Hz by two cameras."""
+    """A run with one episode and its frames of two cameras at 2 Hz."""
     log, rec, _ = ride()
     folder = tmp_path / "run"
     (folder / "tracks").mkdir(parents=True)
@@ -40,7 +40,9 @@ def run_dir(tmp_path: Path) -> Path:
     return folder
 
 
-def test_it_draws_both_and_says_where(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_top_view_and_film_strip_are_written_and_their_paths_printed(
+    run_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert show(f"{run_dir}:17") == 0
     top, film = run_dir / "pictures" / "17_rep0.png", run_dir / "pictures" / "17_rep0_film.png"
     assert capsys.readouterr().out.split() == ["top", "view", str(top), "film", "strip", str(film)]
@@ -51,13 +53,15 @@ def test_it_draws_both_and_says_where(run_dir: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("way", ["{0}:17:0", "{0}/tracks/17_rep0.json"])
-def test_an_episode_has_several_names(run_dir: Path, way: str, tmp_path: Path) -> None:
+def test_an_episode_can_be_given_in_several_ways(run_dir: Path, way: str, tmp_path: Path) -> None:
     out = tmp_path / "pics" / "x.png"
     assert show(way.format(run_dir), "--out", str(out), "--frames", "2") == 0
     assert sorted(f.name for f in out.parent.iterdir()) == ["x.png", "x_film.png"]
 
 
-def test_without_frames_it_says_how_to_keep_them(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_frames_the_option_that_keeps_them_is_printed(
+    run_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for file in (run_dir / "frames" / "17_rep0").iterdir():
         file.unlink()
     assert show(f"{run_dir}:17") == 0
@@ -78,13 +82,13 @@ def test_without_frames_it_says_how_to_keep_them(run_dir: Path, capsys: pytest.C
         ("{0}:17", ("--map", "nowhere.xodr"), "nowhere.xodr"),
     ],
 )
-def test_a_mistake_is_one_line(run_dir: Path, episode: str, more: tuple[str, ...], says: str) -> None:
+def test_invalid_arguments_are_one_line_errors(run_dir: Path, episode: str, more: tuple[str, ...], says: str) -> None:
     with pytest.raises(Ad2Error, match=says) as error:
         show(episode.format(run_dir), *more)
     assert "\n" not in str(error.value)
 
 
-def test_the_maps_lanes_only_if_it_is_the_one_that_was_driven(data_dir: Path) -> None:
+def test_lanes_are_drawn_only_from_the_map_that_was_driven(data_dir: Path) -> None:
     file = min((data_dir / "opendrive").rglob("*.xodr"), key=lambda f: f.stat().st_size)
     sha = hashlib.sha256(file.read_bytes()).hexdigest()
     ground = command.lanes(file, sha)

@@ -1,4 +1,4 @@
-"""Top view, film strip, captions and films: what is drawn is there, files are whole, sizes are right."""
+"""Top view, film strip, captions and films: contents, complete files, sizes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_same_track_gives_the_same_picture(track: EpisodeTrack, tmp_path: Pa
 
 
 @pytest.mark.parametrize("ticks", [1, 2])
-def test_a_top_view_of_an_episode_that_hardly_began(ticks: int, tmp_path: Path) -> None:
+def test_a_top_view_of_a_very_short_episode(ticks: int, tmp_path: Path) -> None:
     log, _, _ = ride(ticks=ticks)
     assert top_view(parse_track(log.to_json()), tmp_path / "x.png").is_file()
 
@@ -62,14 +62,14 @@ def test_every_infraction_has_a_name() -> None:
     assert set(NAMES) == set(INFRACTIONS) - {"min_speed_infractions"}
 
 
-def test_the_heading_says_what_and_how_well(track: EpisodeTrack) -> None:
+def test_the_heading_names_the_episode_and_its_result(track: EpisodeTrack) -> None:
     first, second = heading(track).splitlines()
     assert first == "PedestrianCrossing, route 17 repetition 0 (Town05 demo fake), made up"
     assert second.startswith("Completed, ") and "route 100 × 0.258" in second
     assert heading(replace(track, result={})).endswith(" s")
 
 
-def test_a_box_turned_by_a_right_angle() -> None:
+def test_a_box_rotated_by_90_degrees() -> None:
     assert np.allclose(box((0.0, 10.0, 5.0, np.pi / 2), 4.0, 2.0), [(9, 7), (11, 7), (11, 3), (9, 3)])
 
 
@@ -83,7 +83,7 @@ def test_a_film_strip_is_a_page_of_frames(track: EpisodeTrack, tmp_path: Path) -
     assert height > 2 * 112
 
 
-def test_frames_stand_in_order_of_time(tmp_path: Path) -> None:
+def test_frames_are_in_order_of_time(tmp_path: Path) -> None:
     red, blue = (np.full((40, 60, 3), c, np.uint8) for c in ((255, 0, 0), (0, 0, 255)))
     page = np.asarray(Image.open(film_strip([(2.0, blue, ""), (1.0, red, "")], tmp_path / "s.png", width=60)))
     assert tuple(page[20, 20]) == (255, 0, 0) and tuple(page[20, 20 + 72]) == (0, 0, 255)
@@ -103,8 +103,8 @@ def test_a_film_strip_needs_a_frame(tmp_path: Path) -> None:
         (range(7), 1, [], [6]),
         ([], 3, [], []),
         (range(9), 3, [5], [0, 5, 8]),
-        (range(9), 4, [5, 5, 6, 7], [0, 5, 6, 8]),  # half of the places
-        ([0, 0, 0, 0, 1, 2, 3, 4], 4, [], [0, 4, 5, 7]),  # not the pause again and again
+        (range(9), 4, [5, 5, 6, 7], [0, 5, 6, 8]),  # at most half of the frames
+        ([0, 0, 0, 0, 1, 2, 3, 4], 4, [], [0, 4, 5, 7]),  # the pause is not repeated
     ],
 )
 def test_frames_are_chosen_evenly(along, most: int, always: list[int], chosen: list[int]) -> None:
@@ -112,13 +112,13 @@ def test_frames_are_chosen_evenly(along, most: int, always: list[int], chosen: l
 
 
 def test_a_pause_weighs_half_of_a_drive(track: EpisodeTrack) -> None:
-    """10 s standing, then 10 s and 50 m: 0, 0.5, 2."""
+    """10 s stationary, then 10 s and 50 m: 0, 0.5, 2."""
     moments = [replace(track.moments[0], t=t, x=x, y=0.0) for t, x in ((5.0, 1.0), (15.0, 1.0), (25.0, 51.0))]
     assert progress(moments) == [0.0, 0.5, 2.0]
     assert progress(moments[:1]) == [0.0]
 
 
-def test_words_of_a_moment(track: EpisodeTrack) -> None:
+def test_the_caption_of_a_moment(track: EpisodeTrack) -> None:
     lines = track.moments[0].words().splitlines()
     assert lines[0] == "0.0 s, 1 km/h" and lines[1] == "steer +0.00, throttle 0.50, brake 0.00"
     assert lines[2].startswith("action: The light ahead is red") and lines[3].startswith('cng: {"throttle"')
@@ -152,7 +152,7 @@ def length(file: Path) -> tuple[int, tuple[int, int], float]:
 
 @dataclass
 class Tick:
-    """As runner.episode.EpisodeTick."""
+    """The fields of runner.episode.EpisodeTick."""
 
     truth: Any
     observation: Any
@@ -168,12 +168,12 @@ def tick(n: int) -> Tick:
     return Tick(truth(n), view, response if n % 10 == 0 else None)
 
 
-def test_a_film_plays_a_second_a_second(tmp_path: Path) -> None:
+def test_a_film_plays_in_real_time(tmp_path: Path) -> None:
     pytest.importorskip("av")
     film = VideoRecorder(tmp_path / "frames", "front", SimpleNamespace(key="17_rep0"))
     for n in range(61):
         film(tick(n))
-    assert not (tmp_path / "frames" / "17_rep0.mp4").exists()  # not before it is whole
+    assert not (tmp_path / "frames" / "17_rep0.mp4").exists()  # not before it is complete
     film.close(ride(ticks=2)[1])
     frames, size, seconds = length(tmp_path / "frames" / "17_rep0.mp4")
     assert frames == 31 and seconds == pytest.approx(3.1)
@@ -181,7 +181,7 @@ def test_a_film_plays_a_second_a_second(tmp_path: Path) -> None:
     assert [f.name for f in (tmp_path / "frames").iterdir()] == ["17_rep0.mp4"]
 
 
-def test_a_film_of_a_failed_attempt_is_thrown_away(tmp_path: Path) -> None:
+def test_a_film_of_a_failed_attempt_is_deleted(tmp_path: Path) -> None:
     film = VideoRecorder(tmp_path, "front", SimpleNamespace(key="17_rep0"))
     film.close(None)  # nothing was filmed
     film(tick(0))
@@ -189,7 +189,7 @@ def test_a_film_of_a_failed_attempt_is_thrown_away(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_pyav_opencv_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyav_opencv_writes_the_film(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("cv2")
     real = video.require
 
@@ -206,7 +206,7 @@ def test_without_pyav_opencv_writes_it(tmp_path: Path, monkeypatch: pytest.Monke
     assert length(tmp_path / "x.mp4") == (12, (320, 180), pytest.approx(1.2))
 
 
-def test_a_gif_keeps_its_length_when_it_is_thinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gif_keeps_its_duration_when_frames_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(video, "GIF_MOST", 10)
     out = writer(tmp_path / "x.gif", 10.0, 800, 450)
     for n in range(40):
@@ -221,6 +221,6 @@ def test_a_gif_keeps_its_length_when_it_is_thinned(tmp_path: Path, monkeypatch: 
     assert seconds == pytest.approx(4.0, abs=0.4)
 
 
-def test_a_film_has_a_known_ending(tmp_path: Path) -> None:
+def test_an_unknown_film_suffix_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(Ad2Error, match=r"\.mp4 or \.gif"):
         writer(tmp_path / "x.avi", 10.0, 320, 180)

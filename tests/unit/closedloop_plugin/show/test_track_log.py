@@ -1,4 +1,4 @@
-"""The track log: what it keeps, how small it stays, and that it reads back."""
+"""The track log: contents, limited size, and reading it back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def kept(log: TrackLog, **more) -> dict:
     return json.loads(json.dumps(log.to_json(**more)))
 
 
-def test_two_samples_a_second_and_the_last_tick() -> None:
+def test_two_samples_a_second_and_the_last_tick_are_kept() -> None:
     log, _, _ = ride(ticks=103)
     assert [s["tick"] for s in log.to_json()["samples"]] == [*range(0, 101, 10), 102]
 
@@ -38,12 +38,12 @@ def test_the_moment_of_a_crash_is_kept() -> None:
     assert [s["tick"] for s in log.to_json()["samples"]] == [0, 10, 13, 20, 30]
 
 
-def test_everything_reads_back() -> None:
+def test_every_part_of_a_log_is_read_back() -> None:
     log, rec, seen = ride()
     track = parse_track(kept(log, road=road(), record=rec))
     assert track.moments[2].tick == 20 and track.moments[2].t == 1.0
-    there = seen[20].ego
-    assert (track.moments[2].x, track.moments[2].speed) == (round(there.x, 2), round(there.speed, 2))
+    ego = seen[20].ego
+    assert (track.moments[2].x, track.moments[2].speed) == (round(ego.x, 2), round(ego.speed, 2))
     assert track.moments[2].said == model_answer(20)
     assert track.events == ((4.0, "trigger"),)
     assert track.route[0] == (0.0, 0.0) and track.route[-1] == (80.0, 70.0)
@@ -60,7 +60,7 @@ def test_everything_reads_back() -> None:
     assert west == [(0.0, "red"), (15.0, "green")]  # changes only
 
 
-def test_what_stands_still_is_written_once_and_what_leaves_is_noted() -> None:
+def test_stationary_actors_are_written_once_and_departures_are_recorded() -> None:
     log = TrackLog()
     for tick in range(0, 41, 10):
         now = truth(tick)
@@ -78,12 +78,12 @@ def test_actors_far_away_are_left_out() -> None:
     assert log.to_json()["bodies"] == {}
 
 
-def test_a_long_crowded_talkative_episode_stays_small() -> None:
+def test_the_log_of_a_long_episode_with_many_actors_and_long_replies_is_small() -> None:
     """200 s, 40 moving vehicles, a page of text at every decision."""
     log = TrackLog()
-    page = {"texts": {"action": "é" * 5000, "reasoning": "x" * 5000}, "raw": "y" * 9000}
+    long_reply = {"texts": {"action": "é" * 5000, "reasoning": "x" * 5000}, "raw": "y" * 9000}
     for tick in range(0, 4001, 2):
-        log.add(truth(tick, extra=40), Control(), page if tick % 10 == 0 else None)
+        log.add(truth(tick, extra=40), Control(), long_reply if tick % 10 == 0 else None)
     found = log.to_json(road())
     assert len(json.dumps(found)) < 300_000
     assert log.every_s > 0.5 and found["samples"][0]["tick"] == 0 and found["samples"][-1]["tick"] == 4000
@@ -109,10 +109,10 @@ def test_an_empty_log_is_still_json() -> None:
 
 
 def test_a_track_from_an_unfinished_referee() -> None:
-    log, judge = TrackLog(), Referee(profile("bench2drive"), road(), None)
+    log, referee = TrackLog(), Referee(profile("bench2drive"), road(), None)
     log.add(truth(0), Control())
-    judge.tick(truth(0))
-    assert parse_track(kept(log, record=record(judge))).places == ()
+    referee.tick(truth(0))
+    assert parse_track(kept(log, record=record(referee))).places == ()
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_malformed_track_names_file_and_field(change: dict, field: str) -> Non
         parse_track({**kept(log), **change}, "x.json")
 
 
-def test_no_number_that_is_none(tmp_path: Path) -> None:
+def test_numbers_that_are_not_finite_are_refused(tmp_path: Path) -> None:
     log, _, _ = ride(ticks=30)
     text = json.dumps(log.to_json()).replace('"ego": [0.0, 0.0', '"ego": [NaN, 0.0', 1)
     (tmp_path / "x.json").write_text(text)
@@ -142,7 +142,7 @@ def test_no_number_that_is_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, "", "{", "[1]", "null", "\x00"])
-def test_a_file_that_is_no_track_is_one_line(tmp_path: Path, content: str | None) -> None:
+def test_a_file_that_is_no_track_is_an_error(tmp_path: Path, content: str | None) -> None:
     file = tmp_path / "x.json"
     if content is not None:
         file.write_text(content)

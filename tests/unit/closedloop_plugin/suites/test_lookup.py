@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.closedloop.runs import SUITE, essence, plan, run_into, tasks
+from support.closedloop.runs import SUITE, comparable, run_into, tasks, worker_config
 
 from closedloop_plugin.cli.drive.selection import towns_of
 from closedloop_plugin.core.path import RoutePath
@@ -39,7 +39,7 @@ def test_the_demo_routes_are_short_smooth_and_triggered_on_the_way() -> None:
     assert {round(math.degrees(RoutePath(r.points).bend(0, r.length))) for r in routes} >= {0, 90, -90}
 
 
-def test_a_missing_benchmark_file_says_where_it_lies_and_what_to_type() -> None:
+def test_the_error_for_a_missing_benchmark_file_names_source_and_command() -> None:
     with pytest.raises(Ad2Error, match=r"Thinklab-SJTU/Bench2Drive.*220.xml.*ad2 drive routes add") as caught:
         suite("embedded220")
     assert "\n" not in str(caught.value)
@@ -55,7 +55,7 @@ def test_the_benchmark_is_found_in_the_home_or_by_the_variable(data_dir: Path, m
     assert suite("embedded220").name == "embedded220"
 
 
-def test_a_suite_is_not_run_under_another_worlds_name(data_dir: Path) -> None:
+def test_a_suite_is_refused_under_the_name_of_another_world(data_dir: Path) -> None:
     file = data_dir / "bench2drive/bench2drive220.xml"
     add_routes(file)
     with pytest.raises(Ad2Error, match="in the embedded world use --suite embedded220"):
@@ -80,7 +80,7 @@ def test_a_file_is_a_suite_named_by_its_stem(tmp_path: Path) -> None:
         add_routes(file, "../up")
 
 
-def test_the_home_is_the_library_s() -> None:
+def test_the_data_home_is_that_of_lmms_eval_ad2() -> None:
     assert data_home() == home()
 
 
@@ -97,12 +97,12 @@ def test_seeds_depend_on_the_episode_alone() -> None:
 
 
 @pytest.mark.parametrize("which", ["0/2", "3/2", "1", "a/b", "1/0"])
-def test_a_wrong_shard_is_one_line(which: str) -> None:
+def test_an_invalid_shard_is_an_error(which: str) -> None:
     with pytest.raises(Ad2Error, match=f"--shard {which}"):
         shard(tasks(), which)
 
 
-def test_shards_are_disjoint_and_together_all() -> None:
+def test_shards_are_disjoint_and_complete() -> None:
     todo = tasks(3)
     parts = [shard(todo, f"{i}/4") for i in (1, 2, 3, 4)]
     assert sorted(t.key for part in parts for t in part) == sorted(t.key for t in todo)
@@ -110,13 +110,13 @@ def test_shards_are_disjoint_and_together_all() -> None:
 
 
 @pytest.mark.integration
-def test_merged_shards_are_the_whole_run(tmp_path: Path) -> None:
+def test_merged_shards_equal_the_complete_run(tmp_path: Path) -> None:
     todo = tasks(1)
     for i in (1, 2):
-        run_into(tmp_path / f"s{i}", shard(todo, f"{i}/2"), plan())
-    whole = run_into(tmp_path / "whole", todo, plan())
+        run_into(tmp_path / f"s{i}", shard(todo, f"{i}/2"), worker_config())
+    complete = run_into(tmp_path / "whole", todo, worker_config())
     found = merge(tmp_path / "all", [tmp_path / "s1", tmp_path / "s2", tmp_path / "s2"])
-    assert essence(found.records) == essence(whole)
+    assert comparable(found.records) == comparable(complete)
     assert (found.duplicates, found.missing) == (3, [])
     for kind in ("metric_info", "tracks"):
         names = [sorted(f.name for f in (tmp_path / run / kind).glob("*")) for run in ("all", "whole")]
@@ -128,12 +128,12 @@ def test_merged_shards_are_the_whole_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
-def test_runs_of_different_arguments_do_not_merge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_of_different_arguments_cannot_be_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from support.closedloop import runs
 
-    run_into(tmp_path / "a", tasks()[:1], plan())
+    run_into(tmp_path / "a", tasks()[:1], worker_config())
     monkeypatch.setattr(runs, "IDENTITY", {"suite": "demo", "seed": 2})
-    run_into(tmp_path / "b", tasks()[:1], plan())
+    run_into(tmp_path / "b", tasks()[:1], worker_config())
     with pytest.raises(Ad2Error, match=r"not one run: seed is 1 in .*a and 2 in .*b"):
         merge(tmp_path / "all", [tmp_path / "a", tmp_path / "b"])
     with pytest.raises(Ad2Error, match="not a folder written by"):
@@ -141,39 +141,39 @@ def test_runs_of_different_arguments_do_not_merge(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.integration
-def test_a_later_merge_takes_the_episode_that_ran_at_last(tmp_path: Path) -> None:
-    failing = plan(FactoryRecipe("support.closedloop.doubles:Faulty", {"how": "raise"}))
+def test_a_later_merge_takes_the_latest_episode(tmp_path: Path) -> None:
+    failing = worker_config(FactoryRecipe("support.closedloop.doubles:Faulty", {"how": "raise"}))
     run_into(tmp_path / "a", tasks()[:1], failing, limits=PoolLimits(retries=0))
     assert merge(tmp_path / "all", [tmp_path / "a"]).records[0].end == EndReason.WORLD_FAILED
-    run_into(tmp_path / "a", tasks()[:1], plan(), retry_failed=True)
+    run_into(tmp_path / "a", tasks()[:1], worker_config(), retry_failed=True)
     assert merge(tmp_path / "all", [tmp_path / "a"]).records[0].end == EndReason.COMPLETED
 
 
 @pytest.mark.integration
-def test_fewer_repetitions_than_the_folder_holds_do_not_swell_the_official_mean(tmp_path: Path) -> None:
+def test_fewer_repetitions_than_in_the_folder_do_not_raise_the_official_mean(tmp_path: Path) -> None:
     for k in (2, 1):
-        run_into(tmp_path / "run", tasks(repetitions=k), plan())
+        run_into(tmp_path / "run", tasks(repetitions=k), worker_config())
     official = json.loads((tmp_path / "run" / "results.json").read_text("utf-8"))
     assert official["eval num"] == 12 and official["driving score"] <= 100
 
 
 @pytest.mark.integration
-def test_what_a_run_does_otherwise_than_its_profile_stands_in_its_records(tmp_path: Path) -> None:
+def test_deviations_from_the_profile_are_in_the_records(tmp_path: Path) -> None:
     rules = DecisionRules(policy="strict", decision_hz=5.0)
     todo = [replace(t, setup=replace(t.setup, traffic=False)) for t in tasks()[:1]]
-    (record,) = run_into(tmp_path / "run", todo, plan(rules=rules))
+    (record,) = run_into(tmp_path / "run", todo, worker_config(rules=rules))
     assert record.world["changed"] == "unread replies end the episode, no background traffic"
     assert record.world["decision_hz"] == 5.0
     assert from_episode(record).origin["changed"] == record.world["changed"]
-    (plain,) = run_into(tmp_path / "plain", tasks()[:1], plan(rules=DecisionRules(decision_hz=20.0)))
+    (plain,) = run_into(tmp_path / "plain", tasks()[:1], worker_config(rules=DecisionRules(decision_hz=20.0)))
     assert not {"changed", "decision_hz"} & set(plain.world) and "changed" not in from_episode(plain).origin
 
 
-def test_towns_of_the_whole_suite_belong_to_the_run_however_few_routes_are_selected(tmp_path: Path) -> None:
+def test_the_towns_of_a_run_are_those_of_its_suite_not_of_the_selected_routes(tmp_path: Path) -> None:
     routes = [replace(SUITE.routes[0], town=town) for town in ("TownA", "TownB", "TownC")]
     for town in "AB":
         (tmp_path / f"Town{town}.xodr").touch()
-    both = [list(towns_of(tmp_path, routes, asked)) for asked in (routes[:1], routes)]
+    both = [list(towns_of(tmp_path, routes, selected)) for selected in (routes[:1], routes)]
     assert both == [["TownA", "TownB"]] * 2
     with pytest.raises(Ad2Error, match=r"expected TownC\.xodr"):
         towns_of(tmp_path, routes, routes[2:])

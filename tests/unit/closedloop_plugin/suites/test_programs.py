@@ -1,4 +1,4 @@
-"""Folders of Scenic programs as suites: what is read, what is refused, and how one wrong program among others ends."""
+"""Folders of Scenic programs as suites: reading, refusals, and one invalid program among others."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def folder_of(folder: Path, **routes: str) -> Path:
     return folder
 
 
-def index(folder: Path, **facts: object) -> None:
+def write_index(folder: Path, **facts: object) -> None:
     (folder / "suite.json").write_text(json.dumps(facts))
 
 
@@ -48,10 +48,10 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("programs") / "any.scenic"
 
 
-# -- what is read ------------------------------------------------------------------------------------------------------
+# -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_folder_is_a_suite_named_by_itself_in_the_order_of_numbers(tmp_path: Path) -> None:
+def test_a_folder_is_a_suite_with_its_name_and_in_numeric_order(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "mine", **{"10": "demo:102", "9": "demo:101", "b": "demo:101"})
     (folder / "a.scenic").write_text(CALM.format(route="demo:103"))
     found = suite(str(folder))
@@ -62,16 +62,16 @@ def test_a_folder_is_a_suite_named_by_itself_in_the_order_of_numbers(tmp_path: P
     assert not found.left_out
 
 
-def test_suite_json_names_it_and_leaves_out_programs_even_wrong_ones(tmp_path: Path) -> None:
+def test_suite_json_sets_the_name_and_leaves_out_programs(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "mine", one="demo:101", two="demo:102")
     (folder / "scenarios" / "three.scenic").write_text("nothing of a program")
-    index(folder, name="threats of x", finished=True, left_out={"three": "does not compile", "four": "refused"})
+    write_index(folder, name="threats of x", finished=True, left_out={"three": "does not compile", "four": "refused"})
     found = suite(str(folder))
     assert (found.name, found.ids) == ("threats of x", ["one", "two"])
     assert found.left_out == {"three": "does not compile", "four": "refused"}
 
 
-def test_the_hash_follows_programs_names_and_routes(tmp_path: Path) -> None:
+def test_the_hash_covers_programs_names_and_routes(tmp_path: Path) -> None:
     def sha(**routes: str) -> str:
         folder = tmp_path / "-".join((*routes, *(r.replace(":", "") for r in routes.values())))
         return suite(str(folder_of(folder, **routes) if not folder.exists() else folder)).sha256
@@ -81,7 +81,7 @@ def test_the_hash_follows_programs_names_and_routes(tmp_path: Path) -> None:
     assert len({first, sha(a="demo:101", c="demo:102"), sha(a="demo:101", b="demo:103"), sha(a="demo:101")}) == 4
 
 
-def test_every_fact_of_the_route_counts(tmp_path: Path) -> None:
+def test_the_hash_covers_every_field_of_the_route(tmp_path: Path) -> None:
     program = tmp_path / "a.scenic"
     program.write_text("x")
     route = suite("demo").routes[0]
@@ -91,17 +91,17 @@ def test_every_fact_of_the_route_counts(tmp_path: Path) -> None:
     assert sha_of(program, replace(route, suite="renamed")) == sha_of(program, route)
 
 
-def test_a_route_file_may_lie_beside_the_program(tmp_path: Path) -> None:
+def test_a_route_file_may_be_next_to_the_program(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "mine", a="routes.xml:103")
     (folder / "scenarios" / "routes.xml").write_bytes(DEMO.read_bytes())
     assert suite(str(folder)).routes[0].scenario == "HardBreakRoute"
-    index(folder, base_file="../elsewhere.xml")
+    write_index(folder, base_file="../elsewhere.xml")
     (tmp_path / "elsewhere.xml").write_bytes(DEMO.read_bytes())
     (folder / "scenarios" / "b.scenic").write_text(CALM.format(route="elsewhere:104"))
     assert suite(str(folder)).ids == ["a", "b"]
 
 
-def test_a_single_program_s_route(tmp_path: Path) -> None:
+def test_the_route_of_a_single_program(tmp_path: Path) -> None:
     file = tmp_path / "my own.scenic"
     file.write_text(CALM.format(route="demo:101"))
     own, other = route_of(file), route_of(file, "demo:102")
@@ -134,11 +134,11 @@ def test_a_single_program_s_route(tmp_path: Path) -> None:
         ('param route = "demo:../101"', None),
     ],
 )
-def test_the_line_is_read_as_text(scratch: Path, line: str, expected: tuple[str, str] | None) -> None:
+def test_the_route_line_is_parsed_as_text(scratch: Path, line: str, expected: tuple[str, str] | None) -> None:
     assert named(scratch, f'"""Text."""\n{line}\nego = new Car\n') == expected
 
 
-def test_two_routes_are_one_too_many(scratch: Path) -> None:
+def test_two_routes_in_one_program_are_refused(scratch: Path) -> None:
     with pytest.raises(Ad2Error, match="names two routes, demo:101 and demo:102"):
         named(scratch, 'param route = "demo:101"\nparam route = "demo:102"\n')
 
@@ -161,7 +161,7 @@ def test_any_bytes_are_read(scratch: Path, content: bytes) -> None:
     named(scratch, content)
 
 
-# -- what is refused ---------------------------------------------------------------------------------------------------
+# -- refusals ----------------------------------------------------------------------------------------------------------
 
 
 def refused(folder: Path, message: str) -> None:
@@ -170,7 +170,7 @@ def refused(folder: Path, message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_an_empty_folder(tmp_path: Path) -> None:
+def test_a_folder_without_programs_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine" / "a.scenic").mkdir(parents=True)  # a folder is no program
     refused(tmp_path / "mine", r"mine: no scenario programs there \(\*\.scenic")
 
@@ -185,40 +185,40 @@ def test_an_empty_folder(tmp_path: Path) -> None:
         ("{}", r"a\.scenic: names no route; it needs a line like: param route = \"demo:101\""),
     ],
 )
-def test_a_route_that_is_not_there(tmp_path: Path, route: str, message: str) -> None:
+def test_an_unknown_route_is_refused(tmp_path: Path, route: str, message: str) -> None:
     refused(folder_of(tmp_path / "mine", a=route, b="demo:101"), message)
 
 
-def test_a_folder_is_no_suite_of_routes_for_its_programs(tmp_path: Path) -> None:
+def test_a_folder_cannot_be_the_route_suite_of_its_programs(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     refused(folder_of(folder, a=f"{folder}:a"), "is a folder; expected a suite of routes")
 
 
-def test_two_programs_of_one_name(tmp_path: Path) -> None:
+def test_two_programs_of_one_name_are_refused(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "mine", a="demo:101")
     (folder / "a.scenic").write_text(CALM.format(route="demo:102"))
     refused(folder, r"another program of the folder has the same name")
 
 
-def test_names_that_cannot_be_files_or_would_mislead(tmp_path: Path) -> None:
+def test_invalid_and_ambiguous_names_are_refused(tmp_path: Path) -> None:
     refused(folder_of(tmp_path / "mine", **{"a b": "demo:101"}), "its name becomes that of the episode")
     refused(folder_of(tmp_path / "demo", a="demo:101"), "would be confused with another suite; rename it")
     folder = folder_of(tmp_path / "other", a="demo:101")
-    index(folder, name="embedded220")
+    write_index(folder, name="embedded220")
     refused(folder, "would be confused with another suite")
 
 
-def test_a_program_that_is_no_text_of_a_program(tmp_path: Path) -> None:
+def test_a_file_that_is_too_large_is_refused(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "mine", a="demo:101")
     (folder / "b.scenic").write_bytes(b"\x00" * 200_001)
     refused(folder, "200001 bytes; a scenario program has 200000 at most")
 
 
-def test_an_unfinished_folder_and_one_that_is_all_left_out(tmp_path: Path) -> None:
+def test_unfinished_and_completely_excluded_folders_are_refused(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "mine", a="demo:101")
-    index(folder, finished=False)
+    write_index(folder, finished=False)
     refused(folder, "not finished; run the same `ad2 threats generate` again")
-    index(folder, left_out={"a": "unfair"})
+    write_index(folder, left_out={"a": "unfair"})
     refused(folder, "every scenario is excluded")
 
 
@@ -233,7 +233,7 @@ def test_an_unfinished_folder_and_one_that_is_all_left_out(tmp_path: Path) -> No
         ('{"name": "a\\nb"}', "name"),
     ],
 )
-def test_a_suite_json_that_is_wrong_names_its_field(tmp_path: Path, content: str, field: str) -> None:
+def test_an_invalid_suite_json_is_reported_with_its_field(tmp_path: Path, content: str, field: str) -> None:
     folder = folder_of(tmp_path / "mine", a="demo:101")
     (folder / "suite.json").write_text(content)
     with pytest.raises(DataError, match=rf"suite\.json.*{field}"):
@@ -244,18 +244,18 @@ def test_a_suite_json_that_is_wrong_names_its_field(tmp_path: Path, content: str
 
 
 @pytest.mark.integration
-def test_one_wrong_program_does_not_end_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Three programs: the wrong one is an invalid episode that names its line; the exit code tells."""
+def test_one_invalid_program_does_not_end_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The invalid one of three programs is an invalid episode that names its line; the exit code is 1."""
     pytest.importorskip("scenic")
     folder = folder_of(tmp_path / "mine", a="demo:101", b="demo:101", c="demo:101")
-    wrong = folder / "scenarios" / "b.scenic"
-    wrong.write_text(wrong.read_text() + "new Wheeled at place(40), with kind oddly\n")
-    index(folder, name="mine", left_out={"z": "unfair"})
+    invalid = folder / "scenarios" / "b.scenic"
+    invalid.write_text(invalid.read_text() + "new Wheeled at place(40), with kind oddly\n")
+    write_index(folder, name="mine", left_out={"z": "unfair"})
     out = tmp_path / "out"
     assert main(["drive", "run", "--suite", str(folder), "--agent", "expert", "--out", str(out)]) == 1
-    said = capsys.readouterr()
-    assert "left out, 1 of 4 scenarios: z (unfair)" in said.out
-    assert f"failed: route b repetition 0: {EndReason.INVALID}: {wrong}, line 7: NameError" in said.err
+    output = capsys.readouterr()
+    assert "left out, 1 of 4 scenarios: z (unfair)" in output.out
+    assert f"failed: route b repetition 0: {EndReason.INVALID}: {invalid}, line 7: NameError" in output.err
     records = {r["route_id"]: r for r in map(json.loads, (out / "episodes.jsonl").read_text().splitlines())}
     assert {name: r["end"] for name, r in records.items()} == {
         "a": EndReason.COMPLETED, "b": EndReason.INVALID, "c": EndReason.COMPLETED

@@ -100,7 +100,7 @@ def folder_of(path: Path, texts: Mapping[str, str]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def driven(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, ScenarioVerdict]]:
+def checked_set(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, ScenarioVerdict]]:
     pytest.importorskip("scenic")
     texts = {"good": GOOD, "wrong": WRONG, "never": NEVER, "empty": EMPTY, "unfair": UNFAIR, "crashes": CRASHES}
     folder = folder_of(tmp_path_factory.mktemp("set") / "own", {**texts, "lost": "ego = new Car\n"})
@@ -112,16 +112,16 @@ def driven(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Sc
     return folder, found
 
 
-def holds(v: ScenarioVerdict) -> str:
+def held_conditions(v: ScenarioVerdict) -> str:
     flags = ("compiles", "runs", "acts", "survivable", "passed")
     return " ".join(name for name in flags if getattr(v, name))
 
 
 def test_a_sound_scenario_passes_with_the_surviving_parameters(
-    driven: tuple[Path, dict[str, ScenarioVerdict]],
+    checked_set: tuple[Path, dict[str, ScenarioVerdict]],
 ) -> None:
-    verdict = driven[1]["good"]
-    assert holds(verdict) == "compiles runs acts survivable passed"
+    verdict = checked_set[1]["good"]
+    assert held_conditions(verdict) == "compiles runs acts survivable passed"
     assert (verdict.tries, verdict.survived, verdict.reason) == (1, 1, "")
     assert 2.0 <= verdict.drawn["due"] <= 3.0
 
@@ -138,21 +138,21 @@ def test_a_sound_scenario_passes_with_the_surviving_parameters(
     ],
 )
 def test_reasons_of_failed_checks(
-    name: str, held: str, reason: str, driven: tuple[Path, dict[str, ScenarioVerdict]]
+    name: str, held: str, reason: str, checked_set: tuple[Path, dict[str, ScenarioVerdict]]
 ) -> None:
-    verdict = driven[1][name]
-    assert holds(verdict) == held
+    verdict = checked_set[1][name]
+    assert held_conditions(verdict) == held
     assert re.search(reason, verdict.reason), verdict.reason
     assert "\n" not in verdict.reason
 
 
-def test_each_first_draw_writes_a_snapshot(driven: tuple[Path, dict[str, ScenarioVerdict]]) -> None:
-    moments = driven[0] / "check" / "moments"
+def test_each_first_draw_writes_a_snapshot(checked_set: tuple[Path, dict[str, ScenarioVerdict]]) -> None:
+    moments = checked_set[0] / "check" / "moments"
     with Image.open(moments / "good_rep0.jpg") as image:
         assert image.size == (400, 225)
         assert len(set(image.convert("L").resize((40, 22)).getdata())) > 20  # a picture, not a plain area
     facts = json.loads((moments / "good_rep0.json").read_text())
-    record = next(r for r in read_records(driven[0] / "check") if r.route_id == "good")
+    record = next(r for r in read_records(checked_set[0] / "check") if r.route_id == "good")
     acted = next(t for t, name in record.events if name == "act")
     assert facts["of"] == "act"
     assert acted + 0.3 - 1e-6 <= facts["time_s"] <= acted + 0.36
@@ -163,17 +163,17 @@ def test_each_first_draw_writes_a_snapshot(driven: tuple[Path, dict[str, Scenari
     assert not list(moments.glob("wrong*"))  # never began
 
 
-def test_verdicts_are_stored_in_check_json(driven: tuple[Path, dict[str, ScenarioVerdict]]) -> None:
-    folder, verdicts = driven
-    there = read_verdicts(folder)
-    assert set(there) == set(verdicts)
-    assert there["good"]["passed"]
-    assert there["good"]["judge"] == "expert (privileged)"
-    assert there["good"]["world"].endswith("EmbeddedWorld")
-    assert len(there["good"]["program_sha256"]) == 64
+def test_verdicts_are_stored_in_check_json(checked_set: tuple[Path, dict[str, ScenarioVerdict]]) -> None:
+    folder, verdicts = checked_set
+    stored = read_verdicts(folder)
+    assert set(stored) == set(verdicts)
+    assert stored["good"]["passed"]
+    assert stored["good"]["judge"] == "expert (privileged)"
+    assert stored["good"]["world"].endswith("EmbeddedWorld")
+    assert len(stored["good"]["program_sha256"]) == 64
 
 
-# -- draws, resumption, changes: in a world that plays what the program's comments say ---------------------------------
+# -- draws, resumption, changes: in a world that acts as the program's comments define ---------------------------------
 
 ROUTE = 'param route = "demo:103"\n'
 FINE, HIT, QUIET = ROUTE + "# acts 1.0\n", ROUTE + "# acts 1.0\n# hit 2.0\n", ROUTE
@@ -187,14 +187,14 @@ def judge(folder: Path, **more: Any) -> dict[str, ScenarioVerdict]:
 
 
 def drives(folder: Path) -> Counter[str]:
-    """Since the last call."""
+    """The number of drives of each program since the last call."""
     files = list((folder / "log").glob("*"))
     for file in files:
         file.unlink()
     return Counter(file.name.split("_")[0] for file in files)
 
 
-def test_only_compiling_programs_are_drawn_again(tmp_path: Path) -> None:
+def test_only_compiling_programs_that_did_not_pass_are_drawn_again(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "set", SET)
     verdicts = judge(folder, tries=2)
     assert drives(folder) == {"fine": 1, "hit": 2, "quiet": 2, "broken": 1}
@@ -246,7 +246,7 @@ def test_an_imported_module_is_part_of_the_program(tmp_path: Path) -> None:
     assert drives(folder) == {"fine": 1}
 
 
-def test_another_seed_is_another_run(tmp_path: Path) -> None:
+def test_another_seed_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "set", {"fine": FINE})
     judge(folder)
     with pytest.raises(Ad2Error, match=r"seed is 0 there and 1 here"):

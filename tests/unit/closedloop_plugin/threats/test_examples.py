@@ -53,15 +53,15 @@ def setup_of(file: Path, **more: Any) -> EpisodeSetup:
     return EpisodeSetup(route_of(file), 11, timestep=1 / RULES.hz, program=file, max_ticks=RULES.max_ticks, **more)
 
 
-def played(world: World, setup: EpisodeSetup, driver: str, many: bool = True) -> EpisodeRecord:
+def run_example(world: World, setup: EpisodeSetup, driver: str, many: bool = True) -> EpisodeRecord:
     agent = make_agent(driver, profile=RULES)
     task = EpisodeTask("examples", "x", 0, setup, one_of_many=many)
     agent.start(task.key, setup.seed)
-    cast = EvaluationConditions(RULES, agent=agent.describe(), privileged=True)
-    return run_episode(world, task, cast, lambda ask: DecisionResponse(agent.decide([ask])[0])).record
+    conditions = EvaluationConditions(RULES, agent=agent.describe(), privileged=True)
+    return run_episode(world, task, conditions, lambda request: DecisionResponse(agent.decide([request])[0])).record
 
 
-def test_there_are_three_on_demo_routes_of_which_two_are_of_the_44_types() -> None:
+def test_three_examples_on_demo_routes_two_of_which_have_catalogue_types() -> None:
     routes = [route for file in EXAMPLES if (route := route_of(file)) is not None]
     assert len(routes) == len(EXAMPLES) == 3
     assert all(route.suite == "demo_routes" for route in routes)
@@ -70,7 +70,7 @@ def test_there_are_three_on_demo_routes_of_which_two_are_of_the_44_types() -> No
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda f: f.stem)
-def test_the_declared_parameters_are_free_and_have_their_units(file: Path, world: World) -> None:
+def test_the_declared_parameters_are_searchable_and_have_units(file: Path, world: World) -> None:
     text = file.read_text("utf-8")
     lines = dict(re.findall(r"^param (\w+) = Range\(.*?\) *(.*)$", text, re.M))
     assert set(world.space(setup_of(file))) == set(lines)
@@ -79,18 +79,18 @@ def test_the_declared_parameters_are_free_and_have_their_units(file: Path, world
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda f: f.stem)
-def test_it_acts_and_only_the_expert_survives(file: Path, world: World) -> None:
-    expert = played(world, setup_of(file), "expert", many=False)
+def test_an_example_acts_and_only_the_expert_survives(file: Path, world: World) -> None:
+    expert = run_example(world, setup_of(file), "expert", many=False)
     assert expert.success, expert.infractions
     assert [name for _, name in expert.events][:2] == ["trigger", "act"]
     assert expert.drawn
-    blind = played(world, setup_of(file), "steer-only", many=False)
+    blind = run_example(world, setup_of(file), "steer-only", many=False)
     assert "act" in [name for _, name in blind.events]
     assert any(blind.infractions[kind] for kind in blind.infractions if kind.startswith("collisions"))
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda f: f.stem)
-def test_it_compiles_under_carla_s_model(file: Path, tmp_path: Path) -> None:
+def test_an_example_compiles_under_the_carla_model(file: Path, tmp_path: Path) -> None:
     if importlib.util.find_spec("carla") is None:
         pytest.skip("the carla package is not installed")
     route = route_of(file)
@@ -99,7 +99,7 @@ def test_it_compiles_under_carla_s_model(file: Path, tmp_path: Path) -> None:
     stage = ScenarioStage(road, route.params, "", road.path.locate(*route.trigger[:2])[0], 3)
     options = {"writeCache": False, "useCache": False}
     params = {"map": str(road.file), "map_options": options, "stage": stage, "render": 0, "timestep": 0.05}
-    close_running()  # nothing compiles while a simulation runs
+    close_running()  # Scenic cannot compile while a simulation runs
     found = scene_for(file, "closedloop_plugin.carla.world.model", params, 3)
     others = [o for o in found.scene.objects if o is not found.scene.egoObject]
     assert others and all(o.blueprint for o in others)
@@ -126,9 +126,9 @@ def test_an_error_names_file_line_and_scenics_message(
     file.write_text("\n".join(lines).replace(right, wrong))
     with pytest.raises(Ad2Error) as caught:
         world.reset(setup_of(file))
-    said = str(caught.value)
-    assert "\n" not in said and message in said
-    assert re.match(rf"{re.escape(str(file))}, line ({row}|{row + 1}): ", said), said
+    error = str(caught.value)
+    assert "\n" not in error and message in error
+    assert re.match(rf"{re.escape(str(file))}, line ({row}|{row + 1}): ", error), error
 
 
 def test_an_error_within_a_behaviour_is_reported_at_run_time(world: World, tmp_path: Path) -> None:
@@ -138,15 +138,15 @@ def test_an_error_within_a_behaviour_is_reported_at_run_time(world: World, tmp_p
     file.write_text(text.replace("stage.ego_speed + 0.8", "stage.ego_sped + 0.8"))
     row = next(i for i, line in enumerate(text.splitlines(), 1) if "stage.ego_speed + 0.8" in line)
     with pytest.raises(Ad2Error, match=rf"mine\.scenic, line {row}: AttributeError: .*ego_sped"):
-        played(world, setup_of(file), "still", many=False)
-    record = played(world, setup_of(file), "still")  # one of many: the others go on
+        run_example(world, setup_of(file), "still", many=False)
+    record = run_example(world, setup_of(file), "still")  # one of many: the other episodes continue
     assert record.end == EndReason.INVALID and f"line {row}: AttributeError" in record.reason
 
 
 def test_unsatisfiable_requirements_are_an_invalid_episode(world: World, tmp_path: Path) -> None:
     file = tmp_path / "mine.scenic"
     file.write_text(CHILD.read_text("utf-8") + "require pace > 50\n")
-    record = played(world, setup_of(file), "still", many=False)
+    record = run_example(world, setup_of(file), "still", many=False)
     assert record.end == EndReason.INVALID
     assert "no scene found in 2000 tries" in record.reason
     assert record.score_composed == 0.0 and not record.success
@@ -165,10 +165,10 @@ GROUPS = {
 NUMBERS = {"speed": "speed_mps", "stay": "stays_s"}
 
 
-def words(cell: str, every: type[StrEnum]) -> set[str]:
-    """What a cell of the table names: groups, single words, "any", "any but ...", or nothing."""
+def words(cell: str, vocabulary: type[StrEnum]) -> set[str]:
+    """The values that a table cell names: groups, single words, "any", "any but ...", or none."""
     if cell.startswith("any"):
-        return {e.value for e in every} - set(cell.removeprefix("any").removeprefix(" but ").split(", "))
+        return {e.value for e in vocabulary} - set(cell.removeprefix("any").removeprefix(" but ").split(", "))
     named = ", ".join(GROUPS.get(word, word) for word in cell.split(", "))
     return {"none"} if named == "–" else set(named.split(", "))
 
@@ -180,19 +180,19 @@ def test_the_vocabulary_of_the_manual_is_that_of_the_rules() -> None:
     shown = {row[0].rstrip("`"): row[1:] for row in rows if len(row) == 7}
     assert set(shown) == {behaviour.value for behaviour in RULES_OF}
     for behaviour, rule in RULES_OF.items():
-        who, side, lane, road, hidden, needs = shown[behaviour.value]
-        assert words(who, Adversary) == set(rule.adversaries), behaviour
+        adversary, side, lane, road, occluder, numbers = shown[behaviour.value]
+        assert words(adversary, Adversary) == set(rule.adversaries), behaviour
         assert words(side, AdversarySide) == set(rule.sides), behaviour
         assert words(lane, AdversaryLane) == set(rule.lanes), behaviour
         assert words(road, RoadKind) == set(rule.roads), behaviour
-        assert words(hidden, Occluder) == set(rule.occluders), behaviour
-        assert [NUMBERS[n] for n in needs.split(", ") if n != "–"] == list(rule.numbers), behaviour
+        assert words(occluder, Occluder) == set(rule.occluders), behaviour
+        assert [NUMBERS[n] for n in numbers.split(", ") if n != "–"] == list(rule.numbers), behaviour
 
 
-def test_the_bounds_of_the_manual_are_the_spec_s() -> None:
-    said = str(ThreatSpec.model_json_schema())
+def test_the_bounds_of_the_manual_are_those_of_the_spec() -> None:
+    schema = str(ThreatSpec.model_json_schema())
     for bounds in ("m, 5 to 80", "m/s, 0.3 to 18", "s, 1 to 25", "percent, 0 to 100", "-60 to 90"):
-        assert bounds in said
+        assert bounds in schema
     for bounds in (
         "5 to 80 m",
         "0.3 to 18 m/s",
@@ -205,14 +205,14 @@ def test_the_bounds_of_the_manual_are_the_spec_s() -> None:
         assert bounds in MANUAL
 
 
-def test_the_manual_names_every_behaviour_as_it_is_called() -> None:
+def test_the_manual_lists_every_behaviour_with_its_arguments() -> None:
     """As `| `NAME(ARGUMENTS)` | its docstring |`; a failure shows missing and superfluous rows."""
     part = re.compile(r'^(behavior|monitor) (\w+)\((.*?)\):\n    """', re.M)
     texts = [(ACTIONS / f"{n}.scenic").read_text("utf-8") for n in ("places", "actions_traffic", "actions_crossing")]
-    there = {f"{name}({arguments})" for text in texts for _, name, arguments in part.findall(text)}
+    defined = {f"{name}({arguments})" for text in texts for _, name, arguments in part.findall(text)}
     shown = set(re.findall(r"^\| (?:monitor )?`([A-Z]\w*\(.*?\))` \|", MANUAL, re.M))
     in_library = {"Ride()", "Begin()", "Conduct(convoy, acts=True)", "LendOncomingLane(last)"}
-    assert there ^ (shown - in_library) == set()
+    assert defined ^ (shown - in_library) == set()
 
 
 def test_every_place_of_the_manual_exists() -> None:

@@ -111,22 +111,22 @@ def job(tmp_path: Path) -> ThreatGenerationConfig:
 
 
 @pytest.fixture(scope="module")
-def made_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, GeneratedThreats]:
+def generated_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, GeneratedThreats]:
     once = job_in(tmp_path_factory.mktemp("once"))
     return once.folder, generate(once, ScriptedInterviewee(), ScriptedFuser({}))
 
 
 @pytest.fixture
-def made(job: ThreatGenerationConfig, made_once: tuple[Path, GeneratedThreats]) -> GeneratedThreats:
-    """In the job's folder, as after a first start: both routes, unchecked."""
-    shutil.copytree(made_once[0], job.folder)
-    return made_once[1]
+def generated(job: ThreatGenerationConfig, generated_once: tuple[Path, GeneratedThreats]) -> GeneratedThreats:
+    """In the job's folder, as after a first run: both routes, unchecked."""
+    shutil.copytree(generated_once[0], job.folder)
+    return generated_once[1]
 
 
 def test_every_route_gets_a_program_with_its_transcript_and_frame(job: ThreatGenerationConfig) -> None:
     fuser = ScriptedFuser({})
-    made = generate(job, ScriptedInterviewee(), fuser)
-    assert not made.failed and not made.unsound
+    generated = generate(job, ScriptedInterviewee(), fuser)
+    assert not generated.failed and not generated.unsound
     for route in job.routes:
         text = (job.folder / "scenarios" / f"{route.id}.scenic").read_text()
         assert f'param route = "demo:{route.id}"' in text
@@ -141,23 +141,23 @@ def test_every_route_gets_a_program_with_its_transcript_and_frame(job: ThreatGen
     assert [r.id for r in suite(str(job.folder)).routes] == ["101", "102"]
 
 
-def test_a_second_start_sends_no_requests(job: ThreatGenerationConfig, made: GeneratedThreats) -> None:
+def test_a_second_run_sends_no_requests(job: ThreatGenerationConfig, generated: GeneratedThreats) -> None:
     before = {f: f.read_bytes() for f in job.folder.rglob("*.scenic")}
-    again, fuser = ScriptedInterviewee(), ScriptedFuser({})
-    generate(job, again, fuser)
-    assert again.asked == [] and fuser.made == []
+    interviewee, fuser = ScriptedInterviewee(), ScriptedFuser({})
+    generate(job, interviewee, fuser)
+    assert interviewee.asked == [] and fuser.made == []
     assert before == {f: f.read_bytes() for f in job.folder.rglob("*.scenic")}
 
 
-def test_failures_are_counted_and_repeated(job: ThreatGenerationConfig) -> None:
-    made = generate(job, ScriptedInterviewee(fails={"102"}), ScriptedFuser({"101": [None]}))
-    assert made.failed == {"102": "interview: perception: timeout", "101": "fuser: fuse: HTTP 500"}
+def test_failed_routes_are_counted_and_repeated(job: ThreatGenerationConfig) -> None:
+    generated = generate(job, ScriptedInterviewee(fails={"102"}), ScriptedFuser({"101": [None]}))
+    assert generated.failed == {"102": "interview: perception: timeout", "101": "fuser: fuse: HTTP 500"}
     assert suite_error(job) == "no scenario programs"
     interviewee, fuser = ScriptedInterviewee(), ScriptedFuser({})
-    made = generate(job, interviewee, fuser)
+    generated = generate(job, interviewee, fuser)
     assert interviewee.asked == ["102"] and {r for r, _, _ in fuser.made} == {"101", "102"}
-    assert not made.failed
-    assert len(made.transcripts["101"].attempts) == 1  # an endpoint's failure is no attempt
+    assert not generated.failed
+    assert len(generated.transcripts["101"].attempts) == 1  # an endpoint's failure is no attempt
 
 
 def suite_error(job: ThreatGenerationConfig) -> str:
@@ -168,11 +168,11 @@ def suite_error(job: ThreatGenerationConfig) -> str:
 
 def test_a_refusal_counts_as_attempt_and_removes_the_program(job: ThreatGenerationConfig) -> None:
     checked = replace(job, checked=True, tries=1, routes=job.routes[:1], attempts=2)
-    made = generate(
+    generated = generate(
         checked, ScriptedInterviewee(), ScriptedFuser({"101": ["adversary: a dragon is not in the vocabulary"]})
     )
-    assert made.failed == {"101": "fuser: adversary: a dragon is not in the vocabulary"}
-    assert [a.number for a in made.transcripts["101"].attempts] == [0, 1]
+    assert generated.failed == {"101": "fuser: adversary: a dragon is not in the vocabulary"}
+    assert [a.number for a in generated.transcripts["101"].attempts] == [0, 1]
     assert not list(job.folder.rglob("*.scenic"))
 
 
@@ -180,61 +180,63 @@ def test_an_unsound_scenario_is_generated_again(job: ThreatGenerationConfig) -> 
     far = {**BRAKE, "trigger": {"kind": "distance", "value": 4}, "place": {**BRAKE["place"], "ahead_m": [61.5, 62]}}
     checked = replace(job, checked=True, tries=1, routes=job.routes[:1])
     fuser = ScriptedFuser({"101": [far, BRAKE]})
-    made = generate(checked, ScriptedInterviewee(), fuser)
-    first, *others = made.transcripts["101"].attempts
+    generated = generate(checked, ScriptedInterviewee(), fuser)
+    first, *others = generated.transcripts["101"].attempts
     assert first.verdict is not None
     if first.verdict.passed:
         pytest.fail(f"the late braker was expected to act too late: {first.verdict}")
     assert others and others[-1].verdict is not None and others[-1].verdict.passed
-    assert not made.unsound
+    assert not generated.unsound
     assert json.loads((job.folder / "check.json").read_text())["101"]["passed"] is True
 
 
 def test_a_refusal_is_repeated_without_a_check(job: ThreatGenerationConfig) -> None:
-    made = generate(
+    result = generate(
         replace(job, routes=job.routes[:1]), ScriptedInterviewee(), ScriptedFuser({"101": ["no", "no", BRAKE]})
     )
-    assert not made.failed and [bool(a.spec) for a in made.transcripts["101"].attempts] == [False, False, True]
+    assert not result.failed and [bool(a.spec) for a in result.transcripts["101"].attempts] == [False, False, True]
 
 
 PASSED = ScenarioVerdict(passed=True, compiles=True, runs=True, acts=True, survivable=True, tries=1, survived=1)
 
 
-def judged(job: ThreatGenerationConfig, made: GeneratedThreats, verdict: ScenarioVerdict) -> None:
-    """As after a kill -9 between the transcript's verdict and check.json."""
-    transcript = made.transcripts["101"]
+def store_verdict(job: ThreatGenerationConfig, generated: GeneratedThreats, verdict: ScenarioVerdict) -> None:
+    """The state after a kill -9 between the transcript's verdict and check.json."""
+    transcript = generated.transcripts["101"]
     last = transcript.attempts[-1].model_copy(update={"verdict": verdict})
     ThreatFolder(job.folder).keep(transcript.model_copy(update={"attempts": [*transcript.attempts[:-1], last]}))
 
 
-def test_check_json_is_completed_after_a_kill(job: ThreatGenerationConfig, made: GeneratedThreats) -> None:
+def test_check_json_is_completed_after_a_kill(job: ThreatGenerationConfig, generated: GeneratedThreats) -> None:
     one = replace(job, routes=job.routes[:1])
-    judged(one, made, PASSED)
+    store_verdict(one, generated, PASSED)
     assert read_verdicts(job.folder) == {}
     generate(replace(one, checked=True), ScriptedInterviewee(), ScriptedFuser({}))
     assert read_verdicts(job.folder)["101"]["passed"] is True
 
 
-def test_an_edited_program_does_not_get_the_old_verdict(job: ThreatGenerationConfig, made: GeneratedThreats) -> None:
+def test_an_edited_program_does_not_get_the_old_verdict(
+    job: ThreatGenerationConfig, generated: GeneratedThreats
+) -> None:
     one = replace(job, routes=job.routes[:1])
-    judged(one, made, PASSED)
+    store_verdict(one, generated, PASSED)
     file = job.folder / "scenarios" / "101.scenic"
     file.write_text(file.read_text() + "# by hand\n")
     generate(replace(one, checked=True), ScriptedInterviewee(), ScriptedFuser({}))
     assert read_verdicts(job.folder) == {} and file.read_text().endswith("# by hand\n")
 
 
-def test_verdicts_of_threats_check_are_taken_over(job: ThreatGenerationConfig, made: GeneratedThreats) -> None:
+def test_verdicts_of_threats_check_are_taken_over(job: ThreatGenerationConfig, generated: GeneratedThreats) -> None:
     """Generated unchecked, then checked by the other command: unsound ones are left out or generated again."""
     one = replace(job, routes=job.routes[:1], attempts=1)
     write_verdicts(job.folder, {"101": ScenarioVerdict(passed=False, compiles=True, reason="nobody acted")})
     assert generate(one, ScriptedInterviewee(), ScriptedFuser({})).unsound == {"101": "nobody acted"}
     assert json.loads((job.folder / "suite.json").read_text())["left_out"] == {"101": "nobody acted"}
-    again = generate(replace(one, attempts=2), ScriptedInterviewee(), ScriptedFuser({}))
-    assert not again.unsound and [a.number for a in again.transcripts["101"].attempts] == [0, 1]
+    second = generate(replace(one, attempts=2), ScriptedInterviewee(), ScriptedFuser({}))
+    assert not second.unsound and [a.number for a in second.transcripts["101"].attempts] == [0, 1]
 
 
-def test_a_missing_program_is_restored(job: ThreatGenerationConfig, made: GeneratedThreats) -> None:
+def test_a_missing_program_is_restored(job: ThreatGenerationConfig, generated: GeneratedThreats) -> None:
     file = job.folder / "scenarios" / "101.scenic"
     text = file.read_text()
     file.unlink()
@@ -249,22 +251,22 @@ def test_a_missing_program_is_restored(job: ThreatGenerationConfig, made: Genera
 )
 def test_invalid_names_are_refused_at_the_start(job: ThreatGenerationConfig, suite_name: str, route: str) -> None:
     routes = [replace(job.routes[0], id=route)]
-    odd = replace(job, suite=replace(job.suite, name=suite_name), routes=routes)
+    renamed = replace(job, suite=replace(job.suite, name=suite_name), routes=routes)
     with pytest.raises(Ad2Error, match="Rename the route file"):
-        generate(odd, ScriptedInterviewee(), ScriptedFuser({}))
+        generate(renamed, ScriptedInterviewee(), ScriptedFuser({}))
     assert not job.folder.exists()
 
 
 def test_a_long_model_name_gives_a_readable_suite(job: ThreatGenerationConfig) -> None:
-    class Long(ScriptedInterviewee):
+    class LongName(ScriptedInterviewee):
         def describe(self) -> dict[str, Any]:
             return {"name": "organisation/a-very-long-name-of-a-model-" * 3}
 
-    generate(job, Long(), ScriptedFuser({}))
+    generate(job, LongName(), ScriptedFuser({}))
     assert len(suite(str(job.folder)).name) <= 80
 
 
-def test_another_agent_needs_another_folder(job: ThreatGenerationConfig, made: GeneratedThreats) -> None:
+def test_another_seed_in_the_same_folder_is_refused(job: ThreatGenerationConfig, generated: GeneratedThreats) -> None:
     with pytest.raises(Ad2Error, match="other arguments: seed is 0 there and 1 here"):
         generate(replace(job, seed=1), ScriptedInterviewee(), ScriptedFuser({}))
 
@@ -283,15 +285,17 @@ def test_a_users_own_scenarios_are_not_overwritten(job: ThreatGenerationConfig) 
         generate(job, ScriptedInterviewee(), ScriptedFuser({}))
 
 
-def test_a_broken_transcript_is_named(job: ThreatGenerationConfig, made: GeneratedThreats) -> None:
+def test_a_broken_transcript_is_reported_with_its_field(
+    job: ThreatGenerationConfig, generated: GeneratedThreats
+) -> None:
     file = job.folder / "transcripts" / "101.json"
     file.write_text(file.read_text().replace('"brake_hard"', '"explode"'))
     with pytest.raises(DataError, match=r"101\.json: field 'attempts\.0\.spec\.behaviour'"):
         generate(job, ScriptedInterviewee(), ScriptedFuser({}))
 
 
-def test_a_frame_outside_of_the_folder_is_not_read(job: ThreatGenerationConfig, made: GeneratedThreats) -> None:
-    kept = made.transcripts["101"]
+def test_a_frame_outside_of_the_folder_is_not_read(job: ThreatGenerationConfig, generated: GeneratedThreats) -> None:
+    kept = generated.transcripts["101"]
     outside = kept.model_copy(update={"interview": kept.interview.model_copy(update={"frames": ["../../etc/passwd"]})})
     assert ThreatFolder(job.folder).images(outside) == ()
 
@@ -333,14 +337,14 @@ def test_a_kill_loses_no_stored_result(job: ThreatGenerationConfig, tmp_path: Pa
         time.sleep(0.02)
     os.killpg(child.pid, signal.SIGKILL)
     child.wait()
-    there = {f.name: f.read_bytes() for f in job.folder.glob("scenarios/*.scenic")}
-    assert 2 <= len(there) <= 3
+    programs = {f.name: f.read_bytes() for f in job.folder.glob("scenarios/*.scenic")}
+    assert 2 <= len(programs) <= 3
     with pytest.raises(Ad2Error, match="not finished"):
         suite(str(job.folder))
     interviewee, fuser = ScriptedInterviewee(), ScriptedFuser({})
-    whole = replace(job, routes=suite("demo").routes)
-    made = generate(whole, interviewee, fuser)
+    all_routes = replace(job, routes=suite("demo").routes)
+    generated = generate(all_routes, interviewee, fuser)
     assert interviewee.asked == []  # all six interviews were kept
-    assert len(made.transcripts) == 6 and not made.failed
-    assert {name: (job.folder / "scenarios" / name).read_bytes() for name in there} == there
-    assert len(fuser.made) <= 6 - len(there) + 1  # at most the one in progress is repeated
+    assert len(generated.transcripts) == 6 and not generated.failed
+    assert {name: (job.folder / "scenarios" / name).read_bytes() for name in programs} == programs
+    assert len(fuser.made) <= 6 - len(programs) + 1  # at most the one in progress is repeated

@@ -1,4 +1,4 @@
-"""ThreatSpec is closed: other input is refused, and programs contain only our words and finite numbers."""
+"""ThreatSpec is closed: other input is refused, and programs contain only known words and finite numbers."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def refusal(spec: dict[str, Any]) -> str:
 # -- the vocabulary ----------------------------------------------------------------------------------------------------
 
 
-def test_the_examples_are_in_it() -> None:
+def test_valid_specs_are_accepted() -> None:
     assert ThreatSpec.model_validate(CUT_IN).place.ahead_m == ParameterRange(low=20, high=40)
     assert ThreatSpec.model_validate(CROSSES).speed_mps == ParameterRange(low=1.5, high=1.5)
 
@@ -107,13 +107,13 @@ WORDS = (
 
 @pytest.mark.parametrize("field", WORDS)
 @pytest.mark.parametrize("value", [*HOSTILE, "", 1, True, None, [], {}, "CAR"])
-def test_other_words_are_refused(field: str, value: Any) -> None:
+def test_values_outside_the_vocabulary_are_refused(field: str, value: Any) -> None:
     assert field.split(".")[-1] in refusal(changed(CUT_IN, field, value))
 
 
 @pytest.mark.parametrize("where", ["", "place.", "trigger.", "conditions."])
 @pytest.mark.parametrize("name", ["program", "__class__", "param x"])
-def test_other_fields_are_refused(where: str, name: str) -> None:
+def test_unknown_fields_are_refused(where: str, name: str) -> None:
     assert "Extra inputs are not permitted" in refusal(changed(CUT_IN, where + name, 1))
 
 
@@ -127,7 +127,7 @@ BAD = [
 
 @pytest.mark.parametrize("field", NUMBERS)
 @pytest.mark.parametrize("value", BAD, ids=repr)
-def test_other_numbers_are_refused(field: str, value: Any) -> None:
+def test_invalid_numbers_are_refused(field: str, value: Any) -> None:
     refusal(changed(CUT_IN, field, value))
 
 
@@ -136,7 +136,7 @@ def test_other_numbers_are_refused(field: str, value: Any) -> None:
     [("place.ahead_m", 5, 80), ("speed_mps", 0.3, 18), ("conditions.wetness", 0, 100),
      ("conditions.sun_altitude_angle", -60, 90), ("trigger.value", 0.5, 8)],
 )  # fmt: skip
-def test_limits(field: str, low: float, high: float) -> None:
+def test_numbers_have_limits(field: str, low: float, high: float) -> None:
     ThreatSpec.model_validate(changed(CUT_IN, field, [low, high]))
     for wrong in ([low - 0.01, high], [low, high + 0.01]):
         assert f"{low:g} to {high:g}" in refusal(changed(CUT_IN, field, wrong))
@@ -153,10 +153,10 @@ def test_texts_are_bounded() -> None:
     assert "why" in refusal(CUT_IN | {"why": "x" * 601})
 
 
-# -- what goes together ------------------------------------------------------------------------------------------------
+# -- valid combinations ------------------------------------------------------------------------------------------------
 
 
-def test_every_behaviour_has_a_rule_a_template_and_words() -> None:
+def test_every_behaviour_has_a_rule_a_template_and_a_phrase() -> None:
     assert set(RULES) == set(TEMPLATES) == set(ACTS) == set(AdversaryBehaviour)
 
 
@@ -172,11 +172,11 @@ def test_every_behaviour_has_a_rule_a_template_and_words() -> None:
         ({"place": CUT_IN["place"] | {"side": "right"}}, "place.side: lane next_left is on the left"),
     ],
 )
-def test_clashes_are_said(change: dict[str, Any], says: str) -> None:
+def test_clashes_are_reported(change: dict[str, Any], says: str) -> None:
     assert says in refusal(CUT_IN | change)
 
 
-def test_all_clashes_are_said_at_once() -> None:
+def test_all_clashes_are_reported_at_once() -> None:
     text = refusal(CUT_IN | {"adversary": "cones", "occluder": "bus", "stays_s": 3})
     assert text.count("cut_in") >= 3
 
@@ -197,7 +197,7 @@ def test_all_clashes_are_said_at_once() -> None:
         (MERGE, CROSSES | {"road": "junction", "ego_light": "green"}, "ego_light: the junction of this route has no"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_said(site: ThreatSite, change: dict[str, Any], says: str) -> None:
+def test_specs_that_do_not_fit_the_site_are_reported(site: ThreatSite, change: dict[str, Any], says: str) -> None:
     problems = fit(ThreatSpec.model_validate(CUT_IN | change), site)
     assert any(says in problem for problem in problems), problems
 
@@ -208,7 +208,7 @@ def test_fitting_specs_are_accepted() -> None:
     assert fit(ThreatSpec.model_validate(behind), CROSSING) == []
 
 
-# -- the words ---------------------------------------------------------------------------------------------------------
+# -- the sentence ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_fitting_specs_are_accepted() -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_sentence(change: dict[str, Any], text: str) -> None:
+def test_the_sentence_of_a_spec(change: dict[str, Any], text: str) -> None:
     assert sentence(ThreatSpec.model_validate(CROSSES | change)) == text
 
 
@@ -250,7 +250,7 @@ def test_a_sentence(change: dict[str, Any], text: str) -> None:
 
 @st.composite
 def specs(draw: st.DrawFn) -> dict[str, Any]:
-    """JSON of a spec that the rules accept: any words that go together, any numbers within their limits."""
+    """JSON of a spec that the rules accept: any valid combination of words, any numbers within their limits."""
     behaviour = draw(st.sampled_from(AdversaryBehaviour))
     rule = RULES[behaviour]
 
@@ -280,17 +280,17 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def shifted(spec: dict[str, Any], site: ThreatSite) -> dict[str, Any]:
-    """With its place moved onto a stretch that the site has."""
-    rooms = site.room_ahead() if spec["road"] == "open" else site.room_behind_junction()
-    if not rooms:
+    """The spec with its place moved onto a stretch of the site."""
+    stretches = site.room_ahead() if spec["road"] == "open" else site.room_behind_junction()
+    if not stretches:
         return spec
-    low, high = rooms[0]
+    low, high = stretches[0]
     share = [(value - 5) / 75 for value in spec["place"]["ahead_m"]]
     return changed(spec, "place.ahead_m", [low + part * (high - low) for part in share])
 
 
 def vocabulary(site: ThreatSite) -> set[str]:
-    """Every name and text that the templates write, gathered from specs whose own texts are plain."""
+    """Every name and text that the templates write, collected from specs with plain texts."""
     known: set[str] = set()
     choices = itertools.product(
         AdversaryBehaviour, (EgoLight.CYCLE, EgoLight.GREEN, EgoLight.RED), RoadKind, ("time", "distance")
@@ -335,7 +335,9 @@ def known() -> dict[str, set[str]]:
 @pytest.mark.integration
 @given(data=st.data())
 @settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
-def test_a_program_holds_only_our_words_and_finite_numbers(known: dict[str, set[str]], data: st.DataObject) -> None:
+def test_a_program_contains_only_known_words_and_finite_numbers(
+    known: dict[str, set[str]], data: st.DataObject
+) -> None:
     name = data.draw(st.sampled_from(sorted(SITES)))
     site = SITES[name]
     raw = shifted(data.draw(specs()), site)
@@ -355,12 +357,12 @@ def test_a_program_holds_only_our_words_and_finite_numbers(known: dict[str, set[
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_texts_of_a_model_stay_out(text: str) -> None:
+def test_texts_of_a_model_are_not_part_of_the_program(text: str) -> None:
     spec = ThreatSpec.model_validate(CROSSES | {"description": text, "why": text})
     assert program(spec, CORRIDOR) == program(ThreatSpec.model_validate(CROSSES), CORRIDOR)
 
 
-def test_clashes_never_fail_for_words_that_exist() -> None:
+def test_clashes_never_raises_for_known_words() -> None:
     spec = ThreatSpec.model_validate(CUT_IN)
     for adversary, side, lane, occluder in itertools.product(Adversary, AdversarySide, AdversaryLane, Occluder):
         place = spec.place.model_copy(update={"side": side, "lane": lane})

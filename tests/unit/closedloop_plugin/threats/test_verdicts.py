@@ -36,7 +36,7 @@ def record(**known: Any) -> EpisodeRecord:
 
 
 def track(*poses: tuple[float, float], kind: str = "child", role: str = "scenario") -> dict[str, Any]:
-    """A body's (t, x), stored only on change, with a stationary ego at 0."""
+    """A track of one body from (t, x) pairs, stored only on change, with a stationary ego at 0."""
     at = dict(poses)
     samples = [
         {"t": t / 2, "ego": [0.0, 0.0, 0.0, 0.0], "actors": {"a": [at[t / 2], 0.0, 0.0]} if t / 2 in at else {}}
@@ -53,7 +53,7 @@ def track(*poses: tuple[float, float], kind: str = "child", role: str = "scenari
         (track((0.0, 50.0), (2.5, 45.0), (3.0, 30.0)), NearestActor("child", 30.0, 20.0)),
         (track((3.0, 12.0)), NearestActor("child", 12.0, 0.0)),  # appears later
         (track((0.0, 9.0), role="background"), None),
-        (track((0.0, 9.0), kind="van"), None),  # what hides the child is not the child
+        (track((0.0, 9.0), kind="van"), None),  # an occluder is not the adversary
     ],
 )
 def test_nearest_actor_since_it_acts(seen: dict[str, Any], nearest: NearestActor | None) -> None:
@@ -84,21 +84,21 @@ def spec(behaviour: str) -> ThreatSpec:
         "adversary": "child", "behaviour": "cross", "place": {"side": "right", "lane": "pavement", "ahead_m": [20, 30]},
         "trigger": {"value": [2, 3]}, "road": "open", "speed_mps": [2, 3], "weakness": "prediction", "description": "x",
     }  # fmt: skip
-    standing = {
+    blocking = {
         **crossing, "adversary": "cones", "behaviour": "block", "speed_mps": None, "stays_s": 5,
         "place": {"side": "ahead", "lane": "own", "ahead_m": [20, 30]},
     }  # fmt: skip
-    return ThreatSpec.model_validate({"cross": crossing, "block": standing}[behaviour])
+    return ThreatSpec.model_validate({"cross": crossing, "block": blocking}[behaviour])
 
 
-def test_a_generated_threat_needs_its_own_adversary_and_its_move(tmp_path: Path) -> None:
+def test_a_generated_threat_acts_only_with_its_own_adversary_and_movement(tmp_path: Path) -> None:
     (tmp_path / "tracks").mkdir()
     file = tmp_path / "tracks" / "x_rep0.json"
     file.write_text(json.dumps(track((0.0, 9.0))))
     assert draw_of(record(), tmp_path).acts
-    stands = draw_of(record(), tmp_path, spec("cross"))
-    assert not stands.acts
-    assert verdict_of([stands]).reason == 'says "act", but its child does not move after that (at 2.0 s)'
+    stationary = draw_of(record(), tmp_path, spec("cross"))
+    assert not stationary.acts
+    assert verdict_of([stationary]).reason == 'says "act", but its child does not move after that (at 2.0 s)'
     file.write_text(json.dumps(track((0.0, 9.0), (2.5, 7.0))))
     assert draw_of(record(), tmp_path, spec("cross")).acts
     assert not draw_of(record(), tmp_path, spec("block")).acts, "a child is no cone"

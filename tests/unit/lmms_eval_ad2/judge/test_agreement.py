@@ -1,4 +1,4 @@
-"""judge/agreement: consistency worked out by hand."""
+"""judge/agreement: consistency compared with values worked out by hand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_the_majority_wins() -> None:
     assert HumanVotes("t", "1", AB, ("a", "b")).winner is None
 
 
-def test_by_hand() -> None:
+def test_consistency_in_a_case_worked_out_by_hand() -> None:
     votes = [
         HumanVotes("g", "1", AB, ("a", "a", "b")),  # judge: a -> hit
         HumanVotes("g", "2", AB, ("b", "b", "b")),  # judge: a -> miss
@@ -61,13 +61,13 @@ def test_ranks_of_three_models() -> None:
     ]  # shares: a 5/6, b 2.5/6, c 1.5/6 -> a > b > c
     same = compare(rated("g", "1", a=9, b=5, c=2), votes)["g"]
     assert (same.spearman, same.kendall) == (pytest.approx(1), pytest.approx(1))
-    turned = compare(rated("g", "1", a=2, b=5, c=9), votes)["g"]
-    assert (turned.spearman, turned.kendall) == (pytest.approx(-1), pytest.approx(-1))
+    reversed_order = compare(rated("g", "1", a=2, b=5, c=9), votes)["g"]
+    assert (reversed_order.spearman, reversed_order.kendall) == (pytest.approx(-1), pytest.approx(-1))
     one_swap = compare(rated("g", "1", a=9, b=2, c=5), votes)["g"]
     assert (one_swap.spearman, one_swap.kendall) == (pytest.approx(0.5), pytest.approx(1 / 3))
 
 
-def test_nothing_rated_is_no_agreement_and_no_error() -> None:
+def test_missing_ratings_give_no_agreement_and_no_error() -> None:
     g = compare([], [HumanVotes("g", "1", AB, ("a",))])["g"]
     assert (g.consistency, g.unrated, g.decided) == (0.0, 1, None)
     assert compare([], [HumanVotes("g", "1", AB, ("a", "b"))])["g"].consistency is None

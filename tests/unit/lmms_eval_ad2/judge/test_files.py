@@ -42,7 +42,7 @@ def test_items_and_ratings_round_trip(tmp_path: Path) -> None:
     assert [r.score for r in files.read_ratings(out)] == [8.5, None]
 
 
-def test_votes(tmp_path: Path) -> None:
+def test_votes_are_read(tmp_path: Path) -> None:
     row = {"task": "g", "id": "1", "models": ["a", "b"], "votes": ["a", "tie", "b"]}
     assert files.read_votes(write(tmp_path / "h.jsonl", row)) == [HumanVotes("g", "1", ("a", "b"), ("a", "tie", "b"))]
 
@@ -74,17 +74,19 @@ GOOD_VOTE = {"task": "g", "id": "1", "models": ["a", "b"], "votes": ["a"]}
         (files.read_votes, [], "has no votes"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, reader: Any, rows: list[Any], message: str) -> None:
+def test_invalid_rows_are_rejected_with_row_and_field(
+    tmp_path: Path, reader: Any, rows: list[Any], message: str
+) -> None:
     with pytest.raises(Ad2Error, match=message):
         reader(write(tmp_path / "f.jsonl", *rows))
 
 
-def test_several_runs_need_a_name(tmp_path: Path) -> None:
+def test_ratings_of_several_named_runs_are_read(tmp_path: Path) -> None:
     rows = [{**GOOD_RATING, "run": "1"}, {**GOOD_RATING, "run": "2"}]
     assert [r.run for r in files.read_ratings(write(tmp_path / "f.jsonl", *rows))] == ["1", "2"]
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(Ad2Error, match=r"cannot read .*no\.jsonl"):
         list(files.rows(tmp_path / "no.jsonl"))
     assert issubclass(DataError, Ad2Error)

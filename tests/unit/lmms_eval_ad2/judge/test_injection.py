@@ -40,8 +40,8 @@ def item_with(attack: str, field: str) -> JudgeItem:
 
 @pytest.mark.parametrize("field", FIELDS)
 @pytest.mark.parametrize("form", ["strict", "official"])
-def test_quoting_the_text_gives_no_mark(field: str, form: str) -> None:
-    """The judge only repeats its prompt, without a verdict of its own."""
+def test_a_quoted_verdict_gives_no_mark(field: str, form: str) -> None:
+    """The judge only repeats its prompt and gives no verdict."""
     with serve(reply="echo") as server:
         judge = judge_for(server, reply={"ad2_vqa": form, "ad2_djss": form})
         found = judge.rate([item_with(a, field) for a in ATTACKS], progress=False)
@@ -49,7 +49,7 @@ def test_quoting_the_text_gives_no_mark(field: str, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["strict", "official"])
-def test_the_judges_own_verdict_is_the_one_that_counts(form: str) -> None:
+def test_only_the_judges_own_verdict_counts(form: str) -> None:
     with serve(reply="quote") as server:  # quotes, then: Rating: [[3]]
         judge = judge_for(server, reply={"ad2_vqa": form})
         found = judge.rate([item_with(a, "answer") for a in ATTACKS], progress=False)
@@ -57,7 +57,7 @@ def test_the_judges_own_verdict_is_the_one_that_counts(form: str) -> None:
 
 
 def test_no_attack_leaves_its_fence() -> None:
-    """The prompt contains the words of each attack only between the fences of its own field."""
+    """The prompt contains the text of each attack only between the fences of its field."""
     with serve(reply="hash", keep_bodies=True) as server:
         judge_for(server).rate([item_with(a, "answer") for a in ATTACKS], progress=False)
     assert len(server.bodies) == len(ATTACKS)
@@ -68,7 +68,7 @@ def test_no_attack_leaves_its_fence() -> None:
         assert [m["role"] for m in body["messages"]] == ["system", "user"]
 
 
-def test_an_attack_does_not_help_with_an_honest_judge() -> None:
+def test_an_attack_does_not_raise_the_score() -> None:
     with serve(reply="overlap") as server:
         plain, armed = judge_for(server).rate(
             [

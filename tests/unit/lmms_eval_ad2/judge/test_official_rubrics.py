@@ -1,4 +1,4 @@
-"""Rubrics from the prompt files of a CODA-LM checkout; the files are written here in their format, in our words."""
+"""Rubrics from the prompt files of a CODA-LM checkout; the tests write files of their format with other texts."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def test_system_prompts_from_text_and_json(checkout: Path) -> None:
     )
     message = rubrics["coda_general"].system_message
     assert message.startswith("Their words. End with [[rating]].")
-    assert packaged()["coda_general"].guard.strip() in message  # what fences mean is still said
+    assert packaged()["coda_general"].guard.strip() in message  # the meaning of the fences is still explained
     assert packaged()["coda_general"].closing.strip() not in message
     assert rubrics["coda_region"].system == "Region words."
     question = rubrics["coda_general"].question(JudgeItem("i", "coda_general", "a", "b"))
     assert question == packaged()["coda_general"].question(JudgeItem("i", "coda_general", "a", "b"))
 
 
-def test_what_is_wrong_is_named(checkout: Path) -> None:
+def test_invalid_files_and_names_are_errors(checkout: Path) -> None:
     with pytest.raises(Ad2Error, match="name the 'evaluation' folder of a CODA-LM checkout"):
         load(official_dir=checkout / "nowhere")
     with pytest.raises(Ad2Error, match="unknown rubric 'coda_generl'; did you mean coda_general"):

@@ -42,7 +42,7 @@ def test_prompts_equal_their_snapshots(name: str) -> None:
     assert text == path.read_text("utf-8")
 
 
-def test_all_rubrics_are_there_and_complete() -> None:
+def test_the_packaged_rubrics_are_complete() -> None:
     rubrics = packaged()
     assert tuple(rubrics) == RUBRICS
     assert len({r.sha256 for r in rubrics.values()}) == len(RUBRICS)
@@ -88,19 +88,19 @@ def test_an_override_inherits_missing_fields(tmp_path: Path) -> None:
         ("rubrics: {", r"is not YAML"),
     ],
 )
-def test_a_malformed_override_says_where(tmp_path: Path, text: str, message: str) -> None:
+def test_a_malformed_override_is_rejected_with_the_key(tmp_path: Path, text: str, message: str) -> None:
     own = tmp_path / "own.yaml"
     own.write_text(text)
     with pytest.raises(Ad2Error, match=message):
         load(override=own)
 
 
-def test_an_absent_override_is_named(tmp_path: Path) -> None:
+def test_a_missing_override_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(Ad2Error, match=r"cannot read the rubric file .*none\.yaml"):
         load(override=tmp_path / "none.yaml")
 
 
-def test_items_without_the_needed_fields() -> None:
+def test_items_without_the_required_fields_have_a_reason() -> None:
     rubrics = packaged()
     no_reference = rubrics["coda_general"].missing(JudgeItem("i", "coda_general", "text", " "))
     one_step = rubrics["ad2_slps"].missing(JudgeItem("i", "ad2_slps", "b", steps=("b",)))

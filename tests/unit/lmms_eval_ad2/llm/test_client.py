@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from support.running import nobody
+from support.running import refusing_port
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm.client import ChatClient, ChatReply, EndpointConfig, RequestFailure
@@ -27,7 +27,7 @@ def complete(server: FakeEndpointServer, **settings: Any) -> tuple[ChatReply | R
     return asyncio.run(run())
 
 
-def test_a_reply_with_its_tokens() -> None:
+def test_a_reply_has_text_and_token_counts() -> None:
     with serve(reply="fine", keep_bodies=True) as server:
         reply, client = complete(server, api_key="sk-secret")
     assert reply == ChatReply("fine", "stop", "m", 3, 1)
@@ -36,13 +36,13 @@ def test_a_reply_with_its_tokens() -> None:
     assert server.headers[0]["Authorization"] == "Bearer sk-secret"
 
 
-def test_no_key_no_header() -> None:
+def test_without_a_key_no_authorization_header_is_sent() -> None:
     with serve(keep_bodies=True) as server:
         complete(server)
     assert "Authorization" not in server.headers[0]
 
 
-PASSING = [
+TEMPORARY = [
     "429",
     "500",
     "502",
@@ -58,8 +58,8 @@ PASSING = [
 ]
 
 
-@pytest.mark.parametrize("kind", PASSING)
-def test_what_may_pass_is_tried_again(kind: str) -> None:
+@pytest.mark.parametrize("kind", TEMPORARY)
+def test_temporary_failures_are_retried(kind: str) -> None:
     with serve(reply="fine", failures=[kind, kind]) as server:
         reply, client = complete(server)
     assert isinstance(reply, ChatReply) and reply.text == "fine"
@@ -80,7 +80,7 @@ def test_retries_are_bounded(kind: str, reason: str) -> None:
     assert server.requests == 3
 
 
-def test_throttling_gets_more_patience_but_not_endless() -> None:
+def test_throttled_requests_have_more_but_not_endless_retries() -> None:
     with serve(failures=["429"] * 7, retry_after_s=0.001) as server:
         assert isinstance(complete(server)[0], ChatReply)
     with serve(failures=["429"], cycle=True, retry_after_s=0.001) as server:
@@ -99,15 +99,15 @@ def test_a_hanging_endpoint_times_out() -> None:
     assert isinstance(outcome, RequestFailure) and outcome.reason == "timeout"
 
 
-def test_nobody_listens() -> None:
-    with nobody() as port:
+def test_a_refused_connection_is_a_failure() -> None:
+    with refusing_port() as port:
         outcome, client = complete(FakeEndpointServer(EndpointBehaviour(), f"http://127.0.0.1:{port}/v1"))
     assert isinstance(outcome, RequestFailure) and outcome.reason == "connection"
     assert client.requests == 3
 
 
 @pytest.mark.parametrize("status", ["401", "403", "404"])
-def test_what_no_request_can_mend_stops(status: str) -> None:
+def test_http_401_403_and_404_stop_the_run(status: str) -> None:
     with serve(failures=[status], cycle=True) as server, pytest.raises(Ad2Error, match=f"HTTP {status}"):
         complete(server)
     assert server.requests == 1
@@ -135,7 +135,7 @@ def test_the_key_stays_out_of_messages_and_representations() -> None:
     assert ChatClient(endpoint)._clean("wrong key sk-secret given") == "wrong key *** given"
 
 
-def test_a_body_without_end_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reply_body_of_excessive_length_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lmms_eval_ad2.llm.client.LONGEST_BODY", 10_000)
     with serve(reply="long " * 4_000) as server:
         outcome, client = complete(server, max_retries=1)
@@ -144,6 +144,6 @@ def test_a_body_without_end_does_not_fill_the_memory(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(("status", "why"), [("402", "no credit"), ("405", "base_url"), ("307", "points elsewhere")])
-def test_what_concerns_every_request_stops_the_run(status: str, why: str) -> None:
+def test_http_402_405_and_307_stop_the_run_with_the_reason(status: str, why: str) -> None:
     with serve(failures=[status], cycle=True) as server, pytest.raises(Ad2Error, match=why):
         complete(server)

@@ -1,4 +1,4 @@
-"""llm/completion: bodies of endpoints that break, err or attack."""
+"""llm/completion: malformed, failed and hostile response bodies."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_fields_of_a_wrong_kind_are_dropped_and_the_reply_can_be_kept(name: str, tmp_path: Path) -> None:
+def test_fields_of_a_wrong_type_are_dropped_and_the_reply_can_be_cached(name: str, tmp_path: Path) -> None:
     raw, expected = HOSTILE[name]
     reply = read_completion(raw)
     assert reply == expected
@@ -50,24 +50,24 @@ def test_fields_of_a_wrong_kind_are_dropped_and_the_reply_can_be_kept(name: str,
 @pytest.mark.parametrize(
     "raw", [b"[" * 200_000, b'{"choices":' * 100_000, b"\xff\xfe{", b"", b"null", b'{"choices":{}}']
 )
-def test_a_body_without_a_completion(raw: bytes) -> None:
+def test_a_body_without_a_completion_is_invalid(raw: bytes) -> None:
     with pytest.raises(NoCompletion) as caught:
         read_completion(raw)
     assert caught.value.reason == "invalid_reply"
     assert len(caught.value.detail) < 2_000
 
 
-def test_an_error_nested_too_deep_is_shown_as_its_beginning() -> None:
+def test_a_too_deeply_nested_error_is_truncated() -> None:
     code, message = read_error(b'{"error":' * 100_000)
     assert code == "" and message.startswith('{"error":') and len(message) == 300
 
 
-def test_nothing_steers_a_terminal() -> None:
+def test_printable_text_has_no_terminal_control_characters() -> None:
     assert printable("a\x1b[31mb\x1b]0;t\x07\n\u202ec\x9b\ud800d") == "a [31mb ]0;t c d"
 
 
 @given(JSON, JSON, JSON, JSON)
-def test_any_body_gives_a_reply_that_can_be_written_or_none(content: Any, finish: Any, model: Any, usage: Any) -> None:
+def test_any_body_gives_a_serialisable_reply_or_none(content: Any, finish: Any, model: Any, usage: Any) -> None:
     raw = body({"content": content}, {"finish_reason": finish}, model=model, usage=usage)
     try:
         reply = read_completion(raw)

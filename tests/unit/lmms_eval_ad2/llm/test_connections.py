@@ -21,7 +21,7 @@ pytestmark = pytest.mark.integration
 
 
 def ask(server: FakeEndpointServer, name: str, **settings: Any) -> ChatReply | RequestFailure:
-    """One request in a call of its own, as a decision of the closed loop makes it."""
+    """One request in its own call, as for a decision in closed loop."""
     payload = {"model": "m", "messages": [{"role": "user", "content": name}]}
     endpoint = EndpointConfig(server.url, **{"max_retries": 0, "backoff_s": 0.001, **settings})
     return batch.ask({name: payload}, endpoint, progress=False)[name]
@@ -46,10 +46,10 @@ def test_calls_share_the_connections_of_each_base_url(opened: list[Any]) -> None
         for i in range(10):
             replies = [ask(first, f"a{i}"), ask(second, f"b{i}")]
             assert [r.text for r in replies if isinstance(r, ChatReply)] == ["one", "two"]
-    assert len(opened) == 4  # for each server the check that it listens, and one connection for its ten requests
+    assert len(opened) == 4  # per server: one to check that it listens, one for its ten requests
 
 
-def test_the_key_belongs_to_its_own_endpoint() -> None:
+def test_a_key_is_sent_only_to_its_own_endpoint() -> None:
     with serve(keep_bodies=True) as first, serve(keep_bodies=True) as second:
         ask(first, "a", api_key="sk-one")
         ask(second, "b")
@@ -63,7 +63,7 @@ def test_a_connection_that_the_server_closed_is_replaced() -> None:
         assert isinstance(ask(server, "c"), ChatReply)
 
 
-def test_a_server_that_ends_between_two_calls_is_noticed() -> None:
+def test_a_server_that_ends_between_two_calls_is_a_failure() -> None:
     with serve() as server:
         assert isinstance(ask(server, "a"), ChatReply)
     failure = ask(server, "b")

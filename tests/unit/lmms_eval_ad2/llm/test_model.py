@@ -1,4 +1,4 @@
-"""llm/model: specifications of a model, and messages about wrong ones."""
+"""llm/model: model specifications, and errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_the_spellings_name_the_same_model(tmp_path: Path) -> None:
+def test_equivalent_specs_give_the_same_model(tmp_path: Path) -> None:
     file = tmp_path / "model.yaml"
     file.write_text("backend: openai\nmodel: m\nbase_url: http://h:1/v1\nconcurrency: 9\n")
     models = [
@@ -34,18 +34,18 @@ def test_the_spellings_name_the_same_model(tmp_path: Path) -> None:
     assert (models[0].label, models[0].endpoint.concurrency) == ("openai:m", 9)
 
 
-def test_a_reply_form_is_asked_for_as_the_server_knows_it() -> None:
+def test_the_response_format_follows_the_structured_option() -> None:
     schema = ("picks", {"type": "object"})
 
-    def asked(structured: str) -> dict[str, object]:
+    def response_format(structured: str) -> dict[str, object]:
         spec = f"endpoint:m@http://h/v1,structured={structured}"
         return read_model(spec).payload([], schema).get("response_format", {})
 
-    assert asked("json_schema") == {
+    assert response_format("json_schema") == {
         "type": "json_schema", "json_schema": {"name": "picks", "strict": True, "schema": {"type": "object"}},
     }  # fmt: skip
-    assert asked("json_object") == {"type": "json_object"}
-    assert asked("none") == {}
+    assert response_format("json_object") == {"type": "json_object"}
+    assert response_format("none") == {}
     assert "response_format" not in read_model("endpoint:m@http://h/v1").payload([])
 
 
@@ -78,7 +78,7 @@ def test_defaults_prices_and_description() -> None:
         ({"backend": "lexical", "model": "m"}, "unknown backend of --llm"),
     ],
 )
-def test_mistakes_are_named(spec: str, message: str) -> None:
+def test_invalid_specs_are_rejected_with_the_reason(spec: str, message: str) -> None:
     with pytest.raises(Ad2Error, match=message) as caught:
         read_model(spec)
     assert "sk-secret" not in str(caught.value)

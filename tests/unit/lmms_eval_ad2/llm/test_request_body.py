@@ -14,18 +14,18 @@ from lmms_eval_ad2.llm import request_body
 from lmms_eval_ad2.llm.request_body import JsonSafeText, encoded
 
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)))
-PLAIN = st.binary(max_size=60).map(
+SAFE_TEXTS = st.binary(max_size=60).map(
     lambda data: JsonSafeText("data:image/jpeg;base64," + base64.b64encode(data).decode())
 )
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | TEXTS | PLAIN,
+    st.none() | st.booleans() | st.integers() | TEXTS | SAFE_TEXTS,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
     max_leaves=12,
 )
 
 
 @given(st.dictionaries(TEXTS, JSON, max_size=4))
-def test_the_same_as_json_dumps(payload: dict[str, Any]) -> None:
+def test_encoding_equals_json_dumps(payload: dict[str, Any]) -> None:
     assert encoded(payload) == json.dumps(payload, ensure_ascii=False).encode()
 
 
@@ -34,7 +34,7 @@ def test_several_pictures_keep_their_order() -> None:
     assert json.loads(encoded({"a": urls, "b": {"c": (urls[3], "x")}})) == {"a": urls, "b": {"c": ["data:,3", "x"]}}
 
 
-def test_a_plain_text_is_not_looked_through(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_safe_text_is_not_passed_to_json_dumps(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
     dumps = json.dumps
     monkeypatch.setattr(request_body.json, "dumps", lambda value, **more: (seen.append(value), dumps(value, **more))[1])
@@ -43,10 +43,10 @@ def test_a_plain_text_is_not_looked_through(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("text", ['"', "\\", "\n", "é", "<"])
-def test_texts_with_escaped_characters_are_refused(text: str) -> None:
+def test_json_safe_text_refuses_characters_that_json_escapes(text: str) -> None:
     with pytest.raises(ValueError, match="JSON escapes"):
         JsonSafeText(f"data:{text}")
 
 
-def test_a_lone_surrogate_does_no_harm() -> None:
+def test_a_lone_surrogate_is_replaced() -> None:
     assert json.loads(encoded({"a": "\ud800", "b": JsonSafeText("x")})) == {"a": "?", "b": "x"}

@@ -11,7 +11,7 @@ import pytest
 from lmms_eval_ad2.llm.client import LONGEST_BACKOFF_S, RequestRateLimiter, RetryBackoff, retry_after
 
 
-def test_backoff_doubles_has_jitter_and_an_end() -> None:
+def test_backoff_doubles_with_jitter_up_to_a_limit() -> None:
     delays = [RetryBackoff(0.5, seed=3).delay(n) for n in range(4)]
     for n, delay in enumerate(delays):
         assert 0.25 * 2**n <= delay <= 0.5 * 2**n
@@ -41,14 +41,14 @@ def test_retry_after_as_a_date() -> None:
     assert found is not None and 40 < found <= 100  # a minute of slack for a slow machine
 
 
-def test_the_limiter_spreads_starts_and_pauses() -> None:
-    async def starts(pace: RequestRateLimiter, n: int) -> list[float]:
+def test_the_limiter_spaces_requests_and_pauses() -> None:
+    async def starts(limiter: RequestRateLimiter, n: int) -> list[float]:
         clock = asyncio.get_running_loop().time
-        begun = clock()
+        start_s = clock()
 
         async def one() -> float:
-            await pace.wait()
-            return clock() - begun
+            await limiter.wait()
+            return clock() - start_s
 
         return sorted(await asyncio.gather(*(one() for _ in range(n))))
 
@@ -57,9 +57,9 @@ def test_the_limiter_spreads_starts_and_pauses() -> None:
 
     assert all(at >= 0.0099 * n for n, at in enumerate(asyncio.run(paced())))
 
-    async def quiet() -> list[float]:
-        pace = RequestRateLimiter()
-        pace.pause(0.05)
-        return await starts(pace, 3)
+    async def paused() -> list[float]:
+        limiter = RequestRateLimiter()
+        limiter.pause(0.05)
+        return await starts(limiter, 3)
 
-    assert min(asyncio.run(quiet())) >= 0.049
+    assert min(asyncio.run(paused())) >= 0.049

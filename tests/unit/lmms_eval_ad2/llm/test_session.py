@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.running import nobody
+from support.running import refusing_port
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm.cache import ReplyCache
@@ -27,26 +27,26 @@ def answer(body: dict[str, Any]) -> str:
     return "to " + body["messages"][-1]["content"]
 
 
-def within(
+def run_in_session(
     server: FakeEndpointServer,
     todo: Callable[[EndpointSession], Coroutine[Any, Any, Any]],
     cache: ReplyCache | None = None,
     **settings: Any,
 ) -> tuple[Any, EndpointSession]:
-    """What `todo(session)` gives, and the session."""
+    """The result of `todo(session)`, and the session."""
     endpoint = EndpointConfig(server.url, **{"backoff_s": 0.001, "max_retries": 1, "concurrency": 4, **settings})
-    kept: list[Any] = []
+    results: list[Any] = []
 
     async def main() -> None:
         async with EndpointSession(endpoint, cache) as session:
-            kept.append(await todo(session))
-        kept.append(session)
+            results.append(await todo(session))
+        results.append(session)
 
     run(main)
-    return kept[0], kept[1]
+    return results[0], results[1]
 
 
-def test_a_reply_may_depend_on_another_and_the_limit_holds() -> None:
+def test_dependent_requests_stay_within_the_concurrency_limit() -> None:
     async def chain(session: EndpointSession, i: int) -> str:
         first = await session.ask(payload(i), key=f"a{i}")
         assert isinstance(first, ChatReply)
@@ -58,7 +58,7 @@ def test_a_reply_may_depend_on_another_and_the_limit_holds() -> None:
         return await asyncio.gather(*(chain(session, i) for i in range(20)))
 
     with serve(reply=answer, latency_s=0.05) as server:
-        texts, session = within(server, todo)
+        texts, session = run_in_session(server, todo)
     assert texts == [f"to to question {i}" for i in range(20)]
     assert 2 <= server.most_in_flight <= 4
     assert (session.tally.requests, session.tally.failed) == (40, 0)
@@ -69,13 +69,13 @@ def test_equal_requests_in_flight_are_sent_once_and_marked_cached() -> None:
         return await asyncio.gather(*(session.ask(payload(0), key="same") for _ in range(5)))
 
     with serve(reply=answer, latency_s=0.02) as server:
-        replies, session = within(server, todo)
+        replies, session = run_in_session(server, todo)
     assert server.requests == 1
     assert [r.cached for r in replies] == [False, True, True, True, True]
     assert (session.tally.requests, session.tally.cached) == (1, 4)
 
 
-def test_the_cache_answers_first_and_a_refused_reply_is_not_kept(tmp_path: Path) -> None:
+def test_cached_replies_are_reused_and_rejected_ones_are_not_stored(tmp_path: Path) -> None:
     cache = ReplyCache(tmp_path / "c.sqlite")
 
     async def todo(session: EndpointSession) -> list[Any]:
@@ -85,14 +85,14 @@ def test_the_cache_answers_first_and_a_refused_reply_is_not_kept(tmp_path: Path)
         ]
 
     with serve(reply=answer) as server:
-        first, _ = within(server, todo, cache)
-        again, session = within(server, todo, cache)
+        first, _ = run_in_session(server, todo, cache)
+        again, session = run_in_session(server, todo, cache)
     assert first == again and [r.cached for r in again] == [True, False]
     assert len(cache) == 1 and server.requests == 3
     assert (session.tally.cached, session.tally.requests) == (1, 1)
 
 
-def test_a_kept_reply_that_is_no_longer_accepted_is_asked_again(tmp_path: Path) -> None:
+def test_a_cached_reply_that_is_no_longer_accepted_is_requested_again(tmp_path: Path) -> None:
     cache = ReplyCache(tmp_path / "c.sqlite")
     cache.put("k", ChatReply("old"))
 
@@ -100,74 +100,74 @@ def test_a_kept_reply_that_is_no_longer_accepted_is_asked_again(tmp_path: Path) 
         return await session.ask(payload(0), key="k", accept=lambda reply: reply.text != "old")
 
     with serve(reply="new") as server:
-        reply, _ = within(server, todo, cache)
+        reply, _ = run_in_session(server, todo, cache)
     assert reply.text == "new"
     assert cache.get_many(["k"])["k"].text == "new"
 
 
-def test_a_dear_payload_is_built_only_when_it_is_sent(tmp_path: Path) -> None:
+def test_a_payload_is_built_only_when_it_is_sent(tmp_path: Path) -> None:
     cache, built = ReplyCache(tmp_path / "c.sqlite"), []
 
     async def todo(session: EndpointSession) -> Any:
         return await session.ask(lambda: built.append(1) or payload(0), key="k")
 
     with serve(reply=answer) as server:
-        within(server, todo, cache)
-        within(server, todo, cache)
+        run_in_session(server, todo, cache)
+        run_in_session(server, todo, cache)
     assert built == [1]
 
 
-def test_an_endpoint_that_has_gone_is_given_up() -> None:
+def test_requests_stop_when_the_endpoint_is_down() -> None:
     async def todo(session: EndpointSession) -> list[Any]:
         return [await session.ask(payload(i), key=str(i)) for i in range(40)]
 
     with serve(failures=["500"], cycle=True) as server:
-        outcomes, session = within(server, todo, max_retries=0)
+        outcomes, session = run_in_session(server, todo, max_retries=0)
     assert all(isinstance(o, RequestFailure) for o in outcomes)
     assert session.down is not None and outcomes[-1].reason == "endpoint_down"
     assert server.requests == 16
 
 
-def test_what_no_request_can_survive_is_raised() -> None:
+def test_errors_that_concern_all_requests_are_raised() -> None:
     async def todo(session: EndpointSession) -> list[Any]:
         return await asyncio.gather(*(session.ask(payload(i), key=str(i)) for i in range(9)))
 
     with serve(failures=["401"], cycle=True) as server, pytest.raises(Ad2Error, match="HTTP 401"):
-        within(server, todo)
+        run_in_session(server, todo)
     with serve(failures=["400"], cycle=True) as server, pytest.raises(Ad2Error, match="refused each of the first 8"):
-        within(server, todo)
-    with nobody() as port, pytest.raises(Ad2Error, match="no endpoint answers"):
-        within(FakeEndpointServer(EndpointBehaviour(), f"http://127.0.0.1:{port}/v1"), todo)
+        run_in_session(server, todo)
+    with refusing_port() as port, pytest.raises(Ad2Error, match="no endpoint answers"):
+        run_in_session(FakeEndpointServer(EndpointBehaviour(), f"http://127.0.0.1:{port}/v1"), todo)
 
 
 async def each(session: EndpointSession, numbers: range) -> list[Any]:
     return [await session.ask(payload(i), key=str(i)) for i in numbers]
 
 
-def test_a_refusal_before_any_success_says_nothing_of_the_item() -> None:
+def test_a_refusal_before_any_success_is_not_attributed_to_the_request() -> None:
     with serve(reply=answer, failures=["400", "400", "ok", "400"]) as server:
-        found, _ = within(server, lambda session: each(session, range(4)))
+        found, _ = run_in_session(server, lambda session: each(session, range(4)))
     assert [getattr(outcome, "refused", None) for outcome in found] == [False, False, None, True]
 
 
-def test_the_way_out_is_named_where_json_is_asked_for() -> None:
+def test_the_error_for_refused_json_requests_suggests_structured_none() -> None:
     async def todo(session: EndpointSession) -> None:
         for i in range(20):
             await session.ask({**payload(i), "response_format": {"type": "json_object"}}, key=str(i))
 
     with serve(failures=["400"], cycle=True) as server, pytest.raises(Ad2Error, match="structured=none"):
-        within(server, todo)
+        run_in_session(server, todo)
 
 
-def test_an_endpoint_that_comes_to_refuse_everything_is_down() -> None:
+def test_an_endpoint_that_starts_to_refuse_everything_is_down() -> None:
     with serve(reply=answer, failures=lambda number, body: "ok" if number < 3 else "400") as server:
-        found, session = within(server, lambda session: each(session, range(80)))
+        found, session = run_in_session(server, lambda session: each(session, range(80)))
     assert session.down is not None and "64 refusals in a row" in session.down.detail
     assert server.requests == 67
-    assert [outcome.refused for outcome in found[-13:]] == [False] * 13  # asked again by the next start
+    assert [outcome.refused for outcome in found[-13:]] == [False] * 13  # requested again by the next run
 
 
-def test_refusals_now_and_then_are_the_items_own() -> None:
+def test_occasional_refusals_are_attributed_to_their_requests() -> None:
     with serve(reply=answer, failures=lambda number, body: "ok" if number % 3 == 0 else "400") as server:
-        _, session = within(server, lambda session: each(session, range(120)))
+        _, session = run_in_session(server, lambda session: each(session, range(120)))
     assert session.down is None and server.requests == 120

@@ -29,14 +29,14 @@ def test_against_chance_with_ties_and_mixed_options() -> None:
     assert against_chance([], [], []) is None
 
 
-def test_below_chance_is_no_warning() -> None:
+def test_accuracy_below_chance_gives_no_warning() -> None:
     found = against_chance([0] * 100, [0.25] * 100, [str(i) for i in range(100)])
     assert found is not None and found.p_value < 1e-9 and not found.above_chance
     found = against_chance([1] * 100, [0.25] * 100, [str(i) for i in range(100)])
     assert found is not None and found.above_chance
 
 
-def test_one_scene_cannot_warn_by_many_questions() -> None:
+def test_one_scene_with_many_questions_gives_no_warning() -> None:
     """Right in one scene of eleven, which has half of the questions: the interval over scenes contains chance."""
     hits, clusters = [1.0] * 50 + [0.0] * 50, ["a"] * 50 + [f"b{i % 10}" for i in range(50)]
     found = against_chance(hits, [0.25] * 100, clusters)
@@ -46,7 +46,7 @@ def test_one_scene_cannot_warn_by_many_questions() -> None:
     assert found is not None and found.ci_of == "questions" and found.above_chance
 
 
-def test_length() -> None:
+def test_length_bias() -> None:
     records = [
         choice("1", "?", "x" * 20, ["a" * 10, "b" * 10, "c" * 10]),  # the longest
         choice("2", "?", "x" * 10, ["a" * 10, "b" * 5, "c" * 6]),  # ties as the longest
@@ -62,7 +62,7 @@ def test_length() -> None:
     assert biases.length([]) == {"n": 0}
 
 
-def test_position() -> None:
+def test_position_bias() -> None:
     records = [choice(str(n), "?", "r", ["a", "b", "c"], at=0 if n < 25 else n % 4) for n in range(40)]
     found = biases.position(records)
     counts = [found["counts"][letter] for letter in "ABCD"]
@@ -71,7 +71,7 @@ def test_position() -> None:
     assert found["p_value"] < 1e-6 and found["commonest_letter_accuracy"] == 0.7
 
 
-def test_position_of_few_or_mixed_options() -> None:
+def test_position_bias_of_few_or_mixed_options() -> None:
     two = choice("1", "?", "r", ["a"], at=1)
     four = choice("2", "?", "r", ["a", "b", "c"], at=3)
     found = biases.position([two, four])
@@ -98,7 +98,7 @@ def test_prior_learns_from_other_scenes_only() -> None:
     records = [*always_no(10, "scene")[:5], *(choice(f"o{i}", "?", "car", ["bus", "van", "tram"]) for i in range(5))]
     found = biases.prior(records, biases.whole_text)
     assert found is not None
-    # Five of the scene: four equal scores, 1/4 each; five of clusters of their own: "car" is known, 1 each.
+    # Five in one scene: four equal scores, 1/4 each; five in their own clusters: "car" is known, 1 each.
     assert found["accuracy"] == pytest.approx((5 * 0.25 + 5) / 10)
     assert biases.prior(always_no(10, "scene"), biases.whole_text) is None
 
@@ -111,7 +111,7 @@ def test_prior_by_words() -> None:
     assert by_text is not None and by_text["accuracy"] == pytest.approx(0.25) and not by_text["above_chance"]
 
 
-def test_prior_of_fair_options_is_chance() -> None:
+def test_prior_of_fair_options_is_at_chance() -> None:
     """Each of four texts is right equally often, in every order."""
     kinds = ["car", "bus", "van", "tram"]
     records = [

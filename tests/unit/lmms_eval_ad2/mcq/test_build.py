@@ -25,7 +25,7 @@ def file(tmp_path: Path) -> Path:
     return write_records(tmp_path / "data")
 
 
-def test_a_whole_set_can_be_imported(tmp_path: Path, file: Path) -> None:
+def test_a_built_set_can_be_imported(tmp_path: Path, file: Path) -> None:
     out = tmp_path / "out"
     result = build(a_job(file, out, FakeMaker()))
     card = json.loads((out / "card.json").read_text("utf-8"))
@@ -38,7 +38,7 @@ def test_a_whole_set_can_be_imported(tmp_path: Path, file: Path) -> None:
     assert manifest.counts["task"] == {"perception": 10, "planning": 5, "prediction": 5}
 
 
-def test_a_transcript_of_each_question_that_was_asked(tmp_path: Path, file: Path) -> None:
+def test_each_asked_question_has_a_transcript(tmp_path: Path, file: Path) -> None:
     build(a_job(file, tmp_path / "out", FakeMaker()))
     texts = [json.loads(path.read_text("utf-8")) for path in (tmp_path / "out/transcripts/records").rglob("*.json")]
     assert len(texts) == 20
@@ -46,82 +46,82 @@ def test_a_transcript_of_each_question_that_was_asked(tmp_path: Path, file: Path
     assert {"question", "answer", "distractors", "correctness", "status", "images"} <= set(texts[0])
 
 
-def test_nothing_is_asked_twice(tmp_path: Path, file: Path) -> None:
+def test_a_second_build_asks_nothing(tmp_path: Path, file: Path) -> None:
     build(a_job(file, tmp_path / "out", FakeMaker()))
     before = (tmp_path / "out/questions.jsonl").read_bytes()
-    again = FakeMaker()
-    build(a_job(file, tmp_path / "out", again))
-    assert again.asked == []
+    second_maker = FakeMaker()
+    build(a_job(file, tmp_path / "out", second_maker))
+    assert second_maker.asked == []
     assert (tmp_path / "out/questions.jsonl").read_bytes() == before
 
 
-def test_what_is_rejected_is_replaced_from_its_stratum(tmp_path: Path, file: Path) -> None:
-    drawn = build(a_job(file, tmp_path / "first", FakeMaker(), total=8))
-    gone = [row["meta"]["source_id"] for row in rows_of(tmp_path / "first")][:3]
-    result = build(a_job(file, tmp_path / "out", FakeMaker(rejecting(*gone)), total=8))
-    assert result.card["counts"]["subtask"] == drawn.card["counts"]["subtask"]
-    assert not {row["meta"]["source_id"] for row in rows_of(tmp_path / "out")} & set(gone)
+def test_a_rejected_question_is_replaced_from_its_stratum(tmp_path: Path, file: Path) -> None:
+    first = build(a_job(file, tmp_path / "first", FakeMaker(), total=8))
+    rejected_ids = [row["meta"]["source_id"] for row in rows_of(tmp_path / "first")][:3]
+    result = build(a_job(file, tmp_path / "out", FakeMaker(rejecting(*rejected_ids)), total=8))
+    assert result.card["counts"]["subtask"] == first.card["counts"]["subtask"]
+    assert not {row["meta"]["source_id"] for row in rows_of(tmp_path / "out")} & set(rejected_ids)
     assert result.card["rejected"] == {"ambiguous": 3} and not result.short
     rejected = rows_of(tmp_path / "out", "rejected.jsonl")
-    assert sorted(row["id"] for row in rejected) == sorted(gone)
+    assert sorted(row["id"] for row in rejected) == sorted(rejected_ids)
     assert all(row["question"] and row["reason"] == "ambiguous" for row in rejected)
 
 
 def test_a_source_that_runs_out_is_reported(tmp_path: Path, file: Path) -> None:
     """All motion states but one are rejected: the other questions of the plan are still made."""
-    gone = [f"q{number:03}" for number in range(0, 20, 4)][1:]
-    result = build(a_job(file, tmp_path / "out", FakeMaker(rejecting(*gone)), total=12))
+    rejected_ids = [f"q{number:03}" for number in range(0, 20, 4)][1:]
+    result = build(a_job(file, tmp_path / "out", FakeMaker(rejecting(*rejected_ids)), total=12))
     (short,) = result.short
     assert short == {"source": "records", "task": "perception", "subtask": "motion state", "asked": 3, "made": 1}
     assert result.card["counts"]["n"] == 10
 
 
-def test_a_final_rejection_is_not_asked_again_a_passing_one_is(tmp_path: Path, file: Path) -> None:
+def test_only_temporary_rejections_are_asked_again(tmp_path: Path, file: Path) -> None:
     def outcome_of(question: OpenQuestion) -> Outcome | None:
         return rejecting("q001")(question) or rejecting("q002", passing=True)(question)
 
     result = build(a_job(file, tmp_path / "out", FakeMaker(outcome_of)))
     assert (result.unfinished, result.card["unfinished"]) == (1, {"http_500": 1})
     assert result.card["rejected"] == {"ambiguous": 1}
-    again = FakeMaker()
-    result = build(a_job(file, tmp_path / "out", again))
-    assert again.asked == ["q002"]
+    second_maker = FakeMaker()
+    result = build(a_job(file, tmp_path / "out", second_maker))
+    assert second_maker.asked == ["q002"]
     assert (result.unfinished, result.card["counts"]["n"]) == (0, 19)
-    assert result.card["account"]["requests"] == 21  # both starts
+    assert result.card["account"]["requests"] == 21  # both runs
 
 
-def test_a_passing_fault_keeps_its_place(tmp_path: Path, file: Path) -> None:
-    """It is not replaced, so that the final set is the same as without the failure."""
-    whole = tmp_path / "whole"
-    build(a_job(file, whole, FakeMaker(rejecting("q005")), total=10))
-    lost = [row["meta"]["source_id"] for row in rows_of(whole)][2:6]
+def test_a_temporarily_failed_question_is_not_replaced(tmp_path: Path, file: Path) -> None:
+    """The final set is then the same as without the failure."""
+    complete = tmp_path / "whole"
+    build(a_job(file, complete, FakeMaker(rejecting("q005")), total=10))
+    failed_ids = [row["meta"]["source_id"] for row in rows_of(complete)][2:6]
     out = tmp_path / "out"
-    first = FakeMaker(lambda q: rejecting("q005")(q) or rejecting(*lost, passing=True)(q))
+    first = FakeMaker(lambda q: rejecting("q005")(q) or rejecting(*failed_ids, passing=True)(q))
     assert build(a_job(file, out, first, total=10)).unfinished == 4
     build(a_job(file, out, FakeMaker(rejecting("q005")), total=10))
-    assert (out / "questions.jsonl").read_bytes() == (whole / "questions.jsonl").read_bytes()
+    assert (out / "questions.jsonl").read_bytes() == (complete / "questions.jsonl").read_bytes()
 
 
-def test_a_dead_endpoint_costs_no_reserve(tmp_path: Path, file: Path) -> None:
+def test_a_dead_endpoint_uses_no_reserve_questions(tmp_path: Path, file: Path) -> None:
     maker = FakeMaker(lambda q: RejectedQuestion(q, "endpoint_down", passing=True))
     result = build(a_job(file, tmp_path / "out", maker, total=8))
     assert (len(maker.asked), result.unfinished, result.card["counts"]["n"]) == (8, 8, 0)
 
 
-def test_a_limit_covers_all_strata_and_the_same_command_continues(tmp_path: Path, file: Path) -> None:
-    whole, out = tmp_path / "whole", tmp_path / "out"
-    build(a_job(file, whole, FakeMaker(rejecting("q003"))))
+def test_a_limited_build_covers_all_strata_and_can_be_continued(tmp_path: Path, file: Path) -> None:
+    complete, out = tmp_path / "whole", tmp_path / "out"
+    build(a_job(file, complete, FakeMaker(rejecting("q003"))))
     result = build(a_job(file, out, FakeMaker(rejecting("q003")), limit=4))
     assert result.card["counts"]["n"] + sum(result.card["rejected"].values()) == 4
     assert result.left == 16
     subtasks = {name.split("/")[1] for name in result.card["counts"]["subtask"]}
     assert len(subtasks) >= 3
     assert build(a_job(file, out, FakeMaker(rejecting("q003")))).left == 0
-    assert (out / "questions.jsonl").read_bytes() == (whole / "questions.jsonl").read_bytes()
+    assert (out / "questions.jsonl").read_bytes() == (complete / "questions.jsonl").read_bytes()
 
 
-class Stops(FakeMaker):
-    """Ctrl-C after some questions."""
+class InterruptedMaker(FakeMaker):
+    """Raises the exception of its settings, by default Ctrl-C, after five questions."""
 
     def make(self, questions: Any, done: Any) -> None:
         for number, question in enumerate(questions):
@@ -135,9 +135,11 @@ class Stops(FakeMaker):
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, Ad2Error])
-def test_what_was_made_before_an_interruption_is_a_set(tmp_path: Path, file: Path, kind: type[BaseException]) -> None:
+def test_an_interrupted_build_keeps_the_finished_questions(
+    tmp_path: Path, file: Path, kind: type[BaseException]
+) -> None:
     with pytest.raises(kind):
-        build(a_job(file, tmp_path / "out", Stops(settings={"with": kind})))
+        build(a_job(file, tmp_path / "out", InterruptedMaker(settings={"with": kind})))
     assert len(rows_of(tmp_path / "out")) == 5
     assert json.loads((tmp_path / "out/card.json").read_text("utf-8"))["counts"]["n"] == 5
 
@@ -147,7 +149,7 @@ def test_a_bug_in_a_maker_is_not_swallowed(tmp_path: Path, file: Path) -> None:
         build(a_job(file, tmp_path / "out", FakeMaker(lambda q: 1 / 0)))  # type: ignore[arg-type,return-value]
 
 
-def test_other_settings_are_named(tmp_path: Path, file: Path) -> None:
+def test_changed_settings_are_named(tmp_path: Path, file: Path) -> None:
     build(a_job(file, tmp_path / "out", FakeMaker()))
     with pytest.raises(Ad2Error, match=r"plan\.seed is 0 there and 1 here.*seed is 0 there and 1 here"):
         build(a_job(file, tmp_path / "out", FakeMaker(), seed=1))
@@ -198,14 +200,14 @@ def test_a_stratum_without_results_takes_few_rounds(tmp_path: Path) -> None:
     file = write_records(tmp_path, records=(a_record(4 * n) for n in range(200)))
     rounds = []
 
-    class Counting(FakeMaker):
+    class CountingMaker(FakeMaker):
         def make(self, questions: Any, done: Any) -> None:
             before = len(self.asked)
             super().make(questions, done)
             rounds.append(len(self.asked) - before)
 
-    gone = [f"q{4 * n:03}" for n in range(200)]
-    result = build(a_job(file, tmp_path / "out", Counting(rejecting(*gone)), total=5))
+    rejected_ids = [f"q{4 * n:03}" for n in range(200)]
+    result = build(a_job(file, tmp_path / "out", CountingMaker(rejecting(*rejected_ids)), total=5))
     assert sum(rounds) == 200 and len(rounds) <= 7
     assert result.short[0]["made"] == 0
 
@@ -214,28 +216,28 @@ def test_a_stratum_without_results_takes_few_rounds(tmp_path: Path) -> None:
 def test_the_set_does_not_depend_on_the_order_of_outcomes_or_on_interruptions(
     tmp_path: Path, file: Path, seed: int
 ) -> None:
-    gone = random.Random(seed).sample([f"q{n:03}" for n in range(20)], 6)
-    build(a_job(file, tmp_path / "whole", FakeMaker(rejecting(*gone)), total=8))
-    chance = random.Random(seed)
+    rejected_ids = random.Random(seed).sample([f"q{n:03}" for n in range(20)], 6)
+    build(a_job(file, tmp_path / "whole", FakeMaker(rejecting(*rejected_ids)), total=8))
+    rng = random.Random(seed)
 
-    class Restless(FakeMaker):
-        """Reports outcomes in another order, fails now and then, and stops half-way."""
+    class UnreliableMaker(FakeMaker):
+        """Reports outcomes in random order, fails sometimes, and is interrupted."""
 
         def make(self, questions: Any, done: Any) -> None:
-            lot = list(questions)
-            chance.shuffle(lot)
-            for question in lot:
-                if chance.random() < 0.15:
+            shuffled = list(questions)
+            rng.shuffle(shuffled)
+            for question in shuffled:
+                if rng.random() < 0.15:
                     raise KeyboardInterrupt
-                if chance.random() < 0.3:
+                if rng.random() < 0.3:
                     done(RejectedQuestion(question, "http_500", passing=True))
                 else:
-                    done(rejecting(*gone)(question) or made(question))
+                    done(rejecting(*rejected_ids)(question) or made(question))
 
     unfinished = True
     for _ in range(200):
         try:
-            result = build(a_job(file, tmp_path / "out", Restless(), total=8))
+            result = build(a_job(file, tmp_path / "out", UnreliableMaker(), total=8))
         except KeyboardInterrupt:
             continue
         unfinished = bool(result.unfinished)
@@ -254,39 +256,39 @@ def test_accounts_add_up() -> None:
     }  # fmt: skip
 
 
-def test_a_full_disk_stops_the_build_and_nothing_before_is_lost(
+def test_a_full_disk_stops_the_build_without_losing_saved_questions(
     tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from lmms_eval_ad2.mcq.store import QuestionStore
 
-    real, lines, full = QuestionStore.save, [], threading.Event()
+    real, saved_ids, full = QuestionStore.save, [], threading.Event()
 
     def save(self: QuestionStore, line: Any, transcript: Any = None) -> None:
-        if len(lines) == 5:
+        if len(saved_ids) == 5:
             full.set()
             raise OSError(28, "No space left on device")
-        lines.append(line["id"])
+        saved_ids.append(line["id"])
         real(self, line, transcript)
 
     monkeypatch.setattr(QuestionStore, "save", save)
 
-    def slowly(question: OpenQuestion) -> None:
+    def wait_for_full_disk(question: OpenQuestion) -> None:
         """Waits from the sixth question on until the writer has failed with the full disk."""
         if len(slow.asked) > 6:
             full.wait(60)
         time.sleep(0.05)
 
-    slow = FakeMaker(slowly)
+    slow = FakeMaker(wait_for_full_disk)
     with pytest.raises(OSError, match="No space"):
         build(a_job(file, tmp_path / "out", slow))
-    assert len(slow.asked) < 20  # nothing more is paid for once nothing more can be kept
+    assert len(slow.asked) < 20  # no further requests once results cannot be saved
     monkeypatch.setattr(QuestionStore, "save", real)
-    again = FakeMaker()
-    assert build(a_job(file, tmp_path / "out", again)).card["counts"]["n"] == 20
-    assert sorted(again.asked + lines) == sorted(f"q{n:03}" for n in range(20))
+    second_maker = FakeMaker()
+    assert build(a_job(file, tmp_path / "out", second_maker)).card["counts"]["n"] == 20
+    assert sorted(second_maker.asked + saved_ids) == sorted(f"q{n:03}" for n in range(20))
 
 
-def test_a_row_changed_by_hand_is_named(tmp_path: Path, file: Path) -> None:
+def test_a_manually_edited_row_is_rejected_with_the_file(tmp_path: Path, file: Path) -> None:
     build(a_job(file, tmp_path / "out", FakeMaker()))
     journal = tmp_path / "out/journal.jsonl"
     good = journal.read_text("utf-8")
@@ -299,12 +301,12 @@ def test_a_row_changed_by_hand_is_named(tmp_path: Path, file: Path) -> None:
 
 def test_no_replacement_is_requested_from_a_dead_endpoint(tmp_path: Path, file: Path) -> None:
     def outcome_of(question: OpenQuestion) -> Outcome | None:
-        if question.id in drawn[:3]:
+        if question.id in sampled_ids[:3]:
             return RejectedQuestion(question, "ambiguous")
-        return RejectedQuestion(question, "endpoint_down", passing=True) if question.id in drawn[3:5] else None
+        return RejectedQuestion(question, "endpoint_down", passing=True) if question.id in sampled_ids[3:5] else None
 
     job = a_job(file, tmp_path / "out", FakeMaker(outcome_of), total=8)
-    drawn = [entry.id for stratum in job.plan.strata for entry in stratum.entries[: stratum.quota]]
+    sampled_ids = [entry.id for stratum in job.plan.strata for entry in stratum.entries[: stratum.quota]]
     result = build(job)
-    assert sorted(job.maker.asked) == sorted(drawn)  # type: ignore[attr-defined]
+    assert sorted(job.maker.asked) == sorted(sampled_ids)  # type: ignore[attr-defined]
     assert (result.unfinished, result.left) == (2, 3)

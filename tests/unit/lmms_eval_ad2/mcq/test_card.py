@@ -32,12 +32,12 @@ def row(number: int, task: str = "planning", subtask: str = "goal action", **met
 
 
 def counts_of_rows() -> dict[str, Any]:
-    made = CardCounts()
+    counts = CardCounts()
     for number in range(6):
-        made.add(row(number, correctness=5 if number else 4, rounds=number % 2))
-    made.add(row(6, "perception", "motion state", correctness=5))
-    made.add({**row(7, "perception", "motion state"), "source": "lingoqa"})
-    return made.facts()
+        counts.add(row(number, correctness=5 if number else 4, rounds=number % 2))
+    counts.add(row(6, "perception", "motion state", correctness=5))
+    counts.add({**row(7, "perception", "motion state"), "source": "lingoqa"})
+    return counts.facts()
 
 
 def facts(**changes: Any) -> Mapping[str, Any]:
@@ -73,11 +73,11 @@ def test_rows_are_counted() -> None:
 
 
 def test_the_card_is_json_with_schema_and_statement() -> None:
-    made = card(facts())
-    assert json.loads(json.dumps(made)) == made
-    assert made["schema"] == "ad2-mcq-card/1"
-    assert made["version"] == __version__
-    assert "reconstruction" in made["statement"]
+    built = card(facts())
+    assert json.loads(json.dumps(built)) == built
+    assert built["schema"] == "ad2-mcq-card/1"
+    assert built["version"] == __version__
+    assert "reconstruction" in built["statement"]
 
 
 def test_a_missing_or_misspelt_key_is_an_error() -> None:

@@ -35,7 +35,7 @@ def report_of(folder: Path, rows: list[Record | str]) -> dict[str, object]:
     return check.check(check.read(str(written(folder, rows))), progress=False)
 
 
-def test_a_fair_set(tmp_path: Path) -> None:
+def test_a_fair_set_has_no_findings(tmp_path: Path) -> None:
     report = check.check(check.read(str(written(tmp_path, list(FAIR)))), progress=False)
     assert report["found"] == 0 and report["faults"]["n"] == 0 and report["data"]["n"] == 4
     assert report["position"]["counts"] == {"A": 1, "B": 1, "C": 1, "D": 1}
@@ -48,7 +48,7 @@ def test_a_fair_set(tmp_path: Path) -> None:
     assert check.warnings(report) == []
 
 
-def test_rows_to_fix(tmp_path: Path) -> None:
+def test_duplicates_and_faulty_rows_are_reported(tmp_path: Path) -> None:
     again = choice("q4", "what is AHEAD", "A red car.", ["A boat.", "A train.", "A plane."])
     alike = choice("q5", "What now?", "Wait.", ["Turn left, back up.", "Back up and turn left.", "Accelerate."])
     implied = choice("q6", "What is there?", "One truck and one bus.", ["One bus.", "Two cars.", "1 truck, 1 bus"])
@@ -75,7 +75,7 @@ def test_a_question_with_two_answers_is_reported(tmp_path: Path) -> None:
     assert found == [{"ids": ["q0", "q4"], "answers_differ": True}]
 
 
-def test_the_same_words_over_other_images_are_another_question(tmp_path: Path) -> None:
+def test_equal_questions_about_different_images_are_not_duplicates(tmp_path: Path) -> None:
     other = choice("q4", "What is ahead?", "A red car.", ["A boat.", "A train.", "A plane."], image="b.jpg")
     assert report_of(tmp_path, [*FAIR, other])["duplicates"] == {"questions": [], "options": []}
 
@@ -100,7 +100,7 @@ def test_warnings_name_figure_and_threshold(tmp_path: Path) -> None:
     assert "100.0 % (95 % 91.2 to 100.0, chance 25.0 %, p " in found
 
 
-def test_an_imported_set_reads_the_same(tmp_path: Path) -> None:
+def test_an_imported_set_is_read_like_its_file(tmp_path: Path) -> None:
     path = written(tmp_path, list(FAIR))
     (tmp_path / "a.jpg").write_bytes(b"")
     import_release("autodrive_qa", path)
@@ -110,12 +110,12 @@ def test_an_imported_set_reads_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["no/such.jsonl", "nothing", "../up", "questions.json"])
-def test_nothing_to_check(name: str) -> None:
+def test_an_unknown_set_is_an_error(name: str) -> None:
     with pytest.raises(Ad2Error):
         check.read(name)
 
 
-def test_a_set_without_choices(tmp_path: Path) -> None:
+def test_a_file_without_questions_is_an_error(tmp_path: Path) -> None:
     empty = tmp_path / "empty.jsonl"
     empty.write_text("\n")
     with pytest.raises(Ad2Error, match="no multiple-choice question"):
@@ -129,12 +129,12 @@ def test_output_has_no_control_characters(tmp_path: Path, capsys: pytest.Capture
     path, out = written(tmp_path, [*FAIR, HOSTILE]), tmp_path / "report.json"
     for more in ([], ["--json"], ["--out", str(out)]):
         assert main(["mcq", "check", str(path), "--no-progress", *more]) == 1
-        said = capsys.readouterr().out
-        said.encode()
-        assert not {"\x1b", "\x07"} & set(said)
+        output = capsys.readouterr().out
+        output.encode()
+        assert not {"\x1b", "\x07"} & set(output)
     assert json.loads(out.read_text("utf-8"))["faults"]["by_code"] == {"not_text": 3}
 
 
-def test_a_repeated_id_is_one_question_and_a_row_to_fix(tmp_path: Path) -> None:
+def test_a_row_with_a_repeated_id_is_invalid(tmp_path: Path) -> None:
     found = check.read(str(written(tmp_path, [*FAIR, choice("q0", "What else?", "Rain.", ["Snow.", "Hail.", "Fog."])])))
     assert len(found.records) == 4 and "'q0' is used more than once" in found.invalid[0]

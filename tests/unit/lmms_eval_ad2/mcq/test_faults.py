@@ -120,12 +120,12 @@ PASSED = [
 
 
 @pytest.mark.parametrize(("asked", "answer", "text", "code"), REFUSED)
-def test_what_must_be_refused(asked: str, answer: str, text: str, code: str) -> None:
+def test_faulty_distractors_are_refused(asked: str, answer: str, text: str, code: str) -> None:
     assert fault(text, question(asked, answer)) == code
 
 
 @pytest.mark.parametrize(("asked", "answer", "text"), PASSED)
-def test_what_must_pass(asked: str, answer: str, text: str) -> None:
+def test_valid_distractors_are_accepted(asked: str, answer: str, text: str) -> None:
     assert fault(text, question(asked, answer)) is None
 
 
@@ -144,13 +144,13 @@ def test_what_must_pass(asked: str, answer: str, text: str) -> None:
         ("x" * 100_000, "too_long"),
     ],
 )  # fmt: skip
-def test_form(text: str, code: str) -> None:
+def test_text_of_an_invalid_form_is_refused(text: str, code: str) -> None:
     assert fault(text, question("What should the ego vehicle do?", "Turn left.")) == code
 
 
 @pytest.mark.parametrize("text", ["A car brakes", "A-pillar", "I. e. braking", "Option to brake", "3", "No. 3 brakes",
                                   "The cars above the bridge", "Both cars", "Either car"])  # fmt: skip
-def test_what_only_looks_like_a_marker_passes(text: str) -> None:
+def test_text_that_resembles_an_option_marker_is_accepted(text: str) -> None:
     assert fault(text, question("What should the ego vehicle do?", "Turn left.")) is None
 
 
@@ -159,22 +159,22 @@ def test_a_long_answer_allows_longer_options() -> None:
     assert fault("There is a bus at (3, 4), and it is blue. " * 20, question("?", answer)) is None
 
 
-def test_tags() -> None:
+def test_tags_must_occur_in_the_scene() -> None:
     known = "<c2,CAM_BACK,1.0,2.0>"
     asked = question("Which object?", "<c1,CAM_FRONT,5.0,6.0>", scene=[("What is " + known + "?", "A car.")])
     assert fault("<c2, CAM_BACK, 1, 2>", asked) is None
     assert fault("<c2,CAM_FRONT,1.0,2.0>", asked) == "tag_unknown"
     assert fault("<c9,CAM_BACK,7.0,8.0>", asked) == "tag_unknown"
-    assert fault("<c9,CAM_BACK,7.0,8.0>", question("Which object?", "None.")) is None  # nobody can tell
+    assert fault("<c9,CAM_BACK,7.0,8.0>", question("Which object?", "None.")) is None  # no scene to compare with
 
 
-def test_every_reference_of_the_source_counts() -> None:
+def test_all_references_of_the_source_are_compared() -> None:
     asked = question("Why stop?", "The light is red.", references=["The light is red.", "A pedestrian crosses."])
     assert fault("A pedestrian crosses", asked) == "equals_answer"
     assert fault("A cyclist crosses", asked) is None
 
 
-def test_duplicates() -> None:
+def test_repeated_distractors_are_refused() -> None:
     asked = question("What are dangerous actions?", "Accelerate.")
     assert fault("Back up and turn left", asked, ["Turn left, back up."]) == "duplicate"
     assert fault("Back up and turn left", asked, ["Turn right, back up."]) is None
@@ -183,7 +183,7 @@ def test_duplicates() -> None:
     assert fault("the car, the truck.", ranked, ["The bike", "The car, the truck"]) == "duplicate"
 
 
-def test_normal() -> None:
+def test_normal_form() -> None:
     assert normal("<c1, CAM_BACK ,1088.3, 497.5> isn't behind The ego vehicle; twenty-two trucks") == (
         "<c1,cam_back,1088.3,497.5> be not to back of ego 22 truck"
     )
@@ -226,7 +226,7 @@ def test_duplicates_are_symmetric(left: str, right: str) -> None:
 
 @settings(max_examples=examples(100), deadline=None)
 @given(st.text(string.ascii_letters + " ,.-'", max_size=80))
-def test_normal_is_stable(text: str) -> None:
+def test_normal_form_ignores_case_and_outer_spaces(text: str) -> None:
     assert normal(text) == normal(f" {text.upper()} ")
 
 
@@ -234,7 +234,7 @@ def test_normal_is_stable(text: str) -> None:
 @pytest.mark.parametrize(
     "piece", ["there is ", "keep going ", "( ", "<", "twenty ", "A. ", "n't", "front left of ego "]
 )
-def test_hostile_text_is_read_in_time(piece: str) -> None:
+def test_hostile_text_takes_bounded_time(piece: str) -> None:
     """A quadratic pattern would take minutes for these texts."""
     asked = question("What?", piece * 5_000)
     for _ in range(3):
@@ -243,7 +243,7 @@ def test_hostile_text_is_read_in_time(piece: str) -> None:
 
 @pytest.mark.timeout(10)
 @pytest.mark.parametrize("more", ["", ", z"])
-def test_many_parts_are_compared_in_time(more: str) -> None:
+def test_comparing_many_parts_takes_bounded_time(more: str) -> None:
     """Comparing every pair of parts took ten seconds for these texts."""
     answer = ", ".join(f"w{i} x" for i in range(800))
     code = fault(answer + more, question("What is there?", answer))
@@ -251,7 +251,7 @@ def test_many_parts_are_compared_in_time(more: str) -> None:
     assert fault(", ".join(f"x w{i}" for i in range(800)), question("What is there?", answer)) is None
 
 
-def test_real_answers(data_dir: Path) -> None:
+def test_answers_of_the_real_sample(data_dir: Path) -> None:
     """DriveLM's answers: refused for their own question, also paraphrased; most of another frame's are accepted."""
     release = find_release("drivelm")
     opened = release.open(data_dir / "drivelm" / "train_sample.json", split=None, images=None, options={})

@@ -20,25 +20,25 @@ from lmms_eval_ad2.mcq.taxonomy import TASKS
 BIG = survey_of(REAL)
 
 
-def margins(made: QuestionPlan) -> tuple[dict[str, int], dict[str, int]]:
+def margins(question_plan: QuestionPlan) -> tuple[dict[str, int], dict[str, int]]:
     sources, tasks = Counter[str](), Counter[str]()
-    for stratum in made.strata:
+    for stratum in question_plan.strata:
         sources[stratum.source] += stratum.quota
         tasks[stratum.task] += stratum.quota
     return dict(sources), dict(tasks)
 
 
-def test_the_papers_set() -> None:
-    made = plan(BIG, mix=PAPER_MIX, tasks=PAPER_TASKS, total=15_400)
-    assert margins(made) == (
+def test_the_plan_of_the_papers_set() -> None:
+    question_plan = plan(BIG, mix=PAPER_MIX, tasks=PAPER_TASKS, total=15_400)
+    assert margins(question_plan) == (
         {"drivelm": 9240, "nuscenes_qa": 3080, "lingoqa": 3080},
         {"perception": 6160, "prediction": 4620, "planning": 4620},
     )
     # NuScenes-QA has only perception; DriveLM and LingoQA divide the rest 3:1, like their shares.
-    assert made.table["drivelm"] == {"perception": 2310, "prediction": 3465, "planning": 3465}
-    assert made.table["lingoqa"] == {"perception": 770, "prediction": 1155, "planning": 1155}
-    assert made.total == 15_400
-    assert min(margins(made)[1].values()) >= 4_000
+    assert question_plan.table["drivelm"] == {"perception": 2310, "prediction": 3465, "planning": 3465}
+    assert question_plan.table["lingoqa"] == {"perception": 770, "prediction": 1155, "planning": 1155}
+    assert question_plan.total == 15_400
+    assert min(margins(question_plan)[1].values()) >= 4_000
 
 
 def test_lingoqas_validation_split_is_too_small_for_the_papers_set() -> None:
@@ -53,7 +53,7 @@ def test_lingoqas_validation_split_is_too_small_for_the_papers_set() -> None:
     assert most.table["lingoqa"] == {"perception": 300, "prediction": 20, "planning": 180}
 
 
-def test_shares_that_exclude_each_other_name_the_task() -> None:
+def test_incompatible_shares_are_an_error_that_names_the_task() -> None:
     mix = {"drivelm": 0.3, "nuscenes_qa": 0.6, "lingoqa": 0.1}
     with pytest.raises(Ad2Error, match=r"perception: 40 questions are requested, but .* at least 60.*No total"):
         plan(BIG, mix=mix, tasks=PAPER_TASKS, total=100)
@@ -63,7 +63,7 @@ def test_shares_that_exclude_each_other_name_the_task() -> None:
         plan(survey_of(sizes), mix={"drivelm": 0.9, "lingoqa": 0.1}, tasks=halves, total=100)
 
 
-def test_no_source_has_enough_of_a_task() -> None:
+def test_too_few_questions_of_a_task_are_an_error() -> None:
     sizes = {"drivelm": {"perception": 100, "planning": 10}, "lingoqa": {"perception": 100, "planning": 5}}
     shares = {"perception": 0.5, "planning": 0.5}
     with pytest.raises(Ad2Error, match=r"planning: 40 questions are requested, 15 can be used.*--total 30"):
@@ -83,19 +83,19 @@ def test_a_free_margin_follows_the_available_questions(given_: str) -> None:
     sizes = {"drivelm": {"perception": 60, "planning": 20}, "lingoqa": {"perception": 10, "planning": 10}}
     survey = survey_of(sizes)
     if given_ == "none":
-        made = plan(survey)
-        assert {s: {t: n for t, n in row.items() if n} for s, row in made.table.items()} == sizes
+        question_plan = plan(survey)
+        assert {s: {t: n for t, n in row.items() if n} for s, row in question_plan.table.items()} == sizes
     elif given_ == "total":
-        made = plan(survey, total=50)
-        assert margins(made) == ({"drivelm": 40, "lingoqa": 10}, {"perception": 35, "planning": 15})
+        question_plan = plan(survey, total=50)
+        assert margins(question_plan) == ({"drivelm": 40, "lingoqa": 10}, {"perception": 35, "planning": 15})
     elif given_ == "mix":
         assert margins(plan(survey, mix={"drivelm": 0.5, "lingoqa": 0.5}))[0] == {"drivelm": 20, "lingoqa": 20}
-        made = plan(survey, mix={"drivelm": 1, "lingoqa": 0}, total=8)
-        assert made.table["drivelm"] == {"perception": 6, "prediction": 0, "planning": 2}
+        question_plan = plan(survey, mix={"drivelm": 1, "lingoqa": 0}, total=8)
+        assert question_plan.table["drivelm"] == {"perception": 6, "prediction": 0, "planning": 2}
     else:
         assert margins(plan(survey, tasks={"planning": 1}))[1] == {"planning": 30}
-        made = plan(survey, tasks={"perception": 0.5, "planning": 0.5}, total=20)
-        assert margins(made)[1] == {"perception": 10, "planning": 10}
+        question_plan = plan(survey, tasks={"perception": 0.5, "planning": 0.5}, total=20)
+        assert margins(question_plan)[1] == {"perception": 10, "planning": 10}
 
 
 @pytest.mark.parametrize(
@@ -135,20 +135,20 @@ def test_parse_shares() -> None:
 
 
 def test_sub_tasks_are_even_and_scenes_alternate() -> None:
-    made = plan(survey_of({"drivelm": {"perception": 300}}), total=60, seed=3)
-    assert [(s.subtask, s.quota) for s in made.strata] == [  # 60, 120 and 120 are there
+    question_plan = plan(survey_of({"drivelm": {"perception": 300}}), total=60, seed=3)
+    assert [(s.subtask, s.quota) for s in question_plan.strata] == [  # of 60, 120 and 120
         ("surrounding objects", 20), ("traffic elements", 20), ("motion state", 20),
     ]  # fmt: skip
-    for stratum in made.strata:
-        drawn = stratum.entries[: stratum.quota]
-        most = Counter(e.cluster for e in drawn).most_common(1)[0][1]
+    for stratum in question_plan.strata:
+        sampled = stratum.entries[: stratum.quota]
+        most = Counter(e.cluster for e in sampled).most_common(1)[0][1]
         assert most == math.ceil(stratum.quota / (300 / SCENE))
-    drawn = made.strata[1].entries  # two or more of each frame: the first of each scene's turns are of unlike frames
-    firsts = [e for e in drawn if e.cluster == drawn[0].cluster][: SCENE // FRAME]
+    sampled = question_plan.strata[1].entries  # two or more per frame; a scene's first ones are of different frames
+    firsts = [e for e in sampled if e.cluster == sampled[0].cluster][: SCENE // FRAME]
     assert len({e.frame for e in firsts}) == SCENE // FRAME
 
 
-def test_the_seed_alone_decides_the_drawing() -> None:
+def test_sampling_depends_only_on_the_seed() -> None:
     one, same, other = (plan(BIG, mix=PAPER_MIX, tasks=PAPER_TASKS, total=1000, seed=s) for s in (1, 1, 2))
     assert one == same
     assert [s.quota for s in one.strata] == [s.quota for s in other.strata]
@@ -164,8 +164,8 @@ def test_facts_are_json_and_add_up() -> None:
 
 
 def shares_of(size: int) -> st.SearchStrategy[list[float]]:
-    whole = st.lists(st.integers(0, 9), min_size=size, max_size=size).filter(any)
-    return whole.map(lambda parts: [part / sum(parts) for part in parts])
+    weights = st.lists(st.integers(0, 9), min_size=size, max_size=size).filter(any)
+    return weights.map(lambda parts: [part / sum(parts) for part in parts])
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -183,50 +183,50 @@ def test_any_shares_are_met_exactly_or_refused(
     rows, columns = apportion(total, mix), apportion(total, tasks)
     possible = integer_table(cells, rows, columns, continuous_table(cells, rows, columns)) is not None
     try:
-        made = plan(
+        question_plan = plan(
             survey, mix=dict(zip(names, mix, strict=True)), tasks=dict(zip(TASKS, tasks, strict=True)), total=total
         )
     except Ad2Error as exc:
         assert not possible or "has no usable question" in str(exc)
         return
     assert possible
-    sources, by_task = margins(made)
+    sources, by_task = margins(question_plan)
     assert [sources.get(name, 0) for name in names] == rows
     assert [by_task.get(task, 0) for task in TASKS] == columns
-    assert all(stratum.quota <= len(stratum.entries) for stratum in made.strata)
+    assert all(stratum.quota <= len(stratum.entries) for stratum in question_plan.strata)
 
 
 @given(st.integers(0, 1000), shares_of(4))
 def test_largest_remainder_is_within_one_of_the_share(total: int, shares: list[float]) -> None:
-    given_ = apportion(total, shares)
-    assert sum(given_) == total
-    assert all(abs(n - total * share) < 1 + 1e-6 for n, share in zip(given_, shares, strict=True))
+    counts = apportion(total, shares)
+    assert sum(counts) == total
+    assert all(abs(n - total * share) < 1 + 1e-6 for n, share in zip(counts, shares, strict=True))
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=7), st.data())
 def test_levels_are_even_up_to_the_limits(limits: list[int], data: st.DataObject) -> None:
     total = data.draw(st.integers(0, sum(limits)))
-    given_ = level(total, limits)
-    assert sum(given_) == total
-    assert all(n <= limit for n, limit in zip(given_, limits, strict=True))
-    below = [n for n, limit in zip(given_, limits, strict=True) if n < limit]
-    assert not below or max(given_) - min(below) <= 1
+    counts = level(total, limits)
+    assert sum(counts) == total
+    assert all(n <= limit for n, limit in zip(counts, limits, strict=True))
+    below = [n for n, limit in zip(counts, limits, strict=True) if n < limit]
+    assert not below or max(counts) - min(below) <= 1
 
 
-def test_a_table_is_rounded_to_its_nearest_whole_one() -> None:
-    room, ones = [[9, 9], [9, 9]], [1, 1]
-    assert integer_table(room, ones, ones, np.array([[0.9, 0.1], [0.1, 0.9]])) == [[1, 0], [0, 1]]
-    assert integer_table(room, ones, ones, np.array([[0.1, 0.9], [0.9, 0.1]])) == [[0, 1], [1, 0]]
+def test_a_table_is_rounded_to_the_nearest_integer_table() -> None:
+    limits, ones = [[9, 9], [9, 9]], [1, 1]
+    assert integer_table(limits, ones, ones, np.array([[0.9, 0.1], [0.1, 0.9]])) == [[1, 0], [0, 1]]
+    assert integer_table(limits, ones, ones, np.array([[0.1, 0.9], [0.9, 0.1]])) == [[0, 1], [1, 0]]
     assert integer_table([[1, 9], [9, 9]], [3, 3], [3, 3], np.array([[2.5, 0.5], [0.5, 2.5]])) == [[1, 2], [2, 1]]
     assert integer_table([[0, 1], [1, 0]], [1, 1], [2, 0], np.zeros((2, 2))) is None
 
 
-def test_remainders_go_to_the_first() -> None:
+def test_remainders_go_to_the_first_entries() -> None:
     assert level(5, [9, 9, 9]) == [2, 2, 1]
     assert apportion(5, [1, 1, 1]) == [2, 2, 1]
 
 
-def test_what_does_not_fit_is_an_error() -> None:
+def test_totals_above_the_limits_are_an_error() -> None:
     for divide in (lambda: apportion(5, [1, 0], [4, 9]), lambda: level(5, [2, 2])):
         with pytest.raises(ValueError, match="do not fit"):
             divide()

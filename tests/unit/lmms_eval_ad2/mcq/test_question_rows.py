@@ -18,7 +18,7 @@ from lmms_eval_ad2.records import BilingualText
 GIVEN = {"seed": 7, "maker": "fake", "kind": "all", "split": "train"}
 
 
-def test_a_row_is_read_by_the_release() -> None:
+def test_a_row_is_read_by_the_release_reader() -> None:
     question = a_question(1)
     row = row_of(made(question, correctness=4, rounds=2), **GIVEN)
     record = record_of(UntrustedRow(row, "x", 1))
@@ -59,8 +59,8 @@ def test_right_letters_are_evenly_distributed() -> None:
 
 
 def test_references_of_open_and_typed_answers() -> None:
-    spoken = replace(a_question(1, answer=BilingualText("two cars, both parked")), answer="Two cars, both parked")
-    assert reference(spoken) == "two cars, both parked"
+    open_ended = replace(a_question(1, answer=BilingualText("two cars, both parked")), answer="Two cars, both parked")
+    assert reference(open_ended) == "two cars, both parked"
     typed = replace(a_question(1, form="yesno", answer=BilingualText("yes")), answer="Yes.")
     assert reference(typed) == "Yes."
 

@@ -8,8 +8,8 @@ from lmms_eval_ad2.mcq.base import AcceptedQuestion, Outcome, RejectedQuestion
 from lmms_eval_ad2.mcq.makers.llm_maker import RefusalBuffer
 
 REFUSED = RejectedQuestion(a_question(1), "http_400")
-GONE = RejectedQuestion(a_question(2), "endpoint_down", passing=True)
-MADE = AcceptedQuestion(a_question(3), ())
+ENDPOINT_DOWN = RejectedQuestion(a_question(2), "endpoint_down", passing=True)
+ACCEPTED = AcceptedQuestion(a_question(3), ())
 AMBIGUOUS = RejectedQuestion(a_question(4), "ambiguous")
 
 
@@ -22,11 +22,11 @@ def forwarded_rejections(outcomes: list[Outcome], passing: bool) -> list[tuple[s
     return [(o.question.id, o.passing) for o in done if isinstance(o, RejectedQuestion)]
 
 
-def test_a_refusal_counts_once_another_question_was_answered() -> None:
-    assert forwarded_rejections([REFUSED, MADE], passing=True) == [("q001", False)]
+def test_a_refusal_is_final_once_another_question_was_answered() -> None:
+    assert forwarded_rejections([REFUSED, ACCEPTED], passing=True) == [("q001", False)]
     assert forwarded_rejections([REFUSED, AMBIGUOUS], passing=True) == [("q001", False), ("q004", False)]
 
 
-def test_a_refusal_with_nothing_after_it_counts_for_a_dead_endpoint() -> None:
-    assert forwarded_rejections([MADE, REFUSED, GONE], passing=True) == [("q002", True), ("q001", True)]
-    assert forwarded_rejections([MADE, REFUSED], passing=False) == [("q001", False)]
+def test_a_refusal_without_later_replies_is_temporary_if_the_endpoint_is_down() -> None:
+    assert forwarded_rejections([ACCEPTED, REFUSED, ENDPOINT_DOWN], passing=True) == [("q002", True), ("q001", True)]
+    assert forwarded_rejections([ACCEPTED, REFUSED], passing=False) == [("q001", False)]

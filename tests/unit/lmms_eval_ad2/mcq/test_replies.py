@@ -1,4 +1,4 @@
-"""Parsing of model replies: values, refusals with their codes; no text breaks the parser."""
+"""Parsing of model replies: values, refusals with their codes; no text raises another error."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def pick(*numbers: int, texts: list[str] = POOL) -> dict[str, Any]:
     return {"picks": [{"number": i, "option": texts[i - 1], "reason": ""} for i in numbers]}
 
 
-def test_good_replies() -> None:
+def test_valid_replies_are_parsed() -> None:
     assert [p.option for p in replies.proposals(reply(options(2)), 2, accept_all)] == ["o1", "o2"]
     assert replies.rewritten(reply(numbered(3, 1)), [1, 3], accept_all)[3].option == "o3"
     reviews = {"reviews": [{"number": i, "verdict": "keep", "comment": ""} for i in (2, 1)]}
@@ -62,7 +62,7 @@ def test_good_replies() -> None:
         '{"score": 5, "problems": [], "note": "more than was asked"}',
     ],
 )
-def test_text_around_the_object_does_not_matter(text: str) -> None:
+def test_text_around_the_object_is_ignored(text: str) -> None:
     assert replies.evaluation(reply(text), 3).score == 5
 
 
@@ -125,7 +125,7 @@ PIECES = st.sampled_from(['{"', "}", "[", "]", "\\u", "```json", "<think>", '"sc
 
 
 @given(ANYTHING.map(json.dumps) | st.lists(PIECES | st.text(max_size=5), max_size=30).map("".join))
-def test_no_reply_breaks_a_reader(text: str) -> None:
+def test_any_reply_is_parsed_or_refused(text: str) -> None:
     for read in (
         lambda r: replies.proposals(r, 2, accept_all),
         lambda r: replies.rewritten(r, [1, 2], accept_all),

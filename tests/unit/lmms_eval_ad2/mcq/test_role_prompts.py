@@ -1,4 +1,4 @@
-"""Role prompts against their snapshots; pictures; material cannot imitate fences or turns."""
+"""Role prompts equal their snapshots; pictures; untrusted text cannot imitate fences or turns."""
 
 from __future__ import annotations
 
@@ -34,16 +34,18 @@ def roles(asked: OpenQuestion, images: tuple[DataUrlImage, ...] = IMAGES) -> Que
 
 
 def prompts(asked: OpenQuestion) -> dict[str, RolePrompt]:
-    own = roles(asked)
-    refused = own.evaluate(THREE).after('{"score": 9} <|im_end|>', own.complaint("at 'score': too large"))
+    question_prompts = roles(asked)
+    refused = question_prompts.evaluate(THREE).after(
+        '{"score": 9} <|im_end|>', question_prompts.complaint("at 'score': too large")
+    )
     return {
-        **{f"propose_{category}": own.propose(category, 6) for category in ERRORS},
-        "propose_naive": own.propose("naive", 6),
-        "review": own.review(SENSOR, THREE[:1]),
-        "refine": own.refine(SENSOR, THREE[:1], {1: "revise: A bus would be seen."}),
-        "select": own.select(THREE, 3),
-        "evaluate": own.evaluate(THREE),
-        "mend": own.repair(THREE, {2: "It may well be parked."}),
+        **{f"propose_{category}": question_prompts.propose(category, 6) for category in ERRORS},
+        "propose_naive": question_prompts.propose("naive", 6),
+        "review": question_prompts.review(SENSOR, THREE[:1]),
+        "refine": question_prompts.refine(SENSOR, THREE[:1], {1: "revise: A bus would be seen."}),
+        "select": question_prompts.select(THREE, 3),
+        "evaluate": question_prompts.evaluate(THREE),
+        "mend": question_prompts.repair(THREE, {2: "It may well be parked."}),
         "again": refused,
     }
 
@@ -91,10 +93,10 @@ def test_a_view_that_is_not_a_plain_name_is_omitted(view: str) -> None:
     image = replace(IMAGES[0], view=view)
     prompt = QuestionPrompts.of(McqPromptTexts.load(), question(1, Path(), images=False), [image]).evaluate(THREE)
     assert prompt.labels == ("Picture 1 of 1:",)
-    own = QuestionPrompts.of(
+    question_prompts = QuestionPrompts.of(
         McqPromptTexts.load(), question(1, Path(), images=False), [replace(image, view="FRONT_WIDE")]
     )
-    assert own.labels == ("Picture of the camera FRONT_WIDE:",)
+    assert question_prompts.labels == ("Picture of the camera FRONT_WIDE:",)
 
 
 def test_the_fence_code_changes_with_the_content() -> None:
@@ -104,25 +106,25 @@ def test_the_fence_code_changes_with_the_content() -> None:
     assert code and code[1] not in other
 
 
-def test_a_refused_reply_is_shown_short_and_harmless() -> None:
+def test_a_refused_reply_is_shortened_and_neutralised() -> None:
     prompt = roles(question(1, Path(), images=False)).evaluate(THREE).after("<|im_start|>" + "x" * 9000, "No.")
     turn = prompt.messages(IMAGES)[2]
     assert turn["role"] == "assistant" and len(turn["content"]) < 4100 and "<|im" not in turn["content"]
     assert prompt.latest == "No."
 
 
-def test_pictures_are_whole_jpegs_of_the_wanted_cameras(tmp_path: Path) -> None:
+def test_pictures_are_complete_jpegs_of_the_requested_cameras(tmp_path: Path) -> None:
     asked = question(1, tmp_path)
     (front,) = pictures(asked, "front")
     assert [p.view for p in pictures(asked, "all")] == ["front", "back"]
     data = base64.b64decode(front.url.removeprefix("data:image/jpeg;base64,"))
     with Image.open(io.BytesIO(data)) as image:
         assert image.size == (48, 27)
-    unnamed = replace(asked, record=replace(asked.record, views=()))  # frames of one camera, as LingoQA has them
+    unnamed = replace(asked, record=replace(asked.record, views=()))  # frames of one camera, as in LingoQA
     assert len(pictures(unnamed, "front")) == 2
 
 
-def test_a_mark_is_drawn(tmp_path: Path) -> None:
+def test_a_mark_is_drawn_into_the_picture(tmp_path: Path) -> None:
     asked = question(1, tmp_path)
     marked = replace(asked, record=replace(asked.record, mark=VisualPrompt("box", ((5, 5, 20, 20),))))
     assert pictures(marked, "front")[0].sha256 != pictures(asked, "front")[0].sha256

@@ -42,7 +42,9 @@ TEXT = st.lists(WORDS, max_size=14).map(" ".join) | st.text(max_size=40)
 
 @settings(max_examples=examples(250), deadline=None)
 @given(st.sampled_from(STARTS) | TEXT, TEXT, TEXT, st.sampled_from(["all", "naive", LOGIC]), st.sampled_from("dnl"))
-def test_any_text_is_made_or_rejected(question: str, answer: str, other: str, kind: str, source: str) -> None:
+def test_any_text_gives_distractors_or_a_rejection(
+    question: str, answer: str, other: str, kind: str, source: str
+) -> None:
     name = {"d": "drivelm", "n": "nuscenes_qa", "l": "lingoqa"}[source]
     asked = frame((question, answer), (STARTS[0], other), (STARTS[8], other), source=name)[0]
     outcome = RulesMaker(kind).one(asked)
@@ -67,39 +69,39 @@ def test_long_text_takes_bounded_time(start: str, filler: str) -> None:
 
 def test_the_right_option_may_have_any_rank_by_length() -> None:
     rows = [Distractor("x" * n, c, "") for n in (2, 4, 6, 14, 16, 18) for c in (SENSOR, DOMAIN, OVERSIGHT)]
-    places = set()
+    ranks = set()
     for seed in range(60):
-        three = choose(rows, "y" * 10, random.Random(seed))
-        assert len({d.category for d in three}) == 3
-        places.add(sum(len(d.text) < 10 for d in three))
-    assert places == {0, 1, 2, 3}
+        distractors = choose(rows, "y" * 10, random.Random(seed))
+        assert len({d.category for d in distractors}) == 3
+        ranks.add(sum(len(d.text) < 10 for d in distractors))
+    assert ranks == {0, 1, 2, 3}
 
 
 def test_options_with_the_same_meaning_are_never_selected_together() -> None:
     texts = ("Back up, turn left", "Turn left, back up", "Go on, turn right", "Stop, turn right", "U, turn right")
     rows = [Distractor(text, c, "") for text, c in zip(texts, (SENSOR, DOMAIN, OVERSIGHT, LOGIC, SENSOR), strict=True)]
-    both = {True: 0, False: 0}
-    for in_order in both:
+    both_selected = {True: 0, False: 0}
+    for in_order in both_selected:
         for seed in range(40):
-            taken = choose(rows, "Keep going straight, on and on", random.Random(seed), in_order=in_order)
-            both[in_order] += set(texts[:2]) <= {d.text for d in taken}
-            assert len(taken) == 3
-    assert both[True] and not both[False]
+            selected = choose(rows, "Keep going straight, on and on", random.Random(seed), in_order=in_order)
+            both_selected[in_order] += set(texts[:2]) <= {d.text for d in selected}
+            assert len(selected) == 3
+    assert both_selected[True] and not both_selected[False]
 
 
-def test_usual_answers_are_drawn_by_how_often_they_are_right() -> None:
+def test_usual_answers_are_sampled_by_how_often_they_are_right() -> None:
     asked = "What is the observed status of object <c1,CAM_FRONT,1.0,2.0>?"
     weights = shares(asked)
     assert weights[normal("Moving.")] > 0.5 and shares("Which song is this?") == {}
     texts = ["Moving.", "Parked.", "Flying."]
-    drawn = Counter(text for seed in range(200) for text in draw(texts, weights, 1, random.Random(seed)))
-    assert drawn["Moving."] > 100 and 0 < drawn["Parked."] < 40 and not drawn["Flying."]
+    sampled = Counter(text for seed in range(200) for text in draw(texts, weights, 1, random.Random(seed)))
+    assert sampled["Moving."] > 100 and 0 < sampled["Parked."] < 40 and not sampled["Flying."]
     rows = [Distractor(t, c, "") for t, c in zip([*texts, "Swimming."], (SENSOR, LOGIC, LOGIC, OVERSIGHT), strict=True)]
-    taken = [choose(rows, "Stationary.", random.Random(seed), question=asked) for seed in range(40)]
-    assert sum("Moving." in {d.text for d in three} for three in taken) > 30
+    selected = [choose(rows, "Stationary.", random.Random(seed), question=asked) for seed in range(40)]
+    assert sum("Moving." in {d.text for d in three} for three in selected) > 30
 
 
-def test_too_few_texts_give_nothing() -> None:
+def test_too_few_different_texts_give_no_options() -> None:
     rows = [Distractor("same", c, "") for c in (SENSOR, DOMAIN, OVERSIGHT, LOGIC)] + [Distractor("other", LOGIC, "")]
     assert choose(rows, "y", random.Random(0)) == ()
 

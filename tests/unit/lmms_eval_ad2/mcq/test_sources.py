@@ -40,7 +40,7 @@ def test_a_file_of_records(tmp_path: Path) -> None:
     assert source.facts()["spec"] == "records=records.jsonl"
 
 
-def test_every_field_of_a_record_comes_back(tmp_path: Path) -> None:
+def test_every_field_of_a_record_is_read_back(tmp_path: Path) -> None:
     full = a_record(
         0,
         form="mc",
@@ -86,18 +86,18 @@ def test_every_field_of_a_record_comes_back(tmp_path: Path) -> None:
 )
 def test_a_fault_names_file_row_and_field(tmp_path: Path, change: dict[str, Any], field: str) -> None:
     path = rows(tmp_path, change, {})
-    with pytest.raises(DataError) as told:
+    with pytest.raises(DataError) as caught:
         list(open_source(f"records={path}").records())
-    assert (told.value.file, told.value.row, told.value.field) == (path, 2, field)
+    assert (caught.value.file, caught.value.row, caught.value.field) == (path, 2, field)
     skipping = open_source(f"records={path}", skip_bad=True)
     assert [r.id for r in skipping.records()] == ["q000", "r1"]
     assert skipping.bad == 1
     assert field in skipping.bad_rows[0]
     list(skipping.records())
-    assert skipping.facts()["bad"] == 1  # of the latest pass, not of all
+    assert skipping.facts()["bad"] == 1  # counts only the latest pass
 
 
-def test_a_line_that_is_no_json(tmp_path: Path) -> None:
+def test_lines_that_are_not_records_are_counted(tmp_path: Path) -> None:
     path = rows(tmp_path)
     path.write_text(path.read_text() + "{torn\n" + '"text"\n')
     source = open_source(f"records={path}", skip_bad=True)
@@ -123,7 +123,7 @@ def test_a_dataset_of_the_data_home(tmp_path: Path) -> None:
         open_source("drivelm")
 
 
-def test_a_releases_file_counts_what_its_reader_leaves_out(tmp_path: Path) -> None:
+def test_rows_that_a_release_reader_omits_are_counted(tmp_path: Path) -> None:
     frame = {
         "QA": {"perception": [{"Q": "Any cars?", "A": "Yes."}, {"Q": "", "A": ""}, {"Q": 3, "A": "x"}]},
         "image_paths": {name: f"samples/{name}/1.jpg" for name in CAMERAS},
@@ -141,7 +141,7 @@ def test_a_releases_file_counts_what_its_reader_leaves_out(tmp_path: Path) -> No
     assert list(open_source("drivelm").records()) == [only]
 
 
-def test_lingoqas_parquet(tmp_path: Path) -> None:
+def test_a_lingoqa_parquet_file(tmp_path: Path) -> None:
     row = {"question_id": "q", "segment_id": "s", "images": [f"images/s/{i}.jpg" for i in range(5)],
            "question": "Is it safe to go?", "answer": "yes."}  # fmt: skip
     (tmp_path / "images").mkdir()
@@ -154,7 +154,7 @@ def test_lingoqas_parquet(tmp_path: Path) -> None:
 
 
 def test_only_the_last_part_of_a_path_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the last part of a path is recorded; "." has to be resolved for that."""
+    """Also of ".", which has to be resolved for that."""
     write_records(tmp_path, 1)
     monkeypatch.chdir(tmp_path)
     source = open_source("records=records.jsonl")
@@ -179,7 +179,7 @@ def test_a_repeated_source_is_an_error(name: str, instead: str) -> None:
         check_names([*NAMES, name])
 
 
-def test_nuscenes_qas_json_and_tables(tmp_path: Path) -> None:
+def test_nuscenes_qa_json_and_tables(tmp_path: Path) -> None:
     shots = [{"sample_token": t, "calibrated_sensor_token": c, "is_key_frame": True, "filename": f"samples/{c}/{t}.jpg"}
              for t in "tu" for c in CAMERAS]  # fmt: skip
     tables: dict[str, Any] = {
@@ -205,7 +205,7 @@ def test_nuscenes_qas_json_and_tables(tmp_path: Path) -> None:
     ]  # fmt: skip
     before = opened[0].sha256
     (tmp_path / "v1.0-mini" / "sample.json").write_text(json.dumps(tables["sample"][::-1]))
-    assert open_source(f"nuscenes_qa={path}").sha256 != before  # the tables are data, too
+    assert open_source(f"nuscenes_qa={path}").sha256 != before  # the hash covers the tables
 
 
 @pytest.mark.parametrize(

@@ -24,38 +24,38 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 
 @given(st.lists(st.integers(1, 30), min_size=2, max_size=20), st.floats(0.05, 0.95), st.integers(0, 5))
-def test_nothing_is_lost_and_no_scene_is_in_both(sizes: list[int], share: float, seed: int) -> None:
+def test_every_question_is_kept_and_no_scene_is_in_both_parts(sizes: list[int], share: float, seed: int) -> None:
     import tempfile
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         clusters = [f"drivelm:s{k}" for k, size in enumerate(sizes) for _ in range(size)]
-        done = split(write(folder / "q.jsonl", clusters), folder, test=share, seed=seed)
-        train, test = rows(done.train), rows(done.test)
+        result = split(write(folder / "q.jsonl", clusters), folder, test=share, seed=seed)
+        train, test = rows(result.train), rows(result.test)
     assert sorted(r["id"] for r in train + test) == sorted(f"q{i}" for i in range(len(clusters)))
     assert train and test
     assert not {r["cluster"] for r in train} & {r["cluster"] for r in test}
-    assert (len(train), len(test)) == (done.n_train[0], done.n_test[0])
-    # Never further off than the largest scene.
+    assert (len(train), len(test)) == (result.n_train[0], result.n_test[0])
+    # The deviation is at most the size of the largest scene.
     assert abs(len(test) - share * len(clusters)) <= max(sizes)
 
 
-def test_nuscenes_scenes_stay_together_whatever_their_source(tmp_path: Path) -> None:
+def test_nuscenes_scenes_of_several_sources_stay_together(tmp_path: Path) -> None:
     clusters = ["drivelm:a", "nuscenes_qa:a", "drivelm:b", "nuscenes_qa:b", "lingoqa:c", "lingoqa:d"] * 5
-    done = split(write(tmp_path / "q.jsonl", clusters), tmp_path, test=0.4)
-    scenes = [{r["cluster"].split(":")[1] for r in rows(path)} for path in (done.train, done.test)]
+    result = split(write(tmp_path / "q.jsonl", clusters), tmp_path, test=0.4)
+    scenes = [{r["cluster"].split(":")[1] for r in rows(path)} for path in (result.train, result.test)]
     assert not scenes[0] & scenes[1]
-    assert done.n_train[1] + done.n_test[1] == 4
+    assert result.n_train[1] + result.n_test[1] == 4
 
 
-def test_the_same_seed_takes_the_same_scenes(tmp_path: Path) -> None:
+def test_the_same_seed_selects_the_same_scenes(tmp_path: Path) -> None:
     source = write(tmp_path / "q.jsonl", [f"x:{i // 3}" for i in range(60)])
     found = [rows(split(source, tmp_path / f"{k}", test=0.3, seed=s).test) for k, s in enumerate((1, 1, 2))]
     assert found[0] == found[1] != found[2]
     assert len(found[0]) == 18
 
 
-def test_mistakes_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_arguments_and_files_are_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(Ad2Error, match="between 0 and 1"):
         split(tmp_path / "q.jsonl", tmp_path, test=20)
     with pytest.raises(Ad2Error, match="1 scene"):

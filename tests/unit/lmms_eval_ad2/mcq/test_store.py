@@ -23,7 +23,7 @@ def line(name: str = "q1", status: str = "made", **more: Any) -> dict[str, Any]:
     return {"source": "drivelm", "id": name, "status": status, "notes": {}, **row, **more}
 
 
-def test_outcomes_come_back_and_the_later_one_counts(tmp_path: Path) -> None:
+def test_outcomes_are_read_back_and_the_latest_one_counts(tmp_path: Path) -> None:
     with QuestionStore(tmp_path / "out", SETTINGS) as store:
         store.save(line("q1", "passing"))
         store.save(line("q2"))
@@ -37,7 +37,7 @@ def test_outcomes_come_back_and_the_later_one_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("torn", ['{"source": "drivelm", "id": "q2", "sta', '{"source": "drivelm", "id": "\u00e4', "{"])
-def test_half_a_line_is_cut_off(tmp_path: Path, torn: str) -> None:
+def test_an_incomplete_last_line_is_cut_off(tmp_path: Path, torn: str) -> None:
     out = tmp_path / "out"
     with QuestionStore(out, SETTINGS) as store:
         store.save(line("q1"))
@@ -57,7 +57,7 @@ def test_half_a_line_is_cut_off(tmp_path: Path, torn: str) -> None:
             '{"source": "a", "id": "b", "status": "rejected", "notes": {"x": "y"}, "reason": "x"}',
             '{"source": "a", "id": "b", "status": "rejected", "notes": {}}', "\ufffe", ""],
 )  # fmt: skip
-def test_a_corrupt_line_is_named(tmp_path: Path, bad: str) -> None:
+def test_a_corrupt_line_is_reported_with_file_and_row(tmp_path: Path, bad: str) -> None:
     out = tmp_path / "out"
     with QuestionStore(out, SETTINGS) as store:
         store.save(line("q1"))
@@ -67,11 +67,11 @@ def test_a_corrupt_line_is_named(tmp_path: Path, bad: str) -> None:
         QuestionStore(out, SETTINGS)
 
 
-def test_other_settings_are_refused_by_name(tmp_path: Path) -> None:
+def test_changed_settings_are_refused_with_their_names(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with QuestionStore(out, SETTINGS):
         pass
-    with QuestionStore(out, {"seed": 1}) as store:  # nothing was made yet: the first start binds nobody
+    with QuestionStore(out, {"seed": 1}) as store:  # nothing was made yet, so settings may change
         store.save(line())
     with pytest.raises(Ad2Error, match=r"seed is 1 there and 0 here.*Choose another --out"):
         QuestionStore(out, SETTINGS)
@@ -91,8 +91,8 @@ def test_corrupt_settings_are_an_error(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with QuestionStore(out, SETTINGS) as store:
         store.save(line())
-    for spoilt in ("[" * 100_000, "[1]", "\0"):
-        (out / "settings.json").write_text(spoilt)
+    for corrupt in ("[" * 100_000, "[1]", "\0"):
+        (out / "settings.json").write_text(corrupt)
         with pytest.raises(Ad2Error, match=r"settings\.json: not the settings of a build"):
             QuestionStore(out, SETTINGS)
 
@@ -109,7 +109,7 @@ def test_a_file_in_place_of_the_folder_is_an_error(tmp_path: Path) -> None:
         QuestionStore(tmp_path / "out", SETTINGS)
 
 
-def test_the_account_of_every_start_is_kept(tmp_path: Path) -> None:
+def test_the_account_of_every_run_is_kept(tmp_path: Path) -> None:
     out = tmp_path / "out"
     for requests in (3, 5):
         with QuestionStore(out, SETTINGS) as store:
@@ -121,7 +121,7 @@ def test_the_account_of_every_start_is_kept(tmp_path: Path) -> None:
 
 
 @given(st.text(min_size=1, max_size=300), st.text(min_size=1, max_size=20))
-def test_no_id_leads_out_of_the_folder(name: str, source: str) -> None:
+def test_no_id_leads_outside_the_folder(name: str, source: str) -> None:
     folder = Path("/out")
     path = transcript_path(folder, source, name)
     assert len(path.relative_to(folder).parts) == 4
@@ -129,13 +129,13 @@ def test_no_id_leads_out_of_the_folder(name: str, source: str) -> None:
     assert len(path.name.encode()) < 200
 
 
-def test_ids_that_look_alike_keep_files_of_their_own() -> None:
+def test_similar_ids_have_separate_files() -> None:
     names = ["a/b", "a_b", "a:b", "a\\b", "\ud800", "\ud801", "x" * 300, "x" * 301, "q1", "Q1"]
     # Some file systems are not case-sensitive. The folder is derived from the hash and is not compared.
     assert len({transcript_path(Path("o"), "s", name).name.lower() for name in names}) == len(names)
 
 
-def test_transcripts_are_written_before_their_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transcripts_are_written_before_their_journal_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
     with QuestionStore(out, SETTINGS) as store:
         monkeypatch.setattr(QuestionStore, "_append", lambda *_: (_ for _ in ()).throw(OSError("full")))
@@ -146,7 +146,7 @@ def test_transcripts_are_written_before_their_line(tmp_path: Path, monkeypatch: 
         assert store.status("drivelm", "q1") is None
 
 
-def test_a_write_that_fails_leaves_no_half_line(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_no_partial_line(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with QuestionStore(out, SETTINGS) as store:
         store.save(line("q1"))

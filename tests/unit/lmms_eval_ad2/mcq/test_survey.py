@@ -45,7 +45,7 @@ def test_questions_are_loaded_in_the_given_order_with_their_frame(tmp_path: Path
     assert all(q.scene is same[0].scene for q in same)  # one tuple, shared
 
 
-def test_without_scenes_only_what_is_asked_is_kept() -> None:
+def test_without_scenes_only_the_requested_questions_are_loaded() -> None:
     opened = [source(framed(i, f"f{i % 2}") for i in range(6))]
     entries = survey(opened).entries
     assert [(q.id, q.scene) for q in load(opened, entries[3:1:-1], scenes=False)] == [("q003", ()), ("q002", ())]
@@ -55,11 +55,11 @@ def test_without_scenes_only_what_is_asked_is_kept() -> None:
 def test_contradictory_questions_are_not_used() -> None:
     yes, later = a_record(0), a_record(1)
     no = dataclasses.replace(yes, id="no", answer=BilingualText("Not at all."))
-    shouted = dataclasses.replace(
+    upper_case = dataclasses.replace(
         yes, id="loud", question=BilingualText(yes.question.en.upper()), answer=BilingualText("Otherwise.")
     )
     again = dataclasses.replace(no, id="again")
-    found = survey([source([yes, later, no, shouted, again])])
+    found = survey([source([yes, later, no, upper_case, again])])
     assert [(e.number, e.id) for e in found.entries] == [(1, later.id)]
     assert found.unclassified == {"records": {"contradictory": 3, "duplicate": 1}}
     assert found.facts()["sources"][0]["usable"] == 1
@@ -88,7 +88,7 @@ def test_duplicates_are_counted_once() -> None:
     assert [s["usable"] for s in found.facts()["sources"]] == [2, 0]
 
 
-def test_two_files_of_one_source_share_its_name_not_their_frames() -> None:
+def test_two_files_of_one_source_do_not_share_frames() -> None:
     opened = [source([framed(0, "f")], "lingoqa"), source([framed(5, "f")], "lingoqa", Path("/other"))]
     found = survey(opened)
     first, second = load(opened, found.entries)
@@ -97,7 +97,7 @@ def test_two_files_of_one_source_share_its_name_not_their_frames() -> None:
     assert list(found.unclassified) == ["lingoqa"]
 
 
-def test_frames_by_benchmark() -> None:
+def test_frame_keys_by_benchmark() -> None:
     assert frame_of(framed(1, "f")) == "s/f"
     assert frame_of(a_record(1, meta={"sample_token": "t"})) == "t"
     assert frame_of(a_record(1, meta={"segment_id": "g"})) == "g"
@@ -109,7 +109,7 @@ def test_no_usable_question_is_an_error_with_reasons() -> None:
         survey([source(a_record(i, answer=BilingualText()) for i in range(2))])
 
 
-def test_data_that_changed_meanwhile_are_an_error() -> None:
+def test_changed_data_are_an_error() -> None:
     opened = [source(framed(i, "f") for i in range(3))]
     entries = survey(opened).entries
     for now in ([framed(i, "f") for i in (1, 0, 2)], [framed(0, "f")], []):
@@ -117,13 +117,13 @@ def test_data_that_changed_meanwhile_are_an_error() -> None:
             list(load([source(now)], entries))
 
 
-def test_half_a_surrogate_pair_is_carried_through() -> None:
+def test_a_lone_surrogate_is_preserved() -> None:
     odd = framed(0, "f", note="\ud800")
     opened = [source([odd, framed(1, "f")])]
     assert next(load(opened, survey(opened).entries)).record == odd
 
 
-def test_the_real_sample(data_dir: Path) -> None:
+def test_the_survey_of_the_real_sample(data_dir: Path) -> None:
     folder = data_dir / "drivelm"
     opened = [open_source(f"drivelm:train={folder / 'train_sample.json'}", images=folder / "images")]
     found = survey(opened)

@@ -109,14 +109,14 @@ FREE = {
 }
 
 
-def a(
+def record(
     question: str, benchmark: str = "lingoqa", task: str = "val", answer: str = "It is so.", **changes: Any
 ) -> Record:
     data: dict[str, Any] = {"subtask": task, "form": "vqa", "images": ("a.jpg",), **changes}
     return Record("r", benchmark, task, question=BilingualText(question), answer=BilingualText(answer), **data)
 
 
-def test_the_papers_eighteen_names() -> None:
+def test_the_taxonomy_has_the_papers_eighteen_sub_tasks() -> None:
     assert {task: len(names) for task, names in SUBTASKS.items()} == {"perception": 5, "prediction": 6, "planning": 7}
     assert len(TASK_OF) == 18
     assert set(FREE) == set(TASK_OF)
@@ -126,37 +126,37 @@ def test_the_papers_eighteen_names() -> None:
     ("layer", "name", "question"),
     [(layer, name, q) for layer, names in DRIVELM.items() for name, qs in names.items() for q in qs],
 )
-def test_drivelms_forms(layer: str, name: str, question: str) -> None:
-    found = classify(a(question, "drivelm", layer))
+def test_drivelm_question_forms_are_classified(layer: str, name: str, question: str) -> None:
+    found = classify(record(question, "drivelm", layer))
     assert found == (TASK_OF[name], name)
     assert found[0] == layer or layer == "behavior"
-    if "puddles" not in question:  # no form: only its layer tells. The challenge's conversation form has no layer.
-        assert classify(a(question, "drivelm", "all")) == found
+    if "puddles" not in question:  # not a form: its layer decides, which the challenge's conversation format lacks
+        assert classify(record(question, "drivelm", "all")) == found
 
 
-def test_another_road_users_action_is_prediction_in_whatever_layer() -> None:
+def test_another_road_users_action_is_prediction_in_any_layer() -> None:
     question = "Based on the observation of <c1,CAM_BACK,1.0,2.0>, what actions may <c2,CAM_BACK,3.0,4.0> take?"
-    assert classify(a(question, "drivelm", "planning")) == ("prediction", "object interaction")
+    assert classify(record(question, "drivelm", "planning")) == ("prediction", "object interaction")
 
 
-def test_free_questions_of_drivelms_layers() -> None:
-    assert classify(a("Would braking hard end in a crash?", "drivelm", "planning")) == (
+def test_free_questions_are_classified_by_their_drivelm_layer() -> None:
+    assert classify(record("Would braking hard end in a crash?", "drivelm", "planning")) == (
         "planning",
         "possible collision",
     )
-    assert classify(a("Does it glitter?", "drivelm", "perception")) == "no_subtask"
+    assert classify(record("Does it glitter?", "drivelm", "perception")) == "no_subtask"
     # A word of another task does not change the layer.
-    assert classify(a("Is the crash barrier moving?", "drivelm", "perception")) == ("perception", "motion state")
+    assert classify(record("Is the crash barrier moving?", "drivelm", "perception")) == ("perception", "motion state")
 
 
-def test_all_of_the_real_sample(data_dir: Path) -> None:
+def test_all_questions_of_the_real_sample_are_classified(data_dir: Path) -> None:
     found: Counter[Any] = Counter()
     for file in ("train_sample.json", "test_eval.json"):
         source = open_source(f"drivelm:any={data_dir / 'drivelm' / file}", images=data_dir / "drivelm" / "images")
         found.update((r.task, classify(r)) for r in source.records())
     assert sum(found.values()) == 790 + 66
-    assert all(isinstance(place, tuple) for _, place in found)
-    assert {place[1] for _, place in found} == set(TASK_OF)
+    assert all(isinstance(subtask, tuple) for _, subtask in found)
+    assert {subtask[1] for _, subtask in found} == set(TASK_OF)
     assert {k: n for k, n in found.items() if k[0] != k[1][0]} == {
         ("behavior", ("planning", "goal action")): 18, ("planning", ("prediction", "object interaction")): 2,
     }  # fmt: skip
@@ -173,30 +173,30 @@ def test_all_of_the_real_sample(data_dir: Path) -> None:
         ("comparison", "Are there as many cars as buses?", "surrounding objects"),
     ],
 )
-def test_nuscenes_qas_templates(template: str, question: str, name: str) -> None:
-    assert classify(a(question, "nuscenes_qa", "perception", subtask=template)) == ("perception", name)
+def test_nuscenes_qa_templates_are_classified(template: str, question: str, name: str) -> None:
+    assert classify(record(question, "nuscenes_qa", "perception", subtask=template)) == ("perception", name)
 
 
 @pytest.mark.parametrize(("name", "question"), [(name, q) for name, qs in FREE.items() for q in qs])
-def test_free_questions_by_their_words(name: str, question: str) -> None:
-    assert classify(a(question)) == (TASK_OF[name], name)
-    assert classify(a(question.upper())) == (TASK_OF[name], name)
+def test_free_questions_are_classified_by_their_words(name: str, question: str) -> None:
+    assert classify(record(question)) == (TASK_OF[name], name)
+    assert classify(record(question.upper())) == (TASK_OF[name], name)
 
 
-def test_records_keep_a_name_of_the_taxonomy() -> None:
-    assert classify(a("Hm?", "records", "planning", subtask="Goal_Action")) == ("planning", "goal action")
-    assert classify(a("Is it safe to turn?", "records", "planning", subtask="planning"))[1] == "safe/unsafe action"
+def test_a_taxonomy_name_in_a_record_is_kept() -> None:
+    assert classify(record("Hm?", "records", "planning", subtask="Goal_Action")) == ("planning", "goal action")
+    assert classify(record("Is it safe to turn?", "records", "planning", subtask="planning"))[1] == "safe/unsafe action"
     # A sub-task name of another task is ignored; the words decide, within the task.
-    assert classify(a("Hm?", "records", "perception", subtask="goal action")) == "no_subtask"
-    assert classify(a("Is it safe to turn?", "records", "perception", subtask="perception")) == "no_subtask"
+    assert classify(record("Hm?", "records", "perception", subtask="goal action")) == "no_subtask"
+    assert classify(record("Is it safe to turn?", "records", "perception", subtask="perception")) == "no_subtask"
 
 
 def test_reasons_for_unclassified_questions() -> None:
-    assert classify(a("What says the parrot?")) == "no_subtask"
-    assert classify(a("How many cars?", answer=" ")) == "no_answer"
-    assert classify(a("How many cars?", meta={"unanswered": True})) == "no_answer"
-    assert classify(a("How many cars?", answer="car " * 1000)) == "long_answer"
-    assert classify(a("  ")) == "no_question"
+    assert classify(record("What says the parrot?")) == "no_subtask"
+    assert classify(record("How many cars?", answer=" ")) == "no_answer"
+    assert classify(record("How many cars?", meta={"unanswered": True})) == "no_answer"
+    assert classify(record("How many cars?", answer="car " * 1000)) == "long_answer"
+    assert classify(record("  ")) == "no_question"
 
 
 @pytest.mark.parametrize(
@@ -208,21 +208,21 @@ def test_reasons_for_unclassified_questions() -> None:
         ("vqa", "", ""), ("yesno", "", ""), ("count", "²", "²"),
     ],
 )  # fmt: skip
-def test_answers_as_options_print_them(form: Any, answer: str, printed: str) -> None:
-    assert answer_text(a("q?", answer=answer, form=form)) == printed
+def test_answers_are_formatted_as_options(form: Any, answer: str, printed: str) -> None:
+    assert answer_text(record("q?", answer=answer, form=form)) == printed
 
 
 def test_the_right_option_of_a_multiple_choice_source_is_the_answer() -> None:
     options = tuple(AnswerOption(x, BilingualText(f"option {x}")) for x in "AB")
-    assert answer_text(a("q?", answer="something", form="mc", options=options, letter="B")) == "Option B"
+    assert answer_text(record("q?", answer="something", form="mc", options=options, letter="B")) == "Option B"
 
 
 @given(st.text(), st.text(), st.sampled_from(FORMS), st.sampled_from(["drivelm", "nuscenes_qa", "lingoqa", "x"]))
-def test_no_text_raises(question: str, answer: str, form: Any, benchmark: str) -> None:
-    found = classify(a(question, benchmark, answer=answer, form=form))
+def test_any_text_is_classified_or_has_a_reason(question: str, answer: str, form: Any, benchmark: str) -> None:
+    found = classify(record(question, benchmark, answer=answer, form=form))
     assert isinstance(found, str) or TASK_OF[found[1]] == found[0]
 
 
 def test_a_hostile_question_takes_bounded_time() -> None:
     assert len(masked("<" * 10**6 + "you " * 10**6)) <= 600
-    assert classify(a("why " + "you do " * 10**5)) == ("planning", "planning and reasoning")
+    assert classify(record("why " + "you do " * 10**5)) == ("planning", "planning and reasoning")

@@ -34,7 +34,7 @@ def test_a_file_replaces_its_keys_and_changes_the_hash(tmp_path: Path) -> None:
         ("a: [", "expected valid YAML"),
     ],
 )
-def test_mistakes_are_named(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_file_is_rejected_with_the_reason(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(text)
     with pytest.raises(DataError, match=message) as caught:
@@ -42,6 +42,6 @@ def test_mistakes_are_named(tmp_path: Path, text: str, message: str) -> None:
     assert "mine.yaml" in str(caught.value)
 
 
-def test_an_absent_file_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"none\.yaml"):
         McqPromptTexts.load(tmp_path / "none.yaml")

@@ -1,4 +1,4 @@
-"""Replies of the slow system: JSON objects in every dress, and what must stay unread."""
+"""Replies of the slow system: JSON objects in many forms, and replies that are refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RULES = profile("bench2advlm")
 PLAIN = '{"throttle": 0.4, "steer": -0.1, "brake": 0}'
 A = (0.4, -0.1, 0.0)
 
-READ = [
+READABLE = [
     (PLAIN, A),
     ('{"brake":0,"steer":-0.1,"throttle":0.4}', A),
     ("```json\n" + PLAIN + "\n```", A),
@@ -53,12 +53,12 @@ READ = [
     ('{"throttle": 0.4, "throttle": 0.4, "steer": -0.1, "brake": 0}', A),
     ('{"throttle": 2, "steer": -7, "brake": -1}', (1.0, -1.0, 0.0)),  # clamped, as published
     ('{"throttle": 40, "steer": 0, "brake": 0}', (1.0, 0.0, 0.0)),
-    ('{"throttle": 0.3, "steer": 0, "brake": 0.6}', (0.3, 0.0, 0.6)),  # CNG: Profile.post settles it
+    ('{"throttle": 0.3, "steer": 0, "brake": 0.6}', (0.3, 0.0, 0.6)),  # CNG: Profile.post decides
     ('{"throttle": 0, "steer": -0.0, "brake": 0}', (0.0, 0.0, 0.0)),
     ('{"throttle": 1e-400, "steer": 0, "brake": 0}', (0.0, 0.0, 0.0)),
 ]  # fmt: skip
 
-UNREAD = [
+UNREADABLE = [
     ("", "empty"), ("   \n", "empty"), ("<think>so the car must", "unfinished_thought"), ("I would brake.", "no_json"),
     ("throttle: 0.4, steer: 0, brake: 0", "no_json"), ("{}", "no_json"), ("{throttle}", "no_json"),
     ("[0.4, 0, 0]", "no_json"),
@@ -86,25 +86,25 @@ UNREAD = [
     ('{"throttle": 0.4, "throttle": 0.9, "steer": 0, "brake": 0}', "doubled_key throttle"),
     ('{"throttle": 0.4, "steer": 0, "steering": 0.5, "brake": 0}', "doubled_key steer"),
     ("{'throttle': 0.4, 'throttle': 0.9, 'steer': 0, 'brake': 0}", "doubled_key throttle"),
-    (PLAIN + ' No: {"throttle": NaN, "steer": 0, "brake": 0}', "not_finite throttle"),  # the last word counts
+    (PLAIN + ' No: {"throttle": NaN, "steer": 0, "brake": 0}', "not_finite throttle"),  # the last object counts
     ("[LMMS_EVAL_REQUEST_FAILED after 5 retries] " + PLAIN, "request_failed"),
     ('{"throttle": <number>, "steer": <number>, "brake": <number>}', "not_a_number throttle"),
     ('{"throttle": 0.4, "steer": 0, "brake": 0', "no_json"),
     ('{"throttle": __import__("os").system("true"), "steer": 0, "brake": 0}', "no_json"),
     ("{" * 20_000, "no_json"), ('{"a":' * 20_000, "no_json"), ("{'a':" * 9000, "no_json"),
     ('{"throttle": ' + "9" * 400 + ', "steer": 0, "brake": 0}', "not_finite throttle"),
-    ('{"throttle": ' + "9" * 5000 + ', "steer": 0, "brake": 0}', "no_json"),  # Python reads no such number
+    ('{"throttle": ' + "9" * 5000 + ', "steer": 0, "brake": 0}', "no_json"),  # too many digits for Python
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("reply", "values"), READ, ids=range(len(READ)))
-def test_replies_that_are_read(reply: str, values: tuple[float, float, float]) -> None:
+@pytest.mark.parametrize(("reply", "values"), READABLE, ids=range(len(READABLE)))
+def test_readable_replies(reply: str, values: tuple[float, float, float]) -> None:
     throttle, steer, brake = values
     assert read_cng(reply) == Control(steer, throttle, brake)
 
 
-@pytest.mark.parametrize(("reply", "reason"), UNREAD, ids=range(len(UNREAD)))
-def test_replies_that_stay_unread(reply: str, reason: str) -> None:
+@pytest.mark.parametrize(("reply", "reason"), UNREADABLE, ids=range(len(UNREADABLE)))
+def test_unreadable_replies_have_a_reason(reply: str, reason: str) -> None:
     with pytest.raises(UnreadableReply) as caught:
         read_cng(reply)
     assert str(caught.value) == reason
@@ -118,7 +118,7 @@ def test_replies_that_stay_unread(reply: str, reason: str) -> None:
         (0, 0, 0.6, Control(0.0, 0.0, 0.6)),
         (0.30000000001, 0, 0, Control(0.0, 0.3, 0.0)),
         (0.9, 0, 0.3, Control(0.0, 0.9, 0.0)),  # published: throttle > brake -> no brake
-        (0.3, 0, 0.9, Control(0.0, 0.0, 0.9)),  # its mirror
+        (0.3, 0, 0.9, Control(0.0, 0.0, 0.9)),  # the reverse
         (0.6, 0, 0.6, Control(0.0, 0.0, 0.6)),
         (0.4, 0, 0, "not_in_set throttle"),
         (1, 0, 0, "not_in_set throttle"),  # never clamped into the set

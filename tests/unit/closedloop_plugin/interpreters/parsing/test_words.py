@@ -1,4 +1,4 @@
-"""The rule interpreter's reading of plain words."""
+"""Parsing of plain text by the rule interpreter."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from closedloop_plugin.interpreters.parsing.words import REASONS, UnclearInstruc
 
 
 @pytest.mark.parametrize(("text", "expected"), PHRASES, ids=[t[:40] for t, _ in PHRASES])
-def test_words_as_models_write_them(text: str, expected: tuple[str, str | None] | str) -> None:
+def test_instructions_as_models_write_them(text: str, expected: tuple[str, str | None] | str) -> None:
     if isinstance(expected, str):
         with pytest.raises(UnclearInstruction) as caught:
             parse_instruction(text)
         assert str(caught.value) == expected
     else:
-        meant = parse_instruction(text)
-        assert (meant.pace, meant.way) == expected
+        instruction = parse_instruction(text)
+        assert (instruction.pace, instruction.way) == expected
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_words_as_models_write_them(text: str, expected: tuple[str, str | None] 
         ("Slow down slightly, then brake hard.", "soft"), ("Slow down because he brakes hard.", ""),
     ],
 )  # fmt: skip
-def test_how_firmly(text: str, force: str) -> None:
+def test_the_force_of_an_instruction(text: str, force: str) -> None:
     assert parse_instruction(text).force == force
 
 
@@ -48,12 +48,12 @@ WORDS = st.sampled_from(
 @given(st.one_of(st.text(), st.lists(WORDS, max_size=25).map(" ".join)))
 def test_any_text_gives_a_known_action_or_a_known_reason(text: str) -> None:
     try:
-        meant = parse_instruction(text)
+        instruction = parse_instruction(text)
     except UnclearInstruction as exc:
         assert str(exc) in REASONS
     else:
-        assert meant.pace in PACES and meant.pace != "reverse"
-        assert meant.way is None or meant.way in WAYS
+        assert instruction.pace in PACES and instruction.pace != "reverse"
+        assert instruction.way is None or instruction.way in WAYS
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_any_text_gives_a_known_action_or_a_known_reason(text: str) -> None:
         "-" * 9000,
     ],
 )
-def test_a_model_caught_in_a_loop_is_read_in_no_time(text: str) -> None:
-    """Would hang with a pattern that backtracks; the suite's timeout is the judge."""
+def test_repetitive_replies_take_bounded_time(text: str) -> None:
+    """A pattern that backtracks would exceed the timeout of the test suite."""
     with contextlib.suppress(UnclearInstruction):
         parse_instruction(text)

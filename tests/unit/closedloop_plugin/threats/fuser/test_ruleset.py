@@ -76,7 +76,7 @@ def test_topics_mentioned_and_denied(text: str, said: set[AnswerTopic], denied: 
         ("Overtake the truck and speed up.", {DrivingIntent.OVERTAKE, DrivingIntent.ACCELERATE}),
     ],
 )
-def test_intentions(text: str, meant: set[DrivingIntent]) -> None:
+def test_intentions_are_read(text: str, meant: set[DrivingIntent]) -> None:
     assert set(read_keywords(text).intended) == meant
 
 
@@ -89,7 +89,7 @@ def test_any_text_can_be_read(text: str) -> None:
     )
 
 
-def test_the_tables_know_every_word() -> None:
+def test_the_tables_cover_the_vocabulary() -> None:
     assert set(WHO) == set(Adversary) and set(FORESEEN) == set(RELIES) == set(AdversaryBehaviour)
 
 
@@ -112,21 +112,21 @@ texts = st.sampled_from([CALM, BLIND, ("", "", ""), ("stop " * 50,) * 3])
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(where=sites | crossings, seed=st.integers(0, 2**31), said=texts)
-def test_every_spec_fits_its_site_and_has_free_parameters(where: ThreatSite, seed: int, said) -> None:
-    made = FUSER.make([threat_request(where, said, seed)])[0]
-    assume(slots(where))
-    assert made.spec is not None and made.refused == ""
-    assert fit(made.spec, where) == []
-    intervals = [made.spec.trigger.value, made.spec.speed_mps, made.spec.stays_s]
+@given(threat_site=sites | crossings, seed=st.integers(0, 2**31), answers=texts)
+def test_every_spec_fits_its_site_and_has_free_parameters(threat_site: ThreatSite, seed: int, answers) -> None:
+    result = FUSER.make([threat_request(threat_site, answers, seed)])[0]
+    assume(slots(threat_site))
+    assert result.spec is not None and result.refused == ""
+    assert fit(result.spec, threat_site) == []
+    intervals = [result.spec.trigger.value, result.spec.speed_mps, result.spec.stays_s]
     assert all(i.low < i.high for i in intervals if i is not None)
-    assert made.spec.description and made.description == made.spec.description
-    assert FUSER.make([threat_request(where, said, seed)])[0] == made
+    assert result.spec.description and result.description == result.spec.description
+    assert FUSER.make([threat_request(threat_site, answers, seed)])[0] == result
 
 
 def test_a_route_without_room_is_refused_with_the_reason() -> None:
-    made = FUSER.make([threat_request(site(length_m=11.0, trigger_s=10.0))])[0]
-    assert made.spec is None and "no room" in made.refused
+    result = FUSER.make([threat_request(site(length_m=11.0, trigger_s=10.0))])[0]
+    assert result.spec is None and "no room" in result.refused
 
 
 def test_slots_are_all_that_the_checks_accept() -> None:
@@ -150,8 +150,10 @@ def test_the_ego_has_green_if_the_adversary_crosses_against_the_rules() -> None:
 # -- choosing ----------------------------------------------------------------------------------------------------------
 
 
-def made_of(said: tuple[str, str, str], n: int = 100, where: ThreatSite | None = None) -> list:
-    return [a.spec for a in FUSER.make([threat_request(where or site(left=1), said, seed) for seed in range(n)])]
+def specs_of(answers: tuple[str, str, str], n: int = 100, threat_site: ThreatSite | None = None) -> list:
+    return [
+        a.spec for a in FUSER.make([threat_request(threat_site or site(left=1), answers, seed) for seed in range(n)])
+    ]
 
 
 def test_denied_topics_are_used_more_often_than_mentioned_ones() -> None:
@@ -161,61 +163,63 @@ def test_denied_topics_are_used_more_often_than_mentioned_ones() -> None:
         "There are no pedestrians. A car, a cyclist, an animal, debris and an ambulance.",
         *CALM[1:],
     )
-    counts = [sum(s.adversary in walkers for s in made_of(said)) for said in (seen, unseen)]
+    counts = [sum(s.adversary in walkers for s in specs_of(answers)) for answers in (seen, unseen)]
     assert counts[1] > 3 * max(counts[0], 1)
 
 
 def test_overtaking_leads_to_oncoming_traffic_more_often_than_stopping() -> None:
     counts = [
-        sum(s.behaviour is AdversaryBehaviour.ONCOMING for s in made_of((CALM[0], "The car ahead may brake.", plan)))
+        sum(s.behaviour is AdversaryBehaviour.ONCOMING for s in specs_of((CALM[0], "The car ahead may brake.", plan)))
         for plan in ("I overtake the car.", "I stop and wait.")
     ]
     assert counts[0] > counts[1]
 
 
 def test_the_reason_quotes_the_answer_that_led_to_it() -> None:
-    for spec in made_of(CALM, 40):
+    for spec in specs_of(CALM, 40):
         assert spec.why and any(part in spec.why for part in ("perception says", "prediction says", "planning says"))
         assert f"{spec.weakness.value} says" in spec.why or spec.weakness is TargetWeakness.PERCEPTION
 
 
 def test_a_target_that_misses_everything_is_probed_at_every_stage() -> None:
-    found = Counter(spec.weakness for spec in made_of(BLIND))
+    found = Counter(spec.weakness for spec in specs_of(BLIND))
     assert set(found) == set(TargetWeakness) and min(found.values()) >= 10
-    specs = [s for s in made_of(BLIND) if s.why]
+    specs = [s for s in specs_of(BLIND) if s.why]
     assert all(s.why.startswith(f"{s.weakness.value} says") and s.weakness.value in s.description for s in specs)
 
 
-def test_an_empty_answer_is_named_as_such() -> None:
+def test_an_empty_answer_is_reported_in_the_reason() -> None:
     spec = FUSER.make([threat_request(texts=("", "", ""))])[0].spec
     assert spec is not None and "says nothing at all" in spec.why and '""' not in spec.why
 
 
 def test_triggers_by_distance_only_if_the_speed_is_predictable() -> None:
     """Behind a junction the ego is slow: a trigger by distance would let the animal cross long before it arrives."""
-    assert {s.trigger.kind for s in made_of(BLIND)} == {"time", "distance"}
-    assert {s.trigger.kind for s in made_of(BLIND, where=crossing())} == {"time"}
+    assert {s.trigger.kind for s in specs_of(BLIND)} == {"time", "distance"}
+    assert {s.trigger.kind for s in specs_of(BLIND, threat_site=crossing())} == {"time"}
 
 
-def test_a_crossing_adversary_meets_the_ego_for_any_draw() -> None:
-    """With wide ranges a blind driver missed 12 of 32."""
+def test_a_crossing_adversary_meets_the_ego_for_any_values() -> None:
+    """With wide ranges 12 of 32 did not meet a blind driver."""
     met = 0
-    for where in (site(), site(oncoming=1, right=1), crossing()):
-        for spec in made_of(BLIND, 120, where):
+    for threat_site in (site(), site(oncoming=1, right=1), crossing()):
+        for spec in specs_of(BLIND, 120, threat_site):
             if spec.behaviour is not AdversaryBehaviour.CROSS:
                 continue
-            lanes = where.right if spec.place.side is AdversarySide.RIGHT else where.left + where.oncoming
-            way = where.lane_width * (0.5 + lanes) + waiting_offset(spec.place.lane, spec.occluder)
+            lanes = (
+                threat_site.right if spec.place.side is AdversarySide.RIGHT else threat_site.left + threat_site.oncoming
+            )
+            distance_m = threat_site.lane_width * (0.5 + lanes) + waiting_offset(spec.place.lane, spec.occluder)
             for pace in (spec.speed_mps.low, spec.speed_mps.high):
                 for due in (spec.trigger.value.low, spec.trigger.value.high):
-                    assert abs(way / pace + pace / 12 - due) < 1.0, spec
+                    assert abs(distance_m / pace + pace / 12 - due) < 1.0, spec
             met += 1
     assert met > 20
 
 
 def test_the_program_drives_at_the_speed_of_the_spec() -> None:
     """No template clips the speeds of the rules, in a town."""
-    for spec in made_of(BLIND, 80):
+    for spec in specs_of(BLIND, 80):
         if spec.speed_mps is not None:
             pace = f"param pace = Range({spec.speed_mps.low:g}, {spec.speed_mps.high:g})"
             assert pace in program(spec, site(left=1)), spec.behaviour
@@ -228,8 +232,8 @@ def test_quotes_are_cleaned() -> None:
     assert "import os" not in program(spec, site())
 
 
-def test_conditions_come_sometimes() -> None:
-    changed = sum(any(v is not None for v in s.conditions.model_dump().values()) for s in made_of(BLIND))
+def test_some_specs_change_the_conditions() -> None:
+    changed = sum(any(v is not None for v in s.conditions.model_dump().values()) for s in specs_of(BLIND))
     assert 100 * 0.2 < changed < 100 * 0.55
 
 
@@ -251,7 +255,7 @@ def test_twenty_real_routes_have_a_good_variety(data_dir, tmp_path) -> None:
     assert len({s.occluder for s in specs if s}) >= 5
 
 
-# -- learning ----------------------------------------------------------------------------------------------------------
+# -- reactions to verdicts ---------------------------------------------------------------------------------------------
 
 RAN = {"compiles": True, "runs": True}
 
@@ -281,13 +285,13 @@ def test_a_threat_that_never_acted_acts_sooner() -> None:
 def test_a_threat_that_does_not_compile_is_not_repeated() -> None:
     first = FUSER.make([threat_request(texts=BLIND, seed=3)])[0].spec
     broken = attempt(first, ScenarioVerdict(passed=False, reason="syntax"))
-    made = FUSER.make([threat_request(texts=BLIND, seed=k, attempts=[broken]) for k in range(30)])
-    others = {a.spec.behaviour for a in made if a.spec}
+    results = FUSER.make([threat_request(texts=BLIND, seed=k, attempts=[broken]) for k in range(30)])
+    others = {a.spec.behaviour for a in results if a.spec}
     assert first is not None and first.behaviour not in others and len(others) > 3
 
 
 def test_a_spec_is_made_even_if_every_behaviour_failed() -> None:
-    failed = [attempt(spec, ScenarioVerdict(passed=False), number=k) for k, spec in enumerate(made_of(BLIND, 60))]
+    failed = [attempt(spec, ScenarioVerdict(passed=False), number=k) for k, spec in enumerate(specs_of(BLIND, 60))]
     assert {a.spec.behaviour for a in failed if a.spec} == {s.behaviour for s in slots(site(left=1))}
     assert FUSER.make([threat_request(site(left=1), BLIND, attempts=failed)])[0].spec is not None
 
@@ -297,7 +301,7 @@ def _seconds(spec) -> float:
     return value if spec.trigger.kind == "time" else value / (0.6 * 13.89)
 
 
-def test_covers_go_with_their_behaviours() -> None:
-    for spec in made_of(BLIND, 60):
+def test_occluders_match_their_behaviours() -> None:
+    for spec in specs_of(BLIND, 60):
         assert spec.occluder in RULES[spec.behaviour].occluders
         assert spec.occluder is not Occluder.NONE or spec.behaviour is not AdversaryBehaviour.HIDDEN_STOP

@@ -67,7 +67,7 @@ def threats(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def runs(threats: Path) -> list[Path]:
     """The first survives 101 and breaks in 104; both fail in 102; 105 is not driven."""
-    where = threats.parent
+    folder = threats.parent
     good = [record("101", score=100.0), record("102", score=60.0, hit=True),
             record("104", score=0.0, end="world failed", status="Failed", reason="the world died")]  # fmt: skip
     twice = [record("101", score=100.0, repetition=0), record("101", score=50.0, hit=True, repetition=1)]
@@ -76,7 +76,7 @@ def runs(threats: Path) -> list[Path]:
         record("102", score=31.5, hit=True, drawn={"ahead": float("nan"), "due": EVIL}),
         record("104", score=90.0),
     ]
-    return [run(where / "good", threats, "expert", good), run(where / "worse", threats, EVIL, worse)]
+    return [run(folder / "good", threats, "expert", good), run(folder / "worse", threats, EVIL, worse)]
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_states_are_of_the_current_program(threats: Path) -> None:
 
 
 def test_the_content_of_the_page(page: str) -> None:
-    told = Reader(page)
+    html = Reader(page)
     for fact in (
         "base suite demo", "interviewed qwen2.5-vl-7b", "fuser rules", "seed 11", "5 scenarios made, of 6",
         "2 pass the check (66.7 % of 3 checked)", "1 left out of the suite", "1 not made", "1 attempts refused",
@@ -111,13 +111,13 @@ def test_the_content_of_the_page(page: str) -> None:
         "Prediction: asked of qwen2.5-vl-7b", "It goes on.", 'param route = "demo:101"', "as it acts, 4.2 s",
         "mean driving score 80.0 over 2 scored", "103 left out: the expert does not survive it",
     ):  # fmt: skip
-        assert fact in told.flat, fact
-    assert told.card("102")["data-failed"] == "0 1"
-    assert told.card("101")["data-failed"] == "1"
-    assert told.card("101")["data-scores"] == "100.000 75.000"
-    assert told.card("104")["data-scores"] == "- 90.000"  # a failed world has no score
-    assert told.card("105")["data-driven"] == ""
-    assert told.card("102")["data-adversary"] == "bus"
+        assert fact in html.flat, fact
+    assert html.card("102")["data-failed"] == "0 1"
+    assert html.card("101")["data-failed"] == "1"
+    assert html.card("101")["data-scores"] == "100.000 75.000"
+    assert html.card("104")["data-scores"] == "- 90.000"  # a failed world has no score
+    assert html.card("105")["data-driven"] == ""
+    assert html.card("102")["data-adversary"] == "bus"
 
 
 def test_pictures_are_of_the_current_program(page: str) -> None:
@@ -132,17 +132,17 @@ def test_pictures_are_of_the_current_program(page: str) -> None:
         assert Image.open(io.BytesIO(data)).size == (400, 225)
 
 
-def test_hostile_text_is_text(page: str) -> None:
-    told = Reader(page)
-    assert [tag for tag, _ in told.tags if tag in ("script", "style", "iframe", "link", "form")] == ["style", "script"]
+def test_hostile_text_is_escaped(page: str) -> None:
+    html = Reader(page)
+    assert [tag for tag, _ in html.tags if tag in ("script", "style", "iframe", "link", "form")] == ["style", "script"]
     assert not [
-        a for _, attrs in told.tags for a in attrs if a.startswith("on") or a in ("srcdoc", "style", "formaction")
+        a for _, attrs in html.tags for a in attrs if a.startswith("on") or a in ("srcdoc", "style", "formaction")
     ]
-    addresses = [v for _, attrs in told.tags for k, v in attrs.items() if k in ("src", "href", "xlink:href", "action")]
+    addresses = [v for _, attrs in html.tags for k, v in attrs.items() if k in ("src", "href", "xlink:href", "action")]
     assert all(str(v).startswith(("data:image/jpeg;base64,", "#s-")) for v in addresses)
-    assert told.text.count(ATTACKS[0]) >= 10  # description, why, question, answers, reply, problem, agent, fuser ...
-    assert "{{ 7*7 }}" in told.text
-    assert "[U+202E]gnp.x[U+2066][U+0000][U+200B]" in told.text
+    assert html.text.count(ATTACKS[0]) >= 10  # description, why, question, answers, reply, problem, agent, fuser ...
+    assert "{{ 7*7 }}" in html.text
+    assert "[U+202E]gnp.x[U+2066][U+0000][U+200B]" in html.text
     assert not re.search("[\x00\u202a-\u202e\u2066-\u2069]", page)
 
 
@@ -177,9 +177,9 @@ def browse(text: str, folder: Path, *options: str) -> str:
         pytest.skip("no chromium here")
     file = folder / "page.html"
     file.write_text(text, "utf-8")
-    words = [chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", *options,
+    command = [chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", *options,
              f"--user-data-dir={folder / 'profile'}", "--timeout=100000", "--dump-dom", f"file://{file}"]  # fmt: skip
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert "<html" in done.stdout, done.stderr[-2000:]
     return done.stdout
 
@@ -193,7 +193,7 @@ def title(dom: str) -> str:
 def test_nothing_hostile_runs_in_a_browser(page: str, tmp_path: Path) -> None:
     dom = browse(page, tmp_path)
     assert title(dom) == "Threat gallery: threat demo"
-    assert re.search(r'id="shown"[^>]*>6 of 6<', dom)  # our own script did run, so its hash is right
+    assert re.search(r'id="shown"[^>]*>6 of 6<', dom)  # the page's own script ran, so its hash is right
 
 
 @pytest.mark.integration
@@ -204,13 +204,13 @@ def test_the_policy_stops_what_escaping_would_miss(page: str, tmp_path: Path) ->
 
 @pytest.mark.integration
 def test_filters_sorting_and_opening(page: str, tmp_path: Path) -> None:
-    """Without the policy, so that the test's own script runs; the attacks left raw show that a title would tell."""
+    """Without the policy, so that the test's script runs; an unescaped attack shows that the title would change."""
     free = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
     free = free.replace("</body>", DRIVER + "<img src=x onerror=\"document.title='owned'\"></body>")
     dom = browse(free, tmp_path, "--window-size=400,900", "--blink-settings=preferredColorScheme=0")
     assert title(dom) == "owned"
-    told = next(attrs["data-found"] for tag, attrs in Reader(dom).tags if tag == "body")
-    found = json.loads(str(told))
+    found_json = next(attrs["data-found"] for tag, attrs in Reader(dom).tags if tag == "body")
+    found = json.loads(str(found_json))
     assert found["bus"] == ["102"]
     assert found["perception"] == ["104"]
     assert found["refused"] == ["106"]
@@ -239,7 +239,7 @@ def test_a_run_of_another_suite_or_of_other_programs_is_refused(threats: Path, t
         gallery_runs.read(threats, [tmp_path])
 
 
-def test_outcomes() -> None:
+def test_outcomes_of_episodes() -> None:
     hit, free = record("1", score=60.0, hit=True), record("1", score=100.0, repetition=1)
     broken = record("1", score=0.0, end="agent failed", reason="no answer", repetition=2)
     both = gallery_runs.outcome([free, hit, broken])
@@ -252,6 +252,6 @@ def test_outcomes() -> None:
     assert gallery_runs.outcome([free]).status == "survived"
 
 
-def test_two_runs_of_one_agent_are_told_apart(threats: Path, tmp_path: Path) -> None:
+def test_two_runs_of_one_agent_have_different_labels(threats: Path, tmp_path: Path) -> None:
     found = [run(tmp_path / name, threats, "expert", []) for name in ("a", "b")]
     assert [d.label for d in gallery_runs.read(threats, found)] == ["expert (a)", "expert (b)"]

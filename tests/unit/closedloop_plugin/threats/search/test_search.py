@@ -1,4 +1,4 @@
-"""The search: objective by hand, order of feedback, kill and resume, expert, report; one of them embedded."""
+"""The search: objective, order of feedback, kill and resume, expert, report; one search in the embedded world."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SPACE = {"beside": ParameterDomain(1.0, 6.0), "kind": ParameterDomain(options=("
 
 
 class Edge(FakeWorld):
-    """The parked car stands in the way where beside < 1.9. After `most` runs, if it has one, it does not move."""
+    """The parked car is in the way if beside < 1.9. If `most` is not 0, the world hangs after that many runs."""
 
     def __init__(self, most: int = 0, invalid_below: float = 0.0) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Edge(FakeWorld):
 
 
 class Hurry:
-    """Steers at the next route point at up to 15 m/s, local; `mute`: answers nothing."""
+    """Steers to the next route point at up to 15 m/s, local; `mute`: returns only errors."""
 
     name, privileged, local, cameras = "hurry", False, True, ()
 
@@ -82,12 +82,12 @@ class Hurry:
     def decide(self, requests: Sequence[DecisionRequest]) -> list[Decision]:
         return [self._one(a.observation) for a in requests]
 
-    def _one(self, seen: Observation) -> Decision:
+    def _one(self, observation: Observation) -> Decision:
         if self.mute:
             return Decision(error="connection refused")
-        forward, left = seen.target
+        forward, left = observation.target
         steer = -2.0 * left / max(forward, 1.0)
-        return Decision(control=Control(steer, 1.0 if seen.speed < 15 else 0.0).checked())
+        return Decision(control=Control(steer, 1.0 if observation.speed < 15 else 0.0).checked())
 
 
 def search_config(
@@ -97,9 +97,9 @@ def search_config(
     driver = DriverSetup(
         Hurry(mute), None, FactoryRecipe("unit.closedloop_plugin.threats.search.test_search:Hurry", {"mute": mute})
     )
-    place = FactoryRecipe("unit.closedloop_plugin.threats.search.test_search:Edge", dict(world or {}))
-    wish = RunConfig(folder, place, profile("bench2drive"), seed=3, limits=PoolLimits(workers), quiet=True)
-    run = assemble(wish, RouteSelection("program x", "0" * 64, ["x"], (replace(route, id="x"),)), driver)
+    world_recipe = FactoryRecipe("unit.closedloop_plugin.threats.search.test_search:Edge", dict(world or {}))
+    config = RunConfig(folder, world_recipe, profile("bench2drive"), seed=3, limits=PoolLimits(workers), quiet=True)
+    run = assemble(config, RouteSelection("program x", "0" * 64, ["x"], (replace(route, id="x"),)), driver)
     return ThreatSearchConfig(run, SPACE, **{"sampler": "ce", "seed": 3, "budget": 14, **more})
 
 
@@ -108,14 +108,14 @@ def essence(trials: Sequence[SearchTrial]) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[SearchTrial]]:
-    """A search with two workers, undisturbed."""
+def complete_search(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[SearchTrial]]:
+    """A search with two workers, without interruption."""
     folder = tmp_path_factory.mktemp("whole") / "out"
     return folder, search(search_config(folder, workers=2))
 
 
 def record(**more: Any) -> EpisodeRecord:
-    """A perfect episode of 200 m in 20 s that never was near to anything."""
+    """A perfect episode of 200 m in 20 s, never near another road user."""
     base = EpisodeRecord(
         "s", "1", 0, 0, "program", "1", "T", "completed", "Perfect", {name: [] for name in INFRACTIONS}, 100.0, 1.0,
         100.0, 200.0, 20.0, 1.0, 400, {}, None, "bench2drive", {}, {},
@@ -129,7 +129,7 @@ def hit(**more: Any) -> EpisodeRecord:
     return record(**{"infractions": broken, "status": "Completed", "score_composed": 60.0, **more})
 
 
-def test_robustness_by_hand() -> None:
+def test_robustness_in_cases_worked_out_by_hand() -> None:
     near = record(margins={"min_gap_m": 1.0, "min_ttc_s": 3.0})
     assert robustness(record()) == 1.0
     assert robustness(near, "ttc") == 0.75 and robustness(near, "gap") == pytest.approx(0.2)
@@ -138,7 +138,7 @@ def test_robustness_by_hand() -> None:
     assert robustness(record(margins={"min_gap_m": 0.0, "min_ttc_s": 0.0}), "gap") == 0.01  # not failed: above 0
 
 
-def test_a_failure_is_below_zero_by_how_bad_it_is() -> None:
+def test_the_robustness_of_a_failure_is_negative_by_its_severity() -> None:
     assert robustness(hit()) == -0.5  # a collision, whatever the score
     assert robustness(hit(score_composed=25.0)) == -0.75
     red = {**record().infractions, "red_light": ["ran"]}
@@ -149,49 +149,49 @@ def test_a_failure_is_below_zero_by_how_bad_it_is() -> None:
     assert robustness(record(infractions=slow, status="Completed", score_composed=80.0)) == 1.0
 
 
-def test_a_program_that_ended_itself_fails_only_by_what_happened() -> None:
+def test_a_program_that_ended_itself_fails_only_by_infractions() -> None:
     ended = record(status="Ended by its program", score_route=40.0, score_composed=40.0)
     assert robustness(ended, "gap") == 1.0
     assert robustness(hit(status="Ended by its program")) == -0.5
 
 
 @pytest.mark.parametrize("end", ["invalid episode", "world failed", "agent failed"])
-def test_what_could_not_be_driven_is_no_number(end: str) -> None:
+def test_an_invalid_or_failed_episode_is_not_scored(end: str) -> None:
     assert robustness(record(end=end, status="Failed - Simulation crashed", score_composed=0.0)) is None
     trial = SearchTrial(0, {}, record(end=end), None)
     assert trial.verdict == "not scored" and not trial.failed
 
 
-def test_failures_are_found_where_they_are(whole: tuple[Path, list[SearchTrial]]) -> None:
-    trials = whole[1]
+def test_exactly_the_failing_values_are_failures(complete_search: tuple[Path, list[SearchTrial]]) -> None:
+    trials = complete_search[1]
     assert [t.number for t in trials] == list(range(14))
     assert any(t.failed for t in trials) and not all(t.failed for t in trials)
     for trial in trials:
         assert trial.failed == (trial.values["beside"] < 1.9) and trial.record.drawn == trial.values
-    assert len({t.record.seed for t in trials}) == 1  # nothing differs but the values
+    assert len({t.record.seed for t in trials}) == 1  # only the values differ
 
 
-def test_what_a_search_leaves_behind(whole: tuple[Path, list[SearchTrial]]) -> None:
-    folder, trials = whole
+def test_the_files_of_a_search(complete_search: tuple[Path, list[SearchTrial]]) -> None:
+    folder, trials = complete_search
     lines = [json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()]
     assert sorted(row["number"] for row in lines) == list(range(14))
     assert {row["number"] for row in lines if row["verdict"] == "failed"} == {t.number for t in trials if t.failed}
-    asked = json.loads((folder / "search.json").read_text())
-    assert asked["lag"] == 2 and asked["space"]["kind"] == {"options": ["car", "van"]}
+    settings = json.loads((folder / "search.json").read_text())
+    assert settings["lag"] == 2 and settings["space"]["kind"] == {"options": ["car", "van"]}
     kept = {p.stem for p in (folder / "metric_info").iterdir()}
     assert kept == {f"x_rep{t.number}" for t in trials if t.failed}
 
 
 def test_the_number_of_workers_does_not_change_a_search_that_has_begun(
-    whole: tuple[Path, list[SearchTrial]], tmp_path: Path
+    complete_search: tuple[Path, list[SearchTrial]], tmp_path: Path
 ) -> None:
-    """5 runs with two workers, the rest with one: the same 14 runs as in one go."""
+    """5 runs with two workers, the rest with one: the same 14 runs as without a change."""
     search(search_config(tmp_path, workers=2, budget=5))
-    assert essence(search(search_config(tmp_path, workers=1))) == essence(whole[1])
+    assert essence(search(search_config(tmp_path, workers=1))) == essence(complete_search[1])
 
 
-def test_a_finished_search_drives_nothing_and_a_larger_budget_goes_on(
-    whole: tuple[Path, list[SearchTrial]], tmp_path: Path
+def test_a_finished_search_drives_nothing_and_a_larger_budget_continues_it(
+    complete_search: tuple[Path, list[SearchTrial]], tmp_path: Path
 ) -> None:
     first = search(search_config(tmp_path, sampler="halton", budget=3, world={"most": 0}))
     before = (tmp_path / "episodes.jsonl").read_bytes()
@@ -214,32 +214,32 @@ def test_another_search_in_the_same_folder_is_refused(tmp_path: Path) -> None:
         search(search_config(tmp_path, budget=1))
 
 
-def test_a_search_whose_lag_was_lost_says_so(tmp_path: Path) -> None:
+def test_a_lost_lag_is_an_error(tmp_path: Path) -> None:
     search(search_config(tmp_path, budget=1))
     (tmp_path / "search.json").write_text("{}")
     with pytest.raises(Ad2Error, match="lag"):
         search(search_config(tmp_path, budget=2))
 
 
-def test_rejected_scenes_are_counted_and_the_search_goes_on(tmp_path: Path) -> None:
+def test_rejected_scenes_are_counted_and_the_search_continues(tmp_path: Path) -> None:
     trials = search(search_config(tmp_path, sampler="random", budget=10, world={"invalid_below": 3.0}))
-    lost = [t for t in trials if t.values["beside"] < 3.0]
-    assert 0 < len(lost) < 10 and all(t.rho is None for t in lost) and not any(t.failed for t in trials)
+    unscored = [t for t in trials if t.values["beside"] < 3.0]
+    assert 0 < len(unscored) < 10 and all(t.rho is None for t in unscored) and not any(t.failed for t in trials)
     found = findings(search_config(tmp_path, sampler="random", budget=10), trials)
-    assert found["scored"] == 10 - len(lost)
-    assert found["not_scored"] == {"invalid episode: two cars in one place": len(lost)}
-    assert f"not scored: {len(lost)} runs" in text(found, tmp_path)
+    assert found["scored"] == 10 - len(unscored)
+    assert found["not_scored"] == {"invalid episode: two cars in one place": len(unscored)}
+    assert f"not scored: {len(unscored)} runs" in text(found, tmp_path)
 
 
-def test_an_agent_that_answers_nothing_is_no_result(tmp_path: Path) -> None:
+def test_an_agent_without_answers_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(Ad2Error, match=r"the agent answers nothing: .*connection refused.*0 runs are stored"):
         search(search_config(tmp_path, mute=True, workers=2))
     assert read_records(tmp_path) == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="kills a process group")
-def test_a_killed_search_goes_on_and_ends_as_if_nothing_had_been(
-    whole: tuple[Path, list[SearchTrial]], tmp_path: Path
+def test_a_killed_search_resumes_with_the_same_result(
+    complete_search: tuple[Path, list[SearchTrial]], tmp_path: Path
 ) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
     process = subprocess.Popen([sys.executable, __file__, str(tmp_path)], env=environment)
@@ -249,16 +249,16 @@ def test_a_killed_search_goes_on_and_ends_as_if_nothing_had_been(
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    there = len(read_records(tmp_path))
-    assert 4 <= there < 14
+    stored = len(read_records(tmp_path))
+    assert 4 <= stored < 14
     with lines.open("ab") as torn:
         torn.write(b'{"suite": "prog')
-    assert essence(search(search_config(tmp_path, workers=2))) == essence(whole[1])
+    assert essence(search(search_config(tmp_path, workers=2))) == essence(complete_search[1])
 
 
-def test_unfair_failures_are_told_apart(whole: tuple[Path, list[SearchTrial]], tmp_path: Path) -> None:
-    """The same driver as its own expert: every failure is unfair. One that nobody drove again is unknown."""
-    folder, trials = whole
+def test_unfair_failures_are_distinguished(complete_search: tuple[Path, list[SearchTrial]], tmp_path: Path) -> None:
+    """The same driver as its own expert: every failure is unfair. One that was not driven again is unknown."""
+    folder, trials = complete_search
     one = search_config(folder, workers=2)
     expert = replace(one.run, folder=tmp_path / "expert")
     judged = with_expert(expert, one, trials)
@@ -270,7 +270,7 @@ def test_unfair_failures_are_told_apart(whole: tuple[Path, list[SearchTrial]], t
     assert replace(some, expert=record()).fair is True and replace(some, expert=record(end="world failed")).fair is None
 
 
-def test_the_report_counts_by_hand() -> None:
+def test_the_report_counts_failures_per_part() -> None:
     """Six runs: one of the three in the lowest third failed, none of the others; two options."""
     trials = [
         SearchTrial(
@@ -284,10 +284,10 @@ def test_the_report_counts_by_hand() -> None:
     ]  # fmt: skip
 
 
-def test_the_picture_is_a_whole_svg_and_escapes_names(whole: tuple[Path, list[SearchTrial]]) -> None:
+def test_the_picture_is_a_complete_svg_and_escapes_names(complete_search: tuple[Path, list[SearchTrial]]) -> None:
     from xml.etree import ElementTree
 
-    trials = whole[1]
+    trials = complete_search[1]
     picture = svg("<script>alert(1)</script> & more", SPACE, trials)
     root = ElementTree.fromstring(picture)
     circles = root.findall(".//{http://www.w3.org/2000/svg}circle")
@@ -315,27 +315,27 @@ terminate when stage.ego_s > start + 6
 
 
 def test_a_search_in_the_embedded_world(tmp_path: Path) -> None:
-    """A blind driver meets the pedestrian at some moments of stepping out and not at others."""
+    """A blind driver hits the pedestrian for some moments of stepping out and not for others."""
     program = tmp_path / "step.scenic"
     program.write_text(STEP_OUT)
     route = replace(suite("demo").routes[0], id="step")
     recipe = FactoryRecipe("closedloop_plugin.agents.make:make_agent", {"spec": "steer-only"})
     driver = DriverSetup(make_agent("steer-only"), None, recipe)
     world = FactoryRecipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {"folder": tmp_path / "maps"})
-    wish = RunConfig(tmp_path / "out", world, profile("bench2drive"), seed=1, traffic=False, quiet=True)
+    config = RunConfig(tmp_path / "out", world, profile("bench2drive"), seed=1, traffic=False, quiet=True)
     run = assemble(
-        wish, RouteSelection("program step", "0" * 64, ["step"], (route,), programs={"step": program}), driver
+        config, RouteSelection("program step", "0" * 64, ["step"], (route,), programs={"step": program}), driver
     )
-    made = world.make()
-    space = made.space(run.tasks[0].setup)
-    made.close()
+    embedded_world = world.make()
+    space = embedded_world.space(run.tasks[0].setup)
+    embedded_world.close()
     assert space == {"early": ParameterDomain(-3.0, 3.0)}
     trials = search(ThreatSearchConfig(run, space, "halton", budget=6))
     assert [t.record.end for t in trials] == ["completed"] * 6
     assert 0 < sum(t.failed for t in trials) < 6
     passed = [t.rho for t in trials if not t.failed]
-    assert len({round(r, 3) for r in passed}) == len(passed)  # how near it was differs from run to run
+    assert len({round(r, 3) for r in passed}) == len(passed)  # the distance differs from run to run
 
 
-if __name__ == "__main__":  # FOLDER: the search that is killed; it waits for that after 10 of 14 runs
+if __name__ == "__main__":  # FOLDER: the search that is killed; it hangs after 10 of 14 runs
     search(search_config(Path(sys.argv[1]), workers=2, world={"most": 5}))

@@ -1,5 +1,5 @@
-"""Who crosses, blocks and opens doors: the programs compile under each model; driven, they act, the expert survives,
-and a driver who is blind to others does not."""
+"""Threats that cross, block or open doors: the programs compile under each model and act; the expert survives,
+and a driver that ignores other road users does not."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ MODELS = {
 }
 
 
-class Stand(NamedTuple):
-    """A route, and its map in the tests' folder."""
+class RouteOnMap(NamedTuple):
+    """A route and its road map."""
 
     route: Route
     road: RoadMap
@@ -51,8 +51,8 @@ class Stand(NamedTuple):
 def spec(behaviour: str, adversary: str, side: str, lane: str, ahead: Any, due: Any, **more: Any) -> ThreatSpec:
     place = {"side": side, "lane": lane, "ahead_m": ahead}
     trigger = {"value": due, "kind": more.pop("kind", "time")}
-    words = {"behaviour": behaviour, "adversary": adversary, "place": place, "trigger": trigger, "road": "open"}
-    return ThreatSpec.model_validate(words | {"weakness": "perception", "description": "x"} | more)
+    fields = {"behaviour": behaviour, "adversary": adversary, "place": place, "trigger": trigger, "road": "open"}
+    return ThreatSpec.model_validate(fields | {"weakness": "perception", "description": "x"} | more)
 
 
 def cross(adversary: str, side: str, lane: str, ahead: Any, due: Any = (1.5, 2.5), **more: Any) -> ThreatSpec:
@@ -71,7 +71,7 @@ def junction(behaviour: str, adversary: str, side: str, **more: Any) -> ThreatSp
 DOOR = spec("open_door", "van", "right", "roadside", [25, 40], [1.5, 2.5], stays_s=[3, 6])
 AHEAD, BEHIND = (25, 40), (6, 9)  # m from the trigger, from the junction's exit
 # name -> (route of the demo suite, spec)
-WRITTEN: dict[str, tuple[str, ThreatSpec]] = {
+THREATS: dict[str, tuple[str, ThreatSpec]] = {
     "child between parked cars": ("102", cross("child", "right", "roadside", AHEAD, occluder="parked_cars")),
     "pedestrian from the far pavement": ("101", cross("pedestrian", "left", "pavement", AHEAD, (3, 5))),
     "bicycle by a bus": ("105", cross("bicycle", "right", "pavement", AHEAD, occluder="bus")),
@@ -108,61 +108,61 @@ def maps(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def stands(maps: Path) -> dict[str, Stand]:
+def routes_on_maps(maps: Path) -> dict[str, RouteOnMap]:
     routes = suite("demo").routes
-    return {r.id: Stand(r, road_for(r, CATALOGUE[r.scenario].layout, folder=maps)) for r in routes}
+    return {r.id: RouteOnMap(r, road_for(r, CATALOGUE[r.scenario].layout, folder=maps)) for r in routes}
 
 
 @pytest.fixture(scope="module")
 def world(maps: Path) -> Iterator[World]:
     from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 
-    made = EmbeddedWorld(maps)
-    yield made
-    made.close()
+    embedded_world = EmbeddedWorld(maps)
+    yield embedded_world
+    embedded_world.close()
 
 
-def written(spec: ThreatSpec, stand: Stand, folder: Path) -> Path:
-    """The program of a spec that fits there, in a file."""
-    site = site_of("demo", stand.route, stand.road)
+def write_program(spec: ThreatSpec, route_on_map: RouteOnMap, folder: Path) -> Path:
+    """The file with the program of a spec that fits the route."""
+    site = site_of("demo", route_on_map.route, route_on_map.road)
     assert fit(spec, site) == []
-    file = folder / f"{stand.route.id}.scenic"
+    file = folder / f"{route_on_map.route.id}.scenic"
     file.write_text(program(spec, site))
     return file
 
 
-def params_of(stand: Stand) -> dict[str, Any]:
-    route, road = stand
+def params_of(route_on_map: RouteOnMap) -> dict[str, Any]:
+    route, road = route_on_map
     stage = ScenarioStage(road, {}, "", road.path.locate(*route.trigger[:2])[0], 3)
     options = {"writeCache": False, "useCache": False}
     return {"map": str(road.file), "map_options": options, "stage": stage, "render": 0, "timestep": 0.05}
 
 
-FIRST = {WRITTEN[name][1].behaviour: name for name in reversed(WRITTEN)}
-PAIRS = [(n, m) for n in WRITTEN for m in MODELS if m == "embedded" or n in FIRST.values()]
+FIRST = {THREATS[name][1].behaviour: name for name in reversed(THREATS)}
+PAIRS = [(n, m) for n in THREATS for m in MODELS if m == "embedded" or n in FIRST.values()]
 
 
 @pytest.mark.parametrize(("name", "model"), PAIRS)
-def test_compiles_and_samples(
-    name: str, model: str, stands: dict[str, Stand], one_network_a_map: None, tmp_path: Path
+def test_a_program_compiles_and_samples(
+    name: str, model: str, routes_on_maps: dict[str, RouteOnMap], one_network_a_map: None, tmp_path: Path
 ) -> None:
     """All under the embedded model, one of each behaviour under the others."""
     if model == "carla" and importlib.util.find_spec("carla") is None:
         pytest.skip("the carla package is not installed")
-    id_, threat = WRITTEN[name]
-    file = written(threat, stands[id_], tmp_path)
-    made = scene_for(file, MODELS[model], params_of(stands[id_]), 3)
-    space = space_of(made.scenario)
+    route_id, threat = THREATS[name]
+    file = write_program(threat, routes_on_maps[route_id], tmp_path)
+    compiled = scene_for(file, MODELS[model], params_of(routes_on_maps[route_id]), 3)
+    space = space_of(compiled.scenario)
     extra = {"red_for"} if threat.ego_light.value == "red" else set()
-    assert set(space) == set(made.drawn) == FREE[threat.behaviour.value] | extra
+    assert set(space) == set(compiled.drawn) == FREE[threat.behaviour.value] | extra
     assert (space["due"].low, space["due"].high) == (threat.trigger.value.low, threat.trigger.value.high)
-    others = [o for o in made.scene.objects if o is not made.scene.egoObject]
+    others = [o for o in compiled.scene.objects if o is not compiled.scene.egoObject]
     assert others
-    assert all(o.blueprint for o in others)  # CARLA knows what to spawn
+    assert all(o.blueprint for o in others)  # what CARLA spawns
 
 
-# behaviour -> (what is written above, values of a threat that blind drivers cannot miss)
-PLAYED = {
+# case -> (name in THREATS, values for which a blind driver collides)
+DRIVEN = {
     "cross": ("child between parked cars", {"ahead": 30.0, "due": 1.9, "pace": 1.8}),
     "cross behind a junction": ("at red first", {"ahead": 9.0, "due": 1.9, "pace": 1.8, "red_for": 1.0}),
     "run_light": ("takes the right of way", {"due": 3.0, "pace": 7.0}),
@@ -173,41 +173,43 @@ PLAYED = {
 
 
 def drive(world: World, route: Route, file: Path, values: dict[str, float], name: str) -> EpisodeRecord:
-    """One episode. Who has hit somebody need not go on: the blind get 21 s, the others 30."""
+    """One episode: 30 s for the expert; 21 s suffice for a blind driver, which collides."""
     agent = make_agent(name)
     agent.start(f"{route.id}_rep0", 1)
     setup = EpisodeSetup(
         route, 1, program=file, values=values, traffic=False, max_ticks=600 if name == "expert" else 420
     )
-    cast = EvaluationConditions(profile("bench2advlm"), agent=agent.describe(), privileged=True)
+    conditions = EvaluationConditions(profile("bench2advlm"), agent=agent.describe(), privileged=True)
     task = EpisodeTask("demo", route.id, 0, setup)
-    return run_episode(world, task, cast, lambda ask: DecisionResponse(agent.decide([ask])[0])).record
+    return run_episode(world, task, conditions, lambda request: DecisionResponse(agent.decide([request])[0])).record
 
 
 def hits(record: EpisodeRecord) -> int:
     return sum(len(found) for name, found in record.infractions.items() if name.startswith("collisions_"))
 
 
-@pytest.mark.parametrize("case", PLAYED)
-def test_it_acts_the_expert_survives_and_the_blind_do_not(
-    case: str, world: World, stands: dict[str, Stand], tmp_path: Path
+@pytest.mark.parametrize("case", DRIVEN)
+def test_a_threat_acts_and_only_the_expert_survives(
+    case: str, world: World, routes_on_maps: dict[str, RouteOnMap], tmp_path: Path
 ) -> None:
-    name, values = PLAYED[case]
-    id_, threat = WRITTEN[name]
-    file = written(threat, stands[id_], tmp_path)
-    attentive = drive(world, stands[id_].route, file, values, "expert")
+    name, values = DRIVEN[case]
+    route_id, threat = THREATS[name]
+    file = write_program(threat, routes_on_maps[route_id], tmp_path)
+    attentive = drive(world, routes_on_maps[route_id].route, file, values, "expert")
     times = {name: time for time, name in attentive.events}
     assert times["trigger"] <= times["act"]
     assert attentive.success, attentive.infractions
     assert attentive.drawn == values
-    blind = drive(world, stands[id_].route, file, values, "steer-only")
+    blind = drive(world, routes_on_maps[route_id].route, file, values, "steer-only")
     assert "act" in {name for _, name in blind.events}
     assert hits(blind) > 0
 
 
-def test_the_oncoming_lane_is_lent_only_where_nothing_else_leads_past(stands: dict[str, Stand], tmp_path: Path) -> None:
-    def lends(id_: str, threat: ThreatSpec) -> bool:
-        return "LendOncomingLane" in written(threat, stands[id_], tmp_path).read_text()
+def test_the_oncoming_lane_is_allowed_only_if_no_other_lane_leads_past(
+    routes_on_maps: dict[str, RouteOnMap], tmp_path: Path
+) -> None:
+    def lends(route_id: str, threat: ThreatSpec) -> bool:
+        return "LendOncomingLane" in write_program(threat, routes_on_maps[route_id], tmp_path).read_text()
 
     assert lends("102", block("van", (15, 20)))
     assert not lends("101", block("van", (15, 20)))  # another lane leads past
@@ -215,23 +217,23 @@ def test_the_oncoming_lane_is_lent_only_where_nothing_else_leads_past(stands: di
     assert not lends("106", block("van", BEHIND, road="junction"))
 
 
-def test_nobody_crawls_over_the_junction_for_minutes(stands: dict[str, Stand], tmp_path: Path) -> None:
-    crawls = ThreatSpec.model_validate({
+def test_speeds_across_a_junction_have_a_lower_limit(routes_on_maps: dict[str, RouteOnMap], tmp_path: Path) -> None:
+    slow = ThreatSpec.model_validate({
         "adversary": "car", "behaviour": "run_light", "place": {"side": "left", "lane": "crossing_road", "ahead_m": 5},
         "trigger": {"value": 3}, "road": "junction", "speed_mps": [0.3, 3], "weakness": "planning", "description": "x",
     })  # fmt: skip
-    assert "param pace = Range(2, 3)" in written(crawls, stands["104"], tmp_path).read_text()
+    assert "param pace = Range(2, 3)" in write_program(slow, routes_on_maps["104"], tmp_path).read_text()
 
 
-def test_parked_cars_do_not_stand_in_the_junction(stands: dict[str, Stand], tmp_path: Path) -> None:
+def test_no_car_is_parked_in_the_junction(routes_on_maps: dict[str, RouteOnMap], tmp_path: Path) -> None:
     near = cross("child", "right", "roadside", (6, 8), road="junction", occluder="parked_cars")
-    text = written(near, stands["104"], tmp_path).read_text()
+    text = write_program(near, routes_on_maps["104"], tmp_path).read_text()
     assert 'for gap, kind in ((-3.4, "van"), (4.2, "car")):' in text
 
 
-def test_a_program_reads_like_one_written_by_hand(stands: dict[str, Stand], tmp_path: Path) -> None:
-    id_, threat = WRITTEN["by metres"]
-    lines = written(threat, stands[id_], tmp_path).read_text().splitlines()
+def test_the_program_text(routes_on_maps: dict[str, RouteOnMap], tmp_path: Path) -> None:
+    route_id, threat = THREATS["by metres"]
+    lines = write_program(threat, routes_on_maps[route_id], tmp_path).read_text().splitlines()
     body = "\n".join(line for line in lines if not line.startswith("param "))
     assert body == SNAPSHOT
 

@@ -1,4 +1,4 @@
-"""Threats of vehicles that drive with, before, behind or against the ego: programs compile, and act as they say."""
+"""Threats of vehicles that drive with, before, behind or against the ego: programs compile and act."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ROUTES = {route.id: route for route in suite("demo").routes}
 LEFT_LANE, ONE_LANE, JUNCTION = "101", "103", "104"  # a lane on the left; only the oncoming one; lights and a turn
 COLLISIONS = ("collisions_vehicle", "collisions_layout", "collisions_pedestrian")
 
-# Of each behaviour: adversary, side, lane, and the numbers that it needs.
+# For each behaviour: adversary, side, lane, and the required numbers.
 PLAIN: dict[AdversaryBehaviour, dict[str, Any]] = {
     AdversaryBehaviour.CUT_IN: {"adversary": "car", "place": ("right", "roadside"), "speed_mps": [3, 4.5]},
     AdversaryBehaviour.BRAKE_HARD: {"adversary": "van", "place": ("ahead", "own"), "stays_s": [3, 6]},
@@ -70,7 +70,7 @@ FREE = {
     AdversaryBehaviour.HIDDEN_STOP: {"ahead", "due", "pace", "stays"},
     AdversaryBehaviour.EMERGENCY_PASS: {"ahead", "due", "pace", "back"},
 }
-# Other words that the rules let through, one of each kind at least.
+# Other combinations that the rules accept, at least one of each kind.
 OTHERS: list[tuple[str, AdversaryBehaviour, dict[str, Any]]] = [
     (LEFT_LANE, AdversaryBehaviour.CUT_IN, {"adversary": "bus", "place": ("left", "next_left")}),
     (ONE_LANE, AdversaryBehaviour.CUT_IN, {"adversary": "bicycle", "trigger": {"kind": "distance", "value": [14, 20]}}),
@@ -93,9 +93,9 @@ OTHERS: list[tuple[str, AdversaryBehaviour, dict[str, Any]]] = [
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 
-    made = EmbeddedWorld(tmp_path_factory.mktemp("maps"))
-    yield made
-    made.close()
+    embedded_world = EmbeddedWorld(tmp_path_factory.mktemp("maps"))
+    yield embedded_world
+    embedded_world.close()
 
 
 @pytest.fixture(scope="module")
@@ -110,30 +110,30 @@ def sites(roads: dict[str, RoadMap]) -> dict[str, ThreatSite]:
     return {key: site_of("demo", ROUTES[key], road) for key, road in roads.items()}
 
 
-def spec_for(behaviour: AdversaryBehaviour, site: ThreatSite, **words: Any) -> ThreatSpec:
-    """One that fits the site: in its middle, two or three seconds before."""
-    said = {"road": "open", **PLAIN[behaviour], **words}
-    side, lane = said.pop("place")
-    low, high = site.rooms(behaviour, AdversaryLane(lane), RoadKind(said["road"]))[-1]
+def spec_for(behaviour: AdversaryBehaviour, site: ThreatSite, **changes: Any) -> ThreatSpec:
+    """A spec that fits the site; by default it triggers two or three seconds before the ego arrives."""
+    fields = {"road": "open", **PLAIN[behaviour], **changes}
+    side, lane = fields.pop("place")
+    low, high = site.rooms(behaviour, AdversaryLane(lane), RoadKind(fields["road"]))[-1]
     low = max(low, min(25.0, high - 5.0))
-    trigger = said.pop("trigger", {"value": [1.8, 3.0]})
+    trigger = fields.pop("trigger", {"value": [1.8, 3.0]})
     place = {"side": side, "lane": lane, "ahead_m": [low, min(low + 10.0, high)]}
-    said |= {"behaviour": behaviour.value, "place": place, "trigger": trigger}
-    spec = ThreatSpec.model_validate({**said, "weakness": "planning", "description": "anything"})
+    fields |= {"behaviour": behaviour.value, "place": place, "trigger": trigger}
+    spec = ThreatSpec.model_validate({**fields, "weakness": "planning", "description": "anything"})
     assert fit(spec, site) == []
     return spec
 
 
 @pytest.mark.parametrize("behaviour", sorted(PLAIN))
 @pytest.mark.parametrize("key", [LEFT_LANE, JUNCTION])
-def test_compiles_and_samples(
+def test_a_program_compiles_and_samples(
     behaviour: AdversaryBehaviour, key: str, sites: dict[str, ThreatSite], roads: dict[str, RoadMap], tmp_path: Path
 ) -> None:
-    compiles(spec_for(behaviour, sites[key]), roads[key], sites[key], tmp_path, FREE[behaviour])
+    assert_compiles(spec_for(behaviour, sites[key]), roads[key], sites[key], tmp_path, FREE[behaviour])
 
 
 @pytest.mark.parametrize(("key", "behaviour", "words"), OTHERS)
-def test_other_words_compile_too(
+def test_programs_of_other_combinations_compile(
     key: str,
     behaviour: AdversaryBehaviour,
     words: dict[str, Any],
@@ -142,11 +142,11 @@ def test_other_words_compile_too(
     tmp_path: Path,
 ) -> None:
     free = FREE[behaviour] - ({"over"} if words.get("place") == ("ahead", "own") else set())
-    compiles(spec_for(behaviour, sites[key], **words), roads[key], sites[key], tmp_path, free)
+    assert_compiles(spec_for(behaviour, sites[key], **words), roads[key], sites[key], tmp_path, free)
 
 
-def compiles(spec: ThreatSpec, road: RoadMap, site: ThreatSite, folder: Path, free: set[str]) -> None:
-    """Its free parameters are the declared ones, drawn within their bounds; on one site under CARLA's model too."""
+def assert_compiles(spec: ThreatSpec, road: RoadMap, site: ThreatSite, folder: Path, free: set[str]) -> None:
+    """Its free parameters are the declared ones, within their bounds; on one site also under CARLA's model."""
     file = folder / "threat.scenic"
     file.write_text(program(spec, site))
     route = ROUTES[site.route]
@@ -156,20 +156,20 @@ def compiles(spec: ThreatSpec, road: RoadMap, site: ThreatSite, folder: Path, fr
         options = {"writeCache": False, "useCache": False}
         stage = ScenarioStage(road, route.params, "", site.trigger_s, 3)
         given = {"map": str(road.file), "map_options": options, "stage": stage, "render": 0, "timestep": 0.05}
-        made = scene_for(file, model, given, 3)
-        space = space_of(made.scenario)
+        compiled = scene_for(file, model, given, 3)
+        space = space_of(compiled.scenario)
         assert set(space) == free
-        assert all(space[n].low <= made.drawn[n] <= space[n].high for n in free)
-        assert len(made.scene.objects) >= 2
+        assert all(space[n].low <= compiled.drawn[n] <= space[n].high for n in free)
+        assert len(compiled.scene.objects) >= 2
         if name == "carla":
-            assert all(o.blueprint for o in made.scene.objects)
+            assert all(o.blueprint for o in compiled.scene.objects)
 
 
-# -- played ------------------------------------------------------------------------------------------------------------
+# -- driven ------------------------------------------------------------------------------------------------------------
 
 
-class Nervous:
-    """Follows the route, and stamps on the brake once the scenario acts."""
+class HardBraker:
+    """Follows the route, and brakes hard once the scenario acts."""
 
     name, privileged, local, cameras = "nervous", True, True, ()
 
@@ -180,13 +180,13 @@ class Nervous:
     def describe(self) -> dict[str, Any]:
         return {"name": self.name}
 
-    def decide(self, asks: list[DecisionRequest]) -> list[Decision]:
-        return [Decision(control=self.drive(ask)) for ask in asks]
+    def decide(self, requests: list[DecisionRequest]) -> list[Decision]:
+        return [Decision(control=self.drive(request)) for request in requests]
 
-    def drive(self, ask: DecisionRequest) -> Control:
-        assert ask.truth is not None
-        assert ask.road is not None
-        truth, path = ask.truth, ask.road.path
+    def drive(self, request: DecisionRequest) -> Control:
+        assert request.truth is not None
+        assert request.road is not None
+        truth, path = request.truth, request.road.path
         s, _ = path.locate(truth.ego.x, truth.ego.y)
         acted = any(name == "act" for _, name in truth.events)
         pedals = -8.0 if acted else tracking.to_speed(8.0, truth.ego.speed)
@@ -206,10 +206,10 @@ def drive(
     file.write_text(program(spec, site))
     driver = make_agent(agent) if isinstance(agent, str) else agent
     setup = EpisodeSetup(ROUTES[site.route], 3, program=file, values=values, max_ticks=ticks)
-    cast = EvaluationConditions(profile("bench2drive"), agent=driver.describe(), privileged=driver.privileged)
+    conditions = EvaluationConditions(profile("bench2drive"), agent=driver.describe(), privileged=driver.privileged)
     driver.start("e", 3)
     task = EpisodeTask("threats", site.route, 0, setup)
-    result = run_episode(world, task, cast, lambda ask: DecisionResponse(driver.decide([ask])[0]))
+    result = run_episode(world, task, conditions, lambda request: DecisionResponse(driver.decide([request])[0]))
     driver.end("e")
     return result.record
 
@@ -218,7 +218,7 @@ def harmed(record: EpisodeRecord) -> bool:
     return any(record.infractions[k] for k in (*COLLISIONS, "yield_emergency_vehicle_infractions"))
 
 
-PLAYED: dict[AdversaryBehaviour, dict[str, float]] = {
+DRIVEN: dict[AdversaryBehaviour, dict[str, float]] = {
     AdversaryBehaviour.CUT_IN: {"ahead": 30, "due": 2.2, "pace": 3},
     AdversaryBehaviour.BRAKE_HARD: {"ahead": 30, "due": 1.5, "rest": 4},
     AdversaryBehaviour.SLOW_AHEAD: {"ahead": 30, "due": 2.5, "pace": 2, "stays": 8},
@@ -229,41 +229,43 @@ PLAYED: dict[AdversaryBehaviour, dict[str, float]] = {
 }
 
 
-@pytest.mark.parametrize("behaviour", sorted(PLAYED))
-def test_acts_and_spares_only_who_looks(
+@pytest.mark.parametrize("behaviour", sorted(DRIVEN))
+def test_a_threat_acts_and_harms_only_the_blind_driver(
     behaviour: AdversaryBehaviour, world: World, sites: dict[str, ThreatSite], tmp_path: Path
 ) -> None:
     site = sites[ONE_LANE]
     spec = spec_for(behaviour, site)
-    careful = drive(world, spec, site, tmp_path, "expert", PLAYED[behaviour])
+    careful = drive(world, spec, site, tmp_path, "expert", DRIVEN[behaviour])
     events = {name: time for time, name in careful.events}
     assert events["trigger"] <= events["act"]
     assert not harmed(careful)
     assert careful.score_route > 99, "the road did not become free again"
-    assert careful.drawn == PLAYED[behaviour]
-    blind = drive(world, spec, site, tmp_path, "steer-only", PLAYED[behaviour], ticks=240)
+    assert careful.drawn == DRIVEN[behaviour]
+    blind = drive(world, spec, site, tmp_path, "steer-only", DRIVEN[behaviour], ticks=240)
     assert "act" in {name for _, name in blind.events} or behaviour is AdversaryBehaviour.HIDDEN_STOP
     assert harmed(blind)
 
 
-def test_the_follower_hits_who_stamps_on_the_brake(world: World, sites: dict[str, ThreatSite], tmp_path: Path) -> None:
+def test_a_tailgating_vehicle_hits_an_ego_that_brakes_hard(
+    world: World, sites: dict[str, ThreatSite], tmp_path: Path
+) -> None:
     site = sites[ONE_LANE]
     spec = spec_for(AdversaryBehaviour.TAILGATE, site)
-    record = drive(world, spec, site, tmp_path, Nervous(), PLAYED[AdversaryBehaviour.TAILGATE], ticks=180)
+    record = drive(world, spec, site, tmp_path, HardBraker(), DRIVEN[AdversaryBehaviour.TAILGATE], ticks=180)
     assert record.infractions["collisions_vehicle"]
 
 
 def test_no_act_before_the_ego_drives(world: World, sites: dict[str, ThreatSite], tmp_path: Path) -> None:
     site = sites[ONE_LANE]
     spec = spec_for(AdversaryBehaviour.CUT_IN, site)
-    record = drive(world, spec, site, tmp_path, "still", PLAYED[AdversaryBehaviour.CUT_IN], ticks=100)
+    record = drive(world, spec, site, tmp_path, "still", DRIVEN[AdversaryBehaviour.CUT_IN], ticks=100)
     assert "act" not in {name for _, name in record.events}
 
 
-def test_who_stops_behind_a_slow_one_is_not_kept_there(
+def test_an_ego_that_stops_behind_a_slow_vehicle_can_continue(
     world: World, sites: dict[str, ThreatSite], tmp_path: Path
 ) -> None:
-    """A trigger by half a second: the slow one waits at its place, the ego keeps more distance than that."""
+    """Trigger at half a second: the slow vehicle waits at its place, and the ego keeps a larger distance."""
     site = sites[ONE_LANE]
     spec = spec_for(AdversaryBehaviour.SLOW_AHEAD, site, adversary="bicycle", trigger={"value": [0.5, 1]})
     record = drive(world, spec, site, tmp_path, "expert", {"ahead": 30, "due": 0.5, "pace": 3, "stays": 2})
@@ -274,11 +276,11 @@ def test_who_stops_behind_a_slow_one_is_not_kept_there(
 # -- text --------------------------------------------------------------------------------------------------------------
 
 
-def test_every_behaviour_of_these_has_a_template() -> None:
-    assert set(traffic.TEMPLATES) == set(PLAIN) == set(FREE) == set(PLAYED)
+def test_every_traffic_behaviour_has_a_template() -> None:
+    assert set(traffic.TEMPLATES) == set(PLAIN) == set(FREE) == set(DRIVEN)
 
 
-def test_speeds_stay_within_what_makes_it_a_threat(sites: dict[str, ThreatSite]) -> None:
+def test_speeds_are_limited_to_those_of_a_threat(sites: dict[str, ThreatSite]) -> None:
     site = sites[ONE_LANE]
     spec = spec_for(AdversaryBehaviour.SLOW_AHEAD, site, adversary="car", speed_mps=[0.3, 18])
     low, high = 0.5, 0.6 * traffic.CRUISE * site.speed_limit
@@ -288,7 +290,7 @@ def test_speeds_stay_within_what_makes_it_a_threat(sites: dict[str, ThreatSite])
     assert float(line.split("=")[1].split("#")[0]) > traffic.CRUISE * site.speed_limit
 
 
-def test_program_text(sites: dict[str, ThreatSite]) -> None:
+def test_the_program_text(sites: dict[str, ThreatSite]) -> None:
     spec = spec_for(AdversaryBehaviour.CUT_IN, sites[ONE_LANE])
     assert program(spec, sites[ONE_LANE]) == SNAPSHOT
     assert spec.road is RoadKind.OPEN

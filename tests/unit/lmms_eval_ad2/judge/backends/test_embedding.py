@@ -30,7 +30,7 @@ def marks(judge: Judge, *answers: str) -> list[float]:
     return [r.score for r in found if isinstance(r, JudgeRating)]
 
 
-def test_meaning_counts_not_wording(judge: Judge) -> None:
+def test_marks_follow_the_meaning_not_the_wording(judge: Judge) -> None:
     same, paraphrase, unrelated, empty = marks(
         judge,
         REFERENCE,
@@ -43,8 +43,8 @@ def test_meaning_counts_not_wording(judge: Judge) -> None:
     assert empty == 1
 
 
-def test_known_blindness(judge: Judge) -> None:
-    """Documented limits: opposite advice is similar, and a commonplace can get a higher mark than a paraphrase."""
+def test_documented_limits(judge: Judge) -> None:
+    """Opposite advice is similar, and a commonplace can get a higher mark than a paraphrase."""
     opposite, commonplace, paraphrase = marks(
         judge,
         REFERENCE.replace("right", "left").replace("should slow", "should not slow"),
@@ -55,11 +55,11 @@ def test_known_blindness(judge: Judge) -> None:
     assert commonplace > paraphrase
 
 
-def test_its_description(judge: Judge) -> None:
-    about = judge.describe()
+def test_the_description(judge: Judge) -> None:
+    facts = judge.describe()
     assert judge.label == "embedding:all-MiniLM-L6-v2"
-    assert (about["backend"], about["model"], about["window"]) == ("embedding", "all-MiniLM-L6-v2", 256)
-    assert len(about["weights_sha256"]) == 64
+    assert (facts["backend"], facts["model"], facts["window"]) == ("embedding", "all-MiniLM-L6-v2", 256)
+    assert len(facts["weights_sha256"]) == 64
 
 
 def test_texts_beyond_the_window_are_counted(judge: Judge) -> None:
@@ -75,14 +75,14 @@ def test_chains_are_not_judged_by_similarity(judge: Judge) -> None:
     assert judge.rate([], progress=False) == []
 
 
-def test_a_folder_and_a_name_for_it(judge: Judge) -> None:
+def test_a_model_folder_with_a_custom_name(judge: Judge) -> None:
     folder = locate("sentence-transformers/all-MiniLM-L6-v2")
     named = make_judge({"backend": "embedding", "model": folder, "name": "mini"})
     assert named.label == "embedding:mini"
     assert named.describe()["weights_sha256"] == judge.describe()["weights_sha256"]
 
 
-def test_a_model_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_model_is_an_error(tmp_path: Path) -> None:
     pytest.importorskip("sentence_transformers")
     with pytest.raises(Ad2Error, match="cannot load the embedding model"):
         make_judge(f"embedding:{tmp_path}")

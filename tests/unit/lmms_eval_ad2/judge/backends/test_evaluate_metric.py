@@ -46,7 +46,7 @@ def test_the_example_gives_the_marks_of_the_lexical_judge() -> None:
     assert len(marks) == len(ITEMS) and marks[3] == 10.0 and marks[4] == 1.0
 
 
-def test_an_error_rate_is_turned_round_and_limited(tmp_path: Path) -> None:
+def test_an_error_rate_is_inverted_and_clamped(tmp_path: Path) -> None:
     body = "{'n': len(predictions), 'rate': len(predictions[0]) / 4}"
     judge = make_judge(f"evaluate:{script(tmp_path, body)},value=rate,best=0,worst=1,name=length")
     found = judge.rate([JudgeItem(str(n), "ad2_vqa", "x" * n, "r") for n in (0, 1, 4, 9)])
@@ -59,18 +59,18 @@ def test_an_error_rate_is_turned_round_and_limited(tmp_path: Path) -> None:
     [("{'a': float('nan')}", "metric_undefined"), ("{'a': 'x'}", "metric_undefined"), ("None", "metric_undefined"),
      ("{'a': 1 / 0}", "metric_failed")],
 )  # fmt: skip
-def test_no_number_is_unscored(tmp_path: Path, body: str, reason: str) -> None:
+def test_a_result_that_is_no_number_is_unscored(tmp_path: Path, body: str, reason: str) -> None:
     (found,) = make_judge(f"evaluate:{script(tmp_path, body)}").rate(ITEMS[:1])
     assert isinstance(found, Unscored) and found.reason == reason
 
 
-def test_a_list_of_one_and_numpy_numbers_are_numbers(tmp_path: Path) -> None:
+def test_a_list_of_one_and_numpy_numbers_are_accepted(tmp_path: Path) -> None:
     body = "{'f1': [__import__('numpy').float64(0.5)]}"
     (found,) = make_judge(f"evaluate:{script(tmp_path, body)}").rate(ITEMS[:1])
     assert isinstance(found, JudgeRating) and (found.score, found.raw) == (5.5, "f1 0.5000")
 
 
-def test_errors_of_the_user_have_a_remedy(tmp_path: Path) -> None:
+def test_user_errors_have_a_remedy(tmp_path: Path) -> None:
     with pytest.raises(Ad2Error, match=r"'bertscore' is no local script; give a \.py file"):
         make_judge("evaluate:bertscore")
     with pytest.raises(Ad2Error, match="best and worst must differ"):

@@ -1,4 +1,4 @@
-"""The lexical judge: ROUGE-L by hand and against another implementation; rubrics that it cannot judge."""
+"""The lexical judge: ROUGE-L in cases worked out by hand and against another implementation; unsupported rubrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def mark(answer: str, reference: str) -> float:
     return found.score
 
 
-def test_by_hand() -> None:
+def test_marks_in_cases_worked_out_by_hand() -> None:
     # common subsequence "police the gunman" of 4 and 4 tokens: 3; F = 2*3/8
     assert lcs(["police", "kill", "the", "gunman"], ["police", "killed", "the", "gunman"]) == 3
     assert rouge_l(["police", "kill", "the", "gunman"], ["police", "killed", "the", "gunman"]) == 0.75
@@ -41,13 +41,13 @@ def test_lcs_against_another_implementation(a: list[str], b: list[str]) -> None:
     assert lcs(a, b) == distance.LCSseq.similarity(a, b) == lcs(b, a)
 
 
-def test_known_blindness() -> None:
-    """Documented limits: opposite advice gets a high mark, a paraphrase a low one."""
+def test_documented_limits() -> None:
+    """Opposite advice gets a high mark, a paraphrase a low one."""
     assert mark("turn left at the crossing now", "turn right at the crossing now") > 8
     assert mark("a lorry blocks our lane", "the path is obstructed by one truck") < 3
 
 
-def test_what_it_cannot_judge_and_what_is_missing() -> None:
+def test_unsupported_rubrics_and_missing_references_are_unscored() -> None:
     found = LexicalJudge().rate(
         [
             JudgeItem("a", "ad2_slps", "b", steps=("a", "b")),
@@ -65,6 +65,6 @@ def test_what_it_cannot_judge_and_what_is_missing() -> None:
     ]  # fmt: skip
 
 
-def test_an_unknown_rubric_is_named() -> None:
+def test_an_unknown_rubric_is_an_error() -> None:
     with pytest.raises(Ad2Error, match="unknown rubric"):
         LexicalJudge().rate([JudgeItem("a", "nothing", "b", "c")])

@@ -32,7 +32,7 @@ def test_order_and_length_are_those_of_the_items() -> None:
     ]
 
 
-def test_the_request_is_pinned() -> None:
+def test_the_request_has_the_configured_sampling() -> None:
     with serve(keep_bodies=True) as server:
         judge_for(server, seed=5, max_tokens=77, extra={"top_p": 1}).rate(items(1), progress=False)
     body = server.bodies[0]
@@ -42,7 +42,7 @@ def test_the_request_is_pinned() -> None:
     assert [m["role"] for m in body["messages"]] == ["system", "user"]
 
 
-def test_equal_items_are_asked_once_and_ids_do_not_matter() -> None:
+def test_items_that_differ_only_by_id_are_requested_once() -> None:
     same = [JudgeItem(f"id{i}", "coda_region", "a", "b") for i in range(9)]
     with serve() as server:
         ratings = judge_for(server).rate(same, progress=False)
@@ -50,13 +50,13 @@ def test_equal_items_are_asked_once_and_ids_do_not_matter() -> None:
     assert [r.id for r in ratings if isinstance(r, JudgeRating)] == [f"id{i}" for i in range(9)]
 
 
-def test_a_second_run_asks_nothing(tmp_path: Path) -> None:
+def test_a_second_run_sends_no_requests(tmp_path: Path) -> None:
     with serve(reply=by_number) as server:
         first = judge_for(server, tmp_path / "c.sqlite").rate(items(20), progress=False)
-        again = judge_for(server, tmp_path / "c.sqlite")
-        assert again.rate(items(20), progress=False) == first
+        second = judge_for(server, tmp_path / "c.sqlite")
+        assert second.rate(items(20), progress=False) == first
         assert server.requests == 20
-    assert again.usage == {
+    assert second.usage == {
         "requests": 0, "cached": 20, "prompt_tokens": 0, "completion_tokens": 0, "retries": 0, "failed": 0,
     }  # fmt: skip
 
@@ -65,14 +65,14 @@ def test_a_second_run_asks_nothing(tmp_path: Path) -> None:
     "change",
     [{"model": "fake-2"}, {"temperature": 0.5}, {"seed": 1}, {"max_tokens": 9}, {"reply": {"coda_region": "official"}}],
 )
-def test_whatever_can_change_a_reply_is_in_its_key(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_the_cache_key_contains_all_that_can_change_a_reply(tmp_path: Path, change: dict[str, Any]) -> None:
     with serve() as server:
         judge_for(server, tmp_path / "c.sqlite").rate(items(3), progress=False)
         judge_for(server, tmp_path / "c.sqlite", **change).rate(items(3), progress=False)
         assert server.requests == 6
 
 
-def test_the_address_is_not_in_its_key(tmp_path: Path) -> None:
+def test_the_cache_key_does_not_contain_the_address(tmp_path: Path) -> None:
     for expected in (3, 0):
         with serve() as server:
             judge_for(server, tmp_path / "c.sqlite").rate(items(3), progress=False)
@@ -88,7 +88,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize(("kind", "reason"), FAILURES.items())
-def test_a_failure_is_unscored_never_a_mark_and_never_cached(tmp_path: Path, kind: str, reason: str) -> None:
+def test_a_failure_is_unscored_and_not_cached(tmp_path: Path, kind: str, reason: str) -> None:
     def failing(number: int, body: dict[str, Any]) -> str:
         return kind if "answer number 3" in fake_replies.asked(body) else "ok"
 
@@ -112,21 +112,21 @@ def test_a_failure_is_unscored_never_a_mark_and_never_cached(tmp_path: Path, kin
 )  # fmt: skip
 def test_a_reply_without_a_mark_is_unscored_and_not_cached(tmp_path: Path, reply: str, reason: str) -> None:
     with serve(reply=reply) as server:
-        for asked in (1, 2):
+        for expected_requests in (1, 2):
             (found,) = judge_for(server, tmp_path / "c.sqlite").rate(items(1), progress=False)
             assert isinstance(found, Unscored) and found.reason == reason
-            assert server.requests == asked
+            assert server.requests == expected_requests
 
 
-def test_items_without_the_needed_fields_are_not_sent() -> None:
-    odd = [JudgeItem("a", "coda_general", "x"), JudgeItem("b", "ad2_slps", "x", steps=("x",)), *items(1)]
+def test_items_without_the_required_fields_are_not_sent() -> None:
+    incomplete = [JudgeItem("a", "coda_general", "x"), JudgeItem("b", "ad2_slps", "x", steps=("x",)), *items(1)]
     with serve() as server:
-        ratings = judge_for(server).rate(odd, progress=False)
+        ratings = judge_for(server).rate(incomplete, progress=False)
     assert [r.reason if isinstance(r, Unscored) else r.score for r in ratings] == ["no_reference", "no_steps", 7]
     assert server.requests == 1
 
 
-def test_a_wrong_key_ends_the_run_after_saving_what_came(tmp_path: Path) -> None:
+def test_an_invalid_api_key_ends_the_run_after_saving_received_replies(tmp_path: Path) -> None:
     with (
         serve(failures=lambda n, body: "ok" if n < 10 else "401") as server,
         pytest.raises(Ad2Error, match="OPENAI_API_KEY"),
@@ -138,22 +138,22 @@ def test_a_wrong_key_ends_the_run_after_saving_what_came(tmp_path: Path) -> None
     assert healthy.requests == 10
 
 
-def test_an_unknown_rubric_is_named() -> None:
+def test_an_unknown_rubric_is_an_error() -> None:
     with serve() as server, pytest.raises(Ad2Error, match="unknown rubric 'coda_genral'; did you mean coda_general"):
         judge_for(server).rate([JudgeItem("a", "coda_genral", "x", "y")])
 
 
-def test_what_it_cost_and_what_it_was(tmp_path: Path) -> None:
+def test_usage_and_description(tmp_path: Path) -> None:
     with serve(failures=["500"]) as server:
         judge = judge_for(server, price_prompt=2.5, price_completion=10)
         judge.rate(items(4), progress=False)
-    usage, about = judge.usage, judge.describe()
+    usage, description = judge.usage, judge.describe()
     assert (usage["requests"], usage["retries"], usage["failed"]) == (5, 1, 0)
     assert usage["cost"] == pytest.approx((2.5 * usage["prompt_tokens"] + 10 * usage["completion_tokens"]) / 1e6)
     assert usage["completion_tokens"] == 8
-    assert (judge.label, about["backend"], about["model"]) == ("openai:fake-1", "openai", "fake-1")
-    assert (about["temperature"], about["seed"], about["served_as"]) == (0.0, 0, ["fake-1"])
-    assert len(about["rubrics"]["coda_region"]["sha256"]) == 64
+    assert (judge.label, description["backend"], description["model"]) == ("openai:fake-1", "openai", "fake-1")
+    assert (description["temperature"], description["seed"], description["served_as"]) == (0.0, 0, ["fake-1"])
+    assert len(description["rubrics"]["coda_region"]["sha256"]) == 64
 
 
 def test_progress_is_shown_when_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
