@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from support.robots.fault_rig import FAULTS, MASTER, Rig, rig, struck
+from support.robots.fault_rig import FAULTS, MASTER, Rig, rig, strike_and_repair
 
 REPETITIONS = 3
 
@@ -24,8 +24,8 @@ REPETITIONS = 3
 def measure(loop: Rig, repetitions: int) -> None:
     print("| fault | first zero, ms | way to standstill, cm | drives again, s |\n|---|---|---|---|", flush=True)
     for fault in (*FAULTS, MASTER):
-        found = [struck(loop, fault) for _ in range(repetitions)]
-        zero, way = max(s.zero_s for s, _ in found), max(s.way_m for s, _ in found)
+        found = [strike_and_repair(loop, fault) for _ in range(repetitions)]
+        zero, way = max(s.zero_s for s, _ in found), max(s.distance_m for s, _ in found)
         print(f"| {fault.name} | {1000 * zero:.0f} | {100 * way:.1f} | {max(a for _, a in found):.1f} |", flush=True)
 
 

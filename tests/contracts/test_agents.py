@@ -1,4 +1,4 @@
-"""The one contract of every Agent."""
+"""Contract tests that every Agent must pass."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ pytestmark = pytest.mark.integration
 RULES = profile("bench2advlm")
 
 
-def _talker(model: FakeModel, fine: str = "off") -> ModelAgent:
-    seen = cameras_of("front@80x45", RULES)
-    return ModelAgent(model, DrivingPrompts(PromptTexts.load(), RULES), seen, ("action", "threat"), fine)
+def _model_agent(model: FakeModel, fine_grained: str = "off") -> ModelAgent:
+    cameras = cameras_of("front@80x45", RULES)
+    return ModelAgent(model, DrivingPrompts(PromptTexts.load(), RULES), cameras, ("action", "threat"), fine_grained)
 
 
 @pytest.fixture(params=[*BUILT_IN, "talker", "talker with suffixes", "failing talker", "endpoint"])
@@ -41,21 +41,21 @@ def agent(request: pytest.FixtureRequest):
             yield make_agent(f"endpoint:m@{server.url}", cameras="front@80x45")
     else:
         answer = ModelReply(error="timeout") if name.startswith("failing") else "Slow down with speed = 0.5"
-        yield _talker(FakeModel(lambda q: answer), "question" if "suffixes" in name else "off")
+        yield _model_agent(FakeModel(lambda q: answer), "question" if "suffixes" in name else "off")
 
 
-def test_it_has_what_the_runner_reads(agent: Agent) -> None:
+def test_it_has_the_attributes_that_the_runner_reads(agent: Agent) -> None:
     assert isinstance(agent.name, str) and agent.name
     assert isinstance(agent.privileged, bool) and isinstance(agent.local, bool)
     assert all(c.width > 0 and c.height > 0 for c in agent.cameras)
     assert ("privileged" in agent.name) == agent.privileged
 
 
-def test_one_decision_for_each_ask_in_order(agent: Agent) -> None:
-    asks = [privileged(f"e{i}") for i in range(3)]
-    for a in asks:
-        agent.start(a.episode, 7)
-    decisions = agent.decide(asks)
+def test_decide_returns_one_decision_per_request_in_order(agent: Agent) -> None:
+    requests = [privileged(f"e{i}") for i in range(3)]
+    for request in requests:
+        agent.start(request.episode, 7)
+    decisions = agent.decide(requests)
     assert len(decisions) == 3
     for decision in decisions:
         assert decision.error is not None or decision.control is not None or decision.texts
@@ -65,25 +65,25 @@ def test_one_decision_for_each_ask_in_order(agent: Agent) -> None:
             assert np.isfinite([decision.control.steer, decision.control.throttle, decision.control.brake]).all()
         assert all(isinstance(t, str) for t in decision.texts.values())
         json.dumps(dict(decision.thought), default=str)
-    for a in asks:
-        agent.end(a.episode)
+    for request in requests:
+        agent.end(request.episode)
 
 
-def test_nothing_asked_nothing_said(agent: Agent) -> None:
+def test_no_requests_give_no_decisions(agent: Agent) -> None:
     assert agent.decide([]) == []
 
 
-def test_the_same_seed_and_world_give_the_same_answers(agent: Agent) -> None:
+def test_equal_seeds_and_observations_give_equal_decisions(agent: Agent) -> None:
     def run() -> list:
         agent.start("same", 3)
-        got = [agent.decide([privileged("same")])[0] for _ in range(4)]
+        decisions = [agent.decide([privileged("same")])[0] for _ in range(4)]
         agent.end("same")
-        return [(d.control, dict(d.texts), d.error) for d in got]
+        return [(d.control, dict(d.texts), d.error) for d in decisions]
 
     assert run() == run()
 
 
-def test_a_missing_truth_is_an_error_and_no_exception(agent: Agent) -> None:
+def test_missing_ground_truth_gives_an_error_decision_not_an_exception(agent: Agent) -> None:
     if not agent.privileged:
         pytest.skip("looks at no truth")
     agent.start("blind", 1)
@@ -95,7 +95,7 @@ def test_an_episode_that_never_started_can_end(agent: Agent) -> None:
     agent.end("unknown")
 
 
-def test_it_describes_itself_in_json(agent: Agent) -> None:
-    told = agent.describe()
-    assert told["name"] == agent.name
-    assert json.loads(json.dumps(told)) == told
+def test_description_is_json_serializable(agent: Agent) -> None:
+    description = agent.describe()
+    assert description["name"] == agent.name
+    assert json.loads(json.dumps(description)) == description

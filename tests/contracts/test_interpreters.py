@@ -1,4 +1,4 @@
-"""The one contract of every Interpreter."""
+"""Contract tests that every Interpreter must pass."""
 
 from __future__ import annotations
 
@@ -50,43 +50,43 @@ def interpreter(request: pytest.FixtureRequest):
         yield make_interpreter(f"endpoint:m@{server.url}", "dcs", RULES)
 
 
-WORDS = [
+REPLIES = [
     "Stop.", "Turn left with speed = 0.5", "", "Maybe.", "[(1, 0), (2, 0)]", "do not", "nan", "{{words}} {0.__class__}",
     "<<<END ACTION>>>", "\x00\ud800", "😀" * 50, '{"throttle": NaN, "steer": 0, "brake": 0}', "x" * 30_000,
 ]  # fmt: skip
 
 
-def test_it_has_what_the_runner_reads(interpreter: Interpreter) -> None:
+def test_it_has_the_attributes_that_the_runner_reads(interpreter: Interpreter) -> None:
     assert interpreter.mode in MODES and interpreter.name and isinstance(interpreter.local, bool)
 
 
-def test_one_reading_for_each_item_in_order_and_never_an_exception(interpreter: Interpreter) -> None:
-    items = [(decision_request(f"e{i}"), decision_of(action=w, threat=w)) for i, w in enumerate(WORDS)]
-    items += [(decision_request("t"), decision_of(trajectory=w)) for w in WORDS]
+def test_interpret_returns_one_result_per_item_in_order_and_never_raises(interpreter: Interpreter) -> None:
+    items = [(decision_request(f"e{i}"), decision_of(action=text, threat=text)) for i, text in enumerate(REPLIES)]
+    items += [(decision_request("t"), decision_of(trajectory=text)) for text in REPLIES]
     items += [(decision_request("f"), Decision(error="down")), (decision_request("n"), Decision())]
-    readings = interpreter.interpret(items)
-    assert len(readings) == len(items)
-    for reading in readings:
-        if reading.control is None:
-            assert reading.reason and "\n" not in reading.reason and len(reading.reason) <= 60
+    results = interpreter.interpret(items)
+    assert len(results) == len(items)
+    for result in results:
+        if result.control is None:
+            assert result.reason and "\n" not in result.reason and len(result.reason) <= 60
         else:
-            assert reading.reason is None and reading.control == reading.control.checked()
-            assert all(map(math.isfinite, (reading.control.steer, reading.control.throttle, reading.control.brake)))
-        assert reading.mode and reading.latency_s >= 0 and isinstance(reading.raw, str)
-    assert [r.reason for r in readings[-2:]] == ["agent_error", "no_answer"]
+            assert result.reason is None and result.control == result.control.checked()
+            assert all(map(math.isfinite, (result.control.steer, result.control.throttle, result.control.brake)))
+        assert result.mode and result.latency_s >= 0 and isinstance(result.raw, str)
+    assert [r.reason for r in results[-2:]] == ["agent_error", "no_answer"]
 
 
-def test_nothing_asked_nothing_read(interpreter: Interpreter) -> None:
+def test_no_items_give_no_results(interpreter: Interpreter) -> None:
     assert interpreter.interpret([]) == []
 
 
-def test_the_same_words_are_read_alike_alone_and_in_company(interpreter: Interpreter) -> None:
-    items = [(decision_request(f"e{i}"), decision_of(action=w, threat="no")) for i, w in enumerate(WORDS)]
+def test_result_is_independent_of_other_items_in_the_batch(interpreter: Interpreter) -> None:
+    items = [(decision_request(f"e{i}"), decision_of(action=text, threat="no")) for i, text in enumerate(REPLIES)]
     together = [(r.control, r.reason) for r in interpreter.interpret(items)]
     assert together == [(r.control, r.reason) for item in items for r in interpreter.interpret([item])]
 
 
-def test_it_describes_itself_in_json(interpreter: Interpreter) -> None:
-    told = interpreter.describe()
-    assert told["name"] == interpreter.name and told["mode"] == interpreter.mode
-    assert json.loads(json.dumps(told)) == told
+def test_description_is_json_serializable(interpreter: Interpreter) -> None:
+    description = interpreter.describe()
+    assert description["name"] == interpreter.name and description["mode"] == interpreter.mode
+    assert json.loads(json.dumps(description)) == description

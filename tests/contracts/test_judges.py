@@ -1,4 +1,4 @@
-"""One contract for every judge: order, length, scale, Unscored by rubric, a description that is JSON."""
+"""Contract tests that every Judge must pass: order, length, scale, Unscored by rubric, a JSON description."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ def judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
     yield make_judge(request.param)
 
 
-def test_contract(judge: Judge) -> None:
-    found = judge.rate(ONE_OF_EACH, progress=False)
-    assert len(found) == len(ONE_OF_EACH)
-    for item, result in zip(ONE_OF_EACH, found, strict=True):
+def test_every_item_is_rated_or_unscored_and_the_judge_describes_itself(judge: Judge) -> None:
+    results = judge.rate(ONE_OF_EACH, progress=False)
+    assert len(results) == len(ONE_OF_EACH)
+    for item, result in zip(ONE_OF_EACH, results, strict=True):
         if isinstance(result, JudgeRating):
             assert result.id == item.id and 1 <= result.score <= 10
         else:
             assert isinstance(result, Unscored) and result.metric == item.rubric and result.reason
     assert judge.rate([], progress=False) == []
     assert set(USAGE_KEYS) <= set(judge.usage)
-    about = json.loads(json.dumps(judge.describe()))
-    assert {"backend", "model", "seed", "temperature"} <= set(about)
-    assert judge.label.split(":")[0] == about["backend"]
+    description = json.loads(json.dumps(judge.describe()))
+    assert {"backend", "model", "seed", "temperature"} <= set(description)
+    assert judge.label.split(":")[0] == description["backend"]
 
 
-def test_the_fake_judge() -> None:
-    found = make_judge("fake").rate(ONE_OF_EACH)
-    assert found == make_judge("fake").rate(ONE_OF_EACH)
-    assert [r.score for r in found[:5] if isinstance(r, JudgeRating)] == [10.0] * 5
+def test_fake_judge_is_deterministic_and_obeys_its_settings() -> None:
+    results = make_judge("fake").rate(ONE_OF_EACH)
+    assert results == make_judge("fake").rate(ONE_OF_EACH)
+    assert [r.score for r in results[:5] if isinstance(r, JudgeRating)] == [10.0] * 5
     fixed = make_judge("fake:score=7,fail_every=4").rate(ONE_OF_EACH)
     assert [r.score if isinstance(r, JudgeRating) else r.reason for r in fixed] == [7.0, 7.0, 7.0, "fake_failure"] * 2

@@ -1,6 +1,7 @@
-"""One suite that every World passes. Add a world: a line in WORLDS (name, how to make it, its Setup).
+"""Contract tests that every World must pass. To add a world, add a line to WORLDS.
 
-CARLA's is the real world code over a fake `carla` (tests/fake_carla), whose every name is checked against the wheel."""
+CARLA's is the product's world on a fake `carla` (tests/fake_carla), whose names are compared with the real package.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.integration
 
 CAMERA = Camera("front", 96, 54, 70.0, 0.8, 0.0, 1.6)
 GO = Control(throttle=0.6)
-FREE = """param beside = Range(3.2, 4.5)
+FREE_PARAMETER_PROGRAM = """param beside = Range(3.2, 4.5)
 model scenic.domains.driving.model
 from closedloop_plugin.scenarios.library import *
 ego = new Car at place(0), facing stage.heading(0)
@@ -36,7 +37,7 @@ new Wheeled at place(40, -globalParameters.beside), facing stage.heading(40)
 
 
 @contextmanager
-def plain(world: World) -> Iterator[World]:
+def closing(world: World) -> Iterator[World]:
     yield world
     world.close()
 
@@ -46,22 +47,25 @@ def carla(folder: Path) -> Iterator[World]:
     from closedloop_plugin.carla.world.world import CarlaWorld
 
     town_of(read_routes(DEMO)[0], folder)
-    with fake_carla.installed(folder) as server, plain(CarlaWorld(folder / "maps", f"127.0.0.1:{server.port}")) as made:
-        yield made
+    with (
+        fake_carla.installed(folder) as server,
+        closing(CarlaWorld(folder / "maps", f"127.0.0.1:{server.port}")) as world,
+    ):
+        yield world
     assert not server.state.actors, "a world takes away what it put there"
     assert not server.state.synchronous, "and lets the server run on by itself"
 
 
-# (name, folder -> a new World, the route of an episode)
+# (name, folder -> a new World, function that returns the route of the episode)
 WORLDS: list[tuple[str, Callable[[Path], AbstractContextManager[World]], Callable[[], Route]]] = [
-    ("fake", lambda folder: plain(FakeWorld()), lambda: read_routes(DEMO)[0]),
-    ("embedded", lambda folder: plain(EmbeddedWorld(folder)), lambda: read_routes(DEMO)[0]),
+    ("fake", lambda folder: closing(FakeWorld()), lambda: read_routes(DEMO)[0]),
+    ("embedded", lambda folder: closing(EmbeddedWorld(folder)), lambda: read_routes(DEMO)[0]),
     ("carla", carla, lambda: read_routes(DEMO)[0]),
 ]
 
 
 @pytest.fixture(scope="module", params=WORLDS, ids=[w[0] for w in WORLDS])
-def made(
+def world_and_setup(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[World, EpisodeSetup]]:
     _, make, route = request.param
@@ -71,31 +75,31 @@ def made(
 
 def drive(world: World, setup: EpisodeSetup, controls: list[Control]) -> list[GroundTruth]:
     world.reset(setup)
-    seen = [world.truth()]
+    truths = [world.truth()]
     for control in controls:
         world.step(control)
-        seen.append(world.truth())
-    return seen
+        truths.append(world.truth())
+    return truths
 
 
-def test_it_names_itself(made: tuple[World, EpisodeSetup]) -> None:
-    world, _ = made
+def test_backend_and_version_are_set(world_and_setup: tuple[World, EpisodeSetup]) -> None:
+    world, _ = world_and_setup
     assert world.backend
     assert world.version
 
 
-def test_ticks_and_seconds_count_from_zero_in_the_timestep(made: tuple[World, EpisodeSetup]) -> None:
-    world, setup = made
-    seen = world.reset(setup)
+def test_ticks_and_times_start_at_zero_and_advance_by_the_timestep(world_and_setup: tuple[World, EpisodeSetup]) -> None:
+    world, setup = world_and_setup
+    observation = world.reset(setup)
     for tick in range(4):
-        assert (seen.tick, world.truth().tick) == (tick, tick)
-        assert seen.time_s == pytest.approx(tick * 0.05)
+        assert (observation.tick, world.truth().tick) == (tick, tick)
+        assert observation.time_s == pytest.approx(tick * 0.05)
         assert world.truth().time_s == pytest.approx(tick * 0.05)
-        seen = world.step(GO)
+        observation = world.step(GO)
 
 
-def test_the_ego_begins_at_the_start_of_the_route_and_looks_along_it(made: tuple[World, EpisodeSetup]) -> None:
-    world, setup = made
+def test_ego_starts_at_the_route_start_and_faces_along_it(world_and_setup: tuple[World, EpisodeSetup]) -> None:
+    world, setup = world_and_setup
     world.reset(setup)
     ego, path = world.truth().ego, world.road.path
     s, d = path.locate(ego.x, ego.y)
@@ -105,19 +109,21 @@ def test_the_ego_begins_at_the_start_of_the_route_and_looks_along_it(made: tuple
     assert ego.role == "ego"
 
 
-def test_throttle_drives_brake_stops_and_the_observation_tells_the_speed(made: tuple[World, EpisodeSetup]) -> None:
-    world, setup = made
+def test_throttle_accelerates_brake_stops_and_the_observation_has_the_speed(
+    world_and_setup: tuple[World, EpisodeSetup],
+) -> None:
+    world, setup = world_and_setup
     moving = drive(world, setup, [GO] * 40)
     assert moving[-1].ego.speed > 2
     assert world.road.path.locate(moving[-1].ego.x, moving[-1].ego.y)[0] > 1
     for _ in range(60):
-        seen = world.step(FULL_BRAKE)
-    assert seen.speed == pytest.approx(0.0, abs=0.1)
-    assert seen.speed == pytest.approx(abs(world.truth().ego.speed), abs=1e-6)
+        observation = world.step(FULL_BRAKE)
+    assert observation.speed == pytest.approx(0.0, abs=0.1)
+    assert observation.speed == pytest.approx(abs(world.truth().ego.speed), abs=1e-6)
 
 
-def test_steering_right_turns_right(made: tuple[World, EpisodeSetup]) -> None:
-    world, setup = made
+def test_steering_right_turns_right(world_and_setup: tuple[World, EpisodeSetup]) -> None:
+    world, setup = world_and_setup
     yaw = [
         drive(world, replace(setup, traffic=False), [GO] * 20 + [Control(steer, 0.4)] * 20)[-1].ego.yaw
         for steer in (0.5, -0.5)
@@ -125,39 +131,43 @@ def test_steering_right_turns_right(made: tuple[World, EpisodeSetup]) -> None:
     assert math.remainder(yaw[0] - yaw[1], math.tau) < -0.1  # right is clockwise: yaw falls
 
 
-def test_the_target_lies_ahead_in_the_ego_frame(made: tuple[World, EpisodeSetup]) -> None:
-    world, setup = made
+def test_the_target_lies_ahead_in_the_ego_frame(world_and_setup: tuple[World, EpisodeSetup]) -> None:
+    world, setup = world_and_setup
     forward, left = world.reset(setup).target
     assert forward > 1
     assert abs(left) < forward
 
 
-def test_the_camera_gives_its_size_and_the_world_changes_it(made: tuple[World, EpisodeSetup]) -> None:
-    world, setup = made
+def test_camera_images_have_the_configured_size_and_change_while_driving(
+    world_and_setup: tuple[World, EpisodeSetup],
+) -> None:
+    world, setup = world_and_setup
     first = world.reset(setup).images("front")
     for _ in range(30):
-        seen = world.step(GO)
-    later = seen.images("front")
+        observation = world.step(GO)
+    later = observation.images("front")
     for image in (first, later):
         assert (image.shape, image.dtype) == ((54, 96, 3), np.uint8)
     assert (first != later).any()
 
 
-def test_the_same_seed_gives_the_same_truth_and_pictures_after_other_episodes(made: tuple[World, EpisodeSetup]) -> None:
-    world, setup = made
+def test_equal_seeds_give_equal_ground_truth_and_images_after_other_episodes(
+    world_and_setup: tuple[World, EpisodeSetup],
+) -> None:
+    world, setup = world_and_setup
     controls = [GO] * 30 + [Control(0.2, 0.3)] * 10
 
-    def whole() -> tuple[list[GroundTruth], bytes]:
+    def run_episode() -> tuple[list[GroundTruth], bytes]:
         truths = drive(world, setup, controls)
         return truths, world.step(GO).images("front").tobytes()
 
-    first = whole()
+    first = run_episode()
     drive(world, replace(setup, seed=8), [GO] * 5)
-    assert whole() == first
+    assert run_episode() == first
 
 
-def test_the_tick_limit_ends_it_says_so_and_refuses_further_steps(made: tuple[World, EpisodeSetup]) -> None:
-    world, setup = made
+def test_tick_limit_ends_the_episode_and_further_steps_raise(world_and_setup: tuple[World, EpisodeSetup]) -> None:
+    world, setup = world_and_setup
     world.reset(replace(setup, max_ticks=3))
     assert world.done is None
     for _ in range(3):
@@ -170,31 +180,31 @@ def test_the_tick_limit_ends_it_says_so_and_refuses_further_steps(made: tuple[Wo
     assert world.done is None
 
 
-def test_a_control_that_is_not_finite_is_refused(made: tuple[World, EpisodeSetup]) -> None:
-    world, setup = made
+def test_non_finite_control_is_rejected(world_and_setup: tuple[World, EpisodeSetup]) -> None:
+    world, setup = world_and_setup
     world.reset(setup)
     with pytest.raises(ValueError, match="not finite"):
         world.step(Control(steer=math.nan))
 
 
-def test_a_control_beyond_its_range_is_clamped(made: tuple[World, EpisodeSetup]) -> None:
-    world, setup = made
-    tame = drive(world, setup, [Control(1.0, 1.0)] * 10)[-1].ego
-    assert drive(world, setup, [Control(9.0, 9.0)] * 10)[-1].ego == tame
+def test_control_beyond_its_range_is_clamped(world_and_setup: tuple[World, EpisodeSetup]) -> None:
+    world, setup = world_and_setup
+    in_range = drive(world, setup, [Control(1.0, 1.0)] * 10)[-1].ego
+    assert drive(world, setup, [Control(9.0, 9.0)] * 10)[-1].ego == in_range
 
 
-def test_every_step_after_close_or_before_reset_is_a_world_error(made: tuple[World, EpisodeSetup]) -> None:
-    world, setup = made
+def test_step_between_close_and_reset_raises_world_error(world_and_setup: tuple[World, EpisodeSetup]) -> None:
+    world, setup = world_and_setup
     world.reset(setup)
     world.close()
     with pytest.raises(WorldError):
         world.step(GO)
-    world.close()  # twice does no harm
+    world.close()  # closing twice is allowed
     assert world.reset(setup).tick == 0
 
 
-def test_the_road_says_where_it_comes_from(made: tuple[World, EpisodeSetup]) -> None:
-    world, setup = made
+def test_road_has_its_source_hash_and_geometry_kinds(world_and_setup: tuple[World, EpisodeSetup]) -> None:
+    world, setup = world_and_setup
     world.reset(setup)
     road = world.road
     assert road.source in ("town", "corridor")
@@ -205,15 +215,15 @@ def test_the_road_says_where_it_comes_from(made: tuple[World, EpisodeSetup]) -> 
 
 
 @pytest.fixture(scope="module")
-def free(made: tuple[World, EpisodeSetup], tmp_path_factory: pytest.TempPathFactory) -> EpisodeSetup:
-    """The episode with a program that has one free parameter, `beside`. (The fake world has it without a program.)"""
+def free_setup(world_and_setup: tuple[World, EpisodeSetup], tmp_path_factory: pytest.TempPathFactory) -> EpisodeSetup:
+    """The episode with a program that has one free parameter, `beside`. (The fake world always has it.)"""
     program = tmp_path_factory.mktemp("program") / "free.scenic"
-    program.write_text(FREE)
-    return replace(made[1], program=program, traffic=False)
+    program.write_text(FREE_PARAMETER_PROGRAM)
+    return replace(world_and_setup[1], program=program, traffic=False)
 
 
-def test_the_weather_is_the_route_s_or_the_setup_s(made: tuple[World, EpisodeSetup]) -> None:
-    world, setup = made
+def test_weather_is_that_of_the_setup_or_else_of_the_route(world_and_setup: tuple[World, EpisodeSetup]) -> None:
+    world, setup = world_and_setup
     assert setup.route is not None
     world.reset(setup)
     assert world.weather == setup.route.weather
@@ -222,48 +232,52 @@ def test_the_weather_is_the_route_s_or_the_setup_s(made: tuple[World, EpisodeSet
     assert world.weather == rain
 
 
-def test_a_free_parameter_is_drawn_by_the_seed_within_its_space(
-    made: tuple[World, EpisodeSetup], free: EpisodeSetup
+def test_free_parameter_is_sampled_by_the_seed_within_its_range(
+    world_and_setup: tuple[World, EpisodeSetup], free_setup: EpisodeSetup
 ) -> None:
-    world, _ = made
-    domain = world.space(free)["beside"]
-    drawn = []
+    world, _ = world_and_setup
+    domain = world.space(free_setup)["beside"]
+    sampled = []
     for seed in (1, 2, 1):
-        world.reset(replace(free, seed=seed))
-        drawn.append(dict(world.drawn))
-    assert drawn[0] == drawn[2] != drawn[1]
-    assert all(set(d) == {"beside"} and domain.low <= d["beside"] <= domain.high for d in drawn)
+        world.reset(replace(free_setup, seed=seed))
+        sampled.append(dict(world.drawn))
+    assert sampled[0] == sampled[2] != sampled[1]
+    assert all(set(d) == {"beside"} and domain.low <= d["beside"] <= domain.high for d in sampled)
     assert (domain.low, domain.high) == (3.2, 4.5)
 
 
-def test_a_value_from_outside_replaces_the_draw_and_moves_its_actor(
-    made: tuple[World, EpisodeSetup], free: EpisodeSetup
+def test_given_value_replaces_the_sampled_one_and_moves_the_actor(
+    world_and_setup: tuple[World, EpisodeSetup], free_setup: EpisodeSetup
 ) -> None:
-    world, _ = made
+    world, _ = world_and_setup
     beside = []
     for value in (3.3, 4.4):
-        world.reset(replace(free, values={"beside": value}))
+        world.reset(replace(free_setup, values={"beside": value}))
         assert dict(world.drawn) == {"beside": value}
         (actor,) = world.truth().actors
         beside.append(-world.road.path.locate(actor.x, actor.y)[1])
     assert beside == pytest.approx([3.3, 4.4], abs=0.05)
 
 
-def test_values_do_not_last_nor_narrow_the_space(made: tuple[World, EpisodeSetup], free: EpisodeSetup) -> None:
-    world, _ = made
-    world.reset(free)
+def test_given_values_change_neither_later_episodes_nor_the_space(
+    world_and_setup: tuple[World, EpisodeSetup], free_setup: EpisodeSetup
+) -> None:
+    world, _ = world_and_setup
+    world.reset(free_setup)
     before = dict(world.drawn)
-    fixed = replace(free, values={"beside": 3.3})
-    assert world.space(fixed) == world.space(free)
+    fixed = replace(free_setup, values={"beside": 3.3})
+    assert world.space(fixed) == world.space(free_setup)
     world.reset(fixed)
-    world.reset(free)
+    world.reset(free_setup)
     assert dict(world.drawn) == before
 
 
-def test_asking_for_the_space_ends_the_episode(made: tuple[World, EpisodeSetup], free: EpisodeSetup) -> None:
-    world, setup = made
+def test_querying_the_space_ends_the_episode(
+    world_and_setup: tuple[World, EpisodeSetup], free_setup: EpisodeSetup
+) -> None:
+    world, setup = world_and_setup
     world.reset(setup)
-    world.space(free)
+    world.space(free_setup)
     with pytest.raises(WorldError):
         world.step(GO)
     assert world.reset(setup).tick == 0

@@ -29,7 +29,9 @@ def call(*words: object) -> int:
     return main(["annotate", *map(str, words)])
 
 
-def test_from_pictures_to_records(tmp_path: Path, pictures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pictures_are_drafted_reviewed_exported_and_compared(
+    tmp_path: Path, pictures: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     notes, out = tmp_path / "notes", tmp_path / "out.jsonl"
     with serve(reply="Drive on.") as server:
         assert (
@@ -41,10 +43,10 @@ def test_from_pictures_to_records(tmp_path: Path, pictures: Path, capsys: pytest
     assert call("export", notes, "--out", out) == 1  # nothing is finished
     assert "left out: 2 not begun" in capsys.readouterr().out
     project = AnnotationProject(open_folder(notes))
-    for who in ("anna", "bo"):
-        project.save_verdict(who, 0, "answer", "keep", ("", "", ""))
-        project.save_score(who, 0, "answer", 9)
-        project.save(who, 0, "complete", True)
+    for reviewer in ("anna", "bo"):
+        project.save_verdict(reviewer, 0, "answer", "keep", ("", "", ""))
+        project.save_score(reviewer, 0, "answer", 9)
+        project.save(reviewer, 0, "complete", True)
     assert call("export", notes, "--out", out) == 2
     assert "several reviewers worked here (anna, bo): --reviewer NAME or --merge majority" in capsys.readouterr().err
     assert call("export", notes, "--out", out, "--merge", "majority") == 0
@@ -78,7 +80,7 @@ def test_from_pictures_to_records(tmp_path: Path, pictures: Path, capsys: pytest
         (("agreement", "nothing"), "nothing is no annotation folder"),
     ],
 )  # fmt: skip
-def test_mistakes_are_one_line(
+def test_mistakes_are_reported_in_one_line(
     pictures: Path, tmp_path: Path, words: tuple[str, ...], message: str,
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
@@ -90,7 +92,7 @@ def test_mistakes_are_one_line(
     assert output.count("\n") == 1
 
 
-def test_a_port_that_is_taken(tmp_path: Path, pictures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_in_use_is_reported(tmp_path: Path, pictures: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("gradio")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -99,7 +101,7 @@ def test_a_port_that_is_taken(tmp_path: Path, pictures: Path, capsys: pytest.Cap
     assert "cannot listen on 127.0.0.1:" in capsys.readouterr().err
 
 
-def test_the_help_names_the_parts(tmp_path: Path) -> None:
+def test_help_lists_the_subcommands(tmp_path: Path) -> None:
     output = run(BIN / "ad2", "annotate", "--help", cwd=tmp_path).stdout
     assert "ad2 annotate sample_coda_lm --out notes" in output
     assert "export" in output

@@ -41,17 +41,17 @@ def program(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "five"
-    made.mkdir()
+    programs = tmp_path / "five"
+    programs.mkdir()
     for k in range(5):
-        (made / f"s{k}.scenic").write_text(f'param route = "demo:10{1 + k}"\n')
-    return made
+        (programs / f"s{k}.scenic").write_text(f'param route = "demo:10{1 + k}"\n')
+    return programs
 
 
 # -- one program -------------------------------------------------------------------------------------------------------
 
 
-def test_a_program_with_a_route_is_scored_as_a_route_and_called_no_benchmark(
+def test_a_program_with_a_route_is_scored_but_is_not_a_benchmark(
     tmp_path: Path, program: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "o"
@@ -65,7 +65,7 @@ def test_a_program_with_a_route_is_scored_as_a_route_and_called_no_benchmark(
     assert (out / "tracks" / "my_own_rep0.json").is_file()
 
 
-def test_another_route_by_option_is_another_run(
+def test_the_route_option_replaces_the_route_and_belongs_to_the_run(
     tmp_path: Path, program: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "o"
@@ -76,9 +76,7 @@ def test_another_route_by_option_is_another_run(
     assert "suite_sha256 is" in last_line(capsys)
 
 
-def test_a_program_without_a_route_is_one_line_an_episode_as_before(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_program_without_a_route_is_listed_but_not_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, map_file = tmp_path / "free.scenic", tmp_path / "street.xodr"
     file.write_text("ego = new Car\n")
     map_file.write_text("<OpenDRIVE/>")
@@ -104,16 +102,16 @@ def test_set_fixes_a_parameter_and_belongs_to_the_run(
         assert "values" in last_line(capsys)
 
 
-def test_values_are_numbers_and_words() -> None:
+def test_set_values_are_numbers_or_text() -> None:
     given = ["a=3", " b = -2.5e1", "c=true", "d=parked cars", "e=x=y", "f=1_000"]
     assert values_of(given) == {"a": 3, "b": -25.0, "c": True, "d": "parked cars", "e": "x=y", "f": 1000}
     assert type(values_of(["a=3"])["a"]) is int
     code = "__import__('os').abort()"
-    assert values_of([f"a={code}"]) == {"a": code}  # a word: nothing is evaluated
+    assert values_of([f"a={code}"]) == {"a": code}  # text: nothing is evaluated
 
 
 @pytest.mark.parametrize("text", ["a", "=3", "a=", "a b=3", "1a=3", "a.b=3", "a=nan", "a=-inf", "a=1e999"])
-def test_a_value_that_is_none_is_one_line(text: str) -> None:
+def test_an_invalid_set_value_is_rejected(text: str) -> None:
     with pytest.raises(Ad2Error, match="--set"):
         values_of([text])
 
@@ -131,7 +129,7 @@ def test_a_value_that_is_none_is_one_line(text: str) -> None:
         (("--set", "a=1", "--set", "a=2"), "--set a: given twice"),
     ],
 )
-def test_a_mistake_is_one_line_and_leaves_no_folder(
+def test_a_mistake_is_reported_in_one_line_and_leaves_no_folder(
     tmp_path: Path, program: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
 ) -> None:
     assert run(tmp_path / "o", "--scenario", program, *words) == 2
@@ -157,14 +155,14 @@ def test_options_of_a_program_are_refused_for_a_suite(
 # -- a folder ----------------------------------------------------------------------------------------------------------
 
 
-def test_routes_ids_limit_and_repetitions_choose_among_programs(tmp_path: Path, folder: Path) -> None:
+def test_routes_ids_limit_and_repetitions_select_programs(tmp_path: Path, folder: Path) -> None:
     out = tmp_path / "o"
     assert run(out, "--suite", folder, "--routes-ids", "s3,s1", "--limit", 1, "--repetitions", 2) == 0
     assert [(r["suite"], r["route_id"], r["repetition"]) for r in records(out)] == [
         ("five", "s3", 0),
         ("five", "s3", 1),
     ]
-    assert run(out, "--suite", folder, "--routes-ids", "s1") == 0  # the same run, grown
+    assert run(out, "--suite", folder, "--routes-ids", "s1") == 0  # extends the same run
     assert {r["route_id"] for r in records(out)} == {"s1", "s3"}
 
 
@@ -176,7 +174,7 @@ def test_shards_of_a_folder_merge(tmp_path: Path, folder: Path, capsys: pytest.C
     assert f"ad2 drive score {tmp_path / 'all'} --routes FILE|DIR" in capsys.readouterr().out
 
 
-def test_towns_are_those_of_the_programs_routes(
+def test_towns_must_cover_the_routes_of_the_programs(
     tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     towns = tmp_path / "towns"
@@ -202,7 +200,9 @@ def test_omitted_scenarios_are_reported_and_cannot_be_selected(
     assert "--routes-ids s0: left out of" in last_line(capsys)
 
 
-def test_a_changed_program_is_another_suite(tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_changed_program_is_refused_as_another_suite(
+    tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(tmp_path / "o", "--suite", folder, "--limit", 1) == 0
     (folder / "s4.scenic").write_text('param route = "demo:101"\n# changed\n')
     assert run(tmp_path / "o", "--suite", folder, "--limit", 1) == 2
@@ -212,7 +212,7 @@ def test_a_changed_program_is_another_suite(tmp_path: Path, folder: Path, capsys
 # -- in the embedded world ---------------------------------------------------------------------------------------------
 
 
-def test_an_example_is_driven_as_its_first_lines_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_example_program_is_driven_with_fixed_parameters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("scenic")
     file = EXAMPLES / "child_behind_van.scenic"
     assert "--scenario configs/scenarios/child_behind_van.scenic" in file.read_text("utf-8")

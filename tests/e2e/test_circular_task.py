@@ -41,7 +41,7 @@ def images(tmp_path: Path) -> Path:
 
 def load(images: Path, records: list[Record], monkeypatch: pytest.MonkeyPatch, **ad2: Any) -> Any:
     """The rows of a task "t" over `records`."""
-    monkeypatch.setitem(task_data.TASKS, "t", None)  # type: ignore[arg-type]  # taken out again after the test
+    monkeypatch.setitem(task_data.TASKS, "t", None)  # type: ignore[arg-type]  # removed after the test
     write_dataset("autodrive_qa", "test", records, image_root=images, source={"n": len(records)})
     return task_data.load("t", "autodrive_qa", "test", TaskVariant.from_dict({**AD2, **ad2}, "t"))
 
@@ -51,24 +51,24 @@ def answers(model: BaselineModel, rows: Any) -> list[dict[str, Any]]:
 
     model.task_dict = {"t": {"test": rows}}
     metadata = {"task": "t", "doc_id": 0, "repeats": 1, "split": "test", "ad2": AD2}
-    asked = [
+    requests = [
         Instance("generate_until", ("prompt", {}, None, i, "t", "test"), 0, {**metadata, "doc_id": i})
         for i in range(len(rows))
     ]
-    replies = model.generate_until(asked)
+    replies = model.generate_until(requests)
     return [hooks.process_results(row, [text])[hooks.METRIC] for row, text in zip(rows, replies, strict=True)]
 
 
-def test_a_row_for_every_rotation_and_a_key_for_every_row(
+def test_each_rotation_has_its_own_row_and_journal_key(
     images: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     meta = {"source": "drivelm", "distractors": "all", "maker": "rules", "correctness": None}
     rows = load(images, [question("q1", "B", meta=meta), question("q2", "D", meta=meta)], monkeypatch)
     assert rows["id"] == [f"q{q}#{by}" for q in (1, 2) for by in range(4)]
     assert "2 questions, each once per rotation of its options: 8" in capsys.readouterr().out
-    about = task_data.TASKS["t"].data
-    assert (about["n"], about["questions"], about["maker"], about["distractors"]) == (8, 2, "rules", "all")
-    assert about["correctness"] == {"mean": None, "n": 0, "unrated": 2}
+    data = task_data.TASKS["t"].data
+    assert (data["n"], data["questions"], data["maker"], data["distractors"]) == (8, 2, "rules", "all")
+    assert data["correctness"] == {"mean": None, "n": 0, "unrated": 2}
     prompts = [hooks.doc_to_text(row) for row in rows]
     assert [hooks.doc_to_target(row) for row in rows] == list("BADC") + list("DCBA")
     assert "(A) q1 says A" in prompts[0]
@@ -78,7 +78,7 @@ def test_a_row_for_every_rotation_and_a_key_for_every_row(
     assert len({request_key(model, r, lambda path: "one") for r in requests}) == 8
 
 
-def test_only_multiple_choice_is_asked(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_multiple_choice_records_are_used(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = replace(question("v"), options=(), letter="", form="vqa", answer=BilingualText("Brake."))
     rows = load(images, [question("q"), plain], monkeypatch)
     assert len(rows) == 4
@@ -87,10 +87,10 @@ def test_only_multiple_choice_is_asked(images: Path, monkeypatch: pytest.MonkeyP
         load(images, [plain], monkeypatch)
 
 
-def test_oracle_majority_and_chance(baselines: Any, images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_of_oracle_majority_and_chance(baselines: Any, images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Chance: 1/k on average and (1/k)^k in all rotations. A constant letter is correct in one of k rotations."""
-    two = [question(f"two{i}", "AB"[i % 2], KINDS[:1]) for i in range(600)]
-    rows = load(images, two, monkeypatch)
+    records = [question(f"two{i}", "AB"[i % 2], KINDS[:1]) for i in range(600)]
+    rows = load(images, records, monkeypatch)
     oracle, _ = judging.score("t", answers(baselines.OracleModel(), rows))
     assert [c["official"] for c in oracle["columns"].values()] == [100, 100, 100]
     assert oracle["position"]["distance"] == 0
@@ -100,13 +100,13 @@ def test_oracle_majority_and_chance(baselines: Any, images: Path, monkeypatch: p
     assert chance["score"]["official"] == pytest.approx(25, abs=7)
     assert chance["columns"]["consistency"]["official"] == pytest.approx(50, abs=8)
     assert chance["position"]["distance"] < 6
-    stuck, _ = judging.score("t", answers(baselines.MajorityModel(), rows))
-    assert stuck["columns"]["accuracy"]["official"] == 50
-    assert stuck["score"]["official"] == 0
-    assert stuck["position"]["distance"] == 50
+    majority, _ = judging.score("t", answers(baselines.MajorityModel(), rows))
+    assert majority["columns"]["accuracy"]["official"] == 50
+    assert majority["score"]["official"] == 0
+    assert majority["position"]["distance"] == 50
 
 
-def test_the_host_gets_the_questions_score_and_no_error_of_answers(
+def test_lmms_eval_gets_the_score_per_question_and_no_samples_for_a_standard_error(
     baselines: Any, images: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meta = {"source": "drivelm", "maker": "rules"}

@@ -63,7 +63,7 @@ def test_import_list_verify_relocate(source: Path, tmp_path: Path, capsys: pytes
     assert open_dataset("mine", "dev").image_root == images
 
 
-def test_wrong_image_folders_are_warned_of(source: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_wrong_image_folders_cause_a_warning(source: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert ad2("import", "ad2_bench", str(source), "--skip-bad") == 0
     assert caplog.text.count("no file a.jpg in") == 1
     (source.parent / "a.jpg").touch()
@@ -72,7 +72,7 @@ def test_wrong_image_folders_are_warned_of(source: Path, caplog: pytest.LogCaptu
     assert caplog.text == ""
 
 
-def test_a_second_import_of_the_same_is_left_alone(source: Path) -> None:
+def test_a_repeated_import_writes_nothing(source: Path) -> None:
     words = ("import", "ad2_bench", str(source), "--skip-bad")
     assert ad2(*words) == 0
     part = open_dataset("ad2_bench", "test").parts[0]
@@ -83,7 +83,7 @@ def test_a_second_import_of_the_same_is_left_alone(source: Path) -> None:
     assert part.stat().st_mtime_ns != before
 
 
-def test_an_empty_home_and_unknown_names(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_empty_home_and_unknown_names_are_reported(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ad2("list") == 0
     assert "no datasets in" in capsys.readouterr().out
     with pytest.raises(Ad2Error, match="did you mean 'coda_lm'"):

@@ -66,38 +66,38 @@ def requests_for(lm: Any, task: str, ids: list[str], tokens: int = 16) -> list[A
     return [SimpleNamespace(args=("x", gen, None, None, n, task, "test")) for n in range(len(ids))]
 
 
-def test_every_route_is_driven_by_the_model_and_answers_come_back_in_order(
+def test_every_route_is_driven_by_the_model_and_records_keep_the_order_of_requests(
     harness: Any, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AD2_DRIVE_WORLD", "support.closedloop.barrier:BarrierWorld")
     monkeypatch.setenv(barrier.FOLDER, str(tmp_path))
     lm = Model("Go straight at a moderate speed.")
-    asked = requests_for(lm, task, ["103", "101", "103"])  # the last one: padding by another rank
-    lines = harness.evaluator._run_generate_until_agentic(lm, asked)
+    requests = requests_for(lm, task, ["103", "101", "103"])  # the last one: padding by another rank
+    lines = harness.evaluator._run_generate_until_agentic(lm, requests)
     records = [EpisodeRecord.from_json(line) for line in lines]
     assert [r.route_id for r in records] == ["103", "101", "103"]
     assert lines[0] == lines[2]
     assert records[0].counts["decisions"] + records[1].counts["decisions"] == sum(lm.batches)
     assert max(lm.batches) == 2
     assert records[1].agent["model"] == "Model"
-    found = harness.process_results({"id": "101"}, [lines[1]])
-    assert found["driving_score"] == records[1].score_composed
+    metrics = harness.process_results({"id": "101"}, [lines[1]])
+    assert metrics["driving_score"] == records[1].score_composed
     bad = replace(records[1], map={**records[1].map, "experimental": True})
-    apart = harness.process_results({"id": "101"}, [bad.to_json()])
-    assert (apart["driving_score"], apart["success_rate"]) == (None, None)
+    experimental = harness.process_results({"id": "101"}, [bad.to_json()])
+    assert (experimental["driving_score"], experimental["success_rate"]) == (None, None)
     assert (harness.mean([80.0, None, 40.0]), harness.mean([None])) == (60.0, None)
-    assert harness.comfortness([found["comfortness"]]) is not None
+    assert harness.comfortness([metrics["comfortness"]]) is not None
 
 
-def test_a_stopped_run_resumes_with_the_same_model_and_arguments_only(
+def test_a_stopped_run_resumes_only_with_the_same_model_and_arguments(
     harness: Any, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AD2_DRIVE_OUT", str(tmp_path))
 
     def start(cli: Any) -> tuple[str, Model]:
         lm = Model("Go straight.")
-        asked = requests_for(lm, task, ["103"])
-        evaluate = harness._wrap_evaluate(lambda **_: harness.drive(lm, asked, task)[0])
+        requests = requests_for(lm, task, ["103"])
+        evaluate = harness._wrap_evaluate(lambda **_: harness.drive(lm, requests, task)[0])
         return evaluate(cli_args=cli), lm
 
     def cli(args: Any) -> SimpleNamespace:
@@ -128,19 +128,19 @@ def test_the_same_model_and_seed_give_the_same_scores_through_the_harness_and_th
     config = SimpleNamespace(dataset_path="ad2drive:demo", metadata={}, task="ad2drive_real", test_split="test")
     harness.ConfigurableTask.download(SimpleNamespace(config=config))
     lm = get_model("dummy").create_from_arg_string(args)
-    asked = requests_for(lm, "ad2drive_real", ["101", "102"], tokens=256)  # as in the YAMLs
+    requests = requests_for(lm, "ad2drive_real", ["101", "102"], tokens=256)  # as in the YAMLs
     cli = SimpleNamespace(model="dummy", model_args=args)
-    lines = harness._wrap_evaluate(lambda **_: harness.drive(lm, asked, "ad2drive_real"))(cli_args=cli)
-    ours = [EpisodeRecord.from_json(line) for line in lines]
+    lines = harness._wrap_evaluate(lambda **_: harness.drive(lm, requests, "ad2drive_real"))(cli_args=cli)
+    from_harness = [EpisodeRecord.from_json(line) for line in lines]
 
-    order = ["--suite", "demo", "--routes-ids", "101,102", "--agent", f"lmms:dummy,{args}", "--size", "96x54"]
-    assert main(["drive", "run", *order, "--out", str(tmp_path / "run")]) == 0
+    arguments = ["--suite", "demo", "--routes-ids", "101,102", "--agent", f"lmms:dummy,{args}", "--size", "96x54"]
+    assert main(["drive", "run", *arguments, "--out", str(tmp_path / "run")]) == 0
     saved = (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()
-    theirs = sorted(map(EpisodeRecord.from_json, saved), key=lambda r: r.route_id)
-    for a, b in zip(ours, theirs, strict=True):
+    from_command = sorted(map(EpisodeRecord.from_json, saved), key=lambda r: r.route_id)
+    for a, b in zip(from_harness, from_command, strict=True):
         assert scores(a) == scores(b)
         assert a.agent == b.agent and a.interpreter == b.interpreter
-    assert any(r.score_route > 5.0 for r in ours)  # it has driven
+    assert any(r.score_route > 5.0 for r in from_harness)  # it has driven
 
 
 def scores(record: EpisodeRecord) -> dict[str, Any]:
@@ -148,29 +148,29 @@ def scores(record: EpisodeRecord) -> dict[str, Any]:
     return {k: v for k, v in vars(record).items() if not re.search("wall|system|latency|started|second", k)}
 
 
-def test_lmms_eval_lists_the_tasks_and_a_pattern_of_the_open_loop_ones_leaves_them_out() -> None:
+def test_lmms_eval_lists_the_tasks_and_the_open_loop_pattern_does_not_match_them() -> None:
     from lmms_eval.tasks import TaskManager
 
     from lmms_eval_ad2.harness.plugin import install
 
     install()
     manager = TaskManager()
-    mine = {"ad2drive_demo", "ad2drive_standard", "ad2drive_threat"}
-    assert mine <= set(manager.all_tasks)
+    drive_tasks = {"ad2drive_demo", "ad2drive_standard", "ad2drive_threat"}
+    assert drive_tasks <= set(manager.all_tasks)
     found = set(manager.match_tasks(["ad2_*"]))
-    assert found and not found & mine
-    assert set(manager.match_tasks(["ad2drive_*"])) == mine
+    assert found and not found & drive_tasks
+    assert set(manager.match_tasks(["ad2drive_*"])) == drive_tasks
 
 
-def test_requests_of_other_tasks_go_to_the_original(harness: Any, task: str) -> None:
+def test_requests_of_other_tasks_go_to_the_original_function(harness: Any, task: str) -> None:
     seen = []
-    play = harness._wrap_agentic(lambda lm, requests, **_: [seen.append(r) or "theirs" for r in requests])
+    wrapped = harness._wrap_agentic(lambda lm, requests, **_: [seen.append(r) or "theirs" for r in requests])
     other = SimpleNamespace(args=("x", {}, None, None, 0, "other_task", "test"))
-    assert play(Model("x"), [other]) == ["theirs"]
+    assert wrapped(Model("x"), [other]) == ["theirs"]
     assert seen == [other]
 
 
-def test_settings_come_from_the_yaml_and_the_environment_wins(harness: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variables_override_the_settings_of_the_yaml(harness: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert harness.settings_of({"ad2drive": {"seed": 3}})["seed"] == 3
     monkeypatch.setenv("AD2_DRIVE_SEED", "5")
     assert harness.settings_of({"ad2drive": {"seed": 3}})["seed"] == 5
@@ -186,7 +186,7 @@ def test_settings_come_from_the_yaml_and_the_environment_wins(harness: Any, monk
         harness.settings_of({"ad2drive": {"sead": 3}})
 
 
-def test_the_yamls_are_named_apart_from_the_open_loop_tasks(harness: Any) -> None:
+def test_yaml_names_do_not_match_the_open_loop_pattern(harness: Any) -> None:
     class Loader(yaml.SafeLoader):
         pass
 

@@ -34,7 +34,7 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
 
 @pytest.fixture
 def web_page() -> Iterator[str]:
-    """The port of a web server that is not a model."""
+    """URL of a web server that is not a model."""
 
     class Page(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -70,7 +70,7 @@ def web_page() -> Iterator[str]:
         (("--agent", "exprt"), "did you mean 'expert'"),
     ],
 )
-def test_a_mistake_is_named_and_leaves_no_folder(
+def test_a_mistake_is_reported_and_leaves_no_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[object, ...], message: str
 ) -> None:
     assert run_demo(tmp_path / "o", *words) == 2
@@ -78,7 +78,7 @@ def test_a_mistake_is_named_and_leaves_no_folder(
     assert not (tmp_path / "o").exists()
 
 
-def test_an_unknown_scenario_type_is_named_before_anything_drives(
+def test_an_unknown_scenario_type_is_reported_before_driving(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "mine.xml"
@@ -90,18 +90,20 @@ def test_an_unknown_scenario_type_is_named_before_anything_drives(
 
 
 @pytest.mark.parametrize("place", ["file", "below"])
-def test_a_folder_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str) -> None:
+def test_an_impossible_output_folder_is_rejected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
     (tmp_path / "file").write_text("")
     assert run_demo(tmp_path / ("file" if place == "file" else "file/o")) == 2
     assert "choose another path" in one_line(capsys)
 
 
-def test_another_run_s_folder_is_refused_before_a_model_is_reached(
+def test_the_folder_of_another_run_is_refused_before_the_model_is_contacted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_demo(tmp_path / "o") == 0
-    nobody = "endpoint:m@http://127.0.0.1:9/v1"
-    assert run_demo(tmp_path / "o", "--seed", 7, agent=nobody) == 2
+    unreachable = "endpoint:m@http://127.0.0.1:9/v1"
+    assert run_demo(tmp_path / "o", "--seed", 7, agent=unreachable) == 2
     assert "seed is 0 there and 7 here" in one_line(capsys)
     assert run_demo(tmp_path / "o", agent="straight") == 2
     assert 'agent.name is "still" there and "straight" here' in one_line(capsys)
@@ -115,7 +117,7 @@ def test_arguments_may_change_before_the_first_episode(tmp_path: Path, capsys: p
     assert drive(*words, *FAKE) == 0
 
 
-def test_a_port_without_a_model_is_no_driving_result(
+def test_a_server_without_a_model_gives_no_score(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], web_page: str
 ) -> None:
     """Neither a fast nor a slow system is scored; the same command resumes when the model is reachable."""
@@ -132,7 +134,7 @@ def test_a_port_without_a_model_is_no_driving_result(
         assert run_demo(tmp_path / "o", "--size", "64x36", agent=f"endpoint:m@{server.url}") == 0
 
 
-def test_one_silent_episode_beside_others_is_a_failure_of_its_own(
+def test_an_episode_without_replies_fails_and_the_others_are_driven(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Ten failures end the first episode; the others are driven, and the exit code shows the failure."""
@@ -146,7 +148,7 @@ def test_one_silent_episode_beside_others_is_a_failure_of_its_own(
         assert run_demo(tmp_path / "o", *words, "--retry-failed", agent=agent, routes="101,102") == 0
 
 
-def test_a_record_that_was_changed_by_hand_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_manually_changed_record_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_demo(tmp_path / "o", routes="101,102") == 0
     file = tmp_path / "o/episodes.jsonl"
     first, second = file.read_text().splitlines()
@@ -158,16 +160,16 @@ def test_a_record_that_was_changed_by_hand_is_named(tmp_path: Path, capsys: pyte
     assert run_demo(tmp_path / "o", routes="101,102") == 0
 
 
-def test_the_official_file_counts_what_was_not_driven(tmp_path: Path) -> None:
+def test_the_official_file_counts_routes_that_were_not_driven(tmp_path: Path) -> None:
     """Two of the suite's six routes, once: the file's mean is over six, as the official script's is over 220."""
     assert run_demo(tmp_path / "o", agent="expert", routes="101,102") == 0
-    found = json.loads((tmp_path / "o/results.json").read_text())
-    scores = [r["scores"]["score_composed"] for r in found["_checkpoint"]["records"]]
+    results = json.loads((tmp_path / "o/results.json").read_text())
+    scores = [r["scores"]["score_composed"] for r in results["_checkpoint"]["records"]]
     assert sum(scores) > 0
-    assert found["driving score"] == pytest.approx(sum(scores) / 6)
+    assert results["driving score"] == pytest.approx(sum(scores) / 6)
 
 
-def test_the_table_fits_and_says_which_maps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_fits_the_terminal_and_names_the_maps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_demo(tmp_path / "o", "--repetitions", 2, agent="random", routes="101,104") == 0
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 120
@@ -184,7 +186,7 @@ def test_help_has_examples_and_exit_codes(capsys: pytest.CaptureFixture[str]) ->
         assert word in output
 
 
-def test_closed_loop_tasks_are_listed_with_what_they_need(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_closed_loop_tasks_without_routes_show_a_hint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from lmms_eval_ad2.cli.tasks import TaskFile
 
     monkeypatch.setenv("AD2_HOME", str(tmp_path))

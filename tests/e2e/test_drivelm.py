@@ -56,7 +56,7 @@ def test_table_of_the_challenges_sample(data_dir: Path, capsys: pytest.CaptureFi
     assert any(row[-1:] == ["not_offered"] for row in cells)
 
 
-def test_without_java_the_rest_is_scored(
+def test_without_java_the_other_parts_are_scored(
     data_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -79,7 +79,7 @@ def test_mismatched_files_are_reported(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("content", ["not json", "[1", "\xff\xfe", "", "[" * 100_000])
-def test_a_file_that_is_not_json(tmp_path: Path, content: str) -> None:
+def test_a_file_that_is_not_json_is_rejected(tmp_path: Path, content: str) -> None:
     bad, good = tmp_path / "bad.json", tmp_path / "good.json"
     bad.write_bytes(content.encode("latin-1"))
     good.write_text("{}")
@@ -87,7 +87,7 @@ def test_a_file_that_is_not_json(tmp_path: Path, content: str) -> None:
         ad2(bad, "--truth", good)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(Ad2Error, match=r"cannot read .*absent\.json: No such file"):
         ad2(tmp_path / "absent.json", "--truth", tmp_path / "t.json")
 

@@ -21,38 +21,38 @@ def ad2(*words: str | Path) -> int:
 def coda(tmp_path: Path, data_dir: Path) -> Path:
     """Small Train and Test splits of CODA-LM with different photos."""
     photos = sorted((data_dir / "road_photos").glob("*.jpg"))
-    for split, own in (("Train", photos[:3]), ("Test", photos[3:])):
+    for split, of_split in (("Train", photos[:3]), ("Test", photos[3:])):
         folder = tmp_path / f"photos_{split}"
         folder.mkdir()
-        for photo in own:
+        for photo in of_split:
             (folder / photo.name).symlink_to(photo)
         source = write_layout(tmp_path / split, folder, split=split)
         assert ad2("data", "import", "coda_lm", source, "--split", split.lower(), "--partial") == 0
     return tmp_path
 
 
-def test_coda_lm_for_training(coda: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_coda_lm_is_exported_for_training(coda: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = coda / "train.jsonl"
     assert ad2("export", "swift", "--tasks", "ad2_coda_*", "--out", out) == 0
     printed = capsys.readouterr()
     assert "ad2_coda_region: 6 rows of coda_lm/train" in printed.out
     assert "leak check: compared with coda_lm/test" in printed.out
     assert "WARNING" not in printed.err
-    made = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
-    assert len(made) == 12
-    region = next(r for r in made if r["id"].startswith("ad2_coda_region:"))
+    rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+    assert len(rows) == 12
+    region = next(r for r in rows if r["id"].startswith("ad2_coda_region:"))
     assert "red rectangle" in region["messages"][0]["content"]
     assert region["messages"][1]["content"] == "region 1 1 en"
     assert Path(region["images"][0]).is_relative_to(coda / "train_images")
-    plain = next(r for r in made if r["id"].startswith("ad2_coda_general:"))
+    plain = next(r for r in rows if r["id"].startswith("ad2_coda_general:"))
     assert plain["images"] == [str(coda / "Train" / "val" / "images" / "0001.jpg")]
     card = json.loads((coda / "train.card.json").read_text("utf-8"))
     assert card["tasks"]["ad2_coda_general"]["questions"] == 3
 
 
-def test_test_images_under_trains_names_are_refused(coda: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    again = write_layout(coda / "again", coda / "photos_Test", split="Train")
-    assert ad2("data", "import", "coda_lm", again, "--split", "train", "--partial") == 0
+def test_test_images_imported_as_train_are_refused(coda: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mislabelled = write_layout(coda / "again", coda / "photos_Test", split="Train")
+    assert ad2("data", "import", "coda_lm", mislabelled, "--split", "train", "--partial") == 0
     capsys.readouterr()
     assert ad2("export", "swift", "--tasks", "bench_coda_lm", "--out", coda / "train.jsonl") == 2
     err = capsys.readouterr().err
@@ -77,7 +77,9 @@ def test_test_images_under_trains_names_are_refused(coda: Path, capsys: pytest.C
         (["--tasks", "ad2_coda_region", "--limit", "0"], "--limit 0"),
     ],
 )
-def test_refusals(words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_exports_are_refused(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert ad2("export", "swift", *words, "--out", tmp_path / "train.jsonl") == 2
     err = capsys.readouterr().err
     assert message in err
@@ -85,12 +87,12 @@ def test_refusals(words: list[str], message: str, tmp_path: Path, capsys: pytest
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_file_name_must_show_its_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_output_must_be_a_jsonl_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ad2("export", "swift", "--tasks", "ad2_coda_region", "--out", tmp_path / "train.json") == 2
     assert "must end in .jsonl" in capsys.readouterr().err
 
 
-def test_every_open_loop_task_can_be_named() -> None:
+def test_tasks_are_found_by_name_and_group() -> None:
     tasks, tested = find_tasks("ad2_cot,bench_autodrive_qa,ad2_cot", "train")
     assert [t.name for t in tasks] == ["ad2_cot", "ad2_mcq_perception", "ad2_mcq_prediction", "ad2_mcq_planning"]
     assert tested["coda_lm"] == {"test", "val", "mini"}

@@ -37,7 +37,9 @@ def answers(tmp_path: Path) -> Path:
     return write(tmp_path / "items.jsonl", rows)
 
 
-def test_rate_then_agree(answers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ratings_are_compared_with_human_votes(
+    answers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "ratings.jsonl"
     assert run("rate", answers, "--judge", "lexical", "--out", out) == 0
     assert "lexical: 8 of 8 rated" in capsys.readouterr().out
@@ -71,6 +73,6 @@ def test_rate_resumes(answers: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert all(r["judge"] == "openai:m" for r in rows)
 
 
-def test_nothing_rated_is_no_success(answers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_rating_at_all_is_exit_code_1(answers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("rate", answers, "--judge", "fake:fail_every=1", "--out", tmp_path / "r.jsonl") == 1
     assert "0 of 8 rated" in capsys.readouterr().out

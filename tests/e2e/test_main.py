@@ -13,7 +13,7 @@ from support.distributions import installed
 from lmms_eval_ad2.cli.main import main
 
 
-def test_a_message_carries_no_terminal_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_messages_contain_no_terminal_control_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = "absent\x1b[2J\x07.jsonl"
     assert main(["mcq", "split", str(tmp_path / name)]) == 2
     output = capsys.readouterr().err
@@ -34,7 +34,7 @@ def register(subparsers):
 """
 
 
-def listed(capsys: pytest.CaptureFixture[str]) -> tuple[list[str], list[str]]:
+def listed_commands(capsys: pytest.CaptureFixture[str]) -> tuple[list[str], list[str]]:
     """The commands in `ad2 --help` in order, and the lines on stderr."""
     with pytest.raises(SystemExit) as end:
         main(["--help"])
@@ -43,18 +43,18 @@ def listed(capsys: pytest.CaptureFixture[str]) -> tuple[list[str], list[str]]:
     return re.findall(r"^    (\w+)", output.out, re.M), output.err.splitlines()
 
 
-def test_commands_have_a_fixed_order_before_those_of_plugins(
+def test_built_in_commands_are_listed_in_fixed_order_before_plugins(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert listed(capsys) == ([*COMMANDS], [])
+    assert listed_commands(capsys) == ([*COMMANDS], [])
     lines = "another = extra_commands:register"
     with installed(tmp_path, {"ad2.commands": lines}, {"extra_commands.py": EXTRA}):
-        assert listed(capsys) == ([*COMMANDS, "another"], [])
+        assert listed_commands(capsys) == ([*COMMANDS, "another"], [])
         assert main(["another"]) == 0
     assert capsys.readouterr().out == "it runs\n"
 
 
-def test_a_plugin_that_does_not_import_costs_a_warning_and_its_command(
+def test_a_plugin_that_does_not_import_is_left_out_with_a_warning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with installed(tmp_path, {"ad2.commands": "broken = broken_plugin:register"}, {"broken_plugin.py": "import gone"}):
@@ -71,7 +71,7 @@ def test_a_plugin_that_does_not_import_costs_a_warning_and_its_command(
     with installed(
         tmp_path / "other", {"ad2.commands": "broken = broken_too:register"}, {"broken_too.py": "import gone"}
     ):
-        names, lines = listed(capsys)
+        names, lines = listed_commands(capsys)
         with pytest.raises(SystemExit) as end:
             main(["--version"])
     assert (names, len(lines)) == ([*COMMANDS], 1)
@@ -79,19 +79,19 @@ def test_a_plugin_that_does_not_import_costs_a_warning_and_its_command(
     assert capsys.readouterr().out.startswith("lmms-eval-ad2 ")
 
 
-def test_a_plugin_that_fails_to_add_its_options_costs_a_warning(
+def test_a_plugin_that_fails_to_add_its_options_is_left_out_with_a_warning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = "def register(subparsers):\n    subparsers.add_parser('later', no_such_argument=1)\n"
     with installed(tmp_path, {"ad2.commands": "later = late_plugin:register"}, {"late_plugin.py": text}):
-        names, lines = listed(capsys)
+        names, lines = listed_commands(capsys)
     assert names == [*COMMANDS]
     assert len(lines) == 1 and lines[0].startswith(
         "warning: late_plugin:register: command 'later' is left out: TypeError"
     )
 
 
-def test_without_the_closed_loop_everything_else_works(
+def test_without_the_closed_loop_package_the_other_commands_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in [n for n in sys.modules if n.split(".")[0] == "closedloop_plugin"]:
@@ -99,14 +99,14 @@ def test_without_the_closed_loop_everything_else_works(
     monkeypatch.setitem(sys.modules, "closedloop_plugin", None)
     closed = ("drive", "threats", "carla", "serve", "robot")
     with installed(tmp_path, {}, {}):
-        names, output = listed(capsys)
+        names, output = listed_commands(capsys)
         assert names == [name for name in COMMANDS if name not in closed]
         assert len(output) == 1
         assert output[0].startswith("warning: closedloop_plugin: ")
     with installed(tmp_path, {}, {}, "another"):
         assert main(["tasks", "--json"]) == 0
-        found = capsys.readouterr()
-    rows = {row["task"]: row["ready"] for row in json.loads(found.out)}
+        captured = capsys.readouterr()
+    rows = {row["task"]: row["ready"] for row in json.loads(captured.out)}
     assert not rows["ad2drive_demo"]
     assert rows["ad2demo_relation"]
-    assert found.err.count("\n") == 1
+    assert captured.err.count("\n") == 1

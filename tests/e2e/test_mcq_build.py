@@ -13,26 +13,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.running import ending, environment, nobody
+from support.running import environment, kill_on_error, refusing_port
 from support.tiers import count
 
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.records import BilingualText, Record
 from lmms_eval_ad2.testing.fake_endpoint import FakeEndpointServer, serve
 
-PLACES = (("perception", "motion state"), ("prediction", "signal meaning"), ("planning", "goal action"))
+SUBTASKS = (("perception", "motion state"), ("prediction", "signal meaning"), ("planning", "goal action"))
 FAST = "max_retries=2,backoff=0.01,timeout=60,concurrency=16"
 
 
 def source(folder: Path, count: int = 9) -> str:
-    """--source of a file of records with images beside it."""
+    """The --source argument of a file of records with an image in its folder."""
     from PIL import Image
 
     folder.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", (32, 18), (90, 120, 60)).save(folder / "a.jpg")
     lines = []
     for number in range(count):
-        task, subtask = PLACES[number % 3]
+        task, subtask = SUBTASKS[number % 3]
         lines.append(
             Record(
                 f"q{number}",
@@ -67,7 +67,7 @@ def card(out: Path) -> dict[str, Any]:
     return json.loads((out / "card.json").read_text("utf-8"))
 
 
-def test_a_set_is_built_imported_and_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_question_set_is_built_and_imported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     with serve(reply="mcq") as server:
         assert build("--source", source(tmp_path), "--llm", spec(server), "--out", out) == 0
@@ -81,7 +81,9 @@ def test_a_set_is_built_imported_and_asked(tmp_path: Path, capsys: pytest.Captur
     assert all(row["meta"]["correctness"] >= 4 for row in rows(out))
 
 
-def test_naive_distractors_go_under_their_own_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_naive_distractors_are_imported_as_a_separate_dataset(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The questions have the ids and letters of the error-modelled set, so that Table 8 can pair them."""
     given = ["--source", source(tmp_path)]
     with serve(reply="mcq") as server:
@@ -117,23 +119,23 @@ def lingoqa(root: Path) -> Path:
     import pyarrow.parquet as pq
     from PIL import Image
 
-    def asked(name: str, segment: str, question: str, answer: str) -> dict[str, Any]:
+    def question_row(name: str, segment: str, question: str, answer: str) -> dict[str, Any]:
         frames = [f"images/train/{segment}/{i}.jpg" for i in range(5)]
         return {"question_id": name, "segment_id": segment, "images": frames, "question": question, "answer": answer}
 
     files = {
         "action/train.parquet": [
-            asked("a1", "s1", "Why are you stopping?", "I am stopping because the light is red."),
-            asked("a2", "s1", "Are you turning left?", "No, I am going straight on."),
-            asked("a3", "s2", "Is it safe to overtake?", "No, the road is narrow."),
-            asked("a4", "s2", "Flibbertigibbet?", "Yes."),
+            question_row("a1", "s1", "Why are you stopping?", "I am stopping because the light is red."),
+            question_row("a2", "s1", "Are you turning left?", "No, I am going straight on."),
+            question_row("a3", "s2", "Is it safe to overtake?", "No, the road is narrow."),
+            question_row("a4", "s2", "Flibbertigibbet?", "Yes."),
         ],
         "scenery/train.parquet": [
-            asked("b1", "s3", "How many cyclists are there?", "There are two cyclists."),
-            asked("b2", "s3", "What colour is the traffic light?", "The traffic light is green."),
-            asked("b3", "s1", "Is the van in front of you parked?", "Yes, the van is parked."),
+            question_row("b1", "s3", "How many cyclists are there?", "There are two cyclists."),
+            question_row("b2", "s3", "What colour is the traffic light?", "The traffic light is green."),
+            question_row("b3", "s1", "Is the van in front of you parked?", "Yes, the van is parked."),
         ],
-        "evaluation/val.parquet": [asked("v1", "s9", "Is it wet?", "Yes.")],
+        "evaluation/val.parquet": [question_row("v1", "s9", "Is it wet?", "Yes.")],
     }
     for name, rows in files.items():
         (root / name).parent.mkdir(parents=True)
@@ -145,13 +147,13 @@ def lingoqa(root: Path) -> Path:
     return root
 
 
-def test_both_training_files_of_lingoqa_go_into_one_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_both_training_files_of_lingoqa_are_merged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A folder and its import give the same set. Questions without a sub-task are counted in card and summary."""
     release, out = lingoqa(tmp_path / "LingoQA"), tmp_path / "out"
     assert build("--source", f"lingoqa:train={release}", "--llm", "rules", "--out", out) == 0
     assert "lingoqa, not usable: no_subtask 1" in capsys.readouterr().out
-    places = {row["meta"]["source_id"]: row["images"][0].split("/")[1] for row in rows(out)}
-    assert places == {"a1": "action", "a2": "action", "a3": "action", "b1": "scenery", "b2": "scenery", "b3": "action"}
+    folders = {row["meta"]["source_id"]: row["images"][0].split("/")[1] for row in rows(out)}
+    assert folders == {"a1": "action", "a2": "action", "a3": "action", "b1": "scenery", "b2": "scenery", "b3": "action"}
     assert all((out / "images" / path).is_file() for row in rows(out) for path in row["images"])
     (built,) = card(out)["sources"]
     assert (built["spec"], built["usable"], built["unclassified"]) == ("lingoqa:train=LingoQA", 6, {"no_subtask": 1})
@@ -163,14 +165,14 @@ def test_both_training_files_of_lingoqa_go_into_one_set(tmp_path: Path, capsys: 
     assert rows(tmp_path / "imported") == rows(out)
 
 
-def test_shares_are_kept(tmp_path: Path) -> None:
+def test_task_shares_are_kept(tmp_path: Path) -> None:
     given = ["--source", source(tmp_path, 30), "--total", "10", "--tasks", "perception=0.5,prediction=0.3,planning=0.2"]
     with serve(reply="mcq") as server:
         assert build(*given, "--llm", spec(server), "--out", tmp_path / "out") == 0
     assert card(tmp_path / "out")["counts"]["task"] == {"perception": 5, "planning": 2, "prediction": 3}
 
 
-def test_a_third_of_the_replies_failing_or_lying_loses_nothing(
+def test_no_question_is_lost_if_a_third_of_the_replies_fail_or_are_wrong(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every question is accepted or rejected with a reason; requests failed by the endpoint are repeated."""
@@ -204,15 +206,15 @@ def test_a_third_of_the_replies_failing_or_lying_loses_nothing(
 
 def test_a_dead_endpoint_is_reported_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = ["--source", source(tmp_path), "--out", tmp_path / "out"]
-    with nobody() as port:
+    with refusing_port() as port:
         assert build(*given, "--llm", f"endpoint:tiny@http://127.0.0.1:{port}/v1") == 2
     assert "no endpoint answers" in capsys.readouterr().err
-    with serve(reply="mcq") as server:  # another port: the address does not belong to the settings
+    with serve(reply="mcq") as server:  # another port: the address is not part of the run identity
         assert build(*given, "--llm", spec(server)) == 0
     assert len(rows(tmp_path / "out")) == 9
 
 
-def test_a_limit_stops_and_the_same_command_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_same_command_resumes_after_a_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = ["--source", source(tmp_path), "--out", tmp_path / "out"]
     with serve(reply="mcq") as server:
         assert build(*given, "--llm", spec(server), "--limit", "2") == 0
@@ -221,7 +223,7 @@ def test_a_limit_stops_and_the_same_command_resumes(tmp_path: Path, capsys: pyte
     assert len(rows(tmp_path / "out")) == 9
 
 
-def _started(server: FakeEndpointServer, given: list[str], out: Path) -> subprocess.Popen[bytes]:
+def _start_build(server: FakeEndpointServer, given: list[str], out: Path) -> subprocess.Popen[bytes]:
     words = [sys.executable, "-m", "lmms_eval_ad2.cli.main", "mcq", "build", *given]
     return subprocess.Popen(
         [*words, "--llm", spec(server), "--out", str(out)],
@@ -229,7 +231,7 @@ def _started(server: FakeEndpointServer, given: list[str], out: Path) -> subproc
     )  # fmt: skip
 
 
-def _until(process: subprocess.Popen[bytes], server: FakeEndpointServer, requests: int) -> None:
+def _wait_for_requests(process: subprocess.Popen[bytes], server: FakeEndpointServer, requests: int) -> None:
     """Wait for this total number of requests. Later ones hang, so the process is still running."""
     server.behaviour.failures = lambda number, body: "hang" if number >= requests else "ok"
     while server.requests < requests:
@@ -238,18 +240,18 @@ def _until(process: subprocess.Popen[bytes], server: FakeEndpointServer, request
 
 
 @pytest.mark.soak
-def test_killed_at_any_moment_the_same_command_resumes(tmp_path: Path) -> None:
+def test_the_same_command_resumes_after_a_kill_at_any_moment(tmp_path: Path) -> None:
     """The final set equals that of an undisturbed run byte for byte; only requests in flight are repeated."""
     given = ["--source", source(tmp_path, 16)]
     with serve(reply="mcq", latency_s=0.02) as server:
         assert build(*given, "--llm", spec(server), "--out", tmp_path / "whole") == 0
         needed = server.requests
-    chance, kills = random.Random(7), count(30)
+    rng, kills = random.Random(7), count(30)
     out = tmp_path / "out"
     with serve(reply="mcq", latency_s=0.02) as server:
         for _ in range(kills):
-            with ending(_started(server, given, out)) as process:
-                _until(process, server, server.requests + chance.randrange(1, needed // (kills + 1)))
+            with kill_on_error(_start_build(server, given, out)) as process:
+                _wait_for_requests(process, server, server.requests + rng.randrange(1, needed // (kills + 1)))
                 process.send_signal(signal.SIGKILL)
         server.behaviour.failures = ()
         assert build(*given, "--llm", spec(server), "--out", out) == 0
@@ -258,11 +260,11 @@ def test_killed_at_any_moment_the_same_command_resumes(tmp_path: Path) -> None:
         assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-def test_ctrl_c_leaves_a_set_and_the_command_resumes(tmp_path: Path) -> None:
+def test_ctrl_c_writes_the_set_so_far_and_the_command_resumes(tmp_path: Path) -> None:
     given = ["--source", source(tmp_path, 16)]
     with serve(reply="mcq", latency_s=0.05) as server:
-        with ending(_started(server, given, tmp_path / "out")) as process:
-            _until(process, server, 150)
+        with kill_on_error(_start_build(server, given, tmp_path / "out")) as process:
+            _wait_for_requests(process, server, 150)
             process.send_signal(signal.SIGINT)
             output = process.communicate()[0].decode()
         server.behaviour.failures = ()
@@ -301,7 +303,7 @@ def test_ctrl_c_leaves_a_set_and_the_command_resumes(tmp_path: Path) -> None:
         (["--source", "drivelm=no/such.json"], "no/such.json"),
     ],
 )
-def test_bad_input_is_one_clear_message(
+def test_bad_input_is_reported_in_one_message(
     tmp_path: Path, words: list[str], output: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
@@ -313,7 +315,7 @@ def test_bad_input_is_one_clear_message(
     assert not (tmp_path / "out/questions.jsonl").exists()
 
 
-def test_a_bad_row_is_named_or_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bad_row_is_reported_or_skipped_and_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = ["--source", source(tmp_path), "--out", str(tmp_path / "out")]
     with (tmp_path / "records.jsonl").open("a") as handle:
         handle.write('{"id": "bad"}\n')
@@ -324,7 +326,7 @@ def test_a_bad_row_is_named_or_counted(tmp_path: Path, capsys: pytest.CaptureFix
     assert "bad rows skipped: 1" in capsys.readouterr().out
 
 
-def test_another_model_into_the_same_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_model_in_the_same_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = ["--source", source(tmp_path), "--out", str(tmp_path / "out")]
     with serve(reply="mcq") as server:
         assert build(*given, "--llm", spec(server)) == 0
@@ -332,7 +334,7 @@ def test_another_model_into_the_same_folder_is_refused(tmp_path: Path, capsys: p
     assert 'maker.model.model is "tiny" there and "other" here' in capsys.readouterr().err
 
 
-def test_the_key_is_written_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_api_key_is_not_written_to_any_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
     with serve(reply="mcq") as server:
         assert build("--source", source(tmp_path), "--llm", spec(server), "--out", tmp_path / "out") == 0
@@ -343,7 +345,7 @@ def test_the_key_is_written_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("name", ["openai.yaml", "local_vllm.yaml"])
-def test_the_shipped_settings_are_read(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shipped_maker_configs_are_valid(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from support.running import REPO
 
     from lmms_eval_ad2.mcq.maker_spec import make_maker
@@ -352,9 +354,9 @@ def test_the_shipped_settings_are_read(name: str, monkeypatch: pytest.MonkeyPatc
     assert make_maker(str(REPO / "configs/mcq" / name)).label.startswith("openai:")
 
 
-def test_a_built_set_is_what_the_tasks_ask(tmp_path: Path) -> None:
+def test_the_oracle_scores_100_on_a_built_set(tmp_path: Path) -> None:
     """From open questions to a score: build, import, `ad2 eval` with the oracle, in the three canonical tasks."""
-    from support.running import host, tables
+    from support.running import run_lmms_eval, tables
 
     out = tmp_path / "out"
     with serve(reply="mcq") as server:
@@ -362,10 +364,10 @@ def test_a_built_set_is_what_the_tasks_ask(tmp_path: Path) -> None:
     questions, images = str(out / "questions.jsonl"), str(out / "images")
     assert main(["data", "import", "autodrive_qa", questions, "--images", images, "--split", "test"]) == 0
     names = [f"ad2_mcq_{task}" for task in ("perception", "prediction", "planning")]
-    host(
+    run_lmms_eval(
         "--model", "ad2_oracle", "--tasks", ",".join(names), "--batch_size", "1", "--output_path", tmp_path / "run",
         cwd=tmp_path,
     )  # fmt: skip
     found = tables(tmp_path / "run")
-    reached = {name: (table["n"], table["score"]["official"]) for name, table in found.items()}
-    assert reached == dict.fromkeys(names, (3, 100.0))
+    results = {name: (table["n"], table["score"]["official"]) for name, table in found.items()}
+    assert results == dict.fromkeys(names, (3, 100.0))

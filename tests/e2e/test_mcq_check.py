@@ -16,18 +16,18 @@ from lmms_eval_ad2.testing.fake_endpoint import serve
 
 @pytest.fixture
 def questions(tmp_path: Path) -> Path:
-    made = [
+    choices = [
         choice(
             f"q{i}", f"What is vehicle {i}?", "a red car", [f"a blue bus {i}", f"a van {i}", f"a tram {i}"], at=i % 4
         )
         for i in range(24)
     ]
     path = tmp_path / "questions.jsonl"
-    path.write_text("".join(json.dumps(row(one)) + "\n" for one in made), "utf-8")
+    path.write_text("".join(json.dumps(row(one)) + "\n" for one in choices), "utf-8")
     return path
 
 
-def test_the_page(questions: Path, tmp_path: Path) -> None:
+def test_the_report_has_all_sections(questions: Path, tmp_path: Path) -> None:
     done = run(BIN / "ad2", "mcq", "check", questions, "--out", tmp_path / "r.json", cwd=tmp_path)
     for part in (
         "24 questions",
@@ -51,7 +51,7 @@ def test_exit_code_1_if_a_row_must_be_repaired(questions: Path, capsys: pytest.C
     assert "faults: 2" in output and "bad B: One bus." in output and "invalid rows: 1" in output
 
 
-def test_models_are_asked_once(questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_models_are_not_asked_again(questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "r.json"
     with serve(reply="B") as server:
         words = ["mcq", "check", str(questions), "--llm", f"openai:model=m,base_url={server.url}", "--sample", "10",
@@ -77,7 +77,7 @@ def test_models_are_asked_once(questions: Path, tmp_path: Path, capsys: pytest.C
         (["{questions}", "--llm", "openai:model=m,base_url=http://127.0.0.1:9/v1"], "no endpoint answers"),
     ],
 )
-def test_mistakes_are_one_message(
+def test_mistakes_are_reported_in_one_message(
     words: list[str], message: str, questions: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["mcq", "check", "--no-progress", *(word.format(questions=questions) for word in words)]) == 2
@@ -85,15 +85,13 @@ def test_mistakes_are_one_message(
     assert message in output and "Traceback" not in output and output.count("\n") == 1
 
 
-def test_the_folder_of_a_build_is_accepted_for_its_questions(
-    questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_folder_of_a_build_is_accepted(questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "images").mkdir()
     assert main(["mcq", "check", str(tmp_path), "--no-progress"]) == 0
     assert "questions.jsonl (test): 24 questions" in capsys.readouterr().out
 
 
-def test_unreadable_rows_are_reported_one_by_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreadable_rows_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "other.jsonl"
     path.write_text('{"scene": {}}\n{"scene": {}}\n', "utf-8")
     assert main(["mcq", "check", str(path), "--no-progress"]) == 1
@@ -102,7 +100,7 @@ def test_unreadable_rows_are_reported_one_by_one(tmp_path: Path, capsys: pytest.
     assert "answers predicted without image" not in output and "no bias" not in output
 
 
-def test_a_missing_key_is_reported_before_anything_is_read(
+def test_a_missing_api_key_is_reported_before_the_questions_are_read(
     questions: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)

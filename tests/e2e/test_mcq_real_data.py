@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from support.running import BIN, host, run, run_folder, tables
+from support.running import BIN, run, run_folder, run_lmms_eval, tables
 
 TASKS = ("ad2_mcq_planning", "ad2x_mcq_planning_naive", "ad2x_mcq_planning_circular")
 
@@ -13,12 +13,12 @@ TASKS = ("ad2_mcq_planning", "ad2x_mcq_planning_naive", "ad2x_mcq_planning_circu
 def test_naive_error_modelled_and_rotated_questions_of_one_source(data_dir: Path, tmp_path: Path) -> None:
     source = data_dir / "drivelm"
     for kind, name in (("all", "autodrive_qa"), ("naive", "autodrive_qa_naive")):
-        made = ("--llm", "rules", "--distractors", kind, "--out", tmp_path / kind, "--no-progress")
+        build_options = ("--llm", "rules", "--distractors", kind, "--out", tmp_path / kind, "--no-progress")
         words = ("--source", f"drivelm={source / 'test_eval.json'}", "--images", source / "images")
-        run(BIN / "ad2", "mcq", "build", *words, *made, cwd=tmp_path, code=None)
+        run(BIN / "ad2", "mcq", "build", *words, *build_options, cwd=tmp_path, code=None)
         questions, images = tmp_path / kind / "questions.jsonl", tmp_path / kind / "images"
         run(BIN / "ad2", "data", "import", "autodrive_qa", questions, "--images", images, "--as", name, cwd=tmp_path)
-    host("--model", "ad2_oracle", "--tasks", ",".join(TASKS), "--output_path", tmp_path / "out", cwd=tmp_path)
+    run_lmms_eval("--model", "ad2_oracle", "--tasks", ",".join(TASKS), "--output_path", tmp_path / "out", cwd=tmp_path)
     found = tables(tmp_path / "out")
     plain, naive, rotated = (found[name] for name in TASKS)
     assert {t["data"]["distractors"] for t in (plain, rotated)} == {"all"}

@@ -68,17 +68,17 @@ def texts(n: int, **changes: Any) -> list[Record]:
 # --- chance ---
 
 
-def test_chance_depends_on_record_and_seed_only(baselines: Any) -> None:
+def test_chance_depends_only_on_record_and_seed(baselines: Any) -> None:
     records = [*[record(f"m{i}") for i in range(20)], *texts(20)]
-    whole = ask(baselines.ChanceModel(), records)
+    expected = ask(baselines.ChanceModel(), records)
     order = list(reversed(range(40)))
-    assert ask(baselines.ChanceModel(), records, only=order) == [whole[i] for i in order]
+    assert ask(baselines.ChanceModel(), records, only=order) == [expected[i] for i in order]
     halves = [
         ask(baselines.ChanceModel(), records, only=range(start, 40, 2)) for start in (0, 1)
     ]  # as divided between two ranks
-    assert [halves[i % 2][i // 2] for i in range(40)] == whole
-    assert ask(baselines.ChanceModel(), list(reversed(records))) == list(reversed(whole))
-    assert ask(baselines.ChanceModel(seed=1), records) != whole
+    assert [halves[i % 2][i // 2] for i in range(40)] == expected
+    assert ask(baselines.ChanceModel(), list(reversed(records))) == list(reversed(expected))
+    assert ask(baselines.ChanceModel(seed=1), records) != expected
 
 
 def test_chance_is_uniform_over_the_offered_letters(baselines: Any) -> None:
@@ -90,36 +90,36 @@ def test_chance_is_uniform_over_the_offered_letters(baselines: Any) -> None:
     assert set(ask(baselines.ChanceModel(), fewer)) == {"A", "B"}
 
 
-def test_chance_knows_yes_no_and_counts_in_both_languages(baselines: Any) -> None:
+def test_chance_answers_yes_no_and_counts_in_both_languages(baselines: Any) -> None:
     assert set(ask(baselines.ChanceModel(), [record(f"y{i}", "yesno") for i in range(50)])) == {"yes", "no"}
     assert set(ask(baselines.ChanceModel(), [record(f"y{i}", "yesno") for i in range(50)], lang="zh")) == {"是", "否"}
     counts = ask(baselines.ChanceModel(), [record(f"c{i}", "count", answer=BilingualText("2")) for i in range(400)])
     assert set(counts) == {str(n) for n in range(11)}
 
 
-def test_chance_never_gives_a_record_its_own_text(baselines: Any) -> None:
+def test_chance_never_gives_the_reference_of_the_record_itself(baselines: Any) -> None:
     records = [
         *texts(6),
         *[replace(r, id=f"o{r.id}", subtask="other", answer=BilingualText("foreign")) for r in texts(6)],
     ]
-    drawn: set[str] = set()
+    sampled: set[str] = set()
     for seed in range(40):
         answers = ask(baselines.ChanceModel(seed=seed), records)[:6]
         assert all(answer != r.answer.en for answer, r in zip(answers, records, strict=False))
-        drawn |= set(answers)
-    assert drawn == {f"text {i}" for i in range(6)}  # all others of its sub-task, none of other sub-tasks
+        sampled |= set(answers)
+    assert sampled == {f"text {i}" for i in range(6)}  # all others of its sub-task, none of other sub-tasks
     assert all(a.startswith("文本") for a in ask(baselines.ChanceModel(), texts(4), lang="zh"))
 
 
-def test_chance_widens_a_sub_task_of_one_and_leaves_a_dataset_of_one_unscored(baselines: Any) -> None:
-    lonely = [*texts(3), record("x", "vqa", subtask="alone", answer=BilingualText("mine"))]
-    assert ask(baselines.ChanceModel(), lonely)[3] in {"text 0", "text 1", "text 2"}
+def test_chance_uses_other_sub_tasks_for_a_lone_record_and_leaves_a_dataset_of_one_unscored(baselines: Any) -> None:
+    records = [*texts(3), record("x", "vqa", subtask="alone", answer=BilingualText("mine"))]
+    assert ask(baselines.ChanceModel(), records)[3] in {"text 0", "text 1", "text 2"}
     (reply,) = ask(baselines.ChanceModel(), texts(1))
     assert failure_reason(reply) == "request_failed"
     assert "r0: no other record has a vqa reference" in reply
 
 
-def test_chance_draws_points_and_boxes_inside_the_image(baselines: Any) -> None:
+def test_chance_samples_points_and_boxes_inside_the_image(baselines: Any) -> None:
     points = [record(f"p{i}", "point", answer=BilingualText("<7,7>")) for i in range(300)]
     read = [parse(a, "point", image_size=(100, 50)) for a in ask(baselines.ChanceModel(), points)]
     assert all(isinstance(r, Answer) and r.note == "" for r in read)
@@ -165,7 +165,7 @@ def lettered(*letters: str, **changes: Any) -> list[Record]:
     return [record(f"m{i}", letter=letter, **changes) for i, letter in enumerate(letters)]
 
 
-def test_majority_takes_the_commonest_offered_letter(baselines: Any) -> None:
+def test_majority_gives_the_most_frequent_offered_letter(baselines: Any) -> None:
     assert (
         ask(baselines.MajorityModel(), lettered("B", "C", "B", "C", "A")) == ["B"] * 5
     )  # a tie: the first in the alphabet
@@ -175,7 +175,7 @@ def test_majority_takes_the_commonest_offered_letter(baselines: Any) -> None:
     assert ask(baselines.MajorityModel(), [*records, *other])[:3] == ["F", "F", "F"]
 
 
-def test_majority_counts_answers_as_the_parser_reads_them(baselines: Any) -> None:
+def test_majority_counts_answers_as_parsed(baselines: Any) -> None:
     def typed(form: str, *answers: str) -> list[Record]:
         return [record(f"t{i}", form, answer=BilingualText(a)) for i, a in enumerate(answers)]
 
@@ -198,9 +198,9 @@ def test_majority_of_texts_and_of_each_step(baselines: Any) -> None:
     assert ask(baselines.MajorityModel(), chains, part="cot") == ["<start1>truth 1<end>\n<start2>truth 2<end>"] * 3
 
 
-def test_majority_of_places_is_the_median_fraction_of_the_image(baselines: Any) -> None:
-    places = (("<10,10>", (100, 50)), ("<20,20>", (100, 50)), ("<90,60>", (200, 100)))
-    records = [record(f"p{i}", "point", answer=BilingualText(t), image_size=s) for i, (t, s) in enumerate(places)]
+def test_majority_of_points_and_boxes_is_the_median_relative_to_the_image(baselines: Any) -> None:
+    points = (("<10,10>", (100, 50)), ("<20,20>", (100, 50)), ("<90,60>", (200, 100)))
+    records = [record(f"p{i}", "point", answer=BilingualText(t), image_size=s) for i, (t, s) in enumerate(points)]
     # x: 0.10 0.20 0.45, y: 0.2 0.4 0.6
     assert ask(baselines.MajorityModel(), records) == ["<20,20>", "<20,20>", "<40,40>"]
     unsized = [*records[:2], replace(records[2], image_size=None)]
@@ -210,7 +210,7 @@ def test_majority_of_places_is_the_median_fraction_of_the_image(baselines: Any) 
     )
 
 
-def test_majority_without_a_readable_reference_says_so(baselines: Any) -> None:
+def test_majority_without_a_readable_reference_is_an_error(baselines: Any) -> None:
     with pytest.raises(Ad2Error, match="t0: no record of the dataset has a readable count reference"):
         ask(baselines.MajorityModel(), [record("t0", "count", answer=BilingualText("many"))])
 
@@ -230,7 +230,7 @@ TYPED = [
 @pytest.mark.parametrize("lang", ["en", "zh"])
 @pytest.mark.parametrize("frame", ["auto", "pixel", "unit", "thousand"])
 @pytest.mark.parametrize("asked", TYPED, ids=lambda r: r.form)
-def test_the_oracle_scores_full_marks(baselines: Any, asked: Record, frame: Any, lang: Any) -> None:
+def test_the_oracle_scores_100(baselines: Any, asked: Record, frame: Any, lang: Any) -> None:
     (answer,) = ask(baselines.OracleModel(), [asked], lang=lang, frame=frame)
     sample = score_sample(asked, answer, TaskVariant(**AD2, lang=lang, frame=frame), "t")
     assert sample.status == "ok"
@@ -255,7 +255,7 @@ def test_rounds_are_answered_step_by_step(baselines: Any) -> None:
         ask(baselines.OracleModel(), records, part="cot", rounds=True)
 
 
-def test_a_task_without_settings_is_asked_in_the_records_own_form(baselines: Any) -> None:
+def test_a_task_without_settings_uses_the_form_of_the_record(baselines: Any) -> None:
     model = baselines.OracleModel()
     model.task_dict = {"t": {"test": [{"record": record("m").to_json()}]}}
     assert model.generate_until([request(0, {}, {})]) == ["A"]
@@ -269,7 +269,9 @@ def test_a_task_without_settings_is_asked_in_the_records_own_form(baselines: Any
     st.tuples(st.integers(16, 8000), st.integers(16, 8000)),
     st.sampled_from(["pixel", "unit", "thousand"]),
 )
-def test_written_places_are_read_back(corners: tuple[float, ...], size: tuple[int, int], frame: Any) -> None:
+def test_written_points_and_boxes_parse_to_the_same_values(
+    corners: tuple[float, ...], size: tuple[int, int], frame: Any
+) -> None:
     (x1, x2), (y1, y2) = sorted(corners[:2]), sorted(corners[2:])
     value = (x1 * size[0], y1 * size[1], x2 * size[0], y2 * size[1])
     for form, expected in (("box", value), ("point", value[:2])):
@@ -297,7 +299,7 @@ def test_unknown_arguments_and_foreign_tasks_are_refused(baselines: Any) -> None
 
 
 @pytest.mark.parametrize("kind", ["ChanceModel", "MajorityModel", "OracleModel"])
-def test_unsupported_requests_of_a_baseline_are_reported(baselines: Any, kind: str) -> None:
+def test_unsupported_requests_raise_not_implemented(baselines: Any, kind: str) -> None:
     model = getattr(baselines, kind)()
     assert (model.rank, model.world_size, str(model.device)) == (0, 1, "cpu")
     with pytest.raises(NotImplementedError, match="likelihoods"):
@@ -306,7 +308,7 @@ def test_unsupported_requests_of_a_baseline_are_reported(baselines: Any, kind: s
         model.generate_until_multi_round([])
 
 
-def test_every_manifest_leads_to_a_model_class() -> None:
+def test_every_manifest_has_a_model_class() -> None:
     from lmms_eval.models.registry_v2 import ModelRegistryV2
 
     registry = ModelRegistryV2()
@@ -317,7 +319,7 @@ def test_every_manifest_leads_to_a_model_class() -> None:
     assert all(registry.get_model_class(name).is_simple for name in names)
 
 
-def test_option_kinds_play_no_part(baselines: Any) -> None:
+def test_baselines_ignore_the_kind_of_an_option(baselines: Any) -> None:
     """Baselines must not use the kind of an option, which identifies the correct one."""
     plain = tuple(AnswerOption(o.letter, o.text, "distractor") for o in record().options)
     records = [record(f"m{i}") for i in range(30)]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from support.running import host, tables
+from support.running import run_lmms_eval, tables
 
 from lmms_eval_ad2.harness.models import manifests
 
@@ -23,7 +23,7 @@ def runs(path: Path) -> list[dict[str, Any]]:
     return data if isinstance(data, list) else [data]
 
 
-def words_of(class_path: str) -> set[str]:
+def parameters_of(class_path: str) -> set[str]:
     """The constructor's parameters, from the source, since most wrappers import a library that is not installed."""
     module, name = class_path.rsplit(".", 1)
     spec = importlib.util.find_spec(module)
@@ -37,7 +37,7 @@ def words_of(class_path: str) -> set[str]:
     return set()
 
 
-def known_words(model: str) -> set[str]:
+def known_arguments(model: str) -> set[str]:
     from lmms_eval.models import get_model_manifest
 
     from lmms_eval_ad2.harness.models.swift import _COMMON, _LOCAL, _SERVER
@@ -48,15 +48,15 @@ def known_words(model: str) -> set[str]:
         return {"seed"}
     manifest = get_model_manifest(model)
     paths = [p for p in (manifest.chat_class_path, manifest.simple_class_path) if p]
-    return set().union(*(words_of(p) for p in paths))
+    return set().union(*(parameters_of(p) for p in paths))
 
 
-def test_there_are_run_files() -> None:
+def test_run_files_exist() -> None:
     assert {p.stem for p in FILES} >= {"baselines", "qwen2_5_vl", "internvl_swift", "openai_endpoint", "vllm"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
-def test_a_run_file_is_one_that_lmms_eval_takes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lmms_eval_accepts_each_run_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from lmms_eval.__main__ import parse_eval_args
 
     monkeypatch.setattr(sys, "argv", ["lmms-eval", "--config", str(path)])
@@ -66,15 +66,15 @@ def test_a_run_file_is_one_that_lmms_eval_takes(path: Path, monkeypatch: pytest.
         assert run.keys() - {"env"} <= types.keys()
         assert all(isinstance(v, (str, int)) for v in run.values())
         given = dict(pair.split("=", 1) for pair in run.get("model_args", "").split(",") if pair)
-        assert given.keys() <= known_words(run["model"]), run["model"]
+        assert given.keys() <= known_arguments(run["model"]), run["model"]
         for group in run["tasks"].split(","):
             assert list((REPO / "tasks").glob(f"*/{group}.yaml")), group
 
 
-def test_the_series_of_baselines_runs(tmp_path: Path) -> None:
+def test_the_baselines_file_runs_chance_majority_and_oracle(tmp_path: Path) -> None:
     """Relative output folders are below the current folder; the command line overrides the file."""
     config = REPO / "configs" / "models" / "baselines.yaml"
-    host("--config", config, "--tasks", "ad2demo_perception_base", cwd=tmp_path)
+    run_lmms_eval("--config", config, "--tasks", "ad2demo_perception_base", cwd=tmp_path)
     scores = {
         name: tables(tmp_path / "runs" / name)["ad2demo_perception_base"]["score"]["official"]
         for name in ("chance", "majority", "oracle")

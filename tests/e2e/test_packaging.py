@@ -11,7 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from support.running import REPO, listed, run
+from support.running import REPO, listed_tasks, run
 
 
 def tracked() -> list[str]:
@@ -33,7 +33,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def test_setup_names_every_package() -> None:
+def test_setup_cfg_lists_every_package() -> None:
     config = configparser.ConfigParser()
     config.read(REPO / "setup.cfg")
     named = set(config["options"]["packages"].split())
@@ -60,13 +60,13 @@ def test_the_installed_wheel_runs(wheel: Path, tmp_path: Path) -> None:
     site = next((tmp_path / "venv" / "lib").glob("python*/site-packages"))
     shim = Path(sysconfig.get_path("purelib"))
     (site / "borrowed.pth").write_text(f"{shim}\n")
-    for extra in shim.glob("*torchvision*shim*"):  # .pth files of a borrowed folder are not run
+    for extra in shim.glob("*torchvision*shim*"):  # .pth files in an added folder are not run
         if extra.suffix == ".pth":
             shutil.copy(extra, site / extra.name)
     where = run(python, "-c", "import lmms_eval_ad2; print(lmms_eval_ad2.__file__)", cwd=tmp_path).stdout
     assert str(tmp_path) in where
     for command in ([python, "-m", "lmms_eval"], [tmp_path / "venv" / "bin" / "lmms_eval"]):
-        names = listed(run(*command, "--tasks", "list", cwd=tmp_path).stdout)
+        names = listed_tasks(run(*command, "--tasks", "list", cwd=tmp_path).stdout)
         assert {"ad2_perception_base", "ad2demo_mcq_planning", "bench_coda_lm"} <= names
     out = tmp_path / "out"
     words = ("--model", "ad2_oracle", "--tasks", "ad2demo_mcq_planning", "--out", out)

@@ -1,4 +1,4 @@
-"""The tasks exist after `pip install` for every entry point, and lmms-eval keeps all of its own."""
+"""The tasks exist after `pip install` for every entry point, and those of lmms-eval are unchanged."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.running import BIN, host, listed, run
+from support.running import BIN, listed_tasks, run, run_lmms_eval
 
 CANONICAL = {
     "ad2_perception_base", "ad2_perception_advanced", "ad2_relation", "ad2_reasoning", "ad2_cot",
@@ -25,14 +25,14 @@ CANONICAL = {
     ],
     ids=["python -m", "lmms-eval", "lmms_eval", "torchrun"],
 )
-def test_every_way_in_lists_our_tasks(words: tuple, tmp_path: Path) -> None:
-    names = listed(run(*words, "--tasks", "list", cwd=tmp_path, cold=True).stdout)
+def test_every_entry_point_lists_our_tasks(words: tuple, tmp_path: Path) -> None:
+    names = listed_tasks(run(*words, "--tasks", "list", cwd=tmp_path, cold=True).stdout)
     assert names >= CANONICAL | {"bench_ad2", "bench_coda_lm", "bench_autodrive_qa", "ad2demo_cot"}
     assert "mmmu_val" in names
 
 
-def test_the_pattern_matches_each_canonical_task_once(tmp_path: Path) -> None:
-    names = listed(host("--tasks", "list", cwd=tmp_path).stdout)
+def test_the_pattern_matches_exactly_the_canonical_tasks(tmp_path: Path) -> None:
+    names = listed_tasks(run_lmms_eval("--tasks", "list", cwd=tmp_path).stdout)
     assert {n for n in names if n.startswith("ad2_")} == CANONICAL
 
 
@@ -58,7 +58,7 @@ print(json.dumps([len(before[0]), len(ours)]))
 """
 
 
-def test_the_hosts_own_tasks_are_as_before(tmp_path: Path) -> None:
+def test_the_tasks_of_lmms_eval_are_unchanged(tmp_path: Path) -> None:
     done = run(sys.executable, "-c", COMPARE, cwd=tmp_path)
     before, ours = map(int, done.stdout.strip().splitlines()[-1].strip("[]").split(","))
     assert before > 500
@@ -87,8 +87,8 @@ class Echo(lmms):
 """
 
 
-def test_another_task_runs_through_our_wrappers_untouched(tmp_path: Path) -> None:
-    """A plain lmms-eval task with our plugin active: same numbers, and no file of ours."""
+def test_another_task_is_not_affected_by_our_plugin(tmp_path: Path) -> None:
+    """A plain lmms-eval task with our plugin active gives the same numbers and none of our files."""
     (tmp_path / "d.jsonl").write_text('{"question": "2+2?", "answer": "4"}\n{"question": "1+1?", "answer": "2"}\n')
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "t.yaml").write_text(HOST_TASK.replace("DATA", str(tmp_path / "d.jsonl")))
@@ -117,13 +117,13 @@ def test_the_entry_point_never_raises(monkeypatch: pytest.MonkeyPatch) -> None:
         assert plugin.manifests() == []
 
 
-def test_missing_data_is_one_line_and_a_true_exit_code(tmp_path: Path) -> None:
-    done = host("--model", "ad2_chance", "--tasks", "ad2_relation", cwd=tmp_path, code=2)
+def test_missing_data_is_reported_in_one_line_with_exit_code_2(tmp_path: Path) -> None:
+    done = run_lmms_eval("--model", "ad2_chance", "--tasks", "ad2_relation", cwd=tmp_path, code=2)
     assert "ad2 data import ad2_bench" in done.stderr
     assert "Traceback" not in done.stderr + done.stdout
 
 
-def test_our_script_leaves_out_what_has_no_data(tmp_path: Path) -> None:
+def test_our_script_leaves_out_tasks_without_data(tmp_path: Path) -> None:
     done = run(BIN / "lmms_eval", "--model", "ad2_chance", "--tasks", "ad2_*", cwd=tmp_path, code=2)
     assert "left out, no data: ad2_coda_general" in done.stderr
     assert "the data of its 11 tasks are not imported" in done.stderr
@@ -137,20 +137,20 @@ def test_our_script_leaves_out_what_has_no_data(tmp_path: Path) -> None:
         (("--model", "ad2_chance", "--tasks", "ad2demo_cot", "--output_path", "a_file"), "a_file is a file"),
     ],
 )
-def test_a_users_mistake_is_one_line(words: tuple, message: str, tmp_path: Path) -> None:
+def test_a_users_mistake_is_reported_in_one_line(words: tuple, message: str, tmp_path: Path) -> None:
     (tmp_path / "a_file").touch()
     done = run(BIN / "lmms_eval", *words, cwd=tmp_path, code=2)
     assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_all_groups_together(tmp_path: Path) -> None:
+def test_all_groups_can_be_requested_together(tmp_path: Path) -> None:
     """Overlapping groups cannot be requested together; ours do not overlap, so the data are checked next."""
     done = run(BIN / "lmms_eval", "--model", "ad2_chance", "--tasks", "bench_*", cwd=tmp_path, code=2)
     assert "ad2 data import" in done.stderr
 
 
-def test_the_hosts_cache_is_refused(tmp_path: Path) -> None:
+def test_the_cache_of_lmms_eval_is_refused(tmp_path: Path) -> None:
     words = ("--model", "ad2_chance", "--tasks", "ad2demo_relation", "--use_cache", tmp_path / "cache")
-    done = host(*words, cwd=tmp_path, code=2)
+    done = run_lmms_eval(*words, cwd=tmp_path, code=2)
     assert "--use_cache ignores image content" in done.stderr

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.coda_layout import write_layout
-from support.running import BIN, host, run, run_folder, tables
+from support.running import BIN, run, run_folder, run_lmms_eval, tables
 
 
 @pytest.fixture
@@ -19,11 +19,11 @@ def drivelm(data_dir: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_drivelm_options_over_six_real_cameras(drivelm: Path) -> None:
+def test_drivelm_multiple_choice_with_six_real_cameras(drivelm: Path) -> None:
     tasks = "ad2x_drivelm_perception_mc,ad2x_drivelm_behavior_mc"
     for model, expected in (("ad2_oracle", 100.0), ("ad2_majority", None)):
         out = drivelm / model
-        host("--model", model, "--tasks", tasks, "--output_path", out, cwd=drivelm)
+        run_lmms_eval("--model", model, "--tasks", tasks, "--output_path", out, cwd=drivelm)
         found = tables(out)
         assert {t: v["n"] for t, v in found.items()} == {tasks.split(",")[0]: 8, tasks.split(",")[1]: 9}
         if expected is not None:
@@ -34,7 +34,7 @@ def test_drivelm_options_over_six_real_cameras(drivelm: Path) -> None:
     assert row["prompt"].count("\n(") == 4
 
 
-def test_the_real_answers_are_scored_as_the_challenge_does(data_dir: Path, tmp_path: Path) -> None:
+def test_real_drivelm_answers_are_scored_as_in_the_challenge(data_dir: Path, tmp_path: Path) -> None:
     source = data_dir / "drivelm"
     words = ("drivelm", "score", source / "output.json", "--truth", source / "test_eval.json", "--json")
     scores = json.loads(run(BIN / "ad2", *words, cwd=tmp_path).stdout)
@@ -43,11 +43,11 @@ def test_the_real_answers_are_scored_as_the_challenge_does(data_dir: Path, tmp_p
     assert {"bleu_1", "bleu_2", "bleu_3", "bleu_4", "rouge_l", "cider"} <= scores.keys()
 
 
-def test_coda_lm_from_its_layout_to_the_table(data_dir: Path, tmp_path: Path) -> None:
+def test_coda_lm_is_imported_and_scored(data_dir: Path, tmp_path: Path) -> None:
     root = write_layout(tmp_path / "coda", data_dir / "road_photos", split="Mini", n=3, regions=2)
     run(BIN / "ad2", "data", "import", "coda_lm", root, "--split", "Mini", "--partial", cwd=tmp_path)
     tasks = "ad2x_coda_general_mini,ad2x_coda_region_mini,ad2x_coda_suggestion_mini"
-    host("--model", "ad2_oracle", "--tasks", tasks, "--output_path", tmp_path / "o", cwd=tmp_path)
+    run_lmms_eval("--model", "ad2_oracle", "--tasks", tasks, "--output_path", tmp_path / "o", cwd=tmp_path)
     found = tables(tmp_path / "o")
     assert [found[t]["n"] for t in tasks.split(",")] == [3, 6, 3]
     region = found["ad2x_coda_region_mini"]
@@ -56,14 +56,14 @@ def test_coda_lm_from_its_layout_to_the_table(data_dir: Path, tmp_path: Path) ->
     assert region["columns"]["bleu_4"]["official"] == pytest.approx(100, abs=1e-3)
 
 
-def test_a_broken_image_names_its_file(data_dir: Path, drivelm: Path, own_home: Path) -> None:
+def test_a_broken_image_is_reported_with_its_file_name(data_dir: Path, drivelm: Path, own_home: Path) -> None:
     import shutil
 
     copied = drivelm / "images"
     shutil.copytree(data_dir / "drivelm" / "images", copied)
-    victim = sorted(copied.rglob("CAM_FRONT/*.jpg"))[0]
-    victim.chmod(0o644)
-    victim.write_bytes(victim.read_bytes()[:2000])
+    image = sorted(copied.rglob("CAM_FRONT/*.jpg"))[0]
+    image.chmod(0o644)
+    image.write_bytes(image.read_bytes()[:2000])
     run(BIN / "ad2", "data", "relocate", "drivelm", "--images", copied, cwd=drivelm)
     checked = run(BIN / "ad2", "data", "verify", "drivelm", "--images", cwd=drivelm, code=1)
-    assert victim.name in checked.stdout + checked.stderr
+    assert image.name in checked.stdout + checked.stderr

@@ -32,7 +32,7 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-def test_text(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_as_text(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ad2(["report", runs]) == 0
     out = capsys.readouterr().out
     assert "AD2-Bench: overall (layout of AD2-Bench, Table 2)" in out
@@ -40,14 +40,14 @@ def test_text(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "toy-7b (a)" in out
 
 
-def test_markdown_without_published(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_as_markdown_without_published_scores(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ad2(["report", runs / "a", "--markdown", "--no-published"]) == 0
     out = capsys.readouterr().out
     assert "### AD2-Bench: overall" in out
     assert "InternVL3-8B" not in out
 
 
-def test_json(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_as_json(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ad2(["report", runs, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert [r["name"] for r in data["runs"]] == ["toy-7b (a)", "toy-7b (b)"]
@@ -56,23 +56,23 @@ def test_json(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(data["tasks"]) == 12
 
 
-def test_html(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_as_html(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "new" / "page.html"
     assert ad2(["report", runs, "--html", page]) == 0
     assert page.read_text("utf-8").startswith("<!doctype html>")
     assert f"report page: {page}" in capsys.readouterr().out
 
 
-def test_compare(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_two_runs(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ad2(["report", "compare", runs / "a", runs / "b"]) == 0
     out = capsys.readouterr().out
     assert "A: toy-7b (a)\nB: toy-7b (b)\n" in out
     line = next(x.split() for x in out.splitlines() if x.startswith("ad2_cot"))
-    assert line[:6] == ["ad2_cot", "20", "20", "95.0", "55.0", "+40.0"]  # 20 samples, each of an image of its own
-    assert line[-4:-1] == ["0.0078", "0.0469", "mcnemar"]  # 2 / 2^8, and times six tasks
+    assert line[:6] == ["ad2_cot", "20", "20", "95.0", "55.0", "+40.0"]  # 20 samples, each with its own image
+    assert line[-4:-1] == ["0.0078", "0.0469", "mcnemar"]  # 2 / 2^8, and corrected for six tasks
 
 
-def test_compare_json(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_two_runs_as_json(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ad2(["report", "compare", runs / "a", runs / "b", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["tasks"]
     assert {row["task"]: row["p_value"] for row in rows}["ad2_cot"] == pytest.approx(2 / 2**8)
@@ -87,17 +87,17 @@ def test_compare_json(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["{runs}", "--force"], "--force is an option of"),
     ],
 )
-def test_mistakes_are_messages(runs: Path, words: list[str], message: str) -> None:
+def test_mistakes_are_reported(runs: Path, words: list[str], message: str) -> None:
     with pytest.raises(Ad2Error, match=message):
         ad2(["report", *(w.format(runs=runs) for w in words)])
 
 
-def test_absent_results(tmp_path: Path) -> None:
+def test_absent_results_are_reported(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="nothing there"):
         ad2(["report", tmp_path / "absent"])
 
 
-def test_two_sets_of_distractors_of_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_two_sets_of_distractors_of_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tasks = {}
     for name, kind, right in (("ad2_mcq_planning", "all", 50.0), ("ad2x_mcq_planning_naive", "naive", 100.0)):
         tasks[name] = task("autodrive_qa", "planning", cell(right), subtasks={"x": cell(1.0), "y": cell(2.0)})

@@ -60,30 +60,30 @@ def pair(tmp_path: Path) -> tuple[str, str]:
     return str(a), str(run_folder(tmp_path / "thr", b, **THREATS))
 
 
-def test_both_side_by_side_with_the_drop_and_the_papers_tables_apart(
+def test_compare_shows_both_runs_with_the_drop_and_the_published_tables_separately(
     pair: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["report", "compare", *pair]) == 0
     out = capsys.readouterr().out
-    ours, *theirs = out.split("Bench2ADVLM, Table ")
+    ours, *tables = out.split("Bench2ADVLM, Table ")
     line = next(text for text in ours.splitlines() if text.startswith("Driving Score"))
     assert line.split() == ["Driving", "Score", "2", "90.00", "50.00", "+40.00", "+44.4", "0.5000", "1.0000"]
     assert "demo" in ours and "threats" in ours and "NOT comparable with figures driven in CARLA" in ours
     assert "left out: 1 only in demo: 103" in ours and "left out: 1 only in threats: mine" in ours
     assert "Skill Score %: no figure" in ours
-    assert [text[:27] for text in theirs] == [
+    assert [text[:27] for text in tables] == [
         "1 (standard routes), driven",
         "2 (threat scenarios), drive",
         "1 less Table 2 (the drop), ",
     ]
-    assert all("driven in CARLA, means of 10 repetitions; ours above: embedded world" in text for text in theirs)
-    assert "43.45" in theirs[0] and "32.59" in theirs[1] and "+10.86" in theirs[2]
-    assert "90.00" not in "".join(theirs) and "43.45" not in ours  # never in one table
-    assert "26.1 % on average. In the tables: its mean falls from 38.36 to 33.00" in " ".join(theirs[2].split())
+    assert all("driven in CARLA, means of 10 repetitions; ours above: embedded world" in text for text in tables)
+    assert "43.45" in tables[0] and "32.59" in tables[1] and "+10.86" in tables[2]
+    assert "90.00" not in "".join(tables) and "43.45" not in ours  # never in one table
+    assert "26.1 % on average. In the tables: its mean falls from 38.36 to 33.00" in " ".join(tables[2].split())
     assert max(len(text) for text in ours.splitlines() if str(tmp_path) not in text) <= 121
 
 
-def test_json_has_everything_and_the_paper_under_a_key_of_its_own(
+def test_compare_as_json_has_published_scores_under_a_separate_key(
     pair: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["report", "compare", *pair, "--json"]) == 0
@@ -113,7 +113,7 @@ def test_the_long_name_of_a_generated_suite_does_not_widen_the_table(
     assert max(map(len, table.splitlines())) <= 100
 
 
-def test_markdown(pair: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_as_markdown(pair: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "compare", *pair, "--markdown"]) == 0
     out = capsys.readouterr().out
     assert "| Driving Score" in out and "| 90.00 [4.28, 99.94]" in out
@@ -136,7 +136,7 @@ def test_markdown(pair: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> 
         ({"towns_sha256": {"Town12": "ab"}}, "maps are corridors in the first and real towns in the second"),
     ],
 )
-def test_unlike_runs_are_refused_unless_forced(
+def test_runs_with_different_settings_are_compared_only_with_force(
     changes: dict[str, Any], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     a = run_folder(tmp_path / "a", [record("101", 100.0)])
@@ -148,7 +148,7 @@ def test_unlike_runs_are_refused_unless_forced(
     assert "Attention: " in capsys.readouterr().out
 
 
-def test_one_suite_twice_compares_two_drivers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_runs_of_one_suite_compare_two_agents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a = run_folder(tmp_path / "a", [record("101", 100.0), record("102", 90.0)])
     other = {"name": "expert", "privileged": True}
     b = run_folder(tmp_path / "b", [record("101", 60.0), record("102", 50.0)], agent=other, version="2")
@@ -161,7 +161,9 @@ def test_one_suite_twice_compares_two_drivers(tmp_path: Path, capsys: pytest.Cap
     assert "seed is 0 in the first and 5 in the second" in capsys.readouterr().err
 
 
-def test_repetitions_print_their_spread(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_repetitions_are_shown_with_their_standard_deviation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     both = [record(r, s, rep=k) for r, s, k in (("101", 100, 0), ("101", 80, 1), ("102", 60, 0), ("102", 60, 1))]
     a = run_folder(tmp_path / "a", both)
     b = run_folder(tmp_path / "b", [record("101", 60.0), record("102", 50.0)], **THREATS)
@@ -173,32 +175,34 @@ def test_repetitions_print_their_spread(tmp_path: Path, capsys: pytest.CaptureFi
     assert "threats: over" not in out
 
 
-def test_mistakes_are_one_line(pair: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_are_reported_in_one_line(
+    pair: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     a, _ = pair
     empty = run_folder(tmp_path / "empty", [], ["101"], **THREATS)
-    apart = run_folder(tmp_path / "apart", [record("mine", 5.0)], **THREATS)
-    whole = run_folder(tmp_path / "whole", [record("mine", 5.0, scenario="program")], **THREATS)
+    disjoint = run_folder(tmp_path / "apart", [record("mine", 5.0)], **THREATS)
+    single = run_folder(tmp_path / "whole", [record("mine", 5.0, scenario="program")], **THREATS)
     broken = run_folder(tmp_path / "broken", [record("101", 5.0)], **THREATS)
     (broken / "run.json").write_text("{")
-    for b, says in (
+    for b, message in (
         (a, "compared with itself"),
         (str(tmp_path), "not a run folder of `ad2 drive run`"),
         (str(empty), "contains no episode yet"),
-        (str(apart), "no route in common"),
-        (str(whole), "a single program, which has no benchmark scores"),
+        (str(disjoint), "no route in common"),
+        (str(single), "a single program, which has no benchmark scores"),
         (str(broken), "not a run description"),
     ):
         assert main(["report", "compare", a, b]) == 2
         error = capsys.readouterr().err
-        assert says in error and error.count("\n") == 1
+        assert message in error and error.count("\n") == 1
 
 
-def test_a_hostile_name_neither_moves_the_terminal_nor_opens_a_tag(
+def test_a_hostile_suite_name_is_escaped_in_text_and_markdown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    evil = {**THREATS, "suite": "\x1b[2J<script>|x"}
+    hostile = {**THREATS, "suite": "\x1b[2J<script>|x"}
     a = run_folder(tmp_path / "a", [record("101", 100.0)])
-    b = run_folder(tmp_path / "b", [record("101", 60.0)], **evil)
+    b = run_folder(tmp_path / "b", [record("101", 60.0)], **hostile)
     for more in ([], ["--markdown"]):
         assert main(["report", "compare", str(a), str(b), "--no-published", *more]) == 0
         assert "\x1b" not in (out := capsys.readouterr().out)
@@ -210,19 +214,19 @@ PROGRAM = 'param route = "demo:{}"\nmodel scenic.domains.driving.model\nego = ne
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A suite of programs; the score reads their routes and runs none."""
-    where = tmp_path / "threats"
-    (where / "scenarios").mkdir(parents=True)
+    """A suite of programs; scoring reads their routes and runs no program."""
+    root = tmp_path / "threats"
+    (root / "scenarios").mkdir(parents=True)
     for route in ("101", "102", "103"):
-        (where / "scenarios" / f"{route}.scenic").write_text(PROGRAM.format(route))
-    (where / "suite.json").write_text(json.dumps({"left_out": {"103": "the expert cannot survive it"}}))
-    return where
+        (root / "scenarios" / f"{route}.scenic").write_text(PROGRAM.format(route))
+    (root / "suite.json").write_text(json.dumps({"left_out": {"103": "the expert cannot survive it"}}))
+    return root
 
 
 def test_a_folder_of_programs_is_scored(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = suite(str(folder))
-    driven = [replace(record(r, s), suite="threats") for r, s in (("101", 60.0), ("102", 40.0))]
-    run = run_folder(tmp_path / "run", driven, suite="threats", suite_sha256=found.sha256)
+    episodes = [replace(record(r, s), suite="threats") for r, s in (("101", 60.0), ("102", 40.0))]
+    run = run_folder(tmp_path / "run", episodes, suite="threats", suite_sha256=found.sha256)
     assert main(["drive", "score", str(run), "--routes", str(folder)]) == 0
     out = capsys.readouterr().out
     assert "50.0000" in out and "Suite threats in the embedded world" in out

@@ -23,7 +23,7 @@ from support.running import BIN, REPO, environment, run
 from closedloop_plugin.robots.vehicles.robot_config import RobotConfig, read_robot
 
 pytest_plugins = ("support.robots.real_time",)
-RENEWED = {"robot": lambda folder, found: nullcontext(stationed(found["server"], folder))}
+RENEWED = {"robot": lambda folder, found: nullcontext(configured_robot(found["server"], folder))}
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +34,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
 
 @pytest.fixture
 def robot(server: Sshd, tmp_path: Path) -> RobotConfig:
-    return stationed(server, tmp_path)
+    return configured_robot(server, tmp_path)
 
 
-def stationed(server: Sshd, tmp_path: Path) -> RobotConfig:
-    """Its YAML file, with a backend without ROS in its folder."""
+def configured_robot(server: Sshd, tmp_path: Path) -> RobotConfig:
+    """A robot with its YAML file and, in its folder, a backend that needs no ROS."""
     folder = tmp_path / "vehicle"
     folder.mkdir()
     shutil.copy(REPO / "tests/support/robots/far_wheels.py", folder / "far_wheels.py")
@@ -50,28 +50,28 @@ def stationed(server: Sshd, tmp_path: Path) -> RobotConfig:
 def process(*words: str | Path, cwd: Path) -> Iterator[subprocess.Popen[str]]:
     command = [str(word) for word in words]
     with (cwd / "log").open("a") as log:
-        made = subprocess.Popen(
+        child = subprocess.Popen(
             command, cwd=cwd, env=environment(PYTHONPATH=""), stdout=subprocess.PIPE, stderr=log, text=True
         )
     try:
-        yield made
+        yield child
     finally:
-        made.kill()
-        made.wait()
-        made.stdout.close()  # type: ignore[union-attr]
+        child.kill()
+        child.wait()
+        child.stdout.close()  # type: ignore[union-attr]
 
 
 @contextmanager
 def planner(robot: RobotConfig, *more: str) -> Iterator[subprocess.Popen[str]]:
     words = ("robot", "plan", "--robot", str(robot.file), "--agent", "straight", *more)
-    with process(BIN / "ad2", *words, cwd=robot.file.parent) as made:
-        line = made.stdout.readline()  # type: ignore[union-attr]
+    with process(BIN / "ad2", *words, cwd=robot.file.parent) as child:
+        line = child.stdout.readline()  # type: ignore[union-attr]
         assert "ready: 127.0.0.1:" in line, line + (robot.file.parent / "log").read_text()
-        yield made
+        yield child
 
 
 def client(robot: RobotConfig) -> Any:
-    """The deployed one, as it runs on the vehicle."""
+    """The deployed client, as it runs on the vehicle."""
     words = (sys.executable, "-m", "closedloop_plugin.robots.onboard.client", "settings.json")
     return process(*words, cwd=Path(robot.link.folder))
 
@@ -81,45 +81,45 @@ def ad2(robot: RobotConfig, *words: str, code: int | None = 0) -> str:
     return done.stdout + done.stderr
 
 
-def driven(robot: RobotConfig) -> int:
+def move_commands(robot: RobotConfig) -> int:
     """Move commands that reached the wheels."""
     file = Path(robot.link.folder) / "wheels.jsonl"
     lines = file.read_text().splitlines() if file.exists() else []
     return sum(json.loads(line)["twist"]["vx"] > 0 for line in lines if line.endswith("}"))
 
 
-def goes_on(robot: RobotConfig) -> None:
+def wait_until_driving(robot: RobotConfig) -> None:
     """Wait for further move commands."""
-    before = driven(robot)
-    until(lambda: driven(robot) > before + 3)
+    before = move_commands(robot)
+    until(lambda: move_commands(robot) > before + 3)
 
 
-def stands(robot: RobotConfig) -> None:
+def check_standing(robot: RobotConfig) -> None:
     """Check that there is no move command for three motions."""
-    before = driven(robot)
+    before = move_commands(robot)
     with pytest.raises(AssertionError, match="not met in time"):
-        until(lambda: driven(robot) > before, 1.5)
+        until(lambda: move_commands(robot) > before, 1.5)
 
 
-def test_deployed_driven_stopped_released_and_driven_again_after_a_kill(robot: RobotConfig) -> None:
+def test_deploy_drive_stop_release_and_drive_again_after_a_planner_kill(robot: RobotConfig) -> None:
     output = ad2(robot, "deploy", str(robot.file), "host")
     assert "installed on 127.0.0.1" in output
     with client(robot):
         with planner(robot, "--out", "out", "--frames") as first:
-            goes_on(robot)
+            wait_until_driving(robot)
             assert "the vehicle stands" in ad2(robot, "stop", "--robot", str(robot.file))
-            stands(robot)
+            check_standing(robot)
             assert "released" in ad2(robot, "stop", "--release", "--robot", str(robot.file))
-            goes_on(robot)
+            wait_until_driving(robot)
             first.kill()
             first.wait()
-        until(lambda: not processes(f"127.0.0.1:{robot.link.planner_port}:"))  # its ssh ends with it
-        stands(robot)
+        until(lambda: not processes(f"127.0.0.1:{robot.link.planner_port}:"))  # the ssh of the planner ends too
+        check_standing(robot)
         with planner(robot) as second:
-            goes_on(robot)
+            wait_until_driving(robot)
             second.send_signal(signal.SIGTERM)
             assert second.wait(60) == 0
-        stands(robot)
+        check_standing(robot)
     log = (robot.file.parent / "log").read_text()
     assert "Traceback" not in log and "connected" in log and "stopped; " in log
     lines = [json.loads(line) for line in (robot.file.parent / "out/planner.jsonl").read_text().splitlines()]
@@ -127,21 +127,21 @@ def test_deployed_driven_stopped_released_and_driven_again_after_a_kill(robot: R
     assert list((robot.file.parent / "out/frames").glob("*.jpg"))
 
 
-def test_without_a_planner_the_stop_goes_to_the_vehicle_itself(robot: RobotConfig) -> None:
+def test_without_a_planner_the_stop_is_set_on_the_vehicle(robot: RobotConfig) -> None:
     ad2(robot, "deploy", str(robot.file), "127.0.0.1")
     with client(robot):
         until(lambda: (Path(robot.link.folder) / "wheels.jsonl").exists())
         output = ad2(robot, "stop", "--robot", str(robot.file))
         assert "no planner answers" in output and "on board: stopped" in output
         with planner(robot):
-            stands(robot)
+            check_standing(robot)
             assert "released" in ad2(robot, "stop", "--release", "--robot", str(robot.file))
-            stands(robot)  # set on the vehicle, so only the vehicle can undo it
+            check_standing(robot)  # the stop is set on the vehicle, so only the vehicle can release it
             assert "on board: released" in ad2(robot, "stop", "--release", "--on-board", "--robot", str(robot.file))
-            goes_on(robot)
+            wait_until_driving(robot)
 
 
-def test_a_stop_that_nobody_confirms_is_code_1(robot: RobotConfig) -> None:
+def test_an_unconfirmed_stop_is_exit_code_1(robot: RobotConfig) -> None:
     output = ad2(robot, "stop", "--robot", str(robot.file), code=1)
     assert "SWITCH THE VEHICLE OFF" in output
 
@@ -149,32 +149,32 @@ def test_a_stop_that_nobody_confirms_is_code_1(robot: RobotConfig) -> None:
 def test_a_broken_robot_file_does_not_prevent_a_stop(robot: RobotConfig) -> None:
     ad2(robot, "deploy", str(robot.file), "host")
     with client(robot), planner(robot):
-        goes_on(robot)
+        wait_until_driving(robot)
         robot.file.write_text("vehicle: [", "utf-8")
         output = ad2(robot, "stop", "--robot", str(robot.file))
         assert "the vehicle stands" in output and "valid YAML" in output
-        stands(robot)
+        check_standing(robot)
     output = ad2(robot, "stop", "--robot", str(robot.file), code=1)
     assert "SWITCH THE VEHICLE OFF" in output and "no planner answers" in output and "valid YAML" in output
 
 
-def test_the_console_shows_and_its_space_bar_stops(robot: RobotConfig) -> None:
+def test_the_console_shows_the_state_and_the_space_bar_stops(robot: RobotConfig) -> None:
     ad2(robot, "deploy", str(robot.file), "host")
     with client(robot), planner(robot), terminal(robot) as (keys, screen):
         until(lambda: "driving" in screen() or "thinking" in screen())
-        goes_on(robot)
+        wait_until_driving(robot)
         until(lambda: "last frame" in screen() and "m/s" in screen())
         os.write(keys, b" ")
         until(lambda: "STOPPED: key in the console" in screen() and "the vehicle stands" in screen())
-        stands(robot)
+        check_standing(robot)
         os.write(keys, b"r")
-        goes_on(robot)
+        wait_until_driving(robot)
         os.write(keys, b"q")
 
 
 @contextmanager
 def terminal(robot: RobotConfig) -> Iterator[tuple[int, Callable[[], str]]]:
-    """`ad2 robot console` on a pseudo-terminal: its input, and its output so far."""
+    """`ad2 robot console` on a pseudo-terminal: its input, and its last screen."""
     pid, master = pty.fork()
     if pid == 0:
         os.execve(BIN / "ad2", ["ad2", "robot", "console", "--robot", str(robot.file)], environment(TERM="vt100"))
@@ -188,8 +188,8 @@ def terminal(robot: RobotConfig) -> Iterator[tuple[int, Callable[[], str]]]:
                 shown.extend(data)
         except OSError:
             pass
-        pictures = shown.decode("utf-8", "replace").split("\x1b[H")
-        return pictures[-2] if len(pictures) > 2 else ""
+        screens = shown.decode("utf-8", "replace").split("\x1b[H")
+        return screens[-2] if len(screens) > 2 else ""
 
     try:
         yield master, screen
@@ -221,13 +221,13 @@ def test_a_dry_run_prints_everything_but_the_token_and_creates_nothing(robot: Ro
         (["console", "--robot", "sandbox"], "needs a terminal"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(words: list[str], message: str, tmp_path: Path) -> None:
+def test_invalid_arguments_are_reported_in_one_line(words: list[str], message: str, tmp_path: Path) -> None:
     done = run(BIN / "ad2", "robot", *words, cwd=tmp_path, code=2)
     (error,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert message in error
 
 
-def test_an_agent_that_sees_everything_and_a_second_planner_are_refused(robot: RobotConfig) -> None:
+def test_a_privileged_agent_and_a_second_planner_are_refused(robot: RobotConfig) -> None:
     ad2(robot, "deploy", str(robot.file), "host")
     words = ("plan", "--robot", str(robot.file), "--no-tunnel", "--agent")
     assert "privileged" in ad2(robot, *words, "expert", code=2)

@@ -31,7 +31,7 @@ def lines(out: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (out / "episodes.jsonl").read_text().splitlines()]
 
 
-def test_a_course_prints_its_table_and_leaves_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_course_prints_its_table_and_writes_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     assert run(*COURSE, "1,6", "--out", str(out)) == 0
     output = capsys.readouterr().out
@@ -46,7 +46,7 @@ def test_a_course_prints_its_table_and_leaves_its_files(tmp_path: Path, capsys: 
     assert set(record["versions"]) == {"lmms-eval-ad2", "python"}
 
 
-def test_the_same_command_drives_nothing_again_and_more_is_added(
+def test_the_same_command_skips_recorded_runs_and_adds_new_segments(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
@@ -59,7 +59,7 @@ def test_the_same_command_drives_nothing_again_and_more_is_added(
     assert [line["segment"] for line in lines(out)] == ["route6", "route1"]
 
 
-def test_another_driver_into_the_same_folder_is_refused(tmp_path: Path) -> None:
+def test_another_agent_robot_or_seed_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     assert run(*COURSE, "6", "--out", out) == 0
     for other in (("--agent", "straight"), ("--robot", "jetbot-waveshare", "--agent", "track-expert")):
@@ -69,7 +69,7 @@ def test_another_driver_into_the_same_folder_is_refused(tmp_path: Path) -> None:
         run(*COURSE, "6", "--seed", "4", "--out", out)
 
 
-def test_killed_in_the_middle_it_resumes(tmp_path: Path) -> None:
+def test_a_killed_course_resumes(tmp_path: Path) -> None:
     """kill -9 once the second run is on disk; the recorded runs stay unchanged, byte for byte."""
     out, words = tmp_path / "out", ["--agent", "track-expert", "--runs", "1", "--segments", "1,2,6"]
     child = subprocess.Popen(
@@ -107,7 +107,7 @@ def test_killed_in_the_middle_it_resumes(tmp_path: Path) -> None:
         (("--agent", "track-expert", "--transport", "vehicle"), "cannot drive a real vehicle"),
     ),
 )
-def test_what_cannot_be_driven_is_reported_and_leaves_nothing(
+def test_invalid_arguments_are_reported_and_leave_no_folder(
     tmp_path: Path, words: tuple[str, ...], output: str
 ) -> None:
     with pytest.raises(Ad2Error, match=output):
@@ -115,12 +115,12 @@ def test_what_cannot_be_driven_is_reported_and_leaves_nothing(
     assert not (tmp_path / "out").exists()
 
 
-def test_without_ros_it_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_ros_is_reported_with_the_install_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AD2_ROS_PATH", str(tmp_path))
     with pytest.raises(Ad2Error, match=r"get_ros\.sh"):
         run(*COURSE, "6", "--transport", "ros", "--out", str(tmp_path / "out"))
 
 
-def test_markdown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_as_markdown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*COURSE, "6", "--markdown", "--out", str(tmp_path / "out")) == 0
     assert "| completed" in capsys.readouterr().out

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.running import BIN, host, run, run_folder, tables
+from support.running import BIN, run, run_folder, run_lmms_eval, tables
 
 TASKS = "ad2demo_perception_base,ad2demo_relation,ad2demo_cot,ad2demo_cot_rounds,ad2demo_mcq_planning"
 
@@ -16,12 +16,12 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One run of the oracle over several sample tasks."""
     out = tmp_path_factory.mktemp("oracle")
     home = tmp_path_factory.mktemp("home")
-    host("--model", "ad2_oracle", "--tasks", TASKS, "--output_path", out, "--log_samples", "--batch_size", "4",
+    run_lmms_eval("--model", "ad2_oracle", "--tasks", TASKS, "--output_path", out, "--log_samples", "--batch_size", "4",
          cwd=out, AD2_HOME=str(home))  # fmt: skip
     return out
 
 
-def test_the_oracle_reaches_the_ceiling_of_exact_columns(finished: Path) -> None:
+def test_the_oracle_scores_100_in_exact_columns(finished: Path) -> None:
     found = tables(finished)
     for task, columns in {
         "ad2demo_perception_base": ("existence", "counting", "location", "detection"),
@@ -32,24 +32,24 @@ def test_the_oracle_reaches_the_ceiling_of_exact_columns(finished: Path) -> None
             assert found[task]["columns"][column]["strict"] == 100
 
 
-def test_chains_in_one_turn_and_in_rounds_say_the_same(finished: Path) -> None:
+def test_chains_in_one_turn_and_in_rounds_have_the_same_score(finished: Path) -> None:
     found = tables(finished)
     assert found["ad2demo_cot"]["columns"]["sacs"]["official"] == 100
     assert found["ad2demo_cot_rounds"]["columns"]["sacs"]["official"] == 100
 
 
-def test_every_result_names_its_makers(finished: Path) -> None:
+def test_every_result_records_model_judge_versions_and_data(finished: Path) -> None:
     data = json.loads((run_folder(finished) / "summary.json").read_text("utf-8"))
-    about = data["run"]
-    assert about["model"] == "ad2_oracle"
-    assert about["judge"]["label"] == "lexical"
-    assert {"lmms_eval_ad2", "lmms_eval", "torch"} <= about["versions"].keys()
-    assert {"seed", "profile", "policy", "prompts_sha256", "date"} <= about.keys()
+    description = data["run"]
+    assert description["model"] == "ad2_oracle"
+    assert description["judge"]["label"] == "lexical"
+    assert {"lmms_eval_ad2", "lmms_eval", "torch"} <= description["versions"].keys()
+    assert {"seed", "profile", "policy", "prompts_sha256", "date"} <= description.keys()
     for table in data["tasks"].values():
         assert len(table["data"]["sha256"]) == 64
 
 
-def test_the_hosts_own_results_carry_the_same_numbers(finished: Path) -> None:
+def test_the_results_of_lmms_eval_have_the_same_numbers(finished: Path) -> None:
     (results,) = finished.rglob("*_results.json")
     theirs = json.loads(results.read_text("utf-8"))["results"]
     for task, table in tables(finished).items():
@@ -62,14 +62,14 @@ def test_the_hosts_own_results_carry_the_same_numbers(finished: Path) -> None:
         assert theirs[task]["unparsed,none"] == table["n_unparsed"]
 
 
-def test_logged_samples_hold_our_ids_and_judged_scores(finished: Path) -> None:
+def test_logged_samples_contain_our_ids_and_judged_scores(finished: Path) -> None:
     (path,) = finished.rglob("*samples_ad2demo_cot.jsonl")
     rows = [json.loads(line)["ad2"] for line in path.read_text("utf-8").splitlines()]
     assert len({r["id"] for r in rows}) == len(rows)
     assert all(r["values"]["sacs"] == pytest.approx(1.0) for r in rows)
 
 
-def test_two_ranks_give_the_numbers_of_one(tmp_path: Path) -> None:
+def test_two_ranks_give_the_same_numbers_as_one(tmp_path: Path) -> None:
     tasks = "ad2demo_perception_base,ad2demo_coda_general,ad2demo_cot_rounds"
     words = ("-m", "lmms_eval", "--model", "ad2_chance", "--tasks", tasks, "--output_path")
     run(BIN / "python", *words, tmp_path / "one", cwd=tmp_path)
@@ -88,24 +88,24 @@ def test_rescoring_needs_no_model_and_keeps_the_numbers(finished: Path, tmp_path
     assert other["ad2demo_perception_base"] == tables(finished)["ad2demo_perception_base"]
 
 
-def test_a_run_is_not_overwritten_by_its_rescoring(finished: Path, tmp_path: Path) -> None:
+def test_rescoring_into_the_run_folder_is_refused(finished: Path, tmp_path: Path) -> None:
     folder = run_folder(finished)
     done = run(BIN / "ad2", "rescore", folder, "--out", folder, cwd=tmp_path, code=2)
     assert "is the run itself; choose another folder" in done.stderr
 
 
-def test_a_wrong_judge_fails_before_the_model_works(tmp_path: Path) -> None:
+def test_an_invalid_judge_fails_before_generation(tmp_path: Path) -> None:
     words = ("--model", "ad2_chance", "--tasks", "ad2demo_relation", "--output_path", tmp_path)
-    done = host(*words, cwd=tmp_path, code=2, AD2_JUDGE="opnai:model=x")
+    done = run_lmms_eval(*words, cwd=tmp_path, code=2, AD2_JUDGE="opnai:model=x")
     assert "opnai" in done.stderr
     assert not list(tmp_path.rglob("rank0.jsonl"))
 
 
-def test_tasks_asked_one_after_the_other_share_a_summary(tmp_path: Path) -> None:
+def test_tasks_run_one_after_the_other_share_a_summary(tmp_path: Path) -> None:
     for task in ("ad2demo_mcq_planning", "ad2demo_mcq_prediction"):
-        host("--model", "ad2_chance", "--tasks", task, "--output_path", tmp_path, cwd=tmp_path)
+        run_lmms_eval("--model", "ad2_chance", "--tasks", task, "--output_path", tmp_path, cwd=tmp_path)
     assert tables(tmp_path).keys() == {"ad2demo_mcq_planning", "ad2demo_mcq_prediction"}
     words = ("--model", "ad2_chance", "--tasks", "ad2demo_mcq_planning", "--limit", "2", "--output_path", tmp_path)
-    done = host(*words, cwd=tmp_path)
+    done = run_lmms_eval(*words, cwd=tmp_path)
     assert tables(tmp_path).keys() == {"ad2demo_mcq_planning"}, "figures of 2 samples never stand beside others"
     assert "no longer in the summary: ['ad2demo_mcq_prediction']" in done.stdout

@@ -20,7 +20,7 @@ from closedloop_plugin.agents.make import BUILT_IN
 from lmms_eval_ad2.cli.main import main, parser
 from lmms_eval_ad2.testing.fake_endpoint import serve as fake_endpoint
 
-ASKED = {
+DRIVE_REQUEST = {
     "ad2_drive": 1, "episode": "e", "tick": 0, "time_s": 0.0, "speed": 0.0, "command": "lane follow",
     "target": [8.0, 0.0], "speed_limit": None, "cameras": [],
 }  # fmt: skip
@@ -28,7 +28,7 @@ ASKED = {
 
 @contextmanager
 def serving(*words: str, **env: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """(process, base URL) once it reports that it is ready."""
+    """(process, base URL) of a server that has reported that it is ready."""
     command = [str(BIN / "ad2"), "serve", "--port", "0", *words]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, env=environment(**env), **pipes) as process:  # type: ignore[call-overload]
@@ -52,9 +52,9 @@ def post(url: str, body: Any) -> tuple[int, Any]:
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_it_comes_up_drives_and_ends_cleanly(how: signal.Signals) -> None:
+def test_the_server_starts_drives_and_ends_cleanly(how: signal.Signals) -> None:
     with serving("--model", "straight") as (process, url):
-        message = {"role": "user", "content": json.dumps(ASKED)}
+        message = {"role": "user", "content": json.dumps(DRIVE_REQUEST)}
         status, reply = post(url, {"model": "ad2-driver", "messages": [message]})
         answer = json.loads(reply["choices"][0]["message"]["content"])
         assert status == 200 and answer["control"]["throttle"] > 0 and answer["error"] is None
@@ -66,7 +66,7 @@ def test_it_comes_up_drives_and_ends_cleanly(how: signal.Signals) -> None:
     assert "Traceback" not in err and "stopped; answered 1, failed 0" in err and out == ""
 
 
-def test_a_relay_is_both_models_and_ends_in_the_middle_of_an_answer() -> None:
+def test_a_relay_forwards_requests_and_ends_cleanly_during_one() -> None:
     hanging = threading.Event()
 
     def failures(number: int, body: Any) -> str:
@@ -76,13 +76,13 @@ def test_a_relay_is_both_models_and_ends_in_the_middle_of_an_answer() -> None:
         return "hang"
 
     with (
-        fake_endpoint(reply="Slow down.", failures=failures) as far,
-        serving("--model", f"endpoint:far@{far.url}", "--size", "80x45") as (process, url),
+        fake_endpoint(reply="Slow down.", failures=failures) as endpoint,
+        serving("--model", f"endpoint:far@{endpoint.url}", "--size", "80x45") as (process, url),
     ):
-        asked = {"model": "far", "messages": [{"role": "user", "content": "Well?"}]}
-        assert post(url, asked)[1]["choices"][0]["message"]["content"] == "Slow down."
+        request = {"model": "far", "messages": [{"role": "user", "content": "Well?"}]}
+        assert post(url, request)[1]["choices"][0]["message"]["content"] == "Slow down."
         replies: list[int] = []
-        waiting = threading.Thread(target=lambda: replies.append(post(url, asked)[0]))
+        waiting = threading.Thread(target=lambda: replies.append(post(url, request)[0]))
         waiting.start()
         assert hanging.wait(60)
         process.terminate()
@@ -107,14 +107,16 @@ def test_a_relay_is_both_models_and_ends_in_the_middle_of_an_answer() -> None:
      (["--model", "straight", "--api-key-env", "AD2_NO_SUCH_KEY"], "AD2_NO_SUCH_KEY"),
      (["--model", "straight", "--max-body-mb", "nan"], "--max-body-mb")],
 )  # fmt: skip
-def test_what_cannot_be_served_is_one_line(words: list[str], named: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_invalid_arguments_are_reported_in_one_line(
+    words: list[str], named: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     port = [] if "--port" in words else ["--port", "0"]
     assert main(["serve", *words, *port]) == 2
     (error,) = [line for line in capfd.readouterr().err.splitlines() if line.startswith("error: ")]
     assert named in error
 
 
-def test_a_port_in_use_is_reported_before_anything_is_loaded(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_port_in_use_is_reported_before_the_model_is_loaded(capfd: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert main(["serve", "--model", "lmms:never_loaded", "--port", port]) == 2
@@ -122,7 +124,7 @@ def test_a_port_in_use_is_reported_before_anything_is_loaded(capfd: pytest.Captu
     assert f"port {port}" in err and "choose another --port" in err and "loading" not in err
 
 
-def test_a_public_address_without_a_key_is_warned_of(
+def test_a_public_address_without_a_key_causes_a_warning(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AD2_KEY", "k")
@@ -138,7 +140,7 @@ def test_a_key_in_the_spec_is_not_printed(capfd: pytest.CaptureFixture[str]) -> 
     assert "loading nonsense:x,api_key=[REDACTED]" in capfd.readouterr().err
 
 
-def test_every_driver_option_of_drive_run_is_there_or_left_out_on_purpose() -> None:
+def test_serve_has_the_driver_options_of_drive_run() -> None:
     args = parser().parse_args(["serve", "--model", "straight"])
     driving = parser().parse_args(["drive", "run", "--suite", "demo", "--agent", "still", "--out", "x"])
     assert {"interpreter", "mode", "tasks", "camera", "policy", "decision_hz"} <= set(vars(args)) & set(vars(driving))

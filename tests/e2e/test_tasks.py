@@ -6,7 +6,7 @@ from lmms_eval_ad2.cli.tasks import catalogue, load_yaml, tasks_dir
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS, NAIVE, TASKS
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
-FOUND = {task.name: task for task in catalogue()}
+TASK_FILES = {task.name: task for task in catalogue()}
 FOLDER = tasks_dir() / "autodrive_qa"
 
 
@@ -15,11 +15,11 @@ def settings(name: str) -> TaskVariant:
     return TaskVariant.from_dict(load_yaml(path)["metadata"]["ad2"], name)
 
 
-def test_every_part_has_every_set_of_distractors_asked_as_the_canonical_task_is() -> None:
+def test_every_set_of_distractors_has_the_settings_of_the_canonical_task() -> None:
     for part in TASKS:
         for kind in (NAIVE, *ERRORS):
             name = f"ad2x_mcq_{part}_{kind}"
-            assert FOUND[name].dataset == f"autodrive_qa_{kind}"
+            assert TASK_FILES[name].dataset == f"autodrive_qa_{kind}"
             assert settings(name) == settings(f"ad2_mcq_{part}"), "or the sets would differ in more than distractors"
 
 
@@ -27,17 +27,17 @@ def test_variants_differ_from_the_canonical_task_in_one_thing() -> None:
     for part in TASKS:
         plain = settings(f"ad2_mcq_{part}")
         assert settings(f"ad2x_mcq_{part}_circular").changes() == {**plain.changes(), "circular": True}
-        alone, every = settings(f"ad2x_mcq_{part}_open"), settings(f"ad2x_mcq_{part}_mv_open")
-        assert every.changes() == {k: v for k, v in alone.changes().items() if k != "views"}
-        assert every.captions == alone.captions
+        open_form, open_form_all_views = settings(f"ad2x_mcq_{part}_open"), settings(f"ad2x_mcq_{part}_mv_open")
+        assert open_form_all_views.changes() == {k: v for k, v in open_form.changes().items() if k != "views"}
+        assert open_form_all_views.captions == open_form.captions
 
 
 def test_the_canonical_pattern_matches_three_tasks() -> None:
     assert sorted(p.stem for p in FOLDER.glob("ad2_*.yaml")) == sorted(f"ad2_mcq_{part}" for part in TASKS)
 
 
-def test_the_hint_for_a_set_of_distractors_is_a_command_that_exists() -> None:
-    assert FOUND["ad2_mcq_planning"].hint() == "ad2 data import autodrive_qa SOURCE"
-    hint = FOUND["ad2x_mcq_planning_naive"].hint()
+def test_the_hint_for_a_set_of_distractors_is_its_import_command() -> None:
+    assert TASK_FILES["ad2_mcq_planning"].hint() == "ad2 data import autodrive_qa SOURCE"
+    hint = TASK_FILES["ad2x_mcq_planning_naive"].hint()
     assert hint == "ad2 data import autodrive_qa SOURCE --as autodrive_qa_naive"
-    assert "--as" not in FOUND["ad2_coda_general"].hint()
+    assert "--as" not in TASK_FILES["ad2_coda_general"].hint()

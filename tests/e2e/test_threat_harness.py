@@ -34,7 +34,7 @@ INDEX = {
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def threat_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Threats on two demo routes, and one that failed its check."""
     home = tmp_path_factory.mktemp("made")
     folder, world = home / "threats", EmbeddedWorld(home / "maps")
@@ -60,30 +60,32 @@ def download(metadata: dict[str, Any] | None = None) -> SimpleNamespace:
     return holder
 
 
-def test_the_documents_are_the_folders_scenarios_and_the_results_say_for_whom(
-    made: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_documents_are_the_scenarios_and_the_metadata_describe_their_generation(
+    threat_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("AD2_THREATS", str(made))
+    monkeypatch.setenv("AD2_THREATS", str(threat_folder))
     holder = download({"version": 1})
     assert [row["id"] for row in holder.dataset["test"]] == ["101", "102"]
-    about = holder.config.metadata["threats"]
-    assert about["sha256"] == suite(str(made)).sha256
-    assert (about["agent"], about["fuser"], about["seed"]) == ({"name": "lmms-tiny"}, {"name": "rules"}, 4)
-    assert (about["suite"], about["scenarios"], about["left_out"]) == ("threat demo (lmms-tiny)", 2, 1)
+    threats = holder.config.metadata["threats"]
+    assert threats["sha256"] == suite(str(threat_folder)).sha256
+    assert (threats["agent"], threats["fuser"], threats["seed"]) == ({"name": "lmms-tiny"}, {"name": "rules"}, 4)
+    assert (threats["suite"], threats["scenarios"], threats["left_out"]) == ("threat demo (lmms-tiny)", 2, 1)
     assert holder.config.metadata["version"] == 1
 
 
-def test_without_a_folder_the_error_says_how_to_make_one(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_folder_is_reported_with_the_command_that_creates_it(
+    own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("AD2_THREATS", raising=False)
-    with pytest.raises(Ad2Error, match=r"ad2 threats generate .* --out .*AD2_THREATS") as caught:
+    with pytest.raises(Ad2Error, match=r"ad2 threats generate .* --out .*AD2_THREATS") as error:
         download()
-    assert str(own_home / "threats") in str(caught.value)
+    assert str(own_home / "threats") in str(error.value)
     (own_home / "threats").mkdir()
     with pytest.raises(Ad2Error, match="no scenario programs there"):
         download()
 
 
-def test_lmms_eval_does_not_skip_it_silently(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lmms_eval_does_not_skip_the_task_silently(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from lmms_eval.tasks import TaskManager, get_task_dict
 
     from lmms_eval_ad2.harness.plugin import install
@@ -96,24 +98,24 @@ def test_lmms_eval_does_not_skip_it_silently(own_home: Path, monkeypatch: pytest
         get_task_dict(["ad2drive_demo", "ad2drive_threat"], manager)
 
 
-def test_an_unfinished_folder_is_refused(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unfinished_folder_is_refused(threat_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "suite.json").write_text(json.dumps({**INDEX, "finished": False}))
     monkeypatch.setenv("AD2_THREATS", str(tmp_path))
     with pytest.raises(Ad2Error, match="not finished"):
         download()
 
 
-def test_a_folder_of_ones_own_programs_names_nobody(
-    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_folder_of_custom_programs_has_no_agent_and_no_fuser(
+    threat_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "mine.scenic").write_text((made / "scenarios" / "101.scenic").read_text())
+    (tmp_path / "mine.scenic").write_text((threat_folder / "scenarios" / "101.scenic").read_text())
     monkeypatch.setenv("AD2_THREATS", str(tmp_path))
-    about = download().config.metadata["threats"]
-    assert (about["agent"], about["fuser"], about["scenarios"]) == (None, None, 1)
+    threats = download().config.metadata["threats"]
+    assert (threats["agent"], threats["fuser"], threats["scenarios"]) == (None, None, 1)
 
 
 def test_the_same_model_gives_the_same_scores_through_the_harness_and_the_command(
-    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    threat_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In the embedded world, with an lmms-eval model that always gives the same reply; the programs are executed."""
     from lmms_eval.models import get_model
@@ -121,27 +123,36 @@ def test_the_same_model_gives_the_same_scores_through_the_harness_and_the_comman
     from closedloop_plugin.harness import tasks as harness
 
     args = "response=Go straight at a moderate speed."
-    monkeypatch.setenv("AD2_THREATS", str(made))
+    monkeypatch.setenv("AD2_THREATS", str(threat_folder))
     monkeypatch.setenv("AD2_DRIVE_CAMERA", "front@96x54")
     download()
     lm = get_model("dummy").create_from_arg_string(args)
     lm.task_dict["threat_test"] = {"test": [{"id": "101"}]}
-    asked = [
+    requests = [
         SimpleNamespace(args=("x", {"max_new_tokens": 256, "temperature": 0}, None, None, 0, "threat_test", "test"))
     ]
     cli = SimpleNamespace(model="dummy", model_args=args)
-    lines = harness._wrap_evaluate(lambda **_: harness.drive(lm, asked, "threat_test"))(cli_args=cli)
-    ours = EpisodeRecord.from_json(lines[0])
+    lines = harness._wrap_evaluate(lambda **_: harness.drive(lm, requests, "threat_test"))(cli_args=cli)
+    from_harness = EpisodeRecord.from_json(lines[0])
 
-    order = ["--suite", str(made), "--routes-ids", "101", "--agent", f"lmms:dummy,{args}", "--size", "96x54"]
-    assert main(["drive", "run", *order, "--out", str(tmp_path / "run")]) == 0
-    theirs = EpisodeRecord.from_json((tmp_path / "run" / "episodes.jsonl").read_text())
-    assert scores(ours) == scores(theirs)
-    assert ours.suite == "threat demo (lmms-tiny)" and ours.drawn["ahead"] >= 20.0  # as in its program
-    assert ours.score_route > 5.0
+    arguments = [
+        "--suite",
+        str(threat_folder),
+        "--routes-ids",
+        "101",
+        "--agent",
+        f"lmms:dummy,{args}",
+        "--size",
+        "96x54",
+    ]
+    assert main(["drive", "run", *arguments, "--out", str(tmp_path / "run")]) == 0
+    from_command = EpisodeRecord.from_json((tmp_path / "run" / "episodes.jsonl").read_text())
+    assert scores(from_harness) == scores(from_command)
+    assert from_harness.suite == "threat demo (lmms-tiny)" and from_harness.drawn["ahead"] >= 20.0  # as in the program
+    assert from_harness.score_route > 5.0
 
     capsys.readouterr()
-    assert main(["drive", "score", str(tmp_path / "run"), "--routes", str(made), "--json"]) == 0
+    assert main(["drive", "score", str(tmp_path / "run"), "--routes", str(threat_folder), "--json"]) == 0
     scored = json.loads(capsys.readouterr().out)
     for name in ("comfortness", "efficiency", "skill_score"):  # over the driven routes only
         assert harness.aggregated(lines, name) == scored[name]

@@ -21,7 +21,7 @@ FINE, HIT, WRONG = ROUTE + "# acts 1.0\n", ROUTE + "# acts 1.0\n# hit 2.0\n", RO
 
 
 @pytest.fixture(autouse=True)
-def acting(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_progress_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TQDM_DISABLE", "1")
 
 
@@ -36,7 +36,9 @@ def check(*words: object) -> int:
     return main(["threats", "check", *map(str, words), "--world", "support.threats.acting:ActingWorld"])
 
 
-def test_a_folder_is_a_table_with_reasons_and_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_checking_a_folder_prints_a_table_with_reasons_and_counts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = write(tmp_path / "mine", fine=FINE, hit=HIT, wrong=WRONG, lost="ego = new Car\n")
     assert check(folder, "--tries", 1) == 1
     out = capsys.readouterr().out
@@ -56,7 +58,7 @@ def test_a_folder_is_a_table_with_reasons_and_counts(tmp_path: Path, capsys: pyt
     assert set(read_verdicts(folder)) == {"fine", "hit"}
 
 
-def test_a_generated_folder_is_checked_by_its_own_seed_and_brought_up_to_date(
+def test_a_generated_folder_is_checked_with_its_own_seed_and_updated(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = write(tmp_path / "set", fine=FINE, hit=HIT)
@@ -69,19 +71,23 @@ def test_a_generated_folder_is_checked_by_its_own_seed_and_brought_up_to_date(
     assert {(v["seed"], v["profile"]) for v in read_verdicts(folder).values()} == {(7, "bench2drive")}
 
 
-def test_single_programs_leave_nothing_beside_themselves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_checking_single_programs_writes_nothing_next_to_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = write(tmp_path / "mine", fine=FINE, wrong=WRONG)
     assert check(folder / "fine.scenic", "--tries", 1) == 0
     assert check(folder / "wrong.scenic", folder / "fine.scenic", "--tries", 1) == 1
     out = capsys.readouterr().out
     assert "1 of 2 pass" in out
     assert sorted(f.name for f in folder.iterdir()) == ["fine.scenic", "wrong.scenic"]
-    where = Path(out.splitlines()[-1].rpartition("drives: ")[2])
-    assert set(read_verdicts(where)) == {"fine", "wrong"}
-    assert (where / "tracks" / "fine_rep0.json").is_file()
+    drives = Path(out.splitlines()[-1].rpartition("drives: ")[2])
+    assert set(read_verdicts(drives)) == {"fine", "wrong"}
+    assert (drives / "tracks" / "fine_rep0.json").is_file()
 
 
-def test_a_route_from_outside_wins_and_a_map_needs_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_route_and_map_options_apply_to_a_program_without_a_route(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = write(tmp_path / "mine", fine=FINE, free="# acts 1.0\n")
     assert check(folder / "free.scenic", "--tries", 1, "--route", "demo:101", "--out", tmp_path / "a") == 0
     track = json.loads((tmp_path / "a/tracks/free_rep0.json").read_text())
@@ -112,7 +118,7 @@ def test_a_route_from_outside_wins_and_a_map_needs_none(tmp_path: Path, capsys: 
         (["odd"], r"odd/suite\.json: field 'asked\.seed': expected a whole number, found 'abc'"),
     ],
 )
-def test_what_cannot_be_checked_is_one_line(
+def test_invalid_arguments_are_reported_in_one_line(
     words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("mine", "other"):
@@ -128,7 +134,7 @@ def test_what_cannot_be_checked_is_one_line(
     assert not (tmp_path / "mine" / "check").exists()
 
 
-def test_a_folder_that_cannot_be_written_is_reported_before_anything_is_driven(
+def test_a_read_only_folder_is_reported_before_driving(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = write(tmp_path / "mine", fine=FINE)
@@ -138,7 +144,7 @@ def test_a_folder_that_cannot_be_written_is_reported_before_anything_is_driven(
     assert not (tmp_path / "drives").exists()
 
 
-def test_a_folder_that_is_being_generated_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_is_being_generated_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from lmms_eval_ad2.storage.lock import lock_folder
 
     folder = write(tmp_path / "set", fine=FINE)
@@ -148,7 +154,7 @@ def test_a_folder_that_is_being_generated_is_left_alone(tmp_path: Path, capsys: 
     assert "another process" in capsys.readouterr().err
 
 
-def test_the_carla_model_says_what_it_cannot_compile(tmp_path: Path) -> None:
+def test_programs_that_do_not_compile_under_the_carla_model_are_reported(tmp_path: Path) -> None:
     pytest.importorskip("scenic")
     if importlib.util.find_spec("carla") is None:
         pytest.skip("the carla package is not installed")
@@ -161,7 +167,7 @@ def test_the_carla_model_says_what_it_cannot_compile(tmp_path: Path) -> None:
     programs = [ScenarioProgram(f.stem, f, route_of(f)) for f in files] + [
         ScenarioProgram("lost", files[0], problem="no route")
     ]
-    found = _under_carla(programs, {}, None, 0, True)
-    assert found["fine"] == ""
-    assert re.search(r"wrong\.scenic, line 5: NameError: name 'plaice' is not defined", found["wrong"])
-    assert found["lost"] == "no route"
+    errors = _under_carla(programs, {}, None, 0, True)
+    assert errors["fine"] == ""
+    assert re.search(r"wrong\.scenic, line 5: NameError: name 'plaice' is not defined", errors["wrong"])
+    assert errors["lost"] == "no route"

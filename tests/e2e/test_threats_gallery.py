@@ -29,13 +29,15 @@ def threats(tmp_path: Path) -> Path:
     return tmp_path / "demo"
 
 
-def test_the_page_is_in_the_folder(threats: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_gallery_is_written_to_the_folder(threats: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ad2(["gallery", threats]) == 0
     assert capsys.readouterr().out == f"gallery  {threats / 'gallery.html'}  (2 scenarios, 0 runs, 0.1 MB)\n"
     assert "brakes to a standstill" in (threats / "gallery.html").read_text("utf-8")
 
 
-def test_runs_and_another_place(threats: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_gallery_shows_runs_and_is_written_to_out(
+    threats: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     one = run(tmp_path / "one", threats, "expert", [record("101", score=100.0)])
     two = run(tmp_path / "two", threats, "straight", [record("101", score=12.5, hit=True)])
     out = tmp_path / "new" / "talk.html"
@@ -45,7 +47,7 @@ def test_runs_and_another_place(threats: Path, tmp_path: Path, capsys: pytest.Ca
     assert not (threats / "gallery.html").exists()
 
 
-def test_mistakes_are_messages_and_leave_the_page_alone(threats: Path, tmp_path: Path) -> None:
+def test_mistakes_are_reported_and_leave_the_page_unchanged(threats: Path, tmp_path: Path) -> None:
     page = threats / "gallery.html"
     page.write_text("before")
     with pytest.raises(Ad2Error, match=r"must end in \.html"):

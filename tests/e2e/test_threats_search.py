@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_search_from_a_folder_of_threats(
+def test_a_program_of_a_threat_folder_is_searched(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One parameter fixed, one searched; the expert drives the failures again, and they can be shown."""

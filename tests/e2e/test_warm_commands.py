@@ -61,7 +61,7 @@ def server() -> Iterator[WarmServer]:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("as_module", [False, True], ids=["script", "module"])
-def test_a_command_ends_as_in_its_own_interpreter(
+def test_a_forked_command_ends_as_in_its_own_interpreter(
     server: WarmServer, name: str, as_module: bool, tmp_path: Path
 ) -> None:
     script = tmp_path / "scripts" / "program.py"
@@ -79,14 +79,14 @@ def test_a_command_ends_as_in_its_own_interpreter(
     assert (forked.returncode, forked.stdout, forked.stderr) == (alone.returncode, alone.stdout, alone.stderr)
 
 
-def test_one_that_takes_too_long_is_killed(server: WarmServer, tmp_path: Path) -> None:
+def test_a_command_that_times_out_is_killed(server: WarmServer, tmp_path: Path) -> None:
     (tmp_path / "slow").write_text("import time\ntime.sleep(1000)")
     with pytest.raises(subprocess.TimeoutExpired):
         server.run([str(tmp_path / "slow")], tmp_path, environment(), 0.1)
-    assert says_well(server, tmp_path)
+    assert still_works(server, tmp_path)
 
 
-def test_a_test_that_ends_early_kills_its_command_and_what_that_started(server: WarmServer, tmp_path: Path) -> None:
+def test_an_interrupted_test_kills_its_command_and_the_children(server: WarmServer, tmp_path: Path) -> None:
     (tmp_path / "slow").write_text(
         "import pathlib, subprocess, time\n"
         "pathlib.Path('part').write_text(str(subprocess.Popen(['sleep', '1000']).pid))\n"
@@ -103,7 +103,7 @@ def test_a_test_that_ends_early_kills_its_command_and_what_that_started(server: 
         server.run([str(tmp_path / "slow")], tmp_path, environment(), 120)
     child = Path("/proc", (tmp_path / "pid").read_text(), "stat")
     wait_until(lambda: ended(child))
-    assert says_well(server, tmp_path)
+    assert still_works(server, tmp_path)
 
 
 def wait_until(reached: Callable[[], bool]) -> None:
@@ -121,7 +121,7 @@ def ended(stat: Path) -> bool:
         return True
 
 
-def says_well(server: WarmServer, folder: Path) -> bool:
+def still_works(server: WarmServer, folder: Path) -> bool:
     (folder / "quick").write_text("print('well')")
     done = server.run([str(folder / "quick")], folder, environment(), 60)
     return done is not None and done.stdout == "well\n"
@@ -132,7 +132,7 @@ def test_another_environment_is_not_served(server: WarmServer, tmp_path: Path) -
     assert server.run(["x"], tmp_path, {k: v for k, v in environment().items() if k != "HF_HUB_OFFLINE"}, 60) is None
 
 
-def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
+def test_a_server_that_cannot_start_reports_the_reason(tmp_path: Path) -> None:
     broken = WarmServer(environment(), modules=["no_such_module"])
     try:
         with pytest.raises(RuntimeError, match="No module named 'no_such_module'"):
@@ -141,7 +141,7 @@ def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
         broken.stop()
 
 
-def test_evaluations_of_this_installation_are_served() -> None:
+def test_only_evaluations_of_this_installation_are_served() -> None:
     program = [str(BIN / name) for name in ("python", "lmms_eval", "lmms-eval", "ad2")]
     python, ours, theirs, ad2 = program
     assert served([python, "-m", "lmms_eval", "--tasks", "list"]) and served(

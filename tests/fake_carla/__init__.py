@@ -20,8 +20,8 @@ from fake_carla.server import Mode, Server
 HERE = Path(__file__).resolve().parent
 SITE = HERE / "site"
 REPLACED: dict[str, type] = {
-    one.__name__: one
-    for one in (
+    cls.__name__: cls
+    for cls in (
         client.Client, world.World, world.WorldSnapshot, world.ActorSnapshot, blueprints.BlueprintLibrary,
         blueprints.ActorBlueprint, blueprints.ActorAttribute, actors.ActorList, actors.Actor, actors.Vehicle,
         actors.Walker, actors.WalkerAIController, signals.TrafficSign, signals.TrafficLight, sensors.Sensor,
@@ -30,8 +30,8 @@ REPLACED: dict[str, type] = {
     )
 }  # fmt: skip
 COMMANDS: dict[str, type] = {
-    one.__name__: one
-    for one in (
+    cls.__name__: cls
+    for cls in (
         commands.ApplyTransform, commands.ApplyTargetVelocity, commands.ApplyVehicleControl,
         commands.ApplyWalkerControl, commands.SetSimulatePhysics, commands.SetAutopilot,
         commands.SetVehicleLightState, commands.DestroyActor, commands.SpawnActor, commands.Response,
@@ -39,25 +39,25 @@ COMMANDS: dict[str, type] = {
 }  # fmt: skip
 REAL = {name: getattr(carla, name) for name in REPLACED}
 REAL_COMMANDS = {name: getattr(carla.command, name) for name in COMMANDS}
-if any(isinstance(one, type) and one.__module__.startswith("fake_carla") for one in REAL.values()):
+if any(isinstance(cls, type) and cls.__module__.startswith("fake_carla") for cls in REAL.values()):
     raise ImportError("fake_carla must see the real carla first")
-for _name, _one in (*REPLACED.items(), *COMMANDS.items()):
-    strict.guard(_one, REAL.get(_name) or REAL_COMMANDS[_name])
+for _name, _cls in (*REPLACED.items(), *COMMANDS.items()):
+    strict.guard(_cls, REAL.get(_name) or REAL_COMMANDS[_name])
 
 
 def install() -> Callable[[], None]:
-    """Put the fake's classes in place of the real ones; the return value takes them out again."""
-    places: list[tuple[Any, dict[str, type]]] = [
+    """Replace the real classes by the fake ones; the returned function restores them."""
+    modules: list[tuple[Any, dict[str, type]]] = [
         (carla, REPLACED), (carla.libcarla, REPLACED), (carla.command, COMMANDS),
     ]  # fmt: skip
-    before = [(place, name, getattr(place, name)) for place, names in places for name in names]
-    for place, names in places:
-        for name, one in names.items():
-            setattr(place, name, one)
+    before = [(module, name, getattr(module, name)) for module, names in modules for name in names]
+    for module, names in modules:
+        for name, cls in names.items():
+            setattr(module, name, cls)
 
     def undo() -> None:
-        for place, name, old in before:
-            setattr(place, name, old)
+        for module, name, old in before:
+            setattr(module, name, old)
         for stage in client.STAGES.values():
             stage.streams.close()
         client.STAGES.clear()
@@ -83,6 +83,6 @@ def installed(maps: Path, mode: Mode | None = None) -> Iterator[Server]:
 
 
 def worker_environment(maps: Path) -> dict[str, str]:
-    """What to add to a subprocess's environment so that its `carla` is the fake."""
+    """Environment variables with which the `carla` of a subprocess is the fake."""
     path = [str(SITE), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {towns.FOLDER: str(maps), "PYTHONPATH": os.pathsep.join(path)}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import carla
 
-from fake_carla.bodies import UNSEEN, Being, Seen
+from fake_carla.bodies import NO_STATE, Body, FrameState
 from fake_carla.pilot import LIMIT_KMH, Driver, Manager, Stroll
 from fake_carla.stage import Stage
 
@@ -24,10 +24,10 @@ _LABELS = {
 
 
 class Actor:
-    """Base class. Invalid once destroyed, or once another world was loaded."""
+    """Base class of the handles. Invalid after destroy() and after another world is loaded."""
 
-    def __init__(self, stage: Stage, being: Being) -> None:
-        self._stage, self._being, self._episode, self._destroyed = stage, being, stage.episode, False
+    def __init__(self, stage: Stage, body: Body) -> None:
+        self._stage, self._body, self._episode, self._destroyed = stage, body, stage.episode, False
 
     def _check(self) -> None:
         if self._destroyed or self._episode != self._stage.episode:
@@ -37,46 +37,46 @@ class Actor:
             )
 
     @property
-    def _seen(self) -> Seen:
+    def _last(self) -> FrameState:
         self._check()
-        return self._stage.snapshot.get(self._being.id, UNSEEN)
+        return self._stage.snapshot.get(self._body.id, NO_STATE)
 
-    id = property(lambda self: self._being.id)
-    type_id = property(lambda self: self._being.type_id)
-    attributes = property(lambda self: dict(self._being.attributes))
-    is_alive = property(lambda self: not self._destroyed and self._being.alive)
+    id = property(lambda self: self._body.id)
+    type_id = property(lambda self: self._body.type_id)
+    attributes = property(lambda self: dict(self._body.attributes))
+    is_alive = property(lambda self: not self._destroyed and self._body.alive)
     is_active = is_alive
     is_dormant = property(lambda self: False)
 
     @property
     def parent(self) -> Actor | None:
-        return actor_of(self._stage, self._being.parent) if self._being.parent else None
+        return actor_of(self._stage, self._body.parent) if self._body.parent else None
 
     @property
     def semantic_tags(self) -> list[int]:
-        label = carla.CityObjectLabel.names[_LABELS.get(str(self._being.kind), "Dynamic")]
+        label = carla.CityObjectLabel.names[_LABELS.get(str(self._body.kind), "Dynamic")]
         return [int(label)]
 
     @property
     def bounding_box(self) -> carla.BoundingBox:
-        x, y, z = self._being.half
-        up = 0.0 if self._being.group == "walker" else z  # of the actor's origin
+        x, y, z = self._body.half
+        up = 0.0 if self._body.group == "walker" else z  # from the actor's origin to the middle of the box
         return carla.BoundingBox(carla.Location(0.0, 0.0, up), carla.Vector3D(x, y, z))
 
     def get_transform(self) -> carla.Transform:
-        return self._seen.transform()
+        return self._last.transform()
 
     def get_location(self) -> carla.Location:
-        return carla.Location(*self._seen.place)
+        return carla.Location(*self._last.place)
 
     def get_velocity(self) -> carla.Vector3D:
-        return carla.Vector3D(*self._seen.velocity)
+        return carla.Vector3D(*self._last.velocity)
 
     def get_acceleration(self) -> carla.Vector3D:
-        return carla.Vector3D(*self._seen.acceleration)
+        return carla.Vector3D(*self._last.acceleration)
 
     def get_angular_velocity(self) -> carla.Vector3D:
-        return carla.Vector3D(*self._seen.spin)
+        return carla.Vector3D(*self._last.spin)
 
     def get_world(self) -> World:
         from fake_carla.world import World
@@ -86,30 +86,30 @@ class Actor:
 
     def set_transform(self, transform: carla.Transform) -> None:
         self._check()
-        self._being.put(transform)
-        self._being.fresh = True
+        self._body.put(transform)
+        self._body.just_placed = True
 
     def set_location(self, location: carla.Location) -> None:
-        being = self._being
-        turn = carla.Rotation(being.pitch, -math.degrees(being.motion.yaw), being.roll)
+        body = self._body
+        turn = carla.Rotation(body.pitch, -math.degrees(body.motion.yaw), body.roll)
         self.set_transform(carla.Transform(location, turn))
 
     def set_simulate_physics(self, enabled: bool = True) -> None:
         self._check()
-        self._being.physics = bool(enabled)
+        self._body.physics = bool(enabled)
 
     def set_target_velocity(self, velocity: carla.Vector3D) -> None:
         self._check()
-        if self._being.physics:
-            self._being.push(velocity.x, velocity.y)
+        if self._body.physics:
+            self._body.push(velocity.x, velocity.y)
 
     def enable_constant_velocity(self, velocity: carla.Vector3D) -> None:
         self._check()
-        self._being.pushed = velocity.x
+        self._body.pushed = velocity.x
 
     def disable_constant_velocity(self) -> None:
         self._check()
-        self._being.pushed = None
+        self._body.pushed = None
 
     def set_target_angular_velocity(self, angular_velocity: carla.Vector3D) -> None:
         self._check()
@@ -132,42 +132,42 @@ class Actor:
 
 
 class Vehicle(Actor):
-    """get_control returns the value of the last frame, as all reads."""
+    """get_control returns the value of the last frame, as all getters do."""
 
     def apply_control(self, control: carla.VehicleControl) -> None:
         self._check()
         c = control
-        self._being.control = carla.VehicleControl(
+        self._body.control = carla.VehicleControl(
             c.throttle, c.steer, c.brake, c.hand_brake, c.reverse, c.manual_gear_shift, c.gear
         )
 
     def get_control(self) -> carla.VehicleControl:
-        c = self._seen.state or carla.VehicleControl()
+        c = self._last.state or carla.VehicleControl()
         return carla.VehicleControl(c.throttle, c.steer, c.brake, c.hand_brake, c.reverse, c.manual_gear_shift, c.gear)
 
     def set_autopilot(self, enabled: bool = True, tm_port: int = 8000) -> None:
         self._check()
-        if enabled and self._being.pilot is None:
+        if enabled and self._body.pilot is None:
             manager = self._stage.managers.setdefault(tm_port, Manager(tm_port))
-            self._being.pilot = Driver(manager, self._being, self._stage.town)
+            self._body.pilot = Driver(manager, self._body, self._stage.town)
         elif not enabled:
-            self._being.pilot = None
+            self._body.pilot = None
 
     def set_light_state(self, light_state: carla.VehicleLightState) -> None:
         self._check()
-        self._being.lamps = int(light_state)
+        self._body.lamps = int(light_state)
 
     def get_light_state(self) -> carla.VehicleLightState:
         self._check()
-        return carla.VehicleLightState(self._being.lamps)
+        return carla.VehicleLightState(self._body.lamps)
 
     def open_door(self, door_idx: carla.VehicleDoor) -> None:
         self._check()
-        self._being.doors.add(str(door_idx))
+        self._body.doors.add(str(door_idx))
 
     def close_door(self, door_idx: carla.VehicleDoor) -> None:
         self._check()
-        self._being.doors.discard(str(door_idx))
+        self._body.doors.discard(str(door_idx))
 
     def get_speed_limit(self) -> float:
         self._check()
@@ -175,19 +175,19 @@ class Vehicle(Actor):
 
     def get_wheel_steer_angle(self, wheel_location: carla.VehicleWheelLocation) -> float:
         self._check()
-        return -math.degrees(self._being.motion.wheel)
+        return -math.degrees(self._body.motion.wheel)
 
     def get_physics_control(self) -> carla.VehiclePhysicsControl:
         self._check()
-        return carla.VehiclePhysicsControl(mass=self._being.mass)
+        return carla.VehiclePhysicsControl(mass=self._body.mass)
 
     def apply_physics_control(self, physics_control: carla.VehiclePhysicsControl) -> None:
         self._check()
 
     def get_traffic_light(self) -> Any:
-        """The light whose line is within 10 m ahead of its front."""
+        """The light whose stop line is within 10 m ahead of its front."""
         lamp = self._lamp()
-        return actor_of(self._stage, lamp.being) if lamp else None
+        return actor_of(self._stage, lamp.body) if lamp else None
 
     def get_traffic_light_state(self) -> carla.TrafficLightState:
         lamp = self._lamp()
@@ -198,7 +198,7 @@ class Vehicle(Actor):
 
     def _lamp(self) -> Lamp | None:
         self._check()
-        m, front = self._being.motion, self._being.half[0]
+        m, front = self._body.motion, self._body.half[0]
         return self._stage.lamp_ahead(m.x + front * math.cos(m.yaw), m.y + front * math.sin(m.yaw), m.yaw, 10.0)[1]
 
 
@@ -207,15 +207,15 @@ class Walker(Actor):
 
     def apply_control(self, control: carla.WalkerControl) -> None:
         self._check()
-        self._being.control = _copied(control)
+        self._body.control = _copied(control)
 
     def get_control(self) -> carla.WalkerControl:
-        return _copied(self._seen.state or carla.WalkerControl())
+        return _copied(self._last.state or carla.WalkerControl())
 
 
 def _copied(control: carla.WalkerControl) -> carla.WalkerControl:
-    way = control.direction
-    return carla.WalkerControl(carla.Vector3D(way.x, way.y, way.z), control.speed, control.jump)
+    direction = control.direction
+    return carla.WalkerControl(carla.Vector3D(direction.x, direction.y, direction.z), control.speed, control.jump)
 
 
 class WalkerAIController(Actor):
@@ -223,7 +223,7 @@ class WalkerAIController(Actor):
 
     def _stroll(self) -> Stroll:
         self._check()
-        walker = self._being.parent
+        walker = self._body.parent
         if walker is None or not walker.alive:
             raise RuntimeError("NAV: failed to set request (parent does not exist)")
         if walker.pilot is None:
@@ -232,12 +232,12 @@ class WalkerAIController(Actor):
         return stroll
 
     def start(self) -> None:
-        self._stroll().going = True
+        self._stroll().started = True
 
     def stop(self) -> None:
         self._check()
-        if self._being.parent is not None:
-            self._being.parent.pilot = None
+        if self._body.parent is not None:
+            self._body.parent.pilot = None
 
     def go_to_location(self, destination: carla.Location) -> None:
         self._stroll().goal = carla.Location(destination.x, destination.y, destination.z)
@@ -247,7 +247,7 @@ class WalkerAIController(Actor):
 
 
 class ActorList:
-    """Of one frame."""
+    """The actors of one frame."""
 
     def __init__(self, actors: list[Actor]) -> None:
         self._actors = actors
@@ -271,15 +271,15 @@ class ActorList:
         return f"[{', '.join(map(str, self._actors))}]"
 
 
-def actor_of(stage: Stage, being: Being) -> Any:
-    """A new handle of the right class."""
+def actor_of(stage: Stage, body: Body) -> Any:
+    """A new handle of the class that matches the group."""
     from fake_carla.sensors import LaneInvasionSensor, ServerSideSensor
     from fake_carla.signals import TrafficLight, TrafficSign
 
-    if being.type_id == "sensor.other.lane_invasion":
-        return LaneInvasionSensor(stage, being)
+    if body.type_id == "sensor.other.lane_invasion":
+        return LaneInvasionSensor(stage, body)
     classes = {
         "vehicle": Vehicle, "walker": Walker, "controller": WalkerAIController, "light": TrafficLight,
         "sign": TrafficSign, "sensor": ServerSideSensor,
     }  # fmt: skip
-    return classes.get(being.group, Actor)(stage, being)
+    return classes.get(body.group, Actor)(stage, body)

@@ -1,4 +1,4 @@
-"""The blueprint library: Scenic's list for CARLA 0.9.16 (ids and box sizes), sensors, walkers' controller."""
+"""The blueprint library: Scenic's list for CARLA 0.9.16 (ids and box sizes), sensors, and the walkers' controller."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _DEFAULT_DIMS = {"length": 1.0, "width": 1.0, "height": 1.0}
 
 
 class ActorAttribute:
-    """A named text with a type; comparing and converting follow the type."""
+    """A named text with a type, which determines its conversions."""
 
     def __init__(self, id: str, type: object, value: str, choices: tuple[str, ...] = (), free: bool = True) -> None:
         self._id, self._type, self._value, self._choices, self._free = id, type, value, choices, free
@@ -79,7 +79,7 @@ class ActorAttribute:
 
 
 class ActorBlueprint:
-    """What can be spawned, with attributes of its own copy."""
+    """Blueprint of an actor, with its own copy of the attributes."""
 
     def __init__(self, id: str, attributes: dict[str, ActorAttribute]) -> None:
         self._id, self._attributes = id, attributes
@@ -104,15 +104,15 @@ class ActorBlueprint:
         return self._attributes[id]
 
     def set_attribute(self, id: str, value: str, /) -> None:
-        known = self.get_attribute(id)
-        if not known.is_modifiable:
+        attribute = self.get_attribute(id)
+        if not attribute.is_modifiable:
             raise ValueError(f"attribute '{id}' is not modifiable")
-        if known.type == _BOOL:
+        if attribute.type == _BOOL:
             if value.lower() not in ("true", "false"):
                 raise RuntimeError(f"bad attribute cast: {value} is no bool")
             value = value.lower()
-        self._attributes[id] = ActorAttribute(id, known.type, value, known._choices)
-        if known.type in (_INT, _FLOAT):
+        self._attributes[id] = ActorAttribute(id, attribute.type, value, attribute._choices)
+        if attribute.type in (_INT, _FLOAT):
             float(value)
 
     def __iter__(self) -> Iterator[ActorAttribute]:
@@ -126,7 +126,7 @@ class ActorBlueprint:
 
 
 class BlueprintLibrary:
-    """find() hands out copies: an attribute set on one does not show on the next."""
+    """find() returns copies: setting an attribute of one does not change the next."""
 
     def __init__(self, names: list[str]) -> None:
         self._ids = names
@@ -140,8 +140,8 @@ class BlueprintLibrary:
         return BlueprintLibrary([i for i in self._ids if blueprint(i).match_tags(wildcard_pattern)])
 
     def filter_by_attribute(self, name: str, value: str) -> BlueprintLibrary:
-        every = ((i, blueprint(i)._attributes.get(name)) for i in self._ids)
-        return BlueprintLibrary([i for i, a in every if a and (a._value == value or value in a._choices)])
+        pairs = ((i, blueprint(i)._attributes.get(name)) for i in self._ids)
+        return BlueprintLibrary([i for i, a in pairs if a and (a._value == value or value in a._choices)])
 
     def __getitem__(self, pos: int, /) -> ActorBlueprint:
         return blueprint(self._ids[pos])
@@ -157,16 +157,16 @@ class BlueprintLibrary:
 
 
 def library() -> BlueprintLibrary:
-    """Everything that can be spawned."""
+    """All blueprints."""
     listed = {name for models in ids.values() for name in models} | set(dims)
     return BlueprintLibrary([*sorted(listed), *CAMERAS, *EVENTS, CONTROLLER])
 
 
 def blueprint(id: str) -> ActorBlueprint:
-    """A fresh copy."""
-    every = [ActorAttribute("role_name", _STRING, "front" if id.startswith("sensor.") else "autopilot")]
+    """A new copy."""
+    attributes = [ActorAttribute("role_name", _STRING, "front" if id.startswith("sensor.") else "autopilot")]
     if id.startswith("vehicle."):
-        every += [
+        attributes += [
             ActorAttribute("color", _COLOUR, "180,180,180", ("180,180,180", "60,10,10", "10,10,60")),
             ActorAttribute("sticky_control", _BOOL, "true"),
             ActorAttribute("terramechanics", _BOOL, "false"),
@@ -174,25 +174,25 @@ def blueprint(id: str) -> ActorBlueprint:
             ActorAttribute("base_type", _STRING, str(kind_of(id)), free=False),
         ]
     elif id.startswith("walker."):
-        every += [
+        attributes += [
             ActorAttribute("is_invincible", _BOOL, "true"),
             ActorAttribute("speed", _FLOAT, "1.4", ("0.0", "1.4", "2.8")),
             ActorAttribute("gender", _STRING, "female", free=False),
         ]
     elif id.startswith("sensor."):
-        every += [ActorAttribute("sensor_tick", _FLOAT, "0.0")]
+        attributes += [ActorAttribute("sensor_tick", _FLOAT, "0.0")]
         if id in CAMERAS:
-            every += [
+            attributes += [
                 ActorAttribute("image_size_x", _INT, "800"),
                 ActorAttribute("image_size_y", _INT, "600"),
                 ActorAttribute("fov", _FLOAT, "90.0"),
             ]
-    return ActorBlueprint(id, {a.id: a for a in every})
+    return ActorBlueprint(id, {a.id: a for a in attributes})
 
 
 @cache
 def kind_of(id: str) -> ActorKind:
-    """Of a vehicle or walker, by Scenic's lists and its name; a prop is a blocker."""
+    """Kind of a vehicle or walker, by Scenic's lists and its name; a prop is a blocker."""
     if id.startswith("vehicle."):
         for word, kind in (
             ("police", ActorKind.POLICE),

@@ -1,4 +1,4 @@
-"""Being: state of one actor in the fake simulator, and its state in the last frame (Seen).
+"""Body: present state of one actor in the fake simulator, and its state in the last frame (FrameState).
 
 Motion runs in the map frame (x east, y north, yaw in radians counter-clockwise) by our own vehicle model; all
 outputs are in CARLA's frame: y to the south, degrees clockwise.
@@ -19,7 +19,7 @@ from closedloop_plugin.worlds.bodies.vehicle import SPECS, MotionState, drive, m
 SOLID = frozenset({"vehicle", "walker", "prop"})
 
 
-class Seen(NamedTuple):
+class FrameState(NamedTuple):
     """One actor in one frame: plain numbers in CARLA's axes; m, degrees, m/s, m/s2, degrees/s."""
 
     place: tuple[float, float, float]
@@ -33,11 +33,11 @@ class Seen(NamedTuple):
         return carla.Transform(carla.Location(*self.place), carla.Rotation(*self.turn))
 
 
-UNSEEN = Seen((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))  # state of an actor before the first tick
+NO_STATE = FrameState((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))  # state of an actor before the first tick
 
 
 @dataclass(eq=False)
-class Being:
+class Body:
     """`group`: vehicle, walker, prop, sensor, controller, light, sign or spectator. `half`: of the box, m."""
 
     id: int
@@ -50,17 +50,17 @@ class Being:
     pitch: float = 0.0
     roll: float = 0.0
     attributes: dict[str, str] = field(default_factory=dict)
-    parent: Being | None = None
+    parent: Body | None = None
     offset: carla.Transform | None = None  # of a sensor on its parent
     physics: bool = True
     control: Any = None
     lamps: int = 0
     doors: set[str] = field(default_factory=set)
-    pilot: Any = None  # what drives it: the traffic manager's Driver or a walker's Stroll
+    pilot: Any = None  # the traffic manager's Driver or a walker's Stroll
     pushed: float | None = None  # enable_constant_velocity, m/s forward
     alive: bool = True
-    shown: Seen = UNSEEN
-    fresh: bool = True  # was put here: falls onto the road in the next step
+    last: FrameState = NO_STATE
+    just_placed: bool = True  # drops onto the road in the next step
 
     @property
     def mass(self) -> float:
@@ -77,7 +77,7 @@ class Being:
         self.z, self.pitch, self.roll = place.z, turn.pitch, turn.roll
 
     def push(self, x: float, y: float) -> None:
-        """A velocity in CARLA's axes, of which wheels keep what lies along them."""
+        """Set the velocity (CARLA's axes); only the component along the heading remains, as with wheels."""
         m = self.motion
         m.v = x * math.cos(m.yaw) - y * math.sin(m.yaw)
 
@@ -85,9 +85,9 @@ class Being:
         """One step of motion."""
         m = self.motion
         if self.group == "walker":
-            way = self.control.direction
-            moving = self.control.speed > 0 and math.hypot(way.x, way.y) > 1e-6
-            walk(m, self.control.speed if moving else 0.0, math.atan2(-way.y, way.x) if moving else m.yaw, dt)
+            aim = self.control.direction
+            moving = self.control.speed > 0 and math.hypot(aim.x, aim.y) > 1e-6
+            walk(m, self.control.speed if moving else 0.0, math.atan2(-aim.y, aim.x) if moving else m.yaw, dt)
         elif self.pushed is not None:
             m.v = self.pushed
             drive(m, SPECS[self.kind], self.control.steer, 0.0, 0.0, m.v < 0, 1.0, dt)
@@ -97,30 +97,30 @@ class Being:
             drive(m, SPECS[self.kind], c.steer, c.throttle, brake, c.reverse, 1.0, dt)
 
     def transform(self) -> carla.Transform:
-        """Where it is now, between two frames."""
+        """Its present pose, possibly between two frames."""
         if self.parent is not None and self.offset is not None:
             base, turn = self.parent.transform(), self.offset.rotation
             at = base.transform(carla.Location(self.offset.location.x, self.offset.location.y, self.offset.location.z))
-            whole = base.rotation
+            rotation = base.rotation
             return carla.Transform(
                 carla.Location(at.x, at.y, at.z),
-                carla.Rotation(whole.pitch + turn.pitch, whole.yaw + turn.yaw, whole.roll + turn.roll),
+                carla.Rotation(rotation.pitch + turn.pitch, rotation.yaw + turn.yaw, rotation.roll + turn.roll),
             )
         m = self.motion
         turned = carla.Rotation(self.pitch, -math.degrees(m.yaw), self.roll)
         return carla.Transform(carla.Location(m.x, -m.y, self.z), turned)
 
-    def look(self, state: Any) -> Seen:
-        """State for this frame."""
+    def frame_state(self, state: Any) -> FrameState:
+        """Its state for this frame."""
         m = self.motion
         if self.parent is not None and self.offset is not None:
             at = self.transform()
             place, turn = at.location, at.rotation
-            return Seen((place.x, place.y, place.z), (turn.pitch, turn.yaw, turn.roll))
+            return FrameState((place.x, place.y, place.z), (turn.pitch, turn.yaw, turn.roll))
         place_now, turn_now = (m.x, -m.y, self.z), (self.pitch, -math.degrees(m.yaw), self.roll)
         if self.group not in ("vehicle", "walker") or not self.physics:
-            return Seen(place_now, turn_now, state=state)  # moved by hand: the engine knows of no velocity
-        return Seen(
+            return FrameState(place_now, turn_now, state=state)  # moved by set_transform: without a velocity
+        return FrameState(
             place_now,
             turn_now,
             (m.vx, -m.vy, 0.0),
@@ -130,7 +130,7 @@ class Being:
         )
 
     def corners(self) -> list[tuple[float, float]]:
-        """Of its box on the ground, map frame."""
+        """Corners of its box on the ground, map frame."""
         m = self.motion
         c, s = math.cos(m.yaw), math.sin(m.yaw)
         a, b = self.half[0], self.half[1]
@@ -138,10 +138,10 @@ class Being:
             (m.x + i * a * c - j * b * s, m.y + i * a * s + j * b * c) for i, j in ((1, 1), (1, -1), (-1, -1), (-1, 1))
         ]
 
-    def overlaps(self, other: Being) -> bool:
-        """Boxes that share ground and height."""
-        bottom, over = self.z - self.lift, other.z - other.lift
-        if bottom + 2 * self.half[2] < over or over + 2 * other.half[2] < bottom:
+    def overlaps(self, other: Body) -> bool:
+        """Whether the boxes intersect on the ground and in height."""
+        bottom, other_bottom = self.z - self.lift, other.z - other.lift
+        if bottom + 2 * self.half[2] < other_bottom or other_bottom + 2 * other.half[2] < bottom:
             return False
         reach = math.hypot(*self.half[:2]) + math.hypot(*other.half[:2])
         m, o = self.motion, other.motion
@@ -150,8 +150,8 @@ class Being:
         mine, theirs = self.corners(), other.corners()
         for yaw in (m.yaw, m.yaw + math.pi / 2, o.yaw, o.yaw + math.pi / 2):
             c, s = math.cos(yaw), math.sin(yaw)
-            here = [x * c + y * s for x, y in mine]
-            there = [x * c + y * s for x, y in theirs]
-            if max(here) < min(there) or max(there) < min(here):
+            own = [x * c + y * s for x, y in mine]
+            others = [x * c + y * s for x, y in theirs]
+            if max(own) < min(others) or max(others) < min(own):
                 return False
         return True

@@ -17,7 +17,7 @@ from fake_carla.traffic_manager import TrafficManager
 from fake_carla.wire import Wire
 from fake_carla.world import World
 
-STAGES: dict[str, Stage] = {}  # by the server's token: clients of one server share what is on its stage
+STAGES: dict[str, Stage] = {}  # by the server's token: clients of one server share its stage
 
 
 class Client:
@@ -84,8 +84,8 @@ class Client:
 
     def reload_world(self, reset_settings: bool = True) -> World:
         stage = self._stage()
-        told = self._wire.rpc("load", town=stage.name, opendrive=stage.opendrive, reset=bool(reset_settings))
-        stage.begin(told, bool(reset_settings))
+        hello = self._wire.rpc("load", town=stage.name, opendrive=stage.opendrive, reset=bool(reset_settings))
+        stage.begin(hello, bool(reset_settings))
         return World(stage)
 
     def generate_opendrive_world(
@@ -95,9 +95,9 @@ class Client:
         reset_settings: bool = True,
     ) -> World:
         stage = self._stage()
-        towns.town_map("OpenDriveMap", opendrive)  # RuntimeError where it is none
-        told = self._wire.rpc("load", town="OpenDriveMap", opendrive=opendrive, reset=bool(reset_settings))
-        stage.begin(told, bool(reset_settings))
+        towns.town_map("OpenDriveMap", opendrive)  # RuntimeError if it is not a map
+        hello = self._wire.rpc("load", town="OpenDriveMap", opendrive=opendrive, reset=bool(reset_settings))
+        stage.begin(hello, bool(reset_settings))
         return World(stage)
 
     def get_trafficmanager(self, port: int = 8000) -> TrafficManager:
@@ -111,10 +111,10 @@ class Client:
     def apply_batch_sync(self, commands: Sequence[Any], do_tick: bool = False) -> list[Response]:
         stage = self._stage()
         self._wire.rpc("ask")
-        done = [respond(command, stage) for command in commands]
+        responses = [respond(command, stage) for command in commands]
         if do_tick:
             stage.tick()
-        return done
+        return responses
 
     def start_recorder(self, name: str, additional_data: bool = False) -> str:
         self._wire.rpc("record", file=name)

@@ -17,68 +17,68 @@ def _id(actor: Actor | int) -> int:
 
 
 class _Command:
-    """`_method` of the actor is called with what the command holds."""
+    """Calls `_method` of the actor with the attributes named in `_arguments`."""
 
     actor_id: int
     _method = ""
-    _holds: tuple[str, ...] = ()
+    _arguments: tuple[str, ...] = ()
 
     def _apply(self, stage: Stage, future: int) -> int:
-        """The actor's id; RuntimeError where it cannot be done. `future` stands for FutureActor, which is 0."""
+        """Apply it; returns the actor's id. RuntimeError if impossible. `future`: the id for FutureActor (0)."""
         number = self.actor_id or future
-        if number not in stage.beings:
+        if number not in stage.bodies:
             raise RuntimeError(f"unable to apply {type(self).__name__}: actor {number} not found")
-        actor = actor_of(stage, stage.beings[number])
+        actor = actor_of(stage, stage.bodies[number])
         if not hasattr(actor, self._method):
             raise RuntimeError(f"unable to apply {type(self).__name__}: actor {number} is a {actor.type_id}")
-        getattr(actor, self._method)(*(getattr(self, name) for name in self._holds))
+        getattr(actor, self._method)(*(getattr(self, name) for name in self._arguments))
         return number
 
 
 class ApplyTransform(_Command):
-    _method, _holds = "set_transform", ("transform",)
+    _method, _arguments = "set_transform", ("transform",)
 
     def __init__(self, actor: Actor | int, /, transform: carla.Transform) -> None:
         self.actor_id, self.transform = _id(actor), transform_at(pose_of(transform))
 
 
 class ApplyTargetVelocity(_Command):
-    _method, _holds = "set_target_velocity", ("velocity",)
+    _method, _arguments = "set_target_velocity", ("velocity",)
 
     def __init__(self, actor: Actor | int, /, velocity: carla.Vector3D) -> None:
         self.actor_id, self.velocity = _id(actor), velocity
 
 
 class ApplyVehicleControl(_Command):
-    _method, _holds = "apply_control", ("control",)
+    _method, _arguments = "apply_control", ("control",)
 
     def __init__(self, actor: Vehicle | int, /, control: carla.VehicleControl) -> None:
         self.actor_id, self.control = _id(actor), control
 
 
 class ApplyWalkerControl(_Command):
-    _method, _holds = "apply_control", ("control",)
+    _method, _arguments = "apply_control", ("control",)
 
     def __init__(self, actor: Walker | int, /, control: carla.WalkerControl) -> None:
         self.actor_id, self.control = _id(actor), control
 
 
 class SetSimulatePhysics(_Command):
-    _method, _holds = "set_simulate_physics", ("enabled",)
+    _method, _arguments = "set_simulate_physics", ("enabled",)
 
     def __init__(self, actor: Actor | int, /, enabled: bool) -> None:
         self.actor_id, self.enabled = _id(actor), bool(enabled)
 
 
 class SetAutopilot(_Command):
-    _method, _holds = "set_autopilot", ("enabled", "tm_port")
+    _method, _arguments = "set_autopilot", ("enabled", "tm_port")
 
     def __init__(self, actor: Vehicle | int, /, enabled: bool, tm_port: int = 8000) -> None:
         self.actor_id, self.enabled, self.tm_port = _id(actor), bool(enabled), tm_port
 
 
 class SetVehicleLightState(_Command):
-    """The real one takes the lamps of an actor as a bool (its signature says so): only an id carries them all."""
+    """As in the real class, the state is a bool (see its signature) unless the actor is given by its id."""
 
     def __init__(self, actor: Vehicle | int, /, light_state: int) -> None:
         by_id = isinstance(actor, int)
@@ -86,9 +86,9 @@ class SetVehicleLightState(_Command):
 
     def _apply(self, stage: Stage, future: int) -> int:
         number = self.actor_id or future
-        if number not in stage.beings:
+        if number not in stage.bodies:
             raise RuntimeError(f"unable to apply SetVehicleLightState: actor {number} not found")
-        stage.beings[number].lamps = self.light_state
+        stage.bodies[number].lamps = self.light_state
         return number
 
 
@@ -105,7 +105,7 @@ class DestroyActor(_Command):
 
 
 class SpawnActor(_Command):
-    """`then` adds commands for the new actor, named by FutureActor."""
+    """`then` adds commands for the new actor, whose id in them is FutureActor."""
 
     def __init__(self, blueprint: ActorBlueprint, transform: carla.Transform, parent: Actor | int = 0) -> None:
         self._blueprint, self.transform = blueprint, transform_at(pose_of(transform))
@@ -117,7 +117,7 @@ class SpawnActor(_Command):
         return self
 
     def _apply(self, stage: Stage, future: int) -> int:
-        parent = stage.beings.get(self.parent_id) if self.parent_id else None
+        parent = stage.bodies.get(self.parent_id) if self.parent_id else None
         number = spawn(stage, self._blueprint, self.transform, parent).id
         for command in self._then:
             command._apply(stage, number)
@@ -125,7 +125,7 @@ class SpawnActor(_Command):
 
 
 class Response:
-    """Of one command of a batch."""
+    """Result of one command of a batch."""
 
     def __init__(self, actor_id: int, error: str) -> None:
         self._id, self._error = actor_id, error
@@ -138,7 +138,7 @@ class Response:
 
 
 def respond(command: _Command, stage: Stage) -> Response:
-    """Execute it; the response contains the error, if any."""
+    """Execute a command; the response contains the error, if any."""
     try:
         return Response(command._apply(stage, 0), "")
     except RuntimeError as exc:

@@ -12,13 +12,13 @@ import numpy as np
 
 from fake_carla.actors import Actor, actor_of
 from fake_carla.blueprints import CAMERAS
-from fake_carla.bodies import Being, Seen
+from fake_carla.bodies import Body, FrameState
 from fake_carla.picture import draw
 from fake_carla.stage import Stage
 
 
 class Sensor(Actor):
-    """Calls back in another thread, once a frame or once an event."""
+    """Calls back in another thread, once per frame or event."""
 
     def listen(self, callback: Callable[[Any], Any]) -> None:
         self._check()
@@ -35,7 +35,7 @@ class Sensor(Actor):
 
 
 class ServerSideSensor(Sensor):
-    """Cameras, collisions."""
+    """Cameras and collision sensors."""
 
 
 class ClientSideSensor(Sensor):
@@ -47,21 +47,21 @@ class LaneInvasionSensor(ClientSideSensor):
 
 
 class SensorData:
-    """`transform` is the sensor's, at the frame."""
+    """`transform`: pose of the sensor in the frame."""
 
-    def __init__(self, stage: Stage, sensor: Being) -> None:
-        self._frame, self._time, self._seen = stage.frame, stage.elapsed, sensor.shown
+    def __init__(self, stage: Stage, sensor: Body) -> None:
+        self._frame, self._time, self._sensor_state = stage.frame, stage.elapsed, sensor.last
 
     frame = property(lambda self: self._frame)
     frame_number = frame
     timestamp = property(lambda self: self._time)
-    transform = property(lambda self: Seen.transform(self._seen))
+    transform = property(lambda self: FrameState.transform(self._sensor_state))
 
 
 class Image(SensorData):
-    """BGRA, as the real one."""
+    """BGRA, as in the real class."""
 
-    def __init__(self, stage: Stage, sensor: Being) -> None:
+    def __init__(self, stage: Stage, sensor: Body) -> None:
         super().__init__(stage, sensor)
         self._width, self._height = int(sensor.attributes["image_size_x"]), int(sensor.attributes["image_size_y"])
         self._fov = float(sensor.attributes["fov"])
@@ -73,7 +73,7 @@ class Image(SensorData):
     raw_data = property(lambda self: memoryview(self._raw))
 
     def convert(self, color_converter: carla.ColorConverter) -> None:
-        pass  # what is drawn is a picture already
+        pass  # the drawn image needs no conversion
 
     def save_to_disk(self, path: str, color_converter: carla.ColorConverter = carla.ColorConverter.Raw) -> str:
         from PIL import Image as Picture
@@ -90,7 +90,7 @@ class Image(SensorData):
 class CollisionEvent(SensorData):
     """`normal_impulse` in N s, pointing at `actor`."""
 
-    def __init__(self, stage: Stage, sensor: Being, actor: Actor, other: Actor, impulse: carla.Vector3D) -> None:
+    def __init__(self, stage: Stage, sensor: Body, actor: Actor, other: Actor, impulse: carla.Vector3D) -> None:
         super().__init__(stage, sensor)
         self._actor, self._other, self._impulse = actor, other, impulse
 
@@ -100,9 +100,9 @@ class CollisionEvent(SensorData):
 
 
 class LaneInvasionEvent(SensorData):
-    """The markings under the body's edge that were not there a frame ago."""
+    """The lane markings that the body's edge has reached in this frame."""
 
-    def __init__(self, stage: Stage, sensor: Being, actor: Actor, markings: list[carla.LaneMarking]) -> None:
+    def __init__(self, stage: Stage, sensor: Body, actor: Actor, markings: list[carla.LaneMarking]) -> None:
         super().__init__(stage, sensor)
         self._actor, self._markings = actor, markings
 
@@ -111,10 +111,10 @@ class LaneInvasionEvent(SensorData):
 
 
 def deliver(stage: Stage) -> None:
-    """Queue what every listening sensor saw in this frame."""
+    """Queue the data of every listening sensor for this frame."""
     for number, callback in list(stage.listeners.items()):
-        sensor = stage.beings[number]
-        for data in _seen_by(stage, sensor):
+        sensor = stage.bodies[number]
+        for data in _data_of(stage, sensor):
             stage.streams.send(callback, data)
     for callback in list(stage.observers.values()):
         from fake_carla.world import WorldSnapshot
@@ -122,7 +122,7 @@ def deliver(stage: Stage) -> None:
         stage.streams.send(callback, WorldSnapshot(stage))
 
 
-def _seen_by(stage: Stage, sensor: Being) -> list[Any]:
+def _data_of(stage: Stage, sensor: Body) -> list[Any]:
     parent = sensor.parent
     if sensor.type_id in CAMERAS:
         due = stage.last_pictures.get(sensor.id, -math.inf) + float(sensor.attributes["sensor_tick"])
@@ -138,26 +138,26 @@ def _seen_by(stage: Stage, sensor: Being) -> list[Any]:
     found = []
     for one, other, impulse in stage.contacts:
         if parent in (one, other):
-            them = other if parent is one else one
+            other_body = other if parent is one else one
             push = impulse if parent is one else carla.Vector3D(-impulse.x, -impulse.y, 0.0)
-            found.append(CollisionEvent(stage, sensor, actor_of(stage, parent), actor_of(stage, them), push))
+            found.append(CollisionEvent(stage, sensor, actor_of(stage, parent), actor_of(stage, other_body), push))
     return found
 
 
-def _crossed(stage: Stage, sensor: Being, body: Being) -> list[carla.LaneMarking]:
-    """Markings of its lane that its edge has newly reached; none in a junction."""
+def _crossed(stage: Stage, sensor: Body, body: Body) -> list[carla.LaneMarking]:
+    """Markings of its lane that its edge has reached since the last frame; none in a junction."""
     m = body.motion
-    way = stage.town.get_waypoint(carla.Location(m.x, -m.y, body.z), True, carla.LaneType.Any)
+    waypoint = stage.town.get_waypoint(carla.Location(m.x, -m.y, body.z), True, carla.LaneType.Any)
     before = stage.crossings.setdefault(sensor.id, set())
-    if way is None or way.is_junction:
+    if waypoint is None or waypoint.is_junction:
         before.clear()
         return []
-    yaw = -math.radians(way.transform.rotation.yaw)
-    dx, dy = m.x - way.transform.location.x, m.y + way.transform.location.y
+    yaw = -math.radians(waypoint.transform.rotation.yaw)
+    dx, dy = m.x - waypoint.transform.location.x, m.y + waypoint.transform.location.y
     left = -dx * math.sin(yaw) + dy * math.cos(yaw)
-    turned = m.yaw - yaw
-    reach = abs(body.half[1] * math.cos(turned)) + abs(body.half[0] * math.sin(turned))
+    relative_yaw = m.yaw - yaw
+    reach = abs(body.half[1] * math.cos(relative_yaw)) + abs(body.half[0] * math.sin(relative_yaw))
     sides = {"left": left + reach, "right": reach - left}
-    now = {side for side, edge in sides.items() if edge > way.lane_width / 2}
+    now = {side for side, edge in sides.items() if edge > waypoint.lane_width / 2}
     new, stage.crossings[sensor.id] = now - before, now
-    return [way.left_lane_marking if side == "left" else way.right_lane_marking for side in sorted(new)]
+    return [waypoint.left_lane_marking if side == "left" else waypoint.right_lane_marking for side in sorted(new)]

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 VERSION = "0.9.16"
-FIRST_TOWN = "Town10HD_Opt"  # what a real server starts with
+FIRST_TOWN = "Town10HD_Opt"  # as on a real server
 NEVER = -1
 
 
@@ -30,17 +30,17 @@ NEVER = -1
 class Mode:
     """Injected failures. Ticks count from the server's start; -1: never. A control file has the same names as JSON."""
 
-    die_after: int = NEVER  # the process ends at once, in the middle of the tick after so many
-    hang_after: int = NEVER  # no answer to anything any more
-    garbage_after: int = NEVER  # answers what is no protocol; 0: from the first word
-    blind_after: int = NEVER  # cameras deliver nothing any more
-    slow_s: float = 0.0  # it listens, and answers after so long
+    die_after: int = NEVER  # the process ends during the tick after this many
+    hang_after: int = NEVER  # no answers from then on
+    garbage_after: int = NEVER  # answers that violate the protocol; 0: from the first request
+    blind_after: int = NEVER  # cameras deliver nothing from then on
+    slow_s: float = 0.0  # listens at once, but answers only after this time
     version: str = VERSION
 
 
 @dataclass
 class State:
-    """What a client left behind."""
+    """State that outlives a client."""
 
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
     town: str = FIRST_TOWN
@@ -50,7 +50,7 @@ class State:
     fixed_delta_seconds: float = 0.0
     recording: str = ""
     ticks: int = 0
-    next_id: int = 1000  # lights and signs of the map lie below
+    next_id: int = 1000  # lower ids are lights and signs of the map
     actors: dict[str, dict[str, Any]] = field(default_factory=dict)  # id -> type_id and pose
     calls: dict[str, int] = field(default_factory=dict)
 
@@ -62,11 +62,11 @@ class Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
 
     def __init__(self, port: int = 0, mode: Mode | None = None, control: Path | None = None, alone: bool = False):
-        super().__init__(("127.0.0.1", port), _Talk)
+        super().__init__(("127.0.0.1", port), _Connection)
         self.port: int = self.server_address[1]
         self.mode, self.state = mode or Mode(), State()
         self._control, self._alone, self._lock = control, alone, threading.Lock()
-        self._free, self._talks = threading.Event(), set[socket.socket]()
+        self._killed, self._connections = threading.Event(), set[socket.socket]()
         self._ready, self._ready_at = threading.Event(), time.monotonic() + self.mode.slow_s
 
     def __enter__(self) -> Server:
@@ -78,29 +78,29 @@ class Server(socketserver.ThreadingTCPServer):
 
     def kill(self) -> None:
         """Simulate the death of the process: close the listening socket and all connections."""
-        self._free.set()
+        self._killed.set()
         self.shutdown()
         self.server_close()
         with self._lock:
-            for talk in list(self._talks):
-                with contextlib.suppress(OSError):  # hung up meanwhile
-                    talk.shutdown(socket.SHUT_RDWR)
+            for connection in list(self._connections):
+                with contextlib.suppress(OSError):  # closed meanwhile
+                    connection.shutdown(socket.SHUT_RDWR)
 
     def wake(self) -> None:
-        """The slow start is over."""
+        """End the slow start."""
         self._ready.set()
 
     def answer(self, line: bytes) -> bytes | None:
-        """The answer to one request; None: hang up."""
+        """The answer to one request; None: close the connection."""
         self._ready.wait(max(0.0, self._ready_at - time.monotonic()))
         with self._lock:
-            self._reread()
+            self._reload_mode()
             mode, ticks = self.mode, self.state.ticks
             if 0 <= mode.garbage_after <= ticks:
                 return b"HTTP/1.1 400 Bad Request\r\n\r\n"
             hangs = 0 <= mode.hang_after <= ticks
         if hangs:
-            self._free.wait()
+            self._killed.wait()
             return None
         request = json.loads(line)
         call = request.pop("call")
@@ -112,7 +112,7 @@ class Server(socketserver.ThreadingTCPServer):
                 return None
             return json.dumps(_CALLS[call](self, **request)).encode() + b"\n"
 
-    def _reread(self) -> None:
+    def _reload_mode(self) -> None:
         if self._control and self._control.is_file():
             self.mode = Mode(**json.loads(self._control.read_text()))
 
@@ -165,12 +165,12 @@ _CALLS: dict[str, Callable[..., dict[str, Any]]] = {
 }  # fmt: skip
 
 
-class _Talk(socketserver.StreamRequestHandler):
+class _Connection(socketserver.StreamRequestHandler):
     server: Server
     disable_nagle_algorithm = True
 
     def handle(self) -> None:
-        self.server._talks.add(self.connection)
+        self.server._connections.add(self.connection)
         try:
             for line in self.rfile:
                 answer = self.server.answer(line)
@@ -178,29 +178,29 @@ class _Talk(socketserver.StreamRequestHandler):
                     break
                 self.wfile.write(answer)
         except OSError:
-            pass  # the peer was killed, or we were
+            pass  # the peer or this server was killed
         finally:
-            self.server._talks.discard(self.connection)
+            self.server._connections.discard(self.connection)
 
 
 def state_of(port: int) -> dict[str, Any]:
-    """What the server at this port knows now (of a process, for a test)."""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as talk:
-        talk.sendall(b'{"call": "state"}\n')
-        with talk.makefile("rb") as answer:
+    """Present state of the server at this port."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(b'{"call": "state"}\n')
+        with connection.makefile("rb") as answer:
             return dict(json.loads(answer.readline()))
 
 
 def main(words: list[str] | None = None) -> None:
-    """Listen until killed; the first line of stdout is `listening PORT`. -carla-rpc-port=N as of CarlaUE4.sh."""
+    """Listen until killed; the first line of stdout is `listening PORT`. -carla-rpc-port=N as for CarlaUE4.sh."""
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--port", "-carla-rpc-port", type=int, default=0)
     parser.add_argument("--control", type=Path)
-    for one in fields(Mode):
-        kind = type(one.default)
-        parser.add_argument(f"--{one.name.replace('_', '-')}", type=kind, default=one.default)
+    for option in fields(Mode):
+        kind = type(option.default)
+        parser.add_argument(f"--{option.name.replace('_', '-')}", type=kind, default=option.default)
     args, _ = parser.parse_known_args(words)
-    mode = Mode(**{one.name: getattr(args, one.name) for one in fields(Mode)})
+    mode = Mode(**{option.name: getattr(args, option.name) for option in fields(Mode)})
     server = Server(args.port, mode, args.control, alone=True)
     print(f"listening {server.port}", flush=True)
     server.serve_forever(0.1)

@@ -1,4 +1,4 @@
-"""Handles on traffic lights and signs."""
+"""Handles of traffic lights and signs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fake_carla.lights import Lamp
 
 
 class TrafficSign(Actor):
-    """`trigger_volume` is given around the sign itself: the map does not hold the server's boxes."""
+    """`trigger_volume` is a box around the sign: the map does not contain the server's boxes."""
 
     @property
     def trigger_volume(self) -> carla.BoundingBox:
@@ -17,15 +17,15 @@ class TrafficSign(Actor):
 
 
 class TrafficLight(TrafficSign):
-    """`state` is of the last frame; setters act in the next."""
+    """`state` is that of the last frame; setters take effect in the next one."""
 
     @property
     def _lamp(self) -> Lamp:
         self._check()
-        return self._stage.lights.of(self._being.id)
+        return self._stage.lights.of(self._body.id)
 
     def get_state(self) -> carla.TrafficLightState:
-        return self._seen.state or self._lamp.state
+        return self._last.state or self._lamp.state
 
     state = property(get_state)
 
@@ -51,7 +51,7 @@ class TrafficLight(TrafficSign):
         return self._lamp.group.lamps.index(self._lamp)
 
     def get_group_traffic_lights(self) -> list[TrafficLight]:
-        return [TrafficLight(self._stage, lamp.being) for lamp in self._lamp.group.lamps]
+        return [TrafficLight(self._stage, lamp.body) for lamp in self._lamp.group.lamps]
 
     def get_stop_waypoints(self) -> list[carla.Waypoint]:
         return list(self._stage.lights.stops(self._lamp))

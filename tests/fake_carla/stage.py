@@ -13,14 +13,14 @@ from closedloop_plugin.core.frames import from_carla
 from closedloop_plugin.worlds.bodies.vehicle import MotionState
 from fake_carla import towns
 from fake_carla.blueprints import half_size, kind_of
-from fake_carla.bodies import SOLID, Being, Seen
+from fake_carla.bodies import SOLID, Body, FrameState
 from fake_carla.lights import Lights
 from fake_carla.pilot import Manager
 from fake_carla.streams import Streams
 from fake_carla.wire import Wire
 
-FREE_RUNNING_S = 0.05  # a tick without a fixed time step
-GROUND_M = 3.0  # what starts so near above the road falls onto it
+FREE_RUNNING_S = 0.05  # time step if none is fixed
+GROUND_M = 3.0  # an actor placed this close to the road drops onto it
 GROUPS = {"vehicle": "vehicle", "walker": "walker", "sensor": "sensor", "controller": "controller", "static": "prop"}
 _SETTINGS = (
     "synchronous_mode", "no_rendering_mode", "fixed_delta_seconds", "substepping", "max_substep_delta_time",
@@ -30,43 +30,43 @@ _SETTINGS = (
 
 
 class Stage:
-    """`beings` by actor id; `snapshot` is the last frame, which clients read."""
+    """`bodies` by actor id; `snapshot` is the last frame, which clients read."""
 
     def __init__(self, hello: dict[str, Any], wire: Wire) -> None:
-        self.wire = wire  # of the client that spoke last
+        self.wire = wire  # of the client with the latest request
         self.managers: dict[int, Manager] = {}
         self.streams = Streams()
         self.frame, self.elapsed = int(hello["ticks"]), 0.0
         self.begin(hello, reset=True)
         self.settings.synchronous_mode = hello["synchronous"]
         self.settings.fixed_delta_seconds = hello["delta"] or None
-        self.show()
+        self.update_snapshot()
 
     def begin(self, hello: dict[str, Any], reset: bool) -> None:
-        """A new episode: whatever stood here is gone, except what the server says is there."""
+        """Begin a new episode: only the actors that the server lists remain."""
         self.episode, self.name, self.opendrive = hello["episode"], hello["town"], hello["opendrive"]
-        for being in getattr(self, "beings", {}).values():
-            being.alive = False
-        for manager in self.managers.values():  # its cars are gone
+        for body in getattr(self, "bodies", {}).values():
+            body.alive = False
+        for manager in self.managers.values():  # its cars no longer exist
             manager.registered, manager.actor_settings = 0, {}
-        self.beings: dict[int, Being] = {}
+        self.bodies: dict[int, Body] = {}
         self.listeners: dict[int, Callable[[Any], Any]] = {}
         self.observers: dict[int, Callable[[Any], Any]] = {}
-        self.contacts: list[tuple[Being, Being, carla.Vector3D]] = []
+        self.contacts: list[tuple[Body, Body, carla.Vector3D]] = []
         self.last_pictures: dict[int, float] = {}
         self.crossings: dict[int, set[str]] = {}
         self.blind = False
         self.weather = carla.WeatherParameters()
-        self.dice = random.Random(0)
+        self.rng = random.Random(0)
         self._lights: Lights | None = None
-        self._lines: list[tuple[float, float, float, Any]] | None = None
-        self.spectator = Being(1, "spectator", "spectator", kind_of("spectator"), (0.1, 0.1, 0.1), MotionState(0, 0, 0))
-        self.beings[1] = self.spectator
+        self._stop_lines: list[tuple[float, float, float, Any]] | None = None
+        self.spectator = Body(1, "spectator", "spectator", kind_of("spectator"), (0.1, 0.1, 0.1), MotionState(0, 0, 0))
+        self.bodies[1] = self.spectator
         for number, actor in hello["actors"].items():
             self.add(int(number), actor["type_id"], transform_at(actor["pose"]))
         if reset:
             self.settings = carla.WorldSettings()
-        self.show()
+        self.update_snapshot()
 
     @property
     def town(self) -> towns.TownMap:
@@ -76,60 +76,60 @@ class Stage:
     def lights(self) -> Lights:
         if self._lights is None:
             self._lights = Lights(self.town)
-            for being in self._lights.beings():  # they have always been there
-                self.beings[being.id] = being
-                being.shown = self.snapshot[being.id] = being.look(None)
+            for body in self._lights.bodies():  # they are in every frame
+                self.bodies[body.id] = body
+                body.last = self.snapshot[body.id] = body.frame_state(None)
         return self._lights
 
-    # -- who is there ----------------------------------------------------------------------------------------------
-    def add(self, number: int, type_id: str, transform: carla.Transform) -> Being:
+    # -- the actors ------------------------------------------------------------------------------------------------
+    def add(self, number: int, type_id: str, transform: carla.Transform) -> Body:
         group = GROUPS[type_id.split(".")[0]]
-        being = Being(number, type_id, group, kind_of(type_id), half_size(type_id), MotionState(0.0, 0.0, 0.0))
-        being.put(transform)
-        being.fresh = True
+        body = Body(number, type_id, group, kind_of(type_id), half_size(type_id), MotionState(0.0, 0.0, 0.0))
+        body.put(transform)
+        body.just_placed = True
         if group == "vehicle":
-            being.control = carla.VehicleControl()
+            body.control = carla.VehicleControl()
         elif group == "walker":
-            being.control = carla.WalkerControl()
-        self.beings[number] = being
-        return being
+            body.control = carla.WalkerControl()
+        self.bodies[number] = body
+        return body
 
     def blocked(self, type_id: str, transform: carla.Transform) -> bool:
-        """Does the box of a new body touch another, or the road? (At z = -200 there is neither.)"""
+        """Whether the box of a new body would touch another or the road (never at z = -200)."""
         if GROUPS.get(type_id.split(".")[0], "") not in SOLID:
             return False
-        new = Being(
+        new = Body(
             0, type_id, GROUPS[type_id.split(".")[0]], kind_of(type_id), half_size(type_id), MotionState(0, 0, 0)
         )
         new.put(transform)
         if new.group != "prop" and -GROUND_M < new.z - self.ground(new) < 0.02:
             return True
-        return any(new.overlaps(other) for other in self.beings.values() if other.group in SOLID)
+        return any(new.overlaps(other) for other in self.bodies.values() if other.group in SOLID)
 
     def remove(self, number: int) -> bool:
-        being = self.beings.get(number)
-        if being is None or being.group in ("light", "sign", "spectator"):
+        body = self.bodies.get(number)
+        if body is None or body.group in ("light", "sign", "spectator"):
             return False
-        being.alive = False
-        del self.beings[number]
+        body.alive = False
+        del self.bodies[number]
         self.listeners.pop(number, None)
         return True
 
-    def ground(self, being: Being) -> float:
-        m = being.motion
-        way = self.town.get_waypoint(carla.Location(m.x, -m.y, being.z), True, carla.LaneType.Any)
-        return float(way.transform.location.z) if way else 0.0
+    def ground(self, body: Body) -> float:
+        m = body.motion
+        waypoint = self.town.get_waypoint(carla.Location(m.x, -m.y, body.z), True, carla.LaneType.Any)
+        return float(waypoint.transform.location.z) if waypoint else 0.0
 
-    def lamp_ahead(self, x: float, y: float, yaw: float, far: float, closed: bool = False) -> tuple[float, Any]:
-        """(metres, lamp) of the next stop line along `yaw`, map frame; (far, None) where there is none."""
-        if self._lines is None:
-            self._lines = []
+    def lamp_ahead(self, x: float, y: float, yaw: float, reach: float, closed: bool = False) -> tuple[float, Any]:
+        """(distance in m, lamp) of the next stop line along `yaw`, map frame; (reach, None) if there is none."""
+        if self._stop_lines is None:
+            self._stop_lines = []
             for lamp in self.lights.lamps.values():
-                for way in self.lights.stops(lamp):
-                    place = way.transform.location
-                    self._lines.append((*from_carla(place.x, place.y, way.transform.rotation.yaw), lamp))
-        best, c, s = (far, None), math.cos(yaw), math.sin(yaw)
-        for lx, ly, lyaw, lamp in self._lines:
+                for waypoint in self.lights.stops(lamp):
+                    place = waypoint.transform.location
+                    self._stop_lines.append((*from_carla(place.x, place.y, waypoint.transform.rotation.yaw), lamp))
+        best, c, s = (reach, None), math.cos(yaw), math.sin(yaw)
+        for lx, ly, lyaw, lamp in self._stop_lines:
             dx, dy = lx - x, ly - y
             along = dx * c + dy * s
             if not 0 < along < best[0] or abs(dy * c - dx * s) > 2.0 or math.cos(lyaw - yaw) < 0.7:
@@ -140,14 +140,14 @@ class Stage:
 
     # -- the clock -------------------------------------------------------------------------------------------------
     def tick(self, seconds: float = 0.0) -> int:
-        """One step of everything; then what the sensors saw is handed out."""
-        told = self.wire.rpc("tick", seconds)
+        """Simulate one step, then deliver the sensor data."""
+        answer = self.wire.rpc("tick", seconds)
         dt = self.settings.fixed_delta_seconds or FREE_RUNNING_S
         self.lights.step(dt)
         self._move(dt)
-        self.frame, self.elapsed, self.delta = int(told["frame"]), self.elapsed + dt, dt
-        self.blind = bool(told["blind"])
-        self.show()
+        self.frame, self.elapsed, self.delta = int(answer["frame"]), self.elapsed + dt, dt
+        self.blind = bool(answer["blind"])
+        self.update_snapshot()
         from fake_carla.sensors import deliver
 
         deliver(self)
@@ -156,57 +156,57 @@ class Stage:
 
     delta = FREE_RUNNING_S
 
-    def show(self) -> None:
-        """What every client knows from now on."""
-        self.snapshot: dict[int, Seen] = {}
-        states = {lamp.being.id: lamp.state for lamp in self._lights.lamps.values()} if self._lights else {}
-        for being in self.beings.values():
-            being.shown = self.snapshot[being.id] = being.look(states.get(being.id, being.control))
+    def update_snapshot(self) -> None:
+        """Make the present state the last frame."""
+        self.snapshot: dict[int, FrameState] = {}
+        states = {lamp.body.id: lamp.state for lamp in self._lights.lamps.values()} if self._lights else {}
+        for body in self.bodies.values():
+            body.last = self.snapshot[body.id] = body.frame_state(states.get(body.id, body.control))
 
     def _move(self, dt: float) -> None:
         self.contacts = []
         movers = []
-        for being in self.beings.values():
-            if being.pilot is not None and being.physics:
-                being.pilot.step(*(() if being.group == "walker" else (self,)))
-            if being.group in ("vehicle", "walker") and being.physics:
-                movers.append(being)
-        for being in movers:
-            if being.fresh:
-                self._settle(being)
-            m = being.motion
+        for body in self.bodies.values():
+            if body.pilot is not None and body.physics:
+                body.pilot.step(*(() if body.group == "walker" else (self,)))
+            if body.group in ("vehicle", "walker") and body.physics:
+                movers.append(body)
+        for body in movers:
+            if body.just_placed:
+                self._drop_onto_road(body)
+            m = body.motion
             before = m.x, m.y, m.yaw, m.vx, m.vy
-            being.move(dt)
-            for other in self._touched(being):
-                self._collide(being, other, before, dt)
+            body.move(dt)
+            for other in self._touched(body):
+                self._collide(body, other, before, dt)
 
-    def _settle(self, being: Being) -> None:
-        being.fresh = False
-        ground = self.ground(being)
-        if abs(being.z - being.lift - ground) < GROUND_M:
-            being.z = ground + being.lift
+    def _drop_onto_road(self, body: Body) -> None:
+        body.just_placed = False
+        ground = self.ground(body)
+        if abs(body.z - body.lift - ground) < GROUND_M:
+            body.z = ground + body.lift
 
-    def _touched(self, being: Being) -> list[Being]:
-        m, reach = being.motion, math.hypot(*being.half[:2])
+    def _touched(self, body: Body) -> list[Body]:
+        m, reach = body.motion, math.hypot(*body.half[:2])
         near = []
-        for other in self.beings.values():
-            if other is not being and other.group in SOLID:
-                far = reach + other.half[0] + other.half[1]
-                if abs(other.motion.x - m.x) < far and abs(other.motion.y - m.y) < far and being.overlaps(other):
+        for other in self.bodies.values():
+            if other is not body and other.group in SOLID:
+                limit = reach + other.half[0] + other.half[1]
+                if abs(other.motion.x - m.x) < limit and abs(other.motion.y - m.y) < limit and body.overlaps(other):
                     near.append(other)
         return near
 
-    def _collide(self, being: Being, other: Being, before: tuple[float, ...], dt: float) -> None:
-        """Back to where it was, standing; unless it stood in the other already: then it may leave."""
-        m, o = being.motion, other.motion
+    def _collide(self, body: Body, other: Body, before: tuple[float, ...], dt: float) -> None:
+        """Move it back and stop it, unless the two overlapped before: then it may leave."""
+        m, o = body.motion, other.motion
         nx, ny = m.x - o.x, m.y - o.y
-        far = math.hypot(nx, ny) or 1.0
-        closing = max(0.0, -((m.vx - o.vx) * nx + (m.vy - o.vy) * ny) / far)
-        impulse = closing * being.mass * other.mass / (being.mass + other.mass)
-        self.contacts.append((being, other, carla.Vector3D(nx / far * impulse, -ny / far * impulse, 0.0)))
+        distance = math.hypot(nx, ny) or 1.0
+        closing = max(0.0, -((m.vx - o.vx) * nx + (m.vy - o.vy) * ny) / distance)
+        impulse = closing * body.mass * other.mass / (body.mass + other.mass)
+        self.contacts.append((body, other, carla.Vector3D(nx / distance * impulse, -ny / distance * impulse, 0.0)))
         now = m.x, m.y, m.yaw
         m.x, m.y, m.yaw = before[:3]
-        if being.overlaps(other):
+        if body.overlaps(other):
             m.x, m.y, m.yaw = now
             return
         m.v = m.vx = m.vy = m.yaw_rate = 0.0
@@ -214,7 +214,7 @@ class Stage:
 
 
 def copied_settings(settings: carla.WorldSettings) -> carla.WorldSettings:
-    """The real class cannot be copied by `copy`."""
+    """A copy; the `copy` module cannot copy the real class."""
     copy = carla.WorldSettings()
     for name in _SETTINGS:
         setattr(copy, name, getattr(settings, name))
@@ -222,7 +222,7 @@ def copied_settings(settings: carla.WorldSettings) -> carla.WorldSettings:
 
 
 def copied(weather: carla.WeatherParameters) -> carla.WeatherParameters:
-    """The same for the weather."""
+    """A copy of the weather."""
     copy = carla.WeatherParameters()
     for name, value in vars(carla.WeatherParameters).items():
         if isinstance(value, property):

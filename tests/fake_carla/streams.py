@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-PATIENCE_S = 5.0  # a callback that waits for the caller of tick() is left behind, as on the real one
+PATIENCE_S = 5.0  # for a callback that waits for the caller of tick(); the real client does not wait at all
 
 
 class Streams:
@@ -40,6 +40,6 @@ class Streams:
             try:
                 call[0](call[1])
             except Exception:
-                traceback.print_exc()  # as the real client: it goes on
+                traceback.print_exc()  # as the real client, which continues
             finally:
                 self._calls.task_done()

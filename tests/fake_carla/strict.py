@@ -1,6 +1,6 @@
 """Signatures of the real package, from the docstrings that Boost.Python generates.
 
-They are what really decides about a call; the wheel's stubs name arguments that the binary does not know.
+They decide whether a call is accepted; the wheel's stubs name arguments that the binary does not have.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NUMBERS = (int, float)
 
 @dataclass(frozen=True)
 class Argument:
-    """`name` None: the real one has no name for it, so it cannot be given by keyword."""
+    """`name` None: it has no name in the real function, so it cannot be given by keyword."""
 
     type: str
     name: str | None
@@ -32,20 +32,20 @@ def signatures(real: object) -> list[list[Argument]]:
     """The overloads of a real function, without self."""
     found = []
     for line in _LINE.findall(real.__doc__ or ""):
-        every = _ARGUMENT.findall(re.sub(r"='[^']*'|=<[^>]*>", "=x", line))
-        named = [(kind.rsplit(".", 1)[-1], name, bool(default)) for kind, name, default in every]
+        arguments = _ARGUMENT.findall(re.sub(r"='[^']*'|=<[^>]*>", "=x", line))
+        named = [(kind.rsplit(".", 1)[-1], name, bool(default)) for kind, name, default in arguments]
         found.append([Argument(k, None if re.fullmatch(r"arg\d+", n) else n, d) for k, n, d in named[1:]])
     return found
 
 
 def converts(value: object, kind: str) -> bool:
-    """Boost's rules: an int is a float but not the other way; an enum's members only, no plain int."""
+    """Boost's rules: an int is accepted as a float but not vice versa; for an enum only its members, no plain int."""
     if kind in ("float", "int", "str", "list", "dict"):
         known: Any = {"float": _NUMBERS, "int": int, "str": str, "list": list, "dict": dict}[kind]
         return isinstance(value, known)
     if kind == "bool":
         return value is None or isinstance(value, int)
-    if kind == "GBufferTextureID":  # the unsigned numbers carry this name
+    if kind == "GBufferTextureID":  # Boost prints this name for unsigned numbers
         return isinstance(value, int)
     if kind == "object":
         return True
@@ -54,18 +54,18 @@ def converts(value: object, kind: str) -> bool:
 
 
 def misfits(fake: type, real: type) -> list[str]:
-    """What `fake` offers that `real` has not, or would not accept: empty when whatever works here works there."""
+    """What `fake` offers that `real` lacks or would refuse. Empty: every call that works here works there."""
     found = []
-    for name, one in vars(fake).items():
-        theirs = getattr(real, name, None)
+    for name, member in vars(fake).items():
+        real_member = getattr(real, name, None)
         if name.startswith("_") and name not in ("__init__", "__len__", "__iter__", "__getitem__"):
             continue
-        if theirs is None:
+        if real_member is None:
             found.append(f"{name}: the real class has none")
-        elif isinstance(one, property) != isinstance(theirs, property):
+        elif isinstance(member, property) != isinstance(real_member, property):
             found.append(f"{name}: property here, method there, or the other way round")
-        elif inspect.isfunction(one) and signatures(theirs):
-            found += [f"{name}: {why}" for why in _refused(one, signatures(theirs))]
+        elif inspect.isfunction(member) and signatures(real_member):
+            found += [f"{name}: {why}" for why in _refused(member, signatures(real_member))]
     return found
 
 
@@ -90,7 +90,7 @@ def _takes(overload: list[Argument], given: list[inspect.Parameter]) -> bool:
 
 
 def guard(fake: type, real: type) -> None:
-    """Every method of `fake` refuses, with a TypeError, what the real one's converters refuse."""
+    """Let every method of `fake` raise TypeError for arguments that the real converters refuse."""
     for name, method in list(vars(fake).items()):
         if inspect.isfunction(method) and (not name.startswith("_") or name == "__init__"):
             overloads = signatures(getattr(real, name, None))

@@ -1,4 +1,4 @@
-"""Towns that the fake server has: the .xodr files of one folder, read by the real carla.Map."""
+"""Towns of the fake server: the .xodr files of one folder, read by the real carla.Map."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import carla
 
-FOLDER = "FAKE_CARLA_MAPS"  # environment variable, so that workers find them too
+FOLDER = "FAKE_CARLA_MAPS"  # environment variable, which workers inherit
 SPAWN_M = 25.0  # between spawn points along a lane
 
 
@@ -17,11 +17,11 @@ class TownMap(carla.Map):
 
     def get_spawn_points(self) -> list[carla.Transform]:
         points = []
-        for way in self.generate_waypoints(SPAWN_M):
-            if not way.is_junction:
-                at = way.transform
-                at.location.z += 0.6
-                points.append(at)
+        for waypoint in self.generate_waypoints(SPAWN_M):
+            if not waypoint.is_junction:
+                transform = waypoint.transform
+                transform.location.z += 0.6
+                points.append(transform)
         return points
 
 
@@ -43,7 +43,7 @@ def available() -> list[str]:
 
 @cache
 def town_map(town: str, opendrive: str = "") -> TownMap:
-    """Of a town, or of the text that a world was generated from. RuntimeError where there is none."""
+    """Map of a town, or of the OpenDRIVE text of a generated world. RuntimeError if there is none."""
     file = file_of(town)
     if not opendrive and file is None:
         raise RuntimeError(f"map not found: {town} ({FOLDER} names the folder with the towns)")

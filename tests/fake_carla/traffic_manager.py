@@ -12,12 +12,12 @@ from fake_carla.stage import Stage
 
 
 class TrafficManager:
-    """One per port. `Manager.settings` and `.actor_settings` hold what was asked for, by the method's name."""
+    """One per port. `Manager.settings` and `.actor_settings` contain the values by the name of the method."""
 
     def __init__(self, stage: Stage, manager: Manager) -> None:
         self._stage, self._manager = stage, manager
 
-    def _wish(self, name: str, actor: Actor, value: Any) -> None:
+    def _set(self, name: str, actor: Actor, value: Any) -> None:
         self._manager.actor_settings.setdefault(actor.id, {})[name] = value
 
     def get_port(self) -> int:
@@ -57,55 +57,55 @@ class TrafficManager:
         self._manager.settings["global_lane_offset"] = offset
 
     def set_desired_speed(self, actor: Actor, speed: float) -> None:
-        self._wish("set_desired_speed", actor, speed)
+        self._set("set_desired_speed", actor, speed)
 
     def vehicle_percentage_speed_difference(self, actor: Actor, percentage: float) -> None:
-        self._wish("vehicle_percentage_speed_difference", actor, percentage)
+        self._set("vehicle_percentage_speed_difference", actor, percentage)
 
     def vehicle_lane_offset(self, actor: Actor, offset: float) -> None:
-        self._wish("vehicle_lane_offset", actor, offset)
+        self._set("vehicle_lane_offset", actor, offset)
 
     def distance_to_leading_vehicle(self, actor: Actor, distance: float) -> None:
-        self._wish("distance_to_leading_vehicle", actor, distance)
+        self._set("distance_to_leading_vehicle", actor, distance)
 
     def collision_detection(self, reference_actor: Actor, other_actor: Actor, detect_collision: bool) -> None:
-        self._wish(f"collision_detection {other_actor.id}", reference_actor, detect_collision)
+        self._set(f"collision_detection {other_actor.id}", reference_actor, detect_collision)
 
     def auto_lane_change(self, actor: Actor, enable: bool) -> None:
-        self._wish("auto_lane_change", actor, enable)
+        self._set("auto_lane_change", actor, enable)
 
     def force_lane_change(self, actor: Actor, direction: bool) -> None:
-        self._wish("force_lane_change", actor, direction)
+        self._set("force_lane_change", actor, direction)
 
     def keep_slow_lane_rule_percentage(self, actor: Actor, perc: float) -> None:
-        self._wish("keep_slow_lane_rule_percentage", actor, perc)
+        self._set("keep_slow_lane_rule_percentage", actor, perc)
 
     def random_left_lanechange_percentage(self, actor: Actor, percentage: float) -> None:
-        self._wish("random_left_lanechange_percentage", actor, percentage)
+        self._set("random_left_lanechange_percentage", actor, percentage)
 
     def random_right_lanechange_percentage(self, actor: Actor, percentage: float) -> None:
-        self._wish("random_right_lanechange_percentage", actor, percentage)
+        self._set("random_right_lanechange_percentage", actor, percentage)
 
     def ignore_lights_percentage(self, actor: Actor, perc: float) -> None:
-        self._wish("ignore_lights_percentage", actor, perc)
+        self._set("ignore_lights_percentage", actor, perc)
 
     def ignore_signs_percentage(self, actor: Actor, perc: float) -> None:
-        self._wish("ignore_signs_percentage", actor, perc)
+        self._set("ignore_signs_percentage", actor, perc)
 
     def ignore_vehicles_percentage(self, actor: Actor, perc: float) -> None:
-        self._wish("ignore_vehicles_percentage", actor, perc)
+        self._set("ignore_vehicles_percentage", actor, perc)
 
     def ignore_walkers_percentage(self, actor: Actor, perc: float) -> None:
-        self._wish("ignore_walkers_percentage", actor, perc)
+        self._set("ignore_walkers_percentage", actor, perc)
 
     def update_vehicle_lights(self, actor: Actor, do_update: bool) -> None:
-        self._wish("update_vehicle_lights", actor, do_update)
+        self._set("update_vehicle_lights", actor, do_update)
 
     def set_path(self, actor: Actor, path: list[carla.Location], empty_buffer: bool = True) -> None:
-        places = [carla.Location(p.x, p.y, p.z) for p in path]
-        self._wish("set_path", actor, places)
-        if isinstance(actor._being.pilot, Driver):
-            actor._being.pilot._path = places
+        locations = [carla.Location(p.x, p.y, p.z) for p in path]
+        self._set("set_path", actor, locations)
+        if isinstance(actor._body.pilot, Driver):
+            actor._body.pilot._path = locations
 
     def set_route(self, actor: Actor, path: list[str], empty_buffer: bool = True) -> None:
-        self._wish("set_route", actor, list(path))
+        self._set("set_route", actor, list(path))

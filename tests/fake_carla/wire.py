@@ -9,12 +9,12 @@ import sys
 import time
 from typing import Any
 
-DEFAULT_S = 5.0  # carla.Client's own
+DEFAULT_S = 5.0  # as in carla.Client
 
 
 class Wire:
-    """One connection, made at the first call. A silent server is a RuntimeError after the time-out, a server that
-    answers something else kills this process, as the real client's unpacking does."""
+    """One connection, made at the first call. A silent server causes a RuntimeError after the time-out; an answer that
+    is not JSON aborts this process, as the real client's unpacking does."""
 
     def __init__(self, host: str, port: int) -> None:
         self.host, self.port, self.timeout_s = host, port, DEFAULT_S
@@ -22,15 +22,15 @@ class Wire:
         self._lost = False
 
     def rpc(self, call: str, seconds: float = 0.0, **arguments: Any) -> dict[str, Any]:
-        """The server's answer; `seconds` instead of the client's time-out."""
+        """The server's answer. `seconds`: replaces the client's time-out."""
         allowed = seconds or self.timeout_s
         deadline = time.monotonic() + allowed
         if self._lost:
             raise RuntimeError("the connection to the simulator is closed")
         try:
-            talk = self._connected(deadline)
-            talk.sendall(json.dumps({"call": call, **arguments}).encode() + b"\n")
-            line = self._line(talk, deadline)
+            connection = self._connected(deadline)
+            connection.sendall(json.dumps({"call": call, **arguments}).encode() + b"\n")
+            line = self._line(connection, deadline)
         except TimeoutError:
             self._drop()
             raise RuntimeError(
@@ -63,15 +63,15 @@ class Wire:
                 time.sleep(min(left, 0.02))
         return self._socket
 
-    def _line(self, talk: socket.socket, deadline: float) -> bytes:
-        got = b""
-        while not got.endswith(b"\n"):
-            talk.settimeout(max(deadline - time.monotonic(), 1e-3))
-            part = talk.recv(65536)
+    def _line(self, connection: socket.socket, deadline: float) -> bytes:
+        received = b""
+        while not received.endswith(b"\n"):
+            connection.settimeout(max(deadline - time.monotonic(), 1e-3))
+            part = connection.recv(65536)
             if not part:
                 raise ConnectionResetError("by the simulator")
-            got += part
-        return got
+            received += part
+        return received
 
     def _drop(self) -> None:
         if self._socket is not None:

@@ -9,39 +9,39 @@ import carla
 
 from fake_carla.actors import Actor, ActorList, actor_of
 from fake_carla.blueprints import ActorBlueprint, BlueprintLibrary, library
-from fake_carla.bodies import Being, Seen
+from fake_carla.bodies import Body, FrameState
 from fake_carla.signals import TrafficLight, TrafficSign
 from fake_carla.stage import Stage, copied, copied_settings, pose_of, transform_at
 
-_WALKS = carla.LaneType.Sidewalk
+_SIDEWALK = carla.LaneType.Sidewalk
 
 
 class ActorSnapshot:
     """One actor in one frame."""
 
-    def __init__(self, number: int, seen: Seen) -> None:
-        self._id, self._seen = number, seen
+    def __init__(self, number: int, state: FrameState) -> None:
+        self._id, self._state = number, state
 
     id = property(lambda self: self._id)
 
     def get_transform(self) -> carla.Transform:
-        return self._seen.transform()
+        return self._state.transform()
 
     def get_velocity(self) -> carla.Vector3D:
-        return carla.Vector3D(*self._seen.velocity)
+        return carla.Vector3D(*self._state.velocity)
 
     def get_acceleration(self) -> carla.Vector3D:
-        return carla.Vector3D(*self._seen.acceleration)
+        return carla.Vector3D(*self._state.acceleration)
 
     def get_angular_velocity(self) -> carla.Vector3D:
-        return carla.Vector3D(*self._seen.spin)
+        return carla.Vector3D(*self._state.spin)
 
 
 class WorldSnapshot:
-    """One frame; it stays as it was."""
+    """One frame; it does not change."""
 
     def __init__(self, stage: Stage) -> None:
-        self._episode, self._seen = stage.episode, stage.snapshot
+        self._episode, self._states = stage.episode, stage.snapshot
         self._time = carla.Timestamp(stage.frame, stage.elapsed, stage.delta, stage.elapsed)
 
     id = property(lambda self: self._episode)
@@ -49,35 +49,35 @@ class WorldSnapshot:
     timestamp = property(lambda self: self._time)
 
     def find(self, actor_id: int) -> ActorSnapshot | None:
-        return ActorSnapshot(actor_id, self._seen[actor_id]) if actor_id in self._seen else None
+        return ActorSnapshot(actor_id, self._states[actor_id]) if actor_id in self._states else None
 
     def has_actor(self, actor_id: int) -> bool:
-        return actor_id in self._seen
+        return actor_id in self._states
 
     def __iter__(self) -> Iterator[ActorSnapshot]:
-        return (ActorSnapshot(number, seen) for number, seen in self._seen.items())
+        return (ActorSnapshot(number, state) for number, state in self._states.items())
 
     def __len__(self) -> int:
-        return len(self._seen)
+        return len(self._states)
 
 
 class World:
-    """A handle on the episode in which it was asked for; after another load_world it is of no use."""
+    """A handle of the episode in which it was requested; invalid after another load_world."""
 
     def __init__(self, stage: Stage) -> None:
-        self._now, self._episode = stage, stage.episode
+        self._current, self._episode = stage, stage.episode
 
     @property
     def _stage(self) -> Stage:
-        if self._episode != self._now.episode:
+        if self._episode != self._current.episode:
             raise RuntimeError(
                 "trying to operate on a destroyed actor; an actor's function was called, but the actor is already "
                 "destroyed."
             )
-        return self._now
+        return self._current
 
-    def _ask(self) -> Stage:
-        """For what the real client asks the server: one round trip."""
+    def _round_trip(self) -> Stage:
+        """Make one round trip, as the real client does for these requests."""
         self._stage.wire.rpc("ask")
         return self._stage
 
@@ -88,7 +88,7 @@ class World:
         return self._stage.tick(seconds)
 
     def wait_for_tick(self, seconds: float = 0.0) -> WorldSnapshot:
-        if self._stage.settings.synchronous_mode:  # nobody ticks meanwhile
+        if self._stage.settings.synchronous_mode:  # no client ticks meanwhile
             raise RuntimeError(f"time-out of {round((seconds or self._stage.wire.timeout_s) * 1000)}ms while waiting")
         self._stage.tick(seconds)
         return WorldSnapshot(self._stage)
@@ -105,46 +105,46 @@ class World:
         return WorldSnapshot(self._stage)
 
     def get_settings(self) -> carla.WorldSettings:
-        return copied_settings(self._ask().settings)
+        return copied_settings(self._round_trip().settings)
 
     def apply_settings(self, settings: carla.WorldSettings, seconds: float = 0.0) -> int:
         copy = copied_settings(settings)
-        told = self._stage.wire.rpc(
+        answer = self._stage.wire.rpc(
             "settings", seconds, synchronous=copy.synchronous_mode, delta=copy.fixed_delta_seconds or 0.0
         )
         self._stage.settings = copy
-        return int(told["frame"])
+        return int(answer["frame"])
 
     # -- the town --------------------------------------------------------------------------------------------------
     def get_map(self) -> carla.Map:
-        return self._ask().town
+        return self._round_trip().town
 
     def get_weather(self) -> carla.WeatherParameters:
-        return copied(self._ask().weather)
+        return copied(self._round_trip().weather)
 
     def set_weather(self, weather: carla.WeatherParameters, /) -> None:
-        self._ask().weather = copied(weather)
+        self._round_trip().weather = copied(weather)
 
     def get_spectator(self) -> Actor:
-        return Actor(self._ask(), self._stage.spectator)
+        return Actor(self._round_trip(), self._stage.spectator)
 
     def get_random_location_from_navigation(self) -> carla.Location | None:
         """A place on a pavement."""
-        ways = self._ask().town.generate_waypoints(20.0)
+        waypoints = self._round_trip().town.generate_waypoints(20.0)
         for _ in range(50):
-            way = self._stage.dice.choice(ways)
-            while way is not None and way.lane_type != _WALKS:
-                way = way.get_right_lane()
-            if way is not None:
-                place = way.transform.location
+            waypoint = self._stage.rng.choice(waypoints)
+            while waypoint is not None and waypoint.lane_type != _SIDEWALK:
+                waypoint = waypoint.get_right_lane()
+            if waypoint is not None:
+                place = waypoint.transform.location
                 return carla.Location(place.x, place.y, place.z + 0.2)
         return None
 
     def set_pedestrians_seed(self, seed: int) -> None:
-        self._ask().dice.seed(seed)
+        self._round_trip().rng.seed(seed)
 
     def set_pedestrians_cross_factor(self, percentage: float) -> None:
-        self._ask()
+        self._round_trip()
 
     # -- lights and signs ------------------------------------------------------------------------------------------
     def get_traffic_light(self, landmark: carla.Landmark) -> TrafficLight | None:
@@ -152,41 +152,41 @@ class World:
 
     def get_traffic_light_from_opendrive_id(self, traffic_light_id: str) -> TrafficLight | None:
         lamp = self._stage.lights.lamps.get(traffic_light_id)
-        return TrafficLight(self._stage, lamp.being) if lamp else None
+        return TrafficLight(self._stage, lamp.body) if lamp else None
 
     def get_traffic_lights_in_junction(self, junction_id: int) -> list[TrafficLight]:
         group = self._stage.lights.groups.get(junction_id)
-        return [TrafficLight(self._stage, lamp.being) for lamp in group.lamps] if group else []
+        return [TrafficLight(self._stage, lamp.body) for lamp in group.lamps] if group else []
 
     def get_traffic_sign(self, landmark: carla.Landmark) -> TrafficSign | None:
         sign = self._stage.lights.signs.get(landmark.id)
         return TrafficSign(self._stage, sign) if sign else self.get_traffic_light(landmark)
 
     def freeze_all_traffic_lights(self, frozen: bool) -> None:
-        self._ask().lights.freeze(bool(frozen))
+        self._round_trip().lights.freeze(bool(frozen))
 
     def reset_all_traffic_lights(self) -> None:
-        for group in self._ask().lights.groups.values():
+        for group in self._round_trip().lights.groups.values():
             group.reset()
 
-    # -- who is there ----------------------------------------------------------------------------------------------
+    # -- the actors ------------------------------------------------------------------------------------------------
     def get_blueprint_library(self) -> BlueprintLibrary:
-        self._ask()
+        self._round_trip()
         return library()
 
     def get_actors(self, actor_ids: list[int] | None = None) -> ActorList:
-        """Of the last frame: who was spawned since is not there yet, unless asked for by id."""
+        """Actors of the last frame; one that was spawned since is included only if requested by id."""
         stage = self._stage
         _ = stage.lights
         numbers = list(stage.snapshot) if actor_ids is None else actor_ids
-        return ActorList([actor_of(stage, stage.beings[n]) for n in numbers if n in stage.beings])
+        return ActorList([actor_of(stage, stage.bodies[n]) for n in numbers if n in stage.bodies])
 
     def get_actor(self, actor_id: int) -> Actor | None:
-        being = self._stage.beings.get(actor_id)
-        return actor_of(self._stage, being) if being else None
+        body = self._stage.bodies.get(actor_id)
+        return actor_of(self._stage, body) if body else None
 
     def get_vehicles_light_states(self) -> dict[int, carla.VehicleLightState]:
-        vehicles = [b for b in self._ask().beings.values() if b.group == "vehicle"]
+        vehicles = [b for b in self._round_trip().bodies.values() if b.group == "vehicle"]
         return {b.id: carla.VehicleLightState(b.lamps) for b in vehicles}
 
     def spawn_actor(
@@ -197,7 +197,7 @@ class World:
         attachment_type: carla.AttachmentType = carla.AttachmentType.Rigid,
         bone: str = "",
     ) -> Any:
-        return actor_of(self._stage, spawn(self._stage, blueprint, transform, attach_to._being if attach_to else None))
+        return actor_of(self._stage, spawn(self._stage, blueprint, transform, attach_to._body if attach_to else None))
 
     def try_spawn_actor(
         self,
@@ -209,21 +209,21 @@ class World:
     ) -> Any:
         try:
             return self.spawn_actor(blueprint, transform, attach_to, attachment_type, bone)
-        except RuntimeError:  # as the real one: a dead server too is None here
+        except RuntimeError:  # as in the real client, also if the server is dead
             return None
 
     def __str__(self) -> str:
         return f"World(id={self._episode})"
 
 
-def spawn(stage: Stage, blueprint: ActorBlueprint, transform: carla.Transform, parent: Being | None) -> Being:
-    """RuntimeError where there is no room. Not seen before the next tick."""
+def spawn(stage: Stage, blueprint: ActorBlueprint, transform: carla.Transform, parent: Body | None) -> Body:
+    """Spawn a body; clients see it from the next tick. RuntimeError if there is no room."""
     if parent is None and stage.blocked(blueprint.id, transform):
         stage.wire.rpc("ask")
         raise RuntimeError("Spawn failed because of collision at spawn position")
-    told = stage.wire.rpc("spawn", type_id=blueprint.id, pose=pose_of(transform))
-    being = stage.add(int(told["id"]), blueprint.id, transform)
-    being.attributes = {attribute.id: attribute._value for attribute in blueprint}
+    answer = stage.wire.rpc("spawn", type_id=blueprint.id, pose=pose_of(transform))
+    body = stage.add(int(answer["id"]), blueprint.id, transform)
+    body.attributes = {attribute.id: attribute._value for attribute in blueprint}
     if parent is not None:
-        being.parent, being.offset = parent, transform_at(pose_of(transform))
-    return being
+        body.parent, body.offset = parent, transform_at(pose_of(transform))
+    return body

@@ -1,7 +1,7 @@
 """Files of the closed loop for recordings: run folders without times and versions, pictures as pixels.
 
 Of a run folder: a row for each episode (headline values, digests of record, track, metric_info and official record),
-run.json, the official results, and how many files there are of each kind.
+run.json, the official results, and the number of files of each kind.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from workspace import Workspace, digest, json_digest, read_jsonl
 
 Json = dict[str, Any]
 SHORT = 16  # hex digits of a digest in long lists
-SHOWN = ("end", "status", "score_composed", "score_route", "score_penalty", "ticks", "seed")
+VALUES = ("end", "status", "score_composed", "score_route", "score_penalty", "ticks", "seed")
 
 
 def drive(work: Workspace, out: str, *words: str | Path, code: int = 0, **env: str) -> Path:
@@ -33,10 +33,10 @@ def routes_file(work: Workspace) -> Path:
     return work.data / "bench2drive" / "bench2drive220.xml"
 
 
-def held(work: Workspace, folder: Path, *, whole: bool = False) -> Json:
-    """The content of a run folder. `whole`: also all records as values."""
+def run_content(work: Workspace, folder: Path, *, full: bool = False) -> Json:
+    """The content of a run folder. `full`: also all records as values."""
     return {
-        "episodes": episodes(work, folder, whole=whole),
+        "episodes": episodes(work, folder, full=full),
         "official": official(work, folder),
         "run": run_json(work, folder),
         "files": files(folder),
@@ -46,13 +46,13 @@ def held(work: Workspace, folder: Path, *, whole: bool = False) -> Json:
 # Episodes
 
 
-def episodes(work: Workspace, folder: Path, *, whole: bool = False) -> Json:
+def episodes(work: Workspace, folder: Path, *, full: bool = False) -> Json:
     """The episodes by route and repetition."""
     official_rows = {row["save_name"]: row for row in _official_records(folder)}
     found = {}
     for line in read_jsonl(folder / "episodes.jsonl"):
         name = f"{line['route_id']}_rep{line['repetition']}"
-        row = {key: line[key] for key in SHOWN}
+        row = {key: line[key] for key in VALUES}
         row["map"] = line["map"].get("sha256", "")[:SHORT]
         row["infractions"] = {kind: len(list_) for kind, list_ in line["infractions"].items() if list_}
         row["record"] = short(json_digest(record(work, line)))
@@ -60,7 +60,7 @@ def episodes(work: Workspace, folder: Path, *, whole: bool = False) -> Json:
             row[kind] = _file_digest(work, folder / kind / f"{name}.json")
         if name in official_rows:
             row["official"] = short(json_digest(work.scrub(official_rows[name])))
-        if whole:
+        if full:
             row["whole"] = record(work, line)
         found[name] = row
     return found
@@ -68,16 +68,16 @@ def episodes(work: Workspace, folder: Path, *, whole: bool = False) -> Json:
 
 def record(work: Workspace, line: Json) -> Json:
     """One line of episodes.jsonl without clocks, versions and the wording of a failure."""
-    kept = {key: value for key, value in line.items() if key not in ("system_s", "version")}
-    kept["world"] = {**line["world"], "version": unversioned(line["world"]["version"])}
-    kept["reason"] = bool(line["reason"])
-    for driver in (kept["agent"], kept["interpreter"] or {}):
+    row = {key: value for key, value in line.items() if key not in ("system_s", "version")}
+    row["world"] = {**line["world"], "version": unversioned(line["world"]["version"])}
+    row["reason"] = bool(line["reason"])
+    for driver in (row["agent"], row["interpreter"] or {}):
         driver.pop("lmms_eval", None)  # the library's version
-    return dict(work.scrub(kept))
+    return dict(work.scrub(row))
 
 
 def unversioned(text: str) -> str:
-    """Keeps the version of the world; drops those of Scenic and of the package."""
+    """Keep the version of the world; drop those of Scenic and of the package."""
     return re.sub(r" ?\(scenic [^)]*\)|, lmms-eval-ad2 \S+", "", text)
 
 
@@ -159,15 +159,15 @@ def score(work: Workspace, *words: str | Path, code: int = 0) -> Json:
 def pixels(picture: Path | bytes) -> str:
     """Size and digest of the pixels of a picture file, independent of its encoding."""
     with Image.open(io.BytesIO(picture) if isinstance(picture, bytes) else picture) as image:
-        shown = image.convert("RGB")
-        return f"{shown.width}x{shown.height} {short(digest(shown.tobytes()))}"
+        rgb = image.convert("RGB")
+        return f"{rgb.width}x{rgb.height} {short(digest(rgb.tobytes()))}"
 
 
-def part(picture: Path, box: tuple[int, int, int, int]) -> str:
+def box_pixels(picture: Path, box: tuple[int, int, int, int]) -> str:
     """Like `pixels`, for a box (left, upper, right, lower)."""
     with Image.open(picture) as image:
-        shown = image.convert("RGB").crop(box)
-    return f"{shown.width}x{shown.height} {short(digest(shown.tobytes()))}"
+        rgb = image.convert("RGB").crop(box)
+    return f"{rgb.width}x{rgb.height} {short(digest(rgb.tobytes()))}"
 
 
 def all_pixels(folder: Path, pattern: str) -> dict[str, str]:
@@ -178,6 +178,6 @@ def short(digest_: str) -> str:
     return digest_[:SHORT]
 
 
-def together(values: Iterable[str]) -> str:
+def joint_digest(values: Iterable[str]) -> str:
     """One digest of many digests, in order."""
     return short(digest("\n".join(values)))

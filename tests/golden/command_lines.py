@@ -20,7 +20,7 @@ from unittest import mock
 
 from workspace import REPO, Workspace
 
-# Every command of `ad2` as it is typed; a command without an action of its own comes before its sub-commands.
+# Every command of `ad2` as typed; a command that only has sub-commands comes before them.
 AD2_COMMANDS = (
     "", "demo", "data", "data import", "data list", "data verify", "data relocate", "data schema", "eval", "tasks",
     "rescore", "report", "judge", "judge rate", "judge agree", "drivelm", "drivelm score", "drive", "drive run",
@@ -36,14 +36,14 @@ OTHER_PROGRAMS = ("fake endpoint", "advlm_server", "install.py", "torchvision_sh
 
 
 @dataclass(frozen=True)
-class Ended:
-    """How a command line ended. `code` is "exception" if an exception was not caught (a user sees a traceback)."""
+class CommandResult:
+    """Exit code and output. `code` is "exception" if an exception was not caught (a user sees a traceback)."""
 
     code: int | str
     out: str
     err: str
 
-    def shape(self) -> dict[str, Any]:
+    def recorded_form(self) -> dict[str, Any]:
         """The recorded form: the wording is free to change."""
         return {"code": self.code, "out": "text" if self.out.strip() else "none", "err": _lines(self.err)}
 
@@ -55,14 +55,14 @@ class _Stream(io.StringIO):
         pass
 
 
-class _Found(BaseException):
-    """Raised to get the parser out of a program that is about to use it."""
+class _ParserBuilt(BaseException):
+    """Raised to get the parser out of a program that starts to parse."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
         self.parser = parser
 
 
-def run_here(program: Callable[..., Any], words: Sequence[str]) -> Ended:
+def run_in_process(program: Callable[..., Any], words: Sequence[str]) -> CommandResult:
     """Run a program's main function in this process."""
     out, err = _Stream(), _Stream()
     code: int | str
@@ -80,25 +80,25 @@ def run_here(program: Callable[..., Any], words: Sequence[str]) -> Ended:
         except Exception:
             code = "exception"
             traceback.print_exc(file=err)
-    return Ended(code, out.getvalue(), err.getvalue())
+    return CommandResult(code, out.getvalue(), err.getvalue())
 
 
 def parser_of(program: Callable[..., Any]) -> argparse.ArgumentParser:
     """The parser that a program builds, taken when it starts to parse."""
 
-    def found(self: argparse.ArgumentParser, *_: Any, **__: Any) -> Any:
-        raise _Found(self)
+    def stop_with_parser(self: argparse.ArgumentParser, *_: Any, **__: Any) -> Any:
+        raise _ParserBuilt(self)
 
-    with mock.patch.object(argparse.ArgumentParser, "parse_args", found):
+    with mock.patch.object(argparse.ArgumentParser, "parse_args", stop_with_parser):
         try:
             program([])
-        except _Found as carried:
-            return carried.parser
+        except _ParserBuilt as exc:
+            return exc.parser
     raise RuntimeError(f"{program} builds no argparse parser")
 
 
 @contextlib.contextmanager
-def inside(work: Workspace, **changes: str) -> Iterator[None]:
+def in_workspace(work: Workspace, **changes: str) -> Iterator[None]:
     """The environment and the current folder of `work.run`, for programs in this process."""
     before = Path.cwd()
     with mock.patch.dict(os.environ, work.environment(**changes), clear=True):

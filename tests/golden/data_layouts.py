@@ -17,7 +17,7 @@ ROAD_LISTS = (
     "vehicles", "vulnerable_road_users", "traffic signs", "traffic lights", "traffic cones", "barriers",
     "other objects",
 )  # fmt: skip
-SAID = "description and explanation"
+TEXT = "description and explanation"
 
 
 def picture(path: Path, shade: int, tint: int = 0, size: tuple[int, int] = SIZE) -> Path:
@@ -80,14 +80,14 @@ def coda_lm(root: Path, *, split: str = "Test", images: int = 3, regions: int = 
 def _coda_annotation(number: int, regions: int, lang: str) -> dict[str, Any]:
     region = {"box": [10.5, 20.0, 100.0, 50.25], "category_name": "bus"}
     return {
-        "general_perception": {**{name: [{}] for name in ROAD_LISTS}, SAID: f"general {number} {lang}"},
-        "region_perception": {str(k): {**region, SAID: f"region {k} {number} {lang}"} for k in range(1, regions + 1)},
+        "general_perception": {**{name: [{}] for name in ROAD_LISTS}, TEXT: f"general {number} {lang}"},
+        "region_perception": {str(k): {**region, TEXT: f"region {k} {number} {lang}"} for k in range(1, regions + 1)},
         "driving_suggestion": f"suggestion {number} {lang}",
     }
 
 
 def coda_llava(path: Path, photo: Path) -> Path:
-    """CODA-LM as one parquet file of conversations; the last question is none of the release's three."""
+    """CODA-LM as one parquet file of conversations; the last question is not one of the release's three."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -109,7 +109,7 @@ def coda_llava(path: Path, photo: Path) -> Path:
 
 
 def nuscenes_qa(root: Path) -> Path:
-    """NuScenes-QA over two samples of six cameras; the last question's answer is none of the release's 30."""
+    """NuScenes-QA over two samples of six cameras; the last question's answer is not one of the release's 30."""
     channels = [*CAMERAS, "LIDAR_TOP"]
     data: dict[str, list[dict[str, Any]]] = {
         "sample": [{"token": t, "scene_token": f"scene-{t}"} for t in ("t1", "t2")],
@@ -124,15 +124,15 @@ def nuscenes_qa(root: Path) -> Path:
     (root / "v1.0-trainval").mkdir(parents=True)
     for name, rows in data.items():
         (root / "v1.0-trainval" / f"{name}.json").write_text(json.dumps(rows), "utf-8")
-    for place, (token, camera) in enumerate((t, c) for t in ("t1", "t2") for c in CAMERAS):
-        picture(root / "samples" / camera / f"{token}.jpg", 15 * place, size=(1600, 900))
-    ask = {"split": "val", "sample_token": "t1", "question": "Any cars?", "answer": "yes", "num_hop": 0,
+    for index, (token, camera) in enumerate((t, c) for t in ("t1", "t2") for c in CAMERAS):
+        picture(root / "samples" / camera / f"{token}.jpg", 15 * index, size=(1600, 900))
+    question = {"split": "val", "sample_token": "t1", "question": "Any cars?", "answer": "yes", "num_hop": 0,
            "template_type": "exist"}  # fmt: skip
     questions = [
-        ask,
-        {**ask, "sample_token": "t2", "answer": 3, "template_type": "count", "num_hop": 1},
-        {**ask, "answer": "construction vehicle", "template_type": "object"},
-        {**ask, "answer": "lorry"},
+        question,
+        {**question, "sample_token": "t2", "answer": 3, "template_type": "count", "num_hop": 1},
+        {**question, "answer": "construction vehicle", "template_type": "object"},
+        {**question, "answer": "lorry"},
     ]
     path = root / "NuScenes_val_questions.json"
     path.write_text(json.dumps({"info": {}, "questions": questions}), "utf-8")
@@ -144,15 +144,15 @@ def lingoqa(root: Path) -> Path:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    def asked(number: int, segment: str, part: str, **changes: Any) -> dict[str, Any]:
+    def row(number: int, segment: str, part: str, **changes: Any) -> dict[str, Any]:
         frames = [f"images/{part}/{segment}/{i}.jpg" for i in range(5)]
         return {"question_id": f"q{number}", "segment_id": segment, "images": frames,
                 "question": f"What does car {number} do?", "answer": f"It waits {number} s.", **changes}  # fmt: skip
 
     files = {
-        "action": [asked(1, "s1", "train"), asked(1, "s1", "train", answer="It stops."), asked(2, "s2", "train")],
-        "scenery": [asked(3, "s1", "train"), asked(4, "s3", "train")],
-        "evaluation": [asked(5, "s5", "val"), asked(5, "s5", "val", answer="It stands.")],
+        "action": [row(1, "s1", "train"), row(1, "s1", "train", answer="It stops."), row(2, "s2", "train")],
+        "scenery": [row(3, "s1", "train"), row(4, "s3", "train")],
+        "evaluation": [row(5, "s5", "val"), row(5, "s5", "val", answer="It stands.")],
     }
     for folder, rows in files.items():
         (root / folder).mkdir(parents=True)
@@ -168,8 +168,8 @@ def autodrive_qa(root: Path, *, first: int = 1, n: int = 6) -> Path:
     rows = []
     for number in range(first, first + n):
         images = [f"{camera}/{number}.png" for camera in CAMERAS]
-        for place, image in enumerate(images):
-            picture(root / image, 20 * place + number)
+        for index, image in enumerate(images):
+            picture(root / image, 20 * index + number)
         kinds = ["correct", *(ERRORS[(number + k) % 5] for k in range(3))]
         kinds = kinds[number % 4 :] + kinds[: number % 4]
         options = [{"letter": letter, "text": f"{kind.replace('_', ' ')} {number}", "kind": kind}

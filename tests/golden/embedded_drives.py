@@ -7,23 +7,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from closed_loop_runs import drive, files, held, routes_file, score
+from closed_loop_runs import drive, files, routes_file, run_content, score
 from workspace import Workspace
 
 AGENTS = ("expert", "steer-only")
 
 
-def driven(work: Workspace, routes: Sequence[str] = ()) -> dict[str, Any]:
+def driven_routes(work: Workspace, routes: Sequence[str] = ()) -> dict[str, Any]:
     """Run folders and scores of both drivers on these routes (none: all)."""
     added = work.run("ad2", "drive", "routes", "add", routes_file(work))
     assert added.stdout, "routes add says how many routes there are"
     types = route_types(routes_file(work))
     found: dict[str, Any] = {}
     for agent in AGENTS:
-        chosen = ["--routes-ids", ",".join(routes)] if routes else []
-        words = ["--suite", "embedded220", *chosen, "--agent", agent, "--seed", "0", "--workers", "2"]
+        selection = ["--routes-ids", ",".join(routes)] if routes else []
+        words = ["--suite", "embedded220", *selection, "--agent", agent, "--seed", "0", "--workers", "2"]
         folder = drive(work, agent, *words)
-        found[agent] = held(work, folder)
+        found[agent] = run_content(work, folder)
         for name, row in found[agent]["episodes"].items():
             row["type"] = types[name.partition("_")[0]]
         found[agent]["score"] = score(work, agent, "--routes", "embedded220")

@@ -20,11 +20,11 @@ OF_THE_WORLD = ("EmbeddedSimulator", "size_of")  # used by its model, not by pro
 
 def write(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
     names = {n: v for n, v in after.items() if n[0] != "_" and n != "names_in_scenic" and is_ours(n, v, before)}
-    found = {"names": {n: about(v) for n, v in names.items()}, "python": {}}
+    found = {"names": {n: describe(v) for n, v in names.items()}, "python": {}}
     for module in os.environ["NAMES_PYTHON"].split():
         values = vars(importlib.import_module(module)).items()
-        own = {n: v for n, v in values if not n.startswith("_") and (n.isupper() or of(v) == module)}
-        found["python"][module] = {n: about(v) for n, v in own.items()}
+        own = {n: v for n, v in values if not n.startswith("_") and (n.isupper() or module_of(v) == module)}
+        found["python"][module] = {n: describe(v) for n, v in own.items()}
     for module in os.environ["NAMES_PARTS"].split():
         found[module] = sorted(n for n in vars(sys.modules[module]) if n in found["names"])
     for n in ("stage", "road", "route"):
@@ -38,14 +38,14 @@ def is_ours(name: str, value: Any, before: Mapping[str, Any]) -> bool:
     """Whether a name is ours: names of Scenic's model are not, those that the world's model adds are."""
     if name in OF_THE_WORLD:
         return False
-    return name not in before or value is not before[name] or str(of(value)).startswith("closedloop_plugin")
+    return name not in before or value is not before[name] or str(module_of(value)).startswith("closedloop_plugin")
 
 
-def of(value: Any) -> str | None:
+def module_of(value: Any) -> str | None:
     return getattr(value, "__module__", None)
 
 
-def about(value: Any) -> Any:
+def describe(value: Any) -> Any:
     if inspect.ismodule(value):
         return "module"
     if inspect.isclass(value):

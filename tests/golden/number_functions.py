@@ -1,4 +1,4 @@
-"""Number readers that no short command uses. `ours`: functions of the product by the names of the section."""
+"""Number readers that no short command uses. `ours`: functions of the product, by their names in the section."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 import number_files
 
 Reader = Callable[[str], Any]
-Made = dict[str, Reader]
+Readers = dict[str, Reader]
 
 
 class Refused(Exception):
-    """An error message of ours in place of a value."""
+    """The product rejected the input with an error message."""
 
 
-def readers(ours: Any, folder: Path) -> dict[str, Made]:
+def readers(ours: Any, folder: Path) -> dict[str, Readers]:
     """Kind of input -> place -> its reader."""
     return {
         "json": {**_vehicles(ours, folder), **_models(ours), **_drives(ours, folder)},
@@ -42,11 +42,11 @@ def attributes(value: Any, *names: str) -> list[Any]:
     return [getattr(value, name) for name in names]
 
 
-def _vehicles(ours: Any, folder: Path) -> Made:
+def _vehicles(ours: Any, folder: Path) -> Readers:
     """The vehicle's link, its command, its limits, and the settings of the client on board."""
 
     def frame(name: str, token: str) -> Any:
-        """A frame as it comes over the wire, `token` in place of one field; the packed length is not changed."""
+        """A frame of the link, `token` in place of one field; the packed length is unchanged."""
         place = 1234567 if name == "obs" else 0.12345
         data = ours.wire.pack("cmd", {**number_files.COMMAND, name: place, "pad": "x" * 500})
         short = data.replace(str(place).encode(), token.encode(), 1)
@@ -69,19 +69,19 @@ def _vehicles(ours: Any, folder: Path) -> Made:
         found = ours.read_onboard(write(folder / "onboard.json", filled(number_files.onboard(name), token)))
         return found[name] if name in found else found["vehicle"][name]
 
-    made: Made = {"vehicle command": command, "vehicle limit": limit}
+    found: Readers = {"vehicle command": command, "vehicle limit": limit}
     for name in ("steer", "obs", "duration_s"):
-        made[f"link frame {name}"] = lambda token, name=name: frame(name, token)
+        found[f"link frame {name}"] = lambda token, name=name: frame(name, token)
     for name in ("rate_hz", "jpeg_quality", "mode", "watchdog_s"):
-        made[f"onboard settings {name}"] = lambda token, name=name: onboard(name, token)
-    return made
+        found[f"onboard settings {name}"] = lambda token, name=name: onboard(name, token)
+    return found
 
 
-def _models(ours: Any) -> Made:
+def _models(ours: Any) -> Readers:
     """Replies of models and endpoints, and requests to our endpoint."""
     from pydantic import TypeAdapter
 
-    def served(name: str, token: str) -> Any:
+    def served_request(name: str, token: str) -> Any:
         body = {"model": "m", "messages": [{"role": "user", "content": "?"}], name: "@"}
         return attributes(ours.read_chat(filled(body, token).encode()).settings, "max_tokens", "temperature")
 
@@ -95,15 +95,15 @@ def _models(ours: Any) -> Made:
         body = {"choices": [{"message": {"content": "x"}}], "usage": {"prompt_tokens": "@", "completion_tokens": 3}}
         return attributes(ours.read_completion(filled(body, token).encode()), "prompt_tokens", "completion_tokens")
 
-    def evaluated(reply: dict[str, Any], token: str) -> Any:
+    def evaluation(reply: dict[str, Any], token: str) -> Any:
         return ours.read_evaluation(ours.ChatReply(filled(reply, token)), 60).model_dump()
 
-    made: Made = {"threat interval": threat, "token usage": usage, "control reply steer": _control(ours)}
+    found: Readers = {"threat interval": threat, "token usage": usage, "control reply steer": _control(ours)}
     for name in ("temperature", "max_tokens", "n"):
-        made[f"served request {name}"] = lambda token, name=name: served(name, token)
+        found[f"served request {name}"] = lambda token, name=name: served_request(name, token)
     for name, reply in number_files.EVALUATIONS.items():
-        made[f"mcq evaluation {name}"] = lambda token, reply=reply: evaluated(reply, token)
-    return made
+        found[f"mcq evaluation {name}"] = lambda token, reply=reply: evaluation(reply, token)
+    return found
 
 
 def _control(ours: Any) -> Reader:
@@ -114,7 +114,7 @@ def _control(ours: Any) -> Reader:
     return control
 
 
-def _drives(ours: Any, folder: Path) -> Made:
+def _drives(ours: Any, folder: Path) -> Readers:
     """Servers, the Bench2Drive agent, runs of a course, parameters of a program."""
     from scenic.core.distributions import Range
 
@@ -138,18 +138,18 @@ def _drives(ours: Any, folder: Path) -> Made:
         ours.check_values({"pace": value}, {"pace": Range(0.0, 60.0)}, "p")
         return value
 
-    made: Made = {"agent answer steer": answer, "scenario parameter": parameter}
+    found: Readers = {"agent answer steer": answer, "scenario parameter": parameter}
     for kind, read, names in (
         ("server state", server, ("since", "restarts", "gpu")),
         ("agent.json", agent, ("timeout_s", "retries")),
         ("course run", course, ("completion", "run", "seed")),
     ):
         for name in names:
-            made[f"{kind} {name}"] = lambda token, read=read, name=name: read(name, token)
-    return made
+            found[f"{kind} {name}"] = lambda token, read=read, name=name: read(name, token)
+    return found
 
 
-def _settings(ours: Any, folder: Path) -> Made:
+def _settings(ours: Any, folder: Path) -> Readers:
     """YAML files: a robot, a model, a judge."""
     import yaml
 
@@ -171,18 +171,18 @@ def _settings(ours: Any, folder: Path) -> Made:
         path = file("judge.yaml", token, {"backend": "openai", **number_files.MODEL, name: "@"})
         return ours.make_judge(str(path)).describe()[name]
 
-    made: Made = {}
+    found: Readers = {}
     for section, name in (("limits", "speed"), ("onboard", "rate_hz"), ("link", "port")):
-        made[f"robot {section}.{name}"] = lambda token, section=section, name=name: robot(section, name, token)
+        found[f"robot {section}.{name}"] = lambda token, section=section, name=name: robot(section, name, token)
     for name in number_files.MODEL_NUMBERS:
-        made[f"model file {name}"] = lambda token, name=name: model(name, token)
+        found[f"model file {name}"] = lambda token, name=name: model(name, token)
     for name in ("temperature", "seed", "max_tokens"):
-        made[f"judge file {name}"] = lambda token, name=name: judge(name, token)
-    return made
+        found[f"judge file {name}"] = lambda token, name=name: judge(name, token)
+    return found
 
 
-def _words(ours: Any, folder: Path) -> Made:
-    """Options, lines of files, attributes, and a judge's words."""
+def _words(ours: Any, folder: Path) -> Readers:
+    """Options, lines of files, attributes, and a judge's reply."""
 
     def latency_file(word: str) -> Any:
         return list(ours.read_latency(str(write(folder / "latency.txt", f"0.25\n{word}\n"))).values)

@@ -1,10 +1,10 @@
-"""An OpenAI-compatible endpoint on this machine that keeps every request, and the form of requests in recordings.
+"""An OpenAI-compatible endpoint on this machine that records every request, and the form of requests in recordings.
 
     with serve(lambda body: "Turn left.") as endpoint:
         ... endpoint.url ... endpoint.requests ...
     described(endpoint.requests)
 
-Answered: POST .../chat/completions, GET .../models. It uses only the standard library, so it does not depend on
+It answers POST .../chat/completions, GET .../models. It uses only the standard library, so it does not depend on
 modules that move.
 """
 
@@ -52,8 +52,8 @@ class Endpoint:
     requests: list[Request] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def taken(self) -> list[Request]:
-        """The requests since the last call; those for the list of models are left out."""
+    def take_requests(self) -> list[Request]:
+        """The requests since the last call; without those for the list of models."""
         with self.lock:
             found, self.requests = [r for r in self.requests if r.method == "POST"], []
         return found
@@ -89,12 +89,12 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
-        self._kept(b"")
+        self._record(b"")
         self._send(200, {"object": "list", "data": [{"id": m, "object": "model"} for m in self.endpoint.models]})
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        body = self._kept(raw)
+        body = self._record(raw)
         with self.endpoint.lock:
             reply = self.endpoint.reply(body)
         if isinstance(reply, int):
@@ -102,7 +102,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(200, completion(body, reply))
 
-    def _kept(self, raw: bytes) -> Json:
+    def _record(self, raw: bytes) -> Json:
         headers = {name: self.headers[name] for name in HEADERS if self.headers[name]}
         body = json.loads(raw) if raw else {}
         for message in body.get("messages", ()):
@@ -120,7 +120,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Do nothing: requests are in the recording."""
+        """Print nothing: the requests are recorded."""
 
 
 def _without_pictures(content: Any) -> Any:
@@ -138,11 +138,11 @@ def _part(part: Json) -> Json:
 
 def completion(body: Json, text: str) -> Json:
     """A chat completion with token counts that depend on the texts alone."""
-    asked, answered = len(text_of(body).split()), len(text.split())
+    prompted, answered = len(text_of(body).split()), len(text.split())
     return {
         "id": "chatcmpl-golden", "object": "chat.completion", "created": 0, "model": f"{body.get('model')}-0001",
         "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered},
+        "usage": {"prompt_tokens": prompted, "completion_tokens": answered, "total_tokens": prompted + answered},
     }  # fmt: skip
 
 
@@ -171,9 +171,9 @@ def described(
 ) -> Json:
     """By kind: their number, the fields beside the messages, and one row per request, sorted by its texts.
 
-    A row has the sha256 of the request's bytes, and its messages: `texts` of a kind, evenly spread, with their texts,
-    the others with digests of them. Pictures are digests always. `in_order`: rows as they came, where requests come
-    one at a time.
+    A row has the sha256 of the request's bytes, and its messages. `texts`: at most so many rows of a kind, evenly
+    spread, have their texts, the others digests. Pictures are always digests. `in_order`: rows in order of arrival, for
+    requests that are sent one at a time.
     """
     found: dict[str, list[Request]] = {}
     for request in requests:
@@ -194,9 +194,9 @@ def _described(requests: Sequence[Request], in_order: bool, texts: int) -> Json:
     }
 
 
-def _shown(index: int, count: int, wanted: int) -> bool:
-    """Whether the row is one of `wanted` evenly spread rows, which include the first."""
-    return wanted > 0 and index % -(-count // wanted) == 0
+def _shown(index: int, count: int, limit: int) -> bool:
+    """Whether the row is one of at most `limit` evenly spread rows, which include the first."""
+    return limit > 0 and index % -(-count // limit) == 0
 
 
 def _by_texts(row: Json) -> tuple[str, str]:
@@ -227,7 +227,7 @@ def distinct(values: Sequence[Any]) -> list[Json]:
 
 
 def cached(path: Path) -> dict[str, str]:
-    """The replies of a cache file by key: digest of the text, reason to end, model, tokens. Times are left out."""
+    """The replies of a cache file by key: digest of the text, reason to end, model, tokens. Without times."""
     with closing(sqlite3.connect(path)) as database:
         columns = "key, text, finish_reason, model, prompt_tokens, completion_tokens"
         rows = database.execute(f"SELECT {columns} FROM replies ORDER BY key").fetchall()

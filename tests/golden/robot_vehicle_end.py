@@ -36,13 +36,13 @@ class VehicleEnd:
         assert welcome["mac"] == mac(token, "server", NONCE, hello["nonce"], welcome["session"])
         self.session = welcome["session"]
 
-    def see(self, seq: int, stamp: float, picture: bytes, odom: Json | None) -> Frame:
+    def send_observation(self, seq: int, stamp: float, picture: bytes, odom: Json | None) -> Frame:
         """Send a picture; returns the planner's answer."""
         self._send("obs", picture, seq=seq, stamp=stamp, odom=odom, status=None, motion=None)
         return self.next()
 
     def next(self) -> Frame:
-        """The next frame that is no heartbeat; ("closed", {}) if the planner has closed the connection."""
+        """The next frame other than a heartbeat; ("closed", {}) if the planner has closed the connection."""
         while True:
             try:
                 kind, header = self._next()

@@ -34,21 +34,21 @@ def note_variables_of_libraries() -> None:
 
     lmms-eval, OpenCV, decord and ms-swift set variables when used: KMP_..., LD_LIBRARY_PATH, PATH, USE_HF.
     """
-    now = dict(os.environ)
-    names = [name for name in {**SESSION, **now} if not name.startswith(SET_FOR_LONGER)]
+    current = dict(os.environ)
+    names = [name for name in {**SESSION, **current} if not name.startswith(SET_FOR_LONGER)]
     _by_libraries.clear()
-    _by_libraries.update({name: now.get(name) for name in names if now.get(name) != SESSION.get(name)})
+    _by_libraries.update({name: current.get(name) for name in names if current.get(name) != SESSION.get(name)})
 
 
 def environment(**changes: str) -> dict[str, str]:
     """This environment with AD2_HOME of the running test (conftest), offline, without variables set by libraries."""
-    now = dict(os.environ)
+    current = dict(os.environ)
     for name, value in _by_libraries.items():
-        if now.get(name) == value:  # else the test has set it since
-            now.pop(name, None)
+        if current.get(name) == value:  # else the test has set it since
+            current.pop(name, None)
             if name in SESSION:
-                now[name] = SESSION[name]
-    return {**now, "HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1", "AD2_JUDGE": "lexical", **changes}
+                current[name] = SESSION[name]
+    return {**current, "HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1", "AD2_JUDGE": "lexical", **changes}
 
 
 WARM = warm_commands.WarmServer(environment())
@@ -70,13 +70,13 @@ def run(
     return done
 
 
-def host(*words: str | Path, cwd: Path, **kwargs: Any) -> subprocess.CompletedProcess[str]:
+def run_lmms_eval(*words: str | Path, cwd: Path, **kwargs: Any) -> subprocess.CompletedProcess[str]:
     """`python -m lmms_eval`: the host program, not our script."""
     return run(sys.executable, "-m", "lmms_eval", *words, cwd=cwd, **kwargs)
 
 
 @contextmanager
-def ending(process: subprocess.Popen[AnyStr]) -> Iterator[subprocess.Popen[AnyStr]]:
+def kill_on_error(process: subprocess.Popen[AnyStr]) -> Iterator[subprocess.Popen[AnyStr]]:
     """Like `with process`, but kill the process if the block raises: otherwise a failing test would wait for it."""
     with process:
         try:
@@ -87,7 +87,7 @@ def ending(process: subprocess.Popen[AnyStr]) -> Iterator[subprocess.Popen[AnySt
 
 
 @contextmanager
-def nobody() -> Iterator[int]:
+def refusing_port() -> Iterator[int]:
     """A port of 127.0.0.1 on which no process listens or can start to listen."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
@@ -108,6 +108,6 @@ def tables(out: Path) -> dict[str, Any]:
     return dict(data["tasks"])
 
 
-def listed(text: str) -> set[str]:
+def listed_tasks(text: str) -> set[str]:
     """Task names in the output of `--tasks list`."""
     return set(re.findall(r"^\s*- (\S+)$", text, re.M))

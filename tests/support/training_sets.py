@@ -62,8 +62,8 @@ def store(name: str, split: str, records: Iterable[Record], root: Path) -> Datas
     """Write the data set and its missing pictures, which differ by number and split."""
     rows = list(records)
     for row in rows:
-        for place, image in enumerate(row.images):
+        for index, image in enumerate(row.images):
             if not (root / image).exists():
-                picture(root / image, int(Path(image).stem), 20 * place + (130 if split == "train" else 0))
+                picture(root / image, int(Path(image).stem), 20 * index + (130 if split == "train" else 0))
     write_dataset(name, split, iter(rows), image_root=root, source={"release": name, "files": []})
     return open_dataset(name, split)

@@ -86,13 +86,13 @@ class WarmServer:
 
     def _start(self) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- lives as long as the server
-        self._connection, theirs = Pipe()
-        number = theirs.fileno()
+        self._connection, server_end = Pipe()
+        fd = server_end.fileno()
         self._process = subprocess.Popen(
-            [sys.executable, __file__, str(number), *self._modules], env=self._environment, pass_fds=[number],
+            [sys.executable, __file__, str(fd), *self._modules], env=self._environment, pass_fds=[fd],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self._log, start_new_session=True,
         )  # fmt: skip
-        theirs.close()
+        server_end.close()
 
     def _ask(self, request: Mapping[str, Any], timeout_s: float) -> int:
         if self._process is None:
@@ -187,9 +187,9 @@ def _become(request: Mapping[str, Any]) -> None:
 def _set_up(request: Mapping[str, Any]) -> None:
     os.setpgid(0, 0)
     # The file objects in sys stay, and with them the log handlers that hold them.
-    for number, name in ((1, "stdout"), (2, "stderr")):
+    for fd, name in ((1, "stdout"), (2, "stderr")):
         opened = os.open(request[name], os.O_WRONLY | os.O_CREAT)
-        os.dup2(opened, number)
+        os.dup2(opened, fd)
         os.close(opened)
     os.chdir(request["cwd"])
     os.environ.clear()
@@ -235,6 +235,6 @@ def exit_code(main: Callable[[], object]) -> int:
 
 if __name__ == "__main__":
     sys.path.pop(0)  # this folder: its `carla` and others would hide libraries
-    _number = int(sys.argv[1])
-    os.set_inheritable(_number, False)
-    serve(Connection(_number), sys.argv[2:])
+    _fd = int(sys.argv[1])
+    os.set_inheritable(_fd, False)
+    serve(Connection(_fd), sys.argv[2:])

@@ -1,4 +1,4 @@
-"""The adapter seen by those who talk to it: our endpoint agent, the openai package, and nobody we know."""
+"""The adapter and its clients: our endpoint agent, the openai package, and arbitrary requests."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_our_endpoint_agent_gets_a_decision_for_each_world(server: Served, pytho
     assert agent.describe()["served_as"] == ["model"]
 
 
-def test_more_worlds_than_places_come_through_all_the_same(tmp_path: Path, python: str) -> None:
+def test_all_worlds_get_decisions_although_the_queue_is_too_short(tmp_path: Path, python: str) -> None:
     with serving(tmp_path, MODEL, "--queue", 0) as small:
         agent = make_agent(f"endpoint:model@{small.url},max_retries=9,backoff=0.01")
         decisions = agent.decide([decision_request(f"e{i}") for i in range(3)])
@@ -54,7 +54,7 @@ def test_more_worlds_than_places_come_through_all_the_same(tmp_path: Path, pytho
         assert small.health()["answered"] == 3
 
 
-def test_a_failing_model_is_a_named_error_of_the_decision(server: Served, tmp_path: Path, python: str) -> None:
+def test_an_error_of_the_model_becomes_the_error_of_the_decision(server: Served, tmp_path: Path, python: str) -> None:
     prompts = tmp_path / "p.yaml"
     prompts.write_text("action: break\n")
     agent = make_agent(f"endpoint:model@{server.url},max_retries=0", prompts=prompts)
@@ -62,7 +62,7 @@ def test_a_failing_model_is_a_named_error_of_the_decision(server: Served, tmp_pa
     assert decision.error == "action: http_500: HTTP 500: the model failed: RuntimeError: CUDA out of memory"
 
 
-def test_the_wrong_models_server_ends_a_run_at_once(server: Served, python: str) -> None:
+def test_a_server_of_another_model_ends_the_run_at_once(server: Served, python: str) -> None:
     agent = make_agent(f"endpoint:dolphins@{server.url}")
     with pytest.raises(Ad2Error, match='this server has only "model", found "dolphins"'):
         agent.decide([decision_request()])
@@ -81,7 +81,7 @@ def test_the_openai_package_understands_answers_and_errors(server: Served, pytho
             client.chat.completions.create(**chat(model="another"))
 
 
-ODD = st.recursive(
+JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.sampled_from(["user", "text"]),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(
         st.sampled_from(["role", "content", "type", "text", "image_url", "url", "model"]) | st.text(max_size=5),
@@ -92,20 +92,25 @@ ODD = st.recursive(
 
 
 @settings(max_examples=examples(150), deadline=None)
-@given(messages=ODD, more=st.dictionaries(st.sampled_from(["stream", "n", "model", "seed", "x"]), ODD, max_size=3))
-def test_no_json_makes_it_stumble(server: Served, python: str, messages: object, more: dict[str, object]) -> None:
-    status, told = server.ask({"model": "model", "messages": messages, **more})
-    assert status in (200, 400, 404, 500) and isinstance(told, str)
-    assert status != 500 or "the model failed" in told  # a question that says "break"
+@given(
+    messages=JSON_VALUES,
+    more=st.dictionaries(st.sampled_from(["stream", "n", "model", "seed", "x"]), JSON_VALUES, max_size=3),
+)
+def test_arbitrary_json_is_answered_or_refused(
+    server: Served, python: str, messages: object, more: dict[str, object]
+) -> None:
+    status, reply = server.ask({"model": "model", "messages": messages, **more})
+    assert status in (200, 400, 404, 500) and isinstance(reply, str)
+    assert status != 500 or "the model failed" in reply  # a question that contains "break"
 
 
 @settings(max_examples=examples(100), deadline=None)
 @given(url=st.text(max_size=40) | st.binary(max_size=60).map(data_url) | st.binary(max_size=60).map(
     lambda tail: data_url(b"\x89PNG\r\n\x1a\n" + tail)
 ))  # fmt: skip
-def test_no_image_makes_it_stumble(server: Served, python: str, url: str) -> None:
-    status, told = server.ask(chat("What?", url))
-    assert (status, told) == (200, "1 images: What?") or (status == 400 and "image_url.url" in told)
+def test_an_arbitrary_image_is_accepted_or_refused(server: Served, python: str, url: str) -> None:
+    status, reply = server.ask(chat("What?", url))
+    assert (status, reply) == (200, "1 images: What?") or (status == 400 and "image_url.url" in reply)
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -115,7 +120,7 @@ def test_no_image_makes_it_stumble(server: Served, python: str, url: str) -> Non
                      b"Transfer-Encoding: chunked\r\n", b"Authorization: \xff\xfe\r\n", b": \r\n"]),
     st.binary(max_size=30),
 ).map(lambda parts: parts[0] + parts[1] + b"\r\n" + parts[2]))  # fmt: skip
-def test_no_bytes_make_it_stumble(server: Served, python: str, raw: bytes) -> None:
+def test_arbitrary_bytes_do_not_stop_the_server(server: Served, python: str, raw: bytes) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as peer, contextlib.suppress(OSError):
         peer.sendall(raw)
         peer.shutdown(socket.SHUT_WR)
@@ -124,13 +129,13 @@ def test_no_bytes_make_it_stumble(server: Served, python: str, raw: bytes) -> No
     assert server.health()["status"] == "ok"
 
 
-def test_what_was_sent_so_far_left_no_traces(server: Served, python: str) -> None:
-    """After all of the above: nobody waits, nothing runs, and no traceback but the model's own was printed."""
-    assert server.until(lambda told: told["running"] == 0)["waiting"] == 0
+def test_earlier_requests_left_nothing_waiting_or_running(server: Served, python: str) -> None:
+    """After the tests above. Only the model's own errors have printed tracebacks."""
+    assert server.until(lambda health: health["running"] == 0)["waiting"] == 0
     assert server.ask(chat("still there?")) == (200, "0 images: still there?")
-    said = "\n".join(server.lines)
-    assert "Exception occurred" not in said and "Exception happened" not in said
-    assert said.count("Traceback") == said.count("RuntimeError: CUDA out of memory")
+    output = "\n".join(server.lines)
+    assert "Exception occurred" not in output and "Exception happened" not in output
+    assert output.count("Traceback") == output.count("RuntimeError: CUDA out of memory")
 
 
 def test_deep_and_long_bodies_are_refused(server: Served, python: str) -> None:
@@ -140,11 +145,11 @@ def test_deep_and_long_bodies_are_refused(server: Served, python: str) -> None:
     assert server.ask(b"x" * 3_000_000)[0] == 413
 
 
-def test_an_agents_pictures_arrive_as_they_left(tmp_path: Path, python: str) -> None:
+def test_images_of_the_agent_reach_the_model_unchanged(tmp_path: Path, python: str) -> None:
     code = "def answer(images, question):\n    images[0].save('seen.png')\n    return 'Stop.'\n"
-    with serving(tmp_path, code) as keeper:
-        make_agent(f"endpoint:model@{keeper.url},format=png").decide([decision_request()])
+    with serving(tmp_path, code) as server:
+        make_agent(f"endpoint:model@{server.url},format=png").decide([decision_request()])
     from PIL import Image
-    from support.closedloop.models import picture as seen
+    from support.closedloop.models import picture as camera_image
 
-    assert np.array_equal(np.asarray(Image.open(tmp_path / "seen.png")), seen("front"))
+    assert np.array_equal(np.asarray(Image.open(tmp_path / "seen.png")), camera_image("front"))

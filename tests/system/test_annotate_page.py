@@ -1,4 +1,4 @@
-"""The page in a real browser: one reviewer's work, a server that dies under it, hostile texts, no outside requests."""
+"""The page in a real browser: a review, a killed server, hostile texts, no external requests."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def actions(notes: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in (notes / "actions.jsonl").read_text("utf-8").splitlines()]
 
 
-def test_a_reviewers_work_survives_the_server(tmp_path: Path) -> None:
-    """The bundled sample: kept, changed, deleted, scored; kill -9; all of it there again; exported."""
+def test_a_review_survives_a_kill_of_the_server(tmp_path: Path) -> None:
+    """Answers of the bundled sample are kept, changed, deleted and scored, and restored after kill -9."""
     notes = tmp_path / "notes"
     with browser() as chromium, served("sample_coda_lm", "--out", notes, cwd=tmp_path) as server:
         tab = Tab(chromium, server.url)
@@ -56,7 +56,7 @@ def test_a_reviewers_work_survives_the_server(tmp_path: Path) -> None:
         server.start()
         tab.open(server.url)
         tab.reviewer("anna")
-        tab.at(1)  # what opening the page and the name set off is done
+        tab.at(1)  # page and reviewer are loaded
         tab.first_open(4)
         tab.progress("3 finished, 57 to do")
         tab.go(2)
@@ -66,7 +66,7 @@ def test_a_reviewers_work_survives_the_server(tmp_path: Path) -> None:
         tab.at(4)
         outside = {r for r in tab.requests if urlsplit(r).hostname not in ("127.0.0.1", None)}
         assert outside == set()
-        assert tab.troubles == []
+        assert tab.page_errors == []
         assert server.stop() == 0
     assert actions(notes) == before
     assert [(a["field"], a["action"]) for a in before[:4]] == [
@@ -77,7 +77,7 @@ def test_a_reviewers_work_survives_the_server(tmp_path: Path) -> None:
     assert project.review("anna", 0).line("answer").score == 8
 
 
-def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
+def test_hostile_texts_are_shown_as_text(tmp_path: Path) -> None:
     """In the question, the answer, a model's name, a step, an option, an id and a scene."""
     records: list[Record] = [
         text_record(id=f"a {EVIL}", question=BilingualText(EVIL), answer=BilingualText(EVIL), scene={"weather": EVIL}),
@@ -108,7 +108,7 @@ def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
         tab.reviewer("anna")
         tab.at(1)
         assert tab.page.title() == "Annotation"
-        assert tab.troubles == []
+        assert tab.page_errors == []
         assert tab.page.locator("#facts script, #facts img, .head img, .own img").count() == 0
     assert AnnotationProject(open_folder(project.folder.path)).review("anna", 0).mark.coords == (
         (1, 2, 30, 40),
@@ -116,7 +116,7 @@ def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
     )
 
 
-def test_two_reviewers_and_steps(tmp_path: Path) -> None:
+def test_two_reviewers_edit_the_same_steps(tmp_path: Path) -> None:
     """Two tabs of one server; steps added and moved; a narrow window."""
     project = make_project(tmp_path, chain_record())
     with browser() as chromium, served("made here", "--out", project.folder.path, cwd=tmp_path) as server:
@@ -144,7 +144,7 @@ def test_two_reviewers_and_steps(tmp_path: Path) -> None:
         bo.complete("incomplete")
         bo.finished()
         assert bo.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
-        assert anna.troubles == bo.troubles == []
+        assert anna.page_errors == bo.page_errors == []
     project = AnnotationProject(open_folder(project.folder.path))
     assert [line.now.name for line in project.review("anna", 0).lines][1:] == [
         "weather",
@@ -157,8 +157,8 @@ def test_two_reviewers_and_steps(tmp_path: Path) -> None:
     assert len(project.review("bo", 0).lines) == 4
 
 
-def test_boxes_drawn_with_the_mouse(tmp_path: Path) -> None:
-    """Dragging in any direction and over the edge, a click, a point beside boxes, a point alone."""
+def test_boxes_and_points_are_drawn_with_the_mouse(tmp_path: Path) -> None:
+    """Dragging in any direction and over the edge, a click, a point with boxes, a point alone."""
     project = make_project(tmp_path, text_record(mark=VisualPrompt()), text_record(id="b", mark=VisualPrompt()))
     width, height = project.review("anna", 0).record.image_size or (0, 0)
     with browser() as chromium, served("made here", "--out", project.folder.path, cwd=tmp_path) as server:
@@ -179,7 +179,7 @@ def test_boxes_drawn_with_the_mouse(tmp_path: Path) -> None:
         tab.go(2)
         tab.page.locator("#picture img").click(modifiers=["Shift"])  # in its middle
         tab.page.get_by_text("Boxes and points (1)").wait_for()
-        assert tab.troubles == []
+        assert tab.page_errors == []
     project = AnnotationProject(open_folder(project.folder.path))
     first, second = project.review("anna", 0).mark.coords
     assert first == pytest.approx((0.25 * width, 0.25 * height, 0.75 * width, 0.5 * height), abs=2)
@@ -203,18 +203,18 @@ def test_html_is_escaped(tmp_path: Path) -> None:
     assert all("<script" not in part and "<img src=x" not in part for part in parts)
 
 
-def test_a_picture_that_cannot_be_shown_is_told(tmp_path: Path) -> None:
+def test_a_picture_that_cannot_be_shown_is_reported(tmp_path: Path) -> None:
     project = make_project(tmp_path, text_record(images=("gone.png",)), text_record(id="b", images=("../a.png",)))
-    for number, told in ((0, "no such file"), (1, "not opened")):
-        assert told in page_html.picture(project.review("anna", number), project.folder.about.image_root)
+    for number, message in ((0, "no such file"), (1, "not opened")):
+        assert message in page_html.picture(project.review("anna", number), project.folder.about.image_root)
 
 
-def test_boxes_as_numbers() -> None:
+def test_boxes_and_points_are_written_and_read_as_numbers() -> None:
     mark = VisualPrompt("box", ((1.0, 2.5, 3.0, 4.0), (5.0, 6.0, 7.0, 8.0)))
     assert page_html.marks_text(mark) == "1 2.5 3 4\n5 6 7 8"
     assert page_html.read_marks(page_html.marks_text(mark)) == {"kind": "box", "coords": [[1, 2.5, 3, 4], [5, 6, 7, 8]]}
     assert page_html.read_marks(" 1, 2 \n\n") == {"kind": "point", "coords": [[1, 2]]}
     assert page_html.read_marks("") == {"kind": "none", "coords": []}
-    for bad, told in (("1 2 3", "line 1"), ("a b", "line 1"), ("1 2\n1 2 3 4", "either boxes")):
-        with pytest.raises(Ad2Error, match=told):
+    for bad, message in (("1 2 3", "line 1"), ("a b", "line 1"), ("1 2\n1 2 3 4", "either boxes")):
+        with pytest.raises(Ad2Error, match=message):
             page_html.read_marks(bad)

@@ -1,4 +1,4 @@
-"""The wire's parsers, agent.json, the pictures, and Python 3.7."""
+"""The leaderboard agent's parser of replies, agent.json, pictures, and Python 3.7."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def chat(content: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("file", ["agent.py", "ad2_link.py"])
-def test_the_files_are_python_3_7_and_stand_alone(file: str) -> None:
+def test_the_files_are_python_3_7_and_do_not_import_the_packages(file: str) -> None:
     text = (FOLDER / file).read_text("utf-8")
     tree = ast.parse(text, feature_version=(3, 7))
     named = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
@@ -44,11 +44,11 @@ def test_the_files_are_python_3_7_and_stand_alone(file: str) -> None:
         ast.parse("if (n := 1): pass", feature_version=(3, 7))  # the check can fail
 
 
-def test_the_shipped_configuration_is_the_default() -> None:
+def test_the_shipped_configuration_has_the_default_values() -> None:
     assert link.read_config(SHIPPED, {}) == link.LeaderboardAgentConfig()
 
 
-def test_every_field_is_explained() -> None:
+def test_every_field_is_documented() -> None:
     page = (REPO / "docs" / "bench2drive.md").read_text("utf-8")
     missing = [name for name in link.settings(link.LeaderboardAgentConfig()) if f"`{name}`" not in page]
     assert not missing, f"docs/bench2drive.md does not name {missing}"
@@ -72,7 +72,7 @@ def test_every_field_is_explained() -> None:
         ([], "expected an object"),
     ],
 )
-def test_a_wrong_configuration_is_one_clear_error(given_: Any, words: str, tmp_path: Path) -> None:
+def test_an_invalid_configuration_is_rejected_with_the_reason(given_: Any, words: str, tmp_path: Path) -> None:
     file = tmp_path / "agent.json"
     file.write_text(json.dumps(given_), "utf-8")
     with pytest.raises(link.SetupError, match=words):
@@ -82,25 +82,25 @@ def test_a_wrong_configuration_is_one_clear_error(given_: Any, words: str, tmp_p
 @pytest.mark.parametrize(
     "url", ["host:8100", "ftp://h/v1", "http://", "http://u:p@h/v1", "http://h:port/v1", "http://[/"]
 )
-def test_addresses_that_are_none(url: str) -> None:
+def test_invalid_addresses_are_rejected(url: str) -> None:
     with pytest.raises(link.SetupError, match="base_url"):
         link.DriverHttpClient(link.LeaderboardAgentConfig(base_url=url), {})
 
 
-def test_a_key_that_is_not_set() -> None:
+def test_an_unset_api_key_is_reported() -> None:
     with pytest.raises(link.SetupError, match="MY_KEY"):
         link.DriverHttpClient(link.LeaderboardAgentConfig(api_key_env="MY_KEY"), {})
 
 
 @pytest.mark.parametrize("key", ["two\nlines", "schl\u00fcssel"])
-def test_a_key_that_no_header_can_hold_is_named_and_not_shown(key: str) -> None:
-    with pytest.raises(link.SetupError, match="MY_KEY") as told:
+def test_an_api_key_that_no_header_can_contain_is_reported_without_its_value(key: str) -> None:
+    with pytest.raises(link.SetupError, match="MY_KEY") as error:
         link.DriverHttpClient(link.LeaderboardAgentConfig(api_key_env="MY_KEY"), {"MY_KEY": key})
-    assert key not in str(told.value)
+    assert key not in str(error.value)
 
 
-def test_the_configuration_string(tmp_path: Path) -> None:
-    """The file's own name may hold a +; the last of several save names is this route's."""
+def test_the_configuration_string_is_split_into_file_and_save_name(tmp_path: Path) -> None:
+    """The file name may contain a +; the last of several save names is that of the route."""
     file = tmp_path / "my+agent.json"
     file.write_text("{}", "utf-8")
     assert link.split_config(f"{file}+one+two") == (file, "two")
@@ -110,7 +110,7 @@ def test_the_configuration_string(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wanted", ["png", "jpeg", "auto"])
-def test_pictures_arrive_as_they_were_seen(wanted: str) -> None:
+def test_encoded_pictures_keep_size_and_colours(wanted: str) -> None:
     """Blue on the left, red on the right, in CARLA's order of channels."""
     bgra = np.zeros((9, 33, 4), np.uint8)
     bgra[:, :16, 0], bgra[:, 16:, 2] = 200, 250
@@ -119,11 +119,11 @@ def test_pictures_arrive_as_they_were_seen(wanted: str) -> None:
     assert picture.format == ("PNG" if wanted == "png" else "JPEG") and encoder.kind == picture.format.lower()
     rgb = np.asarray(picture.convert("RGB")).astype(int)
     assert rgb.shape == (9, 33, 3)
-    off = 0 if wanted == "png" else 12
-    assert np.abs(rgb[4, 4] - [0, 0, 200]).max() <= off and np.abs(rgb[4, 28] - [250, 0, 0]).max() <= off
+    tolerance = 0 if wanted == "png" else 12
+    assert np.abs(rgb[4, 4] - [0, 0, 200]).max() <= tolerance and np.abs(rgb[4, 28] - [250, 0, 0]).max() <= tolerance
 
 
-def test_without_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pillow_pictures_are_png(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(name: str) -> None:
         raise ImportError(name)
 
@@ -134,14 +134,14 @@ def test_without_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @given(JSON)
-def test_whatever_comes_is_an_answer_or_a_failure(reply: Any) -> None:
+def test_an_arbitrary_reply_is_an_answer_or_a_failure(reply: Any) -> None:
     for each in (reply, chat(reply), chat(json.dumps(reply)), chat(json.dumps(answer(control=reply)))):
         try:
-            found = link.read_answer(each)
+            parsed = link.read_answer(each)
         except link.DriverFailure as exc:
             assert str(exc).isascii() and len(str(exc)) < 1500
         else:
-            assert found["control"] is None or set(found["control"]) == {"steer", "throttle", "brake"}
+            assert parsed["control"] is None or set(parsed["control"]) == {"steer", "throttle", "brake"}
 
 
 @given(st.dictionaries(st.sampled_from(["steer", "throttle", "brake"]), JSON))
@@ -154,20 +154,20 @@ def test_a_control_is_in_range_or_refused(control: dict[str, Any]) -> None:
 
 
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1))
-def test_a_good_control_passes(steer: float, throttle: float, brake: float) -> None:
+def test_a_valid_control_is_unchanged(steer: float, throttle: float, brake: float) -> None:
     control = {"steer": steer, "throttle": throttle, "brake": brake}
     assert link.read_answer(chat(json.dumps(answer(control=control))))["control"] == control
 
 
-def test_an_unread_reply_has_no_control_whatever_it_says() -> None:
+def test_an_unparsed_reply_has_no_control() -> None:
     found = link.read_answer(chat(json.dumps(answer(unparsed="no\nnumber"))))
     assert found["control"] is None and found["unparsed"] == "no number"
 
 
-def test_an_answer_need_not_say_that_it_was_read() -> None:
-    said = answer()
-    del said["unparsed"]
-    assert link.read_answer(chat(json.dumps(said)))["unparsed"] is None
+def test_the_field_unparsed_is_optional() -> None:
+    reply = answer()
+    del reply["unparsed"]
+    assert link.read_answer(chat(json.dumps(reply)))["unparsed"] is None
 
 
 class Dripping:
@@ -181,7 +181,7 @@ class Dripping:
         return b" "
 
 
-def test_a_dripping_reply_ends() -> None:
+def test_a_dripping_reply_is_cut_off_by_size_and_time() -> None:
     by_size = Dripping()
     with pytest.raises(Exception, match="more than"):
         link._read(by_size, time.monotonic() + 1e6)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""`ad2 carla` as a user runs it, with a stand-in for CarlaUE4.sh."""
+"""`ad2 carla` on the command line, with a stand-in for CarlaUE4.sh."""
 
 from __future__ import annotations
 
@@ -8,22 +8,19 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.running import BIN, REPO, ending, environment, run
-
-sys.path.append(str(REPO / "tests/closedloop/servers"))  # pytest adds it only once a test of that folder is collected
 from support.carla.standin import binary, free_ports, until
+from support.running import BIN, environment, kill_on_error, run
 
 AD2 = BIN / "ad2"
 
 
 @pytest.fixture
 def carla(tmp_path: Path) -> Iterator[Path]:
-    """The folder of the stand-in; whatever was started is ended."""
+    """The folder of the stand-in. All servers are ended after the test."""
     binary(tmp_path / "carla")
     yield tmp_path / "carla"
     run(AD2, "carla", "down", cwd=tmp_path)
@@ -47,21 +44,21 @@ def test_up_status_down(carla: Path, tmp_path: Path, own_home: Path) -> None:
         (f"localhost:{port}", "answers", True, 0),
         (f"localhost:{other}", "answers", True, 1),
     ]
-    one = run(AD2, "carla", "down", "--port", str(port), cwd=tmp_path)
-    assert f"localhost:{port}: ended process" in one.stdout and str(other) not in one.stdout
+    stopped = run(AD2, "carla", "down", "--port", str(port), cwd=tmp_path)
+    assert f"localhost:{port}: ended process" in stopped.stdout and str(other) not in stopped.stdout
     assert f"localhost:{other}: ended" in run(AD2, "carla", "down", cwd=tmp_path).stdout
     assert "nothing was stopped" in run(AD2, "carla", "down", cwd=tmp_path).stdout
     assert "no server of ad2 runs" in run(AD2, "carla", "status", cwd=tmp_path, code=1).stdout
 
 
-def test_a_server_of_another_release_is_code_1_and_says_what_to_do(carla: Path, tmp_path: Path) -> None:
+def test_a_server_of_another_release_is_exit_code_1_with_advice(carla: Path, tmp_path: Path) -> None:
     (carla / "mode").write_text("0.9.15")
     (port,) = free_ports()
     done = run(AD2, "carla", "up", "--binary", "carla/CarlaUE4.sh", "--ports", str(port), cwd=tmp_path, code=1)
     assert "CARLA 0.9.15, the client installed here is 0.9.16" in done.stdout and "Python 3.10" in done.stdout
 
 
-def test_a_server_that_does_not_answer_is_code_1_with_its_log(carla: Path, tmp_path: Path) -> None:
+def test_a_server_that_does_not_answer_is_exit_code_1_with_its_log(carla: Path, tmp_path: Path) -> None:
     (carla / "wait").touch()
     (port,) = free_ports()
     words = ("carla", "up", "--binary", "carla/CarlaUE4.sh", "--ports", str(port), "--wait", "0.1")
@@ -70,7 +67,7 @@ def test_a_server_that_does_not_answer_is_code_1_with_its_log(carla: Path, tmp_p
     assert "-RenderOffScreen" in done.stdout and "--servers" not in done.stdout
 
 
-def test_status_of_servers_that_others_started(tmp_path: Path) -> None:
+def test_status_of_servers_that_ad2_did_not_start(tmp_path: Path) -> None:
     (port,) = free_ports()
     with socket.create_server(("127.0.0.1", 0)) as silent:
         server = f"127.0.0.1:{silent.getsockname()[1]}"
@@ -81,19 +78,21 @@ def test_status_of_servers_that_others_started(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_foreground_says_what_happens_and_ends_them(number: signal.Signals, carla: Path, tmp_path: Path) -> None:
+def test_up_in_the_foreground_reports_events_and_ends_its_servers(
+    number: signal.Signals, carla: Path, tmp_path: Path
+) -> None:
     (port,) = free_ports()
     command = [AD2, "carla", "up", "--binary", carla / "CarlaUE4.sh", "--ports", str(port), "--foreground"]
     process = subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True)
-    with ending(process) as stays:
-        assert stays.stdout
-        lines = iter(stays.stdout.readline, "")
+    with kill_on_error(process) as running:
+        assert running.stdout
+        lines = iter(running.stdout.readline, "")
         assert next(line for line in lines if re.match(rf"\d\d:\d\d:\d\d localhost:{port}: answers", line))
         (carla / "die").touch()
         assert "exit code 7" in next(line for line in lines if "restarting" in line)
-        stays.send_signal(number)
+        running.send_signal(number)
         assert f"localhost:{port}: ended" in "".join(lines)
-        assert stays.wait() == 0
+        assert running.wait() == 0
     until(lambda: run(AD2, "carla", "status", cwd=tmp_path, code=1).stdout.startswith("no server"))
 
 
@@ -111,7 +110,7 @@ def test_foreground_says_what_happens_and_ends_them(number: signal.Signals, carl
         (("--binary", "carla/CarlaUE4.sh", "--hang", "nan"), "seconds above 0"),
     ],
 )
-def test_a_mistake_is_one_line_and_nothing_starts(
+def test_a_mistake_is_reported_in_one_line_and_nothing_starts(
     words: tuple[str, ...], says: str, carla: Path, tmp_path: Path
 ) -> None:
     done = run(AD2, "carla", "up", *words, cwd=tmp_path, code=2)
@@ -119,10 +118,10 @@ def test_a_mistake_is_one_line_and_nothing_starts(
     assert not (carla / "starts").exists()
 
 
-def test_status_and_down_say_what_was_wrong(tmp_path: Path) -> None:
-    for words, says in (
+def test_mistakes_of_status_and_down_are_reported(tmp_path: Path) -> None:
+    for words, message in (
         (("status", "--servers", "2000"), "expected host:port"),
         (("status", "--timeout", "-1"), "--timeout is seconds above 0"),
         (("down", "--port", "2000"), "ad2 has no server on this port"),
     ):
-        assert says in run(AD2, "carla", *words, cwd=tmp_path, code=2).stderr
+        assert message in run(AD2, "carla", *words, cwd=tmp_path, code=2).stderr

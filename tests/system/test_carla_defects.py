@@ -1,4 +1,4 @@
-"""What is wrong in Scenic's own interface to CARLA, shown on its own classes, and that ours is free of it."""
+"""Defects of Scenic's interface to CARLA, shown with its own classes, and our interface without them."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from closedloop_plugin.carla.world.simulation import StagedSimulator
 from closedloop_plugin.core.state import Control
 from closedloop_plugin.worlds.base import InvalidScene, WorldError
 
-OWN = "model scenic.simulators.carla.model\n"
+SCENIC_MODEL = "model scenic.simulators.carla.model\n"
 
 
 @pytest.fixture(scope="module")
-def made(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+def module_rig(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     with rig_on("Town01", data_dir / "opendrive", tmp_path_factory.mktemp("defects")) as rig:
         yield rig
 
 
 @pytest.fixture
-def rig(made: Rig) -> Iterator[Rig]:
-    yield made
-    made.clear()
+def rig(module_rig: Rig) -> Iterator[Rig]:
+    yield module_rig
+    module_rig.clear()
 
 
 @pytest.fixture(scope="module")
-def theirs(made: Rig, data_dir: Path) -> Any:
-    """A program -> Scenic's own simulation of a few steps, in Town01 on a fake server of its own."""
+def run_in_scenic(module_rig: Rig, data_dir: Path) -> Any:
+    """Function that runs a program in Scenic's own simulation for a few steps, in Town01 on a separate fake server."""
     import scenic
 
     scenic.core.dynamics.stuckBehaviorWarningTimeout = 0
@@ -43,7 +43,7 @@ def theirs(made: Rig, data_dir: Path) -> Any:
 
     def compiled(text: str) -> Any:
         params = {"map": str(maps / "Town01.xodr"), "render": 0, "map_options": {"writeCache": False}}
-        return scenic.scenarioFromString(OWN + text, params=params, mode2D=True)
+        return scenic.scenarioFromString(SCENIC_MODEL + text, params=params, mode2D=True)
 
     def run(text: str, steps: int = 3) -> Any:
         scene, _ = compiled(text).generate(maxIterations=500)
@@ -61,18 +61,18 @@ def theirs(made: Rig, data_dir: Path) -> Any:
 CAMERA = EGO.strip() + ", with sensors {'front': RGBSensor(width=32, height=18)}\n"
 
 
-def test_scenic_waits_for_a_frame_without_an_end() -> None:
+def test_scenic_waits_for_a_frame_without_a_limit() -> None:
     from scenic.simulators.carla.simulator import CarlaSimulation
 
-    asked = []
+    reads = []
 
     class Sensor:
-        """Its frame comes at the fourth look; a wait with an end would not have looked so often."""
+        """Its frame arrives at the fourth read; a wait with a limit would have ended before."""
 
         @property
         def frame(self) -> int:
-            asked.append(threading.current_thread())
-            return 7 if len(asked) > 3 else 0
+            reads.append(threading.current_thread())
+            return 7 if len(reads) > 3 else 0
 
     class Stub:
         world = type("World", (), {"tick": staticmethod(lambda: 7)})()
@@ -80,10 +80,10 @@ def test_scenic_waits_for_a_frame_without_an_end() -> None:
         render = False
 
     CarlaSimulation.step(Stub())
-    assert len(asked) == 4
+    assert len(reads) == 4
 
 
-def test_a_program_s_own_camera_sees_every_frame_and_a_lost_one_ends_the_wait(
+def test_the_camera_of_a_program_gets_every_frame_and_a_lost_frame_is_an_error(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig.play(CAMERA)
@@ -100,7 +100,7 @@ def test_a_program_s_own_camera_sees_every_frame_and_a_lost_one_ends_the_wait(
         rig.server.mode.blind_after = -1
 
 
-def test_a_sensor_that_looks_at_events_is_not_waited_for(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_event_sensors_are_not_waited_for(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sensors, "FRAME_TIMEOUT_S", 0.05)
     feeler = "type('Feeler', (RGBSensor,), {'blueprint': 'sensor.other.collision', 'process': lambda self, data: data})"
     rig.play(
@@ -110,7 +110,7 @@ def test_a_sensor_that_looks_at_events_is_not_waited_for(rig: Rig, monkeypatch: 
     assert rig.ticks(3)[-1].tick == 3
 
 
-def test_our_camera_that_delivers_nothing_is_an_error_that_names_it(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_camera_that_sends_nothing_is_an_error_with_its_name(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     from closedloop_plugin.core.camera import Camera
 
     rig.play(EGO, cameras=(Camera("left eye", 32, 18, 70.0, 0.8, 0.0, 1.6),))
@@ -131,43 +131,43 @@ def test_our_camera_that_delivers_nothing_is_an_error_that_names_it(rig: Rig, mo
         ("type('X', (RGBSensor,), {'blueprint': 'sensor.nose'})()", "CARLA has none such"),
     ],
 )
-def test_a_sensor_that_carla_has_not_is_named(rig: Rig, sensor: str, words: str) -> None:
+def test_a_sensor_unknown_to_carla_is_reported(rig: Rig, sensor: str, words: str) -> None:
     program = f"ego = new Car at stage.spot(0), facing stage.heading(0), with sensors {{'s': {sensor}}}\n"
     with pytest.raises(InvalidScene, match=words):
         rig.play(program)
 
 
-# -- the rest ----------------------------------------------------------------------------------------------------------
-def test_scenic_s_weather_is_random_and_ours_the_route_s(theirs: Any, rig: Rig) -> None:
-    scenario = theirs.compiled("ego = new Car\n")
-    drawn = {str(scenario.generate(maxIterations=500)[0].params["weather"]) for _ in range(8)}
-    assert len(drawn) > 1
+# -- other defects -----------------------------------------------------------------------------------------------------
+def test_the_weather_is_random_in_scenic_and_that_of_the_route_in_ours(run_in_scenic: Any, rig: Rig) -> None:
+    scenario = run_in_scenic.compiled("ego = new Car\n")
+    sampled = {str(scenario.generate(maxIterations=500)[0].params["weather"]) for _ in range(8)}
+    assert len(sampled) > 1
     for seed in (1, 2):
         rig.play(EGO, seed=seed)
         assert rig.world.weather == rig.route.weather
 
 
-def a_light(call: str) -> str:
+def light_behaviour(call: str) -> str:
     return (
         "behavior Sets():\n    lit = [s for i in network.intersections for s in i.signals if s.isTrafficLight]\n"
         f"    {call}\n    while True:\n        wait\n"
     )
 
 
-def test_scenic_s_traffic_light_functions_are_name_errors(theirs: Any) -> None:
+def test_the_traffic_light_functions_of_scenic_raise_name_errors(run_in_scenic: Any) -> None:
     with pytest.raises(NameError, match="utils"):
-        theirs(a_light("setTrafficLightStatus(lit[0], 'red')") + "ego = new Car with behavior Sets()\n")
+        run_in_scenic(light_behaviour("setTrafficLightStatus(lit[0], 'red')") + "ego = new Car with behavior Sets()\n")
 
 
-def test_ours_set_and_read_the_light(rig: Rig) -> None:
-    behaviour = a_light("setTrafficLightStatus(lit[0], 'yellow')")
+def test_our_traffic_light_functions_set_and_read_the_light(rig: Rig) -> None:
+    behaviour = light_behaviour("setTrafficLightStatus(lit[0], 'yellow')")
     other = f"new Car at stage.spot(20, 3), facing stage.heading(20), {FREE}, with behavior Sets()\n"
     rig.play(behaviour + EGO + other)
     rig.ticks(2)
     lit = [s for i in rig.world._network.intersections for s in i.signals if s.isTrafficLight]
     lamp = rig.stage.lights.lamps[str(lit[0].openDriveID)]
     assert lamp.state == carla.TrafficLightState.Yellow
-    read = a_light("self.position; stage.event(getTrafficLightStatus(lit[0]))")
+    read = light_behaviour("self.position; stage.event(getTrafficLightStatus(lit[0]))")
     rig.play(read + EGO + other)
     assert rig.ticks(2)[-1].events[0][1] in ("red", "yellow", "green")
     near = "behavior Sets():\n    setClosestTrafficLightStatus(self, 'green', 400)\n    "
@@ -176,19 +176,21 @@ def test_ours_set_and_read_the_light(rig: Rig) -> None:
     assert rig.ticks(2)[-1].events  # found, or "None": no NameError
 
 
-def test_scenic_refuses_a_speed_at_the_start_and_ours_drives_off_with_it(theirs: Any, rig: Rig) -> None:
+def test_an_initial_speed_is_refused_by_scenic_and_applied_by_ours(run_in_scenic: Any, rig: Rig) -> None:
     with pytest.raises(RuntimeError, match="nonzero initial speed"):
-        theirs("ego = new Car with velocity (0, 6, 0), with speed 6\n")
+        run_in_scenic("ego = new Car with velocity (0, 6, 0), with speed 6\n")
     x, y = (6 * f(rig.route.trigger[2]) for f in (math.cos, math.sin))
     moving = f"new Car at stage.spot(30), facing stage.heading(30), with velocity ({x}, {y}, 0)\n"
     rig.play(EGO + moving)
     assert rig.ticks(2)[-1].actors[0].speed == pytest.approx(6.0, abs=0.4)
 
 
-def test_scenic_s_timestep_is_fixed_and_ours_is_each_episode_s(theirs: Any, rig: Rig, data_dir: Path) -> None:
+def test_the_timestep_is_fixed_in_scenic_and_set_per_episode_in_ours(
+    run_in_scenic: Any, rig: Rig, data_dir: Path
+) -> None:
     from scenic.simulators.carla.simulator import CarlaSimulator
 
-    scene, _ = theirs.compiled("ego = new Car\n").generate(maxIterations=500)
+    scene, _ = run_in_scenic.compiled("ego = new Car\n").generate(maxIterations=500)
     with pytest.raises(RuntimeError, match="cannot customize timestep"):
         CarlaSimulator.createSimulation(type("S", (), {"timestep": 0.05})(), scene, timestep=0.1)
     for step in (0.1, 0.05):
@@ -198,7 +200,7 @@ def test_scenic_s_timestep_is_fixed_and_ours_is_each_episode_s(theirs: Any, rig:
         assert rig.stage.elapsed - before == pytest.approx(4 * step)
 
 
-def test_scenic_waits_ten_seconds_for_an_answer_and_ours_as_long_as_a_town_takes() -> None:
+def test_the_timeout_is_ten_seconds_in_scenic_and_long_enough_to_load_a_town_in_ours() -> None:
     import inspect
 
     from scenic.simulators.carla.simulator import CarlaSimulator
@@ -207,10 +209,10 @@ def test_scenic_waits_ten_seconds_for_an_answer_and_ours_as_long_as_a_town_takes
 
     assert inspect.signature(CarlaSimulator).parameters["timeout"].default == 10
     assert LOAD_S >= 60
-    assert inspect.signature(StagedSimulator).parameters["timeout"].default == 10  # so connection.py must say its own
+    assert inspect.signature(StagedSimulator).parameters["timeout"].default == 10  # so connection.py must pass its own
 
 
-def test_scenic_reads_the_turn_rate_from_the_wrong_axis_and_ours_from_the_right_one(rig: Rig) -> None:
+def test_the_turn_rate_is_read_from_the_wrong_axis_in_scenic_and_the_right_one_in_ours(rig: Rig) -> None:
     from scenic.simulators.carla.utils.utils import carlaToScenicAngularSpeed, carlaToScenicAngularVel
 
     turning = carla.Vector3D(0.0, 0.0, 30.0)  # degrees/s about the vertical
@@ -226,7 +228,7 @@ def test_scenic_reads_the_turn_rate_from_the_wrong_axis_and_ours_from_the_right_
 
 
 class Decks:
-    """A map of two decks: who is near the upper one gets it."""
+    """A map with two decks; places above 10 m get the upper one."""
 
     def get_waypoint(self, place: Any, **_: Any) -> Any:
         z = 20.0 if place.z > 10 else 0.0
@@ -234,13 +236,13 @@ class Decks:
         return type("Way", (), {"transform": at})()
 
 
-def test_scenic_looks_for_the_ground_from_sea_level_and_ours_from_the_route_s_deck() -> None:
+def test_the_ground_is_searched_from_z_0_in_scenic_and_near_the_route_in_ours() -> None:
     from scenic.core.vectors import Vector
     from scenic.simulators.carla.utils.utils import scenicToCarlaLocation
 
     from closedloop_plugin.carla.maps.ground import CarlaGround
 
     world = type("World", (), {"get_map": lambda self: Decks()})()
-    here = scenicToCarlaLocation(Vector(5, 5, 20), world, "vehicle.x", snapToGround=True)
-    assert here.z == 0.5  # asked from z = 0: it stands on the lower deck
+    location = scenicToCarlaLocation(Vector(5, 5, 20), world, "vehicle.x", snapToGround=True)
+    assert location.z == 0.5  # searched from z = 0: found on the lower deck
     assert CarlaGround(Decks()).height(5.0, 5.0, near=19.0) == 20.0

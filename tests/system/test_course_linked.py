@@ -1,4 +1,4 @@
-"""A course through the link: the real planner over TCP, a vehicle's end by hand, and a person at the keyboard."""
+"""A course over the link: the real planner over TCP, a scripted vehicle, and an operator at the keyboard."""
 
 from __future__ import annotations
 
@@ -28,144 +28,144 @@ from lmms_eval_ad2.errors import Ad2Error
 
 TRACK = sandbox()
 SEGMENT = TRACK.segments[0]
-STEP_M = 0.2  # that the vehicle below goes in one motion
+STEP_M = 0.2  # distance of one motion of the vehicle below
 
 
 class Keyboard:
-    """Somebody who answers where the vehicle is to be put with `answer`, and types what the test types."""
+    """An operator who replies `answer` when asked to place the vehicle, and types the lines of the test."""
 
     def __init__(self) -> None:
         read, write = os.pipe()
         self._out = os.fdopen(write, "w", buffering=1)
-        self.said: list[str] = []
+        self.shown: list[str] = []
         self.answer = GO
-        self.operator = OperatorKeyboard(os.fdopen(read), self._hear)
+        self.operator = OperatorKeyboard(os.fdopen(read), self._show)
 
-    def _hear(self, text: str) -> None:
-        self.said.append(text)
+    def _show(self, text: str) -> None:
+        self.shown.append(text)
         if "put the vehicle" in text:
             self.type(self.answer)
 
     def type(self, line: str) -> None:
         self._out.write(line + "\n")
 
-    def leave(self) -> None:
+    def close(self) -> None:
         self._out.close()
 
 
 @pytest.fixture
 def keyboard() -> Iterator[Keyboard]:
-    made = Keyboard()
-    yield made
-    made.leave()
+    opened = Keyboard()
+    yield opened
+    opened.close()
 
 
-def link(agent: str = "straight") -> PlannerSetup:
+def make_setup(agent: str = "straight") -> PlannerSetup:
     return PlannerSetup(find_robot("sandbox"), make_agent(agent), None, profile("bench2advlm"), TOKEN, port=free_port())
 
 
-def watch(judges: bool = False) -> SegmentReferee:
+def make_referee(judges: bool = False) -> SegmentReferee:
     return SegmentReferee(SEGMENT.path, TRACK, FOOTPRINTS["limo"], judges)
 
 
 class Vehicle(threading.Thread):
-    """Connects as soon as there is a planner, and goes STEP_M with every order. Before order `pause` it calls `at`, and
-    waits for what the planner does."""
+    """Connects as soon as a planner listens, and moves STEP_M per order. Before order `pause` it calls `at`, and then
+    only receives."""
 
     def __init__(self, port: int, pause: int = -1, at: Callable[[], None] = lambda: None) -> None:
         super().__init__(daemon=True)
         self._port, self._pause, self._at = port, pause, at
         self.orders: list[float] = []
-        self.heard: list[str] = []
+        self.received: list[str] = []
         self.start()
 
     def run(self) -> None:
-        end = reached(self._port)
+        vehicle_end = connect_vehicle(self._port)
         try:
             for n in range(100):
                 odom = {"x": 5 + n * STEP_M, "y": 1.0, "yaw": 0.0, "v": 0.1, "w": 0.0}
-                end.see(n, 0.5 * n, odom=odom)
+                vehicle_end.send_observation(n, 0.5 * n, odom=odom)
                 if n == self._pause:
                     self._at()
-                    while (frame := end.call()) is not None:
-                        self.heard.append(frame[0])
+                    while (frame := vehicle_end.receive()) is not None:
+                        self.received.append(frame[0])
                     return
-                frame = end.call()
+                frame = vehicle_end.receive()
                 if frame is None or frame[0] != "cmd":
                     return
                 self.orders.append(frame[1]["twist"]["vx"])
         finally:
-            end.close()
+            vehicle_end.close()
 
 
-def reached(port: int) -> VehicleEnd:
-    """Welcome, and with a heartbeat, as soon as there is a planner."""
+def connect_vehicle(port: int) -> VehicleEnd:
+    """Connect as soon as a planner listens, and start the heartbeat."""
     for _ in range(500):
         with suppress(ConnectionRefusedError):
-            end = VehicleEnd(port)
-            assert end.greet() is None
-            return end.live()
+            vehicle_end = VehicleEnd(port)
+            assert vehicle_end.handshake() is None
+            return vehicle_end.start_heartbeats()
         threading.Event().wait(0.02)
     raise AssertionError("no planner came")
 
 
-def drive(made: LinkedTransport, seen: SegmentReferee, segment: TrackSegment = SEGMENT) -> CourseRunTrace:
-    return made.drive(segment, seen, "route1_run1", 0)
+def drive(transport: LinkedTransport, referee: SegmentReferee, segment: TrackSegment = SEGMENT) -> CourseRunTrace:
+    return transport.drive(segment, referee, "route1_run1", 0)
 
 
-def test_a_real_vehicle_s_way_is_read_off_its_odometry(keyboard: Keyboard) -> None:
-    made, seen = VehicleTransport(link(), keyboard.operator), watch()
-    vehicle = Vehicle(made.link.port)
-    driven = drive(made, seen)
+def test_the_progress_of_a_real_vehicle_is_computed_from_its_odometry(keyboard: Keyboard) -> None:
+    transport, referee = VehicleTransport(make_setup(), keyboard.operator), make_referee()
+    vehicle = Vehicle(transport.link.port)
+    trace = drive(transport, referee)
     vehicle.join(60)
-    assert seen.end is SegmentEndReason.COMPLETED and len(driven.cycles) >= 5
+    assert referee.end is SegmentEndReason.COMPLETED and len(trace.cycles) >= 5
     assert all(v > 0 for v in vehicle.orders)
-    assert "x 0.34 m" in keyboard.said[0] and "EMERGENCY STOP" in keyboard.said[1]
-    assert driven.poses[0][1:4] == pytest.approx(SEGMENT.start) and driven.counts["connected"] == 1
+    assert "x 0.34 m" in keyboard.shown[0] and "EMERGENCY STOP" in keyboard.shown[1]
+    assert trace.poses[0][1:4] == pytest.approx(SEGMENT.start) and trace.counts["connected"] == 1
 
 
 @pytest.mark.parametrize(("typed", "end"), (("l", SegmentEndReason.LINE), ("h", SegmentEndReason.HIT)))
-def test_the_operator_says_what_no_odometry_sees(keyboard: Keyboard, typed: str, end: SegmentEndReason) -> None:
-    made, seen = VehicleTransport(link(), keyboard.operator), watch()
+def test_the_operator_reports_a_crossed_line_or_a_hit(keyboard: Keyboard, typed: str, end: SegmentEndReason) -> None:
+    transport, referee = VehicleTransport(make_setup(), keyboard.operator), make_referee()
 
     def steps() -> float:
-        return seen.completion / 100 * SEGMENT.path.length / STEP_M
+        return referee.completion / 100 * SEGMENT.path.length / STEP_M
 
-    def at_the_third() -> None:
-        while steps() < 2 - 0.05:  # the picture before it has been judged
+    def at_the_third_order() -> None:
+        while steps() < 2 - 0.05:  # the frame before it has been judged
             threading.Event().wait(0.005)
         keyboard.type(typed)
 
-    Vehicle(made.link.port, 3, at_the_third)
-    drive(made, seen)
-    assert seen.end is end and 2 - 0.05 < steps() < 3 + 0.05
+    Vehicle(transport.link.port, 3, at_the_third_order)
+    drive(transport, referee)
+    assert referee.end is end and 2 - 0.05 < steps() < 3 + 0.05
 
 
-def test_the_return_key_is_the_emergency_stop_and_nothing_is_recorded(keyboard: Keyboard) -> None:
-    made, seen = VehicleTransport(link(), keyboard.operator), watch()
-    vehicle = Vehicle(made.link.port, 2, lambda: keyboard.type(""))
+def test_the_return_key_is_the_emergency_stop(keyboard: Keyboard) -> None:
+    transport, referee = VehicleTransport(make_setup(), keyboard.operator), make_referee()
+    vehicle = Vehicle(transport.link.port, 2, lambda: keyboard.type(""))
     with pytest.raises(Ad2Error, match="emergency stop by the operator"):
-        drive(made, seen)
+        drive(transport, referee)
     vehicle.join(60)
-    assert vehicle.heard[-2:] == ["stop", "done"] and len(vehicle.orders) == 2
+    assert vehicle.received[-2:] == ["stop", "done"] and len(vehicle.orders) == 2
 
 
-def test_what_was_typed_before_does_not_answer_a_question(keyboard: Keyboard) -> None:
+def test_lines_typed_before_a_prompt_are_ignored(keyboard: Keyboard) -> None:
     keyboard.type("q")
     keyboard.type("q")
     while keyboard.operator._lines.qsize() < 2:
         threading.Event().wait(0.005)
-    answered: list[str] = []
-    asking = threading.Thread(target=lambda: answered.append(keyboard.operator.prompt("where?")))
-    asking.start()
-    while not keyboard.said:
+    answers: list[str] = []
+    prompting = threading.Thread(target=lambda: answers.append(keyboard.operator.prompt("where?")))
+    prompting.start()
+    while not keyboard.shown:
         threading.Event().wait(0.005)
     keyboard.type("Here")
-    asking.join(60)
-    assert answered == ["here"]
+    prompting.join(60)
+    assert answers == ["here"]
 
 
-def test_an_operator_who_leaves_ends_the_course() -> None:
+def test_a_closed_keyboard_ends_the_course() -> None:
     with pytest.raises(Ad2Error, match="keyboard"):
         OperatorKeyboard(io.StringIO(""), lambda text: None).prompt("ready?")
 
@@ -173,32 +173,32 @@ def test_an_operator_who_leaves_ends_the_course() -> None:
 def test_q_ends_the_course_before_anything_moves(keyboard: Keyboard) -> None:
     keyboard.answer = "q"
     with pytest.raises(Ad2Error, match="ended by the operator"):
-        VehicleTransport(link(), keyboard.operator).place(SEGMENT, 0)
+        VehicleTransport(make_setup(), keyboard.operator).place(SEGMENT, 0)
 
 
-def test_no_key_but_that_of_driving_begins_a_run(keyboard: Keyboard) -> None:
-    """A return that was meant as a stop as the run before ended, above all."""
+def test_only_the_drive_key_starts_a_run(keyboard: Keyboard) -> None:
+    """In particular, a return that was meant as a stop of the run before does not."""
     answers = iter(["", "l", "no", "drive"])
-    asked: list[str] = []
+    prompts: list[str] = []
 
-    def say(text: str) -> None:
-        asked.append(text)
+    def show(text: str) -> None:
+        prompts.append(text)
         if "put the vehicle" in text:
             keyboard.type(next(answers, GO))
 
-    keyboard.operator.show = say
-    VehicleTransport(link(), keyboard.operator).place(SEGMENT, 0)
-    assert len([text for text in asked if "put the vehicle" in text]) == 5
+    keyboard.operator.show = show
+    VehicleTransport(make_setup(), keyboard.operator).place(SEGMENT, 0)
+    assert len([text for text in prompts if "put the vehicle" in text]) == 5
 
 
-def test_a_vehicle_without_odometry_has_no_course(keyboard: Keyboard) -> None:
+def test_a_vehicle_without_odometry_is_refused(keyboard: Keyboard) -> None:
     robot = find_robot("jetbot-dusty-ros1")
     with pytest.raises(Ad2Error, match="no odometry"):
-        VehicleTransport(replace(link(), robot=robot), keyboard.operator)
+        VehicleTransport(replace(make_setup(), robot=robot), keyboard.operator)
 
 
-class Still(LinkedTransport):
-    """A vehicle that nobody looks at."""
+class UnwatchedTransport(LinkedTransport):
+    """A transport that does not observe its vehicle."""
 
     name, judges = "test", False
 
@@ -208,59 +208,59 @@ class Still(LinkedTransport):
     def poll(self, run: LinkedRun) -> None: ...
 
 
-def test_a_stop_from_anywhere_ends_the_course(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`ad2 robot stop` and the console reach the planner through what `reachable` opens."""
-    found: list[PlannerServer] = []
+def test_a_stop_from_another_process_ends_the_course(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`ad2 robot stop` and the console reach the planner through the context manager `reachable`."""
+    planners: list[PlannerServer] = []
 
-    class Reached:
+    class StoppedPlanner:
         def __init__(self, planner: PlannerServer) -> None:
-            found.append(planner)
+            planners.append(planner)
 
         def __enter__(self) -> None:
-            found[0].stop("asked for")
+            planners[0].stop("asked for")
 
         def __exit__(self, *error: object) -> None: ...
 
     with pytest.raises(Ad2Error, match="stopped: asked for"):
-        drive(Still(replace(link(), reachable=Reached)), watch())
+        drive(UnwatchedTransport(replace(make_setup(), reachable=StoppedPlanner)), make_referee())
 
 
-def test_a_vehicle_that_does_not_come_ends_the_course(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_vehicle_that_does_not_connect_ends_the_course(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linked, "SILENT_S", 0.05)
     with pytest.raises(Ad2Error, match="did not connect to the planner"):
-        drive(Still(link()), watch())
+        drive(UnwatchedTransport(make_setup()), make_referee())
 
 
-def test_a_vehicle_that_is_there_and_sends_nothing_ends_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The wrong mode, say: the run is not the driver's fault, and has no record."""
-    made = Still(link())
+def test_a_connected_vehicle_that_sends_nothing_ends_the_course(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For example in the wrong mode. It is not the agent's fault, so the run is not recorded."""
+    transport = UnwatchedTransport(make_setup())
 
-    def visit() -> None:
-        end = reached(made.link.port)
+    def connect() -> None:
+        vehicle_end = connect_vehicle(transport.link.port)
         monkeypatch.setattr(linked, "SILENT_S", 0.05)
-        end.call()
+        vehicle_end.receive()
 
-    guest = threading.Thread(target=visit, daemon=True)
-    guest.start()
+    vehicle = threading.Thread(target=connect, daemon=True)
+    vehicle.start()
     with pytest.raises(Ad2Error, match="is connected, but sends no frame"):
-        drive(made, watch())
-    guest.join(60)
+        drive(transport, make_referee())
+    vehicle.join(60)
 
 
-def test_what_breaks_in_the_watcher_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Blind(Still):
+def test_an_error_while_polling_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    class FailingTransport(UnwatchedTransport):
         def poll(self, run: LinkedRun) -> None:
             raise ZeroDivisionError("blind")
 
     with pytest.raises(ZeroDivisionError, match="blind"):
-        drive(Blind(link()), watch())
+        drive(FailingTransport(make_setup()), make_referee())
 
 
-def test_interrupted_while_it_drives_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_while_driving_leaves_no_referee_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(self: PlannerServer) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(PlannerServer, "work", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        drive(Still(link()), watch())
+        drive(UnwatchedTransport(make_setup()), make_referee())
     assert not [t for t in threading.enumerate() if t.name == "ad2-referee"]

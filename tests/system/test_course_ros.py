@@ -1,4 +1,4 @@
-"""A course through a real rosmaster, real rospy and the real on-board client; and through a real sshd as well."""
+"""A course over a real rosmaster, real rospy and the real on-board client, also through a real sshd."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def with_ros() -> None:
     ros_path()
 
 
-def link(robot: RobotConfig, **more: Any) -> PlannerSetup:
+def make_setup(robot: RobotConfig, **more: Any) -> PlannerSetup:
     slow = make_interpreter("rules", "rules", RULES)
     return on_this_machine(PlannerSetup(robot, TrackExpert(), slow, RULES, b"", **more))
 
@@ -46,18 +46,18 @@ def link(robot: RobotConfig, **more: Any) -> PlannerSetup:
 def drive(
     folder: File, robot: RobotConfig, segments: str = "1", way: Callable[[int], Any] | None = None, **more: Any
 ) -> list[SegmentRunRecord]:
-    made = link(robot, **more)
+    setup = make_setup(robot, **more)
     plan = CoursePlan(
         TRACK, segments_of(TRACK, segments), 1, FOOTPRINTS[robot.vehicle.platform], 0, {"name": robot.name},
-        made.agent.describe(), None, RULES.name,
+        setup.agent.describe(), None, RULES.name,
     )  # fmt: skip
-    transport = RosTransport(made, folder / "client.log", **({"way": way} if way else {}))
+    transport = RosTransport(setup, folder / "client.log", **({"way": way} if way else {}))
     with contextlib.closing(transport):
         return run_course(plan, transport, SegmentRunStore(folder))
 
 
-def test_the_whole_loop_drives_one_segment_after_another(tmp_path: File) -> None:
-    """Two runs: the vehicle is put down anew and its client comes back to the next planner."""
+def test_the_complete_loop_drives_one_segment_after_another(tmp_path: File) -> None:
+    """Before the second run the vehicle is placed again, and its client connects to the next planner."""
     records = drive(tmp_path, find_robot("sandbox"), "2,6")
     assert [(r.segment, r.end, r.transport) for r in records] == [
         ("route2", "completed", "ros"),
@@ -70,11 +70,11 @@ def test_the_whole_loop_drives_one_segment_after_another(tmp_path: File) -> None
     assert '"event": "motion"' in (tmp_path / "client.log").read_text()
 
 
-def test_through_ssh_as_well(tmp_path: File) -> None:
+def test_a_course_is_driven_through_an_ssh_tunnel(tmp_path: File) -> None:
     @contextlib.contextmanager
     def tunnel(port: int) -> Iterator[int]:
-        with SshTunnel(robot, port) as way:
-            assert way.wait_up(60), way.reason
+        with SshTunnel(robot, port) as ssh_tunnel:
+            assert ssh_tunnel.wait_up(60), ssh_tunnel.reason
             yield robot.link.planner_port
 
     with sshd(tmp_path / "sshd") as server:
@@ -83,8 +83,8 @@ def test_through_ssh_as_well(tmp_path: File) -> None:
     assert record.completed and record.counts["cycles"] > 5
 
 
-def test_a_stop_on_the_way_stands_and_the_same_course_goes_on(tmp_path: File) -> None:
-    """As `ad2 robot stop` does it: through the planner, while the vehicle drives. Nothing is recorded."""
+def test_a_stop_while_driving_ends_the_course_and_the_same_course_can_be_driven_again(tmp_path: File) -> None:
+    """Through the planner, as `ad2 robot stop` does it. The stopped run is not recorded."""
 
     @contextlib.contextmanager
     def reached(planner: PlannerServer) -> Iterator[None]:
@@ -92,10 +92,10 @@ def test_a_stop_on_the_way_stands_and_the_same_course_goes_on(tmp_path: File) ->
             until(lambda: planner.cycle.counts["decisions"] >= 3)
             planner.stop("a hand on the button")
 
-        hand = threading.Thread(target=stop)
-        hand.start()
+        stopping = threading.Thread(target=stop)
+        stopping.start()
         yield
-        hand.join(60)
+        stopping.join(60)
 
     with pytest.raises(Ad2Error, match="a hand on the button"):
         drive(tmp_path, find_robot("sandbox"), reachable=reached)
@@ -106,16 +106,16 @@ def test_a_stop_on_the_way_stands_and_the_same_course_goes_on(tmp_path: File) ->
 
 
 @pytest.mark.parametrize("who", ["the client", "the ground-truth node"])
-def test_a_node_that_dies_ends_the_course_and_says_which(
+def test_a_node_that_dies_ends_the_course_and_is_named(
     tmp_path: File, who: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = link(find_robot("sandbox"))
-    with contextlib.closing(RosTransport(made, tmp_path / "client.log")) as transport:
-        monkeypatch.setattr(transport, "place", lambda segment, seed: segment.start)  # it was put down before
+    setup = make_setup(find_robot("sandbox"))
+    with contextlib.closing(RosTransport(setup, tmp_path / "client.log")) as transport:
+        monkeypatch.setattr(transport, "place", lambda segment, seed: segment.start)  # it is placed already
         transport._children[who].kill()
         transport._children[who].wait()
         plan = CoursePlan(
-            TRACK, segments_of(TRACK, "1"), 1, FOOTPRINTS["limo"], 0, {"name": "limo"}, made.agent.describe(), None, ""
+            TRACK, segments_of(TRACK, "1"), 1, FOOTPRINTS["limo"], 0, {"name": "limo"}, setup.agent.describe(), None, ""
         )
         with pytest.raises(Ad2Error, match=f"{who} ended by itself"):
             run_course(plan, transport, SegmentRunStore(tmp_path))

@@ -1,4 +1,4 @@
-"""`ad2 drive run --world carla` as a user types it, over fake servers in processes of their own that are well."""
+"""`ad2 drive run --world carla` on the command line, over working fake servers in separate processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from fake_carla.server import state_of
-from support.carla.fleet import Fleet, as_worker, at, drive, essence, fleet, left_alone, records, towns
+from support.carla.fleet import Fleet, at, comparable, drive, fleet, is_idle, records, towns, use_fake_carla
 
 from closedloop_plugin.scoring.official import read_file
 from closedloop_plugin.worlds.recipes import workers_for, world_recipe
@@ -23,11 +23,11 @@ IDS = ("101", "102", "105")
 
 
 @dataclass(frozen=True)
-class Drove:
+class FinishedRun:
     """A run of three routes over two servers."""
 
     out: Path
-    said: str
+    output: str
     ports: tuple[int, int]
     ticks: tuple[int, int]
     fleet: Fleet
@@ -35,82 +35,84 @@ class Drove:
 
 
 @pytest.fixture(scope="module")
-def drove(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drove]:
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FinishedRun]:
     folder = tmp_path_factory.mktemp("drove")
     maps = towns(tmp_path_factory.mktemp("towns"))
     with fleet(folder / "servers") as servers:
         ports = servers.start(), servers.start()
-        with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as said:
-            as_worker(patch, maps)
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as output:
+            use_fake_carla(patch, maps)
             patch.setenv("AD2_HOME", str(folder / "home"))
             assert drive(folder / "out", ports, "--routes-ids", ",".join(IDS)) == 0
         ticks = state_of(ports[0])["ticks"], state_of(ports[1])["ticks"]
-        yield Drove(folder / "out", said.getvalue(), ports, ticks, servers, maps)
+        yield FinishedRun(folder / "out", output.getvalue(), ports, ticks, servers, maps)
 
 
 @pytest.fixture(autouse=True)
-def fake(drove: Drove, monkeypatch: pytest.MonkeyPatch) -> None:
-    as_worker(monkeypatch, drove.maps)
+def fake(finished_run: FinishedRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_fake_carla(monkeypatch, finished_run.maps)
 
 
-def test_two_servers_share_a_suite_and_are_left_as_they_were_found(drove: Drove) -> None:
-    assert min(drove.ticks) > 0
-    assert [left_alone(port) for port in drove.ports] == [True, True]
-    found = records(drove.out)
+def test_two_servers_share_a_suite_and_are_restored(finished_run: FinishedRun) -> None:
+    assert min(finished_run.ticks) > 0
+    assert [is_idle(port) for port in finished_run.ports] == [True, True]
+    found = records(finished_run.out)
     assert [(r["route_id"], r["repetition"], r["end"]) for r in found] == [(i, 0, "completed") for i in IDS]
     for record in found:
         assert record["world"]["backend"] == "carla"
         assert record["world"]["version"].startswith("CARLA 0.9.16 (scenic ")
         assert record["map"]["source"] == "town"
         assert "retries" not in record["counts"]
-    assert "Suite demo in the carla world" in drove.said
+    assert "Suite demo in the carla world" in finished_run.output
 
 
-def test_the_official_file_is_written_there_too_and_scored(drove: Drove, capsys: pytest.CaptureFixture[str]) -> None:
-    official, lost = read_file(drove.out / "results.json")
+def test_the_official_file_is_written_and_can_be_scored(
+    finished_run: FinishedRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    official, lost = read_file(finished_run.out / "results.json")
     assert (len(official), lost) == (3, 0)
-    written = json.loads((drove.out / "results.json").read_text())
+    written = json.loads((finished_run.out / "results.json").read_text())
     assert written["eval num"] == 3
     assert "carla" in json.dumps(written["ad2"]["origin"])
-    assert main(["drive", "score", str(drove.out / "results.json"), "--routes", "demo"]) == 0
+    assert main(["drive", "score", str(finished_run.out / "results.json"), "--routes", "demo"]) == 0
     assert "Driving Score" in capsys.readouterr().out
 
 
-def test_the_same_seed_gives_the_same_scores_on_one_server(drove: Drove, tmp_path: Path) -> None:
-    assert drive(tmp_path / "one", drove.ports[:1], "--routes-ids", "102") == 0
-    assert list(map(essence, records(tmp_path / "one"))) == [essence(records(drove.out)[1])]
+def test_the_same_seed_gives_the_same_scores_on_one_server(finished_run: FinishedRun, tmp_path: Path) -> None:
+    assert drive(tmp_path / "one", finished_run.ports[:1], "--routes-ids", "102") == 0
+    assert list(map(comparable, records(tmp_path / "one"))) == [comparable(records(finished_run.out)[1])]
 
 
-def test_the_same_command_drives_nothing_again(
-    drove: Drove, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_the_same_command_skips_recorded_episodes(
+    finished_run: FinishedRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = shutil.copytree(drove.out, tmp_path / "out")
-    before = state_of(drove.ports[0])["ticks"]
-    assert drive(out, drove.ports[:1], "--routes-ids", ",".join(IDS)) == 0
+    out = shutil.copytree(finished_run.out, tmp_path / "out")
+    before = state_of(finished_run.ports[0])["ticks"]
+    assert drive(out, finished_run.ports[:1], "--routes-ids", ",".join(IDS)) == 0
     assert "3 of 3 episodes are there already" in capsys.readouterr().out
-    assert (state_of(drove.ports[0])["ticks"], len(records(out))) == (before, 3)
+    assert (state_of(finished_run.ports[0])["ticks"], len(records(out))) == (before, 3)
 
 
-def test_no_server_at_all_is_one_error_and_loses_nothing(
-    drove: Drove, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_unreachable_servers_are_one_error_and_recorded_episodes_are_kept(
+    finished_run: FinishedRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out, dead = shutil.copytree(drove.out, tmp_path / "out"), (1, 11)
+    out, dead = shutil.copytree(finished_run.out, tmp_path / "out"), (1, 11)
     assert drive(out, dead, "--routes-ids", "101,103,106", "--server-wait", "0.5") == 2
     (error,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     for port in dead:
         assert f"127.0.0.1:{port} is given up: the world does not start (2 tries)" in error
     assert "no CARLA server answers (ad2 carla up)" in error
-    assert records(out) == records(drove.out)
+    assert records(out) == records(finished_run.out)
 
 
-def test_another_version_is_refused_and_any_version_takes_it(
-    drove: Drove, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_another_version_is_refused_unless_any_version_is_given(
+    finished_run: FinishedRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With it a program on a map of the user's that the server has not."""
-    old = drove.fleet.start("--version", "0.9.15")
+    """With it, a program is driven on the user's own map, which the server does not have."""
+    old = finished_run.fleet.start("--version", "0.9.15")
     program, own = tmp_path / "own.scenic", tmp_path / "mine.xodr"
     program.write_text("model scenic.domains.driving.model\nego = new Car\nterminate after 1 seconds\n")
-    shutil.copy(drove.maps / "Demo105.xodr", own)
+    shutil.copy(finished_run.maps / "Demo105.xodr", own)
     words = ("--scenario", program, "--map", own)
     assert drive(tmp_path / "out", (old,), *words) == 2
     error = capsys.readouterr().err.splitlines()[-1]
@@ -122,15 +124,15 @@ def test_another_version_is_refused_and_any_version_takes_it(
     assert (record["town"], record["map"]["source"], record["end"]) == ("mine", "town", "completed")
     state = state_of(old)
     assert (state["town"], state["opendrive"]) == ("OpenDriveMap", own.read_text())
-    assert left_alone(old)
+    assert is_idle(old)
 
 
-def test_a_town_that_the_server_has_not_is_one_line_and_says_which_it_has(
-    drove: Drove, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_town_missing_on_the_server_is_reported_in_one_line_with_the_available_towns(
+    finished_run: FinishedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FAKE_CARLA_MAPS", str(tmp_path))
-    shutil.copy(drove.maps / "Demo105.xodr", tmp_path)
-    assert drive(tmp_path / "out", drove.ports, "--routes-ids", "101") == 2
+    shutil.copy(finished_run.maps / "Demo105.xodr", tmp_path)
+    assert drive(tmp_path / "out", finished_run.ports, "--routes-ids", "101") == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert "the server has no map Demo101; it has Demo105" in error
 
@@ -155,7 +157,7 @@ def test_a_town_that_the_server_has_not_is_one_line_and_says_which_it_has(
         (["--world", "carlo"], "world carlo: known: embedded, carla, or a custom one as MODULE:CALLABLE"),
     ],
 )
-def test_a_mistake_is_one_line_and_leaves_no_folder(
+def test_a_mistake_is_reported_in_one_line_and_leaves_no_folder(
     words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     known = ["--suite", "demo", "--agent", "expert", "--world", "carla"]
@@ -165,7 +167,7 @@ def test_a_mistake_is_one_line_and_leaves_no_folder(
     assert not (tmp_path / "out").exists()
 
 
-def test_without_the_carla_package_it_is_told_how_to_install_it(
+def test_a_missing_carla_package_is_reported_with_the_install_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "carla", None)
@@ -174,7 +176,7 @@ def test_without_the_carla_package_it_is_told_how_to_install_it(
     assert "pip install" in error and "carla" in error and "\n" not in error
 
 
-def test_servers_are_workers_each_its_own() -> None:
+def test_each_worker_has_its_own_server() -> None:
     world = world_recipe("carla", at(2000, 2010) + ", localhost:2000, " + at(2000), wait_s=3.0)
     assert [(world.of(k).kwargs["server"], world.server(k)) for k in (0, 1)] == [
         ("127.0.0.1:2000", "127.0.0.1:2000"),

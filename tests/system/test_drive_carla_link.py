@@ -1,4 +1,4 @@
-"""The way to one server, in this process: what a dead client left there, a server that is just being started anew."""
+"""The connection to one server, in this process: leftovers of a dead client, and a server that is restarting."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from closedloop_plugin.worlds.base import WorldError
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    with fake_carla.installed(towns(tmp_path)) as made:
-        yield made
+    with fake_carla.installed(towns(tmp_path)) as started:
+        yield started
 
 
-def test_a_server_that_waits_for_a_dead_client_s_ticks_is_freed_before_a_town_is_loaded(
+def test_a_server_left_in_synchronous_mode_is_reset_before_a_town_is_loaded(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a real one loading would never end there. A client that was killed leaves it so."""
+    """A killed client leaves the server in this mode, in which a real server would load a town indefinitely."""
     server.state.synchronous, server.state.fixed_delta_seconds = True, 0.05
     server.state.actors["1"] = {"type_id": "vehicle.audi.tt", "pose": [0.0] * 6}
     at_load: list[bool] = []
     load = server_module._CALLS["load"]
-    watched = lambda here, **how: at_load.append(here.state.synchronous) or load(here, **how)  # noqa: E731
+    watched = lambda target, **kwargs: at_load.append(target.state.synchronous) or load(target, **kwargs)  # noqa: E731
     monkeypatch.setitem(server_module._CALLS, "load", watched)
     link = CarlaConnection("127.0.0.1", server.port, 30.0, False)
     link.simulator("Demo101", None, 0.05)
@@ -41,7 +41,7 @@ def test_a_server_that_waits_for_a_dead_client_s_ticks_is_freed_before_a_town_is
     assert not server.state.synchronous
 
 
-def test_a_town_is_loaded_once_and_another_where_it_is_asked_for(server: Server) -> None:
+def test_a_town_is_loaded_only_if_town_or_timestep_changes(server: Server) -> None:
     link = CarlaConnection("127.0.0.1", server.port, 30.0, False)
     first = link.simulator("Demo101", None, 0.05)
     assert link.simulator("Demo101", None, 0.05) is first
@@ -50,30 +50,30 @@ def test_a_town_is_loaded_once_and_another_where_it_is_asked_for(server: Server)
     assert (server.state.town, server.state.calls["load"]) == ("Demo102", 3)
 
 
-def test_a_connection_that_is_cut_while_the_server_starts_is_made_anew(tmp_path: Path) -> None:
+def test_a_connection_that_is_cut_while_the_server_starts_is_repeated(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as early, contextlib.ExitStack() as late:
         port = early.getsockname()[1]
 
-        def cut_and_come_back() -> None:
+        def cut_and_restart() -> None:
             early.accept()[0].close()
             early.close()
             late.enter_context(Server(port))
 
-        coming = threading.Thread(target=cut_and_come_back)
-        coming.start()
+        restart = threading.Thread(target=cut_and_restart)
+        restart.start()
         with fake_carla.installed(tmp_path):
             assert CarlaConnection("127.0.0.1", port, 60.0, False).versions == ("0.9.16", "0.9.16")
-        coming.join()
+        restart.join()
 
 
-def test_a_server_that_dies_at_a_load_is_the_world_s_failure_and_names_it(server: Server) -> None:
+def test_a_server_that_dies_during_a_load_is_a_world_error_with_its_address(server: Server) -> None:
     link = CarlaConnection("127.0.0.1", server.port, 30.0, False)
     server.kill()
     with pytest.raises(WorldError, match=f"127.0.0.1:{server.port}: loading Demo101: the connection"):
         link.simulator("Demo101", None, 0.05)
 
 
-def test_at_the_end_a_silent_server_is_not_waited_for(server: Server) -> None:
+def test_the_timeout_is_shortened_at_the_end(server: Server) -> None:
     link = CarlaConnection("127.0.0.1", server.port, 30.0, False)
     simulator = link.simulator("Demo101", None, 0.05)
     assert simulator.client._wire.timeout_s > PROBE_S
@@ -82,7 +82,7 @@ def test_at_the_end_a_silent_server_is_not_waited_for(server: Server) -> None:
 
 
 def test_the_traffic_manager_takes_the_usual_port_or_a_free_one() -> None:
-    """Two servers of one number on two hosts; and a server's number near the end of the ports."""
+    """Taken: two servers on two hosts may have equal ports. Too large: the server's port may be near 65535."""
     with socket.socket() as other:
         other.bind(("", 0))
         taken = other.getsockname()[1]
@@ -91,7 +91,7 @@ def test_the_traffic_manager_takes_the_usual_port_or_a_free_one() -> None:
     assert 0 < free_port(65535 + TM_OFFSET) <= 65535
 
 
-def test_the_simulator_s_traffic_manager_has_such_a_port(server: Server) -> None:
+def test_the_traffic_manager_of_the_simulator_has_the_usual_port(server: Server) -> None:
     simulator = CarlaConnection("127.0.0.1", server.port, 30.0, False).simulator("Demo101", None, 0.05)
     usual = server.port + TM_OFFSET
     assert simulator.tm.get_port() == usual or usual > 65535

@@ -1,4 +1,4 @@
-"""Programs under `--world carla` through the same commands: a generated threat suite, and one's own."""
+"""Programs under `--world carla` with the same commands: a generated threat suite, and a user's program."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.carla.fleet import as_worker, at, drive, fleet, left_alone, records, towns
+from support.carla.fleet import at, drive, fleet, is_idle, records, towns, use_fake_carla
 
 from closedloop_plugin.scoring.official import read_file
 from lmms_eval_ad2.cli.main import main
@@ -23,17 +23,17 @@ def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]
 
 @pytest.fixture(autouse=True)
 def fake(ports: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    as_worker(monkeypatch, towns(tmp_path / "towns"))
+    use_fake_carla(monkeypatch, towns(tmp_path / "towns"))
     yield
-    assert all(map(left_alone, ports))
+    assert all(map(is_idle, ports))
 
 
-def test_threats_made_in_the_embedded_world_are_driven_and_checked_in_carla(
+def test_threats_generated_in_the_embedded_world_are_driven_and_checked_in_carla(
     ports: tuple[int, int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "threats"
-    made = ["--suite", "demo", "--routes-ids", "101,102", "--agent", "steer-only", "--fuser", "rules"]
-    assert main(["threats", "generate", *made, "--no-check", "--out", str(folder)]) == 0
+    options = ["--suite", "demo", "--routes-ids", "101,102", "--agent", "steer-only", "--fuser", "rules"]
+    assert main(["threats", "generate", *options, "--no-check", "--out", str(folder)]) == 0
     assert drive(tmp_path / "out", ports, "--suite", folder) == 0
     found = records(tmp_path / "out")
     assert [(r["route_id"], r["world"]["backend"]) for r in found] == [("101", "carla"), ("102", "carla")]
@@ -52,7 +52,7 @@ def test_threats_made_in_the_embedded_world_are_driven_and_checked_in_carla(
     assert {r["world"]["backend"] for r in drives} == {"carla"}
 
 
-def test_an_example_program_is_driven_as_its_first_lines_say(ports: tuple[int, int], tmp_path: Path) -> None:
+def test_an_example_program_is_driven_with_fixed_parameters(ports: tuple[int, int], tmp_path: Path) -> None:
     fixed = ("--set", "pace=2", "--set", "due=1.8")
     assert drive(tmp_path / "out", ports[:1], "--scenario", EXAMPLE, *fixed, "--agent", "steer-only") == 0
     (record,) = records(tmp_path / "out")

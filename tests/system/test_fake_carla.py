@@ -70,13 +70,13 @@ def speed(actor: Any) -> float:
     return float(actor.get_velocity().length())
 
 
-def test_a_tick_drives_a_car_and_moves_the_clock(rig: Rig) -> None:
+def test_a_tick_drives_a_car_and_advances_the_clock(rig: Rig) -> None:
     car = rig.car()
     assert rig.world.tick() + 1 == rig.world.tick()
     before = rig.world.get_snapshot()
     x = car.get_location()
     car.apply_control(carla.VehicleControl(throttle=0.6))
-    assert car.get_control().throttle == 0.0  # what is read is of the last frame
+    assert car.get_control().throttle == 0.0  # values are those of the last frame
     rig.ticks(40)
     now = rig.world.get_snapshot()
     assert (now.frame - before.frame, before.find(car.id).get_velocity().length()) == (40, 0.0)
@@ -109,7 +109,7 @@ def test_steering_right_turns_clockwise_and_turn_rates_are_degrees(rig: Rig) -> 
     assert 3.0 < car.get_angular_velocity().z < 120.0
 
 
-def test_no_room_is_none_and_the_sky_below_the_map_has_room(rig: Rig) -> None:
+def test_spawning_fails_in_an_occupied_place_and_succeeds_below_the_map(rig: Rig) -> None:
     rig.car()
     blueprint = rig.library.find(CAR)
     assert rig.world.try_spawn_actor(blueprint, rig.at(1.0)) is None
@@ -122,7 +122,7 @@ def test_no_room_is_none_and_the_sky_below_the_map_has_room(rig: Rig) -> None:
     assert below.get_location().z == pytest.approx(rig.start.location.z - 200.0, abs=1e-3)
 
 
-def test_running_into_a_car_stops_and_tells_the_collision_sensor(rig: Rig) -> None:
+def test_a_collision_stops_the_car_and_triggers_the_collision_sensor(rig: Rig) -> None:
     car, ahead = rig.car(), rig.car(14.0)
     got: list[Any] = []
     rig.sensor("sensor.other.collision", car, got)
@@ -138,32 +138,32 @@ def test_running_into_a_car_stops_and_tells_the_collision_sensor(rig: Rig) -> No
     assert len({event.frame for event in got}) == len(got)
 
 
-def test_the_camera_delivers_each_frame_in_another_thread_and_sees_who_is_ahead(rig: Rig) -> None:
+def test_the_camera_delivers_each_frame_in_another_thread_and_shows_the_car_ahead(rig: Rig) -> None:
     car = rig.car()
     threads: list[int] = []
-    empty: list[Any] = []
-    camera = rig.sensor("sensor.camera.rgb", car, empty, image_size_x="64", image_size_y="36", fov="90")
+    images: list[Any] = []
+    camera = rig.sensor("sensor.camera.rgb", car, images, image_size_x="64", image_size_y="36", fov="90")
 
     def keep(image: Any) -> None:
-        empty.append(image)
+        images.append(image)
         threads.append(threading.get_ident())
 
     camera.listen(keep)
     frames = [rig.world.tick() for _ in range(3)]
-    assert [image.frame for image in empty] == frames
-    assert (empty[0].width, empty[0].height, len(empty[0].raw_data)) == (64, 36, 64 * 36 * 4)
-    assert bytes(empty[0].raw_data[3::4]) == b"\xff" * (64 * 36)
+    assert [image.frame for image in images] == frames
+    assert (images[0].width, images[0].height, len(images[0].raw_data)) == (64, 36, 64 * 36 * 4)
+    assert bytes(images[0].raw_data[3::4]) == b"\xff" * (64 * 36)
     assert threading.get_ident() not in threads
-    assert bytes(empty[0].raw_data) == bytes(empty[2].raw_data)  # nothing moved
+    assert bytes(images[0].raw_data) == bytes(images[2].raw_data)  # nothing moved
     rig.car(15.0)
     rig.ticks(1)
-    assert bytes(empty[0].raw_data) != bytes(empty[3].raw_data)
+    assert bytes(images[0].raw_data) != bytes(images[3].raw_data)
     camera.stop()
     rig.ticks(2)
-    assert len(empty) == 4
+    assert len(images) == 4
 
 
-def test_a_camera_can_be_slower_than_the_clock_and_can_go_blind(rig: Rig) -> None:
+def test_a_camera_can_be_slower_than_the_clock_and_can_stop_sending(rig: Rig) -> None:
     got: list[Any] = []
     rig.sensor("sensor.camera.rgb", rig.car(), got, image_size_x="8", image_size_y="8", sensor_tick="0.1")
     rig.ticks(10)
@@ -173,7 +173,7 @@ def test_a_camera_can_be_slower_than_the_clock_and_can_go_blind(rig: Rig) -> Non
     assert len(got) == 5
 
 
-def test_a_callback_that_fails_is_reported_and_does_not_stop_the_rest(rig: Rig, capfd: Any) -> None:
+def test_a_failing_callback_is_reported_and_does_not_stop_the_others(rig: Rig, capfd: Any) -> None:
     car = rig.car()
     got: list[Any] = []
     bad = rig.sensor("sensor.camera.rgb", car, got, image_size_x="8", image_size_y="8")
@@ -184,7 +184,7 @@ def test_a_callback_that_fails_is_reported_and_does_not_stop_the_rest(rig: Rig, 
     assert "ZeroDivisionError" in capfd.readouterr().err
 
 
-def test_crossing_a_lane_marking_is_told_once(rig: Rig) -> None:
+def test_crossing_a_lane_marking_is_reported_once(rig: Rig) -> None:
     car = rig.car()
     got: list[Any] = []
     rig.sensor("sensor.other.lane_invasion", car, got)
@@ -196,7 +196,7 @@ def test_crossing_a_lane_marking_is_told_once(rig: Rig) -> None:
     assert [type(m).__name__ for m in event.crossed_lane_markings] == ["LaneMarking"]
 
 
-def test_lights_change_freeze_and_obey(rig: Rig) -> None:
+def test_traffic_lights_change_freeze_and_can_be_set(rig: Rig) -> None:
     states = carla.TrafficLightState
     light = rig.world.get_traffic_light(rig.world.get_map().get_all_landmarks_of_type("1000001")[0])
     assert light.type_id == "traffic.traffic_light"
@@ -275,7 +275,7 @@ def test_walkers_walk_by_control_and_by_their_controller(rig: Rig) -> None:
     assert walker.get_location().distance(goal) < 0.5
 
 
-def test_a_batch_moves_spawns_and_destroys_and_says_what_failed(rig: Rig) -> None:
+def test_a_batch_moves_spawns_destroys_and_reports_failures(rig: Rig) -> None:
     command = carla.command
     car = rig.car()
     new = command.SpawnActor(rig.library.find(CAR), rig.at(20.0))
@@ -300,7 +300,7 @@ def test_a_batch_moves_spawns_and_destroys_and_says_what_failed(rig: Rig) -> Non
     assert not spawned.is_alive
 
 
-def test_a_destroyed_actor_and_an_old_world_are_of_no_use(rig: Rig) -> None:
+def test_a_destroyed_actor_and_an_old_world_raise_errors(rig: Rig) -> None:
     car = rig.car()
     rig.world.tick()
     assert car.destroy()
@@ -317,11 +317,11 @@ def test_a_destroyed_actor_and_an_old_world_are_of_no_use(rig: Rig) -> None:
         rig.client.load_world("Town99")
 
 
-def test_the_server_knows_what_was_left_over_and_tells_the_next_client(rig: Rig) -> None:
+def test_actors_left_by_one_client_are_found_by_the_next(rig: Rig) -> None:
     car = rig.car()
     assert rig.server.state.synchronous
     assert [a["type_id"] for a in rig.server.state.actors.values()] == [CAR]
-    clients.STAGES.clear()  # as another process, which has not seen any of it
+    clients.STAGES.clear()  # as in another process
     world = carla.Client("127.0.0.1", rig.server.port).get_world()
     assert world.get_settings().synchronous_mode
     assert world.get_actors().filter("vehicle.*").find(car.id).destroy()
@@ -340,6 +340,6 @@ def test_the_server_knows_what_was_left_over_and_tells_the_next_client(rig: Rig)
         lambda car: carla.command.ApplyTransform(car, carla.Location()),
     ],
 )
-def test_an_argument_that_the_wheel_would_refuse_is_refused(rig: Rig, call: Any) -> None:
+def test_arguments_that_the_real_client_refuses_are_refused(rig: Rig, call: Any) -> None:
     with pytest.raises(TypeError):
         call(rig.car())

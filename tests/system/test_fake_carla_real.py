@@ -1,4 +1,4 @@
-"""The fake CARLA offers nothing that the real wheel has not, and takes no call that the real one would refuse."""
+"""The fake CARLA has only names of the real wheel, and accepts only calls that the wheel accepts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from support.running import REPO
 
 EVERY = {**fake_carla.REPLACED, **fake_carla.COMMANDS}
 REAL = {**fake_carla.REAL, **fake_carla.REAL_COMMANDS}
-INTERNAL = {"__init__"}  # of classes that the real module does not let anyone make
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -22,21 +21,21 @@ def test_every_name_is_in_the_wheel_with_that_signature(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["Actor", "Vehicle", "Walker", "TrafficLight", "LaneInvasionSensor", "Image"])
-def test_the_family_tree_is_the_wheel_s(name: str) -> None:
-    def tree(one: type) -> list[str]:
+def test_base_classes_are_those_of_the_wheel(name: str) -> None:
+    def bases(one: type) -> list[str]:
         return [base.__name__ for base in one.__mro__ if base.__name__ in EVERY]
 
-    assert tree(EVERY[name]) == tree(REAL[name])
+    assert bases(EVERY[name]) == bases(REAL[name])
 
 
 class _Wrong:
     """Each attribute differs from carla.World's in one way."""
 
     def teleport(self) -> None:
-        """A method that the real one has not."""
+        """No such method in the real class."""
 
     def tick(self, timeout: float = 0.0) -> int:
-        """An argument of another name."""
+        """An argument with another name."""
         return 0
 
     def set_pedestrians_seed(self, seed: int = 0) -> None:
@@ -50,24 +49,24 @@ class _Wrong:
         """One argument too many."""
 
     def get_map(self, *anything: object) -> None:
-        """Says nothing of what it takes."""
+        """No argument is declared."""
 
     def id(self) -> int:
         """A property of the real one."""
         return 0
 
     def get_snapshot(self) -> None:
-        """Right: no complaint."""
+        """Correct."""
 
 
-def test_the_check_finds_what_is_wrong() -> None:
+def test_the_check_finds_each_misfit() -> None:
     found = strict.misfits(_Wrong, fake_carla.REAL["World"])
     assert {line.split(":")[0] for line in found} == {
         "teleport", "tick", "set_pedestrians_seed", "apply_settings", "get_actor", "get_map", "id",
     }  # fmt: skip
 
 
-def test_a_positional_only_argument_of_the_wheel_cannot_be_named_here() -> None:
+def test_a_positional_only_argument_of_the_wheel_must_not_have_a_name_in_the_fake() -> None:
     class Named:
         def find(self, id: str) -> None: ...
         def has_attribute(self, id: str) -> None: ...
@@ -75,7 +74,7 @@ def test_a_positional_only_argument_of_the_wheel_cannot_be_named_here() -> None:
     assert strict.misfits(Named, fake_carla.REAL["ActorBlueprint"])[1].startswith("has_attribute")
 
 
-def test_signatures_are_read_from_the_binary_not_guessed() -> None:
+def test_signatures_are_read_from_the_binary() -> None:
     (tick,) = strict.signatures(fake_carla.REAL["World"].tick)
     assert tick == [strict.Argument("float", "seconds", True)]
     spawn = strict.signatures(fake_carla.REAL["World"].try_spawn_actor)[0]
@@ -84,7 +83,7 @@ def test_signatures_are_read_from_the_binary_not_guessed() -> None:
     ]  # fmt: skip
 
 
-def test_installing_replaces_the_names_and_undo_brings_the_real_ones_back(tmp_path: Path) -> None:
+def test_installing_replaces_the_names_and_undoing_restores_them(tmp_path: Path) -> None:
     before = {name: getattr(carla, name) for name in fake_carla.REPLACED}
     with fake_carla.installed(tmp_path):
         assert carla.Client is fake_carla.REPLACED["Client"] is carla.libcarla.Client
@@ -106,7 +105,7 @@ def unknown_names(source: str) -> set[str]:
     return found
 
 
-def test_our_code_names_nothing_that_the_wheel_has_not() -> None:
+def test_our_code_uses_only_names_that_the_wheel_has() -> None:
     assert unknown_names("carla.Client(); carla.GlobalRoutePlanner(); carla.command.Fly()") == {
         "GlobalRoutePlanner", "Fly",
     }  # fmt: skip

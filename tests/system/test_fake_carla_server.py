@@ -1,4 +1,4 @@
-"""How the fake CARLA's server fails, in this process and in workers of their own; and Scenic's interface on it."""
+"""Failures of the fake CARLA server, in this process and in worker processes; and Scenic's interface on it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def maps(data_dir: Path) -> Path:
 
 @pytest.fixture
 def process(tmp_path: Path) -> Iterator[Callable[..., int]]:
-    """Starts server processes; the port of each."""
+    """Function that starts a server process and returns its port."""
     started: list[subprocess.Popen[str]] = []
 
     def start(*words: str) -> int:
@@ -82,15 +82,15 @@ def process(tmp_path: Path) -> Iterator[Callable[..., int]]:
         one.wait()
 
 
-def drive(maps: Path, port: int, ticks: int, impatient: int = -1) -> subprocess.CompletedProcess[str]:
-    """A client in a process of its own, whose `import carla` becomes the fake's by the path alone. Before the tick
-    `impatient` it sets a time-out of a second."""
+def drive(maps: Path, port: int, ticks: int, short_timeout_at: int = -1) -> subprocess.CompletedProcess[str]:
+    """Run a client in a separate process, in which PYTHONPATH alone makes `import carla` import the fake. Before tick
+    `short_timeout_at` it sets a time-out of one second."""
     env = {**os.environ, **fake_carla.worker_environment(maps)}
-    command = [sys.executable, "-c", CLIENT, str(port), str(ticks), str(impatient)]
+    command = [sys.executable, "-c", CLIENT, str(port), str(ticks), str(short_timeout_at)]
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_a_worker_s_carla_is_the_fake_and_leaves_its_traces_on_the_server(maps: Path, process) -> None:
+def test_a_worker_gets_the_fake_and_changes_the_state_of_the_server(maps: Path, process) -> None:
     port = process()
     done = drive(maps, port, 7)
     assert done.returncode == 0, done.stderr
@@ -99,14 +99,14 @@ def test_a_worker_s_carla_is_the_fake_and_leaves_its_traces_on_the_server(maps: 
     assert (left["town"], left["ticks"], left["synchronous"], len(left["actors"])) == ("Town02", 7, True, 1)
 
 
-def test_a_server_that_dies_in_mid_episode_is_a_runtime_error(maps: Path, process) -> None:
+def test_a_server_that_dies_during_an_episode_raises_a_runtime_error(maps: Path, process) -> None:
     done = drive(maps, process("--die-after", "3"), 9)
     assert (done.returncode, "done" in done.stdout) == (1, False)
     assert "RuntimeError: the connection to the simulator is closed" in done.stderr
 
 
-def test_a_server_that_hangs_is_a_time_out(maps: Path, process) -> None:
-    done = drive(maps, process("--hang-after", "3"), 9, impatient=3)
+def test_a_server_that_hangs_raises_a_time_out(maps: Path, process) -> None:
+    done = drive(maps, process("--hang-after", "3"), 9, short_timeout_at=3)
     assert done.returncode == 1
     assert "RuntimeError: time-out of 1000ms while waiting for the simulator" in done.stderr
 
@@ -127,39 +127,39 @@ def test_a_control_file_changes_the_mode_while_it_runs(maps: Path, process, tmp_
     assert state_of(port)["ticks"] == 4
 
 
-def test_it_takes_the_words_of_carla_s_own_start_script(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+def test_the_server_accepts_the_arguments_of_carla_s_start_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    created = []
 
     class Recorder:
         port = 2010
 
         def __init__(self, port: int, mode: Mode, control: Path | None, alone: bool) -> None:
-            asked.append((port, mode, alone))
+            created.append((port, mode, alone))
 
         def serve_forever(self, poll_interval: float) -> None: ...
 
     monkeypatch.setattr(server_module, "Server", Recorder)
     server_module.main(["-RenderOffScreen", "-nosound", "-carla-rpc-port=2010", "-graphicsadapter=0"])
-    assert asked == [(2010, Mode(), True)]
+    assert created == [(2010, Mode(), True)]
 
 
-def test_nobody_there_is_a_time_out_in_the_wheel_s_words(maps: Path) -> None:
-    with socket.socket() as held:  # bound, and nobody listens
+def test_a_missing_server_raises_a_time_out_with_the_message_of_the_wheel(maps: Path) -> None:
+    with socket.socket() as held:  # bound, but not listening
         held.bind(("127.0.0.1", 0))
         port = held.getsockname()[1]
         with fake_carla.installed(maps):
             client = carla.Client("127.0.0.1", port)
             client.set_timeout(0.1)
-            with pytest.raises(RuntimeError) as fake:
+            with pytest.raises(RuntimeError) as fake_error:
                 client.get_server_version()
         real = carla.Client("127.0.0.1", port)
         real.set_timeout(0.1)
-        with pytest.raises(RuntimeError) as theirs:
+        with pytest.raises(RuntimeError) as real_error:
             real.get_server_version()
-    assert str(fake.value) == str(theirs.value)
+    assert str(fake_error.value) == str(real_error.value)
 
 
-def test_a_slow_start_answers_in_the_end(maps: Path) -> None:
+def test_a_slow_server_answers_eventually(maps: Path) -> None:
     with fake_carla.installed(maps, Mode(slow_s=3600.0)) as server:
         client = carla.Client("127.0.0.1", server.port)
         client.set_timeout(0.1)
@@ -197,7 +197,7 @@ def test_a_killed_server_fails_every_later_call(maps: Path) -> None:
                 call()
 
 
-def test_another_version_is_told(maps: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_version_mismatch_is_reported(maps: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with fake_carla.installed(maps, Mode(version="0.9.15")) as server:
         client = carla.Client("127.0.0.1", server.port)
         client.get_world()
@@ -205,7 +205,7 @@ def test_another_version_is_told(maps: Path, capfd: pytest.CaptureFixture[str]) 
     assert "Version mismatch" in capfd.readouterr().err
 
 
-def test_scenic_s_own_carla_interface_runs_on_it_unchanged(maps: Path) -> None:
+def test_scenic_s_own_carla_interface_runs_on_the_fake(maps: Path) -> None:
     import random
 
     import numpy

@@ -1,6 +1,6 @@
-"""The whole way to an adapter, on the CPU: export, ms-swift's own training from our YAML, evaluation of the result.
+"""Fine-tuning of an adapter on the CPU: export, training by ms-swift from our YAML, evaluation of the result.
 
-The model is a tiny LLaVA-1.5 with random weights: that it learns is seen in its weights, not in its answers.
+The model is a tiny LLaVA-1.5 with random weights, so learning is checked in its weights, not in its answers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from support.running import BIN, REPO, host, run, run_folder
+from support.running import BIN, REPO, run, run_folder, run_lmms_eval
 from support.training_sets import MCQ, TESTED, mcq, store
 
 from lmms_eval_ad2.export.training import ExportSettings, export
@@ -30,12 +30,12 @@ CHANGED = {
     "use_cpu": "true", "max_steps": str(STEPS), "per_device_train_batch_size": "2", "gradient_accumulation_steps": "1",
     "logging_steps": "1", "dataloader_num_workers": "0",
 }  # fmt: skip
-SMALL = {"OMP_NUM_THREADS": "1"}  # for so small a model threads cost more than they do
+SMALL = {"OMP_NUM_THREADS": "1"}  # threads slow down so small a model
 
 
 @pytest.fixture(scope="module")
 def trained(tiny_llava: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The checkpoint that `swift sft` leaves, trained on an export of eight questions."""
+    """The checkpoint that `swift sft` writes, trained on an export of eight questions."""
     folder = tmp_path_factory.mktemp("finetune")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AD2_HOME", str(folder / "home"))
@@ -76,10 +76,10 @@ def test_every_value_of_the_file_reaches_the_trainer(trained: Path) -> None:
     assert len(Path(written).read_text("utf-8").splitlines()) == 8
 
 
-def test_it_learns_at_the_papers_rates(trained: Path) -> None:
+def test_training_reduces_the_loss_at_the_learning_rates_of_the_paper(trained: Path) -> None:
     log = [row for row in read(trained / "trainer_state.json")["log_history"] if "loss" in row]
     assert [row["step"] for row in log] == list(range(1, STEPS + 1))
-    for row in log:  # the rate that the next step takes
+    for row in log:  # the rate of the next step
         assert row["learning_rate"] == pytest.approx(schedule(row["step"], 2e-4, 0.03), rel=1e-3, abs=1e-10)
         assert math.isfinite(row["loss"])
         assert row["grad_norm"] > 0
@@ -87,7 +87,7 @@ def test_it_learns_at_the_papers_rates(trained: Path) -> None:
     assert last < 0.9 * first
 
 
-def test_lora_moved_in_the_language_model_only(trained: Path) -> None:
+def test_lora_weights_change_only_in_the_language_model(trained: Path) -> None:
     from safetensors.torch import load_file
 
     weights = load_file(trained / "adapter_model.safetensors")
@@ -107,8 +107,8 @@ def base(tiny_llava: Path) -> Any:
     return SwiftModel.create_from_arg_string(f"model={tiny_llava},model_type=llava1_5_hf", {"device": "cpu"})._engine
 
 
-def test_training_and_evaluation_encode_a_question_alike(trained: Path, base: Any) -> None:
-    """The row's prompt has the very tokens and pixels that `ad2_swift` sends, then the answer and the end."""
+def test_training_and_evaluation_encode_a_question_identically(trained: Path, base: Any) -> None:
+    """A training row has the tokens and pixels that `ad2_swift` sends, then the answer and the end token."""
     import torch
 
     folder = next(p for p in trained.parents if (p / "train.jsonl").exists())
@@ -119,8 +119,8 @@ def test_training_and_evaluation_encode_a_question_alike(trained: Path, base: An
     template.set_mode("transformers")
     prompt = prompt_of(mcq(3), folder / "images", MCQ.variant)
     evaluation = template.encode(base._swift.InferRequest(messages=base._messages(prompt)))
-    asks = evaluation["input_ids"]
-    assert training["input_ids"][: len(asks)] == asks
+    prompt_tokens = evaluation["input_ids"]
+    assert training["input_ids"][: len(prompt_tokens)] == prompt_tokens
     assert torch.equal(training["pixel_values"], evaluation["pixel_values"])
     answer = [t for t, label in zip(training["input_ids"], training["labels"], strict=True) if label != -100]
     assert template.tokenizer.decode(answer) == "B</s>"
@@ -132,11 +132,11 @@ def prompt_of(record: Record, images: Path, variant: TaskVariant) -> ModelPrompt
     )
 
 
-def test_the_adapter_is_evaluated_and_answers_otherwise(
+def test_the_adapter_is_evaluated_and_changes_the_answers(
     trained: Path, tiny_llava: Path, base: Any, tmp_path: Path
 ) -> None:
     args = f"model={tiny_llava},model_type=llava1_5_hf,adapters={trained},device_map=cpu"
-    host("--model", "ad2_swift", "--model_args", args, "--device", "cpu", "--tasks", "ad2demo_mcq_planning",
+    run_lmms_eval("--model", "ad2_swift", "--model_args", args, "--device", "cpu", "--tasks", "ad2demo_mcq_planning",
          "--limit", "4", "--gen_kwargs", "max_new_tokens=8", "--output_path", tmp_path,
          cwd=tmp_path, **SMALL)  # fmt: skip
     folder = run_folder(tmp_path)
@@ -144,7 +144,7 @@ def test_the_adapter_is_evaluated_and_answers_otherwise(
     assert (table["n"], table["n_unscored"]) == (4, 0)
     samples = folder / "samples" / "ad2demo_mcq_planning.jsonl"
     rows = [json.loads(line) for line in samples.read_text("utf-8").splitlines()]
-    variant = TaskVariant("autodrive_qa", "planning")  # as the demo task's YAML has it: all views
+    variant = TaskVariant("autodrive_qa", "planning")  # as in the YAML of the demo task: all views
     root = Path(table["data"]["image_root"])
     prompts = [prompt_of(Record.from_dict(row["record"]), root, variant) for row in rows]
     assert [p.text for p in prompts] == [row["prompt"] for row in rows]

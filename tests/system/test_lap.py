@@ -1,4 +1,4 @@
-"""One loop: planner -> ssh -> client on board -> rospy -> simulated vehicle -> camera, and back: a lap."""
+"""A lap with the complete loop: planner -> ssh -> on-board client -> rospy -> simulated vehicle -> camera, and back."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from support.robots.real_time import Pulse
 from support.robots.sshd import sshd
 from support.running import BIN, run
 
-OVERHEAD_S = 0.05  # 10 ms are asked for on an idle machine; benchmarks/robot_faults.py measures it
-HOPS = 20  # times that a picture, or its order, waits for some process or thread to be scheduled; more than there are
+OVERHEAD_S = 0.05  # the limit on an idle machine is 10 ms; benchmarks/robot_faults.py measures it
+HOPS = 20  # upper bound of how often a frame or its order waits for a process or thread to be scheduled
 
 
-def test_a_whole_lap_with_an_expert_that_speaks_and_the_rule_interpreter(tmp_path: Path) -> None:
+def test_a_complete_lap_with_the_track_expert_and_the_rule_interpreter(tmp_path: Path) -> None:
     ros_master.ros_path()
     with sshd(tmp_path / "sshd") as server:
         file = yaml_of(far_robot(server, tmp_path / "vehicle"), tmp_path)
@@ -31,9 +31,9 @@ def test_a_whole_lap_with_an_expert_that_speaks_and_the_rule_interpreter(tmp_pat
     (drive,) = (json.loads(track.read_text("utf-8")) for track in (out / "tracks").iterdir())
     assert drive["result"]["completion"] == 100 and drive["result"]["transport"] == "ros"
     assert len(drive["cycles"]) > 40 and not any(cycle["error"] or cycle["unparsed"] for cycle in drive["cycles"])
-    begun = [json.loads(line) for line in (out / "logs" / "client.log").read_text("utf-8").splitlines()]
-    ages = [line["age_s"] for line in begun if line["event"] == "motion"]
-    connections = sum(line["event"] == "connected" for line in begun)  # one, unless this machine stood still
+    events = [json.loads(line) for line in (out / "logs" / "client.log").read_text("utf-8").splitlines()]
+    ages = [line["age_s"] for line in events if line["event"] == "motion"]
+    connections = sum(line["event"] == "connected" for line in events)  # one, unless this machine stalled
     assert len(ages) >= len(drive["cycles"]) - connections
     thinking = statistics.median(cycle["thinking_s"] for cycle in drive["cycles"])
     assert statistics.median(ages) - thinking < OVERHEAD_S + HOPS * statistics.median(pulse.late_s)

@@ -1,4 +1,4 @@
-"""lmms-eval models in process: chat and simple, pictures to the right question, failures by name."""
+"""In-process lmms-eval models, chat and simple: pictures belong to their question, failures are named."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RULES = profile("bench2advlm")
 
 @pytest.fixture(scope="module")
 def stubs():
-    """Two models registered with lmms-eval: they say the colour that they see and the speed that they read."""
+    """Two models in lmms-eval's registry that reply with the speed in the prompt and the blue of the pictures."""
     from lmms_eval.api.model import lmms
     from lmms_eval.models import MODEL_REGISTRY_V2
     from lmms_eval.models.registry_v2 import ModelManifest
@@ -43,7 +43,7 @@ def stubs():
 
         def look(self, args):
             text, settings, visual, doc_id, task, split = args
-            self.settings.append(settings.pop("max_new_tokens"))  # some wrappers do
+            self.settings.append(settings.pop("max_new_tokens"))  # as some wrappers do
             return text, visual(self.task_dict[task][split][doc_id])
 
         def generate_until(self, requests):
@@ -88,7 +88,7 @@ def stubs():
 
 
 @pytest.mark.parametrize("name", ["cl_stub", "cl_chat_stub"])
-def test_each_question_gets_its_own_words_and_pictures(stubs, capsys, name: str) -> None:
+def test_each_question_gets_its_own_text_and_pictures(stubs, capsys, name: str) -> None:
     agent = make_agent(
         f"lmms:{name},batch_size=4,max_new_tokens=77", tasks=("action", "threat"), cameras="surround@80x45"
     )
@@ -106,7 +106,7 @@ def test_each_question_gets_its_own_words_and_pictures(stubs, capsys, name: str)
     [("raise", "generation_failed: RuntimeError: CUDA out of memory"), ("marker", "request_failed"),
      ("short", "generation_failed: 1 answers to 2"), ("empty", "empty_reply")],
 )  # fmt: skip
-def test_what_a_wrapper_gets_wrong_is_an_error_by_name(stubs, fault: str, named: str) -> None:
+def test_failures_of_a_wrapper_are_named_errors(stubs, fault: str, named: str) -> None:
     decisions = make_agent(f"lmms:cl_stub,fault={fault}").decide([decision_request("a"), decision_request("b")])
     assert all(d.error.startswith(f"action: {named}") and d.texts == {} for d in decisions)
 
@@ -117,16 +117,16 @@ def test_the_same_weights_are_loaded_once(stubs) -> None:
     assert LmmsModel.from_spec("cl_stub,word=b").lm is not one.lm
 
 
-def test_what_a_record_says_of_it(stubs) -> None:
-    told = make_agent("lmms:cl_stub,word=a,temperature=0.5").describe()
-    assert told["name"] == "lmms:cl_stub" and told["model_args"] == "word=a,temperature=0.5"
-    assert told["temperature"] == 0.5 and told["do_sample"] is True and told["lmms_eval"]
+def test_the_description_contains_the_model_arguments_and_settings(stubs) -> None:
+    description = make_agent("lmms:cl_stub,word=a,temperature=0.5").describe()
+    assert description["name"] == "lmms:cl_stub" and description["model_args"] == "word=a,temperature=0.5"
+    assert description["temperature"] == 0.5 and description["do_sample"] is True and description["lmms_eval"]
 
 
 @pytest.mark.parametrize("args", ["word=a,api_key=SECRET", "hf_token=SECRET,word=a", "openai-API-key = SECRET"])
-def test_no_secret_among_a_models_arguments_is_written_down(args: str) -> None:
-    told = LmmsModel(None, "m", args).describe()["model_args"]
-    assert "SECRET" not in told and "[REDACTED]" in told and ("word=a" in told) == ("word=a" in args)
+def test_secrets_in_the_model_arguments_are_redacted(args: str) -> None:
+    model_args = LmmsModel(None, "m", args).describe()["model_args"]
+    assert "SECRET" not in model_args and "[REDACTED]" in model_args and ("word=a" in model_args) == ("word=a" in args)
     assert (
         LmmsModel(None, "m", "max_new_tokens=3,pretrained=a/b").describe()["model_args"].startswith("max_new_tokens=3")
     )
@@ -137,19 +137,19 @@ def test_no_secret_among_a_models_arguments_is_written_down(args: str) -> None:
     [("cl_stubb", "did you mean cl_stub"), ("cl_stub,nonsense=1", "cannot be loaded: TypeError"),
      ("cl_stub,word", "KEY=VALUE"), ("cl_stub,temperature=hot", "temperature"), (",a=1", "which model")],
 )  # fmt: skip
-def test_a_model_that_cannot_be_had_is_one_line(stubs, spec: str, says: str) -> None:
-    with pytest.raises(Ad2Error, match=says) as caught:
+def test_a_model_that_cannot_be_loaded_is_reported_in_one_line(stubs, spec: str, says: str) -> None:
+    with pytest.raises(Ad2Error, match=says) as error:
         make_agent(f"lmms:{spec}")
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error.value)
 
 
-def test_a_loaded_model_can_be_handed_over(stubs) -> None:
+def test_a_loaded_model_can_be_passed_in(stubs) -> None:
     """The harness has its model already."""
     lm = LmmsModel.from_spec("cl_chat_stub,word=mine").lm
-    seen = cameras_of("front", RULES)
-    agent = ModelAgent(LmmsModel(lm, "cl_chat_stub"), DrivingPrompts(PromptTexts.load(), RULES), seen)
+    cameras = cameras_of("front", RULES)
+    agent = ModelAgent(LmmsModel(lm, "cl_chat_stub"), DrivingPrompts(PromptTexts.load(), RULES), cameras)
     assert agent.decide([decision_request(speed=2.0)])[0].texts["action"].startswith("mine 2.0")
 
 
-def test_no_asks_no_answers(stubs) -> None:
+def test_no_requests_give_no_decisions(stubs) -> None:
     assert make_agent("lmms:cl_stub").decide([]) == []

@@ -1,4 +1,4 @@
-"""A real lmms-eval wrapper (Qwen2.5-VL, tiny random weights) as the fast system: batches as single questions."""
+"""A real lmms-eval wrapper (Qwen2.5-VL, tiny random weights) as the fast system, batched and one by one."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from closedloop_plugin.harness import lmms_model
 pytest_plugins = ("support.tiny_models",)
 
 
-def test_a_real_wrapper_answers_alike_alone_and_in_company(tiny_qwen: Path) -> None:
-    """What it says means nothing; that each car gets its own answer does."""
+def test_batched_and_single_requests_get_the_same_answers(tiny_qwen: Path) -> None:
+    """The texts are meaningless, but each request must get its own."""
     pytest.importorskip("decord")
     spec = f"lmms:qwen2_5_vl,pretrained={tiny_qwen},device_map=cpu,device=cpu,max_new_tokens=4,batch_size=3"
-    asks = [decision_request(f"e{i}", speed=float(i)) for i in range(3)]
+    requests = [decision_request(f"e{i}", speed=float(i)) for i in range(3)]
     try:
         agent = make_agent(spec, tasks=("action", "threat"), cameras="front@80x45")
-        together = agent.decide(asks)
-        one_by_one = [agent.decide([a])[0] for a in asks]
+        together = agent.decide(requests)
+        one_by_one = [agent.decide([a])[0] for a in requests]
     finally:
         lmms_model._load.cache_clear()
     assert all(d.error is None and set(d.texts) == {"action", "threat"} for d in together)

@@ -69,7 +69,7 @@ def loaded(swift_model: Any, tiny_qwen: Path) -> Any:
     return swift_model.create_from_arg_string(args, {"batch_size": "4", "max_batch_size": None, "device": "cpu"})
 
 
-def test_an_engine_generates_and_batches_change_nothing(loaded: Any) -> None:
+def test_batches_do_not_change_the_answers(loaded: Any) -> None:
     together = ask(loaded, DOCS)
     assert all(text and not failure_reason(text) for text in together)
     assert together[0] != together[2], "the same words about different images: the image does not reach the model"
@@ -77,15 +77,15 @@ def test_an_engine_generates_and_batches_change_nothing(loaded: Any) -> None:
 
 
 def test_the_tasks_settings_reach_the_engine(loaded: Any) -> None:
-    whole = ask(loaded, DOCS[:1], {**GREEDY, "max_new_tokens": 12})[0]
+    long = ask(loaded, DOCS[:1], {**GREEDY, "max_new_tokens": 12})[0]
     short = ask(loaded, DOCS[:1], {**GREEDY, "max_new_tokens": 1})[0]
-    assert whole.startswith(short)
-    assert 0 < len(short) < len(whole)
+    assert long.startswith(short)
+    assert 0 < len(short) < len(long)
     mixed = ask(loaded, DOCS[:2])  # two settings in one call: each with its own
     assert ask(loaded, [DOCS[0]], {**GREEDY, "until": [mixed[0][2:4]]})[0] != mixed[0]
 
 
-def test_one_bad_sample_costs_itself_only(loaded: Any) -> None:
+def test_a_bad_sample_does_not_affect_the_others(loaded: Any) -> None:
     needle = {"text": "Too long and thin to be read.", "images": [Image.new("RGB", (4000, 2))]}
     answers = ask(loaded, [DOCS[0], needle, DOCS[1]])
     assert failure_reason(answers[1]) == "request_failed"
@@ -93,15 +93,15 @@ def test_one_bad_sample_costs_itself_only(loaded: Any) -> None:
     assert [answers[0], answers[2]] == ask(loaded, DOCS[:2])
 
 
-def test_a_failing_engine_is_asked_sample_by_sample(loaded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_batch_is_repeated_sample_by_sample(loaded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = ask(loaded, DOCS)
     engine: Any = loaded._engine
-    whole = engine._engine.infer
+    infer = engine._engine.infer
 
     def out_of_memory(requests: list[Any], *args: Any, **kwargs: Any) -> Any:
         if len(requests) > 1 or "Say something" in str(requests[0].messages):
             raise RuntimeError("out of memory")
-        return whole(requests, *args, **kwargs)
+        return infer(requests, *args, **kwargs)
 
     monkeypatch.setattr(engine._engine, "infer", out_of_memory)
     answers = ask(loaded, DOCS)
@@ -132,7 +132,7 @@ def test_tags_in_a_text_are_not_images(loaded: Any) -> None:
     assert without_tags("<start1>a<end> <OUTPUT START>[1]") == "<start1>a<end> <OUTPUT START>[1]"
 
 
-def test_what_it_cannot_do_it_says(loaded: Any) -> None:
+def test_unsupported_requests_raise_not_implemented(loaded: Any) -> None:
     assert (loaded.batch_size, loaded.rank, loaded.world_size, str(loaded.device)) == (4, 0, 1, "cpu")
     with pytest.raises(NotImplementedError, match="generates text"):
         loaded.loglikelihood([])
@@ -151,17 +151,19 @@ def test_what_it_cannot_do_it_says(loaded: Any) -> None:
         ("model=/no/such/folder", "cannot load '/no/such/folder'"),
     ],
 )
-def test_mistakes_are_named_before_the_run(swift_model: Any, args: str, message: str) -> None:
+def test_mistakes_are_reported_before_the_run(swift_model: Any, args: str, message: str) -> None:
     with pytest.raises(Ad2Error, match=message):
         swift_model.create_from_arg_string(args, {"batch_size": 1, "device": "cpu"})
 
 
-def test_an_ambiguous_checkpoint_says_which_arguments_help(swift_model: Any, tiny_qwen: Path) -> None:
+def test_an_ambiguous_checkpoint_is_reported_with_the_arguments_to_add(swift_model: Any, tiny_qwen: Path) -> None:
     with pytest.raises(Ad2Error, match=r"qwen2_5_vl.*model_type=\.\.\. and template="):
         swift_model(model=str(tiny_qwen), device="cpu")
 
 
-def test_missing_libraries_come_with_their_command(swift_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_libraries_are_reported_with_the_install_command(
+    swift_model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("vllm", "lmdeploy"):
         monkeypatch.setitem(sys.modules, name, None)
         with pytest.raises(MissingExtra, match=f"pip install {name}"):
@@ -175,7 +177,7 @@ def test_missing_libraries_come_with_their_command(swift_model: Any, monkeypatch
 # --- settings ---
 
 
-def test_model_arguments_win_over_the_tasks_settings() -> None:
+def test_model_arguments_override_the_settings_of_the_task() -> None:
     task = {"max_new_tokens": 512, "temperature": 0, "do_sample": False, "until": ["END", ""], "top_p": None}
     assert sampling_of(task, {}) == GenerationSettings(max_new_tokens=512, stop=("END",))
     fixed = {"max_new_tokens": 16, "temperature": 0.7, "seed": 3}
@@ -223,7 +225,7 @@ def test_a_server_gets_images_text_and_settings(swift_model: Any, server: Any) -
     assert server.headers[0]["Authorization"] == "Bearer secret"
 
 
-def test_requests_fly_together_and_answers_keep_their_order(swift_model: Any, server: Any) -> None:
+def test_requests_are_concurrent_and_answers_keep_their_order(swift_model: Any, server: Any) -> None:
     server.behaviour.latency_s = 0.2  # longer than a slow machine takes to send the next
     model = swift_model(server=server.url, model="fake", num_concurrent=8)
     docs = [{"text": f"question {i}", "images": []} for i in range(24)]

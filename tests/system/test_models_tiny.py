@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from support.running import host, run_folder
+from support.running import run_folder, run_lmms_eval
 
 pytest_plugins = ("support.tiny_models",)  # the fixture tiny_qwen
 
@@ -26,13 +26,13 @@ def messages(doc: dict[str, int]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("simple", [True, False], ids=["simple", "chat"])
-def test_the_hosts_wrapper_generates(tiny_qwen: Path, simple: bool) -> None:
+def test_the_wrapper_of_lmms_eval_generates(tiny_qwen: Path, simple: bool) -> None:
     from lmms_eval.api.instance import Instance, unwrap_generation_output
     from lmms_eval.models import get_model
 
-    kind = get_model("qwen2_5_vl", force_simple=simple)
-    assert kind.is_simple is simple
-    model = kind.create_from_arg_string(
+    model_class = get_model("qwen2_5_vl", force_simple=simple)
+    assert model_class.is_simple is simple
+    model = model_class.create_from_arg_string(
         f"pretrained={tiny_qwen},device_map=cpu,min_pixels=3136,max_pixels=12544", {"batch_size": 2, "device": "cpu"}
     )
     model.task_dict = {"t": {"test": DOCS}}
@@ -49,10 +49,10 @@ def test_the_hosts_wrapper_generates(tiny_qwen: Path, simple: bool) -> None:
     assert len(set(texts)) == 3, "other images, the same answer: the images do not reach the model"
 
 
-def test_a_whole_run_through_the_hosts_command_line(tiny_qwen: Path, tmp_path: Path) -> None:
+def test_a_complete_run_on_the_command_line_of_lmms_eval(tiny_qwen: Path, tmp_path: Path) -> None:
     """A model that answers nonsense: everything is counted, nothing crashes, nothing is scored by accident."""
     args = f"pretrained={tiny_qwen},device_map=cpu,min_pixels=3136,max_pixels=12544"
-    host("--model", "qwen2_5_vl", "--model_args", args, "--device", "cpu", "--batch_size", "2", "--limit", "4",
+    run_lmms_eval("--model", "qwen2_5_vl", "--model_args", args, "--device", "cpu", "--batch_size", "2", "--limit", "4",
          "--tasks", "ad2demo_perception_base,ad2demo_coda_general", "--gen_kwargs", "max_new_tokens=8",
          "--output_path", tmp_path, cwd=tmp_path)  # fmt: skip
     folder = run_folder(tmp_path)

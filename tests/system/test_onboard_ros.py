@@ -1,4 +1,4 @@
-"""The client over a real ROS 1: rosmaster, rospy, a base in a process of its own, and the relay between."""
+"""The client over a real ROS 1: rosmaster, rospy, a base in a separate process, and the relay between them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,18 @@ from typing import Any
 import pytest
 from PIL import Image
 from support.robots import ros_master
-from support.robots.onboard import HERE, REPO, Listener, Peer, Process, client, listening, put, settings, until
+from support.robots.onboard import (
+    HERE,
+    REPO,
+    Listener,
+    Peer,
+    Process,
+    client,
+    listening,
+    settings,
+    until,
+    write_atomically,
+)
 
 from closedloop_plugin.robots.transport.ros import RosMaster
 
@@ -36,19 +47,19 @@ def planner() -> Iterator[Listener]:
         yield listener
 
 
-def heard(folder: Path) -> list[dict[str, Any]]:
+def received(folder: Path) -> list[dict[str, Any]]:
     file = folder / "heard.jsonl"
     lines = file.read_text("utf-8").split("\n")[:-1] if file.exists() else []
     return [json.loads(line) for line in lines]
 
 
-def moving(folder: Path) -> list[dict[str, Any]]:
-    return [h for h in heard(folder) if h["command"] not in ([0.0, 0.0, 0.0], "stop")]
+def move_commands(folder: Path) -> list[dict[str, Any]]:
+    return [h for h in received(folder) if h["command"] not in ([0.0, 0.0, 0.0], "stop")]
 
 
 @contextlib.contextmanager
 def base(master: RosMaster, folder: Path, camera: str = "compressed", kind: str = "twist") -> Iterator[None]:
-    put(folder / "mode", "1")
+    write_atomically(folder / "mode", "1")
     env = master.env()
     env["PYTHONPATH"] = f"{REPO}:{env['PYTHONPATH']}"
     words = [sys.executable, str(HERE / "ros_base.py"), str(folder), camera, kind]
@@ -64,13 +75,13 @@ def driven(
 ) -> Iterator[tuple[Process, Peer]]:
     topics = {**TOPICS, **(STATUS if vehicle.startswith("limo") else {}), **more.pop("topics", {})}
     mode = 1 if vehicle.startswith("limo") else None
-    kept = {"odom": "", "status": "", "status_type": "", **topics}
-    file = settings(folder, planner.port, vehicle, backend="ros1", car={"topics": kept, "mode": mode}, **more)
+    vehicle_topics = {"odom": "", "status": "", "status_type": "", **topics}
+    file = settings(folder, planner.port, vehicle, backend="ros1", car={"topics": vehicle_topics, "mode": mode}, **more)
     with client(file, python=sys.executable, env=master.env()) as running:
-        yield running, planner.accept().greet()
+        yield running, planner.accept().handshake()
 
 
-def test_a_motion_over_ros_by_the_relay(tmp_path: Path, master: RosMaster, planner: Listener) -> None:
+def test_a_motion_is_published_over_ros_by_the_relay(tmp_path: Path, master: RosMaster, planner: Listener) -> None:
     with base(master, tmp_path), driven(master, tmp_path, planner) as (running, peer):
         _, obs, blob = peer.next("obs")
         assert (obs["width"], obs["height"]) == (16, 8) and blob.startswith(b"\xff\xd8")
@@ -80,22 +91,22 @@ def test_a_motion_over_ros_by_the_relay(tmp_path: Path, master: RosMaster, plann
         peer.drive(obs["seq"], twist={"vx": 0.2, "vy": 0.0, "wz": 0.1}, duration_s=0.3)
         _, after, _ = peer.next("obs")
         assert after["motion"]["reason"] == "deadline" and after["stamp"] > after["motion"]["ended"]
-        found = moving(tmp_path)
+        found = move_commands(tmp_path)
         assert {tuple(h["command"]) for h in found} == {(0.2, 0.0, 0.1)}
         assert {h["from"] for h in found} == {"/ad2_relay"}
         assert running.end() == 0
-    assert heard(tmp_path)[-1]["command"] == [0.0, 0.0, 0.0]
+    assert received(tmp_path)[-1]["command"] == [0.0, 0.0, 0.0]
 
 
 def test_the_mode_of_the_status_is_checked(tmp_path: Path, master: RosMaster, planner: Listener) -> None:
     with base(master, tmp_path), driven(master, tmp_path, planner) as (_, peer):
         peer.next("obs")
-        put(tmp_path / "mode", "0")
+        write_atomically(tmp_path / "mode", "0")
         until(lambda: "in mode 0" in peer.next("stop")[1]["reason"])
-        put(tmp_path / "mode", "1")
+        write_atomically(tmp_path / "mode", "1")
 
 
-def test_a_raw_camera_becomes_jpeg_and_words_go_out_as_strings(
+def test_raw_images_become_jpeg_and_words_are_published_as_strings(
     tmp_path: Path, master: RosMaster, planner: Listener
 ) -> None:
     more: dict[str, Any] = {"topics": {"camera_type": "raw"}}
@@ -107,17 +118,17 @@ def test_a_raw_camera_becomes_jpeg_and_words_go_out_as_strings(
         assert Image.open(io.BytesIO(blob)).size == (16, 8)
         assert obs["status"] is None
         peer.drive(obs["seq"], twist=None, word="forward", duration_s=0.2)
-        until(lambda: moving(tmp_path))
-        assert {h["command"] for h in moving(tmp_path)} == {"forward"}
+        until(lambda: move_commands(tmp_path))
+        assert {h["command"] for h in move_commands(tmp_path)} == {"forward"}
 
 
-def test_a_base_that_does_not_listen_is_told(tmp_path: Path, master: RosMaster, planner: Listener) -> None:
+def test_a_base_that_does_not_listen_is_reported(tmp_path: Path, master: RosMaster, planner: Listener) -> None:
     more: dict[str, Any] = {"topics": {"cmd": "/cmd_typo"}}
     with base(master, tmp_path), driven(master, tmp_path, planner, **more) as (_, peer):
         until(lambda: "nobody listens to /cmd_typo" in peer.next("stop")[1]["reason"])
 
 
-def test_without_a_master_the_wheels_stand_and_with_the_next_one_everything_goes_on(
+def test_without_a_master_the_vehicle_stops_and_with_the_next_one_it_drives_again(
     tmp_path: Path, planner: Listener
 ) -> None:
     with (
@@ -126,21 +137,21 @@ def test_without_a_master_the_wheels_stand_and_with_the_next_one_everything_goes
         driven(master, tmp_path, planner, motion_s=1.0) as (running, peer),
     ):
         peer.drive(peer.next("obs")[1]["seq"], duration_s=1.0)
-        until(lambda: moving(tmp_path))
+        until(lambda: move_commands(tmp_path))
         master.kill()
         assert "no ROS master" in running.wait_for("stands")["reason"]
         until(lambda: "no ROS master" in peer.next("stop")[1]["reason"])
-        until(lambda: heard(tmp_path)[-1]["command"] == [0.0, 0.0, 0.0])
+        until(lambda: received(tmp_path)[-1]["command"] == [0.0, 0.0, 0.0])
         master.restart()
         peer.drive(peer.next("obs")[1]["seq"], 0.15)
-        until(lambda: any(h["command"][0] == 0.15 for h in heard(tmp_path)))
-        # Who comes now, a recorder or a restarted base, finds the topics again.
+        until(lambda: any(h["command"][0] == 0.15 for h in received(tmp_path)))
+        # A node that starts now, a recorder or a restarted base, finds the topics again.
         found = ros_master.probe(master, "print(wait(listen('/cmd_vel', Twist)).linear.y)")
         assert found.strip() == "0.0"
-        with base(master, tmp_path):  # takes the name of the first, which ROS ends for it
-            before = len(heard(tmp_path))
+        with base(master, tmp_path):  # has the same name as the first, which ROS therefore shuts down
+            before = len(received(tmp_path))
             peer.next("obs")
-            until(lambda: len(heard(tmp_path)) > before)
+            until(lambda: len(received(tmp_path)) > before)
 
 
 def test_a_node_that_ros_has_shut_down_ends_the_client(tmp_path: Path, master: RosMaster, planner: Listener) -> None:
@@ -156,7 +167,7 @@ def test_a_node_that_ros_has_shut_down_ends_the_client(tmp_path: Path, master: R
         assert "shut this node down" in running.wait_for("cannot drive")["why"]
 
 
-def test_no_master_is_said_at_once(tmp_path: Path, planner: Listener) -> None:
+def test_a_missing_master_is_reported_at_once(tmp_path: Path, planner: Listener) -> None:
     ros_master.ros_path()
     with ros_master.master() as gone:
         env = gone.env()

@@ -1,5 +1,5 @@
-"""All 44 types played in the CARLA world, over the fake server: the program compiles under its model, its actors get
-onto the stage, and do what they are there for when a route-following ego comes. The town is the corridor map."""
+"""All 44 scenario types in the CARLA world, over the fake server: the program compiles under CARLA's model, its actors
+are spawned, and act when a route-following ego arrives. The town is the corridor map."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ def world(tmp_path: Path) -> Iterator[World]:
     from closedloop_plugin.carla.world.world import CarlaWorld
 
     with fake_carla.installed(tmp_path) as server:
-        made = CarlaWorld(tmp_path / "maps", f"127.0.0.1:{server.port}")
-        yield made
-        made.close()
+        carla_world = CarlaWorld(tmp_path / "maps", f"127.0.0.1:{server.port}")
+        yield carla_world
+        carla_world.close()
         assert not server.state.actors
 
 
 @pytest.mark.parametrize("kind", sorted(CATALOGUE))
-def test_it_plays(kind: str, world: World, routes: dict[str, Route], tmp_path: Path) -> None:
+def test_the_scenario_type_is_triggered_and_acts(
+    kind: str, world: World, routes: dict[str, Route], tmp_path: Path
+) -> None:
     town_of(routes[kind], tmp_path)
     seen = play(world, routes[kind])
     assert {"trigger", "act"} <= {name for _, name in seen[-1].events}

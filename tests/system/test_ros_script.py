@@ -1,4 +1,4 @@
-"""scripts/get_ros.sh, with an apt-get and a dpkg-deb of our own in place of the system's."""
+"""scripts/get_ros.sh, with fakes of apt-get and dpkg-deb."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from support.running import REPO
 
 SCRIPT = REPO / "scripts/get_ros.sh"
-# Says what it was asked, and fails as often as $FAILS says.
+# Logs its arguments. The first $FAILS downloads fail.
 APT = """#!/bin/bash
 echo "$@" >>"$LOG"
 case " $* " in *" update "*) exit 0 ;; esac
@@ -29,7 +29,7 @@ done
 
 @pytest.fixture
 def machine(tmp_path: Path) -> dict[str, str]:
-    """An environment whose first apt-get and dpkg-deb are ours."""
+    """An environment with the fake apt-get and dpkg-deb first in PATH."""
     tools = tmp_path / "bin"
     tools.mkdir()
     for name, text in (("apt-get", APT), ("dpkg-deb", DPKG)):
@@ -42,26 +42,26 @@ def get(where: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run([SCRIPT, where], env=env, capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_it_fetches_once(machine: dict[str, str], tmp_path: Path) -> None:
+def test_packages_are_fetched_once(machine: dict[str, str], tmp_path: Path) -> None:
     done = get(tmp_path / "new/ros", machine)
     assert done.returncode == 0, done.stderr
     assert f"AD2_ROS_PATH={tmp_path / 'new/ros'}" in done.stdout and "pip install" in done.stdout
     assert (tmp_path / "new/ros/usr/lib/python3/dist-packages/rospy/__init__.py").is_file()
-    asked = Path(machine["LOG"]).read_text()
-    assert asked.count("download") == 1 and "python3-rosmaster" in asked
+    log = Path(machine["LOG"]).read_text()
+    assert log.count("download") == 1 and "python3-rosmaster" in log
     assert get(tmp_path / "new/ros", machine).stdout == done.stdout
-    assert Path(machine["LOG"]).read_text() == asked, "the second run asked nobody"
+    assert Path(machine["LOG"]).read_text() == log, "the second run asked nobody"
 
 
-def test_stale_lists_are_fetched_into_a_folder_of_its_own(machine: dict[str, str], tmp_path: Path) -> None:
+def test_stale_package_lists_are_updated_in_a_separate_folder(machine: dict[str, str], tmp_path: Path) -> None:
     done = get(tmp_path / "ros", {**machine, "FAILS": "1"})
     assert done.returncode == 0, done.stderr
-    asked = Path(machine["LOG"]).read_text().splitlines()
-    assert [line.split()[-1] == "update" for line in asked] == [False, True, False]
-    assert all("Dir::State=" in line for line in asked[1:])
+    log = Path(machine["LOG"]).read_text().splitlines()
+    assert [line.split()[-1] == "update" for line in log] == [False, True, False]
+    assert all("Dir::State=" in line for line in log[1:])
 
 
-def test_without_the_packages_nothing_is_left(machine: dict[str, str], tmp_path: Path) -> None:
+def test_a_failed_download_leaves_no_folder(machine: dict[str, str], tmp_path: Path) -> None:
     done = get(tmp_path / "ros", {**machine, "FAILS": "9"})
     assert done.returncode == 1 and "universe" in done.stderr
     assert not (tmp_path / "ros").exists()
@@ -73,7 +73,7 @@ def test_an_incomplete_set_is_refused(machine: dict[str, str], tmp_path: Path) -
     assert not (tmp_path / "ros").exists()
 
 
-def test_somebody_else_s_folder_is_left_alone(machine: dict[str, str], tmp_path: Path) -> None:
+def test_a_folder_with_other_contents_is_unchanged(machine: dict[str, str], tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "usr").write_text("precious")
@@ -82,7 +82,7 @@ def test_somebody_else_s_folder_is_left_alone(machine: dict[str, str], tmp_path:
     assert (mine / "usr").read_text() == "precious"
 
 
-def test_a_machine_without_apt_is_told_what_else_there_is(machine: dict[str, str], tmp_path: Path) -> None:
+def test_without_apt_the_alternative_is_reported(machine: dict[str, str], tmp_path: Path) -> None:
     tools = tmp_path / "few"
     tools.mkdir()
     for name in ("bash", "env", "cat", "ls"):

@@ -1,4 +1,4 @@
-"""`ad2 robot sandbox` as a user starts and ends it."""
+"""`ad2 robot sandbox` on the command line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 from support.robots import ros_master
-from support.running import ending
+from support.running import kill_on_error
 
 from closedloop_plugin.robots.transport.ros import master_pid
 from lmms_eval_ad2.errors import Ad2Error
@@ -35,7 +35,7 @@ def test_a_picture_needs_no_ros(tmp_path: Path) -> None:
         assert image.size > (1000, 1000)
 
 
-def test_without_ros_it_says_what_to_fetch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_ros_is_reported_with_the_install_script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from closedloop_plugin.cli.robot import sandbox
 
     monkeypatch.setenv("AD2_ROS_PATH", str(tmp_path))
@@ -46,7 +46,7 @@ def test_without_ros_it_says_what_to_fetch(monkeypatch: pytest.MonkeyPatch, tmp_
 @pytest.mark.parametrize(
     ("words", "told"), [(("--picture", "."), "a folder; name a file"), (("--port", "70000"), "--port 70000: from 0")]
 )
-def test_a_mistake_is_told_before_anything_starts(words: tuple[str, str], told: str) -> None:
+def test_a_mistake_is_reported_before_anything_starts(words: tuple[str, str], told: str) -> None:
     import argparse
 
     from closedloop_plugin.cli.robot import sandbox
@@ -58,15 +58,15 @@ def test_a_mistake_is_told_before_anything_starts(words: tuple[str, str], told: 
         args.func(args)
 
 
-def test_it_runs_until_ctrl_c(tmp_path: Path) -> None:
+def test_the_sandbox_runs_until_ctrl_c(tmp_path: Path) -> None:
     ros_master.ros_path()
     words = [sys.executable, "-c", COMMAND, "sandbox", "--robot", "limo-mecanum"]
     process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    with ending(process) as running:
+    with kill_on_error(process) as running:
         assert running.stdout is not None and running.stderr is not None
-        said = [running.stdout.readline() for _ in range(5)]
-        assert said[0].startswith("limo-mecanum subscribes to /cmd_vel")
-        uri = said[1].strip().removeprefix("export ROS_MASTER_URI=")
+        lines = [running.stdout.readline() for _ in range(5)]
+        assert lines[0].startswith("limo-mecanum subscribes to /cmd_vel")
+        uri = lines[1].strip().removeprefix("export ROS_MASTER_URI=")
         assert master_pid(uri) is not None
         running.send_signal(signal.SIGINT)
         assert running.stdout.read() == "ended\n"

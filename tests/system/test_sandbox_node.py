@@ -1,4 +1,4 @@
-"""The sandbox over a real rosmaster and real rospy: to a client it is the vehicle of its file."""
+"""The sandbox over a real rosmaster and real rospy: a client sees the topics of the vehicle in its file."""
 
 from __future__ import annotations
 
@@ -76,30 +76,30 @@ print("stopped")
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[RosMaster]:
-    with ros_master.master() as one:
-        yield one
+def master() -> Iterator[RosMaster]:
+    with ros_master.master() as started:
+        yield started
 
 
 @pytest.mark.parametrize("robot", ["sandbox", "jetbot-waveshare"])
-def test_it_is_placed_driven_and_stopped(running: RosMaster, robot: str) -> None:
+def test_the_vehicle_is_placed_driven_and_stopped(master: RosMaster, robot: str) -> None:
     topics = RosTopics("", "", odom="/odom_raw") if "jetbot" in robot else VEHICLES["limo-ackermann"].topics
-    node = SandboxNodeProcess(running, robot)
+    node = SandboxNodeProcess(master, robot)
     try:
-        told = json.loads(ros_master.probe(running, DRIVE, topics.odom))
+        result = json.loads(ros_master.probe(master, DRIVE, topics.odom))
     finally:
         node.close()
-    assert told["frames"] == ["ad2_floor", "odom", "base_link"]
-    assert told["x"] == pytest.approx(0.34, abs=0.01) and told["w"] == pytest.approx(0.7071, abs=0.01)
+    assert result["frames"] == ["ad2_floor", "odom", "base_link"]
+    assert result["x"] == pytest.approx(0.34, abs=0.01) and result["w"] == pytest.approx(0.7071, abs=0.01)
     assert node.process.returncode == 0
 
 
 @pytest.mark.parametrize("robot", ["sandbox", "jetbot-waveshare"])
-def test_it_films_until_its_camera_stalls(running: RosMaster, robot: str) -> None:
+def test_the_camera_sends_frames_until_it_stalls(master: RosMaster, robot: str) -> None:
     topics = VEHICLES["limo-ackermann" if robot == "sandbox" else robot].topics
-    node = SandboxNodeProcess(running, robot)
+    node = SandboxNodeProcess(master, robot)
     try:
-        seen = json.loads(ros_master.probe(running, SEE, topics.camera, topics.camera_type))
+        seen = json.loads(ros_master.probe(master, SEE, topics.camera, topics.camera_type))
     finally:
         node.close()
     if topics.camera_type == "raw":
@@ -110,29 +110,29 @@ def test_it_films_until_its_camera_stalls(running: RosMaster, robot: str) -> Non
 
 
 @pytest.mark.parametrize(("mode", "shown"), [(None, 1), (2, 2)])
-def test_a_limo_shows_its_mode(running: RosMaster, mode: int | None, shown: int) -> None:
-    node = SandboxNodeProcess(running, "sandbox", mode)
+def test_a_limo_reports_its_mode(master: RosMaster, mode: int | None, shown: int) -> None:
+    node = SandboxNodeProcess(master, "sandbox", mode)
     try:
-        assert json.loads(ros_master.probe(running, STATUS)) == [shown, 1]
+        assert json.loads(ros_master.probe(master, STATUS)) == [shown, 1]
     finally:
         node.close()
 
 
-def test_a_base_of_words_obeys_words(running: RosMaster) -> None:
-    node = SandboxNodeProcess(running, "jetbot-dusty-ros1")
+def test_a_base_with_word_commands_executes_them(master: RosMaster) -> None:
+    node = SandboxNodeProcess(master, "jetbot-dusty-ros1")
     try:
-        assert ros_master.probe(running, SPEAK, VEHICLES["jetbot-dusty-ros1"].topics.cmd).strip() == "stopped"
+        assert ros_master.probe(master, SPEAK, VEHICLES["jetbot-dusty-ros1"].topics.cmd).strip() == "stopped"
     finally:
         node.close()
 
 
-def test_a_vehicle_of_ros_2_is_refused(running: RosMaster, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_vehicle_of_ros_2_is_refused(master: RosMaster, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(Ad2Error, match="ended while it started, code 2"):
-        SandboxNodeProcess(running, "jetbot-dusty-ros2")
+        SandboxNodeProcess(master, "jetbot-dusty-ros2")
     assert "uses ROS 2" in capfd.readouterr().err
 
 
-def test_without_a_master_it_ends_instead_of_waiting(tmp_path: Path) -> None:
+def test_without_a_master_the_node_ends_instead_of_waiting(tmp_path: Path) -> None:
     env = {**os.environ, "ROS_MASTER_URI": "http://127.0.0.1:9/", "PYTHONPATH": str(ros_master.ros_path())}
     done = subprocess.run(
         [sys.executable, "-m", MODULE], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False

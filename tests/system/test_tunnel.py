@@ -1,4 +1,4 @@
-"""The tunnel over a real sshd: up, killed, frozen, refused, closed; and what it runs at the other end."""
+"""The tunnel over a real sshd: up, killed, frozen, refused, closed; and its ssh command."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
 
 @contextmanager
 def echoing() -> Iterator[int]:
-    """A planner that says back what it hears."""
+    """A planner that echoes what it receives."""
 
     def serve(listener: socket.socket) -> None:
         while True:
@@ -56,7 +56,7 @@ def echoing() -> Iterator[int]:
 
 
 def passes(robot: RobotConfig) -> bool:
-    """Whether a word from the vehicle's port comes back."""
+    """Whether bytes sent to the vehicle's port come back."""
     try:
         with socket.create_connection(("127.0.0.1", robot.link.planner_port), timeout=60) as sock:
             sock.sendall(b"hello")
@@ -71,7 +71,7 @@ def ssh_of(robot: RobotConfig) -> int:
     return pid
 
 
-def test_it_carries_and_comes_back_when_ssh_is_killed(server: Sshd, tmp_path: Path) -> None:
+def test_the_tunnel_is_restored_when_ssh_is_killed(server: Sshd, tmp_path: Path) -> None:
     robot = far_robot(server, tmp_path)
     changes: list[str] = []
     with echoing() as port, SshTunnel(robot, port, changes.append) as tunnel:
@@ -83,7 +83,7 @@ def test_it_carries_and_comes_back_when_ssh_is_killed(server: Sshd, tmp_path: Pa
     assert not processes(f"127.0.0.1:{robot.link.planner_port}:")
 
 
-def test_a_frozen_one_is_renewed_though_its_port_was_still_held(server: Sshd, tmp_path: Path) -> None:
+def test_a_frozen_tunnel_is_renewed_although_its_port_is_still_in_use(server: Sshd, tmp_path: Path) -> None:
     robot = far_robot(server, tmp_path)
     with echoing() as port, SshTunnel(robot, port) as tunnel:
         assert tunnel.wait_up(60)
@@ -95,8 +95,8 @@ def test_a_frozen_one_is_renewed_though_its_port_was_still_held(server: Sshd, tm
         assert ssh_of(robot) != frozen
 
 
-def test_the_far_end_gives_its_port_back_when_the_link_falls_silent(server: Sshd, tmp_path: Path) -> None:
-    """As after the radio is gone: this end says nothing, not even that it has closed."""
+def test_the_vehicle_end_frees_its_port_when_the_link_is_silent(server: Sshd, tmp_path: Path) -> None:
+    """As after a loss of radio: this end sends nothing, not even that it has closed."""
     robot = far_robot(server, tmp_path)
     with echoing() as port, SshTunnel(robot, port) as tunnel:
         assert tunnel.wait_up(60)
@@ -116,7 +116,7 @@ def test_the_far_end_gives_its_port_back_when_the_link_falls_silent(server: Sshd
         assert tunnel.wait_up(60) and passes(robot)
 
 
-def test_a_port_that_is_taken_on_the_vehicle_is_told(server: Sshd, tmp_path: Path) -> None:
+def test_a_port_in_use_on_the_vehicle_is_reported(server: Sshd, tmp_path: Path) -> None:
     robot = far_robot(server, tmp_path)
     with (
         socket.create_server(("127.0.0.1", robot.link.planner_port)),
@@ -129,7 +129,7 @@ def test_a_port_that_is_taken_on_the_vehicle_is_told(server: Sshd, tmp_path: Pat
 @pytest.mark.parametrize(
     ("what", "told"), [("host", "Host key verification failed"), ("key", "Permission denied"), ("gone", "refused")]
 )
-def test_a_vehicle_that_cannot_be_trusted_or_reached_is_told(
+def test_a_vehicle_that_cannot_be_trusted_or_reached_is_reported(
     server: Sshd, tmp_path: Path, what: str, told: str
 ) -> None:
     link: dict[str, object] = {}
@@ -147,8 +147,8 @@ def test_a_vehicle_that_cannot_be_trusted_or_reached_is_told(
         assert not tunnel.wait_up(0)
 
 
-def test_one_that_is_closed_is_renewed_no_more() -> None:
-    """A session may be given up while everything ends; by then its pipe's number may be another file's."""
+def test_a_closed_tunnel_is_not_renewed() -> None:
+    """A session may be renewed while everything ends; by then the number of its pipe may belong to another file."""
     tunnel = SshTunnel(find_robot("sandbox"), 1)
     tunnel.close()
     pipes = [os.pipe() for _ in range(4)]
@@ -168,6 +168,6 @@ def test_the_options_are_strict_and_the_users_come_first() -> None:
 
 
 @pytest.mark.parametrize("host", ["-oProxyCommand=id", "a b", "a;id", ""])
-def test_a_host_that_is_no_name_is_refused(host: str) -> None:
+def test_an_invalid_host_name_is_refused(host: str) -> None:
     with pytest.raises(Ad2Error, match=r"link\.host"):
         ssh.command(replace(LinkSettings(), host=host))

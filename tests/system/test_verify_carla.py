@@ -1,4 +1,4 @@
-"""scripts/verify_carla.sh, whole: against a fake server, one that dies on the way, and none."""
+"""scripts/verify_carla.sh from start to end: against a fake server, one that dies, and none."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import fake_carla
 import pytest
 from fake_carla.server import state_of
 from PIL import Image
-from support.running import PATIENCE_S, REPO, nobody
+from support.running import PATIENCE_S, REPO, refusing_port
 
 SCRIPT = REPO / "scripts" / "verify_carla.sh"
 LINE = re.compile(r"^(PASS|FAIL|SKIP)  (.{22}) +\d+\.\d s  (.+)$", re.M)
 STEPS = 17
-CANNOT = {"hang probe", "large maps"}  # of a fake: a call that it may lack, and towns that nobody may ship
+CANNOT = {"hang probe", "large maps"}  # of a fake: a call that it may lack, and towns that may not be distributed
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def lines(text: str) -> dict[str, tuple[str, str]]:
     return {name.strip(): (status, finding) for status, name, finding in LINE.findall(text)}
 
 
-def test_a_server_that_is_well_passes(maps: Path, tmp_path: Path) -> None:
+def test_a_working_server_passes(maps: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with server(maps) as port:
         done = verify(maps, f"localhost:{port}", "--out", out, "--quick")
@@ -83,7 +83,7 @@ def test_a_server_that_is_well_passes(maps: Path, tmp_path: Path) -> None:
     assert not list(Path(os.environ["AD2_HOME"]).iterdir()), "nothing is written beside --out"
 
 
-def test_a_dying_server_of_another_version_fails_and_the_report_still_comes(maps: Path, tmp_path: Path) -> None:
+def test_a_dying_server_of_another_version_fails_and_the_report_is_written(maps: Path, tmp_path: Path) -> None:
     with server(maps, "--die-after", "60", "--version", "0.9.15") as port:
         done = verify(maps, f"127.0.0.1:{port}", "--out", tmp_path / "out", "--quick")
     found = lines((tmp_path / "out" / "report.txt").read_text())
@@ -96,8 +96,8 @@ def test_a_dying_server_of_another_version_fails_and_the_report_still_comes(maps
     assert found["clean-up"] == ("FAIL", "the server does not answer any more")
 
 
-def test_where_nothing_listens_it_says_how_to_start_a_server(maps: Path, tmp_path: Path) -> None:
-    with nobody() as port:
+def test_a_missing_server_is_reported_with_the_start_command(maps: Path, tmp_path: Path) -> None:
+    with refusing_port() as port:
         done = verify(maps, f"localhost:{port}", "--out", tmp_path / "out")
     assert done.returncode == 2
     assert f"ad2 carla up --binary .../CarlaUE4.sh --ports {port}" in done.stderr
@@ -105,7 +105,7 @@ def test_where_nothing_listens_it_says_how_to_start_a_server(maps: Path, tmp_pat
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_that_holds_something_and_a_wrong_address_are_refused(maps: Path, tmp_path: Path) -> None:
+def test_a_nonempty_folder_and_an_invalid_address_are_refused(maps: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("kept")
     with server(maps) as port:
         done = verify(maps, f"localhost:{port}", "--out", tmp_path)

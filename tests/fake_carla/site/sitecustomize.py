@@ -1,4 +1,4 @@
-"""Found first on a subprocess's path, it makes every later `import carla` the fake's. Python imports it at start."""
+"""Makes `import carla` in a subprocess import the fake. Python imports this file at start if it is on the path."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TESTS = str(Path(__file__).resolve().parent.parent.parent)
 
 
 class _Patched:
-    """The real module's loader; afterwards the fake's classes stand in it."""
+    """Loads the real module, then installs the fake's classes in it."""
 
     def __init__(self, real):
         self.real = real
@@ -28,7 +28,7 @@ class _Patched:
 
 
 class _Finder:
-    """Stands aside after the first `import carla`."""
+    """Removes itself at the first `import carla`."""
 
     def find_spec(self, name, path=None, target=None) -> ModuleSpec | None:
         if name != "carla":

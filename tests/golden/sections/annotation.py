@@ -1,6 +1,6 @@
 """`ad2 annotate` without a browser: folders, drafts from a file, export, merge by majority and agreement.
 
-What reviewers did on the page stands in actions.jsonl; here the lines are written as the page would write them.
+The page writes the reviewers' actions to actions.jsonl; here the same lines are written without it.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ DRAFTS = (
 
 def record(work: Workspace) -> dict[str, Any]:
     source = data_layouts.records(work.folder / "source")
-    _without_the_bad_row(source)
+    _drop_invalid_row(source)
     drafts = data_layouts.write_lines(work.folder / "drafts.jsonl", DRAFTS)
-    notes = _made(work, "notes", source, "--scale", "5")
-    drafted = _made(work, "drafted", source, "--pre", drafts)
+    notes = _annotate(work, "notes", source, "--scale", "5")
+    drafted = _annotate(work, "drafted", source, "--pre", drafts)
     nothing = work.run("ad2", "annotate", "export", notes, "--out", "none.jsonl", code=1).returncode
     data_layouts.write_lines(notes / "actions.jsonl", list(_actions()))
     return {
@@ -46,21 +46,21 @@ def record(work: Workspace) -> dict[str, Any]:
         "drafts": read_jsonl(drafted / "pre.jsonl"),
         "draft_kept": _draft_kept(work, drafted),
         "nothing_finished": nothing,
-        "exports": {who: _export(work, "--reviewer", who) for who in (ANNA, BO, CY)},
+        "exports": {reviewer: _export(work, "--reviewer", reviewer) for reviewer in (ANNA, BO, CY)},
         "majority": _export(work, "--merge", "majority"),
         "nobody_named": work.run("ad2", "annotate", "export", notes, "--out", "x.jsonl", code=2).returncode,
         "agreement": json.loads(work.run("ad2", "annotate", "agreement", notes, "--json").stdout),
         "pictures": _from_pictures(work),
-        "limited": _content(work, _made(work, "limited", source, "--limit", "2", "--lang", "zh") / "records.jsonl"),
+        "limited": _content(work, _annotate(work, "limited", source, "--limit", "2", "--lang", "zh") / "records.jsonl"),
     }
 
 
-def _without_the_bad_row(path: Path) -> None:
+def _drop_invalid_row(path: Path) -> None:
     lines = path.read_text("utf-8").splitlines(keepends=True)
     path.write_text("".join(lines[:-1]), "utf-8")
 
 
-def _made(work: Workspace, name: str, source: Path, *words: str | Path) -> Path:
+def _annotate(work: Workspace, name: str, source: Path, *words: str | Path) -> Path:
     work.run("ad2", "annotate", source, "--out", name, "--no-page", *words)
     return work.folder / name
 
@@ -72,14 +72,14 @@ def _content(work: Workspace, path: Path) -> Any:
 
 
 def _export(work: Workspace, *words: str, folder: str = "notes") -> list[Any]:
-    """The records that come out, whole: they are few."""
+    """The exported records, in full: they are few."""
     out = work.folder / f"{folder}_{words[-1]}.jsonl"
     work.run("ad2", "annotate", "export", folder, "--out", out, *words)
     return read_jsonl(out)
 
 
 def _draft_kept(work: Workspace, drafted: Path) -> list[Any]:
-    """The draft's text is kept; of the record's own text, which the page does not show, nothing can be kept."""
+    """Export after "keep" verdicts on a draft's text and on a record's own text, which the page does not show."""
     lines = [
         _verdict(ANNA, "a/region", "answer", "keep", ("", "", "A cat.")),
         _field(ANNA, "a/region", "complete", True),
@@ -99,30 +99,30 @@ def _from_pictures(work: Workspace) -> dict[str, Any]:
     boxes.write_text(
         json.dumps({"a.png": [{"box": [10, 20, 60, 90]}, {"box": [1, 2, 30, 40], "category": "car"}]}), "utf-8"
     )
-    folder = _made(work, "blank", pictures, "--boxes", boxes)
+    folder = _annotate(work, "blank", pictures, "--boxes", boxes)
     first = work.scrub(read_jsonl(folder / "records.jsonl"))
-    asked = _made(work, "asked", pictures, "--ask", "suggestion,chain")
-    again = _made(work, "blank", pictures, "--boxes", boxes)
+    asked = _annotate(work, "asked", pictures, "--ask", "suggestion,chain")
+    again = _annotate(work, "blank", pictures, "--boxes", boxes)
     assert work.scrub(read_jsonl(again / "records.jsonl")) == first
     return {"records": first, "suggestion_and_chain": _content(work, asked / "records.jsonl"),
             "files": file_names(folder)}  # fmt: skip
 
 
 def _actions() -> Iterator[dict[str, Any]]:
-    """Three reviewers: they keep, change, delete and add, score, mark, and two of three finish everything."""
-    for who, most in ((ANNA, 4), (BO, 4), (CY, 3)):
-        for name in list(PIECES)[:most]:
-            for key, words in PIECES[name].items():
-                yield _verdict(who, name, key, "keep", words)
-            yield _field(who, name, "complete", not (who == CY and name == "a/mc"))
-    for place, (who, score) in enumerate(((ANNA, 1), (BO, 1), (ANNA, 2), (BO, 3), (CY, 2), (ANNA, 5), (BO, 5))):
-        yield _field(who, ("a/region", "a/cot", "a/mc")[place // 3], _scored(place), score)
+    """Actions of three reviewers: keep, change, delete, add, score, mark. Two of them finish everything."""
+    for reviewer, count in ((ANNA, 4), (BO, 4), (CY, 3)):
+        for name in list(PIECES)[:count]:
+            for key, values in PIECES[name].items():
+                yield _verdict(reviewer, name, key, "keep", values)
+            yield _field(reviewer, name, "complete", not (reviewer == CY and name == "a/mc"))
+    for place, (reviewer, score) in enumerate(((ANNA, 1), (BO, 1), (ANNA, 2), (BO, 3), (CY, 2), (ANNA, 5), (BO, 5))):
+        yield _field(reviewer, ("a/region", "a/cot", "a/mc")[place // 3], _score_field(place), score)
     yield _verdict(ANNA, "a/region", "answer", "change", ("", "", "A brown dog."))
     yield _verdict(BO, "a/region", "answer", "change", ("", "", "A brown dog ahead."))
     yield _verdict(BO, "a/cot", "step.2", "delete", PIECES["a/cot"]["step.2"])
     yield _verdict(CY, "a/cot", "step.2", "delete", PIECES["a/cot"]["step.2"])
-    for who, text in ((ANNA, "People wait."), (BO, "People wait!"), (CY, "Nobody.")):
-        yield _verdict(who, "a/cot", f"step.new-{who}", "add", ("people", "Who is there?", text))
+    for reviewer, text in ((ANNA, "People wait."), (BO, "People wait!"), (CY, "Nobody.")):
+        yield _verdict(reviewer, "a/cot", f"step.new-{reviewer}", "add", ("people", "Who is there?", text))
     yield _verdict(ANNA, "a/mc", "option.A", "delete", PIECES["a/mc"]["option.A"])
     yield _field(ANNA, "a/region", "mark", {"kind": "box", "coords": [[1, 2, 3, 4.5]]})
     yield _field(BO, "a/region", "mark", {"kind": "box", "coords": [[1, 2, 3, 4.5]]})
@@ -131,15 +131,15 @@ def _actions() -> Iterator[dict[str, Any]]:
     yield _field(BO, "b/general", "note", None)
 
 
-def _scored(place: int) -> str:
+def _score_field(place: int) -> str:
     return "score/" + ("answer", "step.1", "option.B")[place // 3]
 
 
-def _verdict(who: str, name: str, key: str, verdict: str, words: tuple[str, str, str]) -> dict[str, Any]:
-    named = dict(zip(("name", "question", "text"), words, strict=True))
-    return _field(who, name, key, {"verdict": verdict, **named})
+def _verdict(reviewer: str, name: str, key: str, verdict: str, values: tuple[str, str, str]) -> dict[str, Any]:
+    fields = dict(zip(("name", "question", "text"), values, strict=True))
+    return _field(reviewer, name, key, {"verdict": verdict, **fields})
 
 
-def _field(who: str, name: str, field: str, after: Any) -> dict[str, Any]:
-    return {"time": "2026-01-02T03:04:05.678+00:00", "reviewer": who, "id": name, "field": field, "action": "set",
+def _field(reviewer: str, name: str, field: str, after: Any) -> dict[str, Any]:
+    return {"time": "2026-01-02T03:04:05.678+00:00", "reviewer": reviewer, "id": name, "field": field, "action": "set",
             "before": None, "after": after}  # fmt: skip

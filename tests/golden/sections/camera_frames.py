@@ -1,4 +1,4 @@
-"""What the embedded world's cameras see: six routes in three weathers, six cameras, every frame that is kept."""
+"""Camera frames of the embedded world: six routes in three weathers, six cameras, every frame that is kept."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from closed_loop_runs import drive, pixels, routes_file, together
+from closed_loop_runs import drive, joint_digest, pixels, routes_file
 from embedded_drives import one_of_each
 from workspace import Workspace
 
@@ -23,7 +23,7 @@ WEATHERS = {
     "fog at night": {"sun_altitude_angle": "-40", "cloudiness": "30", "fog_density": "40"},
 }  # fmt: skip
 ZERO = ("cloudiness", "precipitation", "precipitation_deposits", "wetness", "wind_intensity", "fog_density")
-EVERY = 8  # of the frames, kept twice a second, every eighth is recorded by itself
+EVERY = 8  # every eighth frame (two a second are kept) is also recorded separately
 
 
 def record(work: Workspace) -> dict[str, Any]:
@@ -44,29 +44,29 @@ def _routes_in(work: Workspace, name: str, weather: dict[str, str], routes: list
     for route in ElementTree.parse(routes_file(work)).getroot().iter("route"):
         if route.attrib["id"] not in routes:
             continue
-        mine = copy.deepcopy(route)
-        for old in mine.findall("weathers"):
-            mine.remove(old)
-        held = ElementTree.SubElement(mine, "weathers")
+        changed = copy.deepcopy(route)
+        for old in changed.findall("weathers"):
+            changed.remove(old)
+        weathers = ElementTree.SubElement(changed, "weathers")
         values = {**dict.fromkeys(ZERO, "0"), "sun_azimuth_angle": "120", **weather}
-        ElementTree.SubElement(held, "weather", {"route_percentage": "0", **values})
-        root.append(mine)
+        ElementTree.SubElement(weathers, "weather", {"route_percentage": "0", **values})
+        root.append(changed)
     path = work.folder / f"{name}.xml"
     ElementTree.ElementTree(root).write(path)
     return path
 
 
 def _frames(folder: Path) -> dict[str, Any]:
-    """By camera: how many frames, a digest of all, and digests of some."""
+    """By camera: number of frames, digest of all, and digests of some."""
     by_camera: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for path in sorted(folder.glob("*.jpg")):
         camera, _, number = path.stem.rpartition("_")
         by_camera[camera].append((number, pixels(path)))
     return {
         camera: {
-            "frames": len(shown),
-            "all": together(f"{number} {seen}" for number, seen in shown),
-            "some": dict(shown[::EVERY]),
+            "frames": len(frames),
+            "all": joint_digest(f"{number} {digest}" for number, digest in frames),
+            "some": dict(frames[::EVERY]),
         }
-        for camera, shown in by_camera.items()
+        for camera, frames in by_camera.items()
     }

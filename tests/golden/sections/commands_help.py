@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from command_lines import AD2_COMMANDS, OTHER_PROGRAMS, Ended, inside, programs, run_here
+from command_lines import AD2_COMMANDS, OTHER_PROGRAMS, CommandResult, in_workspace, programs, run_in_process
 from workspace import Workspace
 
 COST = "seconds"
@@ -18,13 +18,15 @@ FLAG = re.compile(r"(?<![\w-])-{1,2}[A-Za-z][\w-]*")
 
 
 def record(work: Workspace) -> dict[str, Any]:
-    with inside(work):
+    with in_workspace(work):
         found = programs()
-        helped = {f"ad2 {line}".strip(): run_here(found["ad2"], [*line.split(), "--help"]) for line in AD2_COMMANDS}
-        helped |= {name: run_here(found[name], ["--help"]) for name in OTHER_PROGRAMS}
-        return {name: _view(ended) for name, ended in helped.items()}
+        outputs = {
+            f"ad2 {line}".strip(): run_in_process(found["ad2"], [*line.split(), "--help"]) for line in AD2_COMMANDS
+        }
+        outputs |= {name: run_in_process(found[name], ["--help"]) for name in OTHER_PROGRAMS}
+        return {name: _view(result) for name, result in outputs.items()}
 
 
-def _view(ended: Ended) -> dict[str, Any]:
-    flags = {flag for line in LINE.finditer(ended.out) for flag in FLAG.findall(line["flags"])}
-    return {**ended.shape(), "flags": dict.fromkeys(flags, True)}
+def _view(result: CommandResult) -> dict[str, Any]:
+    flags = {flag for line in LINE.finditer(result.out) for flag in FLAG.findall(line["flags"])}
+    return {**result.recorded_form(), "flags": dict.fromkeys(flags, True)}

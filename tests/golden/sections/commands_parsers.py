@@ -1,8 +1,7 @@
-"""Every command's flags and positionals as the parser holds them: types, defaults, choices, and parsed command lines.
+"""Every command's flags and positionals in its parser: types, defaults, choices, and parsed command lines.
 
-The internal view: it needs argparse parsers. `commands_help` is the view that survives another library.
-A type is recorded by what it makes of the TEXTS: the value's repr, or "!" where it is refused; none where a text
-stays as it is.
+The internal view: it needs argparse parsers. `commands_help` does not depend on the library.
+A type is recorded by its values for the TEXTS: the repr, or "!" if refused; none if all texts are unchanged.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from command_lines import OTHER_PROGRAMS, inside, parser_of, programs, run_here
+from command_lines import OTHER_PROGRAMS, in_workspace, parser_of, programs, run_in_process
 from workspace import Workspace
 
 COST = "seconds"
@@ -39,10 +38,10 @@ LINES = (
 
 
 def record(work: Workspace) -> dict[str, Any]:
-    with inside(work):
+    with in_workspace(work):
         found = programs()
         parsers = {name: parser_of(found[name]) for name in ("ad2", *OTHER_PROGRAMS)}
-        commands = {path: about for name, parser in parsers.items() for path, about in _tree(name, parser)}
+        commands = {path: entry for name, parser in parsers.items() for path, entry in _tree(name, parser)}
         return {
             "texts": list(TEXTS),
             "commands": commands,
@@ -52,10 +51,10 @@ def record(work: Workspace) -> dict[str, Any]:
 
 def _tree(path: str, parser: argparse.ArgumentParser) -> list[tuple[str, dict[str, Any]]]:
     """A parser and all its sub-commands, each with its full name."""
-    branches = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    below = {name: child for action in branches for name, child in action.choices.items()}
-    arguments = [action for action in parser._actions if action not in branches]
-    about: dict[str, Any] = {
+    subparsers = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    children = {name: child for action in subparsers for name, child in action.choices.items()}
+    arguments = [action for action in parser._actions if action not in subparsers]
+    entry: dict[str, Any] = {
         "arguments": {_name(action): _argument(parser, action) for action in arguments},
         "positionals": [_name(action) for action in arguments if not action.option_strings],
         "abbreviations": parser.allow_abbrev,
@@ -64,14 +63,14 @@ def _tree(path: str, parser: argparse.ArgumentParser) -> list[tuple[str, dict[st
             for group in parser._mutually_exclusive_groups
         ],
     }
-    if branches:
-        about["sub-commands"] = {"required": branches[0].required, "names": list(below)}
-    return [(path, about), *(item for name, child in below.items() for item in _tree(f"{path} {name}", child))]
+    if subparsers:
+        entry["sub-commands"] = {"required": subparsers[0].required, "names": list(children)}
+    return [(path, entry), *(item for name, child in children.items() for item in _tree(f"{path} {name}", child))]
 
 
 def _argument(parser: argparse.ArgumentParser, action: argparse.Action) -> dict[str, Any]:
     kind = type(action).__name__.strip("_").removesuffix("Action")
-    about = {"kind": kind, "dest": action.dest}
+    entry = {"kind": kind, "dest": action.dest}
     known = {
         "flags": action.option_strings,
         "nargs": action.nargs,
@@ -82,11 +81,11 @@ def _argument(parser: argparse.ArgumentParser, action: argparse.Action) -> dict[
         "hidden": True if action.help is argparse.SUPPRESS else None,
         "takes": _takes(parser, action) if kind in ("Store", "Append") else None,
     }
-    return about | {key: value for key, value in known.items() if value not in (None, [])}
+    return entry | {key: value for key, value in known.items() if value not in (None, [])}
 
 
 def _takes(parser: argparse.ArgumentParser, action: argparse.Action) -> str | None:
-    """What each text becomes, None where it stays as it is; choices are recorded apart."""
+    """The value of each text, None if all are unchanged; choices are recorded separately."""
     values = []
     for text in TEXTS:
         try:
@@ -116,7 +115,7 @@ def _parsed(parser: argparse.ArgumentParser, line: str) -> Any:
     def parse(words: list[str]) -> None:
         values.update(vars(parser.parse_args(words)))
 
-    ended = run_here(parse, line.split())
-    if ended.code:
-        return f"refused with code {ended.code}"
+    result = run_in_process(parse, line.split())
+    if result.code:
+        return f"refused with code {result.code}"
     return {key: _plain(value) for key, value in values.items() if not callable(value)}

@@ -1,7 +1,7 @@
 """`ad2 data import`, `list` and `verify` of every release: manifests, digests of every record, bad rows, resuming.
 
-The real DriveLM sample, and small layouts of the others. Parquet files' own hashes depend on the library that writes
-them and are left out; the hashes of their content stay.
+The real DriveLM sample, and small layouts of the others. Hashes of parquet files depend on the library that
+writes them and are left out; hashes of their content are recorded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def record(work: Workspace) -> dict[str, Any]:
 
 
 def _sources(work: Workspace) -> dict[str, tuple[str | Path, ...]]:
-    """Name to keep it under -> release, file or folder, and options."""
+    """Name in the data home -> release, file or folder, and options."""
     real, made = work.data / "drivelm", data_layouts
     bench, records = made.ad2_bench(work.folder / "bench"), made.records(work.folder / "records")
     mcq, questions = made.autodrive_qa(work.folder / "mcq"), made.nuscenes_qa(work.folder / "nuscenes")
@@ -88,7 +88,7 @@ def _records(work: Workspace, name: str) -> list[str]:
 
 
 def _refused(work: Workspace) -> dict[str, int]:
-    """Exit codes of imports that must not be done."""
+    """Exit codes of imports that must be refused."""
     folder = work.folder
     cases: dict[str, tuple[str | Path, ...]] = {
         "a bad row": ("ad2_bench", folder / "bench" / "rows.jsonl"),
@@ -105,16 +105,16 @@ def _refused(work: Workspace) -> dict[str, int]:
 
 
 def _again(work: Workspace) -> dict[str, Any]:
-    """A second import of the same is left alone, one with --no-resume or other options is not; images that moved."""
+    """Repeated imports: unchanged with equal options, written again with --no-resume or other options. Moved images."""
     source = work.folder / "bench" / "rows.jsonl"
     (part,) = (work.home / "data" / "ad2_bench").rglob("*.parquet")
-    written: Callable[[], int] = lambda: part.stat().st_mtime_ns  # noqa: E731
-    kept = {}
+    modified_ns: Callable[[], int] = lambda: part.stat().st_mtime_ns  # noqa: E731
+    unchanged = {}
     for name, words in {"same": (), "no_resume": ("--no-resume",), "unchecked": ("--as", "ad2_bench")}.items():
-        before = written()
+        before = modified_ns()
         checks = () if name == "unchecked" else ("--check-images",)
         work.run("ad2", "data", "import", "ad2_bench", source, "--skip-bad", "--as", "ad2_bench", *checks, *words)
-        kept[name] = written() == before
+        unchanged[name] = modified_ns() == before
     moved = work.folder / "moved"
     (work.folder / "bench" / "fog").rename(moved)
     missing = json.loads(work.run("ad2", "data", "verify", "ad2_bench", "--images", "--json", code=1).stdout)
@@ -124,7 +124,7 @@ def _again(work: Workspace) -> dict[str, Any]:
     work.run("ad2", "data", "relocate", "ad2_bench", "--images", work.folder / "elsewhere")
     found = json.loads(work.run("ad2", "data", "verify", "ad2_bench", "--images", "--json").stdout)
     return {
-        "left_alone": kept,
+        "left_alone": unchanged,
         "missing_images": [verdict["n_problems"] for verdict in missing],
         "relocated": [(verdict["ok"], verdict["n_problems"]) for verdict in found],
     }

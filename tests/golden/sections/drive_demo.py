@@ -1,4 +1,4 @@
-"""The demo suite: six drivers, shards and merge, latency, policies, profiles, programs of one's own, pictures."""
+"""The demo suite: six drivers, shards and merge, latency, policies, profiles, custom programs, pictures."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-from closed_loop_runs import drive, episodes, files, held, pixels, score
+from closed_loop_runs import drive, episodes, files, pixels, run_content, score
 from workspace import Workspace
 
 COST = "minutes"
 AGENTS = ("expert", "straight", "steer-only", "speed-only", "random", "still")
-WHOLE = ("expert", "steer-only")  # whose records are kept as values
+FULL = ("expert", "steer-only")  # agents whose records are recorded as values
 DEMO = ("--suite", "demo", "--workers", "2")
 SMALL = ("--size", "96x54")
 UNREADABLE, READABLE = "Blorp.", "Go straight at a moderate speed."
@@ -30,18 +30,18 @@ def _drivers(work: Workspace) -> dict[str, Any]:
     found = {}
     for agent in AGENTS:
         folder = drive(work, agent, *DEMO, "--agent", agent, "--seed", "0")
-        found[agent] = held(work, folder, whole=agent in WHOLE)
+        found[agent] = run_content(work, folder, full=agent in FULL)
         found[agent]["score"] = score(work, agent, "--routes", "demo")
     return found
 
 
 def _shards(work: Workspace) -> dict[str, Any]:
-    """Two shards of steer-only, joined: the same episodes as in one run. One of them alone is not whole (code 1)."""
+    """Two merged shards of steer-only have the episodes of one run. One shard alone is incomplete (exit code 1)."""
     for k in ("1", "2"):
         drive(work, f"shard{k}", "--suite", "demo", "--agent", "steer-only", "--shard", f"{k}/2")
     work.run("ad2", "drive", "merge", "half", "shard1", code=1)
     work.run("ad2", "drive", "merge", "merged", "shard1", "shard2")
-    return {"half": held(work, work.folder / "half"), "merged": held(work, work.folder / "merged")}
+    return {"half": run_content(work, work.folder / "half"), "merged": run_content(work, work.folder / "merged")}
 
 
 def _variants(work: Workspace) -> dict[str, Any]:
@@ -64,26 +64,26 @@ def _variants(work: Workspace) -> dict[str, Any]:
     found = {}
     for n, (name, words) in enumerate(variants.items()):
         folder = drive(work, f"variant{n}", *DEMO, *words)
-        found[name] = held(work, folder)
+        found[name] = run_content(work, folder)
         found[name]["score"] = score(work, folder.name, "--routes", "demo")
     return found
 
 
 def _programs(work: Workspace) -> dict[str, Any]:
-    """The examples of configs/scenarios on their routes, and that of docs/scenarios.md on a map of its own."""
+    """The examples of configs/scenarios on their routes, and that of docs/scenarios.md on another map."""
     found: dict[str, Any] = {}
     examples = work.repo / "configs" / "scenarios"
-    asked: dict[str, tuple[Any, ...]] = {
+    cases: dict[str, tuple[Any, ...]] = {
         "child": (examples / "child_behind_van.scenic", "--set", "pace=2", "--set", "due=1.6"),
         "load": (examples / "lost_load.scenic", "--set", "ahead=30", "--repetitions", "2"),
         "cut_in": (examples / "parking_cut_in.scenic", "--set", "due=2.2"),
         "cut_in elsewhere": (examples / "parking_cut_in.scenic", "--route", "demo:101"),
         "crossing": (_program_of_docs(work), "--map", _street(work), "--repetitions", "2"),
     }
-    for n, (name, words) in enumerate(asked.items()):
+    for n, (name, words) in enumerate(cases.items()):
         for agent in ("expert", "steer-only"):
             folder = drive(work, f"program{n}_{agent}", "--scenario", *words, "--agent", agent, "--seed", "3")
-            found[f"{name}, {agent}"] = {"episodes": episodes(work, folder, whole=True), "files": files(folder)}
+            found[f"{name}, {agent}"] = {"episodes": episodes(work, folder, full=True), "files": files(folder)}
     return found
 
 
@@ -99,7 +99,7 @@ def _program_of_docs(work: Workspace) -> Path:
 def _street(work: Workspace) -> Path:
     """The corridor map of demo route 101."""
     drive(work, "street", "--suite", "demo", "--routes-ids", "101", "--agent", "expert")
-    sha256 = next(iter(episodes(work, work.folder / "street", whole=True).values()))["whole"]["map"]["sha256"]
+    sha256 = next(iter(episodes(work, work.folder / "street", full=True).values()))["whole"]["map"]["sha256"]
     (path,) = (p for p in work.home.rglob("*.xodr") if p.stem.endswith(sha256[:SHA_IN_NAME]))
     return path
 
@@ -112,13 +112,13 @@ def _shown(work: Workspace) -> dict[str, Any]:
     words = ("--suite", "demo", "--routes-ids", "101,105", "--agent", "expert")
     drive(work, "filmed", *words, "--frames", "--video", "--size", "200x112")
     found: dict[str, Any] = {"files": files(work.folder / "filmed")}
-    asked: dict[str, tuple[str, ...]] = {
+    cases: dict[str, tuple[str, ...]] = {
         "with frames": ("filmed:101",),
         "four frames": ("filmed:105:0", "--frames", "4"),
         "without frames": ("steer-only:104",),
         "by file": ("random/tracks/103_rep0.json",),
     }
-    for n, (name, words) in enumerate(asked.items()):
+    for n, (name, words) in enumerate(cases.items()):
         work.run("ad2", "drive", "show", *words, "--out", f"shown{n}.png")
         found[name] = {path.name: pixels(path) for path in sorted(work.folder.glob(f"shown{n}*.png"))}
     return found

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from embedded_drives import driven
+from embedded_drives import driven_routes
 from workspace import Workspace
 
 COST = "minutes"
 
 
 def record(work: Workspace) -> dict[str, Any]:
-    return driven(work)
+    return driven_routes(work)

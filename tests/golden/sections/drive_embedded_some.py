@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from closed_loop_runs import routes_file
-from embedded_drives import driven, one_of_each, scored_official
+from embedded_drives import driven_routes, one_of_each, scored_official
 from workspace import Workspace
 
 COST = "minutes"
@@ -18,7 +18,7 @@ TYPES = (
 
 def record(work: Workspace) -> dict[str, Any]:
     first = one_of_each(routes_file(work))
-    found = driven(work, [first[type_] for type_ in TYPES])
+    found = driven_routes(work, [first[type_] for type_ in TYPES])
     results = work.folder / "steer-only" / "results.json"
     metrics = ("--metric-info", str(work.folder / "steer-only" / "metric_info"))
     found["scored from official files"] = {

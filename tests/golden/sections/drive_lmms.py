@@ -1,4 +1,4 @@
-"""The closed-loop tasks of lmms-eval, a model that says one thing for ever: records, tracks, metrics of the results."""
+"""The closed-loop tasks of lmms-eval with a model that always replies the same: records, tracks, metrics."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def record(work: Workspace) -> dict[str, Any]:
 
 def _evaluated(work: Workspace, task: str, *words: str, **env: str) -> dict[str, Any]:
     name = f"{task}{len(words)}"
-    out, kept = work.folder / f"out_{name}", work.folder / f"run_{name}"
-    settings = {"AD2_DRIVE_CAMERA": "front@96x54", "AD2_DRIVE_OUT": str(kept), **env}
-    asked = ("--tasks", task, "--output_path", out, "--log_samples", *words)
-    work.run("lmms_eval", *MODEL, *asked, LMMS_EVAL_DISABLE_TRACKING="1", **settings)
-    folder = next(path.parent for path in kept.rglob("run.json"))
+    out, run = work.folder / f"out_{name}", work.folder / f"run_{name}"
+    settings = {"AD2_DRIVE_CAMERA": "front@96x54", "AD2_DRIVE_OUT": str(run), **env}
+    arguments = ("--tasks", task, "--output_path", out, "--log_samples", *words)
+    work.run("lmms_eval", *MODEL, *arguments, LMMS_EVAL_DISABLE_TRACKING="1", **settings)
+    folder = next(path.parent for path in run.rglob("run.json"))
     return {
-        "episodes": episodes(work, folder, whole=True),
+        "episodes": episodes(work, folder, full=True),
         "official": official(work, folder),
         "run": run_json(work, folder),
-        "files": files(kept),
+        "files": files(run),
         "results": _results(work, out, task),
     }
 

@@ -29,10 +29,10 @@ def record(work: Workspace) -> dict[str, Any]:
     metrics = _metric_info(work.folder / "metrics", rows[:40])
     found = {"merged": _score(work, [merged], routes)}
     for name, words in OPTIONS.items():
-        found[name] = _same(_score(work, [merged], routes, *words), found["merged"])
+        found[name] = _differing(_score(work, [merged], routes, *words), found["merged"])
     found["dev10_routes"] = _score(work, [merged], real / "bench2drive_dev10.xml")
-    found["split"] = _same(_score(work, [split], routes), found["merged"])
-    found["merged_beside_split"] = _same(
+    found["split"] = _differing(_score(work, [split], routes), found["merged"])
+    found["merged_beside_split"] = _differing(
         _score(work, [_results(split / "merged.json", rows).parent], routes), found["merged"]
     )
     found["cut_off"] = _score(work, [cut], routes)
@@ -51,8 +51,8 @@ def _score(work: Workspace, results: Sequence[Path], routes: Path, *words: str |
     return {**found, "notes": numbers, "n_files": len(json.loads(done.stdout)["files"])}
 
 
-def _same(found: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Only what differs between the two: the same records give the same figures in any form."""
+def _differing(found: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """The values of `found` that differ from `other`: none if equal records are read from another file layout."""
     return {key: value for key, value in found.items() if value != other.get(key)}
 
 

@@ -14,16 +14,16 @@ COST = "seconds"
 def record(work: Workspace) -> dict[str, Any]:
     answers, truth = (work.data / "drivelm" / name for name in ("output.json", "test_eval.json"))
     rows = json.loads(answers.read_text("utf-8"))
-    own = _own_truth(work.folder / "own_truth.json")
+    own_truth = _own_truth(work.folder / "own_truth.json")
     return {
         "ptb": _score(work, answers, truth),
         "plain": _score(work, answers, truth, "plain"),
-        "truth_as_answers": _score(work, _write(work, "right.json", _right(rows, truth)), truth, "plain"),
+        "truth_as_answers": _score(work, _write(work, "right.json", _correct(rows, truth)), truth, "plain"),
         "some_missing": _score(work, _write(work, "some.json", rows[::2]), truth, "plain"),
         "duplicates_and_strangers": _score(
             work, _write(work, "more.json", [*rows, rows[3], {"id": "zzz", "answer": "No."}]), truth, "plain"
         ),
-        "nothing_known": _score(work, _write(work, "none.json", [{"id": "zzz", "answer": "No."}]), own, "plain"),
+        "nothing_known": _score(work, _write(work, "none.json", [{"id": "zzz", "answer": "No."}]), own_truth, "plain"),
         "refused": {
             name: work.run("ad2", "drivelm", "score", _text(work, name, text), "--truth", truth, code=2).returncode
             for name, text in {"cut.json": "[1", "empty.json": "", "words.json": "not json"}.items()
@@ -32,14 +32,14 @@ def record(work: Workspace) -> dict[str, Any]:
 
 
 def _score(work: Workspace, answers: Path, truth: Path, tokenizer: str = "ptb") -> Any:
-    """The command's JSON; reasons (codes) stay, their words do not."""
+    """The command's JSON output."""
     done = work.run("ad2", "drivelm", "score", answers, "--truth", truth, "--tokenizer", tokenizer, "--json")
     return json.loads(done.stdout)
 
 
-def _right(rows: list[dict[str, Any]], truth: Path) -> list[dict[str, Any]]:
+def _correct(rows: list[dict[str, Any]], truth: Path) -> list[dict[str, Any]]:
     """The rows with the truth's answers in place of the model's."""
-    right = {
+    correct = {
         f"{scene}_{frame}_{number}": question["A"]
         for scene, content in json.loads(truth.read_text("utf-8")).items()
         for frame, frame_content in content["key_frames"].items()
@@ -47,7 +47,7 @@ def _right(rows: list[dict[str, Any]], truth: Path) -> list[dict[str, Any]]:
             q for layer in ("perception", "prediction", "planning", "behavior") for q in frame_content["QA"][layer]
         )
     }
-    changed = [{**row, "answer": right.get(row["id"], row["answer"])} for row in rows]
+    changed = [{**row, "answer": correct.get(row["id"], row["answer"])} for row in rows]
     assert changed != rows
     return changed
 

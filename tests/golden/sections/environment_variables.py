@@ -1,6 +1,6 @@
-"""Environment variables that the product names, and what the AD2_ ones do to a command.
+"""Environment variables in the product, and effects of the AD2_ ones on commands.
 
-`other_names` are read in Python code (environ, getenv), by name. Effects that are not tried here: AD2_DRIVE_* (an
+`other_names` are read in Python code (environ, getenv). Effects that are not recorded here: AD2_DRIVE_* (an
 evaluation of ad2drive_demo), AD2_ALLOW_CUDA (an installation), AD2_BASE_URL (CARLA's leaderboard), AD2_CARLA_TOKEN (set
 by `ad2 carla up` for the server's processes).
 """
@@ -12,12 +12,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-from command_lines import inside, programs, run_here
+from command_lines import in_workspace, programs, run_in_process
 from product_files import product_files
 from workspace import Workspace, digest, read_jsonl
 
 COST = "seconds"
-# Python constants and a mark inside answers, which look like variables; AD2_TEST_* belong to the tests.
+# Python constants and a marker in answers, which look like variables; AD2_TEST_* belong to the tests.
 NOT_VARIABLES = ("AD2_MEDIA_FAILED", "AD2_PARTS", "AD2_SUBTASKS", "AD2_DRIVE_")
 ITEM = {"id": "i", "rubric": "coda_general", "question": "q", "reference": "a red car", "answer": "a car"}
 
@@ -43,13 +43,13 @@ def record(work: Workspace) -> dict[str, Any]:
 
 
 def _ad2(work: Workspace, *words: str, **changes: str) -> dict[str, Any]:
-    with inside(work, **changes):
-        ended = run_here(programs()["ad2"], words)
-    return {"code": ended.code, "out": ended.out, "err": ended.err}
+    with in_workspace(work, **changes):
+        result = run_in_process(programs()["ad2"], words)
+    return {"code": result.code, "out": result.out, "err": result.err}
 
 
 def _home(work: Workspace) -> list[str]:
-    """Which folders come into being in a home of another name; without the variable it lies below ~."""
+    """The folders that are created in the given home; without the variable it is below ~."""
     words = ("annotate", "sample_coda_lm", "--no-page", "--limit", "1")
     _ad2(work, *words, "--out", "notes", AD2_HOME="elsewhere")
     _ad2(work, *words, "--out", "notes2", HOME=str(work.folder / "me"), XDG_CACHE_HOME="", AD2_HOME="")
@@ -75,22 +75,22 @@ def _judge(work: Workspace) -> dict[str, Any]:
 
 
 def _prompts(work: Workspace) -> dict[str, Any]:
-    """Training rows are asked with the same words as models under test."""
-    data, many = work.data / "drivelm", ("--split", "train")
+    """Training rows have the same prompts as models under test."""
+    data, split = work.data / "drivelm", ("--split", "train")
     images = ("--images", str(data / "images"))
-    _ad2(work, "data", "import", "drivelm", str(data / "train_sample.json"), *images, *many)
+    _ad2(work, "data", "import", "drivelm", str(data / "train_sample.json"), *images, *split)
     _ad2(work, "mcq", "build", "--source", "drivelm:train", "--llm", "rules", "--total", "8", "--out", "mcq")
-    _ad2(work, "data", "import", "autodrive_qa", "mcq/questions.jsonl", "--images", "mcq/images", *many)
+    _ad2(work, "data", "import", "autodrive_qa", "mcq/questions.jsonl", "--images", "mcq/images", *split)
     (work.folder / "own.yaml").write_text(
         'en:\n  mcq: "{question} / {options}"\n  mc: "{question} / {options}"\n', "utf-8"
     )
     (work.folder / "wrong.yaml").write_text("en:\n  nonsense: x\n", "utf-8")
-    words = ("export", "swift", "--tasks", "ad2_mcq_perception", *many, "--out", "rows.jsonl")
+    words = ("export", "swift", "--tasks", "ad2_mcq_perception", *split, "--out", "rows.jsonl")
     found = {}
     for value in ("", "own.yaml", "wrong.yaml", "missing.yaml"):
         code = _ad2(work, *words, AD2_PROMPTS=value)["code"]
-        asked = [message["content"] for message in read_jsonl(work.folder / "rows.jsonl")[0]["messages"]]
-        found[value] = [code, digest("\n".join(asked)) if code == 0 else None]
+        prompts = [message["content"] for message in read_jsonl(work.folder / "rows.jsonl")[0]["messages"]]
+        found[value] = [code, digest("\n".join(prompts)) if code == 0 else None]
     return found
 
 
@@ -98,18 +98,18 @@ def _routes(work: Workspace) -> dict[str, Any]:
     folder = work.data / "bench2drive"
     words = ("drive", "score", str(folder / "pdm_lite_results.json"), "--routes", "embedded220", "--json")
     values = {"set": str(folder / "bench2drive220.xml"), "not set": "", "missing": "missing.xml"}
-    return {what: _ad2(work, *words, AD2_BENCH2DRIVE_ROUTES=value)["code"] for what, value in values.items()}
+    return {name: _ad2(work, *words, AD2_BENCH2DRIVE_ROUTES=value)["code"] for name, value in values.items()}
 
 
 def _threats(work: Workspace) -> dict[str, Any]:
     values = {"set": str(work.repo / "configs" / "scenarios"), "not set": "", "missing": "missing"}
     found = {}
-    for what, value in values.items():
+    for name, value in values.items():
         tasks = json.loads(_ad2(work, "tasks", "ad2drive_threat", "--json", AD2_THREATS=value)["out"])
-        found[what] = [task["ready"] for task in tasks]
+        found[name] = [task["ready"] for task in tasks]
     return found
 
 
 def _ros(work: Workspace) -> dict[str, Any]:
-    ended = _ad2(work, "robot", "sandbox", AD2_ROS_PATH="no_ros_here")
-    return {"code": ended["code"], "named": "no_ros_here" in ended["err"]}
+    result = _ad2(work, "robot", "sandbox", AD2_ROS_PATH="no_ros_here")
+    return {"code": result["code"], "named": "no_ros_here" in result["err"]}

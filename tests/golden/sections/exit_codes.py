@@ -1,8 +1,8 @@
-"""Command lines, right and wrong ones: exit code, and whether anything stands on stdout and on stderr.
+"""Valid and invalid command lines: exit code, and whether there is text on stdout and on stderr.
 
-Each line runs in this process, a few in processes of their own. The lines of a group share one folder, in order.
-"err" is "none", "one" (line), "several", "usage" (the parser's own refusal) or "traceback", which must not be.
-`{data}`, `{fake}`: the real data for tests, and the world of the tests without physics.
+Each line runs in this process, a few in separate ones. The lines of a group run in order, in one folder.
+"err" is "none", "one" (line), "several", "usage" (refused by the parser) or "traceback" (a bug).
+`{data}`, `{fake}`: the real test data, and the fake world without physics.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import shlex
 import subprocess
 from typing import Any
 
-from command_lines import FAKE_WORLD, Ended, inside, programs, run_here
+from command_lines import FAKE_WORLD, CommandResult, in_workspace, programs, run_in_process
 from workspace import BIN, Workspace
 
 COST = "minutes"
@@ -462,7 +462,7 @@ GROUPS = {
     "general": GENERAL, "data": DATA, "open loop": OPEN_LOOP, "mcq and annotate": MCQ, "drive": DRIVE,
     "threats, carla, serve": THREATS_AND_CARLA, "robot": ROBOT, "others": OTHERS,
 }  # fmt: skip
-# In processes of their own: what a shell sees of the installed commands.
+# In separate processes: the installed commands as a shell runs them.
 REAL = (
     "ad2 --version", "ad2", "ad2 nonsense", "ad2 tasks", "ad2 report missing",
     "ad2 drive run --suite nonsense --agent still --out d",
@@ -487,7 +487,7 @@ def record(work: Workspace) -> dict[str, Any]:
     work.run(
         "ad2", "eval", "--model", "ad2_oracle", "--tasks", "ad2demo_mcq_planning", "--out", "evaluated", "--limit", "4"
     )
-    with inside(work, AD2_ROS_PATH=str(work.folder / "empty")):
+    with in_workspace(work, AD2_ROS_PATH=str(work.folder / "empty")):
         here = {group: _group(work, text) for group, text in GROUPS.items()}
     return {"here": here, "processes": {line: _real(work, line) for line in REAL}}
 
@@ -505,19 +505,19 @@ def _prepare(work: Workspace) -> None:
 
 
 def _group(work: Workspace, text: str) -> dict[str, Any]:
-    """In the order of the lines; the same line may stand there twice, as of a user who starts a command again."""
+    """Results of the lines, in order; a line may occur twice, as if a user started the command again."""
     places = {"data": str(work.data), "repo": str(work.repo), "fake": FAKE_WORLD}
     found: dict[str, Any] = {}
     for line in text.strip().splitlines():
         name = f"{line} (again)" if line in found else line
-        found[name] = _run(shlex.split(line.format(**places))).shape()
+        found[name] = _run(shlex.split(line.format(**places))).recorded_form()
     return found
 
 
-def _run(words: list[str]) -> Ended:
+def _run(words: list[str]) -> CommandResult:
     known = programs()
     name = next(name for name in known if words[: len(name.split())] == name.split())
-    return run_here(known[name], words[len(name.split()) :])
+    return run_in_process(known[name], words[len(name.split()) :])
 
 
 def _real(work: Workspace, line: str) -> dict[str, Any]:
@@ -525,4 +525,4 @@ def _real(work: Workspace, line: str) -> dict[str, Any]:
     environment = work.environment(PATH=f"{BIN}:/usr/bin:/bin")
     command = [str(BIN / words[0]) if (BIN / words[0]).exists() else words[0], *words[1:]]
     done = subprocess.run(command, cwd=work.folder, env=environment, capture_output=True, text=True, check=False)
-    return Ended(done.returncode, done.stdout, done.stderr).shape()
+    return CommandResult(done.returncode, done.stdout, done.stderr).recorded_form()

@@ -1,6 +1,7 @@
 """`ad2 export swift`: rows, cards, drawn pictures and found leaks of the real DriveLM sample, CODA-LM and AD2-Bench.
 
-The real sample becomes questions by `ad2 mcq build --llm rules`, split by scene; the others are small layouts of ours.
+Questions are built from the real sample by `ad2 mcq build --llm rules` and split by scene; the others are small
+generated layouts.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import data_layouts
 from workspace import Workspace, digest, file_names, json_digest, read_jsonl
 
 COST = "minutes"
-NOT_COMPARED = ("version", "sha256")  # the file's own hash: it holds absolute paths
+NOT_COMPARED = ("version", "sha256")  # hash of the file: it contains absolute paths
 EXPORTS: dict[str, tuple[str, ...]] = {
     "mcq": ("--tasks", "ad2_mcq_*"),
     "mcq_drawn": ("--tasks", "ad2_mcq_planning", "--shuffle", "--seed", "5", "--limit", "30"),
@@ -74,7 +75,7 @@ def _same_as_test(work: Workspace) -> Path:
 
 
 def _share_scenes(work: Workspace) -> None:
-    """Train and test of the same scenes: questions dealt out in turn, of other key frames where they can be."""
+    """Train and test sets of the same scenes: the questions of alternate key frames."""
     rows = read_jsonl(work.folder / "made" / "questions.jsonl")
     frames = sorted({row["images"][0] for row in rows})
     for part, split in enumerate(("train", "test")):
@@ -101,5 +102,5 @@ def _exported(work: Workspace, name: str, words: tuple[str, ...], code: int) -> 
 
 
 def _plain(work: Workspace, value: Any) -> Any:
-    """Without the paths of this machine. Names of drawn pictures are hashes of their content, and stay."""
+    """Without the paths of this machine. Names of drawn pictures are hashes of their content and are kept."""
     return work.scrub(value, replace={str(work.data): "<data>"})

@@ -1,7 +1,7 @@
 """Names of the files that commands leave in their folders and in the data home; contents are in other sections.
 
 Replaced: hashes, <time> of lmms-eval's result files, this machine's name. More than MOST files of one kind in one
-folder are counted. `ad2 serve` and `ad2 robot plan` without --out leave no file of their own.
+folder are only counted. `ad2 serve` and `ad2 robot plan` without --out write no files.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections import Counter
 from pathlib import Path, PurePath
 from typing import Any
 
-from command_lines import FAKE_WORLD, Ended, inside, programs, run_here
+from command_lines import FAKE_WORLD, CommandResult, in_workspace, programs, run_in_process
 from recording_endpoint import serve
 from workspace import Workspace, file_names
 
 COST = "minutes"
 MOST = 12  # files of one kind in one folder that are listed by name
-SAYS = "Slow down and keep the lane, because a pedestrian may step out. Rating: [[7]]"
+REPLY = "Slow down and keep the lane, because a pedestrian may step out. Rating: [[7]]"
 PORT = "23450"
 FAKE = ("--world", FAKE_WORLD)
-# Command lines, in order; {url}: an endpoint that says SAYS, {asked}: a model there.
+# Command lines, in order; {url}: an endpoint that answers REPLY, {asked}: a model there.
 OPEN_LOOP = (
     "data import drivelm {data}/drivelm/train_sample.json --images {data}/drivelm/images --split train",
     "data import records own.jsonl --images . --split test --as own --skip-bad",
@@ -61,7 +61,7 @@ CLOSED_LOOP = (
 
 def record(work: Workspace) -> dict[str, Any]:
     _prepare(work)
-    with serve(lambda body: SAYS) as endpoint:
+    with serve(lambda body: REPLY) as endpoint:
         open_loop = _run(work, OPEN_LOOP, endpoint.url)
         closed_loop = _run(work, CLOSED_LOOP, endpoint.url)
     work.run("ad2", "demo", "--tasks", "ad2demo_mcq_planning", "--out", "demo")
@@ -90,27 +90,27 @@ def _prepare(work: Workspace) -> None:
 
 
 def _run(work: Workspace, lines: tuple[str, ...], url: str) -> dict[str, Any]:
-    """Each line's exit code; after `carla up` also what lies there while a server runs."""
+    """Exit code of each line; after `carla up` also the files that exist while a server runs."""
     ad2, found = programs()["ad2"], {}
     values = {"data": str(work.data), "repo": str(work.repo), "fake": " ".join(FAKE), "port": PORT, "url": url}
     values["asked"] = f"openai:model=m,base_url={url},max_retries=0"
-    with inside(work, OPENAI_API_KEY="sk-golden"):
+    with in_workspace(work, OPENAI_API_KEY="sk-golden"):
         for line in lines:
-            ended = run_here(ad2, line.format(**values).split())
-            _check(line, ended)
-            found[line] = ended.code
+            result = run_in_process(ad2, line.format(**values).split())
+            _check(line, result)
+            found[line] = result.code
             if line.startswith("carla up"):
                 found["files of carla up"] = _names(work.home / "carla")
     return found
 
 
-def _check(line: str, ended: Ended) -> None:
-    if ended.code == "exception":
-        raise RuntimeError(f"{line}: {ended.err}")
+def _check(line: str, result: CommandResult) -> None:
+    if result.code == "exception":
+        raise RuntimeError(f"{line}: {result.err}")
 
 
 def _names(folder: Path) -> dict[str, int]:
-    """Name -> how many files have it."""
+    """Name -> number of files with it."""
     names = [_plain(name) for name in file_names(folder)]
     kinds = Counter(_kind(name) for name in names)
     few = Counter(name for name in names if kinds[_kind(name)] <= MOST)

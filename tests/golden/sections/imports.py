@@ -18,7 +18,7 @@ LINES = (
     "drive run --suite nonsense --agent still --out d",
 )
 OURS = ("lmms_eval_ad2", "closedloop_plugin")
-# Parts of the interpreter, of the environment, and of compiled packages, whose names hold a version.
+# Parts of the interpreter, of the environment, and of compiled packages, whose names contain a version.
 LEFT_OUT = (
     "_distutils_hack",
     "_virtualenv",

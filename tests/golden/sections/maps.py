@@ -21,16 +21,16 @@ def record(work: Workspace) -> dict[str, Any]:
     towns = work.data / "opendrive"
     found: dict[str, Any] = {"corridors": {}, "towns": {}}
     names = {route: type_ for type_, route in types.items()}
-    for route, made in _made(work, "corridors", routes_file(work), list(names)).items():
-        found["corridors"][f"{names[route]} {route}"] = made
-    found["demo"] = _made(work, "demo", _demo_routes(work), [])
+    for route, entry in _written_maps(work, "corridors", routes_file(work), list(names)).items():
+        found["corridors"][f"{names[route]} {route}"] = entry
+    found["demo"] = _written_maps(work, "demo", _demo_routes(work), [])
     for town in TOWNS:
         routes = _routes_of(routes_file(work), town)
-        found["towns"][town] = _made(work, town, routes_file(work), routes, "--town", towns / f"{town}.xodr")
+        found["towns"][town] = _written_maps(work, town, routes_file(work), routes, "--town", towns / f"{town}.xodr")
     work.run("ad2", "drive", "routes", "add", routes_file(work))
     words = ("--suite", "embedded220", "--routes-ids", ",".join(DRIVEN), "--agent", "expert", "--towns", towns)
     folder = drive(work, "on_towns", *words)
-    found["driven on towns"] = {"episodes": episodes(work, folder, whole=True), "run": run_json(work, folder)}
+    found["driven on towns"] = {"episodes": episodes(work, folder, full=True), "run": run_json(work, folder)}
     return found
 
 
@@ -45,11 +45,11 @@ def _routes_of(path: Path, town: str) -> list[str]:
     return [r.attrib["id"] for r in ElementTree.parse(path).getroot().iter("route") if r.attrib["town"] == town]
 
 
-def _made(work: Workspace, out: str, file: Path, routes: list[str], *words: str | Path) -> dict[str, Any]:
-    """`ad2 drive map` of these routes (none: all of the file), by route: the map's name and digest, the picture's."""
+def _written_maps(work: Workspace, out: str, file: Path, routes: list[str], *words: str | Path) -> dict[str, Any]:
+    """Output of `ad2 drive map` by route (none given: all of the file): map, digests of map and picture, numbers."""
     chosen = routes or [r.attrib["id"] for r in ElementTree.parse(file).getroot().iter("route")]
-    asked = [word for route in chosen for word in ("--route", route)]
-    output = work.run("ad2", "drive", "map", "--routes", file, *asked, *words, "--out", out).stdout
+    options = [word for route in chosen for word in ("--route", route)]
+    output = work.run("ad2", "drive", "map", "--routes", file, *options, *words, "--out", out).stdout
     folder = work.folder / out
     named = dict(re.findall(r"^(\d+): \S*?([^/\s]+\.xodr)", output, re.MULTILINE))
     assert sorted(named) == sorted(chosen), output

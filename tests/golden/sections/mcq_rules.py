@@ -13,7 +13,7 @@ SETS = {
     "all": (), "naive": ("--distractors", "naive"), "one_category": ("--distractors", "logical_inconsistencies"),
     "drawn": ("--total", "120", "--seed", "7", "--tasks", "perception=0.4,prediction=0.3,planning=0.3"),
 }  # fmt: skip
-DROPPED_FROM_CARD = ("date", "version", "statement")  # at its top: the time, our own version, and wording
+DROPPED_FROM_CARD = ("date", "version", "statement")  # top-level keys: time, our version, wording
 
 
 def record(work: Workspace) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def _built(work: Workspace, name: str, words: tuple[str, ...]) -> dict[str, Any]
         ),
         "questions": [_line(row) for row in read_jsonl(out / "questions.jsonl")],
         "rejected": _counted(out / "rejected.jsonl"),
-        # Account lines ("start") are written every few seconds: their number is a matter of time.
+        # Account lines ("start") are written every few seconds: their number depends on timing.
         "journal": sum("start" not in line for line in read_jsonl(out / "journal.jsonl")),
     }
 
@@ -53,7 +53,7 @@ def _line(row: dict[str, Any]) -> str:
 
 
 def _counted(path: Path) -> dict[str, Any]:
-    """Rejected questions: how many for each reason, and a digest of all."""
+    """Rejected questions: number by reason, and a digest of all."""
     rows = read_jsonl(path)
     reasons = sorted({row["reason"] for row in rows})
     return {

@@ -1,7 +1,7 @@
-"""What every reader of numbers accepts: 19 JSON values and 18 words at each place where files of others hold numbers.
+"""Numbers that every reader accepts: 19 JSON values and 18 words in each place where external files contain numbers.
 
-For each place and input: the value that was read (repr), "refused" (a message of ours, whatever it says), or "fails"
-(an exception of Python, which a user sees as a traceback). Readers are reached through commands where that is short.
+For each place and input: the value that was read (repr), "refused" (an error message of ours, in any wording), or
+"fails" (a Python exception, which a user sees as a traceback). Readers are called through commands if that is short.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def record(work: Workspace) -> dict[str, Any]:
     for kind, values in (("json", JSON_VALUES), ("yaml", YAML_VALUES), ("words", WORDS)):
         for name, reader in {**_commands(work).get(kind, {}), **imported.get(kind, {})}.items():
             places[f"{kind}: {name}"] = values, reader
-    found = {name: {said: _outcome(reader, token) for said, token in values.items()}
+    found = {name: {label: _outcome(reader, token) for label, token in values.items()}
              for name, (values, reader) in places.items()}  # fmt: skip
-    if blind := [name for name, outcomes in found.items() if set(outcomes.values()) <= {"refused", "fails"}]:
-        raise RuntimeError(f"these readers took nothing, so that they prove nothing: {blind}")
+    if unread := [name for name, outcomes in found.items() if set(outcomes.values()) <= {"refused", "fails"}]:
+        raise RuntimeError(f"these readers took nothing, so that they prove nothing: {unread}")
     return found
 
 
@@ -61,26 +61,26 @@ def _outcome(reader: Reader, token: str) -> str:
         return repr(reader(token)).replace(HUGE, "10^400")
     except Failed:
         return "fails"
-    except Exception as exc:  # classes of ours, and ValueError, which some readers promise
+    except Exception as exc:  # our own classes, and ValueError, which some readers document
         return "refused" if type(exc).__module__ != "builtins" or isinstance(exc, ValueError) else "fails"
 
 
 def _ad2(*words: str | Path) -> str:
-    """What the command prints; Refused for exit code 2."""
+    """Output of the command. Raises Refused for exit code 2."""
     (command,) = entry_points(group="console_scripts", name="ad2")
-    said, told = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(told):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             code = command.load()([str(word) for word in words])
         except Exception as exc:
             raise Failed from exc
     if code == 2:
-        raise Refused(told.getvalue())
-    return said.getvalue()
+        raise Refused(err.getvalue())
+    return out.getvalue()
 
 
 def _commands(work: Workspace) -> dict[str, dict[str, Reader]]:
-    """Readers that an `ad2` command reaches in a few milliseconds."""
+    """Readers that an `ad2` command calls within a few milliseconds."""
     folder = work.folder
     return {
         "json": {
@@ -103,7 +103,7 @@ def _commands(work: Workspace) -> dict[str, dict[str, Reader]]:
 
 
 def _release(folder: Path, release: str, file: str, text: str, keys: tuple[str, ...]) -> Reader:
-    """`ad2 data import`, then the keys of the first record as the annotation page keeps it."""
+    """`ad2 data import`, then the keys of the first record in an annotation folder."""
     root = folder / "release"
     if not root.exists():
         data_layouts.nuscenes_qa(root / "nuscenes")
@@ -165,7 +165,7 @@ def _drive_score(path: Path, text: str) -> Reader:
 
 
 def _drive_merge(folder: Path, text: str) -> Reader:
-    """Episodes as a resumed run, or a merge, reads them: whether they are taken."""
+    """The number of episodes that a resumed run or a merge accepts."""
 
     def read(token: str) -> Any:
         out = folder / f"merged_{len(list(folder.glob('merged_*')))}"
@@ -236,7 +236,7 @@ def _routes(folder: Path, text: str) -> Reader:
 
 
 def _ours() -> SimpleNamespace:
-    """Every product name of this section: readers of which no short command exists."""
+    """All product names of this section: readers that no short command calls."""
     from closedloop_plugin.carla.leaderboard_agent import ad2_link
     from closedloop_plugin.carla.servers import state
     from closedloop_plugin.cli.drive.selection import values_of

@@ -1,7 +1,7 @@
 """The same questions of the real DriveLM sample with two sets of distractors, answered by chance and compared.
 
-`ad2 mcq build` makes both sets, `ad2 data import` takes them in, `ad2 eval` asks them, and `ad2 report compare
---distractors naive all` pairs them by question: within one run, and between two.
+Commands: `ad2 mcq build`, `ad2 data import`, `ad2 eval`, and `ad2 report compare --distractors naive all`, which pairs
+the sets by question within one run and between two.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MODELS = {"chance": "ad2_chance", "most_usual": "ad2_majority"}
 
 def record(work: Workspace) -> dict[str, Any]:
     for kind, name in SETS.items():
-        _made(work, kind, name)
+        _build_and_import(work, kind, name)
     for out, model in MODELS.items():
         words = ("--tasks", TASKS, "--judge", "lexical", "--batch-size", "8")
         work.run("ad2", "eval", "--model", model, *words, "--out", out)
@@ -35,7 +35,7 @@ def record(work: Workspace) -> dict[str, Any]:
     }
 
 
-def _made(work: Workspace, kind: str, name: str) -> None:
+def _build_and_import(work: Workspace, kind: str, name: str) -> None:
     real = work.data / "drivelm"
     work.run(
         "ad2", "mcq", "build", "--source", f"drivelm={real / 'train_sample.json'}", "--images", real / "images",

@@ -1,7 +1,7 @@
 """Open-loop runs of the sample by the oracle and by chance: summaries, samples, reports, comparisons, rescoring.
 
-Both models answer all ad2demo_* tasks (judge: lexical) through `ad2 eval`. Of every table the cells are kept as values,
-breakdowns as digests; of every sample a digest by its id. The journal's keys hold the version and are left out.
+Both models answer all ad2demo_* tasks (judge: lexical) through `ad2 eval`. Cells of tables are recorded as values,
+breakdowns and samples as digests. The journal's keys contain the version and are left out.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def record(work: Workspace) -> dict[str, Any]:
 
 
 def run_content(work: Workspace, out: Path) -> dict[str, Any]:
-    """Of the one finished run below `out`: its summary, a digest of every sample, and what the journal keeps."""
+    """The finished run below `out`: its summary, a digest of every sample, and the content of the journal."""
     (summary,) = out.rglob("summary.json")
     data = work.scrub(json.loads(summary.read_text("utf-8")), drop=DIFFERENT_EACH_TIME)
     for table in data["tasks"].values():
@@ -60,7 +60,7 @@ def _samples(work: Workspace, path: Path) -> list[str]:
 
 
 def _files(out: Path) -> list[str]:
-    """All files below `out`; lmms-eval's own are named by the time."""
+    """All files below `out`; names of lmms-eval's files contain the time."""
     return [re.sub(r"(\d{8}|<hash>)_\d{6}_", "<time>_", name) for name in file_names(out)]
 
 
@@ -85,7 +85,7 @@ def _table(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def markdown_numbers(text: str) -> list[str]:
-    """Of every table that a person reads: how many rows, and a digest of all its cells that hold a number."""
+    """Every Markdown table: number of rows, and a digest of all cells that contain a number."""
     found = []
     for block in re.findall(r"(?:^\|.*\n)+", text, re.M):
         rows = [[c.strip() for c in line.strip("|\n").split("|")] for line in block.splitlines()]
@@ -95,7 +95,7 @@ def markdown_numbers(text: str) -> list[str]:
 
 
 def compared(work: Workspace, *words: str) -> dict[str, Any]:
-    """`ad2 report compare --json`; notes are wording, and only counted."""
+    """`ad2 report compare --json`; notes are only counted."""
     data = work.scrub(json.loads(work.run("ad2", "report", "compare", *words, "--json").stdout))
     for row in data["tasks"]:
         row["notes"] = len(row["notes"])
@@ -103,7 +103,7 @@ def compared(work: Workspace, *words: str) -> dict[str, Any]:
 
 
 def _rescored(work: Workspace, name: str, words: tuple[str, ...]) -> dict[str, Any]:
-    """Saved answers of chance read again: the score of each task and a digest of its samples."""
+    """Saved answers of chance, rescored: the score of each task and a digest of its samples."""
     out = work.folder / f"again_{name}"
     work.run("ad2", "rescore", "ad2_chance", "--judge", "lexical", *words, "--out", out)
     data = json.loads((out / "summary.json").read_text("utf-8"))

@@ -1,6 +1,6 @@
-"""Python names that users' own code and files use: modules, what is imported from them, and the form of each name.
+"""Python names that users' code and files use: modules, names imported from them, and the form of each name.
 
-Module paths are recorded on purpose: a move that breaks users shows here, and belongs into CHANGELOG.md. The names come
+Module paths are recorded on purpose: a move that breaks users shows here, and belongs in CHANGELOG.md. The names come
 from the documents, configs and tasks (`mentioned`), from the installed entry points, and from IN_USE below.
 """
 
@@ -48,7 +48,7 @@ def _models() -> list[metadata.EntryPoint]:
 
 
 def _form(name: str) -> Any:
-    """What stands behind MODULE:NAME: its parameters, fields and public members."""
+    """Parameters, fields and public members of MODULE:NAME."""
     module, _, attribute = name.partition(":")
     if attribute in ("", "*"):
         return _scenic(module)
@@ -75,13 +75,13 @@ def _parameter(parameter: inspect.Parameter) -> str:
 
 
 def _scenic(module: str) -> dict[str, Any]:
-    """A Scenic library is a file of the package, no Python module; what it holds: section scenarios_names."""
+    """A Scenic library is a file of the package, not a Python module; for its names see section scenarios_names."""
     package, _, name = module.rpartition(".")
     folders = importlib.import_module(package).__path__
     return {"kind": "scenic", "there": any((Path(folder) / f"{name}.scenic").is_file() for folder in folders)}
 
 
-# The adapter: what users write code against, beside what the documents show.
+# Adapter: names that users' code uses, besides those in the documents.
 IN_USE = (
     "closedloop_plugin.worlds.base:World",
     "closedloop_plugin.testing.fake_world:FakeWorld",

@@ -1,7 +1,7 @@
 """Every request that driving sends to models: fast and slow systems, describers, courses, served drivers, the task.
 
-Episodes are kept short: at END_SPEED the replies cannot be read any more, which ends an episode under --policy strict.
-Requests come one at a time, so the rows stand in the order in which they came.
+Episodes are short: from END_SPEED on, replies are unreadable, which ends an episode under --policy strict. Requests are
+sent one at a time, so the rows are in order of arrival.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COST = "minutes"
 END_SPEED = 1.2  # m/s
 SMALL = ("--size", "160x90")
 SLOW = ("--decision-hz", "5")
-# How the questions are told apart: by words of theirs.
+# Text by which a question is recognised -> its name.
 QUESTIONS = {
     "Which of these suffixes": "suffix",
     "Choose the controls": "dcs",
@@ -40,7 +40,7 @@ QUESTIONS = {
 }
 OWN_PROMPTS = "action: |\n  {situation}\n  What now? Say it in one sentence.{suffixes}\ndescribe: What do you see?\n"
 
-# case -> words after `ad2 drive run --policy strict`; {agent} and the like stand for specs of the endpoint
+# case -> words after `ad2 drive run --policy strict`; {agent} and similar are replaced by specs of the endpoint
 DRIVES: dict[str, Sequence[str]] = {
     "action, the profile's size": ("--routes-ids", "101", "--decision-hz", "2"),
     "action, every tick": ("--routes-ids", "101", *SMALL),
@@ -114,12 +114,12 @@ def record(work: Workspace) -> dict[str, Any]:
 
 def _drive(work: Workspace, endpoint: Endpoint, name: str, words: Sequence[str], agent: str = "{agent}") -> Any:
     out = work.folder / "drives" / name.replace(" ", "_").replace(",", "")
-    said = [_filled(word, work, endpoint) for word in ("--agent", agent, *words)]
+    arguments = [_filled(word, work, endpoint) for word in ("--agent", agent, *words)]
     work.run(
-        "ad2", "drive", "run", "--suite", "demo", "--policy", "strict", *said, "--out", out,
+        "ad2", "drive", "run", "--suite", "demo", "--policy", "strict", *arguments, "--out", out,
         OPENAI_API_KEY=KEY, GOLDEN_KEY="sk-another",
     )  # fmt: skip
-    return described(endpoint.taken(), _kind, in_order=True, texts=2)
+    return described(endpoint.take_requests(), _kind, in_order=True, texts=2)
 
 
 def _options(work: Workspace, endpoint: Endpoint, name: str, more: str) -> Any:
@@ -135,15 +135,15 @@ def _lmms(work: Workspace, endpoint: Endpoint) -> Any:
 
 def _course(work: Workspace, endpoint: Endpoint, name: str, words: Sequence[str]) -> Any:
     out = work.folder / "courses" / name.replace(" ", "_").replace(",", "")
-    said = [_filled(word, work, endpoint) for word in ("--agent", "{agent}", *words)]
-    work.run("ad2", "robot", "run", "--transport", "local", "--runs", "1", *said, "--out", out)
-    return described(endpoint.taken(), _kind, in_order=True, texts=2)
+    arguments = [_filled(word, work, endpoint) for word in ("--agent", "{agent}", *words)]
+    work.run("ad2", "robot", "run", "--transport", "local", "--runs", "1", *arguments, "--out", out)
+    return described(endpoint.take_requests(), _kind, in_order=True, texts=2)
 
 
 def _task(work: Workspace, endpoint: Endpoint) -> Any:
-    """The closed loop as a task: lmms-eval's own model is the fast system. It falls silent, which ends an episode."""
-    heard = itertools.count()
-    endpoint.reply = lambda body: "" if body["model"] == "fast" and next(heard) >= 4 else _reply(body)
+    """The closed loop as a task: lmms-eval's model is the fast system. Empty replies then end an episode."""
+    count = itertools.count()
+    endpoint.reply = lambda body: "" if body["model"] == "fast" and next(count) >= 4 else _reply(body)
     arguments = f"model_version=fast,base_url={endpoint.url},num_concurrent=1,max_retries=1"
     work.run(
         "ad2", "eval", "--model", "openai", "--model-args", arguments, "--tasks", "ad2drive_demo", "--limit", "2",
@@ -151,7 +151,7 @@ def _task(work: Workspace, endpoint: Endpoint) -> Any:
         AD2_DRIVE_INTERPRETER=_filled("{slow}", work, endpoint), AD2_DRIVE_MODE="cng", AD2_DRIVE_SEED="3",
         AD2_DRIVE_CAMERA="front@160x90",
     )  # fmt: skip
-    return described(endpoint.taken(), _kind, in_order=True, texts=2)
+    return described(endpoint.take_requests(), _kind, in_order=True, texts=2)
 
 
 def _filled(word: str, work: Workspace, endpoint: Endpoint) -> str:
@@ -173,12 +173,12 @@ def _served(work: Workspace, endpoint: Endpoint) -> Any:
     ]  # fmt: skip
     with _serving(work, *words) as url:
         relayed = [_post(url, body) for body in _chats()]
-        sent = endpoint.taken()
-        driven = [_post(url, _asked(tick)) for tick in range(3)]
+        sent = endpoint.take_requests()
+        driven = [_post(url, _driver_request(tick)) for tick in range(3)]
         return {
             "relayed": described(sent, _kind, in_order=True),
             "replies to relayed": relayed,
-            "driven": described(endpoint.taken(), _kind, in_order=True, texts=2),
+            "driven": described(endpoint.take_requests(), _kind, in_order=True, texts=2),
             "replies to driven": driven,
         }
 
@@ -203,20 +203,20 @@ def _serving(work: Workspace, *words: str) -> Iterator[str]:
 
 
 def _post(url: str, body: Any) -> Any:
-    """The reply's first choice; of a driver's words without the time that it took."""
+    """The first choice of the reply; a driver's answer without its latency."""
     data, kind = json.dumps(body).encode(), {"Content-Type": "application/json"}
     with urllib.request.urlopen(urllib.request.Request(f"{url}/chat/completions", data, kind), timeout=300) as reply:
         choice = json.loads(reply.read())["choices"][0]
     text = choice["message"]["content"]
     if text.startswith("{"):
-        told = json.loads(text)
-        told.pop("latency_s", None)
-        choice["message"]["content"] = told
+        answer = json.loads(text)
+        answer.pop("latency_s", None)
+        choice["message"]["content"] = answer
     return choice
 
 
 def _chats() -> list[Any]:
-    """Requests for the bare model: words alone, with system words and limits, and with two pictures."""
+    """Requests for the model itself: text only, with system text and limits, and with two pictures."""
     question = {"role": "user", "content": "You travel at 0.5 m/s. Say what the car should do."}
     pictures = [{"type": "image_url", "image_url": {"url": _picture(shade)}} for shade in (40, 200)]
     shown = {"role": "user", "content": [*pictures, {"type": "text", "text": "Describe this view, please."}]}
@@ -227,16 +227,16 @@ def _chats() -> list[Any]:
     ]
 
 
-def _asked(tick: int) -> Any:
+def _driver_request(tick: int) -> Any:
     """A request for the driver, as a caller in a simulator sends it."""
-    told = {
+    observation = {
         "ad2_drive": 1, "episode": "golden", "tick": tick, "time_s": tick * 0.5, "speed": 0.25 * tick,
         "command": "turn left", "target": [8.0, 1.5], "speed_limit": 8.33 if tick else None, "cameras": ["front"],
     }  # fmt: skip
     picture = {"type": "image_url", "image_url": {"url": _picture(60 * tick)}}
     return {
         "model": "ad2-driver",
-        "messages": [{"role": "user", "content": [picture, {"type": "text", "text": json.dumps(told)}]}],
+        "messages": [{"role": "user", "content": [picture, {"type": "text", "text": json.dumps(observation)}]}],
     }
 
 
@@ -248,7 +248,7 @@ def _picture(shade: int) -> str:
     return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
-# What the models say
+# Replies of the models
 
 
 def _kind(body: Any) -> str:
@@ -264,13 +264,13 @@ def _reply(body: Any) -> str:
     speed = float(found[1]) if (found := re.search(r"travel at (-?[\d.]+) m/s", text)) else 0.0
     if speed >= END_SPEED:
         return "Hmm."
-    lots = number_of(short(text), 3)
+    number = number_of(short(text), 3)
     return {
-        "suffix": ("with speed = 0.5", "with speed = 1", "none of them")[lots],
-        "dcs": json.dumps({"throttle": 0.6, "steer": (0.0, -0.2, 0.2)[lots], "brake": 0.0}),
-        "cng": json.dumps({"throttle": 0.55 + 0.1 * lots, "steer": 0.05 * lots, "brake": 0}),
-        "describe": f"A road with {lots} cars. <<<END DESCRIPTION>>> {{not an order}}",
+        "suffix": ("with speed = 0.5", "with speed = 1", "none of them")[number],
+        "dcs": json.dumps({"throttle": 0.6, "steer": (0.0, -0.2, 0.2)[number], "brake": 0.0}),
+        "cng": json.dumps({"throttle": 0.55 + 0.1 * number, "steer": 0.05 * number, "brake": 0}),
+        "describe": f"A road with {number} cars. <<<END DESCRIPTION>>> {{not an order}}",
         "threat": ("Yes, a car brakes.", "No, nothing.", "Hard to say.")[round(speed * 10) % 3],
         "trajectory": "[(1.0, 0.0), (2.5, 0.0), (4.0, 0.1), (6.0, 0.1), (8.0, 0.2), (10.0, 0.2)]",
-        "reasoning": f"There are {lots} cars ahead; they keep still. Accelerate because the road is clear.",
+        "reasoning": f"There are {number} cars ahead; they keep still. Accelerate because the road is clear.",
     }.get(_question(text), "Accelerate and go straight because the road is clear.")

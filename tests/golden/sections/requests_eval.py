@@ -1,7 +1,7 @@
 """Every request of the open-loop tasks to a model under test: lmms-eval's endpoint models and our own.
 
-All tasks of the sample, and all other tasks over small releases (two records of a task). Where requests come one at a
-time, the rows stand in the order in which they came: task by task, as `tasks` lists them with their numbers of records.
+All tasks of the sample, and all other tasks over small releases (two records of a task). Rows of requests that are sent
+one at a time are in order of arrival: task by task, as in `tasks` with the numbers of records.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ def record(work: Workspace) -> dict[str, Any]:
 
 
 def _sample(work: Workspace, endpoint: Endpoint) -> Json:
-    """As a user runs an endpoint: with the run file that comes with the product, all tasks of the sample."""
+    """All tasks of the sample at an endpoint, with the run file that the product contains."""
     out = work.folder / "sample"
     config = work.repo / "configs" / "models" / "openai_endpoint.yaml"
     work.run(
         "lmms_eval", "--config", config, "--tasks", "ad2demo_*", "--output_path", out,
         OPENAI_API_KEY=KEY, OPENAI_API_BASE=endpoint.url, AD2_JUDGE="lexical",
     )  # fmt: skip
-    return _told(out, endpoint, 80, in_order=False)
+    return _recorded(out, endpoint, 80, in_order=False)
 
 
 def _run(work: Workspace, endpoint: Endpoint, name: str) -> Json:
@@ -71,21 +71,21 @@ def _run(work: Workspace, endpoint: Endpoint, name: str) -> Json:
         tasks, "--out", out, "--judge", "lexical", *(w.format(prompts=work.folder / "prompts.yaml") for w in more),
         OPENAI_API_KEY=KEY,
     )  # fmt: skip
-    return _told(out, endpoint, 200 if "--limit" in more else 20, in_order=model != "async_openai")
+    return _recorded(out, endpoint, 200 if "--limit" in more else 20, in_order=model != "async_openai")
 
 
-def _told(out: Path, endpoint: Endpoint, texts: int, *, in_order: bool) -> Json:
+def _recorded(out: Path, endpoint: Endpoint, texts: int, *, in_order: bool) -> Json:
     (summary,) = out.rglob("summary.json")
     tables = json.loads(summary.read_text("utf-8"))["tasks"]
     return {
         "tasks": {name: table["n"] for name, table in tables.items()},
         "order": list(tables) if in_order else [],
-        "requests": described(endpoint.taken(), in_order=in_order, texts=texts),
+        "requests": described(endpoint.take_requests(), in_order=in_order, texts=texts),
     }
 
 
 def _reply(body: Any) -> str:
-    """Short, and different enough for the rounds of a chain, which carry what was said before."""
+    """A short reply that depends on the request, since each round of a chain contains the replies before it."""
     return f"<start1>fog {number_of(text_of(body), 100)}<end> Slow down. {{question}} <|im_end|>"
 
 
@@ -93,12 +93,12 @@ def _reply(body: Any) -> str:
 
 
 def _import_releases(work: Workspace) -> None:
-    made, bring = data_layouts, work.folder / "releases"
-    questions = made.autodrive_qa(bring / "mcq")
-    coda = {split: made.coda_lm(bring / split, split=split, images=2) for split in ("Test", "Val", "Mini")}
+    made, root = data_layouts, work.folder / "releases"
+    questions = made.autodrive_qa(root / "mcq")
+    coda = {split: made.coda_lm(root / split, split=split, images=2) for split in ("Test", "Val", "Mini")}
     drivelm = work.data / "drivelm"
     imports: list[Sequence[str | Path]] = [
-        ("ad2_bench", _bench(bring / "bench")),
+        ("ad2_bench", _bench(root / "bench")),
         ("drivelm", drivelm / "test_eval.json", "--split", "test", "--images", drivelm / "images"),
         *(("coda_lm", root, "--split", split.lower(), "--partial") for split, root in coda.items()),
         *(("autodrive_qa", questions, "--skip-bad", "--as", f"autodrive_qa{kind}")

@@ -1,7 +1,7 @@
 """Every request to a judge behind an endpoint and the cache keys: all rubrics, own and official ones, hostile answers.
 
-Items are asked side by side, so the rows of a kind are sorted. Replies depend on the request alone; some hold no mark
-and some are refused, and these must not be in the cache.
+Items are sent concurrently, so the rows of a kind are sorted. Replies depend on the request alone; some contain no
+rating and some requests are refused: these must not be in the cache.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _eval(work: Workspace, endpoint: Endpoint) -> Json:
     work.run("ad2", "eval", "--model", "ad2_chance", "--model-args", "seed=3", "--tasks", JUDGED, "--out",
              work.folder / "run", "--judge", judge, OPENAI_API_KEY=KEY)  # fmt: skip
     (cache,) = (work.folder / "run").rglob("judge.sqlite")
-    return _told(endpoint, cache, texts=1)
+    return _recorded(endpoint, cache, texts=1)
 
 
 def _rescore(work: Workspace, endpoint: Endpoint, before: Json) -> Json:
@@ -85,20 +85,20 @@ def _rescore(work: Workspace, endpoint: Endpoint, before: Json) -> Json:
     run = next((work.folder / "run").rglob("summary.json")).parent
     work.run("ad2", "rescore", run, "--judge", work.folder / "own.yaml", "--out", work.folder / "rescored",
              OPENAI_API_KEY=KEY)  # fmt: skip
-    told = _told(endpoint, run / "judge.sqlite", texts=0)
-    kept = sum(told["cache"].get(key) == value for key, value in before.items())
-    return {**told, "cache": {k: v for k, v in told["cache"].items() if k not in before}, "kept": kept}
+    found = _recorded(endpoint, run / "judge.sqlite", texts=0)
+    kept = sum(found["cache"].get(key) == value for key, value in before.items())
+    return {**found, "cache": {k: v for k, v in found["cache"].items() if k not in before}, "kept": kept}
 
 
 def _rate(work: Workspace, endpoint: Endpoint, name: str, judge: str, *, texts: int) -> Json:
     out = work.folder / f"{name}.jsonl"
     work.run("ad2", "judge", "rate", work.folder / "items.jsonl", "--judge", judge, "--out", out, OPENAI_API_KEY=KEY)
     marks = [f"{row['id']} {row['score']} {row['reason']}" for row in read_jsonl(out)]
-    return {**_told(endpoint, Path(f"{out}.sqlite"), texts=texts), "marks": marks}
+    return {**_recorded(endpoint, Path(f"{out}.sqlite"), texts=texts), "marks": marks}
 
 
-def _told(endpoint: Endpoint, cache: Path, *, texts: int) -> Json:
-    return {"requests": described(endpoint.taken(), _kind, texts=texts), "cache": cached(cache)}
+def _recorded(endpoint: Endpoint, cache: Path, *, texts: int) -> Json:
+    return {"requests": described(endpoint.take_requests(), _kind, texts=texts), "cache": cached(cache)}
 
 
 def _write(work: Workspace, endpoint: Endpoint) -> None:
@@ -129,13 +129,13 @@ def _item(rubric: str, number: int) -> Json:
 
 
 def _kind(body: Any) -> str:
-    """A judge has one system prompt for each rubric; of the same one as many examples."""
+    """Model and beginning of the system prompt, which differs by rubric."""
     return f"{body['model']}: {body['messages'][0]['content'][:60]}"
 
 
 def _reply(body: Any) -> str | int:
     text = text_of(body)
-    lots = number_of(text, 11)
+    number = number_of(text, 11)
     if number_of("refused" + text, 12) == 0:
         return 400
-    return "There is no mark in this." if lots == 0 else f"The texts differ.\nRating: [[{lots}]]"
+    return "There is no mark in this." if number == 0 else f"The texts differ.\nRating: [[{number}]]"

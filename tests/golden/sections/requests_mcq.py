@@ -1,8 +1,7 @@
 """Every request of `ad2 mcq build` (all roles), `ad2 mcq check` and the drafts of `ad2 annotate`, and the cache keys.
 
-Questions are asked side by side, so the rows of a kind are sorted. Replies keep to the form that a prompt asks for.
-Some first replies cannot be used, so that complaints are sent; some evaluations find a fault, so that options are
-mended.
+Questions are sent concurrently, so the rows of a kind are sorted. Replies have the form that the prompt asks for. Some
+first replies are unusable, which causes a second request; some evaluations find a fault, which causes a repair.
 """
 
 from __future__ import annotations
@@ -79,24 +78,24 @@ def record(work: Workspace) -> dict[str, Any]:
 def _built(work: Workspace, endpoint: Endpoint, name: str, words: Sequence[str]) -> Any:
     out = _out(work, name)
     (work.folder / "maker.yaml").write_text(SETTINGS.format(url=endpoint.url), "utf-8")
-    said = [_filled(word, work, endpoint) for word in words]
-    work.run("ad2", "mcq", "build", *said, "--out", out, "--no-progress", OPENAI_API_KEY=KEY)
-    return {"requests": described(endpoint.taken(), _kind, texts=1), "cache": cached(out / "replies.sqlite")}
+    arguments = [_filled(word, work, endpoint) for word in words]
+    work.run("ad2", "mcq", "build", *arguments, "--out", out, "--no-progress", OPENAI_API_KEY=KEY)
+    return {"requests": described(endpoint.take_requests(), _kind, texts=1), "cache": cached(out / "replies.sqlite")}
 
 
 def _checked(work: Workspace, endpoint: Endpoint, name: str, words: Sequence[str]) -> Any:
     out = _out(work, name).with_suffix(".json")
     built = _out(work, next(iter(BUILT)))
-    said = [_filled(word, work, endpoint) for word in words]
-    work.run("ad2", "mcq", "check", built, *said, "--out", out, "--no-progress", OPENAI_API_KEY=KEY)
-    return {"requests": described(endpoint.taken(), _kind, texts=2), "cache": cached(Path(f"{out}.sqlite"))}
+    arguments = [_filled(word, work, endpoint) for word in words]
+    work.run("ad2", "mcq", "check", built, *arguments, "--out", out, "--no-progress", OPENAI_API_KEY=KEY)
+    return {"requests": described(endpoint.take_requests(), _kind, texts=2), "cache": cached(Path(f"{out}.sqlite"))}
 
 
 def _drafted(work: Workspace, endpoint: Endpoint, name: str, words: Sequence[str]) -> Any:
     out = _out(work, name)
-    said = [_filled(word, work, endpoint) for word in words]
-    work.run("ad2", "annotate", *said, "--out", out, "--pre", f"endpoint:drafter@{endpoint.url}", "--no-page")
-    return {"requests": described(endpoint.taken(), _kind, texts=8), "cache": cached(out / "replies.sqlite")}
+    arguments = [_filled(word, work, endpoint) for word in words]
+    work.run("ad2", "annotate", *arguments, "--out", out, "--pre", f"endpoint:drafter@{endpoint.url}", "--no-page")
+    return {"requests": described(endpoint.take_requests(), _kind, texts=8), "cache": cached(out / "replies.sqlite")}
 
 
 def _out(work: Workspace, name: str) -> Path:
@@ -133,7 +132,7 @@ def _record(number: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-# What the models say
+# Replies of the models
 
 FENCED = re.compile(r"<<<(?!END )([^\n]*) [0-9a-f]{12}>>>\n(.*?)\n<<<END [0-9a-f]{12}>>>", re.DOTALL)
 SYLLABLES = ("ba", "do", "fi", "gu", "ke", "lo", "mi", "nu", "pa", "ro", "su", "te", "vi", "wo", "za", "ju")
@@ -164,11 +163,11 @@ def _reply(body: Any) -> str:
         return "ABCD"[number_of(task, 4)]
     if len(body["messages"]) == 2 and number_of("used" + task, 6) == 0:
         return UNUSABLE[number_of(task, len(UNUSABLE))]
-    return json.dumps(_said(_role(task), task))
+    return json.dumps(_answer(_role(task), task))
 
 
-def _said(role: str, task: str) -> Any:
-    """As a model would that keeps to the form."""
+def _answer(role: str, task: str) -> Any:
+    """Reply of a model that follows the required form."""
     texts = dict(FENCED.findall(task))
     shown = {int(m[2]): texts[t] for t in texts if (m := re.match(r"(DISTRACTOR|CANDIDATE) (\d+)", t))}
     found = re.search(r"\b(?:exactly|all) (\d+)", FENCED.sub("", task))
@@ -188,9 +187,9 @@ def _said(role: str, task: str) -> Any:
 
 
 def _option(task: str, number: int) -> str:
-    """Made-up words, of the other verdict where the answer is yes or no."""
-    drawn = [number_of(f"{task}{number} {k}", 16) for k in range(9)]
-    words = [" ".join("".join(SYLLABLES[i] for i in drawn[k : k + 3]) for k in (0, 3, 6))]
+    """Made-up words, with the opposite verdict if the answer is yes or no."""
+    numbers = [number_of(f"{task}{number} {k}", 16) for k in range(9)]
+    words = [" ".join("".join(SYLLABLES[i] for i in numbers[k : k + 3]) for k in (0, 3, 6))]
     answer = dict(FENCED.findall(task)).get("CORRECT ANSWER", "")
     verdict = re.match(r"(yes|no)\b", answer, re.IGNORECASE)
     start = {"yes": "No, ", "no": "Yes, "}[verdict[1].lower()] if verdict else ""

@@ -1,7 +1,7 @@
 """Which options may differ when the same folder is given again: a tiny run, then one start for each changed option.
 
-"continues": the command goes on in the folder (whatever is left to do). "refused": exit code 2. Every changed start is
-right by itself: into an empty folder it would run. Also the keys that a folder's settings are compared by.
+"continues": the command resumes in the folder. "refused": exit code 2. Every changed start is valid by itself: it would
+run in an empty folder. Also the keys by which a folder's settings are compared.
 """
 
 from __future__ import annotations
@@ -98,25 +98,30 @@ EVAL_CHANGES: dict[str, Options] = {
 
 def record(work: Workspace) -> dict[str, Any]:
     with serve(lambda body: "I cannot say.", models=("golden", "other")) as endpoint:
-        named = _files(work, endpoint)
+        values = _files(work, endpoint)
         return {
-            "drive run": _rules(work, named, ("drive", "run"), DRIVE, DRIVE_CHANGES, "run.json"),
+            "drive run": _rules(work, values, ("drive", "run"), DRIVE, DRIVE_CHANGES, "run.json"),
             "mcq build, rules": _rules(
-                work, named, ("mcq", "build"), {**MCQ, "--llm": "rules"}, MCQ_CHANGES, "settings.json"
+                work, values, ("mcq", "build"), {**MCQ, "--llm": "rules"}, MCQ_CHANGES, "settings.json"
             ),
             "mcq build, a model": _rules(
-                work, named, ("mcq", "build"), {**MCQ, "--llm": "endpoint:golden@URL"}, MODEL_CHANGES, "settings.json"
+                work,
+                values,
+                ("mcq", "build"),
+                {**MCQ, "--llm": "endpoint:golden@URL"},
+                MODEL_CHANGES,
+                "settings.json",
             ),
-            "threats generate": _rules(work, named, ("threats", "generate"), THREATS, THREATS_CHANGES, "suite.json"),
-            "threats search": _rules(work, named, ("threats", "search"), SEARCH, SEARCH_CHANGES, "run.json"),
-            "robot run": _rules(work, named, ("robot", "run"), ROBOT, ROBOT_CHANGES, "run.json"),
-            "annotate": _rules(work, named, ("annotate",), ANNOTATE, ANNOTATE_CHANGES, "annotation.json"),
-            "eval": _eval(work, named),
+            "threats generate": _rules(work, values, ("threats", "generate"), THREATS, THREATS_CHANGES, "suite.json"),
+            "threats search": _rules(work, values, ("threats", "search"), SEARCH, SEARCH_CHANGES, "run.json"),
+            "robot run": _rules(work, values, ("robot", "run"), ROBOT, ROBOT_CHANGES, "run.json"),
+            "annotate": _rules(work, values, ("annotate",), ANNOTATE, ANNOTATE_CHANGES, "annotation.json"),
+            "eval": _eval(work, values),
         }
 
 
 def _files(work: Workspace, endpoint: Endpoint) -> dict[str, str]:
-    """What the words of the tables above stand for."""
+    """Values of the placeholders in the tables above."""
     real = work.data / "drivelm"
     again = work.folder / "again_train.json"
     again.write_text((real / "train_sample.json").read_text("utf-8") + "\n", "utf-8")
@@ -139,21 +144,21 @@ def _files(work: Workspace, endpoint: Endpoint) -> dict[str, str]:
 
 
 def _rules(
-    work: Workspace, named: Mapping[str, str], command: tuple[str, ...], base: Options,
+    work: Workspace, values: Mapping[str, str], command: tuple[str, ...], base: Options,
     changes: Mapping[str, Options], settings: str,
 ) -> dict[str, Any]:  # fmt: skip
     """One folder, started by `base`, then once for each change of it."""
     out = work.folder / "_".join((*command, str(len(list(work.folder.iterdir())))))
-    first = _start(work, named, command, base, out)
+    first = _start(work, values, command, base, out)
     return {
         "first start": first,
         "compared": _keys(json.loads((out / settings).read_text("utf-8"))),
-        "options": {name: _start(work, named, command, {**base, **change}, out) for name, change in changes.items()},
+        "options": {name: _start(work, values, command, {**base, **change}, out) for name, change in changes.items()},
     }
 
 
-def _start(work: Workspace, named: Mapping[str, str], command: tuple[str, ...], options: Options, out: Path) -> str:
-    words = [*_words(options, named), "--out", str(out)]
+def _start(work: Workspace, values: Mapping[str, str], command: tuple[str, ...], options: Options, out: Path) -> str:
+    words = [*_words(options, values), "--out", str(out)]
     done = subprocess.run(
         [str(BIN / "ad2"), *command, *words], cwd=work.folder, env=work.environment(OPENAI_API_KEY=KEY),
         capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
@@ -163,16 +168,16 @@ def _start(work: Workspace, named: Mapping[str, str], command: tuple[str, ...], 
     return "refused" if done.returncode == 2 else "continues"
 
 
-def _words(options: Options, named: Mapping[str, str]) -> list[str]:
-    """The command line; "-- --x" stands last, as an option of lmms-eval."""
+def _words(options: Options, values: Mapping[str, str]) -> list[str]:
+    """The command line; "-- --x" is last, as an option of lmms-eval."""
     words: list[str] = []
     for name, value in sorted(options.items(), key=lambda item: item[0].startswith("-- ")):
         if value is None:
             continue
-        words += [named.get(part, part) for part in name.split(" ")]
+        words += [values.get(part, part) for part in name.split(" ")]
         if value is not True:
-            text = named.get(str(value), str(value))
-            words.append(text.replace("URL", named["URL"]) if text.startswith("endpoint:") else text)
+            text = values.get(str(value), str(value))
+            words.append(text.replace("URL", values["URL"]) if text.startswith("endpoint:") else text)
     return words
 
 
@@ -184,12 +189,12 @@ def _keys(value: Any, above: str = "") -> list[str]:
     return sorted(found + [inner for key, part in value.items() for inner in _keys(part, f"{above}{key}.")])
 
 
-def _eval(work: Workspace, named: Mapping[str, str]) -> dict[str, Any]:
-    """The same folder goes on; another one is begun where the model would answer otherwise."""
+def _eval(work: Workspace, values: Mapping[str, str]) -> dict[str, Any]:
+    """The same folder is resumed; a new one is started if the model could answer differently."""
     found: dict[str, Any] = {}
     out, before = work.folder / "eval", {"folders": 0, "answers": 0}
     for name, change in {"first start": {}, **EVAL_CHANGES}.items():
-        options = _words({**EVAL, **change}, named)
+        options = _words({**EVAL, **change}, values)
         rest = options.index("--") if "--" in options else len(options)
         work.run("ad2", "eval", *options[:rest], "--out", out, *options[rest:])
         now = {

@@ -1,8 +1,8 @@
 """What `ad2 robot deploy` sends to a vehicle: the ssh command, and names, modes and contents of the archive.
 
-A program named ssh stands in for the real one. Of Python files the syntax tree is recorded, without comments and
-docstrings; the generated settings are recorded whole, the token (random) by its length. `names` is the contract; a
-digest of a client file may change where its modules are renamed by design.
+A fake program named ssh replaces the real one. Python files are recorded as syntax trees without comments and
+docstrings, the generated settings in full, the random token by its length. `names` is the contract; the digest of a
+client file may change if its modules are renamed by design.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import tarfile
 from typing import Any
 
-from command_lines import inside, programs, run_here
+from command_lines import in_workspace, programs, run_in_process
 from product_files import old_python_files, parsed
 from workspace import Workspace, digest
 
@@ -37,7 +37,7 @@ def record(work: Workspace) -> dict[str, Any]:
     first = sent[robots[0]][1]
     files = {name: data for name, (_, data) in first.items() if name.endswith(".py")}
     return {
-        "robots": {name: _about(words, content) for name, (words, content) in sent.items()},
+        "robots": {name: _description(words, content) for name, (words, content) in sent.items()},
         "names": {name: f"{mode:o}" for name, (mode, _) in first.items()},
         "the same for all": all(_constant(content) == _constant(first) for _, content in sent.values()),
         "python_files": {name: _source(data, (3, 6)) for name, data in files.items()},
@@ -49,11 +49,11 @@ def record(work: Workspace) -> dict[str, Any]:
 
 
 def _deployed(work: Workspace, robot: str) -> tuple[list[str], dict[str, tuple[int, bytes]]]:
-    """The words that ssh was given, and the archive on its standard input: name -> mode, content."""
-    with inside(work, PATH=f"{work.folder / 'bin'}:/usr/bin:/bin", GOLDEN_SENT=SENT):
-        ended = run_here(programs()["ad2"], ["robot", "deploy", robot, HOST])
-    if ended.code:
-        raise RuntimeError(f"{robot}: {ended.err}")
+    """The arguments of ssh, and the archive on its standard input: name -> mode, content."""
+    with in_workspace(work, PATH=f"{work.folder / 'bin'}:/usr/bin:/bin", GOLDEN_SENT=SENT):
+        result = run_in_process(programs()["ad2"], ["robot", "deploy", robot, HOST])
+    if result.code:
+        raise RuntimeError(f"{robot}: {result.err}")
     words = (work.folder / f"{SENT}.words").read_text("utf-8").split("\0")[:-1]
     with tarfile.open(fileobj=io.BytesIO((work.folder / f"{SENT}.tar").read_bytes())) as tar:
         found = {}
@@ -63,7 +63,7 @@ def _deployed(work: Workspace, robot: str) -> tuple[list[str], dict[str, tuple[i
     return words, found
 
 
-def _about(words: list[str], content: dict[str, tuple[int, bytes]]) -> dict[str, Any]:
+def _description(words: list[str], content: dict[str, tuple[int, bytes]]) -> dict[str, Any]:
     settings = {name: json.loads(data) for name, (_, data) in content.items() if name.endswith(".json")}
     other = {name: len(data) for name, (_, data) in content.items() if not name.endswith((".json", ".py"))}
     return {
@@ -74,7 +74,7 @@ def _about(words: list[str], content: dict[str, tuple[int, bytes]]) -> dict[str,
 
 
 def _constant(content: dict[str, tuple[int, bytes]]) -> dict[str, Any]:
-    """What is no robot's own: all names and modes, and the Python files."""
+    """The part that is equal for all robots: names, modes, and the Python files."""
     return {name: (mode, data if name.endswith(".py") else None) for name, (mode, data) in content.items()}
 
 

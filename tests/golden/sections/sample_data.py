@@ -11,7 +11,7 @@ from workspace import Workspace, digest, file_names, json_digest, read_jsonl
 COST = "seconds"
 SETS = ("sample_ad2_bench", "sample_coda_lm", "sample_autodrive_qa")
 DIFFERENT_EACH_TIME = ("created", "version", "key")  # key: a hash that includes absolute paths
-OF_THE_LIBRARY = "sha256"  # of a parquet file: decided by the library that writes it; `content` is ours
+OF_THE_LIBRARY = "sha256"  # hash of a parquet file: depends on the library that writes it, unlike `content`
 
 
 def record(work: Workspace) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Names that Scenic programs of users may import, with their parameters; the 44 types; and that the examples compile.
 
-Here names of modules are recorded on purpose: programs that users have written name them. What is there is asked from
-inside a Scenic program, as a user's is.
+Module names are recorded on purpose: users' programs contain them. The names are listed from inside a Scenic program,
+as a user would write it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from workspace import Workspace, digest
 COST = "seconds"
 GOLDEN = Path(__file__).resolve().parents[1]
 SCENARIOS = "closedloop_plugin.scenarios"
-ASKED = tuple(f"{SCENARIOS}.{name}" for name in ("actions", "library"))  # for `from MODULE import *`, as docs/ say
+MODULES = tuple(f"{SCENARIOS}.{name}" for name in ("actions", "library"))  # for `from MODULE import *`, as docs/ say
 PARTS = tuple(f"{SCENARIOS}.{name}" for name in ("places", "actions_traffic", "actions_crossing"))  # of "actions"
 PYTHON = tuple(f"{SCENARIOS}.{name}" for name in ("catalogue", "flows", "geometry", "looks"))
 PROBE = """
@@ -34,11 +34,11 @@ terminate after 1 steps
 
 
 def record(work: Workspace) -> dict[str, Any]:
-    asked = {module: _inside(work, module) for module in ASKED}
-    answer = asked[ASKED[0]]
+    found = {module: _names_inside(work, module) for module in MODULES}
+    answer = found[MODULES[0]]
     types = answer["types"]
     return {
-        "scenic": {module: answer_["names"] for module, answer_ in asked.items()},
+        "scenic": {module: names["names"] for module, names in found.items()},
         "parts of actions": {module: answer[module] for module in PARTS},
         "python": answer["python"],
         "types": {name: _type(type_) for name, type_ in types.items()},
@@ -46,18 +46,18 @@ def record(work: Workspace) -> dict[str, Any]:
     }
 
 
-def _inside(work: Workspace, module: str) -> dict[str, Any]:
+def _names_inside(work: Workspace, module: str) -> dict[str, Any]:
     name = module.rpartition(".")[2]
     program, out = work.folder / f"{name}.scenic", work.folder / f"{name}.json"
     program.write_text(PROBE.format(module=module), "utf-8")
-    parts = PARTS if module == ASKED[0] else ()
+    parts = PARTS if module == MODULES[0] else ()
     env = {"NAMES_OUT": str(out), "NAMES_PYTHON": " ".join(PYTHON), "NAMES_PARTS": " ".join(parts)}
     drive(work, f"run_{name}", "--scenario", program, "--agent", "still", PYTHONPATH=str(GOLDEN), **env)
     return dict(json.loads(out.read_text("utf-8")))
 
 
 def _type(type_: dict[str, Any]) -> dict[str, Any]:
-    """One of the 44: program, layout, abilities, options; its summary is wording."""
+    """One of the 44: program, layout, abilities, options; without its summary."""
     path = Path(type_["program"])
     kept = {key: value for key, value in type_.items() if key not in ("program", "summary")}
     return {**kept, "program": path.name, "program's text": _text(path)}

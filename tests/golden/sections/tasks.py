@@ -1,7 +1,7 @@
-"""Tasks and groups that lmms-eval lists from us with their resolved settings, and the texts that models are asked with.
+"""Our tasks and groups in lmms-eval with their resolved settings, and the texts of our prompts.
 
 Functions in a task's settings are recorded as "<function>"; numbers and texts as they are. `texts` holds the sha256 of
-every text of the packaged YAML files by its key, `configs` that of every file below configs/ as it is read.
+every text of the packaged YAML files by its key, `configs` that of every file below configs/ after parsing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from command_lines import inside, programs, run_here
+from command_lines import in_workspace, programs, run_in_process
 from product_files import product_files, text_files
 from workspace import Workspace, digest, json_digest
 
@@ -22,8 +22,8 @@ OURS = ("ad2_", "ad2x_", "ad2demo_", "ad2drive_", "bench_")
 
 
 def record(work: Workspace) -> dict[str, Any]:
-    with inside(work):
-        listed = json.loads(run_here(programs()["ad2"], ["tasks", "--json"]).out)
+    with in_workspace(work):
+        listed = json.loads(run_in_process(programs()["ad2"], ["tasks", "--json"]).out)
         tasks = _tasks()
     return {
         "ad2 tasks": {task["task"]: f"{task['dataset']}/{task['split']}" for task in listed},
@@ -35,7 +35,7 @@ def record(work: Workspace) -> dict[str, Any]:
 
 
 def _tasks() -> dict[str, dict[str, Any]]:
-    """As lmms-eval reads them: our entry point adds them to every TaskManager once its evaluator is imported."""
+    """Our tasks as lmms-eval reads them: our entry point adds them once its evaluator is imported."""
     importlib.import_module("lmms_eval.evaluator")
     from lmms_eval.tasks import TaskManager
     from lmms_eval.utils import load_yaml_config

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import closed_loop_runs
-from closed_loop_runs import drive, files, held, pixels, routes_file, score, short
+from closed_loop_runs import drive, files, pixels, routes_file, run_content, score, short
 from embedded_drives import one_of_each
 from workspace import Workspace, digest, json_digest, read_jsonl
 
@@ -22,8 +22,8 @@ TYPES = (
 SAMPLERS = ("ce", "bo", "halton", "random")
 FEW = ("--agent", "steer-only", "--budget", "4")
 LEARNING = ("ce", "bo")  # from their ninth run on
-MANY = ("--agent", "expert", "--budget", "12", "--no-expert")  # a driver that rarely fails: how near it was differs
-NOT_SCORED = {"random": 1}  # exit code: 1 where a run could not be scored, as one whose scene cannot be drawn
+MANY = ("--agent", "expert", "--budget", "12", "--no-expert")  # a driver that rarely fails, so that near misses decide
+NOT_SCORED = {"random": 1}  # exit code: 1 if a run could not be scored, e.g. its scene could not be sampled
 BY_RULES = ("--agent", "steer-only", "--fuser", "rules", "--seed", "0", "--workers", "2")
 
 
@@ -35,7 +35,7 @@ def record(work: Workspace) -> dict[str, Any]:
     words = ("--suite", "embedded220", "--routes-ids", routes, "--size", "96x54")
     work.run("ad2", "threats", "generate", *words, *BY_RULES, "--out", "more_threats")
     return {
-        "demo": _suite(work, "demo_threats", whole=True),
+        "demo": _suite(work, "demo_threats", full=True),
         "embedded220": _suite(work, "more_threats"),
         "driven": _driven(work),
         "gallery": _gallery(work),
@@ -45,8 +45,8 @@ def record(work: Workspace) -> dict[str, Any]:
     }
 
 
-def _suite(work: Workspace, name: str, *, whole: bool = False) -> dict[str, Any]:
-    """A folder of `ad2 threats generate`. `whole`: programs as texts."""
+def _suite(work: Workspace, name: str, *, full: bool = False) -> dict[str, Any]:
+    """A folder of `ad2 threats generate`. `full`: programs as texts."""
     folder = work.folder / name
     about = json.loads((folder / "suite.json").read_text("utf-8"))
     about["asked"] = {key: value for key, value in about["asked"].items() if key not in ("version", "world")}
@@ -55,7 +55,7 @@ def _suite(work: Workspace, name: str, *, whole: bool = False) -> dict[str, Any]
     for path in sorted((folder / "scenarios").glob("*.scenic")):
         text = path.read_text("utf-8")
         scenarios[path.stem] = {
-            "program": text if whole else short(digest(text)),
+            "program": text if full else short(digest(text)),
             "verdict": work.scrub(verdicts[path.stem], drop=("version", "world")),
             "picture": pixels(folder / "frames" / f"{path.stem}_0.jpg"),
             "moment": short(json_digest(json.loads((folder / "check/moments" / f"{path.stem}_rep0.json").read_text()))),
@@ -96,14 +96,14 @@ def _untimed(value: Any) -> Any:
 
 
 def _checked(work: Workspace) -> dict[str, Any]:
-    """`ad2 threats check --json`: the demo's with a driver that fails, and with other draws; a program of one's own."""
-    asked: dict[str, tuple[tuple[str | Path, ...], int]] = {
+    """`ad2 threats check --json`: the demo's with a driver that fails, and with another seed; a custom program."""
+    cases: dict[str, tuple[tuple[str | Path, ...], int]] = {
         "by the target": (("demo_threats", "--agent", "steer-only", "--tries", "2", "--seed", "5"), 1),
         "other draws": (("demo_threats", "--seed", "9"), 0),
         "lost load": ((work.repo / "configs" / "scenarios" / "lost_load.scenic",), 0),
     }
     found = {}
-    for n, (name, (words, code)) in enumerate(asked.items()):
+    for n, (name, (words, code)) in enumerate(cases.items()):
         out = ("--out", f"check{n}", "--workers", "2", "--json")
         verdicts = json.loads(work.run("ad2", "threats", "check", *words, *out, code=code).stdout)
         found[name] = {k: {**verdict, "reason": bool(verdict["reason"])} for k, verdict in verdicts.items()}
@@ -117,14 +117,14 @@ def _driven(work: Workspace) -> dict[str, Any]:
     drive(work, "run_standard", "--suite", "demo", *common)
     compared = json.loads(work.run("ad2", "report", "compare", "run_standard", "run_threats", "--json").stdout)
     return {
-        "held": held(work, folder),
+        "held": run_content(work, folder),
         "score": score(work, folder.name, "--routes", "demo_threats"),
         "compared": short(json_digest(work.scrub(compared, drop=("versions", "version", "notes", "attention")))),
     }
 
 
 def _gallery(work: Workspace) -> dict[str, Any]:
-    """The page's name, whether it fetches nothing, and its pictures."""
+    """Name of the page, number of external links, and its pictures."""
     work.run("ad2", "threats", "gallery", "demo_threats", "--runs", "run_threats")
     work.run("ad2", "threats", "gallery", "more_threats", "--out", "more.html")
     found = {}

@@ -1,7 +1,7 @@
 """The wheel and the source archive: data files, metadata, entry points, licence; Python files only by their folder.
 
-May differ by design: `python_files` (true: there is at least one), and the folder of a data file where its package
-moves. Not recorded: the version, the description (README), what a build tool says of itself, and RECORD.
+May differ by design: `python_files` (true: there is at least one), and the folder of a data file if its package
+moves. Not recorded: the version, the description (README), the build tool, and RECORD.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _wheel(file: Path) -> dict[str, Any]:
 
 
 def _entry_points(text: str) -> dict[str, list[str]]:
-    """Group -> names; what they point at may move."""
+    """Group -> names; their targets may move."""
     found = configparser.ConfigParser()
     found.optionxform = str  # type: ignore[assignment,method-assign]
     found.read_string(text)

@@ -17,7 +17,7 @@ from support.running import BIN, environment
 PATIENCE_MS = 120_000  # ten times as long as a busy machine needs
 
 
-def needs(what: str, how: str) -> None:
+def skip_without(what: str, how: str) -> None:
     """Skip the test; under CI, fail it."""
     if os.environ.get("CI") == "true":
         pytest.fail(f"no {what}: {how}")
@@ -72,19 +72,19 @@ def browser() -> Iterator[Any]:
     """A playwright Browser."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
-        needs("chromium", "apt-get install chromium")
+        skip_without("chromium", "apt-get install chromium")
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
-        needs("playwright", "pip install playwright")
-    with sync_playwright() as play:
-        found = play.chromium.launch(
+        skip_without("playwright", "pip install playwright")
+    with sync_playwright() as playwright:
+        chromium_browser = playwright.chromium.launch(
             executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage"], timeout=PATIENCE_MS
         )
         try:
-            yield found
+            yield chromium_browser
         finally:
-            found.close()
+            chromium_browser.close()
 
 
 class Tab:
@@ -95,10 +95,10 @@ class Tab:
         self.page = self.context.new_page()
         self.page.set_default_timeout(PATIENCE_MS)
         self.requests: list[str] = []
-        self.troubles: list[str] = []
+        self.page_errors: list[str] = []
         self.context.on("request", lambda r: self.requests.append(r.url))
-        self.page.on("pageerror", lambda e: self.troubles.append(str(e)))
-        self.page.on("dialog", lambda d: (self.troubles.append(f"dialog {d.message}"), d.dismiss()))
+        self.page.on("pageerror", lambda e: self.page_errors.append(str(e)))
+        self.page.on("dialog", lambda d: (self.page_errors.append(f"dialog {d.message}"), d.dismiss()))
         self.open(url)
 
     def open(self, url: str) -> None:
@@ -165,7 +165,7 @@ class Tab:
     def drag(self, start: tuple[float, float], stop: tuple[float, float]) -> None:
         """Drag the mouse over the picture, from `start` to `stop` in fractions of its width and height."""
         mouse, picture = self.page.mouse, self.page.locator("#picture img").first
-        picture.hover()  # then its layout is final
+        picture.hover()  # so that its layout is final
         shown = picture.bounding_box()
         (x0, y0), (x1, y1) = (
             (shown["x"] + u * shown["width"], shown["y"] + v * shown["height"]) for u, v in (start, stop)

@@ -30,7 +30,7 @@ ECHO = "def answer(images, question):\n    return f'{len(images)} images: {quest
 
 
 @functools.cache
-def oldest() -> tuple[str, str]:
+def oldest_python() -> tuple[str, str]:
     """(executable, version) of the oldest Python from 3.7 on that runs here; a pyenv shim may not run."""
     named = [shutil.which(f"python3.{minor}") for minor in range(7, 14)]
     installed = [*Path.home().glob(".pyenv/versions/*/bin/python"), *Path("/usr/bin").glob("python3.[0-9]*")]
@@ -45,7 +45,7 @@ def oldest() -> tuple[str, str]:
 
 
 def python_name() -> str:
-    return f"py{oldest()[1]}"
+    return f"py{oldest_python()[1]}"
 
 
 class Served:
@@ -87,7 +87,7 @@ class Served:
         return f"http://127.0.0.1:{self.port}/v1"
 
     def send(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, dict[str, str], Any]:
-        """(status, headers, JSON) of one request; `body`: bytes, or what becomes JSON."""
+        """(status, headers, JSON) of one request; `body`: bytes or a JSON value."""
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         with contextlib.closing(connection):
@@ -103,10 +103,10 @@ class Served:
     def health(self) -> dict[str, Any]:
         return dict(self.send("GET", "/health")[2])
 
-    def until(self, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Wait for a health report that satisfies `holds`; returns it."""
+    def until(self, condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Wait for a health report that satisfies `condition`; returns it."""
         end = time.monotonic() + PATIENCE_S
-        while not holds(health := self.health()):
+        while not condition(health := self.health()):
             assert time.monotonic() < end, health
             time.sleep(0.01)
         return health
@@ -126,7 +126,7 @@ def serving(folder: Path, code: str = ECHO, *words: Any, python: str = "", ready
     if code:
         (folder / "model.py").write_text(code, "utf-8")
         entry = ["model.py:answer"]
-    command = [python or oldest()[0], ADAPTER, *entry, "--port", 0, *words]
+    command = [python or oldest_python()[0], ADAPTER, *entry, "--port", 0, *words]
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "COV_"))}
     process = subprocess.Popen(
         [str(w) for w in command], cwd=folder, env=environment, text=True,
@@ -141,10 +141,10 @@ def serving(folder: Path, code: str = ECHO, *words: Any, python: str = "", ready
         server.stop(signal.SIGKILL)
 
 
-def once(folder: Path, *words: Any, python: str = "", **environment: str) -> tuple[int, str, list[str]]:
+def run_adapter(folder: Path, *words: Any, python: str = "", **environment: str) -> tuple[int, str, list[str]]:
     """(exit code, stdout, lines of stderr) of an adapter that ends by itself."""
     done = subprocess.run(
-        [python or oldest()[0], str(ADAPTER), *map(str, words)], cwd=folder, capture_output=True, text=True,
+        [python or oldest_python()[0], str(ADAPTER), *map(str, words)], cwd=folder, capture_output=True, text=True,
         timeout=PATIENCE_S, check=False, env={**os.environ, **environment},
     )  # fmt: skip
     return done.returncode, done.stdout, done.stderr.splitlines()

@@ -34,7 +34,7 @@ class ScriptedDriver:
         self.questions: list[dict[str, Any]] = []
         self.pictures: list[list[bytes]] = []
         self.keys: list[str | None] = []
-        self.over = threading.Event()
+        self.ended = threading.Event()
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -54,7 +54,7 @@ class ScriptedDriver:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 reply = outer.take(body, self.headers.get("Authorization"))
                 if reply is None:
-                    outer.over.wait(60)
+                    outer.ended.wait(60)
                 elif isinstance(reply, tuple):
                     self._send(*reply)
                 else:
@@ -97,7 +97,7 @@ class ScriptedDriver:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.over.set()
+        self.ended.set()
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()

@@ -170,9 +170,9 @@ def install() -> None:
     """Install the modules that an agent file may import."""
 
     def module(name: str, **content: Any) -> None:
-        sys.modules[name] = made = types.ModuleType(name)
-        made.__dict__.update(content)
-        made.__path__ = []  # type: ignore[attr-defined] - a package
+        sys.modules[name] = created = types.ModuleType(name)
+        created.__dict__.update(content)
+        created.__path__ = []  # type: ignore[attr-defined] - a package
 
     module("carla", VehicleControl=VehicleControl, Transform=Transform, Location=Vector, Rotation=Rotation)
     for name in ("leaderboard", "leaderboard.autoagents"):
@@ -202,10 +202,10 @@ def readings(frame: Any, number: int, agent: Any, rear_m: float = -1.4) -> dict[
     """The sensors' data of one recorded frame: [time, x, y, yaw in degrees, speed]."""
     _, x, y, yaw, speed = frame
     turn = math.radians(yaw)
-    where = gps(x + rear_m * math.cos(turn), y + rear_m * math.sin(turn), *agent["reference"])
+    position = gps(x + rear_m * math.cos(turn), y + rear_m * math.sin(turn), *agent["reference"])
     compass = (turn + math.pi / 2) % (2 * math.pi)
     data: dict[str, Any] = {
-        "GPS": (number, [where["lat"], where["lon"], 0.0]),
+        "GPS": (number, [position["lat"], position["lon"], 0.0]),
         "IMU": (number, [0.5, 0.0, 9.81, 0.0, 0.0, 0.0, compass]),
         "SPEED": (number, {"speed": speed}),
     }
@@ -216,7 +216,7 @@ def readings(frame: Any, number: int, agent: Any, rear_m: float = -1.4) -> dict[
 
 
 def drive(agent: Any, config: str, recording: Any, result: dict[str, Any]) -> None:
-    """Drive one route; `result` is filled on the way, so that it is valid after an exception."""
+    """Drive one route; `result` is filled step by step, so that it is valid after an exception."""
     result["status"] = "Agent couldn't be set up"
     agent.set_global_plan(*plan_of(recording["plan"], *recording["reference"]))
     agent.setup(config)

@@ -48,24 +48,24 @@ class Fleet:
             process = subprocess.Popen(
                 [*command, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env
             )
-            got = int(process.stdout.readline().removeprefix("listening "))  # type: ignore[union-attr]
-            if port or all(abs(got - other) >= 3 for other in self.processes):
-                self._control(got, control, words)
-                self.processes[got] = process
-                return got
+            actual_port = int(process.stdout.readline().removeprefix("listening "))  # type: ignore[union-attr]
+            if port or all(abs(actual_port - other) >= 3 for other in self.processes):
+                self._control(actual_port, control, words)
+                self.processes[actual_port] = process
+                return actual_port
             process.kill()
             process.wait()
 
     def _control(self, port: int, control: Path, words: tuple[str, ...]) -> None:
-        """Write the options `words` into the control file, which replaces the whole mode of the server."""
+        """Write the options `words` into the control file, which replaces all settings of the server."""
         self.controls[port] = control
         values = {key[2:].replace("-", "_"): value for key, value in zip(words[::2], words[1::2], strict=True)}
         self.fail(port, **{k: v if k == "version" else int(v) for k, v in values.items()})
 
-    def fail(self, port: int, **how: Any) -> None:
-        """Fail in the way `how` from now on; without one, work normally again."""
+    def fail(self, port: int, **mode: Any) -> None:
+        """Fail as set by `mode` from now on; without arguments, work normally again."""
         new = self.controls[port].with_suffix(".new")
-        new.write_text(json.dumps(how))
+        new.write_text(json.dumps(mode))
         new.replace(self.controls[port])
 
     def restart_when_dead(self, port: int) -> threading.Thread:
@@ -88,11 +88,11 @@ class Fleet:
 @contextmanager
 def fleet(folder: Path) -> Iterator[Fleet]:
     folder.mkdir(parents=True, exist_ok=True)
-    made = Fleet(folder)
+    servers = Fleet(folder)
     try:
-        yield made
+        yield servers
     finally:
-        made.stop()
+        servers.stop()
 
 
 def towns(folder: Path) -> Path:
@@ -102,7 +102,7 @@ def towns(folder: Path) -> Path:
     return folder
 
 
-def as_worker(patch: pytest.MonkeyPatch, maps: Path) -> None:
+def use_fake_carla(patch: pytest.MonkeyPatch, maps: Path) -> None:
     """Let world processes started by this process import the fake CARLA."""
     patch.syspath_prepend(str(fake_carla.SITE))
     patch.setenv("FAKE_CARLA_MAPS", str(maps))
@@ -114,12 +114,12 @@ def at(*ports: int) -> str:
 
 def drive(out: Path, ports: tuple[int, ...], *words: object) -> int:
     """`ad2 drive run` of the demo routes with the expert, unless `words` select others."""
-    what = list(map(str, words))
-    if not {"--suite", "--scenario"} & set(what):
-        what += ["--suite", "demo"]
-    if "--agent" not in what:
-        what += ["--agent", "expert"]
-    return main(["drive", "run", "--world", "carla", "--servers", at(*ports), "--out", str(out), *what])
+    arguments = list(map(str, words))
+    if not {"--suite", "--scenario"} & set(arguments):
+        arguments += ["--suite", "demo"]
+    if "--agent" not in arguments:
+        arguments += ["--agent", "expert"]
+    return main(["drive", "run", "--world", "carla", "--servers", at(*ports), "--out", str(out), *arguments])
 
 
 def records(out: Path) -> list[dict[str, Any]]:
@@ -128,24 +128,24 @@ def records(out: Path) -> list[dict[str, Any]]:
     return sorted(found, key=lambda r: (r["route_id"], r["repetition"]))
 
 
-def essence(record: dict[str, Any]) -> dict[str, Any]:
+def comparable(record: dict[str, Any]) -> dict[str, Any]:
     """The record without values that depend on servers and clocks."""
     counts = {name: n for name, n in record["counts"].items() if name != "retries"}
     return {**record, "system_s": 0.0, "counts": counts}
 
 
-def left_alone(port: int) -> bool:
+def is_idle(port: int) -> bool:
     """Whether the server runs asynchronously and has no actors."""
     state = state_of(port)
     return not state["synchronous"] and not state["actors"]
 
 
 def is_silent(port: int) -> bool:
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as talk:
-        talk.sendall(b'{"call": "state"}\n')
-        talk.settimeout(0.5)
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        connection.sendall(b'{"call": "state"}\n')
+        connection.settimeout(0.5)
         try:
-            return not talk.recv(1)
+            return not connection.recv(1)
         except TimeoutError:
             return True
 

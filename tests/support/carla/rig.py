@@ -29,29 +29,29 @@ stage = globalParameters.stage
 route = stage.road.path
 """
 EGO = "ego = new Car at stage.spot(0), facing stage.heading(0)\n"
-FREE = "with regionContainedIn everywhere, with allowCollisions True"  # may also be beside the road
-LONG_M = 110.0
+FREE = "with regionContainedIn everywhere, with allowCollisions True"  # also allowed next to the road
+LENGTH_M = 110.0
 
 
-def _line(way: Any, long: float) -> list[Any] | None:
-    """Waypoints of the lane every 2 m, or None if it is not straight for `long` metres."""
-    ahead = [way]
-    while len(ahead) < long / 2:
-        after = [
+def _straight_ahead(waypoint: Any, length: float) -> list[Any] | None:
+    """Waypoints of the lane every 2 m, or None if it is not straight for `length` metres."""
+    ahead = [waypoint]
+    while len(ahead) < length / 2:
+        following = [
             w
             for w in ahead[-1].next(2.0)
-            if abs(math.remainder(w.transform.rotation.yaw - way.transform.rotation.yaw, 360.0)) < 1.5
+            if abs(math.remainder(w.transform.rotation.yaw - waypoint.transform.rotation.yaw, 360.0)) < 1.5
         ]
-        if not after:
+        if not following:
             return None
-        ahead.append(after[0])
+        ahead.append(following[0])
     return ahead
 
 
-def _route(town: str, ahead: list[Any]) -> Route:
-    at = [w.transform.location for w in ahead]
-    points = tuple(from_carla(p.x, p.y)[:2] for p in at)
-    pose = from_carla(at[0].x, at[0].y, ahead[0].transform.rotation.yaw)
+def _route(town: str, waypoints: list[Any]) -> Route:
+    locations = [w.transform.location for w in waypoints]
+    points = tuple(from_carla(p.x, p.y)[:2] for p in locations)
+    pose = from_carla(locations[0].x, locations[0].y, waypoints[0].transform.rotation.yaw)
     return Route(f"{town}-1", town, points, "Nothing", "Nothing_1", pose)
 
 
@@ -59,25 +59,25 @@ def _map(town: str, maps: Path) -> Any:
     return carla.Map(town, (maps / f"{town}.xodr").read_text("utf-8"))
 
 
-def straight(town: str, maps: Path, long: float = LONG_M) -> Route:
-    """`long` metres of a straight lane without a junction, beside an oncoming lane."""
-    for way in _map(town, maps).generate_waypoints(20.0):
-        ahead, left = _line(way, long), way.get_left_lane()
-        beside = left is not None and left.lane_type == carla.LaneType.Driving and left.lane_id * way.lane_id < 0
+def straight_route(town: str, maps: Path, length: float = LENGTH_M) -> Route:
+    """`length` metres of a straight lane without a junction, next to an oncoming lane."""
+    for waypoint in _map(town, maps).generate_waypoints(20.0):
+        ahead, left = _straight_ahead(waypoint, length), waypoint.get_left_lane()
+        beside = left is not None and left.lane_type == carla.LaneType.Driving and left.lane_id * waypoint.lane_id < 0
         if beside and ahead and not any(w.is_junction for w in ahead):
             return _route(town, ahead)
     raise AssertionError(f"{town} has no such stretch")
 
 
-def through(town: str, maps: Path) -> Route:
+def junction_route(town: str, maps: Path) -> Route:
     """Straight through a junction with a light, from 20 m before it to 30 m beyond it."""
-    for way in _map(town, maps).generate_waypoints(5.0):
-        ahead = _line(way, 75.0)
-        if ahead is None or way.is_junction or not way.get_landmarks_of_type(45.0, "1000001"):
+    for waypoint in _map(town, maps).generate_waypoints(5.0):
+        ahead = _straight_ahead(waypoint, 75.0)
+        if ahead is None or waypoint.is_junction or not waypoint.get_landmarks_of_type(45.0, "1000001"):
             continue
         inside = [i for i, w in enumerate(ahead) if w.is_junction]
-        one = bool(inside) and len(inside) == inside[-1] - inside[0] + 1
-        if one and 8 <= inside[0] <= 12 and inside[-1] < len(ahead) - 8:
+        contiguous = bool(inside) and len(inside) == inside[-1] - inside[0] + 1
+        if contiguous and 8 <= inside[0] <= 12 and inside[-1] < len(ahead) - 8:
             return _route(town, ahead)
     raise AssertionError(f"{town} has no such junction")
 
@@ -113,9 +113,9 @@ class Rig:
         """The actors of the fake server itself."""
         return STAGES[self.server.state.token]
 
-    def being(self, index: int) -> Any:
+    def body(self, index: int) -> Any:
         """State of the index-th object of the scene (0: the ego) in the server."""
-        return self.stage.beings[self.simulation.actors.members[index].actor.id]
+        return self.stage.bodies[self.simulation.actors.members[index].actor.id]
 
     def clear(self) -> None:
         self.world.close()
@@ -125,7 +125,7 @@ class Rig:
 def rig_on(town: str, maps: Path, folder: Path) -> Iterator[Rig]:
     with fake_carla.installed(maps) as server:
         world = CarlaWorld(folder / "maps", f"127.0.0.1:{server.port}")
-        rig = Rig(world, server, straight(town, maps), folder)
+        rig = Rig(world, server, straight_route(town, maps), folder)
         yield rig
         world.close()
         assert not server.state.actors, "a world removes the actors that it created"

@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-WORKERS = 8  # of pytest-xdist: ports are shared out among so many
-_given: set[int] = set()
+WORKERS = 8  # most workers of pytest-xdist among which the ports are divided
+_returned: set[int] = set()
 
 
-def until(look: Callable[[], T], bound_s: float = 60.0) -> T:
-    """Call `look` until its result is true; returns it. The bound counts calls, so that a stall does not use it up."""
+def until(condition: Callable[[], T], bound_s: float = 60.0) -> T:
+    """Call `condition` until its result is true; returns it. The bound counts calls, so a stall does not use it up."""
     for _ in range(int(bound_s / 0.05)):
-        if found := look():
+        if found := condition():
             return found
         time.sleep(0.05)
     raise AssertionError("the condition was not met in time")
@@ -42,9 +42,9 @@ def free_ports(number: int = 1) -> list[int]:
     found: list[int] = []
     while len(found) < number:
         port = 12000 + 4 * (worker + WORKERS * random.SystemRandom().randrange(1500 // WORKERS))
-        if port not in _given and not taken(port, traffic_manager=True):
+        if port not in _returned and not taken(port, traffic_manager=True):
             found.append(port)
-            _given.add(port)
+            _returned.add(port)
     return found
 
 
@@ -73,9 +73,8 @@ def answering(mode: str) -> Iterator[Any]:
     thread = threading.Thread(target=_listen, args=(sock, lambda: mode), daemon=True)
     thread.start()
     yield sock.getsockname()[1]
-    sock.shutdown(
-        socket.SHUT_RDWR
-    )  # else the thread would keep waiting, and accept for the next socket with this file descriptor
+    # Else the thread would keep waiting, and accept for the next socket with this file descriptor.
+    sock.shutdown(socket.SHUT_RDWR)
     thread.join()
     sock.close()
 
@@ -86,20 +85,20 @@ def _listen(sock: socket.socket, mode: Callable[[], str]) -> None:
             peer, _ = sock.accept()
         except OSError:
             return
-        threading.Thread(target=_talk, args=(peer, mode), daemon=True).start()
+        threading.Thread(target=_answer_client, args=(peer, mode), daemon=True).start()
 
 
-def _talk(peer: socket.socket, mode: Callable[[], str]) -> None:
+def _answer_client(peer: socket.socket, mode: Callable[[], str]) -> None:
     """msgpack-rpc as in CARLA: [0, id, method, arguments] -> [1, id, nil, [[1, value]]], in bytes."""
     with peer:
         while request := peer.recv(4096):
-            how = mode()
-            if how == "http":
+            reply = mode()
+            if reply == "http":
                 peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
                 return
-            if how == "hang" or (how.startswith("version-only") and b"version" not in request):
+            if reply == "hang" or (reply.startswith("version-only") and b"version" not in request):
                 continue
-            text = how.removeprefix("version-only ").encode()
+            text = reply.removeprefix("version-only ").encode()
             value = bytes([0xA0 | len(text)]) + text if b"version" in request else b"\x90"
             peer.sendall(bytes([0x94, 1, request[2], 0xC0, 0x91, 0x92, 1]) + value)
 
@@ -123,8 +122,8 @@ def _serve(folder: Path, words: list[str]) -> None:
         sys.exit(7)
     mode = folder / "mode"
     sock = socket.create_server(("0.0.0.0", port))
-    how = threading.Thread(target=_listen, args=(sock, lambda: _text(mode) or "0.9.16"), daemon=True)
-    how.start()
+    thread = threading.Thread(target=_listen, args=(sock, lambda: _text(mode) or "0.9.16"), daemon=True)
+    thread.start()
     while not (folder / "die").exists():
         time.sleep(0.05)
     (folder / "die").unlink()

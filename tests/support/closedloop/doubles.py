@@ -35,13 +35,13 @@ class Follower:
         time.sleep(self.sleep_s)
         return [Decision(control=self._control(a.observation)) for a in requests]
 
-    def _control(self, seen: Observation) -> Control:
-        forward, left = seen.target
+    def _control(self, observation: Observation) -> Control:
+        forward, left = observation.target
         steer = -2.0 * left / max(forward, 1.0)
-        return Control(steer, 1.0 if seen.speed < 15 else 0.0).checked()
+        return Control(steer, 1.0 if observation.speed < 15 else 0.0).checked()
 
 
-class Talker(Follower):
+class TextFollower(Follower):
     """The same driver in the parent process: answers "steer throttle" as text and counts its batches."""
 
     name, local = "talker", False
@@ -87,7 +87,7 @@ class Reader:
         return {"name": self.name}
 
 
-class FarReader(Reader):
+class RemoteReader(Reader):
     local = False
 
 
@@ -117,8 +117,8 @@ class Faulty(FakeWorld):
         time.sleep(self.step_s)
         while self._setup.route is not None and self._setup.route.id == self.held and self.hold.exists():
             time.sleep(0.01)
-        seen = super().step(control)
-        if self.mine and seen.tick == self.at and self._fails_now():
+        observation = super().step(control)
+        if self.mine and observation.tick == self.at and self._fails_now():
             if self.how == "die":
                 print("about to die", flush=True)
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -126,7 +126,7 @@ class Faulty(FakeWorld):
                 time.sleep(3600)
             if self.how == "raise":
                 raise WorldError("lost a frame")
-        return seen
+        return observation
 
     def _fails_now(self) -> bool:
         if not self.once:

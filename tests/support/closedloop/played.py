@@ -20,8 +20,8 @@ def play(world: World, route: Route, seconds: float = 16.0) -> list[GroundTruth]
         truth = seen[-1]
         names = {name for _, name in truth.events}
         s, d = world.road.path.locate(truth.ego.x, truth.ego.y, s)
-        wanted = 0.0 if "act" in names and s > 8.0 else 7.0
-        pedals = tracking.to_speed(wanted, truth.ego.speed, brake=7.0)
+        target_speed = 0.0 if "act" in names and s > 8.0 else 7.0
+        pedals = tracking.to_speed(target_speed, truth.ego.speed, brake=7.0)
         offset = d if route.scenario == "ParkingExit" else 0.0
         world.step(tracking.control(truth.ego, world.road.path, s, offset, pedals))
         seen.append(world.truth())

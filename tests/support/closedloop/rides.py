@@ -83,17 +83,17 @@ def model_answer(tick: int) -> dict[str, Any]:
 
 def ride(ticks: int = 480, extra: int = 0, every_s: float = 0.5) -> tuple[TrackLog, EpisodeRecord, list[GroundTruth]]:
     """(track log, episode record, ground truth of each tick)."""
-    log, judge, seen = TrackLog(every_s), Referee(profile("bench2drive"), road(), None), []
+    log, referee, seen = TrackLog(every_s), Referee(profile("bench2drive"), road(), None), []
     for tick in range(ticks):
         seen.append(truth(tick, extra))
         log.add(seen[-1], Control(0.01 * (tick % 20), 0.5, 0.0), model_answer(tick) if tick % 10 == 0 else None)
-        if judge.tick(seen[-1]) is not None:
+        if referee.tick(seen[-1]) is not None:
             break
-    return log, record(judge), seen
+    return log, record(referee), seen
 
 
-def record(judge: Referee) -> EpisodeRecord:
-    out = judge.outcome()
+def record(referee: Referee) -> EpisodeRecord:
+    out = referee.outcome()
     return EpisodeRecord(
         "demo",
         "17",

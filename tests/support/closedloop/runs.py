@@ -34,7 +34,7 @@ def tasks(repetitions: int = 1, routes: int = 6, max_ticks: int = 400) -> list[E
     ]
 
 
-def plan(
+def worker_config(
     world: FactoryRecipe = FAKE, rules: DecisionRules | None = None, name: str = "bench2drive", **more: Any
 ) -> WorkerConfig:
     more.setdefault("agent", FactoryRecipe("support.closedloop.doubles:Follower"))
@@ -44,16 +44,16 @@ def plan(
 
 
 def run_into(
-    folder: Path, todo: list[EpisodeTask], how: WorkerConfig, agent: Any = None, **more: Any
+    folder: Path, episode_tasks: list[EpisodeTask], config: WorkerConfig, agent: Any = None, **more: Any
 ) -> list[EpisodeRecord]:
     limits = more.pop("limits", PoolLimits())
-    selection = {"routes": SUITE.ids, "repetitions": max(t.repetition for t in todo) + 1}
+    selection = {"routes": SUITE.ids, "repetitions": max(t.repetition for t in episode_tasks) + 1}
     interpreter = more.pop("interpreter", None)
-    what = DriveRun(folder, IDENTITY, selection, todo, how, limits, quiet=True, **more)
-    return run(what, agent, interpreter)
+    drive_run = DriveRun(folder, IDENTITY, selection, episode_tasks, config, limits, quiet=True, **more)
+    return run(drive_run, agent, interpreter)
 
 
-def essence(records: list[EpisodeRecord]) -> list[dict[str, Any]]:
+def comparable(records: list[EpisodeRecord]) -> list[dict[str, Any]]:
     """The records without values that depend on kills and clocks."""
     found = []
     for record in sorted(records, key=lambda r: (r.route_id, r.repetition)):
@@ -66,7 +66,7 @@ def essence(records: list[EpisodeRecord]) -> list[dict[str, Any]]:
 
 if __name__ == "__main__":  # argument: FOLDER of the run that is killed; it does not end while FOLDER.hold exists
     folder = Path(sys.argv[1])
-    how = {"how": "", "step_s": 0.002, "held": "106", "hold": f"{folder}.hold"}
-    slow = FactoryRecipe("support.closedloop.doubles:Faulty", how)
-    run_into(folder, tasks(repetitions=2), plan(slow), limits=PoolLimits(workers=2))
+    settings = {"how": "", "step_s": 0.002, "held": "106", "hold": f"{folder}.hold"}
+    slow = FactoryRecipe("support.closedloop.doubles:Faulty", settings)
+    run_into(folder, tasks(repetitions=2), worker_config(slow), limits=PoolLimits(workers=2))
     assert Follower.local

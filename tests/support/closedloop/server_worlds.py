@@ -15,7 +15,7 @@ from closedloop_plugin.worlds.base import EpisodeSetup, WorldError
 
 
 class ServerWorld(FakeWorld):
-    """`folder`/<server> holds a mode: "gone" does not start, "broken" fails every episode.
+    """The file `folder`/<server> sets a failure: "gone" does not start, "broken" fails every episode.
 
     drives.txt lists the episodes. None begins before `together` worlds have started.
     """
@@ -23,14 +23,14 @@ class ServerWorld(FakeWorld):
     def __init__(self, folder: str, server: str, bad_route: str = "", together: int = 1) -> None:
         super().__init__()
         self.folder, self.server, self.bad_route, self.together = Path(folder), server, bad_route, together
-        if self._how() == "gone":
+        if self._mode() == "gone":
             raise WorldError(f"{server}: nobody there")
-        if self._how() == "silent":
+        if self._mode() == "silent":
             time.sleep(3600)
-        if self._how() == "babbles":
+        if self._mode() == "babbles":
             os.kill(os.getpid(), signal.SIGABRT)
 
-    def _how(self) -> str:
+    def _mode(self) -> str:
         file = self.folder / self.server
         return file.read_text() if file.exists() else ""
 
@@ -44,10 +44,10 @@ class ServerWorld(FakeWorld):
         return super().reset(setup)
 
     def step(self, control: Control) -> Observation:
-        seen = super().step(control)
-        if self._how() == "broken" and seen.tick == 3:
+        observation = super().step(control)
+        if self._mode() == "broken" and observation.tick == 3:
             raise WorldError("lost a frame")
-        if self._how() == "goes" and seen.tick == 3:
+        if self._mode() == "goes" and observation.tick == 3:
             (self.folder / self.server).write_text("gone")
             os.kill(os.getpid(), signal.SIGKILL)
-        return seen
+        return observation

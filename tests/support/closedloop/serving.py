@@ -35,15 +35,15 @@ class Tunable(FakeModel):
         self, answer: Callable[[ModelQuestion], str | ModelReply], settings: tuple[Any, Any] = (None, None)
     ) -> None:
         super().__init__(answer)
-        self.settings, self.asked_with = settings, list[tuple[Any, Any]]()
+        self.settings, self.call_settings = settings, list[tuple[Any, Any]]()
 
     def tuned(self, max_tokens: int | None, temperature: float | None) -> Tunable:
-        made = Tunable(self.answer, (max_tokens, temperature))
-        made.asked_with = self.asked_with
-        return made
+        copy = Tunable(self.answer, (max_tokens, temperature))
+        copy.call_settings = self.call_settings
+        return copy
 
     def ask(self, questions: Sequence[ModelQuestion]) -> list[ModelReply]:
-        self.asked_with.append(self.settings)
+        self.call_settings.append(self.settings)
         return super().ask(questions)
 
 
@@ -120,7 +120,7 @@ def _part(part: Any) -> Any:
     return part
 
 
-def data_url(image: np.ndarray, kind: str = "png", **how: Any) -> str:
+def data_url(image: np.ndarray, kind: str = "png", **options: Any) -> str:
     buffer = io.BytesIO()
-    Image.fromarray(image).save(buffer, kind.upper(), **how)
+    Image.fromarray(image).save(buffer, kind.upper(), **options)
     return f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}"

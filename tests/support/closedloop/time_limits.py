@@ -18,16 +18,16 @@ LIMITS_S = (0.4, 3.0, 20.0)
 
 
 def with_growing_limits(
-    attempt: Callable[[float], T], held_up: Callable[[T], object], limits_s: Sequence[float] = LIMITS_S
+    attempt: Callable[[float], T], stalled: Callable[[T], object], limits_s: Sequence[float] = LIMITS_S
 ) -> T:
-    """Call `attempt` with growing limits until its result shows no stall (`held_up` is false); returns the result.
+    """Call `attempt` with growing limits until its result shows no stall (`stalled` is false); returns the result.
 
-    One limit applies to the request that hangs, which costs the test this time, and to the requests beside it that are
-    answered. `held_up`: whether one of the latter timed out. The result for the last limit is returned in any case.
+    One limit applies to the request that hangs, which costs the test this time, and to the concurrent requests that are
+    answered. `stalled`: whether one of the latter timed out. The result for the last limit is returned in any case.
     """
     for limit_s in limits_s:
         found = attempt(limit_s)
-        if not held_up(found):
+        if not stalled(found):
             break
         warnings.warn(RuntimeWarning(f"{limit_s:g} s were too short on this machine: {found!r:.300}"), stacklevel=2)
     return found
@@ -39,21 +39,21 @@ def speed_up_clock(patch: pytest.MonkeyPatch, due: Callable[[], object]) -> None
     The pool then gives up a hanging world after minutes of its clock, which is longer than any stall of this machine.
     Worlds that are not to be lost must be idle by then.
     """
-    ahead_s, before, over = 0.0, time.monotonic(), False
-    lose = WorldPool._replace_lost
+    ahead_s, before, done = 0.0, time.monotonic(), False
+    replace_lost = WorldPool._replace_lost
 
     def monotonic() -> float:
         nonlocal ahead_s, before
         now = time.monotonic()
-        if not over and due():
+        if not done and due():
             ahead_s += 1000 * (now - before)
         before = now
         return now + ahead_s
 
     def lost(self: WorldPool, *what: Any) -> None:
-        nonlocal over
-        over = True
-        lose(self, *what)
+        nonlocal done
+        done = True
+        replace_lost(self, *what)
 
     patch.setattr(pool, "time", SimpleNamespace(monotonic=monotonic))
     patch.setattr(WorldPool, "_replace_lost", lost)

@@ -1,4 +1,4 @@
-"""Questions for tests of faults.py and of `ad2 mcq check`, written by hand, without image files."""
+"""Questions for tests of faults.py and of `ad2 mcq check`, written manually, without image files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def question(
 ) -> OpenQuestion:  # fmt: skip
     """An open question. scene: (question, answer) of the frame's other records."""
 
-    def record(number: int, asked: str, answered: str) -> Record:
+    def record(number: int, question_text: str, answer_text: str) -> Record:
         meta = {"references": list(references)} if references else {}
         return Record(
             f"q{number}",
@@ -24,8 +24,8 @@ def question(
             subtask,
             form,
             ("a.jpg",),
-            BilingualText(en=asked),
-            BilingualText(en=answered),
+            BilingualText(en=question_text),
+            BilingualText(en=answer_text),
             meta=meta,
         )
 
@@ -35,15 +35,15 @@ def question(
 
 
 def choice(
-    name: str, asked: str, right: str, wrong: Sequence[str], *, at: int = 0, task: str = "perception",
+    name: str, question_text: str, right: str, wrong: Sequence[str], *, at: int = 0, task: str = "perception",
     cluster: str = "", image: str = "a.jpg", meta: dict[str, object] | None = None,
 ) -> Record:  # fmt: skip
-    """A multiple-choice record with the right option at place `at`."""
+    """A multiple-choice record with the correct option at index `at`."""
     texts = [*wrong[:at], right, *wrong[at:]]
-    kinds = ["correct" if place == at else "logical_inconsistencies" for place in range(len(texts))]
+    kinds = ["correct" if index == at else "logical_inconsistencies" for index in range(len(texts))]
     options = tuple(
-        AnswerOption(chr(ord("A") + place), BilingualText(en=text), kind)
-        for place, (text, kind) in enumerate(zip(texts, kinds, strict=True))
+        AnswerOption(chr(ord("A") + index), BilingualText(en=text), kind)
+        for index, (text, kind) in enumerate(zip(texts, kinds, strict=True))
     )
     return Record(
         name,
@@ -52,7 +52,7 @@ def choice(
         task,
         "mc",
         (image,),
-        BilingualText(en=asked),
+        BilingualText(en=question_text),
         BilingualText(en=right),
         letter=chr(ord("A") + at),
         options=options,

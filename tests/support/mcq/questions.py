@@ -18,7 +18,7 @@ def question(
     number: int, root: Path, *, text: str = "", answer: str = "A white van.", task: str = "perception",
     images: bool = True,
 ) -> OpenQuestion:  # fmt: skip
-    """Question `number` with pictures of two cameras, which are written to `root` if `images` and not there."""
+    """Question `number` with pictures of two cameras, written to `root` if missing, unless `images` is False."""
     names = []
     for view in VIEWS:
         name = f"{view.lower()}_{number % 3}.jpg"
@@ -43,7 +43,7 @@ def maker_for(url: str, cache: Path | None = None, settings: str = "", **parts: 
     return make_maker(spec, cache=cache, progress=False, **parts)
 
 
-def outcomes(maker: Any, asked: list[OpenQuestion]) -> dict[str, Outcome]:
+def outcomes(maker: Any, open_questions: list[OpenQuestion]) -> dict[str, Outcome]:
     """All outcomes by question id; asserts one outcome per question."""
     found: dict[str, Outcome] = {}
 
@@ -51,6 +51,6 @@ def outcomes(maker: Any, asked: list[OpenQuestion]) -> dict[str, Outcome]:
         assert outcome.question.id not in found
         found[outcome.question.id] = outcome
 
-    maker.make(iter(asked), done)
-    assert set(found) == {q.id for q in asked}
+    maker.make(iter(open_questions), done)
+    assert set(found) == {q.id for q in open_questions}
     return found

@@ -38,9 +38,9 @@ def frame(*pairs: tuple[str, str], source: str = "drivelm") -> list[OpenQuestion
 
 def pool(*pairs: tuple[str, str], source: str = "drivelm") -> dict[str, str]:
     """Candidates of the first question: text -> category (the first that offers it)."""
-    made = RulesMaker().one(frame(*pairs, source=source)[0])
-    assert isinstance(made, AcceptedQuestion), made
+    outcome = RulesMaker().one(frame(*pairs, source=source)[0])
+    assert isinstance(outcome, AcceptedQuestion), outcome
     found: dict[str, str] = {}
-    for distractor in made.pool:
+    for distractor in outcome.pool:
         found.setdefault(distractor.text, distractor.category)
     return found

@@ -17,7 +17,7 @@ from closedloop_plugin.robots.vehicles.robot_config import LinkSettings, RobotCo
 def far_robot(server: Sshd, folder: Path, **link: Any) -> RobotConfig:
     """The sandbox's LIMO, reached through `server`, with its files in `folder`."""
     robot = find_robot("sandbox")
-    made = LinkSettings(
+    settings = LinkSettings(
         host="127.0.0.1",
         user=server.user,
         port=server.port,
@@ -26,11 +26,11 @@ def far_robot(server: Sshd, folder: Path, **link: Any) -> RobotConfig:
         folder=str(folder),
         ssh_options=server.options,
     )
-    return replace(robot, link=replace(made, **link))
+    return replace(robot, link=replace(settings, **link))
 
 
 def yaml_of(robot: RobotConfig, folder: Path, backend: str = "") -> Path:
-    """Write the robot as a YAML file of a user."""
+    """Write the robot's configuration as a YAML file."""
     link = robot.link
     lines = [
         "vehicle: limo-ackermann", "link:", f"  host: {link.host}", f"  user: {link.user}", f"  port: {link.port}",
@@ -43,13 +43,13 @@ def yaml_of(robot: RobotConfig, folder: Path, backend: str = "") -> Path:
     return file
 
 
-def until(true: Callable[[], Any], limit_s: float = 30.0) -> None:
-    """Wait until `true()` holds."""
-    waiting = Event()
+def until(condition: Callable[[], Any], limit_s: float = 30.0) -> None:
+    """Wait until `condition()` is true."""
+    never_set = Event()
     for _ in range(int(limit_s / 0.02)):
-        if true():
+        if condition():
             return
-        waiting.wait(0.02)
+        never_set.wait(0.02)
     raise AssertionError("the condition was not met in time")
 
 
@@ -57,7 +57,7 @@ def processes(word: str) -> list[int]:
     """Ids of the running processes whose command line contains `word`."""
     found = []
     for folder in Path("/proc").iterdir():
-        with suppress(OSError):  # it has ended meanwhile
+        with suppress(OSError):  # the process has ended meanwhile
             if folder.name.isdigit() and word.encode() in (folder / "cmdline").read_bytes():
                 found.append(int(folder.name))
     return found

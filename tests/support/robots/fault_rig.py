@@ -1,4 +1,4 @@
-"""The whole robot loop on this machine, for fault injection: sshd, rosmaster, the simulated vehicle, `ad2 robot plan`
+"""The robot loop on this machine, for fault injection: sshd, rosmaster, the simulated vehicle, `ad2 robot plan`
 with its tunnel, the client copied by `ad2 robot deploy`, and a monitor of the vehicle. Each is a process.
 
 benchmarks/robot_faults.py uses it too.
@@ -36,10 +36,10 @@ HERE = Path(__file__).resolve().parent
 SPEED = 0.3  # m/s
 FULL = 0.675  # m/s at full throttle; the agent `straight` applies 4/9 of it from standstill
 START = (0.4, 0.4, 0.0)  # m, m, rad: 3 m are free ahead, along the lower edge of the floor
-ASIDE = 0.004  # m between the alternating starts
+OFFSET = 0.004  # m between the alternating starts
 PATIENCE_S = 60.0
-EARLY_S = 0.2  # s: a motion that began earlier would end by itself too soon after the fault
-STANDS = 1e-3  # m/s: slower counts as standstill
+RECENT_S = 0.2  # s: a motion that began before that would end by itself too soon after the fault
+STANDSTILL = 1e-3  # m/s: slower counts as standstill
 STILL_S = 0.1  # s of standstill until the vehicle counts as stopped
 
 
@@ -62,13 +62,13 @@ class Command:
 
 @dataclass(frozen=True)
 class Stop:
-    """Measured stop after a fault; times from the fault. `held_s`: the longest stall of this machine meanwhile."""
+    """Measured stop after a fault; times from the fault. `stall_s`: the longest stall of this machine meanwhile."""
 
     zero_s: float  # to the first zero on the command topic
     by: str  # the node that published it
-    stands_s: float
-    way_m: float
-    held_s: float
+    standstill_s: float
+    distance_m: float
+    stall_s: float
 
 
 class VehicleMonitor(RosChildProcess):
@@ -79,8 +79,8 @@ class VehicleMonitor(RosChildProcess):
         assert self.first_line == '["ready"]', self.first_line
         self.truths: list[Truth] = []
         self.commands: list[Command] = []
-        self.lates: list[tuple[float, float]] = []
-        self._news = threading.Condition()
+        self.stalls: list[tuple[float, float]] = []
+        self._reported = threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -91,45 +91,45 @@ class VehicleMonitor(RosChildProcess):
 
     def wait(self, holds: Callable[[], Any], what: str) -> Any:
         """Wait until `holds()`, which is evaluated again after each report; returns its result."""
-        with self._news:
-            found = self._news.wait_for(holds, PATIENCE_S)
+        with self._reported:
+            found = self._reported.wait_for(holds, PATIENCE_S)
         assert found, f"{what}: not within {PATIENCE_S:g} s"
         return found
 
     def placed(self, y: float) -> bool:
-        return bool(self.truths) and abs(self.truths[-1].y - y) < ASIDE / 4
+        return bool(self.truths) and abs(self.truths[-1].y - y) < OFFSET / 4
 
     def under_way(self) -> bool:
         """Whether it drives at full speed in a motion that began recently. Call with the lock held."""
         if not self.commands or self.truths[-1].v < SPEED - 0.002 or not self.commands[-1].moves:
             return False
         zeros = [c.t for c in self.commands[-20:] if not c.moves]
-        return bool(zeros) and time.monotonic() - zeros[-1] < EARLY_S + 0.05
+        return bool(zeros) and time.monotonic() - zeros[-1] < RECENT_S + 0.05
 
     def stop_after(self, t: float) -> Stop:
-        """Wait until the vehicle stands, and measure its way since `t` (interpolated between reports)."""
-        stands = self.wait(lambda: self._stands_after(t), "the vehicle stands")
+        """Wait until the vehicle stands still, and measure its distance since `t` (interpolated between reports)."""
+        standstill = self.wait(lambda: self._standstill_after(t), "the vehicle stands")
         zero = next(c for c in self.commands if c.t >= t and not c.moves)
         before = max((p for p in self.truths if p.t <= t), key=lambda p: p.t)
-        after = [p for p in self.truths if t < p.t <= stands]
-        share = (t - before.t) / (after[0].t - before.t)
-        way = (1 - share) * math.dist((before.x, before.y), (after[0].x, after[0].y))
-        way += sum(math.dist((a.x, a.y), (b.x, b.y)) for a, b in pairwise(after))
+        after = [p for p in self.truths if t < p.t <= standstill]
+        fraction = (t - before.t) / (after[0].t - before.t)
+        distance = (1 - fraction) * math.dist((before.x, before.y), (after[0].x, after[0].y))
+        distance += sum(math.dist((a.x, a.y), (b.x, b.y)) for a, b in pairwise(after))
         gaps = [b.t - a.t - 0.02 for a, b in pairwise([before, *after])]
-        held = max([0.0, *gaps, *(late for at, late in self.lates if t <= at and at - late <= stands)])
-        return Stop(zero.t - t, zero.node, stands - t, way, held)
+        stall = max([0.0, *gaps, *(late for at, late in self.stalls if t <= at and at - late <= standstill)])
+        return Stop(zero.t - t, zero.node, standstill - t, distance, stall)
 
     def moved_after(self, t: float) -> float:
         """Wait until it drives; returns the time on the monotonic clock, s."""
         return float(self.wait(lambda: next((p.t for p in self.truths if p.t > t and p.v > 0.05), 0.0), "it drives"))
 
-    def _stands_after(self, t: float) -> float:
-        since: float | None = None
+    def _standstill_after(self, t: float) -> float:
+        start: float | None = None
         for p in self.truths:
             if p.t > t:
-                since = (since or p.t) if abs(p.v) < STANDS else None
-                if since is not None and p.t - since >= STILL_S:
-                    return since
+                start = (start or p.t) if abs(p.v) < STANDSTILL else None
+                if start is not None and p.t - start >= STILL_S:
+                    return start
         return 0.0
 
     def _read(self) -> None:
@@ -137,9 +137,9 @@ class VehicleMonitor(RosChildProcess):
         with suppress(ValueError, OSError):  # closed at the end of the test
             for line in self.process.stdout:
                 what, *values = json.loads(line)
-                with self._news:
+                with self._reported:
                     self._keep(what, values)
-                    self._news.notify_all()
+                    self._reported.notify_all()
 
     def _keep(self, what: str, values: list[Any]) -> None:
         if what == "truth":
@@ -147,7 +147,7 @@ class VehicleMonitor(RosChildProcess):
         elif what == "cmd":
             self.commands = [*self.commands[-500:], Command(*values)]
         else:
-            self.lates.append((values[0], values[1]))
+            self.stalls.append((values[0], values[1]))
 
 
 class Rig:
@@ -158,8 +158,8 @@ class Rig:
         self.monitor = VehicleMonitor(master)
         self.planner: subprocess.Popen[bytes]
         self.client: subprocess.Popen[bytes]
-        self._begun: list[subprocess.Popen[bytes]] = []
-        self._aside = 0.0  # of the last start, m
+        self._started: list[subprocess.Popen[bytes]] = []
+        self._offset = 0.0  # of the last start, m
 
     def start_planner(self) -> None:
         words = ["robot", "plan", "--robot", str(self.robot.file), "--agent", "straight", "--out", "out"]
@@ -168,7 +168,7 @@ class Rig:
                 [BIN / "ad2", *words], env=environment(AD2_HOME=str(self.home)), stdout=log, stderr=log,
                 stdin=subprocess.DEVNULL, cwd=self.folder,
             )  # fmt: skip
-        self._begun.append(self.planner)
+        self._started.append(self.planner)
 
     def start_client(self) -> None:
         """Start the client as on the vehicle, from the folder of the deployment."""
@@ -178,7 +178,7 @@ class Rig:
                 [sys.executable, "-m", "closedloop_plugin.robots.onboard.client", deploy.SETTINGS],
                 env=self.master.env(), stderr=log, stdin=subprocess.DEVNULL, cwd=folder,
             )  # fmt: skip
-        self._begun.append(self.client)
+        self._started.append(self.client)
 
     def replace_planner(self) -> None:
         self.planner.wait(PATIENCE_S)
@@ -192,12 +192,12 @@ class Rig:
         """Put the vehicle at the start, and wait until it drives at full speed.
 
         Starts alternate by 4 mm: the vehicle may still be near the last start, and a late placement must not be counted
-        as a way that it drove.
+        as driven distance.
         """
-        self._aside = ASIDE - self._aside
+        self._offset = OFFSET - self._offset
         x, y, yaw = START
-        self.monitor.send("place", x, y + self._aside, yaw)
-        self.monitor.wait(lambda: self.monitor.placed(y + self._aside), "placed")
+        self.monitor.send("place", x, y + self._offset, yaw)
+        self.monitor.wait(lambda: self.monitor.placed(y + self._offset), "placed")
         self.monitor.wait(self.monitor.under_way, f"driving at {SPEED} m/s")
 
     def ssh(self) -> int:
@@ -231,17 +231,17 @@ class Rig:
 
     def overheads(self) -> list[float]:
         """Time of each cycle from the image to the start of its motion, without the time of the agent, s."""
-        thinking = {(c["session"], c["seq"]): c["thinking_s"] for c in self.cycles()}
+        agent_s = {(c["session"], c["seq"]): c["thinking_s"] for c in self.cycles()}
         session, found = "", []
         for line in _lines(self.folder / "client.log"):
             session = line["session"] if line["event"] == "connected" else session
-            if line["event"] == "motion" and (session, line["seq"]) in thinking:
-                found.append(line["age_s"] - thinking[session, line["seq"]])
+            if line["event"] == "motion" and (session, line["seq"]) in agent_s:
+                found.append(line["age_s"] - agent_s[session, line["seq"]])
         return found
 
     def close(self) -> None:
         """End all processes, the client first: it leaves the vehicle at standstill."""
-        for process in reversed(self._begun):
+        for process in reversed(self._started):
             with suppress(OSError):
                 process.send_signal(signal.SIGCONT)
             process.terminate()
@@ -264,9 +264,9 @@ def _lines(file: Path) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Fault:
-    """`strike` causes the fault; `repair` undoes it, as a person would once the vehicle stands.
+    """`strike` causes the fault; `repair` undoes it, as a person would once the vehicle stands still.
 
-    most_m: longest way allowed to standstill. by: prefix of the node whose zero command stops the vehicle.
+    most_m: longest distance allowed to standstill. by: prefix of the node whose zero command stops the vehicle.
     """
 
     name: str
@@ -300,8 +300,8 @@ FAULTS = (
 MASTER = Fault("ROS master killed", lambda rig: rig.master.kill(), lambda rig: rig.master.restart())
 
 
-def struck(loop: Rig, fault: Fault) -> tuple[Stop, float]:
-    """Cause the fault, measure the stop, repair; returns it and the time from the repair until it drives again, s."""
+def strike_and_repair(loop: Rig, fault: Fault) -> tuple[Stop, float]:
+    """Cause the fault, measure the stop, repair; returns the stop and the time from the repair until it drives, s."""
     loop.begin()
     at = time.monotonic()
     try:
@@ -315,19 +315,19 @@ def struck(loop: Rig, fault: Fault) -> tuple[Stop, float]:
 
 @contextmanager
 def rig(folder: Path, mode: int | None = None) -> Iterator[Rig]:
-    """Run the whole loop. Needs sshd and rospy (sshd.py, ros_master.py). `mode`: in the status of the vehicle."""
+    """Run the complete loop. Needs sshd and rospy (sshd.py, ros_master.py). `mode`: in the status of the vehicle."""
     ros_master.ros_path()
-    with ExitStack() as undo:
-        server = undo.enter_context(sshd(folder / "sshd"))
+    with ExitStack() as stack:
+        server = stack.enter_context(sshd(folder / "sshd"))
         file = yaml_of(far_robot(server, folder / "vehicle"), folder)
         file.write_text(f"{file.read_text('utf-8')}limits:\n  speed: {FULL}\n", "utf-8")
         robot, home = read_robot(file), folder / "home"
         deploy.deploy(robot, deploy.make_token(home / "robots" / f"{robot.name}.token"))
-        master = undo.enter_context(RosMaster())
+        master = stack.enter_context(RosMaster())
         node = SandboxNodeProcess(master, file, mode)
-        undo.callback(node.close)
-        made = Rig(folder, robot, master, home)
-        undo.callback(made.close)
-        made.start_planner()
-        made.start_client()
-        yield made
+        stack.callback(node.close)
+        loop = Rig(folder, robot, master, home)
+        stack.callback(loop.close)
+        loop.start_planner()
+        loop.start_client()
+        yield loop

@@ -20,47 +20,47 @@ from std_msgs.msg import Bool
 _OUT = threading.Lock()
 
 
-def say(*words: object) -> None:
+def write_line(*values: object) -> None:
     with _OUT:
-        sys.stdout.write(json.dumps(words) + "\n")
+        sys.stdout.write(json.dumps(values) + "\n")
         sys.stdout.flush()
 
 
 def on_truth(message: Odometry) -> None:
     stamp = message.header.stamp.to_sec() - time.time() + time.monotonic()
     place = message.pose.pose.position
-    say("truth", stamp, place.x, place.y, message.twist.twist.linear.x)
+    write_line("truth", stamp, place.x, place.y, message.twist.twist.linear.x)
 
 
 def on_command(message: Twist) -> None:
     moves = bool(message.linear.x or message.linear.y or message.angular.z)
-    say("cmd", time.monotonic(), moves, message._connection_header["callerid"])
+    write_line("cmd", time.monotonic(), moves, message._connection_header["callerid"])
 
 
-def pulse() -> None:
+def measure_stalls() -> None:
     while True:
         begun = time.monotonic()
         time.sleep(0.005)
         late = time.monotonic() - begun - 0.005
         if late > 0.01:
-            say("late", begun + late, late)
+            write_line("late", begun + late, late)
 
 
 def main() -> None:
     rospy.init_node("fault_watch", disable_signals=True, disable_rosout=True)
     place = rospy.Publisher("/ad2/place", Pose2D, queue_size=5)
     camera = rospy.Publisher("/ad2/camera", Bool, queue_size=5)
-    threading.Thread(target=obey, args=(place, camera), daemon=True).start()
+    threading.Thread(target=execute_commands, args=(place, camera), daemon=True).start()
     while not (place.get_num_connections() and camera.get_num_connections()):
         time.sleep(0.01)  # the parent process waits with a limit
-    say("ready")
+    write_line("ready")
     rospy.Subscriber("/ad2/truth", Odometry, on_truth, queue_size=100, tcp_nodelay=True)
     rospy.Subscriber("/cmd_vel", Twist, on_command, queue_size=100, tcp_nodelay=True)
-    threading.Thread(target=pulse, daemon=True).start()
+    threading.Thread(target=measure_stalls, daemon=True).start()
     rospy.spin()
 
 
-def obey(place: rospy.Publisher, camera: rospy.Publisher) -> None:
+def execute_commands(place: rospy.Publisher, camera: rospy.Publisher) -> None:
     for line in sys.stdin:
         what, *values = json.loads(line)
         if what == "place":

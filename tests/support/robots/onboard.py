@@ -31,7 +31,7 @@ PATIENCE_S = 60.0
 
 
 @functools.cache
-def oldest() -> str:
+def oldest_python() -> str:
     """The oldest Python from 3.6 on that runs here; a Jetson has 3.6, the others 3.8."""
     found = {}
     for candidate in [*Path.home().glob(".pyenv/versions/*/bin/python"), Path(sys.executable)]:
@@ -54,7 +54,7 @@ def settings(folder: Path, port: int, vehicle: str = "limo-differential", **more
         "backend": "support.robots.recorder:Recorder",
         "relay": False,
         "reconnect_s": 0.05,
-        "camera_stall_s": 5.0,  # high for busy machines; the tests of both limits set their own
+        "camera_stall_s": 5.0,  # high for busy machines; the tests of both limits set lower ones
         "link_silence_s": 5.0,
         **more,
     }
@@ -63,15 +63,15 @@ def settings(folder: Path, port: int, vehicle: str = "limo-differential", **more
     return file
 
 
-def until(holds: Callable[[], Any], what: str = "") -> Any:
+def until(condition: Callable[[], Any], what: str = "") -> Any:
     end = time.monotonic() + PATIENCE_S
-    while not (found := holds()):
+    while not (found := condition()):
         assert time.monotonic() < end, what or "the condition was not met in time"
         time.sleep(0.005)
     return found
 
 
-def put(file: Path, text: str) -> None:
+def write_atomically(file: Path, text: str) -> None:
     """Write atomically: a concurrent reader finds the old or the new text."""
     new = file.with_suffix(".new")
     new.write_text(text, "utf-8")
@@ -82,7 +82,7 @@ class Process:
     """A module of the on-board folder in a process. `log`: its log entries."""
 
     def __init__(self, module: str, *words: Any, python: str = "", env: dict[str, str] | None = None) -> None:
-        command = [python or oldest(), "-m", f"closedloop_plugin.robots.onboard.{module}", *map(str, words)]
+        command = [python or oldest_python(), "-m", f"closedloop_plugin.robots.onboard.{module}", *map(str, words)]
         clean = {k: v for k, v in (env or os.environ).items() if not k.startswith(("PYTHON", "COV_"))}
         path = os.pathsep.join(filter(None, [str(REPO), str(TESTS), (env or {}).get("PYTHONPATH", "")]))
         self.process = subprocess.Popen(
@@ -152,10 +152,10 @@ class Peer:
         self.hello = wire.server_hello()
         self.auth: wire.Header = {}
         self.welcome: wire.Header = {}
-        self._beat, self._sending = threading.Event(), threading.Lock()
+        self._quiet, self._sending = threading.Event(), threading.Lock()
         threading.Thread(target=self._read, daemon=True).start()
 
-    def greet(self, token: bytes = TOKEN, beat: bool = True, check: bool = True) -> Peer:
+    def handshake(self, token: bytes = TOKEN, heartbeats: bool = True, check: bool = True) -> Peer:
         """Handshake. `check` False: a planner without the vehicle's token that continues all the same."""
         self.send("hello", **self.hello)
         _, self.auth, _ = self.next("auth")
@@ -163,7 +163,7 @@ class Peer:
         self.welcome = wire.server_welcome(token, self.hello, auth)
         self.session = self.welcome["session"]
         self.send("welcome", **self.welcome)
-        if beat:
+        if heartbeats:
             threading.Thread(target=self._heartbeat, daemon=True).start()
         return self
 
@@ -179,12 +179,12 @@ class Peer:
         with self._sending:
             self.sock.sendall(data)
 
-    def say(self, kind: str, **header: Any) -> None:
+    def send_in_session(self, kind: str, **header: Any) -> None:
         self.send(kind, **{"session": self.session, **header})
 
     def drive(self, obs: int, vx: float = 0.3, duration_s: float = 0.5, **more: Any) -> None:
         twist = {"vx": vx, "vy": 0.0, "wz": 0.0}
-        self.say("cmd", obs=obs, **{**LEVERS, "duration_s": duration_s, "twist": twist, **more})
+        self.send_in_session("cmd", obs=obs, **{**CONTROLS, "duration_s": duration_s, "twist": twist, **more})
 
     def next(self, kind: str) -> wire.Frame:
         """The next frame of this kind; other frames before it are skipped."""
@@ -197,20 +197,20 @@ class Peer:
             passed.append(frame[1])
         raise AssertionError(f"no {kind}, but {len(passed)} others, the last: {passed[-3:]}")
 
-    def hung_up(self) -> None:
+    def wait_until_closed(self) -> None:
         """Wait until the vehicle has closed the connection."""
         while self.frames.get(timeout=PATIENCE_S) is not None:
             pass
 
     def close(self) -> None:
-        self._beat.set()
+        self._quiet.set()
         with contextlib.suppress(OSError):
             self.sock.shutdown(socket.SHUT_RDWR)
         self.sock.close()
 
-    def quiet(self) -> None:
-        """No more heartbeats."""
-        self._beat.set()
+    def stop_heartbeats(self) -> None:
+        """Send no more heartbeats."""
+        self._quiet.set()
 
     def _read(self) -> None:
         reader = wire.FrameReader()
@@ -223,12 +223,12 @@ class Peer:
     def _heartbeat(self) -> None:
         n = 0
         with contextlib.suppress(OSError):
-            while not self._beat.wait(0.02):
-                self.say("heartbeat", n=n)
+            while not self._quiet.wait(0.02):
+                self.send_in_session("heartbeat", n=n)
                 n += 1
 
 
-LEVERS = {"steer": 0.0, "throttle": 0.5, "brake": 0.0}
+CONTROLS = {"steer": 0.0, "throttle": 0.5, "brake": 0.0}
 
 
 class Listener:

@@ -23,7 +23,7 @@ class Recorder(VehicleIO):
         self._frame = None
         self._closed = threading.Event()
         if sees:
-            threading.Thread(target=self._film, daemon=True).start()
+            threading.Thread(target=self._take_frames, daemon=True).start()
 
     def publish(self, actuation):
         if (self._folder / "broken").exists():
@@ -51,7 +51,7 @@ class Recorder(VehicleIO):
     def close(self):
         self._closed.set()
 
-    def _film(self):
+    def _take_frames(self):
         while not self._closed.wait(0.05):
             if not (self._folder / "stall").exists():
                 self._frame = (time.monotonic(), JPEG, 640, 480)

@@ -19,13 +19,13 @@ TOKEN = bytes(range(32))
 
 
 def jpeg(width: int = 64, height: int = 48) -> bytes:
-    made = io.BytesIO()
-    Image.fromarray(np.full((height, width, 3), 90, np.uint8)).save(made, "JPEG")
-    return made.getvalue()
+    buffer = io.BytesIO()
+    Image.fromarray(np.full((height, width, 3), 90, np.uint8)).save(buffer, "JPEG")
+    return buffer.getvalue()
 
 
 class VehicleEnd:
-    """One connection. `call` returns the next frame other than a heartbeat; None: the planner has closed."""
+    """One connection. `receive` returns the next frame other than a heartbeat; None: the planner has closed."""
 
     def __init__(self, port: int, token: bytes = TOKEN, vehicle: str = "limo-ackermann") -> None:
         self.sock = socket.create_connection(("127.0.0.1", port), timeout=60)
@@ -37,20 +37,20 @@ class VehicleEnd:
         self._ended = threading.Event()
         self._sending = threading.Lock()
 
-    def greet(self) -> wire.Header | None:
+    def handshake(self) -> wire.Header | None:
         """Handshake; returns the refusal of the planner, or None if the session is open."""
         kind, hello, _ = self.next()
         assert kind == "hello"
         auth = wire.client_auth(self.token, hello, self.vehicle)
         self.raw(wire.pack("auth", auth))
-        answer = self.call()
+        answer = self.receive()
         if answer is None or answer[0] == "done":
             return answer[1] if answer else {}
         assert answer[0] == "welcome"
         self.session = wire.client_check(self.token, hello, auth, answer[1])
         return None
 
-    def live(self) -> VehicleEnd:
+    def start_heartbeats(self) -> VehicleEnd:
         """Start sending heartbeats, as the client does."""
         threading.Thread(target=self._beat, daemon=True).start()
         return self
@@ -71,7 +71,7 @@ class VehicleEnd:
     def send(self, kind: str, blob: bytes = b"", **header: Any) -> None:
         self.raw(wire.pack(kind, {"session": self.session, **header}, blob))
 
-    def see(self, seq: int, stamp: float = 0.0, picture: bytes | None = None, **more: Any) -> None:
+    def send_observation(self, seq: int, stamp: float = 0.0, picture: bytes | None = None, **more: Any) -> None:
         header = {"seq": seq, "stamp": stamp, "odom": None, "status": None, "motion": None, **more}
         self.send("obs", jpeg() if picture is None else picture, **header)
 
@@ -83,7 +83,7 @@ class VehicleEnd:
             self.frames += self.reader.feed(data)
         return self.frames.pop(0)
 
-    def call(self) -> wire.Frame | None:
+    def receive(self) -> wire.Frame | None:
         try:
             while (frame := self.next())[0] == "heartbeat":
                 self.heartbeats += 1
@@ -102,13 +102,13 @@ def connected(port: int, **how: Any) -> Iterator[VehicleEnd]:
     """A connected vehicle with heartbeats. Like the real client, retries while the previous vehicle is connected."""
     for _ in range(200):
         end = VehicleEnd(port, **how)
-        refused = end.greet()
+        refused = end.handshake()
         if refused is None or refused.get("reason") != "another vehicle is connected":
             break
         end.close()
         time.sleep(0.02)
     try:
         assert refused is None, refused
-        yield end.live()
+        yield end.start_heartbeats()
     finally:
         end.close()

@@ -39,8 +39,8 @@ class ActingWorld(FakeWorld):
         if "# wrong" in text:
             raise Ad2Error(f"{setup.program}, line 2: NameError: no such thing")
         self._intrusion = -4.0
-        spared = "# odd" in text and setup.seed % 2 == 0
-        self._hit = None if spared else _number(text, "hit")
+        no_collision = "# odd" in text and setup.seed % 2 == 0
+        self._hit = None if no_collision else _number(text, "hit")
         self._acts = _number(text, "acts")
         self._hold = setup.program.with_name("hold") if "# held" in text else None
         return super().reset(setup)

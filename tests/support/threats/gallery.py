@@ -32,7 +32,7 @@ from closedloop_plugin.threats.transcript import (
 ROUTES = suite("demo").routes
 RULES = {"name": "rules"}
 MODEL = {"backend": "endpoint", "model": "qwen2.5-vl-7b"}
-SAID = ("A lorry is ahead.", "It goes on.", "I keep my speed.")
+ANSWERS = ("A lorry is ahead.", "It goes on.", "I keep my speed.")
 
 
 # Each would change the title of the page if it were executed.
@@ -89,40 +89,40 @@ def site(route: Route) -> ThreatSite:
 
 
 def transcript(
-    route: Route, attempt: ThreatAttempt, answers: Sequence[str] = SAID, **interview: Any
+    route: Route, attempt: ThreatAttempt, answers: Sequence[str] = ANSWERS, **interview: Any
 ) -> ThreatTranscript:
     stages = [StageAnswer(stage=s, question=f"The {s}?", text=a) for s, a in zip(STAGES, answers, strict=True)]
-    asked = {"agent": MODEL, "source": "said", "frames": [f"frames/{route.id}_0.jpg"], "answers": stages, **interview}
-    return ThreatTranscript(route=route.id, site=site(route), interview=InterviewRecord(**asked), attempts=[attempt])
+    fields = {"agent": MODEL, "source": "said", "frames": [f"frames/{route.id}_0.jpg"], "answers": stages, **interview}
+    return ThreatTranscript(route=route.id, site=site(route), interview=InterviewRecord(**fields), attempts=[attempt])
 
 
-def attempt(made: ThreatSpec | None, fuser: Mapping[str, Any] = RULES, **other: Any) -> ThreatAttempt:
-    return ThreatAttempt(number=0, seed=7, fuser=dict(fuser), spec=made, **other)
+def attempt(proposed: ThreatSpec | None, fuser: Mapping[str, Any] = RULES, **other: Any) -> ThreatAttempt:
+    return ThreatAttempt(number=0, seed=7, fuser=dict(fuser), spec=proposed, **other)
 
 
-def add(folder: Path, kept: ThreatTranscript, verdict: ScenarioVerdict | None = None, moment: bool = True) -> None:
+def add(folder: Path, written: ThreatTranscript, verdict: ScenarioVerdict | None = None, moment: bool = True) -> None:
     """One scenario: transcript, program, verdict in check.json, pictures."""
-    last = kept.attempts[-1]
-    if last.spec is not None:
-        text = program(last.spec, kept.site)
-        file = folder / "scenarios" / f"{kept.route}.scenic"
+    latest = written.attempts[-1]
+    if latest.spec is not None:
+        text = program(latest.spec, written.site)
+        file = folder / "scenarios" / f"{written.route}.scenic"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-        last.program_sha256 = sha256(text.encode()).hexdigest()
-    kept.write(folder / "transcripts" / f"{kept.route}.json")
+        latest.program_sha256 = sha256(text.encode()).hexdigest()
+    written.write(folder / "transcripts" / f"{written.route}.json")
     if verdict is not None:
         file = folder / "check.json"
-        there = json.loads(file.read_text()) if file.is_file() else {}
-        there[kept.route] = {**verdict.model_dump(), "program_sha256": last.program_sha256, "judge": "expert"}
-        file.write_text(json.dumps(there))
+        verdicts = json.loads(file.read_text()) if file.is_file() else {}
+        verdicts[written.route] = {**verdict.model_dump(), "program_sha256": latest.program_sha256, "judge": "expert"}
+        file.write_text(json.dumps(verdicts))
     if moment:
-        scene(folder / "check" / "moments", f"{kept.route}_rep0")
-    noise(folder / "frames" / f"{kept.route}_0.jpg", (800, 450))
+        scene(folder / "check" / "moments", f"{written.route}_rep0")
+    noise(folder / "frames" / f"{written.route}_0.jpg", (800, 450))
 
 
-def passed(**drawn: float) -> ScenarioVerdict:
+def passed(**sampled: float) -> ScenarioVerdict:
     return ScenarioVerdict(
-        passed=True, compiles=True, runs=True, acts=True, survivable=True, tries=2, survived=1, drawn=drawn
+        passed=True, compiles=True, runs=True, acts=True, survivable=True, tries=2, survived=1, drawn=sampled
     )  # fmt: skip
 
 
@@ -156,8 +156,8 @@ def noise(file: Path, size: tuple[int, int]) -> None:
 
 def index(folder: Path, **other: Any) -> None:
     """suite.json as after `ad2 threats generate`."""
-    asked = {"base": "demo", "agent": MODEL, "fuser": RULES, "seed": 11, "profile": "bench2advlm", "version": "0.1.0"}
-    data = {"name": "threat demo", "asked": asked, "finished": True, "left_out": {}, "failed": {}, **other}
+    request = {"base": "demo", "agent": MODEL, "fuser": RULES, "seed": 11, "profile": "bench2advlm", "version": "0.1.0"}
+    data = {"name": "threat demo", "asked": request, "finished": True, "left_out": {}, "failed": {}, **other}
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "suite.json").write_text(json.dumps(data))
 
@@ -186,14 +186,14 @@ def record(route: str, *, score: float, hit: bool = False, **other: Any) -> Epis
 
 def run(folder: Path, threats: Path, agent: str, records: Sequence[EpisodeRecord], **identity: Any) -> Path:
     """A run folder of the suite in its present state."""
-    here = suite(str(threats))
-    about = {
-        "suite": here.name, "suite_sha256": here.sha256, "agent": {"name": agent}, "profile": "bench2advlm", "seed": 0,
-        "world": "closedloop_plugin.worlds.embedded.world:EmbeddedWorld", "version": "0.1.0", **identity,
+    played = suite(str(threats))
+    base = {
+        "suite": played.name, "suite_sha256": played.sha256, "agent": {"name": agent}, "profile": "bench2advlm",
+        "seed": 0, "world": "closedloop_plugin.worlds.embedded.world:EmbeddedWorld", "version": "0.1.0", **identity,
     }  # fmt: skip
     folder.mkdir(parents=True)
-    selection = {"routes": here.ids, "asked": here.ids, "repetitions": 1, "shard": None}
-    (folder / "run.json").write_text(json.dumps({"identity": about, "selection": selection}))
+    selection = {"routes": played.ids, "asked": played.ids, "repetitions": 1, "shard": None}
+    (folder / "run.json").write_text(json.dumps({"identity": base, "selection": selection}))
     (folder / "episodes.jsonl").write_text("".join(r.to_json() + "\n" for r in records))
     return folder
 

@@ -64,7 +64,7 @@ def attempt(spec: ThreatSpec | None, verdict: ScenarioVerdict | None = None, **m
     return ThreatAttempt(number=more.pop("number", 0), seed=0, fuser={"name": "x"}, spec=spec, verdict=verdict, **more)
 
 
-def moment(images: int = 1) -> InterviewFrame:
+def interview_frame(images: int = 1) -> InterviewFrame:
     """A frame on a straight road: a car at rest 25 m ahead, a child walking at the edge."""
     request = privileged()
     assert request.truth is not None and request.road is not None
@@ -75,7 +75,7 @@ def moment(images: int = 1) -> InterviewFrame:
     return InterviewFrame(ROUTES[0], request.observation, truth, request.road, shown)
 
 
-def good(**other: Any) -> dict[str, Any]:
+def valid_spec(**other: Any) -> dict[str, Any]:
     """A spec for `site()`, as a model would write it."""
     return {
         "adversary": "child", "behaviour": "cross", "place": {"side": "right", "lane": "pavement", "ahead_m": [30, 45]},

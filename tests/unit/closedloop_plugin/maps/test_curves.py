@@ -1,4 +1,4 @@
-"""Lines, arcs and biarcs: figures by hand, and laws that hold for any pair of poses."""
+"""Lines, arcs and biarcs: hand-computed values, and properties for any pair of poses."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ COORDINATE = st.floats(-200, 200)
 YAW = st.floats(-math.pi, math.pi)
 
 
-def test_a_quarter_turn_to_the_left() -> None:
+def test_the_end_of_an_arc_after_a_quarter_turn() -> None:
     arc = curves.CurveSegment(0, 0, 0, 10 * math.pi / 2, 0.1)
     assert arc.end == pytest.approx((10, 10, math.pi / 2))
 
 
-def test_a_fillet_by_hand() -> None:
+def test_a_fillet_of_a_right_angle_has_the_hand_computed_radius() -> None:
     """Right angle, 20 m to the corner and 12 m from it, 2 m kept straight: tangent 10, radius 10."""
     first, arc, last = curves.fillet((0, 0, 0), (20, 12, math.pi / 2), lead=2.0) or ()
     assert (first.length, last.length) == pytest.approx((10, 2))
@@ -39,7 +39,9 @@ def test_tangents_that_do_not_meet_get_a_biarc() -> None:
 
 
 @given(COORDINATE, COORDINATE, YAW, st.floats(5, 80), st.floats(-1.2, 1.2), st.floats(-1.2, 1.2))
-def test_a_join_arrives_and_is_smooth(x: float, y: float, yaw: float, far: float, side: float, turn: float) -> None:
+def test_a_join_reaches_its_goal_and_is_smooth(
+    x: float, y: float, yaw: float, far: float, side: float, turn: float
+) -> None:
     goal = (x + far * math.cos(yaw + side), y + far * math.sin(yaw + side), yaw + turn)
     chain = curves.join((x, y, yaw), goal)
     assert chain[0].start == (x, y, yaw)
@@ -50,7 +52,7 @@ def test_a_join_arrives_and_is_smooth(x: float, y: float, yaw: float, far: float
     assert abs(math.remainder(chain[-1].end[2] - goal[2], math.tau)) < 1e-4
 
 
-def test_parallel_reverse_and_split_keep_the_place() -> None:
+def test_parallel_reverse_and_split_of_a_chain() -> None:
     chain = (curves.CurveSegment(0, 0, 0, 5, 0), curves.CurveSegment(5, 0, 0, 10 * math.pi / 2, 0.1))
     beside = curves.parallel(chain, 2.0)
     assert beside[1].curvature == pytest.approx(1 / 8)  # radius 10, two metres nearer to its centre
@@ -64,7 +66,7 @@ def test_parallel_reverse_and_split_keep_the_place() -> None:
 def test_smoothing_leaves_a_parabola_and_removes_jitter() -> None:
     t = np.arange(20.0)
     parabola = np.column_stack([2 * t, 0.05 * t**2])
-    assert np.allclose(smoothed(parabola), parabola)  # its third differences are nought
+    assert np.allclose(smoothed(parabola), parabola)  # its third differences are zero
     jitter = parabola + np.column_stack([0 * t, 0.05 * (-1) ** t])
     assert np.abs(smoothed(jitter) - parabola).max() < 0.03
 

@@ -1,4 +1,4 @@
-"""What may come from anywhere: OpenDRIVE files, servers, command lines."""
+"""Untrusted input of maps: OpenDRIVE files, servers, command lines."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ ROAD = (
 )
 
 
-def plan(shape: str, length: float) -> ET.Element:
+def plan_view(shape: str, length: float) -> ET.Element:
     return ET.fromstring(
         f'<planView><geometry s="0" x="1" y="2" hdg="0" length="{length}">{shape}</geometry></planView>'
     )
 
 
-def test_the_shapes_of_a_reference_line_by_hand() -> None:
+def test_reference_line_shapes_match_hand_computed_points() -> None:
     quarter = 10 * math.pi / 2
-    arc = sampled(plan('<arc curvature="0.1"/>', quarter), np.array([0, quarter]))
+    arc = sampled(plan_view('<arc curvature="0.1"/>', quarter), np.array([0, quarter]))
     assert arc[1] == pytest.approx([11, 12, math.pi / 2])
-    spiral = sampled(plan('<spiral curvStart="0.1" curvEnd="0.1"/>', quarter), np.array([quarter]))
+    spiral = sampled(plan_view('<spiral curvStart="0.1" curvEnd="0.1"/>', quarter), np.array([quarter]))
     assert spiral[0] == pytest.approx([11, 12, math.pi / 2], abs=0.01)
     cubic = '<paramPoly3 aU="0" bU="10" cU="0" dU="0" aV="0" bV="0" cV="0" dV="0" pRange="normalized"/>'
-    assert sampled(plan(cubic, 10), np.array([4.0]))[0] == pytest.approx([5, 2, 0])
+    assert sampled(plan_view(cubic, 10), np.array([4.0]))[0] == pytest.approx([5, 2, 0])
     poly = '<poly3 a="0" b="0.75" c="0" d="0"/>'  # 3-4-5
-    assert sampled(plan(poly, 10), np.array([5.0]))[0] == pytest.approx([5, 5, math.atan(0.75)])
+    assert sampled(plan_view(poly, 10), np.array([5.0]))[0] == pytest.approx([5, 5, math.atan(0.75)])
     assert polynomial([(0, 1, 0, 0, 0), (5, 1, 2, 0, 0)], np.array([4.0, 6.0])).tolist() == [1, 3]
 
 
-def test_a_one_lane_town(tmp_path: Path) -> None:
+def test_a_one_lane_town_is_read(tmp_path: Path) -> None:
     file = tmp_path / "t.xodr"
     file.write_text(ROAD.format(length=20, width=4))
     (lane,) = read_town(file).drivable()
@@ -70,18 +70,18 @@ def test_a_one_lane_town(tmp_path: Path) -> None:
         (ROAD.replace("<planView>", "<x>").replace("</planView>", "</x>").format(length=20, width=4), "no planView"),
     ],
 )
-def test_a_broken_file_is_one_line(tmp_path: Path, text: str, says: str) -> None:
+def test_a_broken_file_is_reported_in_one_line(tmp_path: Path, text: str, says: str) -> None:
     file = tmp_path / "broken.xodr"
     file.write_text(text)
-    with pytest.raises(Ad2Error, match=says) as told:
+    with pytest.raises(Ad2Error, match=says) as caught:
         read_town(file)
-    assert "\n" not in str(told.value)
-    assert str(file) in str(told.value)
+    assert "\n" not in str(caught.value)
+    assert str(file) in str(caught.value)
 
 
 @settings(max_examples=examples(60), deadline=None)
 @given(st.text(max_size=12), st.text(max_size=12))
-def test_whatever_stands_in_a_number_is_read_or_refused(tmp_path_factory, length: str, width: str) -> None:
+def test_any_text_in_a_number_field_is_read_or_refused(tmp_path_factory, length: str, width: str) -> None:
     import html
 
     file = tmp_path_factory.mktemp("x") / "t.xodr"
@@ -100,15 +100,15 @@ def port(answer: bytes | None) -> Iterator[str]:
     server = socket.create_server(("127.0.0.1", 0))
     server.settimeout(0.1)
     stop = threading.Event()
-    kept: list[socket.socket] = []
+    connections: list[socket.socket] = []
 
     def serve() -> None:
         while not stop.is_set():
             try:
-                one, _ = server.accept()
-                kept.append(one)
+                connection, _ = server.accept()
+                connections.append(connection)
                 if answer is not None:
-                    one.sendall(answer)
+                    connection.sendall(answer)
             except OSError:
                 continue
 
@@ -119,22 +119,22 @@ def port(answer: bytes | None) -> Iterator[str]:
     finally:
         stop.set()
         thread.join()
-        for one in (*kept, server):
-            one.close()
+        for connection in (*connections, server):
+            connection.close()
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize("answer", [None, b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\xff\x00\xc1garbage" * 50])
-def test_a_port_without_a_carla_server_behind_it(tmp_path: Path, answer: bytes | None) -> None:
+def test_a_port_without_a_carla_server_is_reported_in_one_line(tmp_path: Path, answer: bytes | None) -> None:
     pytest.importorskip("carla")
-    with port(answer) as server, pytest.raises(Ad2Error, match=server) as told:
+    with port(answer) as server, pytest.raises(Ad2Error, match=server) as caught:
         fetch_town(server, tmp_path, timeout_s=1.0)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.integration
-def test_a_port_where_nothing_listens(tmp_path: Path) -> None:
+def test_a_closed_port_is_reported(tmp_path: Path) -> None:
     pytest.importorskip("carla")
     with socket.create_server(("127.0.0.1", 0)) as s:
         free = s.getsockname()[1]
@@ -143,13 +143,13 @@ def test_a_port_where_nothing_listens(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["localhost", ":2000", "host:", "host:99999", "host:port"])
-def test_an_address_that_is_none(wrong: str) -> None:
+def test_an_invalid_address_is_refused(wrong: str) -> None:
     with pytest.raises(Ad2Error, match="expected host:port"):
         address(wrong)
     assert address("localhost:2000") == ("localhost", 2000)
 
 
-def test_the_command_writes_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_map_command_writes_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from closedloop_plugin.suites import lookup as suites
 
     parser = argparse.ArgumentParser()

@@ -1,4 +1,4 @@
-"""Bench2Drive's own routes and CARLA's towns: all build; a few of each kind load in Scenic and hold their flows."""
+"""Maps of Bench2Drive's routes and CARLA's towns: all are built; one of each topology is loaded in Scenic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lmms_eval_ad2.errors import Ad2Error
 pytestmark = pytest.mark.integration
 
 CHANGES = "SequentialLaneChange"
-# Of each topology: a plain corridor, lane changes, parking, signal, stop, bicycle lane, T, exit, entry.
+# One route of each topology: a plain corridor, lane changes, parking, signal, stop, bicycle lane, T, exit, entry.
 LOADED = ("1852", "17563", "1711", "2373", "2416", "3086", "26458", "23658", "23695")
 
 
@@ -46,27 +46,27 @@ def test_every_route_builds_close_to_its_points(roads: list[tuple[Route, RoadMap
     assert all(len(m.changes) >= 1 for r, m in roads if r.scenario == CHANGES)
 
 
-def test_lengths_follow_the_files(roads: list[tuple[Route, RoadMap]]) -> None:
-    """The file goes straight across a gap, where the map turns; and zigzags in a lane change, where it does not."""
+def test_path_lengths_are_close_to_those_of_the_route_file(roads: list[tuple[Route, RoadMap]]) -> None:
+    """The file crosses a gap in a straight line where the map turns, and zigzags in a lane change."""
     for route, road in roads:
         assert -2.0 < road.path.length - route.length < 8.0, route.id
         assert road.pieces[-1].end_m == pytest.approx(road.path.length, abs=0.5)
 
 
-def test_paths_have_no_kink(roads: list[tuple[Route, RoadMap]]) -> None:
+def test_paths_have_no_kinks(roads: list[tuple[Route, RoadMap]]) -> None:
     for route, road in roads:
         assert np.abs(np.diff(road.path.yaw)).max() < np.radians(7), route.id  # half a metre at a radius of 4
 
 
-def test_the_flows_of_the_highway_types_pass_the_files_points(roads: list[tuple[Route, RoadMap]]) -> None:
+def test_highway_flows_pass_through_the_points_of_the_route_file(roads: list[tuple[Route, RoadMap]]) -> None:
     highway = [(r, m) for r, m in roads if "mainline" in m.facts]
     assert len(highway) == 25
     assert [r.id for r, m in highway if m.experimental] == ["23930"]
     for route, road in highway:
         line = np.array(road.facts["mainline"])
         for name in ("start_actor_flow", "end_actor_flow"):
-            away = np.hypot(*(line - route.params[name][:2]).T).min()
-            assert away < 1.5 or road.experimental, (route.id, name)
+            distance = np.hypot(*(line - route.params[name][:2]).T).min()
+            assert distance < 1.5 or road.experimental, (route.id, name)
 
 
 def test_the_bicycle_flows_start_on_the_bicycle_lane(roads: list[tuple[Route, RoadMap]]) -> None:
@@ -78,7 +78,7 @@ def test_the_bicycle_flows_start_on_the_bicycle_lane(roads: list[tuple[Route, Ro
 
 
 @pytest.mark.parametrize("id_", LOADED)
-def test_scenic_reads_it_and_everything_lies_on_the_road(roads: list[tuple[Route, RoadMap]], id_: str) -> None:
+def test_scenic_reads_the_map_and_path_and_flows_are_on_the_road(roads: list[tuple[Route, RoadMap]], id_: str) -> None:
     shapely = pytest.importorskip("shapely")
     driving = pytest.importorskip("scenic.domains.driving.roads")
     road = next(m for r, m in roads if r.id == id_)
@@ -99,7 +99,7 @@ def town_of(route: Route, data: Path) -> Path:
     return data / "opendrive" / f"{route.town}.xodr"
 
 
-def test_the_twelve_routes_of_the_towns_at_hand_trace(routes: list[Route], data_dir: Path, tmp_path: Path) -> None:
+def test_twelve_routes_are_traced_on_the_available_towns(routes: list[Route], data_dir: Path, tmp_path: Path) -> None:
     found = [r for r in routes if town_of(r, data_dir).is_file()]
     assert len(found) == 12
     for route in found:
@@ -112,10 +112,10 @@ def test_the_twelve_routes_of_the_towns_at_hand_trace(routes: list[Route], data_
 
 
 @pytest.mark.parametrize(("id_", "others", "at"), [("28048", {"ahead"}, 27.4), ("28154", {"right"}, 78.3)])
-def test_a_towns_junction(
+def test_the_junction_of_a_town_has_its_arms_control_and_flows(
     routes: list[Route], data_dir: Path, tmp_path: Path, id_: str, others: set[str], at: float
 ) -> None:
-    """Town02: the ego turns off a road that goes on. Town10HD: it goes straight, a road comes in from the right."""
+    """Town02: the ego turns off a road that continues. Town10HD: it goes straight, a road joins from the right."""
     route = next(r for r in routes if r.id == id_)
     road = road_for(route, LAYOUTS[route.scenario], town=town_of(route, data_dir), folder=tmp_path)
     junction = road.facts["junction"]
@@ -129,17 +129,17 @@ def test_a_towns_junction(
     assert f"{next(iter(others))}->exit" in road.facts["flows"]
 
 
-def test_a_route_of_another_town_is_named(routes: list[Route], data_dir: Path, tmp_path: Path) -> None:
+def test_a_route_of_another_town_is_refused(routes: list[Route], data_dir: Path, tmp_path: Path) -> None:
     route = next(r for r in routes if r.town == "Town12")
     with pytest.raises(Ad2Error, match=f"route {route.id}: its point 0 .* lies on no lane; the route is of Town12"):
         road_for(route, LAYOUTS[route.scenario], town=data_dir / "opendrive" / "Town01.xodr", folder=tmp_path)
 
 
-def test_our_own_maps_are_read_by_our_own_reader(roads: list[tuple[Route, RoadMap]], tmp_path: Path) -> None:
-    """A corridor file given back as a town: the same path, junction and control."""
-    route, drawn = next((r, m) for r, m in roads if r.id == "2373")
-    read = road_for(route, LAYOUTS[route.scenario], town=drawn.file, folder=tmp_path)
-    assert max(abs(drawn.path.locate(x, y)[1]) for x, y in read.path.xy) < 0.1
-    assert read.junctions[0] == pytest.approx(drawn.junctions[0], abs=0.5)
+def test_a_built_map_can_be_read_as_a_town(roads: list[tuple[Route, RoadMap]], tmp_path: Path) -> None:
+    """A corridor file read as a town: the same path, junction and control."""
+    route, built = next((r, m) for r, m in roads if r.id == "2373")
+    read = road_for(route, LAYOUTS[route.scenario], town=built.file, folder=tmp_path)
+    assert max(abs(built.path.locate(x, y)[1]) for x, y in read.path.xy) < 0.1
+    assert read.junctions[0] == pytest.approx(built.junctions[0], abs=0.5)
     assert read.facts["junction"]["control"] == "signal"
-    assert {a["name"] for a in read.facts["junction"]["arms"]} == {a["name"] for a in drawn.facts["junction"]["arms"]}
+    assert {a["name"] for a in read.facts["junction"]["arms"]} == {a["name"] for a in built.facts["junction"]["arms"]}

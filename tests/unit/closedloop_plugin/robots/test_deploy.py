@@ -1,4 +1,4 @@
-"""Deployment over a real sshd: files and modes, that they run there, and what is refused."""
+"""Deployment over a real sshd: files, modes, import on the vehicle, and refusals."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def python_of(robot: RobotConfig, python: str) -> RobotConfig:
 
 @pytest.mark.integration
 @pytest.mark.parametrize("python", pythons())
-def test_the_copied_files_run_there_and_are_private(server: Sshd, tmp_path: Path, python: str) -> None:
+def test_the_deployed_files_are_private_and_can_be_imported(server: Sshd, tmp_path: Path, python: str) -> None:
     folder = tmp_path / "vehicle"
     robot = python_of(far_robot(server, folder), python)
     deploy.deploy(robot, TOKEN)
@@ -82,7 +82,7 @@ def test_a_failed_test_run_keeps_the_old_files(server: Sshd, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.yaml")))
-def test_every_robots_settings_are_read_by_the_client(name: str, tmp_path: Path) -> None:
+def test_the_client_reads_the_settings_of_every_robot(name: str, tmp_path: Path) -> None:
     robot = find_robot(name)
     (tmp_path / "settings.json").write_bytes(deploy.files(robot)["settings.json"])
     found = read_settings(tmp_path / "settings.json")
@@ -90,19 +90,19 @@ def test_every_robots_settings_are_read_by_the_client(name: str, tmp_path: Path)
     assert found["relay"] or robot.vehicle.watchdog_s is not None
 
 
-def test_the_archive_is_the_same_each_time_and_only_the_token_holds_the_token() -> None:
+def test_the_archive_is_reproducible_and_only_its_token_file_contains_the_token() -> None:
     content = deploy.files(find_robot("sandbox"))
-    made = deploy.archive(content, TOKEN)
-    assert made == deploy.archive(content, TOKEN)
-    with tarfile.open(fileobj=io.BytesIO(made)) as tar:
-        held = {entry.name: tar.extractfile(entry).read() for entry in tar.getmembers()}  # type: ignore[union-attr]
+    packed = deploy.archive(content, TOKEN)
+    assert packed == deploy.archive(content, TOKEN)
+    with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
+        members = {entry.name: tar.extractfile(entry).read() for entry in tar.getmembers()}  # type: ignore[union-attr]
         assert tar.getmember("token").mode == 0o600
-    assert [name for name, data in held.items() if TOKEN.hex().encode() in data] == ["token"]
-    assert "closedloop_plugin/robots/onboard/wire.py" in held and "closedloop_plugin/core/state.py" not in held
-    assert json.loads(held["settings.json"])["planner"]["token_file"] == "token"
+    assert [name for name, data in members.items() if TOKEN.hex().encode() in data] == ["token"]
+    assert "closedloop_plugin/robots/onboard/wire.py" in members and "closedloop_plugin/core/state.py" not in members
+    assert json.loads(members["settings.json"])["planner"]["token_file"] == "token"
 
 
-def test_the_token_is_made_once_and_must_be_private(tmp_path: Path) -> None:
+def test_the_token_is_created_once_and_must_be_private(tmp_path: Path) -> None:
     file = tmp_path / "robots" / "limo.token"
     with pytest.raises(Ad2Error, match="ad2 robot deploy creates it"):
         deploy.read_token(file)

@@ -1,4 +1,4 @@
-"""`ad2 drive run`, `merge` and `routes` in the fake world, as a user types them."""
+"""`ad2 drive run`, `merge` and `routes` as commands, in the fake world."""
 
 from __future__ import annotations
 
@@ -16,26 +16,24 @@ from lmms_eval_ad2.storage.identity import read_run
 FAKE = ("--world", "closedloop_plugin.testing.fake_world:FakeWorld")
 
 
-def ad2_drive(*words: object) -> int:
+def ad2_drive(*arguments: object) -> int:
     parser = argparse.ArgumentParser()
     parts = parser.add_subparsers(required=True)
     for part in (run, merge, routes):
         part.register(parts)
-    args = parser.parse_args([str(w) for w in words])
+    args = parser.parse_args([str(w) for w in arguments])
     return int(args.func(args))
 
 
 @pytest.mark.integration
-def test_a_run_prints_its_scores_and_goes_on_where_it_stopped(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ("run", "--suite", "demo", "--agent", "expert", "--out", tmp_path / "o", *FAKE, "--workers", 2)
-    assert ad2_drive(*words, "--routes-ids", "104,101", "--frames", "--size", "64x36") == 0
+def test_a_run_prints_its_scores_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("run", "--suite", "demo", "--agent", "expert", "--out", tmp_path / "o", *FAKE, "--workers", 2)
+    assert ad2_drive(*arguments, "--routes-ids", "104,101", "--frames", "--size", "64x36") == 0
     assert "Driving Score" in capsys.readouterr().out
     frames = sorted(f.name for f in (tmp_path / "o/frames/101_rep0").iterdir())
     assert frames[:2] == ["front_00000.jpg", "front_00010.jpg"]
     before = read_records(tmp_path / "o")
-    assert ad2_drive(*words, "--limit", 3, "--frames", "--size", "64x36") == 0
+    assert ad2_drive(*arguments, "--limit", 3, "--frames", "--size", "64x36") == 0
     assert "1 of 3 episodes are there already" in capsys.readouterr().out
     after = read_records(tmp_path / "o")
     assert after[:2] == before
@@ -58,8 +56,8 @@ def test_shards_merge_into_one_table(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_routes_are_added_and_listed(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ad2_drive("routes", "add", data_dir / "bench2drive/bench2drive220.xml")
-    assert "220 routes" in (said := capsys.readouterr().out)
-    assert "--suite embedded220" in said
+    assert "220 routes" in (out := capsys.readouterr().out)
+    assert "--suite embedded220" in out
     ad2_drive("routes", "list")
     assert re.search(r"embedded220 +220 +sha256", capsys.readouterr().out)
 
@@ -80,9 +78,9 @@ def test_routes_are_added_and_listed(data_dir: Path, capsys: pytest.CaptureFixtu
         (("--size", "big"), "800x450"),
     ],
 )
-def test_a_mistake_is_one_line(tmp_path: Path, words: tuple[object, ...], message: str) -> None:
-    more = () if "--world" in words else FAKE
+def test_invalid_options_end_in_a_one_line_error(tmp_path: Path, words: tuple[object, ...], message: str) -> None:
+    world = () if "--world" in words else FAKE
     with pytest.raises(Ad2Error, match=message) as caught:
-        ad2_drive("run", "--suite", "demo", "--agent", "still", "--out", tmp_path / "o", "--frames", *more, *words)
+        ad2_drive("run", "--suite", "demo", "--agent", "still", "--out", tmp_path / "o", "--frames", *world, *words)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "o").exists()

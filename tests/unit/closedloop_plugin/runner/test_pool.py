@@ -1,4 +1,4 @@
-"""Worlds in processes: they die, hang and fail; questions are batched; the same run in any number of workers."""
+"""Worlds in processes: crashes, hangs, failures, batched requests, equal results for any number of workers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
-from support.closedloop.doubles import FarReader, Follower, Talker
-from support.closedloop.runs import essence, plan, run_into, tasks
+from support.closedloop.doubles import Follower, RemoteReader, TextFollower
+from support.closedloop.runs import comparable, run_into, tasks, worker_config
 from support.closedloop.time_limits import speed_up_clock
 
 from closedloop_plugin.core.record import EpisodeRecord
@@ -30,8 +30,8 @@ pytestmark = pytest.mark.integration
 READER = FactoryRecipe("support.closedloop.doubles:Reader")
 
 
-def faulty(how: str, **more: object) -> FactoryRecipe:
-    return FactoryRecipe("support.closedloop.doubles:Faulty", {"how": how, "route": "103", **more})
+def faulty(fault: str, **options: object) -> FactoryRecipe:
+    return FactoryRecipe("support.closedloop.doubles:Faulty", {"how": fault, "route": "103", **options})
 
 
 def together(folder: Path, number: int) -> FactoryRecipe:
@@ -40,17 +40,17 @@ def together(folder: Path, number: int) -> FactoryRecipe:
 
 @pytest.fixture(scope="module")
 def clean(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[EpisodeRecord], Path]:
-    """The six episodes in one world, undisturbed, and their folder."""
+    """Records and folder of the six episodes in one world without faults."""
     folder = tmp_path_factory.mktemp("clean")
-    return run_into(folder, tasks(), plan(), limits=PoolLimits(workers=1)), folder
+    return run_into(folder, tasks(), worker_config(), limits=PoolLimits(workers=1)), folder
 
 
 def test_any_number_of_workers_gives_the_same_records_and_tracks(
     tmp_path: Path, clean: tuple[list[EpisodeRecord], Path]
 ) -> None:
     one, folder = clean
-    three = run_into(tmp_path, tasks(), plan(), limits=PoolLimits(workers=3))
-    assert essence(one) == essence(three)
+    three = run_into(tmp_path, tasks(), worker_config(), limits=PoolLimits(workers=3))
+    assert comparable(one) == comparable(three)
     assert [r.key for r in one] == [("demo", t.route_id, t.repetition) for t in tasks()]
     names = sorted(f.name for f in (folder / "metric_info").iterdir())
     assert len(names) == 6
@@ -59,23 +59,23 @@ def test_any_number_of_workers_gives_the_same_records_and_tracks(
     assert (folder / "results.json").exists()
 
 
-def test_seeds_differ_between_episodes_and_reach_the_world(tmp_path: Path) -> None:
+def test_seeds_differ_between_routes_and_repetitions() -> None:
     assert len({t.setup.seed for t in tasks(3)}) == 18
 
 
 @pytest.mark.parametrize("how", ["die", "raise"])
-def test_an_episode_whose_world_fails_once_is_tried_again(
+def test_an_episode_whose_world_fails_once_is_retried(
     tmp_path: Path, how: str, clean: tuple[list[EpisodeRecord], Path]
 ) -> None:
     bad = faulty(how, once=str(tmp_path / "happened"))
-    records = run_into(tmp_path / "bad", tasks(), plan(bad))
-    assert essence(records) == essence(clean[0])
+    records = run_into(tmp_path / "bad", tasks(), worker_config(bad))
+    assert comparable(records) == comparable(clean[0])
     assert [r.counts.get("retries") for r in records] == [None, None, 1, None, None, None]
 
 
 @pytest.mark.parametrize(("how", "why"), [("die", "signal 9.*about to die"), ("raise", "WorldError: lost a frame")])
 def test_a_world_that_always_fails_is_recorded_with_its_reason(tmp_path: Path, how: str, why: str) -> None:
-    records = run_into(tmp_path, tasks(routes=4), plan(faulty(how)))
+    records = run_into(tmp_path, tasks(routes=4), worker_config(faulty(how)))
     bad = records[2]
     assert (bad.end, bad.status) == (EndReason.WORLD_FAILED, "Failed - Simulation crashed")
     assert bad.counts == {"retries": 2}
@@ -84,68 +84,70 @@ def test_a_world_that_always_fails_is_recorded_with_its_reason(tmp_path: Path, h
     assert [r.end for r in records if r is not bad] == ["completed"] * 3
 
 
-def test_a_hanging_world_is_ended_and_its_episode_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hanging_world_is_killed_and_its_episode_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     happened, lines = tmp_path / "happened", tmp_path / "run/episodes.jsonl"
     speed_up_clock(monkeypatch, lambda: happened.exists() and lines.read_bytes().count(b"\n") == 3)
     bad = faulty("hang", once=str(happened))
-    records = run_into(tmp_path / "run", tasks(routes=4), plan(bad), limits=PoolLimits(workers=2))
+    records = run_into(tmp_path / "run", tasks(routes=4), worker_config(bad), limits=PoolLimits(workers=2))
     assert records[2].counts["retries"] == 1
     assert {r.end for r in records} == {"completed"}
 
 
-def test_a_hang_without_end_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hang_without_retries_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     happened = tmp_path / "happened"
     speed_up_clock(monkeypatch, happened.exists)
     limits = PoolLimits(workers=1, world_timeout_s=100.0, retries=0)
-    records = run_into(tmp_path / "run", tasks()[2:4], plan(faulty("hang", once=str(happened))), limits=limits)
+    records = run_into(tmp_path / "run", tasks()[2:4], worker_config(faulty("hang", once=str(happened))), limits=limits)
     assert (records[0].end, records[0].reason) == ("world failed", "hung: no sign of life for 100 s")
     assert records[1].end == "completed"
 
 
 def test_failed_episodes_are_run_again_only_on_request(tmp_path: Path) -> None:
     once = str(tmp_path / "happened")
-    bad, limits = plan(faulty("die", once=once)), PoolLimits(workers=2, retries=0)
+    bad, limits = worker_config(faulty("die", once=once)), PoolLimits(workers=2, retries=0)
     assert run_into(tmp_path / "run", tasks(routes=3), bad, limits=limits)[2].end == "world failed"
     assert run_into(tmp_path / "run", tasks(routes=3), bad, limits=limits)[2].end == "world failed"
     assert run_into(tmp_path / "run", tasks(routes=3), bad, limits=limits, retry_failed=True)[2].end == "completed"
 
 
-def test_a_rejected_scene_is_an_invalid_episode_and_the_run_goes_on(tmp_path: Path) -> None:
-    records = run_into(tmp_path, tasks(), plan(faulty("invalid")))
+def test_a_rejected_scene_is_an_invalid_episode_and_the_run_continues(tmp_path: Path) -> None:
+    records = run_into(tmp_path, tasks(), worker_config(faulty("invalid")))
     assert (records[2].end, records[2].reason) == (EndReason.INVALID, "two cars in one place")
     assert "retries" not in records[2].counts
     assert [r.end for r in records].count("completed") == 5
 
 
-def test_the_users_mistake_ends_the_run_with_its_own_line(tmp_path: Path) -> None:
+def test_an_ad2_error_of_a_world_ends_the_run_with_its_message(tmp_path: Path) -> None:
     with pytest.raises(Ad2Error, match="Town99: no map; give --towns DIR"):
-        run_into(tmp_path, tasks(), plan(faulty("user")))
+        run_into(tmp_path, tasks(), worker_config(faulty("user")))
 
 
-def test_a_world_that_never_starts_is_one_line_with_the_log(tmp_path: Path) -> None:
+def test_a_world_that_never_starts_ends_the_run_with_the_path_of_its_log(tmp_path: Path) -> None:
     with pytest.raises(Ad2Error, match=r"does not start \(5 tries\): WorldError: no display; see .*worker0.log"):
         run_into(
             tmp_path,
             tasks(),
-            plan(FactoryRecipe("support.closedloop.doubles:world_without_display")),
+            worker_config(FactoryRecipe("support.closedloop.doubles:world_without_display")),
             limits=PoolLimits(workers=1),
         )
 
 
-def test_a_recipe_that_cannot_be_imported_is_one_line(tmp_path: Path) -> None:
+def test_a_recipe_that_cannot_be_imported_ends_the_run(tmp_path: Path) -> None:
     with pytest.raises(Ad2Error, match="'no_such:thing' cannot be imported"):
-        run_into(tmp_path, tasks(), plan(FactoryRecipe("no_such:thing")), limits=PoolLimits(workers=1))
+        run_into(tmp_path, tasks(), worker_config(FactoryRecipe("no_such:thing")), limits=PoolLimits(workers=1))
 
 
 @pytest.mark.parametrize("far", [False, True])
-def test_words_are_answered_by_the_parent_in_batches(tmp_path: Path, far: bool) -> None:
-    """The reader may live beside the world or beside the model: the records are the same."""
-    agent = Talker(0.01)
-    how = plan(
+def test_replies_of_a_model_are_requested_in_batches(tmp_path: Path, far: bool) -> None:
+    """The interpreter runs in the world's process or, if `far`, in the model's."""
+    agent = TextFollower(0.01)
+    run_plan = worker_config(
         together(tmp_path, 4), name="bench2advlm", agent=None, interpreter=None if far else READER, interprets=True
     )
-    reader = FarReader() if far else None
-    records = run_into(tmp_path / "run", tasks(routes=4), how, agent, interpreter=reader, limits=PoolLimits(workers=4))
+    reader = RemoteReader() if far else None
+    records = run_into(
+        tmp_path / "run", tasks(routes=4), run_plan, agent, interpreter=reader, limits=PoolLimits(workers=4)
+    )
     assert {r.end for r in records} == {"completed"}
     assert sum(agent.batches) == sum(r.counts["decisions"] for r in records)
     assert sum(agent.batches) / len(agent.batches) > 2  # of 4: they start and end at different times
@@ -153,25 +155,27 @@ def test_words_are_answered_by_the_parent_in_batches(tmp_path: Path, far: bool) 
     assert records[0].counts["mode cng"] == records[0].counts["decisions"]
 
 
-def test_workers_do_not_change_what_a_batched_model_drives(tmp_path: Path) -> None:
-    how = plan(name="bench2advlm", agent=None, interpreter=READER, interprets=True)
-    one = run_into(tmp_path / "1", tasks(routes=3), how, Talker(), limits=PoolLimits(workers=1))
-    assert essence(one) == essence(
-        run_into(tmp_path / "3", tasks(routes=3), how, Talker(), limits=PoolLimits(workers=3))
+def test_records_of_a_batched_model_do_not_depend_on_the_workers(tmp_path: Path) -> None:
+    run_plan = worker_config(name="bench2advlm", agent=None, interpreter=READER, interprets=True)
+    one = run_into(tmp_path / "1", tasks(routes=3), run_plan, TextFollower(), limits=PoolLimits(workers=1))
+    assert comparable(one) == comparable(
+        run_into(tmp_path / "3", tasks(routes=3), run_plan, TextFollower(), limits=PoolLimits(workers=3))
     )
 
 
 def test_the_agent_is_notified_of_the_end_of_an_episode_whose_world_died(tmp_path: Path) -> None:
-    agent = Talker()
-    how = plan(faulty("die", once=str(tmp_path / "x")), agent=None, interpreter=READER, interprets=True)
-    run_into(tmp_path / "run", tasks()[2:3], how, agent, limits=PoolLimits(workers=1))
+    agent = TextFollower()
+    run_plan = worker_config(faulty("die", once=str(tmp_path / "x")), agent=None, interpreter=READER, interprets=True)
+    run_into(tmp_path / "run", tasks()[2:3], run_plan, agent, limits=PoolLimits(workers=1))
     assert agent.log == [("start", "103_rep0"), ("end", "103_rep0")] * 2
 
 
 def test_a_given_latency_is_reproducible_and_changes_the_drive(tmp_path: Path) -> None:
     def drive(name: str, latency: str) -> list[dict[str, object]]:
-        return essence(
-            run_into(tmp_path / name, tasks(routes=2), plan(rules=DecisionRules(latency=read_latency(latency))))
+        return comparable(
+            run_into(
+                tmp_path / name, tasks(routes=2), worker_config(rules=DecisionRules(latency=read_latency(latency)))
+            )
         )
 
     waits, slow, again = drive("w", "waits"), drive("a", "0.8"), drive("b", "0.8")
@@ -181,26 +185,26 @@ def test_a_given_latency_is_reproducible_and_changes_the_drive(tmp_path: Path) -
 
 
 def test_eight_worlds_share_a_slow_model(tmp_path: Path) -> None:
-    """200 ms an answer, whatever the batch: what is asserted is not wall time but that the batches are large."""
-    agent = Talker(0.2)
+    """200 ms per batch of any size: asserts that the batches are large, not the wall time."""
+    agent = TextFollower(0.2)
     todo = tasks(2, max_ticks=60)[:8]
-    how = plan(
+    run_plan = worker_config(
         together(tmp_path, 8), rules=DecisionRules(decision_hz=4), agent=None, interpreter=READER, interprets=True
     )
     started = time.monotonic()
-    run_into(tmp_path / "run", todo, how, agent, limits=PoolLimits(workers=8))
+    run_into(tmp_path / "run", todo, run_plan, agent, limits=PoolLimits(workers=8))
     print(f"{time.monotonic() - started:.1f} s, {len(agent.batches)} batches of {sum(agent.batches)} questions")
     assert sum(agent.batches) / len(agent.batches) > 5
 
 
 def test_scene_objects_are_frozen_until_the_episode_ends() -> None:
-    before, how = gc.get_freeze_count(), plan()
+    before, run_plan = gc.get_freeze_count(), worker_config()
     try:
         drive(
             FakeWorld(),
             tasks(max_ticks=2)[0],
-            how,
-            DecisionResponder(how, Follower(), None, None),
+            run_plan,
+            DecisionResponder(run_plan, Follower(), None, None),
             [freeze_scene_objects],
         )
         assert gc.get_freeze_count() > before
@@ -209,22 +213,22 @@ def test_scene_objects_are_frozen_until_the_episode_ends() -> None:
 
 
 def test_a_world_that_dies_in_the_middle_of_a_message_is_a_lost_world(tmp_path: Path) -> None:
-    here, there = socket.socketpair()
-    there.sendall(struct.pack("!i", 100) + b"half")  # multiprocessing's header: 100 bytes follow
-    there.close()
+    parent_end, world_end = socket.socketpair()
+    world_end.sendall(struct.pack("!i", 100) + b"half")  # multiprocessing's header: 100 bytes follow
+    world_end.close()
     lost: list[str] = []
-    pool = WorldPool(plan(), PoolLimits(), None, None, lambda result: None)
+    pool = WorldPool(worker_config(), PoolLimits(), None, None, lambda result: None)
     pool._replace_lost = lambda worker, reason: lost.append(reason)  # type: ignore[method-assign]
     with subprocess.Popen(["true"]) as process:
-        pool._workers = [_WorkerHandle(0, process, Connection(here.detach()))]
+        pool._workers = [_WorkerHandle(0, process, Connection(parent_end.detach()))]
         pool._receive()
     assert lost == ["the world process died (exit code 0)"]
 
 
-def test_of_a_long_log_only_the_end_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_end_of_a_long_log_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("closedloop_plugin.runner.pool.TAIL_BYTES", 14)
     (tmp_path / "worker0.log").write_text("warning\n" * 9 + "für\nzu wenig \N{SNOWMAN}\n\n", "utf-8")
-    pool = WorldPool(plan(), PoolLimits(), None, None, lambda result: None, logs=tmp_path)
+    pool = WorldPool(worker_config(), PoolLimits(), None, None, lambda result: None, logs=tmp_path)
     with subprocess.Popen(["true"]) as process, socket.socket() as unused:
         worker = _WorkerHandle(0, process, Connection(unused.detach()))
         assert (

@@ -1,4 +1,4 @@
-"""The run's folder: whole lines only, one run a folder, a full disk loses nothing."""
+"""The run folder: complete lines only, one run per folder, no loss on a full disk."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.closedloop.runs import IDENTITY, SUITE, essence, plan, run_into, tasks
+from support.closedloop.runs import IDENTITY, SUITE, comparable, run_into, tasks, worker_config
 
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import EndReason
@@ -25,17 +25,17 @@ SELECTION = {"routes": SUITE.ids, "repetitions": 1}
 
 
 def record(route: int, end: EndReason = EndReason.COMPLETED) -> EpisodeRecord:
-    return blank_record(tasks()[route], plan().conditions, end, "", "fake", "1")
+    return blank_record(tasks()[route], worker_config().conditions, end, "", "fake", "1")
 
 
-def opened(folder: Path) -> EpisodeStore:
+def open_store(folder: Path) -> EpisodeStore:
     return EpisodeStore(folder, IDENTITY, SELECTION)
 
 
-def test_a_record_is_there_when_the_folder_is_opened_again(tmp_path: Path) -> None:
-    with opened(tmp_path / "run") as store:
+def test_a_saved_record_is_read_when_the_folder_is_opened_again(tmp_path: Path) -> None:
+    with open_store(tmp_path / "run") as store:
         store.save(EpisodeResult(record(0), {"0": {}}, {"ego": []}))
-    with opened(tmp_path / "run") as store:
+    with open_store(tmp_path / "run") as store:
         assert store.records == [record(0)]
         assert store.has("101", 0)
         assert store.has("102", 0) is None
@@ -44,27 +44,27 @@ def test_a_record_is_there_when_the_folder_is_opened_again(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("keep", [1, 40, -1])
-def test_half_a_line_at_the_end_is_cut_off(tmp_path: Path, keep: int) -> None:
-    with opened(tmp_path) as store:
+def test_an_incomplete_last_line_is_cut_off(tmp_path: Path, keep: int) -> None:
+    with open_store(tmp_path) as store:
         store.save(EpisodeResult(record(0)))
-        whole = (tmp_path / "episodes.jsonl").read_bytes()
+        first = (tmp_path / "episodes.jsonl").read_bytes()
         store.save(EpisodeResult(record(1)))
     both = (tmp_path / "episodes.jsonl").read_bytes()
-    (tmp_path / "episodes.jsonl").write_bytes(whole + both[len(whole) :][:keep])
-    with opened(tmp_path) as store:
+    (tmp_path / "episodes.jsonl").write_bytes(first + both[len(first) :][:keep])
+    with open_store(tmp_path) as store:
         assert [r.route_id for r in store.records] == ["101"]
         store.save(EpisodeResult(record(1)))
     assert (tmp_path / "episodes.jsonl").read_bytes() == both
 
 
-def test_a_broken_line_in_the_middle_is_named_and_nothing_is_cut(tmp_path: Path) -> None:
-    with opened(tmp_path) as store:
+def test_a_broken_line_in_the_middle_is_refused_with_its_row_and_kept(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
         store.save(EpisodeResult(record(0)))
         store.save(EpisodeResult(record(1)))
     content = b"{oops\n" + (tmp_path / "episodes.jsonl").read_bytes()
     (tmp_path / "episodes.jsonl").write_bytes(content)
     with pytest.raises(DataError, match=r"episodes.jsonl, row 1"):
-        opened(tmp_path)
+        open_store(tmp_path)
     assert (tmp_path / "episodes.jsonl").read_bytes() == content
 
 
@@ -82,16 +82,16 @@ def test_a_broken_line_in_the_middle_is_named_and_nothing_is_cut(tmp_path: Path)
         ("margins", None),
     ],
 )
-def test_a_field_of_another_form_is_told_where_the_file_is_read(tmp_path: Path, field: str, value: Any) -> None:
+def test_a_field_of_another_form_is_refused_with_its_row(tmp_path: Path, field: str, value: Any) -> None:
     changed = json.loads(record(0).to_json()) | {field: value}
     (tmp_path / "episodes.jsonl").write_text(record(1).to_json() + "\n" + json.dumps(changed) + "\n")
     with pytest.raises(DataError, match=r"episodes.jsonl, row 2: .*Remove the line"):
         read_records(tmp_path)
 
 
-def test_another_run_is_refused_and_each_difference_named(tmp_path: Path) -> None:
-    with opened(tmp_path) as store:
-        store.save(EpisodeResult(record(0)))  # a folder without an episode binds nobody
+def test_another_run_is_refused_with_the_differences(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        store.save(EpisodeResult(record(0)))  # a folder without an episode accepts any run
     with pytest.raises(Ad2Error, match=r"seed is 1 there and 2 here") as caught:
         EpisodeStore(tmp_path, {**IDENTITY, "seed": 2}, SELECTION)
     assert "\n" not in str(caught.value)
@@ -101,35 +101,35 @@ def test_another_run_is_refused_and_each_difference_named(tmp_path: Path) -> Non
 
 
 def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
-    with opened(tmp_path), pytest.raises(Ad2Error, match="another process is writing to this folder"):
-        opened(tmp_path)
+    with open_store(tmp_path), pytest.raises(Ad2Error, match="another process is writing to this folder"):
+        open_store(tmp_path)
 
 
-def test_a_foreign_run_json_is_one_line(tmp_path: Path) -> None:
-    with opened(tmp_path) as store:
+def test_a_foreign_run_json_is_refused(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
         store.save(EpisodeResult(record(0)))
     (tmp_path / "run.json").write_text("[1]")
     with pytest.raises(Ad2Error, match=r"run.json: not a run description"):
-        opened(tmp_path)
+        open_store(tmp_path)
 
 
 def test_the_later_line_of_an_episode_counts(tmp_path: Path) -> None:
-    with opened(tmp_path) as store:
+    with open_store(tmp_path) as store:
         store.save(EpisodeResult(record(0, EndReason.WORLD_FAILED)))
         store.save(EpisodeResult(record(0)))
-    with opened(tmp_path) as store:
+    with open_store(tmp_path) as store:
         assert [r.end for r in store.records] == ["completed"]
     assert len(read_records(tmp_path)) == 2
 
 
 @pytest.mark.parametrize("at", ["write", "fsync", "metric_info"])
-def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
+def test_a_full_disk_is_reported_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
     full, real = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), journal._write_all
-    store = opened(tmp_path)
+    store = open_store(tmp_path)
     store.save(EpisodeResult(record(0)))
     before = store.lines.read_bytes()
 
-    def half(file: FileIO, content: bytes) -> None:
+    def write_part(file: FileIO, content: bytes) -> None:
         """The disk takes 10 bytes, then is full."""
         real(file, content[:10])
         raise full
@@ -139,7 +139,7 @@ def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path, monkeypatch: 
 
     with monkeypatch.context() as patch:
         if at == "write":
-            patch.setattr(journal, "_write_all", half)
+            patch.setattr(journal, "_write_all", write_part)
         elif at == "fsync":
             patch.setattr(journal.os, "fsync", fail)
         else:
@@ -148,15 +148,13 @@ def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path, monkeypatch: 
             store.save(EpisodeResult(record(1), {"0": {}}))
     assert "\n" not in str(caught.value)
     assert store.lines.read_bytes() == before
-    store.save(EpisodeResult(record(1)))  # space was made
+    store.save(EpisodeResult(record(1)))  # space was freed
     store.close()
     assert [r.route_id for r in read_records(tmp_path)] == ["101", "102"]
 
 
 @pytest.mark.integration
-def test_a_disk_that_fills_in_a_run_ends_it_and_the_same_run_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_ends_the_run_and_the_run_can_be_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept, real = [], EpisodeStore.save
 
     def save(self: EpisodeStore, result: EpisodeResult) -> None:
@@ -169,8 +167,8 @@ def test_a_disk_that_fills_in_a_run_ends_it_and_the_same_run_goes_on(
     with monkeypatch.context() as patch:
         patch.setattr(EpisodeStore, "save", save)
         with pytest.raises(Ad2Error, match="2 episodes are safe"):
-            run_into(tmp_path / "a", tasks(), plan())
-    assert essence(read_records(tmp_path / "a")) == essence(kept)
-    resumed = run_into(tmp_path / "a", tasks(), plan())
-    assert essence(resumed) == essence(run_into(tmp_path / "b", tasks(), plan()))
+            run_into(tmp_path / "a", tasks(), worker_config())
+    assert comparable(read_records(tmp_path / "a")) == comparable(kept)
+    resumed = run_into(tmp_path / "a", tasks(), worker_config())
+    assert comparable(resumed) == comparable(run_into(tmp_path / "b", tasks(), worker_config()))
     assert len(resumed) == 6

@@ -1,4 +1,4 @@
-"""The catalogue: all 44 types, their abilities as the reference counts them, a program and a layout each."""
+"""The catalogue: all 44 types, their abilities as in the reference, a program and a layout each."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ABILITIES = {
 COUNTS = {"Overtaking": 9, "Merging": 16, "Emergency_Brake": 12, "Give_Way": 2, "Traffic_Signs": 19}
 
 
-def test_all_44_types() -> None:
+def test_the_catalogue_has_44_types() -> None:
     assert len(CATALOGUE) == 44
     assert all(name == info.name for name, info in CATALOGUE.items())
 
@@ -44,12 +44,12 @@ def test_abilities_are_the_official_ones(ability: str) -> None:
     assert len(ours) == COUNTS[ability]
 
 
-def test_no_ability_but_the_five() -> None:
+def test_there_are_no_other_abilities() -> None:
     assert {a for info in CATALOGUE.values() for a in info.abilities} == set(ABILITIES)
 
 
 @pytest.mark.parametrize("name", sorted(CATALOGUE))
-def test_each_type_is_whole(name: str) -> None:
+def test_each_type_has_a_program_a_layout_and_a_summary(name: str) -> None:
     info = CATALOGUE[name]
     assert info.program.is_file() and info.program.suffix == ".scenic"
     assert info.program.stem == info.archetype
@@ -57,13 +57,13 @@ def test_each_type_is_whole(name: str) -> None:
     assert info.summary and "\n" not in info.summary
 
 
-def test_two_ways_types_say_so() -> None:
-    told = {name for name, info in CATALOGUE.items() if info.options.get("two_ways")}
-    assert told == {n for n in CATALOGUE if n.endswith("TwoWays")} - {"VehicleOpensDoorTwoWays"}
+def test_two_ways_types_have_the_option_two_ways() -> None:
+    marked = {name for name, info in CATALOGUE.items() if info.options.get("two_ways")}
+    assert marked == {n for n in CATALOGUE if n.endswith("TwoWays")} - {"VehicleOpensDoorTwoWays"}
 
 
-def test_a_flow_without_ends_is_refused_by_route_and_field(tmp_path: Path) -> None:
-    """And exactly those types need them whose 220 routes give them (reference: optional scenario parameters)."""
+def test_a_flow_without_ends_is_refused_with_route_and_field(tmp_path: Path) -> None:
+    """The types that need them are those whose routes have them (reference: optional scenario parameters)."""
     need = {name for name, info in CATALOGUE.items() if info.needs}
     assert need == {
         "EnterActorFlow", "CrossingBicycleFlow", "HighwayExit", "InterurbanActorFlow", "InterurbanAdvancedActorFlow",

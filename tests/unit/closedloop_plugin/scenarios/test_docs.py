@@ -1,4 +1,4 @@
-"""docs/scenarios.md says what the catalogue has, and its example drives."""
+"""docs/scenarios.md agrees with the catalogue, and its example runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flows and lines: places, timing with the ego, who brakes for it. Hand-worked on straight roads."""
+"""Flows and lines: places, timing with the ego, right of way. Values computed by hand on straight roads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from closedloop_plugin.worlds.bridge.rail import Rail
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 
 EAST = RoutePath([(0.0, 0.0), (100.0, 0.0)])
-NORTH = RoutePath([(40.0, -60.0), (40.0, 60.0)])  # crosses EAST at s = 40, its own s = 60
+NORTH = RoutePath([(40.0, -60.0), (40.0, 60.0)])  # crosses EAST at s = 40, at s = 60 of NORTH
 
 
 def stage(
@@ -36,24 +36,24 @@ def with_ego(s: ScenarioStage, x: float, y: float, yaw: float, speed: float) -> 
 
 
 def test_lines_meet_before_they_cross() -> None:
-    place, there = geometry.meeting(EAST, NORTH) or (0.0, 0.0)
+    place, other_place = geometry.meeting(EAST, NORTH) or (0.0, 0.0)
     assert 38.0 <= place <= 40.0  # within 1.6 m of the crossing at 40
-    assert abs(there - 60.0) <= 1.0
+    assert abs(other_place - 60.0) <= 1.0
 
 
 def test_parallel_lines_do_not_meet_but_have_a_closest_place() -> None:
     beside = RoutePath([(0.0, 3.5), (100.0, 3.5)])
     assert geometry.meeting(EAST, beside) is None
-    place, there = geometry.closest(EAST, beside, 20.0)
-    assert place >= 20.0 and there == pytest.approx(place)
+    place, other_place = geometry.closest(EAST, beside, 20.0)
+    assert place >= 20.0 and other_place == pytest.approx(place)
 
 
-def test_across_passes_the_ego_lane_at_its_place() -> None:
-    way = geometry.across(stage({"lanes": {"oncoming": 1}}).road, 50.0, -3.0, 10.0)
-    _, d = way.locate(50.0, 0.0)
+def test_across_crosses_the_ego_lane_at_the_given_place() -> None:
+    path = geometry.across(stage({"lanes": {"oncoming": 1}}).road, 50.0, -3.0, 10.0)
+    _, d = path.locate(50.0, 0.0)
     assert abs(d) < 0.01
-    assert way.xy[0] == pytest.approx([50.0 - 3.0 * math.tan(math.radians(10)), -3.0])
-    assert way.xy[-1][1] == pytest.approx(3.5 * 1.5 + 1.2)  # beyond one oncoming lane
+    assert path.xy[0] == pytest.approx([50.0 - 3.0 * math.tan(math.radians(10)), -3.0])
+    assert path.xy[-1][1] == pytest.approx(3.5 * 1.5 + 1.2)  # beyond one oncoming lane
 
 
 def test_flow_keeps_the_distances_of_the_route() -> None:
@@ -61,7 +61,7 @@ def test_flow_keeps_the_distances_of_the_route() -> None:
     gaps = -np.diff([r.s for r in convoy.rails]) - flows.CAR_M
     assert ((gaps >= 15.0 - 1e-9) & (gaps <= 25.0 + 1e-9)).all()
     assert 2 <= len(convoy.rails) <= flows.MOST
-    assert sum(gaps + flows.CAR_M) / 10.0 < 30.0  # seconds until the last has come
+    assert sum(gaps + flows.CAR_M) / 10.0 < 30.0  # seconds until the last car has arrived
 
 
 def test_flow_is_the_same_for_a_seed() -> None:
@@ -69,7 +69,7 @@ def test_flow_is_the_same_for_a_seed() -> None:
     assert [r.s for r in a.rails] == [r.s for r in b.rails]
 
 
-def test_a_car_of_the_flow_arrives_with_an_ego_that_comes_straight_on() -> None:
+def test_a_car_of_the_flow_arrives_together_with_the_ego() -> None:
     scene = stage()
     convoy = flows.flow(scene, NORTH, 9.0, (20.0, 24.0), (38.0, 60.0))
     x, speed = 10.0, 8.0
@@ -84,13 +84,13 @@ def test_a_car_of_the_flow_arrives_with_an_ego_that_comes_straight_on() -> None:
     assert min(abs(r.s - 60.0) for r in convoy.rails) < 2.5
 
 
-def test_claims_tells_who_has_to_brake() -> None:
-    mine = Rail(NORTH, 40.0, speed=10.0, now=10.0)  # 20 m before the crossing
-    assert flows.claims(mine, with_ego(stage(), 40.0, 0.0, 0.0, 8.0)) == 0  # cuts across
-    assert flows.claims(mine, with_ego(stage(), 40.0, 0.0, 0.0, 0.0)) == 1  # stands there
-    assert flows.claims(mine, with_ego(stage(), 40.0, 0.0, math.pi / 2, 5.0)) == 1  # drives ahead
-    assert flows.claims(mine, with_ego(stage(), 40.0, 0.0, -math.pi / 2, 5.0)) == -1  # comes towards it
-    assert flows.claims(mine, with_ego(stage(), 40.0, -30.0, 0.0, 0.0)) == 0  # is behind
+def test_claims_returns_which_vehicle_has_to_brake() -> None:
+    rail = Rail(NORTH, 40.0, speed=10.0, now=10.0)  # 20 m before the crossing
+    assert flows.claims(rail, with_ego(stage(), 40.0, 0.0, 0.0, 8.0)) == 0  # cuts across
+    assert flows.claims(rail, with_ego(stage(), 40.0, 0.0, 0.0, 0.0)) == 1  # stands at the crossing
+    assert flows.claims(rail, with_ego(stage(), 40.0, 0.0, math.pi / 2, 5.0)) == 1  # drives ahead
+    assert flows.claims(rail, with_ego(stage(), 40.0, 0.0, -math.pi / 2, 5.0)) == -1  # comes towards it
+    assert flows.claims(rail, with_ego(stage(), 40.0, -30.0, 0.0, 0.0)) == 0  # is behind
 
 
 def test_pace_slows_for_a_bend() -> None:
@@ -113,7 +113,7 @@ def test_oncoming_leaves_a_usable_gap() -> None:
     assert all(r.direction == -1 and r.d == 3.5 for r in convoy.rails)
 
 
-def test_arms_by_the_side_they_lie_on() -> None:
+def test_arms_are_found_by_their_side() -> None:
     arms = [{"name": "exit", "out": [40.0, 10.0, math.pi / 2]}, {"name": "entry", "out": [30.0, 0.0, math.pi]},
             {"name": "ahead", "out": [50.0, 0.0, 0.0]}]  # fmt: skip
     facts = {"junction": {"arms": arms}, "flows": {"ahead->entry": [[90.0, 3.5], [0.0, 3.5]]}}
@@ -130,7 +130,7 @@ def test_a_junction_without_facts_still_has_a_flow_that_meets_the_route() -> Non
     assert line.pose(0.0)[2] == pytest.approx(-math.pi / 2, abs=0.01)  # from the left: southwards
 
 
-def test_the_flow_has_green() -> None:
+def test_green_for_gives_the_flow_a_green_light() -> None:
     lines = (StopLine("a", 40.0, -10.0, math.pi / 2, 3.5, "signal"), StopLine("b", 30.0, 0.0, 0.0, 3.5, "signal", True))
     scene = stage(lines=lines)
     scene.hold_signals(route="green", cross="red")

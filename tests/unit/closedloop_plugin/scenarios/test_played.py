@@ -1,4 +1,4 @@
-"""One type of each program, played: a route-following ego sets it off, and the actor does what it is there for."""
+"""One type of each program, played with an ego that follows the route."""
 
 from __future__ import annotations
 
@@ -31,29 +31,31 @@ def routes(data_dir: Path) -> dict[str, Route]:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 
-    made = EmbeddedWorld(tmp_path_factory.mktemp("maps"))
-    yield made
-    made.close()
+    embedded = EmbeddedWorld(tmp_path_factory.mktemp("maps"))
+    yield embedded
+    embedded.close()
 
 
 @pytest.mark.parametrize("archetype", sorted(PLAYED))
-def test_a_route_follower_meets_it(archetype: str, world: World, routes: dict[str, Route]) -> None:
-    seen = play(world, routes[PLAYED[archetype]])
-    names = [name for _, name in seen[-1].events]
+def test_a_route_follower_triggers_the_scenario_and_its_actor_acts(
+    archetype: str, world: World, routes: dict[str, Route]
+) -> None:
+    truths = play(world, routes[PLAYED[archetype]])
+    names = [name for _, name in truths[-1].events]
     assert {"trigger", "act"} <= set(names)
-    times = {name: time for time, name in seen[-1].events}
+    times = {name: time for time, name in truths[-1].events}
     assert times["trigger"] <= times["act"]
     if archetype not in ACTORLESS:
-        assert moved(seen)
+        assert moved(truths)
 
 
-def test_two_ways_lends_the_oncoming_lane(world: World, routes: dict[str, Route]) -> None:
-    seen = play(world, routes["ParkedObstacleTwoWays"], seconds=8.0)
-    assert not seen[0].oncoming_allowed
-    assert seen[-1].oncoming_allowed
+def test_two_ways_allows_the_oncoming_lane(world: World, routes: dict[str, Route]) -> None:
+    truths = play(world, routes["ParkedObstacleTwoWays"], seconds=8.0)
+    assert not truths[0].oncoming_allowed
+    assert truths[-1].oncoming_allowed
 
 
 def test_red_light_is_held_until_the_ego_has_waited(world: World, routes: dict[str, Route]) -> None:
-    seen = play(world, routes["VanillaSignalizedTurnEncounterRedLight"], seconds=3.0)
+    truths = play(world, routes["VanillaSignalizedTurnEncounterRedLight"], seconds=3.0)
     own = next(line.id for line in world.road.stop_lines if line.on_route)
-    assert {t.signals[own].value for t in seen[2:]} == {"red"}
+    assert {t.signals[own].value for t in truths[2:]} == {"red"}

@@ -22,7 +22,7 @@ def signs(records: list[OfficialRecord], variant: str, junctions=None):
     return skills([(SIGN, r) for r in records], variant, junctions)["Traffic_Signs"]
 
 
-def test_sizes_of_the_table() -> None:
+def test_abilities_have_the_official_numbers_of_types() -> None:
     assert {name: len(types) for name, types in ABILITIES.items()} == {
         "Overtaking": 9, "Merging": 16, "Emergency_Brake": 12, "Give_Way": 2, "Traffic_Signs": 19,
     }  # fmt: skip
@@ -40,7 +40,7 @@ def test_every_type_of_the_routes_has_an_ability(data_dir: Path) -> None:
 
 
 def test_v003_counts_every_route_twice() -> None:
-    # success and past | collision but past | red light | stopped short: S = 1, J = 2, N = 4
+    # success, passed | collision, passed | red light | not reached: S = 1, J = 2, N = 4
     records = [
         record("1", scenario=SIGN),
         record("2", scenario=SIGN, score=60.0, infractions=HIT),
@@ -54,7 +54,7 @@ def test_v003_counts_every_route_twice() -> None:
     assert not old.partial and not new.partial
 
 
-def test_without_the_map_it_is_s_over_n_and_partial() -> None:
+def test_traffic_signs_without_the_map_are_s_over_n_and_partial() -> None:
     records = [record("1"), record("2", infractions=HIT), record("3", infractions=RED), record("4", score=0.0)]
     found = signs(records, "v0.0.3", {"1": 0.5})
     assert found.partial
@@ -75,15 +75,17 @@ def test_without_the_map_it_is_s_over_n_and_partial() -> None:
         (41.0, {}, False, False),
         (0.0, {}, None, False),
         (41.0, {}, None, None),
-        (100.0, {}, None, None),  # the junction may lie at the very end
+        (100.0, {}, None, None),  # the junction may be at the very end
     ],
 )
-def test_junction_test(score: float, lists: dict, fact: float | bool | None, passed: bool | None) -> None:
+def test_when_a_junction_counts_as_passed(
+    score: float, lists: dict, fact: float | bool | None, passed: bool | None
+) -> None:
     facts = {} if fact is None else {"1": fact}
     assert passed_junction(record("1", score=score, infractions=lists), facts) is passed
 
 
-def test_our_records_count_their_junctions() -> None:
+def test_the_junction_count_of_our_records_is_used() -> None:
     plain = record("1", score=50.0)
     for n, passed in ((0, False), (2, True)):
         assert passed_junction(OfficialRecord(**{**vars(plain), "junctions_passed": n}), {}) is passed
@@ -97,9 +99,9 @@ def test_skill_score_is_the_mean_of_five() -> None:
     found = skills(pairs, "v0.0.3", {f"{SIGN}0": True})
     assert [s.percent for s in found.values()] == [50.0, 100.0, 100.0, 25.0, 100.0]
     assert skill_score(found) == 75.0
-    assert skill_score(skills(pairs[:-1])) is None  # no Traffic_Signs: no figure, not 0
+    assert skill_score(skills(pairs[:-1])) is None  # no Traffic_Signs: no value, not 0
 
 
-def test_an_unknown_variant_lists_the_known() -> None:
+def test_an_unknown_variant_is_refused_with_the_known_ones() -> None:
     with pytest.raises(Ad2Error, match=r"v0\.0\.3, v0\.0\.4"):
         skills([], "v1")

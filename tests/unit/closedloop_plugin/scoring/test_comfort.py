@@ -46,7 +46,7 @@ def motion(lon=0.0, lat=0.0, rate=0.0, n: int = 20) -> EgoMotion:
         (motion(lat=-4.88), motion(lat=-4.90)),
     ],
 )
-def test_accelerations(good: EgoMotion, bad: EgoMotion) -> None:
+def test_acceleration_bounds(good: EgoMotion, bad: EgoMotion) -> None:
     for mode in ("official", "corrected"):
         assert share(good, mode) == 1.0
         assert share(bad, mode) == 0.0
@@ -61,14 +61,14 @@ def test_lon_jerk_official_assumes_a_tenth_of_a_second_per_sample() -> None:
     assert share(motion(lon=line[:5] * 0.21, n=5), "corrected", 0.1) == 1.0  # 2.1
 
 
-def test_magnitude_jerk() -> None:
+def test_magnitude_jerk_bound() -> None:
     rise = np.arange(5) + 0.1
     assert share(motion(lat=rise * 0.83, n=5), "official") == 1.0  # 8.3 m/s3
     assert share(motion(lat=rise * 0.84, n=5), "official") == 0.0  # 8.4
     # Height does not count: 9.81 m/s2 upwards in every motion here.
 
 
-def test_yaw_rate_degrees_against_radians() -> None:
+def test_official_reads_degrees_of_yaw_rate_as_radians() -> None:
     assert share(motion(rate=0.94), "official") == 1.0
     assert share(motion(rate=0.96), "official") == 0.0  # 1 degree/s read as 1 rad/s
     assert share(motion(rate=-54.0), "corrected") == 1.0  # 0.942 rad/s
@@ -90,10 +90,10 @@ def test_official_unwraps_the_rate_like_an_angle() -> None:
     assert quantities(motion(rate=jumps, n=7), slice(0, 7), "corrected", 0.05)["yaw_rate"].max() > 0.05
 
 
-def test_the_filter_itself() -> None:
-    """A spike of 3 amid six zeros: the quadratic of least squares is 1 - x^2 / 7, x samples from the middle.
+def test_the_filtered_spike_is_the_least_squares_quadratic() -> None:
+    """A spike of 3 among six zeros: the least-squares quadratic is 1 - x^2 / 7, x samples from the middle.
 
-    The seven smoothed values lie on it, so the jerk is its own slope: -2 x / 7 a sample, over 0.1 s.
+    The seven smoothed values lie on it, so the jerk is its slope: -2 x / 7 per sample, over 0.1 s.
     """
     spike = np.zeros(7)
     spike[3] = 3.0
@@ -104,7 +104,7 @@ def test_the_filter_itself() -> None:
 
 
 @pytest.mark.parametrize("n", [3, 4, 5, 6, 7, 8, 13, 20])
-def test_the_filter_is_scipy_s(n: int) -> None:
+def test_the_filter_agrees_with_scipy(n: int) -> None:
     """Also for fewer samples than the window of 7, and at both ends."""
     savgol_filter = pytest.importorskip("scipy.signal").savgol_filter
     values = np.random.default_rng(n).normal(0.0, 4.0, n)
@@ -114,7 +114,7 @@ def test_the_filter_is_scipy_s(n: int) -> None:
     assert found["lon_jerk"] == pytest.approx(savgol_filter(lon, min(7, n), 2, deriv=1, delta=0.05), abs=1e-9)
 
 
-def test_directions_are_dot_products() -> None:
+def test_accelerations_are_projected_on_the_direction_vectors() -> None:
     turned = motion(lon=1.0, lat=2.0)
     north = np.tile([0.0, -1.0, 0.0], (20, 1))
     east = np.tile([1.0, 0.0, 0.0], (20, 1))
@@ -139,11 +139,11 @@ def test_bounds_are_strict(name: str) -> None:
 
 
 @pytest.mark.parametrize(("n", "count"), [(2, 0), (3, 1), (19, 1), (20, 1), (21, 1), (39, 1), (40, 2), (59, 2)])
-def test_segments_of_twenty(n: int, count: int) -> None:
+def test_motion_is_split_into_segments_of_20(n: int, count: int) -> None:
     assert len(segments(motion(n=n), "official")) == count
 
 
-def test_share_of_segments_and_the_dropped_rest() -> None:
+def test_the_share_ignores_an_incomplete_last_segment() -> None:
     rough = np.zeros(50)
     rough[25:35] = 4.0
     assert share(motion(lon=rough, n=50), "official") == 0.5
@@ -173,14 +173,14 @@ def test_metric_log_writes_carla_axes() -> None:
     ]  # fmt: skip
 
 
-def test_metric_log_comfort_is_that_of_its_file(tmp_path: Path) -> None:
+def test_metric_log_and_its_file_have_the_same_comfort(tmp_path: Path) -> None:
     log = MetricLog()
     for tick in range(45):
         log.add(truth(tick, ay=3.0 if tick >= 20 else 0.5, yaw_rate=0.1))
     file = tmp_path / "metric_info.json"
     file.write_text(json.dumps(log.to_json()))
     found = log.comfort()
-    # 0.1 rad/s is 5.7 degrees/s: official calls all of it rough; corrected only the hard second half.
+    # 0.1 rad/s is 5.7 degrees/s: official rejects both segments, corrected only the second one.
     assert found == {"official": 0.0, "corrected": 0.5, "segments": 2, "dt": 0.05}
     assert share(read_motion(file), "corrected", 0.05) == 0.5
     assert MetricLog().comfort() == {"official": None, "corrected": None, "segments": 0, "dt": None}
@@ -212,13 +212,13 @@ def test_ticks_are_ordered_by_number() -> None:
         ({"0": 3}, "acceleration"),
     ],
 )
-def test_a_bad_metric_info_names_tick_and_field(data: object, field: str) -> None:
+def test_an_invalid_metric_info_is_refused_with_its_field(data: object, field: str) -> None:
     with pytest.raises(DataError) as error:
         parse_motion(data, "m.json")
     assert error.value.field == field
 
 
-def test_files_are_found_in_both_layouts(tmp_path: Path) -> None:
+def test_metric_info_files_are_found_in_both_layouts(tmp_path: Path) -> None:
     (tmp_path / "Route_a").mkdir()
     for file in (tmp_path / "Route_a" / "metric_info.json", tmp_path / "2_rep1.json"):
         file.write_text(json.dumps({"0": row(), "1": row()}))
@@ -233,6 +233,6 @@ def test_files_are_found_in_both_layouts(tmp_path: Path) -> None:
         find_motions(tmp_path, names)
 
 
-def test_an_unknown_mode_lists_the_known() -> None:
+def test_an_unknown_mode_is_refused_with_the_known_ones() -> None:
     with pytest.raises(Ad2Error, match="official, corrected"):
         segments(motion(), "nice")

@@ -22,34 +22,34 @@ BRAKES, OVERTAKES, MERGES, GIVES, SIGNS = (
 )  # fmt: skip
 
 
-def played(route: str, score: float = 100.0, rep: int = 0, hits: int = 0, **changes: Any) -> EpisodeRecord:
+def completed(route: str, score: float = 100.0, rep: int = 0, hits: int = 0, **changes: Any) -> EpisodeRecord:
     """A completed drive; a success if the score is 100."""
     lists = dict(episode().infractions)
     lists["collisions_vehicle"] = ["hit"] * (hits or (score < 100.0))
     return episode(route, rep, score_composed=score, infractions=lists, **changes)
 
 
-def sides(
+def compared_runs(
     a: list[EpisodeRecord], b: list[EpisodeRecord], routes: list[str] | None = None
 ) -> tuple[ComparedRun, ComparedRun]:
-    def own(records: list[EpisodeRecord]) -> list[str]:
+    def route_ids(records: list[EpisodeRecord]) -> list[str]:
         return routes or list(dict.fromkeys(r.route_id for r in records))
 
-    return ComparedRun("standard", own(a), a), ComparedRun("threat", own(b), b)
+    return ComparedRun("standard", route_ids(a), a), ComparedRun("threat", route_ids(b), b)
 
 
 def row(found: DrivingComparison, name: str) -> DrivingComparisonRow:
     return next(r for r in found.rows if r.name == name)
 
 
-def test_the_drop_is_paired_by_route_and_worked_out_by_hand() -> None:
-    a = [played("1", 100.0), played("2", 80.0), played("3", 60.0)]
-    b = [played("3", 30.0), played("1", 90.0), played("2", 60.0)]
-    found = compare(*sides(a, b))
+def test_the_drop_is_paired_by_route() -> None:
+    a = [completed("1", 100.0), completed("2", 80.0), completed("3", 60.0)]
+    b = [completed("3", 30.0), completed("1", 90.0), completed("2", 60.0)]
+    found = compare(*compared_runs(a, b))
     score = row(found, "driving_score")
     assert (score.n, score.a, score.b, score.drop, score.relative) == (3, 80.0, 60.0, 20.0, 25.0)
     assert score.ci_drop == pytest.approx((-5.32, 42.90), abs=0.01)  # Student's t of 10, 20, 30: about 20 +- 24.8
-    assert (score.p_value, score.test) == (0.25, "sign-flip")  # 2 of 8 flips are as far out
+    assert (score.p_value, score.test) == (0.25, "sign-flip")  # 2 of 8 flips are as extreme
     success = row(found, "success_rate")
     assert (success.a, success.b, success.drop, success.test) == (
         pytest.approx(100 / 3),
@@ -58,80 +58,88 @@ def test_the_drop_is_paired_by_route_and_worked_out_by_hand() -> None:
         "mcnemar",
     )
     assert success.relative == pytest.approx(100.0)
-    assert success.ci_relative is None  # b is 0: all of a is lost, however many routes are left out
+    assert success.ci_relative is None  # b is 0: the drop is 100 % whichever routes are left out
 
 
 def test_the_interval_of_a_column_is_that_of_the_summary() -> None:
     scores = [10.0, 35.0, 80.0, 100.0, 55.0]
     names = [str(i) for i in range(5)]
-    a = [played(n, s) for n, s in zip(names, scores, strict=True)]
-    found = row(compare(*sides(a, [played(n, 50.0) for n in names])), "driving_score")
+    a = [completed(n, s) for n, s in zip(names, scores, strict=True)]
+    found = row(compare(*compared_runs(a, [completed(n, 50.0) for n in names])), "driving_score")
     same = mean_interval(scores, bounds=PERCENT)
     assert same is not None and found.ci_a == pytest.approx((same.low, same.high))
-    assert found.ci_b == pytest.approx((50 - 50 * wilson(0, 5).high, 50 + 50 * wilson(0, 5).high))  # none differs
+    assert found.ci_b == pytest.approx((50 - 50 * wilson(0, 5).high, 50 + 50 * wilson(0, 5).high))  # no score differs
     drop = mean_interval([score - 50.0 for score in scores], bounds=(-100.0, 100.0))
     assert drop is not None and found.ci_drop == pytest.approx((drop.low, drop.high))
 
 
-def test_repetitions_are_averaged_by_route_and_their_spread_is_known() -> None:
-    a = [played("1", 90.0), played("1", 70.0, rep=1), played("2", 50.0), played("2", 50.0, rep=1)]
-    b = [played("1", 40.0), played("2", 50.0)]
-    found = compare(*sides(a, b))
+def test_repetitions_are_averaged_by_route_and_their_spread_is_reported() -> None:
+    a = [completed("1", 90.0), completed("1", 70.0, rep=1), completed("2", 50.0), completed("2", 50.0, rep=1)]
+    b = [completed("1", 40.0), completed("2", 50.0)]
+    found = compare(*compared_runs(a, b))
     score = row(found, "driving_score")
     assert (score.a, score.b, score.n) == (65.0, 45.0, 2)
     assert score.spread_a == pytest.approx(statistics.stdev([70.0, 60.0]))
     assert score.spread_b is None
     assert found.repetitions == (2, 1)
-    uneven = compare(*sides(a[:3], b))
+    uneven = compare(*compared_runs(a[:3], b))
     assert row(uneven, "driving_score").a == 65.0  # (80 + 50) / 2: the route with two does not count twice
     assert any("1 to 2 repetitions" in note for note in uneven.notes)
 
 
 def test_collisions_per_kilometre_are_a_ratio_of_sums() -> None:
-    a = [played("1", hits=1, route_length_m=1000.0), played("2", route_length_m=3000.0)]
-    b = [played("1", hits=3, route_length_m=1000.0, score_route=50.0), played("2", hits=1, route_length_m=3000.0)]
-    found = row(compare(*sides(a, b)), "collisions_per_km")
+    a = [completed("1", hits=1, route_length_m=1000.0), completed("2", route_length_m=3000.0)]
+    b = [completed("1", hits=3, route_length_m=1000.0, score_route=50.0), completed("2", hits=1, route_length_m=3000.0)]
+    found = row(compare(*compared_runs(a, b)), "collisions_per_km")
     assert (found.a, found.b) == (pytest.approx(1 / 4), pytest.approx(4 / 3.5))
     assert not found.higher_is_better and found.test == "sign-flip"
-    still = [played("1", score_route=0.0)]
-    none = row(compare(*sides(still, still)), "collisions_per_km")
+    still = [completed("1", score_route=0.0)]
+    none = row(compare(*compared_runs(still, still)), "collisions_per_km")
     assert (none.a, none.reason) == (None, "nothing was driven")
 
 
 def test_abilities_use_the_standard_routes_type_and_skill_is_their_mean() -> None:
     types = [BRAKES, OVERTAKES, MERGES, GIVES, SIGNS]
-    a = [played(t, scenario=t, scenario_name=f"{t}_1", junctions_passed=1) for t in types]
-    b = [played(t, 50.0, scenario="Threat", scenario_name=f"{t}_1", junctions_passed=1) for t in types]
-    found = compare(*sides(a, b))
+    a = [completed(t, scenario=t, scenario_name=f"{t}_1", junctions_passed=1) for t in types]
+    b = [completed(t, 50.0, scenario="Threat", scenario_name=f"{t}_1", junctions_passed=1) for t in types]
+    found = compare(*compared_runs(a, b))
     assert (row(found, "Emergency_Brake").a, row(found, "Emergency_Brake").b) == (100.0, 0.0)
     assert (row(found, "Traffic_Signs").a, row(found, "Traffic_Signs").b) == (100.0, 50.0)  # half for the junction test
     skill = row(found, "skill_score")
     assert (skill.a, skill.b, skill.n) == (100.0, 10.0, 5)
     assert skill.ci_drop is None  # an ability with one route has no spread
     assert skill.p_value == 0.0625  # 2 of 2^5 flips
-    untested = compare(*sides(a, [*b[:4], played(SIGNS, 50.0, scenario_name=f"{SIGNS}_1")]))
+    untested = compare(*compared_runs(a, [*b[:4], completed(SIGNS, 50.0, scenario_name=f"{SIGNS}_1")]))
     assert (row(untested, "Traffic_Signs").b, row(untested, "Traffic_Signs").a) == (0.0, 100.0)
     assert any("lack the junction test" in note for note in untested.notes)
-    without = row(compare(*sides(a[:4], b[:4])), "skill_score")
+    without = row(compare(*compared_runs(a[:4], b[:4])), "skill_score")
     assert (without.a, without.reason) == (None, "no route that both drove has a value")
 
 
-def test_skill_score_has_an_interval_where_every_ability_has_two_routes() -> None:
+def test_skill_score_has_an_interval_if_every_ability_has_two_routes() -> None:
     types = [BRAKES, OVERTAKES, MERGES, GIVES, SIGNS]
-    a = [played(f"{t}{k}", scenario=t, scenario_name=t, junctions_passed=1) for t in types for k in (1, 2)]
-    b = [played(r.route_id, 50.0 * int(r.route_id[-1]), scenario_name=r.scenario_name, junctions_passed=1) for r in a]
-    skill = row(compare(*sides(a, b)), "skill_score")
+    a = [completed(f"{t}{k}", scenario=t, scenario_name=t, junctions_passed=1) for t in types for k in (1, 2)]
+    b = [
+        completed(r.route_id, 50.0 * int(r.route_id[-1]), scenario_name=r.scenario_name, junctions_passed=1) for r in a
+    ]
+    skill = row(compare(*compared_runs(a, b)), "skill_score")
     assert (skill.a, skill.b) == (100.0, pytest.approx((4 * 50.0 + 75.0) / 5))
     assert skill.ci_drop is not None and skill.ci_drop[0] < skill.drop < skill.ci_drop[1]  # type: ignore[operator]
 
 
-def test_failed_episodes_are_listed_and_not_counted_0() -> None:
-    a = [played("1", 80.0), played("2", 60.0), played("3", 70.0), played("4"), played("6", map={"experimental": True})]
+def test_failed_episodes_are_listed_and_not_counted_as_0() -> None:
+    a = [
+        completed("1", 80.0),
+        completed("2", 60.0),
+        completed("3", 70.0),
+        completed("4"),
+        completed("6", map={"experimental": True}),
+    ]
     b = [
-        played("1", 40.0), played("2", 0.0, end=EndReason.WORLD_FAILED), played("3", 0.0, end=EndReason.INVALID),
-        played("6"), played("7"),
+        completed("1", 40.0), completed("2", 0.0, end=EndReason.WORLD_FAILED),
+        completed("3", 0.0, end=EndReason.INVALID), completed("6"), completed("7"),
     ]  # fmt: skip
-    left, right = sides(a, b)
+    left, right = compared_runs(a, b)
     found = compare(left, ComparedRun("threat", [*right.routes, "5"], b))
     assert found.routes == ["1"]
     assert (row(found, "driving_score").a, row(found, "driving_score").b) == (80.0, 40.0)
@@ -147,47 +155,51 @@ def test_failed_episodes_are_listed_and_not_counted_0() -> None:
     assert begun.left_out == {"no record in standard": ["2"]}
 
 
-def test_a_failed_repetition_leaves_the_others_of_its_route() -> None:
-    a = [played("1", 80.0), played("1", 0.0, rep=1, end=EndReason.AGENT_FAILED)]
-    assert row(compare(*sides(a, [played("1", 40.0)])), "driving_score").a == 80.0
+def test_a_failed_repetition_does_not_exclude_its_route() -> None:
+    a = [completed("1", 80.0), completed("1", 0.0, rep=1, end=EndReason.AGENT_FAILED)]
+    assert row(compare(*compared_runs(a, [completed("1", 40.0)])), "driving_score").a == 80.0
 
 
 def test_runs_without_a_common_route_are_refused() -> None:
     with pytest.raises(Ad2Error, match=r"no route in common.*1 only in standard; 1 only in threat"):
-        compare(*sides([played("1")], [played("cut_in")]))
+        compare(*compared_runs([completed("1")], [completed("cut_in")]))
 
 
-def test_two_routes_of_one_id_are_no_pair() -> None:
-    a = [played("1"), played("2"), played("3")]
-    b = [played("1", 50.0), played("2", 0.0, town="Town05"), played("3", 0.0, scenario_name="Accident_7")]
-    found = compare(*sides(a, b))
+def test_different_routes_with_the_same_id_are_not_paired() -> None:
+    a = [completed("1"), completed("2"), completed("3")]
+    b = [completed("1", 50.0), completed("2", 0.0, town="Town05"), completed("3", 0.0, scenario_name="Accident_7")]
+    found = compare(*compared_runs(a, b))
     assert (list(found.routes), row(found, "driving_score").b) == (["1"], 50.0)
     assert found.left_out == {"on another route under the same id": ["2", "3"]}
     with pytest.raises(Ad2Error, match="2 on another route under the same id"):
-        compare(*sides(a[1:], b[1:]))
+        compare(*compared_runs(a[1:], b[1:]))
 
 
-def test_margins_where_both_have_them() -> None:
-    a = [played("1", margins={"min_ttc_s": 3.0, "min_gap_m": 2.0}), played("2", margins={"min_ttc_s": None})]
-    b = [played("1", margins={"min_ttc_s": 1.0, "min_gap_m": 0.5}), played("2", margins={"min_ttc_s": 1.4})]
-    found = compare(*sides(a, b))
+def test_margins_are_compared_on_routes_where_both_runs_have_them() -> None:
+    a = [completed("1", margins={"min_ttc_s": 3.0, "min_gap_m": 2.0}), completed("2", margins={"min_ttc_s": None})]
+    b = [completed("1", margins={"min_ttc_s": 1.0, "min_gap_m": 0.5}), completed("2", margins={"min_ttc_s": 1.4})]
+    found = compare(*compared_runs(a, b))
     ttc, near = row(found, "min_ttc_s"), row(found, "near_misses")
     assert (ttc.n, ttc.a, ttc.b) == (1, 3.0, 1.0)
-    assert (near.n, near.a, near.b) == (2, 0.0, 100.0)  # never on course is no near miss
+    assert (near.n, near.a, near.b) == (2, 0.0, 100.0)  # without a collision course there is no near miss
     assert row(found, "min_gap_m").drop == 1.5
-    assert row(compare(*sides([played("1")], [played("1")])), "min_ttc_s").reason  # no margins in older records
-    strange = [played("1", margins={"min_ttc_s": "soon"})]
-    assert row(compare(*sides(strange, strange)), "min_ttc_s").a is None
+    assert row(
+        compare(*compared_runs([completed("1")], [completed("1")])), "min_ttc_s"
+    ).reason  # no margins in older records
+    strange = [completed("1", margins={"min_ttc_s": "soon"})]
+    assert row(compare(*compared_runs(strange, strange)), "min_ttc_s").a is None
 
 
 def test_holm_corrects_the_papers_five_and_the_others_separately() -> None:
     names = [str(i) for i in range(12)]
-    a = [played(n, scenario=BRAKES, comfort={"official": 0.5}) for n in names]
-    b = [played(n, 40.0 + int(n), comfort={"official": 0.5}) for n in names]
-    found = compare(*sides(a, b))
+    a = [completed(n, scenario=BRAKES, comfort={"official": 0.5}) for n in names]
+    b = [completed(n, 40.0 + int(n), comfort={"official": 0.5}) for n in names]
+    found = compare(*compared_runs(a, b))
     score, success = row(found, "driving_score"), row(found, "success_rate")
     assert score.p_value == success.p_value == 2 / 4096
-    assert score.p_holm == success.p_holm == pytest.approx(3 * 2 / 4096)  # with comfort, efficiency has no figure
+    assert (
+        score.p_holm == success.p_holm == pytest.approx(3 * 2 / 4096)
+    )  # the third is comfort; efficiency has no value
     brake = row(found, "Emergency_Brake")
     assert brake.p_holm == pytest.approx(2 * brake.p_value)  # type: ignore[operator]
     assert row(found, "comfortness").p_value == 1.0
@@ -197,8 +209,8 @@ def test_measures_have_unique_names() -> None:
     assert len({m.name for m in MEASURES}) == len(MEASURES)
 
 
-def test_the_papers_tables_as_they_are_printed(data_dir: Path) -> None:
-    """Against the paper's own text, row by row: dagger is CNG, star DCS."""
+def test_the_published_tables_agree_with_the_text_of_the_paper(data_dir: Path) -> None:
+    """Row by row: dagger is CNG, star is DCS."""
     paper = data_dir.parent / "papers" / "bench2advlm.txt"
     if not paper.is_file():
         pytest.skip("the paper's text is not here")
@@ -252,8 +264,8 @@ def test_every_claim_is_checked_against_the_printed_figures() -> None:
         for value in (one, other):
             assert f"{mean('standard', 'driving_score', **{key: value}):.1f}" in text
     reachable = {f"{k / 22:.2f}" for k in range(2201)}
-    off = [
+    unreachable = [
         sum(f"{getattr(d, t)['success_rate']:.2f}" not in reachable for d in drivers) for t in ("standard", "threat")
     ]
-    assert f"{off[0]} of 16 values of Table 1 and {off[1]} of 16" in computed[8]
+    assert f"{unreachable[0]} of 16 values of Table 1 and {unreachable[1]} of 16" in computed[8]
     assert [c.agrees for c in paper.claims] == [False, False, True, True, False, False, False, False, False]

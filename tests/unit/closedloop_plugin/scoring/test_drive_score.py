@@ -1,4 +1,4 @@
-"""`ad2 drive score` as a user types it."""
+"""The command `ad2 drive score`."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def routes(tmp_path: Path) -> str:
     return str(file)
 
 
-def test_json_keys_on_pdm_lite(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scores_of_pdm_lite_as_json_and_text(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = data_dir / "bench2drive"
-    words = [str(folder / "pdm_lite_results.json"), "--routes", str(folder / "bench2drive220.xml")]
-    assert main(["drive", "score", *words, "--profile", "bench2drive", "--json"]) == 0
+    arguments = [str(folder / "pdm_lite_results.json"), "--routes", str(folder / "bench2drive220.xml")]
+    assert main(["drive", "score", *arguments, "--profile", "bench2drive", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["driving_score"] == pytest.approx(97.0158, abs=5e-5)
     assert found["success_rate"] == pytest.approx(92.2727, abs=5e-5)
@@ -38,13 +38,15 @@ def test_json_keys_on_pdm_lite(data_dir: Path, capsys: pytest.CaptureFixture[str
     assert set(found["abilities"]) == {"Overtaking", "Merging", "Emergency_Brake", "Give_Way", "Traffic_Signs"}
     assert (found["n_routes"], found["n_missing"], found["n_lost"]) == (220, 0, 0)
     assert found["skill_score"] is not None
-    assert main(["drive", "score", *words]) == 0
+    assert main(["drive", "score", *arguments]) == 0
     text = capsys.readouterr().out
     for part in ("97.0158", "92.2727", "250.0392", "Traffic Signs % (partial)", "220 records, 0 missing", "T_Junction"):
         assert part in text
 
 
-def test_a_cut_off_file_says_so(tmp_path: Path, routes: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_truncated_file_is_scored_and_its_loss_reported(
+    tmp_path: Path, routes: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = write(tmp_path / "r.json", [raw("1"), raw("2")])
     text = file.read_text()
     file.write_text(text[: text.rindex('"status"')])
@@ -56,7 +58,7 @@ def test_a_cut_off_file_says_so(tmp_path: Path, routes: str, capsys: pytest.Capt
     assert "33.3333" in out
 
 
-def test_embedded_results_are_never_headed_as_official(
+def test_embedded_results_are_never_labelled_as_official(
     tmp_path: Path, routes: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     episodes = [episode(str(i)) for i in (1, 2, 3)]
@@ -73,7 +75,9 @@ def test_embedded_results_are_never_headed_as_official(
     assert "Official" not in texts[0]
 
 
-def test_repetitions_apart_and_metric_info(tmp_path: Path, routes: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_apart_reads_a_repetition_per_file_and_metric_info_gives_comfort(
+    tmp_path: Path, routes: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     files = [
         str(write(tmp_path / f"{k}.json", [raw(str(i), score=s) for i in (1, 2, 3)])) for k, s in ((0, 90), (1, 80))
     ]
@@ -83,12 +87,12 @@ def test_repetitions_apart_and_metric_info(tmp_path: Path, routes: str, capsys: 
     folder = tmp_path / "metrics" / raw("1")["save_name"]
     folder.mkdir(parents=True)
     (folder / "metric_info.json").write_text(json.dumps(log.to_json()))
-    words = ["drive", "score", *files, "--routes", routes, "--apart", "--metric-info", str(tmp_path / "metrics")]
-    assert main([*words, "--json"]) == 0
+    arguments = ["drive", "score", *files, "--routes", routes, "--apart", "--metric-info", str(tmp_path / "metrics")]
+    assert main([*arguments, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["repetitions"]["driving_score"]["values"] == [90.0, 80.0]
     assert found["comfortness"] == 100.0
-    assert main(words) == 0
+    assert main(arguments) == 0
     assert "Over 2 repetitions (mean ± standard deviation): driving_score 85.00 ± 7.07" in capsys.readouterr().out
 
 
@@ -104,7 +108,7 @@ def test_repetitions_apart_and_metric_info(tmp_path: Path, routes: str, capsys: 
         (["FAR"], "repetitions: give their number with --repetitions"),
     ],
 )
-def test_a_mistake_is_one_line(
+def test_invalid_arguments_end_in_a_one_line_error(
     words: list[str], says: str, tmp_path: Path, routes: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     named = {

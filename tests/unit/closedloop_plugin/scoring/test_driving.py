@@ -34,14 +34,14 @@ def test_each_event_has_its_factor(name: str, factor: float) -> None:
     assert penalty({name: 2}, 0.0, B2D) == pytest.approx(factor**2)
 
 
-def test_factors_multiply_and_lanes_take_their_share() -> None:
+def test_factors_multiply_and_lanes_reduce_by_their_share() -> None:
     # 0.6 * 0.6 * 0.7 * (1 - 0.25) = 0.189
     assert penalty({"collisions_vehicle": 2, "red_light": 1}, 25.0, B2D) == pytest.approx(0.189)
     assert penalty({}, 100.0, B2D) == 0.0
     assert penalty({}, 0.0, B2D) == 1.0
 
 
-def test_the_additive_rule() -> None:
+def test_the_additive_penalty_rule() -> None:
     # two vehicles and a stop sign: 1 / (1 + 0.7 + 0.7 + 0.25) = 1 / 2.65
     assert penalty({"collisions_vehicle": 2, "stop_infraction": 1}, 0.0, LB21) == pytest.approx(1 / 2.65)
     # pedestrian 1.0 -> 0.5; half the route outside lanes -> 0.25
@@ -94,11 +94,11 @@ def test_missing_routes_count_zero() -> None:
         ("Failed - TickRuntime", {}, False),
     ],
 )
-def test_success(status: str, lists: dict[str, list[str]], success: bool) -> None:
+def test_success_needs_completion_without_infractions(status: str, lists: dict[str, list[str]], success: bool) -> None:
     assert record(status=status, infractions=lists).success is success
 
 
-def test_of_two_records_the_later_counts() -> None:
+def test_the_later_of_two_records_counts() -> None:
     kept, doubled = latest([record("1", score=10.0), record("1", rep=1), record("1", score=90.0)])
     assert doubled == 1
     assert {key: r.score for key, r in kept.items()} == {("1", 0): 90.0, ("1", 1): 100.0}

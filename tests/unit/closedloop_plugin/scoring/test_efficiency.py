@@ -22,12 +22,12 @@ def test_percent_refuses_invalid_speeds(ego: float, traffic: float) -> None:
         percent(ego, traffic)
 
 
-def test_the_official_wording() -> None:
+def test_messages_have_the_official_wording() -> None:
     assert message(179.638) == "Average speed is 179.64% of the surrounding traffic's one"
     assert message(325.0) == "Average speed is 325.0% of the surrounding traffic's one"
 
 
-def test_route_mean_without_those_above_a_thousand() -> None:
+def test_the_route_mean_ignores_values_above_1000() -> None:
     texts = [message(v) for v in (100.0, 300.0, 1000.0, 1000.01, 5502.78)]
     assert route_efficiency(texts) == pytest.approx(1400 / 3)
     assert route_efficiency([message(1098.69)]) is None

@@ -20,10 +20,10 @@ CAR = replace(EGO, id="7", role="scenario", speed=0.0)  # 4.0 x 1.8 m, as the eg
 
 
 def margins(*ticks: object) -> dict[str, object]:
-    seen = SafetyMargins()
+    safety_margins = SafetyMargins()
     for tick in ticks:
-        seen.add(tick)  # type: ignore[arg-type]
-    return seen.to_json()
+        safety_margins.add(tick)  # type: ignore[arg-type]
+    return safety_margins.to_json()
 
 
 def box(x: float, y: float, yaw: float, length: float, width: float) -> OrientedBox:
@@ -41,7 +41,7 @@ def test_time_to_a_stationary_car_is_bumper_to_bumper() -> None:
     assert found["min_gap_m"] == 30.0 and found["min_ttc_s"] == 3.0 and found["nearest"] == "van"
 
 
-def test_side_by_side_there_is_a_gap_and_no_collision_course() -> None:
+def test_cars_side_by_side_have_a_gap_and_no_time_to_collision() -> None:
     found = margins(at(0, 0.0, actors=(replace(CAR, y=3.3, speed=10.0),)))
     assert found["min_gap_m"] == 1.5 and found["min_ttc_s"] is None
 
@@ -51,7 +51,7 @@ def test_a_crossing_pedestrian_collides_only_if_both_arrive_together() -> None:
     walker = Actor("p", ActorKind.PEDESTRIAN, 20.0, -3.0, math.pi / 2, 1.5, 0.4, 0.4, 1.8)
     meets = margins(at(0, 0.0, actors=(walker,)))  # in the way after (3 - 0.9 - 0.2) m at 1.5 m/s: from 1.27 to 2.73 s
     assert meets["min_ttc_s"] == pytest.approx(1.78)
-    late = margins(at(0, 0.0, actors=(replace(walker, y=-5.0),)))  # comes to the lane after 2.6 s
+    late = margins(at(0, 0.0, actors=(replace(walker, y=-5.0),)))  # reaches the lane after 2.6 s
     assert late["min_ttc_s"] is None
 
 
@@ -61,14 +61,14 @@ def test_the_corner_of_a_turned_box_counts() -> None:
     assert margins(at(0, 0.0, actors=(turned,)))["min_gap_m"] == pytest.approx(8.0 - math.sqrt(2), abs=1e-3)
 
 
-def test_the_minimum_of_the_episode_counts_and_a_contact_ends_it() -> None:
+def test_the_minimum_over_the_episode_counts_and_a_contact_is_0() -> None:
     far, near = replace(CAR, x=40.0), replace(CAR, x=14.0)
     assert margins(at(0, 0.0, actors=(far,)), at(2, 0.0, actors=(near,)), at(4, 0.0, actors=(far,)))["min_gap_m"] == 10
     hit = margins(at(0, 0.0, actors=(far,)), at(1, 0.0, actors=(far,), contacts=(touch(ActorKind.TRUCK),)))
     assert (hit["min_gap_m"], hit["min_ttc_s"], hit["nearest"]) == (0.0, 0.0, "truck")
 
 
-def test_braking_counts_along_the_car_until_it_touches_something() -> None:
+def test_hardest_brake_is_longitudinal_and_ignores_ticks_from_a_contact_on() -> None:
     def braking(tick: int, ax: float, **more: object) -> object:
         seen = at(tick, 0.0, **more)
         return replace(seen, ego=replace(seen.ego, ax=ax, ay=-3.0, yaw=0.0))
@@ -96,7 +96,7 @@ def outline(b: OrientedBox, n: int = 40) -> np.ndarray:
     return np.stack([x + along * c - across * s, y + along * s + across * c], axis=1)
 
 
-def holds(b: OrientedBox, points: np.ndarray) -> bool:
+def contains(b: OrientedBox, points: np.ndarray) -> bool:
     dx, dy = points[:, 0] - b[0], points[:, 1] - b[1]
     forward, left = np.abs(dx * b[2] + dy * b[3]), np.abs(dy * b[2] - dx * b[3])
     return bool(((forward <= b[4]) & (left <= b[5])).any())
@@ -104,14 +104,14 @@ def holds(b: OrientedBox, points: np.ndarray) -> bool:
 
 def reference_gap(a: OrientedBox, b: OrientedBox) -> float:
     one, two = outline(a), outline(b)
-    if holds(a, two) or holds(b, one):
+    if contains(a, two) or contains(b, one):
         return 0.0
     return float(np.sqrt(((one[:, None] - two[None]) ** 2).sum(-1)).min())
 
 
 @settings(max_examples=examples(150), deadline=None)
 @given(boxes, boxes)
-def test_gap_is_that_of_sampled_outlines(a: OrientedBox, b: OrientedBox) -> None:
+def test_the_gap_agrees_with_sampled_outlines(a: OrientedBox, b: OrientedBox) -> None:
     exact, sampled = gap(a, b), reference_gap(a, b)
     assert exact == pytest.approx(gap(b, a), abs=1e-9)
     assert exact - 1e-9 <= sampled <= exact + 0.3  # points of an outline are up to 0.2 m apart
@@ -119,13 +119,13 @@ def test_gap_is_that_of_sampled_outlines(a: OrientedBox, b: OrientedBox) -> None
 
 @settings(max_examples=examples(150), deadline=None)
 @given(boxes, boxes, st.floats(-20, 20), st.floats(-20, 20))
-def test_the_time_to_collision_is_when_the_gap_closes(a: OrientedBox, b: OrientedBox, vx: float, vy: float) -> None:
+def test_the_gap_closes_at_the_time_to_collision(a: OrientedBox, b: OrientedBox, vx: float, vy: float) -> None:
     """The boxes touch at the returned time and at no sampled time before; for inf, at no sampled time."""
     found = time_to_collision(a, b, vx, vy)
-    assert found == pytest.approx(time_to_collision(b, a, -vx, -vy), abs=1e-6)  # seen from the other
+    assert found == pytest.approx(time_to_collision(b, a, -vx, -vy), abs=1e-6)  # seen from the other box
 
     def after(t: float) -> float:
-        """Gap to a box smaller by 1e-6 m: to slide along a side is no collision."""
+        """Gap to a box smaller by 1e-6 m: sliding along a side is no collision."""
         return gap(a, (b[0] + vx * t, b[1] + vy * t, b[2], b[3], b[4] - 1e-6, b[5] - 1e-6))
 
     end = min(found, HORIZON_S) - 1e-6
@@ -139,11 +139,14 @@ def test_the_time_to_collision_is_when_the_gap_closes(a: OrientedBox, b: Oriente
 def test_ruling_out_distant_actors_does_not_change_the_margins(others: list[tuple[float, float, float, float]]) -> None:
     actors = tuple(replace(CAR, id=str(i), x=x, y=y, yaw=yaw, speed=v) for i, (x, y, yaw, v) in enumerate(others))
     found = margins(at(0, 0.0, actors=actors))
-    mine = box(0, 0, 0, EGO.length, EGO.width)
-    gaps = [gap(mine, box(a.x, a.y, a.yaw, a.length, a.width)) for a in actors]
+    ego_box = box(0, 0, 0, EGO.length, EGO.width)
+    gaps = [gap(ego_box, box(a.x, a.y, a.yaw, a.length, a.width)) for a in actors]
     times = [
         time_to_collision(
-            mine, box(a.x, a.y, a.yaw, a.length, a.width), a.speed * math.cos(a.yaw) - 10.0, a.speed * math.sin(a.yaw)
+            ego_box,
+            box(a.x, a.y, a.yaw, a.length, a.width),
+            a.speed * math.cos(a.yaw) - 10.0,
+            a.speed * math.sin(a.yaw),
         )
         for a in actors
     ]

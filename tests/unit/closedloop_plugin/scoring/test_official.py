@@ -18,7 +18,7 @@ from closedloop_plugin.scoring.official_record import parse_record
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
 
-def test_one_record() -> None:
+def test_a_record_is_parsed() -> None:
     found = parse_record(raw("4937", 3, "T_Junction", 45.14, 0.6, town="Town05"), "f.json", 0)
     assert (found.route_id, found.repetition, found.scenario, found.town) == ("4937", 3, "T_Junction", "Town05")
     assert (found.score_route, found.score_penalty, found.score_composed) == (45.14, 0.6, 27.084)
@@ -27,7 +27,7 @@ def test_one_record() -> None:
     assert found.origin == {}
 
 
-def test_all_of_pdm_lite(data_dir: Path) -> None:
+def test_all_records_of_pdm_lite_are_read(data_dir: Path) -> None:
     found = read([data_dir / "bench2drive" / "pdm_lite_results.json"])
     assert len(found.records) == 220
     assert len({r.key for r in found.records}) == 220
@@ -36,14 +36,14 @@ def test_all_of_pdm_lite(data_dir: Path) -> None:
     assert not any(r.gaps for r in found.records)
 
 
-def test_missing_keys_are_listed_and_no_success() -> None:
+def test_missing_keys_are_listed_and_are_no_success() -> None:
     bare = parse_record({"route_id": "RouteScenario_1_rep0"}, "f", 0)
     assert set(bare.gaps) >= {"status", "infractions", "scores", "scores.score_composed", "meta"}
     assert bare.score == 0.0
     assert not bare.success
-    half = raw(score=50.0, penalty=0.6)
-    del half["scores"]["score_composed"], half["infractions"]["route_dev"]
-    assert parse_record(half, "f", 0).score == 30.0
+    partial = raw(score=50.0, penalty=0.6)
+    del partial["scores"]["score_composed"], partial["infractions"]["route_dev"]
+    assert parse_record(partial, "f", 0).score == 30.0
     without = raw()
     del without["infractions"]
     assert not parse_record(without, "f", 0).success
@@ -81,7 +81,7 @@ def test_a_wrong_value_names_file_record_and_field(change: Mapping[str, Any], fi
     assert (error.value.file, error.value.row, error.value.field) == (file, 1, field)
 
 
-def test_split_files_and_folders(tmp_path: Path) -> None:
+def test_split_files_are_read_without_the_merged_file(tmp_path: Path) -> None:
     a = write(tmp_path / "b2d" / "a.json", [raw("1"), raw("2")])
     b = write(tmp_path / "b2d" / "b.json", [raw("3")])
     write(tmp_path / "b2d" / "merged.json", [raw("1"), raw("2"), raw("3")])
@@ -97,7 +97,7 @@ def test_a_merged_file_alone_in_a_folder_is_read(tmp_path: Path) -> None:
     assert len(read([tmp_path]).records) == 1
 
 
-def test_repetitions_in_files_of_their_own(tmp_path: Path) -> None:
+def test_read_apart_takes_each_file_as_a_repetition(tmp_path: Path) -> None:
     files = [write(tmp_path / f"{k}.json", [raw("1"), raw("2")]) for k in range(3)]
     assert [r.key for r in read_apart(files).records] == [("1", 0), ("2", 0), ("1", 1), ("2", 1), ("1", 2), ("2", 2)]
 
@@ -117,42 +117,42 @@ def test_repetitions_in_files_of_their_own(tmp_path: Path) -> None:
         ("[" * 100_000, "nested too deeply|not a JSON file"),
     ],
 )
-def test_files_that_are_no_result_files(content: str, says: str, tmp_path: Path) -> None:
+def test_other_files_are_refused(content: str, says: str, tmp_path: Path) -> None:
     file = tmp_path / "r.json"
     file.write_text(content)
     with pytest.raises(Ad2Error, match=says):
         read([file])
 
 
-def test_no_file_and_an_empty_folder(tmp_path: Path) -> None:
+def test_a_missing_file_and_an_empty_folder_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Ad2Error, match="no such file or folder"):
         read([tmp_path / "gone"])
     with pytest.raises(Ad2Error, match=r"neither episodes\.jsonl nor"):
         read([tmp_path])
 
 
-WHOLE = json.dumps({"_checkpoint": {"global_record": {}, "records": [raw(str(i)) for i in range(4)]}}, indent=1)
+COMPLETE = json.dumps({"_checkpoint": {"global_record": {}, "records": [raw(str(i)) for i in range(4)]}}, indent=1)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(150))
-@given(cut=st.integers(0, len(WHOLE.encode())))
+@given(cut=st.integers(0, len(COMPLETE.encode())))
 def test_truncated_files_keep_all_complete_records(cut: int, tmp_path: Path) -> None:
     file = tmp_path / "r.json"
-    file.write_bytes(WHOLE.encode()[:cut])
+    file.write_bytes(COMPLETE.encode()[:cut])
     try:
         records, lost = read_file(file)
     except Ad2Error:
-        assert '"records": [' not in WHOLE[:cut]
+        assert '"records": [' not in COMPLETE[:cut]
         return
     assert [r.route_id for r in records] == ["0", "1", "2", "3"][: len(records)]
-    begun = WHOLE[:cut].count('"route_id"')
+    begun = COMPLETE[:cut].count('"route_id"')
     assert len(records) <= begun <= len(records) + 1
     assert lost in (0, 1)
     assert lost >= begun - len(records)
 
 
-def test_broken_in_the_middle_counts_every_record_after(tmp_path: Path) -> None:
-    text = WHOLE.replace('"route_id": "RouteScenario_1_rep0"', '"route_id": RouteScenario_1_rep0"')
+def test_all_records_from_a_broken_one_on_are_counted_as_lost(tmp_path: Path) -> None:
+    text = COMPLETE.replace('"route_id": "RouteScenario_1_rep0"', '"route_id": RouteScenario_1_rep0"')
     file = tmp_path / "r.json"
     file.write_text(text)
     records, lost = read_file(file)
@@ -162,7 +162,7 @@ def test_broken_in_the_middle_counts_every_record_after(tmp_path: Path) -> None:
 LISTS = {**episode().infractions, "red_light": ["Agent ran a red light"], "min_speed_infractions": ["x is 50%"]}
 
 
-def test_our_episodes_in_the_official_form_and_back(tmp_path: Path) -> None:
+def test_our_episodes_round_trip_through_the_official_form(tmp_path: Path) -> None:
     episodes = [
         episode("1"),
         episode("2", infractions=LISTS, score_route=50.0, score_penalty=0.7, score_composed=35.0, junctions_passed=1),
@@ -185,7 +185,7 @@ def test_our_episodes_in_the_official_form_and_back(tmp_path: Path) -> None:
     assert read_again[0].comfort["corrected"] == 0.75
 
 
-def test_official_keys_of_a_record() -> None:
+def test_our_records_have_the_official_keys() -> None:
     ours, theirs = to_official([episode()])["_checkpoint"]["records"][0], raw()
     assert set(theirs) <= set(ours)
     assert list(ours["infractions"]) == list(theirs["infractions"])
@@ -193,7 +193,7 @@ def test_official_keys_of_a_record() -> None:
     assert set(ours["meta"]) == set(theirs["meta"])
 
 
-def test_of_two_lines_for_an_episode_the_later_counts() -> None:
+def test_the_later_of_two_lines_for_an_episode_counts() -> None:
     data = to_official([episode(score_composed=10.0), episode(score_composed=90.0)])
     assert (data["eval num"], data["driving score"]) == (1, 90.0)
 
@@ -203,14 +203,14 @@ def test_two_runs_cannot_be_in_one_file() -> None:
         to_official([episode("1"), episode("2", profile="bench2advlm")])
 
 
-def test_no_part_of_our_file_looks_like_an_official_one(tmp_path: Path) -> None:
+def test_records_of_a_truncated_file_of_ours_keep_their_origin(tmp_path: Path) -> None:
     text = json.dumps(to_official([episode("1"), episode("2")]))
     file = tmp_path / "results.json"
     file.write_text(text[: text.index('"driving score"')])
     assert [r.origin["backend"] for r in read_file(file)[0]] == ["embedded", "embedded"]
 
 
-def test_a_run_folder_and_its_half_line(tmp_path: Path) -> None:
+def test_a_run_folder_is_read_without_its_incomplete_last_line(tmp_path: Path) -> None:
     file = tmp_path / "episodes.jsonl"
     line = episode("3", 1).to_json()
     file.write_text(episode("1").to_json() + "\n" + episode("2").to_json() + "\n" + line[:50])

@@ -41,10 +41,10 @@ def test_pdm_lite_golden(pdm) -> None:
 
 def test_pdm_lite_traffic_signs_without_and_with_junctions(pdm) -> None:
     records, routes, golden = pdm
-    blind = summarise(records, routes, B2D)
-    assert blind["abilities"]["Traffic_Signs"] == pytest.approx(100 * 87 / 95)
-    assert blind["partial"] == ["Traffic_Signs", "skill_score"]
-    assert any("93.6842" in note and "partial" in note for note in blind["notes"])
+    without = summarise(records, routes, B2D)
+    assert without["abilities"]["Traffic_Signs"] == pytest.approx(100 * 87 / 95)
+    assert without["partial"] == ["Traffic_Signs", "skill_score"]
+    assert any("93.6842" in note and "partial" in note for note in without["notes"])
     # Every junction before 50 % of its route: J = 95 less three red lights and one that never moved.
     facts = {r.id: 0.45 for r in routes}
     old = summarise(records, routes, B2D, junctions=facts)
@@ -55,7 +55,7 @@ def test_pdm_lite_traffic_signs_without_and_with_junctions(pdm) -> None:
     assert new["abilities"]["Traffic_Signs"] == pytest.approx(100 * 91 / 95)
 
 
-def test_pdm_lite_halved_shows_what_is_missing(pdm) -> None:
+def test_missing_routes_of_pdm_lite_are_counted(pdm) -> None:
     records, routes, _ = pdm
     found = summarise(records[:110], routes, B2D)
     total = sum(r.score for r in records[:110])
@@ -118,7 +118,7 @@ def test_intervals_contain_the_value_and_need_two_routes() -> None:
     assert alone["intervals"]["driving_score"] is None
 
 
-def test_repetitions_are_one_cluster_a_route() -> None:
+def test_repetitions_of_a_route_are_one_cluster() -> None:
     routes = [route("1"), route("2")]
     scores = {("1", 0): 100.0, ("2", 0): 50.0, ("1", 1): 80.0, ("2", 1): 10.0}
     records = [record(i, k, score=s) for (i, k), s in scores.items()]
@@ -129,7 +129,7 @@ def test_repetitions_are_one_cluster_a_route() -> None:
     assert spread["driving_score"]["values"] == [75.0, 45.0]
     assert spread["driving_score"]["mean"] == 60.0
     assert spread["driving_score"]["std"] == pytest.approx(30 / np.sqrt(2))
-    # Two routes, with means of 30 and 90, say next to nothing; four independent ones would say more.
+    # Two routes with means of 30 and 90 give a wide interval; four independent ones would give a narrower one.
     low, high = found["intervals"]["driving_score"]
     assert low < 5 and high > 95
     assert found["interval_method"] == "cluster jackknife"
@@ -145,7 +145,7 @@ def motion(lon: float, step: int = 1) -> EgoMotion:
     return EgoMotion(a, np.zeros((n, 3)), forward, right, np.arange(n) * step)
 
 
-def test_comfort_over_the_records_that_have_a_file() -> None:
+def test_comfort_is_the_mean_over_records_with_metric_info() -> None:
     routes = [route("1"), route("2"), route("3")]
     records = [record("1"), record("2"), record("3")]
     found = summarise(records, routes, B2D, metric_info={("1", 0): motion(0.0), ("2", 0): motion(3.0)})
@@ -181,14 +181,14 @@ def test_experimental_routes_are_scored_separately() -> None:
     assert [row["n"] for row in found["types"]] == [1]
 
 
-def test_nothing_but_experimental_routes_is_no_score_rather_than_0() -> None:
+def test_experimental_routes_alone_give_no_score_rather_than_0() -> None:
     bad = episode("2", score_composed=40.0, score_route=40.0, status="Failed", map={"experimental": True})
     found = summarise([from_episode(bad)], [route("2")], B2D)
     assert (found["driving_score"], found["success_rate"], found["n_routes"]) == (None, None, 0)
     assert found["intervals"]["driving_score"] is None and found["experimental"]["driving_score"] == 40.0
 
 
-def test_results_of_different_runs_or_profiles_do_not_mix() -> None:
+def test_results_of_different_runs_or_profiles_are_refused() -> None:
     routes = [route("1"), route("2")]
     ours = from_episode(episode("1"))
     with pytest.raises(Ad2Error, match="results of different runs cannot be averaged"):
@@ -218,7 +218,7 @@ def test_scores_of_another_penalty_rule_are_reported() -> None:
     assert newer["profile"] == "leaderboard-2.1"
 
 
-def test_a_row_for_every_type() -> None:
+def test_there_is_a_row_for_every_type() -> None:
     routes = [route("1"), route("2"), route("3", "Accident")]
     found = summarise([record("1"), record("3", scenario="Accident", score=40.0, status="Failed")], routes, B2D)
     assert [(t["type"], t["n"], t["n_missing"], t["driving_score"], t["success_rate"]) for t in found["types"]] == [

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.tiers import seeds
 
 from closedloop_plugin.agents.make import cameras_of
 from closedloop_plugin.core.profiles import profile
@@ -313,8 +315,8 @@ from closedloop_plugin.suites.lookup import suite
 
 class Slow(ScriptedFuser):
     def make(self, requests):
-        if len(self.made) == 3:
-            time.sleep(600)  # whatever the machine's speed: it is killed with three of six
+        if len(self.made) == {stop}:
+            time.sleep(600)  # whatever the machine's speed: it is killed with this number of six
         return super().make(requests)
 
 g.BATCH = 1
@@ -326,19 +328,24 @@ generate(job, ScriptedInterviewee(), Slow({{}}))
 """
 
 
-def test_a_kill_loses_no_stored_result(job: ThreatGenerationConfig, tmp_path: Path) -> None:
-    code = KILLED.format(
-        paths=[str(Path(__file__).parent), *sys.path], maps=str(tmp_path / "maps"), out=str(job.folder)
-    )
+@pytest.mark.parametrize("seed", seeds(10))
+def test_a_kill_loses_no_stored_result(
+    job: ThreatGenerationConfig, tmp_path: Path, record_property: Callable[[str, object], None], seed: int
+) -> None:
+    dice = random.Random(seed)
+    stop = dice.randint(2, 5)  # of six routes
+    paths = [str(Path(__file__).parent), *sys.path]
+    code = KILLED.format(paths=paths, maps=str(tmp_path / "maps"), out=str(job.folder), stop=stop)
     child = subprocess.Popen([sys.executable, "-c", code], env=dict(os.environ), start_new_session=True)
     deadline = time.monotonic() + 120
-    while len(list(job.folder.glob("scenarios/*.scenic"))) < 2 and time.monotonic() < deadline:
+    while len(list(job.folder.glob("scenarios/*.scenic"))) < stop - 1 and time.monotonic() < deadline:
         assert child.poll() is None, "it ended before it could be killed"
         time.sleep(0.02)
+    time.sleep(dice.uniform(0, 0.1))
     os.killpg(child.pid, signal.SIGKILL)
     child.wait()
     programs = {f.name: f.read_bytes() for f in job.folder.glob("scenarios/*.scenic")}
-    assert 2 <= len(programs) <= 3
+    assert stop - 1 <= len(programs) <= stop
     with pytest.raises(Ad2Error, match="not finished"):
         suite(str(job.folder))
     interviewee, fuser = ScriptedInterviewee(), ScriptedFuser({})
@@ -348,3 +355,4 @@ def test_a_kill_loses_no_stored_result(job: ThreatGenerationConfig, tmp_path: Pa
     assert len(generated.transcripts) == 6 and not generated.failed
     assert {name: (job.folder / "scenarios" / name).read_bytes() for name in programs} == programs
     assert len(fuser.made) <= 6 - len(programs) + 1  # at most the one in progress is repeated
+    record_property("programs kept", len(programs))

@@ -60,11 +60,11 @@ def setup(tmp_path: Path, text: str, seed: int = 1, **more) -> EpisodeSetup:
 
 
 def drive(world: EmbeddedWorld, control: Control, ticks: int) -> list[GroundTruth]:
-    seen = []
+    truths = []
     for _ in range(ticks):
         world.step(control)
-        seen.append(world.truth())
-    return seen
+        truths.append(world.truth())
+    return truths
 
 
 def test_an_episode_begins_runs_and_ends(world: EmbeddedWorld, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_car_on_a_rail_drives_brakes_and_is_not_driven_through(world: Embedded
     assert {"hazard", "brake"} <= lead.lamps
 
 
-def test_walkers_lamps_doors_poses_and_the_gone(world: EmbeddedWorld, tmp_path: Path) -> None:
+def test_walkers_doors_poses_and_removed_actors(world: EmbeddedWorld, tmp_path: Path) -> None:
     world.reset(
         setup(
             tmp_path,
@@ -132,7 +132,7 @@ new Prop at stage.spot(45, 0), with kind "cone"
     assert [a.kind for a in truths[-1].actors] == [ActorKind.PEDESTRIAN, ActorKind.CONE]
 
 
-def test_the_noise_of_a_program_reaches_the_wheels(world: EmbeddedWorld, tmp_path: Path) -> None:
+def test_the_noise_of_a_program_is_added_to_the_steering(world: EmbeddedWorld, tmp_path: Path) -> None:
     world.reset(setup(tmp_path, EGO + "stage.noise = (0.3, 0.0)\n"))
     assert max(abs(t.ego.steer) for t in drive(world, GAS, 20)) > 0.1
 
@@ -147,7 +147,7 @@ def test_wet_roads_lengthen_braking(world: EmbeddedWorld, tmp_path: Path) -> Non
 
 
 def test_surfaces_under_the_ego(world: EmbeddedWorld, tmp_path: Path) -> None:
-    seen = []
+    surfaces = []
     for d in (0.0, 3.5, 30.0):
         world.reset(
             setup(
@@ -155,11 +155,11 @@ def test_surfaces_under_the_ego(world: EmbeddedWorld, tmp_path: Path) -> None:
                 f"ego = new Car at stage.spot(30, {d}), facing stage.heading(30), with regionContainedIn everywhere\n",
             )
         )
-        seen.append(world.truth().surface)
-    assert seen == [DrivingSurface.LANE, DrivingSurface.ONCOMING, DrivingSurface.OFF]
+        surfaces.append(world.truth().surface)
+    assert surfaces == [DrivingSurface.LANE, DrivingSurface.ONCOMING, DrivingSurface.OFF]
 
 
-def test_pictures_are_made_when_asked_and_once(world: EmbeddedWorld, tmp_path: Path) -> None:
+def test_images_are_rendered_on_request_and_only_once(world: EmbeddedWorld, tmp_path: Path) -> None:
     first = world.reset(setup(tmp_path, EGO, cameras=(CAMERA,)))
     image = first.images("front")
     assert image.shape == (90, 160, 3) and image.dtype == "uint8" and image is first.images("front")
@@ -170,7 +170,7 @@ def test_pictures_are_made_when_asked_and_once(world: EmbeddedWorld, tmp_path: P
         first.images("front")
 
 
-def test_background_traffic_keeps_off_a_standing_ego(world: EmbeddedWorld, tmp_path: Path) -> None:
+def test_background_traffic_does_not_hit_a_standing_ego(world: EmbeddedWorld, tmp_path: Path) -> None:
     world.reset(setup(tmp_path, EGO, traffic=True, seed=4))
     start = world.truth()
     cars = [a for a in start.actors if a.role == "background" and a.kind not in (ActorKind.PEDESTRIAN,)]
@@ -219,7 +219,9 @@ def test_the_same_seed_gives_the_same_bits_in_any_process(tmp_path: Path) -> Non
         ('ego = new Car at stage.spot(0), with kind "hovercraft"\n', Ad2Error, "hovercraft"),
     ],
 )
-def test_wrong_programs_are_named(world: EmbeddedWorld, tmp_path: Path, text, error, message: str) -> None:
+def test_errors_in_programs_are_reported_with_the_file(
+    world: EmbeddedWorld, tmp_path: Path, text, error, message: str
+) -> None:
     with pytest.raises(error, match=message):
         world.reset(setup(tmp_path, text))
     assert world.reset(setup(tmp_path, EGO)).tick == 0  # and the world still works
@@ -234,13 +236,13 @@ def test_a_program_may_end_the_episode(world: EmbeddedWorld, tmp_path: Path) -> 
     assert world.done and 4 < world.truth().ego.x < 7
 
 
-def test_a_requirement_broken_on_the_way_is_an_invalid_episode(world: EmbeddedWorld, tmp_path: Path) -> None:
+def test_a_requirement_violated_during_the_run_is_an_invalid_episode(world: EmbeddedWorld, tmp_path: Path) -> None:
     world.reset(setup(tmp_path, EGO + "require always stage.ego_s < 3\n"))
     with pytest.raises(InvalidScene):
         drive(world, GAS, 100)
 
 
-def test_what_is_missing_is_said(world: EmbeddedWorld, tmp_path: Path) -> None:
+def test_missing_files_and_settings_are_reported(world: EmbeddedWorld, tmp_path: Path) -> None:
     for wrong, message in (
         (EpisodeSetup(ROUTE, 0, program=tmp_path / "no.scenic"), "no such scenario program"),
         (EpisodeSetup(ROUTE, 0, town=tmp_path / "no.xodr"), "no such map file"),
@@ -251,7 +253,7 @@ def test_what_is_missing_is_said(world: EmbeddedWorld, tmp_path: Path) -> None:
             world.reset(wrong)
 
 
-def test_a_users_program_on_a_town(world: EmbeddedWorld, tmp_path: Path, data_dir: Path) -> None:
+def test_a_custom_program_runs_on_a_town(world: EmbeddedWorld, tmp_path: Path, data_dir: Path) -> None:
     program = tmp_path / "mine.scenic"
     program.write_text("model scenic.domains.driving.model\nego = new Car\n")
     town = data_dir / "opendrive" / "Town01.xodr"
@@ -284,7 +286,7 @@ new Car at stage.spot(40), facing stage.heading(40), with behavior Fails()
         ("assert False", r"p\.scenic, line 12: AssertionError$"),
     ],
 )
-def test_an_error_in_mid_run_names_its_line_and_the_world_works_on(
+def test_an_error_during_a_run_is_reported_with_its_line_and_the_world_stays_usable(
     world: EmbeddedWorld, tmp_path: Path, line: str, message: str
 ) -> None:
     world.reset(setup(tmp_path, EGO))
@@ -299,7 +301,7 @@ def test_an_error_in_mid_run_names_its_line_and_the_world_works_on(
     assert drive(world, GAS, 5)[-1].ego == before
 
 
-def test_an_error_in_a_program_of_ours_is_the_worlds(
+def test_an_error_in_a_built_in_program_is_a_world_error(
     world: EmbeddedWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = tmp_path / "ours.scenic"
@@ -312,17 +314,17 @@ def test_an_error_in_a_program_of_ours_is_the_worlds(
         drive(world, GAS, 30)
 
 
-def test_a_world_that_was_left_in_mid_run_does_not_stop_another(world: EmbeddedWorld, tmp_path: Path) -> None:
-    left = EmbeddedWorld(tmp_path / "maps")
-    left.reset(setup(tmp_path, EGO + LEAD))
-    drive(left, GAS, 10)
+def test_a_world_abandoned_during_a_run_does_not_affect_another(world: EmbeddedWorld, tmp_path: Path) -> None:
+    abandoned = EmbeddedWorld(tmp_path / "maps")
+    abandoned.reset(setup(tmp_path, EGO + LEAD))
+    drive(abandoned, GAS, 10)
     world.reset(setup(tmp_path, EGO + LEAD))
     assert drive(world, GAS, 10)[-1].tick == 10
     with pytest.raises(WorldError, match="closed"):
-        left.step(GAS)
+        abandoned.step(GAS)
 
 
-def test_where_the_scenario_takes_every_lane_its_own_cars_are_the_surrounding_traffic(
+def test_scenario_cars_are_the_surrounding_traffic_if_they_take_every_lane(
     world: EmbeddedWorld, tmp_path: Path
 ) -> None:
     flow = """
@@ -338,10 +340,10 @@ new Bicycle at stage.spot(70), facing stage.heading(70), with rail Rail(stage.ro
         assert [a.id for a in actors if a.role == "background" and a.kind is not ActorKind.PEDESTRIAN] == counted
     world.reset(setup(tmp_path, EGO + "new Car at stage.spot(30), with rail Rail(stage.road.path, 30)\n", traffic=True))
     counted = [a.id for a in world.truth().actors if a.role == "background" and a.kind is not ActorKind.PEDESTRIAN]
-    assert counted and "s1" not in counted  # there is other traffic: the scenario's own does not count
+    assert counted and "s1" not in counted  # with other traffic, the scenario's cars do not count
 
 
-def test_houses_stop_a_car_that_leaves_the_road_and_are_not_built_before(world: EmbeddedWorld, tmp_path: Path) -> None:
+def test_houses_stop_a_car_off_the_road_and_are_built_only_when_needed(world: EmbeddedWorld, tmp_path: Path) -> None:
     world.reset(setup(tmp_path, EGO, traffic=False))
     drive(world, GAS, 20)
     assert world._simulation.context.obstacles._rows is None

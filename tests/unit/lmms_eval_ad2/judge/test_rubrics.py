@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
+from support.snapshots import snapshot
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.judge import JudgeItem
@@ -34,12 +34,9 @@ def shown(rubric: Rubric, item: JudgeItem) -> str:
 
 @pytest.mark.parametrize("name", RUBRICS)
 def test_prompts_equal_their_snapshots(name: str) -> None:
-    """After an intended change raise the rubric's version, and run this file with AD2_WRITE_SNAPSHOTS=1."""
-    path = SNAPSHOTS / f"{name}.txt"
+    """After an intended change raise the rubric's version, and run this file with UPDATE_SNAPSHOTS=1."""
     text = shown(packaged()[name], item_for(name))
-    if os.environ.get("AD2_WRITE_SNAPSHOTS") == "1":
-        path.write_text(text, "utf-8")
-    assert text == path.read_text("utf-8")
+    assert text == snapshot(SNAPSHOTS / f"{name}.txt", text)
 
 
 def test_the_packaged_rubrics_are_complete() -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.snapshots import snapshot
 
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error
@@ -86,12 +86,8 @@ def test_a_missing_or_misspelt_key_is_an_error() -> None:
 
 
 def test_the_page_equals_its_snapshot() -> None:
-    """AD2_WRITE_SNAPSHOTS=1 writes the snapshot again; review the changes."""
     page = markdown({**card(facts()), "version": "0"})
-    if os.environ.get("AD2_WRITE_SNAPSHOTS") == "1":
-        SNAPSHOT.parent.mkdir(exist_ok=True)
-        SNAPSHOT.write_text(page, "utf-8")
-    assert page == SNAPSHOT.read_text("utf-8")
+    assert page == snapshot(SNAPSHOT, page)
 
 
 def test_an_empty_set_has_a_page() -> None:

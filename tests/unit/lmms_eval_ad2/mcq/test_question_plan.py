@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 
@@ -158,6 +159,7 @@ def test_sampling_depends_only_on_the_seed() -> None:
 
 def test_facts_are_json_and_add_up() -> None:
     facts = plan(BIG, mix=PAPER_MIX, tasks=PAPER_TASKS, total=1000).facts()
+    assert json.loads(json.dumps(facts)) == facts
     assert sum(s["quota"] for s in facts["strata"]) == facts["total"] == facts["asked"] == 1000
     assert sum(sum(row.values()) for row in facts["table"].values()) == 1000
     assert facts["available"]["nuscenes_qa"] == {"perception": 8333, "prediction": 0, "planning": 0}

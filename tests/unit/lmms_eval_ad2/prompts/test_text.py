@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.prompt_records import SIX, ad2, chain, choice, coda, mcq
+from support.snapshots import snapshot
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.prompts.text import build, build_round, can_ask
@@ -69,10 +69,8 @@ CASES: dict[str, Callable[[], str]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_prompt_equals_its_snapshot(name: str) -> None:
-    path, prompt = SNAPSHOTS / f"{name}.txt", CASES[name]()
-    if os.environ.get("UPDATE_SNAPSHOTS") == "1":
-        path.write_text(prompt + "\n", encoding="utf-8")
-    assert prompt + "\n" == path.read_text(encoding="utf-8")
+    prompt = CASES[name]()
+    assert prompt + "\n" == snapshot(SNAPSHOTS / f"{name}.txt", prompt + "\n")
     assert prompt == prompt.strip()
     assert not re.search(r"\{\w+\}", prompt), "an unfilled placeholder"
 

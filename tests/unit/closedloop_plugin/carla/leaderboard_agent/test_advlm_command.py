@@ -10,11 +10,21 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.bench2drive.advlm_serving import ADAPTER, ECHO, chat, data_url, oldest, once, picture, python_name, serving
+from support.bench2drive.advlm_serving import (
+    ADAPTER,
+    ECHO,
+    chat,
+    data_url,
+    oldest_python,
+    picture,
+    python_name,
+    run_adapter,
+    serving,
+)
 
 pytestmark = pytest.mark.integration
 
-SINCE_37 = {"graphlib", "zoneinfo", "tomllib"}  # modules that came later
+SINCE_37 = {"graphlib", "zoneinfo", "tomllib"}  # modules added after Python 3.7
 
 
 @pytest.fixture
@@ -23,7 +33,7 @@ def model(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_one_file_of_python_3_7_with_nothing_but_the_standard_library() -> None:
+def test_adapter_parses_as_python_3_7_and_imports_only_the_standard_library() -> None:
     tree = ast.parse(ADAPTER.read_text("utf-8"), feature_version=(3, 7))
     with pytest.raises(SyntaxError):
         ast.parse("if (n := 1): pass", feature_version=(3, 7))  # the check can fail
@@ -34,24 +44,26 @@ def test_one_file_of_python_3_7_with_nothing_but_the_standard_library() -> None:
     assert lazy.col_offset > 0 and lazy not in tree.body  # inside AdvlmImage.pil
 
 
-@pytest.mark.parametrize("python", [oldest()[0], sys.executable], ids=[python_name(), "ours"])
+@pytest.mark.parametrize("python", [oldest_python()[0], sys.executable], ids=[python_name(), "ours"])
 def test_check_asks_once_about_grey_images(model: Path, python: str) -> None:
-    code, out, err = once(model, "model.py:answer", "--check", "--cameras", "a,b", "--question", "Go?", python=python)
+    code, out, err = run_adapter(
+        model, "model.py:answer", "--check", "--cameras", "a,b", "--question", "Go?", python=python
+    )
     assert (code, out) == (0, "2 images: Go?\n")
     assert any("asked about 2 grey image(s)" in line for line in err)
 
 
-def test_checks_grey_image_opens_in_pillow(tmp_path: Path) -> None:
+def test_the_grey_image_of_check_opens_in_pillow(tmp_path: Path) -> None:
     (tmp_path / "m.py").write_text(
         "def answer(images, question):\n    i = images[0].pil()\n    return '%s %s' % (i.size, i.getpixel((9, 9)))\n"
     )
-    code, out, _ = once(tmp_path, "m.py:answer", "--check", python=sys.executable)
+    code, out, _ = run_adapter(tmp_path, "m.py:answer", "--check", python=sys.executable)
     assert (code, out) == (0, "(1600, 900) (128, 128, 128)\n")
 
 
-def test_check_of_a_model_that_fails(tmp_path: Path) -> None:
+def test_check_reports_a_failing_model_with_its_traceback(tmp_path: Path) -> None:
     (tmp_path / "m.py").write_text("def answer(images, question):\n    return images[5]\n")
-    code, out, err = once(tmp_path, "m.py:answer", "--check")
+    code, out, err = run_adapter(tmp_path, "m.py:answer", "--check")
     assert (code, out) == (2, "") and err[-1].startswith("advlm_server: error: the model failed: IndexError")
     assert err[0].startswith("advlm_server: m is ok") and "Traceback (most recent call last):" in err
 
@@ -78,7 +90,7 @@ def test_check_of_a_model_that_fails(tmp_path: Path) -> None:
         (["model.py:answer", "--config", "name.json"], "name: expected a text, found 7"),
     ],
 )  # fmt: skip
-def test_a_users_mistake_is_one_line(model: Path, words: list[str], named: str) -> None:
+def test_invalid_arguments_end_in_a_one_line_error(model: Path, words: list[str], named: str) -> None:
     for file, text in {
         "one.py": "def answer(images): pass", "load.py": "def load(): pass\ndef answer(images, question): pass",
         "load2.py": "def load(options): pass\ndef answer(images, question, model): pass",
@@ -86,20 +98,20 @@ def test_a_users_mistake_is_one_line(model: Path, words: list[str], named: str) 
         "port.json": '{"port": [1]}', "name.json": '{"name": 7}',
     }.items():  # fmt: skip
         (model / file).write_text(text)
-    code, out, err = once(model, *words)
+    code, out, err = run_adapter(model, *words)
     assert (code, out) == (2, "") and err[-1].startswith("advlm_server: error: ") and named in err[-1]
-    assert len(err) == 1 or words[0] == "missing.py:answer"  # there the traceback says which import
+    assert len(err) == 1 or words[0] == "missing.py:answer"  # there the traceback shows the failing import
 
 
-def test_a_port_in_use_is_one_line(model: Path) -> None:
+def test_a_port_in_use_is_reported_in_one_line(model: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        code, _, err = once(model, "model.py:answer", "--port", port)
+        code, _, err = run_adapter(model, "model.py:answer", "--port", port)
     assert code == 2 and len(err) == 1
     assert f"cannot listen at 127.0.0.1:{port}: Address already in use; take another --port" in err[0]
 
 
-def test_a_config_is_read_and_the_command_line_wins(tmp_path: Path) -> None:
+def test_command_line_options_override_the_config_file(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/model.py").write_text(ECHO)
     config = {"entry": "model.py:answer", "name": "mine", "max_images": 1, "port": 1, "about": {"any": ["thing"]}}
@@ -110,7 +122,7 @@ def test_a_config_is_read_and_the_command_line_wins(tmp_path: Path) -> None:
         assert server.ask(chat("x", *[data_url(picture())] * 3, model="mine"))[0] == 400
 
 
-def test_the_models_own_folder_and_the_current_one_can_be_imported_from(tmp_path: Path) -> None:
+def test_a_model_can_import_from_its_folder_and_the_current_folder(tmp_path: Path) -> None:
     (tmp_path / "entries").mkdir()
     (tmp_path / "weights_here.py").write_text("WORD = 'from the current folder'")
     (tmp_path / "entries/beside.py").write_text("WORD = 'from beside'")
@@ -118,21 +130,21 @@ def test_the_models_own_folder_and_the_current_one_can_be_imported_from(tmp_path
         "import beside, sys, weights_here\ndef answer(images, question):\n"
         "    return beside.WORD + ', ' + weights_here.WORD + str(any('bench2drive' in p for p in sys.path))\n"
     )
-    code, out, _ = once(tmp_path, "entries/m.py:answer", "--check")
+    code, out, _ = run_adapter(tmp_path, "entries/m.py:answer", "--check")
     assert (code, out) == (0, "from beside, from the current folderFalse\n")
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-def test_it_ends_cleanly_even_while_the_model_is_at_work(tmp_path: Path, signum: int) -> None:
+def test_a_signal_ends_the_server_cleanly_while_the_model_runs(tmp_path: Path, signum: int) -> None:
     code = "import threading\ndef answer(images, question):\n    threading.Event().wait()\n"
     with serving(tmp_path, code, "--timeout", 0.05) as server:
-        while not server.health()["running"]:  # its turn may never have come in so short a time
+        while not server.health()["running"]:  # with so short a time limit, its turn may not have come
             assert server.ask(chat())[0] == 504
         assert server.stop(signum) == 0
         assert server.lines[-2].startswith("advlm_server: ended: 0 waiting, 0 answered")
 
 
-def test_an_open_server_without_a_key_says_so(tmp_path: Path) -> None:
+def test_a_server_on_all_interfaces_without_a_key_prints_a_warning(tmp_path: Path) -> None:
     with serving(tmp_path, ECHO, "--host", "0.0.0.0") as server:
         assert server.wait_for("every client that reaches this machine")
         assert server.ask(chat("x"))[0] == 200

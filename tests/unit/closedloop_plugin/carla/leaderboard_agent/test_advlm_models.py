@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.bench2drive.advlm_serving import once, python_name, serving
+from support.bench2drive.advlm_serving import python_name, run_adapter, serving
 from support.running import REPO
 
 from closedloop_plugin.agents.endpoint import endpoint_options
@@ -29,7 +29,7 @@ from lmms_eval_ad2.storage.identity import read_run
 
 FOLDER = REPO / "configs/advlm"
 NAMES = ("drivelm", "dolphins", "em_vlm4ad", "omnidrive")
-# In the model's place: says which pictures came, and what it was asked.
+# Replaces the model: saves the images and the question that it receives.
 STAND_IN = """
 def load():
     return {}
@@ -54,74 +54,76 @@ def module(name: str) -> ModuleType:
     return found
 
 
-def read(words: list[str], command: ModuleType = run) -> argparse.Namespace:
-    """The words of a line, from the sub-command on, read by the command's own parser."""
+def parse(arguments: list[str], command: ModuleType = run) -> argparse.Namespace:
+    """Parse a command line, from the sub-command on, with the command's own parser."""
     parser = argparse.ArgumentParser()
     parts = parser.add_subparsers(required=True)
     command.register(parts)
-    return parser.parse_args(words)
+    return parser.parse_args(arguments)
 
 
-def test_there_are_the_four_of_the_paper_each_with_a_port_of_its_own() -> None:
+def test_the_papers_four_models_have_configs_with_different_ports() -> None:
     assert {file.stem for file in FOLDER.glob("*.json")} == set(NAMES)
     assert len({config(name)["port"] for name in NAMES}) == 4
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_config_agrees_with_the_line_that_uses_it(name: str) -> None:
-    mine = config(name)
-    assert (mine["name"], mine["entry"]) == (name, f"{name}.py:answer")
-    assert mine["about"]["agent"] == f"endpoint:{name}@http://127.0.0.1:{mine['port']}/v1"
-    ad2, room, *words = shlex.split(mine["about"]["drive"])
-    args = read(words)
+def test_a_config_matches_its_documented_commands(name: str) -> None:
+    settings = config(name)
+    assert (settings["name"], settings["entry"]) == (name, f"{name}.py:answer")
+    assert settings["about"]["agent"] == f"endpoint:{name}@http://127.0.0.1:{settings['port']}/v1"
+    ad2, group, *arguments = shlex.split(settings["about"]["drive"])
+    args = parse(arguments)
     options = endpoint_options(args.agent.partition(":")[2])
-    assert (ad2, room) == ("ad2", "drive") and args.agent.startswith(mine["about"]["agent"])
-    assert options["timeout"] > mine["timeout"]  # else the client leaves before the server gives up
-    seen = [camera.name for camera in cameras_of(args.camera, profile(args.profile))]
-    assert seen == mine["cameras"].split(",") and len(seen) <= mine["max_images"]
-    assert PromptTexts.load(REPO / args.prompts).fill("action") == mine["question"]
-    served = read(shlex.split(mine["about"]["serve"])[1:], serve)
+    assert (ad2, group) == ("ad2", "drive") and args.agent.startswith(settings["about"]["agent"])
+    assert options["timeout"] > settings["timeout"]  # else the client disconnects before the server times out
+    cameras = [camera.name for camera in cameras_of(args.camera, profile(args.profile))]
+    assert cameras == settings["cameras"].split(",") and len(cameras) <= settings["max_images"]
+    assert PromptTexts.load(REPO / args.prompts).fill("action") == settings["question"]
+    served = parse(shlex.split(settings["about"]["serve"])[1:], serve)
     assert (served.model, served.camera, served.prompts) == (args.agent, args.camera, args.prompts)
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize("name", NAMES)
-def test_its_function_has_the_contracts_form_and_imports_late(name: str, tmp_path: Path) -> None:
+def test_a_model_function_matches_the_contract_and_imports_lazily(name: str, tmp_path: Path) -> None:
     tree = ast.parse((FOLDER / f"{name}.py").read_text("utf-8"), feature_version=(3, 7))
     at_top = {a.name for n in tree.body if isinstance(n, ast.Import) for a in n.names}
     assert at_top <= {"argparse", "math", "os", "tempfile", "uuid"}
-    # No such packages in that Python: load() says which is missing, so import, names and arguments were right.
-    code, _, err = once(tmp_path, "--config", FOLDER / f"{name}.json", "--check")
+    # That Python lacks the packages: load() fails, so the file, its names and its arguments were accepted.
+    code, _, err = run_adapter(tmp_path, "--config", FOLDER / f"{name}.json", "--check")
     assert code == 1 and any("load() failed: ModuleNotFoundError: No module named" in line for line in err)
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: f"{name}-{python_name()}")
-def test_a_stand_in_drives_through_the_documented_command(
+def test_the_documented_command_drives_with_a_stand_in_model(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mine = config(name)
+    settings = config(name)
     shutil.copy(FOLDER / f"{name}.json", tmp_path)
     (tmp_path / f"{name}.py").write_text(STAND_IN, "utf-8")
-    monkeypatch.chdir(REPO)  # where the line's prompts lie
+    monkeypatch.chdir(REPO)  # the command's prompt path is relative to it
     with serving(tmp_path, "", "--config", f"{name}.json") as server:
-        line = mine["about"]["drive"].replace(str(mine["port"]), str(server.port)).replace("embedded220", "demo")
-        here = ["--world", "closedloop_plugin.testing.fake_world:FakeWorld", "--limit", "1", "--size", "64x36"]
-        words = [*shlex.split(line)[2:], *here, "--decision-hz", "0.5", "--out", str(tmp_path / "run")]
-        args = read(words)
+        command = (
+            settings["about"]["drive"].replace(str(settings["port"]), str(server.port)).replace("embedded220", "demo")
+        )
+        overrides = ["--world", "closedloop_plugin.testing.fake_world:FakeWorld", "--limit", "1", "--size", "64x36"]
+        arguments = [*shlex.split(command)[2:], *overrides, "--decision-hz", "0.5", "--out", str(tmp_path / "run")]
+        args = parse(arguments)
         assert args.func(args) == 0
-        told = server.health()
+        health = server.health()
     (record,) = read_records(tmp_path / "run")
-    assert told["answered"] == record.counts["decisions"] > 2 and told["failed"] == told["refused"] == 0
-    assert record.score_route > 50  # the words were read and carried out
+    assert health["answered"] == record.counts["decisions"] > 2 and health["failed"] == health["refused"] == 0
+    assert record.score_route > 50  # the reply was parsed and applied
     assert read_run(tmp_path / "run")["identity"]["agent"]["name"] == f"endpoint:{name}"
-    assert (tmp_path / "asked").read_text() == mine["question"]
+    assert (tmp_path / "asked").read_text() == settings["question"]
     assert sorted(f.name for f in tmp_path.glob("[0-9]_*")) == [
-        f"{i}_{camera}" for i, camera in enumerate(mine["cameras"].split(","))
+        f"{i}_{camera}" for i, camera in enumerate(settings["cameras"].split(","))
     ]
 
 
-def test_omnidrives_cameras_are_the_profiles() -> None:
+def test_omnidrive_cameras_match_the_profile() -> None:
     mounts = module("omnidrive").MOUNTS
     cameras = cameras_of("surround", profile("bench2advlm"))
     assert mounts == {c.name: (c.forward, c.right, c.yaw, c.fov) for c in cameras}
@@ -135,19 +137,21 @@ def test_omnidrives_cameras_are_the_profiles() -> None:
         ("front", (0.8 + 1.4 + 10, 0.0), (800.0, 450.0)),
         ("front", (0.8 + 1.4 + 10, 1.0), (800.0 - 114.25, 450.0)),
         ("back", (-2.0 + 1.4 - 10, 0.0), (800.0, 450.0)),
-        ("back", (-2.0 + 1.4 - 10, 1.0), (800.0 + 56.02, 450.0)),  # what is left of the car is right in the mirror
+        ("back", (-2.0 + 1.4 - 10, 1.0), (800.0 + 56.02, 450.0)),  # left of the car is right in the rear image
         ("front_right", (0.27 + 1.4 + 10 * np.cos(np.radians(55)), -0.55 - 10 * np.sin(np.radians(55))), (800, 450)),
         ("back_left", (-0.32 + 1.4 + 10 * np.cos(np.radians(110)), 0.55 + 10 * np.sin(np.radians(110))), (800, 450)),
     ],
 )  # fmt: skip
-def test_omnidrives_geometry_by_hand(camera: str, ahead_of_axle_and_left: Any, pixel: Any) -> None:
+def test_omnidrive_projection_matches_hand_computed_pixels(
+    camera: str, ahead_of_axle_and_left: Any, pixel: Any
+) -> None:
     inner, outer = module("omnidrive").geometry(camera)
     x, y, depth, _ = inner @ outer @ [*ahead_of_axle_and_left, 1.6, 1.0]
     assert depth == pytest.approx(10.0)
     assert (x / depth, y / depth) == pytest.approx(pixel, abs=0.1)
 
 
-def test_omnidrives_scene_is_complete() -> None:
+def test_omnidrive_scene_has_six_cameras_with_consistent_matrices() -> None:
     names = config("omnidrive")["cameras"].split(",")
     scene = module("omnidrive").scene([f"{n}.jpeg" for n in names], names, "What next?", "k1")
     assert len(scene["lidar2img"]) == len(scene["img_filename"]) == 6 and scene["can_bus"].shape == (13,)

@@ -15,7 +15,7 @@ from support.closedloop.time_limits import with_growing_limits
 pytestmark = [pytest.mark.integration, pytest.mark.parametrize("python", [python_name()])]
 
 RED, BLUE = data_url(picture((200, 30, 30))), data_url(picture((30, 30, 200), "JPEG"), "jpeg")
-# Waits, where the question says so, until there is a file of the name that it gives.
+# For the question "wait FILE", waits until FILE exists.
 GATED = """
 import os, time
 def answer(images, question):
@@ -59,7 +59,7 @@ def test_a_reply_has_the_form_of_a_chat_completion(echo: Served, python: str) ->
     assert [m["id"] for m in echo.send("GET", "/v1/models")[2]["data"]] == ["model"]
 
 
-def test_the_last_question_counts_after_the_systems_words_with_all_the_users_images(echo: Served, python: str) -> None:
+def test_the_model_gets_the_system_prompt_the_last_question_and_all_user_images(echo: Served, python: str) -> None:
     earlier = chat("old question", RED)["messages"]
     messages = [
         {"role": "system", "content": "Be brief."}, *earlier, {"role": "assistant", "content": "old answer"},
@@ -92,7 +92,7 @@ def test_the_last_question_counts_after_the_systems_words_with_all_the_users_ima
         (chat("x" * 1_100_000), 413, "--max-body-mb is 1"),
     ],
 )  # fmt: skip
-def test_a_bad_request_is_told_which_field_is_wrong(
+def test_the_error_for_a_bad_request_names_the_field(
     echo: Served, body: object, status: int, named: str, python
 ) -> None:
     found, message = echo.ask(body)
@@ -104,93 +104,93 @@ def test_a_bad_request_is_told_which_field_is_wrong(
     [("raise", "the model failed: ValueError: no such lane"), ("leave", "SystemExit: 3"),
      ("None", "no text but NoneType"), ("7", "no text but int"), ("''", "an empty text")],
 )  # fmt: skip
-def test_a_model_that_fails_fails_this_question_only(echo: Served, question: str, named: str, python: str) -> None:
+def test_a_model_error_fails_only_the_current_question(echo: Served, question: str, named: str, python: str) -> None:
     before = echo.health()["failed"]
     status, message = echo.ask(chat(question))
     assert status == 500 and named in message and "Traceback" not in message
     assert echo.health()["failed"] == before + 1
     assert echo.ask(chat("go on")) == (200, "go on|")
     if question == "raise":
-        echo.wait_for("^ValueError: no such")  # the traceback is the terminal's
+        echo.wait_for("^ValueError: no such")  # the traceback goes to the terminal only
 
 
-def test_unknown_addresses_are_told_the_known_ones(echo: Served, python: str) -> None:
+def test_an_unknown_path_gets_404_with_the_known_paths(echo: Served, python: str) -> None:
     for method, path in [("GET", "/"), ("POST", "/v1/completions"), ("GET", "/v1/chat/completions")]:
         status, _, data = echo.send(method, path, b"" if method == "POST" else None)
         assert status == 404 and "POST /v1/chat/completions" in data["error"]["message"]
 
 
-def test_a_full_queue_says_when_to_come_back(tmp_path: Path, python: str) -> None:
-    with serving(tmp_path, GATED, "--queue", 1) as server, ThreadPoolExecutor(2) as two:
-        first = two.submit(server.ask, chat("wait gate"))
-        server.until(lambda told: told["running"] == 1)
-        second = two.submit(server.ask, chat("second"))
-        server.until(lambda told: told["waiting"] == 1)
+def test_a_full_queue_refuses_with_retry_after(tmp_path: Path, python: str) -> None:
+    with serving(tmp_path, GATED, "--queue", 1) as server, ThreadPoolExecutor(2) as executor:
+        first = executor.submit(server.ask, chat("wait gate"))
+        server.until(lambda health: health["running"] == 1)
+        second = executor.submit(server.ask, chat("second"))
+        server.until(lambda health: health["waiting"] == 1)
         status, headers, data = server.send("POST", "/v1/chat/completions", chat("third"))
         assert status == 429 and int(headers["Retry-After"]) >= 1 and "1 questions wait" in data["error"]["message"]
         assert server.health()["refused"] == 1
         (tmp_path / "gate").touch()
         assert first.result() == (200, "done: wait gate") and second.result() == (200, "done: second")
-        told = server.until(lambda told: told["running"] == 0)
-    assert (told["answered"], told["waiting"], told["failed"]) == (2, 0, 0) and told["seconds"] > 0
+        health = server.until(lambda health: health["running"] == 0)
+    assert (health["answered"], health["waiting"], health["failed"]) == (2, 0, 0) and health["seconds"] > 0
 
 
-def test_one_call_at_a_time_unless_more_workers_are_wanted(tmp_path: Path, python: str) -> None:
-    with serving(tmp_path, GATED, "--workers", 2) as server, ThreadPoolExecutor(3) as three:
-        jobs = [three.submit(server.ask, chat(f"wait gate {i}")) for i in range(3)]
-        server.until(lambda told: (told["running"], told["waiting"]) == (2, 1))
+def test_workers_limit_the_concurrent_calls(tmp_path: Path, python: str) -> None:
+    with serving(tmp_path, GATED, "--workers", 2) as server, ThreadPoolExecutor(3) as executor:
+        jobs = [executor.submit(server.ask, chat(f"wait gate {i}")) for i in range(3)]
+        server.until(lambda health: (health["running"], health["waiting"]) == (2, 1))
         (tmp_path / "gate").touch()
         assert [job.result()[0] for job in jobs] == [200] * 3
 
 
-def test_who_waits_too_long_is_told_so_and_the_rest_learns_that_the_model_hangs(tmp_path: Path, python: str) -> None:
+def test_a_timed_out_question_gets_504_and_new_ones_503_while_the_model_hangs(tmp_path: Path, python: str) -> None:
     with serving(tmp_path, GATED, "--timeout", 1) as server:
         at_work = "the model is still at work on it"
-        status, message = until_said(server, "wait gate", at_work)
+        status, message = ask_until(server, "wait gate", at_work)
         assert status == 504 and "within 1 s" in message and at_work in message
-        told = server.until(lambda told: told["overdue"])
-        assert told["running"] == 1 and told["busy_s"] >= 1 and told["given_up"] >= 1
+        health = server.until(lambda health: health["overdue"])
+        assert health["running"] == 1 and health["busy_s"] >= 1 and health["given_up"] >= 1
         status, headers, data = server.send("POST", "/v1/chat/completions", chat())
         assert status == 503 and "Retry-After" in headers and "at work on one question" in data["error"]["message"]
         (tmp_path / "gate").touch()
-        server.until(lambda told: told["running"] == 0)
-        assert until_said(server, "again", "done") == (200, "done: again")
+        server.until(lambda health: health["running"] == 0)
+        assert ask_until(server, "again", "done") == (200, "done: again")
 
 
-def until_said(server: Served, question: str, word: str) -> tuple[int, str]:
-    """The first answer that has this word in it, of a few: a machine that stands still turns others into time-outs."""
+def ask_until(server: Served, question: str, expected: str) -> tuple[int, str]:
+    """The first reply that contains `expected`, of at most five: on a stalled machine, questions time out."""
     for _ in range(5):
         status, message = server.ask(chat(question))
-        if word in message:
+        if expected in message:
             break
         print(f"asked again: {message}")
     return status, message
 
 
-def test_a_question_whose_turn_never_comes_is_not_asked_later(tmp_path: Path, python: str) -> None:
+def test_a_question_that_timed_out_in_the_queue_never_reaches_the_model(tmp_path: Path, python: str) -> None:
     code = GATED + "\nasked = []\ninner = answer\ndef answer(images, question):\n    asked.append(question)\n"
     code += "    return 'asked: ' + ' '.join(asked) if question == 'list' else inner(images, question)\n"
 
     def answers(limit_s: float) -> tuple[int, str, str]:
-        """Of the second question while the first is at work; and what the model was asked in the end."""
+        """Reply to a second question while the first one runs, and the list of questions that the model received."""
         gate = f"gate{limit_s}"
-        with serving(tmp_path, code, "--timeout", limit_s) as server, ThreadPoolExecutor(2) as two:
-            first = two.submit(server.ask, chat(f"wait {gate}"))
-            server.until(lambda told: told["running"] == 1 or told["given_up"])
-            second = two.submit(server.ask, chat("second"))
+        with serving(tmp_path, code, "--timeout", limit_s) as server, ThreadPoolExecutor(2) as executor:
+            first = executor.submit(server.ask, chat(f"wait {gate}"))
+            server.until(lambda health: health["running"] == 1 or health["given_up"])
+            second = executor.submit(server.ask, chat("second"))
             assert first.result()[0] == 504
             status, message = second.result()
             (tmp_path / gate).touch()
-            server.until(lambda told: told["running"] == 0)
-            return status, message, until_said(server, "list", "asked: ")[1]
+            server.until(lambda health: health["running"] == 0)
+            return status, message, ask_until(server, "list", "asked: ")[1]
 
-    # Else the first was overdue before the second came, or not yet at work.
+    # Other statuses: the first question was overdue, or not yet running, when the second arrived.
     status, message, asked = with_growing_limits(answers, lambda found: found[0] != 504, (2, 10, 30))
     assert status == 504 and "its turn never came" in message
     assert asked.startswith("asked: wait gate") and "list" in asked and "second" not in asked
 
 
-def test_before_it_is_loaded_it_says_so(tmp_path: Path, python: str) -> None:
+def test_requests_get_503_until_the_model_is_loaded(tmp_path: Path, python: str) -> None:
     code = "import os, time\ndef load():\n    while not os.path.exists('gate'):\n        time.sleep(0.005)\n"
     with serving(tmp_path, code + "def answer(images, question, model):\n    return 'ok'\n", ready=False) as server:
         assert server.send("GET", "/health")[0] == 503 and server.health()["status"] == "loading"
@@ -201,7 +201,7 @@ def test_before_it_is_loaded_it_says_so(tmp_path: Path, python: str) -> None:
         assert server.ask(chat()) == (200, "ok") and server.send("GET", "/health")[0] == 200
 
 
-def test_a_model_that_does_not_load_says_why(tmp_path: Path, python: str) -> None:
+def test_a_failed_load_is_reported_in_replies_and_health(tmp_path: Path, python: str) -> None:
     code = "def load():\n    raise FileNotFoundError('checkpoint.pt')\ndef answer(images, question, model):\n    pass\n"
     with serving(tmp_path, code, ready=False) as server:
         server.wait_for("fix it and restart")
@@ -211,7 +211,9 @@ def test_a_model_that_does_not_load_says_why(tmp_path: Path, python: str) -> Non
         assert server.health()["status"] == "failed" and "checkpoint.pt" in server.health()["error"]
 
 
-def test_a_key_is_asked_for_and_never_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: str) -> None:
+def test_requests_need_the_api_key_and_errors_do_not_contain_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: str
+) -> None:
     monkeypatch.setenv("MY_KEY", "secret-123")
     with serving(tmp_path, "def answer(images, question):\n    return 'ok'\n", "--api-key-env", "MY_KEY") as server:
         for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Bearer s\xe9cret"}):
@@ -228,7 +230,7 @@ def test_cameras_name_the_images_and_fix_their_number(tmp_path: Path, python: st
         assert server.ask(chat("x", RED)) == (400, "messages: expected 2 images (front, back), found 1")
 
 
-def test_pictures_open_in_pillow_and_save_as_they_came(tmp_path: Path, python: str) -> None:
+def test_images_open_in_pillow_and_are_saved_unchanged(tmp_path: Path, python: str) -> None:
     code = """
 def answer(images, question):
     image = images[0].pil()
@@ -236,28 +238,28 @@ def answer(images, question):
         assert file.read() == images[0].bytes
     return "%s %s %s" % (image.mode, image.size, image.getpixel((3, 3)))
 """
-    with serving(tmp_path, code, python=sys.executable) as server:  # the oldest one has no Pillow
+    with serving(tmp_path, code, python=sys.executable) as server:  # the oldest Python has no Pillow
         assert server.ask(chat("x", RED)) == (200, "RGB (32, 18) (200, 30, 30)")
         status, message = server.ask(chat("x", data_url(picture()[:40])))
         assert status == 400 and message.startswith("image0: no readable image")
         huge = bytearray(picture())
-        huge[16:24] = (20_000).to_bytes(4, "big") * 2  # width and height in its head
+        huge[16:24] = (20_000).to_bytes(4, "big") * 2  # width and height in the PNG header
         status, message = server.ask(chat("x", data_url(bytes(huge))))
         assert status == 400 and "image0" in message
         assert server.health()["refused"] == 2
 
 
-def test_a_client_that_goes_away_gives_its_place_back(tmp_path: Path, python: str) -> None:
+def test_a_disconnected_client_frees_its_place_in_the_queue(tmp_path: Path, python: str) -> None:
     import http.client
     import json
 
-    with serving(tmp_path, GATED, "--queue", 1) as server, ThreadPoolExecutor(1) as one:
-        first = one.submit(server.ask, chat("wait gate"))
-        server.until(lambda told: told["running"] == 1)
+    with serving(tmp_path, GATED, "--queue", 1) as server, ThreadPoolExecutor(1) as executor:
+        first = executor.submit(server.ask, chat("wait gate"))
+        server.until(lambda health: health["running"] == 1)
         leaving = http.client.HTTPConnection("127.0.0.1", server.port)
         leaving.request("POST", "/v1/chat/completions", json.dumps(chat("second")))
-        server.until(lambda told: told["waiting"] == 1)
+        server.until(lambda health: health["waiting"] == 1)
         leaving.close()
-        assert server.until(lambda told: told["waiting"] == 0)["given_up"] == 1
+        assert server.until(lambda health: health["waiting"] == 0)["given_up"] == 1
         (tmp_path / "gate").touch()
         assert first.result() == (200, "done: wait gate")

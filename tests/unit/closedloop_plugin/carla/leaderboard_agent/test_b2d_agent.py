@@ -29,14 +29,14 @@ COASTS = [0.0, 0.0, 0.0]
 
 
 def old_python() -> str | None:
-    """CARLA 0.9.15's Python, or the next best, where pyenv has one: without numpy, without Pillow."""
+    """Python 3.7 (as in CARLA 0.9.15) or 3.8, without numpy and Pillow, if pyenv has one."""
     found = sorted(Path.home().glob(".pyenv/versions/3.[78].*/bin/python"))
     return str(found[0]) if found else None
 
 
 @pytest.fixture
 def drive(tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
-    """Run routes with a configuration; one result a route."""
+    """Run routes with a configuration; one result per route."""
 
     def run(
         url: str, recorded: dict[str, Any], python: str = sys.executable, env: Any = None, **config: Any
@@ -60,8 +60,8 @@ def lines(file: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("python", ["this", "old"])
-def test_a_whole_route(python: str, drive: Any, tmp_path: Path) -> None:
-    """Targets and commands against the route's geometry by hand; the same under CARLA 0.9.15's Python."""
+def test_targets_and_commands_match_the_geometry_of_the_route(python: str, drive: Any, tmp_path: Path) -> None:
+    """Expected values are computed by hand; the same under CARLA 0.9.15's Python."""
     name = sys.executable if python == "this" else old_python()
     if name is None:
         pytest.skip("no Python 3.7 or 3.8 under ~/.pyenv")
@@ -69,14 +69,14 @@ def test_a_whole_route(python: str, drive: Any, tmp_path: Path) -> None:
         (result,) = drive(driver.url, rec.recording(), python=name)
     assert result["status"] == "Completed", result
     assert result["controls"] == [DRIVES] * len(rec.frames())
-    asked = {q["tick"]: q for q in driver.questions}
-    assert sorted(asked) == list(range(0, len(rec.frames()), 2))  # 10 Hz of 20
+    questions = {q["tick"]: q for q in driver.questions}
+    assert sorted(questions) == list(range(0, len(rec.frames()), 2))  # 10 Hz of 20
     assert all(q["ad2_drive"] == 1 and q["episode"] == "route_one" for q in driver.questions)
     assert all(q["speed_limit"] is None and q["cameras"] == ["front", "back"] for q in driver.questions)
-    assert asked[4]["speed"] == pytest.approx(5.0) and asked[4]["time_s"] == pytest.approx(0.25)
+    assert questions[4]["speed"] == pytest.approx(5.0) and questions[4]["time_s"] == pytest.approx(0.25)
 
     def at(s: float) -> tuple[str, list[float]]:
-        question = asked[rec.frame_at(s) // 2 * 2]
+        question = questions[rec.frame_at(s) // 2 * 2]
         return question["command"], question["target"]
 
     assert at(2.0) == ("lane follow", pytest.approx([8.0, 0.0], abs=0.05))
@@ -89,7 +89,7 @@ def test_a_whole_route(python: str, drive: Any, tmp_path: Path) -> None:
     assert at(100.0) == ("lane follow", pytest.approx([8.0, 0.0], abs=0.1))
 
 
-def test_what_is_written_fits_the_scoring(drive: Any, tmp_path: Path) -> None:
+def test_written_files_can_be_read_by_the_scoring(drive: Any, tmp_path: Path) -> None:
     with ScriptedDriver() as driver:
         (result,) = drive(driver.url, rec.recording(last=230), save_frames_every=50)
     folder = tmp_path / "save" / "route_one"
@@ -111,8 +111,8 @@ def test_what_is_written_fits_the_scoring(drive: Any, tmp_path: Path) -> None:
     assert not list(folder.glob(".*")), "parts of files are left"
 
 
-def test_a_killed_route_leaves_whole_files(drive: Any, tmp_path: Path) -> None:
-    """metric_info.json is there, whole, from step 200 on, though destroy is never called."""
+def test_metric_info_is_written_during_the_route(drive: Any, tmp_path: Path) -> None:
+    """metric_info.json is complete from step 200 on, before destroy is called."""
     seen: list[Any] = []
 
     def script(n: int) -> Any:
@@ -125,7 +125,7 @@ def test_a_killed_route_leaves_whole_files(drive: Any, tmp_path: Path) -> None:
     assert seen[98] is None and seen[101] == 200
 
 
-def test_the_sensors_are_the_drivers(drive: Any) -> None:
+def test_sensors_are_those_of_the_driver(drive: Any) -> None:
     with ScriptedDriver() as driver:
         (result,) = drive(driver.url, rec.recording(last=2), cameras={"front": {"width": 64, "height": 36}})
     front, back, imu, gnss, speed = result["sensors"]
@@ -138,7 +138,7 @@ def test_the_sensors_are_the_drivers(drive: Any) -> None:
     assert imu["x"] == gnss["x"] == -1.4
 
 
-def test_the_second_route_has_a_longer_configuration(drive: Any, tmp_path: Path) -> None:
+def test_the_save_name_is_read_from_the_extended_config_path(drive: Any, tmp_path: Path) -> None:
     """The evaluator appends a save name each time: agent.json+one, then agent.json+one+two."""
     with ScriptedDriver() as driver:
         results = drive(driver.url, rec.recording(last=4, routes=("one", "two")))
@@ -147,7 +147,7 @@ def test_the_second_route_has_a_longer_configuration(drive: Any, tmp_path: Path)
     assert sorted(p.name for p in (tmp_path / "save").iterdir()) == ["one", "two"]
 
 
-def test_the_address_and_the_key_from_the_environment(drive: Any) -> None:
+def test_address_and_key_are_read_from_the_environment(drive: Any) -> None:
     with ScriptedDriver() as driver:
         (result,) = drive(
             "http://nowhere.invalid/v1", rec.recording(last=2), api_key_env="MY_KEY",
@@ -180,8 +180,8 @@ BAD: dict[str, Any] = {
 }
 
 
-def test_every_bad_answer_coasts_and_is_counted(drive: Any, tmp_path: Path) -> None:
-    """Each once, a good answer after it: the row of failures never gets long."""
+def test_every_bad_reply_coasts_and_is_counted(drive: Any, tmp_path: Path) -> None:
+    """A good reply follows each bad one, so that `patience` does not end the route."""
     bad = list(BAD.values())
     with ScriptedDriver(lambda n: answer() if n % 2 else bad[n // 2]) as driver:
         (result,) = drive(driver.url, rec.recording(last=4 * len(bad)), patience=2)
@@ -194,14 +194,14 @@ def test_every_bad_answer_coasts_and_is_counted(drive: Any, tmp_path: Path) -> N
     assert all(why) and "out of memory" in why[4] and "no camera front" in why[6] and "1.5" in why[12]
 
 
-def test_what_may_pass_is_asked_again(drive: Any) -> None:
+def test_a_request_to_a_busy_driver_is_retried(drive: Any) -> None:
     with ScriptedDriver(lambda n: answer() if n % 2 else BAD["busy"]) as driver:
         (result,) = drive(driver.url, rec.recording(last=4), retries=1)
     assert result["controls"] == [DRIVES] * 4
     assert [q["tick"] for q in driver.questions] == [0, 0, 2, 2]
 
 
-def test_a_silent_driver_does_not_hold_the_car(drive: Any) -> None:
+def test_the_car_coasts_if_a_request_times_out(drive: Any) -> None:
     def controls(limit_s: float) -> list[list[float]]:
         with ScriptedDriver(lambda n: None if n == 0 else answer()) as driver:
             (result,) = drive(driver.url, rec.recording(last=4), timeout_s=limit_s)
@@ -213,18 +213,18 @@ def test_a_silent_driver_does_not_hold_the_car(drive: Any) -> None:
     )
 
 
-def test_patience_ends_the_route_and_keeps_its_files(drive: Any, tmp_path: Path) -> None:
+def test_failures_in_a_row_end_the_route_and_keep_its_files(drive: Any, tmp_path: Path) -> None:
     with ScriptedDriver(lambda n: answer() if n == 1 else BAD["not json"]) as driver:
         (result,) = drive(driver.url, rec.recording(last=40), patience=3)
     assert result["status"] == "Agent crashed" and "3 failures in a row" in result["error"]
-    assert len(driver.questions) == 5  # one, a good one, three
+    assert len(driver.questions) == 5  # a bad reply, a good one, three bad ones
     folder = tmp_path / "save" / "route_one"
     assert len(json.loads((folder / "metric_info.json").read_text("utf-8"))) == 9
     assert len(lines(folder / "decisions.jsonl")) == 5
 
 
 @pytest.mark.parametrize("policy", ["official", "strict"])
-def test_a_reply_that_nobody_can_read(policy: str, drive: Any, tmp_path: Path) -> None:
+def test_an_unparsed_reply_coasts_or_ends_the_route_by_policy(policy: str, drive: Any, tmp_path: Path) -> None:
     """official: coast, no failure; strict: the route ends."""
     with ScriptedDriver(lambda n: answer(control=None, unparsed="no number", policy=policy)) as driver:
         (result,) = drive(driver.url, rec.recording(last=8), patience=1)
@@ -236,13 +236,13 @@ def test_a_reply_that_nobody_can_read(policy: str, drive: Any, tmp_path: Path) -
         assert counts == {"decisions": 1, "unparsed": 1}
 
 
-def test_setup_waits_for_a_model_that_loads(drive: Any) -> None:
+def test_setup_waits_while_the_model_loads(drive: Any) -> None:
     with ScriptedDriver(loading=2) as driver:
         (result,) = drive(driver.url, rec.recording(last=2), wait_s=60)
     assert result["status"] == "Completed" and driver.loading == 0
 
 
-def test_nobody_at_the_address(drive: Any) -> None:
+def test_setup_fails_if_no_driver_listens(drive: Any) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))  # bound, not listening: refused
         (result,) = drive(f"http://127.0.0.1:{free.getsockname()[1]}/v1", rec.recording(last=2))
@@ -262,21 +262,21 @@ def test_nobody_at_the_address(drive: Any) -> None:
         ({"cameras": [{**CAMERAS[0], "fov": 400}]}, "fov: expected degrees"),
     ],
 )
-def test_a_driver_that_cannot_be_used(changes: dict[str, Any], words: str, drive: Any) -> None:
+def test_setup_refuses_an_unusable_driver(changes: dict[str, Any], words: str, drive: Any) -> None:
     with ScriptedDriver(driver={**DRIVER, **changes}) as driver:
         (result,) = drive(driver.url, rec.recording(last=2))
     assert result["status"] == "Agent couldn't be set up" and words in result["error"]
 
 
-def test_decisions_need_not_divide_the_ticks(drive: Any) -> None:
-    """8 Hz of 20: every 2.5 ticks, as the runner's own clock."""
+def test_the_decision_rate_need_not_divide_the_tick_rate(drive: Any) -> None:
+    """8 Hz of 20: every 2.5 ticks, as in the runner."""
     with ScriptedDriver(driver={**DRIVER, "decision_hz": 8.0}) as driver:
         drive(driver.url, rec.recording(last=16))
     assert [q["tick"] for q in driver.questions] == [0, 3, 5, 8, 10, 13, 15]
 
 
-def test_another_map_than_the_plans_is_noticed(drive: Any) -> None:
-    """The sensors say 500 m east of where the plan begins."""
+def test_a_position_far_from_the_plan_ends_the_route(drive: Any) -> None:
+    """GNSS reports 500 m east of the start of the plan."""
     far = rec.recording(last=2)
     far["frames"] = [[t, x + 500.0, y, yaw, v] for t, x, y, yaw, v in far["frames"]]
     with ScriptedDriver() as driver:

@@ -15,12 +15,12 @@ from support.bench2drive import stand_in as stand_in
 from support.running import REPO
 
 FOLLOW, LEFT, RIGHT, STRAIGHT, CHANGE_LEFT = 4, 1, 2, 3, 5
-EAST, NORTH, SOUTH = math.pi / 2, 0.0, math.pi  # as the compass says it; north is -y
+EAST, NORTH, SOUTH = math.pi / 2, 0.0, math.pi  # compass angles; north is -y
 
 
 @pytest.fixture
 def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """agent.py, imported by its bare name beside fakes that leave with the test."""
+    """agent.py, imported by its bare name with fakes that are removed after the test."""
     before = dict(sys.modules)
     monkeypatch.syspath_prepend(str(REPO / "closedloop_plugin" / "carla" / "leaderboard_agent"))
     stand_in.install()
@@ -39,22 +39,22 @@ def projection(agent: Any, reference: tuple[float, float] = (42.0, 2.0)) -> Any:
 
 
 @pytest.mark.parametrize("reference", [(0.0, 0.0), (42.0, 2.0), (-33.9, 151.2), (69.0, -179.9)])
-def test_the_projection_comes_from_the_plan(agent: ModuleType, reference: tuple[float, float]) -> None:
-    """Also kilometres off the plan, and wherever the map says that it lies."""
+def test_the_projection_is_derived_from_the_plan(agent: ModuleType, reference: tuple[float, float]) -> None:
+    """Also kilometres off the plan, for any geographic reference of the map."""
     found = projection(agent, reference)
     for x, y in [(0.0, 0.0), (33.0, -12.5), (-2000.0, 3500.0)]:
         place = stand_in.gps(x, y, *reference)
         assert found.to_map(place["lat"], place["lon"]) == pytest.approx((x, y), abs=1e-3)
 
 
-def test_a_degree_by_hand(agent: ModuleType) -> None:
+def test_a_thousandth_of_a_degree_is_111_m(agent: ModuleType) -> None:
     """At 0, 0 a thousandth of a degree is 6378137 m * pi / 180000 = 111.319 m; north is -y."""
     found = projection(agent, (0.0, 0.0))
     assert found.to_map(0.001, 0.0) == pytest.approx((0.0, -111.319), abs=1e-3)
     assert found.to_map(0.0, 0.001) == pytest.approx((111.319, 0.0), abs=1e-3)
 
 
-def test_a_straight_plan_is_enough(agent: ModuleType) -> None:
+def test_a_straight_plan_suffices_for_the_projection(agent: ModuleType) -> None:
     line = [(10.0, 5.0), (60.0, 5.0)]
     found = agent.GnssProjection([stand_in.gps(x, y, 42.0, 2.0) for x, y in line], line)
     off = stand_in.gps(30.0, -20.0, 42.0, 2.0)
@@ -65,12 +65,14 @@ def test_a_straight_plan_is_enough(agent: ModuleType) -> None:
     ("points", "words"),
     [([], "no route plan"), ([(1.0, 1.0)], "no route plan"), ([(1.0, 1.0), (1.0, 1.2)], "shorter than a metre")],
 )
-def test_plans_that_say_nothing(agent: ModuleType, points: list[tuple[float, float]], words: str) -> None:
+def test_empty_and_too_short_plans_are_refused(
+    agent: ModuleType, points: list[tuple[float, float]], words: str
+) -> None:
     with pytest.raises(Exception, match=words):
         agent.GnssProjection([stand_in.gps(x, y, 42.0, 2.0) for x, y in points], points)
 
 
-def test_a_plan_that_contradicts_itself(agent: ModuleType) -> None:
+def test_a_plan_with_contradictory_coordinates_is_refused(agent: ModuleType) -> None:
     world = [(0.0, 0.0), (50.0, 0.0), (50.0, -40.0)]
     turned = [stand_in.gps(y, x, 42.0, 2.0) for x, y in world]
     with pytest.raises(Exception, match="disagree by"):
@@ -78,7 +80,7 @@ def test_a_plan_that_contradicts_itself(agent: ModuleType) -> None:
 
 
 def place_at(agent: Any, x: float, y: float, compass: float) -> Any:
-    """A car whose centre stands at (x, y): GNSS 1.4 m behind it."""
+    """Localizer of a car with its centre at (x, y); GNSS is 1.4 m behind it."""
     found = agent.EgoLocalizer(projection(agent), 0.0)
     yaw = compass - math.pi / 2
     rear = stand_in.gps(x - 1.4 * math.cos(yaw), y - 1.4 * math.sin(yaw), 42.0, 2.0)
@@ -90,15 +92,17 @@ def place_at(agent: Any, x: float, y: float, compass: float) -> Any:
     ("compass", "point", "expected"),
     [
         (EAST, (20.0, 0.0), [10.0, 0.0]),
-        (EAST, (10.0, -3.0), [0.0, 3.0]),  # north of one who looks east: left
+        (EAST, (10.0, -3.0), [0.0, 3.0]),  # north of a car facing east: left
         (EAST, (10.0, 3.0), [0.0, -3.0]),
         (NORTH, (10.0, -5.0), [5.0, 0.0]),
-        (NORTH, (7.0, 0.0), [0.0, 3.0]),  # west of one who looks north: left
+        (NORTH, (7.0, 0.0), [0.0, 3.0]),  # west of a car facing north: left
         (SOUTH, (7.0, 0.0), [0.0, -3.0]),
-        (EAST + math.pi, (4.0, 2.0), [6.0, 2.0]),  # south-west of one who looks west: ahead and left
+        (EAST + math.pi, (4.0, 2.0), [6.0, 2.0]),  # south-west of a car facing west: ahead and left
     ],
 )
-def test_the_ego_frame(agent: ModuleType, compass: float, point: tuple[float, float], expected: list[float]) -> None:
+def test_points_are_converted_to_the_ego_frame(
+    agent: ModuleType, compass: float, point: tuple[float, float], expected: list[float]
+) -> None:
     place = place_at(agent, 10.0, 0.0, compass)
     assert place.centre == pytest.approx((10.0, 0.0), abs=1e-3)
     assert place.seen(*point) == pytest.approx(expected, abs=2e-3)
@@ -106,13 +110,13 @@ def test_the_ego_frame(agent: ModuleType, compass: float, point: tuple[float, fl
 
 def test_noise_is_smoothed_and_motion_does_not_lag(agent: ModuleType) -> None:
     """5 m/s eastward, GNSS with the leaderboard's noise of 5e-6 degrees: 0.56 m north, 0.41 m east."""
-    draw = random.Random(3)
+    rng = random.Random(3)
     place = agent.EgoLocalizer(projection(agent), 0.0)
     errors = []
     for i in range(400):
         x = 0.25 * i
         fix = stand_in.gps(x - 1.4, 0.0, 42.0, 2.0)
-        noisy = [fix["lat"] + draw.gauss(0, 5e-6), fix["lon"] + draw.gauss(0, 5e-6), 0.0]
+        noisy = [fix["lat"] + rng.gauss(0, 5e-6), fix["lon"] + rng.gauss(0, 5e-6), 0.0]
         place.update(noisy, EAST, 5.0, 0.05 * (i + 1))
         errors.append((place.centre[0] - x, place.centre[1]))
     settled = errors[50:]
@@ -121,8 +125,8 @@ def test_noise_is_smoothed_and_motion_does_not_lag(agent: ModuleType) -> None:
     assert abs(sum(x for x, _ in settled) / len(settled)) < 0.05
 
 
-def test_readings_that_are_not_finite_are_left_out(agent: ModuleType) -> None:
-    """The compass gives NaN in its first frames: then the route's direction holds."""
+def test_non_finite_readings_are_ignored(agent: ModuleType) -> None:
+    """The compass gives NaN in its first frames: then the route's direction is used."""
     place = agent.EgoLocalizer(projection(agent), -0.5)
     assert place.centre is None
     place.update([math.nan, 2.0, 0.0], math.nan, math.nan, 0.05)
@@ -134,7 +138,7 @@ def test_readings_that_are_not_finite_are_left_out(agent: ModuleType) -> None:
     assert place.centre == pytest.approx((5.0 + 1.4 + 0.3, 0.0), abs=1e-3)  # 0.1 s on at 3 m/s
 
 
-def test_commands_begin_15_m_before_and_end_with_their_place(agent: ModuleType) -> None:
+def test_commands_begin_15_m_before_their_section_and_end_with_it(agent: ModuleType) -> None:
     """A left turn from 30 to 40 m, a lane change at 70 m, straight on over a junction from 90 m."""
     option = [LEFT if 30 <= i <= 40 else CHANGE_LEFT if i == 70 else STRAIGHT if 90 <= i < 95 else FOLLOW
               for i in range(120)]  # fmt: skip
@@ -147,8 +151,8 @@ def test_commands_begin_15_m_before_and_end_with_their_place(agent: ModuleType) 
         assert (s, route.command()) == (s, command)
 
 
-def test_the_route_is_followed_through_its_own_crossing(agent: ModuleType) -> None:
-    """An eight: at the crossing the car stays on the branch it came by. Neighbouring traces share end points."""
+def test_the_route_position_stays_on_its_branch_at_a_self_crossing(agent: ModuleType) -> None:
+    """A figure of eight. Consecutive legs share their end points."""
     there = [(float(i), 0.0) for i in range(61)]
     loop = [(60.0, -float(i)) for i in range(61)] + [(60.0 - i, -60.0) for i in range(31)]
     back = [(30.0, -60.0 + i) for i in range(91)]
@@ -168,7 +172,7 @@ def test_the_route_is_followed_through_its_own_crossing(agent: ModuleType) -> No
     assert route.ahead(8.0) == pytest.approx((30.0, 38.0))  # beyond the end: straight on
 
 
-def test_the_first_heading_is_the_routes(agent: ModuleType) -> None:
-    """Also where the plan begins with the same point twice."""
+def test_the_first_heading_is_that_of_the_route(agent: ModuleType) -> None:
+    """Also if the plan begins with the same point twice."""
     route = agent.LeaderboardRoute([(0.0, 0.0), (0.0, 0.0), (0.0, -1.0), (0.0, -6.0)], [FOLLOW] * 4)
     assert route.heading() == pytest.approx(-math.pi / 2)

@@ -24,7 +24,7 @@ Points = list[tuple[float, float]]
 
 
 def lane(id_: int, mark: str = "none", kind: str = "driving", width: float = 3.5) -> str:
-    """`mark`: of its outer border, none (a solid line) or both (a broken one, to be crossed)."""
+    """`mark`: lane change across the outer border, "none" (solid line) or "both" (broken line)."""
     line = "broken" if mark == "both" else "solid"
     return (
         f'<lane id="{id_}" type="{kind}" level="false"><width sOffset="0" a="{width}" b="0" c="0" d="0"/>'
@@ -35,7 +35,7 @@ def lane(id_: int, mark: str = "none", kind: str = "driving", width: float = 3.5
 def road(
     id_: int, start: tuple[float, float, float], right: str, left: str = "", z: float = 0.0, signs: str = "", size=100.0
 ) -> str:
-    """A straight one from a pose, `size` metres long and z high."""
+    """A straight road from a pose, `size` metres long, at height z."""
     x, y, yaw = start
     sides = f"<left>{left}</left>" if left else ""
     return (
@@ -61,7 +61,7 @@ def town(*roads: str) -> Any:
     return carla.Map("made", f"<OpenDRIVE>{header}{''.join(roads)}</OpenDRIVE>")
 
 
-def driven(town_map: Any, points: Points, folder: Path) -> RoadMap:
+def build_road(town_map: Any, points: Points, folder: Path) -> RoadMap:
     return carla_road(Route("7", "made", tuple(points), "Accident", "a", (*points[0], 0.0)), town_map, folder)
 
 
@@ -80,11 +80,11 @@ UNDER, OVER = ((-45.0, -1.75), (45.0, -1.75)), ((1.75, -45.0), (1.75, 45.0))
 
 @pytest.mark.parametrize(("ends", "z"), [(UNDER, 0.0), (OVER, 8.0)])
 @pytest.mark.parametrize("sparse", [True, False])
-def test_a_route_stays_on_its_deck(
+def test_a_route_stays_on_its_level_of_a_bridge(
     tmp_path: Path, ends: tuple[tuple[float, float], tuple[float, float]], z: float, sparse: bool
 ) -> None:
     bridge = town(*BRIDGE)
-    found = driven(bridge, list(ends) if sparse else dense(*ends), tmp_path)
+    found = build_road(bridge, list(ends) if sparse else dense(*ends), tmp_path)
     assert found.facts["start_z"] == z
     assert found.path.length == pytest.approx(90.0, abs=0.01)
     assert found.path.locate(*ends[1])[1] == pytest.approx(0.0, abs=0.01)
@@ -92,7 +92,7 @@ def test_a_route_stays_on_its_deck(
     assert heights == pytest.approx(np.full(len(found.path.xy), z), abs=1e-6)
 
 
-def test_the_ground_under_and_on_a_bridge() -> None:
+def test_ground_height_and_surface_under_and_on_a_bridge() -> None:
     ground = CarlaGround(town(*BRIDGE))
     assert [ground.height(1.75, -1.75, near) for near in (-1.0, 1.0, 7.0, 20.0)] == pytest.approx([0, 0, 8, 8])
     north = math.pi / 2
@@ -122,7 +122,7 @@ def test_surfaces_across_a_road() -> None:
     assert {y: ground.surface(50, y, 0.0) for y in across} == across
 
 
-def test_lanes_of_both_decks_are_near_the_crossing() -> None:
+def test_lanes_of_both_levels_are_near_the_crossing() -> None:
     lanes = CarlaLanes(town(*BRIDGE))
     assert {key[0] for key in lanes.near(1.75, -1.75)} == {1, 2}
     assert {key[0] for key in lanes.near(40.0, -1.75)} == {1}
@@ -131,24 +131,24 @@ def test_lanes_of_both_decks_are_near_the_crossing() -> None:
 ONE_WAY = road(1, (0, 0, 0), lane(-1))
 
 
-def test_nobody_drives_a_one_way_road_back(tmp_path: Path) -> None:
+def test_a_route_against_a_one_way_road_is_refused(tmp_path: Path) -> None:
     back: Points = [(80.0, -1.75), (20.0, -1.75)]
     with pytest.raises(Ad2Error, match=r"made: route 7: no lane leads on to its point 1 \(20.0, -1.8\)"):
-        driven(town(ONE_WAY), back, tmp_path)
+        build_road(town(ONE_WAY), back, tmp_path)
     with pytest.raises(Ad2Error, match=r"made: route 7: its point 0 \(80.0, -1.8\) lies on no lane"):
-        driven(town(ONE_WAY), dense(*back), tmp_path)
+        build_road(town(ONE_WAY), dense(*back), tmp_path)
 
 
-def test_a_road_that_leads_nowhere_else(tmp_path: Path) -> None:
+def test_a_route_to_an_unconnected_road_is_refused(tmp_path: Path) -> None:
     apart = town(ONE_WAY, road(2, (0, 50, 0), lane(-1)))
     with pytest.raises(Ad2Error, match="no lane leads on to its point 1"):
-        driven(apart, [(10.0, -1.75), (90.0, 48.25)], tmp_path)
+        build_road(apart, [(10.0, -1.75), (90.0, 48.25)], tmp_path)
 
 
 @pytest.mark.parametrize(("ends", "side"), [((-5.25, -1.75), 1), ((-1.75, -5.25), -1)])
-def test_two_points_change_lanes_where_the_marks_permit(tmp_path: Path, ends: tuple[float, float], side: int) -> None:
+def test_a_sparse_route_changes_lanes_if_the_marks_permit(tmp_path: Path, ends: tuple[float, float], side: int) -> None:
     wide = town(road(1, (0, 0, 0), lane(-1, "both") + lane(-2)))
-    found = driven(wide, [(10.0, ends[0]), (90.0, ends[1])], tmp_path)
+    found = build_road(wide, [(10.0, ends[0]), (90.0, ends[1])], tmp_path)
     ((a, b, way),) = found.changes
     assert way == side
     assert b - a == pytest.approx(math.hypot(20.0, 3.5), abs=0.6)  # CHANGE_M along the road, one lane aside
@@ -157,15 +157,15 @@ def test_two_points_change_lanes_where_the_marks_permit(tmp_path: Path, ends: tu
     assert np.abs(np.diff(found.path.yaw)).max() < math.radians(3)
 
 
-def test_a_lane_that_begins_on_the_way(tmp_path: Path) -> None:
-    """The second section, from 40 m on, has a lane more, which nothing leads to: CARLA's topology has it not."""
+def test_a_route_can_change_to_a_lane_without_predecessor(tmp_path: Path) -> None:
+    """From 40 m on there is one more lane, which CARLA's topology lacks, because no lane leads to it."""
     link = '<link><{} id="-1"/></link><width'
     first = lane(-1).replace("<width", link.format("successor"))
     second = lane(-1, "both").replace("<width", link.format("predecessor")) + lane(-2)
     centre = '<center><lane id="0" type="none" level="false"/></center>'
     sections = f'</laneSection><laneSection s="40">{centre}<right>{second}</right></laneSection>'
     wider = town(road(1, (0, 0, 0), first).replace("</laneSection>", sections))
-    found = driven(wider, [(10.0, -1.75), (90.0, -5.25)], tmp_path)
+    found = build_road(wider, [(10.0, -1.75), (90.0, -5.25)], tmp_path)
     ((a, b, side),) = found.changes
     assert (a, b, side) == (pytest.approx(30.0, abs=0.1), pytest.approx(50.3, abs=0.6), -1)
     assert found.path.length == pytest.approx(80.3, abs=0.3)
@@ -177,27 +177,27 @@ def test_a_lane_that_begins_on_the_way(tmp_path: Path) -> None:
 def test_only_a_dense_route_crosses_a_solid_line(tmp_path: Path) -> None:
     solid = town(road(1, (0, 0, 0), lane(-1) + lane(-2)))
     with pytest.raises(Ad2Error, match="no lane leads on"):
-        driven(solid, [(10.0, -5.25), (90.0, -1.75)], tmp_path)
+        build_road(solid, [(10.0, -5.25), (90.0, -1.75)], tmp_path)
     points = dense((10.0, -5.25), (40.0, -5.25)) + dense((44.0, -1.75), (90.0, -1.75))
-    found = driven(solid, points, tmp_path)
+    found = build_road(solid, points, tmp_path)
     ((a, b, side),) = found.changes
     assert side == 1
-    assert (a, b) == pytest.approx((30, 35), abs=1.0)  # between the route's two points, as it says
+    assert (a, b) == pytest.approx((30, 35), abs=1.0)  # between the two points of the route
 
 
-def test_the_file_for_scenic_holds_only_what_is_near(tmp_path: Path) -> None:
+def test_the_file_for_scenic_contains_only_nearby_roads(tmp_path: Path) -> None:
     far = town(ONE_WAY, road(2, (0, 400, 0), lane(-1)))
-    found = driven(far, dense((10.0, -1.75), (90.0, -1.75)), tmp_path)
+    found = build_road(far, dense((10.0, -1.75), (90.0, -1.75)), tmp_path)
     text = found.file.read_text()
     assert text.count("<road ") == 1
     assert far.to_opendrive().count("<road ") == 2
     assert found.file.parent == tmp_path
 
 
-def test_a_sign_on_the_road_stops_where_it_stands(tmp_path: Path) -> None:
-    """No junction follows: the line is at the sign itself, across the lanes that it names, under its own number."""
+def test_a_sign_away_from_junctions_has_its_stop_line_at_the_sign(tmp_path: Path) -> None:
+    """The line crosses the lanes of the sign's validity and has the sign's id."""
     signs = sign(31, "206", 60.0, (-2, -1)) + sign(32, "205", 30.0, (-2, -2))
-    found = driven(
+    found = build_road(
         town(road(1, (0, 0, 0), lane(-1) + lane(-2), signs=signs)), dense((10, -1.75), (90, -1.75)), tmp_path
     )
     stop, give_way = sorted(found.stop_lines, key=lambda line: line.id)
@@ -213,13 +213,15 @@ def test_a_sign_on_the_road_stops_where_it_stands(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("start", "kmh"), [(10.0, 30.0), (50.0, 30.0), (80.0, 60.0)])
-def test_the_limit_is_the_last_sign_passed_else_the_next(tmp_path: Path, start: float, kmh: float) -> None:
+def test_the_speed_limit_is_that_of_the_last_sign_passed_else_the_next(
+    tmp_path: Path, start: float, kmh: float
+) -> None:
     signs = sign(41, "274", 40.0, value="30") + sign(42, "274", 70.0, value="60") + sign(43, "274", 5.0, (1, 1), "90")
     limited = town(road(1, (0, 0, 0), lane(-1), lane(1), signs=signs))
-    assert driven(limited, dense((start, -1.75), (98, -1.75)), tmp_path).speed_limit == pytest.approx(kmh / 3.6)
+    assert build_road(limited, dense((start, -1.75), (98, -1.75)), tmp_path).speed_limit == pytest.approx(kmh / 3.6)
 
 
-def test_a_star_by_hand() -> None:
+def test_a_star_finds_the_hand_computed_path() -> None:
     ways = {"a": [(1.0, "b"), (4.0, "c")], "b": [(1.0, "c"), (5.0, "d")], "c": [(1.0, "d")], "d": []}
     ahead = {"a": 3.0, "b": 2.0, "c": 1.0, "d": 0.0}.__getitem__
     assert a_star("a", "d", ways.__getitem__, ahead) == (3.0, ["a", "b", "c", "d"])

@@ -1,4 +1,4 @@
-"""carla.Map, offline, on CARLA's towns: the same roads as our own reader, and paths that it does not search."""
+"""carla.Map, offline, on CARLA's towns: the same roads as our own reader, and path search."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def towns(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def both(request: pytest.FixtureRequest, towns: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> list[Both]:
-    """Each route of the three towns, its road by carla.Map, and by our own reader."""
+    """For each route of the three towns: route, road by carla.Map, road by our own reader."""
     data: Path = request.getfixturevalue("data_dir")
     folder = tmp_path_factory.mktemp("carla")
     routes = [r for r in read_routes(data / "bench2drive" / "bench2drive220.xml") if r.town in TOWNS]
@@ -52,8 +52,8 @@ def both(request: pytest.FixtureRequest, towns: dict[str, Any], tmp_path_factory
     ]
 
 
-def test_the_twelve_routes_are_the_same_roads(both: list[Both]) -> None:
-    """Measured: under 4 mm apart; 24330, which failed in an earlier reader, among them."""
+def test_twelve_routes_have_the_same_roads_in_both_readers(both: list[Both]) -> None:
+    """Measured: less than 4 mm apart. An earlier reader failed on route 24330."""
     assert len(both) == 12
     assert "24330" in {route.id for route, _, _ in both}
     for route, road, own in both:
@@ -64,11 +64,11 @@ def test_the_twelve_routes_are_the_same_roads(both: list[Both]) -> None:
         assert np.array(road.junctions) == pytest.approx(np.array(own.junctions), abs=0.1)
         assert road.changes == own.changes == ()
         assert road.lane_width == own.lane_width
-        assert road.sha256 == own.sha256  # the whole town's, though the file holds a part
+        assert road.sha256 == own.sha256  # of the complete town, although the file contains a part
         assert (road.source, road.town) == (own.source, own.town)
 
 
-def test_the_facts_are_those_of_the_whole_town(both: list[Both]) -> None:
+def test_the_facts_are_those_of_the_complete_town(both: list[Both]) -> None:
     for route, road, own in both:
         assert road.facts.pop("start_z") == 0.0, route.id  # these towns are flat
         assert road.facts == own.facts, route.id
@@ -78,8 +78,8 @@ def near(stop: StopLine, road: RoadMap, metres: float) -> bool:
     return bool(np.hypot(*(road.path.xy - (stop.x, stop.y)).T).min() < metres)
 
 
-def test_lights_and_signs_hold_the_same_approaches(both: list[Both]) -> None:
-    """Town10HD has approaches with a light for each lane: two lines of CARLA's beside one of our reader's."""
+def test_both_readers_find_the_same_stop_lines(both: list[Both]) -> None:
+    """Town10HD has approaches with a light per lane: two lines in CARLA, one in our reader."""
     controls = set()
     for route, road, own in both:
         for ours, theirs in ((own, road), (road, own)):
@@ -97,7 +97,7 @@ def test_lights_and_signs_hold_the_same_approaches(both: list[Both]) -> None:
     assert controls == {"signal", "stop", "yield"}
 
 
-def test_a_lights_id_is_its_signals(both: list[Both], towns: dict[str, Any]) -> None:
+def test_stop_line_ids_are_signal_ids(both: list[Both], towns: dict[str, Any]) -> None:
     for route, road, _ in both:
         for stop in road.stop_lines:
             found = towns[route.town].get_all_landmarks_from_id(stop.id)
@@ -107,7 +107,7 @@ def test_a_lights_id_is_its_signals(both: list[Both], towns: dict[str, Any]) -> 
     assert [(s.id, s.width) for s in turning.stop_lines if s.on_route] == [("954", pytest.approx(7.0, abs=0.01))]
 
 
-def test_the_speed_limit_is_the_last_sign_passed(both: list[Both]) -> None:
+def test_the_speed_limit_is_that_of_the_last_sign_passed(both: list[Both]) -> None:
     limits = {route.id: road.speed_limit * 3.6 for route, road, _ in both}
     assert limits["24211"] == pytest.approx(90)  # CARLA's Speed_90, "mph" in the landmark, km/h in the simulator
     assert limits["24224"] == pytest.approx(60)
@@ -120,8 +120,8 @@ def graphs(towns: dict[str, Any]) -> dict[str, CarlaLanes]:
 
 
 @pytest.mark.parametrize("every", [1000.0, 50.0, 7.0])
-def test_fewer_points_are_enough(both: list[Both], graphs: dict[str, CarlaLanes], every: float) -> None:
-    """The start and the end alone; a point in fifty metres."""
+def test_sparse_routes_have_the_same_path(both: list[Both], graphs: dict[str, CarlaLanes], every: float) -> None:
+    """Start and end only, one point per 50 m, one per 7 m."""
     for route, road, _ in both:
         at = np.linspace(0, road.path.length, 2 + int(road.path.length / every))
         sparse = replace(route, points=tuple(road.path.pose(s)[:2] for s in at))
@@ -130,14 +130,16 @@ def test_fewer_points_are_enough(both: list[Both], graphs: dict[str, CarlaLanes]
         assert max(abs(road.path.locate(x, y)[1]) for x, y in found.xy) < 0.1, route.id
 
 
-def test_points_of_another_town_are_named(both: list[Both], towns: dict[str, Any], tmp_path: Path) -> None:
+def test_a_route_of_another_town_is_refused_with_the_town_to_load(
+    both: list[Both], towns: dict[str, Any], tmp_path: Path
+) -> None:
     route = next(r for r, _, _ in both if r.town == "Town10HD")
     message = f"Town01: route {route.id}: its point 0 .* lies on no lane; the route is of Town10HD: load that town"
     with pytest.raises(Ad2Error, match=message):
         carla_road(route, towns["Town01"], tmp_path)
 
 
-def test_lanes_meet(graphs: dict[str, CarlaLanes]) -> None:
+def test_successive_lanes_share_end_points(graphs: dict[str, CarlaLanes]) -> None:
     graph = graphs["Town10HD"]
     for key, following in graph.after.items():
         for k in following:
@@ -147,7 +149,7 @@ def test_lanes_meet(graphs: dict[str, CarlaLanes]) -> None:
 
 @settings(max_examples=examples(60), deadline=None)
 @given(st.data(), st.booleans())
-def test_a_star_costs_what_dijkstra_does(graphs: dict[str, CarlaLanes], data: st.DataObject, strict: bool) -> None:
+def test_a_star_has_the_same_cost_as_dijkstra(graphs: dict[str, CarlaLanes], data: st.DataObject, strict: bool) -> None:
     graph = graphs["Town10HD"]
     keys = sorted(graph.entries)
     places = []
@@ -156,20 +158,20 @@ def test_a_star_costs_what_dijkstra_does(graphs: dict[str, CarlaLanes], data: st
         places.append((key, round(data.draw(st.floats(0, 1)) * graph[key].lane.length, 2)))
     search = CarlaLaneSearch(graph, places[1], strict)
     fast = a_star(places[0], places[1], search.edges, search.ahead)
-    sure = a_star(places[0], places[1], search.edges, lambda _: 0.0)
-    assert (fast is None) == (sure is None)
-    if fast is not None and sure is not None:
-        assert fast[0] == pytest.approx(sure[0], abs=1e-6)
+    exact = a_star(places[0], places[1], search.edges, lambda _: 0.0)
+    assert (fast is None) == (exact is None)
+    if fast is not None and exact is not None:
+        assert fast[0] == pytest.approx(exact[0], abs=1e-6)
         assert fast[0] >= math.dist(*(search.xy(p) for p in places)) - 1e-6
         assert a_star(places[0], places[1], search.edges, search.ahead, fast[0] - 0.01) is None or fast[0] < 0.01
 
 
 @pytest.mark.parametrize(("town", "alike"), [("Town01", 0.99), ("Town02", 0.985), ("Town10HD", 0.965)])
-def test_surfaces_are_those_of_the_embedded_ground(
+def test_surfaces_agree_with_the_embedded_ground(
     towns: dict[str, Any], data_dir: Path, town: str, alike: float
 ) -> None:
-    """What is left (0.3, 0.5 and 2 % of the places): shoulders within junctions, of which Scenic keeps none, and the
-    holes between a junction's lanes, which Scenic fills. A lane's direction is never in doubt away from its edges."""
+    """0.3, 0.5 and 2 % of the places differ: shoulders within junctions, which Scenic drops, and holes between a
+    junction's lanes, which Scenic fills. In the middle of lanes both agree."""
     roads = pytest.importorskip("scenic.domains.driving.roads")
     from closedloop_plugin.worlds.bridge.ground import NetworkGround
 

@@ -12,7 +12,7 @@ from support.closedloop.time_limits import with_growing_limits
 from closedloop_plugin.carla.servers.probe import ServerProbeOutcome, ServerProbeResult, advice, client_version, probe
 
 Server = Callable[[str], int]
-ENOUGH_S = 60.0  # for what answers, or is refused, at once
+ENOUGH_S = 60.0  # for servers that answer or refuse at once
 
 
 @pytest.fixture
@@ -39,28 +39,28 @@ def test_a_server_of_another_release_answers_and_does_not_fit(server: Server) ->
 
 
 @pytest.mark.integration
-def test_what_answers_with_something_else_kills_the_client_and_not_us(server: Server) -> None:
+def test_a_foreign_protocol_aborts_only_the_probe_process(server: Server) -> None:
     found = probe("127.0.0.1", server("http"), ENOUGH_S)
     assert found.kind is ServerProbeOutcome.FOREIGN and "SIGABRT" in found.reason
     assert "-carla-rpc-port" in advice(found)
 
 
 @pytest.mark.integration
-def test_silence_is_told_from_nobody(server: Server) -> None:
+def test_a_silent_server_is_distinguished_from_a_closed_port(server: Server) -> None:
     silent = probe("127.0.0.1", server("hang"), 0.5)
     assert silent.kind is ServerProbeOutcome.SILENT and "time-out" in silent.reason and "restart" in advice(silent)
     (port,) = free_ports()
-    nobody = probe("127.0.0.1", port, ENOUGH_S)
-    assert nobody.kind is ServerProbeOutcome.NOBODY and f"--ports {port}" in advice(nobody)
+    closed = probe("127.0.0.1", port, ENOUGH_S)
+    assert closed.kind is ServerProbeOutcome.NOBODY and f"--ports {port}" in advice(closed)
 
 
 @pytest.mark.integration
-def test_a_name_that_is_no_host_is_nobody() -> None:
+def test_an_unknown_host_counts_as_no_server() -> None:
     assert probe("no.such.host.invalid", 2000, ENOUGH_S).kind is ServerProbeOutcome.NOBODY
 
 
 @pytest.mark.integration
-def test_a_simulation_that_hangs_behind_a_network_thread_that_answers(server: Server) -> None:
+def test_a_hanging_simulation_behind_an_answering_network_thread_is_silent(server: Server) -> None:
     port = server("version-only 0.9.16")
     assert probe("127.0.0.1", port, ENOUGH_S).answers
     found = with_growing_limits(
@@ -72,7 +72,7 @@ def test_a_simulation_that_hangs_behind_a_network_thread_that_answers(server: Se
 
 
 @pytest.mark.integration
-def test_a_hostile_version_is_one_short_printable_line(server: Server) -> None:
+def test_a_hostile_version_is_reduced_to_printable_ascii(server: Server) -> None:
     found = probe("127.0.0.1", server("\x1b[2J\n0.9.16 \u202e"), ENOUGH_S)
     assert found.answers and not found.fits
     assert found.server_version.isascii() and found.server_version.isprintable()
@@ -87,7 +87,7 @@ def test_a_hostile_version_is_one_short_printable_line(server: Server) -> None:
         ("", "no known version"),
     ],
 )
-def test_every_mismatch_has_an_advice(server_version: str, says: str) -> None:
+def test_every_version_mismatch_has_advice(server_version: str, says: str) -> None:
     assert says in advice(ServerProbeResult("h:2000", ServerProbeOutcome.ANSWERS, server_version, "0.9.16"))
 
 
@@ -97,5 +97,5 @@ def test_a_build_of_the_same_release_fits(build: str) -> None:
 
 
 @pytest.mark.parametrize("other", ["0.9.161", "0.9.1", "10.9.16", "", "x"])
-def test_a_version_that_only_looks_alike_does_not(other: str) -> None:
+def test_a_version_that_only_looks_alike_does_not_fit(other: str) -> None:
     assert not ServerProbeResult("h:2000", ServerProbeOutcome.ANSWERS, other, "0.9.16").fits

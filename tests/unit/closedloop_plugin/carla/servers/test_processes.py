@@ -32,51 +32,51 @@ def spawned() -> Iterator[list[Child]]:
         child.communicate()
 
 
-def spawn(children: list[Child], code: str, token: str = "", *words: str) -> Child:
-    """It has printed its first line, so its signal handlers stand."""
+def spawn(children: list[Child], code: str, token: str = "", *arguments: str) -> Child:
+    """Returns after the child's first line of output, when its signal handlers are installed."""
     env = {**os.environ, **({processes.TOKEN: token} if token else {})}
-    command = [sys.executable, "-S", "-c", code, *words]
+    command = [sys.executable, "-S", "-c", code, *arguments]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env, start_new_session=True)
     children.append(child)
     assert child.stdout and child.stdout.readline()
     return child
 
 
-def mark(child: Child) -> ProcessIdentity:
+def identity(child: Child) -> ProcessIdentity:
     found = processes.identity_of(child.pid)
     assert found
     return found
 
 
-def test_a_mark_is_of_one_process_only(spawned: list[Child]) -> None:
+def test_an_identity_matches_only_one_process(spawned: list[Child]) -> None:
     child = spawn(spawned, WAITS)
-    here = mark(child)
-    assert processes.alive(here) and mark(child) == here
-    assert not processes.alive(replace(here, start=here.start - 1))
-    assert not processes.alive(replace(here, boot="another"))
+    recorded = identity(child)
+    assert processes.alive(recorded) and identity(child) == recorded
+    assert not processes.alive(replace(recorded, start=recorded.start - 1))
+    assert not processes.alive(replace(recorded, boot="another"))
     child.kill()
-    until(lambda: not processes.alive(here))
-    assert mark(child) == here  # a zombie holds its pid
+    until(lambda: not processes.alive(recorded))
+    assert identity(child) == recorded  # a zombie holds its pid
     child.wait()
     assert processes.identity_of(child.pid) is None
 
 
-def test_a_reused_pid_is_never_touched(spawned: list[Child]) -> None:
+def test_a_reused_pid_is_never_signalled(spawned: list[Child]) -> None:
     child = spawn(spawned, WAITS)
-    before = replace(mark(child), start=mark(child).start - 1)
+    before = replace(identity(child), start=identity(child).start - 1)
     assert processes.end(before, secrets.token_hex(16), 0.0) == []
     processes.terminate(before)
     processes.wait_for(before, 0.0)
     assert child.poll() is None
 
 
-def test_only_who_carries_the_token_or_is_led_is_ours(spawned: list[Child]) -> None:
+def test_only_processes_with_the_token_or_in_the_leaders_session_are_ours(spawned: list[Child]) -> None:
     token = secrets.token_hex(16)
     server, other = spawn(spawned, WAITS, token), spawn(spawned, WAITS, secrets.token_hex(16))
     assert processes.server_processes(None, token) == [server.pid]
     assert processes.end(None, token, 5.0) == [server.pid]
     assert server.wait() == -signal.SIGTERM and other.poll() is None
-    assert processes.server_processes(mark(other), token) == [other.pid]  # the session of a leader, token or not
+    assert processes.server_processes(identity(other), token) == [other.pid]  # in the leader's session
 
 
 FORKS = f"""
@@ -91,7 +91,7 @@ child.wait()
 def test_the_children_of_a_dead_leader_are_found_and_ended(apart: list[str], spawned: list[Child]) -> None:
     token = secrets.token_hex(16)
     script = spawn(spawned, FORKS, token, *apart)
-    leader = mark(script)
+    leader = identity(script)
     (simulator,) = until(lambda: [p for p in processes.server_processes(leader, token) if p != script.pid])
     script.kill()
     script.wait()

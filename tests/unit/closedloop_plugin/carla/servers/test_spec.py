@@ -14,30 +14,30 @@ from lmms_eval_ad2.errors import Ad2Error
 
 
 def test_the_command_of_a_binary() -> None:
-    job = CarlaServerSpec(2010, 1, binary="/c/CarlaUE4.sh", quality="Low", extra=("-fps=20",))
-    assert job.command("unused") == [
+    spec = CarlaServerSpec(2010, 1, binary="/c/CarlaUE4.sh", quality="Low", extra=("-fps=20",))
+    assert spec.command("unused") == [
         "/c/CarlaUE4.sh", "-RenderOffScreen", "-nosound", "-carla-rpc-port=2010", "-graphicsadapter=1",
         "-quality-level=Low", "-fps=20",
     ]  # fmt: skip
-    assert not any("graphicsadapter" in word for word in CarlaServerSpec(2000, binary="/c").command("unused"))
+    assert not any("graphicsadapter" in argument for argument in CarlaServerSpec(2000, binary="/c").command("unused"))
 
 
 def test_the_command_of_a_container() -> None:
-    words = " ".join(CarlaServerSpec(2000, 1, image="carlasim/carla:0.9.16").command("name"))
-    assert words.startswith("docker run --rm --name name --net=host ")
-    assert "--gpus device=1" in words and "graphicsadapter" not in words
-    assert words.endswith("carlasim/carla:0.9.16 bash CarlaUE4.sh -RenderOffScreen -nosound -carla-rpc-port=2000")
+    command = " ".join(CarlaServerSpec(2000, 1, image="carlasim/carla:0.9.16").command("name"))
+    assert command.startswith("docker run --rm --name name --net=host ")
+    assert "--gpus device=1" in command and "graphicsadapter" not in command
+    assert command.endswith("carlasim/carla:0.9.16 bash CarlaUE4.sh -RenderOffScreen -nosound -carla-rpc-port=2000")
     assert "--gpus all" in " ".join(CarlaServerSpec(2000, image="i").command("name"))
     podman = " ".join(CarlaServerSpec(2000, 1, image="i", engine="podman").command("name"))
     assert "--device nvidia.com/gpu=1" in podman and "--gpus" not in podman
 
 
-def test_a_job_goes_to_its_supervisor_and_back() -> None:
-    job = CarlaServerSpec(2010, 1, binary="/c/CarlaUE4.sh", extra=("-a", "b c"))
-    assert CarlaServerSpec.from_json(json.loads(json.dumps(job.to_json()))) == job
+def test_a_spec_round_trips_through_json() -> None:
+    spec = CarlaServerSpec(2010, 1, binary="/c/CarlaUE4.sh", extra=("-a", "b c"))
+    assert CarlaServerSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
 
 
-def test_gpus_one_for_all_or_one_for_each(tmp_path: Path) -> None:
+def test_gpus_are_given_once_for_all_servers_or_per_server(tmp_path: Path) -> None:
     file = str(binary(tmp_path))
     assert [j.gpu for j in server_specs([2000, 2010], [], binary=file)] == [None, None]
     assert [j.gpu for j in server_specs([2000, 2010], [3], binary=file)] == [3, 3]
@@ -58,7 +58,7 @@ def test_ports_out_of_range_are_refused(port: int, tmp_path: Path) -> None:
         server_specs([port], [], binary=str(binary(tmp_path)))
 
 
-def test_the_program_must_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_server_program_must_exist_and_be_executable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = binary(tmp_path)
     with pytest.raises(Ad2Error, match="no such file; there is"):
         server_specs([2000], [], binary=str(tmp_path))
@@ -67,9 +67,9 @@ def test_the_program_must_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     file.chmod(0o644)
     with pytest.raises(Ad2Error, match=r"not executable; chmod \+x"):
         server_specs([2000], [], binary=str(file))
-    for what in ({}, {"binary": str(file), "image": "i"}):
+    for options in ({}, {"binary": str(file), "image": "i"}):
         with pytest.raises(Ad2Error, match="one of them"):
-            server_specs([2000], [], **what)
+            server_specs([2000], [], **options)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Ad2Error, match="not found on PATH"):
         server_specs([2000], [], image="i", engine="podman")
@@ -78,7 +78,7 @@ def test_the_program_must_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("image", ["--privileged", "a b", "x;y", "-v/:/x"])
-def test_an_image_is_a_name_and_no_option(image: str) -> None:
+def test_an_invalid_image_name_is_refused(image: str) -> None:
     with pytest.raises(Ad2Error, match="expected an image's name"):
         server_specs([2000], [], image=image)
 
@@ -88,7 +88,7 @@ def test_an_image_is_a_name_and_no_option(image: str) -> None:
     ("offset", "role"), [(0, "RPC"), (1, "streaming"), (2, "secondary"), (6000, "traffic manager")]
 )
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
-def test_a_port_that_somebody_listens_on_is_taken(offset: int, role: str, host: str) -> None:
+def test_a_port_in_use_is_reported_with_its_role(offset: int, role: str, host: str) -> None:
     (port,) = free_ports()
     with socket.create_server((host, port + offset)):
         assert role in taken(port, traffic_manager=True)

@@ -17,22 +17,22 @@ from closedloop_plugin.carla.servers.processes import ProcessIdentity
 from closedloop_plugin.carla.servers.state import CarlaServerRecord
 from lmms_eval_ad2.errors import Ad2Error
 
-MARK = ProcessIdentity(4711, 123456, "6a1f0e7c-0000-4000-8000-000000000000")
+IDENTITY = ProcessIdentity(4711, 123456, "6a1f0e7c-0000-4000-8000-000000000000")
 TOKEN = "0123456789abcdef" * 2
 PLAIN = CarlaServerRecord(
-    2000, TOKEN, "answers", MARK, "/carla/CarlaUE4.sh", MARK, 1, since=1.5e9, server_version="0.9.16"
+    2000, TOKEN, "answers", IDENTITY, "/carla/CarlaUE4.sh", IDENTITY, 1, since=1.5e9, server_version="0.9.16"
 )
-BOXED = replace(PLAIN, server=None, gpu=None, engine="docker", container=state.container_name(2000, TOKEN))
+CONTAINER = replace(PLAIN, server=None, gpu=None, engine="docker", container=state.container_name(2000, TOKEN))
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=10,
 )
-FREE = settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FUZZ = settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-@pytest.mark.parametrize("entry", [PLAIN, BOXED])
-def test_what_was_written_is_read(entry: CarlaServerRecord, tmp_path: Path) -> None:
+@pytest.mark.parametrize("entry", [PLAIN, CONTAINER])
+def test_a_written_record_is_read_back_and_removed(entry: CarlaServerRecord, tmp_path: Path) -> None:
     state.write(tmp_path, entry)
     assert state.read(tmp_path, 2000) == entry
     assert state.read_all(tmp_path) == [entry]
@@ -40,7 +40,7 @@ def test_what_was_written_is_read(entry: CarlaServerRecord, tmp_path: Path) -> N
     assert state.read(tmp_path, 2000) is None and state.read_all(tmp_path) == []
 
 
-def put(folder: Path, **changes: Any) -> None:
+def write_changed(folder: Path, **changes: Any) -> None:
     (folder / "2000.json").write_text(json.dumps({**asdict(PLAIN), **changes}))
 
 
@@ -52,9 +52,9 @@ def put(folder: Path, **changes: Any) -> None:
         {"token": TOKEN + "\n"},
         {"stage": "fine"},
         {"supervisor": None},
-        *({"server": {**asdict(MARK), "pid": pid}} for pid in (-1, 0, 1, True, "2", 2**40, 2.0)),
-        {"server": {**asdict(MARK), "start": -1}},
-        {"server": {**asdict(MARK), "boot": "a b"}},
+        *({"server": {**asdict(IDENTITY), "pid": pid}} for pid in (-1, 0, 1, True, "2", 2**40, 2.0)),
+        {"server": {**asdict(IDENTITY), "start": -1}},
+        {"server": {**asdict(IDENTITY), "boot": "a b"}},
         {"engine": "sh", "container": state.container_name(2000, TOKEN)},
         {"engine": "docker", "container": "somebody-elses"},
         {"engine": "docker", "container": "--all"},
@@ -70,20 +70,20 @@ def put(folder: Path, **changes: Any) -> None:
         {"what": "x" * 70_000},
     ],
 )
-def test_what_no_supervisor_wrote_is_refused(changes: dict[str, Any], tmp_path: Path) -> None:
-    put(tmp_path, **changes)
+def test_an_invalid_record_is_refused(changes: dict[str, Any], tmp_path: Path) -> None:
+    write_changed(tmp_path, **changes)
     with pytest.raises(Ad2Error, match=r"2000.json: not a record of a CARLA server"):
         state.read(tmp_path, 2000)
 
 
-def test_the_record_that_is_changed_above_is_good(tmp_path: Path) -> None:
-    put(tmp_path)
+def test_the_unchanged_record_is_valid(tmp_path: Path) -> None:
+    write_changed(tmp_path)
     assert state.read(tmp_path, 2000) == PLAIN
 
 
-@FREE
+@FUZZ
 @given(st.binary(max_size=300))
-def test_any_bytes_are_an_error_and_nothing_worse(tmp_path: Path, content: bytes) -> None:
+def test_any_bytes_raise_only_ad2_error(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "2000.json").write_bytes(content)
     with pytest.raises(Ad2Error):
         state.read(tmp_path, 2000)
@@ -96,10 +96,10 @@ def test_deep_nesting_and_huge_numbers_are_an_error(tmp_path: Path) -> None:
             state.read(tmp_path, 2000)
 
 
-@FREE
+@FUZZ
 @given(st.sampled_from(sorted(asdict(PLAIN))), JSON)
-def test_a_field_of_any_kind_is_read_or_refused(tmp_path: Path, name: str, value: Any) -> None:
-    put(tmp_path, **{name: value})
+def test_any_value_of_a_field_is_read_or_refused(tmp_path: Path, name: str, value: Any) -> None:
+    write_changed(tmp_path, **{name: value})
     try:
         entry = state.read(tmp_path, 2000)
     except Ad2Error:
@@ -107,7 +107,7 @@ def test_a_field_of_any_kind_is_read_or_refused(tmp_path: Path, name: str, value
     assert entry is not None and entry.port == 2000 and entry.token == TOKEN and entry.supervisor.pid > 1
 
 
-def test_files_of_other_names_are_not_ours(tmp_path: Path) -> None:
+def test_files_with_other_names_are_ignored(tmp_path: Path) -> None:
     for name in ("x.json", "2000.json.bak", "99999999.json", "-1.json"):
         (tmp_path / name).write_text("no record")
     assert state.read_all(tmp_path) == []

@@ -19,15 +19,15 @@ GO = Control(throttle=0.7)
 
 
 @pytest.fixture(scope="module")
-def made(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+def module_rig(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     with rig_on("Town01", data_dir / "opendrive", tmp_path_factory.mktemp("rails")) as rig:
         yield rig
 
 
 @pytest.fixture
-def rig(made: Rig) -> Iterator[Rig]:
-    yield made
-    made.clear()
+def rig(module_rig: Rig) -> Iterator[Rig]:
+    yield module_rig
+    module_rig.clear()
 
 
 RIDE = "behavior Ride():\n    while True:\n        wait\n"
@@ -40,7 +40,7 @@ def rider(what: str, rail: str, more: str = "") -> str:
     )
 
 
-def test_a_vehicle_is_where_its_rail_says_with_its_speed(rig: Rig) -> None:
+def test_a_vehicle_has_the_position_and_speed_of_its_rail(rig: Rig) -> None:
     rig.play(rider("Car", "30.0, 3.0, speed=7"))
     for n, truth in enumerate(rig.ticks(40), start=1):
         (car,) = truth.actors
@@ -48,28 +48,28 @@ def test_a_vehicle_is_where_its_rail_says_with_its_speed(rig: Rig) -> None:
         assert s == pytest.approx(30.0 + 7 * DT * n, abs=0.03)
         assert d == pytest.approx(3.0, abs=0.03)
         assert car.speed == pytest.approx(7.0)
-    place = rig.being(1).transform().location
+    place = rig.body(1).transform().location
     assert math.dist((place.x, -place.y), (car.x, car.y)) < 0.01
-    assert rig.being(1).z == pytest.approx(0.0, abs=0.02)  # Town01 is flat: its wheels are on the road
-    assert not rig.being(1).physics
+    assert rig.body(1).z == pytest.approx(0.0, abs=0.02)  # Town01 is flat: its wheels are on the road
+    assert not rig.body(1).physics
 
 
-def test_a_vehicle_that_stands_on_its_rail_is_not_put_there_anew(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_command_is_sent_for_a_vehicle_at_rest_on_its_rail(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     rig.play(rider("Car", "30.0, 3.0, speed=0"))
     rig.ticks(3)
     sent: list[object] = []
 
-    def noted(commands: list[object], do_tick: bool) -> list[object]:
+    def record(commands: list[object], do_tick: bool) -> list[object]:
         sent.extend(commands)
         return []
 
     with monkeypatch.context() as patch:
-        patch.setattr(rig.simulation.client, "apply_batch_sync", noted)
+        patch.setattr(rig.simulation.client, "apply_batch_sync", record)
         rig.ticks(5)
     assert sent == []
 
 
-def test_lamps_and_doors_reach_the_server_and_go_out_again(rig: Rig) -> None:
+def test_lamps_and_doors_are_set_and_reset_on_the_server(rig: Rig) -> None:
     behaviour = """behavior Shows():
     self.lamps.add("hazard")
     self.doors.add("left")
@@ -84,16 +84,16 @@ def test_lamps_and_doors_reach_the_server_and_go_out_again(rig: Rig) -> None:
         f"{behaviour}{EGO}new Car at stage.spot(30, -6), facing stage.heading(30), {FREE}, with behavior Shows()\n"
     )
     rig.ticks(3)
-    lamps = carla.VehicleLightState(rig.being(1).lamps)
+    lamps = carla.VehicleLightState(rig.body(1).lamps)
     assert lamps & carla.VehicleLightState.LeftBlinker
     assert lamps & carla.VehicleLightState.RightBlinker
-    assert rig.being(1).doors == {"FL"}
+    assert rig.body(1).doors == {"FL"}
     rig.ticks(6)
-    assert rig.being(1).lamps == 0
-    assert rig.being(1).doors == set()
+    assert rig.body(1).lamps == 0
+    assert rig.body(1).doors == set()
 
 
-def test_who_is_gone_waits_in_the_abyss_and_a_flow_car_appears_with_its_speed(rig: Rig) -> None:
+def test_a_hidden_car_is_kept_below_the_map_and_appears_with_its_speed(rig: Rig) -> None:
     behaviour = """behavior Comes():
     for _ in range(10):
         wait
@@ -110,14 +110,14 @@ def test_who_is_gone_waits_in_the_abyss_and_a_flow_car_appears_with_its_speed(ri
     )
     assert rig.play(program).actors == ()
     seen = rig.ticks(40)
-    assert rig.being(1).z < -100
+    assert rig.body(1).z < -100
     on = [t for t in seen if t.actors]
     assert len(on) == 20
     assert on[0].actors[0].speed == pytest.approx(6.0)
     assert rig.world.road.path.locate(on[0].actors[0].x, on[0].actors[0].y)[0] == pytest.approx(40.3, abs=0.1)
 
 
-def test_a_vehicle_that_loses_its_rail_drives_by_its_own_pedals(rig: Rig) -> None:
+def test_a_vehicle_that_loses_its_rail_is_driven_by_its_controls(rig: Rig) -> None:
     behaviour = """behavior Free():
     for _ in range(5):
         wait
@@ -130,16 +130,16 @@ def test_a_vehicle_that_loses_its_rail_drives_by_its_own_pedals(rig: Rig) -> Non
         "with rail Rail(route, 30.0, speed=5), with behavior Free()\n"
     )
     before, *_, last = rig.ticks(45)
-    assert rig.being(1).physics
+    assert rig.body(1).physics
     assert before.actors[0].speed == pytest.approx(5.0)
-    assert last.actors[0].speed > 6.5  # it kept its speed and gained more
+    assert last.actors[0].speed > 6.5  # it kept its speed and accelerated
 
 
 WALK = rider("Pedestrian", "45.0, 5.0, speed={}", ', with kind "pedestrian"')
 
 
 @pytest.mark.parametrize("speed", [1.4, 4.0])
-def test_a_walker_keeps_up_with_its_rail_on_its_own_legs(rig: Rig, speed: float) -> None:
+def test_a_walker_follows_its_rail_with_physics_enabled(rig: Rig, speed: float) -> None:
     rig.play(WALK.format(speed))
     for n, truth in enumerate(rig.ticks(60), start=1):
         (walker,) = truth.actors
@@ -147,17 +147,17 @@ def test_a_walker_keeps_up_with_its_rail_on_its_own_legs(rig: Rig, speed: float)
         assert s == pytest.approx(45.0 + speed * DT * n, abs=0.5)
         assert d == pytest.approx(5.0, abs=0.5)
     assert walker.speed == pytest.approx(speed, abs=0.3)
-    assert rig.being(1).physics  # the server moves nobody's legs without
+    assert rig.body(1).physics  # without physics the server does not move walkers
 
 
-def test_a_walker_whose_rail_stops_stops(rig: Rig) -> None:
+def test_a_walker_stops_with_its_rail(rig: Rig) -> None:
     rig.play(WALK.format("2.0, stop_s=46.0"))
     seen = rig.ticks(60)
     assert seen[-1].actors[0].speed < 0.15
     assert rig.world.road.path.locate(seen[-1].actors[0].x, seen[-1].actors[0].y)[0] == pytest.approx(46.0, abs=0.4)
 
 
-def test_a_walker_that_comes_out_of_the_abyss_walks(rig: Rig) -> None:
+def test_a_walker_walks_after_it_appears(rig: Rig) -> None:
     behaviour = """behavior Comes():
     for _ in range(10):
         wait
@@ -170,14 +170,14 @@ def test_a_walker_that_comes_out_of_the_abyss_walks(rig: Rig) -> None:
         f"new Pedestrian at r.pose()[:2], with rail r, {FREE}, with gone True, with behavior Comes()\n"
     ).actors
     rig.ticks(9)
-    assert not rig.being(1).physics  # it must not fall off the world meanwhile
-    assert rig.being(1).z < -100
+    assert not rig.body(1).physics  # with physics it would fall meanwhile
+    assert rig.body(1).z < -100
     (walker,) = rig.ticks(21)[-1].actors
     assert rig.world.road.path.locate(walker.x, walker.y)[0] == pytest.approx(45 + 20 * DT * 1.5, abs=0.5)
-    assert rig.being(1).z - rig.being(1).lift == pytest.approx(0.0, abs=0.2)
+    assert rig.body(1).z - rig.body(1).lift == pytest.approx(0.0, abs=0.2)
 
 
-def test_a_walker_in_the_way_is_hit_counted_and_stops(rig: Rig) -> None:
+def test_a_walker_hit_by_the_ego_is_reported_and_stops(rig: Rig) -> None:
     rig.play(rider("Pedestrian", "25.0, speed=0.3", ', with kind "child"'))
     hit = None
     for truth in rig.ticks(140, GO):
@@ -185,33 +185,35 @@ def test_a_walker_in_the_way_is_hit_counted_and_stops(rig: Rig) -> None:
     assert hit is not None
     assert (hit.actor, hit.kind) == ("s1", ActorKind.CHILD)
     assert hit.impulse > 0
-    assert rig.being(1).control.speed == 0.0
+    assert rig.body(1).control.speed == 0.0
     assert truth.actors[0].speed == 0.0
 
 
-def test_a_rail_car_that_the_ego_hits_gets_its_physics_back_and_brakes(rig: Rig) -> None:
+def test_a_rail_car_hit_by_the_ego_regains_physics_and_brakes(rig: Rig) -> None:
     rig.play(rider("Car", "20.0, speed=2, accel=0.1"))
     seen = rig.ticks(160, GO)
     first = next(i for i, truth in enumerate(seen) if truth.contacts)
     assert seen[first].contacts[0].actor == "s1"
     after = seen[min(first + 30, len(seen) - 1)].actors[0]
-    assert rig.being(1).physics
-    assert rig.being(1).control.brake == 1.0
+    assert rig.body(1).physics
+    assert rig.body(1).control.brake == 1.0
     assert after.speed < 0.5
     assert "brake" in after.lamps
 
 
-def test_who_the_server_takes_away_is_off_the_stage_and_the_ego_ends_the_episode(rig: Rig) -> None:
+def test_an_actor_removed_by_the_server_disappears_and_losing_the_ego_ends_the_episode(rig: Rig) -> None:
     rig.play(rider("Pedestrian", "45.0, 5.0, speed=1.0"))
     rig.ticks(2)
-    rig.stage.remove(rig.being(1).id)
+    rig.stage.remove(rig.body(1).id)
     assert rig.ticks(3)[-1].actors == ()
-    rig.stage.remove(rig.being(0).id)
+    rig.stage.remove(rig.body(0).id)
     with pytest.raises(WorldError, match="removed the ego"):
         rig.ticks(1)
 
 
-def test_a_command_that_the_server_refuses_ends_the_episode_by_name(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_refused_by_the_server_ends_the_episode_with_its_name(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rig.play(rider("Car", "30.0, 3.0, speed=7"))
 
     def broken(self: object, transform: object) -> None:

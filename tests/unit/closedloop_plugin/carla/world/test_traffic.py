@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace as Thing
+from types import SimpleNamespace as Fake
 from typing import Any
 
 import carla
@@ -22,23 +22,23 @@ GO = Control(throttle=0.7)
 
 
 @pytest.fixture(scope="module")
-def made(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+def module_rig(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     with rig_on("Town01", data_dir / "opendrive", tmp_path_factory.mktemp("about")) as rig:
         yield rig
 
 
 @pytest.fixture
-def rig(made: Rig) -> Iterator[Rig]:
-    yield made
-    made.clear()
+def rig(module_rig: Rig) -> Iterator[Rig]:
+    yield module_rig
+    module_rig.clear()
 
 
 # -- traffic -----------------------------------------------------------------------------------------------------------
 @pytest.mark.system
-def test_the_traffic_manager_is_in_step_seeded_and_hybrid(rig: Rig) -> None:
+def test_the_traffic_manager_is_synchronous_seeded_and_hybrid(rig: Rig) -> None:
     rig.play(EGO, seed=77, traffic=True)
     (manager,) = rig.stage.managers.values()
-    assert manager.port == rig.server.port + 6000 or rig.server.port + 6000 > 65535  # the port is a random one
+    assert manager.port == rig.server.port + 6000 or rig.server.port + 6000 > 65535  # the server's port is random
     assert manager.seed == 77
     assert manager.settings["set_synchronous_mode"] is True
     assert manager.settings["set_hybrid_physics_mode"] is True
@@ -47,7 +47,7 @@ def test_the_traffic_manager_is_in_step_seeded_and_hybrid(rig: Rig) -> None:
 
 
 @pytest.mark.system
-def test_there_are_cars_off_the_ego_s_lane_and_not_near_it_and_they_drive(rig: Rig) -> None:
+def test_background_cars_start_off_the_route_away_from_the_ego_and_drive(rig: Rig) -> None:
     truth = rig.play(EGO, traffic=True)
     cars = [a for a in truth.actors if a.role == "background"]
     assert 3 <= len(cars) <= MAX_CARS
@@ -60,7 +60,7 @@ def test_there_are_cars_off_the_ego_s_lane_and_not_near_it_and_they_drive(rig: R
 
 
 @pytest.mark.system
-def test_another_seed_is_other_traffic_and_none_is_none(rig: Rig) -> None:
+def test_traffic_depends_on_the_seed_and_is_off_by_default(rig: Rig) -> None:
     def places(seed: int) -> list[tuple[float, float]]:
         return [(a.x, a.y) for a in rig.play(EGO, seed=seed, traffic=True).actors]
 
@@ -69,7 +69,7 @@ def test_another_seed_is_other_traffic_and_none_is_none(rig: Rig) -> None:
 
 
 @pytest.mark.system
-def test_the_cars_are_cars_by_their_attributes(rig: Rig) -> None:
+def test_background_cars_are_selected_by_blueprint_attributes(rig: Rig) -> None:
     rig.play(EGO)
     library = rig.simulation.blueprintLib
     cars = _car_blueprints(library)
@@ -90,10 +90,10 @@ def test_the_cars_are_cars_by_their_attributes(rig: Rig) -> None:
     kinds = carla.ActorAttributeType
 
     def blueprint(name: str, **values: str) -> Any:
-        made = {k: Attribute(v, kinds.Bool if k == "has_lights" else kinds.String) for k, v in values.items()}
-        return Thing(id=name, has_attribute=made.__contains__, get_attribute=made.__getitem__)
+        attributes = {k: Attribute(v, kinds.Bool if k == "has_lights" else kinds.String) for k, v in values.items()}
+        return Fake(id=name, has_attribute=attributes.__contains__, get_attribute=attributes.__getitem__)
 
-    shop = [
+    blueprints = [
         blueprint("b", base_type="car", special_type="", has_lights="true"),
         blueprint("a", base_type="car", special_type="", has_lights="true"),
         blueprint("police", base_type="car", special_type="emergency", has_lights="true"),
@@ -101,11 +101,11 @@ def test_the_cars_are_cars_by_their_attributes(rig: Rig) -> None:
         blueprint("lorry", base_type="truck", special_type="", has_lights="true"),
         blueprint("nothing"),
     ]
-    assert [b.id for b in _car_blueprints(Thing(filter=lambda pattern: shop))] == ["a", "b"]
+    assert [b.id for b in _car_blueprints(Fake(filter=lambda pattern: blueprints))] == ["a", "b"]
 
 
 @pytest.mark.system
-def test_far_cars_whose_speed_the_server_does_not_know_have_that_of_their_way(rig: Rig) -> None:
+def test_the_speed_of_far_cars_is_computed_from_their_motion(rig: Rig) -> None:
     """Hybrid physics moves far cars without physics: their velocity reads zero."""
     rig.play(EGO, traffic=True)
     traffic: CarlaTraffic = rig.simulation.actors.traffic
@@ -113,30 +113,30 @@ def test_far_cars_whose_speed_the_server_does_not_know_have_that_of_their_way(ri
     m = body.motion
     x, y = m.x, m.y
 
-    def shown(x: float, y: float) -> Any:
+    def snapshot(x: float, y: float) -> Any:
         zero = carla.Vector3D()
         at = carla.Transform(carla.Location(x, -y, 0.0), carla.Rotation(yaw=0.0))
-        one = Thing(
+        state = Fake(
             get_transform=lambda: at,
             get_velocity=lambda: zero,
             get_acceleration=lambda: zero,
             get_angular_velocity=lambda: zero,
         )
-        return Thing(find=lambda number: one if number == actor.id else None)
+        return Fake(find=lambda number: state if number == actor.id else None)
 
-    traffic.update(shown(x + 0.4, y), 0.05)
+    traffic.update(snapshot(x + 0.4, y), 0.05)
     assert m.v == pytest.approx(8.0, rel=1e-3)
-    traffic.update(shown(x + 90.0, y), 0.05)  # a jump is no speed
+    traffic.update(snapshot(x + 90.0, y), 0.05)  # a jump is no speed
     assert m.v == 0.0
-    assert traffic.bodies[1].gone  # the server has taken it away
+    assert traffic.bodies[1].gone  # removed by the server
 
 
 # -- contacts ----------------------------------------------------------------------------------------------------------
 def hit(kind: str, number: int = 0) -> tuple[Any, float]:
-    return Thing(id=number, type_id=kind, attributes={}), 900.0
+    return Fake(id=number, type_id=kind, attributes={}), 900.0
 
 
-def test_what_the_town_has_is_told_apart_by_place_and_a_kerb_is_nothing() -> None:
+def test_town_objects_are_distinguished_by_place_and_kerbs_are_ignored() -> None:
     contacts, ego = ContactResolver(), SimulatedBody("ego", ActorKind.CAR, MotionState(0.0, 0.0, 0.0), 4.6, 1.9, 1.5)
 
     def names(*hits: tuple[Any, float]) -> list[str]:
@@ -154,7 +154,7 @@ def test_what_the_town_has_is_told_apart_by_place_and_a_kerb_is_nothing() -> Non
     assert names(pole) == ["static.pole-0.2"]
 
 
-def test_who_is_of_ours_is_known_and_stops_riding() -> None:
+def test_contacts_with_our_actors_have_their_names_and_mark_walkers_as_hit() -> None:
     ego = SimulatedBody("ego", ActorKind.CAR, MotionState(0.0, 0.0, 0.0), 4.6, 1.9, 1.5)
     child = SimulatedBody("s1", ActorKind.CHILD, MotionState(3.0, 0.0, 0.0), 0.4, 0.4, 1.2)
     parked = SimulatedBody("s2", ActorKind.CAR, MotionState(3.0, 0.0, 0.0), 4.6, 1.9, 1.5)
@@ -164,12 +164,12 @@ def test_who_is_of_ours_is_known_and_stops_riding() -> None:
     assert not parked.was_hit
 
 
-def test_the_hardest_of_one_actor_in_a_tick_counts_and_one_that_is_gone_does_not() -> None:
+def test_the_hardest_hit_per_actor_and_tick_counts_and_removed_actors_are_ignored() -> None:
     event_sensors = EgoEventSensors.__new__(EgoEventSensors)
     from collections import deque
 
     def event(other: Any, push: float) -> Any:
-        return Thing(other_actor=other, normal_impulse=carla.Vector3D(push, 0.0, 0.0))
+        return Fake(other_actor=other, normal_impulse=carla.Vector3D(push, 0.0, 0.0))
 
     pole, wall = hit("static.pole")[0], hit("static.wall")[0]
     event_sensors._hits = deque([event(pole, 3.0), event(pole, 9.0), event(wall, 1.0), event(None, 5.0)])
@@ -178,15 +178,15 @@ def test_the_hardest_of_one_actor_in_a_tick_counts_and_one_that_is_gone_does_not
 
 
 @pytest.mark.system
-def test_a_thing_of_the_town_that_the_ego_runs_into_is_a_collision_with_the_layout(rig: Rig) -> None:
+def test_hitting_a_town_object_is_a_collision_with_the_layout(rig: Rig) -> None:
     rig.play(EGO)
     world, (x, y, yaw) = rig.simulation.world, rig.world.road.path.pose(15.0)
     box = world.get_blueprint_library().find("static.prop.container")
     turned = carla.Rotation(yaw=-math.degrees(yaw))
-    foreign = world.spawn_actor(box, carla.Transform(carla.Location(x, -y, 0.3), turned))
+    container = world.spawn_actor(box, carla.Transform(carla.Location(x, -y, 0.3), turned))
     seen = [rig.world.truth(), *rig.ticks(80, GO)]
     contact = next(c for t in seen for c in t.contacts)
-    assert contact.actor == f"static.prop.container-{foreign.id}"
+    assert contact.actor == f"static.prop.container-{container.id}"
     assert contact.kind == ActorKind.BLOCKER
     assert infractions(rig, seen) == {"collisions_layout"}
-    foreign.destroy()
+    container.destroy()

@@ -1,4 +1,4 @@
-"""Maps from routes alone: our own routes, worked by hand, and what is written of them."""
+"""Maps built from routes alone: small routes with hand-computed results, and the written files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def route(points: list[tuple[float, float]], trigger: tuple[float, float, float]
 
 
 STRAIGHT = route(line((0, 0), (100, 0)))
-# East, a hole, then north: the dividers (1.75 m left of each) cross at (18.25, 1.75) from the entry's end.
+# East, a gap, then north: the dividers (1.75 m left of each) cross at (18.25, 1.75) from the entry's end.
 LEFT_TURN = route([*line((0, 0), (24, 0)), *line((44, 20), (44, 50))])
 AHEAD = route([*line((0, 0), (24, 0)), *line((56, 0), (90, 0))])
 
@@ -40,14 +40,14 @@ def lanes_at(road, x: float, y: float) -> list[str]:
     ]
 
 
-def test_lanes_lie_where_the_layout_says(tmp_path: Path) -> None:
+def test_lanes_match_the_layout(tmp_path: Path) -> None:
     road = road_for(STRAIGHT, RoadLayout(left=1, right=1, parking="right"), folder=tmp_path)
     assert waypoint_errors(STRAIGHT, road).max() < 0.01
     for y, kind in ((0, "driving"), (3.5, "driving"), (-3.5, "driving"), (7, "driving"), (-6.4, "parking")):
         assert lanes_at(road, 50, y) == [kind], y
     assert lanes_at(road, 50, 9.5) == ["shoulder"]  # 8.75 to 10.25, beyond the oncoming lane
-    ways = {lane.forward for lane in read_town(road.file).drivable() if abs(lane.centre[0, 1] - 7) < 0.3}
-    assert ways == {False}  # oncoming
+    directions = {lane.forward for lane in read_town(road.file).drivable() if abs(lane.centre[0, 1] - 7) < 0.3}
+    assert directions == {False}  # oncoming
     assert road.facts["lanes"] == {"left": 1, "right": 1, "oncoming": 1}
     assert [p.geometry for p in road.pieces] == ["measured"]
     assert road.path.length == pytest.approx(100, abs=0.01)
@@ -69,7 +69,7 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     a = road_for(LEFT_TURN, RoadLayout("junction", control="signal"), folder=tmp_path / "a")
     b = road_for(LEFT_TURN, RoadLayout("junction", control="signal"), folder=tmp_path / "b")
     assert (a.sha256, a.file.name, a.file.read_bytes()) == (b.sha256, b.file.name, b.file.read_bytes())
-    assert [f.name for f in (tmp_path / "a").iterdir()] == [a.file.name]  # nothing half-written is left
+    assert [f.name for f in (tmp_path / "a").iterdir()] == [a.file.name]  # no temporary file is left
 
 
 def test_a_route_that_jumps_lanes_keeps_a_smooth_road(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_route_that_jumps_lanes_keeps_a_smooth_road(tmp_path: Path) -> None:
         assert lanes_at(road, 100, y) == ["driving"]
 
 
-def test_a_four_arm_junction_by_hand(tmp_path: Path) -> None:
+def test_a_four_arm_junction_has_the_hand_computed_arms(tmp_path: Path) -> None:
     road = road_for(LEFT_TURN, RoadLayout("junction", control="signal"), folder=tmp_path)
     assert road.junctions[0] == pytest.approx((24, 24 + road.junctions[0][1] - road.junctions[0][0]))
     arms = {arm["name"]: arm for arm in road.facts["junction"]["arms"]}
@@ -92,7 +92,7 @@ def test_a_four_arm_junction_by_hand(tmp_path: Path) -> None:
     assert arms["entry"]["in"] == pytest.approx([24, 0, 0], abs=1e-3)
     assert arms["entry"]["out"] == pytest.approx([24, 3.5, math.pi], abs=1e-3)
     assert arms["exit"]["out"] == pytest.approx([44, 20, math.pi / 2], abs=1e-3)
-    # Dividers cross at x = 44 - 1.75, y = 1.75: the opposite mouths lie as far beyond.
+    # Dividers cross at x = 44 - 1.75, y = 1.75: the opposite arms begin as far beyond.
     assert arms["ahead"]["in"] == pytest.approx([60.5, 3.5, math.pi], abs=1e-3)
     assert arms["right"]["in"] == pytest.approx([44, -16.5, math.pi / 2], abs=1e-3)
     assert len(road.facts["flows"]) == 12
@@ -103,7 +103,7 @@ def test_a_four_arm_junction_by_hand(tmp_path: Path) -> None:
     assert [p.geometry for p in road.pieces] == ["measured", "interpolated", "measured"]
 
 
-def test_flows_run_sixty_metres_before_and_after(tmp_path: Path) -> None:
+def test_flows_extend_60_m_before_and_after_the_junction(tmp_path: Path) -> None:
     road = road_for(LEFT_TURN, RoadLayout("junction"), folder=tmp_path)
     flow = np.array(road.facts["flows"]["ahead->entry"])
     assert flow[0] == pytest.approx((120.5, 3.5), abs=0.1)
@@ -112,17 +112,17 @@ def test_flows_run_sixty_metres_before_and_after(tmp_path: Path) -> None:
     assert road.stop_lines == ()  # control "none"
 
 
-def test_a_t_junction_and_a_straight_one(tmp_path: Path) -> None:
+def test_arms_of_a_t_junction_and_of_a_straight_crossing(tmp_path: Path) -> None:
     t = road_for(LEFT_TURN, RoadLayout("junction", arms=3), folder=tmp_path)
     assert [a["name"] for a in t.facts["junction"]["arms"]] == ["entry", "exit", "ahead"]
     flow = {"start_actor_flow": (42.0, -30.0, 0.0), "end_actor_flow": (70.0, 0.0, 0.0)}
     straight = road_for(route(list(AHEAD.points), **flow), RoadLayout("junction"), folder=tmp_path)
     arms = {a["name"]: a for a in straight.facts["junction"]["arms"]}
     assert set(arms) == {"entry", "exit", "left", "right"}
-    assert arms["right"]["in"][0] == pytest.approx(42.0)  # laid where the file's flow comes from
+    assert arms["right"]["in"][0] == pytest.approx(42.0)  # placed at the start of the route's flow
 
 
-def test_a_long_gap_is_mostly_road(tmp_path: Path) -> None:
+def test_a_long_gap_is_mostly_filled_with_road(tmp_path: Path) -> None:
     long = route([*line((0, 0), (24, 0)), *line((90, 20), (90, 50))])
     road = road_for(long, RoadLayout("junction", control="stop"), folder=tmp_path)
     (a, b) = road.junctions[0]
@@ -131,7 +131,7 @@ def test_a_long_gap_is_mostly_road(tmp_path: Path) -> None:
     assert road.stop_lines[0].route_s == pytest.approx(a)
 
 
-def test_the_bicycle_lane_lies_where_the_flows_ride(tmp_path: Path) -> None:
+def test_the_bicycle_lane_is_beyond_the_oncoming_lane(tmp_path: Path) -> None:
     road = road_for(LEFT_TURN, RoadLayout("junction", bicycle=True), folder=tmp_path)
     line_ = np.array(road.facts["bicycle"])
     assert line_[:, 1] == pytest.approx(np.full(len(line_), 8.75), abs=1e-3)  # 5.25 m beyond the oncoming lane
@@ -155,19 +155,19 @@ def test_parking_on_the_left_makes_a_one_way_road(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", [RoadLayout("spiral"), RoadLayout("junction", arms=5), RoadLayout(left=-1)])
-def test_a_layout_that_cannot_be_built_is_named(tmp_path: Path, wrong: RoadLayout) -> None:
+def test_a_layout_that_cannot_be_built_is_refused(tmp_path: Path, wrong: RoadLayout) -> None:
     with pytest.raises(Ad2Error):
         road_for(STRAIGHT, wrong, folder=tmp_path)
 
 
-def test_a_cache_folder_that_cannot_be_written(tmp_path: Path) -> None:
+def test_an_unwritable_cache_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Ad2Error, match="another cache folder"):
         road_for(STRAIGHT, RoadLayout(), folder=tmp_path / "file")
 
 
-def test_leaving_a_highway_by_hand(tmp_path: Path) -> None:
-    """Exit to the right, the flow in the lane that lies between: it goes straight on at y = -3.5."""
+def test_the_mainline_of_a_highway_exit_continues_straight(tmp_path: Path) -> None:
+    """Exit to the right; the flow is in the lane between, at y = -3.5."""
     slip = [(80 + 2 * i * math.cos(-0.3), -14 + 2 * i * math.sin(-0.3)) for i in range(15)]
     leaving = route(
         [*line((0, 0), (24, 0)), *slip], start_actor_flow=(-20.0, -3.5, 0.0), end_actor_flow=(95.0, -3.5, 0.0)

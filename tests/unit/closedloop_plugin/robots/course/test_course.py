@@ -46,10 +46,10 @@ RULES = profile("bench2advlm")
 
 
 def plan(vehicle: str = "limo-ackermann", segments: str = "1", runs: int = 1, agent: Agent | None = None) -> CoursePlan:
-    made = agent or TrackExpert()
+    driver = agent or TrackExpert()
     foot = FOOTPRINTS[VEHICLES[vehicle].platform]
     return CoursePlan(
-        TRACK, segments_of(TRACK, segments), runs, foot, 0, {"name": vehicle}, made.describe(), None, RULES.name
+        TRACK, segments_of(TRACK, segments), runs, foot, 0, {"name": vehicle}, driver.describe(), None, RULES.name
     )
 
 
@@ -65,7 +65,7 @@ def drive(
     return run_course(plan(vehicle, agent=agent, **what), transport(vehicle, agent), SegmentRunStore(folder))
 
 
-class Broken:
+class FailingAgent:
     """A model that never answers."""
 
     name, privileged, local = "broken", False, True
@@ -73,8 +73,8 @@ class Broken:
 
     def start(self, episode: str, seed: int) -> None: ...
     def end(self, episode: str) -> None: ...
-    def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
-        return [Decision(error="no answer") for _ in asks]
+    def decide(self, requests: Sequence[DecisionRequest]) -> list[Decision]:
+        return [Decision(error="no answer") for _ in requests]
 
     def describe(self) -> dict[str, Any]:
         return {"name": self.name}
@@ -84,12 +84,12 @@ class Broken:
 
 
 @pytest.mark.parametrize("turned", (0.0, 2.0, -1.2))
-def test_a_hint_is_a_point_of_the_path_wherever_odometry_began(turned: float) -> None:
+def test_the_hint_does_not_depend_on_the_origin_of_odometry(turned: float) -> None:
     """The vehicle drives 0.5 m along a straight segment; its odometry began elsewhere, turned by any angle."""
     segment = TRACK.segments[0]
     hint = PathHint(segment.path, segment.start, 14.0)
-    for gone in (0.0, 0.5):
-        odometry = {"x": 7 + gone * math.cos(turned), "y": -3 + gone * math.sin(turned), "yaw": turned, "v": 0.3}
+    for along in (0.0, 0.5):
+        odometry = {"x": 7 + along * math.cos(turned), "y": -3 + along * math.sin(turned), "yaw": turned, "v": 0.3}
         command, (forward, left) = hint.command(odometry)
         assert command is RouteCommand.FOLLOW
         assert (forward, left) == pytest.approx((hint.ahead, 0.0), abs=1e-6)
@@ -97,7 +97,7 @@ def test_a_hint_is_a_point_of_the_path_wherever_odometry_began(turned: float) ->
     assert hint.here is not None and hint.here[:2] == pytest.approx((x, y), abs=1e-6)
 
 
-def test_a_hint_leads_back_to_the_path() -> None:
+def test_the_hint_leads_back_to_the_path() -> None:
     segment = TRACK.segments[0]
     hint = PathHint(segment.path, segment.start, 14.0)
     hint.command({"x": 0.0, "y": 0.0, "yaw": 0.0})
@@ -122,7 +122,7 @@ def test_near_a_segments_end_the_hint_follows_the_lap(number: int) -> None:
 # The referee.
 
 
-def test_completion_is_the_share_before_the_line() -> None:
+def test_completion_counts_the_share_before_a_line_is_crossed() -> None:
     segment = TRACK.segments[0]
     referee = SegmentReferee(segment.path, TRACK, FOOT)
     for share in (0.0, 0.25, 0.5):
@@ -130,7 +130,7 @@ def test_completion_is_the_share_before_the_line() -> None:
     assert referee.end is None
     referee.observe(*segment.path.pose(0.9 * segment.path.length, 0.2))
     assert (referee.end, referee.what) == (SegmentEndReason.LINE, "crossed line")
-    assert referee.completion == pytest.approx(50.0, abs=0.5)  # the way gained at that very pose does not count
+    assert referee.completion == pytest.approx(50.0, abs=0.5)  # progress at the pose of the crossing does not count
 
 
 def test_going_back_does_not_reduce_completion() -> None:
@@ -141,7 +141,7 @@ def test_going_back_does_not_reduce_completion() -> None:
     assert referee.completion == pytest.approx(60.0, abs=0.5)
 
 
-def test_an_obstacle_has_a_name() -> None:
+def test_a_hit_names_the_obstacle() -> None:
     segment = next(s for s in TRACK.segments if "narrowing" in s.geometry)
     cone = next(o for o in TRACK.obstacles if o.name == "left cone")
     referee = SegmentReferee(segment.path, TRACK, FOOT)
@@ -149,8 +149,8 @@ def test_an_obstacle_has_a_name() -> None:
     assert (referee.end, referee.what) == (SegmentEndReason.HIT, "hit obstacle:left cone") and referee.completion == 0.0
 
 
-def test_a_lap_is_not_done_where_it_begins() -> None:
-    """Its begin and end are at the same place."""
+def test_a_lap_is_not_completed_at_its_start() -> None:
+    """Its start and end are at the same place."""
     referee = SegmentReferee(TRACK.lap, TRACK, FOOT)
     along = 0.0
     while along < TRACK.lap.length - 0.1:
@@ -194,24 +194,24 @@ def test_placements_have_small_errors_that_depend_on_the_seed() -> None:
 
 
 @pytest.mark.parametrize("vehicle", ("limo-ackermann", "limo-mecanum", "jetbot-waveshare", "jetbot-dusty-ros1"))
-def test_the_expert_s_words_drive_every_segment(tmp_path: Path, vehicle: str) -> None:
+def test_the_track_expert_completes_every_segment(tmp_path: Path, vehicle: str) -> None:
     """Also without odometry and with full speed only: jetbot-dusty-ros1."""
-    made = transport(vehicle)
+    local = transport(vehicle)
     for segment in TRACK.segments:
         referee = SegmentReferee(segment.path, TRACK, FOOTPRINTS[VEHICLES[vehicle].platform])
-        driven = made.drive(segment, referee, segment.name, 1)
+        driven = local.drive(segment, referee, segment.name, 1)
         assert referee.end is SegmentEndReason.COMPLETED, (segment.name, referee.end, referee.what, referee.completion)
         assert driven.counts["mode rules"] == len(driven.cycles) > 2 and "unparsed" not in driven.counts
 
 
-def test_a_whole_lap() -> None:
+def test_the_track_expert_completes_a_lap() -> None:
     (lap,) = segments_of(TRACK, "lap")
     referee = SegmentReferee(lap.path, TRACK, FOOT)
     driven = transport().drive(lap, referee, "lap", 0)
     assert referee.end is SegmentEndReason.COMPLETED and driven.poses[-1][0] > 30
 
 
-def test_the_same_seed_drives_the_same_and_another_differs(tmp_path: Path) -> None:
+def test_runs_are_determined_by_their_seed(tmp_path: Path) -> None:
     (first,), (again,) = drive(tmp_path / "a"), drive(tmp_path / "b")
     assert replace(first, timing={}) == replace(again, timing={})
     one, two = drive(tmp_path / "c", runs=2)
@@ -219,7 +219,7 @@ def test_the_same_seed_drives_the_same_and_another_differs(tmp_path: Path) -> No
 
 
 def test_drivers_get_different_results(tmp_path: Path) -> None:
-    """Straight on: the straight and the narrowing, and no bend. Standing: nowhere."""
+    """`straight` completes the straight and the narrowing but no bend, `still` nothing."""
     straight = drive(tmp_path / "a", agent=make_agent("straight"), segments="1,2,6")
     assert [r.end for r in straight] == [SegmentEndReason.COMPLETED, SegmentEndReason.LINE, SegmentEndReason.COMPLETED]
     assert 5 < straight[1].completion < 60
@@ -227,31 +227,31 @@ def test_drivers_get_different_results(tmp_path: Path) -> None:
     assert (still.end, still.completion, still.driven_m) == (SegmentEndReason.SLOW, 0.0, 0.0)
 
 
-def test_a_model_that_fails_ends_the_run_and_is_tried_again_when_asked(tmp_path: Path) -> None:
-    (record,) = drive(tmp_path, agent=Broken())
+def test_a_failing_model_ends_the_run_and_retry_failed_repeats_it(tmp_path: Path) -> None:
+    (record,) = drive(tmp_path, agent=FailingAgent())
     assert record.end == SegmentEndReason.AGENT and record.retryable and "no answer" in record.what
     assert record.counts["agent_errors"] == FAILURES_MAX
-    made = plan(agent=Broken())
-    (kept,) = run_course(made, transport(), SegmentRunStore(tmp_path))
-    (again,) = run_course(made, transport(), SegmentRunStore(tmp_path), retry_failed=True)
+    course_plan = plan(agent=FailingAgent())
+    (kept,) = run_course(course_plan, transport(), SegmentRunStore(tmp_path))
+    (again,) = run_course(course_plan, transport(), SegmentRunStore(tmp_path), retry_failed=True)
     assert kept.end == SegmentEndReason.AGENT and again.end == SegmentEndReason.COMPLETED
     assert len(SegmentRunStore(tmp_path).records) == 1  # the later line counts
 
 
-def test_what_is_sent_is_clamped_on_board_too() -> None:
-    """An agent that returns controls at full lock: the turning radius is limited."""
+def test_sent_commands_respect_the_turning_radius() -> None:
+    """The agent returns controls at full lock."""
 
-    class Wild(Broken):
-        def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
-            return [Decision(control=Control(-1.0, 1.0, 0.0)) for _ in asks]
+    class FullLockAgent(FailingAgent):
+        def decide(self, requests: Sequence[DecisionRequest]) -> list[Decision]:
+            return [Decision(control=Control(-1.0, 1.0, 0.0)) for _ in requests]
 
-    made, segment = transport(agent=Wild()), TRACK.segments[0]
-    driven = made.drive(segment, SegmentReferee(segment.path, TRACK, FOOT), "wild", 0)
+    local, segment = transport(agent=FullLockAgent()), TRACK.segments[0]
+    driven = local.drive(segment, SegmentReferee(segment.path, TRACK, FOOT), "wild", 0)
     sent = driven.cycles[0]["sent"]
     assert sent["vx"] > 0 and sent["wz"] / sent["vx"] <= 1 / LIMO.limits.turning_radius + 1e-9
 
 
-def test_a_run_leaves_its_files(tmp_path: Path) -> None:
+def test_a_run_writes_its_track_log_and_picture(tmp_path: Path) -> None:
     (record,) = drive(tmp_path)
     track = json.loads((tmp_path / "tracks" / "route1_run1.json").read_text())
     assert track["result"]["end"] == "completed" and len(track["poses"]) > 100
@@ -266,7 +266,7 @@ def test_one_run_of_every_segment_comes_first() -> None:
     assert order == [("route1", 1), ("route2", 1), ("route1", 2), ("route2", 2)]
 
 
-def test_segments_by_name_number_and_lap() -> None:
+def test_segments_are_selected_by_name_number_and_lap() -> None:
     assert len(segments_of(TRACK, "all")) == 10
     assert [s.name for s in segments_of(TRACK, "3, route1,3,lap")] == ["route3", "route1", "lap"]
     for wrong in ("route11", "0", "", "all,1"):
@@ -274,7 +274,7 @@ def test_segments_by_name_number_and_lap() -> None:
             segments_of(TRACK, wrong)
 
 
-def test_counts_are_of_one_run(tmp_path: Path) -> None:
+def test_counts_are_per_run(tmp_path: Path) -> None:
     records = drive(tmp_path, segments="1,2")
     assert [r.counts["decisions"] for r in records] == [r.counts["cycles"] for r in records]
     assert Counter(r.transport for r in records) == {"local": 2}

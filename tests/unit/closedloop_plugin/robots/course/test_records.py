@@ -62,32 +62,32 @@ def test_an_edited_line_is_refused_with_its_number(tmp_path: Path, change: dict[
 
 
 @given(st.text(max_size=60))
-def test_no_line_makes_it_fail_otherwise(text: str) -> None:
+def test_any_line_is_read_or_raises_value_or_type_error(text: str) -> None:
     with suppress(ValueError, TypeError):
         SegmentRunRecord.from_json(text)
 
 
-def test_half_a_line_is_cut_off_and_the_rest_kept(tmp_path: Path) -> None:
+def test_an_incomplete_last_line_is_cut_off_and_the_rest_kept(tmp_path: Path) -> None:
     """A write that was interrupted by kill -9, at any byte."""
-    whole = RECORD.to_json() + "\n"
+    line = RECORD.to_json() + "\n"
     second = run_of("route2", 1)
-    for cut in (1, 30, len(whole) - 1):
-        (tmp_path / RESULTS).write_text(whole + whole[:cut])
-        ledger = SegmentRunStore(tmp_path)
-        assert ledger.records == [RECORD]
-        ledger.add(second)
+    for cut in (1, 30, len(line) - 1):
+        (tmp_path / RESULTS).write_text(line + line[:cut])
+        run_store = SegmentRunStore(tmp_path)
+        assert run_store.records == [RECORD]
+        run_store.add(second)
         assert read_records(tmp_path) == [RECORD, second]
 
 
-def test_of_two_lines_for_one_run_the_later_counts(tmp_path: Path) -> None:
-    ledger = SegmentRunStore(tmp_path)
+def test_the_later_of_two_lines_for_one_run_counts(tmp_path: Path) -> None:
+    run_store = SegmentRunStore(tmp_path)
     failed = run_of("route1", 1, "agent failed", 0.0)
     for record in (failed, RECORD):
-        ledger.add(record)
+        run_store.add(record)
     assert SegmentRunStore(tmp_path).records == [RECORD] and len(read_records(tmp_path)) == 2
 
 
-def test_the_order_is_the_course_s() -> None:
+def test_records_are_ordered_as_in_the_course() -> None:
     records = [run_of("route10", 1), run_of("route2", 2), run_of("route2", 1)]
     assert [r.key for r in by_course(records, ["route2", "route10"])] == [("route2", 1), ("route2", 2), ("route10", 1)]
 
@@ -95,7 +95,7 @@ def test_the_order_is_the_course_s() -> None:
 # The table.
 
 
-def test_counts_and_means_by_hand() -> None:
+def test_counts_and_means_match_hand_computed_values() -> None:
     records = [
         run_of("a", 1), run_of("a", 2, "crossed line", 50.0), run_of("b", 1, "hit obstacle", 20.0),
         run_of("b", 2, "agent failed", 0.0),
@@ -105,7 +105,7 @@ def test_counts_and_means_by_hand() -> None:
     assert found.completed == (1, 3) and found.completion == pytest.approx(47.5)
 
 
-def test_the_table_has_the_paper_s_form_and_its_figures_beneath() -> None:
+def test_the_table_has_the_papers_form_with_its_figures_below() -> None:
     text = render([run_of("route1", 1), run_of("route1", 2, "crossed line", 40.0)], ["route1", "route2"], published())
     ours, paper = text.split("Bench2ADVLM")
     lines = ours.splitlines()
@@ -129,7 +129,7 @@ def test_markdown_cells_are_escaped() -> None:
     assert "| completed" in text and "a\\|b" in text
 
 
-def test_nothing_driven_is_a_table_too() -> None:
+def test_a_table_without_records_reports_nothing_driven() -> None:
     assert "nothing driven yet" in render([], ["route1"], None)
 
 
@@ -140,7 +140,7 @@ def test_the_published_averages_follow_from_the_printed_counts() -> None:
         assert 100 * sum(row.routes) / (table.of * len(row.routes)) == pytest.approx(row.average)
 
 
-def test_our_comments_on_the_claims_follow_from_the_figures() -> None:
+def test_the_reported_contradictions_follow_from_the_published_figures() -> None:
     table = published()
     mean = {v: sum(r.average for r in table.rows if r.vehicle == v) / 4 for v in table.vehicles}
     assert list(mean.values()) == [55.5, 54.5]
@@ -152,7 +152,7 @@ def test_our_comments_on_the_claims_follow_from_the_figures() -> None:
 # The bag and the picture.
 
 
-def test_a_bag_holds_what_was_driven_and_sent(tmp_path: Path) -> None:
+def test_a_bag_contains_poses_commands_and_cycles(tmp_path: Path) -> None:
     pytest.importorskip("rosbags")
     from rosbags.rosbag1 import Reader
     from rosbags.typesys import Stores, get_typestore
@@ -172,7 +172,7 @@ def test_a_bag_holds_what_was_driven_and_sent(tmp_path: Path) -> None:
     assert [f.name for f in (tmp_path / "bags").iterdir()] == ["x.bag"]
 
 
-def test_a_bag_is_replaced_whole(tmp_path: Path) -> None:
+def test_an_existing_bag_is_replaced(tmp_path: Path) -> None:
     pytest.importorskip("rosbags")
     from closedloop_plugin.robots.course.rosbag import write_bag
 
@@ -181,7 +181,7 @@ def test_a_bag_is_replaced_whole(tmp_path: Path) -> None:
     assert write_bag({**DRIVE, "poses": DRIVE["poses"][:10]}, file).stat().st_size < first
 
 
-def test_the_top_view_shows_where_it_ended(tmp_path: Path) -> None:
+def test_the_top_view_marks_the_end_of_a_failed_run(tmp_path: Path) -> None:
     from PIL import Image
 
     pictures = {}
@@ -191,7 +191,7 @@ def test_the_top_view_shows_where_it_ended(tmp_path: Path) -> None:
             pictures[end] = np.asarray(image.convert("RGB"))
     assert min(pictures["completed"].shape[:2]) > 300
     red = [int(((p[..., 0] > 170) & (p[..., 1] < 60)).sum()) for p in pictures.values()]
-    assert red[0] == 0 and red[1] > 100  # the mark of a bad end
+    assert red[0] == 0 and red[1] > 100  # the marker of a failed run
 
 
 def test_a_run_without_poses_and_decisions_can_be_drawn(tmp_path: Path) -> None:
@@ -199,5 +199,5 @@ def test_a_run_without_poses_and_decisions_can_be_drawn(tmp_path: Path) -> None:
 
 
 def test_the_heading_names_driver_segment_and_end() -> None:
-    said = heading({**DRIVE["result"], "end": "hit obstacle", "what": "hit obstacle:box"})
-    assert all(part in said for part in ("route1", "straight", "limo", "model + rules", "hit obstacle:box", "100.0 %"))
+    text = heading({**DRIVE["result"], "end": "hit obstacle", "what": "hit obstacle:box"})
+    assert all(part in text for part in ("route1", "straight", "limo", "model + rules", "hit obstacle:box", "100.0 %"))

@@ -39,7 +39,7 @@ def twist(vx: Any, vy: Any = 0.0, wz: Any = 0.0) -> dict[str, Any]:
 
 
 @given(st.sampled_from([*ONBOARD.values(), SIDEWAYS]), TWISTS | JSON)
-def test_never_beyond_a_limit_and_never_an_exception(vehicle: dict[str, Any], actuation: Any) -> None:
+def test_any_actuation_is_clamped_to_the_limits_without_an_exception(vehicle: dict[str, Any], actuation: Any) -> None:
     sent = clamp(actuation, vehicle)
     assert problem(sent, vehicle) is None
     if problem(actuation, vehicle):
@@ -54,7 +54,7 @@ def test_never_beyond_a_limit_and_never_an_exception(vehicle: dict[str, Any], ac
     assert clamp(sent, vehicle) == sent
 
 
-def test_too_fast_is_slowed_as_a_whole() -> None:
+def test_a_twist_above_a_limit_is_scaled_down_proportionally() -> None:
     """0.8 m/s on a circle of 2 m becomes 0.4 m/s on the same circle; 2 rad/s on one of 0.1 m becomes 1 rad/s."""
     limo = ONBOARD["limo-differential"]
     assert clamp(twist(0.8, 0.0, 0.4), limo) == twist(0.4, 0.0, 0.2)
@@ -67,7 +67,7 @@ def test_ackermann_yaw_rate_is_limited_by_speed() -> None:
     limo = ONBOARD["limo-ackermann"]
     assert clamp(twist(0.0, 0.0, 1.0), limo) == twist(0.0)
     assert clamp(twist(1e-300, 0.0, 1.0), limo) == twist(0.0)
-    assert clamp(twist(0.0009, 0.0, 0.0009), limo) == twist(0.0)  # below what the base's protocol can say
+    assert clamp(twist(0.0009, 0.0, 0.0009), limo) == twist(0.0)  # below the resolution of the base's protocol
     assert clamp(twist(0.3, 0.0, -0.9), limo)["twist"]["wz"] == pytest.approx(-0.3 / 0.46215, abs=1e-5)
 
 
@@ -79,13 +79,13 @@ def test_ackermann_yaw_rate_is_limited_by_speed() -> None:
     ],
     ids=repr,
 )  # fmt: skip
-def test_what_is_no_twist_stops_the_vehicle(bad: Any) -> None:
+def test_an_invalid_twist_stops_the_vehicle(bad: Any) -> None:
     assert clamp(bad, ONBOARD["limo-ackermann"]) == twist(0.0)
     reverse = isinstance(bad, dict) and bad.get("twist") == twist(-0.1)["twist"]
-    assert (problem(bad, ONBOARD["limo-ackermann"]) is None) == reverse  # a wish that is not granted, and no fault
+    assert (problem(bad, ONBOARD["limo-ackermann"]) is None) == reverse  # reverse is not permitted, but not malformed
 
 
-def test_words() -> None:
+def test_valid_words_pass_and_others_stop_the_vehicle() -> None:
     jetbot = ONBOARD["jetbot-dusty-ros1"]
     for word in ("forward", "left", "right", "stop"):
         assert clamp({"word": word}, jetbot) == {"word": word}
@@ -105,7 +105,7 @@ def test_words() -> None:
         ({"limits": {k: v for k, v in SIDEWAYS["limits"].items() if k != "turning_radius"}}, "turning_radius"),
     ],
 )
-def test_settings_that_could_not_be_clamped_by_are_found_at_the_start(change: dict[str, Any], names: str) -> None:
+def test_invalid_vehicle_limits_are_reported_with_their_key(change: dict[str, Any], names: str) -> None:
     assert vehicle_problem(SIDEWAYS) is None
     assert names in str(vehicle_problem({**SIDEWAYS, **change}))
     assert vehicle_problem("limo")
@@ -119,18 +119,18 @@ print(json.dumps([[clamp(a, v), problem(a, v)] for a, v in json.load(sys.stdin)]
 
 
 @pytest.mark.integration
-def test_the_same_under_the_python_of_the_vehicles() -> None:
-    """Bit-equal under Python 3.6 if it is installed; its grammar in any case."""
+def test_the_clamp_gives_the_same_results_under_python_3_6() -> None:
+    """The results are compared only if Python 3.6 is installed, its syntax is always checked."""
     ast.parse(Path(module.__file__).read_text("utf-8"), feature_version=(3, 6))
     found = [p for p in Path.home().glob(".pyenv/versions/3.6.*/bin/python") if p.exists()]
     python = str(found[0]) if found else sys.executable
-    dice = random.Random(6)
+    rng = random.Random(6)
     values = [0.0, -0.0, 1e-3, 0.3, -0.3, 5.0, 1e308, 5e-324, math.nan, math.inf, "1", None, True, 10**400]
     cases = [
-        (twist(*(dice.choice([*values, dice.uniform(-2, 2)]) for _ in range(3))), dice.choice([*ONBOARD.values()]))
+        (twist(*(rng.choice([*values, rng.uniform(-2, 2)]) for _ in range(3))), rng.choice([*ONBOARD.values()]))
         for _ in range(3000)
     ]
-    cases += [({"word": dice.choice([*module.WORDS, "", 1])}, ONBOARD["jetbot-dusty-ros1"]) for _ in range(30)]
+    cases += [({"word": rng.choice([*module.WORDS, "", 1])}, ONBOARD["jetbot-dusty-ros1"]) for _ in range(30)]
     done = subprocess.run(
         [python, "-c", CASES], input=json.dumps(cases), cwd=REPO, capture_output=True, text=True, timeout=60, check=True
     )

@@ -1,4 +1,4 @@
-"""The on-board client as a process of the oldest Python, against a planner played by the test."""
+"""The on-board client in a process of the oldest Python; the test acts as the planner."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from support.robots.onboard import (
     listening,
     moves,
     published,
-    put,
     settings,
     until,
+    write_atomically,
 )
 from support.robots.recorder import JPEG
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.integration
 
 pytest_plugins = ("support.robots.real_time",)
 RENEWED = {"planner": lambda folder, found: listening()}
-WATCHED = {"watchdog_s": 1.0}  # the base stops by itself, so that the client publishes itself
+WATCHED = {"watchdog_s": 1.0}  # the base stops by itself, so the client publishes without a relay
 
 
 @pytest.fixture
@@ -36,19 +36,19 @@ def planner() -> Iterator[Listener]:
         yield listener
 
 
-def began(folder: Path, count: int = 1) -> list[dict[str, object]]:
-    """Waits until so many commands to move have left."""
+def wait_for_motion(folder: Path, count: int = 1) -> list[dict[str, object]]:
+    """Waits for `count` published commands to move, and returns them."""
     return until(lambda: len(found := [p for p in published(folder) if moves(p)]) >= count and found)
 
 
-def stood(folder: Path) -> None:
-    """Waits until zeros leave again."""
+def wait_for_stop(folder: Path) -> None:
+    """Waits until zeros are published again."""
     until(lambda: not any(map(moves, published(folder)[-2:])))
 
 
-def test_frame_command_motion_and_a_frame_from_after_it(tmp_path: Path, planner: Listener) -> None:
+def test_a_command_moves_the_vehicle_and_the_next_frame_follows_the_motion(tmp_path: Path, planner: Listener) -> None:
     with client(settings(tmp_path, planner.port, car=WATCHED)) as vehicle:
-        peer = planner.accept().greet()
+        peer = planner.accept().handshake()
         assert peer.auth["vehicle"] == "limo-differential"
         _, first, blob = peer.next("obs")
         assert blob == JPEG and first["motion"] is None and (first["width"], first["height"]) == (640, 480)
@@ -69,7 +69,7 @@ def test_frame_command_motion_and_a_frame_from_after_it(tmp_path: Path, planner:
 
 def test_a_motion_is_never_longer_than_the_settings_allow(tmp_path: Path, planner: Listener) -> None:
     with client(settings(tmp_path, planner.port, car=WATCHED, motion_s=0.1)) as vehicle:
-        peer = planner.accept().greet()
+        peer = planner.accept().handshake()
         peer.drive(peer.next("obs")[1]["seq"], 0.2, 1000.0)
         assert peer.next("obs")[1]["motion"]["reason"] == "deadline"
         assert vehicle.wait_for("motion")["duration_s"] == 0.1
@@ -77,7 +77,7 @@ def test_a_motion_is_never_longer_than_the_settings_allow(tmp_path: Path, planne
 
 def test_commands_that_do_not_answer_the_frame_are_refused_and_counted(tmp_path: Path, planner: Listener) -> None:
     with client(settings(tmp_path, planner.port, car=WATCHED)) as vehicle:
-        peer = planner.accept().greet()
+        peer = planner.accept().handshake()
         seq = peer.next("obs")[1]["seq"]
         peer.drive(seq + 1)
         vehicle.wait_for("refused", reason="not outstanding")
@@ -86,35 +86,35 @@ def test_commands_that_do_not_answer_the_frame_are_refused_and_counted(tmp_path:
         peer.raw("cmd", session=peer.session, obs=seq, steer=0, throttle=0, brake=0, duration_s=-1, twist=None)
         vehicle.wait_for("refused", reason="malformed")
         peer.raw("hello")
-        peer.say("obs", seq=1, stamp=0, odom=None, status=None, motion=None)
+        peer.send_in_session("obs", seq=1, stamp=0, odom=None, status=None, motion=None)
         vehicle.wait_for("refused", reason="unexpected")
         assert not any(map(moves, published(tmp_path)))
         peer.drive(seq)  # the frame still waits for its command
-        began(tmp_path)
-        peer.drive(seq)  # and once only
+        wait_for_motion(tmp_path)
+        peer.drive(seq)  # but only once
         peer.next("obs")
     assert vehicle.process.returncode == 0
     counts = vehicle.wait_for("counts")["counts"]
     assert counts == {"not outstanding": 2, "wrong session": 1, "malformed": 2, "unexpected": 1}
 
 
-def test_an_actuation_of_another_kind_of_vehicle_is_refused_and_asked_for_again(
+def test_an_actuation_for_another_kind_of_vehicle_is_refused_and_a_new_frame_sent(
     tmp_path: Path, planner: Listener
 ) -> None:
     with client(settings(tmp_path, planner.port, car=WATCHED)) as vehicle:
-        peer = planner.accept().greet()
+        peer = planner.accept().handshake()
         first = peer.next("obs")[1]["seq"]
         peer.drive(first, twist=None, word="forward")
         vehicle.wait_for("refused", reason="malformed")
         peer.drive(peer.next("obs")[1]["seq"])
-        began(tmp_path)
+        wait_for_motion(tmp_path)
 
 
-def test_a_command_that_comes_too_late_is_refused_and_the_next_frame_follows(tmp_path: Path, planner: Listener) -> None:
+def test_a_late_command_is_refused_and_the_next_frame_follows(tmp_path: Path, planner: Listener) -> None:
     with client(settings(tmp_path, planner.port, car=WATCHED, max_age_s=0.1)) as vehicle:
-        peer = planner.accept().greet()
+        peer = planner.accept().handshake()
         _, first, _ = peer.next("obs")
-        for _ in range(12):  # the vehicle's own clock, by its heartbeat: 12 x 20 ms
+        for _ in range(12):  # time on the vehicle, measured by its heartbeats: 12 x 20 ms
             peer.next("heartbeat")
         peer.drive(first["seq"])
         assert vehicle.wait_for("refused", reason="late")["times"] == 1
@@ -124,52 +124,50 @@ def test_a_command_that_comes_too_late_is_refused_and_the_next_frame_follows(tmp
 
 
 @pytest.mark.parametrize("raw", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"AD2R\x01\xff\xff\xff\xff\x00\x00\x00\x00"])
-def test_what_is_no_frame_ends_the_connection_and_the_motion(tmp_path: Path, planner: Listener, raw: bytes) -> None:
+def test_an_invalid_frame_ends_the_connection_and_the_motion(tmp_path: Path, planner: Listener, raw: bytes) -> None:
     with client(settings(tmp_path, planner.port, car=WATCHED, motion_s=1.0)) as vehicle:
-        peer = planner.accept().greet()
+        peer = planner.accept().handshake()
         peer.drive(peer.next("obs")[1]["seq"], duration_s=1.0)
-        began(tmp_path)
+        wait_for_motion(tmp_path)
         peer.sock.sendall(raw)
-        peer.hung_up()
+        peer.wait_until_closed()
         reason = vehicle.wait_for("stands")["reason"]
         assert reason in ("not a frame", "oversized") and vehicle.wait_for("refused", reason=reason)
-        again = planner.accept().greet()
+        again = planner.accept().handshake()
         again.drive(again.next("obs")[1]["seq"])
         until(lambda: len([s for s in vehicle.log if s["event"] == "motion"]) == 2)
 
 
-def test_a_planner_with_the_wrong_token_or_a_recorded_greeting_drives_nothing(
-    tmp_path: Path, planner: Listener
-) -> None:
+def test_a_planner_with_a_wrong_token_or_a_replayed_greeting_cannot_drive(tmp_path: Path, planner: Listener) -> None:
     with client(settings(tmp_path, planner.port, car=WATCHED)) as vehicle:
         wrong = planner.accept()
-        wrong.greet(check=False, token=OTHER_TOKEN, beat=False)
-        wrong.hung_up()
+        wrong.handshake(check=False, token=OTHER_TOKEN, heartbeats=False)
+        wrong.wait_until_closed()
         vehicle.wait_for("refused", reason="wrong token or replay", times=1)
 
-        recorded = planner.accept().greet(beat=False)
+        recorded = planner.accept().handshake(heartbeats=False)
         welcome = recorded.welcome
         recorded.next("obs")
         recorded.close()
         replay = planner.accept()
         replay.send("hello", **recorded.hello)
         replay.send("welcome", **welcome)
-        replay.say("cmd", session=recorded.session, obs=1, **STRAIGHT)
-        replay.hung_up()
+        replay.send_in_session("cmd", session=recorded.session, obs=1, **STRAIGHT)
+        replay.wait_until_closed()
 
         early = planner.accept()
         early.raw("cmd", session="", obs=1, **STRAIGHT)
-        early.hung_up()
+        early.wait_until_closed()
         vehicle.wait_for("refused", reason="malformed", detail="cmd instead of hello")
         refusing = planner.accept()
         refusing.send("done", session="", reason="another vehicle is connected")
-        refusing.hung_up()
+        refusing.wait_until_closed()
         vehicle.wait_for("refused", reason="planner refuses", detail="another vehicle")
         assert not any(map(moves, published(tmp_path)))
 
-        peer = planner.accept().greet()
+        peer = planner.accept().handshake()
         peer.drive(peer.next("obs")[1]["seq"])
-        began(tmp_path)
+        wait_for_motion(tmp_path)
     assert vehicle.wait_for("counts")["counts"]["wrong token or replay"] == 2
 
 
@@ -180,16 +178,16 @@ STRAIGHT = {
 
 def test_a_lost_link_stops_the_wheels_and_driving_resumes_after_reconnecting(tmp_path: Path, planner: Listener) -> None:
     with client(settings(tmp_path, planner.port, car=WATCHED, motion_s=1.0)) as vehicle:
-        peer = planner.accept().greet()
+        peer = planner.accept().handshake()
         _, first, _ = peer.next("obs")
         peer.drive(first["seq"], duration_s=1.0)
-        began(tmp_path)
+        wait_for_motion(tmp_path)
         peer.close()
         assert vehicle.wait_for("stands")["reason"] == "link lost"
-        stood(tmp_path)
-        for _ in range(3):  # a tunnel without a planner: it can be connected to, and hangs up
+        wait_for_stop(tmp_path)
+        for _ in range(3):  # a tunnel without a planner accepts connections and closes them
             planner.accept().close()
-        again = planner.accept().greet()
+        again = planner.accept().handshake()
         _, obs, _ = again.next("obs")
         assert obs["seq"] == 1 and obs["motion"]["reason"] == "link lost" and obs["stamp"] > obs["motion"]["ended"]
         again.drive(obs["seq"], 0.1)
@@ -198,21 +196,21 @@ def test_a_lost_link_stops_the_wheels_and_driving_resumes_after_reconnecting(tmp
 
 def test_a_frozen_planner_is_noticed_during_the_motion(tmp_path: Path, planner: Listener) -> None:
     with client(settings(tmp_path, planner.port, car=WATCHED, motion_s=1.0, link_silence_s=0.05)) as vehicle:
-        peer = planner.accept().greet(beat=False)
+        peer = planner.accept().handshake(heartbeats=False)
         peer.drive(peer.next("obs")[1]["seq"], duration_s=1.0)
         assert vehicle.wait_for("stands")["reason"] == "link silent"
-        stood(tmp_path)
+        wait_for_stop(tmp_path)
 
 
-def test_a_camera_that_stalls_stops_the_wheels_until_it_sees_again(tmp_path: Path, planner: Listener) -> None:
-    # 0.3 s of patience with 20 frames a second, so that a busy machine does not stall it
+def test_a_stalled_camera_stops_the_wheels_until_it_recovers(tmp_path: Path, planner: Listener) -> None:
+    # 0.3 s at 20 frames per second, so that a busy machine does not exceed it
     with client(settings(tmp_path, planner.port, car=WATCHED, motion_s=1.0, camera_stall_s=0.3)) as vehicle:
-        peer = planner.accept().greet()
+        peer = planner.accept().handshake()
         _, obs, _ = peer.next("obs")
         (tmp_path / "stall").touch()
         peer.drive(obs["seq"], duration_s=1.0)
         assert vehicle.wait_for("stands")["reason"] == "camera stalled"
-        stood(tmp_path)
+        wait_for_stop(tmp_path)
         assert vehicle.wait_for("refused", reason="stopped: camera stalled")
         (tmp_path / "stall").unlink()
         _, obs, _ = peer.next("obs")
@@ -222,15 +220,15 @@ def test_a_camera_that_stalls_stops_the_wheels_until_it_sees_again(tmp_path: Pat
 def test_the_wrong_mode_is_refused_and_reported(tmp_path: Path, planner: Listener) -> None:
     file = settings(tmp_path, planner.port, "limo-ackermann", car={**WATCHED, "mode": 1})
     with client(file) as vehicle:
-        peer = planner.accept().greet()
+        peer = planner.accept().handshake()
         assert "which mode" in peer.next("stop")[1]["reason"]
-        put(tmp_path / "mode", "0")
+        write_atomically(tmp_path / "mode", "0")
         stop = peer.next("stop")[1]
         assert "in mode 0, limo-ackermann is mode 1: switch it" in stop["reason"] and stop["latch"] is False
-        put(tmp_path / "mode", "1")
+        write_atomically(tmp_path / "mode", "1")
         _, obs, _ = peer.next("obs")
         assert obs["status"] == {"mode": 1}
-        put(tmp_path / "mode", "2")  # between the frame and its command
+        write_atomically(tmp_path / "mode", "2")  # between the frame and its command
         peer.next("stop")
         peer.drive(obs["seq"])
         vehicle.wait_for("refused", reason="cannot drive", detail="mode 2")
@@ -239,13 +237,13 @@ def test_the_wrong_mode_is_refused_and_reported(tmp_path: Path, planner: Listene
 
 def test_a_fault_of_the_vehicle_stops_it_and_is_reported(tmp_path: Path, planner: Listener) -> None:
     with client(settings(tmp_path, planner.port, car=WATCHED, motion_s=1.0)) as vehicle:
-        peer = planner.accept().greet()
+        peer = planner.accept().handshake()
         peer.drive(peer.next("obs")[1]["seq"], duration_s=1.0)
-        began(tmp_path)
-        put(tmp_path / "fault", "no ROS master")
+        wait_for_motion(tmp_path)
+        write_atomically(tmp_path / "fault", "no ROS master")
         assert vehicle.wait_for("stands")["reason"] == "no ROS master"
         assert peer.next("stop")[1]["reason"] == "no ROS master"
-        stood(tmp_path)
+        wait_for_stop(tmp_path)
         (tmp_path / "fault").unlink()
         peer.next("obs")
         (tmp_path / "gone").touch()
@@ -253,37 +251,37 @@ def test_a_fault_of_the_vehicle_stops_it_and_is_reported(tmp_path: Path, planner
         assert "gone for good" in vehicle.wait_for("cannot drive")["why"]
 
 
-def test_publishing_that_fails_is_counted_and_the_client_lives(tmp_path: Path, planner: Listener) -> None:
+def test_failed_publishing_is_counted_and_the_client_continues(tmp_path: Path, planner: Listener) -> None:
     with client(settings(tmp_path, planner.port, car=WATCHED)) as vehicle:
-        peer = planner.accept().greet()
+        peer = planner.accept().handshake()
         (tmp_path / "broken").touch()
         vehicle.wait_for("refused", reason="publishing failed", detail="broken by the test")
         (tmp_path / "broken").unlink()
         peer.drive(peer.next("obs")[1]["seq"])
-        began(tmp_path)
+        wait_for_motion(tmp_path)
 
 
 def test_the_planners_emergency_stop_holds_over_a_new_connection_until_released(
     tmp_path: Path, planner: Listener
 ) -> None:
     with client(settings(tmp_path, planner.port, car=WATCHED, motion_s=1.0)) as vehicle:
-        peer = planner.accept().greet()
+        peer = planner.accept().handshake()
         _, obs, _ = peer.next("obs")
         peer.drive(obs["seq"], duration_s=1.0)
-        began(tmp_path)
-        peer.say("stop", reason="a cat", latch=True)
+        wait_for_motion(tmp_path)
+        peer.send_in_session("stop", reason="a cat", latch=True)
         echo = peer.next("stop")[1]
         assert echo["reason"] == "a cat" and echo["latch"] is True
         assert vehicle.wait_for("stands")["reason"] == "planner's stop"
-        stood(tmp_path)
+        wait_for_stop(tmp_path)
         peer.close()
-        again = planner.accept().greet()
+        again = planner.accept().handshake()
         assert again.next("stop")[1] == {
             "session": again.session, "reason": "emergency stop: a cat", "latch": True
         }  # fmt: skip
-        again.say("cmd", obs=1, **STRAIGHT)
+        again.send_in_session("cmd", obs=1, **STRAIGHT)
         vehicle.wait_for("refused", reason="not outstanding")
-        again.say("release")
+        again.send_in_session("release")
         _, obs, _ = again.next("obs")
         again.drive(obs["seq"], 0.15)
         until(lambda: any(p["actuation"]["twist"]["vx"] == 0.15 for p in published(tmp_path)))
@@ -291,11 +289,11 @@ def test_the_planners_emergency_stop_holds_over_a_new_connection_until_released(
 
 def test_a_decision_from_before_a_stop_is_not_executed_after_its_release(tmp_path: Path, planner: Listener) -> None:
     with client(settings(tmp_path, planner.port, car=WATCHED)) as vehicle:
-        peer = planner.accept().greet()
+        peer = planner.accept().handshake()
         _, before, _ = peer.next("obs")
-        peer.say("stop", reason="a cat", latch=True)
+        peer.send_in_session("stop", reason="a cat", latch=True)
         vehicle.wait_for("hindered")
-        peer.say("release")
+        peer.send_in_session("release")
         _, after, _ = peer.next("obs")
         assert all(entry.get("reason") != "unanswered" for entry in vehicle.log), "at once, not after 30 s"
         peer.drive(before["seq"], 0.21)
@@ -305,55 +303,55 @@ def test_a_decision_from_before_a_stop_is_not_executed_after_its_release(tmp_pat
         assert not any(p["actuation"]["twist"]["vx"] == 0.21 for p in published(tmp_path))
 
 
-def test_a_stop_of_the_planner_that_is_no_latch_ends_the_motion_only(tmp_path: Path, planner: Listener) -> None:
+def test_an_unlatched_stop_of_the_planner_ends_only_the_motion(tmp_path: Path, planner: Listener) -> None:
     with client(settings(tmp_path, planner.port, car=WATCHED, motion_s=1.0)) as vehicle:
-        peer = planner.accept().greet()
+        peer = planner.accept().handshake()
         peer.drive(peer.next("obs")[1]["seq"], duration_s=1.0)
-        began(tmp_path)
-        peer.say("stop", reason="enough", latch=False)
+        wait_for_motion(tmp_path)
+        peer.send_in_session("stop", reason="enough", latch=False)
         assert peer.next("stop")[1]["latch"] is False
         assert vehicle.wait_for("stands")["reason"] == "planner's stop"
         assert peer.next("obs")[1]["motion"]["reason"] == "planner's stop"
 
 
-def test_the_stop_on_the_vehicle_itself_is_confirmed_and_not_the_planners_to_release(
+def test_a_stop_set_on_the_vehicle_is_confirmed_and_the_planner_cannot_release_it(
     tmp_path: Path, planner: Listener
 ) -> None:
     file = settings(tmp_path, planner.port, car=WATCHED, motion_s=1.0)
     with client(file) as vehicle:
-        peer = planner.accept().greet()
+        peer = planner.accept().handshake()
         peer.drive(peer.next("obs")[1]["seq"], duration_s=1.0)
-        began(tmp_path)
+        wait_for_motion(tmp_path)
         stop = Process("relay", "--stop", file)
         assert stop.end(0) == 0
         assert not moves(published(tmp_path)[-1])
-        told = peer.next("stop")[1]
-        assert told["latch"] is True and "relay --stop" in told["reason"]
-        peer.say("release")
+        stop_frame = peer.next("stop")[1]
+        assert stop_frame["latch"] is True and "relay --stop" in stop_frame["reason"]
+        peer.send_in_session("release")
         vehicle.wait_for("refused", reason="release refused")
         assert Process("relay", "--release", file).end(0) == 0
         assert peer.next("obs")[1]["motion"]["reason"].startswith("emergency stop")
 
 
-def test_a_stop_without_a_client_waits_for_it(tmp_path: Path, planner: Listener) -> None:
+def test_a_stop_set_before_the_client_starts_holds(tmp_path: Path, planner: Listener) -> None:
     file = settings(tmp_path, planner.port, car=WATCHED)
     assert Process("relay", "--stop", file).end(0) == 0
     with client(file) as vehicle:
         assert "relay --stop" in vehicle.wait_for("begins")["stopped"]
-        assert planner.accept().greet().next("stop")[1]["latch"] is True
+        assert planner.accept().handshake().next("stop")[1]["latch"] is True
 
 
 def test_a_second_client_is_refused(tmp_path: Path, planner: Listener) -> None:
     file = settings(tmp_path, planner.port, car=WATCHED)
     with client(file) as first:
-        planner.accept().greet().next("obs")
+        planner.accept().handshake().next("obs")
         with client(file) as second:
             assert second.process.wait(60) == 2
             assert "client.lock" in second.wait_for("cannot drive")["why"]
         assert first.process.poll() is None
 
 
-def test_wrong_settings_end_it_before_anything_moves(tmp_path: Path, planner: Listener) -> None:
+def test_the_client_refuses_to_start_with_wrong_settings(tmp_path: Path, planner: Listener) -> None:
     file = settings(tmp_path, planner.port)
     (tmp_path / "token").chmod(0o644)
     with client(file) as refused:
@@ -368,7 +366,7 @@ def test_wrong_settings_end_it_before_anything_moves(tmp_path: Path, planner: Li
     assert not published(tmp_path)
 
 
-def test_the_client_ends_well_while_it_waits_for_a_planner(tmp_path: Path) -> None:
+def test_sigint_ends_the_client_while_it_waits_for_a_planner(tmp_path: Path) -> None:
     with listening() as listener:
         port = listener.port
     with client(settings(tmp_path, port, car=WATCHED)) as vehicle:
@@ -378,8 +376,8 @@ def test_the_client_ends_well_while_it_waits_for_a_planner(tmp_path: Path) -> No
 
 def test_after_done_the_client_reconnects(tmp_path: Path, planner: Listener) -> None:
     with client(settings(tmp_path, planner.port, car=WATCHED)) as vehicle:
-        peer: Peer = planner.accept().greet()
-        peer.say("done", reason="the course is over")
+        peer: Peer = planner.accept().handshake()
+        peer.send_in_session("done", reason="the course is over")
         vehicle.wait_for("refused", reason="planner is done", detail="the course is over")
-        peer.hung_up()
-        planner.accept().greet().next("obs")
+        peer.wait_until_closed()
+        planner.accept().handshake().next("obs")

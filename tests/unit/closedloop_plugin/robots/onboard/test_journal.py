@@ -12,7 +12,7 @@ from support.robots.onboard import until
 from closedloop_plugin.robots.onboard.journal import OnboardJournal
 
 
-def test_lines_are_json_and_each_refusal_is_counted_but_not_each_is_written() -> None:
+def test_lines_are_json_and_refusals_are_all_counted_but_not_all_written() -> None:
     stream = io.StringIO()
     journal = OnboardJournal("client", stream.write)
     journal.log("begins", vehicle="limo")
@@ -27,20 +27,20 @@ def test_lines_are_json_and_each_refusal_is_counted_but_not_each_is_written() ->
     assert lines[-1]["counts"] == {"late": 500, "malformed": 1}
 
 
-def test_a_hanging_reader_loses_lines_and_does_not_block() -> None:
+def test_a_blocked_reader_loses_lines_without_blocking_the_caller() -> None:
     read, write = os.pipe()
     with os.fdopen(read, "rb"), os.fdopen(write, "wb"):
         journal = OnboardJournal("client", lambda line: os.write(write, line.encode()))
         done = threading.Event()
 
-        def talk() -> None:
+        def write_lines() -> None:
             for number in range(5000):  # far more than a pipe of 64 KiB holds
                 journal.log("motion", number=number, padding="x" * 100)
             done.set()
 
-        threading.Thread(target=talk, daemon=True).start()
+        threading.Thread(target=write_lines, daemon=True).start()
         assert done.wait(30)
-        # The writer may still have been filling the pipe at the end of `talk`; once it is full, every line is dropped.
+        # The writer thread may still be filling the pipe here; once it is full, every line is dropped.
         until(lambda: journal.log("motion", padding="x" * 100) or journal._dropped > 0)
         os.set_blocking(read, False)
         until(lambda: not journal._lines.qsize() or not drained(read))

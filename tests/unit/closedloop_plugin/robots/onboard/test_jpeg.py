@@ -29,7 +29,7 @@ def test_the_size_is_read_without_unpacking(
 
 
 @given(st.binary(max_size=60), st.booleans())
-def test_what_is_no_jpeg_is_refused_by_name(data: bytes, begun: bool) -> None:
+def test_any_bytes_are_refused_or_have_a_valid_size(data: bytes, begun: bool) -> None:
     try:
         width, height = jpeg.size(b"\xff\xd8" + data if begun else data)
     except jpeg.InvalidCameraImage:
@@ -67,14 +67,14 @@ def test_raw_images_keep_their_colours(pack: jpeg.Packer, encoding: str) -> None
         (0, 16, 0, "rgb8", 0), (10**6, 10**6, 3 * 10**6, "rgb8", 10), (-4, -4, 0, "mono8", 10),
     ],
 )  # fmt: skip
-def test_numbers_that_do_not_fit_are_refused(
+def test_inconsistent_image_dimensions_are_refused(
     pack: jpeg.Packer, width: int, height: int, row: int, encoding: str, size: int
 ) -> None:
     with pytest.raises(jpeg.InvalidCameraImage):
         pack(width, height, row, encoding, bytes(size), 80)
 
 
-def test_pillow_then_opencv_then_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_packer_uses_pillow_else_opencv_else_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert jpeg.packer() is jpeg._with_pillow
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     assert jpeg.packer() is jpeg._with_opencv
@@ -83,10 +83,10 @@ def test_pillow_then_opencv_then_none(monkeypatch: pytest.MonkeyPatch) -> None:
     from closedloop_plugin.robots.onboard.io import VehicleNotReady
 
     with pytest.raises(VehicleNotReady, match="python3-pil"):
-        ros_messages.LatestCameraFrame(configured("raw"))
+        ros_messages.LatestCameraFrame(camera_settings("raw"))
 
 
-def configured(camera: str, most: int = 10**6) -> dict[str, Any]:
+def camera_settings(camera: str, most: int = 10**6) -> dict[str, Any]:
     topics = {"camera_type": camera}
     return {"vehicle": {"topics": topics}, "jpeg_quality": 80, "frame_max_bytes": most}
 
@@ -95,22 +95,22 @@ def raw(encoding: str = "rgb8") -> SimpleNamespace:
     return SimpleNamespace(width=4, height=2, step=12, encoding=encoding, data=bytes(24))
 
 
-def test_a_picture_is_packed_once_and_a_bad_one_is_a_fault_until_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    pictures = ros_messages.LatestCameraFrame(configured("raw"))
+def test_an_image_is_packed_once_and_a_bad_one_is_a_fault_until_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    pictures = ros_messages.LatestCameraFrame(camera_settings("raw"))
     assert pictures.get() is None and pictures.fault is None and pictures.heard_at is None
     pictures.put(1.0, raw())
-    made = pictures.get()
-    assert made is not None and made[0] == 1.0 and made[2:] == (4, 2) and pictures.get() is made
+    packed = pictures.get()
+    assert packed is not None and packed[0] == 1.0 and packed[2:] == (4, 2) and pictures.get() is packed
     pictures.put(2.0, raw("yuv422"))
     assert pictures.get() is None and pictures.fault and "yuv422" in pictures.fault
     pictures.put(3.0, raw())
     assert pictures.get() and pictures.fault is None
 
 
-def test_compressed_frames_go_through_untouched_if_they_are_jpeg_and_not_too_large() -> None:
+def test_compressed_frames_pass_unchanged_if_they_are_jpeg_and_not_too_large() -> None:
     out = io.BytesIO()
     Image.new("RGB", (8, 4)).save(out, "JPEG")
-    pictures = ros_messages.LatestCameraFrame(configured("compressed", len(out.getvalue())))
+    pictures = ros_messages.LatestCameraFrame(camera_settings("compressed", len(out.getvalue())))
     pictures.put(1.0, SimpleNamespace(data=out.getvalue()))
     assert pictures.get() == (1.0, out.getvalue(), 8, 4)
     pictures.put(2.0, SimpleNamespace(data=out.getvalue() + b"x"))

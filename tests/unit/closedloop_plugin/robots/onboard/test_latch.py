@@ -29,7 +29,7 @@ def test_a_stop_holds_for_every_process_until_it_is_released(tmp_path: Path) -> 
     assert one.set(PLANNER, "again") != stop and other.held() == "again"
 
 
-def test_the_planner_cannot_undo_what_was_set_on_the_vehicle(tmp_path: Path) -> None:
+def test_the_planner_cannot_release_a_stop_set_on_the_vehicle(tmp_path: Path) -> None:
     latch = EmergencyStopLatch(tmp_path)
     latch.set(PLANNER, "first")
     stop = latch.set(VEHICLE, "second")
@@ -40,7 +40,7 @@ def test_the_planner_cannot_undo_what_was_set_on_the_vehicle(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'{"by": "nobody"}', b"[" * 5000])
-def test_a_stop_that_cannot_be_read_holds(tmp_path: Path, content: bytes) -> None:
+def test_an_unreadable_stop_file_holds(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "stop.json").write_bytes(content)
     latch = EmergencyStopLatch(tmp_path)
     assert latch.held() and not latch.release(PLANNER)
@@ -66,7 +66,7 @@ class Wheels(VehicleIO):
 
 
 @pytest.mark.parametrize("name", ["limo-ackermann", "jetbot-dusty-ros1"])
-def test_nothing_passes_the_gate_that_is_late_stopped_or_unknown(tmp_path: Path, name: str) -> None:
+def test_the_gate_blocks_late_stopped_and_unknown_actuations(tmp_path: Path, name: str) -> None:
     vehicle = VEHICLES[name].to_onboard()
     go = {"word": "forward"} if vehicle["kind"] == "word" else GO
     wheels, latch, journal = Wheels(), EmergencyStopLatch(tmp_path), OnboardJournal("test", lambda line: None)
@@ -84,7 +84,7 @@ def test_nothing_passes_the_gate_that_is_late_stopped_or_unknown(tmp_path: Path,
     assert gate.publish(go, later) and wheels.sent[-1] == go
 
 
-def test_what_is_too_fast_leaves_clamped(tmp_path: Path) -> None:
+def test_the_gate_clamps_actuations(tmp_path: Path) -> None:
     vehicle = VEHICLES["limo-differential"].to_onboard()
     wheels = Wheels()
     ActuationGate(wheels, vehicle, EmergencyStopLatch(tmp_path), OnboardJournal("test", lambda line: None)).publish(

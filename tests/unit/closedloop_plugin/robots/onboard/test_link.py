@@ -1,4 +1,4 @@
-"""The vehicle's end of the connection: never blocked, never filled up, no frame lost."""
+"""The vehicle's end of the connection: it never blocks, its buffers are limited, no frame is lost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def pair() -> Iterator[tuple[PlannerLink, socket.socket]]:
         yield PlannerLink(ours, WakePipe()), theirs
 
 
-def test_a_planner_that_never_reads_fills_nothing_up(pair: tuple[PlannerLink, socket.socket]) -> None:
+def test_buffered_data_is_limited_if_the_planner_never_reads(pair: tuple[PlannerLink, socket.socket]) -> None:
     link, _ = pair
     sent = 0
     with pytest.raises(LinkLost, match="link stuck"):
@@ -33,7 +33,7 @@ def test_a_planner_that_never_reads_fills_nothing_up(pair: tuple[PlannerLink, so
     assert link.busy and sent < 20
 
 
-def test_what_does_not_fit_leaves_while_the_other_side_reads(pair: tuple[PlannerLink, socket.socket]) -> None:
+def test_a_large_frame_is_sent_while_the_planner_reads(pair: tuple[PlannerLink, socket.socket]) -> None:
     link, theirs = pair
     link.send("obs", bytes(1 << 20), **OBS)
     assert link.busy, "a socket holds less than that"
@@ -45,7 +45,7 @@ def test_what_does_not_fit_leaves_while_the_other_side_reads(pair: tuple[Planner
     assert found[0][0] == "obs" and len(found[0][2]) == 1 << 20 and not link.busy
 
 
-def test_a_wait_ends_with_the_wake() -> None:
+def test_a_wait_ends_with_a_wake() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         wake = WakePipe()
@@ -57,7 +57,7 @@ def test_a_wait_ends_with_the_wake() -> None:
 
 
 @pytest.mark.integration
-def test_frames_that_come_with_the_welcome_are_not_lost() -> None:
+def test_frames_sent_together_with_the_welcome_are_not_lost() -> None:
     """A stopped planner sends its stop directly after the welcome."""
 
     def play() -> None:
@@ -81,13 +81,13 @@ def test_frames_that_come_with_the_welcome_are_not_lost() -> None:
 
 
 @pytest.mark.integration
-def test_a_silent_peer_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_handshake_with_a_silent_peer_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tunnel accepts connections even if the planner is dead."""
     monkeypatch.setattr(linking, "HANDSHAKE_S", 0.05)
     with listening() as planner:
         with pytest.raises(LinkLost, match="no handshake"):
             open_link("127.0.0.1", planner.port, TOKEN, "limo", WakePipe())
-        planner.accept().hung_up()
+        planner.accept().wait_until_closed()
 
 
 def test_a_picture_from_a_planner_is_refused(pair: tuple[PlannerLink, socket.socket]) -> None:

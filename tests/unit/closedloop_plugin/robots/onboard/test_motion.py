@@ -38,25 +38,25 @@ class Wheels:
 
 @contextmanager
 def turning() -> Iterator[Wheels]:
-    made = Wheels()
-    yield made
-    made.motion.close()
+    instance = Wheels()
+    yield instance
+    instance.motion.close()
 
 
 @pytest.fixture
 def wheels() -> Iterator[Wheels]:
-    with turning() as made:
-        yield made
+    with turning() as instance:
+        yield instance
 
 
-def test_zeros_before_the_first_motion_and_without_end(wheels: Wheels) -> None:
+def test_zeros_are_published_before_the_first_motion(wheels: Wheels) -> None:
     until(lambda: len(wheels.sent) > 5)
     assert set(wheels.words()) == {"stop"}
     assert wheels.motion.state.seq == -1 and not wheels.motion.state.moving and wheels.motion.state.ended is None
     assert not wheels.ended
 
 
-def test_a_motion_is_repeated_until_its_deadline_and_then_zeros(wheels: Wheels) -> None:
+def test_a_motion_is_repeated_until_its_deadline_and_followed_by_zeros(wheels: Wheels) -> None:
     begun = time.monotonic()
     wheels.motion.start(GO, 0.15, 7)
     assert wheels.motion.state[:2] == (7, True)
@@ -73,7 +73,7 @@ def test_a_motion_is_repeated_until_its_deadline_and_then_zeros(wheels: Wheels) 
     assert all(begun < until_at <= state.ended for _, a, until_at in wheels.sent if a == GO)
 
 
-def test_a_stop_ends_it_and_records_the_reason(wheels: Wheels) -> None:
+def test_a_stop_ends_the_motion_and_records_the_reason(wheels: Wheels) -> None:
     wheels.motion.start(GO, PATIENCE_S, 1)
     until(lambda: "forward" in wheels.words())
     wheels.motion.stop("link lost")
@@ -84,14 +84,14 @@ def test_a_stop_ends_it_and_records_the_reason(wheels: Wheels) -> None:
     assert len(wheels.ended) == 1
 
 
-def test_a_new_motion_takes_the_place_of_the_old_one(wheels: Wheels) -> None:
+def test_a_new_motion_replaces_the_old_one(wheels: Wheels) -> None:
     wheels.motion.start(GO, PATIENCE_S, 1)
     until(lambda: "forward" in wheels.words())
     wheels.motion.start(TURN, PATIENCE_S, 2)
     until(lambda: "left" in wheels.words())
-    here = wheels.words().index("left")
-    until(lambda: len(wheels.sent) > here + 4)
-    assert set(wheels.words(here)) == {"left"} and wheels.motion.state.seq == 2
+    first = wheels.words().index("left")
+    until(lambda: len(wheels.sent) > first + 4)
+    assert set(wheels.words(first)) == {"left"} and wheels.motion.state.seq == 2
 
 
 def test_a_failing_output_is_reported_and_retried(wheels: Wheels) -> None:
@@ -104,7 +104,7 @@ def test_a_failing_output_is_reported_and_retried(wheels: Wheels) -> None:
     assert set(wheels.words(before + 1)) == {"stop"}
 
 
-def test_closing_leaves_zeros_and_takes_no_more() -> None:
+def test_closing_publishes_zeros_and_refuses_new_motions() -> None:
     wheels = Wheels()
     wheels.motion.start(GO, PATIENCE_S, 1)
     until(lambda: "forward" in wheels.words())

@@ -35,8 +35,8 @@ def planner() -> Iterator[Listener]:
 
 
 def begin(vehicle: Process, planner: Listener, folder: Path) -> tuple[Peer, int]:
-    """A motion of a second that has begun, and the relay's process."""
-    peer = planner.accept().greet()
+    """Starts a motion of one second; returns the peer and the relay's pid."""
+    peer = planner.accept().handshake()
     peer.drive(peer.next("obs")[1]["seq"], duration_s=1.0)
     until(lambda: any(map(moves, published(folder))))
     return peer, int(vehicle.wait_for("relay")["pid"])
@@ -63,30 +63,30 @@ def test_only_the_relay_publishes_while_it_lives(tmp_path: Path, planner: Listen
         assert vehicle.end() == 0
         assert ended(pid), "the client sees it end"
     assert not any(map(moves, published(tmp_path)[-3:]))
-    since = next(i for i, p in enumerate(published(tmp_path)) if moves(p))
-    assert {p["pid"] for p in published(tmp_path)[since:]} == {pid}, "the client's zeros end before the first motion"
+    first = next(i for i, p in enumerate(published(tmp_path)) if moves(p))
+    assert {p["pid"] for p in published(tmp_path)[first:]} == {pid}, "the client's zeros end before the first motion"
 
 
 def test_a_vehicle_without_a_watchdog_always_gets_a_relay(tmp_path: Path, planner: Listener) -> None:
     with client(settings(tmp_path, planner.port, "jetbot-dusty-ros1", relay=False)) as vehicle:
-        peer = planner.accept().greet()
+        peer = planner.accept().handshake()
         peer.drive(peer.next("obs")[1]["seq"], twist=None, word="forward")
         pid = vehicle.wait_for("relay")["pid"]
         found = until(lambda: [p for p in published(tmp_path) if moves(p)])
         assert found[0]["pid"] == pid and found[0]["actuation"] == {"word": "forward"}
 
 
-def test_a_killed_client_leaves_standing_wheels_and_a_relay_that_ends(tmp_path: Path, planner: Listener) -> None:
+def test_the_wheels_stop_and_the_relay_ends_after_the_client_is_killed(tmp_path: Path, planner: Listener) -> None:
     file = settings(tmp_path, planner.port, relay=True, motion_s=1.0)
     with client(file) as vehicle:
         _, pid = begin(vehicle, planner, tmp_path)
         vehicle.end(signal.SIGKILL)
         until(lambda: not moves(published(tmp_path)[-1]))
         with client(file) as successor:  # while the old relay still sends its zeros
-            peer = planner.accept().greet()
+            peer = planner.accept().handshake()
             relay = successor.wait_for("relay")["pid"]
             assert relay != pid, "one at a time"
-            until(lambda: ended(pid))  # it has let go of the wheels; its process is a moment longer there
+            until(lambda: ended(pid))  # it has released the wheels; its process ends a moment later
             peer.drive(peer.next("obs")[1]["seq"], 0.1)
             until(lambda: moves(published(tmp_path)[-1]))
             lines = published(tmp_path)
@@ -95,7 +95,7 @@ def test_a_killed_client_leaves_standing_wheels_and_a_relay_that_ends(tmp_path: 
         until(lambda: not is_held(tmp_path / "relay.lock"))
 
 
-def test_a_suspended_client_leaves_standing_wheels_and_resumes(tmp_path: Path, planner: Listener) -> None:
+def test_the_wheels_stop_while_the_client_is_suspended(tmp_path: Path, planner: Listener) -> None:
     with client(settings(tmp_path, planner.port, relay=True, motion_s=1.0)) as vehicle:
         peer, pid = begin(vehicle, planner, tmp_path)
         vehicle.process.send_signal(signal.SIGSTOP)
@@ -107,7 +107,7 @@ def test_a_suspended_client_leaves_standing_wheels_and_resumes(tmp_path: Path, p
 
 
 @pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_lost_relay_is_replaced_and_the_client_sends_the_zeros_meanwhile(
+def test_a_lost_relay_is_replaced_and_the_client_publishes_zeros_meanwhile(
     tmp_path: Path, planner: Listener, fault: int
 ) -> None:
     with client(settings(tmp_path, planner.port, relay=True, motion_s=1.0)) as vehicle:
@@ -115,7 +115,9 @@ def test_a_lost_relay_is_replaced_and_the_client_sends_the_zeros_meanwhile(
         os.kill(pid, fault)
         assert "relay is lost" in vehicle.wait_for("stands")["reason"]
         zero = until(
-            lambda: [p for p in published(tmp_path) if p["pid"] == vehicle.process.pid and p["at"] > since(vehicle)]
+            lambda: [
+                p for p in published(tmp_path) if p["pid"] == vehicle.process.pid and p["at"] > relay_lost_at(vehicle)
+            ]
         )
         assert not any(map(moves, zero))
         assert ended(pid)
@@ -126,7 +128,7 @@ def test_a_lost_relay_is_replaced_and_the_client_sends_the_zeros_meanwhile(
     assert vehicle.wait_for("counts", who="client")["counts"]["relay lost"] == 1
 
 
-def since(vehicle: Process) -> float:
+def relay_lost_at(vehicle: Process) -> float:
     return float(vehicle.wait_for("refused", reason="relay lost")["at"])
 
 
@@ -137,13 +139,17 @@ def test_the_client_replaces_a_relay_that_cannot_publish(tmp_path: Path, planner
         vehicle.wait_for("failed", who="relay", why="broken by the test")
         vehicle.wait_for("refused", reason="relay lost")
         (tmp_path / "broken").unlink()
-        until(lambda: [p for p in published(tmp_path) if p["pid"] == vehicle.process.pid and p["at"] > since(vehicle)])
+        until(
+            lambda: [
+                p for p in published(tmp_path) if p["pid"] == vehicle.process.pid and p["at"] > relay_lost_at(vehicle)
+            ]
+        )
 
 
-def test_nothing_drives_while_no_relay_can_be_started(tmp_path: Path, planner: Listener) -> None:
+def test_the_vehicle_does_not_move_while_no_relay_can_be_started(tmp_path: Path, planner: Listener) -> None:
     (tmp_path / "no_ad2_relay").touch()
     with client(settings(tmp_path, planner.port, relay=True)) as vehicle:
-        peer = planner.accept().greet()
+        peer = planner.accept().handshake()
         vehicle.wait_for("refused", reason="relay not started", detail="does not want ad2_relay")
         assert "relay" in peer.next("stop")[1]["reason"]
         (tmp_path / "no_ad2_relay").unlink()
@@ -160,10 +166,10 @@ def test_the_stop_on_the_vehicle_reaches_the_relay_when_the_client_is_frozen(tmp
         assert not moves(published(tmp_path)[-1])
 
 
-def test_an_unconfirmed_stop_says_so(tmp_path: Path, planner: Listener) -> None:
+def test_an_unconfirmed_stop_fails_with_a_warning(tmp_path: Path, planner: Listener) -> None:
     file = settings(tmp_path, planner.port, car={"watchdog_s": 1.0}, relay=False)
     with client(file) as vehicle:
-        planner.accept().greet().next("obs")
+        planner.accept().handshake().next("obs")
         vehicle.process.send_signal(signal.SIGSTOP)
         stop = Process("relay", "--stop", file)
         assert stop.end(0) == 1
@@ -178,7 +184,7 @@ class Wheels(VehicleIO):
         self.sent.append({"at": time.monotonic(), "actuation": actuation})
 
 
-def test_an_old_command_moves_nothing_and_a_fresh_one_not_for_long(tmp_path: Path) -> None:
+def test_old_commands_are_ignored_and_fresh_ones_end_after_a_short_time(tmp_path: Path) -> None:
     wheels, journal = Wheels(), OnboardJournal("test", lambda line: None)
     gate = ActuationGate(wheels, VEHICLES["limo-differential"].to_onboard(), EmergencyStopLatch(tmp_path), journal)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -188,7 +194,7 @@ def test_an_old_command_moves_nothing_and_a_fresh_one_not_for_long(tmp_path: Pat
     with ours, theirs:
         go = {"twist": {"vx": 0.3, "vy": 0.0, "wz": 0.0}}
         now = time.monotonic()
-        for number, age_s in enumerate((10.0, FRESH_S)):  # what a relay finds that was held up
+        for number, age_s in enumerate((10.0, FRESH_S)):  # commands that a delayed relay receives
             old = {"n": number, "sent": now - age_s, "until": now + 10, "actuation": go}
             ours.send(json.dumps(old).encode())
         thread.start()
@@ -212,7 +218,7 @@ def test_wrong_arguments_print_the_usage(words: list[str]) -> None:
     assert "usage" in relay.wait_for("text")["text"]
 
 
-def test_settings_that_are_wrong_are_named(tmp_path: Path) -> None:
+def test_a_missing_settings_file_is_named(tmp_path: Path) -> None:
     stop = Process("relay", "--stop", tmp_path / "none.json")
     assert stop.end(0) == 2
     assert "none.json" in stop.wait_for("text")["text"]

@@ -20,11 +20,11 @@ from closedloop_plugin.robots.vehicles.robot_config import VEHICLES
 def changed(file: Path, **keys: Any) -> Path:
     content = json.loads(file.read_text("utf-8"))
     for key, value in keys.items():
-        place = content
+        node = content
         *path, last = key.split("__")
         for part in path:
-            place = place[part]
-        place[last] = value
+            node = node[part]
+        node[last] = value
     file.write_text(json.dumps(content), "utf-8")
     return file
 
@@ -42,7 +42,7 @@ def test_every_vehicle_can_be_set_up_with_its_defaults(tmp_path: Path, name: str
     assert found["folder"] == tmp_path and read_token(found["planner"]["token_file"]) == TOKEN
 
 
-def test_a_vehicle_without_a_watchdog_gets_the_relay_whatever_the_file_says(tmp_path: Path) -> None:
+def test_a_vehicle_without_a_watchdog_always_gets_the_relay(tmp_path: Path) -> None:
     assert read_settings(settings(tmp_path, 1, car={"watchdog_s": None}, relay=False))["relay"] is True
     assert read_settings(settings(tmp_path, 1, car={"watchdog_s": 1.0}, relay=False))["relay"] is False
 
@@ -70,14 +70,14 @@ def test_a_vehicle_without_a_watchdog_gets_the_relay_whatever_the_file_says(tmp_
         ({"vehicle__watchdog_s": 0}, "watchdog_s"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, keys: dict[str, Any], words: str) -> None:
+def test_an_invalid_setting_is_reported_with_its_key(tmp_path: Path, keys: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingsError) as caught:
         read_settings(changed(settings(tmp_path, 1), **keys))
     assert words in str(caught.value) and "settings.json" in str(caught.value)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "null", "[" * 100000, '{"planner": NaN}'])
-def test_what_is_no_settings_file_is_refused(tmp_path: Path, content: str) -> None:
+def test_an_invalid_settings_file_is_refused(tmp_path: Path, content: str) -> None:
     file = tmp_path / "settings.json"
     file.write_text(content, "utf-8")
     with pytest.raises(SettingsError, match=r"settings\.json"):
@@ -95,7 +95,7 @@ PLACES = [
 
 @given(st.sampled_from(PLACES), ANY)
 @given_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(150), deadline=None)
-def test_any_value_is_taken_or_refused(tmp_path: Path, place: str, value: Any) -> None:
+def test_any_value_is_accepted_or_refused(tmp_path: Path, place: str, value: Any) -> None:
     file = changed(settings(tmp_path, 1), **{place: value})
     try:
         found = read_settings(file)
@@ -114,7 +114,7 @@ def test_any_value_is_taken_or_refused(tmp_path: Path, place: str, value: Any) -
         ("", 0o600, "at least 16"),
     ],
 )
-def test_a_token_is_secret_and_long(tmp_path: Path, text: str, mode: int, words: str) -> None:
+def test_a_readable_or_short_token_is_refused(tmp_path: Path, text: str, mode: int, words: str) -> None:
     file = tmp_path / "token"
     file.write_text(text, "utf-8")
     file.chmod(mode)

@@ -17,7 +17,7 @@ TWIST = {"vx": 0.3, "vy": 0.0, "wz": -0.2}
 CMD = {"session": "s", "obs": 3, "steer": 0.1, "throttle": 0.5, "brake": 0.0, "duration_s": 0.5, "twist": TWIST}
 
 
-def bare(header: bytes, blob: bytes = b"", magic: bytes = b"AD2R", version: int = 1) -> bytes:
+def raw_frame(header: bytes, blob: bytes = b"", magic: bytes = b"AD2R", version: int = 1) -> bytes:
     return struct.pack(">4sBII", magic, version, len(header), len(blob)) + header + blob
 
 
@@ -25,7 +25,7 @@ def bare(header: bytes, blob: bytes = b"", magic: bytes = b"AD2R", version: int 
     st.lists(st.tuples(st.sampled_from([("obs", OBS), ("cmd", CMD)]), st.binary(max_size=400)), max_size=4),
     st.lists(st.integers(1, 60), min_size=1),
 )
-def test_frames_come_out_as_they_went_in_however_they_are_cut(
+def test_frames_are_read_as_sent_for_any_chunking(
     sent: list[tuple[tuple[str, wire.Header], bytes]], cuts: list[int]
 ) -> None:
     stream = b"".join(wire.pack(kind, header, blob) for (kind, header), blob in sent)
@@ -38,9 +38,9 @@ def test_frames_come_out_as_they_went_in_however_they_are_cut(
 
 
 @given(st.binary(max_size=200), st.booleans())
-def test_garbage_is_a_bad_frame_or_waited_for(data: bytes, framed: bool) -> None:
+def test_any_bytes_are_a_bad_frame_or_incomplete_or_valid(data: bytes, framed: bool) -> None:
     try:
-        frames = wire.FrameReader().feed(bare(data) if framed else data)
+        frames = wire.FrameReader().feed(raw_frame(data) if framed else data)
     except wire.BadFrame as exc:
         assert exc.reason in ("not a frame", "other version", "oversized", "malformed")
     else:
@@ -54,7 +54,7 @@ JSON = st.recursive(
 
 
 @given(st.sampled_from(sorted(wire.FIELDS)), st.data())
-def test_a_header_of_any_json_is_right_or_malformed(kind: str, data: st.DataObject) -> None:
+def test_any_json_header_is_valid_or_malformed(kind: str, data: st.DataObject) -> None:
     header = {name: data.draw(JSON) for name in [*wire.FIELDS[kind], "twist", "word"]}
     try:
         wire.check(kind, header)
@@ -67,22 +67,22 @@ def test_a_header_of_any_json_is_right_or_malformed(kind: str, data: st.DataObje
     [
         (b"GET / HTTP/1.1\r\n", "not a frame"),
         (b"X", "not a frame"),
-        (bare(b"{}", version=2), "other version"),
+        (raw_frame(b"{}", version=2), "other version"),
         (struct.pack(">4sBII", b"AD2R", 1, wire.HEADER_MAX + 1, 0), "oversized"),
         (struct.pack(">4sBII", b"AD2R", 1, 2, wire.BLOB_MAX + 1), "oversized"),
-        (bare(b"[1]"), "malformed"),
-        (bare(b"{}"), "malformed"),
-        (bare(b'{"kind":"shell"}'), "malformed"),
-        (bare(b'{"kind":["cmd"]}'), "malformed"),
-        (bare(b"\xff\xfe"), "malformed"),
-        (bare(b'{"kind":"cmd","steer":NaN}'), "malformed"),
-        (bare(b'{"kind":"cmd","steer":-Infinity}'), "malformed"),
-        (bare(b'{"kind":"cmd","steer":1e999}'), "malformed"),
-        (bare(b'{"kind":"heartbeat","n":' + b"9" * 5000 + b"}"), "malformed"),
-        (bare(b'{"kind":' + b"[" * 60000), "malformed"),
+        (raw_frame(b"[1]"), "malformed"),
+        (raw_frame(b"{}"), "malformed"),
+        (raw_frame(b'{"kind":"shell"}'), "malformed"),
+        (raw_frame(b'{"kind":["cmd"]}'), "malformed"),
+        (raw_frame(b"\xff\xfe"), "malformed"),
+        (raw_frame(b'{"kind":"cmd","steer":NaN}'), "malformed"),
+        (raw_frame(b'{"kind":"cmd","steer":-Infinity}'), "malformed"),
+        (raw_frame(b'{"kind":"cmd","steer":1e999}'), "malformed"),
+        (raw_frame(b'{"kind":"heartbeat","n":' + b"9" * 5000 + b"}"), "malformed"),
+        (raw_frame(b'{"kind":' + b"[" * 60000), "malformed"),
     ],
 )
-def test_what_is_no_frame_is_refused_by_name(data: bytes, reason: str) -> None:
+def test_an_invalid_frame_is_refused_with_its_reason(data: bytes, reason: str) -> None:
     with pytest.raises(wire.BadFrame) as caught:
         wire.FrameReader().feed(data)
     assert caught.value.reason == reason
@@ -105,20 +105,20 @@ def test_a_reader_enforces_its_size_limits() -> None:
         {"twist": None, "word": "w" * 33}, {"twist": None, "word": 3}, {"twist": {**TWIST, "vx": float("nan")}},
     ],
 )  # fmt: skip
-def test_a_cmd_has_all_it_needs_and_one_actuation(change: wire.Header) -> None:
+def test_a_cmd_with_invalid_fields_or_not_exactly_one_actuation_is_malformed(change: wire.Header) -> None:
     with pytest.raises(wire.BadFrame) as caught:
         wire.check("cmd", {**CMD, **change})
     assert caught.value.reason == "malformed"
 
 
-def test_an_actuation_is_what_the_clamp_reads() -> None:
+def test_actuation_of_returns_the_form_that_the_clamp_reads() -> None:
     assert wire.actuation_of({**CMD, "twist": {**TWIST, "vx": 1, "x": 7}}) == {
         "twist": {"vx": 1.0, "vy": 0, "wz": -0.2}
     }
     assert wire.actuation_of({"word": "left"}) == {"word": "left"}
 
 
-def test_nothing_leaves_that_the_other_end_would_refuse() -> None:
+def test_pack_refuses_frames_that_the_receiver_would_refuse() -> None:
     with pytest.raises(wire.BadFrame, match="oversized"):
         wire.pack("obs", OBS, bytes(wire.BLOB_MAX + 1))
     with pytest.raises(wire.BadFrame, match="malformed"):
@@ -128,19 +128,19 @@ def test_nothing_leaves_that_the_other_end_would_refuse() -> None:
     assert len(wire.pack("obs", OBS, bytes(wire.BLOB_MAX))) > wire.BLOB_MAX
 
 
-def greeting(client: bytes = TOKEN, server: bytes = TOKEN) -> str:
+def handshake(client: bytes = TOKEN, server: bytes = TOKEN) -> str:
     hello = wire.server_hello()
     auth = wire.client_auth(client, hello, "limo")
     return wire.client_check(client, hello, auth, wire.server_welcome(server, hello, auth))
 
 
-def test_the_handshake_opens_a_session_of_its_own_each_time() -> None:
-    assert len({greeting() for _ in range(20)}) == 20
+def test_each_handshake_opens_a_new_session() -> None:
+    assert len({handshake() for _ in range(20)}) == 20
 
 
-def test_a_wrong_token_opens_none() -> None:
+def test_a_wrong_token_opens_no_session() -> None:
     with pytest.raises(wire.BadToken):
-        greeting(client=OTHER)
+        handshake(client=OTHER)
 
 
 def test_a_planner_without_the_token_is_refused() -> None:
@@ -159,16 +159,16 @@ def test_a_replayed_handshake_opens_no_session() -> None:
         wire.server_welcome(TOKEN, wire.server_hello(), auth)
     with pytest.raises(wire.BadToken):  # a planner that repeats hello and welcome
         wire.client_check(TOKEN, hello, wire.client_auth(TOKEN, hello, "limo"), welcome)
-    with pytest.raises(wire.BadToken):  # the vehicle's own proof, given back
+    with pytest.raises(wire.BadToken):  # the vehicle's own proof, sent back
         wire.client_check(TOKEN, hello, auth, {"session": "s", "mac": auth["mac"]})
-    with pytest.raises(wire.BadToken):  # for another vehicle than was proved
+    with pytest.raises(wire.BadToken):  # another vehicle than in the proof
         wire.server_welcome(TOKEN, hello, {**auth, "vehicle": "jetbot"})
     with pytest.raises(wire.BadToken):
         wire.client_check(TOKEN, hello, auth, {**welcome, "session": "mine"})
 
 
 @pytest.mark.parametrize("nonce", ["", "00", "g" * 64, "A" * 64, "é" * 64, None, 7, ["0"] * 64])
-def test_a_strange_nonce_is_malformed(nonce: object) -> None:
+def test_an_invalid_nonce_is_malformed(nonce: object) -> None:
     with pytest.raises(wire.BadFrame):
         wire.client_auth(TOKEN, {"nonce": nonce, "version": 1}, "limo")
     with pytest.raises(wire.BadFrame):

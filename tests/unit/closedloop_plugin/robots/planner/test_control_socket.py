@@ -25,7 +25,7 @@ from lmms_eval_ad2.errors import Ad2Error
 
 
 @pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+def long_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Longer timeouts, because a busy test machine may pause for seconds."""
     monkeypatch.setattr(control_socket, "ANSWER_S", 30.0)
     monkeypatch.setattr(control_socket._Handler, "timeout", 30.0)
@@ -33,11 +33,11 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def planner() -> Iterator[PlannerServer]:
-    made = PlannerServer(StraightDriver(), None, profile("bench2advlm"), find_robot("sandbox").vehicle, TOKEN)
-    worker = threading.Thread(target=made.work)
+    server = PlannerServer(StraightDriver(), None, profile("bench2advlm"), find_robot("sandbox").vehicle, TOKEN)
+    worker = threading.Thread(target=server.work)
     worker.start()
-    yield made
-    made.close()
+    yield server
+    server.close()
     worker.join(60)
 
 
@@ -48,7 +48,7 @@ def unreachable() -> RobotConfig:
     return replace(robot, link=replace(robot.link, host=""))
 
 
-def test_it_answers_in_a_deep_folder_and_removes_its_socket(planner: PlannerServer, tmp_path: Path) -> None:
+def test_the_socket_works_in_a_deep_folder_and_is_removed(planner: PlannerServer, tmp_path: Path) -> None:
     file = control_socket.socket_path(tmp_path / ("deep" * 20) / ("deeper" * 20), "limo")
     with control_socket.serving(planner, file):
         assert control_socket.send_request(file, "state")["state"] == "waiting for the vehicle"
@@ -62,7 +62,9 @@ def test_it_answers_in_a_deep_folder_and_removes_its_socket(planner: PlannerServ
         control_socket.send_request(file, "state")
 
 
-def test_a_second_planner_is_refused_and_one_that_was_killed_is_not(planner: PlannerServer, tmp_path: Path) -> None:
+def test_a_second_planner_is_refused_but_the_socket_of_a_killed_one_is_replaced(
+    planner: PlannerServer, tmp_path: Path
+) -> None:
     file = control_socket.socket_path(tmp_path, "limo")
     with (
         control_socket.serving(planner, file),
@@ -70,9 +72,9 @@ def test_a_second_planner_is_refused_and_one_that_was_killed_is_not(planner: Pla
         control_socket.serving(planner, file),
     ):
         raise AssertionError("two of them")
-    with socket.socket(socket.AF_UNIX) as left:
-        left.bind(str(file))
-    assert file.exists()  # a killed one leaves its socket
+    with socket.socket(socket.AF_UNIX) as stale:
+        stale.bind(str(file))
+    assert file.exists()  # a killed planner leaves its socket
     with control_socket.serving(planner, file):
         assert control_socket.send_request(file, "state")["connected"] is False
 
@@ -100,27 +102,33 @@ def test_a_stop_is_confirmed_only_by_the_vehicle(
         planner.listening("127.0.0.1", 0) as (_, port),
         connected(port) as vehicle,
     ):
-        unsure = emergency.stop(unreachable, file, "test")
-        assert not unsure.confirmed and "did not confirm" in unsure.message and "link.host" in unsure.message
-        assert vehicle.call()[0] == "stop"  # type: ignore[index]
+        unconfirmed = emergency.stop(unreachable, file, "test")
+        assert (
+            not unconfirmed.confirmed
+            and "did not confirm" in unconfirmed.message
+            and "link.host" in unconfirmed.message
+        )
+        assert vehicle.receive()[0] == "stop"  # type: ignore[index]
         monkeypatch.setattr(emergency, "STANDS_S", 30.0)
         done: list[emergency.EmergencyStopOutcome] = []
-        asking = threading.Thread(target=lambda: done.append(emergency.stop(unreachable, file, "test")))
-        asking.start()
-        assert vehicle.call()[0] == "stop"  # type: ignore[index]
+        thread = threading.Thread(target=lambda: done.append(emergency.stop(unreachable, file, "test")))
+        thread.start()
+        assert vehicle.receive()[0] == "stop"  # type: ignore[index]
         vehicle.send("stop", reason="stopped", latch=True)
-        asking.join(60)
+        thread.join(60)
         assert done[0].confirmed and "the vehicle stands" in done[0].message
         assert emergency.release(unreachable, file).message == "released"
         until(lambda: planner.state()["latched"] is None)
 
 
-def test_a_stop_without_planner_and_vehicle_says_so(tmp_path: Path, unreachable: RobotConfig) -> None:
+def test_a_stop_without_planner_and_vehicle_is_reported_as_unconfirmed(
+    tmp_path: Path, unreachable: RobotConfig
+) -> None:
     done = emergency.stop(unreachable, tmp_path / "none.sock", "test")
     assert not done.confirmed and "no planner answers" in done.message and "link.host" in done.message
 
 
-def test_a_release_without_a_connected_vehicle_says_so(
+def test_a_release_without_a_connected_vehicle_is_reported(
     planner: PlannerServer, tmp_path: Path, unreachable: RobotConfig
 ) -> None:
     file = control_socket.socket_path(tmp_path, "limo")
@@ -128,7 +136,7 @@ def test_a_release_without_a_connected_vehicle_says_so(
         assert "not connected" in emergency.release(unreachable, file).message
 
 
-class Held:
+class GatedEmergency:
     """Fake emergency.stop and release that wait for gates; `did`: order in which they ended."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,50 +156,50 @@ class Held:
 def test_a_release_in_progress_does_not_undo_a_stop(
     monkeypatch: pytest.MonkeyPatch, unreachable: RobotConfig, tmp_path: Path
 ) -> None:
-    held = Held(monkeypatch)
-    shown = console.PlannerConsole(unreachable, tmp_path / "none.sock", io.StringIO())
-    shown._press(b"r")
-    assert held.begun["release"].wait(60)
-    shown._press(b" ")
-    held.gates["stop"].set()
-    until(lambda: held.did == ["stop"])  # at once
-    held.gates["release"].set()
-    until(lambda: held.did == ["stop", "release", "stop"])
-    shown._stopping.join(60)
-    assert shown.confirmed
+    gated = GatedEmergency(monkeypatch)
+    planner_console = console.PlannerConsole(unreachable, tmp_path / "none.sock", io.StringIO())
+    planner_console._press(b"r")
+    assert gated.begun["release"].wait(60)
+    planner_console._press(b" ")
+    gated.gates["stop"].set()
+    until(lambda: gated.did == ["stop"])  # at once
+    gated.gates["release"].set()
+    until(lambda: gated.did == ["stop", "release", "stop"])
+    planner_console._stopping.join(60)
+    assert planner_console.confirmed
 
 
 def test_a_repeated_key_is_one_stop_and_no_release_overtakes_it(
     monkeypatch: pytest.MonkeyPatch, unreachable: RobotConfig, tmp_path: Path
 ) -> None:
-    held = Held(monkeypatch)
-    shown = console.PlannerConsole(unreachable, tmp_path / "none.sock", io.StringIO())
+    gated = GatedEmergency(monkeypatch)
+    planner_console = console.PlannerConsole(unreachable, tmp_path / "none.sock", io.StringIO())
     for key in (b" ", b"   ", b"r", b" "):
-        shown._press(key)
-    assert shown.confirmed is False and "under way" in shown.note
-    held.gates["release"].set()
-    held.gates["stop"].set()
-    shown._stopping.join(60)
-    assert held.did == ["stop"] and shown.confirmed
+        planner_console._press(key)
+    assert planner_console.confirmed is False and "under way" in planner_console.note
+    gated.gates["release"].set()
+    gated.gates["stop"].set()
+    planner_console._stopping.join(60)
+    assert gated.did == ["stop"] and planner_console.confirmed
 
 
 def test_quitting_waits_for_a_stop_in_progress(
     monkeypatch: pytest.MonkeyPatch, unreachable: RobotConfig, tmp_path: Path
 ) -> None:
-    held = Held(monkeypatch)
+    gated = GatedEmergency(monkeypatch)
     keys, terminal = pty.openpty()
     ended: list[bool] = []
     screen = io.StringIO()
-    shown = console.PlannerConsole(unreachable, tmp_path / "none.sock", screen)
-    running = threading.Thread(target=lambda: ended.append(shown.run(terminal)), daemon=True)
+    planner_console = console.PlannerConsole(unreachable, tmp_path / "none.sock", screen)
+    running = threading.Thread(target=lambda: ended.append(planner_console.run(terminal)), daemon=True)
     running.start()
-    until(lambda: "quit" in screen.getvalue())  # what was typed before counts for nothing
+    until(lambda: "quit" in screen.getvalue())  # keys typed before are ignored
     os.write(keys, b" q")
-    assert held.begun["stop"].wait(60)
+    assert gated.begun["stop"].wait(60)
     assert running.is_alive() and not ended
-    held.gates["stop"].set()
+    gated.gates["stop"].set()
     running.join(60)
-    assert ended == [True] and held.did == ["stop"]
+    assert ended == [True] and gated.did == ["stop"]
     os.close(keys)
     os.close(terminal)
 
@@ -205,14 +213,14 @@ STATE: dict[str, Any] = {
 
 def test_the_console_removes_control_characters() -> None:
     hostile = "\x1b[2J\x1b]0;owned\x07 go\r\non " + "x" * 500
-    shown = console.lines_of({**STATE, "words": hostile, "said": hostile, "latched": hostile})
-    assert all(line.isprintable() and len(line) <= 80 for line in shown)
-    assert shown[0].startswith("limo: STOPPED")
+    lines = console.lines_of({**STATE, "words": hostile, "said": hostile, "latched": hostile})
+    assert all(line.isprintable() and len(line) <= 80 for line in lines)
+    assert lines[0].startswith("limo: STOPPED")
 
 
 def test_the_console_shows_the_state() -> None:
-    shown = "\n".join(console.lines_of(STATE))
+    text = "\n".join(console.lines_of(STATE))
     for part in ("limo: driving", "connected", "0.2 s ago", "Keep going.", "throttle 0.50", "left", "300 ms"):
-        assert part in shown
-    nothing = {**STATE, "order": None, "frame_age_s": None, "thinking_s": None, "words": "", "connected": False}
-    assert "NOT CONNECTED" in "\n".join(console.lines_of(nothing))
+        assert part in text
+    disconnected = {**STATE, "order": None, "frame_age_s": None, "thinking_s": None, "words": "", "connected": False}
+    assert "NOT CONNECTED" in "\n".join(console.lines_of(disconnected))

@@ -41,12 +41,12 @@ AHEAD = Decision(control=Control(0.0, 0.5, 0.0))
 class ScriptedAgent:
     """Returns scripted decisions; `gate` delays them."""
 
-    says: Callable[[DecisionRequest], Decision] = lambda ask: AHEAD
+    reply: Callable[[DecisionRequest], Decision] = lambda request: AHEAD
     name: str = "scripted"
     privileged: bool = False
     local: bool = True
     cameras: tuple[Camera, ...] = ()
-    asked: list[DecisionRequest] = field(default_factory=list)
+    requests: list[DecisionRequest] = field(default_factory=list)
     drives: list[str] = field(default_factory=list)
     thinking: threading.Event = field(default_factory=threading.Event)
     gate: threading.Event = field(default_factory=threading.Event)
@@ -61,20 +61,20 @@ class ScriptedAgent:
         self.drives.append(f"end {episode}")
 
     def decide(self, requests: Sequence[DecisionRequest]) -> list[Decision]:
-        self.asked += requests
+        self.requests += requests
         self.thinking.set()
         assert self.gate.wait(60)
-        return [self.says(ask) for ask in requests]
+        return [self.reply(request) for request in requests]
 
     def describe(self) -> dict[str, Any]:
         return {"name": self.name}
 
 
 @contextmanager
-def planning(agent: ScriptedAgent, **how: Any) -> Iterator[tuple[PlannerServer, int]]:
+def planning(agent: ScriptedAgent, **options: Any) -> Iterator[tuple[PlannerServer, int]]:
     """A planner that works in a thread."""
     interpreter = make_interpreter("rules", "rules", RULES)
-    planner = PlannerServer(agent, interpreter, RULES, LIMO, TOKEN, **how)
+    planner = PlannerServer(agent, interpreter, RULES, LIMO, TOKEN, **options)
     worker = threading.Thread(target=planner.work)
     with planner.listening("127.0.0.1", 0) as (_, port):
         worker.start()
@@ -87,11 +87,11 @@ def planning(agent: ScriptedAgent, **how: Any) -> Iterator[tuple[PlannerServer, 
     assert not worker.is_alive()
 
 
-def until(true: Callable[[], Any]) -> None:
+def until(condition: Callable[[], Any]) -> None:
     """Wait until a condition becomes true."""
     waiting = threading.Event()
     for _ in range(1000):
-        if true():
+        if condition():
             return
         waiting.wait(0.01)
     raise AssertionError("it never came")
@@ -104,15 +104,15 @@ def reasons(planner: PlannerServer) -> set[str]:
 def test_a_frame_becomes_an_order_and_the_agent_sees_full_size_values() -> None:
     agent = ScriptedAgent()
     with planning(agent) as (_, port), connected(port) as vehicle:
-        vehicle.see(4, 10.0, odom={"x": 1.0, "y": 2.0, "yaw": 0.1, "v": 0.25, "w": 0.0})
-        vehicle_order = vehicle.call()
+        vehicle.send_observation(4, 10.0, odom={"x": 1.0, "y": 2.0, "yaw": 0.1, "v": 0.25, "w": 0.0})
+        vehicle_order = vehicle.receive()
         assert vehicle_order is not None
         kind, order, _ = vehicle_order
-        vehicle.see(5, 10.8)
-        assert vehicle.call() is not None
+        vehicle.send_observation(5, 10.8)
+        assert vehicle.receive() is not None
     assert kind == "cmd" and (order["obs"], order["throttle"], order["duration_s"]) == (4, 0.5, 0.5)
     assert order["twist"]["vx"] == pytest.approx(LIMO.actuation(Control(0.0, 0.5)).vx) and order["twist"]["vx"] > 0  # type: ignore[union-attr]
-    first, second = (ask.observation for ask in agent.asked)
+    first, second = (request.observation for request in agent.requests)
     assert first.speed == pytest.approx(0.25 * LIMO.scale) and second.speed == 0.0
     assert first.speed_limit == pytest.approx(LIMO.limits.speed * LIMO.scale)
     assert first.target == (pytest.approx(8.0), 0.0) and first.command is RouteCommand.FOLLOW
@@ -121,19 +121,19 @@ def test_a_frame_becomes_an_order_and_the_agent_sees_full_size_values() -> None:
     assert agent.drives == ["start drive", "end drive"]
 
 
-def test_words_go_through_the_interpreter_with_the_courses_hint() -> None:
+def test_replies_are_interpreted_with_the_hint_of_the_course() -> None:
     class Bend:
         def command(self, odometry: Any) -> tuple[RouteCommand, tuple[float, float]]:
             return RouteCommand.LEFT, (0.3, 0.2)
 
-    agent = ScriptedAgent(lambda ask: Decision({"action": "Turn left and accelerate."}))
+    agent = ScriptedAgent(lambda request: Decision({"action": "Turn left and accelerate."}))
     with planning(agent, course=Bend()) as (_, port), connected(port) as vehicle:
-        vehicle.see(0)
-        answer = vehicle.call()
+        vehicle.send_observation(0)
+        answer = vehicle.receive()
     assert (
         answer is not None and answer[1]["steer"] < 0 and answer[1]["twist"]["wz"] > 0
     )  # left, CARLA's and ROS's sign
-    assert agent.asked[0].observation.target == (pytest.approx(0.3 * LIMO.scale), pytest.approx(0.2 * LIMO.scale))
+    assert agent.requests[0].observation.target == (pytest.approx(0.3 * LIMO.scale), pytest.approx(0.2 * LIMO.scale))
 
 
 @pytest.mark.parametrize(
@@ -144,48 +144,48 @@ def test_words_go_through_the_interpreter_with_the_courses_hint() -> None:
         (Decision(control=Control(float("nan"))), "agent_errors"),
     ],
 )
-def test_without_a_usable_answer_the_vehicle_stands_and_it_is_counted(decision: Decision, counted: str) -> None:
-    with planning(ScriptedAgent(lambda ask: decision)) as (planner, port), connected(port) as vehicle:
-        vehicle.see(0)
-        answer = vehicle.call()
+def test_an_unusable_decision_stops_the_vehicle_and_is_counted(decision: Decision, counted: str) -> None:
+    with planning(ScriptedAgent(lambda request: decision)) as (planner, port), connected(port) as vehicle:
+        vehicle.send_observation(0)
+        answer = vehicle.receive()
         assert planner.cycle.counts[counted] == 1
     assert answer is not None and answer[1]["twist"] == {"vx": 0.0, "vy": 0.0, "wz": 0.0}
 
 
 @pytest.mark.parametrize("picture", [b"", b"GIF89a", b"\xff\xd8\xff\xe0 cut"])
-def test_an_agent_that_raises_over_a_bad_picture_stands(picture: bytes) -> None:
-    def look(ask: DecisionRequest) -> Decision:
-        ask.observation.images("front")
+def test_a_bad_picture_stops_the_vehicle(picture: bytes) -> None:
+    def look(request: DecisionRequest) -> Decision:
+        request.observation.images("front")
         return AHEAD
 
     with planning(ScriptedAgent(look)) as (planner, port), connected(port) as vehicle:
-        vehicle.see(0, picture=picture)
-        answer = vehicle.call()
+        vehicle.send_observation(0, picture=picture)
+        answer = vehicle.receive()
         assert "no whole JPEG" in planner.state()["words"]
     assert answer is not None and answer[1]["twist"]["vx"] == 0.0
 
 
-def test_failures_in_a_row_stop_it_until_released() -> None:
+def test_failures_in_a_row_stop_the_vehicle_until_released() -> None:
     broken = [True]
-    agent = ScriptedAgent(lambda ask: Decision(error="no model") if broken[0] else AHEAD)
+    agent = ScriptedAgent(lambda request: Decision(error="no model") if broken[0] else AHEAD)
     with planning(agent) as (planner, port), connected(port) as vehicle:
         for seq in range(FAILURES_MAX):
-            vehicle.see(seq)
-            assert vehicle.call()[0] == "cmd"  # type: ignore[index]
-        stop = vehicle.call()
+            vehicle.send_observation(seq)
+            assert vehicle.receive()[0] == "cmd"  # type: ignore[index]
+        stop = vehicle.receive()
         assert stop is not None and stop[0] == "stop" and stop[1]["latch"] and "no model" in stop[1]["reason"]
         broken[0] = False
         planner.release()
-        assert vehicle.call()[0] == "release"  # type: ignore[index]
-        vehicle.see(FAILURES_MAX)
-        assert vehicle.call()[1]["twist"]["vx"] > 0  # type: ignore[index]
+        assert vehicle.receive()[0] == "release"  # type: ignore[index]
+        vehicle.send_observation(FAILURES_MAX)
+        assert vehicle.receive()[1]["twist"]["vx"] > 0  # type: ignore[index]
 
 
-def test_strict_stops_at_words_that_cannot_be_read() -> None:
-    agent = ScriptedAgent(lambda ask: Decision({"action": "Blorp."}))
+def test_strict_stops_the_vehicle_at_an_unparsed_reply() -> None:
+    agent = ScriptedAgent(lambda request: Decision({"action": "Blorp."}))
     with planning(agent, strict=True) as (planner, port), connected(port) as vehicle:
-        vehicle.see(0)
-        assert [vehicle.call()[0] for _ in range(2)] == ["cmd", "stop"]  # type: ignore[index]
+        vehicle.send_observation(0)
+        assert [vehicle.receive()[0] for _ in range(2)] == ["cmd", "stop"]  # type: ignore[index]
         assert "strict" in planner.state()["latched"]
 
 
@@ -194,22 +194,22 @@ def test_a_stop_holds_through_a_new_connection_until_it_is_released() -> None:
     with planning(agent) as (planner, port):
         with connected(port) as vehicle:
             planner.stop("test")
-            kind, header, _ = vehicle.call()  # type: ignore[misc]
+            kind, header, _ = vehicle.receive()  # type: ignore[misc]
             assert (kind, header["latch"], header["reason"]) == ("stop", True, "test")
             assert not planner.state()["stands"]
             vehicle.send("stop", reason="stopped", latch=True)
             until(lambda: planner.state()["stands"])
-            vehicle.see(0)
+            vehicle.send_observation(0)
             until(lambda: planner.state()["frame_age_s"] is not None)
         until(lambda: not planner.state()["connected"])
         with connected(port) as vehicle:
-            assert vehicle.call()[0] == "stop"  # type: ignore[index]
-            vehicle.see(0)
-            assert vehicle.call()[1]["twist"]["vx"] == 0.0  # type: ignore[index]
+            assert vehicle.receive()[0] == "stop"  # type: ignore[index]
+            vehicle.send_observation(0)
+            assert vehicle.receive()[1]["twist"]["vx"] == 0.0  # type: ignore[index]
             planner.release()
-            vehicle.see(1)
-            assert [vehicle.call()[0] for _ in range(2)] == ["release", "cmd"]  # type: ignore[index]
-    assert len(agent.asked) == 1  # what it sees while it is stopped costs no thought
+            vehicle.send_observation(1)
+            assert [vehicle.receive()[0] for _ in range(2)] == ["release", "cmd"]  # type: ignore[index]
+    assert len(agent.requests) == 1  # frames during a stop are not passed to the agent
 
 
 OVERTAKEN = "order not sent: overtaken by a stop or a new drive"
@@ -217,7 +217,7 @@ OVERTAKEN = "order not sent: overtaken by a stop or a new drive"
 
 def order(vehicle: VehicleEnd) -> tuple[int, float]:
     """The next frame, which must be an order: its frame number and speed."""
-    kind, header, _ = vehicle.call()  # type: ignore[misc]
+    kind, header, _ = vehicle.receive()  # type: ignore[misc]
     assert kind == "cmd"
     return header["obs"], header["twist"]["vx"]
 
@@ -227,16 +227,16 @@ def test_a_decision_in_progress_at_a_stop_is_never_executed_even_after_release(l
     agent = ScriptedAgent()
     agent.gate.clear()
     with planning(agent) as (planner, port), connected(port) as vehicle:
-        vehicle.see(0)
+        vehicle.send_observation(0)
         assert agent.thinking.wait(60)
         planner.stop("test", latch)
-        assert vehicle.call()[0] == "stop"  # type: ignore[index]
-        assert order(vehicle) == (0, 0.0)  # an answer at once, to stand: it need not wait for the agent
+        assert vehicle.receive()[0] == "stop"  # type: ignore[index]
+        assert order(vehicle) == (0, 0.0)  # an order to stand, sent without waiting for the agent
         planner.release()
-        assert vehicle.call()[0] == "release"  # type: ignore[index]
+        assert vehicle.receive()[0] == "release"  # type: ignore[index]
         agent.gate.set()
         until(lambda: planner.journal.counts[OVERTAKEN])
-        vehicle.see(1)
+        vehicle.send_observation(1)
         seq, speed = order(vehicle)
         assert seq == 1 and speed > 0
 
@@ -245,25 +245,25 @@ def test_a_frame_that_waits_at_a_stop_is_answered_without_a_decision() -> None:
     agent = ScriptedAgent()
     agent.gate.clear()
     with planning(agent) as (planner, port), connected(port) as vehicle:
-        vehicle.see(0)
+        vehicle.send_observation(0)
         assert agent.thinking.wait(60)
-        vehicle.see(1)
+        vehicle.send_observation(1)
         until(lambda: planner._waiting)
         planner.stop("test")
-        assert vehicle.call()[0] == "stop" and order(vehicle) == (1, 0.0)  # type: ignore[index]
+        assert vehicle.receive()[0] == "stop" and order(vehicle) == (1, 0.0)  # type: ignore[index]
         agent.gate.set()
         until(lambda: planner.journal.counts[OVERTAKEN])
         planner.release()
-        vehicle.see(2)
-        assert vehicle.call()[0] == "release" and order(vehicle)[0] == 2  # type: ignore[index]
-    assert len(agent.asked) == 2
+        vehicle.send_observation(2)
+        assert vehicle.receive()[0] == "release" and order(vehicle)[0] == 2  # type: ignore[index]
+    assert len(agent.requests) == 2
 
 
 def test_a_vehicle_that_stops_itself_during_a_decision_gets_an_order_to_stand() -> None:
     agent = ScriptedAgent()
     agent.gate.clear()
     with planning(agent) as (planner, port), connected(port) as vehicle:
-        vehicle.see(0)
+        vehicle.send_observation(0)
         assert agent.thinking.wait(60)
         vehicle.send("stop", reason="emergency stop: on board", latch=True)
         assert order(vehicle) == (0, 0.0)
@@ -275,7 +275,7 @@ def test_a_vehicle_that_stops_itself_during_a_decision_gets_an_order_to_stand() 
 def test_only_a_latched_stop_frame_of_the_vehicle_confirms_a_latched_stop() -> None:
     with planning(ScriptedAgent()) as (planner, port), connected(port) as vehicle:
         planner.stop("test")
-        vehicle.send("stop", reason="the camera is not ready", latch=False)  # sent before it heard of the stop
+        vehicle.send("stop", reason="the camera is not ready", latch=False)  # sent before it received the stop
         until(lambda: planner.state()["said"])
         assert not planner.state()["stands"]
         vehicle.send("stop", reason="test", latch=True)
@@ -283,19 +283,19 @@ def test_only_a_latched_stop_frame_of_the_vehicle_confirms_a_latched_stop() -> N
 
 
 def test_a_closed_terminal_does_not_prevent_a_stop() -> None:
-    def gone(line: str) -> None:
+    def fail(line: str) -> None:
         raise BrokenPipeError
 
-    with planning(ScriptedAgent(), journal=PlannerJournal(show=gone)) as (planner, port), connected(port) as vehicle:
+    with planning(ScriptedAgent(), journal=PlannerJournal(show=fail)) as (planner, port), connected(port) as vehicle:
         planner.stop("test")
-        assert vehicle.call()[0] == "stop" and planner.state()["latched"] == "test"  # type: ignore[index]
+        assert vehicle.receive()[0] == "stop" and planner.state()["latched"] == "test"  # type: ignore[index]
 
 
-def test_a_course_that_counts_the_failures_itself_leaves_no_stop_behind() -> None:
-    agent = ScriptedAgent(lambda ask: Decision(error="no model"))
+def test_without_a_failure_limit_failures_do_not_latch_a_stop() -> None:
+    agent = ScriptedAgent(lambda request: Decision(error="no model"))
     with planning(agent, failures_max=None) as (planner, port), connected(port) as vehicle:
         for seq in range(FAILURES_MAX + 1):
-            vehicle.see(seq)
+            vehicle.send_observation(seq)
             assert order(vehicle) == (seq, 0.0)
         assert planner.state()["latched"] is None and planner.cycle.failures > FAILURES_MAX
 
@@ -304,21 +304,21 @@ def test_the_newest_frame_supersedes_one_in_progress() -> None:
     agent = ScriptedAgent()
     agent.gate.clear()
     with planning(agent) as (planner, port), connected(port) as vehicle:
-        vehicle.see(0)
+        vehicle.send_observation(0)
         assert agent.thinking.wait(60)
-        vehicle.see(1)
+        vehicle.send_observation(1)
         until(lambda: planner._waiting)
         agent.gate.set()
-        assert vehicle.call()[1]["obs"] == 1  # type: ignore[index]
+        assert vehicle.receive()[1]["obs"] == 1  # type: ignore[index]
         assert planner.journal.counts["order not sent: a newer picture waits"] == 1
 
 
 def test_a_replayed_picture_is_refused_and_the_next_one_served() -> None:
     with planning(ScriptedAgent()) as (planner, port), connected(port) as vehicle:
         for seq in (3, 3, 2, 4):
-            vehicle.see(seq)
+            vehicle.send_observation(seq)
         until(lambda: planner._last_seq == 4)
-        while vehicle.call()[1]["obs"] != 4:  # type: ignore[index]
+        while vehicle.receive()[1]["obs"] != 4:  # type: ignore[index]
             pass
         assert planner.journal.counts["refused: replayed"] == 2
 
@@ -327,18 +327,18 @@ def test_a_second_vehicle_is_refused_while_the_first_is_connected() -> None:
     with planning(ScriptedAgent()) as (planner, port):
         with connected(port) as first:
             second = VehicleEnd(port)
-            assert second.greet() == {"session": "", "reason": "another vehicle is connected"}
+            assert second.handshake() == {"session": "", "reason": "another vehicle is connected"}
             second.close()
-            first.see(0)
-            assert first.call()[0] == "cmd"  # type: ignore[index]
+            first.send_observation(0)
+            assert first.receive()[0] == "cmd"  # type: ignore[index]
         until(lambda: not planner.state()["connected"])
         with connected(port):
             pass
         until(lambda: reasons(planner) == {"refused: second client"})
 
 
-class Silent:
-    """A silent socket with a fake clock: its waits end so many seconds too late."""
+class SilentSocket:
+    """A silent socket with a fake clock: its timeouts end `late_s` seconds late."""
 
     def __init__(self, *late_s: float) -> None:
         self.late_s, self.now, self.timeout_s = list(late_s), 0.0, 0.0
@@ -358,7 +358,7 @@ class Silent:
 
 @pytest.mark.parametrize(("late_s", "left"), [((0.0, 0.0), 1), ((0.2, 0.0), 0), ((0.2, 0.2, 0.0), 1)])
 def test_a_late_timeout_is_retried_once(late_s: tuple[float, ...], left: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    sock, hello = Silent(*late_s), wire.server_hello()
+    sock, hello = SilentSocket(*late_s), wire.server_hello()
     monkeypatch.setattr(session_module, "time", sock)
     welcome = wire.server_welcome(TOKEN, hello, wire.client_auth(TOKEN, hello, LIMO.name))
     session = session_module.VehicleSession(sock, welcome)  # type: ignore[arg-type]
@@ -368,28 +368,28 @@ def test_a_late_timeout_is_retried_once(late_s: tuple[float, ...], left: int, mo
     assert len(sock.late_s) == left
 
 
-def test_a_vehicle_that_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_vehicle_that_falls_silent_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     lost: list[str] = []
     with planning(ScriptedAgent()) as (planner, port):
         planner.on_lost.append(lost.append)
         frozen = VehicleEnd(port)
-        assert frozen.greet() is None  # and then says nothing, as behind a frozen tunnel
+        assert frozen.handshake() is None  # then silent, as behind a frozen tunnel
         until(lambda: lost)
         with connected(port) as vehicle:
-            vehicle.see(0)
-            assert vehicle.call()[0] == "cmd"  # type: ignore[index]
+            vehicle.send_observation(0)
+            assert vehicle.receive()[0] == "cmd"  # type: ignore[index]
         frozen.close()
     assert lost[0].startswith("silent for 1 s")
 
 
 def test_heartbeats_are_sent_during_a_decision() -> None:
-    def busy(ask: DecisionRequest) -> Decision:
-        return Decision(control=Control(sum(0.0 for _ in range(4_000_000)), 0.5))  # Python's lock is rarely free
+    def busy(request: DecisionRequest) -> Decision:
+        return Decision(control=Control(sum(0.0 for _ in range(4_000_000)), 0.5))  # Python's GIL is rarely free
 
     agent = ScriptedAgent(busy)
     with planning(agent) as (_, port), connected(port) as vehicle:
-        vehicle.see(0)
-        assert vehicle.call()[0] == "cmd"  # type: ignore[index]
+        vehicle.send_observation(0)
+        assert vehicle.receive()[0] == "cmd"  # type: ignore[index]
         assert vehicle.heartbeats > 0
 
 
@@ -404,7 +404,7 @@ def test_heartbeats_are_sent_during_a_decision() -> None:
 def test_an_unauthenticated_client_is_refused(how: dict[str, Any], told: str, counted: str) -> None:
     with planning(ScriptedAgent()) as (planner, port):
         stranger = VehicleEnd(port, **how)
-        assert stranger.greet() == {"session": "", "reason": told}
+        assert stranger.handshake() == {"session": "", "reason": told}
         stranger.close()
         until(lambda: planner.journal.counts[counted] == 1)
         assert not planner.state()["connected"]
@@ -416,12 +416,12 @@ def test_a_replayed_handshake_is_refused() -> None:
         _, hello, _ = first.next()
         overheard = wire.pack("auth", wire.client_auth(TOKEN, hello, "limo-ackermann"))
         first.raw(overheard)
-        assert first.call()[0] == "welcome"  # type: ignore[index]
+        assert first.receive()[0] == "welcome"  # type: ignore[index]
         first.close()
         again = VehicleEnd(port)
         assert again.next()[0] == "hello"
         again.raw(overheard)
-        assert again.call()[1]["reason"] == "wrong token"  # type: ignore[index]
+        assert again.receive()[1]["reason"] == "wrong token"  # type: ignore[index]
         again.close()
         until(lambda: planner.journal.counts["refused: wrong token or replay"] == 1)
 
@@ -446,7 +446,7 @@ def test_an_invalid_handshake_is_refused(sent: bytes, counted: str) -> None:
         stranger = VehicleEnd(port)
         stranger.raw(sent)
         stranger.sock.shutdown(socket.SHUT_WR)
-        while stranger.call() is not None:
+        while stranger.receive() is not None:
             pass
         until(lambda: planner.journal.counts[f"refused: {counted}"] == 1)
         stranger.close()
@@ -461,22 +461,22 @@ def test_an_invalid_handshake_is_refused(sent: bytes, counted: str) -> None:
         (wire._PREFIX.pack(wire.MAGIC, wire.VERSION, 14, 0) + b'{"kind":"obs"}', "malformed"),
     ],
 )
-def test_a_frame_that_is_wrong_ends_the_session_and_the_next_one_is_served(sent: bytes, counted: str) -> None:
+def test_an_invalid_frame_ends_the_session_and_the_next_session_works(sent: bytes, counted: str) -> None:
     with planning(ScriptedAgent()) as (planner, port):
         with connected(port) as vehicle:
             vehicle.raw(sent)
-            while vehicle.call() is not None:
+            while vehicle.receive() is not None:
                 pass
         assert planner.journal.counts[f"refused: {counted}"] == 1
         with connected(port) as vehicle:
-            vehicle.see(0)
-            assert vehicle.call()[0] == "cmd"  # type: ignore[index]
+            vehicle.send_observation(0)
+            assert vehicle.receive()[0] == "cmd"  # type: ignore[index]
 
 
 def test_a_planners_frame_from_a_vehicle_ends_the_session() -> None:
     with planning(ScriptedAgent()) as (planner, port), connected(port) as vehicle:
         vehicle.send("release")
-        assert vehicle.call() is None
+        assert vehicle.receive() is None
         assert planner.journal.counts["refused: malformed"] == 1
 
 
@@ -488,13 +488,13 @@ def test_silent_connections_do_not_lock_the_vehicle_out() -> None:
             strangers.extend(socket.create_connection(("127.0.0.1", port)) for _ in range(12))
             return planner.journal.counts["refused: too many strangers"] >= 4
 
-        with pytest.MonkeyPatch.context() as patch:  # the vehicle has its usual time
+        with pytest.MonkeyPatch.context() as patch:  # the vehicle below has the usual time limit
             patch.setattr(session_module, "HANDSHAKE_S", 0.3)
             until(too_many)
             until(lambda: planner.journal.counts["refused: no handshake"] >= 8)
         with connected(port) as vehicle:
-            vehicle.see(0)
-            assert vehicle.call()[0] == "cmd"  # type: ignore[index]
+            vehicle.send_observation(0)
+            assert vehicle.receive()[0] == "cmd"  # type: ignore[index]
         for stranger in strangers:
             stranger.close()
 
@@ -502,18 +502,18 @@ def test_silent_connections_do_not_lock_the_vehicle_out() -> None:
 def test_closing_the_planner_stops_the_vehicle() -> None:
     with planning(ScriptedAgent()) as (planner, port), connected(port) as vehicle:
         planner.close()
-        (stop, said, _), (done, _, _) = vehicle.call(), vehicle.call()  # type: ignore[misc]
-        assert (stop, said["latch"], done) == ("stop", False, "done") and vehicle.call() is None
+        (stop, header, _), (done, _, _) = vehicle.receive(), vehicle.receive()  # type: ignore[misc]
+        assert (stop, header["latch"], done) == ("stop", False, "done") and vehicle.receive() is None
 
 
-def test_every_cycle_and_refusal_is_written_down_with_its_picture(tmp_path: Path) -> None:
+def test_cycles_and_refusals_are_logged_and_pictures_saved(tmp_path: Path) -> None:
     with (
         planning(ScriptedAgent(), journal=PlannerJournal(tmp_path, frames=True)) as (planner, port),
         connected(port) as vehicle,
     ):
-        vehicle.see(0)
-        vehicle.see(0)
-        assert vehicle.call()[0] == "cmd"  # type: ignore[index]
+        vehicle.send_observation(0)
+        vehicle.send_observation(0)
+        assert vehicle.receive()[0] == "cmd"  # type: ignore[index]
         vehicle.send("done", reason="mode is 0, not 1")
         until(lambda: planner.state()["said"] == "mode is 0, not 1")
         session = vehicle.session
@@ -534,18 +534,18 @@ def test_repeated_refusals_do_not_fill_the_disk(tmp_path: Path) -> None:
     assert len((tmp_path / "planner.jsonl").read_text().splitlines()) == 202
 
 
-def test_a_new_drive_begins_with_its_own_hint() -> None:
+def test_a_new_drive_restarts_tick_and_time() -> None:
     agent = ScriptedAgent()
     with planning(agent) as (planner, port), connected(port) as vehicle:
         planner.begin("one")
-        vehicle.see(0, 5.0)
-        assert vehicle.call() is not None
+        vehicle.send_observation(0, 5.0)
+        assert vehicle.receive() is not None
         planner.begin("two")
-        vehicle.see(1, 9.0)
-        assert vehicle.call() is not None
+        vehicle.send_observation(1, 9.0)
+        assert vehicle.receive() is not None
     assert agent.drives == ["start one", "end one", "start two", "end two"]
-    told = [(a.episode, a.observation.tick, a.observation.time_s) for a in agent.asked]
-    assert told == [("one", 0, 0), ("two", 0, 0)]
+    observed = [(a.episode, a.observation.tick, a.observation.time_s) for a in agent.requests]
+    assert observed == [("one", 0, 0), ("two", 0, 0)]
 
 
 def test_frames_from_before_a_new_episode_get_no_order_in_it() -> None:
@@ -553,24 +553,24 @@ def test_frames_from_before_a_new_episode_get_no_order_in_it() -> None:
     agent.gate.clear()
     with planning(agent) as (planner, port), connected(port) as vehicle:
         planner.begin("one")
-        vehicle.see(0)
+        vehicle.send_observation(0)
         assert agent.thinking.wait(60)
-        vehicle.see(1)
+        vehicle.send_observation(1)
         until(lambda: planner._waiting)
-        begun = threading.Thread(target=planner.begin, args=["two"])
-        begun.start()
+        thread = threading.Thread(target=planner.begin, args=["two"])
+        thread.start()
         assert order(vehicle) == (1, 0.0)  # at once
         agent.gate.set()
-        begun.join(60)
+        thread.join(60)
         until(lambda: planner.journal.counts[OVERTAKEN])
-        vehicle.see(2)
+        vehicle.send_observation(2)
         seq, speed = order(vehicle)
         assert seq == 2 and speed > 0
-    assert [ask.episode for ask in agent.asked] == ["one", "two"]
+    assert [request.episode for request in agent.requests] == ["one", "two"]
 
 
 def test_the_listener_recovers_after_a_failed_accept() -> None:
-    class Full:
+    class FullSocket:
         """A socket whose accept fails once for lack of file descriptors."""
 
         def __init__(self, sock: socket.socket) -> None:
@@ -587,10 +587,10 @@ def test_the_listener_recovers_after_a_failed_accept() -> None:
 
     journal = PlannerJournal()
     server = socket.create_server(("127.0.0.1", 0))
-    door = ConnectionListener(Full(server), TOKEN, LIMO.name, None, journal)  # type: ignore[arg-type]
-    with socket.create_connection(server.getsockname()[:2]) as knocking:
-        assert knocking.recv(4) == wire.MAGIC
-    door.close()
+    listener = ConnectionListener(FullSocket(server), TOKEN, LIMO.name, None, journal)  # type: ignore[arg-type]
+    with socket.create_connection(server.getsockname()[:2]) as client:
+        assert client.recv(4) == wire.MAGIC
+    listener.close()
     assert journal.counts["refused: cannot accept"] == 1
 
 
@@ -598,22 +598,22 @@ def test_the_listener_recovers_after_a_failed_accept() -> None:
 @settings(max_examples=examples(40), deadline=None)
 def test_the_listener_survives_any_bytes(data: bytes, framed: bool) -> None:
     """Any data instead of an auth frame is refused once, without an internal error."""
-    said = wire._PREFIX.pack(wire.MAGIC, wire.VERSION, len(data), 0) + data if framed else data
+    frame = wire._PREFIX.pack(wire.MAGIC, wire.VERSION, len(data), 0) + data if framed else data
     near, far = socket.socketpair()
     with near, far:
-        far.sendall(said)
+        far.sendall(frame)
         far.shutdown(socket.SHUT_WR)
         with pytest.raises(session_module.VehicleRefused):
-            session_module.PlannerHandshake(_Tcp(near)).welcome(TOKEN, "limo-ackermann")  # type: ignore[arg-type]
+            session_module.PlannerHandshake(_TcpSocket(near)).welcome(TOKEN, "limo-ackermann")  # type: ignore[arg-type]
 
 
-class _Tcp:
-    """A socket pair has no TCP options."""
+class _TcpSocket:
+    """A socket of a pair, which has no TCP options."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
 
-    def setsockopt(self, *words: Any) -> None: ...
+    def setsockopt(self, *arguments: Any) -> None: ...
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sock, name)

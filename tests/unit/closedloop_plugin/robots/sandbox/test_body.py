@@ -1,4 +1,4 @@
-"""How the simulated vehicles move, against kinematics worked by hand, and what their drivers do with odd commands."""
+"""Motion of the simulated vehicles, against kinematics computed by hand, and reaction to odd commands."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TWISTED = [name for name in NAMES if VEHICLES[name].kind == "twist"]
 
 
 def driving(name: str, actuation: Actuation, seconds: float, every: float | None = None) -> SandboxBody:
-    """A body `seconds` after the first command, which is repeated `every` so many seconds, or not."""
+    """A body `seconds` after the first command, which is repeated at intervals of `every` seconds, if given."""
     body = SandboxBody(VEHICLES[name])
     body.command(actuation)
     drive(body, seconds, actuation, every)
@@ -27,19 +27,19 @@ def driving(name: str, actuation: Actuation, seconds: float, every: float | None
 
 
 def drive(body: SandboxBody, seconds: float, actuation: Actuation | None = None, every: float | None = None) -> float:
-    """Steps of 10 ms; how far it went, m."""
-    way = 0.0
+    """Steps the body by 10 ms; returns the distance in m."""
+    distance = 0.0
     for step in range(1, round(seconds / 0.01) + 1):
         x, y, _ = body.pose
         body.step(0.01)
-        way += math.dist((x, y), body.pose[:2])
+        distance += math.dist((x, y), body.pose[:2])
         if actuation is not None and every and step % round(every / 0.01) == 0:
             body.command(actuation)
-    return way
+    return distance
 
 
 @pytest.mark.parametrize("name", TWISTED)
-def test_forward_is_forward(name: str) -> None:
+def test_a_forward_twist_moves_straight_ahead(name: str) -> None:
     body = driving(name, Twist(0.3), 0.8)
     accel = VEHICLES[name].ceiling.accel
     assert body.x == pytest.approx(0.3 * 0.8 - 0.3**2 / (2 * accel), abs=0.005)
@@ -47,7 +47,7 @@ def test_forward_is_forward(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TWISTED)
-def test_a_positive_yaw_rate_is_to_the_left(name: str) -> None:
+def test_a_positive_yaw_rate_turns_left(name: str) -> None:
     body = driving(name, Twist(0.3, 0.0, 0.4), 0.9)
     assert body.yaw > 0.2 and body.y > 0.0
     assert driving(name, Twist(0.3, 0.0, -0.4), 0.9).yaw == pytest.approx(-body.yaw, abs=1e-9)
@@ -56,18 +56,17 @@ def test_a_positive_yaw_rate_is_to_the_left(name: str) -> None:
 def test_limo_turns_round_its_rear_axle_in_ackermann_mode() -> None:
     """0.3 m/s at 0.3 rad/s is a radius of 1 m for the rear axle; the middle, 0.1 m ahead, runs on one of 1.005 m."""
     body = driving("limo-ackermann", Twist(0.3, 0.0, 0.3), 3.0)
-    assert body.wz == pytest.approx(0.3, rel=0.01)  # whole mrad of the wheel are sent
+    assert body.wz == pytest.approx(0.3, rel=0.01)  # the wheel angle is sent in whole mrad
     assert body.vx == pytest.approx(0.3)
     assert math.hypot(body.vx, body.vy) / body.wz == pytest.approx(1.005, rel=0.01)
 
 
-def test_limo_turns_no_tighter_than_its_wheels_let_it() -> None:
-    """Whatever its driver sends: the steering ends at its stop."""
+def test_limo_turns_no_tighter_than_its_steering_stop() -> None:
     body = driving("limo-ackermann", Twist(0.2, 0.0, 3.0), 2.0)
     assert body.vx / body.wz == pytest.approx(TURNING_RADIUS, rel=0.01)
 
 
-def test_limo_cannot_turn_on_the_spot_in_ackermann_mode_but_in_the_others() -> None:
+def test_limo_turns_on_the_spot_in_all_modes_but_ackermann() -> None:
     turn = Twist(0.0, 0.0, 0.5)
     assert driving("limo-ackermann", turn, 1.0).yaw == 0.0
     for name in ("limo-differential", "limo-tracked", "limo-mecanum", "jetbot-waveshare"):
@@ -76,7 +75,7 @@ def test_limo_cannot_turn_on_the_spot_in_ackermann_mode_but_in_the_others() -> N
 
 
 def test_an_impossible_angle_is_kept_until_the_next_command() -> None:
-    """The quirk that our clamp exists for: a yaw rate without speed leaves the wheels at their stop."""
+    """The reason for our clamp: a yaw rate without speed leaves the wheels at their stop."""
     body = driving("limo-ackermann", Twist(0.0, 0.0, 0.5), 0.5)
     body.command(Twist(0.3))
     body.step(0.01)
@@ -85,14 +84,14 @@ def test_an_impossible_angle_is_kept_until_the_next_command() -> None:
     assert body.wz == pytest.approx(0.0, abs=1e-9)
 
 
-def test_only_mecanum_wheels_go_sideways() -> None:
+def test_only_mecanum_wheels_move_sideways() -> None:
     aside = Twist(0.0, 0.2, 0.0)
     assert driving("limo-mecanum", aside, 1.0).y == pytest.approx(0.2, abs=0.01)
     assert driving("limo-differential", aside, 1.0).pose == (0.0, 0.0, 0.0)
     assert driving("jetbot-waveshare", aside, 0.9).pose == (0.0, 0.0, 0.0)
 
 
-def test_words_are_full_power_only() -> None:
+def test_words_drive_at_full_power() -> None:
     assert driving("jetbot-dusty-ros1", WordCommand("forward"), 1.0).vx == pytest.approx(WORD_SPEED)
     left = driving("jetbot-dusty-ros1", WordCommand("left"), 1.0)
     assert left.wz == pytest.approx(2 * WORD_SPEED / WHEELS_APART) and left.vx == 0.0
@@ -100,7 +99,7 @@ def test_words_are_full_power_only() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_one_command_drives_for_ever_unless_the_base_has_a_watchdog(name: str) -> None:
+def test_one_command_drives_indefinitely_unless_the_base_has_a_watchdog(name: str) -> None:
     vehicle = VEHICLES[name]
     body = driving(name, WordCommand("forward") if vehicle.kind == "word" else Twist(0.2), 5.0)
     assert (body.vx == 0.0) == (vehicle.watchdog_s is not None)
@@ -113,7 +112,7 @@ def test_the_watchdog_counts_from_the_last_command() -> None:
     assert drive(body, 3.0) == pytest.approx(1.0 * 0.3 + 0.3**2 / (2 * brake), abs=0.01)
 
 
-def test_a_stop_takes_centimetres() -> None:
+def test_a_stop_has_the_hand_computed_braking_distance() -> None:
     body = driving("limo-ackermann", Twist(0.3), 1.0)
     body.command(Twist(0.0))
     assert drive(body, 1.0) == pytest.approx(0.3**2 / (2 * 5.0), abs=0.003)
@@ -121,7 +120,6 @@ def test_a_stop_takes_centimetres() -> None:
 
 
 def test_odometry_ignores_placing_and_counts_slipping_wheels() -> None:
-    """Lifted elsewhere, a vehicle's odometry notices nothing; pushing against something, it counts slipping wheels."""
     body = driving("limo-differential", Twist(0.3), 1.0)
     before = body.odometry()
     body.place(1.0, 2.0, 0.5)
@@ -140,7 +138,7 @@ def test_odometry_ignores_placing_and_counts_slipping_wheels() -> None:
 def test_any_command_keeps_the_body_within_its_physical_limits(
     name: str, commands: list[tuple[float, float, float]]
 ) -> None:
-    """Numbers that should never have been sent: it stays finite, below its top speed and its acceleration."""
+    """Also for NaN and infinity, which should never be sent."""
     body = SandboxBody(VEHICLES[name])
     ceiling = VEHICLES[name].ceiling
     for numbers in commands:

@@ -55,7 +55,7 @@ def test_the_yellow_lines_are_where_a_pinhole_projects_them(view: FloorCameraMou
     assert seen > 10
 
 
-def test_above_the_horizon_is_no_floor() -> None:
+def test_no_floor_is_drawn_above_the_horizon() -> None:
     picture = FloorCamera(TRACK, LEVEL).picture(*TRACK.segments[0].start)
     assert (picture[:100] == ROOM).all()
 
@@ -83,14 +83,14 @@ def test_an_obstacle_behind_the_camera_is_not_drawn() -> None:
     assert orange(behind) == 0
 
 
-def test_moving_moves_the_picture_and_standing_does_not() -> None:
+def test_the_picture_changes_only_if_the_camera_moves() -> None:
     camera, (x, y, yaw) = FloorCamera(TRACK, LEVEL), TRACK.segments[0].start
-    here = camera.picture(x, y, yaw)
-    assert (camera.picture(x, y, yaw) == here).all()
-    assert (camera.picture(x, y - 0.02, yaw)[300:] != here[300:]).mean() > 0.3
+    before = camera.picture(x, y, yaw)
+    assert (camera.picture(x, y, yaw) == before).all()
+    assert (camera.picture(x, y - 0.02, yaw)[300:] != before[300:]).mean() > 0.3
 
 
-def test_a_jpeg_is_the_picture() -> None:
+def test_the_jpeg_shows_the_picture() -> None:
     camera, pose = FloorCamera(TRACK, LEVEL), TRACK.segments[2].start
     data = camera.jpeg(*pose, quality=90)
     read = np.asarray(Image.open(io.BytesIO(data)).convert("RGB")).astype(int)
@@ -99,8 +99,8 @@ def test_a_jpeg_is_the_picture() -> None:
     assert len(camera.jpeg(*pose, quality=30)) < len(data)
 
 
-def test_every_platform_sees_both_lines_from_every_start() -> None:
-    """Or a lane could not be followed by sight; a bend may hide one line's near part, never all yellow."""
+def test_every_platform_sees_yellow_lines_from_every_start() -> None:
+    """Otherwise the lane could not be followed. A bend may hide the near part of one line, never all yellow."""
     for name in ("limo-ackermann", "jetbot-waveshare"):
         scene = SandboxScene(VEHICLES[name])
         for segment in TRACK.segments:

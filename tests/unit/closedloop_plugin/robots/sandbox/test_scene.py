@@ -22,7 +22,7 @@ def straight(scene: SandboxScene, seconds: float) -> list[SandboxEvent]:
     return [event for _ in range(round(seconds / 0.01)) for event in scene.step(0.01)]
 
 
-def test_it_begins_at_the_lap_s_start() -> None:
+def test_the_vehicle_begins_at_the_start_of_the_lap() -> None:
     scene = SandboxScene(VEHICLES["limo-ackermann"])
     assert scene.body.pose == pytest.approx(scene.track.lap.pose(0.0))
     assert [event.what for event in scene.step(0.01)] == ["inside"]
@@ -33,25 +33,25 @@ def test_a_crossed_line_is_reported_once_and_does_not_stop_the_vehicle() -> None
     scene = scene_at(start[0], start[1], start[2] + math.pi / 2)
     events = straight(scene, 2.0)
     assert [event.what for event in events] == ["crossed line"]
-    # 0.22 m from the middle to the line, 0.161 m from the vehicle's own middle to its nose
+    # 0.22 m from the middle to the line, 0.161 m from the vehicle's middle to its front
     assert events[0].x - start[0] == pytest.approx(0.22 - 0.161, abs=0.01)
     assert scene.body.vx == pytest.approx(0.3)
 
 
-def test_an_obstacle_stops_it_while_odometry_continues() -> None:
+def test_an_obstacle_stops_the_vehicle_while_odometry_continues() -> None:
     house = next(box for box in SandboxScene(VEHICLES["limo-differential"]).track.obstacles if box.name == "house")
     scene = scene_at(house.x - 0.8, house.y, 0.0)
     events = straight(scene, 3.0)
     assert [event.what for event in events] == ["hit obstacle:house"]
-    stood = scene.body.pose
+    stopped = scene.body.pose
     driven = scene.body.odometry()["x"]
     straight(scene, 0.5)
-    assert scene.body.pose == stood
+    assert scene.body.pose == stopped
     assert scene.body.odometry()["x"] > driven
-    assert scene.track.contains(*stood, scene.body.footprint) == "crossed line", "it never stands inside an obstacle"
+    assert scene.track.contains(*stopped, scene.body.footprint) == "crossed line", "it never stands inside an obstacle"
 
 
-def test_it_can_back_out_of_what_it_hit() -> None:
+def test_the_vehicle_can_back_away_from_an_obstacle() -> None:
     house = next(box for box in SandboxScene(VEHICLES["limo-differential"]).track.obstacles if box.name == "house")
     scene = scene_at(house.x - 0.8, house.y, 0.0)
     straight(scene, 3.0)
@@ -77,7 +77,7 @@ def test_placing_reports_an_event_and_the_new_state() -> None:
     assert scene.place(x, y, yaw)[0] == SandboxEvent(scene.t, "placed", *scene.body.pose)
 
 
-def test_a_placed_vehicle_still_obeys_its_last_command() -> None:
+def test_a_placed_vehicle_still_executes_its_last_command() -> None:
     """Like a real vehicle whose wheels turn while it is lifted."""
     scene = SandboxScene(VEHICLES["limo-ackermann"])
     straight(scene, 0.5)

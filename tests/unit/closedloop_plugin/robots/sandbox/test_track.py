@@ -23,7 +23,7 @@ TRACK = sandbox()
 LIMO = FOOTPRINTS["limo"]
 
 
-def test_the_segments_are_the_lap_in_ten_pieces() -> None:
+def test_the_lap_consists_of_ten_segments() -> None:
     assert len(TRACK.segments) == 10
     assert sum(s.path.length for s in TRACK.segments) == pytest.approx(TRACK.lap.length, abs=0.01)
     for before, after in zip(TRACK.segments, (*TRACK.segments[1:], TRACK.segments[0]), strict=True):
@@ -31,7 +31,7 @@ def test_the_segments_are_the_lap_in_ten_pieces() -> None:
     assert TRACK.segment("route9").geometry == "sharp right bend"
 
 
-def test_the_geometry_varies() -> None:
+def test_the_segments_include_straights_and_gentle_and_sharp_bends() -> None:
     turns = [math.degrees(s.path.bend(0.0, s.path.length)) for s in TRACK.segments]
     assert min(turns) < -60 and max(turns) > 120, "sharp bends to both sides"
     assert any(abs(turn) < 1 for turn in turns), "a straight"
@@ -54,7 +54,7 @@ def test_a_vehicle_that_follows_the_middle_stays_inside(robot: str) -> None:
         assert pursue(robot, segment.path) == "arrived", f"{robot} on {segment.name}, {segment.geometry}"
 
 
-def test_a_whole_lap_can_be_driven() -> None:
+def test_a_complete_lap_can_be_driven() -> None:
     assert pursue("limo-ackermann", TRACK.lap) == "arrived"
 
 
@@ -83,7 +83,6 @@ def pursue(robot: str, path: RoutePath, steer: bool = True, speed: float = 0.3) 
 
 @given(st.floats(0, 4), st.floats(0, 3), st.floats(-math.pi, math.pi), st.sampled_from([0.0, -0.03, 0.1]))
 def test_verdicts_agree_with_shapely(x: float, y: float, yaw: float, ahead: float) -> None:
-    """Compares with shapely."""
     foot = Footprint(0.322, 0.22, ahead)
     shape = Polygon(foot.corners(x, y, yaw))
     hit = [box.name for box in TRACK.obstacles if shape.intersects(Polygon(box.corners))]
@@ -98,7 +97,7 @@ def test_verdicts_agree_with_shapely(x: float, y: float, yaw: float, ahead: floa
         assert verdict == "crossed line"
 
 
-def test_a_wheel_on_the_line_has_crossed_it() -> None:
+def test_a_vehicle_that_touches_the_line_has_crossed_it() -> None:
     x, y, yaw = TRACK.lap.pose(0.5)
     assert TRACK.contains(x, y, yaw, LIMO) == "inside"
     for side in (-1, 1):
@@ -116,7 +115,7 @@ def test_cones_narrow_the_lane() -> None:
     assert TRACK.contains(*TRACK.lap.pose(s, -0.07), LIMO) == "hit obstacle:right cone"
 
 
-def test_a_vehicle_somewhere_else_is_not_inside() -> None:
+def test_a_vehicle_off_the_lane_is_not_inside() -> None:
     assert TRACK.contains(2.0, 1.2, 0.0, LIMO) == "crossed line"
     assert TRACK.on_floor(2.0, 1.2, 0.0, LIMO)
     assert not TRACK.on_floor(3.9, 1.2, 0.0, LIMO)

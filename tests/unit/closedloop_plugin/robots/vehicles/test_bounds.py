@@ -25,7 +25,7 @@ CALIBRATIONS = st.just(VehicleCalibration()) | st.builds(
 
 
 @given(st.sampled_from(list(VEHICLES.values())), CONTROLS, CALIBRATIONS)
-def test_never_beyond_a_limit(vehicle, control: Control, calibration: VehicleCalibration) -> None:
+def test_actuations_stay_within_the_limits(vehicle, control: Control, calibration: VehicleCalibration) -> None:
     sent = replace(vehicle, calibration=calibration).actuation(control)
     if isinstance(sent, WordCommand):
         assert sent.text in ("forward", "left", "right", "stop")
@@ -49,7 +49,7 @@ def test_steer_to_the_right_turns_to_the_right(vehicle, control: Control) -> Non
 
 
 @given(CONTROLS, CALIBRATIONS, st.sampled_from(list(RELEASES.values())))
-def test_never_an_angle_that_limos_wheels_do_not_have(
+def test_limos_wheel_angle_is_always_possible(
     control: Control, calibration: VehicleCalibration, release: LimoDriverRelease
 ) -> None:
     """The driver cannot be relied on: no release clamps correctly, one compares in the wrong unit."""
@@ -65,7 +65,7 @@ def test_never_an_angle_that_limos_wheels_do_not_have(
 
 
 def test_the_bound_above_can_fail() -> None:
-    """A differential base's Twist: radius 0.28563 m, atan(0.2 / 0.19963) = 45.05 degrees where nothing is clamped."""
+    """A differential base's Twist: radius 0.28563 m, atan(0.2 / 0.19963) = 45.05 degrees if nothing is clamped."""
     sent = VEHICLES["limo-differential"].actuation(Control(-1.0, 1.0))
     assert isinstance(sent, Twist)
     assert math.degrees(driver_angle(sent, RELEASES["2025-01"])) == pytest.approx(45.05, abs=0.01)

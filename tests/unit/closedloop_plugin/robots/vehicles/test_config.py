@@ -15,7 +15,7 @@ from lmms_eval_ad2.errors import Ad2Error
 FILES = sorted(FOLDER.glob("*.yaml"))
 
 
-def written(tmp_path: Path, text: str) -> Path:
+def write_config(tmp_path: Path, text: str) -> Path:
     file = tmp_path / "mine.yaml"
     file.write_text(text, "utf-8")
     return file
@@ -26,22 +26,21 @@ def test_one_file_for_each_vehicle_and_the_sandbox() -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
-def test_each_file_is_a_robot_with_the_figures_of_its_vehicle(file: Path) -> None:
-    """Figures repeated in a file agree with the vehicle."""
+def test_each_file_agrees_with_its_vehicle(file: Path) -> None:
     robot = read_robot(file)
-    kind = VEHICLES["limo-ackermann" if file.stem == "sandbox" else file.stem]
-    assert robot.vehicle == kind
+    vehicle = VEHICLES["limo-ackermann" if file.stem == "sandbox" else file.stem]
+    assert robot.vehicle == vehicle
     assert robot.name == file.stem
-    assert robot.backend == f"ros{kind.ros}"
+    assert robot.backend == f"ros{vehicle.ros}"
     assert robot.link.host in ("", "localhost", "127.0.0.1"), "an address in a file of ours may be somebody's machine"
     assert robot.onboard.relay
-    said: dict[str, Any] = yaml.safe_load(file.read_text("utf-8"))
-    assert {"topics", "link", "onboard"} <= set(said)
+    content: dict[str, Any] = yaml.safe_load(file.read_text("utf-8"))
+    assert {"topics", "link", "onboard"} <= set(content)
 
 
-def test_by_name_or_by_file(tmp_path: Path) -> None:
+def test_a_robot_is_found_by_name_or_by_file(tmp_path: Path) -> None:
     assert find_robot("sandbox") == read_robot(FOLDER / "sandbox.yaml")
-    assert find_robot(str(written(tmp_path, "vehicle: limo-tracked"))).vehicle == VEHICLES["limo-tracked"]
+    assert find_robot(str(write_config(tmp_path, "vehicle: limo-tracked"))).vehicle == VEHICLES["limo-tracked"]
     with pytest.raises(Ad2Error, match="did you mean 'sandbox'"):
         find_robot("sandbx")
     with pytest.raises(Ad2Error, match="cannot read"):
@@ -50,7 +49,7 @@ def test_by_name_or_by_file(tmp_path: Path) -> None:
 
 def test_a_file_sets_topics_limits_calibration_and_link(tmp_path: Path) -> None:
     robot = read_robot(
-        written(
+        write_config(
             tmp_path,
             """
 vehicle: limo-ackermann
@@ -108,11 +107,11 @@ onboard: {backend: "my_io:Recorder", max_age_s: 2}
     ],
 )  # fmt: skip
 def test_errors_name_the_file_and_field(tmp_path: Path, text: str, said: str) -> None:
-    file = written(tmp_path, text)
+    file = write_config(tmp_path, text)
     with pytest.raises(Ad2Error, match=re.escape(str(file))) as caught:
         read_robot(file)
     assert re.search(said, str(caught.value)), str(caught.value)
 
 
-def test_a_base_that_stops_by_itself_may_go_without_a_relay(tmp_path: Path) -> None:
-    assert not read_robot(written(tmp_path, "vehicle: jetbot-waveshare\nonboard: {relay: false}")).onboard.relay
+def test_a_base_that_stops_by_itself_needs_no_relay(tmp_path: Path) -> None:
+    assert not read_robot(write_config(tmp_path, "vehicle: jetbot-waveshare\nonboard: {relay: false}")).onboard.relay

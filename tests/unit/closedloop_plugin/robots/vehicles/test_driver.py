@@ -11,15 +11,15 @@ from closedloop_plugin.robots.vehicles.drivers import driven, wheels
 from closedloop_plugin.robots.vehicles.jetbot import TOP_SPEED
 from closedloop_plugin.robots.vehicles.limo import ACKERMANN, DIFFERENTIAL, INNER, MECANUM
 from closedloop_plugin.robots.vehicles.limo_driver import RELEASES, LimoSerialFrame, driver_angle, frame, int16
-from closedloop_plugin.robots.vehicles.limo_driver import driven as rolled
+from closedloop_plugin.robots.vehicles.limo_driver import driven as limo_motion
 from closedloop_plugin.robots.vehicles.robot_config import VEHICLES
 
 OLD, MIDDLE, NEW = RELEASES.values()
 
 
 @pytest.mark.parametrize("release", RELEASES.values(), ids=list(RELEASES))
-def test_a_radius_of_a_metre(release) -> None:
-    """atan(0.2 / (1 - 0.086)) = 12.343 degrees for the inner wheel, to the side of the yaw rate; in reverse not."""
+def test_the_wheel_angle_for_a_radius_of_one_metre(release) -> None:
+    """Inner wheel: atan(0.2 / (1 - 0.086)) = 12.343 degrees to the side of the yaw rate; in reverse to the other."""
     assert math.degrees(driver_angle(Twist(0.3, 0.0, 0.3), release)) == pytest.approx(12.343, abs=1e-3)
     assert math.degrees(driver_angle(Twist(0.3, 0.0, -0.3), release)) == pytest.approx(-12.343, abs=1e-3)
     assert math.degrees(driver_angle(Twist(-0.3, 0.0, 0.3), release)) == pytest.approx(-12.343, abs=1e-3)
@@ -27,7 +27,7 @@ def test_a_radius_of_a_metre(release) -> None:
 
 
 def test_yaw_without_speed_gives_an_impossible_angle() -> None:
-    """Radius 0: atan(0.4 / -0.172) = -66.7, left for right. With the floor at 0.096 m: atan(0.2 / 0.010) = 87.1."""
+    """Radius 0: atan(0.4 / -0.172) = -66.7, the wrong side. With a minimum of 0.096 m: atan(0.2 / 0.010) = 87.1."""
     spin = Twist(0.0, 0.0, 1.0)
     assert math.degrees(driver_angle(spin, OLD)) == pytest.approx(-66.73, abs=0.01)
     assert math.degrees(driver_angle(spin, MIDDLE)) == pytest.approx(28.0, abs=0.01)
@@ -35,13 +35,13 @@ def test_yaw_without_speed_gives_an_impossible_angle() -> None:
     assert math.degrees(driver_angle(Twist(0.0, 0.0, -1.0), NEW)) == pytest.approx(-87.14, abs=0.01)
 
 
-def test_a_standing_twist_is_nan() -> None:
+def test_the_wheel_angle_of_a_zero_twist_is_nan() -> None:
     assert math.isnan(driver_angle(Twist(0.0), NEW))
     assert frame(Twist(0.0), ACKERMANN) == LimoSerialFrame(0, 0, 0, 0)
 
 
-def test_frames_of_the_modes() -> None:
-    """12.343 degrees is 0.21542 rad: over 1.64 it is 131 mrad, over the old 2.47 to the left 87."""
+def test_serial_frames_of_the_modes() -> None:
+    """12.343 degrees is 0.21542 rad: divided by 1.64 it is 131 mrad, by the old 2.47 to the left 87."""
     turn = Twist(0.3, 0.1, 0.3)
     assert frame(turn, DIFFERENTIAL) == LimoSerialFrame(300, 300, 0, 0)
     assert frame(turn, MECANUM) == LimoSerialFrame(300, 300, 100, 0)
@@ -50,25 +50,25 @@ def test_frames_of_the_modes() -> None:
     assert frame(Twist(0.3, 0.0, -0.3), ACKERMANN, OLD).steering == -131
 
 
-def test_the_wheel_ends_at_its_stop() -> None:
-    """A wild frame rolls on the tightest circle, 0.4621 m; a driver of another scale than the base turns too little."""
-    wild = rolled(frame(Twist(0.02, 0.0, 1.0), ACKERMANN), ACKERMANN)
+def test_the_wheel_angle_is_limited_by_its_stop() -> None:
+    """An extreme frame gives the tightest circle, 0.4621 m; with another scale than the base it turns too little."""
+    wild = limo_motion(frame(Twist(0.02, 0.0, 1.0), ACKERMANN), ACKERMANN)
     assert wild.vx / wild.wz == pytest.approx(0.46215, abs=1e-5)
-    assert rolled(LimoSerialFrame(300, 0, 0, int(INNER / 1.64 * 1000)), ACKERMANN).wz == pytest.approx(
+    assert limo_motion(LimoSerialFrame(300, 0, 0, int(INNER / 1.64 * 1000)), ACKERMANN).wz == pytest.approx(
         0.3 / 0.4621, abs=0.003
     )
-    weak = rolled(frame(Twist(0.3, 0.0, 0.3), ACKERMANN, OLD), ACKERMANN, NEW)
+    weak = limo_motion(frame(Twist(0.3, 0.0, 0.3), ACKERMANN, OLD), ACKERMANN, NEW)
     assert 0.15 < weak.wz < 0.25
-    assert rolled(LimoSerialFrame(300, 0, 0, 0), ACKERMANN) == Twist(0.3)
+    assert limo_motion(LimoSerialFrame(300, 0, 0, 0), ACKERMANN) == Twist(0.3)
 
 
-def test_sixteen_bits_wrap_round() -> None:
+def test_int16_wraps_round() -> None:
     assert [int16(v) for v in (1.9, -1.9, 32767.0, 32768.0, math.nan, math.inf)] == [1, -1, 32767, -32768, 0, -1]
     assert frame(Twist(40.0), DIFFERENTIAL).speed == -25536
 
 
 def test_a_wheel_at_its_top_speed_straightens_the_path() -> None:
-    """0.6 + 0.0508 x 2.5 = 0.727 m/s asked of the right wheel, which reaches 0.632."""
+    """The right wheel needs 0.6 + 0.0508 x 2.5 = 0.727 m/s and reaches 0.632."""
     assert pytest.approx(0.6317, abs=1e-4) == TOP_SPEED
     assert wheels(Twist(0.4, 0.0, 1.4)) == Twist(pytest.approx(0.4), 0.0, pytest.approx(1.4))
     cut = wheels(Twist(0.6, 0.0, 2.5))
@@ -76,11 +76,11 @@ def test_a_wheel_at_its_top_speed_straightens_the_path() -> None:
     assert cut.wz == pytest.approx((0.6317 - 0.473) / 0.1016, abs=1e-3)
 
 
-def test_words_and_boards() -> None:
+def test_motion_of_word_commands_and_of_the_waveshare_board() -> None:
     """Full power is PWM 115 of 255: 0.2849 m/s, and 2 x 0.2849 / 0.1016 = 5.608 rad/s on the spot."""
-    words = VEHICLES["jetbot-dusty-ros1"]
-    assert driven(words, WordCommand("forward")).vx == pytest.approx(0.2849, abs=1e-4)
-    assert driven(words, WordCommand("Left")).wz == pytest.approx(5.608, abs=1e-3)
-    assert driven(words, WordCommand("right")).wz == pytest.approx(-5.608, abs=1e-3)
-    assert driven(words, WordCommand("stop")) == driven(words, WordCommand("dance")) == Twist(0.0)
+    jetbot = VEHICLES["jetbot-dusty-ros1"]
+    assert driven(jetbot, WordCommand("forward")).vx == pytest.approx(0.2849, abs=1e-4)
+    assert driven(jetbot, WordCommand("Left")).wz == pytest.approx(5.608, abs=1e-3)
+    assert driven(jetbot, WordCommand("right")).wz == pytest.approx(-5.608, abs=1e-3)
+    assert driven(jetbot, WordCommand("stop")) == driven(jetbot, WordCommand("dance")) == Twist(0.0)
     assert driven(VEHICLES["jetbot-waveshare"], Twist(0.30049, 0.2, -0.5004)) == Twist(0.3, 0.0, -0.5)

@@ -1,4 +1,4 @@
-"""From a Control to an actuation, worked out by hand: LIMO's figures are wheelbase 0.2 m, track 0.172 m, 28 degrees."""
+"""From a Control to an actuation, computed by hand: LIMO's figures are wheelbase 0.2 m, track 0.172 m, 28 degrees."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def test_limos_turning_radius() -> None:
 
 
 @pytest.mark.parametrize("name", ["limo-ackermann", "limo-differential", "limo-mecanum", "jetbot-waveshare"])
-def test_half_a_steer_is_seventeen_and_a_half_degrees(name: str) -> None:
+def test_half_steer_is_17_5_degrees(name: str) -> None:
     """0.75 x 0.4 = 0.3 m/s; tan 17.5 / 0.2 = 1.5765 / m; 0.3 x 1.5765 = 0.47295 rad/s, to the right."""
     sent = twist(name, 0.5, 0.75)
     assert (sent.vx, sent.vy) == (pytest.approx(0.3), 0.0)
     assert sent.wz == pytest.approx(-0.47295, abs=1e-5)
 
 
-def test_full_lock_ends_at_the_radius_or_is_driven_slower() -> None:
+def test_full_lock_is_limited_by_the_turning_radius_or_the_yaw_rate() -> None:
     """tan 35 / 0.2 = 3.501 / m. Ackermann: 0.4 / 0.46215 = 0.86553 rad/s. Differential: 1 rad/s at 1 / 3.501 m/s.
     JetBot, whose yaw rate is not the limit: 0.4 x 3.501 = 1.40042 rad/s."""
     assert twist("limo-ackermann", -1.0, 1.0) == Twist(0.4, 0.0, pytest.approx(0.86553, abs=1e-5))
@@ -59,33 +59,33 @@ def test_full_lock_ends_at_the_radius_or_is_driven_slower() -> None:
 
 
 @pytest.mark.parametrize("vehicle", VEHICLES.values(), ids=list(VEHICLES))
-def test_brake_overrides_throttle_and_no_pedal_stands_still(vehicle) -> None:
+def test_brake_overrides_throttle_and_without_throttle_the_vehicle_stops(vehicle) -> None:
     still = WordCommand("stop") if vehicle.kind == "word" else Twist(0.0)
     for control in (COAST, FULL_BRAKE, Control(1.0, 1.0, 0.05), Control(-0.7, 0.0, 0.0), Control(0.3, 0.9, 1.0)):
         assert vehicle.actuation(control) == still
-    assert vehicle.actuation(Control(0.0, 0.5, 0.049)) != still  # lighter than what post-processing drops
+    assert vehicle.actuation(Control(0.0, 0.5, 0.049)) != still  # below the threshold of post-processing
 
 
 @pytest.mark.parametrize("steer", [-0.66, -0.2, 0.1, 0.4, 0.66])
 def test_the_same_steer_is_the_same_arc_on_every_platform(steer: float) -> None:
-    """Up to LIMO's stop at 23.4 of the 35 degrees that steer = 1 means."""
+    """Up to LIMO's stop at 23.4 degrees; steer = 1 is 35 degrees."""
     arcs = {v.name: sent.wz / sent.vx for v in TWISTED if (sent := twist(v.name, steer, 0.6))}
     assert set(arcs) == set(IDS)
-    wanted = -math.tan(steer * math.radians(35)) / 0.2
-    assert all(arc == pytest.approx(wanted, abs=1e-9) for arc in arcs.values()), arcs
+    expected = -math.tan(steer * math.radians(35)) / 0.2
+    assert all(arc == pytest.approx(expected, abs=1e-9) for arc in arcs.values()), arcs
 
 
 @pytest.mark.parametrize(("forward", "left"), [(8.0, 0.0), (8.0, 1.5), (8.0, -2.5), (6.0, 1.0)])
-def test_an_interpreters_arc_is_driven_as_that_arc(forward: float, left: float) -> None:
-    """Pure pursuit aims a car's rear axle at a point; the robot's arc, a scale smaller, goes there. 2.9 m and 2.8 m
-    are the two cars' wheelbases: 4 per cent."""
+def test_the_arc_of_an_interpreter_is_driven(forward: float, left: float) -> None:
+    """Pure pursuit aims a car's rear axle at a point; the robot drives the same arc, scaled down. The tolerance
+    covers the wheelbases of the two cars, 2.9 m and 2.8 m."""
     sent = twist("limo-ackermann", steer_at(forward, left), 0.5)
     circle = 2 * left / ((forward + 1.45) ** 2 + left**2)
     assert sent.wz / sent.vx / 14.0 == pytest.approx(circle, rel=0.05, abs=1e-9)
 
 
 @pytest.mark.parametrize("vehicle", TWISTED, ids=IDS)
-def test_each_platforms_own_driver_drives_what_was_sent(vehicle) -> None:
+def test_the_driver_of_each_platform_executes_the_sent_twist(vehicle) -> None:
     for steer in (-1.0, -0.5, -0.1, 0.0, 0.2, 0.7, 1.0):
         sent = vehicle.actuation(Control(steer, 0.75))
         moved = driven(vehicle, sent)
@@ -93,8 +93,8 @@ def test_each_platforms_own_driver_drives_what_was_sent(vehicle) -> None:
         assert moved.wz == pytest.approx(sent.wz, abs=0.004)  # whole mrad, of the wheel or of the yaw rate
 
 
-def test_gains() -> None:
-    """Apart on a differential base; on Ackermann a faster wheel keeps its arc and yaw_gain bends it."""
+def test_speed_and_yaw_gains() -> None:
+    """Independent on a differential base; on Ackermann speed_gain keeps the arc and yaw_gain changes it."""
     plain, quick = twist("limo-differential", 0.2, 0.5), twist("limo-differential", 0.2, 0.5, speed_gain=1.2)
     assert (quick.vx, quick.wz) == (pytest.approx(1.2 * plain.vx), pytest.approx(plain.wz))
     plain, quick = twist("limo-ackermann", 0.2, 0.5), twist("limo-ackermann", 0.2, 0.5, speed_gain=1.2)
@@ -103,15 +103,15 @@ def test_gains() -> None:
     assert (bent.vx, bent.wz) == (pytest.approx(plain.vx), pytest.approx(1.5 * plain.wz))
 
 
-def test_a_trim_is_added_to_every_steer() -> None:
+def test_steer_offset_is_added_to_every_steer() -> None:
     assert twist("limo-ackermann", 0.1, 0.5, steer_offset=-0.1).wz == 0.0
     assert twist("limo-ackermann", 0.0, 0.5, steer_offset=0.3) == twist("limo-ackermann", 0.3, 0.5)
 
 
 def test_words_are_the_nearest_of_straight_and_full_lock() -> None:
     vehicle = VEHICLES["jetbot-dusty-ros1"]
-    said = [vehicle.actuation(Control(steer, 0.2)) for steer in (-1.0, -0.5, -0.49, 0.0, 0.49, 0.5)]
-    assert said == [WordCommand(w) for w in ("left", "left", "forward", "forward", "forward", "right")]
+    commands = [vehicle.actuation(Control(steer, 0.2)) for steer in (-1.0, -0.5, -0.49, 0.0, 0.49, 0.5)]
+    assert commands == [WordCommand(w) for w in ("left", "left", "forward", "forward", "forward", "right")]
     assert vehicle.actuation(Control(0.0, 0.0)) == WordCommand("stop")
     assert [vehicle.motion_s(WordCommand(w)) for w in ("left", "forward", "stop")] == [0.1, 0.5, 0.5]
     assert VEHICLES["limo-ackermann"].motion_s(Twist(0.1), longest=0.4) == 0.4
@@ -126,8 +126,8 @@ def test_a_control_that_is_not_finite_is_refused(vehicle, bad: float) -> None:
 
 
 @pytest.mark.parametrize("vehicle", VEHICLES.values(), ids=list(VEHICLES))
-def test_what_goes_on_board_is_json_that_the_clamp_understands(vehicle) -> None:
-    told = json.loads(json.dumps(vehicle.to_onboard(), allow_nan=False))
-    assert vehicle_problem(told) is None
-    assert problem(vehicle.actuation(Control(0.3, 0.5)).to_onboard(), told) is None
-    assert told["topics"]["cmd"] and "" not in told["topics"].values()
+def test_onboard_settings_are_json_that_the_clamp_accepts(vehicle) -> None:
+    settings = json.loads(json.dumps(vehicle.to_onboard(), allow_nan=False))
+    assert vehicle_problem(settings) is None
+    assert problem(vehicle.actuation(Control(0.3, 0.5)).to_onboard(), settings) is None
+    assert settings["topics"]["cmd"] and "" not in settings["topics"].values()

@@ -53,10 +53,10 @@ def truths(draw: st.DrawFn) -> list[GroundTruth]:
 
 @settings(max_examples=examples(150), deadline=None)
 @given(truths(), st.sampled_from(sorted(PROFILES)))
-def test_any_episode_has_a_verdict(seen: list[GroundTruth], name: str) -> None:
+def test_any_episode_has_a_consistent_outcome(ticks: list[GroundTruth], name: str) -> None:
     judge, again = (referee(LINES, PROFILES[name], junctions=((30.0, 70.0),)) for _ in range(2))
     done, end = 0.0, None
-    for truth in seen:
+    for truth in ticks:
         before, end = end, judge.tick(truth)
         assert before is None or end is before
         assert done <= judge.progress_m <= 100.0

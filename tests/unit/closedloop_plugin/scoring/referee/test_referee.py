@@ -1,4 +1,4 @@
-"""The referee's endings, route completion and scores, by hand."""
+"""The referee: end of an episode, route completion and scores, with values computed by hand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from closedloop_plugin.core.state import ActorKind, EndReason
 from closedloop_plugin.scoring.referee.referee import Referee
 
 
-def test_a_clean_drive_is_a_hundred() -> None:
+def test_a_clean_drive_scores_100() -> None:
     judge = referee(junctions=((30.0, 50.0),))
     assert ride(judge, steps(0, 98.5)) is None
     assert ride(judge, [99.0], first=198) is EndReason.COMPLETED  # 99 %, 1 m before the end
@@ -24,7 +24,7 @@ def test_a_clean_drive_is_a_hundred() -> None:
     assert lists(outcome) == {} and outcome.places == []
 
 
-def test_before_the_first_tick_there_is_nothing() -> None:
+def test_the_outcome_before_the_first_tick_is_empty() -> None:
     outcome = referee().outcome()
     assert (outcome.score_route, outcome.score_composed, outcome.end, outcome.junctions_passed) == (
         0.0,
@@ -35,7 +35,7 @@ def test_before_the_first_tick_there_is_nothing() -> None:
     assert not any(outcome.infractions.values())
 
 
-def test_the_route_counts_only_where_the_ego_was_near_it() -> None:
+def test_progress_counts_only_near_the_route() -> None:
     """12 m beside the road the nearest point of the route advances, the progress does not."""
     judge = referee()
     ride(judge, steps(0, 20))
@@ -62,7 +62,7 @@ def test_a_route_that_crosses_itself_is_driven_in_its_order() -> None:
 
 
 @pytest.mark.parametrize(("y", "end"), [(30.0, None), (30.1, EndReason.ROUTE_DEVIATION)])
-def test_more_than_30_m_off_the_route_ends_it(y: float, end: EndReason | None) -> None:
+def test_more_than_30_m_off_the_route_ends_the_episode(y: float, end: EndReason | None) -> None:
     judge = referee()
     ride(judge, steps(0, 50))
     assert judge.tick(at(101, 50.0, y)) is end
@@ -88,13 +88,13 @@ def test_standing_for_more_than_60_s_is_blocked() -> None:
 
 
 @pytest.mark.parametrize("speed", [0.1, -0.1])
-def test_a_crawl_of_a_tenth_is_no_standstill(speed: float) -> None:
+def test_a_speed_of_0_1_is_no_standstill(speed: float) -> None:
     judge = referee()
     for tick in range(0, 1600):
         assert judge.tick(at(tick, 0.0, speed=speed)) is None
 
 
-def test_timeout_is_300_s_and_the_distance_at_a_tenth_of_the_limit() -> None:
+def test_the_timeout_is_300_s_plus_the_route_at_a_tenth_of_the_speed_limit() -> None:
     """100 m at 1 m/s: 400 s."""
     judge = referee(rules=profile("leaderboard-2.0"))
     judge.tick(at(0, 0.0))
@@ -103,7 +103,7 @@ def test_timeout_is_300_s_and_the_distance_at_a_tenth_of_the_limit() -> None:
     assert judge.outcome().infractions["route_timeout"]
 
 
-def test_the_tick_limit_is_the_profiles() -> None:
+def test_the_tick_limit_is_that_of_the_profile() -> None:
     judge = referee()
     assert judge.tick(at(3999, 1.0)) is None
     assert judge.tick(at(4000, 1.5)) is EndReason.TICK_LIMIT
@@ -111,7 +111,7 @@ def test_the_tick_limit_is_the_profiles() -> None:
     assert lists(judge.outcome()) == {}  # a status, no infraction
 
 
-def test_the_end_of_the_route_beats_the_tick_limit() -> None:
+def test_the_end_of_the_route_takes_precedence_over_the_tick_limit() -> None:
     judge = referee()
     ride(judge, steps(0, 98.5))
     assert judge.tick(at(4000, 99.5)) is EndReason.COMPLETED
@@ -124,7 +124,7 @@ def test_after_the_end_nothing_counts() -> None:
     assert lists(judge.outcome()) == {}
 
 
-def test_the_scenarios_own_verdicts() -> None:
+def test_events_of_the_scenario_count_once_as_infractions() -> None:
     judge = referee()
     seen = ((0.5, "trigger"), (1.0, "yield failed 40%"))
     judge.tick(at(20, 5.0, events=seen))
@@ -148,7 +148,7 @@ def test_an_unknown_event_is_no_infraction() -> None:
     assert lists(judge.outcome()) == {}
 
 
-def test_penalties_are_the_profiles_and_multiply() -> None:
+def test_penalties_are_combined_by_the_rule_of_the_profile() -> None:
     """Half the route, a pedestrian and a car: 50 x 0.5 x 0.6 = 15; additively 50 / (1 + 1.0 + 0.7) = 18.518519."""
     for name, expected in (("bench2drive", 15.0), ("leaderboard-2.1", 18.518519)):
         judge = referee(rules=profile(name))
@@ -167,7 +167,7 @@ def test_outcome_is_available_at_any_time() -> None:
 
 
 @pytest.mark.parametrize(("done", "passed"), [(49.5, 0), (50.0, 1), (99.0, 2)])
-def test_junctions_behind_the_ego(done: float, passed: int) -> None:
+def test_junctions_behind_the_ego_count_as_passed(done: float, passed: int) -> None:
     judge = referee(junctions=((30.0, 50.0), (70.0, 99.6)))
     ride(judge, steps(0, done))
     assert judge.outcome().junctions_passed == passed

@@ -1,4 +1,4 @@
-"""Collisions, lights, stop signs, lanes, and speed against the traffic, by hand."""
+"""Collisions, lights, stop signs, lanes, and speed relative to the traffic, with values computed by hand."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RED = {"L1": SignalState.RED, "L2": SignalState.RED}
         (ActorKind.BLOCKER, "collisions_layout", "static.blocker"),
     ],
 )
-def test_collisions_by_what_was_hit(kind: ActorKind, name: str, type_: str) -> None:
+def test_collisions_are_classified_by_the_actor_hit(kind: ActorKind, name: str, type_: str) -> None:
     judge = referee()
     judge.tick(at(0, 10.0, 1.0))
     judge.tick(at(1, 10.5, 1.0, contacts=(touch(kind),)))
@@ -59,7 +59,7 @@ def test_another_actor_is_another_collision() -> None:
 
 
 @pytest.mark.parametrize(("speed", "count"), [(0.0, 0), (0.0999, 0), (0.1, 1), (-0.5, 1)])
-def test_being_hit_while_standing_is_not_the_egos(speed: float, count: int) -> None:
+def test_being_hit_while_standing_is_no_collision_of_the_ego(speed: float, count: int) -> None:
     judge = referee()
     judge.tick(at(0, 5.0, speed=speed))
     judge.tick(at(1, 5.0, speed=3.0, contacts=(touch(),)))  # the push
@@ -96,7 +96,7 @@ def test_only_red_is_an_infraction(state: SignalState | None, count: int) -> Non
     assert found == ["Agent ran a red light L1 at (x=40.0, y=0.0, z=0.0)"][:count]
 
 
-def test_the_moment_of_crossing_decides() -> None:
+def test_the_signal_at_the_moment_of_crossing_counts() -> None:
     judge = referee([LINE])
     ride(judge, steps(30, 39.5), signals=RED)
     judge.tick(at(20, 40.2, signals={"L1": SignalState.GREEN}))
@@ -104,7 +104,7 @@ def test_the_moment_of_crossing_decides() -> None:
     assert lists(judge.outcome()) == {}
 
 
-def test_standing_with_the_front_over_the_line_is_not_running_it() -> None:
+def test_standing_with_the_front_over_the_line_is_no_infraction() -> None:
     judge = referee([LINE])
     ride(judge, steps(30, 39.5), signals=RED)  # the front, 2 m ahead, is 1.5 m over
     for tick in range(20, 60):
@@ -112,13 +112,13 @@ def test_standing_with_the_front_over_the_line_is_not_running_it() -> None:
     assert lists(judge.outcome()) == {}
 
 
-def test_backwards_over_a_line_is_nothing() -> None:
+def test_reversing_over_a_line_is_no_infraction() -> None:
     judge = referee([LINE])
     ride(judge, steps(45, 35), signals=RED)
     assert lists(judge.outcome()) == {}
 
 
-def test_a_line_across_another_road_holds_in_its_own_direction() -> None:
+def test_a_line_of_another_road_counts_only_in_its_direction() -> None:
     """Northbound approach at x = 40; the ego turns into it, or only passes by on its own road."""
     north = StopLine("L2", 40.0, 6.0, math.pi / 2, 3.5, "signal")
     past = referee([north])
@@ -141,7 +141,7 @@ def test_crossings_beside_the_line_do_not_count(y: float, count: int) -> None:
     assert len(judge.outcome().infractions["red_light"]) == count
 
 
-def test_the_lines_of_an_approach_s_lanes_count_once() -> None:
+def test_the_lines_of_the_lanes_of_one_approach_count_once() -> None:
     """Two lines that overlap, half a metre apart: one infraction. A second junction: another."""
     lines = [LINE, replace(LINE, id="L2", x=40.6), replace(LINE, id="L3", x=80.0)]
     judge = referee(lines)
@@ -165,7 +165,7 @@ def _stop_drive(stand_at: float | None, speed: float = 0.0, back_to: float | Non
     return judge.outcome().infractions["stop_infraction"]
 
 
-def test_running_a_stop_sign() -> None:
+def test_running_a_stop_sign_is_an_infraction() -> None:
     assert _stop_drive(None) == ["Agent ran a stop with id=S1 at (x=40.0, y=0.0, z=0.0)"]
 
 
@@ -180,7 +180,7 @@ def test_running_a_stop_sign() -> None:
         (37.0, -0.05, 0),
     ],
 )
-def test_a_stop_is_under_a_tenth_within_4_m(stand_at: float, speed: float, count: int) -> None:
+def test_a_stop_is_below_0_1_m_s_within_4_m_of_the_line(stand_at: float, speed: float, count: int) -> None:
     assert len(_stop_drive(stand_at, speed)) == count
 
 
@@ -201,14 +201,14 @@ def _excursion(surface: DrivingSurface, y: float, metres: float = 5.0, allowed: 
     before = steps(0, start)
     ride(judge, before)
     n = round(metres / 0.5)
-    for k in range(1, n + 1):  # n ticks outside, the way back in belongs to them
+    for k in range(1, n + 1):  # n ticks outside, which include the way back
         tick = len(before) + k
         judge.tick(at(tick, start + 0.5 * k, y, surface=surface, oncoming_allowed=allowed))
     ride(judge, steps(start + metres + 0.5, 80), first=200)
     return judge.outcome()
 
 
-def test_driving_on_the_other_side() -> None:
+def test_driving_on_the_oncoming_lane_is_charged_by_its_share() -> None:
     """5 of 80 m: 6.25 %, so the score is 80 x 0.9375 = 75."""
     outcome = _excursion(DrivingSurface.ONCOMING, 3.5)
     text = "Agent went outside its route lanes for about 5.0 meters (6.25% of the completed route)"
@@ -224,15 +224,17 @@ def test_driving_on_the_other_side() -> None:
         (DrivingSurface.SHOULDER, -3.5, 5.0, True, True),  # does not permit the shoulder
         (DrivingSurface.OFF, 6.0, 5.0, False, True),
         (DrivingSurface.ONCOMING, 1.76, 5.0, False, True),  # beyond the lane's edge
-        (DrivingSurface.ONCOMING, 1.75, 5.0, False, False),  # in the route's own lane, whatever the map says
-        (DrivingSurface.SHOULDER, -2.25, 5.0, False, False),  # half a metre is no shoulder yet
+        (DrivingSurface.ONCOMING, 1.75, 5.0, False, False),  # in the lane of the route, regardless of the map
+        (DrivingSurface.SHOULDER, -2.25, 5.0, False, False),  # half a metre over the edge is tolerated
         (DrivingSurface.SHOULDER, -2.26, 5.0, False, True),
         (DrivingSurface.ONCOMING, 3.5, 0.5, False, False),  # under a metre of route
         (DrivingSurface.ONCOMING, 3.5, 1.0, False, True),
         (DrivingSurface.LANE, 3.5, 5.0, False, False),
     ],
 )
-def test_what_is_outside(surface: DrivingSurface, y: float, metres: float, allowed: bool, counts: bool) -> None:
+def test_positions_that_count_as_outside_the_lanes(
+    surface: DrivingSurface, y: float, metres: float, allowed: bool, counts: bool
+) -> None:
     assert bool(_excursion(surface, y, metres, allowed).infractions["outside_route_lanes"]) is counts
 
 
@@ -247,7 +249,7 @@ def test_two_excursions_make_one_message_and_two_places() -> None:
     assert [p["x"] for p in outcome.places] == [20.5, 40.5]
 
 
-def test_what_was_driven_far_off_counts_when_the_ego_comes_back() -> None:
+def test_distance_driven_far_off_the_route_counts_on_return() -> None:
     """No progress while 15 m off; the skipped 10 m are credited and charged together on the return."""
     judge = referee()
     ride(judge, steps(0, 40))
@@ -278,7 +280,7 @@ def _traffic(*speeds: float):
     return tuple(replace(OTHER, id=str(i), role="background", speed=v) for i, v in enumerate(speeds))
 
 
-def test_a_message_after_each_20th_and_one_at_the_end() -> None:
+def test_there_is_a_speed_message_after_each_20th_of_the_route_and_at_the_end() -> None:
     judge = referee()
     ride(judge, steps(0, 4.5))
     assert judge.outcome().infractions["min_speed_infractions"] == []
@@ -291,7 +293,7 @@ def test_a_message_after_each_20th_and_one_at_the_end() -> None:
     assert texts == ["Average speed is 100.0% of the surrounding traffic's one"] * 20
 
 
-def test_means_over_the_ticks_that_had_traffic() -> None:
+def test_mean_speeds_use_only_the_ticks_with_traffic() -> None:
     """First 5 m: the ego at 10 m/s; vehicles of 4 and 6 m/s only in its first half, in which the ego had 8 m/s."""
     judge = referee()
     for tick in range(5):
@@ -312,7 +314,7 @@ def test_means_over_the_ticks_that_had_traffic() -> None:
         _traffic(0.0, 1e-9),  # parked, with numerical noise of the brake
     ],
 )
-def test_without_moving_traffic_it_is_a_hundred(actors) -> None:
+def test_without_moving_traffic_the_speed_is_100_percent(actors) -> None:
     judge = referee()
     ride(judge, steps(0, 5), actors=actors)
     assert judge.outcome().infractions["min_speed_infractions"] == [
@@ -320,7 +322,7 @@ def test_without_moving_traffic_it_is_a_hundred(actors) -> None:
     ]
 
 
-def test_minimum_speed_is_no_place_and_no_penalty_in_bench2drive() -> None:
+def test_minimum_speed_has_no_place_and_no_penalty_in_bench2drive() -> None:
     judge = referee()
     ride(judge, steps(0, 50, 0.1), actors=_traffic(20.0))
     outcome = judge.outcome()

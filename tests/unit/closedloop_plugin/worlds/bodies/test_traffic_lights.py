@@ -18,21 +18,21 @@ def cross(x: float = 0.0, name: str = "") -> list[StopLine]:
     ]
 
 
-def test_the_cycle_by_the_clock() -> None:
+def test_phases_of_the_cycle_over_time() -> None:
     # 10 s green, 3 s yellow, 17 s red of 30.
-    wanted = [
+    expected = [
         (0.0, SignalState.GREEN),
         (9.9, SignalState.GREEN),
         (10.0, SignalState.YELLOW),
         (13.0, SignalState.RED),
         (29.9, SignalState.RED),
     ]
-    assert [(t, phase(t)) for t, _ in wanted] == wanted
+    assert [(t, phase(t)) for t, _ in expected] == expected
     assert phase(30.0) is SignalState.GREEN and CYCLE_S == 30.0
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_opposite_together_and_never_both_axes(seed: int) -> None:
+def test_opposite_signals_agree_and_one_axis_is_always_red(seed: int) -> None:
     lights = TrafficLightCycle(cross(), seed)
     seen = set()
     for tick in range(1200):
@@ -44,7 +44,7 @@ def test_opposite_together_and_never_both_axes(seed: int) -> None:
     assert len(seen) == 5  # green/red, yellow/red, red/red, red/green, red/yellow
 
 
-def test_no_light_goes_from_green_to_red() -> None:
+def test_no_light_changes_directly_from_green_to_red() -> None:
     lights = TrafficLightCycle(cross(), 1)
     before = dict(lights.state)
     for tick in range(2000):

@@ -16,9 +16,7 @@ CAR = SPECS[ActorKind.CAR]
 DT = 0.05
 
 
-def rolled(
-    steps: int, v: float = 0.0, steer: float = 0.0, throttle: float = 0.0, brake: float = 0.0, grip: float = 1.0
-):
+def rolled(steps: int, v: float = 0.0, steer: float = 0.0, throttle: float = 0.0, brake: float = 0.0) -> MotionState:
     m = MotionState(0.0, 0.0, 0.0, v)
     for _ in range(steps):
         drive(m, CAR, steer, throttle, brake, False, 1.0, DT)
@@ -57,14 +55,14 @@ def test_no_kind_passes_its_top_speed_and_each_stops(kind: ActorKind) -> None:
     assert m.v == 0.0
 
 
-def test_the_rear_axle_runs_a_circle_of_wheelbase_over_tangent() -> None:
+def test_the_radius_of_the_rear_axle_is_wheelbase_over_tangent() -> None:
     m = MotionState(0.0, 0.0, 0.0, 1.0)
     points = []
     for _ in range(2400):
         m.v = 1.0
         drive(m, CAR, -0.5, 0.0, 0.0, False, 1.0, DT)
         points.append((m.x - 0.5 * CAR.wheelbase * math.cos(m.yaw), m.y - 0.5 * CAR.wheelbase * math.sin(m.yaw)))
-    circle = points[100:]  # the wheels need a quarter of a second to get there
+    circle = points[100:]  # the wheels need a quarter of a second to turn
     across = max(math.dist(circle[0], p) for p in circle)
     assert across / 2 == pytest.approx(CAR.wheelbase / math.tan(0.5 * CAR.steer_limit), rel=0.01)
     assert m.yaw_rate > 0  # steer < 0 is left, and left is positive
@@ -86,17 +84,17 @@ def test_cornering_is_limited_by_the_tyres_and_more_so_in_the_wet() -> None:
     assert sideways(0.6) <= 0.6 * sideways(1.0) * 1.05
 
 
-def test_hard_steering_costs_braking() -> None:
+def test_hard_steering_reduces_braking() -> None:
     straight, bent = rolled(20, v=20.0, brake=1.0), rolled(20, v=20.0, brake=1.0, steer=1.0)
     assert bent.v > straight.v + 2.0
 
 
-def test_coasting_slows_gently_and_never_backwards() -> None:
+def test_coasting_slows_gently_and_never_reverses() -> None:
     assert 10.0 < rolled(100, v=14.0).v < 13.0
     assert rolled(2000, v=3.0).v == 0.0
 
 
-def test_reverse_goes_back_and_is_slow() -> None:
+def test_reverse_moves_backwards_slowly() -> None:
     m = MotionState(0.0, 0.0, 0.0)
     for _ in range(400):
         drive(m, CAR, 0.0, 1.0, 0.0, True, 1.0, DT)
@@ -115,20 +113,20 @@ def test_acceleration_is_the_change_of_velocity() -> None:
     assert m.ax == pytest.approx((m.vx - 10.0) / DT) and m.ax < -4.0
 
 
-def test_a_walker_goes_where_it_is_told() -> None:
+def test_a_walker_moves_at_the_given_speed_and_heading() -> None:
     m = MotionState(0.0, 0.0, 0.0)
     for _ in range(20):
         walk(m, 1.5, math.pi / 2, DT)
     assert (m.x, m.y) == pytest.approx((0.0, 1.5), abs=1e-9)
 
 
-def test_a_placed_body_knows_its_speeds() -> None:
+def test_placing_a_body_sets_its_speeds() -> None:
     m = MotionState(0.0, 0.0, 0.0)
     place(m, 0.5, 0.0, 0.1, 10.0, DT)
     assert m.yaw_rate == pytest.approx(2.0) and m.v == 10.0
 
 
-def test_a_body_without_a_will_slides_to_a_stop() -> None:
+def test_a_knocked_body_slides_to_a_stop() -> None:
     m = MotionState(0.0, 0.0, 0.0)
     m.knock_x, m.knock_w = 6.0, 1.0
     for _ in range(100):
@@ -154,7 +152,9 @@ pedal = st.floats(0.0, 1.0)
     st.lists(st.tuples(wheel, pedal, pedal), min_size=1, max_size=60),
     st.floats(0.05, 1),
 )
-def test_nothing_makes_it_infinite(kind: ActorKind, inputs: list[tuple[float, float, float]], grip: float) -> None:
+def test_any_input_keeps_the_state_finite(
+    kind: ActorKind, inputs: list[tuple[float, float, float]], grip: float
+) -> None:
     m = MotionState(3.0, -2.0, 1.0, 10.0)
     for steer, throttle, brake in inputs:
         before = m.v

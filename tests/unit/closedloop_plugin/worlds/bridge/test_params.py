@@ -1,4 +1,4 @@
-"""Free parameters of a program: detection, drawing, fixing and reporting. The 44 scenario types have none."""
+"""Free parameters of a program: detection, sampling, fixing and reporting. The 44 scenario types have none."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ Draw = Callable[..., CompiledScene]
 
 @pytest.fixture(scope="module")
 def params(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """What a world puts among a program's params. The map is read once: that takes most of the time."""
+    """The params that a world adds to those of a program. The map is read once, which takes most of the time."""
     from scenic.domains.driving.roads import Network
 
     folder = tmp_path_factory.mktemp("maps")
@@ -79,25 +79,25 @@ def params(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]
 def draw(params: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Draw:
     folder = tmp_path_factory.mktemp("programs")
 
-    def drawing(text: str = FREE, seed: int = 1, values: Mapping[str, Any] | None = None) -> CompiledScene:
+    def compile_scene(text: str = FREE, seed: int = 1, values: Mapping[str, Any] | None = None) -> CompiledScene:
         file = folder / "mine.scenic"
         file.write_text(text + REST)
         return scene_for(file, EMBEDDED, params, seed, values)
 
-    return drawing
+    return compile_scene
 
 
 @pytest.mark.integration
-def test_the_space_is_what_has_bounds_of_its_own(params: dict[str, Any], tmp_path: Path) -> None:
+def test_the_space_contains_the_params_with_constant_bounds(params: dict[str, Any], tmp_path: Path) -> None:
     file = tmp_path / "mine.scenic"
     file.write_text(FREE + REST)
     assert space_for(file, EMBEDDED, params) == SPACE
 
 
 @pytest.mark.integration
-def test_all_that_is_random_is_drawn_within_its_bounds_and_told_in_plain_values(draw: Draw) -> None:
+def test_random_params_are_within_their_bounds_and_reported_as_plain_values(draw: Draw) -> None:
     drawn = draw().drawn
-    assert set(drawn) == set(SPACE) | DEPENDENT  # the dependent ones too, though nothing can search them
+    assert set(drawn) == set(SPACE) | DEPENDENT  # also the dependent ones, which cannot be searched
     for name, domain in SPACE.items():
         value = drawn[name]
         assert type(value) in (int, float, str)
@@ -111,7 +111,7 @@ def test_all_that_is_random_is_drawn_within_its_bounds_and_told_in_plain_values(
 
 
 @pytest.mark.integration
-def test_the_seed_alone_decides(draw: Draw) -> None:
+def test_sampled_values_depend_only_on_the_seed(draw: Draw) -> None:
     seeds = [draw(seed=s).drawn for s in (1, 2, 3)]
     assert draw(seed=1).drawn == seeds[0]
     for name in ("ahead", "fog_density", "searched", "spread"):  # Scenic's halton would give each its first point
@@ -119,11 +119,11 @@ def test_the_seed_alone_decides(draw: Draw) -> None:
 
 
 @pytest.mark.integration
-def test_values_from_outside_win_and_are_told(draw: Draw) -> None:
+def test_given_values_override_sampled_ones_and_are_reported(draw: Draw) -> None:
     values = {"ahead": 33.5, "count": 4, "who": "van", "searched": 0.25, "constant": 9, "fog_density": 0}
     drawn = draw(values=values).drawn
-    assert {name: drawn[name] for name in values} == values  # beyond the program's own bounds: the user's choice
-    assert 33.5 <= drawn["after"] <= 34.5  # what depends on it follows
+    assert {name: drawn[name] for name in values} == values  # values outside the program's bounds are allowed
+    assert 33.5 <= drawn["after"] <= 34.5  # the dependent param follows
 
 
 @pytest.mark.integration
@@ -140,44 +140,44 @@ def test_values_from_outside_win_and_are_told(draw: Draw) -> None:
         ({"searched": "x"}, "found 'x'"),
     ],
 )
-def test_a_value_that_does_not_fit_is_one_line(draw: Draw, values: Mapping[str, Any], message: str) -> None:
+def test_an_invalid_value_is_refused_in_one_line(draw: Draw, values: Mapping[str, Any], message: str) -> None:
     with pytest.raises(Ad2Error, match=message) as caught:
         draw(values=values)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", sorted(RESERVED))
-def test_what_the_world_needs_cannot_be_set(draw: Draw, name: str) -> None:
+def test_reserved_params_cannot_be_set(draw: Draw, name: str) -> None:
     with pytest.raises(Ad2Error, match=f"'{name}' is no parameter of the scenario"):
         draw(values={name: "x"})
 
 
 @pytest.mark.integration
-def test_a_program_without_free_parameters_says_so(draw: Draw) -> None:
+def test_values_for_a_program_without_free_params_are_refused(draw: Draw) -> None:
     assert draw("param timeout = Range(1, 2)\n").drawn == {}  # a reserved name
     with pytest.raises(Ad2Error, match="its free parameters: none"):
         draw("", values={"ahead": 1})
 
 
 @pytest.mark.integration
-def test_an_error_before_its_line_is_not_blamed_on_a_value(draw: Draw) -> None:
+def test_an_error_before_the_param_is_reported_with_its_own_line(draw: Draw) -> None:
     with pytest.raises(Ad2Error, match=r"mine\.scenic, line 1: ZeroDivisionError"):
         draw("x = 1 / 0\nparam ahead = Range(1, 2)\n", values={"ahead": 1})
 
 
 @pytest.mark.integration
-def test_a_failed_compilation_leaves_scenic_as_it_was(draw: Draw) -> None:
+def test_a_failed_compilation_restores_scenic(draw: Draw) -> None:
     import scenic.syntax.veneer as veneer
 
-    own = veneer.param
+    original = veneer.param
     with pytest.raises(Ad2Error):
         draw("x = 1 / 0\n")
-    assert veneer.param is own
+    assert veneer.param is original
     assert draw("param ahead = 4\n").drawn == {}
 
 
 @pytest.mark.integration
-def test_weather_parameters_replace_the_route_s(draw: Draw) -> None:
+def test_weather_params_replace_those_of_the_route(draw: Draw) -> None:
     compiled = draw()
     weather = weather_of(compiled.scene, Weather(precipitation=12.0, cloudiness=5.0))
     assert (weather.fog_density, weather.cloudiness) == (compiled.drawn["fog_density"], 77.0)
@@ -186,7 +186,7 @@ def test_weather_parameters_replace_the_route_s(draw: Draw) -> None:
 
 @pytest.mark.integration
 @pytest.mark.parametrize("value", ['"thick"', "True", "[1]", 'float("inf")'])
-def test_a_weather_that_is_no_number_is_named(draw: Draw, value: str) -> None:
+def test_a_weather_param_that_is_no_number_is_refused(draw: Draw, value: str) -> None:
     with pytest.raises(Ad2Error, match="param fog_density: expected a number"):
         weather_of(draw(f"param fog_density = {value}\n").scene, Weather())
 
@@ -196,7 +196,7 @@ def test_the_44_types_have_no_parameters() -> None:
         assert not re.search(r"^param\b", info.program.read_text("utf-8"), re.M), name
 
 
-# Of the first version, before programs had parameters: demo:101, seed 3; class, x, y, heading.
+# Recorded with the first version, before programs had parameters: demo:101, seed 3; class, x, y, heading.
 PARKED = [
     ("Car", 100.0, -40.0, -1.570796),
     ("Wheeled", 144.0, -40.473788, -1.621777),
@@ -207,8 +207,8 @@ PARKED = [
 
 
 @pytest.mark.integration
-def test_their_scenes_did_not_change(params: dict[str, Any]) -> None:
-    """What a scene draws must not depend on what is looked at for its parameters."""
+def test_the_scene_of_a_type_without_params_is_unchanged(params: dict[str, Any]) -> None:
+    """Detecting free parameters must not change the random numbers of a scene."""
     route = suite("demo").routes[0]
     road = params["stage"].road
     stage = ScenarioStage(road, route.params, route.scenario, road.path.locate(*route.trigger[:2])[0], 3)

@@ -37,7 +37,7 @@ def test_places_and_parameters() -> None:
     assert (s.interval("frequency", (1, 2)), s.interval("one", (1, 2))) == ((20.0, 100.0), (3.0, 3.0))
 
 
-def test_an_event_is_told_once() -> None:
+def test_an_event_is_recorded_once() -> None:
     s = stage()
     s.time_s = 1.23456
     s.event("trigger")
@@ -57,17 +57,17 @@ def test_signals_are_held_and_freed() -> None:
 def test_noise_is_seeded_and_stays_in_range() -> None:
     one, two = stage(), stage()
     one.noise = two.noise = (2.0, 0.5)
-    seen = [one.disturbed(Control(0.0, 0.5)) for _ in range(50)]
-    assert seen == [two.disturbed(Control(0.0, 0.5)) for _ in range(50)]
-    assert all(abs(c.steer) <= 1 and 0 <= c.throttle <= 1 for c in seen) and len(set(seen)) > 20
+    controls = [one.disturbed(Control(0.0, 0.5)) for _ in range(50)]
+    assert controls == [two.disturbed(Control(0.0, 0.5)) for _ in range(50)]
+    assert all(abs(c.steer) <= 1 and 0 <= c.throttle <= 1 for c in controls) and len(set(controls)) > 20
     assert stage().disturbed(Control(0.1)) == Control(0.1)
 
 
-def test_a_copied_tree_is_equal_and_its_own() -> None:
+def test_a_copied_tree_is_equal_and_independent() -> None:
     tree = ast.parse("def f(a, *b):\n    return {a: [1, (2, b)]}\n")
-    twin = _copy_tree(tree)
-    assert ast.dump(twin, include_attributes=True) == ast.dump(tree, include_attributes=True)
-    twin.body[0].name = "g"
+    copied = _copy_tree(tree)
+    assert ast.dump(copied, include_attributes=True) == ast.dump(tree, include_attributes=True)
+    copied.body[0].name = "g"
     assert tree.body[0].name == "f"  # type: ignore[attr-defined]
 
 
@@ -92,7 +92,7 @@ def test_any_scenic_simulator_is_stepped_from_outside(tmp_path: Path) -> None:
     assert (s.ego_s, s.ego_speed) == (pytest.approx(5.0, abs=0.1), 0.0)
     for _ in range(40):
         session.advance(Control(throttle=1.0))
-    # 5.6 m/s2 for 2 s; the stage last saw tick 39.
+    # 5.6 m/s2 for 2 s; the stage last observed tick 39.
     assert s.ego_speed == pytest.approx(5.6 * 1.95, abs=0.01) and s.time_s == pytest.approx(1.95)
     assert session.done is not None
     with pytest.raises(WorldError):
@@ -101,7 +101,7 @@ def test_any_scenic_simulator_is_stepped_from_outside(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
-def test_a_missing_map_is_the_users_to_mend(tmp_path: Path) -> None:
+def test_a_missing_map_is_an_ad2_error(tmp_path: Path) -> None:
     program = tmp_path / "p.scenic"
     program.write_text("model scenic.domains.driving.model\nego = new Car\n")
     with pytest.raises(Ad2Error, match="map"):

@@ -21,7 +21,7 @@ def body(kind: ActorKind, x: float, y: float = 0.0, yaw: float = 0.0, v: float =
     return SimulatedBody(name or f"{kind}{x}", kind, MotionState(x, y, yaw, v), *size_of(kind.value))
 
 
-def test_overlap_gives_the_shallow_way_out() -> None:
+def test_overlap_returns_the_axis_of_least_penetration() -> None:
     one, two = (0.0, 0.0, 1.0, 0.0, 2.0, 1.0), (3.5, 0.2, 1.0, 0.0, 2.0, 1.0)
     assert overlap(one, two) == pytest.approx((1.0, 0.0, 0.5))
     assert overlap(one, (4.01, 0.0, 1.0, 0.0, 2.0, 1.0)) is None
@@ -44,7 +44,7 @@ def test_a_rear_end_crash_shares_momentum() -> None:
     assert resolve_collisions([moving, standing]) == []
 
 
-def test_what_is_fixed_does_not_move() -> None:
+def test_a_fixed_body_does_not_move() -> None:
     moving, wall = body(ActorKind.CAR, 0.0, v=10.0), body(ActorKind.BLOCKER, 2.8)
     wall.fixed = True
     resolve_collisions([moving, wall])
@@ -52,27 +52,27 @@ def test_what_is_fixed_does_not_move() -> None:
     assert moving.motion.v == pytest.approx(-1.0)
 
 
-def test_a_cone_hardly_slows_a_car_and_flies() -> None:
+def test_a_cone_hardly_slows_a_car_and_is_knocked_away() -> None:
     car, cone = body(ActorKind.CAR, 0.0, v=10.0), body(ActorKind.CONE, 2.4)
     resolve_collisions([car, cone])
     assert car.motion.v > 9.9 and cone.motion.vx > 9.0
 
 
-def test_a_pedestrian_who_is_hit_walks_no_more() -> None:
+def test_a_hit_pedestrian_is_marked_and_hit_only_once() -> None:
     car, person = body(ActorKind.CAR, 0.0, v=8.0), body(ActorKind.PEDESTRIAN, 2.4)
     (touch,) = resolve_collisions([car, person])
     assert person.was_hit and not car.was_hit and touch.impulse == pytest.approx(1.1 * 8 / (1 / 1600 + 1 / 75))
     car.motion.x += 0.3
-    assert resolve_collisions([car, person]) == []  # and is hit once
+    assert resolve_collisions([car, person]) == []  # it is hit only once
 
 
-def test_a_side_blow_pushes_and_spins() -> None:
+def test_a_side_impact_pushes_and_spins() -> None:
     struck, ram = body(ActorKind.CAR, 0.0), body(ActorKind.CAR, 1.5, -3.0, math.pi / 2, 10.0)
     resolve_collisions([struck, ram])
     assert struck.motion.knock_y > 1.0 and struck.motion.knock_w > 0.1 and struck.motion.v == pytest.approx(0, abs=0.6)
 
 
-def test_an_open_door_is_hard() -> None:
+def test_an_open_door_collides() -> None:
     parked, passing = body(ActorKind.CAR, 0.0), body(ActorKind.CAR, 1.0, 2.4, v=8.0)
     assert resolve_collisions([parked, passing]) == []
     parked.doors = frozenset({"left"})
@@ -80,7 +80,7 @@ def test_an_open_door_is_hard() -> None:
     assert len(resolve_collisions([parked, passing])) == 1
 
 
-def test_a_rail_is_lost_in_a_crash_but_not_to_a_cone() -> None:
+def test_a_car_loses_its_rail_in_a_crash_but_not_at_a_cone() -> None:
     line = RoutePath([(0, 0), (100, 0)])
     car, cone, ego = body(ActorKind.CAR, 0.0, v=8.0), body(ActorKind.CONE, 2.4), body(ActorKind.CAR, 4.4)
     car.rail = Rail(line, 0.0, speed=8.0)
@@ -90,7 +90,7 @@ def test_a_rail_is_lost_in_a_crash_but_not_to_a_cone() -> None:
     assert car.rail is None and car.was_hit
 
 
-def test_those_on_rails_pass_one_another_and_the_gone_are_not_there() -> None:
+def test_bodies_on_rails_and_hidden_bodies_do_not_collide() -> None:
     line = RoutePath([(0, 0), (100, 0)])
     one, two = body(ActorKind.CAR, 0.0, v=8.0), body(ActorKind.CAR, 2.0)
     one.rail, two.rail = Rail(line, 0.0), Rail(line, 2.0)

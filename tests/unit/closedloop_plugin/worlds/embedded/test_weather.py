@@ -11,7 +11,7 @@ from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.worlds.embedded.world import grip
 
 
-def test_dry_is_one_and_standing_water_six_tenths() -> None:
+def test_grip_is_1_on_dry_roads_and_0_6_in_standing_water() -> None:
     assert grip(Weather()) == 1.0
     assert math.isclose(grip(Weather(wetness=50)), 0.9)
     assert math.isclose(grip(Weather(wetness=100, precipitation_deposits=100)), 0.6)
@@ -19,6 +19,6 @@ def test_dry_is_one_and_standing_water_six_tenths() -> None:
 
 
 @given(*[st.floats(allow_nan=True)] * 4)
-def test_any_number_gives_a_sane_grip(a: float, b: float, c: float, d: float) -> None:
+def test_any_numbers_give_a_grip_in_range(a: float, b: float, c: float, d: float) -> None:
     weather = Weather(wetness=a, precipitation=b, precipitation_deposits=c, fog_density=d)
     assert 0.6 <= grip(weather) <= 1.0

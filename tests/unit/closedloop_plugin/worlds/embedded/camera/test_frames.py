@@ -88,34 +88,34 @@ def _focal(camera: Camera) -> float:
 
 
 def _pixel(image: np.ndarray, camera: Camera, x: float, y: float, z: float) -> np.ndarray:
-    """RGB where (x, y, z) of an ego at the origin, heading east, is seen; worked out apart from the renderer."""
+    """RGB at the projection of (x, y, z), for an ego at the origin heading east, without the renderer's code."""
     u = camera.width / 2 - _focal(camera) * y / x
     v = camera.height / 2 + _focal(camera) * (camera.up - z) / x
     return image[int(v), int(u)].astype(int)
 
 
-def test_shape_type_and_any_size(street: CameraRenderer) -> None:
+def test_frames_have_the_requested_size_and_type(street: CameraRenderer) -> None:
     for size, fov in (((800, 450), 70.0), ((1600, 900), 110.0), ((33, 21), 90.0), ((1, 1), 60.0), ((64, 3), 110.0)):
         image = street.render(replace(FRONT, width=size[0], height=size[1], fov=fov), _view(_car(12.0)))
         assert image.shape == (size[1], size[0], 3)
         assert image.dtype == np.uint8
 
 
-def test_white_line_and_stop_line_lie_where_they_should(street: CameraRenderer) -> None:
+def test_white_line_and_stop_line_are_drawn_at_their_positions(street: CameraRenderer) -> None:
     image = street.render(FRONT, _view())
     paint, road = _pixel(image, FRONT, 12.0, -3.4, 0.0), _pixel(image, FRONT, 12.0, -2.9, 0.0)
     assert paint.min() > road.max() + 50
     assert _pixel(image, FRONT, 20.0, -1.75, 0.0).min() > road.max() + 40
 
 
-def test_nearer_hides_farther(empty: CameraRenderer) -> None:
+def test_a_nearer_car_hides_a_farther_one(empty: CameraRenderer) -> None:
     red, blue = _car(10.0, name="r", colour=(220, 20, 20)), _car(20.0, name="b")
     for order in ((red, blue), (blue, red)):
         seen = _pixel(empty.render(FRONT, _view(*order)), FRONT, 7.76, 0.0, 0.75)
         assert seen[0] > 1.5 * seen[2]
 
 
-def test_a_person_before_the_far_end_of_a_truck_is_seen(empty: CameraRenderer) -> None:
+def test_a_person_in_front_of_the_far_end_of_a_truck_is_visible(empty: CameraRenderer) -> None:
     truck = _car(12.0, -4.25, "t", kind=ActorKind.TRUCK, length=12.0, width=2.5, height=3.5)
     walker = _car(17.0, -2.6, "w", kind=ActorKind.PEDESTRIAN, length=0.5, width=0.5, height=1.8, colour=(250, 0, 250))
     with_truck = _pixel(empty.render(FRONT, _view(truck, walker)), FRONT, 17.0, -2.6, 1.2)
@@ -145,7 +145,9 @@ def test_indicators_blink_at_one_and_a_half_hertz(empty: CameraRenderer) -> None
     ("state", "z", "strong", "weak"),
     [(SignalState.RED, 3.36, 0, 1), (SignalState.GREEN, 2.64, 1, 0), (SignalState.YELLOW, 3.0, 0, 2)],
 )
-def test_signal_lamps(street: CameraRenderer, state: SignalState, z: float, strong: int, weak: int) -> None:
+def test_the_lamp_of_the_signal_state_is_lit(
+    street: CameraRenderer, state: SignalState, z: float, strong: int, weak: int
+) -> None:
     image = street.render(FRONT, _view(signals={LINE: state}))
     lamp = _pixel(image, FRONT, 19.84, -4.5, z)
     assert lamp[strong] > 180 and lamp[weak] < 0.5 * lamp[strong]
@@ -159,7 +161,7 @@ def test_stop_sign_is_red(street: CameraRenderer) -> None:
     assert edge[0] > 2 * edge[1] and edge[0] > 2 * edge[2]
 
 
-def test_fog_takes_contrast_with_distance(empty: CameraRenderer) -> None:
+def test_fog_reduces_contrast_with_distance(empty: CameraRenderer) -> None:
     def contrast(distance: float, fog: float) -> float:
         image = empty.render(FRONT, _view(_car(distance), weather=replace(NOON, fog_density=fog)))
         rear = distance - 2.25
@@ -169,7 +171,7 @@ def test_fog_takes_contrast_with_distance(empty: CameraRenderer) -> None:
     assert contrast(10, 100) < 0.7 * contrast(10, 0)
 
 
-def test_night_is_darker_and_headlights_reach(street: CameraRenderer) -> None:
+def test_night_is_darker_and_headlights_light_the_road(street: CameraRenderer) -> None:
     day, night = street.render(FRONT, _view()), street.render(FRONT, _view(weather=NIGHT))
     assert night.mean() < 0.5 * day.mean()
     side = street.render(replace(FRONT, yaw=180.0), _view(weather=NIGHT))
@@ -177,7 +179,7 @@ def test_night_is_darker_and_headlights_reach(street: CameraRenderer) -> None:
     assert night[row, 180:220].mean() > side[row, 180:220].mean() + 10
 
 
-def test_wet_road_is_darker_and_rain_shows(street: CameraRenderer) -> None:
+def test_wet_road_is_darker_and_rain_is_visible(street: CameraRenderer) -> None:
     dry = street.render(FRONT, _view())
     wet = street.render(FRONT, _view(weather=replace(NOON, wetness=100.0)))
     assert wet[200:, 150:250].mean() < dry[200:, 150:250].mean() - 8
@@ -186,7 +188,7 @@ def test_wet_road_is_darker_and_rain_shows(street: CameraRenderer) -> None:
     assert (a != b).any(axis=2).mean() > 0.005
 
 
-def test_the_same_bytes_whatever_was_drawn_before() -> None:
+def test_frames_do_not_depend_on_earlier_frames() -> None:
     views = [
         _view(_car(12.0, lamps=frozenset({"hazard"})), signals={LINE: SignalState.RED}, time_s=0.35),
         _view(_car(9.0, kind=ActorKind.BICYCLE), weather=NIGHT, time_s=2.0),
@@ -200,7 +202,7 @@ def test_the_same_bytes_whatever_was_drawn_before() -> None:
 
 
 @pytest.mark.parametrize("kind", list(ActorKind))
-def test_every_kind_shows(empty: CameraRenderer, kind: ActorKind) -> None:
+def test_every_kind_of_actor_is_visible(empty: CameraRenderer, kind: ActorKind) -> None:
     bare = empty.render(FRONT, _view())
     actor = _car(10.0, kind=kind, length=1.8, width=0.8, height=1.6, lamps=frozenset({"siren", "brake"}))
     turned = [empty.render(FRONT, _view(replace(actor, yaw=yaw))) for yaw in (0.0, 1.57, 3.14)]
@@ -208,9 +210,9 @@ def test_every_kind_shows(empty: CameraRenderer, kind: ActorKind) -> None:
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_an_open_door_sticks_out(empty: CameraRenderer, side: str) -> None:
-    shut, opened = (empty.render(FRONT, _view(_car(12.0, doors=frozenset(d)))) for d in ((), (side,)))
-    columns = np.flatnonzero((shut != opened).any(axis=(0, 2)))
+def test_an_open_door_is_visible_at_its_side(empty: CameraRenderer, side: str) -> None:
+    closed, opened = (empty.render(FRONT, _view(_car(12.0, doors=frozenset(d)))) for d in ((), (side,)))
+    columns = np.flatnonzero((closed != opened).any(axis=(0, 2)))
     edge = 200 - (1 if side == "left" else -1) * _focal(FRONT) * 1.2 / 12.9
     assert columns.min() <= edge <= columns.max()
 
@@ -227,7 +229,7 @@ def test_an_open_door_sticks_out(empty: CameraRenderer, side: str) -> None:
     altitude=st.floats(-90, 90),
     wet=st.floats(0, 100),
 )
-def test_nothing_crashes_round_the_camera(
+def test_any_actor_near_the_camera_can_be_rendered(
     street: CameraRenderer,
     kind: ActorKind,
     x: float,

@@ -18,7 +18,7 @@ from closedloop_plugin.worlds.embedded.camera.lighting import light_of
 FRONT = Camera("front", 800, 450, 90.0, forward=1.0, right=0.0, up=1.5)
 
 
-def test_a_known_point_falls_on_its_pixel() -> None:
+def test_a_point_is_projected_to_the_hand_computed_pixel() -> None:
     """10 m ahead of the camera, 2.5 m to the right, on the ground: u = 400 + 400*2.5/10, v = 225 + 400*1.5/10."""
     lens = lens_of(FRONT, 5.0, 7.0, 0.0)
     uv, depth = lens.project(np.array([[16.0, 4.5, 0.0]]))
@@ -27,8 +27,8 @@ def test_a_known_point_falls_on_its_pixel() -> None:
     assert lens.project_point(16.0, 4.5, 0.0) == pytest.approx((500.0, 285.0, 10.0))
 
 
-def test_camera_yaw_is_clockwise_and_right_is_right() -> None:
-    """An ego that looks north with a camera turned 90 degrees clockwise looks east."""
+def test_camera_yaw_is_clockwise_and_its_offset_is_to_the_right() -> None:
+    """The ego faces north, its camera is turned 90 degrees clockwise and faces east."""
     side = Camera("right", 800, 450, 90.0, forward=0.0, right=0.5, up=1.5, yaw=90.0)
     lens = lens_of(side, 0.0, 0.0, math.pi / 2)
     assert (lens.x, lens.y) == pytest.approx((0.5, 0.0))
@@ -57,31 +57,31 @@ def _boxes(*rows: tuple[float, float, float, float, float]) -> BoxFootprints:
     return BoxFootprints(*np.array(rows, dtype=float).T)
 
 
-def test_farther_first() -> None:
+def test_farther_boxes_are_drawn_first() -> None:
     boxes = _boxes((10, 0, 0, 4, 2), (30, 0, 0, 4, 2), (20, 0, 0, 4, 2))
     assert back_to_front(boxes, np.ones(3, bool), (0.0, 0.0)) == [1, 2, 0]
 
 
 def test_a_person_beside_the_far_end_of_a_truck_is_drawn_over_it() -> None:
-    """Truck from 6 to 18 m ahead, 3 to 5.5 m to the right; the person stands at 17 m, before its side."""
+    """Truck from 6 to 18 m ahead, 3 to 5.5 m to the right; the person stands at 17 m, in front of its side."""
     boxes = _boxes((12, -4.25, 0, 12, 2.5), (17, -2.6, 0, 0.5, 0.5))
     assert back_to_front(boxes, np.ones(2, bool), (0.0, 0.0)) == [0, 1]
     hidden = _boxes((12, -4.25, 0, 12, 2.5), (22, -5.0, 0, 0.5, 0.5))
     assert back_to_front(hidden, np.ones(2, bool), (0.0, 0.0)) == [1, 0]
 
 
-def test_order_survives_bodies_in_one_place() -> None:
+def test_bodies_at_the_same_place_have_an_order() -> None:
     same = _boxes(*[(0, 0, 0.3, 4, 2)] * 4)
     assert sorted(back_to_front(same, np.ones(4, bool), (0.0, 0.0))) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(("altitude", "day"), [(-10.0, 0.0), (3.0, 0.5), (45.0, 1.0)])
-def test_sun_makes_day(altitude: float, day: float) -> None:
+def test_daylight_depends_on_the_altitude_of_the_sun(altitude: float, day: float) -> None:
     """3 degrees is half way from -6 to 12."""
     assert light_of(Weather(sun_altitude_angle=altitude)).day == pytest.approx(day)
 
 
-def test_fog_thickness() -> None:
+def test_visibility_decreases_exponentially_with_fog() -> None:
     clear, thick = light_of(Weather(fog_density=0.0)), light_of(Weather(fog_density=100.0))
     assert float(clear.clear(100.0)) == pytest.approx(math.exp(-0.11))
     assert float(thick.clear(50.0)) == pytest.approx(math.exp(-0.0611 * 50))

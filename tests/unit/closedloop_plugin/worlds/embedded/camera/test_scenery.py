@@ -32,7 +32,7 @@ def network(data_dir: Path) -> Any:
 
 
 def _road(network: Any) -> RoadMap:
-    """Along the longest lane, with a signal, a stop and a yield line at three ends of lanes that meet a junction."""
+    """Map along the longest lane, with a signal, a stop and a yield line at the ends of three lanes into junctions."""
     lane = max((x for r in network.roads for x in r.lanes), key=lambda x: (x.centerline.length, x.uid))
     lines = []
     incoming = [x for junction in network.intersections for x in junction.incomingLanes]
@@ -76,7 +76,7 @@ def test_buildings_do_not_overlap(scenery: StaticScenery) -> None:
     assert (hits[0] == hits[1]).all()
 
 
-def test_seeded(network: Any, road: RoadMap, scenery: StaticScenery) -> None:
+def test_the_scenery_depends_on_the_seed_only(network: Any, road: RoadMap, scenery: StaticScenery) -> None:
     again, other = scenery_of(network, road, 5), scenery_of(network, road, 6)
     for name in ("buildings", "trees", "lamps", "kerbs", "stop_lines"):
         assert np.array_equal(getattr(again, name), getattr(scenery, name))
@@ -96,7 +96,7 @@ def test_markings_of_a_two_lane_town(network: Any, scenery: StaticScenery) -> No
     assert not shapely.intersects_xy(inner, points[:, 0], points[:, 1]).any()
 
 
-def test_signs_stand_right_of_their_line_and_the_far_head_is_seen_from_it(
+def test_signs_are_right_of_their_line_and_the_far_signal_is_visible_from_it(
     road: RoadMap, scenery: StaticScenery
 ) -> None:
     by_kind = {k: [s for s in scenery.signs if s.kind == k] for k in ("signal", "stop", "yield")}
@@ -122,7 +122,7 @@ def test_kerbs_have_the_sidewalk_on_their_left(network: Any, scenery: StaticScen
     assert shapely.intersects_xy(drivable, right[:, 0], right[:, 1]).mean() > 0.9
 
 
-def test_a_frame_of_the_town_has_all_its_parts(road: RoadMap, scenery: StaticScenery) -> None:
+def test_a_frame_of_the_town_shows_markings_sky_and_houses(road: RoadMap, scenery: StaticScenery) -> None:
     x, y, yaw = road.path.pose(20.0)
     image = (
         CameraRenderer(scenery).render(Camera("front", 400, 226, 70.0, 0.8, 0.0, 1.6), SceneView(x, y, yaw)).astype(int)
