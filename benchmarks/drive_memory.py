@@ -1,4 +1,7 @@
-"""Memory of one world process over 200 short episodes in the embedded world, with camera images."""
+"""Memory of one world process over 200 short episodes in the embedded world, with camera images.
+
+tests/system/test_drive_memory.py uses it too.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.worlds.base import EpisodeSetup
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 
-EPISODES, EARLY, TICKS = 200, 20, 10
+EPISODES, TICKS = 200, 10
 CAMERA = Camera("front", 160, 90, 70.0, 0.8, 0.0, 1.6)
 
 
@@ -39,17 +42,19 @@ class CameraDriver(StraightDriver):
         return super().decide(requests)
 
 
-def measure() -> dict[str, float]:
+def measure(episodes: int = EPISODES) -> dict[str, float]:
     """Run in a separate process, since memory is measured per process."""
-    done = subprocess.run([sys.executable, __file__, "inside"], capture_output=True, text=True, check=False)
+    command = [sys.executable, __file__, str(episodes)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr[-3000:])
     return dict(json.loads(done.stdout.strip().splitlines()[-1]))
 
 
-def inside() -> dict[str, float]:
+def inside(episodes: int) -> dict[str, float]:
     """Drive the routes of the demo suite in turn, each time with another seed; MB after some of the episodes."""
     routes = suite("demo").routes
+    early = max(episodes // 10, len(routes))
     config = WorkerConfig(
         FactoryRecipe(""),
         EvaluationConditions(profile("bench2drive"), agent={}),
@@ -60,7 +65,7 @@ def inside() -> dict[str, float]:
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         world: Any = EmbeddedWorld(Path(folder))
-        for i in range(EPISODES):
+        for i in range(episodes):
             route = routes[i % len(routes)]
             drive(
                 world,
@@ -70,14 +75,14 @@ def inside() -> dict[str, float]:
                 [freeze_scene_objects],
             )
             gc.unfreeze()
-            if i + 1 in (EARLY, EPISODES // 2, EPISODES):
+            if i + 1 in (early, episodes // 2, episodes):
                 resident_mb[i + 1] = _resident()
         world.close()
     return {
         **{f"resident after {n} episodes, MB": mb for n, mb in resident_mb.items()},
-        f"ratio {EPISODES} / {EARLY}": resident_mb[EPISODES] / resident_mb[EARLY],
-        "growth an episode, kB": 1000 * (resident_mb[EPISODES] - resident_mb[EARLY]) / (EPISODES - EARLY),
-        "seconds an episode": (time.perf_counter() - start) / EPISODES,
+        f"ratio {episodes} / {early}": resident_mb[episodes] / resident_mb[early],
+        "growth an episode, kB": 1000 * (resident_mb[episodes] - resident_mb[early]) / (episodes - early),
+        "seconds an episode": (time.perf_counter() - start) / episodes,
     }
 
 
@@ -88,4 +93,4 @@ def _resident() -> float:
 
 
 if __name__ == "__main__":
-    print(json.dumps(inside()))
+    print(json.dumps(inside(int(sys.argv[1]))))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from support.running import REPO, WARM, note_variables_of_libraries
+from support.soak_table import machine, soak_table
 from support.tiers import TIER, examples
 
 # A test has the tier of its marker, else that of its folder; without either it belongs to `make quick`.
@@ -20,7 +21,7 @@ MARKED = ("integration", "system", "soak")
 GUARDED = {"subprocess.Popen", "os.fork", "os.posix_spawn", "socket.bind", "socket.connect"}
 NOT_IN_QUICK = ("scenic", "lmms_eval", "torch")
 
-# No deadline: a slow machine is no error of the tested example.
+# No deadline: a slow machine must not fail an example.
 settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=examples(100)
 )
@@ -41,6 +42,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_sessionfinish() -> None:
     WARM.stop()
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print the table of the soak tests. A repeated test counts with its last outcome."""
+    found = (
+        report for category in ("passed", "failed", "error") for report in terminalreporter.stats.get(category, [])
+    )
+    if lines := soak_table(found):
+        terminalreporter.section(f"{TIER} tier, {machine()}")
+        for line in lines:
+            terminalreporter.write_line(line)
 
 
 class QuickGuard:

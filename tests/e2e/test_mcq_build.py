@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -240,7 +241,9 @@ def _wait_for_requests(process: subprocess.Popen[bytes], server: FakeEndpointSer
 
 
 @pytest.mark.soak
-def test_the_same_command_resumes_after_a_kill_at_any_moment(tmp_path: Path) -> None:
+def test_the_same_command_resumes_after_a_kill_at_any_moment(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     """The final set equals that of an undisturbed run byte for byte; only requests in flight are repeated."""
     given = ["--source", source(tmp_path, 16)]
     with serve(reply="mcq", latency_s=0.02) as server:
@@ -256,6 +259,8 @@ def test_the_same_command_resumes_after_a_kill_at_any_moment(tmp_path: Path) -> 
         server.behaviour.failures = ()
         assert build(*given, "--llm", spec(server), "--out", out) == 0
         assert needed <= server.requests <= needed + (16 + 16) * kills  # hanging requests, and replies not yet written
+    record_property("kills", kills)
+    record_property("requests sent again", server.requests - needed)
     for name in ("questions.jsonl", "rejected.jsonl"):
         assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 

@@ -29,12 +29,11 @@ from support.closedloop.time_limits import speed_up_clock
 from support.tiers import seeds
 
 SHORT = ("--routes-ids", "102,101", "--no-traffic")
-IN_AN_EPISODE = 60  # ticks: the shortest episode has over 200
 Recorder = Callable[[str, object], None]  # of the fixture record_property
 
 
 def random_tick(seed: int) -> int:
-    """A tick within the first episode."""
+    """A tick within the first episode: the shortest has over 200."""
     return random.Random(seed).randint(10, 190)
 
 
@@ -83,10 +82,11 @@ def test_a_server_that_is_restarted_on_its_port_is_used_again(
     record_property("deaths of a server", 1)
 
 
+@pytest.mark.parametrize("seed", seeds(10))
 def test_an_episode_whose_server_hangs_is_driven_on_another(
-    servers: Fleet, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    servers: Fleet, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    bad, good = servers.start("--hang-after", str(IN_AN_EPISODE)), servers.start()
+    bad, good = servers.start("--hang-after", str(random_tick(seed))), servers.start()
     lines = tmp_path / "out/episodes.jsonl"
     speed_up_clock(monkeypatch, lambda: lines.exists() and lines.read_bytes().count(b"\n") == 1 and is_silent(bad))
     assert drive(tmp_path / "out", (bad, good), *SHORT, "--world-timeout", 500, "--server-wait", 5) == 0
@@ -95,10 +95,11 @@ def test_an_episode_whose_server_hangs_is_driven_on_another(
     assert is_idle(good)
 
 
+@pytest.mark.parametrize("seed", seeds(10))
 def test_a_server_that_answers_nonsense_kills_only_its_own_worker(
-    servers: Fleet, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    servers: Fleet, tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
 ) -> None:
-    bad, good = servers.start("--garbage-after", str(IN_AN_EPISODE)), servers.start()
+    bad, good = servers.start("--garbage-after", str(random_tick(seed))), servers.start()
     assert drive(tmp_path / "out", (bad, good), *SHORT) == 0
     assert_complete(tmp_path / "out", retries=1)
     output = capsys.readouterr().out

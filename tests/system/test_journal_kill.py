@@ -1,4 +1,4 @@
-"""Journals under kill -9: every line that append() has returned for is there, and the next writer goes on."""
+"""Journals under kill -9: every line for which append() has returned is in the file, and the next writer continues."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,49 +29,59 @@ with JournalFile(Path(sys.argv[1]), sync_s=float(sys.argv[3])) as journal:
 """
 
 
-def writer(path: Path, who: str, sync_s: float) -> subprocess.Popen[str]:
+def writer(path: Path, name: str, sync_s: float) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(path), who, str(sync_s)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", WRITER, str(path), name, str(sync_s)], stdout=subprocess.PIPE, text=True
     )
 
 
 def killed(process: subprocess.Popen[str], after_s: float) -> int:
-    """Kill it after it has begun and so long; how many lines it was told of."""
+    """Kill it `after_s` after its first line; return the number of lines for which append() returned."""
     assert process.stdout is not None
     process.stdout.readline()
     time.sleep(after_s)
     process.kill()
-    told = 1 + sum(line.endswith("\n") for line in process.stdout)
+    acknowledged = 1 + sum(line.endswith("\n") for line in process.stdout)
     process.wait()
-    return told
+    return acknowledged
 
 
 @pytest.mark.parametrize("sync_s", [0.0, float("inf")])
-def test_a_killed_writer_loses_no_line_that_it_was_told_of(tmp_path: Path, sync_s: float) -> None:
-    path, dice, told = tmp_path / "j.jsonl", random.Random(7), {}
+def test_a_killed_writer_loses_no_acknowledged_line(
+    tmp_path: Path, record_property: Callable[[str, object], None], sync_s: float
+) -> None:
+    path, rng, acknowledged = tmp_path / "j.jsonl", random.Random(7), {}
     rounds = count(50)
     for round_ in range(rounds):
-        told[f"{round_}"] = killed(writer(path, f"{round_}", sync_s), dice.uniform(0, 0.2))
+        acknowledged[f"{round_}"] = killed(writer(path, f"{round_}", sync_s), rng.uniform(0, 0.2))
         with JournalFile(path) as journal:
             journal.append(json.dumps({"who": "next", "number": round_}).encode())
     found: dict[str, list[int]] = {}
     for line in read(path, parse_object):
         found.setdefault(line.value["who"], []).append(line.value["number"])
     assert found.pop("next") == list(range(rounds))
-    for who, numbers in found.items():
+    for name, numbers in found.items():
         assert numbers == list(range(len(numbers)))
-        assert told[who] <= len(numbers) <= told[who] + 1, "at most the line whose return was cut off is there besides"
+        assert acknowledged[name] <= len(numbers) <= acknowledged[name] + 1, (
+            "at most the line whose return was cut off is there besides"
+        )
+    record_property("kills", rounds)
+    record_property("acknowledged lines", sum(acknowledged.values()))
 
 
-def test_a_killed_writer_harms_no_other(tmp_path: Path) -> None:
-    path, dice = tmp_path / "j.jsonl", random.Random(8)
+def test_a_killed_writer_does_not_affect_another(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    path, rng = tmp_path / "j.jsonl", random.Random(8)
     steady = writer(path, "steady", 0.0)
-    told = {f"{k}": killed(writer(path, f"{k}", 0.0), dice.uniform(0, 0.2)) for k in range(count(30))}
-    told["steady"] = killed(steady, 0.0)
+    acknowledged = {f"{k}": killed(writer(path, f"{k}", 0.0), rng.uniform(0, 0.2)) for k in range(count(30))}
+    acknowledged["steady"] = killed(steady, 0.0)
     JournalFile(path).close()
     found: dict[str, list[int]] = {}
     for line in read(path, parse_object):
         found.setdefault(line.value["who"], []).append(line.value["number"])
-    for who, number in told.items():
-        assert found[who] == list(range(len(found[who])))
-        assert number <= len(found[who]) <= number + 1
+    for name, number in acknowledged.items():
+        assert found[name] == list(range(len(found[name])))
+        assert number <= len(found[name]) <= number + 1
+    record_property("kills", len(acknowledged))
+    record_property("acknowledged lines", sum(acknowledged.values()))

@@ -9,23 +9,28 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support.closedloop import runs
-from support.closedloop.runs import essence, plan, run_into, tasks
+from support.closedloop.runs import comparable, run_into, tasks, worker_config
+from support.tiers import seeds
 
+from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.runner.store import read_records
+
+COMPLETED = 10  # episodes; the two others are held
 
 
 @pytest.fixture(scope="module")
-def quiet(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
     """The records of the same run, undisturbed."""
-    return essence(run_into(tmp_path_factory.mktemp("quiet"), tasks(2), plan()))
+    return comparable(run_into(tmp_path_factory.mktemp("quiet"), tasks(2), worker_config()))
 
 
-def started(folder: Path) -> subprocess.Popen[bytes]:
-    """It does not end before `hold(folder)` is removed."""
+def start_run(folder: Path) -> subprocess.Popen[bytes]:
+    """Start a run that does not end before `hold(folder)` is removed."""
     hold(folder).touch()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([p for p in sys.path if p])}
     return subprocess.Popen([sys.executable, runs.__file__, folder], env=environment)
@@ -36,7 +41,7 @@ def hold(folder: Path) -> Path:
 
 
 def worlds_of(parent: int) -> list[int]:
-    """World processes of one parent, by /proc: (pid, name, state, ppid ...)."""
+    """World processes of one parent, read from /proc."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -50,48 +55,61 @@ def worlds_of(parent: int) -> list[int]:
     return found
 
 
-def wait_for(what: object, seconds: float = 60.0) -> bool:
+def wait_for(condition: object, seconds: float = 60.0) -> bool:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        if what():  # type: ignore[operator]
+        if condition():  # type: ignore[operator]
             return True
         time.sleep(0.02)
     return False
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-@pytest.mark.parametrize("lines", [0, 3])
-def test_a_killed_parent_takes_its_worlds_along_and_the_same_run_goes_on(
-    tmp_path: Path, quiet: list[dict[str, object]], lines: int
-) -> None:
-    folder, pause = tmp_path / "run", random.Random(lines).uniform(0, 0.3)
-    process = started(folder)
+def kill_parent(folder: Path, lines: int, pause_s: float) -> None:
+    """Start the run, kill it `pause_s` after `lines` episodes are stored (0: after its start), wait for its worlds."""
+    process = start_run(folder)
     episodes = folder / "episodes.jsonl"
-    assert wait_for(lambda: len(worlds_of(process.pid)) == 2)
-    assert wait_for(lambda: episodes.exists() and episodes.read_bytes().count(b"\n") >= lines)
-    time.sleep(pause)
+    assert lines == 0 or wait_for(lambda: episodes.exists() and episodes.read_bytes().count(b"\n") >= lines)
+    time.sleep(pause_s)
+    assert process.poll() is None, "the run ended before it could be killed"
     process.kill()
     process.wait()
-    assert wait_for(lambda: not worlds_of(process.pid))
-    before = read_records(folder)
-    assert len(before) < 12
-    for record in before:  # a line implies its files
-        json.loads((folder / "metric_info" / f"{record.route_id}_rep{record.repetition}.json").read_text())
-    resumed = run_into(folder, tasks(2), plan())
-    assert essence(resumed) == quiet
-    assert len(read_records(folder)) == len(resumed) == 12
-    assert read_records(folder)[: len(before)] == before
+    assert wait_for(lambda: not worlds_of(process.pid)), "its worlds did not end with it"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-def test_killed_worlds_are_replaced_and_the_run_is_none_the_worse(
-    tmp_path: Path, quiet: list[dict[str, object]]
+@pytest.mark.parametrize("seed", seeds(50))
+def test_a_run_that_is_killed_again_and_again_ends_with_the_records_of_an_undisturbed_one(
+    tmp_path: Path, undisturbed: list[dict[str, object]], record_property: Callable[[str, object], None], seed: int
+) -> None:
+    folder, rng, kills = tmp_path / "run", random.Random(seed), 0
+    before: list[EpisodeRecord] = []
+    for _ in range(rng.randint(1, 4)):
+        lines = min(len(before) + rng.randint(0, 3), COMPLETED)
+        kill_parent(folder, lines, rng.uniform(0, 0.3 if lines else 1.5))
+        kills += 1
+        now = read_records(folder) if folder.exists() else []
+        assert now[: len(before)] == before and len(now) < len(undisturbed)
+        for record in now:  # a record is written after its files
+            json.loads((folder / "metric_info" / f"{record.route_id}_rep{record.repetition}.json").read_text())
+        before = now
+    resumed = run_into(folder, tasks(2), worker_config())
+    assert comparable(resumed) == undisturbed
+    assert len(read_records(folder)) == len(resumed) == 12
+    assert read_records(folder)[: len(before)] == before
+    record_property("kills", kills)
+    record_property("episodes stored before the last kill", len(before))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("seed", seeds(20))
+def test_killed_worlds_are_replaced_and_the_records_are_the_same(
+    tmp_path: Path, undisturbed: list[dict[str, object]], record_property: Callable[[str, object], None], seed: int
 ) -> None:
     folder = tmp_path / "run"
-    process, dice, killed = started(folder), random.Random(7), 0
+    process, rng, killed = start_run(folder), random.Random(seed), 0
     assert wait_for((folder / "metric_info").exists)
     while process.poll() is None and killed < 3:
-        time.sleep(dice.uniform(0.1, 0.5))
+        time.sleep(rng.uniform(0.1, 0.5))
         for pid in worlds_of(process.pid)[:1]:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -103,12 +121,13 @@ def test_killed_worlds_are_replaced_and_the_run_is_none_the_worse(
     assert process.wait() == 0
     records = read_records(folder)
     assert killed
-    assert essence(records) == quiet
+    assert comparable(records) == undisturbed
+    record_property("killed worlds", killed)
 
 
-def test_ctrl_c_ends_worlds_and_keeps_what_is_done(tmp_path: Path) -> None:
+def test_ctrl_c_ends_worlds_and_keeps_finished_episodes(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    process = started(folder)
+    process = start_run(folder)
     episodes = folder / "episodes.jsonl"
     assert wait_for(lambda: episodes.exists() and episodes.read_bytes().count(b"\n") >= 1)
     process.send_signal(signal.SIGINT)

@@ -1,20 +1,23 @@
-"""Killed at any time, the same call goes on and ends with the same dataset."""
+"""An import that is killed at any time resumes, and gives the same dataset."""
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import select
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import library_rows
 from support.library_rows import items, row, store
+from support.tiers import seeds
 
 from lmms_eval_ad2.data.home import open_dataset, verify, write_dataset, writer
 from lmms_eval_ad2.data.releases import Item
@@ -22,23 +25,28 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.records import Record
 
 N = 100
+MANY = 1000  # rows of an import that is killed, 20 in each part
 
 
-def importing(home: Path, wait_at: int) -> subprocess.Popen[str]:
-    """An import in a process of its own, which stands still before row `wait_at`."""
-    command = [sys.executable, library_rows.__file__, str(home), str(N), str(wait_at)]
+def importing(home: Path, n: int, wait_at: int) -> subprocess.Popen[str]:
+    """An import of `n` rows in a separate process, which pauses before row `wait_at`."""
+    command = [sys.executable, library_rows.__file__, str(home), str(n), str(wait_at)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def kill_after(home: Path, parts: int) -> None:
-    """Kill an import (SIGKILL) once `parts` parts are written, in the middle of the next."""
+def parts_in(progress: Path) -> int:
+    """Number of parts that are written, by progress.json."""
+    return len(json.loads(progress.read_text("utf-8"))["parts"]) if progress.is_file() else 0
+
+
+def kill_after(home: Path, parts: int, pause_s: float) -> None:
+    """Kill an import (SIGKILL) `pause_s` after `parts` parts are written; it pauses before the last row."""
     progress = home / "data/d/.test.new/progress.json"
-    with importing(home, 20 * parts + 15) as process:
-        while process.poll() is None:
-            if progress.is_file() and len(json.loads(progress.read_text("utf-8"))["parts"]) >= parts:
-                break
+    with importing(home, MANY, MANY - 1) as process:
+        while process.poll() is None and parts_in(progress) < parts:
             time.sleep(0.002)
+        time.sleep(pause_s)
         process.kill()
     assert process.returncode == -signal.SIGKILL, "the import was over before it could be killed"
 
@@ -47,22 +55,35 @@ def bad_rows(home: Path) -> list[str]:
     return (home / "data/d/test/bad_rows.jsonl").read_text("utf-8").splitlines()
 
 
-def test_kill_9_and_go_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    whole = store(tmp_path / "whole", N)
-    home = tmp_path / "killed"
-    for parts in (1, 3):
-        kill_after(home, parts)
+@pytest.mark.parametrize("seed", seeds(60))
+def test_a_killed_import_resumes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, record_property: Callable[[str, object], None], seed: int
+) -> None:
+    complete = store(tmp_path / "whole", MANY)
+    home, dice, kills, target = tmp_path / "killed", random.Random(seed), 1 + seed % 3, 0
+    written: dict[str, int] = {}
+    for _ in range(kills):
+        target = min(target + dice.randint(0, 20), MANY // 20 - 1)
+        kill_after(home, target, dice.uniform(0, 0.01 if target else 1.0))
         with pytest.raises(Ad2Error, match="not imported"):
             open_dataset("d", "test", home=home)
-    first = home / "data/d/.test.new/records-00000.parquet"
-    written = first.stat().st_mtime_ns
-    resumed = store(home, N)
-    assert "continuing after" in caplog.text
-    assert (home / "data/d/test" / first.name).stat().st_mtime_ns == written  # not written again
+        there = modified(home / "data/d/.test.new")
+        assert written.items() <= there.items(), "parts are not written again"
+        written = {name: there[name] for name in sorted(there)[: parts_in(home / "data/d/.test.new/progress.json")]}
+    resumed = store(home, MANY)
+    assert ("continuing after" in caplog.text) == bool(written)
+    assert written.items() <= modified(home / "data/d/test").items()
     for field in ("sha256", "n", "counts", "bad_rows", "left_out", "parts"):
-        assert getattr(resumed, field) == getattr(whole, field), field
+        assert getattr(resumed, field) == getattr(complete, field), field
     assert bad_rows(home) == bad_rows(tmp_path / "whole")
     assert verify("d", "test", home=home).ok
+    record_property("kills", kills)
+    record_property("parts kept", len(written))
+
+
+def modified(folder: Path) -> dict[str, int]:
+    """Modification times of the parts in `folder`."""
+    return {file.name: file.stat().st_mtime_ns for file in folder.glob("records-*.parquet")}
 
 
 class Crash(Exception):
@@ -84,13 +105,15 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, name: str, call: int) -> None:
 
 @pytest.mark.parametrize("name", ["write_part", "atomic_write"])
 @pytest.mark.parametrize("call", [1, 2, 5])
-def test_a_stop_between_any_two_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, call: int) -> None:
-    whole = store(tmp_path / "whole", N)
+def test_an_import_resumes_after_a_crash_at_any_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, call: int
+) -> None:
+    complete = store(tmp_path / "whole", N)
     with monkeypatch.context() as patched, pytest.raises(Crash):
         crash_at(patched, name, call)
         store(tmp_path / "stopped", N)
     resumed = store(tmp_path / "stopped", N)
-    assert (resumed.sha256, resumed.bad_rows, resumed.parts) == (whole.sha256, whole.bad_rows, whole.parts)
+    assert (resumed.sha256, resumed.bad_rows, resumed.parts) == (complete.sha256, complete.bad_rows, complete.parts)
     assert bad_rows(tmp_path / "stopped") == bad_rows(tmp_path / "whole")
 
 
@@ -105,7 +128,7 @@ def interrupted(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("changes", "message"),
     [({"source": {"release": "other"}}, "another source"), ({"part_size": 30}, "other arguments")],
 )
-def test_other_arguments_start_again(
+def test_other_arguments_restart_the_import(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, changes: dict, message: str
 ) -> None:
     interrupted(tmp_path, monkeypatch)
@@ -115,7 +138,7 @@ def test_other_arguments_start_again(
 
 
 @pytest.mark.parametrize("damage", ["part", "missing", "progress"])
-def test_damaged_progress_starts_again(
+def test_damaged_progress_restarts_the_import(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, damage: str
 ) -> None:
     folder = interrupted(tmp_path, monkeypatch)
@@ -131,9 +154,7 @@ def test_damaged_progress_starts_again(
 
 
 @pytest.mark.parametrize("changed", [[row(0, task="other"), *list(items(N))[1:]], list(items(N))[:10]])
-def test_a_source_that_changed_unseen_is_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: list
-) -> None:
+def test_a_changed_source_is_detected_on_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: list) -> None:
     interrupted(tmp_path, monkeypatch)
     with pytest.raises(Ad2Error, match="run the same command again"):
         rewrite(tmp_path, changed)
@@ -141,18 +162,18 @@ def test_a_source_that_changed_unseen_is_noticed(
 
 
 def rewrite(home: Path, items: list[Item]) -> int:
-    """As `store` does, with other items; gives the number of records."""
+    """Like `store`, with other items; returns the number of records."""
     arguments: dict[str, Any] = {"image_root": home, "source": library_rows.SOURCE, "skip_bad": True, "part_size": 20}
     return write_dataset("d", "test", items, home=home, **arguments).n
 
 
-def test_two_imports_at_a_time_give_one_dataset(tmp_path: Path) -> None:
-    """Each stands still once in its rows: the one at work goes on when the other has said that it waits."""
-    with importing(tmp_path, 50) as one, importing(tmp_path, 50) as other:
+def test_two_simultaneous_imports_give_one_dataset(tmp_path: Path) -> None:
+    """Each pauses once in its rows: the working one continues when the other has reported that it waits."""
+    with importing(tmp_path, N, 50) as one, importing(tmp_path, N, 50) as other:
         ready, _, _ = select.select([one.stderr, other.stderr], [], [])
         waiting, working = (one, other) if ready[0] is one.stderr else (other, one)
         assert waiting.stderr is not None and "waiting for it" in waiting.stderr.readline()
-        said = [process.communicate("go on\n")[1] for process in (working, waiting)]
+        errors = [process.communicate("go on\n")[1] for process in (working, waiting)]
     assert [one.returncode, other.returncode] == [0, 0]
-    assert "waiting for it" not in "".join(said)
+    assert "waiting for it" not in "".join(errors)
     assert verify("d", "test", home=tmp_path).ok

@@ -1,4 +1,4 @@
-"""real_time.py: who is called once more, and with what."""
+"""support/robots/real_time.py: which tests are called again, and with which fixtures."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from support.robots import real_time
-from support.robots.real_time import CALLS, HELD_S, HeldUp, Pulse
+from support.robots.real_time import CALLS, STALL_S, MachineStalled, Pulse
 
 
-class Machine(Pulse):
-    """Stands still for so long, whoever looks."""
+class StalledPulse(Pulse):
+    """Reports `stood_s` as the longest stall."""
 
     stood_s = 0.0
 
@@ -25,11 +25,11 @@ class Machine(Pulse):
 
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., bool | None]:
-    """Calls a test with its fixtures, on a machine that stood still for so long."""
+    """Function that calls a test with its fixtures on a machine that stalled for `stood_s`."""
 
     def called(test: Callable[..., None], stood_s: float, renewed: Any = None, **fixtures: Any) -> bool | None:
-        monkeypatch.setattr(Machine, "stood_s", stood_s)
-        monkeypatch.setattr(real_time, "Pulse", Machine)
+        monkeypatch.setattr(StalledPulse, "stood_s", stood_s)
+        monkeypatch.setattr(real_time, "Pulse", StalledPulse)
         module = SimpleNamespace() if renewed is None else SimpleNamespace(RENEWED=renewed)
         item = SimpleNamespace(
             module=module, nodeid="it", obj=test, funcargs=fixtures,
@@ -41,21 +41,21 @@ def call(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFacto
     return called
 
 
-def test_what_fails_on_a_machine_that_was_there_has_failed(call: Any) -> None:
-    seen: list[int] = []
+def test_a_failure_without_a_stall_is_final(call: Any) -> None:
+    calls: list[int] = []
 
     def test() -> None:
-        seen.append(1)
+        calls.append(1)
         raise AssertionError("wrong")
 
     with pytest.raises(AssertionError, match="wrong"):
-        call(test, HELD_S / 2, renewed={})
-    assert seen == [1]
+        call(test, STALL_S / 2, renewed={})
+    assert calls == [1]
     assert call(test, 9.0) is None, "a module that takes no part"
 
 
-def test_what_failed_while_it_stood_still_is_called_again_with_everything_anew_and_told(call: Any) -> None:
-    seen: list[tuple[Any, str]] = []
+def test_a_failure_during_a_stall_is_repeated_with_new_fixtures_and_a_warning(call: Any) -> None:
+    calls: list[tuple[Any, str]] = []
     ended: list[str] = []
 
     @contextmanager
@@ -64,29 +64,29 @@ def test_what_failed_while_it_stood_still_is_called_again_with_everything_anew_a
         ended.append(folder.name)
 
     def test(tmp_path: Any, planner: str) -> None:
-        assert not seen or tmp_path.is_dir()
-        seen.append((tmp_path, planner))
-        assert len(seen) > 2, "too early"
+        assert not calls or tmp_path.is_dir()
+        calls.append((tmp_path, planner))
+        assert len(calls) > 2, "too early"
 
-    with pytest.warns(HeldUp, match=r"it: this machine stalled for 1.00 s, called again: .*too early"):
+    with pytest.warns(MachineStalled, match=r"it: this machine stalled for 1.00 s, called again: .*too early"):
         assert call(test, 1.0, {"planner": renewed}, tmp_path="first", planner="first", hidden="sshd") is True
-    assert seen[0] == ("first", "first") and len({str(folder) for folder, _ in seen}) == 3
-    assert seen[2][1] == f"planner in {seen[2][0].name}, sshd" and len(ended) == 2
+    assert calls[0] == ("first", "first") and len({str(folder) for folder, _ in calls}) == 3
+    assert calls[2][1] == f"planner in {calls[2][0].name}, sshd" and len(ended) == 2
 
 
-def test_a_machine_that_stands_still_all_the_time_excuses_nothing_for_ever(call: Any) -> None:
-    seen: list[int] = []
+def test_the_number_of_repetitions_is_limited(call: Any) -> None:
+    calls: list[int] = []
 
     def test() -> None:
-        seen.append(1)
+        calls.append(1)
         raise AssertionError("wrong")
 
-    with pytest.warns(HeldUp), pytest.raises(AssertionError, match="wrong"):
+    with pytest.warns(MachineStalled), pytest.raises(AssertionError, match="wrong"):
         call(test, 9.0, renewed={})
-    assert len(seen) == CALLS
+    assert len(calls) == CALLS
 
 
-def test_a_pulse_sees_that_nobody_else_could_run() -> None:
+def test_a_pulse_measures_the_delay_of_its_thread() -> None:
     with Pulse() as pulse:
         while len(pulse.late_s) < 3:
             time.sleep(0.001)

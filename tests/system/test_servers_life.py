@@ -1,4 +1,4 @@
-"""Servers from up to down, with real supervisors, the real client, and a stand-in for CarlaUE4.sh."""
+"""The life cycle of servers, with real supervisors, the real client, and a stand-in for CarlaUE4.sh."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from pathlib import Path
 
 import pytest
 from support.carla.standin import binary, engine, free_ports, until
+from support.carla.supervised import BACKOFF_S, is_running, kill_supervisor, make_specs, starts, up
 from support.closedloop.time_limits import with_growing_limits
 
 from closedloop_plugin.carla.servers import containers, lifecycle, processes, state
 from closedloop_plugin.carla.servers.lifecycle import CarlaServerStatus
 from closedloop_plugin.carla.servers.probe import ServerProbeOutcome
-from closedloop_plugin.carla.servers.spec import CarlaServerSpec, server_specs
+from closedloop_plugin.carla.servers.spec import server_specs
 from closedloop_plugin.carla.servers.state import CarlaServerRecord
 from lmms_eval_ad2.errors import Ad2Error
 
-BACKOFF_S = 0.2
 IMAGE = "carlasim/carla:0.9.16"
 
 
 @pytest.fixture
 def carla(tmp_path: Path) -> Path:
-    """The folder of the stand-in, where it is steered."""
+    """The folder of the stand-in, with the files that control it."""
     binary(tmp_path / "carla")
     return tmp_path / "carla"
 
@@ -40,37 +40,13 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     lifecycle.down(tmp_path / "home")
 
 
-def order(carla: Path, number: int = 1, **more: float) -> list[CarlaServerSpec]:
-    return server_specs(free_ports(number), [], binary=str(carla / "CarlaUE4.sh"), backoff_s=BACKOFF_S, **more)
-
-
-def up(some: list[CarlaServerSpec], folder: Path, wait_s: float = 60.0) -> list[CarlaServerRecord]:
-    return lifecycle.up(some, folder, wait_s, lambda answering, seconds: None)
-
-
 def read(folder: Path, port: int) -> CarlaServerRecord:
     found = state.read(folder, port)
     assert found
     return found
 
 
-def starts(carla: Path) -> list[int]:
-    """Pids of the simulators that were started, in order."""
-    file = carla / "starts"
-    return [int(line.split()[0]) for line in file.read_text().splitlines()] if file.exists() else []
-
-
-def kill_supervisor(entry: CarlaServerRecord) -> None:
-    os.kill(entry.supervisor.pid, signal.SIGKILL)
-    until(lambda: not processes.alive(entry.supervisor))
-
-
-def runs(pid: int) -> bool:
-    found = processes.identity_of(pid)
-    return found is not None and processes.alive(found)
-
-
-def stands(folder: Path, *others: str) -> dict[str, CarlaServerStatus]:
+def status_of(folder: Path, *others: str) -> dict[str, CarlaServerStatus]:
     return {s.server: s for s in lifecycle.status(folder, others, 30.0)}
 
 
@@ -84,82 +60,86 @@ def settled(folder: Path, port: int) -> CarlaServerRecord | None:
     return entry if entry.stage in ("answers", "failed") else None
 
 
-def test_what_dies_comes_back_until_down(carla: Path, folder: Path) -> None:
-    (job,) = order(carla)
-    (first,) = up([job], folder)
+def test_a_server_that_dies_is_restarted_until_down(carla: Path, folder: Path) -> None:
+    (spec,) = make_specs(carla)
+    (first,) = up([spec], folder)
     assert (first.stage, first.server_version, first.restarts) == ("answers", "0.9.16", 0)
-    standing = stands(folder)[f"localhost:{job.port}"]
-    assert standing.good and standing.state == "answers" and standing.record == read(folder, job.port)
+    status = status_of(folder)[f"localhost:{spec.port}"]
+    assert status.good and status.state == "answers" and status.record == read(folder, spec.port)
 
     os.kill(starts(carla)[0], signal.SIGKILL)  # the simulator dies below its script
-    second = until(lambda: restarted(folder, job.port, 1))
+    second = until(lambda: restarted(folder, spec.port, 1))
     assert second.token != first.token and second.server != first.server
 
-    (line,) = lifecycle.down(folder, [job.port])
-    assert f"localhost:{job.port}: ended process" in line
-    assert state.read(folder, job.port) is None and not processes.alive(second.supervisor)
-    assert len(starts(carla)) == 2 and not any(runs(pid) for pid in starts(carla))
-    log = state.log_file(folder, job.port).read_text()
+    (line,) = lifecycle.down(folder, [spec.port])
+    assert f"localhost:{spec.port}: ended process" in line
+    assert state.read(folder, spec.port) is None and not processes.alive(second.supervisor)
+    assert len(starts(carla)) == 2 and not any(is_running(pid) for pid in starts(carla))
+    log = state.log_file(folder, spec.port).read_text()
     assert "died (exit code" in log and "the stand-in starts" in log
 
 
 @pytest.mark.parametrize("mode", ["version-only 0.9.16", "hang", "http"])
-def test_what_hangs_is_ended_and_started_anew(mode: str, carla: Path, folder: Path) -> None:
+def test_a_server_that_hangs_is_ended_and_restarted(mode: str, carla: Path, folder: Path) -> None:
     """version-only: the network thread answers, the simulation does not. Slow machines may restart it twice."""
 
-    def ended(hang_s: float) -> list[CarlaServerRecord]:
-        """As it was first and last; "failed" is one that this machine is too slow for: three starts took too long."""
-        (job,) = order(carla, hang_s=hang_s)
-        begun = len(starts(carla))
-        (first,) = up([job], folder)
+    def records_of_a_hang(hang_s: float) -> list[CarlaServerRecord]:
+        """The first and the last record. Stage "failed": this machine is too slow, three starts took too long."""
+        (spec,) = make_specs(carla, hang_s=hang_s)
+        starts_before = len(starts(carla))
+        (first,) = up([spec], folder)
         if first.stage == "failed":
             return [first, first]
         (carla / "mode").write_text(mode)
-        until(lambda: len(starts(carla)) > begun + first.restarts + 1 or read(folder, job.port).stage == "failed")
+        until(
+            lambda: len(starts(carla)) > starts_before + first.restarts + 1 or read(folder, spec.port).stage == "failed"
+        )
         (carla / "mode").unlink()
-        return [first, until(lambda: settled(folder, job.port))]
+        return [first, until(lambda: settled(folder, spec.port))]
 
-    first, last = with_growing_limits(ended, lambda entries: entries[-1].stage == "failed", (1.5, 6.0, 24.0))
+    first, last = with_growing_limits(
+        records_of_a_hang, lambda entries: entries[-1].stage == "failed", (1.5, 6.0, 24.0)
+    )
     assert last.stage == "answers" and processes.server_processes(first.server, first.token) == []
     assert "hung: no answer for" in state.log_file(folder, last.port).read_text()
 
 
 def test_two_servers_are_ended_one_by_one(carla: Path, folder: Path) -> None:
-    some = order(carla, 2)
-    assert sorted(e.port for e in up(some, folder)) == sorted(j.port for j in some)
-    lifecycle.down(folder, [some[0].port])
-    left = stands(folder)
-    assert list(left) == [f"localhost:{some[1].port}"] and all(s.good for s in left.values())
-    assert lifecycle.down(folder, [some[0].port]) == lifecycle.down(folder, []) == []
+    specs = make_specs(carla, 2)
+    assert sorted(e.port for e in up(specs, folder)) == sorted(j.port for j in specs)
+    lifecycle.down(folder, [specs[0].port])
+    left = status_of(folder)
+    assert list(left) == [f"localhost:{specs[1].port}"] and all(s.good for s in left.values())
+    assert lifecycle.down(folder, [specs[0].port]) == lifecycle.down(folder, []) == []
     with pytest.raises(Ad2Error, match="one of your servers uses it"):
-        up(some, folder)
+        up(specs, folder)
     assert len(lifecycle.down(folder)) == 1 and lifecycle.down(folder) == []
 
 
-def test_a_server_that_cannot_start_is_given_up_and_its_log_says_why(carla: Path, folder: Path) -> None:
+def test_a_server_that_cannot_start_fails_with_the_reason_in_its_log(carla: Path, folder: Path) -> None:
     (carla / "stillborn").touch()
-    (job,) = order(carla)
-    (entry,) = up([job], folder)
+    (spec,) = make_specs(carla)
+    (entry,) = up([spec], folder)
     assert entry.stage == "failed" and "exit code 7" in entry.reason and "3 starts without an answer" in entry.reason
     until(lambda: not processes.alive(entry.supervisor))
-    assert "no GPU for the stand-in" in lifecycle.tail(state.log_file(folder, job.port))
-    standing = stands(folder)[entry.server_name]
-    assert standing.state == "failed" and not standing.good
+    assert "no GPU for the stand-in" in lifecycle.tail(state.log_file(folder, spec.port))
+    status = status_of(folder)[entry.server_name]
+    assert status.state == "failed" and not status.good
     (carla / "stillborn").unlink()
-    assert up([job], folder)[0].stage == "answers"  # the same command, once it is mended
+    assert up([spec], folder)[0].stage == "answers"  # the same command, once it is fixed
 
 
-def test_up_returns_when_its_time_is_over_and_the_server_may_still_come(carla: Path, folder: Path) -> None:
+def test_up_returns_after_its_wait_and_the_server_may_still_answer(carla: Path, folder: Path) -> None:
     (carla / "wait").touch()
-    (job,) = order(carla)
-    (entry,) = up([job], folder, wait_s=0.1)
+    (spec,) = make_specs(carla)
+    (entry,) = up([spec], folder, wait_s=0.1)
     assert entry.stage == "starting"
-    assert stands(folder)[entry.server_name].state == "starting"
+    assert status_of(folder)[entry.server_name].state == "starting"
     (carla / "listen").touch()
-    until(lambda: read(folder, job.port).stage == "answers")
+    until(lambda: read(folder, spec.port).stage == "answers")
 
 
-def test_an_interrupted_up_leaves_nothing(carla: Path, folder: Path) -> None:
+def test_an_interrupted_up_leaves_no_server(carla: Path, folder: Path) -> None:
     (carla / "wait").touch()
 
     def interrupt(answering: int, seconds: float) -> None:
@@ -167,114 +147,118 @@ def test_an_interrupted_up_leaves_nothing(carla: Path, folder: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        lifecycle.up(order(carla, 2), folder, 60.0, interrupt)
-    assert state.read_all(folder) == [] and not any(runs(pid) for pid in starts(carla))
+        lifecycle.up(make_specs(carla, 2), folder, 60.0, interrupt)
+    assert state.read_all(folder) == [] and not any(is_running(pid) for pid in starts(carla))
 
 
-def test_a_foreign_process_on_a_port_is_untouched(carla: Path, folder: Path) -> None:
-    some = order(carla, 2)
-    with socket.create_server(("127.0.0.1", some[1].port + 1)) as foreign:
-        with pytest.raises(Ad2Error, match=rf"port {some[1].port + 1} \(streaming of the server on {some[1].port}\)"):
-            up(some, folder)
+def test_a_foreign_process_on_a_port_is_not_touched(carla: Path, folder: Path) -> None:
+    specs = make_specs(carla, 2)
+    with socket.create_server(("127.0.0.1", specs[1].port + 1)) as foreign:
+        with pytest.raises(Ad2Error, match=rf"port {specs[1].port + 1} \(streaming of the server on {specs[1].port}\)"):
+            up(specs, folder)
         assert not (carla / "starts").exists(), "nothing starts if not all can"
         assert lifecycle.down(folder) == []
         socket.create_connection(foreign.getsockname()).close()
 
 
-def test_a_port_that_a_stranger_took_meanwhile_is_waited_for(carla: Path, folder: Path) -> None:
-    (job,) = order(carla)
-    (entry,) = up([job], folder)
+def test_the_restart_waits_for_a_port_that_another_process_took(carla: Path, folder: Path) -> None:
+    (spec,) = make_specs(carla)
+    (entry,) = up([spec], folder)
     (carla / "wait").touch()  # the next start would not listen by itself
-    with socket.create_server(("0.0.0.0", job.port + 2)):
+    with socket.create_server(("0.0.0.0", spec.port + 2)):
         (carla / "die").touch()
-        until(lambda: "in use by another process" in read(folder, job.port).reason)
-        assert stands(folder)[entry.server_name].state == "restarting" and read(folder, job.port).server is None
+        until(lambda: "in use by another process" in read(folder, spec.port).reason)
+        assert status_of(folder)[entry.server_name].state == "restarting" and read(folder, spec.port).server is None
         assert len(starts(carla)) == 1
     (carla / "listen").touch()
-    until(lambda: restarted(folder, job.port, 1))
+    until(lambda: restarted(folder, spec.port, 1))
 
 
-def test_a_killed_supervisor_leaves_no_orphan_unseen(carla: Path, folder: Path) -> None:
-    (job,) = order(carla)
-    (entry,) = up([job], folder)
+def test_the_server_of_a_killed_supervisor_is_found_and_ended(carla: Path, folder: Path) -> None:
+    (spec,) = make_specs(carla)
+    (entry,) = up([spec], folder)
     kill_supervisor(entry)
-    standing = stands(folder)[entry.server_name]
-    assert standing.state == "unwatched" and standing.probe.answers and not standing.good
-    with pytest.raises(Ad2Error, match=rf"its supervisor, which was killed; ad2 carla down --port {job.port}"):
-        up([job], folder)
+    status = status_of(folder)[entry.server_name]
+    assert status.state == "unwatched" and status.probe.answers and not status.good
+    with pytest.raises(Ad2Error, match=rf"its supervisor, which was killed; ad2 carla down --port {spec.port}"):
+        up([spec], folder)
     (line,) = lifecycle.down(folder)
     assert all(f"process {pid}" in line for pid in starts(carla))
-    assert not any(runs(pid) for pid in starts(carla)) and state.read_all(folder) == []
+    assert not any(is_running(pid) for pid in starts(carla)) and state.read_all(folder) == []
 
 
-def test_a_supervisor_killed_before_it_noted_the_pid_is_found_too(carla: Path, folder: Path) -> None:
-    (job,) = order(carla)
-    (entry,) = up([job], folder)
+def test_the_server_of_a_supervisor_killed_before_it_recorded_the_pid_is_found(carla: Path, folder: Path) -> None:
+    (spec,) = make_specs(carla)
+    (entry,) = up([spec], folder)
     kill_supervisor(entry)
     state.write(folder, replace(entry, server=None))
     lifecycle.down(folder)
-    assert not any(runs(pid) for pid in starts(carla))
+    assert not any(is_running(pid) for pid in starts(carla))
 
 
-def test_a_record_with_a_pid_that_was_given_out_anew_touches_nobody(carla: Path, folder: Path) -> None:
-    (job,) = order(carla)
+def test_a_process_with_a_reused_pid_is_not_touched(carla: Path, folder: Path) -> None:
+    (spec,) = make_specs(carla)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as stranger:
         now = processes.identity_of(stranger.pid)
         assert now
         before = replace(now, start=now.start - 1)
-        entry = CarlaServerRecord(job.port, "0" * 32, "answers", before, "/carla/CarlaUE4.sh", server=before)
+        entry = CarlaServerRecord(spec.port, "0" * 32, "answers", before, "/carla/CarlaUE4.sh", server=before)
         state.write(folder, entry)
-        assert stands(folder)[entry.server_name].state == "gone"
-        assert lifecycle.down(folder) == [f"localhost:{job.port}: no process of it was running"]
+        assert status_of(folder)[entry.server_name].state == "gone"
+        assert lifecycle.down(folder) == [f"localhost:{spec.port}: no process of it was running"]
         assert stranger.poll() is None and state.read_all(folder) == []
         state.write(folder, entry)
-        assert up([job], folder)[0].stage == "answers"  # such a record is no obstacle
+        assert up([spec], folder)[0].stage == "answers"  # such a record does not prevent a start
         assert stranger.poll() is None
         stranger.kill()
 
 
 def test_a_broken_record_is_one_error_and_nothing_is_touched(carla: Path, folder: Path) -> None:
-    (job,) = order(carla)
-    (entry,) = up([job], folder)
-    file = folder / f"{job.port}.json"
+    (spec,) = make_specs(carla)
+    (entry,) = up([spec], folder)
+    file = folder / f"{spec.port}.json"
     good = file.read_text()
     file.write_text(json.dumps({**asdict(entry), "server": {"pid": -1, "start": 0, "boot": "0"}}))
-    for act in (lambda: lifecycle.down(folder), lambda: lifecycle.status(folder, (), 1.0), lambda: up([job], folder)):
-        with pytest.raises(Ad2Error, match=f"{job.port}.json: not a record"):
-            act()
-    assert all(runs(pid) for pid in starts(carla))
+    for command in (
+        lambda: lifecycle.down(folder),
+        lambda: lifecycle.status(folder, (), 1.0),
+        lambda: up([spec], folder),
+    ):
+        with pytest.raises(Ad2Error, match=f"{spec.port}.json: not a record"):
+            command()
+    assert all(is_running(pid) for pid in starts(carla))
     file.write_text(good)
 
 
-def test_two_ups_at_once_give_one_server(carla: Path, folder: Path) -> None:
+def test_two_simultaneous_ups_give_one_server(carla: Path, folder: Path) -> None:
     """The second supervisor finds the lock held: it touches neither the record nor the server."""
     (carla / "wait").touch()  # it does not listen yet, so that its ports look free
-    (job,) = order(carla)
-    (entry,) = up([job], folder, wait_s=0.1)
-    second = lifecycle.supervise(job, folder)
+    (spec,) = make_specs(carla)
+    (entry,) = up([spec], folder, wait_s=0.1)
+    second = lifecycle.supervise(spec, folder)
     assert second.wait() == 1
-    assert "another supervisor is running" in (folder / f"{job.port}.fault").read_text()
-    assert read(folder, job.port).token == entry.token and processes.alive(entry.supervisor)
+    assert "another supervisor is running" in (folder / f"{spec.port}.fault").read_text()
+    assert read(folder, spec.port).token == entry.token and processes.alive(entry.supervisor)
 
 
 def test_sigterm_to_the_supervisor_ends_its_server(carla: Path, folder: Path) -> None:
-    (job,) = order(carla)
-    (entry,) = up([job], folder)
+    (spec,) = make_specs(carla)
+    (entry,) = up([spec], folder)
     processes.terminate(entry.supervisor)
-    until(lambda: state.read(folder, job.port) is None)
-    assert not any(runs(pid) for pid in starts(carla))
+    until(lambda: state.read(folder, spec.port) is None)
+    assert not any(is_running(pid) for pid in starts(carla))
 
 
-def test_a_server_of_another_release_is_kept_and_named(carla: Path, folder: Path) -> None:
+def test_a_server_of_another_release_is_kept_and_reported(carla: Path, folder: Path) -> None:
     (carla / "mode").write_text("0.9.15")
-    (job,) = order(carla)
-    (entry,) = up([job], folder)
+    (spec,) = make_specs(carla)
+    (entry,) = up([spec], folder)
     assert (entry.stage, entry.server_version) == ("answers", "0.9.15")
-    standing = stands(folder)[entry.server_name]
-    assert standing.state == "answers" and not standing.good
+    status = status_of(folder)[entry.server_name]
+    assert status.state == "answers" and not status.good
 
 
-def test_status_asks_those_of_others_and_down_does_not_touch_them(folder: Path) -> None:
+def test_status_probes_other_servers_and_down_does_not_touch_them(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         server = f"127.0.0.1:{silent.getsockname()[1]}"
         (found,) = lifecycle.status(folder, (server,), 0.5)
@@ -283,17 +267,19 @@ def test_status_asks_those_of_others_and_down_does_not_touch_them(folder: Path) 
 
 
 @pytest.mark.parametrize("name", ["docker", "podman"])
-def test_a_container_from_up_to_down(name: str, carla: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_container_is_started_restarted_and_ended(
+    name: str, carla: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine(carla, name)
     monkeypatch.setenv("PATH", f"{carla}:{os.environ['PATH']}")
-    (job,) = server_specs(free_ports(), [1], image=IMAGE, engine=name, backoff_s=BACKOFF_S)
-    (entry,) = up([job], folder)
+    (spec,) = server_specs(free_ports(), [1], image=IMAGE, engine=name, backoff_s=BACKOFF_S)
+    (entry,) = up([spec], folder)
     assert entry.stage == "answers" and entry.container in (carla / "run").read_text()
     os.kill(starts(carla)[0], signal.SIGKILL)
-    again = until(lambda: restarted(folder, job.port, 1))
+    again = until(lambda: restarted(folder, spec.port, 1))
     assert again.container != entry.container
     (line,) = lifecycle.down(folder)
-    assert again.container in line and not any(runs(pid) for pid in starts(carla))
+    assert again.container in line and not any(is_running(pid) for pid in starts(carla))
     assert f"stop -t 5 {again.container}" in (carla / "calls").read_text()
 
 
@@ -302,27 +288,29 @@ def test_a_container_outlives_its_supervisor_and_client_and_is_still_found(
 ) -> None:
     engine(carla)
     monkeypatch.setenv("PATH", f"{carla}:{os.environ['PATH']}")
-    (job,) = server_specs(free_ports(), [], image=IMAGE)
-    (entry,) = up([job], folder)
+    (spec,) = server_specs(free_ports(), [], image=IMAGE)
+    (entry,) = up([spec], folder)
     kill_supervisor(entry)
     processes.end(entry.server, entry.token, 5.0)  # the engine's client; the container is not its child
-    assert runs(starts(carla)[0])
+    assert is_running(starts(carla)[0])
     (carla / "broken").touch()
     with pytest.raises(Ad2Error, match="docker does not list its containers"):
         lifecycle.down(folder)
     (carla / "broken").unlink()
-    assert stands(folder)[entry.server_name].state == "unwatched"
-    assert lifecycle.down(folder) == [f"localhost:{job.port}: ended container {entry.container}"]
-    assert not runs(starts(carla)[0])
+    assert status_of(folder)[entry.server_name].state == "unwatched"
+    assert lifecycle.down(folder) == [f"localhost:{spec.port}: ended container {entry.container}"]
+    assert not is_running(starts(carla)[0])
 
 
-def test_one_that_does_not_end_holds_up_no_other(carla: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_end_does_not_block_the_others(
+    carla: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine(carla)
     monkeypatch.setenv("PATH", f"{carla}:{os.environ['PATH']}")
     first, second = sorted(free_ports(2))
-    (boxed,) = up(server_specs([first], [], image=IMAGE), folder)
+    (in_container,) = up(server_specs([first], [], image=IMAGE), folder)
     (plain,) = up(server_specs([second], [], binary=str(carla / "CarlaUE4.sh")), folder)
-    kill_supervisor(boxed)
+    kill_supervisor(in_container)
     kill_supervisor(plain)
     (carla / "broken").touch()
     with pytest.raises(
@@ -334,7 +322,7 @@ def test_one_that_does_not_end_holds_up_no_other(carla: Path, folder: Path, monk
     (carla / "broken").unlink()
 
 
-def test_a_container_whose_removal_is_under_way_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_container_that_is_being_removed_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`docker run --rm` removes by itself after `stop`; until then `rm` fails and `ps -a` has the name."""
     script = tmp_path / "docker"
     script.write_text(
@@ -349,17 +337,17 @@ def test_a_container_whose_removal_is_under_way_is_waited_for(tmp_path: Path, mo
     assert containers.end("docker", "box") is False
 
 
-def test_a_log_that_its_user_removed_ends_nothing(carla: Path, folder: Path) -> None:
-    (job,) = order(carla, hang_s=6.0)
-    up([job], folder)
-    state.log_file(folder, job.port).unlink()
+def test_a_removed_log_does_not_stop_the_supervision(carla: Path, folder: Path) -> None:
+    (spec,) = make_specs(carla, hang_s=6.0)
+    up([spec], folder)
+    state.log_file(folder, spec.port).unlink()
     (carla / "mode").write_text("http")
-    until(lambda: read(folder, job.port).stage != "answers")  # it was judged once more, without its log
+    until(lambda: read(folder, spec.port).stage != "answers")  # it was probed again, without its log
     (carla / "mode").unlink()
-    until(lambda: read(folder, job.port).stage == "answers")
+    until(lambda: read(folder, spec.port).stage == "answers")
 
 
-def test_an_image_that_is_not_here_is_not_pulled(carla: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_image_is_not_pulled(carla: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine(carla)
     monkeypatch.setenv("PATH", f"{carla}:{os.environ['PATH']}")
     with pytest.raises(Ad2Error, match=r"docker pull carlasim/carla:0\.9\.15"):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import random
 import select
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,6 +18,7 @@ from typing import Any
 import pytest
 from support.robots.far_robot import far_robot, processes, until
 from support.robots.sshd import Sshd, sshd
+from support.tiers import seeds
 
 from closedloop_plugin.robots.transport import ssh
 from closedloop_plugin.robots.transport.tunnel import SshTunnel
@@ -71,11 +74,13 @@ def ssh_of(robot: RobotConfig) -> int:
     return pid
 
 
-def test_the_tunnel_is_restored_when_ssh_is_killed(server: Sshd, tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", seeds(20))
+def test_the_tunnel_is_restored_when_ssh_is_killed(server: Sshd, tmp_path: Path, seed: int) -> None:
     robot = far_robot(server, tmp_path)
     changes: list[str] = []
     with echoing() as port, SshTunnel(robot, port, changes.append) as tunnel:
         assert tunnel.wait_up(60) and tunnel.state == "up" and passes(robot)
+        time.sleep(random.Random(seed).uniform(0, 0.5))
         os.kill(ssh_of(robot), signal.SIGKILL)
         until(lambda: "connecting" in changes[2:])
         assert tunnel.wait_up(60) and passes(robot) and tunnel.starts >= 2
@@ -83,11 +88,13 @@ def test_the_tunnel_is_restored_when_ssh_is_killed(server: Sshd, tmp_path: Path)
     assert not processes(f"127.0.0.1:{robot.link.planner_port}:")
 
 
-def test_a_frozen_tunnel_is_renewed_although_its_port_is_still_in_use(server: Sshd, tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", seeds(20))
+def test_a_frozen_tunnel_is_renewed_although_its_port_is_still_in_use(server: Sshd, tmp_path: Path, seed: int) -> None:
     robot = far_robot(server, tmp_path)
     with echoing() as port, SshTunnel(robot, port) as tunnel:
         assert tunnel.wait_up(60)
         frozen = ssh_of(robot)
+        time.sleep(random.Random(seed).uniform(0, 0.5))
         os.kill(frozen, signal.SIGSTOP)
         tunnel.renew()
         until(lambda: tunnel.starts > 1)

@@ -1,6 +1,6 @@
 """Real-time tests on machines that may stall: a test that failed while the machine stalled is called again.
 
-This applies to modules with `RENEWED`: the fixtures (beside tmp_path) that a further call needs again, by name, each a
+This applies to modules with `RENEWED`: the fixtures (beside tmp_path) that each further call needs again: by name a
 function of the folder of that call and of the present fixtures. A failure without a stall is final. Each further call
 emits a warning.
 """
@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-HELD_S = 0.2  # s: four periods of the wheel controller
+STALL_S = 0.2  # s: four periods of the wheel controller
 CALLS = 4
 PULSE_S = 0.01
 
 
-class HeldUp(RuntimeWarning):
+class MachineStalled(RuntimeWarning):
     """A test was called again because the machine stalled."""
 
 
@@ -59,20 +59,20 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     for n in range(CALLS):
         with ExitStack() as stack, Pulse() as pulse:
-            given = _given(pyfuncitem, stack, renewed if n else None)
+            arguments = _arguments(pyfuncitem, stack, renewed if n else None)
             try:
-                pyfuncitem.obj(**given)
+                pyfuncitem.obj(**arguments)
                 return True
             except Exception as exc:
                 worst_s = pulse.worst_s
-                if n == CALLS - 1 or worst_s < HELD_S:
+                if n == CALLS - 1 or worst_s < STALL_S:
                     raise
-                again = f"{pyfuncitem.nodeid}: this machine stalled for {worst_s:.2f} s, called again: {exc!r:.200}"
-        warnings.warn(HeldUp(again), stacklevel=1)
+                message = f"{pyfuncitem.nodeid}: this machine stalled for {worst_s:.2f} s, called again: {exc!r:.200}"
+        warnings.warn(MachineStalled(message), stacklevel=1)
     return True
 
 
-def _given(item: pytest.Function, stack: ExitStack, renewed: dict[str, Any] | None) -> dict[str, Any]:
+def _arguments(item: pytest.Function, stack: ExitStack, renewed: dict[str, Any] | None) -> dict[str, Any]:
     """The arguments of the test; from the second call on with a new folder and the renewed fixtures."""
     found = dict(item.funcargs)
     if renewed is not None:

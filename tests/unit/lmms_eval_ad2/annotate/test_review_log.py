@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.disk import files_of_at_most
+from support.tiers import seeds
 
 from lmms_eval_ad2.annotate.actions import fault, reviewer_name
 from lmms_eval_ad2.annotate.review_log import ReviewLog
@@ -60,11 +63,14 @@ def test_state_is_restored_from_the_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
-def test_all_confirmed_actions_survive_kill_9(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", [0, *seeds(60)])
+def test_all_confirmed_actions_survive_kill_9(
+    tmp_path: Path, record_property: Callable[[str, object], None], seed: int
+) -> None:
     path = tmp_path / "a.jsonl"
     writer = write(path, "anna", 100_000)
     assert writer.stdout is not None
-    confirmed = [int(next(writer.stdout)) for _ in range(40)]
+    confirmed = [int(next(writer.stdout)) for _ in range(random.Random(seed).randint(1, 200))]
     os.kill(writer.pid, signal.SIGKILL)
     confirmed += [int(line) for line in writer.stdout.read().splitlines() if line]
     writer.wait()
@@ -72,6 +78,7 @@ def test_all_confirmed_actions_survive_kill_9(tmp_path: Path) -> None:
     assert {f"r{n}" for n in confirmed} <= {name for _, name in actions.states}
     actions.append("anna", "after", "note", "note", "goes on")
     assert ReviewLog(path).fields("anna", "after") == {"note": "goes on"}
+    record_property("confirmed actions", len(confirmed))
 
 
 def test_incomplete_last_line_is_removed_by_the_next_writer(tmp_path: Path) -> None:
