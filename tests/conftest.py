@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from support.running import REPO, WARM, note_variables_of_libraries
-from support.soak_table import machine, soak_table
+from support.soak_table import SOAK, machine, soak_table
 from support.tiers import TIER, examples
 
 # A test has the tier of its marker, else that of its folder; without either it belongs to `make quick`.
@@ -38,6 +38,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         tier = FOLDER_TIERS.get(item.path.relative_to(tests).parts[0])
         if tier and not any(item.get_closest_marker(name) for name in MARKED):
             item.add_marker(tier)
+        if item.get_closest_marker("soak"):
+            item.user_properties.append((SOAK, ""))  # the keywords of a report contain names of parameters too
 
 
 def pytest_sessionfinish() -> None:

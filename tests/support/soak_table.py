@@ -9,13 +9,13 @@ from __future__ import annotations
 import datetime
 import os
 import platform
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import pytest
 
 PROPERTIES = "property-based tests"
+SOAK = "marked soak"  # name of a user property without figures
 
 
 @dataclass
@@ -48,14 +48,12 @@ class SoakRow:
 def soak_table(reports: Iterable[object]) -> list[str]:
     """Lines of a Markdown table; empty if no soak test ran. Reports of failed collections are left out."""
     rows: dict[str, SoakRow] = {}
-    markers = Counter[str]()
     for report in (report for report in reports if isinstance(report, pytest.TestReport)):
-        marker = next((name for name in ("soak", "hypothesis") if name in report.keywords), "")
-        if marker and not report.skipped:
-            name = PROPERTIES if marker == "hypothesis" else report.nodeid.split("[")[0].removeprefix("tests/")
+        soak = SOAK in dict(report.user_properties)
+        if (soak or "hypothesis" in report.keywords) and not report.skipped:
+            name = report.nodeid.split("[")[0].removeprefix("tests/") if soak else PROPERTIES
             rows.setdefault(name, SoakRow()).add(report)
-            markers[marker] += 1
-    if not markers["soak"]:
+    if not rows.keys() - {PROPERTIES}:
         return []
     lines = ["| test | repetitions | outcome | figures |", "|---|---|---|---|"]
     return lines + [" | ".join([f"| {name}", *row.cells()]) + " |" for name, row in sorted(rows.items())]

@@ -55,7 +55,7 @@ def bad_rows(home: Path) -> list[str]:
     return (home / "data/d/test/bad_rows.jsonl").read_text("utf-8").splitlines()
 
 
-@pytest.mark.parametrize("seed", seeds(60))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_a_killed_import_resumes(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, record_property: Callable[[str, object], None], seed: int
 ) -> None:

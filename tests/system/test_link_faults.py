@@ -94,7 +94,7 @@ def ends(vehicle: Process) -> list[str]:
     return [line["reason"] for line in list(vehicle.log) if line["event"] == "stands"]
 
 
-@pytest.mark.parametrize("seed", seeds(60))
+@pytest.mark.parametrize("seed", seeds(100))
 def test_after_each_fault_the_wheels_stop_and_move_only_for_a_new_command(
     tmp_path: Path, planner: Listener, record_property: Callable[[str, object], None], seed: int
 ) -> None:

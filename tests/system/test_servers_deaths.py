@@ -50,7 +50,7 @@ def mentioning(folder: Path) -> list[str]:
     return [line for line in found if str(folder) in line]
 
 
-@pytest.mark.parametrize("seed", seeds(20))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_after_many_deaths_all_servers_answer_and_down_leaves_no_process(
     tmp_path: Path, folder: Path, record_property: Callable[[str, object], None], seed: int
 ) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import pytest
-from support.soak_table import PROPERTIES, soak_table
+from support.soak_table import PROPERTIES, SOAK, soak_table
 
 
 def report(
     name: str, outcome: Literal["passed", "failed", "skipped"] = "passed", when: Any = "call", **figures: float
 ) -> pytest.TestReport:
-    marker = "hypothesis" if "property" in name else "soak"
-    properties = [(key.replace("_", " "), value) for key, value in figures.items()]
-    return pytest.TestReport(name, ("", 0, ""), {marker: 1}, outcome, None, when, user_properties=properties)
+    soak = "property" not in name
+    properties: list[tuple[str, object]] = [(key.replace("_", " "), value) for key, value in figures.items()]
+    keywords = {} if soak else {"hypothesis": 1}
+    properties += [(SOAK, "")] * soak
+    return pytest.TestReport(name, ("", 0, ""), keywords, outcome, None, when, user_properties=properties)
 
 
 def test_repetitions_are_one_row() -> None:
