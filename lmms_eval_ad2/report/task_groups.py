@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lmms_eval_ad2.numbers import is_number
 from lmms_eval_ad2.report.runs import RunSummary, TaskSummary
 
 Signature = tuple[tuple[str, Any], ...]
@@ -77,7 +78,8 @@ def data_notes(name: str, limit: Any = None, maker: str | None = None) -> list[s
     if maker:
         notes.append(f"distractors made by {maker}")
     if limit:
-        notes.append(f"first {limit} of each task only")
+        number = f"{limit:g}" if is_number(limit) else limit
+        notes.append(f"first {number} of each task only")
     return notes
 
 

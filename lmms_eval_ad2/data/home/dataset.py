@@ -97,6 +97,8 @@ def relocate(name: str, split: str, images: Path, *, home: Path | None = None) -
 def _command(name: str, split: str) -> str:
     if name in RELEASES:
         return f"ad2 data import {name} SOURCE --split {split}"
+    if name.startswith("sample_"):
+        return "ad2 demo (which adds the bundled sample)"
     return f"ad2 data import RELEASE SOURCE --split {split} --as {name}"
 
 
