@@ -25,7 +25,6 @@ import numpy as np
 
 from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.core.routes import sha256
 from closedloop_plugin.runner.assemble import DriverSetup, RouteSelection, RunConfig, assemble
 from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.runner.latency import LatencyModel
@@ -36,6 +35,7 @@ from closedloop_plugin.threats.search import samplers
 from closedloop_plugin.threats.search.search import ThreatSearchConfig, search, with_expert
 from closedloop_plugin.threats.search.trial import SearchTrial
 from closedloop_plugin.worlds.base import ParameterDomain
+from lmms_eval_ad2.storage.files import file_sha256
 
 STEPS_OUT = '''"""Somebody steps into the car's way, sooner or later, here or there, hesitates, and goes on."""
 param pace = Range(0.8, 5)       # m/s
@@ -93,7 +93,7 @@ def run_search(folder: Path, case: Case, sampler: str, seed: int, budget: int, w
     program.write_text(STEPS_OUT, "utf-8")
     route = next(r for r in suite("demo").routes if r.id == ROUTE)
     selection = RouteSelection(
-        "program", sha256(program), [route.id], (route,), programs={route.id: program.absolute()}
+        "program", file_sha256(program), [route.id], (route,), programs={route.id: program.absolute()}
     )
     world = FactoryRecipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {"folder": folder.parent / "maps"})
     # All searches have the same scene seed, so that only the samplers differ.

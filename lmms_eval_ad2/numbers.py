@@ -16,6 +16,11 @@ def is_number(value: Any) -> TypeGuard[int | float]:
         return False
 
 
+def is_bounded(value: Any) -> TypeGuard[int | float]:
+    """True for a number (see is_number) of less than 1e15 in either direction: the bound for measurements in files."""
+    return is_number(value) and abs(value) < 1e15
+
+
 def is_whole(value: Any, low: float = -math.inf, high: float = math.inf) -> TypeGuard[int]:
     """True for an int from `low` to `high`, bounds included. False for bool and for 1.0."""
     return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high

@@ -46,7 +46,7 @@ def server_of(text: str) -> tuple[str, int]:
     if not found.answers:
         image = "; in a container: --image carlasim/carla:0.9.16 in place of --binary"
         raise ValueError(
-            advice(found) + (image if found.kind is ServerProbeOutcome.NOBODY else "") + ". All steps: docs/carla.md"
+            advice(found) + (image if found.kind is ServerProbeOutcome.NO_SERVER else "") + ". All steps: docs/carla.md"
         )
     return host, port
 

@@ -119,7 +119,7 @@ def observe(truth: GroundTruth, road: RoadMap, state: ExpertState) -> ExpertScen
     state.standstill.update(actors, dt)
     if first and abs(d) > 0.3:  # starts beside its lane (ParkingExit): it moves into the lane by a ramp as well
         state.lateral = LateralOffset(s, d, d, 1.0, "parked")
-    return ExpertScene(truth, road, actors, s, d, truth.ego.speed)
+    return ExpertScene(truth=truth, road=road, actors=actors, s=s, d=d, speed=truth.ego.speed)
 
 
 def choose_offset(scene: ExpertScene, state: ExpertState) -> None:

@@ -30,7 +30,9 @@ exit code: 0 ended by Ctrl-C or SIGTERM, 2 invalid arguments"""
 @dataclass(frozen=True, kw_only=True)
 class AddressOptions:
     host: str = option("address to listen on (default 127.0.0.1: this machine only)", default="127.0.0.1")
-    port: int = option("port to listen on; 0 selects a free one (default 8100)", default=8100, least=0, most=65_535)
+    port: int = option(
+        "port to listen on; 0 selects a free one (default 8100)", default=8100, least=0, most=65_535, metavar="P"
+    )
     api_key_env: str | None = option(
         "environment variable with the key that clients must send", default=None, metavar="NAME"
     )

@@ -85,7 +85,10 @@ def surround(width: int = 1600, height: int = 900) -> tuple[Camera, ...]:
         "back_left": (-0.32, -0.55, -110.0, 70.0),
         "back_right": (-0.32, 0.55, 110.0, 70.0),
     }
-    return tuple(Camera(n, width, height, fov, f, r, 1.60, yaw) for n, (f, r, yaw, fov) in place.items())
+    return tuple(
+        Camera(name=n, width=width, height=height, fov=fov, forward=f, right=r, up=1.60, yaw=yaw)
+        for n, (f, r, yaw, fov) in place.items()
+    )
 
 
 PROFILES: Mapping[str, Profile] = {

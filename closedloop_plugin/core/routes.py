@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable
@@ -90,10 +89,6 @@ def select(routes: Iterable[Route], ids: Iterable[str]) -> list[Route]:
     if missing:
         raise Ad2Error(f"no such route: {', '.join(missing)}; known ids are like {', '.join(list(known)[:5])}")
     return [known[i] for i in wanted]
-
-
-def sha256(file: Path) -> str:
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest()
 
 
 def _route(file: Path, node: ET.Element) -> Route:

@@ -75,7 +75,7 @@ VEHICLES = frozenset(ActorKind) - PEDESTRIANS - STATIC - {ActorKind.ANIMAL}
 EMERGENCY = frozenset({ActorKind.POLICE, ActorKind.AMBULANCE, ActorKind.FIRETRUCK})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Actor:
     """State of one body at one time. (x, y) is the centre of its bounding box."""
 

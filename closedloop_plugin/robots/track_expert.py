@@ -1,7 +1,7 @@
-"""A privileged expert that knows the track and the vehicle's pose and replies in text, like a model.
+"""A privileged expert: it uses the track and the vehicle's pose, and replies in text, like a model.
 
 It gives an upper bound for the chain text -> rules -> Control -> vehicle, and shows that a course can be completed. It
-is labelled as privileged; its results say nothing about a model.
+is labelled as privileged; its results are not those of a model.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SIGHT_M = 0.6  # length of path ahead that is checked for bends, m on the track
 REACH_M = 0.6  # search range for the position along the path, m on the track
 # (radius of the tightest bend ahead in m, share of the top speed below it). LIMO's smallest radius is 0.46 m.
 SPEED_SHARES = ((0.7, 0.6), (1.2, 0.8))
-# Thresholds of |wanted steer - steer of the route hint|: from SLIGHT on it names a side, from TURN on it says "turn".
+# Thresholds of |wanted steer - steer of the route hint|: from SLIGHT on a side is named, from TURN on with "turn".
 SLIGHT, TURN = 0.06, 0.3
 
 

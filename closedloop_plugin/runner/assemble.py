@@ -13,7 +13,7 @@ from typing import Any
 from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile
-from closedloop_plugin.core.routes import Route, sha256
+from closedloop_plugin.core.routes import Route
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.runner.episode import EvaluationConditions
@@ -24,6 +24,7 @@ from closedloop_plugin.runner.task import EpisodeTask, episode_seed, shard
 from closedloop_plugin.runner.worker import WorkerConfig
 from closedloop_plugin.worlds.base import EpisodeSetup
 from lmms_eval_ad2 import __version__
+from lmms_eval_ad2.storage.files import file_sha256
 
 
 @dataclass(frozen=True)
@@ -150,8 +151,8 @@ def config_identity(config: RunConfig, selection: RouteSelection) -> dict[str, A
         "suite": selection.name,
         "suite_sha256": selection.sha256,
         "values": dict(selection.values) or None,
-        "map_sha256": sha256(selection.map) if selection.map else None,
-        "towns_sha256": {town: sha256(file) for town, file in selection.towns.items()},
+        "map_sha256": file_sha256(selection.map) if selection.map else None,
+        "towns_sha256": {town: file_sha256(file) for town, file in selection.towns.items()},
         "profile": config.profile.name,
         "policy": config.rules.policy,
         "decision_hz": config.rules.decision_hz,

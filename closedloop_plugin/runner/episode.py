@@ -13,7 +13,6 @@ from typing import Any, Protocol
 from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
-from closedloop_plugin.core.routes import sha256
 from closedloop_plugin.core.state import STATUS, Control, EndReason, GroundTruth, Observation
 from closedloop_plugin.runner.decisions import ControlScheduler, DecisionResponse, DecisionRules
 from closedloop_plugin.runner.task import EpisodeTask
@@ -23,6 +22,7 @@ from closedloop_plugin.scoring.referee.referee import Referee
 from closedloop_plugin.worlds.base import InvalidScene, World
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.files import file_sha256
 
 PROGRAM = "program"  # scenario type in the record of a user's program
 # Status if a user's program ended itself before the route was completed: neither a success nor a failure of the car.
@@ -163,7 +163,10 @@ class Episode:
         return (EndReason.COMPLETED if own else EndReason.TICK_LIMIT), why
 
     def _result(self, end: EndReason, reason: str, system_s: float) -> EpisodeResult:
-        record = blank_record(self.task, self.conditions, end, reason, self.world.backend, self.world.version)
+        record = blank_record(
+            task=self.task, conditions=self.conditions, end=end, reason=reason,
+            backend=self.world.backend, version=self.world.version,
+        )  # fmt: skip
         known: dict[str, Any] = {"system_s": system_s, "counts": dict(self.controls.counts)}
         if self.referee and self.truth:
             outcome, truth, road = self.referee.outcome(), self.truth, self.world.road
@@ -237,7 +240,7 @@ def blank_record(
 def _program(task: EpisodeTask) -> dict[str, str]:
     """Hash of the program's text, since its name does not identify it."""
     file = task.setup.program
-    return {"program": sha256(file)[:12]} if file and file.is_file() else {}
+    return {"program": file_sha256(file)[:12]} if file and file.is_file() else {}
 
 
 def _changed(task: EpisodeTask, conditions: EvaluationConditions) -> dict[str, Any]:

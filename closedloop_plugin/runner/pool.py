@@ -57,7 +57,7 @@ class _WorkerHandle:
     started: bool = False  # the parent's agent.start was called for the episode
 
 
-@dataclass
+@dataclass(kw_only=True)
 class WorldPool:
     """One run of the tasks. `agent`, `interpreter`: those of this process; None: each world process has its own."""
 
@@ -187,7 +187,15 @@ class WorldPool:
         if self._tries[task.key] <= self.limits.retries:
             self._scheduler.waiting.appendleft(task)
             return
-        record = blank_record(task, self.worker_config.conditions, EndReason.WORLD_FAILED, reason, *self._backend)
+        conditions, (backend, version) = self.worker_config.conditions, self._backend
+        record = blank_record(
+            task=task,
+            conditions=conditions,
+            end=EndReason.WORLD_FAILED,
+            reason=reason,
+            backend=backend,
+            version=version,
+        )
         self.on_result(EpisodeResult(replace(record, counts={"retries": self.limits.retries})))
 
     def _log_hint(self, worker: _WorkerHandle) -> str:

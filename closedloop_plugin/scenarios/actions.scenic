@@ -1,4 +1,4 @@
-"""What a scenario of one's own is made of, in one import; docs/threats.md is its manual."""
+"""Imports everything that custom scenarios use: places, and behaviours. The reference is docs/threats.md."""
 
 model scenic.domains.driving.model
 

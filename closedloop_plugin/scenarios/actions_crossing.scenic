@@ -1,6 +1,6 @@
-"""What those do who cross the ego's way, stand in it, or open a door into it; and where they come from.
+"""Behaviours of actors that cross the ego's path, stand in it, or open a door into it; and the places they start from.
 
-Each tells the stage "act" in the moment in which it becomes dangerous: steps out, runs, opens, shows itself.
+Each records the event "act" when its actor becomes dangerous: when it steps out, starts, opens its door or appears.
 """
 
 model scenic.domains.driving.model
@@ -11,40 +11,40 @@ from closedloop_plugin.scenarios.looks import body_size
 # -- where -------------------------------------------------------------------------------------------------------------
 
 def road_edge(side):
-    """d of the edge of the last lane on that side, "left" or "right"."""
+    """d of the outer edge of the last lane on that side, "left" or "right"."""
     lanes = road.facts.get("lanes", {})
     if side == "left":
         return width * (0.5 + lanes.get("left", 0) + lanes.get("oncoming", 0))
     return -width * (0.5 + lanes.get("right", 0))
 
 def outside(side, metres):
-    """d of a place so far outside that edge."""
+    """d of a place this many metres outside that edge."""
     return road_edge(side) + (metres if side == "left" else -metres)
 
 def parked(side, kind, over=-0.4):
-    """d of the middle of who stands beside the lanes, lengthwise; `over`: so far its side reaches over the edge."""
+    """d of the centre of an actor parked lengthwise beside the lanes. over: its overlap with the last lane, m."""
     return outside(side, body_size(kind)[1] / 2 - over)
 
 def alongside(kind):
-    """The same, right of the ego's own lane: in the next lane, where there is one."""
+    """d of the centre of an actor just right of the ego's lane: in the next lane, if there is one."""
     return -width / 2 - body_size(kind)[1] / 2 - 0.4
 
 @distributionFunction
 def rail_across(s, side, off=1.4, d=None):
-    """A Rail square over the road at s, from `off` metres outside the edge on that side to 1.8 m beyond the other edge.
-    `d`: its actor stands there already."""
+    """A Rail perpendicular to the road at s, from `off` metres outside the edge on that side to 1.8 m beyond the other
+    edge. d: start of the actor, if not at the beginning of the rail."""
     begin, end = outside(side, off), outside("left" if side == "right" else "right", 1.8)
     way = Path([route.pose(s, begin)[:2], route.pose(s, end)[:2]])
     return Rail(way, 0.0 if d is None else abs(d - begin), accel=6.0)
 
 def line_over(source):
-    """(line straight over the junction from that arm, where it meets the ego's way); see geometry.conflict."""
+    """(straight line across the junction from that arm, its conflict with the ego's path); see geometry.conflict."""
     _, line, meet = geometry.conflict(road, source)
     return line, meet
 
 def line_across():
-    """(line, where it meets the ego's way) of who comes from the far arm and turns left across that way. Where the ego
-    turns left too they pass each other: then it goes straight on, or turns right."""
+    """(line, its conflict with the ego's path) of a car from the opposite arm that turns left across that path. If
+    these do not meet, as when the ego turns left too, the car goes straight on, or turns right."""
     start = geometry.last_junction(road)[0] - 2.0
     for target in ("right", "entry", "left"):
         line = geometry.junction_flow(road, "opposite", target)
@@ -56,19 +56,19 @@ def line_across():
 
 @distributionFunction
 def rail_before(line, meet, pace, due, kind):
-    """A Rail on another line, so far before the meeting place that its actor, starting as it is `due`, is there with
-    the ego."""
+    """A Rail on another line, with its actor so far before the point of conflict that it arrives there together with
+    the ego if it starts from rest when the ego is due. meet: (s on the ego's path, s on the line) of that point."""
     way = flows.Pace(route, flows.CRUISE * road.speed_limit, flows.EGO_SIDEWAYS)
     seconds = due if kind == "time" else way.seconds(meet[0] - due - 2.4, meet[0] - 2.4)
     accel = 5.0
-    lost = min(pace, accel * seconds) / (2 * accel)  # seconds that starting takes
+    lost = min(pace, accel * seconds) / (2 * accel)  # time lost by accelerating, s
     place = flows.Pace(line, pace).before(meet[1], max(seconds - lost, 0.0))
     return Rail(line, min(place, meet[1] - 7.0), accel=accel, brake=7.0)
 
-# -- who crosses -------------------------------------------------------------------------------------------------------
+# -- crossing ----------------------------------------------------------------------------------------------------------
 
 behavior StepOut(where, due, kind, pace, accel=6, lag=0.0):
-    """Stand at the edge, and cross at `pace` as the ego is `due` before `where`, `lag` seconds later."""
+    """Stand at the edge; when the ego is due before `where`, cross at `pace` after another `lag` seconds."""
     mine = self.rail
     do Begin()
     while not is_due(where, due, kind):
@@ -83,11 +83,11 @@ behavior StepOut(where, due, kind, pace, accel=6, lag=0.0):
     do Ride()
 
 behavior RunJunction(meet, pace, due, kind):
-    """Wait on one's own arm; as the ego, moving, is `due` before the meeting place, drive there to meet it, and on. Who
-    gives way is not hunted; who stands in the lane is braked for."""
+    """Wait on its own arm; when the moving ego is due before the point of conflict, drive there to meet it, and on. It
+    does not chase an ego that gives way, and brakes for one that stands in its lane."""
     mine = self.rail
     alone = flows.Convoy([mine], pace, meet, flows.Pace(mine.path, pace))
-    alone.begun = True  # it starts from standing
+    alone.begun = True  # it starts at rest
     do Begin()
     while not is_due(meet[0], due, kind) or (stage.ego_speed < 2.0 and meet[0] - stage.ego_s > 8.0):
         wait
@@ -97,10 +97,10 @@ behavior RunJunction(meet, pace, due, kind):
         do Ride() for 1 steps
     self.gone = True
 
-# -- who stands there --------------------------------------------------------------------------------------------------
+# -- standing ----------------------------------------------------------------------------------------------------------
 
 behavior OpenDoor(where, due, kind, rest):
-    """Parked at the right edge: open the door into the lane, and shut it after `rest` seconds."""
+    """Parked at the right edge: open the door into the lane when the ego is due, and close it after `rest` seconds."""
     do Begin()
     while not is_due(where, due, kind):
         wait
@@ -112,7 +112,7 @@ behavior OpenDoor(where, due, kind, rest):
     self.doors.clear()
 
 behavior Stay(where, rest):
-    """Until the ego has stood before `where` for so many seconds; at most 30 s, lest a creeping one waits for ever."""
+    """Wait until the ego has stood before `where` for `rest` seconds; at most 30 s, so that a creeping ego ends it."""
     came = stage.time_s
     waited = 0.0
     while waited < rest and stage.time_s < came + 30:
@@ -121,8 +121,8 @@ behavior Stay(where, rest):
         do Ride() for 1 steps
 
 behavior Block(where, due, kind, rest, run=0.0):
-    """Stand in the lane, and drive on when the ego has waited. Who is beside the lane until then moves over into it as
-    it is due, within `run` metres."""
+    """Stand in the lane, and drive on after the ego has waited for `rest` seconds. An actor beside the lane moves into
+    it when the ego is due, within `run` metres."""
     mine = self.rail
     do Begin()
     while not is_near(where, due, kind):
@@ -138,8 +138,8 @@ behavior Block(where, due, kind, rest, run=0.0):
     do Ride()
 
 behavior Obstruct(where, due, kind, rest, d=0.0, pace=3.0, walks_on=False):
-    """Lie or stand in the lane, `d` off its middle, until the ego has waited; then be taken away, or walk on. What is
-    beside the lane until then comes from there at `pace`."""
+    """Lie or stand in the lane, `d` from its centre, until the ego has waited for `rest` seconds; then be removed, or
+    walk on. An actor beside the lane first moves there at `pace` when the ego is due."""
     mine = self.rail
     do Begin()
     while not is_near(where, due, kind):
@@ -148,7 +148,7 @@ behavior Obstruct(where, due, kind, rest, d=0.0, pace=3.0, walks_on=False):
     there = mine.path.locate(*stage.spot(where, d))[0] - pace * pace / (2 * mine.brake)
     begun = stage.time_s
     mine.speed = pace if mine.s < there else 0.0
-    do Ride() until mine.s >= there or stage.time_s > begun + 8  # it may have been hit on its way
+    do Ride() until mine.s >= there or stage.time_s > begun + 8  # it may have been hit before
     mine.speed = 0.0
     do Stay(where, rest)
     if walks_on:

@@ -1,35 +1,35 @@
-"""What vehicles do that drive with, before, behind or against the ego.
+"""Behaviours of vehicles that drive with the ego, ahead of it, behind it or against it.
 
-`where, due, kind`: each acts when the ego is `due` seconds ("time") or metres ("distance") before `where`, metres along
-its way; see is_due. Afterwards all of them leave the road free.
+where, due, kind: the vehicle acts when the ego is `due` seconds ("time") or metres ("distance") before `where`, in
+metres along its path; see is_due. Afterwards all of them leave the road free.
 """
 
 model scenic.domains.driving.model
 
 from closedloop_plugin.scenarios.places import *
 
-EGO_FRONT = 2.4  # m before its centre
-USUAL = 0.75  # share of the speed limit
+EGO_FRONT = 2.4  # m, from its centre to its front
+USUAL = 0.75  # normal speed, as a share of the speed limit
 
-# -- pieces ------------------------------------------------------------------------------------------------------------
+# -- parts of behaviours -----------------------------------------------------------------------------------------------
 
 def begins():
-    """Into the record, once: the ego has come to where the scenario begins."""
+    """Record the event "trigger", once, if the ego has reached the trigger point."""
     if stage.reached_trigger:
         stage.event("trigger")
 
 def acts():
-    """Into the record, once: now its actor endangers the ego."""
+    """Record the event "act", once: the actor endangers the ego from now on."""
     stage.event("trigger")
     stage.event("act")
 
 def ego_is_clear(actor):
-    """The ego is not beside the actor, nor about to pass it: there is room to move over."""
+    """Whether the ego is neither beside the actor nor about to pass it, so that there is room to move over."""
     lead = actor.rail.s - stage.ego_s
     return lead < -actor.length / 2 - 8.0 or lead > actor.length / 2 + 12.0 + stage.ego_speed
 
 behavior DriveOn():
-    """As a usual driver along the ego's way: slow in bends, behind others, at red lights; at its end off the stage."""
+    """Drive normally along the ego's path: slower in bends, behind others, at red lights; be removed 30 m beyond it."""
     mine = self.rail
     bends = flows.Pace(route, USUAL * road.speed_limit, 2.5)
     mine.d_wanted = 0.0
@@ -42,7 +42,7 @@ behavior DriveOn():
     self.gone = True
 
 behavior Approach(where, due, kind, top):
-    """Ride so that one's rear is at `where` as the ego is due, at most at `top` m/s."""
+    """Ride so that the actor's rear is at `where` when the ego is due, at most at `top` m/s."""
     mine = self.rail
     while not is_due(where, due, kind):
         begins()
@@ -52,7 +52,7 @@ behavior Approach(where, due, kind, top):
 
 behavior Lead(where, due, kind, free, headway, top):
     """Drive ahead of the ego, `free` metres and `headway` seconds before it, until the ego is due. It waits for an ego
-    that falls back, but does not stop for one that keeps more distance."""
+    that falls back, but does not stop for one that keeps a larger distance."""
     mine = self.rail
     bends = flows.Pace(route, top, 2.5)
     mine.lights = True
@@ -66,8 +66,8 @@ behavior Lead(where, due, kind, free, headway, top):
 # -- ahead of the ego --------------------------------------------------------------------------------------------------
 
 behavior BrakeHard(where, due, kind, rest):
-    """Drive ahead of the ego, brake to a standstill as it is due, and go on `rest` seconds after that. The closer the
-    ego is due, the closer it is led."""
+    """Drive ahead of the ego, brake to a standstill when it is due, and continue `rest` seconds later. The smaller
+    `due`, the smaller the distance to the ego."""
     mine = self.rail
     if kind == "time":
         do Lead(where, due, kind, 2.5, min(due, 1.5), 0.8 * road.speed_limit)
@@ -82,8 +82,8 @@ behavior BrakeHard(where, due, kind, rest):
     do DriveOn()
 
 behavior SlowDown(where, due, kind, pace, lasts=6.0):
-    """Drive ahead of the ego at an ordinary distance, slow gently to `pace` as it is due, as if looking for a house
-    number, and go on after `lasts` seconds: nothing to brake hard for."""
+    """Drive ahead of the ego at a normal distance, slow gently to `pace` when it is due, and continue after `lasts`
+    seconds: no reason to brake hard."""
     mine = self.rail
     do Lead(where, due, kind, 3.0, 1.4, USUAL * road.speed_limit)
     mine.brake = 2.2
@@ -93,9 +93,9 @@ behavior SlowDown(where, due, kind, pace, lasts=6.0):
     do DriveOn()
 
 behavior SlowAhead(where, due, kind, pace, stays):
-    """Be at `where` as the ego is due, at `pace`; speed up after `stays` seconds. A bicycle leaves the road instead."""
+    """Be at `where` when the ego is due, at `pace`; after `stays` seconds accelerate (a bicycle: leave the road)."""
     mine = self.rail
-    do Approach(where, due, kind, pace) until is_near(where, due, kind)  # else both would stand there for ever
+    do Approach(where, due, kind, pace) until is_near(where, due, kind)  # otherwise both could wait indefinitely
     acts()
     mine.speed = pace
     begun = stage.time_s
@@ -109,8 +109,8 @@ behavior SlowAhead(where, due, kind, pace, stays):
         do DriveOn()
 
 behavior SwerveAway(where, due, kind, pace):
-    """Drive ahead of the ego, at most at `pace`, towards what stands at `where`, and go round it on the right as the
-    ego is due, or when it must."""
+    """Drive ahead of the ego, at most at `pace`, towards the object at `where`, and pass it on the right when the ego
+    is due, or when it must."""
     mine = self.rail
     aside = stage.lane(-1) if lanes("right") else -(self.width / 2 + 1.65)
     bends = flows.Pace(route, pace, 2.5)
@@ -118,7 +118,7 @@ behavior SwerveAway(where, due, kind, pace):
     while not is_due(where, due, kind):
         begins()
         late = where - self.length / 2 - mine.s < 12.0 + 0.35 * (mine.now or 0.0)
-        if late and stage.ego_s > 2.0:  # who waited for the trigger here would keep the ego from it
+        if late and stage.ego_s > 2.0:  # if it waited for the trigger here, the ego could not reach it
             break
         lack = EGO_FRONT + 6.0 + self.length / 2 + 0.6 * stage.ego_speed - (mine.s - stage.ego_s)
         least = 4.0 if stage.ego_speed > 1 else 0.0
@@ -133,8 +133,8 @@ behavior SwerveAway(where, due, kind, pace):
     do DriveOn()
 
 behavior StandHidden(where, stays):
-    """Stand until `stays` seconds after the ego, had it kept its speed, would have been here. Then drive on, or, if one
-    has no engine, be taken away."""
+    """Stand until `stays` seconds after the time at which the ego, at constant speed, would have arrived. Then drive
+    on, or be removed if the actor has no rail."""
     while not stage.happened("act"):
         wait
     free = stage.time_s + min(max(seconds_to(where), 0.0), 6.0) + stays
@@ -149,8 +149,8 @@ behavior StandHidden(where, stays):
 # -- from beside, and head-on ------------------------------------------------------------------------------------------
 
 behavior CutIn(where, due, kind, pace, side, crawl=5.0):
-    """From the lane or roadside on `side` (+1 left) into the ego's lane at `where`, as the ego is due. It goes at
-    `pace` for `crawl` seconds, then on."""
+    """Move from the lane or roadside on `side` (+1 left) into the ego's lane at `where` when the ego is due. Drive at
+    `pace` for `crawl` seconds, then normally."""
     mine = self.rail
     do Approach(where, due, kind, pace + 2.0)
     acts()
@@ -163,9 +163,9 @@ behavior CutIn(where, due, kind, pace, side, crawl=5.0):
     do DriveOn()
 
 behavior Oncoming(where, due, kind, pace, over=0.0):
-    """Against the ego in its own lane, `over` metres to the left of the lane's middle, so that both would be at `where`
-    together; out of the oncoming lane as the ego is due, if it drives there. For who brakes it brakes too, and goes
-    back to where it belongs."""
+    """Drive against the ego in the ego's lane, `over` metres to the left of the lane's centre, so that both would meet
+    at `where`; if it drives in the oncoming lane, leave it when the ego is due. If the ego brakes, it brakes too, and
+    returns to its own lane."""
     mine = self.rail
     while not is_due(where, due, kind):
         begins()
@@ -190,7 +190,7 @@ behavior Oncoming(where, due, kind, pace, over=0.0):
     self.gone = True
 
 behavior BackOff(s):
-    """Nose to nose with the ego: in reverse to s, from where there is room to get round it."""
+    """Face to face with the ego in one lane: reverse to s, so that the ego has room to pass."""
     mine = self.rail
     begun = stage.time_s
     do Ride() until stage.time_s > begun + 1.5
@@ -204,8 +204,9 @@ behavior BackOff(s):
 # -- from behind -------------------------------------------------------------------------------------------------------
 
 behavior Tailgate(where, due, kind, gap, late):
-    """Follow the ego `gap` metres behind it with a reaction time of `late` seconds and weak brakes: who brakes hard is
-    hit, who brakes gently is not. It acts once it is as close as that and the ego is due, and drops back after 8 s."""
+    """Follow the ego `gap` metres behind it with a reaction time of `late` seconds and weak brakes: an ego that brakes
+    hard is hit, one that brakes gently is not. It acts once it is that close and the ego is due, and drops back after
+    8 s."""
     mine = self.rail
     mine.brake = 4.0
     seen = []
@@ -224,8 +225,9 @@ behavior Tailgate(where, due, kind, gap, late):
     do DriveOn()
 
 behavior PassWithSiren(where, due, kind, pace, back):
-    """An emergency vehicle: follows unnoticed, `back` metres behind it, and as the ego is due turns its siren on
-    and wants to pass. Who holds it up too long has not given way ("yield failed"); it then passes by itself."""
+    """An emergency vehicle: follows `back` metres behind the ego without its siren; when the ego is due it turns the
+    siren on and tries to pass. An ego that holds it up too long has not given way ("yield failed"); it then passes on
+    the left."""
     mine = self.rail
     while not is_due(where, due, kind):
         begins()

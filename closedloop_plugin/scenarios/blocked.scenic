@@ -1,4 +1,4 @@
-"""A car stands in the exit of the junction, and drives on some seconds after the ego has come to wait behind it:
+"""A car stands in the exit of the junction, and drives on some seconds after the ego has stopped behind it:
 BlockedIntersection."""
 
 model scenic.domains.driving.model

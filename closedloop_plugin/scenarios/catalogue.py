@@ -17,7 +17,7 @@ GIVING_WAY, SIGNS = "Give_Way", "Traffic_Signs"
 
 
 @dataclass(frozen=True)
-class TypeInfo:
+class ScenarioType:
     """One scenario type. `program`: a .scenic file of this folder; `options`: parameters of its archetype's program."""
 
     name: str
@@ -35,9 +35,17 @@ class TypeInfo:
         return ("start_actor_flow", "end_actor_flow") if given else ()
 
 
-def _type(name: str, archetype: str, abilities: tuple[str, ...], summary: str, **options: Any) -> TypeInfo:
+def _type(name: str, archetype: str, abilities: tuple[str, ...], summary: str, **options: Any) -> ScenarioType:
     program = HERE / f"{archetype}.scenic"
-    return TypeInfo(name, archetype, program, LAYOUTS[name], abilities, MappingProxyType(options), summary)
+    return ScenarioType(
+        name=name,
+        archetype=archetype,
+        program=program,
+        layout=LAYOUTS[name],
+        abilities=abilities,
+        options=MappingProxyType(options),
+        summary=summary,
+    )
 
 
 _TYPES = (
@@ -129,4 +137,4 @@ _TYPES = (
     _type("VanillaSignalizedTurnEncounterGreenLight", "turn", (SIGNS,), "a turn at a green light", light="green"),
     _type("VanillaSignalizedTurnEncounterRedLight", "turn", (SIGNS,), "a turn after a red light", light="red"),
 )  # fmt: skip
-CATALOGUE: Mapping[str, TypeInfo] = MappingProxyType({t.name: t for t in _TYPES})
+CATALOGUE: Mapping[str, ScenarioType] = MappingProxyType({t.name: t for t in _TYPES})

@@ -1,5 +1,7 @@
-"""On three patches of the road wheel and pedal do not do what they are told: ControlLoss. Stones beside the lane mark
-the patches; nothing needs to be driven round."""
+"""Noise is added to the ego's steering and throttle on three patches of the road: ControlLoss.
+
+Stones beside the lane mark the patches; the ego does not have to pass any obstacle.
+"""
 
 model scenic.domains.driving.model
 from closedloop_plugin.scenarios.library import *

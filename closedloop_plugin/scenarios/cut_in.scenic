@@ -1,5 +1,8 @@
-"""A standing car moves into the ego's lane just before it: ParkingCutIn (from the parking lane) and StaticCutIn (out of
-a queue in the next lane). `distance` behind the trigger, from the side `direction`. It then drives on, slowly first."""
+"""A standing car moves into the ego's lane just ahead of it: ParkingCutIn and StaticCutIn.
+
+ParkingCutIn: out of the parking lane; StaticCutIn: out of a queue in the next lane. The car stands `distance` metres
+beyond the trigger point, on the side `direction`. It first drives slowly, then at 9 m/s.
+"""
 
 model scenic.domains.driving.model
 from closedloop_plugin.scenarios.library import *

@@ -1,6 +1,8 @@
-"""A car stands at the right edge, `distance` behind the trigger, and opens its door into the lane as the ego comes:
-VehicleOpensDoorTwoWays. Room is only in the oncoming lane, where cars come `frequency` metres apart. After a while the
-door is shut again."""
+"""A parked car opens its door into the lane when the ego approaches: VehicleOpensDoorTwoWays.
+
+The car stands at the right edge, `distance` metres beyond the trigger point. Only the oncoming lane is free, in which
+cars come at intervals of `frequency` metres. After some time the door is closed.
+"""
 
 model scenic.domains.driving.model
 from closedloop_plugin.scenarios.actions import *

@@ -1,5 +1,8 @@
-"""An ambulance comes from behind, `distance` metres away at the trigger, and wants to pass: YieldToEmergencyVehicle.
-Who holds it up for six seconds has not given way ("yield failed"); it then passes on the left by itself."""
+"""An ambulance comes from behind and tries to pass: YieldToEmergencyVehicle.
+
+It starts `distance` metres before the trigger point. An ego that holds it up for six seconds has not given way ("yield
+failed"); the ambulance then passes on the left.
+"""
 
 model scenic.domains.driving.model
 from closedloop_plugin.scenarios.library import *

@@ -1,4 +1,4 @@
-"""The car ahead starts with the ego and keeps its distance, then brakes to a standstill, and goes on after some
+"""The car ahead starts with the ego and keeps its distance, then brakes to a standstill, and drives on after some
 seconds: HardBreakRoute."""
 
 model scenic.domains.driving.model

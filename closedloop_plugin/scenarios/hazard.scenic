@@ -1,7 +1,8 @@
-"""Cyclists ride slowly in the right half of the ego's lane: HazardAtSideLane and its TwoWays form.
+"""Cyclists ride slowly in the right half of the ego's lane: HazardAtSideLane and HazardAtSideLaneTwoWays.
 
-They start `distance` behind the trigger, ride at `bicycle_speed` km/h for `bicycle_drive_distance` metres, then leave
-the lane. One way: traffic at `speed` km/h passes on the left first. TwoWays: oncoming cars, `frequency` apart.
+They start `distance` metres beyond the trigger point, ride at `bicycle_speed` km/h for `bicycle_drive_distance` metres,
+then leave the lane. One-way type: traffic at `speed` km/h first passes on the left. TwoWays: oncoming cars at intervals
+of `frequency` metres.
 """
 
 model scenic.domains.driving.model

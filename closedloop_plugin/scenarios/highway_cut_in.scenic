@@ -1,5 +1,7 @@
-"""A car from the ramp keeps pace beside the ego, cuts in before it and slows: HighwayCutIn. It begins at
-`other_actor_location` and leaves at `end_location`. On a corridor map the ramp is the lane to the right."""
+"""A car from the ramp drives beside the ego, cuts in ahead of it and slows down: HighwayCutIn.
+
+It starts at `other_actor_location` and leaves at `end_location`. On a corridor map the ramp is the lane to the right.
+"""
 
 model scenic.domains.driving.model
 from closedloop_plugin.scenarios.library import *

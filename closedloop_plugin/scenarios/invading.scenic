@@ -1,6 +1,8 @@
-"""Oncoming cars drive over the middle line, their centre `offset` metres into the ego's lane, from `distance` behind
-the trigger on: InvadingTurn. The ego has to keep to the right edge; for one that has stopped they go back into their
-own lane."""
+"""Oncoming cars drive over the centre line: InvadingTurn.
+
+Their centres are `offset` metres inside the ego's lane; the first car starts `distance` metres beyond the trigger
+point. The ego has to keep to the right edge. If it has stopped, the cars return to their own lane.
+"""
 
 model scenic.domains.driving.model
 from closedloop_plugin.scenarios.library import *

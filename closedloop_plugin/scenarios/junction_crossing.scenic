@@ -1,5 +1,8 @@
-"""Somebody crosses where the ego passes a junction: VehicleTurningRoute (a cyclist at the exit), its Pedestrian form,
-and PedestrianCrossing (people on the crosswalk before it)."""
+"""A cyclist or pedestrians cross the ego's path at a junction.
+
+VehicleTurningRoute: a cyclist at the exit; VehicleTurningRoutePedestrian: a pedestrian at the exit;
+PedestrianCrossing: pedestrians on the crosswalk before the junction.
+"""
 
 model scenic.domains.driving.model
 from closedloop_plugin.scenarios.actions import *

@@ -1,8 +1,8 @@
-"""A flow of cars or cyclists through which, or into which, the ego has to go at a junction: Signalized- and
+"""A flow of cars or cyclists that the ego has to cross or join at a junction: Signalized- and
 NonSignalizedJunctionLeftTurn, ...RightTurn, ...LeftTurnEnterFlow, EnterActorFlow, CrossingBicycleFlow.
 
-`flow_speed` m/s, `source_dist_interval` metres between two; from `start_actor_flow` to `end_actor_flow` where the route
-names them, else from arm to arm. The flow has priority and ends after about twenty seconds.
+flow_speed: m/s. source_dist_interval: free space between two of them, m. start_actor_flow, end_actor_flow: ends of the
+flow, if the route gives them; otherwise it goes from arm to arm. The flow has priority and ends after about 20 s.
 """
 
 model scenic.domains.driving.model

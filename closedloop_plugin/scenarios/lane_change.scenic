@@ -1,4 +1,4 @@
-"""Several lane changes one after the other, behind a slow car that makes them too: SequentialLaneChange."""
+"""A route with several lane changes, behind a slow car that changes lanes too: SequentialLaneChange."""
 
 model scenic.domains.driving.model
 from closedloop_plugin.scenarios.library import *

@@ -1,7 +1,7 @@
-"""What the 44 programs share: classes of actors, behaviours, and where things are. Generic driving model.
+"""Classes of actors, behaviours and places that the 44 programs share. Uses the generic driving model.
 
-Actors move on Rails (worlds/bridge/rail.py): the worlds move them along. Classes name their CARLA blueprint, which
-other models ignore.
+Actors move on Rails (worlds/bridge/rail.py); the worlds move them. Each class gives its CARLA blueprint, which other
+models ignore.
 """
 
 model scenic.domains.driving.model
@@ -28,7 +28,7 @@ PropBase = globals().get("Prop", DrivingObject)
 # -- actors ------------------------------------------------------------------------------------------------------------
 
 class Wheeled(Car):
-    """Any vehicle, by its `kind`."""
+    """A vehicle of any `kind`."""
     kind: "car"
     role: "scenario"
     lamps: set()
@@ -41,6 +41,7 @@ class Wheeled(Car):
     regionContainedIn: everywhere
 
 class Walker(Pedestrian):
+    """A pedestrian, child or animal, by its `kind`."""
     kind: "pedestrian"
     role: "scenario"
     lamps: set()
@@ -53,7 +54,7 @@ class Walker(Pedestrian):
     regionContainedIn: everywhere
 
 class Thing(PropBase):
-    """Stands: cones, barriers, what hides a pedestrian."""
+    """An object: cone, barrier, debris, or one that hides a pedestrian."""
     kind: "blocker"
     role: "scenario"
     lamps: set()
@@ -66,7 +67,7 @@ class Thing(PropBase):
     regionContainedIn: everywhere
 
 def option(name):
-    """What the catalogue fixes for this scenario type."""
+    """Value that the catalogue gives for this scenario type. Raises ValueError for a type outside the catalogue."""
     if stage.kind not in CATALOGUE:
         raise ValueError("a program of the catalogue plays by its route's scenario type: drive the route itself")
     return CATALOGUE[stage.kind].options[name]
@@ -74,35 +75,36 @@ def option(name):
 # -- where -------------------------------------------------------------------------------------------------------------
 
 def heading_on(rail):
-    """Scenic heading of who stands on a rail."""
+    """Scenic heading of an actor on a rail."""
     return scenic_heading(rail.pose()[2])
 
 def place_on(rail):
+    """(x, y) of an actor on a rail."""
     return rail.pose()[:2]
 
 @distributionFunction
 def place(s, d=0.0):
-    """stage.spot for random arguments."""
+    """The point at s, d (see stage.spot). Arguments may be random."""
     return Vector(*stage.spot(s, d))
 
 @distributionFunction
 def turned(s, degrees):
-    """stage.heading for random arguments."""
+    """Scenic heading of the route at s, turned (see stage.heading). Arguments may be random."""
     return stage.heading(s, degrees)
 
 def seconds_to(s):
-    """Until the ego's front is at s, if it keeps its speed (a crawl counts as 2.5 m/s)."""
+    """Seconds until the ego's front is at s if it keeps its speed; slower than 2.5 m/s counts as 2.5 m/s."""
     return (s - stage.ego_s - 2.4) / max(stage.ego_speed, 2.5)
 
 # -- behaviours --------------------------------------------------------------------------------------------------------
 
 behavior Ride():
-    """Follow one's rail."""
+    """Follow the actor's rail."""
     while True:
         wait
 
 behavior Flow():
-    """A car of a flow: comes on the stage when the flow begins, leaves it at its line's end."""
+    """A car of a flow: appears when the ego reaches the trigger point, is removed 10 m beyond the end of its line."""
     mine = self.rail
     while not stage.reached_trigger:
         wait
@@ -111,13 +113,13 @@ behavior Flow():
     self.gone = True
 
 behavior Begin():
-    """Ride until the ego is where the route says that the scenario begins."""
+    """Ride until the ego reaches the route's trigger point, and record the event "trigger"."""
     while not stage.reached_trigger:
         wait
     stage.event("trigger")
 
 monitor Conduct(convoy, acts=True):
-    """Drive a whole flow; `acts`: it is what the scenario is about."""
+    """Drive a whole flow from the trigger point on. acts: also record the event "act": it is the scenario's action."""
     while not stage.reached_trigger:
         wait
     stage.event("trigger")
@@ -128,7 +130,7 @@ monitor Conduct(convoy, acts=True):
         wait
 
 monitor LendOncomingLane(last):
-    """TwoWays: the other direction's lane may be used while the obstacle must be passed."""
+    """TwoWays: the ego may use the oncoming lane until it is beyond s = `last` and back in its own lane."""
     while not stage.reached_trigger:
         wait
     stage.event("trigger")

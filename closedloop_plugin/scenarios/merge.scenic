@@ -1,6 +1,9 @@
-"""A flow on the main road that the ego joins or crosses at speed: MergerIntoSlowTraffic (V2), HighwayExit,
-InterurbanActorFlow, InterurbanAdvancedActorFlow. From `start_actor_flow` to `end_actor_flow`, `flow_speed` m/s,
-`source_dist_interval` metres apart. `direction`: the side that the flow comes from, where the route says it."""
+"""A flow on the main road that the ego joins or crosses at speed.
+
+Types: MergerIntoSlowTraffic, MergerIntoSlowTrafficV2, HighwayExit, InterurbanActorFlow, InterurbanAdvancedActorFlow.
+The flow goes from `start_actor_flow` to `end_actor_flow` at `flow_speed` m/s, with `source_dist_interval` metres
+between two cars. direction: side from which it comes, if the route gives it.
+"""
 
 model scenic.domains.driving.model
 from closedloop_plugin.scenarios.library import *

@@ -1,8 +1,8 @@
-"""Something stands in the ego's lane: Accident, ConstructionObstacle, ParkedObstacle, and their TwoWays forms.
+"""An obstacle in the ego's lane: Accident, ConstructionObstacle, ParkedObstacle, and their TwoWays types.
 
-One way: the next lane is used, once the traffic that passes there at `speed` (km/h) has gone by. TwoWays: only the
-oncoming lane is left, and cars come along it, `frequency` metres apart. The obstacle is `distance` behind the trigger,
-on the side `direction` of the road.
+The obstacle is `distance` metres beyond the trigger point, on the side `direction` of the road. One-way types: the next
+lane is free after its traffic, at `speed` km/h, has passed. TwoWays: only the oncoming lane is free, in which cars come
+at intervals of `frequency` metres.
 """
 
 model scenic.domains.driving.model
@@ -10,7 +10,7 @@ from closedloop_plugin.scenarios.library import *
 
 what = option("what")
 two_ways = option("two_ways")
-side = 1 if stage.params.get("direction", "right") == "right" else -1  # where the way past is: +1 left
+side = 1 if stage.params.get("direction", "right") == "right" else -1  # on which the ego passes: +1 left
 start = stage.trigger_s + stage.number("distance", 40)
 
 ego = new Car at place(0), facing stage.heading(0)

@@ -1,5 +1,8 @@
-"""The ego stands in a parking bay, a car `front_vehicle_distance` before and one `behind_vehicle_distance` behind it,
-at the side `direction` of the road, and has to get into the traffic that passes: ParkingExit."""
+"""The ego stands in a parking bay and has to enter the passing traffic: ParkingExit.
+
+The bay is on the side `direction` of the road, between a parked car `front_vehicle_distance` metres ahead and one
+`behind_vehicle_distance` metres behind.
+"""
 
 model scenic.domains.driving.model
 from closedloop_plugin.scenarios.library import *

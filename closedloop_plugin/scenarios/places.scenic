@@ -1,7 +1,7 @@
-"""Places, rails and moments for scenarios of one's own and for generated threats, with all of library.scenic.
+"""Places, rails and moments for custom scenarios and for generated threats; includes library.scenic.
 
-All arguments may be random (`Range(...)`, `globalParameters.x`): rails and places are made when the scene is drawn.
-Metres along the ego's way (`s`) and to its left (`d`), m/s, seconds.
+Units: metres along the ego's path (s) and to its left (d), m/s, seconds. All arguments may be random (`Range(...)`,
+`globalParameters.x`): rails and places are computed when the scene is sampled.
 """
 
 model scenic.domains.driving.model
@@ -11,69 +11,69 @@ from closedloop_plugin.scenarios.library import *
 # -- where -------------------------------------------------------------------------------------------------------------
 
 def behind_junction():
-    """The exit of the junction that the ego's way crosses."""
+    """s of the exit of the junction that the ego's path crosses."""
     return geometry.last_junction(road)[1]
 
 def lanes(which):
-    """How many more lanes the road has: "left" and "right" of the ego's lane, "oncoming" beyond the left ones."""
+    """Number of further lanes: "left" or "right" of the ego's lane, or "oncoming", beyond those on the left."""
     return int((road.facts.get("lanes") or {}).get(which, 0))
 
 def roadside(side):
-    """d of who stands at the edge of the road, +1 left, -1 right, clear of the last lane of the ego's direction."""
+    """d of an actor at the edge of the road, outside the last lane of the ego's direction. side: +1 left, -1 right."""
     return side * ((lanes("left" if side > 0 else "right") + 0.5) * width + 1.6)
 
 def oncoming_lane():
-    """d of the nearest lane of the other direction."""
+    """d of the nearest lane of the opposite direction."""
     return stage.lane(lanes("left") + 1)
 
 @distributionFunction
 def short_of(where, way):
-    """So many metres before a place, but clear of where the ego starts."""
+    """The place `way` metres before `where`, at least 15 m from the start of the ego's path."""
     return max(where - way, 15.0)
 
 @distributionFunction
 def at_least(s, least):
-    """A place, or the first one where there is room for what drives before it."""
+    """The larger of s and `least`, the first place with enough room before it for the scenario's actors."""
     return max(s, least)
 
 @distributionFunction
 def further(where, way):
-    """So many metres behind a place, but not where the map has no road any more."""
+    """The place `way` metres beyond `where`, or the last one at which the map has a road."""
     return min(where + way, max(where, route.length + (60.0 if road.source == "corridor" else 0.0)))
 
 @distributionFunction
 def rail_at(s, d=0.0, direction=1, speed=0.0, accel=2.5, brake=6.0, sideways=1.2):
-    """A Rail on the ego's way; direction -1: against it."""
+    """A Rail on the ego's path; direction -1: against it."""
     return Rail(route, s, d, speed, direction, accel, brake, sideways=sideways)
 
 @distributionFunction
 def start_of(rail):
-    """Where its actor stands."""
+    """Position of an actor on the rail."""
     return Vector(*rail.pose()[:2])
 
 @distributionFunction
 def facing_of(rail):
-    """Scenic heading of its actor."""
+    """Scenic heading of an actor on the rail."""
     return scenic_heading(rail.pose()[2])
 
 # -- when --------------------------------------------------------------------------------------------------------------
 
 def until_due(where, due, kind):
-    """Seconds until the ego, keeping its speed, is `due` seconds ("time") or metres ("distance") before `where`."""
+    """Seconds until the ego, at its present speed, is `due` seconds ("time") or metres ("distance") before `where`."""
     if kind == "time":
         return seconds_to(where) - due
     return (where - due - stage.ego_s - 2.4) / max(stage.ego_speed, 2.5)
 
 def is_due(where, due, kind):
-    """The ego is under way, and that moment has come."""
+    """Whether the ego has started, has passed the trigger point, and is due (until_due is 0 or less)."""
     return stage.reached_trigger and stage.ego_s > 2.0 and until_due(where, due, kind) <= 0.0
 
 def is_near(where, due, kind):
-    """It is due, or the ego has stopped before it."""
+    """Whether the ego is due, or has stopped less than 15 m before `where`."""
     return is_due(where, due, kind) or (stage.ego_speed < 0.5 and stage.time_s > 3 and where - stage.ego_s < 15)
 
 monitor RedThenGreen(seconds):
-    """The ego's light is red until the ego has stood before it for so long, then green; the others' the other way."""
+    """The ego's light is red until the ego has waited for `seconds`, then green; all other lights are the opposite."""
     stage.hold_signals(route="red", cross="green")
     stood = 0.0
     while stood < seconds:

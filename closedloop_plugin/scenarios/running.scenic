@@ -1,6 +1,9 @@
-"""A car crosses the junction that the ego has a right to: OppositeVehicleRunningRedLight (through its red light) and
-OppositeVehicleTakingPriority. It comes from `direction`, straight over, and arrives where the ways meet when the ego
-does. Where that way does not touch the ego's (a right turn, a car from the right), another arm is taken."""
+"""A car crosses the junction although the ego has priority.
+
+OppositeVehicleRunningRedLight: through its red light; OppositeVehicleTakingPriority: at a junction without lights. The
+car goes straight on from the arm `direction` and reaches the point of conflict together with the ego. If its line does
+not meet the ego's path (if the ego turns right, or the car comes from the right), another arm is taken.
+"""
 
 model scenic.domains.driving.model
 from closedloop_plugin.scenarios.library import *

@@ -1,6 +1,8 @@
-"""A pedestrian crosses from behind something: DynamicObjectCrossing (a `blocker_model` hides it) and
-ParkingCrossingPedestrian (parked cars do). `distance` behind the trigger, from the side `direction`, `crossing_angle`
-degrees off the square way across."""
+"""A pedestrian crosses from behind an object: DynamicObjectCrossing and ParkingCrossingPedestrian.
+
+The object is a `blocker_model` or a parked car, respectively. The pedestrian starts `distance` metres beyond the
+trigger point, on the side `direction`; its path is `crossing_angle` degrees off the perpendicular.
+"""
 
 model scenic.domains.driving.model
 from closedloop_plugin.scenarios.actions import *

@@ -1,4 +1,4 @@
-"""A turn at a junction with its lights or signs, and nobody else: T_Junction and the four Vanilla turns."""
+"""A turn at a junction with its lights or signs, without other road users: T_Junction and the four Vanilla turns."""
 
 model scenic.domains.driving.model
 from closedloop_plugin.scenarios.library import *
@@ -6,7 +6,7 @@ from closedloop_plugin.scenarios.library import *
 light = option("light")
 
 monitor Lights(rest):
-    """Red until the ego has stood before it for a while; a driver who creeps on has at most 20 s of it."""
+    """A red light turns green when the ego has waited for `rest` seconds in total, and after 20 s if it creeps on."""
     if light:
         stage.hold_signals(route=light, cross="red" if light == "green" else "green")
     while not stage.reached_trigger:

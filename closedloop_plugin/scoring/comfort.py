@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.numbers import is_number
+from lmms_eval_ad2.numbers import is_bounded
 
 Floats = NDArray[np.float64]
 
@@ -76,28 +76,18 @@ def segments(motion: EgoMotion, mode: str, dt: float = 0.05) -> list[bool]:
         return []
     length = min(n, SEGMENT)
     # All segments at once, one per row: an episode has hundreds, and each alone is too small for numpy.
-    values = _quantities(motion, slice(0, n - n % length), (-1, length), mode, dt)
-    return [bool(inside) for inside in _inside(values)]
+    values = quantities(motion, slice(0, n - n % length), (-1, length), mode, dt)
+    return [bool(inside) for inside in comfortable(values)]
 
 
-def comfortable(values: Mapping[str, Floats]) -> bool:
-    """Whether every sample of all six quantities is strictly within its bounds."""
-    return bool(_inside(values))
-
-
-def quantities(motion: EgoMotion, cut: slice, mode: str, dt: float) -> dict[str, Floats]:
-    """The six quantities of one segment, each (n,), as the mode computes them."""
-    return _quantities(motion, cut, (-1,), mode, dt)
-
-
-def _inside(values: Mapping[str, Floats]) -> NDArray[np.bool_]:
+def comfortable(values: Mapping[str, Floats]) -> NDArray[np.bool_]:
     """Per segment (all axes but the last): whether every sample of all six is strictly within bounds."""
     return np.logical_and.reduce(
         [((values[name] > low) & (values[name] < high)).all(axis=-1) for name, (low, high) in BOUNDS.items()]
     )
 
 
-def _quantities(motion: EgoMotion, cut: slice, shape: tuple[int, ...], mode: str, dt: float) -> dict[str, Floats]:
+def quantities(motion: EgoMotion, cut: slice, shape: tuple[int, ...], mode: str, dt: float) -> dict[str, Floats]:
     """The six quantities of the samples in `cut`, reshaped to `shape`; its last axis holds a segment's samples."""
     a, forward, right = (
         np.asarray(x)[cut, :2] for x in (motion.acceleration, motion.forward_vector, motion.right_vector)
@@ -207,10 +197,6 @@ def _step(file: object, key: str) -> int:
 
 def _vector(file: object, step: int, row: Any, name: str) -> list[float]:
     value = row.get(name) if isinstance(row, dict) else row
-    if not isinstance(value, list) or len(value) != 3 or not all(map(_is_finite, value)):
+    if not isinstance(value, list) or len(value) != 3 or not all(map(is_bounded, value)):
         raise DataError(file, f"tick {step}", name, "three finite numbers", value)
     return [float(x) for x in value]
-
-
-def _is_finite(value: Any) -> bool:
-    return is_number(value) and abs(value) < 1e15

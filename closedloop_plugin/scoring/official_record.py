@@ -16,7 +16,7 @@ from typing import Any
 
 from closedloop_plugin.core.record import INFRACTIONS
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.numbers import is_number
+from lmms_eval_ad2.numbers import is_bounded
 
 DONE = ("Completed", "Perfect")
 # Statuses of episodes without a valid drive: a crash, or a run that was interrupted.
@@ -107,7 +107,7 @@ def parse_record(raw: Any, file: object, row: int | str) -> OfficialRecord:
         score_route=score_route,
         score_penalty=score_penalty,
         score_composed=score_composed,
-        meta={k: float(v) for k, v in _table(raw, "meta", file, row, gaps).items() if _is_number(v)},
+        meta={k: float(v) for k, v in _table(raw, "meta", file, row, gaps).items() if is_bounded(v)},
         save_name=text("save_name"),
         gaps=tuple(gaps),
         source=f"{file}, record {row}",
@@ -138,7 +138,7 @@ def _score(scores: Mapping[str, Any], name: str, file: object, row: int | str, g
         gaps.append(f"scores.{name}")
         return None
     top = 1.0 if name == "score_penalty" else 100.0
-    if not _is_number(value) or not 0 <= value <= top + 1e-6:
+    if not is_bounded(value) or not 0 <= value <= top + 1e-6:
         raise DataError(file, row, f"scores.{name}", f"a number from 0 to {top:g}", value)
     return float(value)
 
@@ -161,7 +161,7 @@ def _ours(raw: Any, file: object, row: int | str) -> dict[str, Any]:
     origin, comfort = raw.get("origin"), raw.get("comfort", {})
     if not isinstance(origin, dict) or not all(isinstance(v, str) for v in origin.values()) or not origin:
         raise DataError(file, row, "ad2.origin", "an object of texts", origin)
-    if not isinstance(comfort, dict) or not all(v is None or _is_number(v) for v in comfort.values()):
+    if not isinstance(comfort, dict) or not all(v is None or is_bounded(v) for v in comfort.values()):
         raise DataError(file, row, "ad2.comfort", "an object of numbers", comfort)
     junctions, experimental = raw.get("junctions_passed"), raw.get("experimental", False)
     if junctions is not None and not (isinstance(junctions, int) and junctions >= 0):
@@ -175,8 +175,3 @@ def _ours(raw: Any, file: object, row: int | str) -> dict[str, Any]:
         "junctions_passed": junctions,
         "experimental": experimental,
     }
-
-
-def _is_number(value: Any) -> bool:
-    """Whether the value is a finite number of moderate size (an integer may be too large for a float)."""
-    return is_number(value) and abs(value) < 1e15

@@ -63,12 +63,12 @@ def published() -> PublishedThreatTables:
     raw = yaml.safe_load(resources.files(__package__).joinpath("published.yaml").read_text("utf-8"))
     columns = tuple(raw["columns"])
     return PublishedThreatTables(
-        raw["paper"],
-        raw["world"],
-        raw["repetitions"],
-        columns,
-        tuple(_driver(row, columns) for row in raw["rows"]),
-        tuple(TableClaim(**claim) for claim in raw["claims"]),
+        paper=raw["paper"],
+        world=raw["world"],
+        repetitions=raw["repetitions"],
+        columns=columns,
+        drivers=tuple(_driver(row, columns) for row in raw["rows"]),
+        claims=tuple(TableClaim(**claim) for claim in raw["claims"]),
     )
 
 

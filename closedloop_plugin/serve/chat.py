@@ -50,7 +50,9 @@ def read_chat(raw: bytes) -> ChatCompletionRequest:
     if stream is not None and not isinstance(stream, bool):
         raise wrong("stream", "true or false", stream)
     system, texts, urls = _messages(body.get("messages"))
-    return ChatCompletionRequest(model, system, texts, urls, _settings(body), bool(stream))
+    return ChatCompletionRequest(
+        model=model, system=system, texts=texts, urls=urls, settings=_settings(body), stream=bool(stream)
+    )
 
 
 def mapping_of(raw: bytes | str, what: str) -> Mapping[str, Any]:

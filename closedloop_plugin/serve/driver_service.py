@@ -143,12 +143,12 @@ def _decision_request(body: Mapping[str, Any], images: Mapping[str, Any]) -> Dec
     forward, left = (number({"target": value}, "target", -FAR, FAR) for value in target)
     limit = {} if body.get("speed_limit") is None else {"speed_limit": number(body, "speed_limit", 0.0, FAR)}
     observation = Observation(
-        whole(body, "tick", 0, 2**53),
-        number(body, "time_s", 0.0, 2.0**53),
-        number(body, "speed", -FAR, FAR),
-        RouteCommand(command),
-        (forward, left),
-        images.__getitem__,
+        tick=whole(body, "tick", 0, 2**53),
+        time_s=number(body, "time_s", 0.0, 2.0**53),
+        speed=number(body, "speed", -FAR, FAR),
+        command=RouteCommand(command),
+        target=(forward, left),
+        images=images.__getitem__,
         **limit,
     )
     return DecisionRequest(episode, observation)

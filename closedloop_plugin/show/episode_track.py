@@ -27,14 +27,14 @@ class TrackSample:
     yaw: float
     speed: float
     control: tuple[float, float, float]
-    said: dict[str, Any] = field(default_factory=dict)
+    reply: dict[str, Any] = field(default_factory=dict)  # texts of the models
 
     def words(self) -> str:
         """Caption of a picture: time, speed and control, then the texts of the models."""
         steer, throttle, brake = self.control
         head = f"{self.t:.1f} s, {3.6 * self.speed:.0f} km/h"
         pedals = f"steer {steer:+.2f}, throttle {throttle:.2f}, brake {brake:.2f}"
-        return "\n".join([head, pedals, *reply_lines(self.said)])
+        return "\n".join([head, pedals, *reply_lines(self.reply)])
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class ActorTrack:
     pieces: tuple[tuple[Pose, ...], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EpisodeTrack:
     """The tracks of one episode."""
 
@@ -75,12 +75,12 @@ def progress(moments: Sequence[TrackSample]) -> list[float]:
     return [s / max(seconds[-1], 1e-9) + d / max(metres[-1], 1e-9) for s, d in zip(seconds, metres, strict=True)]
 
 
-def reply_lines(said: dict[str, Any]) -> list[str]:
+def reply_lines(reply: dict[str, Any]) -> list[str]:
     """Texts of the models as lines: the answer to each task, the slow system's reply, errors."""
-    lines = [f"{task}: {text}" for task, text in (said.get("texts") or {}).items()]
-    if said.get("raw"):
-        lines.append(f"{said.get('mode') or 'reply'}: {said['raw']}")
-    return lines + [f"{name}: {said[name]}" for name in ("reason", "error") if said.get(name)]
+    lines = [f"{task}: {text}" for task, text in (reply.get("texts") or {}).items()]
+    if reply.get("raw"):
+        lines.append(f"{reply.get('mode') or 'reply'}: {reply['raw']}")
+    return lines + [f"{name}: {reply[name]}" for name in ("reason", "error") if reply.get(name)]
 
 
 def read_track(file: Path) -> EpisodeTrack:
@@ -103,17 +103,17 @@ def parse_track(raw: Any, file: object = "track") -> EpisodeTrack:
         road = raw.get("road") or {}
         samples = raw["samples"]
         track = EpisodeTrack(
-            tuple(_moment(s) for s in samples),
-            _bodies(raw["bodies"], samples),
-            tuple((float(s["t"]), str(k), str(v)) for s in samples for k, v in s.get("signals", {}).items()),
-            tuple((float(t), str(name)) for t, name in raw.get("events", ())),
-            tuple((float(x), float(y)) for x, y in road.get("route", ())),
-            tuple(_stop_line(line) for line in road.get("stop_lines", ())),
-            tuple(place_of(p) for p in raw.get("places", ())),
-            dict(raw.get("result", {})),
-            (float(raw["ego"].get("length", 4.5)), float(raw["ego"].get("width", 1.9))),
-            str(road.get("file", "")),
-            str(road.get("sha256", "")),
+            moments=tuple(_moment(s) for s in samples),
+            bodies=_bodies(raw["bodies"], samples),
+            signals=tuple((float(s["t"]), str(k), str(v)) for s in samples for k, v in s.get("signals", {}).items()),
+            events=tuple((float(t), str(name)) for t, name in raw.get("events", ())),
+            route=tuple((float(x), float(y)) for x, y in road.get("route", ())),
+            stop_lines=tuple(_stop_line(line) for line in road.get("stop_lines", ())),
+            places=tuple(place_of(p) for p in raw.get("places", ())),
+            result=dict(raw.get("result", {})),
+            ego_size=(float(raw["ego"].get("length", 4.5)), float(raw["ego"].get("width", 1.9))),
+            map_file=str(road.get("file", "")),
+            map_sha256=str(road.get("sha256", "")),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
         raise DataError(file, None, "samples", "a track as `ad2 drive run` writes it", str(exc)) from exc
@@ -126,8 +126,16 @@ def parse_track(raw: Any, file: object = "track") -> EpisodeTrack:
 def _moment(sample: dict[str, Any]) -> TrackSample:
     x, y, yaw, speed = (float(v) for v in sample["ego"])
     steer, throttle, brake = (float(v) for v in sample["control"])
-    said = dict(sample.get("said") or {})
-    return TrackSample(float(sample["t"]), int(sample["tick"]), x, y, yaw, speed, (steer, throttle, brake), said)
+    return TrackSample(
+        t=float(sample["t"]),
+        tick=int(sample["tick"]),
+        x=x,
+        y=y,
+        yaw=yaw,
+        speed=speed,
+        control=(steer, throttle, brake),
+        reply=dict(sample.get("said") or {}),
+    )
 
 
 def _bodies(known: dict[str, Any], samples: list[dict[str, Any]]) -> tuple[ActorTrack, ...]:
@@ -147,12 +155,12 @@ def _bodies(known: dict[str, Any], samples: list[dict[str, Any]]) -> tuple[Actor
             here[name].append((t, x, y, yaw))
     return tuple(
         ActorTrack(
-            name,
-            str(about["kind"]),
-            str(about["role"]),
-            float(about["length"]),
-            float(about["width"]),
-            tuple(tuple(piece) for piece in pieces[name]),
+            id=name,
+            kind=str(about["kind"]),
+            role=str(about["role"]),
+            length=float(about["length"]),
+            width=float(about["width"]),
+            pieces=tuple(tuple(piece) for piece in pieces[name]),
         )
         for name, about in known.items()
     )

@@ -1,6 +1,6 @@
 """robot_view: top view of one run on a course with lane, obstacles, planned path, driven path and end.
 
-`drive`: a JSON value from tracks/, as written by robots/course/drive.py; metres, radians, the track's frame.
+`drive`: a JSON value from tracks/, as written by robots/course/runner.py; metres, radians, the track's frame.
 """
 
 from __future__ import annotations

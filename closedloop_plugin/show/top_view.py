@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from closedloop_plugin.core.boxes import corners, oriented_box
 from closedloop_plugin.core.state import PEDESTRIANS, STATIC
 from closedloop_plugin.show.episode_track import ActorTrack, EpisodeTrack, Pose
 from lmms_eval_ad2.errors import require
@@ -221,6 +222,4 @@ def _places(axes: Any, track: EpisodeTrack, right: float) -> None:
 def box(pose: Pose, length: float, width: float) -> np.ndarray:
     """Corners of a body, (4, 2), in the map frame."""
     _, x, y, yaw = pose
-    c, s = math.cos(yaw), math.sin(yaw)
-    corners = np.array([(1, 1), (1, -1), (-1, -1), (-1, 1)]) * (length / 2, width / 2)
-    return np.array([x, y]) + corners @ np.array([[c, s], [-s, c]])
+    return np.array(corners(oriented_box(x, y, yaw, length, width)))

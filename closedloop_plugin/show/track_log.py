@@ -135,8 +135,8 @@ def _pose(actor: Actor) -> list[float]:
 
 def _size(sample: Mapping[str, Any]) -> int:
     """Upper estimate of the characters of JSON; fast."""
-    said = sample.get("said") or {}
-    words = sum(6 * sum(ord(c) > 127 for c in str(v)) + len(str(v)) + 20 for v in said.values())
+    reply = sample.get("said") or {}
+    words = sum(6 * sum(ord(c) > 127 for c in str(v)) + len(str(v)) + 20 for v in reply.values())
     names = sum(len(k) for k in sample["actors"]) + sum(len(k) for k in sample["signals"])
     return 150 + names + 32 * len(sample["actors"]) + 16 * len(sample["signals"]) + words
 

@@ -46,10 +46,10 @@ class VideoRecorder:
     def __call__(self, tick: Any) -> None:
         if tick.response is not None:
             interpreted = tick.response.interpreted
-            said = {"texts": dict(tick.response.decision.texts), "error": tick.response.decision.error}
+            reply = {"texts": dict(tick.response.decision.texts), "error": tick.response.decision.error}
             if interpreted:
-                said |= {"raw": interpreted.raw, "mode": interpreted.mode, "reason": interpreted.reason}
-            self._lines = reply_lines(said)
+                reply |= {"raw": interpreted.raw, "mode": interpreted.mode, "reason": interpreted.reason}
+            self._lines = reply_lines(reply)
         if tick.truth.time_s + 1e-9 < self._next:
             return
         self._next += self._every_s

@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from closedloop_plugin.core.routes import Route, read_routes, sha256
+from closedloop_plugin.core.routes import Route, read_routes
 from closedloop_plugin.suites import programs
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.storage.files import atomic_write
+from lmms_eval_ad2.storage.files import atomic_write, file_sha256
 
 BENCH2DRIVE = "bench2drive220"
 EMBEDDED = "embedded220"
@@ -131,4 +131,4 @@ def _bench2drive() -> Path:
 
 
 def _suite(name: str, file: Path) -> Suite:
-    return Suite(name, tuple(read_routes(file)), sha256(file))
+    return Suite(name, tuple(read_routes(file)), file_sha256(file))

@@ -18,8 +18,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.core.routes import Route, read_routes, select, sha256
+from closedloop_plugin.core.routes import Route, read_routes, select
 from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.storage.files import file_sha256
 
 INDEX = "suite.json"
 _NAMED = r"(?P<suite>[^\"'\s:]{1,200}):(?P<id>[A-Za-z0-9_.-]{1,80})"
@@ -148,7 +149,7 @@ def read(folder: Path, routes_of: Callable[[str], tuple[Route, ...]]) -> Program
 
 def sha_of(program: Path, route: Route) -> str:
     """Hash of everything that a program's episodes depend on: text, name and route."""
-    return hashlib.sha256(f"{sha256(program)} {replace(route, suite='')}".encode()).hexdigest()
+    return hashlib.sha256(f"{file_sha256(program)} {replace(route, suite='')}".encode()).hexdigest()
 
 
 def _name(folder: Path, index: Mapping[str, Any]) -> str:

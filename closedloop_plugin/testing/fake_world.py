@@ -56,12 +56,26 @@ class FakeWorld:
         self._setup, self._done, self._tick = setup, None, 0
         self._road = road_of(setup.route)
         x, y, yaw = self._road.path.pose(0.0)
-        self._ego = Actor("ego", ActorKind.CAR, x, y, yaw, 0.0, 4.5, 1.9, 1.5, role="ego", colour=(200, 30, 30))
+        self._ego = Actor(
+            id="ego",
+            kind=ActorKind.CAR,
+            x=x,
+            y=y,
+            yaw=yaw,
+            speed=0.0,
+            length=4.5,
+            width=1.9,
+            height=1.5,
+            role="ego",
+            colour=(200, 30, 30),
+        )
         beside = self._beside = float(setup.values.get("beside", random.Random(setup.seed).uniform(*PARKED)))
         ox, oy, oyaw = self._road.path.pose(
             0.6 * self._road.path.length, -beside if self._intrusion is None else self._intrusion
         )
-        self._parked = Actor("parked", ActorKind.CAR, ox, oy, oyaw, 0.0, 4.5, 1.9, 1.5)
+        self._parked = Actor(
+            id="parked", kind=ActorKind.CAR, x=ox, y=oy, yaw=oyaw, speed=0.0, length=4.5, width=1.9, height=1.5
+        )
         self._s = 0.0
         return self._observe()
 
@@ -89,13 +103,13 @@ class FakeWorld:
         hit = math.dist((self._ego.x, self._ego.y), (self._parked.x, self._parked.y)) < 1.9
         contact = EgoContact("parked", ActorKind.CAR, self._parked.x, self._parked.y, 1500 * self._ego.speed)
         return GroundTruth(
-            self._tick,
-            self._tick * self._setup.timestep,
-            self._ego,
-            (self._parked,),
-            {},
-            (contact,) if hit else (),
-            surface if abs(offset) < 1.5 * LANE else DrivingSurface.OFF,
+            tick=self._tick,
+            time_s=self._tick * self._setup.timestep,
+            ego=self._ego,
+            actors=(self._parked,),
+            signals={},
+            contacts=(contact,) if hit else (),
+            surface=surface if abs(offset) < 1.5 * LANE else DrivingSurface.OFF,
         )
 
     @property
@@ -152,13 +166,13 @@ class FakeWorld:
         x, y, _ = path.pose(self._s + 8.0)
         picture = {c.name: (c, self._tick, self._offset()) for c in self._setup.cameras}
         return Observation(
-            self._tick,
-            self._tick * self._setup.timestep,
-            ego.speed,
-            RouteCommand.FOLLOW,
-            to_ego(x, y, ego.x, ego.y, ego.yaw),
-            lambda name: _picture(*picture[name]),
-            self.road.speed_limit,
+            tick=self._tick,
+            time_s=self._tick * self._setup.timestep,
+            speed=ego.speed,
+            command=RouteCommand.FOLLOW,
+            target=to_ego(x, y, ego.x, ego.y, ego.yaw),
+            images=lambda name: _picture(*picture[name]),
+            speed_limit=self.road.speed_limit,
         )
 
 
@@ -168,7 +182,14 @@ def road_of(route: Route | None) -> RoadMap:
     path = RoutePath(points)
     sha = hashlib.sha256(repr(points).encode()).hexdigest()
     town = route.town if route else "none"
-    return RoadMap(Path("fake.xodr"), "corridor", town, sha, path, (RouteSection(0.0, path.length, "invented"),))
+    return RoadMap(
+        file=Path("fake.xodr"),
+        source="corridor",
+        town=town,
+        sha256=sha,
+        path=path,
+        pieces=(RouteSection(0.0, path.length, "invented"),),
+    )
 
 
 def _picture(camera: Camera, tick: int, offset: float) -> np.ndarray:

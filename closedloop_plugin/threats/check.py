@@ -25,7 +25,7 @@ from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.profiles import profile as profile_named
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.core.routes import Route, sha256
+from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.runner.assemble import DriverSetup, RouteSelection, RunConfig, assemble
 from closedloop_plugin.runner.pool import PoolLimits
@@ -40,7 +40,7 @@ from closedloop_plugin.threats.verdict_files import write_verdicts as write_verd
 from closedloop_plugin.threats.verdicts import ScenarioDraw, draw_of, not_compiled, verdict_of
 from closedloop_plugin.worlds.base import EpisodeSetup
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.storage.files import atomic_write
+from lmms_eval_ad2.storage.files import atomic_write, file_sha256
 from lmms_eval_ad2.storage.lock import lock_folder
 
 SUITE = "check"  # name in the records
@@ -84,7 +84,7 @@ def _spec_of(folder: Path, file: Path) -> ThreatSpec | None:
     """The spec of a generated program; None for a user's own program, or one that was edited."""
     transcript = folder / "transcripts" / f"{file.stem}.json"
     last = ThreatTranscript.read(transcript).last if transcript.is_file() else None
-    return last.spec if last and last.program_sha256 == sha256(file) else None
+    return last.spec if last and last.program_sha256 == file_sha256(file) else None
 
 
 def check(
@@ -111,7 +111,10 @@ def check(
         raise Ad2Error(f"--agent {judge}: a judge drives by itself; known: {', '.join(BUILT_IN)}")
     shas = {p.name: _digest(p, towns or {}, map) for p in programs if not p.problem}
     limits = PoolLimits(workers, retries=1)  # a program that hangs would hang again
-    runner = _DrawRunner(out, world, judge, seed, profile, towns or {}, map, limits, retry_failed, quiet)
+    runner = _DrawRunner(
+        out=out, world=world, judge=judge, seed=seed, profile=profile, towns=towns or {}, map=map, limits=limits,
+        retry_failed=retry_failed, quiet=quiet,
+    )  # fmt: skip
     with lock_folder(out):
         names = _forget_changed(out, shas)
     specs = {p.name: p.spec for p in programs}
@@ -132,7 +135,7 @@ def _needs_draw(draws: Sequence[ScenarioDraw]) -> bool:
     return all(d.compiles and d.record.end != EndReason.WORLD_FAILED and not d.survived for d in draws)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _DrawRunner:
     """Drives the k-th draw of the programs that need one."""
 
@@ -171,12 +174,12 @@ class _DrawRunner:
     def _task(self, program: ScenarioProgram, k: int, cameras: tuple[Camera, ...]) -> EpisodeTask:
         route = program.route
         setup = EpisodeSetup(
-            route,
-            episode_seed(self.seed, program.name, k),
-            cameras,
-            1.0 / self.profile.hz,
-            program.file.absolute(),
-            self.towns.get(route.town) if route else self.map,
+            route=route,
+            seed=episode_seed(self.seed, program.name, k),
+            cameras=cameras,
+            timestep=1.0 / self.profile.hz,
+            program=program.file.absolute(),
+            town=self.towns.get(route.town) if route else self.map,
             max_ticks=self.profile.max_ticks,
         )
         return EpisodeTask(SUITE, program.name, k, setup, one_of_many=True)
@@ -193,7 +196,7 @@ def _camera(profile: Profile) -> Camera:
 def _digest(program: ScenarioProgram, towns: Mapping[str, Path], map: Path | None) -> str:
     route = program.route
     town = towns.get(route.town) if route else map
-    parts = [sha_of(program.file, route) if route else sha256(program.file), sha256(town) if town else ""]
+    parts = [sha_of(program.file, route) if route else file_sha256(program.file), file_sha256(town) if town else ""]
     return hashlib.sha256("\n".join([*parts, _library(), *_imported(program.file)]).encode()).hexdigest()
 
 
@@ -201,14 +204,14 @@ def _digest(program: ScenarioProgram, towns: Mapping[str, Path], map: Path | Non
 def _library() -> str:
     """Digest of the Scenic library: it may change during development without a new version number."""
     files = sorted(f for f in LIBRARY.iterdir() if f.suffix in (".scenic", ".py"))
-    return hashlib.sha256("\n".join(sha256(f) for f in files).encode()).hexdigest()
+    return hashlib.sha256("\n".join(file_sha256(f) for f in files).encode()).hexdigest()
 
 
 def _imported(program: Path) -> list[str]:
     """Digests of the modules beside a program that it imports: the user's own library."""
     names = _IMPORT.findall(program.read_text("utf-8", errors="replace"))
     files = [program.parent / (name.replace(".", "/") + ending) for name in names for ending in (".scenic", ".py")]
-    return [sha256(f) for f in files if f.is_file()]
+    return [file_sha256(f) for f in files if f.is_file()]
 
 
 def _forget_changed(out: Path, shas: Mapping[str, str]) -> list[str]:

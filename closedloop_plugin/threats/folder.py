@@ -25,7 +25,7 @@ from closedloop_plugin.suites.programs import INDEX, index_of
 from closedloop_plugin.threats.templates.program import program
 from closedloop_plugin.threats.transcript import ThreatAttempt, ThreatTranscript
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json
+from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json, file_sha256
 from lmms_eval_ad2.storage.identity import refuse_differences
 
 _SUITE, _ROUTE = re.compile(r"[^\"'\s:\\]{1,200}"), re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,79}")
@@ -94,7 +94,7 @@ class ThreatFolder:
     def program_sha(self, route: str) -> str:
         """sha256 of the program file; "" if there is none."""
         file = self.program_file(route)
-        return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
+        return file_sha256(file) if file.is_file() else ""
 
     def images(self, transcript: ThreatTranscript) -> tuple[np.ndarray, ...]:
         """The interview's frames, (H, W, 3) uint8 RGB; missing files are skipped."""

@@ -126,9 +126,21 @@ def _interviews(job: ThreatGenerationConfig, folder: ThreatFolder, interviewee: 
     if not missing:
         return {}
     return interview(
-        job.suite.name, missing, None, job.world, interviewee, job.cameras, job.folder, folder.keep,
-        seed=job.seed, frames=job.frames, workers=job.workers, profile=job.profile, towns=job.towns, quiet=job.quiet,
-    )  # fmt: skip
+        suite_name=job.suite.name,
+        routes=missing,
+        setups=None,
+        world=job.world,
+        interviewee=interviewee,
+        cameras=job.cameras,
+        folder=job.folder,
+        keep=folder.keep,
+        seed=job.seed,
+        frames=job.frames,
+        workers=job.workers,
+        profile=job.profile,
+        towns=job.towns,
+        quiet=job.quiet,
+    )
 
 
 def _incomplete(transcript: ThreatTranscript | None) -> bool:

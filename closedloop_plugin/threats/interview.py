@@ -43,6 +43,7 @@ JOIN_TIMEOUT_S = 10.0  # waiting for the batch in progress after an error or Ctr
 
 
 def interview(
+    *,
     suite_name: str,
     routes: Sequence[Route],
     setups: Mapping[str, EpisodeSetup] | None,
@@ -51,7 +52,6 @@ def interview(
     cameras: Sequence[Camera],
     folder: Path,
     keep: Callable[[ThreatTranscript], None],
-    *,
     seed: int,
     frames: int = 1,
     workers: int = 1,
@@ -65,7 +65,11 @@ def interview(
     for episodes that are more than their route. Raises Ad2Error for errors that the user must fix; transcripts kept
     until then remain.
     """
-    tasks = [_task(suite_name, route, setups, cameras, profile, towns, seed, frames, len(routes)) for route in routes]
+    tasks = [
+        _task(suite=suite_name, route=route, setups=setups, cameras=cameras, profile=profile, towns=towns,
+              seed=seed, frames=frames, n_routes=len(routes))
+        for route in routes
+    ]  # fmt: skip
     with tqdm(total=len(tasks), desc="interviews", unit="route", disable=quiet) as bar:
 
         def answered(scene: Sequence[InterviewFrame], answers: Any) -> None:
@@ -83,7 +87,9 @@ def interview(
                     bar.update()
 
             config = _worker_config(world, interviewee, cameras, profile)
-            WorldPool(config, PoolLimits(workers), collector, None, finished).run(tasks)
+            WorldPool(
+                worker_config=config, limits=PoolLimits(workers), agent=collector, interpreter=None, on_result=finished
+            ).run(tasks)
     return failed
 
 
@@ -99,6 +105,7 @@ def _enqueue(result: EpisodeResult, collector: _FrameCollector, thread: _Intervi
 
 
 def _task(
+    *,
     suite: str,
     route: Route,
     setups: Mapping[str, EpisodeSetup] | None,

@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.core.routes import sha256
 from closedloop_plugin.suites.programs import INDEX, index_of, json_object, programs_in
 from closedloop_plugin.threats.transcript import ScenarioVerdict
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.storage.files import atomic_write_json
+from lmms_eval_ad2.storage.files import atomic_write_json, file_sha256
 from lmms_eval_ad2.storage.identity import read_run
 
 VERDICTS = "check.json"
@@ -37,7 +36,7 @@ def write_verdicts(
         "profile": identity.get("profile"),
         "version": __version__,
     }
-    shas = {file.stem: sha256(file) for file in (programs_in(folder) if files is None else files)}
+    shas = {file.stem: file_sha256(file) for file in (programs_in(folder) if files is None else files)}
     before = {n: v for n, v in read_verdicts(folder).items() if n in shas and v.get("program_sha256") == shas[n]}
     now = {n: {**v.model_dump(), "program_sha256": shas.get(n, ""), **facts} for n, v in verdicts.items()}
     atomic_write_json(folder / VERDICTS, {**before, **now})

@@ -77,9 +77,9 @@ def answer(images, question, loaded):
         data = collate([steps(scene(files, [image.name for image in images], question, key))], samples_per_gpu=1)
     model.module.test_flag = False  # forget the last scene
     with torch.no_grad():
-        told = model(return_loss=False, rescale=True, **data)
+        output = model(return_loss=False, rescale=True, **data)
     Path(written + key).unlink()
-    return told[0]["text_out"][0]["A"][0]
+    return output[0]["text_out"][0]["A"][0]
 
 
 def scene(files, names, question, key):

@@ -23,7 +23,6 @@ from lmms_eval_ad2.parsing import parse
 from lmms_eval_ad2.records import Answer, AnswerOption, BilingualText, Lang, ReasoningStep, Record
 from lmms_eval_ad2.storage.files import atomic_write
 
-MERGES = ("majority",)
 _PAST = {"keep": "kept", "change": "changed", "delete": "deleted", "add": "added"}
 
 

@@ -74,17 +74,17 @@ def make_review(record: Record, lang: Lang, pre: DraftAnnotation | None, fields:
     lines = [line for line in lines if not (line.deleted and line.base.key not in known)]  # added, then removed
     mark = fields.get("mark")
     review = RecordReview(
-        record,
-        lang,
-        tuple(_ordered(lines, fields.get("order"))),
-        record.mark
+        record=record,
+        lang=lang,
+        lines=tuple(_ordered(lines, fields.get("order"))),
+        mark=record.mark
         if mark is None
         else VisualPrompt(mark["kind"], tuple(map(tuple, mark["coords"])), record.mark.text),
-        fields.get("letter") or record.letter,
-        fields.get("complete"),
-        fields.get("note") or "",
-        pre.model if pre else "",
-        kind,
+        letter=fields.get("letter") or record.letter,
+        complete=fields.get("complete"),
+        note=fields.get("note") or "",
+        pre=pre.model if pre else "",
+        listed=kind,
     )
     return dataclasses.replace(review, open=tuple(_open(review)))
 

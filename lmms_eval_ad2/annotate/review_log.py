@@ -66,7 +66,9 @@ class ReviewLog:
             self.refresh()
             before = self.fields(reviewer, record_id).get(field)
             now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
-            done = ReviewAction(now, reviewer, record_id, field, action, before, after)
+            done = ReviewAction(
+                time=now, reviewer=reviewer, id=record_id, field=field, action=action, before=before, after=after
+            )
             journal.append(done.to_json().encode("utf-8", "replace"))
             self.refresh()
         return done

@@ -87,8 +87,8 @@ def open_or_make(out: Path, request: AnnotationRequest) -> AnnotationFolder:
         return _reopen(out, request)
     source = open_source(request)
     about = AnnotationMetadata(
-        source.name, source.split, 0, "", source.image_root, request.lang or "en",
-        request.scale if request.scale is not None else 10,
+        source=source.name, split=source.split, n=0, sha256="", image_root=source.image_root, lang=request.lang or "en",
+        scale=request.scale if request.scale is not None else 10,
     )  # fmt: skip
     records = islice(source.records(), request.limit) if request.limit is not None else source.records()
     return make_folder(out, records, about)

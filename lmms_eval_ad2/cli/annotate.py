@@ -54,7 +54,9 @@ class AnnotationPageOptions:
         "highest score; scores start at 1 (default 10)", default=None, identity="scale"
     )
     host: str = option("address to listen on (default 127.0.0.1: this machine only)", default="127.0.0.1")
-    port: int = option("port to listen on; 0 selects a free one (default 7861)", default=7861, least=0, most=65_535)
+    port: int = option(
+        "port to listen on; 0 selects a free one (default 7861)", default=7861, least=0, most=65_535, metavar="P"
+    )
     no_page: bool = option("create the folder and the drafts, then exit", default=False)
 
 

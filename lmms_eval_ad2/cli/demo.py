@@ -19,8 +19,8 @@ BASELINES = ("ad2_chance", "ad2_oracle")
 class DemoOptions:
     """`ad2 demo`."""
 
-    out: Path = option("folder of the runs (default: runs/demo)", default=Path("runs/demo"))
-    tasks: str = option("tasks to run (default: ad2demo_*)", default="ad2demo_*")
+    out: Path = option("folder of the runs (default: runs/demo)", default=Path("runs/demo"), metavar="DIR")
+    tasks: str = option("tasks to run (default: ad2demo_*)", default="ad2demo_*", metavar="TASK,...")
     open_loop: bool = option("skip the closed-loop part", default=False)
 
 
@@ -31,7 +31,8 @@ def register(subparsers: Any) -> None:
 def run(options: DemoOptions) -> int:
     from lmms_eval_ad2 import plugins, report
     from lmms_eval_ad2.errors import Ad2Error
-    from lmms_eval_ad2.report import html, tables
+    from lmms_eval_ad2.report import tables
+    from lmms_eval_ad2.report.page import report_page
 
     started = time.monotonic()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -50,7 +51,7 @@ def run(options: DemoOptions) -> int:
     runs = report.load([options.out])
     print(tables.render(runs))
     page = options.out / "report.html"
-    html.write(runs, page)
+    report_page.write(runs, page)
     parts = [] if options.open_loop else plugins.loaded(plugins.DEMO)
     closing = [line for part in parts for line in part(options.out)]
     print(f"\nreport page: {page.resolve()}")

@@ -13,19 +13,22 @@ from lmms_eval_ad2.options import add_command, option
 class EvalOptions:
     """`ad2 eval`."""
 
-    model: str = option("any lmms-eval model, e.g. qwen2_5_vl, openai, ad2_swift, ad2_chance")
-    model_args: str = option("lmms-eval's --model_args", default="")
-    tasks: str = option("task names, wildcards, groups (default: 'ad2_*')", default="ad2_*")
-    out: str = option("folder of answers, scores and tables")
+    model: str = option("any lmms-eval model, e.g. qwen2_5_vl, openai, ad2_swift, ad2_chance", metavar="NAME")
+    model_args: str = option("lmms-eval's --model_args", default="", metavar="KEY=VALUE,...")
+    tasks: str = option("task names, wildcards, groups (default: 'ad2_*')", default="ad2_*", metavar="TASK,...")
+    out: str = option("folder of answers, scores and tables", metavar="DIR")
     judge: str | None = option(
         "lexical | embedding:NAME | evaluate:SCRIPT | openai:model=…,base_url=… | a YAML file (default: AD2_JUDGE)",
         default=None,
+        metavar="SPEC",
     )
-    prompts: str | None = option("YAML file that overrides prompts", default=None)
-    limit: int | None = option("only the first N records of each task", default=None)
-    batch_size: str = option("lmms-eval's --batch_size (default 1)", default="1")
+    prompts: str | None = option("YAML file that overrides prompts", default=None, metavar="FILE")
+    limit: int | None = option("only the first N records of each task", default=None, metavar="N")
+    batch_size: str = option("lmms-eval's --batch_size (default 1)", default="1", metavar="N")
     device: str | None = option("lmms-eval's --device", default=None)
-    rest: tuple[str, ...] = option("after --: further options of lmms-eval", default=(), positional=True)
+    rest: tuple[str, ...] = option(
+        "after --: further options of lmms-eval", default=(), positional=True, metavar="OPTION"
+    )
 
 
 def register(subparsers: Any) -> None:

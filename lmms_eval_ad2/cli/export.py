@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class ExportSwiftOptions:
     """`ad2 export swift`."""
 
-    tasks: str = option("task names or patterns, e.g. 'ad2_mcq_*,ad2_coda_*' or bench_coda_lm")
+    tasks: str = option("task names or patterns, e.g. 'ad2_mcq_*,ad2_coda_*' or bench_coda_lm", metavar="TASK,...")
     out: Path = option("file of messages to write", metavar="FILE.jsonl")
     split: str = option("split of the data (default: train; evaluation splits are refused)", default="train")
     images_out: Path | None = option(
@@ -27,7 +27,7 @@ class ExportSwiftOptions:
     )
     limit: int | None = option("at most N questions per task", default=None, metavar="N", least=1)
     shuffle: bool = option("draw and order the questions at random, by --seed", default=False)
-    seed: int = option("seed of --shuffle (default 0)", default=0)
+    seed: int = option("seed of --shuffle (default 0)", default=0, metavar="S")
     allow_shared_scenes: bool = option("accept other pictures of an evaluation scene", default=False)
     drop_leaks: bool = option("drop questions that are in an evaluation split, instead of refusing", default=False)
 

@@ -19,9 +19,11 @@ class JudgeRateOptions:
     """`ad2 judge rate`."""
 
     items: Path = option(metavar="ITEMS.jsonl", positional=True)
-    judge: str | None = option("as in ad2 eval (default: AD2_JUDGE, else lexical)", default=None)
+    judge: str | None = option("as in ad2 eval (default: AD2_JUDGE, else lexical)", default=None, metavar="SPEC")
     out: Path = option("file of ratings to write", metavar="RATINGS.jsonl")
-    cache: Path | None = option("cache of an LLM judge's replies (default: RATINGS.jsonl.sqlite)", default=None)
+    cache: Path | None = option(
+        "cache of an LLM judge's replies (default: RATINGS.jsonl.sqlite)", default=None, metavar="FILE"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

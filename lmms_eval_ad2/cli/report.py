@@ -72,9 +72,9 @@ def run(options: ReportOptions) -> int:
             tables.render(runs, published=published, markdown=options.markdown, breakdowns=options.breakdowns), end=""
         )
     if options.html:
-        from lmms_eval_ad2.report import html
+        from lmms_eval_ad2.report.page import report_page
 
-        html.write(runs, options.html, published=published, unfinished=report.unfinished(paths))
+        report_page.write(runs, options.html, published=published, unfinished=report.unfinished(paths))
         if not options.json:
             print(f"\nreport page: {options.html}")
     return 0

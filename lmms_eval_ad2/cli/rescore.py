@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 class RescoreOptions:
     """`ad2 rescore`."""
 
-    run: Path = option("run folder (with summary.json), or a folder that contains one run", positional=True)
-    out: Path | None = option("folder of the new run (default: RUN-rescored-<judge>)", default=None)
-    judge: str | None = option("as in ad2 eval", default=None)
+    run: Path = option(
+        "run folder (with summary.json), or a folder that contains one run", positional=True, metavar="RUN"
+    )
+    out: Path | None = option("folder of the new run (default: RUN-rescored-<judge>)", default=None, metavar="DIR")
+    judge: str | None = option("as in ad2 eval", default=None, metavar="SPEC")
     frame: Literal["auto", "pixel", "unit", "thousand"] | None = option(
         "frame of the coordinates in answers", default=None
     )
@@ -54,7 +56,8 @@ def run(options: RescoreOptions) -> int:
     if target.resolve() == source.resolve():
         raise Ad2Error(f"--out {target}: is the run itself; choose another folder")
     tables_new = {
-        name: rescore_task(source, target, name, table, judge, options.frame) for name, table in old["tasks"].items()
+        name: rescore_task(source=source, target=target, name=name, table=table, judge=judge, frame=options.frame)
+        for name, table in old["tasks"].items()
     }
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     result_files.write_summary(

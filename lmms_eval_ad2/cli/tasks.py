@@ -115,7 +115,7 @@ def groups() -> list[str]:
 class TasksOptions:
     """`ad2 tasks`."""
 
-    pattern: str = option("pattern of task names, e.g. 'ad2_*'", default="*", positional=True)
+    pattern: str = option("pattern of task names, e.g. 'ad2_*'", default="*", positional=True, metavar="PATTERN")
     json: bool = option("print JSON", default=False)
 
 

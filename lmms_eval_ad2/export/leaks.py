@@ -20,9 +20,9 @@ from tqdm import tqdm
 
 from lmms_eval_ad2.data.home import DatasetManifest
 from lmms_eval_ad2.data.home.dataset import load_dataset
-from lmms_eval_ad2.data.home.parts import file_sha256
 from lmms_eval_ad2.export.splits import is_evaluation
 from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.storage.files import file_sha256
 
 SCENE = "same_scene"
 KINDS = ("evaluation_source", "same_item", "same_question", "same_image", SCENE)

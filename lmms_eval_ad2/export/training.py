@@ -24,7 +24,6 @@ from typing import Any, TextIO
 
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.data.home import Dataset, open_dataset
-from lmms_eval_ad2.data.home.parts import file_sha256
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.export.leaks import SCENE, HeldOutIndex
 from lmms_eval_ad2.export.selection import LeakReport, QuestionSelection, check, choose
@@ -35,7 +34,7 @@ from lmms_eval_ad2.prompts.prompt_set import PromptSet
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.reference_answers import chain, reference, written
 from lmms_eval_ad2.scoring.variant import TaskVariant
-from lmms_eval_ad2.storage.files import atomic_write, atomic_write_bytes, atomic_write_json
+from lmms_eval_ad2.storage.files import atomic_write, atomic_write_bytes, atomic_write_json, file_sha256
 
 SCHEMA = "ad2-export/1"
 

@@ -11,7 +11,6 @@ padding are not stored.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ from lmms_eval_ad2.harness import batched_generation
 from lmms_eval_ad2.harness.batched_generation import GenerateFn, request_parts
 from lmms_eval_ad2.harness.task_data import TASKS
 from lmms_eval_ad2.parsing import failure_reason
+from lmms_eval_ad2.storage.files import file_sha256
 from lmms_eval_ad2.storage.identity import digest
 from lmms_eval_ad2.storage.journal import JournalFile, JournalLine, parse_object, scan
 
@@ -78,7 +78,7 @@ class _ImageHashes:
     def __call__(self, path: Path) -> str:
         if path not in self._seen:
             try:
-                self._seen[path] = hashlib.sha256(path.read_bytes()).hexdigest()
+                self._seen[path] = file_sha256(path)
             except OSError:
                 self._seen[path] = "unreadable"  # rendering the image raises the error, with the file's name
         return self._seen[path]

@@ -150,7 +150,16 @@ def _rubric(name: str, data: Any, file: object, around: tuple[str, str], base: R
     )
     version = str(data.get("version", f"{base.version}+own" if base else "1"))
     guard, closing = (own or inherited for own, inherited in zip(around, _guard_and_closing(base), strict=True))
-    return Rubric(name, system, dict(parts), form, examples, version, guard, closing)
+    return Rubric(
+        name=name,
+        system=system,
+        parts=dict(parts),
+        reply=form,
+        examples=examples,
+        version=version,
+        guard=guard,
+        closing=closing,
+    )
 
 
 def _guard_and_closing(base: Rubric | None) -> tuple[str, str]:

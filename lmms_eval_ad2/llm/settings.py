@@ -6,6 +6,7 @@ API keys come from the environment only, never from settings.
 from __future__ import annotations
 
 import difflib
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.numbers import is_number, is_whole
 
 if TYPE_CHECKING:  # the client imports aiohttp, which a lexical judge does not need
     from lmms_eval_ad2.llm.client import EndpointConfig
@@ -68,21 +70,22 @@ class CheckedSettings:
     owner: str
 
     def number(
-        self, key: str, default: float | None, *, low: float = float("-inf"), high: float = float("inf")
+        self, key: str, default: float | None, *, low: float = -math.inf, high: float = math.inf
     ) -> float | None:
-        """A number from `low` to `high`, possibly infinite, or None without a value and a default."""
+        """A finite number from `low` to `high`, or None without a value and a default."""
         value = self.values.get(key, default)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            raise self._wrong(key, f"a number from {low:g} to {high:g}", value)
+        if not is_number(value) or not low <= value <= high:
+            wanted = f"a finite number from {low:g}" if high == math.inf else f"a number from {low:g} to {high:g}"
+            raise self._wrong(key, wanted, value)
         return float(value)
 
     def whole(self, key: str, default: int, *, low: int | None = None) -> int:
-        """An integer of at least `low`."""
+        """An integer of at least `low`, of at most 308 digits."""
         value = self.values.get(key)
         value = default if value is None else value
-        if isinstance(value, bool) or not isinstance(value, int) or (low is not None and value < low):
+        if not is_number(value) or not is_whole(value, low=-math.inf if low is None else low):
             raise self._wrong(key, f"a whole number{'' if low is None else f' from {low}'}", value)
         return value
 
@@ -128,16 +131,16 @@ def sampling(settings: CheckedSettings, *, max_tokens: int = 1024, seed: int = 0
     """Sampling parameters; `max_tokens` and `seed` are the defaults. A seed of null sends none."""
     chosen_seed = settings.whole("seed", seed)
     return EndpointSampling(
-        settings.text("model"),
-        settings.number("temperature", 0.0, low=0.0),
-        None if settings.values.get("seed", 0) is None else chosen_seed,
-        settings.whole("max_tokens", max_tokens, low=1),
-        one_of(
+        model=settings.text("model"),
+        temperature=settings.number("temperature", 0.0, low=0.0),
+        seed=None if settings.values.get("seed", 0) is None else chosen_seed,
+        max_tokens=settings.whole("max_tokens", max_tokens, low=1),
+        max_tokens_key=one_of(
             settings.values.get("max_tokens_key", "max_tokens"),
             ("max_tokens", "max_completion_tokens"),
             "max_tokens_key",
         ),
-        settings.mapping("extra"),
+        extra=settings.mapping("extra"),
     )
 
 

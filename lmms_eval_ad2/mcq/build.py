@@ -203,7 +203,13 @@ def _no_images(first: RejectedQuestion, number: int) -> Ad2Error:
 
 def _not_importable(accepted: AcceptedQuestion, fault: str) -> RejectedQuestion:
     return RejectedQuestion(
-        accepted.question, "not_importable", fault, False, accepted.rounds, accepted.exchanges, accepted.notes
+        question=accepted.question,
+        reason="not_importable",
+        detail=fault,
+        passing=False,
+        rounds=accepted.rounds,
+        exchanges=accepted.exchanges,
+        notes=accepted.notes,
     )
 
 

@@ -57,9 +57,11 @@ def against_chance(hits: Sequence[float], chances: Sequence[float], clusters: Se
     ci, ci_of = (over, "clusters") if over else (wilson(accuracy, n), "questions")
     if all(hit in (0, 1) for hit in hits) and len(set(chances)) == 1:
         exact = binomtest(round(sum(hits)), n, chance)
-        return ChanceComparison(n, accuracy, chance, ci, ci_of, float(exact.pvalue), "binomial")
+        return ChanceComparison(
+            n=n, accuracy=accuracy, chance=chance, ci=ci, ci_of=ci_of, p_value=float(exact.pvalue), test="binomial"
+        )
     # z = (accuracy - chance) / sigma with sigma = sqrt(sum of c (1 - c)) / n over the questions' chances c.
     # Ties make the true variance smaller, so the p-value is conservative.
     sigma = math.sqrt(sum(c * (1 - c) for c in chances)) / n
     p_value = float(2 * norm.sf(abs(accuracy - chance) / sigma))
-    return ChanceComparison(n, accuracy, chance, ci, ci_of, p_value, "normal")
+    return ChanceComparison(n=n, accuracy=accuracy, chance=chance, ci=ci, ci_of=ci_of, p_value=p_value, test="normal")

@@ -136,8 +136,14 @@ def as_question(record: Record, image_root: Path) -> OpenQuestion:
     meta = {**record.meta, "references": [written]} if written else dict(record.meta)
     source = str(record.meta.get("source", record.benchmark))
     return OpenQuestion(
-        record.id, replace(record, meta=meta), source, record.task, record.subtask, _right(record), image_root
-    )  # fmt: skip
+        id=record.id,
+        record=replace(record, meta=meta),
+        source=source,
+        task=record.task,
+        subtask=record.subtask,
+        answer=_right(record),
+        image_root=image_root,
+    )
 
 
 def duplicate_questions(records: Iterable[Record]) -> list[dict[str, Any]]:

@@ -100,7 +100,15 @@ def plan(
         for subtask, quota in _subtasks(strata, name, task, cell)
         if quota
     ]
-    return QuestionPlan(tuple(drawn), seed, mix, tasks, total, _by_name(names, available), _by_name(names, table))
+    return QuestionPlan(
+        strata=tuple(drawn),
+        seed=seed,
+        mix=mix,
+        tasks=tasks,
+        asked=total,
+        available=_by_name(names, available),
+        table=_by_name(names, table),
+    )
 
 
 def _shares(

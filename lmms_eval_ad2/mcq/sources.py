@@ -21,10 +21,10 @@ from typing import Any
 
 from lmms_eval_ad2.data.home import open_dataset
 from lmms_eval_ad2.data.home.dataset import splits_of
-from lmms_eval_ad2.data.home.parts import file_sha256
 from lmms_eval_ad2.data.releases import Item, OmittedRow, find_release
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.storage.files import file_sha256
 
 RECORDS = "records"
 NAMES = ("drivelm", "nuscenes_qa", "lingoqa", RECORDS)
@@ -37,7 +37,7 @@ LISTED = 20  # bad rows whose text is kept; all are counted
 _SPEC = re.compile(r"(?P<name>[a-z_]+)(?::(?P<split>[A-Za-z0-9][\w.-]{0,63}))?(?:=(?P<path>.+))?", re.DOTALL)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class QuestionSource:
     """An opened source. Image paths of its records are relative to `image_root`.
 
@@ -106,14 +106,30 @@ def open_source(
     if found["path"]:
         opened = find_release(name).open(Path(found["path"]).expanduser(), split=split, images=images, options={})
         digest = _sha256(opened.files)
-        return QuestionSource(name, spec, opened.split, opened.image_root, digest, opened.records, skip_bad)
+        return QuestionSource(
+            name=name,
+            spec=spec,
+            split=opened.split,
+            image_root=opened.image_root,
+            sha256=digest,
+            read=opened.records,
+            skip_bad=skip_bad,
+        )
     if name == RECORDS:
         raise Ad2Error("source 'records' is a file: records=FILE.jsonl (one Record a line)")
     dataset = open_dataset(name, split or _only_split(name))
     root = images or dataset.image_root
     if not root.is_dir():
         raise Ad2Error(f"--images: no such folder: {root}")
-    return QuestionSource(name, spec, dataset.split, root, dataset.sha256, dataset.records, skip_bad)
+    return QuestionSource(
+        name=name,
+        spec=spec,
+        split=dataset.split,
+        image_root=root,
+        sha256=dataset.sha256,
+        read=dataset.records,
+        skip_bad=skip_bad,
+    )
 
 
 def _only_split(name: str) -> str:

@@ -168,14 +168,25 @@ class QuestionPipeline:
 
     def _made(self, chosen: Sequence[Distractor], correctness: int) -> AcceptedQuestion:
         return AcceptedQuestion(
-            self.question, tuple(chosen), correctness, self.rounds, tuple(self.pool), tuple(self.maker.exchanges),
-            dict(self.notes),
-        )  # fmt: skip
+            question=self.question,
+            distractors=tuple(chosen),
+            correctness=correctness,
+            rounds=self.rounds,
+            pool=tuple(self.pool),
+            exchanges=tuple(self.maker.exchanges),
+            notes=dict(self.notes),
+        )
 
     def rejected(self, reason: str, detail: str = "", passing: bool = False) -> RejectedQuestion:
         """The outcome of a question that is given up."""
         return RejectedQuestion(
-            self.question, reason, detail, passing, self.rounds, tuple(self.maker.exchanges), dict(self.notes)
+            question=self.question,
+            reason=reason,
+            detail=detail,
+            passing=passing,
+            rounds=self.rounds,
+            exchanges=tuple(self.maker.exchanges),
+            notes=dict(self.notes),
         )
 
 

@@ -147,7 +147,10 @@ def _entry(source: str, at: int, number: int, record: Record, seen: set[int]) ->
         return DUPLICATE
     seen |= {name, content}
     frame, cluster = intern(frame_of(record)), intern(record.cluster or record.id)
-    return SurveyEntry(source, at, number, record.id, *place, frame, cluster)
+    task, subtask = place
+    return SurveyEntry(
+        source=source, at=at, number=number, id=record.id, task=task, subtask=subtask, frame=frame, cluster=cluster
+    )
 
 
 def _question_key(record: Record) -> tuple[str, ...]:
@@ -210,4 +213,13 @@ def _question(entry: SurveyEntry, record: Record | None, scene: tuple[Record, ..
     if record is None or record.id != entry.id:
         raise Ad2Error(f"question {entry.id} of {entry.source} is no longer at its place: the data changed meanwhile")
     answer = answer_text(record)
-    return OpenQuestion(entry.id, record, entry.source, entry.task, entry.subtask, answer, root, scene)
+    return OpenQuestion(
+        id=entry.id,
+        record=record,
+        source=entry.source,
+        task=entry.task,
+        subtask=entry.subtask,
+        answer=answer,
+        image_root=root,
+        scene=scene,
+    )

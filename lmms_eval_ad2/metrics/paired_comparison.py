@@ -68,7 +68,16 @@ def paired(
     width = bounds[1] - bounds[0]  # values in [low, high] differ by at most high - low, in either direction
     ci = mean_interval(left - right, clusters=groups, bounds=(-width, width))
     mean_a, mean_b, difference = float(left.mean()), float(right.mean()), float((left - right).mean())
-    return PairedComparison(len(ids), len(sums), mean_a, mean_b, difference, ci, p_value, test)
+    return PairedComparison(
+        n=len(ids),
+        units=len(sums),
+        mean_a=mean_a,
+        mean_b=mean_b,
+        difference=difference,
+        ci=ci,
+        p_value=p_value,
+        test=test,
+    )
 
 
 def _summed(differences: Floats, groups: Sequence[Hashable]) -> Floats:

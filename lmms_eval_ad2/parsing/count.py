@@ -132,7 +132,15 @@ def _judge(low: str, match: re.Match[str]) -> _Found | None:
         value, fault = None, "range"
     alone = (start == 0 and right.lstrip(".").startswith("\n\n")) or (left.endswith("\n\n") and not right.strip(" ."))
     strong = alone or bool(_STRONG_LEFT.search(left) or _STRONG_RIGHT.match(right))
-    return _Found(start, end, value, fault, strong, bool(_WEAK_LEFT.search(left)), bool(_ABOUT.search(left)))
+    return _Found(
+        start=start,
+        end=end,
+        value=value,
+        fault=fault,
+        strong=strong,
+        weak=bool(_WEAK_LEFT.search(left)),
+        about=bool(_ABOUT.search(left)),
+    )
 
 
 def _value(match: re.Match[str]) -> tuple[int | None, str]:
@@ -166,7 +174,9 @@ def _merged(low: str, found: list[_Found]) -> list[_Found]:
             joint = low[last.end : item.start]
             between = low[max(0, last.start - 9) : last.start].endswith("between ") and joint.strip() == "and"
             if len(joint) <= 8 and (between or _RANGE_JOINT.fullmatch(joint)):
-                merged[-1] = _Found(last.start, item.end, None, "range", last.strong, last.weak)
+                merged[-1] = _Found(
+                    start=last.start, end=item.end, value=None, fault="range", strong=last.strong, weak=last.weak
+                )
                 continue
         merged.append(item)
     return merged

@@ -118,22 +118,16 @@ def _load(file: str | None, changed: int) -> PromptSet:
     """Read and check the texts; `changed` (the file's time stamp) only serves as part of the cache key."""
     texts = _read(PACKAGED, resources.files(__package__).joinpath(PACKAGED).read_text("utf-8"))
     if file is not None:
-        try:
-            overrides = _read(file, Path(file).read_text("utf-8"), known=sorted(texts["en"]))
-        except (OSError, UnicodeDecodeError) as exc:
-            raise DataError(file, None, "file", "a readable UTF-8 YAML file of prompts", str(exc)) from exc
+        overrides = _read(file, user_text(file), known=sorted(texts["en"]))
         texts = {lang: {**texts[lang], **overrides[lang]} for lang in LANGS}
-    canonical = json.dumps(texts, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    return PromptSet(texts, file or "packaged", hashlib.sha256(canonical.encode()).hexdigest())
+    return PromptSet(texts, file or "packaged", texts_sha256(texts))
 
 
 def _read(file: str, text: str, known: list[str] | None = None) -> dict[str, dict[str, str]]:
     try:
-        data: Any = yaml.safe_load(text) or {}
+        data = yaml_mapping(file, text, "a mapping with the keys 'en' and 'zh'")
     except yaml.YAMLError as exc:
         raise DataError(file, None, "file", "valid YAML", str(exc)) from exc
-    if not isinstance(data, dict):
-        raise DataError(file, None, "file", "a mapping with the keys 'en' and 'zh'", data)
     texts: dict[str, dict[str, str]] = {lang: {} for lang in LANGS}
     for lang, table in data.items():
         if lang not in LANGS or not isinstance(table, dict):
@@ -142,6 +136,28 @@ def _read(file: str, text: str, known: list[str] | None = None) -> dict[str, dic
             check_text(file, f"{lang}.{key}", str(key), value, known, SLOTS)
             texts[lang][str(key)] = value
     return texts
+
+
+def user_text(file: Path | str) -> str:
+    """The content of a user's file of prompts. Raises DataError if it cannot be read or is not UTF-8."""
+    try:
+        return Path(file).expanduser().read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise DataError(file, None, "file", "a readable UTF-8 YAML file of prompts", str(exc)) from exc
+
+
+def yaml_mapping(file: str, text: str, expected: str) -> dict[Any, Any]:
+    """The mapping in a YAML text; empty for an empty text. Raises YAMLError, and DataError for other content."""
+    data: Any = yaml.safe_load(text) or {}
+    if not isinstance(data, dict):
+        raise DataError(file, None, "file", expected, data)
+    return data
+
+
+def texts_sha256(texts: Mapping[str, Any]) -> str:
+    """sha256 of the canonical JSON of prompt texts (sorted keys, no spaces)."""
+    canonical = json.dumps(texts, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def check_text(

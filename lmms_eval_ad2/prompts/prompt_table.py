@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import yaml
 
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.prompts.prompt_set import check_text, filled
+from lmms_eval_ad2.prompts.prompt_set import check_text, filled, texts_sha256, user_text, yaml_mapping
 
 if TYPE_CHECKING:  # from Python 3.11 on
     from importlib.resources.abc import Traversable
@@ -40,13 +38,8 @@ class PromptTable:
         """
         texts = _table(packaged.name, packaged.read_text("utf-8"), slots, {})
         if own is not None:
-            try:
-                text = Path(own).expanduser().read_text("utf-8")
-            except (OSError, UnicodeDecodeError) as exc:
-                raise DataError(own, None, "file", "a readable UTF-8 YAML file of prompts", str(exc)) from exc
-            texts |= _table(str(own), text, slots, elsewhere or {})
-        canonical = json.dumps(texts, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-        return cls(texts, str(own or "packaged"), hashlib.sha256(canonical.encode()).hexdigest())
+            texts |= _table(str(own), user_text(own), slots, elsewhere or {})
+        return cls(texts, str(own or "packaged"), texts_sha256(texts))
 
     def fill(self, key: str, **values: object) -> str:
         """The text of `key` with `values` inserted literally; values are not expanded themselves."""
@@ -55,11 +48,9 @@ class PromptTable:
 
 def _table(file: str, text: str, slots: Slots, elsewhere: Mapping[str, str]) -> dict[str, str]:
     try:
-        data: Any = yaml.safe_load(text) or {}
+        data = yaml_mapping(file, text, "a mapping from prompt keys to texts")
     except yaml.YAMLError as exc:
         raise DataError(file, None, "file", "valid YAML", " ".join(str(exc).split())) from exc
-    if not isinstance(data, dict):
-        raise DataError(file, None, "file", "a mapping from prompt keys to texts", data)
     for key, value in data.items():
         if key not in slots and key in elsewhere:
             raise DataError(file, None, str(key), "a known prompt key", key, elsewhere[key])

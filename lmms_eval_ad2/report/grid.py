@@ -190,7 +190,15 @@ def _split(
 
 def _column(column: TableColumn, judge: str | None) -> GridColumn:
     plotted = column.plotted and not (column.lower_is_better or column.place[-1] in CAPTIONS)
-    return GridColumn(column.key, column.title, judge, column.headline, plotted, column.decimals, column.interval)
+    return GridColumn(
+        key=column.key,
+        title=column.title,
+        judge=judge,
+        headline=column.headline,
+        plotted=plotted,
+        decimals=column.decimals,
+        interval=column.interval,
+    )
 
 
 # --- rows ---
@@ -235,7 +243,9 @@ def _published_rows(
         placed: list[ScoreCell | None] = [None] * len(columns)
         for key, value in row.values.items():
             if value is not None and (key, PRINTED) in column_index:
-                placed[column_index[key, PRINTED]] = ScoreCell(float(value), None, None, 0, 0, 0, 0)
+                placed[column_index[key, PRINTED]] = ScoreCell(
+                    official=float(value), strict=None, ci=None, n=0, n_ok=0, n_unparsed=0, n_unscored=0
+                )
         labels = dict(row.labels)
         views, llm, kind = labels.pop("views", ""), labels.pop("llm", ""), labels.pop(layout.row_label, "")
         label = kind_title(kind) if kind else labels["model"] + (f" ({llm})" if llm else "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -102,11 +101,7 @@ class SummaryReader:
         ci = data.get(name)
         if ci is None:
             return None
-        if (
-            not isinstance(ci, list)
-            or len(ci) != 2
-            or not all(isinstance(x, int | float) and math.isfinite(x) for x in ci)
-        ):
+        if not isinstance(ci, list) or len(ci) != 2 or not all(map(is_number, ci)):
             raise self.wrong(name, "[low, high] or null", ci)
         return ci[0], ci[1]
 
@@ -133,8 +128,24 @@ class SummaryReader:
     def kind(self, raw: Mapping[str, Any]) -> DistractorRates:
         chosen, offered = self.count(raw, "chosen"), self.count(raw, "offered")
         return DistractorRates(
-            share=ScoreCell(self.number(raw, "share"), None, self.interval(raw, "share_ci"), chosen, chosen, 0, 0),
-            rate=ScoreCell(self.number(raw, "rate"), None, self.interval(raw, "rate_ci"), offered, chosen, 0, 0),
+            share=ScoreCell(
+                official=self.number(raw, "share"),
+                strict=None,
+                ci=self.interval(raw, "share_ci"),
+                n=chosen,
+                n_ok=chosen,
+                n_unparsed=0,
+                n_unscored=0,
+            ),
+            rate=ScoreCell(
+                official=self.number(raw, "rate"),
+                strict=None,
+                ci=self.interval(raw, "rate_ci"),
+                n=offered,
+                n_ok=chosen,
+                n_unparsed=0,
+                n_unscored=0,
+            ),
         )
 
     def position(self, data: Mapping[str, Any], name: str) -> ScoreCell | None:
@@ -145,7 +156,16 @@ class SummaryReader:
         n = here.count(raw, "n")
         left_out = here.count(raw, "incomplete")
         reason = f"{left_out} answers left out: not every rotation of their questions was asked" if left_out else None
-        return ScoreCell(here.number(raw, "distance"), None, here.interval(raw), n, n, 0, 0, reason=reason)
+        return ScoreCell(
+            official=here.number(raw, "distance"),
+            strict=None,
+            ci=here.interval(raw),
+            n=n,
+            n_ok=n,
+            n_unparsed=0,
+            n_unscored=0,
+            reason=reason,
+        )
 
     def correctness(self, data: Mapping[str, Any], name: str) -> ScoreCell | None:
         """The mean rating (1 to 5) of the questions by an evaluator; None if there is none."""
@@ -154,7 +174,16 @@ class SummaryReader:
             return None
         n, unrated = here.count(raw, "n"), here.count(raw, "unrated")
         reason = f"{unrated} of {n + unrated} questions were not rated" if unrated else None
-        return ScoreCell(here.number(raw, "mean"), None, None, n, n, 0, 0, reason=reason)
+        return ScoreCell(
+            official=here.number(raw, "mean"),
+            strict=None,
+            ci=None,
+            n=n,
+            n_ok=n,
+            n_unparsed=0,
+            n_unscored=0,
+            reason=reason,
+        )
 
     def cells(self, data: Mapping[str, Any], name: str) -> dict[str, ScoreCell]:
         inner = self.mapping(data, name, {})

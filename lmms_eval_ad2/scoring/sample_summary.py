@@ -73,10 +73,20 @@ class SampleSummary:
         offered = tuple(o.kind for o in s.record.options if o.letter != s.record.letter) if s.form == "mc" else ()
         rotation = _rotation(s.record, s.answer) if variant.circular else None
         return cls(
-            s.id, sys.intern(s.subtask), sys.intern(s.form), sys.intern(s.cluster), sys.intern(s.status),
-            _share(s.reason), _share(s.score), _share(s.kind), _share(marks), _share(groups), _share(offered),
-            text, rotation,
-        )  # fmt: skip
+            id=s.id,
+            subtask=sys.intern(s.subtask),
+            form=sys.intern(s.form),
+            cluster=sys.intern(s.cluster),
+            status=sys.intern(s.status),
+            reason=_share(s.reason),
+            score=_share(s.score),
+            kind=_share(s.kind),
+            marks=_share(marks),
+            groups=_share(groups),
+            offered=_share(offered),
+            text=text,
+            rotation=rotation,
+        )
 
 
 def _rotation(record: Record, answer: Any) -> OptionRotation:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk full, over quota, over the file size limit
+_CHUNK = 1 << 20
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.EBADF)
 
 
@@ -57,6 +59,15 @@ def atomic_write_json(path: Path, value: Any, errors: str = "strict") -> None:
     with atomic_write(path, errors) as handle:
         json.dump(value, handle, ensure_ascii=False, indent=1)
         handle.write("\n")
+
+
+def file_sha256(path: Path) -> str:
+    """Hexadecimal sha256 of a file's content, read in chunks of 1 MiB."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def sync_folder(folder: Path) -> None:

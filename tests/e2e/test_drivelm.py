@@ -7,12 +7,10 @@ import json
 from pathlib import Path
 
 import pytest
+from support.java import needs_java
 
 from lmms_eval_ad2.cli import drivelm
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.metrics.caption import java
-
-needs_java = pytest.mark.skipif(not java.usable(), reason="no Java")
 
 
 def ad2(*words: str | Path) -> int:

@@ -170,10 +170,6 @@ def box_pixels(picture: Path, box: tuple[int, int, int, int]) -> str:
     return f"{rgb.width}x{rgb.height} {short(digest(rgb.tobytes()))}"
 
 
-def all_pixels(folder: Path, pattern: str) -> dict[str, str]:
-    return {path.name: pixels(path) for path in sorted(folder.glob(pattern))}
-
-
 def short(digest_: str) -> str:
     return digest_[:SHORT]
 

@@ -73,7 +73,7 @@ def test_status_of_servers_that_ad2_did_not_start(tmp_path: Path) -> None:
         server = f"127.0.0.1:{silent.getsockname()[1]}"
         done = run(AD2, "carla", "status", "--servers", f"{server},127.0.0.1:{port}", "--timeout", "1",
                    cwd=tmp_path, code=1)  # fmt: skip
-    assert re.search(rf"{server} +silent +not ours", done.stdout) and "nobody listens" in done.stdout
+    assert re.search(rf"{server} +silent +not ours", done.stdout) and "no server listens" in done.stdout
     assert f"nothing listens at 127.0.0.1:{port}" in done.stdout
 
 

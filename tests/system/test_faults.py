@@ -103,7 +103,7 @@ def test_without_a_ros_master_the_vehicle_stops_and_a_new_client_needs_a_restart
         check(own, MASTER)
         own.client.kill()
         own.replace_client()
-        until(lambda: "nobody listens to /cmd_vel" in own.request("state")["said"])
+        until(lambda: "no node subscribes to /cmd_vel" in own.request("state")["said"])
 
 
 def test_a_vehicle_in_the_wrong_mode_is_not_driven_and_the_planner_gets_the_reason(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_raw_images_become_jpeg_and_words_are_published_as_strings(
 def test_a_base_that_does_not_listen_is_reported(tmp_path: Path, master: RosMaster, planner: Listener) -> None:
     more: dict[str, Any] = {"topics": {"cmd": "/cmd_typo"}}
     with base(master, tmp_path), driven(master, tmp_path, planner, **more) as (_, peer):
-        until(lambda: "nobody listens to /cmd_typo" in peer.next("stop")[1]["reason"])
+        until(lambda: "no node subscribes to /cmd_typo" in peer.next("stop")[1]["reason"])
 
 
 def test_without_a_master_the_vehicle_stops_and_with_the_next_one_it_drives_again(

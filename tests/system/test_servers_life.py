@@ -202,7 +202,9 @@ def test_a_process_with_a_reused_pid_is_not_touched(carla: Path, folder: Path) -
         now = processes.identity_of(stranger.pid)
         assert now
         before = replace(now, start=now.start - 1)
-        entry = CarlaServerRecord(spec.port, "0" * 32, "answers", before, "/carla/CarlaUE4.sh", server=before)
+        entry = CarlaServerRecord(
+            port=spec.port, token="0" * 32, stage="answers", supervisor=before, what="/carla/CarlaUE4.sh", server=before
+        )
         state.write(folder, entry)
         assert status_of(folder)[entry.server_name].state == "gone"
         assert lifecycle.down(folder) == [f"localhost:{spec.port}: no process of it was running"]

@@ -1,4 +1,4 @@
-"""Import directions between the parts of the two packages (docs/architecture.md, docs/closed-loop.md), from the source.
+"""Import directions between the parts of the two packages, from the source; the only place that lists them.
 
 Lazy imports count too.
 """
@@ -6,6 +6,7 @@ Lazy imports count too.
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -29,66 +30,63 @@ ALLOWED: dict[str, set[str]] = {
     "options": set(),
     "plugins": set(),
     "sigterm": set(),
-    "storage": {"errors"},
+    "storage": set(),
     "strict_pillow": set(),
     "data": set(),
-    "data.drivelm_text": {"records", "errors"},
-    "data.releases": {"records", "errors", "data.drivelm_text", "storage", "strict_pillow"},
-    "data.home": {"records", "errors", "data.releases", "storage"},
-    "prompts": {"records", "errors", "strict_pillow"},
-    "parsing": {"records", "errors"},
-    "metrics": {"records", "errors"},
-    "llm": {"records", "errors"},
-    "judge": {"llm", "parsing", "records", "errors", "storage", "testing.fake_judge"},
+    "data.drivelm_text": set(),
+    "data.releases": {"records", "data.drivelm_text", "storage", "strict_pillow"},
+    "data.home": {"records", "data.releases", "storage"},
+    "prompts": {"records", "strict_pillow"},
+    "parsing": {"records"},
+    "metrics": {"records"},
+    "llm": set(),
+    "judge": {"llm", "records", "storage", "testing.fake_judge"},
     # Builds AutoDrive-QA's questions: reads releases and the data home, asks models, writes a file that releases read.
     "mcq": {
-        "llm", "data", "prompts", "metrics", "parsing", "records", "errors", "storage", "strict_pillow",
-        "report.text_table",
+        "llm", "data", "prompts", "metrics", "parsing", "records", "storage", "report.text_table",
     },
     # Training files: the texts and images of the tasks, from training splits.
-    "export": {"scoring", "prompts", "data", "records", "errors", "storage"},
+    "export": {"scoring", "prompts", "data", "records", "storage"},
     # Human annotation: a page over the data home.
-    "annotate": {"llm", "data", "prompts", "parsing", "metrics", "records", "errors", "storage", "strict_pillow"},
-    "scoring": {"judge", "parsing", "metrics", "records", "errors", "data.drivelm_text", "storage"},
-    "sample": {"data", "data.home", "records", "errors", "storage"},
-    "harness": {
-        "scoring", "judge", "llm", "parsing", "metrics", "prompts", "data", "sample", "records", "errors", "storage",
-    },
-    "report": {"prompts", "metrics", "records", "errors", "storage"},
-    "report.text_table": {"errors"},  # the table type of all commands
-    "testing": {"judge", "llm", "records", "errors"},
-    "testing.fake_judge": {"judge", "llm", "records", "errors"},
+    "annotate": {"llm", "data", "prompts", "parsing", "metrics", "records", "storage"},
+    "scoring": {"judge", "parsing", "metrics", "records", "data.drivelm_text", "storage"},
+    "sample": {"data", "records", "storage"},
+    "harness": {"scoring", "judge", "parsing", "prompts", "data", "sample", "records", "storage"},
+    "report": {"prompts", "metrics", "records", "storage"},
+    "report.text_table": set(),  # the table type of all commands
+    "testing": set(),
+    "testing.fake_judge": {"judge", "llm", "records"},
 }  # fmt: skip
 EVERYWHERE = {"errors", "numbers"}  # may be imported by every part of its package
-BASES = {"worlds.base", "agents.base", "interpreters.base", "maps.base"}
+PROTOCOLS = {"worlds.base", "agents.base", "interpreters.base", "maps.base"}
 CLOSED_ALLOWED: dict[str, set[str]] = {
     "core": set(),
     "prompts": set(),
     "suites": {"core"},
     "maps": {"core"},
     "worlds": {"core", "maps", "scenarios"},
-    "worlds.recipes": {"carla.maps", "maps", "runner", "suites"},  # from a world's name to its recipe
+    "worlds.recipes": {"carla.maps", "runner", "suites"},  # from a world's name to its recipe
     "carla": set(),
     "carla.maps": {"core", "maps"},
-    "carla.servers": {"maps", "carla.maps"},  # starts, watches and queries CARLA servers; independent of worlds
-    "carla.world": {"core", "maps", "worlds", "scenarios", "carla.maps"},
+    "carla.servers": {"carla.maps"},  # starts, watches and queries CARLA servers; independent of worlds
+    "carla.world": {"core", "maps", "worlds", "carla.maps"},
     "carla.leaderboard_agent": set(),  # files that run under other Python interpreters: self-contained
-    "agents": {"core", "maps.base", "worlds.base", "prompts", "harness.lmms_model"},
+    "agents": {"core", "maps.base", "prompts", "harness.lmms_model"},
     "interpreters": {"core", "agents", "prompts"},
     # A program runs inside a world and imports its bridge (Stage, Rail); the worlds import the catalogue.
     "scenarios": {"core", "maps", "worlds"},
     "scoring": {"core", "maps.base"},
-    "runner": {"core", "suites", "scoring", "show"} | BASES,
+    "runner": {"core", "scoring", "worlds.base", "agents.base", "interpreters.base"},
     # Makes, checks and searches scenarios by driving them: above the runner, below harness and cli.
     "threats": {
-        "core", "suites", "maps.base", "worlds.base", "agents", "prompts", "runner", "scoring", "show",
+        "core", "suites", "maps.base", "worlds.base", "agents", "prompts", "runner", "show",
         "scenarios",  # imported by the programs that it writes
     },
     "show": {"core", "maps.base"},
-    "serve": {"core", "agents", "interpreters", "prompts", "worlds.base"},
+    "serve": {"core", "agents", "interpreters"},
     # Vehicles behind a network link: the agents and interpreters of the loop, another world.
-    "robots": {"core", "agents", "interpreters", "prompts", "worlds.base", "show"},
-    "harness.lmms_model": {"core", "agents", "worlds.base", "prompts"},
+    "robots": {"core", "agents", "interpreters", "show"},
+    "harness.lmms_model": {"agents"},
     "testing": {"core", "maps", "worlds.base"},
 }  # fmt: skip
 TABLES = {OPEN: ALLOWED, CLOSED: CLOSED_ALLOWED}
@@ -114,7 +112,7 @@ HEAVY = {
     "datasets": ("lmms_eval_ad2/harness/task_data.py", "closedloop_plugin/harness/tasks.py"),
     "scenic": ("closedloop_plugin/worlds/bridge/", "closedloop_plugin/worlds/embedded/",
                "closedloop_plugin/carla/world/",
-               "closedloop_plugin/scenarios/", "closedloop_plugin/threats/search/samplers.py"),
+               "closedloop_plugin/threats/search/samplers.py"),
     "verifai": ("closedloop_plugin/threats/search/samplers.py",),
     "sklearn": ("closedloop_plugin/threats/search/bayes.py",),
     "greenlet": ("closedloop_plugin/worlds/bridge/session.py",),
@@ -188,7 +186,7 @@ def parts_of(names: Iterable[str], package: Path) -> set[str]:
     for parts in (n.split(".") for n in names):
         if parts[0] != package.name or len(parts) < 2:
             continue
-        if ".".join(parts[1:3]) in BASES | TABLES[package].keys():
+        if ".".join(parts[1:3]) in PROTOCOLS | TABLES[package].keys():
             found.add(".".join(parts[1:3]))
         elif len(parts) > 2 or any((package / f"{parts[1]}{end}").exists() for end in ("", ".py")):
             found.add(parts[1])
@@ -228,10 +226,46 @@ def test_imports_follow_the_layers() -> None:
             continue
         assert part in table, f"a new part '{part}': add a row to the tables of this file and to the docs"
         allowed = table[part] | {part} | EVERYWHERE
-        offenders[name(path)] = {
-            r for r in parts_of(imported(path), package) - allowed if r.split(".")[0] not in allowed
-        }
+        offenders[name(path)] = {r for r in parts_of(imported(path), package) if not permits(allowed, r)}
     assert not any(offenders.values()), f"{_lines(offenders)}\nsee the tables of this file"
+
+
+def permits(grants: set[str], part: str) -> bool:
+    return part in grants or part.split(".")[0] in grants
+
+
+def superfluous(grants: set[str], used: Iterable[str], always: set[str]) -> set[str]:
+    """The grants without which all of `used` is permitted as well."""
+    return {g for g in grants if all(permits(grants - {g} | always, part) for part in used)}
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda p: p.name)
+def test_every_grant_is_needed(package: Path) -> None:
+    used = defaultdict(set)
+    for path in modules():
+        if package in path.parents:
+            used[part_of(path)] |= parts_of(imported(path), package)
+    rows = TABLES[package].items()
+    unused = {part: superfluous(grants, used[part], {part} | EVERYWHERE) for part, grants in rows}
+    assert not any(unused.values()), {part: grants for part, grants in unused.items() if grants}
+
+
+def test_superfluous_grants_are_found() -> None:
+    grants = {"maps", "worlds", "worlds.base", "core"}
+    assert superfluous(grants, {"maps.base", "worlds.base", "errors"}, EVERYWHERE) == {"worlds", "worlds.base", "core"}
+
+
+@pytest.mark.parametrize(
+    ("page", "package", "without_row"),
+    [("architecture.md", OPEN, {"cli"}), ("closed-loop.md", CLOSED, {"cli", "harness"})],
+    ids=["open", "closed"],
+)
+def test_documentation_lists_every_part(page: str, package: Path, without_row: set[str]) -> None:
+    """The first column of the page's table of packages; `without_row`: parts that may import everything."""
+    cells = re.findall(r"^\| ((?:`[\w./]+`(?:, )?)+) \|", (REPO / "docs" / page).read_text("utf-8"), re.MULTILINE)
+    documented = {re.split(r"[./]", part)[0] for cell in cells for part in re.findall(r"`([^`]+)`", cell)}
+    parts = {part.split(".")[0] for part in TABLES[package]} | without_row
+    assert parts <= documented, parts - documented
 
 
 def graph_of(files: Iterable[Path], top: Path) -> dict[str, set[str]]:
@@ -301,6 +335,8 @@ def test_heavy_libraries_are_imported_by_listed_files_only(library: str) -> None
     importers = {name(p) for p in modules() if library in _roots(imported(p))}
     others = {i for i in importers if not i.startswith(allowed)}
     assert not others, f"{library} is imported by {sorted(others)}; allowed: {allowed}"
+    unused = [place for place in allowed if not any(i.startswith(place) for i in importers)]
+    assert not unused, f"{library} is not imported by {unused}: remove them from HEAVY"
 
 
 def test_lazy_imports_are_found(tmp_path: Path) -> None:

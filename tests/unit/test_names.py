@@ -1,4 +1,4 @@
-"""Names of public classes: each is unique, and those of one word are terms listed in CONTRIBUTING.md."""
+"""Names of public classes: each is unique, has no filler suffix, and those of one word are terms in CONTRIBUTING.md."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 from support.running import REPO
 
 PACKAGES = (REPO / "lmms_eval_ad2", REPO / "closedloop_plugin")
+FILLER = ("Data", "Info", "Object", "Manager", "Helper")
+TERMS = {"KeyObject"}  # DriveLM's key objects
 ROW = re.compile(r"^\| `([A-Z]\w*)` \|", re.MULTILINE)
 
 
@@ -28,6 +30,10 @@ def one_word(name: str) -> bool:
     return sum(letter.isupper() for letter in name) == 1
 
 
+def has_filler(name: str) -> bool:
+    return name.endswith(FILLER)
+
+
 def classes() -> dict[str, list[Path]]:
     return public_classes(file for package in PACKAGES for file in sorted(package.rglob("*.py")))
 
@@ -35,6 +41,10 @@ def classes() -> dict[str, list[Path]]:
 def test_public_class_names_are_unique() -> None:
     twice = {name: [str(f.relative_to(REPO)) for f in files] for name, files in classes().items() if len(files) > 1}
     assert not twice
+
+
+def test_names_have_no_filler_suffix() -> None:
+    assert {name for name in classes() if has_filler(name)} == TERMS
 
 
 def test_names_of_one_word_are_listed_terms() -> None:
@@ -50,4 +60,5 @@ def test_violations_are_found(tmp_path: Path) -> None:
     (tmp_path / "b.py").write_text("class Thing: ...\nclass TwoWords:\n    class Inner: ...\n")
     found = public_classes(sorted(tmp_path.glob("*.py")))
     assert {name: len(files) for name, files in found.items()} == {"Thing": 2, "TwoWords": 1}
+    assert has_filler("RunInfo") and not has_filler("InfoPage")
     assert one_word("Thing") and not one_word("TwoWords")

@@ -54,8 +54,8 @@ def route_actors(path: RoutePath, truth: GroundTruth, near: float, reach: float 
         half = a.length / 2, a.width / 2  # extents of the axis-aligned box around the rotated one
         out.append(
             RouteActor(
-                a, s, d, c * half[0] + k * half[1], k * half[0] + c * half[1],
-                a.speed * math.cos(turn), a.speed * math.sin(turn),
+                actor=a, s=s, d=d, half_s=c * half[0] + k * half[1], half_d=k * half[0] + c * half[1],
+                v_s=a.speed * math.cos(turn), v_d=a.speed * math.sin(turn),
             )
         )  # fmt: skip
     return out

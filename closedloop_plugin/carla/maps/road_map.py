@@ -100,7 +100,9 @@ def stop_lines(lanes: CarlaLanes, path: RoutePath, driven: list[Key], within: fl
         s, off = path.locate(x, y)
         own = any(key in driven and (not onto or onto & set(driven)) for key, (_, onto) in group.items())
         own = own and abs(off) < width and 0.5 < s < path.length - 0.5
-        out.append(StopLine(id_, x, y, yaw, width, control, own, s if own else None))
+        out.append(
+            StopLine(id=id_, x=x, y=y, yaw=yaw, width=width, control=control, on_route=own, route_s=s if own else None)
+        )
     return tuple(out)
 
 

@@ -32,7 +32,7 @@ try:
 except TimeoutError:
     end(kind="silent", reason=f"no connection within {timeout:g} s")
 except OSError as exc:
-    end(kind="nobody listens", reason=str(exc)[:200])
+    end(kind="no server listens", reason=str(exc)[:200])
 import carla
 client = carla.Client(host, port)
 client.set_timeout(timeout)
@@ -51,7 +51,7 @@ end()
 
 class ServerProbeOutcome(Enum):
     ANSWERS = "answers"
-    NOBODY = "nobody listens"
+    NO_SERVER = "no server listens"
     SILENT = "silent"  # connected, but no answer in time
     FOREIGN = "no CARLA"  # another service answers
 
@@ -141,7 +141,7 @@ def client_version() -> str:
 def advice(found: ServerProbeResult) -> str:
     """Advice for the user; empty if the server answers and fits."""
     port = found.server.rpartition(":")[2]
-    if found.kind is ServerProbeOutcome.NOBODY:
+    if found.kind is ServerProbeOutcome.NO_SERVER:
         return (
             f"nothing listens at {found.server}; start a server: ad2 carla up --binary .../CarlaUE4.sh --ports {port}"
         )

@@ -19,13 +19,14 @@ from typing import Any, NoReturn
 from closedloop_plugin.carla.servers.processes import ProcessIdentity
 from closedloop_plugin.carla.servers.spec import ENGINES
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.numbers import is_number, is_whole
 from lmms_eval_ad2.storage.files import atomic_write
 
 MAX_BYTES = 64_000
 STAGES = ("starting", "answers", "silent", "restarting", "failed")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CarlaServerRecord:
     """State of one started server, as in its file."""
 
@@ -97,12 +98,12 @@ def _record(file: Path, port: int, data: dict[str, Any]) -> CarlaServerRecord:
 
     def number(name: str, least: int, most: int) -> int:
         value = data.get(name)
-        if type(value) is not int or not least <= value <= most:
+        if not is_whole(value, least, most):
             _broken(file, f"{name}: {least} to {most}")
         return value
 
     since = data.get("since")
-    if type(since) not in (int, float) or not 0 <= since < 1e11:  # type: ignore[operator]
+    if not is_number(since) or not 0 <= since < 1e11:
         _broken(file, "since: seconds since the epoch")
     supervisor = _identity(file, data.get("supervisor"))
     token, engine = text("token", "[0-9a-f]{32}"), text("engine", "|".join(("", *ENGINES)))
@@ -111,19 +112,19 @@ def _record(file: Path, port: int, data: dict[str, Any]) -> CarlaServerRecord:
     if data.get("container") != (container_name(port, token) if engine else ""):
         _broken(file, "container: of this port and token")
     return CarlaServerRecord(
-        port,
-        token,
-        text("stage", "|".join(STAGES)),
-        supervisor,
-        text("what", "(?s).{1,4096}"),
-        None if data.get("server") is None else _identity(file, data["server"]),
-        None if data.get("gpu") is None else number("gpu", 0, 1024),
-        engine,
-        data["container"],
-        float(since),  # type: ignore[arg-type]
-        number("restarts", 0, 10**9),
-        text("server_version", "[ -~]{0,40}"),
-        text("reason", r"[^\x00-\x1f\x7f-\x9f]{0,1000}"),
+        port=port,
+        token=token,
+        stage=text("stage", "|".join(STAGES)),
+        supervisor=supervisor,
+        what=text("what", "(?s).{1,4096}"),
+        server=None if data.get("server") is None else _identity(file, data["server"]),
+        gpu=None if data.get("gpu") is None else number("gpu", 0, 1024),
+        engine=engine,
+        container=data["container"],
+        since=float(since),
+        restarts=number("restarts", 0, 10**9),
+        server_version=text("server_version", "[ -~]{0,40}"),
+        reason=text("reason", r"[^\x00-\x1f\x7f-\x9f]{0,1000}"),
     )
 
 
@@ -131,10 +132,8 @@ def _identity(file: Path, data: Any) -> ProcessIdentity:
     """Rejects pids of 1 and below: kill treats 0 and negative ones as groups of processes."""
     if (
         not isinstance(data, dict)
-        or type(data.get("pid")) is not int
-        or not 1 < data["pid"] < 2**31
-        or type(data.get("start")) is not int
-        or not 0 <= data["start"] < 2**63
+        or not is_whole(data.get("pid"), 2, 2**31 - 1)
+        or not is_whole(data.get("start"), 0, 2**63 - 1)
         or not isinstance(data.get("boot"), str)
         or not re.fullmatch("[0-9a-f-]{1,64}", data["boot"])
     ):

@@ -51,11 +51,11 @@ class CarlaServerSupervisor:
         token = secrets.token_hex(16)
         name = state.container_name(self.spec.port, token) if engine else ""
         self.record = CarlaServerRecord(
-            self.spec.port,
-            token,
-            "starting",
-            identity,
-            self.spec.what,
+            port=self.spec.port,
+            token=token,
+            stage="starting",
+            supervisor=identity,
+            what=self.spec.what,
             gpu=self.spec.gpu,
             engine=engine,
             container=name,

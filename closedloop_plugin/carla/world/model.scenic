@@ -1,11 +1,11 @@
-"""Scenic world model of the CARLA world: Scenic's own, plus what our library and our world know of an actor.
+"""Scenic world model of the CARLA world: Scenic's own model, and the attributes that our programs and worlds use.
 
-A program that uses the generic driving model (`model scenic.domains.driving.model`) compiles under this model and under
-the embedded one; what an object may carry beside Scenic's own properties is said there
-(worlds/embedded/model.scenic): kind, lamps, doors, role, rail, fixed, gone. Here too the world moves who has a rail.
+A program that uses the generic driving model (`model scenic.domains.driving.model`) compiles with this model and with
+the embedded one. The attributes besides Scenic's own properties (kind, lamps, doors, role, rail, fixed, gone) are
+described in worlds/embedded/model.scenic. As there, the world moves actors that have a rail.
 
-Other than in Scenic's model: the weather is the route's unless the program states one, a car is the one that CARLA's
-leaderboard drives, blueprints follow `kind`, and the functions for traffic lights work.
+Differences from Scenic's model: the weather is the route's unless the program sets one, a Car is the Lincoln of CARLA's
+leaderboard, blueprints follow `kind`, and the functions for traffic lights work.
 """
 
 param render = 0
@@ -30,7 +30,7 @@ class Staged(CarlaActor):
     fixed: False
     gone: False
 
-    # Who stands at the start has its hand brake on until its behaviour drives it: towns have slopes.
+    # The hand brake of a standing vehicle stays on until its behaviour drives it: roads of towns have slopes.
     @property
     def control(self):
         if self._control is None:
@@ -71,7 +71,7 @@ class Prop(Staged, Prop):
     kind: "blocker"
     fixed: True
 
-# Scenic 3.1.1 looks for a name here that its model does not have (`utils`), and fails.
+# These functions of Scenic 3.1.1 fail, because they use a name that its model does not define (`utils`).
 
 def setTrafficLightStatus(signal, color):
     _set(_light_of(signal), color)

@@ -71,5 +71,13 @@ def body_of(obj: Any, actor: Any, kind: ActorKind, index: int, motion: MotionSta
     )
     obj.length, obj.width, obj.height = length, width, height
     if index == 0:
-        return SimulatedBody("ego", kind, motion, length, width, height, "ego")
-    return SimulatedBody(f"s{index}", kind, motion, length, width, height, str(getattr(obj, "role", "scenario")))
+        return SimulatedBody(id="ego", kind=kind, motion=motion, length=length, width=width, height=height, role="ego")
+    return SimulatedBody(
+        id=f"s{index}",
+        kind=kind,
+        motion=motion,
+        length=length,
+        width=width,
+        height=height,
+        role=str(getattr(obj, "role", "scenario")),
+    )

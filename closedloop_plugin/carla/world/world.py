@@ -77,7 +77,14 @@ class CarlaWorld(ScenicWorld):
 
         setup, road = self._setup, self.road
         self._ground = CarlaRouteGround(CarlaGround(self._town), road)
-        context = CarlaSimulationContext(stage, self._lights, self._ground, self._weather, setup.cameras, setup.seed)
+        context = CarlaSimulationContext(
+            stage=stage,
+            lights=self._lights,
+            ground=self._ground,
+            weather=self._weather,
+            cameras=setup.cameras,
+            seed=setup.seed,
+        )
         self._simulator.context = context
         self._start_simulation(compiled, self._simulator)
 

@@ -14,7 +14,7 @@ class RoutesAddOptions:
     """`ad2 drive routes add`."""
 
     file: Path = option(metavar="FILE", positional=True)
-    name: str | None = option("name of the suite (default: the file's stem)", default=None)
+    name: str | None = option("name of the suite (default: the file's stem)", default=None, metavar="NAME")
 
 
 def register(subparsers: Any) -> None:

@@ -27,7 +27,7 @@ class DriveScoreOptions:
     results: tuple[Path, ...] = option(metavar="RESULTS", positional=True)
     routes: str = option("driven suite: its route file, folder of programs, or demo", metavar="FILE|DIR|SUITE")
     profile: str | None = option(
-        "rules of scoring (default: those of the results; official files: bench2drive)", default=None
+        "rules of scoring (default: those of the results; official files: bench2drive)", default=None, metavar="NAME"
     )
     repetitions: int | None = option(
         "repetitions of each route (default: by the numbers in the records)", default=None, metavar="N"
@@ -88,14 +88,15 @@ def run(options: DriveScoreOptions) -> int:
 
 def driven(name: str) -> Suite:
     """Return the suite for a name, a folder of programs or a route file (with any file name)."""
-    from closedloop_plugin.core.routes import read_routes, sha256
+    from closedloop_plugin.core.routes import read_routes
     from closedloop_plugin.suites.lookup import Suite, suite
+    from lmms_eval_ad2.storage.files import file_sha256
 
     file = Path(name)
     known = "/" not in name and not name.endswith(".xml")
     if file.is_dir() or (known and not file.exists()):
         return suite(name, world=None)
-    return Suite(file.stem, tuple(read_routes(file)), sha256(file))
+    return Suite(file.stem, tuple(read_routes(file)), file_sha256(file))
 
 
 def _other_programs(results: Sequence[Path], what: Suite) -> list[str]:

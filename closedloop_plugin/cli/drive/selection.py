@@ -10,11 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from closedloop_plugin.core.routes import Route, select, sha256
+from closedloop_plugin.core.routes import Route, select
 from closedloop_plugin.runner.assemble import RouteSelection
 from closedloop_plugin.suites.lookup import Suite, route_of, suite
 from closedloop_plugin.suites.programs import route_named, sha_of
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.files import file_sha256
 
 if TYPE_CHECKING:
     from closedloop_plugin.cli.drive.options import ProgramOptions
@@ -78,7 +79,7 @@ def program_subject(options: ProgramOptions, file: Path) -> tuple[RouteSelection
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", file.stem)[:80]
     subject = RouteSelection(
         name=f"program {name}",
-        sha256=sha_of(file, route) if route else sha256(file),
+        sha256=sha_of(file, route) if route else file_sha256(file),
         all_ids=[name],
         values=values_of(options.set),
         repetitions=options.repetitions,

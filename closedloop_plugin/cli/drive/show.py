@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -122,8 +121,9 @@ def lanes(file: Path, sha256: str | None) -> list[Ground]:
 
     from closedloop_plugin.maps.towns.lanes import read_town
     from closedloop_plugin.show.top_view import GROUND
+    from lmms_eval_ad2.storage.files import file_sha256
 
-    if sha256 is not None and not (file.is_file() and hashlib.sha256(file.read_bytes()).hexdigest() == sha256):
+    if sha256 is not None and not (file.is_file() and file_sha256(file) == sha256):
         return []
     known = [(x, x.kind if x.kind in GROUND else "driving") for x in read_town(file).lanes.values() if _seen(x.kind)]
     drawn = [(kind, np.vstack([lane.left, lane.right[::-1]])) for lane, kind in known]

@@ -43,7 +43,9 @@ class VehicleDriverOptions(DriverOptions, SimulatedDecisionOptions):
 @dataclass(frozen=True, kw_only=True)
 class TunnelOptions:
     host: str = option("address to listen on (default 127.0.0.1: end of the tunnel)", default="127.0.0.1")
-    port: int = option("port to listen on (default 0: a free one, used by the tunnel)", default=0, least=0, most=65535)
+    port: int = option(
+        "port to listen on (default 0: a free one, used by the tunnel)", default=0, least=0, most=65535, metavar="P"
+    )
     no_tunnel: bool = option("do not open a tunnel; the vehicle connects directly", default=False)
     token_file: Path | None = option("token (default: created by ad2 robot deploy)", default=None, metavar="FILE")
 

@@ -21,7 +21,7 @@ exit code: 0 confirmed by the vehicle, 1 not confirmed: switch the vehicle off""
 class RobotStopOptions(RobotOptions):
     """`ad2 robot stop`."""
 
-    reason: str = option("reason, recorded in the logs", default="ad2 robot stop")
+    reason: str = option("reason, recorded in the logs", default="ad2 robot stop", metavar="TEXT")
     on_board: bool = option("send it directly to the vehicle, not through the planner", default=False)
     release: bool = option("release the stop", default=False)
 

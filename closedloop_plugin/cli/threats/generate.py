@@ -121,10 +121,10 @@ def _job(options: ThreatGenerateOptions, prompts_sha256: str) -> ThreatGeneratio
     from closedloop_plugin.cli.drive.selection import select_routes, towns_of
     from closedloop_plugin.cli.drive.world import world_of
     from closedloop_plugin.core.profiles import profile
-    from closedloop_plugin.core.routes import sha256
     from closedloop_plugin.suites.lookup import suite
     from closedloop_plugin.threats.generate import ThreatGenerationConfig
     from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.storage.files import file_sha256
 
     found = suite(options.suite, options.world)
     if found.programs:
@@ -136,7 +136,7 @@ def _job(options: ThreatGenerateOptions, prompts_sha256: str) -> ThreatGeneratio
     return ThreatGenerationConfig(
         folder=options.out, suite=found, routes=routes, world=world, profile=rules,
         cameras=cameras_of(options.camera + (f"@{options.size}" if options.size else ""), rules),
-        base_file=file if file.is_file() and sha256(file) == found.sha256 else None,  # not a file called "demo"
+        base_file=file if file.is_file() and file_sha256(file) == found.sha256 else None,  # not a file called "demo"
         towns=towns_of(options.towns, found.routes, routes), seed=options.seed, frames=options.frames,
         workers=workers, attempts=options.attempts, tries=options.tries, checked=not options.no_check,
         prompts_sha256=prompts_sha256,

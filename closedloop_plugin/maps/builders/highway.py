@@ -104,7 +104,7 @@ def diverge(route: Route, layout: RoadLayout) -> MapPlan:
     onward, rest = split(onward, max(25.0, length(onward) - 5.0))
     onto = (*rest, *line((rest or onward)[-1].end, BEYOND))
     fewer = (left - (side > 0), right - (side < 0)) if leaves else (left, right)
-    y = HighwayBuilder(cut, layout, [], OpenDriveJunction(BOX_ID), left, right)
+    y = HighwayBuilder(cut=cut, layout=layout, roads=[], box=OpenDriveJunction(BOX_ID), left=left, right=right)
     y.roads += [
         _piece(come, left, right, layout, 1, after=True),
         _piece((*cut.exit, *after(cut.exit)), 0, 0, replace(layout, oncoming=0), 2),
@@ -136,7 +136,7 @@ def merge(route: Route, layout: RoadLayout) -> MapPlan:
     come = parallel(reverse(_arc(turned(aside(there, offset)), source)), -offset)
     come = (*reverse(line(turned(come[0].start), BEYOND)), *come)
     upstream, onward = split(come, length(come) - min(length(come) - BEYOND - 5.0, length(cut.gap)))
-    y = HighwayBuilder(cut, layout, [], OpenDriveJunction(BOX_ID), left, right)
+    y = HighwayBuilder(cut=cut, layout=layout, roads=[], box=OpenDriveJunction(BOX_ID), left=left, right=right)
     y.roads += [
         _piece((*before(cut.entry), *cut.entry), 0, 0, replace(layout, oncoming=0), 1, after=True),
         _piece((*cut.exit, *after(cut.exit)), left, right, layout, 2),

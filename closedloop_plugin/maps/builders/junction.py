@@ -149,9 +149,18 @@ def _arms(cut: RouteSplit, route: Route, layout: RoadLayout) -> tuple[list[Junct
     mouth_in, mouth_out = aside(come[-1].end, divider), aside(go[0].start, divider)
     edges = verge(layout, "right", True), verge(layout, "left", True)
     entry = JunctionArm(
-        "entry", 1, turned(mouth_in), parallel(reverse(come), -divider), lanes, back, width, leads_in=True
+        name="entry",
+        road=1,
+        mouth=turned(mouth_in),
+        outward=parallel(reverse(come), -divider),
+        n_in=lanes,
+        n_out=back,
+        width=width,
+        leads_in=True,
     )
-    leave = JunctionArm("exit", 2, mouth_out, parallel(go, divider), back, lanes, width)
+    leave = JunctionArm(
+        name="exit", road=2, mouth=mouth_out, outward=parallel(go, divider), n_in=back, n_out=lanes, width=width
+    )
     own = {"right": driving(lanes, width, edges[0]), "left": driving(back, width, edges[1]), "offset": divider}
     yellow, box = ("solid solid", "yellow"), OpenDriveLink("junction", BOX_ID)
     roads = [
@@ -161,7 +170,7 @@ def _arms(cut: RouteSplit, route: Route, layout: RoadLayout) -> tuple[list[Junct
     arms = [entry, leave]
     for i, (name, mouth) in enumerate(_others(mouth_in, mouth_out, length(cut.gap), route, layout)):
         straight = line(mouth, BEYOND)
-        arms.append(JunctionArm(name, 3 + i, mouth, straight, 1, 1, width))
+        arms.append(JunctionArm(name=name, road=3 + i, mouth=mouth, outward=straight, n_in=1, n_out=1, width=width))
         right, left = driving(1, width, edges[0]), driving(1, width, edges[1])
         roads.append(OpenDriveRoad(3 + i, straight, right, left, middle=yellow, before=box))
     return arms, roads
@@ -236,13 +245,24 @@ def _controls(
     for i, arm in enumerate(arms):
         width = arm.n_in * arm.width
         x, y, yaw = turned(aside(arm.mouth, width / 2))
-        own = arm.name == "entry"
-        lines.append(StopLine(arm.name, x, y, yaw, width, layout.control, own, entry_s if own else None))
+        along = entry_s if arm.name == "entry" else None
+        lines.append(
+            StopLine(arm.name, x, y, yaw, width, control=layout.control, on_route=along is not None, route_s=along)
+        )
         road = next(r for r in roads if r.id == arm.road)
         outside = width + 1.0
-        sign = OpenDriveSign(i + 1, layout.control, 0.0, outside + road.offset, "-", (1, arm.n_in))
+        sign = OpenDriveSign(
+            id=i + 1, control=layout.control, s=0.0, t=outside + road.offset, orientation="-", lanes=(1, arm.n_in)
+        )
         if arm.leads_in:
-            sign = OpenDriveSign(i + 1, layout.control, length(road.chain), road.offset - outside, "+", (-arm.n_in, -1))
+            sign = OpenDriveSign(
+                id=i + 1,
+                control=layout.control,
+                s=length(road.chain),
+                t=road.offset - outside,
+                orientation="+",
+                lanes=(-arm.n_in, -1),
+            )
         road.signs.append(sign)
         obeys[arm.name] = [sign.id]
     return tuple(lines), obeys

@@ -142,7 +142,9 @@ def _read_road(town: LaneNetwork, road: ET.Element) -> None:
         for side in ("left", "right"):
             block = section.find(side)
             if block is not None:
-                _read_lanes(town, road, i, block, poses, middle, s - a, side)
+                _read_lanes(
+                    town=town, road=road, section=i, block=block, poses=poses, middle=middle, along=s - a, side=side
+                )
 
 
 def _read_lanes(

@@ -104,7 +104,18 @@ def _stop_lines(boxes: dict[int, TownJunction], path: RoutePath, driven: list[Ke
             x, y, yaw, width = group.line
             s, off = path.locate(x, y)
             own = any(lane.key in driven for lane in group.lanes) and abs(off) < width and 0.5 < s < path.length - 0.5
-            out.append(StopLine(group.id, x, y, yaw, width, group.control, own, s if own else None))
+            out.append(
+                StopLine(
+                    id=group.id,
+                    x=x,
+                    y=y,
+                    yaw=yaw,
+                    width=width,
+                    control=group.control,
+                    on_route=own,
+                    route_s=s if own else None,
+                )
+            )
     return tuple(out)
 
 

@@ -53,12 +53,12 @@ def published() -> PublishedVehicleTable:
     """Load the table as printed in the paper."""
     raw = yaml.safe_load(resources.files(__package__).joinpath("published.yaml").read_text("utf-8"))
     return PublishedVehicleTable(
-        raw["paper"],
-        raw["table"],
-        raw["world"],
-        raw["of"],
-        tuple(raw["vehicles"]),
-        tuple(raw["routes"]),
-        tuple(PublishedVehicle(row[0], row[1], tuple(row[2:-1]), row[-1]) for row in raw["rows"]),
-        tuple(VehicleTableClaim(**claim) for claim in raw["claims"]),
+        paper=raw["paper"],
+        table=raw["table"],
+        world=raw["world"],
+        of=raw["of"],
+        vehicles=tuple(raw["vehicles"]),
+        routes=tuple(raw["routes"]),
+        rows=tuple(PublishedVehicle(row[0], row[1], tuple(row[2:-1]), row[-1]) for row in raw["rows"]),
+        claims=tuple(VehicleTableClaim(**claim) for claim in raw["claims"]),
     )

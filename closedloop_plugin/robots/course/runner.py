@@ -118,7 +118,9 @@ def _one(
     referee = SegmentReferee(segment.path, plan.track, plan.footprint, transport.judges)
     seed = plan.seed + _SEED_STEP * run
     trace = transport.drive(segment, referee, f"{segment.name}_run{run}", seed)
-    record = _record(plan, transport.name, segment, run, seed, referee, trace)
+    record = _record(
+        plan=plan, transport=transport.name, segment=segment, run=run, seed=seed, referee=referee, trace=trace
+    )
     _write(store.folder, track_record(plan, segment, record, trace), record)
     store.add(record)
     return record

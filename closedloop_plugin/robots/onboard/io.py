@@ -12,7 +12,7 @@ LATEST_S = 1.0  # older odometry and status are not returned
 
 
 class VehicleNotReady(Exception):
-    """The vehicle cannot be used; the message says what is missing, where, and what to do."""
+    """The vehicle cannot be used; the message contains what is missing, where, and what to do."""
 
 
 class VehicleIO:

@@ -20,7 +20,7 @@ Packer = Callable[[int, int, int, str, bytes, int], bytes]
 
 
 class InvalidCameraImage(ValueError):
-    """The frame cannot be sent; the message says why."""
+    """The frame cannot be sent; the message is the reason."""
 
 
 def size(data: bytes) -> Tuple[int, int]:

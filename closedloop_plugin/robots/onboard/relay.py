@@ -164,7 +164,7 @@ def stop(settings: Dict[str, Any]) -> int:
             print("the emergency stop is set; nothing of ours is running on this vehicle")
             return 0
         if time.monotonic() > end:
-            print("NOBODY CONFIRMS THE STOP: switch the vehicle off", file=sys.stderr)
+            print("THE STOP IS NOT CONFIRMED: switch the vehicle off", file=sys.stderr)
             return 1
         time.sleep(0.01)
     print("stopped, until released with --release")

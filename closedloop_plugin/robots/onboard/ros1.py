@@ -80,7 +80,7 @@ class Ros1IO(VehicleIO):
         fault = self._monitor.fault or (self._pictures and self._pictures.fault)
         if fault:
             return fault
-        return None if self._wheels.get_num_connections() else f"nobody listens to {self._wheels.resolved_name}"
+        return None if self._wheels.get_num_connections() else f"no node subscribes to {self._wheels.resolved_name}"
 
     def close(self) -> None:
         self._monitor.close()
@@ -122,7 +122,7 @@ class Ros1IO(VehicleIO):
 
 
 def _reachable_master() -> str:
-    """The master's address. Checked here because rospy.init_node waits for a missing master for ever."""
+    """The master's address. Checked here because rospy.init_node waits indefinitely for a missing master."""
     uri = os.environ.get("ROS_MASTER_URI", "")
     if not uri:
         raise VehicleNotReady("ROS_MASTER_URI is not set: source the vehicle's workspace first")

@@ -59,7 +59,7 @@ class Ros2IO(VehicleIO):
             raise VehicleNotReady("ROS has shut this node down")
         if self._pictures and self._pictures.fault:
             return self._pictures.fault
-        return None if self._wheels.get_subscription_count() else f"nobody listens to {self._wheels.topic_name}"
+        return None if self._wheels.get_subscription_count() else f"no node subscribes to {self._wheels.topic_name}"
 
     def close(self) -> None:
         self._executor.shutdown()

@@ -47,7 +47,7 @@ class BadFrame(Exception):
 
 
 class BadToken(Exception):
-    """The other side does not know the token, or replays an earlier handshake."""
+    """The other side does not have the token, or replays an earlier handshake."""
 
     reason = "wrong token or replay"
 

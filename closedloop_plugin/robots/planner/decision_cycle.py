@@ -1,7 +1,8 @@
 """One decision cycle on a vehicle: observation, agent, interpreter, actuation.
 
 Agents see a full-size car: speeds and distances of the vehicle are multiplied by its `scale`. Decisions are evaluated
-as in the runner's Pilot, except that the vehicle stands, instead of coasting, if there is no usable decision.
+as by the runner's `ControlScheduler`, except that the vehicle stands, instead of coasting, if there is no usable
+decision.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class VehicleObservation:
     motion: Mapping[str, Any] | None = None  # how the previous motion ended
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CycleResult:
     """The outcome of one cycle. `error`: no usable decision; `unparsed`: why the text could not be interpreted."""
 
@@ -103,7 +104,7 @@ class DecisionCycle:
 
     def __post_init__(self) -> None:
         if others := [c.name for c in self.agent.cameras if c.name != CAMERA]:
-            raise Ad2Error(f"the agent wants the cameras {', '.join(others)}; a vehicle has one: --camera {CAMERA}")
+            raise Ad2Error(f"the agent needs the cameras {', '.join(others)}; a vehicle has one: --camera {CAMERA}")
 
     def begin(self, episode: str) -> None:
         """Start an episode; the previous one ends."""
@@ -130,9 +131,18 @@ class DecisionCycle:
         tick = request.observation.tick
         actuation = self.vehicle.actuation(control or COAST)
         return CycleResult(
-            obs.seq, tick, self._time, request.observation, decision, interpreted, control or COAST, actuation,
-            error, unparsed, spent,
-        )  # fmt: skip
+            seq=obs.seq,
+            tick=tick,
+            time_s=self._time,
+            observation=request.observation,
+            decision=decision,
+            interpreted=interpreted,
+            control=control or COAST,
+            actuation=actuation,
+            error=error,
+            unparsed=unparsed,
+            thinking_s=spent,
+        )
 
     def _observation(self, obs: VehicleObservation) -> Observation:
         """Scaled to a full-size car. Time is monotonic even if the vehicle's clock restarts with its client."""
@@ -146,9 +156,14 @@ class DecisionCycle:
         command, (forward, left) = self.hint.command(obs.odom) if self.hint else ahead
         speed = obs.odom["v"] * scale if obs.odom else 0.0  # without odometry: the vehicle stands between motions
         return Observation(
-            tick, self._time, speed, command, (forward * scale, left * scale), LazyCameraImages(obs.jpeg),
-            self.vehicle.limits.speed * scale,
-        )  # fmt: skip
+            tick=tick,
+            time_s=self._time,
+            speed=speed,
+            command=command,
+            target=(forward * scale, left * scale),
+            images=LazyCameraImages(obs.jpeg),
+            speed_limit=self.vehicle.limits.speed * scale,
+        )
 
     def _decision(self, request: DecisionRequest) -> tuple[Decision, InterpretedControl | None]:
         try:

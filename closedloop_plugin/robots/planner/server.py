@@ -59,7 +59,9 @@ class PlannerServer:
         """`strict`: a reply that cannot be interpreted stops the vehicle until released, not only for one motion.
         `failures_max`: so many failures in a row do the same; None: the caller checks `cycle.failures`."""
         self.motion_s, self._failures_max = motion_s, failures_max
-        self.cycle = DecisionCycle(agent, interpreter, profile, vehicle, course, seed)
+        self.cycle = DecisionCycle(
+            agent=agent, interpreter=interpreter, profile=profile, vehicle=vehicle, hint=course, seed=seed
+        )
         self.vehicle, self.journal, self.strict = vehicle, journal or PlannerJournal(), strict
         self.on_cycle: list[Callable[[CycleResult], None]] = []
         self.on_lost: list[Callable[[str], None]] = []

@@ -42,7 +42,7 @@ class PlannerHandshake:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def welcome(self, token: bytes, vehicle: str) -> wire.Header:
-        """Authenticate the vehicle; returns the welcome that opens its session. VehicleRefused says why not."""
+        """Authenticate the vehicle; returns the welcome that opens its session. VehicleRefused contains the reason."""
         try:
             self._sock.sendall(wire.pack("hello", self.hello))
             kind, self.auth, _ = self._first_frame()

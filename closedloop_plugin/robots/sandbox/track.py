@@ -160,11 +160,14 @@ def _cuts(arcs: list[tuple[float, float]]) -> list[tuple[float, str]]:
 def _obstacles(lap: RoutePath, arcs: list[tuple[float, float]]) -> tuple[TrackObstacle, ...]:
     """Two cones on the lines that leave 0.34 m; a box 2 cm outside the line; a house in the middle."""
     narrow, bend = (arcs[3][1] + arcs[4][0]) / 2, sum(arcs[4]) / 2
+    orange, red = (226, 92, 34), (176, 58, 60)
     return (
-        TrackObstacle("left cone", *lap.pose(narrow, HALF_WIDTH), 0.10, 0.10, 0.16, (226, 92, 34)),
-        TrackObstacle("right cone", *lap.pose(narrow, -HALF_WIDTH), 0.10, 0.10, 0.16, (226, 92, 34)),
-        TrackObstacle("box", *lap.pose(bend, -HALF_WIDTH - 0.13), 0.26, 0.22, 0.20, (176, 58, 60)),
-        TrackObstacle("house", 1.35, 1.25, 0.2, 0.60, 0.40, 0.30, (92, 122, 158)),
+        TrackObstacle("left cone", *lap.pose(narrow, HALF_WIDTH), length=0.10, width=0.10, height=0.16, colour=orange),
+        TrackObstacle(
+            "right cone", *lap.pose(narrow, -HALF_WIDTH), length=0.10, width=0.10, height=0.16, colour=orange
+        ),
+        TrackObstacle("box", *lap.pose(bend, -HALF_WIDTH - 0.13), length=0.26, width=0.22, height=0.20, colour=red),
+        TrackObstacle("house", 1.35, 1.25, 0.2, length=0.60, width=0.40, height=0.30, colour=(92, 122, 158)),
     )
 
 
@@ -204,6 +207,7 @@ def _segment(name: str, geometry: str, lap: RoutePath, begin: float, end: float)
 
 def _box(x: float, y: float, yaw: float, length: float, width: float) -> Corners:
     """Corners of a rectangle, counter-clockwise from the front left."""
+    # Not core.boxes.corners: its sums are rounded in another order, and the last bit moves pixels of the floor picture.
     c, s = math.cos(yaw), math.sin(yaw)
     local = np.array([(1, 1), (-1, 1), (-1, -1), (1, -1)]) * (length / 2, width / 2)
     return local @ np.array([(c, s), (-s, c)]) + (x, y)

@@ -18,7 +18,7 @@ import xmlrpc.client
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from lmms_eval_ad2.errors import Ad2Error, require
 
@@ -52,7 +52,7 @@ root: {level: ERROR, handlers: [stderr]}
 
 
 def find_rospy() -> Path:
-    """The folder for the PYTHONPATH of a ROS process. Ad2Error says how to install ROS."""
+    """The folder for the PYTHONPATH of a ROS process. Ad2Error, with how to install ROS, if there is none."""
     for module in NEEDS:
         require(module, "ROS 1 imports it")
     folder = os.environ.get(VARIABLE)
@@ -92,7 +92,7 @@ def _help() -> str:
 
 def master_pid(uri: str, timeout_s: float = 10.0) -> int | None:
     """The process id of the master at `uri`, or None if no master answers. Call it before rospy's init_node, which
-    waits for a master for ever."""
+    waits indefinitely for a master."""
     try:
         answer: Any = xmlrpc.client.ServerProxy(uri, transport=_Transport(timeout_s)).getPid("/ad2")
         code, _, pid = answer
@@ -207,20 +207,11 @@ class RosMaster:
     def alive(self) -> bool:
         return self._child.alive
 
-    def kill(self) -> None:
-        """Kill the master, to simulate a fault."""
-        self._child.kill()
-
-    def restart(self) -> None:
-        """Restart at the same address, without registrations. Connections between nodes are kept."""
-        self._child.close()
-        self._child = self._start(self.port)
-
     def close(self) -> None:
         self._child.close()
         self._home.cleanup()
 
-    def __enter__(self) -> RosMaster:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

@@ -78,7 +78,7 @@ class RosTopics:
     status_type: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Vehicle:
     """One vehicle type. `limits`: used for driving; `ceiling`: the manufacturer's limits, which no file may exceed."""
 

@@ -28,10 +28,21 @@ _ROS2 = VehicleLimits(speed=TOP_SPEED, yaw_rate=2.5, accel=1.2)
 _ROS1 = VehicleLimits(speed=WORD_SPEED, yaw_rate=WORD_YAW_RATE, accel=1.2)
 _CRUISE = 0.4  # m/s, as LIMO's
 _WAVESHARE = Vehicle(
-    "jetbot-waveshare", "jetbot_pro", replace(_PRO, speed=_CRUISE), _PRO, VehicleCalibration(), differential,
-    RosTopics("/cmd_vel", "/csi_cam_0/image_raw", "raw", "/odom_raw"), None, 1.0,
-    WHEELBASE, WHEELS_APART, 0.12, SCALE, ros=1,
-)  # fmt: skip
+    name="jetbot-waveshare",
+    platform="jetbot_pro",
+    limits=replace(_PRO, speed=_CRUISE),
+    ceiling=_PRO,
+    calibration=VehicleCalibration(),
+    convert=differential,
+    topics=RosTopics("/cmd_vel", "/csi_cam_0/image_raw", "raw", "/odom_raw"),
+    mode=None,
+    watchdog_s=1.0,
+    wheelbase=WHEELBASE,
+    track=WHEELS_APART,
+    radius=0.12,
+    scale=SCALE,
+    ros=1,
+)
 JETBOTS = (
     _WAVESHARE,
     replace(

@@ -25,12 +25,30 @@ _CEILING = VehicleLimits(speed=1.0, yaw_rate=1.0, accel=2.5)
 # 0.4 m/s is 20 km/h at full size. With the profile's throttle limit of 0.75 it is 0.3 m/s, or 4.2 m/s at full size,
 # below the profile's 5 m/s.
 _LIMITS = replace(_CEILING, speed=0.4)
-_TOPICS = RosTopics("/cmd_vel", "/camera/rgb/image_raw/compressed", "compressed", "/odom", "/limo_status",
-                 "limo_base/LimoStatus")  # fmt: skip
+_TOPICS = RosTopics(
+    cmd="/cmd_vel",
+    camera="/camera/rgb/image_raw/compressed",
+    camera_type="compressed",
+    odom="/odom",
+    status="/limo_status",
+    status_type="limo_base/LimoStatus",
+)
 _DIFFERENTIAL = Vehicle(
-    "limo-differential", "limo", _LIMITS, _CEILING, VehicleCalibration(), differential, _TOPICS, DIFFERENTIAL, None,
-    WHEELBASE, TRACK, math.hypot(0.322, 0.220) / 2, SCALE, ros=1,
-)  # fmt: skip
+    name="limo-differential",
+    platform="limo",
+    limits=_LIMITS,
+    ceiling=_CEILING,
+    calibration=VehicleCalibration(),
+    convert=differential,
+    topics=_TOPICS,
+    mode=DIFFERENTIAL,
+    watchdog_s=None,
+    wheelbase=WHEELBASE,
+    track=TRACK,
+    radius=math.hypot(0.322, 0.220) / 2,
+    scale=SCALE,
+    ros=1,
+)
 LIMOS = (
     _DIFFERENTIAL,
     replace(

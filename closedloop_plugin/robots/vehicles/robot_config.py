@@ -131,7 +131,14 @@ def read_robot(file: Path) -> RobotConfig:
         link = replace(link, key=str(file.parent / Path(link.key).expanduser()))
     onboard = _section(file, data, "onboard", OnboardSettings())
     _consistent(file, vehicle, onboard)
-    return RobotConfig(file.stem, file, vehicle, link, _section(file, data, "camera", CameraSettings()), onboard)
+    return RobotConfig(
+        name=file.stem,
+        file=file,
+        vehicle=vehicle,
+        link=link,
+        camera=_section(file, data, "camera", CameraSettings()),
+        onboard=onboard,
+    )
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):

@@ -100,15 +100,15 @@ class Referee:
         score = 100.0 if self._end is EndReason.COMPLETED else round(100.0 * progress.share, 6)
         factor = penalty_of(infractions, self._profile.penalties)
         return RefereeOutcome(
-            infractions,
-            score,
-            round(factor, 6),
-            composed(score, factor),
-            [f.place() for f in sorted(drawn, key=lambda f: f.time_s)],
-            self._junctions(),
-            progress.done_m,
-            self._end,
-            None if self._end is None else STATUS[self._end],
+            infractions=infractions,
+            score_route=score,
+            score_penalty=round(factor, 6),
+            score_composed=composed(score, factor),
+            places=[f.place() for f in sorted(drawn, key=lambda f: f.time_s)],
+            junctions_passed=self._junctions(),
+            progress_m=progress.done_m,
+            end=self._end,
+            status=None if self._end is None else STATUS[self._end],
         )
 
     def _scenario_events(self, truth: GroundTruth) -> None:

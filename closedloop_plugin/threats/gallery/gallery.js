@@ -10,7 +10,7 @@
   };
   const whoFailed = (card, choice) => {
     const who = card.dataset.failed.split(" ").filter(Boolean);
-    if (choice === "nobody") return card.dataset.driven === "yes" && who.length === 0;
+    if (choice === "none") return card.dataset.driven === "yes" && who.length === 0;
     if (choice === "all") return who.length === runs;
     if (choice === "some") return who.length > 0 && who.length < runs;
     return who.includes(choice);

@@ -27,7 +27,7 @@ from closedloop_plugin.threats.gallery.scenarios import (
 from closedloop_plugin.threats.spec_text import sentence
 from closedloop_plugin.threats.transcript import ThreatAttempt
 from lmms_eval_ad2 import __version__
-from lmms_eval_ad2.report.html_base import HtmlPage
+from lmms_eval_ad2.report.page.html_page import HtmlPage
 
 # Maximum bytes of a text, so that a page of 220 scenarios stays under 12 MB.
 QUESTION, ANSWER, PROGRAM = 1200, 2000, 6000
@@ -266,7 +266,7 @@ def _details(s: GalleryScenario) -> dict[str, Any] | None:
     return {
         "file": f"transcripts/{s.name}.json",
         "who": label_of(t.interview.agent),
-        "said": t.interview.source == "said",
+        "asked": t.interview.source == "said",
         "answers": [
             (a.stage, clip(a.question, QUESTION), clip(a.text, ANSWER), clip(a.error or "", 400))
             for a in t.interview.answers

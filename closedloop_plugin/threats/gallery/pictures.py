@@ -144,7 +144,9 @@ def _in_ego_frame(data: Any) -> tuple[_Body, list[_Body], list[tuple[float, floa
         ahead, right = to_ego(a["x"], a["y"])
         turned = math.degrees(yaw0 - _finite(a["yaw"]))
         length, width = (min(max(_finite(a.get(k, 1.0)), 0.2), 30.0) for k in ("length", "width"))
-        return _Body(ahead, right, turned, length, width, str(a.get("kind", "")), role)
+        return _Body(
+            ahead=ahead, right=right, turned=turned, length=length, width=width, kind=str(a.get("kind", "")), role=role
+        )
 
     actors = [body(a, "scenario" if a.get("role", "scenario") == "scenario" else "other") for a in data["actors"]]
     line = [to_ego(p[0], p[1]) for p in data.get("route") or ()]
@@ -152,10 +154,9 @@ def _in_ego_frame(data: Any) -> tuple[_Body, list[_Body], list[tuple[float, floa
 
 
 def _finite(value: Any) -> float:
-    number = float(value)
-    if not math.isfinite(number):
+    if not is_number(value):
         raise ValueError(value)
-    return number
+    return float(value)
 
 
 def _css_class(body: _Body) -> str:

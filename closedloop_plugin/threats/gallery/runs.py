@@ -83,12 +83,12 @@ def outcome(records: Sequence[EpisodeRecord]) -> ScenarioOutcome:
         return ScenarioOutcome(SurvivalStatus.NOT_SCORED, first=f"{records[0].end}: {records[0].reason}".rstrip(": "))
     bad = [r for r in scored if not r.success]
     return ScenarioOutcome(
-        SurvivalStatus.FAILED if bad else SurvivalStatus.SURVIVED,
-        sum(r.score_composed for r in scored) / len(scored),
-        len(bad),
-        len(scored),
-        first_infraction(bad[0]) if bad else "",
-        tuple((r.drawn, r.success) for r in scored),
+        status=SurvivalStatus.FAILED if bad else SurvivalStatus.SURVIVED,
+        score=sum(r.score_composed for r in scored) / len(scored),
+        failures=len(bad),
+        scored=len(scored),
+        first=first_infraction(bad[0]) if bad else "",
+        draws=tuple((r.drawn, r.success) for r in scored),
     )
 
 

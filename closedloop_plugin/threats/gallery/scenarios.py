@@ -50,7 +50,7 @@ class ProgramParameter:
     high: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GalleryScenario:
     """A scenario. `program`: its text, "" if there is none; `problems`: files that are unreadable or inconsistent."""
 
@@ -106,7 +106,14 @@ def read(folder: Path) -> ThreatGallery:
         raise Ad2Error(f"{folder}: no scenario programs there (*.scenic, or scenarios/*.scenic)")
     checked = read_verdicts(folder)
     scenarios = tuple(
-        _scenario(n, programs.get(n), transcripts.get(n), checked.get(n), left_out.get(n, ""), failed.get(n, ""))
+        _scenario(
+            name=n,
+            program=programs.get(n),
+            transcript=transcripts.get(n),
+            checked=checked.get(n),
+            left_out=left_out.get(n, ""),
+            failed=failed.get(n, ""),
+        )
         for n in names
     )
     asked = index.get("asked")
@@ -148,9 +155,13 @@ def _scenario(
     kept = _transcript(transcript, problems) if transcript else None
     if program is None:
         return GalleryScenario(
-            name, ScenarioCheckState.NOT_MADE, failed or left_out or _refusal(kept), left_out, transcript=kept,
+            name=name,
+            state=ScenarioCheckState.NOT_MADE,
+            reason=failed or left_out or _refusal(kept),
+            left_out=left_out,
+            transcript=kept,
             problems=tuple(problems),
-        )  # fmt: skip
+        )
     content = program.read_bytes()
     digest = sha256(content).hexdigest()
     last = kept.last if kept else None
@@ -161,9 +172,18 @@ def _scenario(
     state, verdict = _judged(digest, _entry(checked, problems), last)
     reason = verdict.reason if verdict and not verdict.passed else ""
     return GalleryScenario(
-        name, state, reason, left_out, content.decode("utf-8", errors="replace"), digest, _route(program, problems),
-        kept, verdict, _judge(checked, digest), tuple(problems),
-    )  # fmt: skip
+        name=name,
+        state=state,
+        reason=reason,
+        left_out=left_out,
+        program=content.decode("utf-8", errors="replace"),
+        sha256=digest,
+        route=_route(program, problems),
+        transcript=kept,
+        verdict=verdict,
+        judge=_judge(checked, digest),
+        problems=tuple(problems),
+    )
 
 
 def _judge(checked: Any, digest: str) -> str:

@@ -135,7 +135,9 @@ class _ProbeScene:
 
     def actor(self, kind: ActorKind, ahead: float, left: float, turned: float, speed: float) -> Actor:
         x, y, yaw = self.frame.road.path.pose(self.s + ahead, left)
-        return Actor("probe", kind, x, y, yaw + math.radians(turned), speed, *SIZES[kind])
+        length, width, height = SIZES[kind]
+        yaw += math.radians(turned)
+        return Actor(id="probe", kind=kind, x=x, y=y, yaw=yaw, speed=speed, length=length, width=width, height=height)
 
     def obeys_lights(self) -> bool | None:
         """Whether a red light 15 m ahead changes anything."""

@@ -82,9 +82,15 @@ def search(config: ThreatSearchConfig, agent: Agent | None = None, interpreter: 
         with state:
             if first:
                 state.pool = WorldPool(
-                    run.worker_config, run.limits, agent, interpreter, state.finished, state.restarted,
-                    run.folder / "logs", more=state.draws_left,
-                )  # fmt: skip
+                    worker_config=run.worker_config,
+                    limits=run.limits,
+                    agent=agent,
+                    interpreter=interpreter,
+                    on_result=state.finished,
+                    on_restart=state.restarted,
+                    logs=run.folder / "logs",
+                    more=state.draws_left,
+                )
                 state.pool.run(first)
             state.last()
         return state.trials

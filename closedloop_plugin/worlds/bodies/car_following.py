@@ -45,7 +45,15 @@ def max_acceleration(body: SimulatedBody, others: Sequence[SimulatedBody], lines
         leader = find_leader(body, rail, others)
         if leader is not None:
             speed = rail.speed if rail.now is None else rail.now
-            best = idm(speed, max(rail.speed, speed), leader[0], leader[1], rail.accel, rail.brake, rail.gap)
+            best = idm(
+                speed=speed,
+                desired=max(rail.speed, speed),
+                gap=leader[0],
+                lead=leader[1],
+                accel=rail.accel,
+                brake=rail.brake,
+                rest=rail.gap,
+            )
     if rail.lights:
         best = min(best, _stop_line_acceleration(body, rail, lines))
     return best
@@ -92,5 +100,14 @@ def _stop_line_acceleration(body: SimulatedBody, rail: Rail, lines: Sequence[Sto
             continue
         speed = rail.speed if rail.now is None else rail.now
         if speed * speed / (2 * left) < rail.brake:  # v^2 / (2 s): deceleration that stops at the line
-            best = min(best, idm(speed, max(rail.speed, speed), left, 0.0, rail.accel, rail.brake, 1.0))
+            limit = idm(
+                speed=speed,
+                desired=max(rail.speed, speed),
+                gap=left,
+                lead=0.0,
+                accel=rail.accel,
+                brake=rail.brake,
+                rest=1.0,
+            )
+            best = min(best, limit)
     return best

@@ -122,7 +122,7 @@ def drive(
         lateral = limit
     # Friction circle: a_x^2 + a_y^2 <= limit^2; 15 % of the limit always remains for the pedals.
     longitudinal = math.sqrt(max(limit * limit - lateral * lateral, (0.15 * limit) ** 2))
-    v = _next_speed(v, spec, throttle, brake, reverse, longitudinal, dt)
+    v = _next_speed(v, spec=spec, throttle=throttle, brake=brake, reverse=reverse, tyre=longitudinal, dt=dt)
     mean = 0.5 * (v + m.v)
     rate = mean * curvature  # yaw rate, rad/s
     half = m.yaw + 0.5 * rate * dt  # midpoint rule: the rear axle moves along the mean heading of the step
@@ -131,7 +131,7 @@ def drive(
     y = m.y - rear * math.sin(m.yaw) + mean * math.sin(half) * dt
     yaw = m.yaw + rate * dt
     m.v = v
-    _set_pose(m, x + rear * math.cos(yaw), y + rear * math.sin(yaw), yaw, rate, limit, dt)
+    _set_pose(m, x + rear * math.cos(yaw), y + rear * math.sin(yaw), yaw, rate=rate, friction=limit, dt=dt)
 
 
 def _next_speed(
@@ -161,7 +161,9 @@ def walk(m: MotionState, speed: float, yaw: float, dt: float) -> None:
     """One step of a person or animal, which takes speed (at most 10 m/s) and direction at once."""
     m.v = min(max(speed, 0.0), 10.0)
     rate = math.remainder(yaw - m.yaw, math.tau) / dt
-    _set_pose(m, m.x + m.v * math.cos(yaw) * dt, m.y + m.v * math.sin(yaw) * dt, yaw, rate, 0.6 * G, dt)
+    _set_pose(
+        m, m.x + m.v * math.cos(yaw) * dt, m.y + m.v * math.sin(yaw) * dt, yaw, rate=rate, friction=0.6 * G, dt=dt
+    )
 
 
 def place(m: MotionState, x: float, y: float, yaw: float, v: float, dt: float) -> None:
@@ -169,14 +171,14 @@ def place(m: MotionState, x: float, y: float, yaw: float, v: float, dt: float) -
     rate = math.remainder(yaw - m.yaw, math.tau) / dt
     m.v = v
     m.knock_x = m.knock_y = m.knock_w = 0.0
-    _set_pose(m, x, y, m.yaw + rate * dt, rate, 1.0, dt)
+    _set_pose(m, x, y, m.yaw + rate * dt, rate=rate, friction=1.0, dt=dt)
 
 
 def slide(m: MotionState, mu: float, dt: float) -> None:
     """One step of a body that nothing drives: friction mu g reduces its speed to zero."""
     m.v -= math.copysign(min(abs(m.v), mu * G * dt), m.v)
     x, y = m.x + m.v * math.cos(m.yaw) * dt, m.y + m.v * math.sin(m.yaw) * dt
-    _set_pose(m, x, y, m.yaw, 0.0, mu * G, dt)
+    _set_pose(m, x, y, m.yaw, rate=0.0, friction=mu * G, dt=dt)
 
 
 def _set_pose(m: MotionState, x: float, y: float, yaw: float, rate: float, friction: float, dt: float) -> None:

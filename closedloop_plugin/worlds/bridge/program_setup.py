@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene
 from closedloop_plugin.worlds.bridge.ground import path_ahead
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.files import file_sha256
 
 TOWN_ROUTE_M = 200.0  # length of the path ahead for a user's program without a route
 
@@ -52,10 +52,20 @@ def _catalogue_entry(route: Route, program: Path | None) -> tuple[RoadLayout, Pa
 def stage_for(setup: EpisodeSetup, road: RoadMap | None) -> ScenarioStage:
     route = setup.route
     params = route.params if route else {}
-    placeholder = RoadMap(Path(), "town", "", "", RoutePath([(0.0, 0.0), (1.0, 0.0)]), ())
+    placeholder = RoadMap(
+        file=Path(), source="town", town="", sha256="", path=RoutePath([(0.0, 0.0), (1.0, 0.0)]), pieces=()
+    )
     trigger = road.path.locate(*route.trigger[:2])[0] if route and road else 0.0
     kind = route.scenario if route and setup.program is None else ""
-    return ScenarioStage(road or placeholder, params, kind, trigger, setup.seed, setup.timestep, setup.traffic)
+    return ScenarioStage(
+        road=road or placeholder,
+        params=params,
+        kind=kind,
+        trigger_s=trigger,
+        seed=setup.seed,
+        timestep=setup.timestep,
+        traffic=setup.traffic,
+    )
 
 
 def params_for(setup: EpisodeSetup, road: RoadMap | None, stage: ScenarioStage) -> dict[str, Any]:
@@ -79,7 +89,18 @@ def road_ahead(
     file = Path(compiled.scene.params["map"])
     points = tuple((float(px), float(py)) for px, py in path.xy[::4])
     try:
-        return road_for(Route("program", file.stem, points, "", "", (x, y, yaw)), RoadLayout(), file)
+        return road_for(
+            Route(id="program", town=file.stem, points=points, scenario="", scenario_name="", trigger=(x, y, yaw)),
+            RoadLayout(),
+            file,
+        )
     except Ad2Error:  # no route can be traced from here: off the road, or against traffic
-        sha = hashlib.sha256(file.read_bytes()).hexdigest()
-        return RoadMap(file, "town", file.stem, sha, path, (RouteSection(0.0, path.length, "measured"),))
+        sha = file_sha256(file)
+        return RoadMap(
+            file=file,
+            source="town",
+            town=file.stem,
+            sha256=sha,
+            path=path,
+            pieces=(RouteSection(0.0, path.length, "measured"),),
+        )

@@ -174,29 +174,29 @@ class ScenicWorld:
         stage, m, tick = self._stage, self._ego.motion, self._tick
         x, y, _ = self.road.path.pose(stage.ego_s + AHEAD_M)
         return Observation(
-            tick,
-            tick * self._setup.timestep,
-            abs(m.v),
-            self._command(stage.ego_s),
-            to_ego(x, y, m.x, m.y, m.yaw),
-            lambda name: self._picture(tick, name),
-            self.road.speed_limit,
+            tick=tick,
+            time_s=tick * self._setup.timestep,
+            speed=abs(m.v),
+            command=self._command(stage.ego_s),
+            target=to_ego(x, y, m.x, m.y, m.yaw),
+            images=lambda name: self._picture(tick, name),
+            speed_limit=self.road.speed_limit,
         )
 
     def _read_truth(self) -> GroundTruth:
         stage = self._stage
         ego, *others = self._simulation.bodies
         return GroundTruth(
-            self._tick,
-            self._tick * self._setup.timestep,
-            ego.actor(),
-            tuple(body.actor() for body in others if not body.gone),
-            dict(self._lights.state),
-            self._contacts(),
-            self._surface(),
-            stage.oncoming_allowed,
-            tuple(stage.events),
-            self._crossed(),
+            tick=self._tick,
+            time_s=self._tick * self._setup.timestep,
+            ego=ego.actor(),
+            actors=tuple(body.actor() for body in others if not body.gone),
+            signals=dict(self._lights.state),
+            contacts=self._contacts(),
+            surface=self._surface(),
+            oncoming_allowed=stage.oncoming_allowed,
+            events=tuple(stage.events),
+            crossed=self._crossed(),
         )
 
     def _surface(self) -> DrivingSurface:

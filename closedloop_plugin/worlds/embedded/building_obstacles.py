@@ -40,7 +40,13 @@ class BuildingObstacles:
             x, y, yaw, length, width, height = map(float, row[:6])
             motion = MotionState(x, y, math.remainder(yaw, math.tau))
             self._bodies[index] = SimulatedBody(
-                f"house{index}", ActorKind.BLOCKER, motion, length, width, height, fixed=True
+                id=f"house{index}",
+                kind=ActorKind.BLOCKER,
+                motion=motion,
+                length=length,
+                width=width,
+                height=height,
+                fixed=True,
             )
         return self._bodies[index]
 

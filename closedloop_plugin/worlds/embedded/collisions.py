@@ -78,7 +78,7 @@ def _collide(a: SimulatedBody, b: SimulatedBody) -> BodyContact | None:
     for body, other in ((a, b), (b, a)):
         if impulse > 0 and (body.kind in WALKERS or body.rail is not None) and body.mass < 20 * other.mass:
             body.was_hit, body.rail = True, None
-    return BodyContact(a, b, x, y, nx, ny, depth, impulse)
+    return BodyContact(a=a, b=b, x=x, y=y, nx=nx, ny=ny, depth=depth, impulse=impulse)
 
 
 def _contact_point(p: OrientedBox, q: OrientedBox) -> tuple[float, float]:

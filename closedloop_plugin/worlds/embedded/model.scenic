@@ -1,27 +1,28 @@
-"""Scenic world model of the embedded simulator: the generic driving domain, plus what our physics and camera know.
+"""Scenic world model of the embedded simulator: the generic driving domain, and what its physics and camera support.
 
-A program that uses the generic driving model (`model scenic.domains.driving.model`) compiles under this model and
-under CARLA's; the classes below carry the names that CARLA's model has. What an object may carry beside Scenic's own
-properties, all plain attributes that a behaviour may change at any tick:
+A program that uses the generic driving model (`model scenic.domains.driving.model`) compiles with this model and with
+CARLA's; the classes below have the names of those in CARLA's model. Besides Scenic's own properties, an object has the
+following attributes. Behaviours may change lamps, doors, rail and gone at any tick; the others are read at the start.
 
-    kind    str, a value of closedloop_plugin.core.state.ActorKind: what it looks like, how heavy it is, how it drives.
-            `new Car with kind "police"`. Its size defaults to the kind's (give `with width`, `with length` otherwise).
+    kind    str, a value of closedloop_plugin.core.state.ActorKind: appearance, mass, and dynamics of a vehicle.
+            `new Car with kind "police"`. The default size is that of the kind (see `with width`, `with length`).
     lamps   set of: brake, left, right, hazard, siren, headlights, reverse. `self.lamps.add("hazard")`.
-            Brake lamps come on by themselves.
-    doors   set of: left, right. An open door is 0.9 m wide and hard: `self.doors.add("left")`.
+            Brake lamps are switched on automatically.
+    doors   set of: left, right. An open door is 0.9 m wide, and can be hit: `self.doors.add("left")`.
     role    "scenario" (default) or "background" (counts for Efficiency).
     rail    closedloop_plugin.worlds.bridge.rail.Rail: the world moves the actor along it exactly and ignores its
             pedals. `new Car at stage.spot(40, 3.5), with rail Rail(stage.road.path, 40, 3.5, speed=8)`, or set it in a
-            behaviour; `self.rail.speed = 0` brakes, `self.rail.d_wanted = 0` changes lane, `self.rail = None` frees.
-            After a collision with something of weight the rail is ignored: the driver brakes, a walker lies.
+            behaviour; `self.rail.speed = 0` brakes, `self.rail.d_wanted = 0` changes lane, `self.rail = None` ends it.
+            After a collision, except with a much lighter body, the rail is ignored: a vehicle brakes, a walker falls.
     fixed   True: cannot be moved by a collision (a wall, a container).
-    gone    True: taken off the stage (invisible, untouchable). Scenic cannot delete an object; this can.
+    gone    True: removed from the scene (invisible, cannot be hit). Scenic itself cannot delete an object.
 
-Also: setPose(x, y, heading, speed) puts an actor somewhere at once. Cars obey throttle, brake, steer and reverse as
-under every driving model; pedestrians and animals obey SetWalkingDirectionAction and SetWalkingSpeedAction. An object
-without a behaviour stands still until something hits it. `with velocity` sets the speed at the start.
+setPose(x, y, heading, speed) moves an actor to a pose at the next tick. Vehicles obey throttle, brake, steer and
+reverse as under every driving model; pedestrians and animals obey SetWalkingDirectionAction and SetWalkingSpeedAction.
+An object without a behaviour stands still until something hits it. `with velocity` sets the initial velocity.
 
-Params: map, map_options, timestep, stage (bridge.stage.Stage; None outside a world of ours).
+Params: map, map_options, timestep (s), stage (closedloop_plugin.worlds.bridge.stage.ScenarioStage; None outside the
+worlds of this project).
 """
 
 param render = False

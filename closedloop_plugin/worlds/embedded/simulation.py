@@ -151,7 +151,10 @@ class EmbeddedSimulation(NewtonianSimulation):
             if body.still and not body.throttle:
                 m.ax = m.ay = m.yaw_rate = m.vx = m.vy = 0.0
                 return
-            drive(m, body.spec, body.steer, body.throttle, brake, body.reverse, self.context.grip, dt)
+            drive(
+                m, body.spec, steer=body.steer, throttle=body.throttle, brake=brake, reverse=body.reverse,
+                grip=self.context.grip, dt=dt,
+            )  # fmt: skip
         elif body.kind in WALKERS and not body.was_hit and not (m.knock_x or m.knock_y):
             control = proxy.get("control") or {}
             speed, heading = control.get("speed"), control.get("heading")
@@ -172,14 +175,14 @@ def _mirror(proxy: dict[str, Any], index: int) -> SimulatedBody:
     colour = proxy.get("color")
     ego = index == 0
     return SimulatedBody(
-        "ego" if ego else f"s{index}",
-        kind,
-        MotionState(x, y, yaw, speed),
-        float(proxy["length"]),
-        float(proxy["width"]),
-        float(proxy["height"]),
-        "ego" if ego else str(proxy.get("role", "scenario")),
-        tuple(round(255 * float(c)) for c in colour[:3]) if colour is not None else (120, 120, 130),  # type: ignore[arg-type]
+        id="ego" if ego else f"s{index}",
+        kind=kind,
+        motion=MotionState(x, y, yaw, speed),
+        length=float(proxy["length"]),
+        width=float(proxy["width"]),
+        height=float(proxy["height"]),
+        role="ego" if ego else str(proxy.get("role", "scenario")),
+        colour=tuple(round(255 * float(c)) for c in colour[:3]) if colour is not None else (120, 120, 130),  # type: ignore[arg-type]
         fixed=bool(proxy.get("fixed", False)),
         parked=not ego and speed == 0.0,
     )

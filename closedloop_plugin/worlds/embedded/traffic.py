@@ -143,7 +143,12 @@ class BackgroundTraffic:
             return
         self._occupied.append((x, y))
         body = SimulatedBody(
-            f"b{len(self.bodies)}", kind, MotionState(x, y, yaw, rail.now or 0.0), length, width, height
+            id=f"b{len(self.bodies)}",
+            kind=kind,
+            motion=MotionState(x, y, yaw, rail.now or 0.0),
+            length=length,
+            width=width,
+            height=height,
         )
         body.role = "background"
         body.colour, body.rail = colour, rail

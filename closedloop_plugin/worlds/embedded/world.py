@@ -65,7 +65,15 @@ class EmbeddedWorld(ScenicWorld):
             self._renderer = CameraRenderer(scenery_of(self._network, self.road, self._setup.seed))
         truth = self.truth()
         ego = truth.ego
-        view = SceneView(ego.x, ego.y, ego.yaw, truth.actors, truth.signals, self._weather, truth.time_s)
+        view = SceneView(
+            x=ego.x,
+            y=ego.y,
+            yaw=ego.yaw,
+            actors=truth.actors,
+            signals=truth.signals,
+            weather=self._weather,
+            time_s=truth.time_s,
+        )
         return self._renderer.render(camera, view)
 
 

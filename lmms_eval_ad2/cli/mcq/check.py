@@ -46,7 +46,7 @@ class McqCheckOptions:
     views: Literal["asked", "front", "all"] = option("images shown to the evaluator", default="asked")
     prompts: Path | None = option("own prompt of the evaluator", default=None, metavar="FILE.yaml")
     sample: int | None = option("number of questions for the models (default: all)", default=None, metavar="N", least=1)
-    seed: int = option("seed of the sample (default 0)", default=0)
+    seed: int = option("seed of the sample (default 0)", default=0, metavar="S")
     out: Path | None = option("write the complete report", default=None, metavar="FILE.json")
     cache: Path | None = option("cache of replies (default: FILE.json.sqlite of --out)", default=None, metavar="FILE")
     json: bool = option("print the report as JSON", default=False)

@@ -48,7 +48,15 @@ def load_dataset(name: str, split: str, home: Path | None = None) -> Dataset:
     for part in parts:
         if not part.is_file():
             raise Ad2Error(f"{part} is missing; import the data again: {_command(name, split)}")
-    return Dataset(name, split, parts, Path(manifest.image_root), manifest.sha256, manifest.n, manifest)
+    return Dataset(
+        name=name,
+        split=split,
+        parts=parts,
+        image_root=Path(manifest.image_root),
+        sha256=manifest.sha256,
+        n=manifest.n,
+        manifest=manifest,
+    )
 
 
 def open_dataset(name: str, split: str, *, home: Path | None = None) -> Dataset:

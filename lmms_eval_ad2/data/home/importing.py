@@ -10,11 +10,11 @@ from typing import Any
 
 from lmms_eval_ad2.data.home.location import extracted_dir, split_dir
 from lmms_eval_ad2.data.home.manifest import DatasetManifest
-from lmms_eval_ad2.data.home.parts import file_sha256
 from lmms_eval_ad2.data.home.writer import finished, import_key, write_dataset
 from lmms_eval_ad2.data.releases import Item, OpenedRelease, find_release
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.storage.files import file_sha256
 
 log = logging.getLogger(__name__)
 

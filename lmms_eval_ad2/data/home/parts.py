@@ -10,18 +10,10 @@ from pathlib import Path
 from lmms_eval_ad2.data.home.manifest import DatasetPart
 from lmms_eval_ad2.data.releases import parquet
 from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.storage.files import file_sha256
 
 COLUMNS = ("id", "benchmark", "task", "subtask", "form", "record")
 PART_SIZE = 2000
-_CHUNK = 1 << 20
-
-
-def file_sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(_CHUNK):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def write_part(folder: Path, index: int, rows: Sequence[tuple[Record, str]]) -> DatasetPart:

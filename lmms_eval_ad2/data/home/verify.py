@@ -8,11 +8,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from lmms_eval_ad2.data.home.dataset import Dataset, load_dataset
-from lmms_eval_ad2.data.home.parts import RecordTally, file_sha256, read_part
+from lmms_eval_ad2.data.home.parts import RecordTally, read_part
 from lmms_eval_ad2.data.home.record_check import record_fault
 from lmms_eval_ad2.data.releases.images import image_fault
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.storage.files import file_sha256
 
 SHOWN = 50  # problems listed; the others are only counted
 
@@ -46,7 +47,14 @@ def verify(name: str, split: str, images: bool = False, *, home: Path | None = N
         total += 1
         if len(problems) < SHOWN:
             problems.append(problem)
-    return DatasetVerification(name, split, check.tally.n, len(check.seen_images), total, tuple(problems))
+    return DatasetVerification(
+        name=name,
+        split=split,
+        n=check.tally.n,
+        n_images=len(check.seen_images),
+        n_problems=total,
+        problems=tuple(problems),
+    )
 
 
 class _Check:

@@ -26,13 +26,13 @@ from tqdm import tqdm
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.data.home.location import split_dir
 from lmms_eval_ad2.data.home.manifest import DatasetManifest, DatasetPart
-from lmms_eval_ad2.data.home.parts import PART_SIZE, RecordTally, file_sha256, read_part, write_part
+from lmms_eval_ad2.data.home.parts import PART_SIZE, RecordTally, read_part, write_part
 from lmms_eval_ad2.data.home.record_check import record_fault
 from lmms_eval_ad2.data.releases.base import BadRow, Item, OmittedRow
 from lmms_eval_ad2.data.releases.images import image_fault
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.records import Record
-from lmms_eval_ad2.storage.files import atomic_write, remove_leftovers
+from lmms_eval_ad2.storage.files import atomic_write, file_sha256, remove_leftovers
 from lmms_eval_ad2.storage.identity import digest
 from lmms_eval_ad2.storage.lock import lock_in_turn
 
@@ -49,6 +49,7 @@ class StagedImport:
 
     def __init__(
         self,
+        *,
         folder: Path,
         label: str,
         key: str,
@@ -238,7 +239,16 @@ def write_dataset(
             return done
         new = final.with_name(f".{split}.new")
         label = f"{name} {split}"
-        with StagedImport(new, label, key, Path(image_root), skip_bad, check_images, part_size, resume) as stage:
+        with StagedImport(
+            folder=new,
+            label=label,
+            key=key,
+            image_root=Path(image_root),
+            skip_bad=skip_bad,
+            check_images=check_images,
+            part_size=part_size,
+            resume=resume,
+        ) as stage:
             try:
                 _add_all(stage, records, label)
             except SourceChangedError as exc:

@@ -105,7 +105,16 @@ def _frame(path: Path, scene: str, frame: str, content: Any) -> Iterator[Item]:
             meta["objects"] = _objects(question, answer, objects)
             subtask = TAGS[tags[0]] if tags else layer
             yield _record(
-                inner, f"{scene}_{frame}_{index}", layer, subtask, question, answer, images, views, scene, meta
+                row=inner,
+                name=f"{scene}_{frame}_{index}",
+                task=layer,
+                subtask=subtask,
+                question=question,
+                answer=answer,
+                images=images,
+                views=views,
+                scene=scene,
+                meta=meta,
             )
         except DataError as exc:
             yield BadRow(exc)
@@ -129,7 +138,18 @@ def _conversations(path: Path) -> Iterator[Item]:
             name = row.string("id")
             answer = turns.get("gpt", "")
             meta = {"objects": _objects(question, answer, {})}
-            yield _record(row, name, "all", "all", question, answer, images, views, name.split("_")[0], meta)
+            yield _record(
+                row=row,
+                name=name,
+                task="all",
+                subtask="all",
+                question=question,
+                answer=answer,
+                images=images,
+                views=views,
+                scene=name.split("_")[0],
+                meta=meta,
+            )
         except DataError as exc:
             yield BadRow(exc)
 

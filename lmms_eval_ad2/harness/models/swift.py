@@ -78,7 +78,9 @@ class SwiftModel(lmms):
             size = whole_number("ad2_swift", "batch_size", batch_size, 1)
             if device and "device_map" not in more and str(device) == "cpu":
                 more["device_map"] = "cpu"
-            self._engine = InProcessEngine(model, backend, size, seed, system, more)
+            self._engine = InProcessEngine(
+                model=model, backend=backend, batch_size=size, seed=seed, system=system, more=more
+            )
 
     @property
     def batch_size(self) -> int:

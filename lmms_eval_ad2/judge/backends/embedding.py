@@ -18,6 +18,7 @@ from lmms_eval_ad2.errors import Ad2Error, require
 from lmms_eval_ad2.judge.backends.lexical import unfit
 from lmms_eval_ad2.judge.base import JudgeItem, JudgeRating, new_usage
 from lmms_eval_ad2.records import Unscored
+from lmms_eval_ad2.storage.files import file_sha256
 
 NOT_JUDGEABLE = "not_judgeable_by_similarity"
 MINILM = "all-MiniLM-L6-v2"
@@ -119,6 +120,5 @@ def _weights(source: str) -> str | None:
         return None
     digest = hashlib.sha256()
     for file in files:
-        with file.open("rb") as handle:
-            digest.update(hashlib.file_digest(handle, "sha256").digest())
+        digest.update(bytes.fromhex(file_sha256(file)))
     return digest.hexdigest()

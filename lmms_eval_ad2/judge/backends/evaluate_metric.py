@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import functools
-import hashlib
 import importlib
 import shutil
 import tempfile
@@ -22,6 +21,7 @@ from lmms_eval_ad2.judge.backends.lexical import unfit
 from lmms_eval_ad2.judge.base import HIGHEST, LOWEST, JudgeItem, JudgeRating, new_usage
 from lmms_eval_ad2.numbers import is_number
 from lmms_eval_ad2.records import Unscored
+from lmms_eval_ad2.storage.files import file_sha256
 
 NOT_JUDGEABLE = "not_judgeable_by_metric"
 
@@ -69,7 +69,7 @@ class EvaluateJudge:
         """See Judge.describe. `script_sha256` distinguishes two scripts of one name."""
         return {
             "backend": "evaluate", "model": None, "metric": self.script.stem, "value": self.value or None,
-            "script_sha256": hashlib.sha256(self.script.read_bytes()).hexdigest(),
+            "script_sha256": file_sha256(self.script),
             "mark": f"1 + 9 * (value - {self.worst:g}) / ({self.best:g} - {self.worst:g})",
             "seed": None, "temperature": None,
         }  # fmt: skip

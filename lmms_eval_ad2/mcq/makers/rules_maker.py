@@ -82,7 +82,7 @@ class RulesMaker:
         else:
             rule, offered = candidates(question, facts)
         if not rule:
-            return RejectedQuestion(question, "no_rule", f"no rule knows this kind of question: {question.text[:80]}")
+            return RejectedQuestion(question, "no_rule", f"no rule for this kind of question: {question.text[:80]}")
         pool, notes = self._passed(offered, question)
         rng = random.Random(f"{self.seed}:{self.kind}:{question.id}")
         chosen = choose(pool, question.answer, rng, in_order=ordered(question), question=question.text)

@@ -69,7 +69,7 @@ def _rows() -> Mapping[str, Any]:
 
 @cache
 def _pattern() -> tuple[re.Pattern[str], dict[str, str]]:
-    keys = {says.lower(): key for key, row in _rows().items() for says in (row["do"], row["doing"], *row["says"])}
+    keys = {text.lower(): key for key, row in _rows().items() for text in (row["do"], row["doing"], *row["says"])}
     longest_first = sorted(keys, key=len, reverse=True)
     return re.compile(rf"\b(?:{'|'.join(map(re.escape, longest_first))})\b", re.IGNORECASE), keys
 

@@ -49,16 +49,16 @@ def _table(entry: Mapping[str, Any]) -> AnswerTable:
     return AnswerTable(
         question=re.compile(entry["question"], re.IGNORECASE),
         source=entry.get("source", ""),
-        values={key: says[0] for key, says in entry["values"].items()},
-        known={key: _wordings(says) for key, says in entry["values"].items()},
+        values={key: texts[0] for key, texts in entry["values"].items()},
+        known={key: _wordings(texts) for key, texts in entry["values"].items()},
         excluded={key: tuple(keys) for key, keys in entry["not"].items()},
         errors={SHORT[name]: (tuple(keys), why) for name, (keys, why) in entry["errors"].items()},
         clauses={SHORT[name]: (clause, why) for name, (clause, why) in entry["clauses"].items()},
     )
 
 
-def _wordings(says: list[str]) -> re.Pattern[str]:
-    longest_first = sorted(says, key=len, reverse=True)
+def _wordings(texts: list[str]) -> re.Pattern[str]:
+    longest_first = sorted(texts, key=len, reverse=True)
     return re.compile(rf"\b(?:{'|'.join(map(re.escape, longest_first))})\b", re.IGNORECASE)
 
 

@@ -118,12 +118,12 @@ def _key_object(text: str, tag: ObjectTag, info: dict[str, Any]) -> KeyObject:
     box = info.get("2d_bbox")
     corners = tuple(float(v) for v in box if isinstance(v, int | float)) if isinstance(box, list) else ()
     return KeyObject(
-        text,
-        tag,
-        value_of("Category"),
-        value_of("Visual_description"),
-        value_of("Status"),
-        corners if len(corners) == 4 else (),
+        text=text,
+        tag=tag,
+        category=value_of("Category"),
+        appearance=value_of("Visual_description"),
+        status=value_of("Status"),
+        box=corners if len(corners) == 4 else (),
     )
 
 

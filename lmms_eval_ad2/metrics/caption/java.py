@@ -38,15 +38,6 @@ def find() -> str:
     return path
 
 
-def usable() -> bool:
-    """Whether `find` succeeds."""
-    try:
-        find()
-    except JavaError:
-        return False
-    return True
-
-
 def version() -> int:
     """Major version of the `java` that `find` returns."""
     return _major(find()) or OLDEST

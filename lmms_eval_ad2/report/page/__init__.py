@@ -1,1 +1,1 @@
-"""Parts of the HTML report page."""
+"""HTML pages: the frame that all pages share, and the report page with its parts."""

@@ -133,7 +133,9 @@ def score_challenge(
         parts[name] = _mean(name, [float(choice.correct) for choice in group])
         unread = sum(isinstance(choice.read, Unparsed) for choice in group)
         counts |= {f"n_parsed{suffix}": len(group) - unread, f"n_unparsed{suffix}": unread}
-    return ChallengeResult(parts, counts, choices, found.missing, found.unknown, tokenizer)
+    return ChallengeResult(
+        parts=parts, counts=counts, choices=choices, missing=found.missing, unknown=found.unknown, tokenizer=tokenizer
+    )
 
 
 def _choice(question: ChallengeQuestion) -> ChallengeChoice | None:
@@ -150,7 +152,9 @@ def _choice(question: ChallengeQuestion) -> ChallengeChoice | None:
     else:
         return None
     correct = isinstance(read, Answer) and read.value == truth
-    return ChallengeChoice(question.id, question.part, truth, read, correct, question.counts)
+    return ChallengeChoice(
+        id=question.id, part=question.part, truth=truth, read=read, correct=correct, counts=question.counts
+    )
 
 
 def _truth_not_offered(question: ChallengeQuestion) -> bool:

@@ -101,10 +101,20 @@ def walk(answers: Sequence[Any], truth: Any, *, answers_file: str, truth_file: s
                 empty += 1
                 continue
             counts = number == 0 or graph.issuperset(points(text))
-            questions.append(ChallengeQuestion(key, part, text, target, tags, answer, counts))
+            questions.append(
+                ChallengeQuestion(id=key, part=part, text=text, truth=target, tags=tags, answer=answer, counts=counts)
+            )
     missing = tuple(q.id for q in questions if q.id not in given)
     unknown = tuple(key for key in given if key not in known)
-    return PairedAnswers(tuple(questions), missing, tuple(failed), unknown, len(answers), duplicates, empty)
+    return PairedAnswers(
+        questions=tuple(questions),
+        missing=missing,
+        failed=tuple(failed),
+        unknown=unknown,
+        n_answers=len(answers),
+        n_duplicate=duplicates,
+        n_empty_questions=empty,
+    )
 
 
 def _by_id(answers: Any, file: str) -> tuple[dict[str, str], int]:

@@ -19,7 +19,6 @@ MODELS = ("ad2_oracle", "ad2_chance")
 RESCORED = {"pixel": ("--frame", "pixel"), "unit": ("--frame", "unit"), "thousand": ("--frame", "thousand"),
             "auto": ("--frame", "auto"), "same": ()}  # fmt: skip
 DIFFERENT_EACH_TIME = ("date", "versions")
-WORDING = ("notes",)
 
 
 def record(work: Workspace) -> dict[str, Any]:

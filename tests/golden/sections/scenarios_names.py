@@ -21,6 +21,7 @@ SCENARIOS = "closedloop_plugin.scenarios"
 MODULES = tuple(f"{SCENARIOS}.{name}" for name in ("actions", "library"))  # for `from MODULE import *`, as docs/ say
 PARTS = tuple(f"{SCENARIOS}.{name}" for name in ("places", "actions_traffic", "actions_crossing"))  # of "actions"
 PYTHON = tuple(f"{SCENARIOS}.{name}" for name in ("catalogue", "flows", "geometry", "looks"))
+RENAMED = {"ScenarioType": "TypeInfo"}  # classes that no program needs, and their names in 0.1.0
 PROBE = """
 param route = "demo:101"
 model scenic.domains.driving.model
@@ -40,10 +41,14 @@ def record(work: Workspace) -> dict[str, Any]:
     return {
         "scenic": {module: names["names"] for module, names in found.items()},
         "parts of actions": {module: answer[module] for module in PARTS},
-        "python": answer["python"],
+        "python": {module: _named_as_recorded(names) for module, names in answer["python"].items()},
         "types": {name: _type(type_) for name, type_ in types.items()},
         "examples": _examples(work),
     }
+
+
+def _named_as_recorded(names: dict[str, Any]) -> dict[str, Any]:
+    return {RENAMED.get(name, name): value for name, value in names.items()}
 
 
 def _names_inside(work: Workspace, module: str) -> dict[str, Any]:

@@ -38,7 +38,9 @@ def privileged(episode: str = "e0") -> DecisionRequest:
     """A request with ground truth, on an empty straight road of 200 m, 20 m from its start."""
     path = RoutePath([(0.0, 0.0), (200.0, 0.0)])
     road = RoadMap(Path("none.xodr"), "corridor", "T", "0" * 64, path, (RouteSection(0.0, 200.0, "invented"),))
-    ego = Actor("ego", ActorKind.CAR, 20.0, 0.0, 0.0, 5.0, 4.5, 1.9, 1.5, role="ego")
+    ego = Actor(
+        id="ego", kind=ActorKind.CAR, x=20.0, y=0.0, yaw=0.0, speed=5.0, length=4.5, width=1.9, height=1.5, role="ego"
+    )
     return DecisionRequest(episode, observation(speed=5.0), GroundTruth(4, 0.2, ego), road)
 
 

@@ -35,7 +35,7 @@ LINES = (
     StopLine("south", 83.5, -14.0, math.pi / 2, 3.5, "signal"),
     StopLine("north", 80.0, 40.0, math.pi / 2, 3.5, "stop", True, 108.0),
 )
-EGO = Actor("ego", ActorKind.CAR, 0, 0, 0, 0, 4.6, 1.9, 1.5, role="ego")
+EGO = Actor(id="ego", kind=ActorKind.CAR, x=0, y=0, yaw=0, speed=0, length=4.6, width=1.9, height=1.5, role="ego")
 
 
 def road() -> RoadMap:
@@ -52,10 +52,41 @@ def truth(tick: int, extra: int = 0) -> GroundTruth:
     lead = PATH.pose(s + 25, -3.6)
     walker = (80 + 0.03 * (tick - 430), 52.0)
     actors = [
-        Actor("lead", ActorKind.TRUCK, lead[0], lead[1], lead[2], speed, 7.5, 2.4, 3.2, role="background"),
-        Actor("walker", ActorKind.PEDESTRIAN, *walker, 0.0, 1.4, 0.5, 0.5, 1.8),
-        Actor("cone", ActorKind.CONE, 34.0, -0.5, 0.0, 0.0, 0.4, 0.4, 0.8),
-        Actor("oncoming", ActorKind.CAR, 120.0 - 0.4 * tick, 3.5, math.pi, 8.0, 4.5, 1.9, 1.5),
+        Actor(
+            id="lead",
+            kind=ActorKind.TRUCK,
+            x=lead[0],
+            y=lead[1],
+            yaw=lead[2],
+            speed=speed,
+            length=7.5,
+            width=2.4,
+            height=3.2,
+            role="background",
+        ),
+        Actor(
+            id="walker",
+            kind=ActorKind.PEDESTRIAN,
+            x=walker[0],
+            y=walker[1],
+            yaw=0.0,
+            speed=1.4,
+            length=0.5,
+            width=0.5,
+            height=1.8,
+        ),
+        Actor(id="cone", kind=ActorKind.CONE, x=34.0, y=-0.5, yaw=0.0, speed=0.0, length=0.4, width=0.4, height=0.8),
+        Actor(
+            id="oncoming",
+            kind=ActorKind.CAR,
+            x=120.0 - 0.4 * tick,
+            y=3.5,
+            yaw=math.pi,
+            speed=8.0,
+            length=4.5,
+            width=1.9,
+            height=1.5,
+        ),
     ]
     for i in range(extra):
         actors.append(replace(EGO, id=f"b{i}", x=x + 3 * i % 100, y=20 + i + 0.01 * tick, role="background"))

@@ -16,7 +16,9 @@ from closedloop_plugin.scoring.referee.referee import Referee, RefereeOutcome
 
 DT = 0.05
 B2D = profile("bench2drive")
-EGO = Actor("ego", ActorKind.CAR, 0.0, 0.0, 0.0, 10.0, 4.0, 1.8, 1.5, role="ego")
+EGO = Actor(
+    id="ego", kind=ActorKind.CAR, x=0.0, y=0.0, yaw=0.0, speed=10.0, length=4.0, width=1.8, height=1.5, role="ego"
+)
 OTHER = replace(EGO, id="7", role="scenario")
 
 

@@ -29,7 +29,7 @@ from support.running import BIN, environment
 from closedloop_plugin.robots import deploy
 from closedloop_plugin.robots.planner import control_socket
 from closedloop_plugin.robots.sandbox.node_process import SandboxNodeProcess
-from closedloop_plugin.robots.transport.ros import RosChildProcess, RosMaster
+from closedloop_plugin.robots.transport.ros import RosChildProcess
 from closedloop_plugin.robots.vehicles.robot_config import RobotConfig, read_robot
 
 HERE = Path(__file__).resolve().parent
@@ -74,7 +74,7 @@ class Stop:
 class VehicleMonitor(RosChildProcess):
     """fault_watch.py in a process, and its reports so far."""
 
-    def __init__(self, master: RosMaster) -> None:
+    def __init__(self, master: ros_master.FaultyRosMaster) -> None:
         super().__init__("the monitor", [sys.executable, str(HERE / "fault_watch.py")], master.env())
         assert self.first_line == '["ready"]', self.first_line
         self.truths: list[Truth] = []
@@ -153,7 +153,7 @@ class VehicleMonitor(RosChildProcess):
 class Rig:
     """The running loop. Call `begin` before each fault."""
 
-    def __init__(self, folder: Path, robot: RobotConfig, master: RosMaster, home: Path) -> None:
+    def __init__(self, folder: Path, robot: RobotConfig, master: ros_master.FaultyRosMaster, home: Path) -> None:
         self.folder, self.robot, self.master, self.home = folder, robot, master, home
         self.monitor = VehicleMonitor(master)
         self.planner: subprocess.Popen[bytes]
@@ -323,7 +323,7 @@ def rig(folder: Path, mode: int | None = None) -> Iterator[Rig]:
         file.write_text(f"{file.read_text('utf-8')}limits:\n  speed: {FULL}\n", "utf-8")
         robot, home = read_robot(file), folder / "home"
         deploy.deploy(robot, deploy.make_token(home / "robots" / f"{robot.name}.token"))
-        master = stack.enter_context(RosMaster())
+        master = stack.enter_context(ros_master.FaultyRosMaster())
         node = SandboxNodeProcess(master, file, mode)
         stack.callback(node.close)
         loop = Rig(folder, robot, master, home)

@@ -45,7 +45,7 @@ def publisher(topic, kind):
     deadline = time.monotonic() + 30.0
     while not out.get_num_connections():
         if time.monotonic() > deadline:
-            sys.exit("nobody listens to %s" % topic)
+            sys.exit("no node subscribes to %s" % topic)
         time.sleep(0.005)
     return out
 """
@@ -61,11 +61,23 @@ def ros_path() -> Path:
         pytest.skip(str(exc))
 
 
+class FaultyRosMaster(RosMaster):
+    """A master that tests kill and restart."""
+
+    def kill(self) -> None:
+        self._child.kill()
+
+    def restart(self) -> None:
+        """Restart at the same address, without registrations. Connections between nodes are kept."""
+        self._child.close()
+        self._child = self._start(self.port)
+
+
 @contextmanager
-def master(port: int = 0) -> Iterator[RosMaster]:
+def master(port: int = 0) -> Iterator[FaultyRosMaster]:
     """A ROS master on loopback; see ros_path."""
     ros_path()
-    with RosMaster(port) as running:
+    with FaultyRosMaster(port) as running:
         yield running
 
 

@@ -68,8 +68,8 @@ def interview_frame(images: int = 1) -> InterviewFrame:
     """A frame on a straight road: a car at rest 25 m ahead, a child walking at the edge."""
     request = privileged()
     assert request.truth is not None and request.road is not None
-    car = Actor("1", ActorKind.CAR, 45.0, 0.0, 0.0, 0.0, 4.5, 1.9, 1.5)
-    child = Actor("2", ActorKind.CHILD, 35.0, -4.0, 0.0, 1.0, 0.5, 0.5, 1.2)
+    car = Actor(id="1", kind=ActorKind.CAR, x=45.0, y=0.0, yaw=0.0, speed=0.0, length=4.5, width=1.9, height=1.5)
+    child = Actor(id="2", kind=ActorKind.CHILD, x=35.0, y=-4.0, yaw=0.0, speed=1.0, length=0.5, width=0.5, height=1.2)
     truth = replace(request.truth, actors=(car, child))
     shown: tuple[np.ndarray, ...] = tuple(picture(f"camera {k}") for k in range(images))
     return InterviewFrame(ROUTES[0], request.observation, truth, request.road, shown)

@@ -93,10 +93,16 @@ class LinkedTransport:
         hint = PathHint(path, start, link.robot.vehicle.scale)
         run = LinkedRun(referee, hint, start)
         planner = PlannerServer(
-            link.agent, link.interpreter, link.profile, link.robot.vehicle, link.token, hint,
-            seed=seed, motion_s=link.robot.onboard.motion_s,
+            agent=link.agent,
+            interpreter=link.interpreter,
+            profile=link.profile,
+            vehicle=link.robot.vehicle,
+            token=link.token,
+            course=hint,
+            seed=seed,
+            motion_s=link.robot.onboard.motion_s,
             failures_max=None,  # checked below: a latched stop would block the next run
-        )  # fmt: skip
+        )
         planner.on_cycle.append(lambda result: self.on_cycle(run, result))
         if isinstance(link.agent, TrackExpert):
             link.agent.set_path(path, lambda: run.here, link.robot.vehicle.scale)

@@ -62,7 +62,9 @@ def surface_geometry(network: Any, road: RoadMap, reach: float) -> SurfaceGeomet
         corner = shapely.intersection(used.buffer(6.0).buffer(-6.0), sidewalks.buffer(14.0))
         sidewalks = shapely.union(sidewalks, corner)
     sidewalks = shapely.difference(sidewalks, shapely.union_all([asphalt, shoulders, bicycle]).buffer(0.05))
-    return SurfaceGeometry(window, asphalt, junctions, shoulders, bicycle, sidewalks)
+    return SurfaceGeometry(
+        window=window, asphalt=asphalt, junctions=junctions, shoulders=shoulders, bicycle=bicycle, sidewalks=sidewalks
+    )
 
 
 def _bicycle_lanes(used: BaseGeometry) -> BaseGeometry:
@@ -266,5 +268,11 @@ def _far_signal(surfaces: SurfaceGeometry, paved: BaseGeometry, line: StopLine) 
     x, y, yaw = behind(line, -min(max(across, 14.0), 34.0))
     out = min(_distance_to_edge(paved, x, y, yaw, 16.0) + 0.8, 16.0)
     return TrafficControlDevice(
-        "signal", line.id, x + out * math.sin(yaw), y - out * math.cos(yaw), yaw, 5.4, out - 0.6
+        kind="signal",
+        line=line.id,
+        x=x + out * math.sin(yaw),
+        y=y - out * math.cos(yaw),
+        yaw=yaw,
+        height=5.4,
+        arm=out - 0.6,
     )

@@ -8,6 +8,8 @@ import numpy as np
 import shapely
 from shapely.geometry.base import BaseGeometry
 
+from closedloop_plugin.core.boxes import corners as box_corners
+from closedloop_plugin.core.boxes import oriented_box
 from closedloop_plugin.worlds.embedded.camera.network_features import SurfaceGeometry, outlines, polygons, resample
 
 CLEAR = 3.0  # m between drivable ground and placed objects
@@ -72,10 +74,7 @@ def buildings(surfaces: SurfaceGeometry, urban: float, seed: int) -> np.ndarray:
 
 def corners(x: float, y: float, yaw: float, length: float, width: float) -> np.ndarray:
     """(4, 2) corners of a box, counter-clockwise from the front left."""
-    c, s = math.cos(yaw), math.sin(yaw)
-    a, b = length / 2, width / 2
-    local = np.array([[a, b], [-a, b], [-a, -b], [a, -b]])
-    return np.column_stack([x + local[:, 0] * c - local[:, 1] * s, y + local[:, 0] * s + local[:, 1] * c])
+    return np.array(box_corners(oriented_box(x, y, yaw, length, width)))[[0, 3, 2, 1]]
 
 
 def trees(surfaces: SurfaceGeometry, urban: float, seed: int, occupied: np.ndarray, houses: np.ndarray) -> np.ndarray:

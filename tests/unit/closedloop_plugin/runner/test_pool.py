@@ -217,7 +217,9 @@ def test_a_world_that_dies_in_the_middle_of_a_message_is_a_lost_world(tmp_path: 
     world_end.sendall(struct.pack("!i", 100) + b"half")  # multiprocessing's header: 100 bytes follow
     world_end.close()
     lost: list[str] = []
-    pool = WorldPool(worker_config(), PoolLimits(), None, None, lambda result: None)
+    pool = WorldPool(
+        worker_config=worker_config(), limits=PoolLimits(), agent=None, interpreter=None, on_result=lambda result: None
+    )
     pool._replace_lost = lambda worker, reason: lost.append(reason)  # type: ignore[method-assign]
     with subprocess.Popen(["true"]) as process:
         pool._workers = [_WorkerHandle(0, process, Connection(parent_end.detach()))]
@@ -228,7 +230,14 @@ def test_a_world_that_dies_in_the_middle_of_a_message_is_a_lost_world(tmp_path: 
 def test_only_the_end_of_a_long_log_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("closedloop_plugin.runner.pool.TAIL_BYTES", 14)
     (tmp_path / "worker0.log").write_text("warning\n" * 9 + "für\nzu wenig \N{SNOWMAN}\n\n", "utf-8")
-    pool = WorldPool(worker_config(), PoolLimits(), None, None, lambda result: None, logs=tmp_path)
+    pool = WorldPool(
+        worker_config=worker_config(),
+        limits=PoolLimits(),
+        agent=None,
+        interpreter=None,
+        on_result=lambda result: None,
+        logs=tmp_path,
+    )
     with subprocess.Popen(["true"]) as process, socket.socket() as unused:
         worker = _WorkerHandle(0, process, Connection(unused.detach()))
         assert (

@@ -89,16 +89,27 @@ def test_the_run_ends_without_waiting_for_a_server_that_is_not_ready(tmp_path: P
     run_plan = worker_config(recipe(tmp_path, "one", "two", one="silent"))
     done: list[EpisodeResult] = []
     lost: list[str] = []
-    WorldPool(run_plan, PoolLimits(workers=2, start_timeout_s=200.0), None, None, done.append, lost.append).run(
-        tasks(routes=2)
-    )
+    WorldPool(
+        worker_config=run_plan,
+        limits=PoolLimits(workers=2, start_timeout_s=200.0),
+        agent=None,
+        interpreter=None,
+        on_result=done.append,
+        on_restart=lost.append,
+    ).run(tasks(routes=2))
     assert len(done) == 2
     assert [reason.partition(": ")[2] for reason in lost] == ["not ready when the last episode ended"]
 
 
 @pytest.mark.integration
 def test_a_completed_episode_resets_the_failures_of_its_worker(tmp_path: Path) -> None:
-    pool = WorldPool(worker_config(recipe(tmp_path, "one")), PoolLimits(), None, None, lambda result: None)
+    pool = WorldPool(
+        worker_config=worker_config(recipe(tmp_path, "one")),
+        limits=PoolLimits(),
+        agent=None,
+        interpreter=None,
+        on_result=lambda result: None,
+    )
     pool._scheduler.world_lost(0, tasks()[0], was_ready=True)
     assert pool._scheduler.failures(0) == 1
     pool.run(tasks(routes=1))

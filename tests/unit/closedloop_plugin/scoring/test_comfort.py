@@ -80,14 +80,14 @@ def test_yaw_acceleration_has_a_derivative_only_when_corrected() -> None:
     gentle, rough = (ramp * math.degrees(a * 0.05) for a in (1.90, 1.95))  # rad/s2 at 20 Hz
     assert share(motion(rate=gentle, n=10), "corrected", 0.05) == 1.0
     assert share(motion(rate=rough, n=10), "corrected", 0.05) == 0.0
-    same = quantities(motion(rate=ramp * 0.1, n=10), slice(0, 10), "official", 0.05)
+    same = quantities(motion(rate=ramp * 0.1, n=10), slice(0, 10), (-1,), "official", 0.05)
     assert np.array_equal(same["yaw_acceleration"], same["yaw_rate"])
 
 
 def test_official_unwraps_the_rate_like_an_angle() -> None:
     jumps = np.array([0.0, math.tau, 2 * math.tau, math.tau, 0.0, 0.0, 0.0])
     assert share(motion(rate=jumps, n=7), "official") == 1.0  # quirk: whole turns vanish
-    assert quantities(motion(rate=jumps, n=7), slice(0, 7), "corrected", 0.05)["yaw_rate"].max() > 0.05
+    assert quantities(motion(rate=jumps, n=7), slice(0, 7), (-1,), "corrected", 0.05)["yaw_rate"].max() > 0.05
 
 
 def test_the_filtered_spike_is_the_least_squares_quadratic() -> None:
@@ -98,7 +98,7 @@ def test_the_filtered_spike_is_the_least_squares_quadratic() -> None:
     spike = np.zeros(7)
     spike[3] = 3.0
     x = np.arange(-3, 4)
-    found = quantities(motion(lon=spike, n=7), slice(0, 7), "official", 0.05)
+    found = quantities(motion(lon=spike, n=7), slice(0, 7), (-1,), "official", 0.05)
     assert found["lon_acceleration"] == pytest.approx(1 - x**2 / 7)
     assert found["lon_jerk"] == pytest.approx(-2 * x / 7 / 0.1)
 
@@ -108,7 +108,7 @@ def test_the_filter_agrees_with_scipy(n: int) -> None:
     """Also for fewer samples than the window of 7, and at both ends."""
     savgol_filter = pytest.importorskip("scipy.signal").savgol_filter
     values = np.random.default_rng(n).normal(0.0, 4.0, n)
-    found = quantities(motion(lon=values, n=n), slice(0, n), "corrected", 0.05)
+    found = quantities(motion(lon=values, n=n), slice(0, n), (-1,), "corrected", 0.05)
     lon = savgol_filter(values, min(7, n), 2)
     assert found["lon_acceleration"] == pytest.approx(lon, abs=1e-9)
     assert found["lon_jerk"] == pytest.approx(savgol_filter(lon, min(7, n), 2, deriv=1, delta=0.05), abs=1e-9)
@@ -121,6 +121,7 @@ def test_accelerations_are_projected_on_the_direction_vectors() -> None:
     found = quantities(
         EgoMotion(turned.acceleration, turned.angular_velocity, north, east, turned.steps),
         slice(0, 20),
+        (-1,),
         "official",
         0.05,
     )
@@ -155,7 +156,9 @@ def test_the_share_ignores_an_incomplete_last_segment() -> None:
 
 def truth(tick: int, **ego: float) -> GroundTruth:
     state = {"x": 3.0, "y": 4.0, "yaw": math.pi / 2, "speed": 5.0, **ego}
-    return GroundTruth(tick, tick * 0.05, Actor("ego", ActorKind.CAR, length=4.5, width=1.9, height=1.5, **state))
+    return GroundTruth(
+        tick, tick * 0.05, Actor(id="ego", kind=ActorKind.CAR, length=4.5, width=1.9, height=1.5, **state)
+    )
 
 
 def test_metric_log_writes_carla_axes() -> None:

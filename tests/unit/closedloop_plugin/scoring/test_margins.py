@@ -48,7 +48,9 @@ def test_cars_side_by_side_have_a_gap_and_no_time_to_collision() -> None:
 
 def test_a_crossing_pedestrian_collides_only_if_both_arrive_together() -> None:
     """The ego, at 10 m/s and 4 m long, is beside the person (0.4 m thick, 20 m ahead) from 1.78 to 2.22 s."""
-    walker = Actor("p", ActorKind.PEDESTRIAN, 20.0, -3.0, math.pi / 2, 1.5, 0.4, 0.4, 1.8)
+    walker = Actor(
+        id="p", kind=ActorKind.PEDESTRIAN, x=20.0, y=-3.0, yaw=math.pi / 2, speed=1.5, length=0.4, width=0.4, height=1.8
+    )
     meets = margins(at(0, 0.0, actors=(walker,)))  # in the way after (3 - 0.9 - 0.2) m at 1.5 m/s: from 1.27 to 2.73 s
     assert meets["min_ttc_s"] == pytest.approx(1.78)
     late = margins(at(0, 0.0, actors=(replace(walker, y=-5.0),)))  # reaches the lane after 2.6 s

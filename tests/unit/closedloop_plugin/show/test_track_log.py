@@ -44,7 +44,7 @@ def test_every_part_of_a_log_is_read_back() -> None:
     assert track.moments[2].tick == 20 and track.moments[2].t == 1.0
     ego = seen[20].ego
     assert (track.moments[2].x, track.moments[2].speed) == (round(ego.x, 2), round(ego.speed, 2))
-    assert track.moments[2].said == model_answer(20)
+    assert track.moments[2].reply == model_answer(20)
     assert track.events == ((4.0, "trigger"),)
     assert track.route[0] == (0.0, 0.0) and track.route[-1] == (80.0, 70.0)
     assert len(track.route) == round(PATH.length / 2) + 1

@@ -19,7 +19,7 @@ from lmms_eval_ad2.records import BilingualText, Record
 
 def source(records: Iterable[Record], name: str = "records", root: Path = Path("/images")) -> QuestionSource:
     kept = list(records)
-    return QuestionSource(name, name, "test", root, "0" * 64, lambda: iter(kept))
+    return QuestionSource(name=name, spec=name, split="test", image_root=root, sha256="0" * 64, read=lambda: iter(kept))
 
 
 def framed(number: int, frame: str, **meta: Any) -> Record:

@@ -87,6 +87,8 @@ def test_corrupt_and_foreign_summaries_are_refused(tmp_path: Path, text: str, me
         ({"n_unparsed": None}, "tasks.t.score.n_unparsed", "a count"),
         ({"ci": [1]}, "tasks.t.score.ci", "[low, high] or null"),
         ({"ci": [1, "2"]}, "tasks.t.score.ci", "[low, high] or null"),
+        ({"ci": [False, 1]}, "tasks.t.score.ci", "[low, high] or null"),
+        ({"ci": [0, 10**400]}, "tasks.t.score.ci", "[low, high] or null"),
     ],
 )
 def test_invalid_cell_is_reported_with_its_field(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import stat
@@ -18,12 +19,20 @@ from lmms_eval_ad2.storage.files import (
     atomic_write,
     atomic_write_bytes,
     atomic_write_json,
+    file_sha256,
     remove_leftovers,
 )
 
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("size", [0, 1, (1 << 20) - 1, 1 << 20, (1 << 21) + 3])
+def test_sha256_of_a_file_of_any_number_of_chunks(size: int, tmp_path: Path) -> None:
+    content = bytes(i % 251 for i in range(size))
+    (tmp_path / "a").write_bytes(content)
+    assert file_sha256(tmp_path / "a") == hashlib.sha256(content).hexdigest()
 
 
 def test_file_appears_when_the_block_ends(tmp_path: Path) -> None:

@@ -71,7 +71,14 @@ class BuildingLayer:
             part = slice(ends[k], ends[k + 1])
             near = (local[part], quads[part, :, 2]) if depth[ends[k]] < NEAR else None
             panes = pixels[part][FIXED:][depth[part][FIXED:] >= NEAR]
-            found = BuildingWall(int(wall[k]), float(distance[k]), shades[k], pixels[part][:FIXED], panes, near)
+            found = BuildingWall(
+                index=int(wall[k]),
+                distance=float(distance[k]),
+                shades=shades[k],
+                solid=pixels[part][:FIXED],
+                panes=panes,
+                near=near,
+            )
             out.setdefault(house, []).append(found)
         return out
 

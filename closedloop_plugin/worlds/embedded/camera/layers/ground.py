@@ -204,7 +204,14 @@ def _plane(lens: PinholeLens, top: int) -> np.ndarray:
 def _grain(lens: PinholeLens, top: int, rows: int) -> np.ndarray:
     period = GRAIN_SIZE / GRAIN_PER_M  # the position modulo the period keeps numbers small
     near = PinholeLens(
-        lens.width, lens.height, lens.focal, lens.x % period, lens.y % period, lens.up, lens.ahead, lens.right
+        width=lens.width,
+        height=lens.height,
+        focal=lens.focal,
+        x=lens.x % period,
+        y=lens.y % period,
+        up=lens.up,
+        ahead=lens.ahead,
+        right=lens.right,
     )
     warp = _plane(near, top) @ np.array([[2.0, 0.0, 0.5], [0.0, 2.0, 0.5], [0.0, 0.0, 1.0]])  # every second pixel
     warp[:2] *= GRAIN_PER_M
@@ -284,9 +291,14 @@ def paint_of(scenery: StaticScenery) -> tuple[PaintStrokes, ...]:
     for marking in scenery.markings:
         lines[marking.colour] += _line(marking)
     marks = [_across(x, y, yaw, width, 0.45) for x, y, yaw, width in scenery.stop_lines.tolist()]
-    marks += [_bars(x, y, yaw, width, 0.7, 0.45, 0.9) for x, y, yaw, width in scenery.teeth.tolist()]
+    marks += [
+        _bars(x, y, yaw, width=width, depth=0.7, bar=0.45, period=0.9) for x, y, yaw, width in scenery.teeth.tolist()
+    ]
     marks += [_stop(x, y, yaw) for x, y, yaw in scenery.words.tolist()]
-    stripes = [_bars(x, y, yaw, width, depth, 0.5, 1.0) for x, y, yaw, width, depth in scenery.crosswalks.tolist()]
+    stripes = [
+        _bars(x, y, yaw, width=width, depth=depth, bar=0.5, period=1.0)
+        for x, y, yaw, width, depth in scenery.crosswalks.tolist()
+    ]
     groups = (("white", lines["white"]), ("yellow", lines["yellow"]), ("white", stripes), ("white", marks))
     return tuple(PaintStrokes(colour, np.concatenate(group)) for colour, group in groups if group)
 

@@ -51,12 +51,12 @@ def test_a_silent_server_is_distinguished_from_a_closed_port(server: Server) -> 
     assert silent.kind is ServerProbeOutcome.SILENT and "time-out" in silent.reason and "restart" in advice(silent)
     (port,) = free_ports()
     closed = probe("127.0.0.1", port, ENOUGH_S)
-    assert closed.kind is ServerProbeOutcome.NOBODY and f"--ports {port}" in advice(closed)
+    assert closed.kind is ServerProbeOutcome.NO_SERVER and f"--ports {port}" in advice(closed)
 
 
 @pytest.mark.integration
 def test_an_unknown_host_counts_as_no_server() -> None:
-    assert probe("no.such.host.invalid", 2000, ENOUGH_S).kind is ServerProbeOutcome.NOBODY
+    assert probe("no.such.host.invalid", 2000, ENOUGH_S).kind is ServerProbeOutcome.NO_SERVER
 
 
 @pytest.mark.integration

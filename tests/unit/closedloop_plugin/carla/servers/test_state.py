@@ -20,7 +20,15 @@ from lmms_eval_ad2.errors import Ad2Error
 IDENTITY = ProcessIdentity(4711, 123456, "6a1f0e7c-0000-4000-8000-000000000000")
 TOKEN = "0123456789abcdef" * 2
 PLAIN = CarlaServerRecord(
-    2000, TOKEN, "answers", IDENTITY, "/carla/CarlaUE4.sh", IDENTITY, 1, since=1.5e9, server_version="0.9.16"
+    port=2000,
+    token=TOKEN,
+    stage="answers",
+    supervisor=IDENTITY,
+    what="/carla/CarlaUE4.sh",
+    server=IDENTITY,
+    gpu=1,
+    since=1.5e9,
+    server_version="0.9.16",
 )
 CONTAINER = replace(PLAIN, server=None, gpu=None, engine="docker", container=state.container_name(2000, TOKEN))
 JSON = st.recursive(

@@ -157,7 +157,7 @@ const one = (id, value) => once(document.getElementById(id), value);
 const found = {
   bus: pick("adversary", "bus"), perception: pick("weakness", "perception"), refused: pick("state", "not made"),
   text: one("text", "BUS standstill"), by0: one("failed", "0"), all: one("failed", "all"), some: one("failed", "some"),
-  nobody: one("failed", "nobody"), sorted: one("sort", "1+"), back: shown(),
+  none: one("failed", "none"), sorted: one("sort", "1+"), back: shown(),
 };
 document.querySelector("#s-101 .sentence").click();
 found.opened = document.querySelector("#s-101 details").open;
@@ -216,7 +216,7 @@ def test_filters_sorting_and_opening(page: str, tmp_path: Path) -> None:
     assert found["refused"] == ["106"]
     assert found["text"] == ["102"]
     assert (found["by0"], found["all"], found["some"]) == (["102"], ["102"], ["101"])
-    assert found["nobody"] == ["104"]  # driven by the second without a failure; 105 was never driven
+    assert found["none"] == ["104"]  # driven by the second without a failure; 105 was never driven
     assert found["sorted"] == ["102", "101", "104", "103", "105", "106"]
     assert found["back"] == ["101", "102", "103", "104", "105", "106"]
     assert found["opened"]

@@ -83,7 +83,23 @@ def test_apart_reads_a_repetition_per_file_and_metric_info_gives_comfort(
     ]
     log = MetricLog()
     for tick in range(20):
-        log.add(GroundTruth(tick, tick * 0.05, Actor("ego", ActorKind.CAR, tick * 0.5, 0.0, 0.0, 10.0, 4.5, 1.9, 1.5)))
+        log.add(
+            GroundTruth(
+                tick,
+                tick * 0.05,
+                Actor(
+                    id="ego",
+                    kind=ActorKind.CAR,
+                    x=tick * 0.5,
+                    y=0.0,
+                    yaw=0.0,
+                    speed=10.0,
+                    length=4.5,
+                    width=1.9,
+                    height=1.5,
+                ),
+            )
+        )
     folder = tmp_path / "metrics" / raw("1")["save_name"]
     folder.mkdir(parents=True)
     (folder / "metric_info.json").write_text(json.dumps(log.to_json()))

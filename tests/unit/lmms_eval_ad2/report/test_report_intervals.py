@@ -12,7 +12,8 @@ from support.make_runs import cell, sample, summary, task, write_run
 from lmms_eval_ad2 import report
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.metrics.intervals import METHOD
-from lmms_eval_ad2.report import compare, html, tables
+from lmms_eval_ad2.report import compare, tables
+from lmms_eval_ad2.report.page import report_page
 from lmms_eval_ad2.report.runs import ScoreCell
 from lmms_eval_ad2.report.table_rows import mean
 
@@ -32,7 +33,7 @@ def test_the_method_and_the_number_of_clusters_are_shown(tmp_path: Path) -> None
     assert "7 clusters" in tables.tip(runs[0].tasks["ad2_mcq_planning"].score)
     found = asdict(runs[0].tasks["ad2_mcq_planning"])  # as in --json
     assert (found["interval_method"], found["score"]["clusters"]) == (METHOD, 7)
-    html.write(runs, tmp_path / "page.html")
+    report_page.write(runs, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text("utf-8")
     assert "is left out in turn (jackknife)" in page and "7 clusters" in page
 

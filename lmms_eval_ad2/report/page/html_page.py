@@ -1,4 +1,4 @@
-"""The frame that all HTML pages share: base.html and base.css, the content security policy, escaping, writing.
+"""The frame of all HTML pages: base.html and base.css, the content security policy, escaping, writing.
 
 A page consists of NAME.html, which extends base.html, with NAME.css and optionally NAME.js beside it. It is one
 self-contained file that loads nothing. Texts of models, data sets and judges are untrusted: templates escape them, and

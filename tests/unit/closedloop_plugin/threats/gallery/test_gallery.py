@@ -52,8 +52,12 @@ def test_the_ego_drives_upward_in_the_top_view(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", '{"ego": {}}', '{"ego": {"x": 1e999, "y": 0, "yaw": 0}, "actors": []}', "[" * 99999]
-)
+    "text",
+    [
+        "", "[]", '{"ego": {}}', '{"ego": {"x": 1e999, "y": 0, "yaw": 0}, "actors": []}',
+        '{"ego": {"x": true, "y": 0, "yaw": 0}, "actors": []}', "[" * 99999,
+    ],
+)  # fmt: skip
 def test_a_broken_moment_has_no_top_view(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.json").write_text(text)
     assert top_view(tmp_path / "a.json") == ""

@@ -11,11 +11,11 @@ from support.make_runs import cell, sample, summary, task, write_run
 
 from lmms_eval_ad2 import report
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.report import html, tables
+from lmms_eval_ad2.report import tables
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
 from lmms_eval_ad2.report.compare import compare, compare_sets, render
 from lmms_eval_ad2.report.grid import ResultGrid, grids
-from lmms_eval_ad2.report.page import plots
+from lmms_eval_ad2.report.page import plots, report_page
 
 DOMAIN, LOGIC, AMBIGUOUS = "driving_domain_misconceptions", "logical_inconsistencies", "question_ambiguity"
 FRONT = {"views": "front"}
@@ -81,7 +81,7 @@ def test_shares_and_rates_have_counts_and_intervals(tmp_path: Path) -> None:
     assert "60.0 [55.0, 65.0] (6)" in text
     assert "10.0 [5.0, 15.0] (6 of 60)" in text
     assert "0.0 (0 of 9)" in text
-    page = html.page([run], worst_samples=0)
+    page = report_page.page([run], worst_samples=0)
     assert "[5.0, 15.0] (6 of 60)" in page
 
 
@@ -131,7 +131,7 @@ def test_the_maker_of_distractors_is_shown_with_every_score(tmp_path: Path) -> N
     assert [r.note.split("; ")[-1] for r in both.rows if r.kind == "run"] == [
         "distractors made by rules", "distractors made by openai:gpt-4o",
     ]  # fmt: skip
-    assert "distractors made by openai:gpt-4o" in html.page([by_rules, by_model], worst_samples=0)
+    assert "distractors made by openai:gpt-4o" in report_page.page([by_rules, by_model], worst_samples=0)
 
 
 CIRCULAR = {"views": "front", "circular": True}
@@ -172,7 +172,7 @@ def test_subtasks_have_intervals_in_terminal_and_page(tmp_path: Path) -> None:
     assert [g.title for g in breakdown_grids([run])] == ["AutoDrive-QA: planning by sub-task"]
     assert "40.0 [30.0, 50.0]" in tables.render([run], breakdowns=True)
     assert "40.0 [30.0, 50.0]" not in tables.render([run])
-    assert "[30.0, 50.0]" in html.page([run], worst_samples=0)
+    assert "[30.0, 50.0]" in report_page.page([run], worst_samples=0)
 
 
 # --- two sets, question by question ---

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.java import needs_java
 from support.tiers import examples
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.metrics.caption import CAPTION_METRICS, DEFAULT_METRICS, CorpusScore, caption_scores, java, tokens
 from lmms_eval_ad2.records import Unscored
 
-needs_java = pytest.mark.skipif(not java.usable(), reason="no Java")
 REFERENCES = {
     "van": ["A white van turns left at the crossing.", "The van is turning left; it's slow (about 30 km/h)."],
     "light": ["The traffic light ahead is red, so the car should stop."],

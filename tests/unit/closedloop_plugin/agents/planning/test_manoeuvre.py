@@ -1,4 +1,4 @@
-"""Tracking, forecasts and manoeuvres against values worked out by hand."""
+"""Manoeuvres against values worked out by hand."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from closedloop_plugin.agents import tracking
-from closedloop_plugin.agents.planning import forecast, manoeuvre
+from closedloop_plugin.agents.planning import manoeuvre
 from closedloop_plugin.agents.planning.manoeuvre import LateralOffset, StandstillTimer
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.state import Actor, ActorKind, GroundTruth, SignalState, StopLine
@@ -21,49 +20,11 @@ ROAD = RoutePath([(0, 0), (200, 0)])
 def car(
     x: float, y: float = 0.0, speed: float = 0.0, yaw: float = 0.0, kind: ActorKind = ActorKind.CAR, name: str = "a"
 ) -> Actor:
-    return Actor(name, kind, x, y, yaw, speed, 4.5, 2.0, 1.5)
+    return Actor(id=name, kind=kind, x=x, y=y, yaw=yaw, speed=speed, length=4.5, width=2.0, height=1.5)
 
 
 def road(**lanes: int) -> RoadMap:
     return RoadMap(Path("x"), "corridor", "T", "0", ROAD, (), facts={"lanes": lanes})
-
-
-def test_pursuit_turns_towards_the_path() -> None:
-    assert tracking.pursuit(car(20, 0), ROAD, 20, 0.0, 8) == pytest.approx(0.0, abs=1e-9)
-    assert tracking.pursuit(car(20, -1), ROAD, 20, 0.0, 8) < -0.02, "the path is to the left: steer < 0"
-    assert tracking.pursuit(car(20, 0), ROAD, 20, -1.0, 8) > 0.02, "the offset is to the right: steer > 0"
-
-
-def test_pedals() -> None:
-    assert tracking.pedals(0.0, 0.0) == (0.0, 0.6)  # a stationary car stays stationary
-    throttle, brake = tracking.pedals(2.25, 0.0)
-    assert (throttle, brake) == (pytest.approx(0.5), 0.0)
-    assert tracking.pedals(-4.1, 0.5)[1] == pytest.approx((4.1 - 0.105) / 8)
-    assert tracking.pedals(-50, 10) == (0.0, 1.0)
-
-
-def test_the_speed_in_a_bend_limits_the_lateral_acceleration_to_2_2() -> None:
-    angle = np.linspace(0, math.pi / 2, 200)
-    bend = RoutePath(np.column_stack([20 * np.sin(angle), 20 - 20 * np.cos(angle)]))
-    assert tracking.curve_speed(bend, 10, 5, 14) == pytest.approx(math.sqrt(2.2 * 20), rel=0.03)
-    assert tracking.curve_speed(ROAD, 10, 5, 14) == 14
-
-
-def test_a_rollout_stops_and_stays_stopped() -> None:
-    stop = forecast.rollout(5.0, -5.0, -5.0, 8.0)
-    assert stop[-1] == pytest.approx(2.5, abs=0.1)  # v^2 / 2a
-    assert stop[-1] == stop[-5]
-    assert forecast.rollout(5.0, 0.0, 0.0, 8.0)[-1] == pytest.approx(25.0)
-
-
-def test_contact_times() -> None:
-    still = forecast.forecast([car(30)])
-    runs = np.stack([forecast.rollout(5.0, 0, 0, 9), forecast.rollout(5.0, -5, -5, 9)])
-    hit = forecast.contact_times(ROAD, runs, np.zeros_like, (4.7, 2.0), still, 0.0)
-    assert hit[0] == pytest.approx((30 - 4.6) / 5, abs=0.3)
-    assert np.isinf(hit[1])
-    beside = forecast.contact_times(ROAD, runs, lambda s: np.full_like(s, 2.6), (4.7, 2.0), still, 0.15)
-    assert np.isinf(beside).all(), "0.6 m of air beside a parked car is a free way"
 
 
 def test_a_stationary_car_is_a_blocker_but_a_queue_at_a_red_light_is_not() -> None:

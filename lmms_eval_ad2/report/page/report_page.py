@@ -15,12 +15,12 @@ import lmms_eval_ad2
 from lmms_eval_ad2.report import tables
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
 from lmms_eval_ad2.report.grid import ResultGrid, grids
-from lmms_eval_ad2.report.html_base import HtmlPage
 from lmms_eval_ad2.report.page import plots
+from lmms_eval_ad2.report.page.html_page import HtmlPage
 from lmms_eval_ad2.report.page.worst_samples import cards, plain
 from lmms_eval_ad2.report.runs import RunSummary, TaskSummary
 
-PAGE = HtmlPage(__package__, "page", "the report page", plots=True)
+PAGE = HtmlPage(__package__, "report", "the report page", plots=True)
 WORST = 4
 LEAST = 10  # minimum number of samples for a group to be plotted
 PLOTTED = frozenset({"weather", "severity"})

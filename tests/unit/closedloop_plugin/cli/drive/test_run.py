@@ -1,9 +1,8 @@
-"""`ad2 drive run`, `merge` and `routes` as commands, in the fake world."""
+"""`ad2 drive run` in the fake world, and `ad2 drive merge` of its shards."""
 
 from __future__ import annotations
 
 import argparse
-import re
 from pathlib import Path
 
 import pytest
@@ -52,14 +51,6 @@ def test_shards_merge_into_one_table(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "2 episodes" in out
     assert "4 missing" in out
     assert "missing: route 106 repetition 0" in out
-
-
-def test_routes_are_added_and_listed(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ad2_drive("routes", "add", data_dir / "bench2drive/bench2drive220.xml")
-    assert "220 routes" in (out := capsys.readouterr().out)
-    assert "--suite embedded220" in out
-    ad2_drive("routes", "list")
-    assert re.search(r"embedded220 +220 +sha256", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Route files and profiles: real data, invalid fields, post-processing in the published order."""
+"""Route files: real data and invalid fields."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from closedloop_plugin.core.profiles import PROFILES, profile
-from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
 from closedloop_plugin.core.routes import read_routes, select
-from closedloop_plugin.core.state import Control
 from lmms_eval_ad2.errors import Ad2Error
 
 GOOD = """<routes><route id="7" town="Town12"><waypoints><position x="1" y="2" z="0"/><position x="1" y="2" z="0"/>
@@ -62,36 +59,3 @@ def test_the_220_routes_of_bench2drive(data_dir: Path) -> None:
     assert (len(routes), len(kinds), set(kinds.values())) == (220, 44, {5})
     assert sum(r.length for r in routes) / 220 == pytest.approx(105, abs=1)
     assert Counter(r.town for r in routes)["Town12"] == 104
-
-
-def test_bench2advlm_post_processing() -> None:
-    post = profile("bench2advlm").post
-    assert post(Control(0, 0.3, 0.04), 0) == Control(0, 0.3, 0)
-    assert post(Control(0, 0.3, 0.2), 0) == Control(0, 0.3, 0), "throttle above brake: no brake"
-    assert post(Control(0, 0.3, 0.4), 0) == Control(0, 0.3, 0.4)
-    assert post(Control(2, 0.9, 0), 4.9) == Control(1, 0.75, 0)
-    assert post(Control(0, 0.9, 0), 5.1) == Control(0, 0, 0), "faster than 5 m/s: no throttle"
-    with pytest.raises(ValueError, match="not finite"):
-        post(Control(math.nan, 0, 0), 0)
-    assert profile("bench2drive").post(Control(0, 0.9, 0.2), 9) == Control(0, 0.9, 0.2)
-
-
-def test_an_unknown_profile_lists_the_known_ones() -> None:
-    with pytest.raises(Ad2Error, match="bench2advlm"):
-        profile("carla")
-    assert {p.name for p in PROFILES.values()} == set(PROFILES)
-
-
-def test_a_record_round_trips_and_defines_success() -> None:
-    lists = {name: [] for name in INFRACTIONS}
-    record = EpisodeRecord(
-        "s", "7", 0, 1, "ParkingCutIn", "P_1", "T", "completed", "Completed", lists, 100, 1, 100, 50, 9.5, 1.2, 190,
-        {"name": "x"}, None, "bench2drive", {"backend": "embedded"}, {"source": "corridor"},
-    )  # fmt: skip
-    assert EpisodeRecord.from_json(record.to_json()) == record
-    assert record.success
-    slow = EpisodeRecord.from_json(record.to_json())
-    slow.infractions["min_speed_infractions"].append("Average speed is 50%")
-    assert slow.success
-    slow.infractions["red_light"].append("ran one")
-    assert not slow.success

@@ -16,10 +16,9 @@ from support.make_runs import ad2_tasks, cell, sample, summary, task, write_run
 
 from lmms_eval_ad2 import report
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.report import html
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
 from lmms_eval_ad2.report.grid import grids
-from lmms_eval_ad2.report.page import plots
+from lmms_eval_ad2.report.page import plots, report_page
 from lmms_eval_ad2.report.page.worst_samples import worst
 
 EVIL = "<script>alert(1)</script>\"'><img src=http://evil.example/x onerror=alert(1)>{{ 7*7 }}"
@@ -65,7 +64,7 @@ def evil_run(tmp_path: Path) -> Path:
 @pytest.fixture
 def page_html(tmp_path: Path) -> str:
     runs = report.load([evil_run(tmp_path)])
-    html.write(runs, tmp_path / "out" / "page.html")
+    report_page.write(runs, tmp_path / "out" / "page.html")
     return (tmp_path / "out" / "page.html").read_text("utf-8")
 
 
@@ -112,7 +111,7 @@ def test_missing_images_are_reported(page_html: str) -> None:
 def test_contents_of_the_page(tmp_path: Path) -> None:
     write_run(tmp_path / "a", summary(ad2_tasks("lexical", data="sample_ad2_bench"), judge="lexical"))
     write_run(tmp_path / "b", summary(ad2_tasks("lexical"), judge="lexical", label="ad2_chance", model="ad2_chance"))
-    text = re.sub(r"\s+", " ", Reader(html.page(report.load([tmp_path]))).text)
+    text = re.sub(r"\s+", " ", Reader(report_page.page(report.load([tmp_path]))).text)
     for fact in (
         "sample_ad2_bench: sample: not the benchmark", "pretrained=toy/toy-7b", "lexical", "requests 3", "abababab",
         "lmms_eval_ad2 0.1.0", "55.0 [54.0, 56.0]54.0 strict", "ad2_chance (floor)", "unparsed:hedged 2",
@@ -123,14 +122,14 @@ def test_contents_of_the_page(tmp_path: Path) -> None:
 
 def test_published_rows_can_be_omitted(tmp_path: Path) -> None:
     write_run(tmp_path / "a", summary(ad2_tasks("lexical"), judge="lexical"))
-    assert "InternVL3-8B" not in html.page(report.load([tmp_path]), published=False)
+    assert "InternVL3-8B" not in report_page.page(report.load([tmp_path]), published=False)
 
 
 def test_unwritable_path_is_an_error_message(tmp_path: Path) -> None:
     write_run(tmp_path / "a", summary(ad2_tasks("lexical"), judge="lexical"))
     (tmp_path / "file").write_text("")
     with pytest.raises(Ad2Error, match="cannot write the report page"):
-        html.write(report.load([tmp_path / "a"]), tmp_path / "file" / "page.html")
+        report_page.write(report.load([tmp_path / "a"]), tmp_path / "file" / "page.html")
 
 
 def test_plots_have_one_bar_per_figure_and_are_deterministic(tmp_path: Path) -> None:
@@ -153,7 +152,7 @@ def test_plots_of_status_and_error_kinds_are_none_without_data(tmp_path: Path) -
     runs = report.load([tmp_path])
     assert plots.status(runs) is None
     assert plots.error_kinds(runs) is None
-    assert "None: every answer was read and scored." in html.page(runs)
+    assert "None: every answer was read and scored." in report_page.page(runs)
 
 
 def test_worst_samples_do_not_depend_on_the_order() -> None:
@@ -172,16 +171,16 @@ def test_worst_samples_exclude_baselines(tmp_path: Path) -> None:
     tasks = {"t": task("ad2_bench", "relation", cell(50.0))}
     write_run(tmp_path / "a", summary(tasks, label="m"), {"t": [sample("mine", 0.0)]})
     write_run(tmp_path / "b", summary(tasks, label="ad2_chance", model="ad2_chance"), {"t": [sample("by-chance", 0.0)]})
-    page = html.page(report.load([tmp_path]))
+    page = report_page.page(report.load([tmp_path]))
     assert "mine" in page
     assert "by-chance" not in page
-    assert "by-chance" in html.page(report.load([tmp_path / "b"]))
+    assert "by-chance" in report_page.page(report.load([tmp_path / "b"]))
 
 
 def test_chinese_labels_are_plotted_without_warnings(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
     groups = {"weather": {"雾天": cell(40.0), "夜晚": cell(50.0)}}
     write_run(tmp_path, summary({"t": task("ad2_bench", "relation", cell(45.0), breakdowns=groups)}))
-    assert "雾天</text>" in html.page(report.load([tmp_path]))
+    assert "雾天</text>" in report_page.page(report.load([tmp_path]))
     assert not [w for w in recwarn if "Glyph" in str(w.message)]
 
 
@@ -201,6 +200,6 @@ def test_plots_report_omitted_runs_and_groups(tmp_path: Path) -> None:
 
 def test_unfinished_runs_are_listed_on_the_page(tmp_path: Path) -> None:
     write_run(tmp_path / "a", summary(ad2_tasks()))
-    page = html.page(report.load([tmp_path]), unfinished=[tmp_path / "half" / "ad2" / "m"])
+    page = report_page.page(report.load([tmp_path]), unfinished=[tmp_path / "half" / "ad2" / "m"])
     assert "half/ad2/m: unfinished run, left out" in page
     assert str(tmp_path) not in page

@@ -1,0 +1,55 @@
+"""Merging the shards of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.closedloop.runs import comparable, run_into, tasks, worker_config
+
+from closedloop_plugin.core.state import EndReason
+from closedloop_plugin.runner.merge import merge
+from closedloop_plugin.runner.pool import PoolLimits
+from closedloop_plugin.runner.recipe import FactoryRecipe
+from closedloop_plugin.runner.task import shard
+from lmms_eval_ad2.errors import Ad2Error
+
+
+@pytest.mark.integration
+def test_merged_shards_equal_the_complete_run(tmp_path: Path) -> None:
+    todo = tasks(1)
+    for i in (1, 2):
+        run_into(tmp_path / f"s{i}", shard(todo, f"{i}/2"), worker_config())
+    complete = run_into(tmp_path / "whole", todo, worker_config())
+    found = merge(tmp_path / "all", [tmp_path / "s1", tmp_path / "s2", tmp_path / "s2"])
+    assert comparable(found.records) == comparable(complete)
+    assert (found.duplicates, found.missing) == (3, [])
+    for kind in ("metric_info", "tracks"):
+        names = [sorted(f.name for f in (tmp_path / run / kind).glob("*")) for run in ("all", "whole")]
+        assert names[0] == names[1]
+    part = merge(tmp_path / "part", [tmp_path / "s1"])
+    assert part.missing == [("102", 0), ("104", 0), ("106", 0)]
+    again = merge(tmp_path / "part", [tmp_path / "s2"])  # a merged folder can grow
+    assert again.missing == []
+
+
+@pytest.mark.integration
+def test_runs_of_different_arguments_cannot_be_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from support.closedloop import runs
+
+    run_into(tmp_path / "a", tasks()[:1], worker_config())
+    monkeypatch.setattr(runs, "IDENTITY", {"suite": "demo", "seed": 2})
+    run_into(tmp_path / "b", tasks()[:1], worker_config())
+    with pytest.raises(Ad2Error, match=r"not one run: seed is 1 in .*a and 2 in .*b"):
+        merge(tmp_path / "all", [tmp_path / "a", tmp_path / "b"])
+    with pytest.raises(Ad2Error, match="not a folder written by"):
+        merge(tmp_path / "all", [tmp_path])
+
+
+@pytest.mark.integration
+def test_a_later_merge_takes_the_latest_episode(tmp_path: Path) -> None:
+    failing = worker_config(FactoryRecipe("support.closedloop.doubles:Faulty", {"how": "raise"}))
+    run_into(tmp_path / "a", tasks()[:1], failing, limits=PoolLimits(retries=0))
+    assert merge(tmp_path / "all", [tmp_path / "a"]).records[0].end == EndReason.WORLD_FAILED
+    run_into(tmp_path / "a", tasks()[:1], worker_config(), retry_failed=True)
+    assert merge(tmp_path / "all", [tmp_path / "a"]).records[0].end == EndReason.COMPLETED
