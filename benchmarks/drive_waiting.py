@@ -107,7 +107,13 @@ def _run(world: FactoryRecipe, workers: int, episodes: int) -> tuple[float, Slow
     results: list[EpisodeResult] = []
     config = WorkerConfig(world, EvaluationConditions(rules, DecisionRules(decision_hz=DECISION_HZ), model.describe()))
     start = time.perf_counter()
-    WorldPool(config, PoolLimits(workers=workers), model, None, results.append).run(tasks)
+    WorldPool(
+        worker_config=config,
+        limits=PoolLimits(workers=workers),
+        agent=model,
+        interpreter=None,
+        on_result=results.append,
+    ).run(tasks)
     seconds = time.perf_counter() - start
     ends = [(r.record.end, r.record.ticks) for r in results]
     assert ends == [(EndReason.TICK_LIMIT, ticks)] * episodes, ends
