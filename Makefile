@@ -29,6 +29,7 @@ check: $(VENV)/.installed-dev
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
+	$(PY) -m mypy benchmarks
 
 bench: $(VENV)/.installed-dev
 	$(PY) benchmarks/open_loop.py
