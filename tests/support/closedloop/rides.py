@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.profiles import profile
@@ -158,3 +159,9 @@ def picture(tick: int, width: int = 320, height: int = 180) -> np.ndarray:
     image[height // 2 :] = (90, 92, 95)
     image[height // 2 :, tick % width : tick % width + 12] = (250, 240, 120)
     return image
+
+
+def pixels(file: Path, colour: tuple[int, int, int], near: int = 12) -> int:
+    """Number of pixels of a picture that differ from the colour by at most `near` in each channel."""
+    image = np.asarray(Image.open(file).convert("RGB")).astype(int)
+    return int((np.abs(image - colour).max(axis=2) <= near).sum())

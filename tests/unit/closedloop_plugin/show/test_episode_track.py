@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-from support.closedloop.rides import ride, road
-
-from closedloop_plugin.show.episode_track import EpisodeTrack, parse_track, progress
-
-
-@pytest.fixture(scope="module")
-def track() -> EpisodeTrack:
-    log, rec, _ = ride()
-    return parse_track(log.to_json(road(), rec))
+from closedloop_plugin.show.episode_track import EpisodeTrack, progress
 
 
 def test_a_pause_weighs_half_of_a_drive(track: EpisodeTrack) -> None:

@@ -7,21 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from support.closedloop.rides import picture, ride, road
+from support.closedloop.rides import picture, pixels
 
-from closedloop_plugin.show.episode_track import EpisodeTrack, parse_track
+from closedloop_plugin.show.episode_track import EpisodeTrack
 from closedloop_plugin.show.film_strip import choose, film_strip
-
-
-@pytest.fixture(scope="module")
-def track() -> EpisodeTrack:
-    log, rec, _ = ride()
-    return parse_track(log.to_json(road(), rec))
-
-
-def pixels(file: Path, colour: tuple[int, int, int], near: int = 12) -> int:
-    image = np.asarray(Image.open(file).convert("RGB")).astype(int)
-    return int((np.abs(image - colour).max(axis=2) <= near).sum())
 
 
 def test_a_film_strip_is_a_page_of_frames(track: EpisodeTrack, tmp_path: Path) -> None:

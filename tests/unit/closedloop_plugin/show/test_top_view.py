@@ -8,24 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from support.closedloop.rides import ride, road
+from support.closedloop.rides import pixels, ride
 
 from closedloop_plugin.core.record import INFRACTIONS
 from closedloop_plugin.show.episode_track import EpisodeTrack, parse_track
 from closedloop_plugin.show.top_view import NAMES, box, heading, top_view
 
 WRONG = (194, 24, 91)
-
-
-@pytest.fixture(scope="module")
-def track() -> EpisodeTrack:
-    log, rec, _ = ride()
-    return parse_track(log.to_json(road(), rec))
-
-
-def pixels(file: Path, colour: tuple[int, int, int], near: int = 12) -> int:
-    image = np.asarray(Image.open(file).convert("RGB")).astype(int)
-    return int((np.abs(image - colour).max(axis=2) <= near).sum())
 
 
 def test_the_top_view_shows_road_route_and_infractions(track: EpisodeTrack, tmp_path: Path) -> None:
