@@ -131,7 +131,7 @@ class RosChildProcess:
         assert out is not None
         while not line.endswith(b"\n"):
             ready, _, _ = select.select([out], [], [], max(0.0, deadline - time.monotonic()))
-            piece = os.read(out.fileno(), 4096) if ready else b""
+            piece = os.read(out.fileno(), 1) if ready else b""  # one byte: the next line may follow at once
             if not ready:
                 raise Ad2Error(f"{self.name} was not up after {timeout_s:.0f} s (is its port taken? see its messages)")
             if not piece:

@@ -197,8 +197,20 @@ class Rig:
         self._offset = OFFSET - self._offset
         x, y, yaw = START
         self.monitor.send("place", x, y + self._offset, yaw)
-        self.monitor.wait(lambda: self.monitor.placed(y + self._offset), "placed")
-        self.monitor.wait(self.monitor.under_way, f"driving at {SPEED} m/s")
+        try:
+            self.monitor.wait(lambda: self.monitor.placed(y + self._offset), "placed")
+            self.monitor.wait(self.monitor.under_way, f"driving at {SPEED} m/s")
+        except AssertionError as exc:
+            raise AssertionError(f"{exc}\n{self._situation()}") from None
+
+    def _situation(self) -> str:
+        """The last commands and speeds, and the ends of the logs."""
+        now, monitor = time.monotonic(), self.monitor
+        commands = [f"{c.t - now:.3f} s: {'moves' if c.moves else 'zero'} by {c.node}" for c in monitor.commands[-20:]]
+        speeds = [f"{p.t - now:.3f} s: {p.v:.3f} m/s at {p.x:.2f}, {p.y:.2f}" for p in monitor.truths[-20:]]
+        files = [self.folder / name for name in ("planner.log", "client.log", "out/planner.jsonl")]
+        logs = [f"{file.name}: {file.read_text('utf-8')[-1500:] if file.exists() else 'none'}" for file in files]
+        return "\n".join([*commands, *speeds, *logs])
 
     def ssh(self) -> int:
         """Process id of the tunnel."""

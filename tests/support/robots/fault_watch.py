@@ -18,6 +18,7 @@ from nav_msgs.msg import Odometry
 from std_msgs.msg import Bool
 
 _OUT = threading.Lock()
+_READY = threading.Event()
 
 
 def write_line(*values: object) -> None:
@@ -27,12 +28,16 @@ def write_line(*values: object) -> None:
 
 
 def on_truth(message: Odometry) -> None:
+    if not _READY.is_set():
+        return
     stamp = message.header.stamp.to_sec() - time.time() + time.monotonic()
     place = message.pose.pose.position
     write_line("truth", stamp, place.x, place.y, message.twist.twist.linear.x)
 
 
 def on_command(message: Twist) -> None:
+    if not _READY.is_set():
+        return
     moves = bool(message.linear.x or message.linear.y or message.angular.z)
     write_line("cmd", time.monotonic(), moves, message._connection_header["callerid"])
 
@@ -53,9 +58,12 @@ def main() -> None:
     threading.Thread(target=execute_commands, args=(place, camera), daemon=True).start()
     while not (place.get_num_connections() and camera.get_num_connections()):
         time.sleep(0.01)  # the parent process waits with a limit
-    write_line("ready")
+    # Before "ready", thus before the vehicle's client starts: if a publisher registers at the same time, rospy may
+    # drop the newer of two lists of publishers and never connect to it.
     rospy.Subscriber("/ad2/truth", Odometry, on_truth, queue_size=100, tcp_nodelay=True)
     rospy.Subscriber("/cmd_vel", Twist, on_command, queue_size=100, tcp_nodelay=True)
+    write_line("ready")
+    _READY.set()
     threading.Thread(target=measure_stalls, daemon=True).start()
     rospy.spin()
 
