@@ -18,6 +18,7 @@ from support.closedloop.runs import comparable, run_into, tasks, worker_config
 from support.tiers import seeds
 
 from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.store import read_records
 
 COMPLETED = 10  # episodes; the two others are held
@@ -108,7 +109,7 @@ def test_killed_worlds_are_replaced_and_the_records_are_the_same(
     folder = tmp_path / "run"
     process, rng, killed = start_run(folder), random.Random(seed), 0
     assert wait_for((folder / "metric_info").exists)
-    while process.poll() is None and killed < 3:
+    while process.poll() is None and killed < PoolLimits.retries:  # one more kill may fail an episode
         time.sleep(rng.uniform(0.1, 0.5))
         for pid in worlds_of(process.pid)[:1]:
             try:
