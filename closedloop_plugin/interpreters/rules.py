@@ -8,6 +8,7 @@ steering value, so that a model that leaves its route really does.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from closedloop_plugin.agents.base import DecisionRequest
@@ -15,7 +16,8 @@ from closedloop_plugin.agents.driving_prompts import top_speed
 from closedloop_plugin.agents.tracking import pedals, to_speed
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import Control, Decision, InterpretedControl, Observation, RouteCommand
-from closedloop_plugin.interpreters.parsing import fine_grained, words
+from closedloop_plugin.interpreters.parsing import fine_grained
+from closedloop_plugin.interpreters.parsing.instruction import DrivingInstruction, UnclearInstruction, parse_instruction
 from closedloop_plugin.interpreters.parsing.waypoints import NoTrajectory, follow, read_waypoints, steer_at
 
 ORDER = ("trajectory", "action", "reasoning")
@@ -54,7 +56,7 @@ class RuleInterpreter:
         return [self._read(request.observation, decision) for request, decision in items]
 
     def describe(self) -> dict[str, Any]:
-        return {"name": self.name, "mode": self.mode, "profile": self.profile.name, "version": 1}
+        return {"name": self.name, "mode": self.mode, "profile": self.profile.name, "version": 2}
 
     def _read(self, observation: Observation, decision: Decision) -> InterpretedControl:
         reason = "agent_error" if decision.error is not None else "no_answer"
@@ -65,7 +67,7 @@ class RuleInterpreter:
                 continue
             try:
                 control = self._control(task, text, observation)
-            except (NoTrajectory, words.UnclearInstruction, fine_grained.SpeedSuffixError) as exc:
+            except (NoTrajectory, UnclearInstruction, fine_grained.SpeedSuffixError) as exc:
                 if not raw:
                     raw, reason = text, str(exc)
                 continue
@@ -76,20 +78,31 @@ class RuleInterpreter:
         """Raises NoTrajectory, UnclearInstruction or SpeedSuffixError."""
         if task == "trajectory":
             return follow(read_waypoints(text), observation.speed)
+        instruction = self.instruction(text, observation)
+        if instruction.throttle is not None and instruction.brake is not None:
+            throttle, brake = instruction.throttle, instruction.brake
+        else:
+            throttle, brake = self._pedals(instruction, instruction.speed, observation)
+        steer = _steer(instruction.way, observation) if instruction.steer is None else instruction.steer
+        return Control(steer, throttle, brake)
+
+    def instruction(self, text: str, observation: Observation) -> DrivingInstruction:
+        """What a text says, with the speed of its suffix. Raises UnclearInstruction or SpeedSuffixError."""
         wanted = fine_grained.wanted_speed(text, self.profile, observation)
         command = fine_grained.without_suffix(text)
         only_suffix = wanted is not None and not _has_words(command)
-        instruction = words.DrivingInstruction() if only_suffix else words.parse_instruction(command)
-        throttle, brake = self._pedals(instruction, wanted, observation)
-        return Control(_steer(instruction.way, observation), throttle, brake)
+        found = DrivingInstruction() if only_suffix else parse_instruction(command)
+        if None not in (wanted, found.speed) and wanted != found.speed:
+            raise fine_grained.SpeedSuffixError("several_speeds")
+        return found if wanted is None else replace(found, speed=wanted)
 
     def _pedals(
-        self, instruction: words.DrivingInstruction, wanted: float | None, observation: Observation
+        self, instruction: DrivingInstruction, wanted: float | None, observation: Observation
     ) -> tuple[float, float]:
         """(throttle, brake). A suffix sets the wanted speed (m/s), but does not override a stop."""
         speed = observation.speed
         if instruction.pace == "stop" and wanted:
-            raise words.UnclearInstruction("contradiction")  # "stop with speed = 0.5"
+            raise UnclearInstruction("contradiction")  # "stop with speed = 0.5"
         if instruction.pace == "slow" and wanted is None and speed < SLOWEST:
             moves = instruction.way is not None  # "slow down and turn right" sets a standing car in motion
             return pedals(to_speed(SLOWEST, speed) if moves else 0.0, speed)

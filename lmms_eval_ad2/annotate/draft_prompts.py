@@ -6,7 +6,6 @@ is returned.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from lmms_eval_ad2.annotate.actions import LONGEST, LONGEST_NAME, MOST
 from lmms_eval_ad2.annotate.text_pieces import DraftAnnotation, listed
 from lmms_eval_ad2.data.releases.untrusted_row import plain
 from lmms_eval_ad2.parsing import failure_reason, parse
+from lmms_eval_ad2.parsing.json_reply import last_dict
 from lmms_eval_ad2.prompts import text as prompts
 from lmms_eval_ad2.records import Lang, Record, Unparsed
 
@@ -94,12 +94,10 @@ def canonical(value: Any, form: str) -> str:
 def _objects(model: str, reply: str) -> DraftAnnotation | str:
     if failed := failure_reason(reply):
         return failed
-    start, end = reply.find("{"), reply.rfind("}")
-    try:
-        data = json.loads(reply[start : end + 1])
-    except (ValueError, RecursionError):
+    data = last_dict(reply)
+    if data is None:
         return "not_json"
-    if not isinstance(data, dict) or not isinstance(data.get("answer"), str):
+    if not isinstance(data.get("answer"), str):
         return "not_as_asked"
     return _checked(model, data.get("objects"), data["answer"].strip())
 

@@ -7,7 +7,6 @@ numbers are checked against the request. Whether a text is a good distractor is 
 from __future__ import annotations
 
 import functools
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
@@ -16,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lmms_eval_ad2.llm.client import ChatReply
 from lmms_eval_ad2.llm.untrusted_text import neutralise
+from lmms_eval_ad2.parsing.json_reply import last_dict
 
 REFUSED = "refused"  # refusal by a content filter or the model; repeating the request does not help
 LONGEST_REPLY = 60_000  # characters
@@ -159,17 +159,8 @@ def json_object(text: str) -> dict[str, Any]:
     if len(text) > LONGEST_REPLY:
         raise ReplyFault("too_long", f"it has more than {LONGEST_REPLY} characters")
     text = _THOUGHT.sub("", text)
-    decoder, start, last = json.JSONDecoder(), text.find("{"), None
-    for _ in range(_MOST):
-        if start < 0:
-            break
-        try:
-            value, end = decoder.raw_decode(text, start)
-            last = value
-        except (ValueError, RecursionError):
-            end = start + 1
-        start = text.find("{", end)
-    if not isinstance(last, dict):
+    last = last_dict(text, _MOST)
+    if last is None:
         raise ReplyFault("not_json", "there is no complete JSON object in it")
     return last
 

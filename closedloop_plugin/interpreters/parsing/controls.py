@@ -7,7 +7,6 @@ NaN. Values out of range are clamped, as in the published post-processing.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Sequence
@@ -15,8 +14,8 @@ from typing import Any
 
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import Control
-from lmms_eval_ad2.parsing import failure_reason
-from lmms_eval_ad2.parsing.normalise import declines, without_thoughts
+from lmms_eval_ad2.parsing.json_reply import KeyValuePairs, last_object, split_objects, unwrapped
+from lmms_eval_ad2.parsing.normalise import declines
 
 # Reason codes of unparsed replies, which are written to records.
 REASONS = (
@@ -29,11 +28,6 @@ LONGEST = 8000  # characters that are searched, from the end; limits the time fo
 _STEP = 1e-6  # tolerance between a value and a member of a set
 
 _NUMBER = re.compile(r"[+-]?(?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})(?:[eE][+-]?\d{1,3})?")
-_FLAT = re.compile(r"\{([^{}]{1,400})\}")
-_PAIR = re.compile(
-    r"\s*(?P<q>[\"']?)(?P<key>[A-Za-z_]{1,40})(?P=q)\s*[:=]\s*"
-    r"(?:\"(?P<d>[^\"]*)\"|'(?P<s>[^']*)'|(?P<n>[^\s,\"']+))\s*(?:,|\Z)"
-)
 
 
 class UnreadableReply(Exception):
@@ -69,17 +63,22 @@ def _member(axis: str, value: float, allowed: Sequence[float]) -> float:
 
 def _values(reply: str) -> dict[str, float]:
     """The three numbers of the last control object."""
-    failed = failure_reason(reply)
-    if failed:
-        raise UnreadableReply(failed)
-    answer, unfinished = without_thoughts(reply)
-    if unfinished:
-        raise UnreadableReply("unfinished_thought")
-    if not answer:
-        raise UnreadableReply("empty")
-    found = _last_control(answer[-LONGEST:])
+    answer, missing = unwrapped(reply)
+    if missing:
+        raise UnreadableReply(missing)
+    found = last_object(split_objects(answer[-LONGEST:])[0], is_axis)
     if found is None:
         raise UnreadableReply("refusal" if declines(answer) else "no_json")
+    return values_of(found)
+
+
+def is_axis(key: str) -> bool:
+    """Whether `key` of an object names a control: throttle, steer (steering) or brake."""
+    return key.strip().lower() in _NAMES
+
+
+def values_of(found: KeyValuePairs) -> dict[str, float]:
+    """The three numbers of a control object. Raises UnreadableReply."""
     values: dict[str, Any] = {}
     for key, value in found:
         axis = _NAMES.get(key.strip().lower())
@@ -111,73 +110,3 @@ def _number(axis: str, value: Any) -> float:
     if not math.isfinite(number):
         raise UnreadableReply(f"not_finite {axis}")
     return number
-
-
-Pairs = list[tuple[str, Any]]
-
-
-class _Object(list):
-    """A JSON object as a list of pairs, in which repeated keys are kept."""
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_Object)
-
-
-def _last_control(text: str) -> Pairs | None:
-    """Pairs of the last object, possibly nested, with at least one of the three keys."""
-    last: Pairs | None = None
-    position = text.find("{")
-    while position >= 0:
-        end = position + 1
-        try:
-            found, after = _DECODER.raw_decode(text, position)
-        except (ValueError, RecursionError):
-            loose = _FLAT.match(text, position)
-            pairs = _loose(loose[1]) if loose else None
-            if loose and pairs is not None:
-                end = loose.end()
-        else:
-            pairs = _deepest(found)
-            end = after
-        if pairs is not None and _has_control_key(pairs):
-            last = pairs
-        position = text.find("{", end)
-    return last
-
-
-def _deepest(value: Any) -> Pairs | None:
-    """The last control object within a decoded value. Iterative, since the depth is not limited."""
-    waiting = [value]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, _Object):
-            if _has_control_key(node):
-                return list(node)
-            waiting.extend(v for _, v in node)
-        elif isinstance(node, list):
-            waiting.extend(node)
-    return None
-
-
-def _has_control_key(pairs: Pairs) -> bool:
-    return any(key.strip().lower() in _NAMES for key, _ in pairs)
-
-
-def _loose(body: str) -> Pairs | None:
-    """Pairs of a loose notation such as `'throttle': 0.5, steer: "0", brake: 0,`; None for anything else."""
-    pairs: Pairs = []
-    position = 0
-    body = body.strip()
-    while position < len(body):
-        match = _PAIR.match(body, position)
-        if not match:
-            return None
-        value = next(v for v in (match["d"], match["s"], match["n"]) if v is not None)
-        pairs.append((match["key"], _bare(value, quoted=match["n"] is None)))
-        position = match.end()
-    return pairs
-
-
-def _bare(value: str, *, quoted: bool) -> Any:
-    """A bare true/false/null stays a non-number; every other value is a text."""
-    return {"true": True, "false": False, "null": None}.get(value.lower(), value) if not quoted else value

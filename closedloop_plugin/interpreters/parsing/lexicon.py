@@ -50,6 +50,7 @@ PACES, PACE = _table(
             r"giv(?:e|ing) way",
             r"yield(?:ing)?",
             r"coast(?:ing)?",
+            r"(?:releas(?:e|ing)|lift(?:ing)? off) (?:the )?(?:throttle|gas|accelerator)",
         ),
         "brake": _any(r"brak(?:e|es|ing)"),
         "faster": _any(
@@ -137,8 +138,10 @@ NOT = _words(
     r"no (?:need|reason|necessity) (?:to|for)", r"unable to", r"not to", r"not", r"no longer", r"refrain from", r"nor",
     r"neither", r"no",
 )  # fmt: skip
-WITHOUT = _words(r"without", r"instead of", r"rather than", r"avoid(?:ing)?", r"prevent(?:ing)?", r"than")
-NAMES_AN_ACT = re.compile(r"(?:ing|stops?|brakes|acceleration|deceleration)\Z")  # can follow WITHOUT
+WITHOUT = _words(
+    r"without", r"instead of", r"rather than", r"avoid(?:ing)?", r"prevent(?:ing)?", r"than", r"releas(?:e|es|ing)"
+)
+NAMES_AN_ACT = re.compile(r"(?:ing|stops?|brakes?|acceleration|deceleration)\Z")  # can follow WITHOUT
 READY = _words(r"(?:be |get )?(?:prepared?|preparing|ready|plan|planning) (?:to|for)")
 MAYBE = _words(
     r"maybe", r"perhaps", r"possibly", r"might", r"may", r"could", r"consider(?:ing)?", r"would like", r"probably",

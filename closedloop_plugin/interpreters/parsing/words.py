@@ -1,8 +1,7 @@
-"""Parsing of English driving words to a DrivingInstruction for the current moment, by rules and without guessing.
+"""Parsing of English driving words, clause by clause: paces, ways and a wanted speed.
 
-Contradictory, hedged and purely negated texts raise UnclearInstruction with a stable code. The text is processed clause
-by clause. Ignored are questions, conditions ("if", "when"), reasons and purposes ("because", "to avoid"), later actions
-("then", "after"), and clauses with another subject ("the car ahead is braking").
+Ignored are questions, conditions ("if", "when"), reasons and purposes ("because", "to avoid"), later actions ("then",
+"after"), and clauses with another subject ("the car ahead is braking"). Negated and hedged actions are noted.
 """
 
 from __future__ import annotations
@@ -11,74 +10,58 @@ import re
 from dataclasses import dataclass, field
 
 from closedloop_plugin.interpreters.parsing import lexicon as lex
-from lmms_eval_ad2.parsing.normalise import declines, plain, without_thoughts
+from closedloop_plugin.interpreters.parsing.key_values import (
+    NUMBER,
+    SPEED_UNIT,
+    PairFindings,
+    read_part,
+    speed_ms,
+)
+from lmms_eval_ad2.parsing.normalise import plain
 
-REASONS = (
-    "no_action", "negated_only", "contradiction", "hedged", "conditional", "several", "ambiguous_negation",
-    "refusal", "reverse", "unfinished_thought",
-)  # fmt: skip
-LONGEST = 4000  # characters that are parsed
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 _CLAUSE = re.compile(r",\s*|;\s*|:\s+|\bbut\b|\bso\b(?! that| as)|\bwhile\b|\s-\s")
 _AND = re.compile(r"\band\b")
+_PART = re.compile(r"(\s*[,;|]\s*|\s+(?:/|and)\s+)")
+_TARGET = re.compile(
+    rf"\b(?:to|at|of|around|about|below|under)(?: (?:a (?:speed|pace) of|about|around))? "
+    rf"(?:(?P<number>{NUMBER}) ?(?P<unit>{SPEED_UNIT})|(?P<zero>0|zero)(?![\w.]))"
+)
+_ROW = re.compile(r"(?m)^ {0,8}\| {0,20}([^|\n]{1,40}?) {0,20}\| {0,20}([^|\n]{1,60}?) {0,20}\|")  # of a Markdown table
+_REPORTED = re.compile(r"(?:driving|going|moving|proceeding|cruising|heading)\Z")
+STRENGTH = {"slow": 1, "brake": 2, "stop": 3}
 _NEVER = float("inf")
-_STRENGTH = {"slow": 1, "brake": 2, "stop": 3}
 
 
 class UnclearInstruction(Exception):
     """The text does not determine one action; the message is one of REASONS."""
 
 
-@dataclass(frozen=True)
-class DrivingInstruction:
-    """A parsed driving instruction.
-
-    pace: stop | brake | slow | keep | faster | go (unspecified). way: left | right | change_left | change_right |
-    slight_left | slight_right | straight | follow | None. force: hard | soft | "".
-    """
-
-    pace: str = "go"
-    way: str | None = None
-    force: str = ""
-
-
 @dataclass
-class _SentenceFindings:
+class TextFindings:
     paces: set[str] = field(default_factory=set)
     ways: set[str] = field(default_factory=set)
     negated: bool = False
     conditional: bool = False
     hedged: bool = False
     force: str = ""
+    pairs: PairFindings = field(default_factory=PairFindings)
 
 
-def parse_instruction(words: str) -> DrivingInstruction:
-    """The instruction in a text. Raises UnclearInstruction."""
-    answer, unfinished = without_thoughts(words[:LONGEST])
-    if unfinished:
-        raise UnclearInstruction("unfinished_thought")
+def read_text(answer: str, findings: TextFindings) -> None:
+    answer = _ROW.sub(r"\1: \2\n", answer)
     text = re.sub(r" {2,}", " ", lex.THINGS.sub(" something ", plain(answer).lower()))
-    findings = _SentenceFindings()
     for sentence in _SENTENCE.split(text):
         _sentence(sentence.strip(), findings)
-    if not findings.paces and not findings.ways:
-        raise UnclearInstruction(_why_nothing(text, findings))
-    return DrivingInstruction(_one_pace(findings.paces), _one_way(findings.ways), findings.force)
 
 
-def _why_nothing(text: str, findings: _SentenceFindings) -> str:
-    if declines(text):
-        return "refusal"
-    codes = {"hedged": findings.hedged, "conditional": findings.conditional, "negated_only": findings.negated}
-    return next((code for code, applies in codes.items() if applies), "no_action")
-
-
-def _sentence(sentence: str, findings: _SentenceFindings) -> None:
+def _sentence(sentence: str, findings: TextFindings) -> None:
     if not sentence or sentence.endswith("?"):
         return
     if lex.CONDITION.match(sentence):
         findings.conditional = True  # "If a pedestrian appears, stop" is no instruction for now
         return
+    sentence = _without_pairs(sentence, findings)
     ours = True  # an imperative's subject is the car
     opens_with_reason = bool(lex.SUBORDINATE.match(sentence))
     for number, clause in enumerate(c.strip() for c in _CLAUSE.split(sentence)):
@@ -96,6 +79,14 @@ def _sentence(sentence: str, findings: _SentenceFindings) -> None:
             return
 
 
+def _without_pairs(sentence: str, findings: TextFindings) -> str:
+    """The sentence without its key-value parts, which are added to the findings."""
+    parts = _PART.split(sentence)
+    kept = [(part, sign) for part, sign in zip(parts[::2], [*parts[1::2], ""], strict=True)
+            if not read_part(part, findings.pairs)]  # fmt: skip
+    return "".join(part + sign for part, sign in kept)
+
+
 def _is_ours(clause: str, before: bool) -> bool:
     """Whether the car itself is the subject; a clause without a subject keeps that of the one before it."""
     lead = lex.LEAD_IN.match(clause)
@@ -109,7 +100,7 @@ def _is_ours(clause: str, before: bool) -> bool:
     return False if lex.OTHER.match(bare) else before
 
 
-def _clause(clause: str, findings: _SentenceFindings) -> None:
+def _clause(clause: str, findings: TextFindings) -> None:
     if lex.EITHER_SIDE.search(clause):
         raise UnclearInstruction("several")
     qualifiers = _ClauseQualifiers.of(clause)
@@ -124,7 +115,16 @@ def _clause(clause: str, findings: _SentenceFindings) -> None:
             if known - {"go", what} and re.search(r"\bor\b[^,]{0,20}\Z", clause[max(0, start - 24) : start]):
                 raise UnclearInstruction("several")
             known.add(what)
+            if what in ("slow", "faster", "keep") or (what == "go" and not _REPORTED.match(match.group())):
+                _target(clause[match.end() :], findings)
             findings.force = findings.force if findings.force == "hard" else qualifiers.force or findings.force
+
+
+def _target(rest: str, findings: TextFindings) -> None:
+    """The wanted speed after an action: "slow down to 20 km/h"."""
+    found = _TARGET.search(rest[:80])
+    if found:
+        findings.pairs.speeds.add(0.0 if found["zero"] else speed_ms(found["number"], found["unit"]))
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def _end(pattern: re.Pattern[str], clause: str, start: int = 0) -> float:
     return found.end() if found else _NEVER
 
 
-def _counts(qualifiers: _ClauseQualifiers, match: re.Match[str], findings: _SentenceFindings) -> bool:
+def _counts(qualifiers: _ClauseQualifiers, match: re.Match[str], findings: TextFindings) -> bool:
     """Whether the action is instructed: not negated, not merely possible, not something to be ready for."""
     start = match.start()
     if qualifiers.joined <= start:
@@ -166,26 +166,3 @@ def _counts(qualifiers: _ClauseQualifiers, match: re.Match[str], findings: _Sent
         findings.hedged = True
         return False
     return not qualifiers.ready <= start
-
-
-def _one_pace(paces: set[str]) -> str:
-    """ "go" is implied by any other pace; of stop, brake and slow the strongest counts; others exclude each other."""
-    found = paces - {"go"}
-    down = found & set(_STRENGTH)
-    if len(found - down) + bool(down) > 1:
-        raise UnclearInstruction("contradiction")
-    if down:
-        return max(down, key=_STRENGTH.__getitem__)
-    return next(iter(found), "go")
-
-
-def _one_way(ways: set[str]) -> str | None:
-    """A slight correction is part of a manoeuvre to its side; lane keeping is compatible with all but lane changes."""
-    found = set(ways)
-    for side in ("left", "right"):
-        if found & {side, f"change_{side}"}:
-            found.discard(f"slight_{side}")
-    others = found - {"follow"}
-    if len(others) > 1 or (len(found) > len(others) and any(w.startswith("change") for w in others)):
-        raise UnclearInstruction("contradiction")
-    return next(iter(others or found), None)

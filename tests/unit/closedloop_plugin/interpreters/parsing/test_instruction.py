@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from support.closedloop.phrases import PHRASES
 from support.tiers import examples
 
+from closedloop_plugin.interpreters.parsing.instruction import REASONS, UnclearInstruction, parse_instruction
 from closedloop_plugin.interpreters.parsing.lexicon import PACES, WAYS
-from closedloop_plugin.interpreters.parsing.words import REASONS, UnclearInstruction, parse_instruction
 
 
 @pytest.mark.parametrize(("text", "expected"), PHRASES, ids=[t[:40] for t, _ in PHRASES])

@@ -1,0 +1,181 @@
+"""Parsing of a driving reply to a DrivingInstruction for the current moment, by rules and without guessing.
+
+Of a reply with a JSON object only the object counts. Otherwise key-value parts are read by key_values.py and the rest
+by words.py. A text that does not determine one action raises UnclearInstruction with a stable code.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from closedloop_plugin.core.state import Control
+from closedloop_plugin.interpreters.parsing import controls
+from closedloop_plugin.interpreters.parsing.controls import UnreadableReply, is_axis, values_of
+from closedloop_plugin.interpreters.parsing.key_values import UnclearValue, names_driving, read_pair
+from closedloop_plugin.interpreters.parsing.words import STRENGTH, TextFindings, UnclearInstruction, read_text
+from lmms_eval_ad2.parsing import FAILURES
+from lmms_eval_ad2.parsing.json_reply import KeyValuePairs, last_object, leaves, split_objects, unwrapped
+from lmms_eval_ad2.parsing.normalise import declines, plain
+
+REASONS = (
+    "no_action", "negated_only", "contradiction", "hedged", "conditional", "several", "ambiguous_negation",
+    "refusal", "reverse", "unfinished_thought", "several_speeds", "no_unit", "unknown_unit", "off_scale",
+    "doubled_key", "missing_key", "not_a_number", "not_finite", *FAILURES,
+)  # fmt: skip
+LONGEST = 4000  # characters of prose that are parsed, from the start
+_DEED = re.compile(
+    r"(?:\w+ )?(?:action|man(?:oeuvre|euver)|decision|command|instruction|plan|answer|behaviou?r|controls?|output)s?"
+)
+
+
+@dataclass(frozen=True)
+class DrivingInstruction:
+    """A parsed driving instruction.
+
+    pace: stop | brake | slow | keep | faster | go (unspecified). way: left | right | change_left | change_right |
+    slight_left | slight_right | straight | follow | None. force: hard | soft | "". throttle and brake: both in [0, 1],
+    if the text has numbers for the pedals. steer: in [-1, 1], right > 0. speed: wanted speed, m/s.
+    """
+
+    pace: str = "go"
+    way: str | None = None
+    force: str = ""
+    throttle: float | None = None
+    brake: float | None = None
+    steer: float | None = None
+    speed: float | None = None
+
+
+def parse_instruction(words: str) -> DrivingInstruction:
+    """The instruction in a text. Raises UnclearInstruction."""
+    answer, missing = unwrapped(words)
+    if missing and missing != "empty":
+        raise UnclearInstruction(missing)
+    values, _ = split_objects(answer[-controls.LONGEST :])
+    findings = TextFindings()
+    try:
+        control = _control_object(values)
+        if control is not None:
+            return control
+        objects = [
+            value for value in values if isinstance(value, KeyValuePairs) and any(_is_wanted(key) for key, _ in value)
+        ]
+        if objects:
+            _object(objects[-1], findings)
+        else:
+            read_text(split_objects(answer[:LONGEST])[1], findings)
+        return _instruction(answer, findings)
+    except (UnclearValue, UnreadableReply) as exc:
+        raise UnclearInstruction(str(exc)) from None
+
+
+def _is_wanted(key: str) -> bool:
+    return names_driving(key) or bool(_DEED.fullmatch(key.strip().lower().replace("_", " ")))
+
+
+def _control_object(values: list[Any]) -> DrivingInstruction | None:
+    """The last object with the keys of a control, if it has numbers for throttle, steer and brake."""
+    found = last_object(values, is_axis)
+    if found is None:
+        return None
+    try:
+        numbers = values_of(found)
+    except UnreadableReply as exc:
+        if str(exc).startswith(("not_finite", "doubled_key")):
+            raise
+        return None
+    control = Control(numbers["steer"], numbers["throttle"], numbers["brake"]).checked()
+    return DrivingInstruction(throttle=control.throttle, brake=control.brake, steer=control.steer)
+
+
+_JSON_WORDS = {True: "yes", False: "no", None: "none"}
+
+
+def _object(found: KeyValuePairs, findings: TextFindings) -> None:
+    """The parts of an object in words, or without steering. Keys that do not name driving are ignored."""
+    for key, value in leaves(found, _is_wanted):
+        text = _JSON_WORDS[value] if value is None or isinstance(value, bool) else str(value)
+        if names_driving(key):
+            if read_pair(key, text, findings.pairs):
+                continue
+            if is_axis(key):
+                raise UnclearValue(f"not_a_number {key.strip().lower()}")
+            read_text(f"{key.replace('_', ' ')}: {text}", findings)
+        else:
+            read_text(text, findings)
+    pressed = {name for name, value in findings.pairs.pedals.items() if value}
+    for missing in {"throttle", "brake"} - findings.pairs.pedals.keys() if pressed else ():
+        raise UnclearValue(f"missing_key {missing}")
+
+
+def _instruction(answer: str, findings: TextFindings) -> DrivingInstruction:
+    pairs = findings.pairs
+    paces, ways = findings.paces | pairs.paces, findings.ways | pairs.ways
+    findings.negated |= pairs.denied
+    if len(pairs.speeds) > 1:
+        raise UnclearInstruction("several_speeds")
+    speed = next(iter(pairs.speeds), None)
+    pedals = _pedals(pairs.pedals, paces)
+    if not paces and not ways and pedals is None and speed is None:
+        raise UnclearInstruction(_why_nothing(plain(answer).lower(), findings))
+    pace, way = _one_pace(paces), _one_way(ways)
+    if pace == "stop" and speed:
+        raise UnclearInstruction("contradiction")
+    if pairs.steer and way and _side(way) == ("left" if pairs.steer > 0 else "right"):
+        raise UnclearInstruction("contradiction")
+    force = findings.force if findings.force == "hard" else pairs.force or findings.force
+    throttle, brake = pedals or (None, None)
+    return DrivingInstruction(pace, way, force, throttle=throttle, brake=brake, steer=pairs.steer, speed=speed)
+
+
+def _pedals(numbers: dict[str, float], paces: set[str]) -> tuple[float, float] | None:
+    """(throttle, brake) of the numbers, None if they only deny one pedal. They must agree with the words."""
+    throttle, brake = numbers.get("throttle", 0.0), numbers.get("brake", 0.0)
+    if not numbers or (len(numbers) == 1 and not throttle and not brake):
+        return None
+    slowing, rest = paces & set(STRENGTH), paces - {"go", *STRENGTH}
+    coasting = not throttle and not brake
+    if (
+        (throttle and brake)
+        or (throttle and slowing)
+        or (brake and rest)
+        or (coasting and (slowing - {"slow"} or "faster" in rest))
+    ):
+        raise UnclearInstruction("contradiction")
+    return throttle, brake
+
+
+def _side(way: str) -> str:
+    return way.rpartition("_")[2]
+
+
+def _why_nothing(text: str, findings: TextFindings) -> str:
+    if declines(text):
+        return "refusal"
+    codes = {"hedged": findings.hedged, "conditional": findings.conditional, "negated_only": findings.negated}
+    return next((code for code, applies in codes.items() if applies), "no_action")
+
+
+def _one_pace(paces: set[str]) -> str:
+    """ "go" is implied by any other pace; of stop, brake and slow the strongest counts; others exclude each other."""
+    found = paces - {"go"}
+    down = found & set(STRENGTH)
+    if len(found - down) + bool(down) > 1:
+        raise UnclearInstruction("contradiction")
+    if down:
+        return max(down, key=STRENGTH.__getitem__)
+    return next(iter(found), "go")
+
+
+def _one_way(ways: set[str]) -> str | None:
+    """A slight correction is part of a manoeuvre to its side; lane keeping is compatible with all but lane changes."""
+    found = set(ways)
+    for side in ("left", "right"):
+        if found & {side, f"change_{side}"}:
+            found.discard(f"slight_{side}")
+    others = found - {"follow"}
+    if len(others) > 1 or (len(found) > len(others) and any(w.startswith("change") for w in others)):
+        raise UnclearInstruction("contradiction")
+    return next(iter(others or found), None)
