@@ -4,6 +4,7 @@ expert | still | straight | random | speed-only | steer-only
 endpoint:MODEL@http://host:port/v1[,timeout=60,max_tokens=256,temperature=0,format=jpeg,...]
 endpoint:http://host:port/v1,model=MODEL,...
 lmms:NAME[,pretrained=...,batch_size=4,device=cpu,...]      (max_new_tokens and temperature: generation settings)
+MODULE:CALLABLE[,name=value,...] | NAME[,name=value,...]    (another package's agent, see custom.py)
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from closedloop_plugin.agents.base import Agent
+from closedloop_plugin.agents.custom import make_custom
+from closedloop_plugin.agents.custom import names as custom_names
 from closedloop_plugin.agents.driving_prompts import TASKS, DrivingPrompts
 from closedloop_plugin.agents.model_agent import ModelAgent
 from closedloop_plugin.agents.model_backend import ModelBackend
@@ -59,18 +62,27 @@ def make_agent(
     if kind in BUILT_IN and not colon:
         module, name = BUILT_IN[kind]
         return getattr(importlib.import_module(f"closedloop_plugin.agents.{module}"), name)()
+    rules = profile or profile_named(DEFAULT_PROFILE)
     if kind not in MODELS:
-        known = (*BUILT_IN, *(f"{m}:..." for m in MODELS))
-        near = difflib.get_close_matches(kind, (*BUILT_IN, *MODELS), 1)
+        seen = cameras_of(cameras, rules) if rules.cameras else ()
+        custom = None if kind in BUILT_IN else make_custom(spec, cameras=seen, profile=rules, seed=seed)
+        if custom is not None:
+            return custom
+        known = (*BUILT_IN, *(f"{m}:..." for m in MODELS), *custom_names(), "MODULE:CALLABLE")
+        near = difflib.get_close_matches(kind, (*BUILT_IN, *MODELS, *custom_names()), 1)
         raise Ad2Error(
             f"no agent '{spec}'; " + (f"did you mean '{near[0]}'? " if near else "") + f"known: {', '.join(known)}"
         )
-    rules = profile or profile_named(DEFAULT_PROFILE)
     seen = cameras_of(cameras, rules)
     asked = _tasks(tasks)
     fine = _fine_grained(fine_grained, asked)
     prompter = DrivingPrompts(texts_of(prompts), rules, tuple(c.name for c in seen), suffixes=fine == "prompt")
     return ModelAgent(make_backend(spec, cache=cache, seed=seed), prompter, seen, asked, fine)
+
+
+def is_model(spec: str) -> bool:
+    """Whether `spec` names a model, whose answers are texts."""
+    return spec.strip().partition(":")[0] in MODELS
 
 
 def make_backend(spec: str, *, cache: Path | None = None, seed: int = 0) -> ModelBackend:

@@ -93,9 +93,9 @@ TABLES = {OPEN: ALLOWED, CLOSED: CLOSED_ALLOWED}
 # Parts of the open-loop package that the closed loop may import; its commands may import a few more.
 SHARED = {
     "errors", "numbers", "storage", "strict_pillow", "prompts", "parsing", "llm", "metrics", "report",
-    "report.text_table",
+    "report.text_table", "plugins",
 }  # fmt: skip
-SHARED_WITH_COMMANDS = SHARED | {"installation", "options", "plugins", "sigterm"}
+SHARED_WITH_COMMANDS = SHARED | {"installation", "options", "sigterm"}
 # heavy library -> the folders or files that may import it
 HEAVY = {
     "lmms_eval": ("lmms_eval_ad2/harness", "lmms_eval_ad2/cli/lmms.py", "closedloop_plugin/harness/tasks.py",

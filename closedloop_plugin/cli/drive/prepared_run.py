@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.agents.base import Agent
-from closedloop_plugin.agents.make import BUILT_IN, cameras_of, make_agent
+from closedloop_plugin.agents.make import BUILT_IN, cameras_of, is_model, make_agent
 from closedloop_plugin.cli.drive.selection import program_subject, suite_subject
 from closedloop_plugin.cli.drive.world import limits_of, world_of
 from closedloop_plugin.core.camera import Camera
@@ -117,12 +117,16 @@ def check_driver(options: DriverOptions) -> None:
 
 
 def driver_of(options: DriverOptions, rules: Profile) -> DriverSetup:
-    """Return the driver. An agent that sets the controls itself gets no interpreter, so that no result names one."""
+    """Return the driver. An agent that sets the controls itself gets no interpreter, so that no result names one; nor
+    does a custom one, unless the options name it."""
     interpreter = _interpreter(options, rules)
     agent = _agent(options, rules, interpreter)
     if agent.local:
-        recipe = FactoryRecipe("closedloop_plugin.agents.make:make_agent", {"spec": options.agent})
+        settings = {"spec": options.agent, "cameras": _view(options), "seed": options.seed, "profile": rules}
+        recipe = FactoryRecipe("closedloop_plugin.agents.make:make_agent", settings)
         return DriverSetup(agent=agent, agent_recipe=recipe, cameras=_cameras(options, rules, agent))
+    if not (is_model(options.agent) or options.interpreter):
+        return DriverSetup(agent=agent, cameras=_cameras(options, rules, agent))
     near = interpreter.local and interpreter.mode != "hybrid"
     return DriverSetup(
         agent=agent,

@@ -1,0 +1,92 @@
+"""Agents of other packages: the example of docs/agents.md, and agents that do not fit."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from support.running import REPO
+
+from closedloop_plugin.agents.make import make_agent
+from lmms_eval_ad2 import plugins
+from lmms_eval_ad2.cli.main import main
+from lmms_eval_ad2.errors import Ad2Error
+
+EXAMPLE = re.search(r"```python\n(.*?)```", (REPO / "docs/agents.md").read_text("utf-8"), re.DOTALL)
+
+
+@pytest.fixture
+def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The example as policy.py on the path."""
+    assert EXAMPLE
+    file = tmp_path / "policy.py"
+    file.write_text(EXAMPLE[1], "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield file
+    sys.modules.pop("policy", None)
+
+
+def test_the_example_drives_a_route(policy: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    words = ["drive", "run", "--suite", "demo", "--routes-ids", "101", "--agent", "policy:make,checkpoint="]
+    assert main([*words, "--size", "160x90", "--decision-hz", "1", "--out", str(out)]) == 0
+    (record,) = [json.loads(line) for line in (out / "episodes.jsonl").read_text("utf-8").splitlines()]
+    assert record["end"] != "agent failed" and record["ticks"] > 20, record
+    assert record["agent"]["name"] == "my policy" and record["agent"]["checkpoint"] == ""
+    assert record["interpreter"] is None and "agent_errors" not in record["counts"], record["counts"]
+
+
+def test_an_entry_point_gives_an_agent_a_name(policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = metadata.EntryPoint("my-policy", "policy:make", plugins.AGENTS)
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [entry] if group == plugins.AGENTS else [])
+    agent = make_agent("my-policy", cameras="front@160x90")
+    assert agent.name == "my policy" and agent.cameras[0].width == 160
+    with pytest.raises(Ad2Error, match="did you mean 'my-policy'"):
+        make_agent("my-polcy")
+
+
+FAULTY = """
+class Agent:
+    name, privileged, local, cameras = "a", False, True, ()
+    def start(self, episode, seed): ...
+    def end(self, episode): ...
+    def decide(self, requests): return []
+    def describe(self): return {}
+
+def no_seed(cameras, profile): return Agent()
+def returns_text(**settings): return "agent"
+def no_cameras(**settings):
+    agent = Agent()
+    agent.cameras = ("front",)
+    return agent
+NUMBER = 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("faulty:no_seed", "it is called with cameras, profile, seed, but"),
+        ("faulty:no_seed,x=1", "it is called with cameras, profile, seed, x, but"),
+        ("faulty:no_seed,x", "expected name=value after the comma, found 'x'"),
+        ("faulty:returns_text", "the str lacks name (str), privileged (bool), local (bool), cameras (tuple), start()"),
+        ("faulty:no_cameras", "the Agent lacks cameras (tuple of Camera): see docs/agents.md"),
+        ("faulty:missing", "cannot be imported (module 'faulty' has no attribute 'missing')"),
+        ("no_such_module:make", "cannot be imported (No module named 'no_such_module'); a file agent.py"),
+        ("faulty:NUMBER", "faulty:NUMBER is no callable"),
+        ("faulty", "no agent 'faulty'"),
+    ],
+)
+def test_an_agent_that_does_not_fit_is_one_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: str, message: str
+) -> None:
+    (tmp_path / "faulty.py").write_text(FAULTY, "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "faulty", raising=False)
+    with pytest.raises(Ad2Error, match=re.escape(message)):
+        make_agent(spec)
