@@ -58,7 +58,7 @@ _KEY = re.compile(rf"{_OURS}(?:{_NAME}){_PART}(?: ?\([^()]{{0,30}}\))?")
 # How things are, not what to do.
 _STATE = re.compile(r"(?:(?:the|my|our|ego|vehicle|car)(?:'s)? )*(?:current|present|speed limit|limit)\b")
 _LEAD = re.compile(
-    r"\A(?:(?:[-*•>]|\(?\d{1,2}[.)]|please|now|then|so|i(?:'d|'ll| would| will)"
+    r"\A(?:(?:[-*•>]|\(?\d{1,2}[.)]|please|now|so|i(?:'d|'ll| would| will)"
     r"|(?:the )?(?:car|ego(?: vehicle)?|vehicle|we|you) (?:should|must)) +)+"
 )
 _BETWEEN = re.compile(

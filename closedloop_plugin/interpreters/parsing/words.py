@@ -80,11 +80,15 @@ def _sentence(sentence: str, findings: TextFindings) -> None:
 
 
 def _without_pairs(sentence: str, findings: TextFindings) -> str:
-    """The sentence without its key-value parts, which are added to the findings."""
+    """The sentence without its key-value parts, which are added to the findings. Those after "then", "because" or "if"
+    stay, since they are not for now."""
     parts = _PART.split(sentence)
-    kept = [(part, sign) for part, sign in zip(parts[::2], [*parts[1::2], ""], strict=True)
-            if not read_part(part, findings.pairs)]  # fmt: skip
-    return "".join(part + sign for part, sign in kept)
+    kept, later = "", False
+    for part, sign in zip(parts[::2], [*parts[1::2], ""], strict=True):
+        later = later or bool(lex.TAIL.search(part) or lex.CONDITION.search(part))
+        if later or not read_part(part, findings.pairs):
+            kept += part + sign
+    return kept
 
 
 def _is_ours(clause: str, before: bool) -> bool:

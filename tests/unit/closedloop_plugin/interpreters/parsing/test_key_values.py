@@ -100,6 +100,10 @@ REPLIES = [
     ("Slow down to 20 km/h. Speed: 10 km/h.", "several_speeds"),
     ("Stop. Speed: 10 km/h.", "contradiction"),
     ("Acceleration: -2 m/s²", says("slow")), ("Acceleration: 2", "no_unit"),
+    # later and conditional parts
+    ("Keep the speed, then brake 0.5.", says("keep")),
+    ("If a child appears, brake: 1.0. Accelerate.", says("faster")),
+    ("Throttle: 0.3, because the road is free, speed: 0", pedals(0.3, 0.0)),
     # directions
     ("Turn: left. Speed: slow.", says("slow", "left")),
     ("Lane change: left", says("go", "change_left")),
