@@ -145,7 +145,7 @@ def _load(options: ServeOptions, rules: Profile) -> LoadedServices:
     from closedloop_plugin.serve.model_service import ModelService
     from closedloop_plugin.serve.server import LoadedServices
 
-    made = driver_of(options, rules)
+    made = driver_of(options, rules, options.policy)
     driver = DriverService(
         agent=made.agent,
         interpreter=made.interpreter,

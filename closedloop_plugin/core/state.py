@@ -182,13 +182,17 @@ class Decision:
 
 @dataclass(frozen=True)
 class InterpretedControl:
-    """Output of the slow system. control None: the reply could not be parsed; `reason` is the code."""
+    """Output of the slow system. control None: the reply could not be parsed; `reason` is the code.
+
+    adapted: what was changed in the reply's numbers, one name each; counted in the record.
+    """
 
     control: Control | None
     raw: str = ""
     reason: str | None = None
     mode: str = ""  # the interpreter that was used (hybrid switches between two)
     latency_s: float = 0.0
+    adapted: tuple[str, ...] = ()
 
 
 class EndReason(StrEnum):

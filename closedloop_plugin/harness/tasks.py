@@ -36,6 +36,7 @@ from closedloop_plugin.harness.lmms_model import LmmsModel
 from closedloop_plugin.interpreters.make import make_interpreter
 from closedloop_plugin.prompts.texts import texts_of
 from closedloop_plugin.runner.assemble import DriverSetup, RouteSelection, RunConfig, assemble, remote
+from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.run import run
@@ -256,7 +257,10 @@ def _driver(lm: Any, generation: Mapping[str, Any], settings: Mapping[str, Any])
     agent = ModelAgent(model, DrivingPrompts(texts_of(None), rules, tuple(c.name for c in cameras)), cameras)
     spec = settings["interpreter"]
     mode = settings["mode"] if spec == "rules" or settings["mode"] != "rules" else "cng"
-    return DriverSetup(agent, make_interpreter(spec, mode, rules, seed=settings["seed"]), cameras=cameras)
+    interpreter = make_interpreter(
+        spec, mode, rules, seed=settings["seed"], official=DecisionRules.policy == "official"
+    )
+    return DriverSetup(agent, interpreter, cameras=cameras)
 
 
 def _doc(lm: Any, request: Any) -> Mapping[str, Any]:

@@ -43,8 +43,12 @@ def make_interpreter(
     prompts: PromptTexts | Path | str | None = None,
     cache: Path | None = None,
     seed: int = 0,
+    official: bool = False,
 ) -> Interpreter:
-    """The interpreter for `spec` and `mode`. Raises Ad2Error, in one line. For mode "hybrid" see make_hybrid."""
+    """The interpreter for `spec` and `mode`. Raises Ad2Error, in one line. For mode "hybrid" see make_hybrid.
+
+    `official`: see ModelInterpreter.
+    """
     spec = spec.strip()
     if mode not in MODES:
         raise Ad2Error(f"no mode '{mode}'; known: {', '.join(MODES)}")
@@ -59,7 +63,7 @@ def make_interpreter(
     texts = texts_of(prompts)
     build = cng if mode == "cng" else dcs
     seen = _describer(describer, texts, cache, seed)
-    return build(make_backend(spec, cache=cache, seed=seed), texts, profile, seen)
+    return build(make_backend(spec, cache=cache, seed=seed), texts, profile, seen, official=official)
 
 
 def make_hybrid(first: Interpreter, second: Interpreter) -> HybridInterpreter:

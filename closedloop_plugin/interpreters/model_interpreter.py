@@ -6,7 +6,6 @@ A vision-language model gets the front image; with a describer the model gets a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any
 
 from closedloop_plugin.agents.base import DecisionRequest
@@ -23,7 +22,8 @@ NOT_FOR_CONTROL = ("threat",)  # selects the slow system in hybrid mode; not a d
 
 
 class ModelInterpreter:
-    """`read`: reply -> Control, raises UnreadableReply. `choices`: further placeholders of the mode's prompt."""
+    """`read(reply, adapted)`: the Control, see read_cng; raises UnreadableReply. `choices`: further placeholders of the
+    mode's prompt. `official`: numbers are adapted as in the public code, and counted; else such a reply is unread."""
 
     local = False
 
@@ -31,17 +31,18 @@ class ModelInterpreter:
         self,
         mode: str,
         backend: ModelBackend,
-        read: Callable[[str], Control],
+        read: Callable[[str, list[str] | None], Control],
         texts: PromptTexts,
         profile: Profile,
         *,
         describer: SceneDescriber | None = None,
         choices: dict[str, str] | None = None,
+        official: bool = False,
     ) -> None:
         self.mode, self.backend, self.texts, self.profile = mode, backend, texts, profile
         self.describer = describer
         self.name = f"{mode}:{backend.name}"
-        self._read, self._choices = read, choices or {}
+        self._read, self._choices, self._official = read, choices or {}, official
 
     def interpret(self, items: Sequence[tuple[DecisionRequest, Decision]]) -> list[InterpretedControl]:
         """See Interpreter.interpret. The model is not called for a decision without text, or without description."""
@@ -107,8 +108,10 @@ class ModelInterpreter:
             return InterpretedControl(None, reply.error, f"no_reply {reply.error.split(':')[0]}", self.mode, seconds)
         if reply.cut:
             return InterpretedControl(None, reply.text, "truncated", self.mode, seconds)
+        adapted: list[str] | None = [] if self._official else None
         try:
-            return InterpretedControl(self._read(reply.text), reply.text, None, self.mode, seconds)
+            control = self._read(reply.text, adapted)
+            return InterpretedControl(control, reply.text, None, self.mode, seconds, tuple(adapted or ()))
         except UnreadableReply as exc:
             return InterpretedControl(None, reply.text, str(exc), self.mode, seconds)
 
@@ -121,14 +124,24 @@ def _nothing_to_interpret(decision: Decision) -> str | None:
 
 
 def cng(
-    backend: ModelBackend, texts: PromptTexts, profile: Profile, describer: SceneDescriber | None = None
+    backend: ModelBackend,
+    texts: PromptTexts,
+    profile: Profile,
+    describer: SceneDescriber | None = None,
+    *,
+    official: bool = False,
 ) -> ModelInterpreter:
     """Continuous Numerical Generation (Bench2ADVLM section 3.1): the model writes the control as numbers."""
-    return ModelInterpreter("cng", backend, read_cng, texts, profile, describer=describer)
+    return ModelInterpreter("cng", backend, read_cng, texts, profile, describer=describer, official=official)
 
 
 def dcs(
-    backend: ModelBackend, texts: PromptTexts, profile: Profile, describer: SceneDescriber | None = None
+    backend: ModelBackend,
+    texts: PromptTexts,
+    profile: Profile,
+    describer: SceneDescriber | None = None,
+    *,
+    official: bool = False,
 ) -> ModelInterpreter:
     """Discrete Classification Selection (Bench2ADVLM section 3.1): the model chooses from the profile's sets."""
     choices = {
@@ -136,8 +149,13 @@ def dcs(
         "steer_set": _listed(profile.steer_set),
         "brake_set": _listed(profile.brake_set),
     }
-    read = partial(read_dcs, profile=profile)
-    return ModelInterpreter("dcs", backend, read, texts, profile, describer=describer, choices=choices)
+
+    def read(reply: str, adapted: list[str] | None) -> Control:
+        return read_dcs(reply, profile, adapted)
+
+    return ModelInterpreter(
+        "dcs", backend, read, texts, profile, describer=describer, choices=choices, official=official
+    )
 
 
 def _listed(values: Iterable[float]) -> str:

@@ -100,6 +100,7 @@ class ControlScheduler:
         if interpreted.control is None and (interpreted.reason or "").startswith(NO_REPLY_REASONS):
             return self._failure(f"slow system: {interpreted.reason}: {' '.join(interpreted.raw.split())[:200]}")
         self._failures = 0
+        self.counts.update(interpreted.adapted)
         if interpreted.control is None:
             return self._unparsed(interpreted.reason or "no reason given")
         try:

@@ -68,7 +68,7 @@ def prepare(options: DriveRunOptions) -> PreparedRun:
         retry_failed=options.retry_failed,
     )
     check_folder(options.out, config_identity(config, subject))  # before a model is loaded, which takes minutes
-    driver = driver_of(options, rules)
+    driver = driver_of(options, rules, options.policy)
     config = replace(config, recorders=_recorders(options, driver.cameras))
     run = assemble(config, subject, driver)
     # The runner records resolved values; an option without such a key is recorded as given.
@@ -116,10 +116,13 @@ def check_driver(options: DriverOptions) -> None:
         raise Ad2Error("--describer requires a model as slow system: give --interpreter too")
 
 
-def driver_of(options: DriverOptions, rules: Profile) -> DriverSetup:
-    """Return the driver. An agent that sets the controls itself gets no interpreter, so that no result names one; nor
-    does a custom one, unless the options name it."""
-    interpreter = _interpreter(options, rules)
+def driver_of(options: DriverOptions, rules: Profile, policy: str = "strict") -> DriverSetup:
+    """Return the driver. `policy` "official": numbers of the slow system are adapted as in the public code.
+
+    An agent that sets the controls itself gets no interpreter, so that no result names one; nor does a custom one,
+    unless the options name it.
+    """
+    interpreter = _interpreter(options, rules, policy)
     agent = _agent(options, rules, interpreter)
     if agent.local:
         settings = {"spec": options.agent, "cameras": _view(options), "seed": options.seed, "profile": rules}
@@ -136,10 +139,11 @@ def driver_of(options: DriverOptions, rules: Profile) -> DriverSetup:
     )
 
 
-def _interpreter(options: DriverOptions, rules: Profile) -> Interpreter:
+def _interpreter(options: DriverOptions, rules: Profile, policy: str) -> Interpreter:
     spec = options.interpreter or "rules"
     mode = options.mode or ("rules" if spec == "rules" else "cng")
     more: dict[str, Any] = {"describer": options.describer, "prompts": options.prompts, "seed": options.seed}
+    more["official"] = policy == "official"
     if mode != "hybrid":
         return make_interpreter(spec, mode, rules, **more)
     first, second = (

@@ -35,6 +35,10 @@ class DriveReadOptions:
     )
     profile: str = option("benchmark profile (default bench2advlm)", default="bench2advlm", metavar="NAME")
     speed: float = option("present speed, m/s (default 3)", default=3.0, metavar="V", least=0.0, most=70.0)
+    policy: Literal["official", "strict"] = option(
+        "for cng and dcs: numbers off the sets and missing keys as in the public code (default), or unread",
+        default="official",
+    )
     command: str = option("navigation command (default: lane follow)", default="lane follow", choices=COMMANDS)
     json: bool = option("print a JSON array with one object per text", default=False)
 
@@ -97,8 +101,9 @@ def _read(text: str, options: DriveReadOptions, rules: Profile) -> ReadReply:
 
     if options.interpreter == "rules":
         return _by_rules(text, options, rules)
+    adapted: list[str] | None = [] if options.policy == "official" else None
     try:
-        control = read_cng(text) if options.interpreter == "cng" else read_dcs(text, rules)
+        control = read_cng(text, adapted) if options.interpreter == "cng" else read_dcs(text, rules, adapted)
     except UnreadableReply as exc:
         return ReadReply(None, unread=str(exc))
     return ReadReply(rules.post(control, options.speed))

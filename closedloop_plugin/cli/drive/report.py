@@ -58,13 +58,18 @@ def _maps(records: Sequence[EpisodeRecord]) -> str:
     return f"maps of the episodes: {', '.join(named)}" if named else ""
 
 
+# Counts of a record, and how they are printed.
+_COUNTS = {
+    "decisions": "decisions", "unparsed": "unparsed", "snapped": "numbers snapped to their sets",
+    "missing_as_zero": "missing keys taken as 0", "agent_errors": "agent errors", "not_finite": "not finite",
+    "retries": "retries",
+}  # fmt: skip
+
+
 def _replies(records: Sequence[EpisodeRecord]) -> str:
     """Counts of decisions and of replies that could not be used."""
-    total = {
-        name: sum(r.counts.get(name, 0) for r in records)
-        for name in ("decisions", "unparsed", "agent_errors", "not_finite", "retries")
-    }
-    named = [f"{count} {name.replace('_', ' ')}" for name, count in total.items() if count]
+    total = {name: sum(r.counts.get(name, 0) for r in records) for name in _COUNTS}
+    named = [f"{count} {_COUNTS[name]}" for name, count in total.items() if count]
     return ", ".join(named)
 
 

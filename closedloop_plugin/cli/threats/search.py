@@ -100,7 +100,7 @@ def run(options: ThreatSearchOptions) -> int:
     subject, file = _subject(options)
     check_folder(options.out, config_identity(config, subject))  # before a model is loaded, which takes minutes
     space = _space(file, config, subject)
-    driver = driver_of(options, config.profile)
+    driver = driver_of(options, config.profile, options.policy)
     search_config = ThreatSearchConfig(
         run=assemble(config, subject, driver),
         space=space,

@@ -24,6 +24,8 @@ REASONS = (
 )  # fmt: skip
 AXES = ("throttle", "steer", "brake")
 _NAMES = {"throttle": "throttle", "steer": "steer", "steering": "steer", "brake": "brake"}
+# What was changed in a reply, under the policy "official"; names of counts in records.
+SNAPPED, MISSING = "snapped", "missing_as_zero"
 LONGEST = 8000  # characters that are searched, from the end; limits the time for degenerate replies
 _STEP = 1e-6  # tolerance between a value and a member of a set
 
@@ -34,42 +36,50 @@ class UnreadableReply(Exception):
     """The reply contains no control; the message is one of REASONS, with the key if one is concerned."""
 
 
-def read_cng(reply: str) -> Control:
-    """Continuous numbers, clamped to their ranges. Raises UnreadableReply."""
-    values = _values(reply)
+def read_cng(reply: str, adapted: list[str] | None = None) -> Control:
+    """Continuous numbers, clamped to their ranges. Raises UnreadableReply.
+
+    `adapted`: read as the public code does, and append what was changed: a missing key is 0 (MISSING).
+    """
+    values = values_of(_control_pairs(reply), adapted)
     return Control(values["steer"], values["throttle"], values["brake"]).checked()
 
 
-def read_dcs(reply: str, profile: Profile) -> Control:
+def read_dcs(reply: str, profile: Profile, adapted: list[str] | None = None) -> Control:
     """Members of the profile's sets. Raises UnreadableReply.
 
+    `adapted`: read as the public code does, and append what was changed: another number becomes the nearest member
+    (SNAPPED). A missing key ends the public code with an exception; here the reply is unread.
     If throttle and brake are both above 0, the smaller becomes 0: the published rule (throttle > brake: no brake) and
     its mirror (else no throttle).
     """
-    values = _values(reply)
+    values = values_of(_control_pairs(reply))
     sets = {"throttle": profile.throttle_set, "steer": profile.steer_set, "brake": profile.brake_set}
-    picked = {axis: _member(axis, values[axis], sets[axis]) for axis in AXES}
+    picked = {axis: _member(axis, values[axis], sets[axis], adapted) for axis in AXES}
     if picked["throttle"] > 0 and picked["brake"] > 0:
         picked["brake" if picked["throttle"] > picked["brake"] else "throttle"] = 0.0
     return Control(picked["steer"], picked["throttle"], picked["brake"]).checked()
 
 
-def _member(axis: str, value: float, allowed: Sequence[float]) -> float:
-    for member in allowed:
-        if abs(value - member) <= _STEP:
-            return member
-    raise UnreadableReply(f"not_in_set {axis}")
+def _member(axis: str, value: float, allowed: Sequence[float], adapted: list[str] | None) -> float:
+    # Of two equally near members the public code takes the one nearer to 0 (0.1 of steering becomes 0).
+    nearest = min(allowed, key=lambda member: (abs(value - member), abs(member)))
+    if abs(value - nearest) > _STEP:
+        if adapted is None:
+            raise UnreadableReply(f"not_in_set {axis}")
+        adapted.append(SNAPPED)
+    return nearest
 
 
-def _values(reply: str) -> dict[str, float]:
-    """The three numbers of the last control object."""
+def _control_pairs(reply: str) -> KeyValuePairs:
+    """The last control object."""
     answer, missing = unwrapped(reply)
     if missing:
         raise UnreadableReply(missing)
     found = last_object(split_objects(answer[-LONGEST:])[0], is_axis)
     if found is None:
         raise UnreadableReply("refusal" if declines(answer) else "no_json")
-    return values_of(found)
+    return found
 
 
 def is_axis(key: str) -> bool:
@@ -77,8 +87,8 @@ def is_axis(key: str) -> bool:
     return key.strip().lower() in _NAMES
 
 
-def values_of(found: KeyValuePairs) -> dict[str, float]:
-    """The three numbers of a control object. Raises UnreadableReply."""
+def values_of(found: KeyValuePairs, adapted: list[str] | None = None) -> dict[str, float]:
+    """The three numbers of a control object; `adapted` as in read_cng. Raises UnreadableReply."""
     values: dict[str, Any] = {}
     for key, value in found:
         axis = _NAMES.get(key.strip().lower())
@@ -89,7 +99,10 @@ def values_of(found: KeyValuePairs) -> dict[str, float]:
         values[axis] = value
     for axis in AXES:
         if axis not in values:
-            raise UnreadableReply(f"missing_key {axis}")
+            if adapted is None:
+                raise UnreadableReply(f"missing_key {axis}")
+            values[axis] = 0.0
+            adapted.append(MISSING)
     return {axis: _number(axis, values[axis]) for axis in AXES}
 
 

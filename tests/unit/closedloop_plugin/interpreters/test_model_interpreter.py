@@ -116,6 +116,16 @@ def test_a_reply_gives_a_control_or_a_reason_and_its_raw_text(answer, control, r
     assert result.raw
 
 
+def test_official_adapts_numbers_and_says_so() -> None:
+    off = '{"throttle": 0.5, "steer": 0, "brake": 0}'
+    (official,), (strict,) = (
+        dcs(FakeModel(lambda q: off), TEXTS, RULES, official=adapts).interpret([(decision_request(), DRIVE)])
+        for adapts in (True, False)
+    )
+    assert (official.control, official.adapted) == (Control(0.0, 0.6, 0.0), ("snapped",))
+    assert (strict.control, strict.reason, strict.adapted) == (None, "not_in_set throttle", ())
+
+
 def test_decisions_without_text_are_skipped_and_the_order_is_kept() -> None:
     model = FakeModel(lambda q: json.dumps({"throttle": 0, "steer": 0, "brake": int(q.key.split("|")[1][1:]) / 10}))
     items = [

@@ -164,6 +164,14 @@ def test_the_number_of_counted_unparsed_reasons_is_limited() -> None:
     assert scheduler.counts["unparsed: other"] == 80
 
 
+def test_adapted_numbers_are_counted() -> None:
+    scheduler = ControlScheduler(B2D, DecisionRules(), 0)
+    for tick in range(2):
+        read = InterpretedControl(GO, "{}", None, "dcs", adapted=("snapped", "snapped"))
+        scheduler.take(DecisionResponse(Decision({"action": "go"}), read), tick)
+    assert scheduler.counts["snapped"] == 4 and scheduler.counts["unparsed"] == 0
+
+
 def test_non_finite_controls_are_refused_and_counted() -> None:
     scheduler = ControlScheduler(B2D, DecisionRules(), 0)
     scheduler.take(control_response(Control(steer=math.nan)), 0)

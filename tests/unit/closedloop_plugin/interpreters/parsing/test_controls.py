@@ -138,6 +138,36 @@ def test_a_choice_is_a_member_of_its_set(throttle, steer, brake, expected) -> No
         assert read_dcs(reply, RULES) == expected
 
 
+@pytest.mark.parametrize(
+    ("throttle", "steer", "brake", "expected", "changes"),
+    [
+        (0.5, 0, 0, Control(0.0, 0.6, 0.0), 1),
+        (0.6, 0, 0, Control(0.0, 0.6, 0.0), 0),
+        (7, -3, 0, Control(-1.0, 0.9, 0.0), 2),
+        (0, 0.1, 0.75, Control(0.0, 0.0, 0.6), 2),  # equally near: the one nearer to 0, as in the public code
+        (0, -0.75, 0, Control(-0.5, 0.0, 0.0), 1),
+        (0, 0.36, 0, Control(0.5, 0.0, 0.0), 1),
+        (0.31, 0, 0.5, Control(0.0, 0.0, 0.6), 2),  # both above 0 after snapping: the larger stays
+        ("0.5", 0, 0, Control(0.0, 0.6, 0.0), 1),
+    ],
+)
+def test_official_snaps_a_choice_to_the_nearest_member(throttle, steer, brake, expected: Control, changes: int) -> None:
+    adapted: list[str] = []
+    reply = json.dumps({"throttle": throttle, "steer": steer, "brake": brake})
+    assert read_dcs(reply, RULES, adapted) == expected
+    assert adapted == ["snapped"] * changes
+
+
+def test_official_takes_a_missing_key_of_cng_as_0_but_not_of_dcs() -> None:
+    adapted: list[str] = []
+    assert read_cng('{"throttle": 0.4}', adapted) == Control(0.0, 0.4, 0.0)
+    assert adapted == ["missing_as_zero"] * 2
+    with pytest.raises(UnreadableReply, match="missing_key brake"):
+        read_dcs('{"throttle": 0.3, "steer": 0}', RULES, [])
+    with pytest.raises(UnreadableReply, match="no_json"):
+        read_cng("{}", [])
+
+
 JSONISH = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8)),
     lambda inner: st.one_of(
@@ -154,7 +184,9 @@ JSONISH = st.recursive(
     st.text(max_size=20),
 )
 def test_any_reply_gives_a_finite_control_in_range_or_a_known_reason(body: str, around: str) -> None:
-    for read in (read_cng, lambda reply: read_dcs(reply, RULES)):
+    readers = (read_cng, lambda reply: read_cng(reply, []))
+    choosers = (lambda reply: read_dcs(reply, RULES), lambda reply: read_dcs(reply, RULES, []))
+    for read in (*readers, *choosers):
         try:
             control = read(around + body + around)
         except UnreadableReply as exc:
