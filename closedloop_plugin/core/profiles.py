@@ -56,6 +56,7 @@ class Profile:
     max_speed: float | None = None  # m/s; above it throttle is 0
     max_throttle: float | None = None
     cameras: tuple[Camera, ...] = ()
+    situation: str = "full"  # told to the slow system: none | speed | full (speed, limit, navigation, next point)
     throttle_set: tuple[float, ...] = (0.0, 0.3, 0.6, 0.9)
     steer_set: tuple[float, ...] = (-1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0)
     brake_set: tuple[float, ...] = (0.0, 0.3, 0.6, 0.9)
@@ -101,6 +102,7 @@ PROFILES: Mapping[str, Profile] = {
         max_speed=5.0,
         max_throttle=0.75,
         cameras=surround(),
+        situation="none",  # words and image only: paper, equation 3.2, and public code
     ),
     "leaderboard-2.0": Profile("leaderboard-2.0", InfractionPenalties(min_speed_infractions=0.7), max_ticks=10**9),
     "leaderboard-2.1": Profile(

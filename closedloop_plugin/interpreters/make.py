@@ -44,10 +44,11 @@ def make_interpreter(
     cache: Path | None = None,
     seed: int = 0,
     official: bool = False,
+    situation: str | None = None,
 ) -> Interpreter:
     """The interpreter for `spec` and `mode`. Raises Ad2Error, in one line. For mode "hybrid" see make_hybrid.
 
-    `official`: see ModelInterpreter.
+    `official`, `situation`: see ModelInterpreter.
     """
     spec = spec.strip()
     if mode not in MODES:
@@ -63,7 +64,9 @@ def make_interpreter(
     texts = texts_of(prompts)
     build = cng if mode == "cng" else dcs
     seen = _describer(describer, texts, cache, seed)
-    return build(make_backend(spec, cache=cache, seed=seed), texts, profile, seen, official=official)
+    return build(
+        make_backend(spec, cache=cache, seed=seed), texts, profile, seen, official=official, situation=situation
+    )
 
 
 def make_hybrid(first: Interpreter, second: Interpreter) -> HybridInterpreter:

@@ -18,12 +18,14 @@ from closedloop_plugin.interpreters.parsing.controls import UnreadableReply, rea
 from closedloop_plugin.interpreters.parsing.fine_grained import mentions_speed
 from closedloop_plugin.prompts.texts import PromptTexts
 
+SITUATIONS = ("none", "speed", "full")  # what the prompt says besides the words and the image
 NOT_FOR_CONTROL = ("threat",)  # selects the slow system in hybrid mode; not a driving command
 
 
 class ModelInterpreter:
     """`read(reply, adapted)`: the Control, see read_cng; raises UnreadableReply. `choices`: further placeholders of the
-    mode's prompt. `official`: numbers are adapted as in the public code, and counted; else such a reply is unread."""
+    mode's prompt. `official`: numbers are adapted as in the public code, and counted; else such a reply is unread.
+    `situation`: one of SITUATIONS; None: the profile's."""
 
     local = False
 
@@ -38,11 +40,13 @@ class ModelInterpreter:
         describer: SceneDescriber | None = None,
         choices: dict[str, str] | None = None,
         official: bool = False,
+        situation: str | None = None,
     ) -> None:
         self.mode, self.backend, self.texts, self.profile = mode, backend, texts, profile
         self.describer = describer
         self.name = f"{mode}:{backend.name}"
         self._read, self._choices, self._official = read, choices or {}, official
+        self.situation = profile.situation if situation is None else situation
 
     def interpret(self, items: Sequence[tuple[DecisionRequest, Decision]]) -> list[InterpretedControl]:
         """See Interpreter.interpret. The model is not called for a decision without text, or without description."""
@@ -72,6 +76,7 @@ class ModelInterpreter:
             "sees": "words" if self.describer else "front camera",
             **({"description": self.describer.describe()} if self.describer else {}),
             "profile": self.profile.name,
+            "situation": self.situation,
             "prompts": self.texts.source,
             "prompts_sha256": self.texts.sha256,
         }
@@ -87,12 +92,20 @@ class ModelInterpreter:
             scene = self.texts.fill("scene_words", description=harmless(description))
         return self.texts.fill(
             self.mode,
-            situation=situation(self.texts, observation),
+            situation=self._told(observation),
             scene=scene,
             words="\n\n".join(fenced(task, text) for task, text in texts.items()),
             suffix_note=note,
             **self._choices,
         )
+
+    def _told(self, observation: Observation) -> str:
+        """The situation in a line of its own, or nothing."""
+        if self.situation == "full":
+            return f"\n{situation(self.texts, observation)}"
+        if self.situation == "speed":
+            return "\n" + self.texts.fill("situation_speed", speed=f"{observation.speed:.1f}")
+        return ""
 
     def _scenes(self, requests: Sequence[DecisionRequest]) -> list[ModelReply]:
         return self.describer.describe_views(requests) if self.describer else [ModelReply()] * len(requests)
@@ -130,9 +143,12 @@ def cng(
     describer: SceneDescriber | None = None,
     *,
     official: bool = False,
+    situation: str | None = None,
 ) -> ModelInterpreter:
     """Continuous Numerical Generation (Bench2ADVLM section 3.1): the model writes the control as numbers."""
-    return ModelInterpreter("cng", backend, read_cng, texts, profile, describer=describer, official=official)
+    return ModelInterpreter(
+        "cng", backend, read_cng, texts, profile, describer=describer, official=official, situation=situation
+    )
 
 
 def dcs(
@@ -142,6 +158,7 @@ def dcs(
     describer: SceneDescriber | None = None,
     *,
     official: bool = False,
+    situation: str | None = None,
 ) -> ModelInterpreter:
     """Discrete Classification Selection (Bench2ADVLM section 3.1): the model chooses from the profile's sets."""
     choices = {
@@ -154,8 +171,9 @@ def dcs(
         return read_dcs(reply, profile, adapted)
 
     return ModelInterpreter(
-        "dcs", backend, read, texts, profile, describer=describer, choices=choices, official=official
-    )
+        "dcs", backend, read, texts, profile, describer=describer, choices=choices, official=official,
+        situation=situation,
+    )  # fmt: skip
 
 
 def _listed(values: Iterable[float]) -> str:

@@ -15,6 +15,7 @@ from lmms_eval_ad2.prompts.prompt_table import PromptTable
 # Keys of <book>.yaml -> (required placeholders, optional placeholders).
 SLOTS: Mapping[str, tuple[str, str]] = {
     "situation": ("speed command", "cameras limit ahead side"),
+    "situation_speed": ("speed", ""),
     "action": ("", "situation suffixes"),
     "suffixes": ("list", "top"),
     "trajectory": ("", "situation horizon step n"),

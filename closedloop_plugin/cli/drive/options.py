@@ -55,6 +55,10 @@ class DriverOptions:
         "scene descriptions for a slow system without images: offline, endpoint:... or lmms:...", default=None,
         metavar="SPEC", identity="interpreter",
     )  # fmt: skip
+    situation: Literal["none", "speed", "full"] | None = option(
+        "told to the slow system besides words and image: none, the speed, or full: speed, limit and route "
+        "(default: the profile's; bench2advlm: none)", default=None, identity="interpreter",
+    )  # fmt: skip
     profile: str = option(
         "rules and limits: bench2advlm (default), bench2drive, leaderboard-2.0, leaderboard-2.1",
         default="bench2advlm", metavar="NAME", identity="profile",

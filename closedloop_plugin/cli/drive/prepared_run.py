@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from closedloop_plugin.cli.drive.run import DriveRunOptions
 
 # Options for agents that answer in text; None if not given.
-WORDED = ("interpreter", "interpreter2", "mode", "describer", "tasks", "fine_grained", "prompts")
+WORDED = ("interpreter", "interpreter2", "mode", "describer", "situation", "tasks", "fine_grained", "prompts")
 TRACK = FactoryRecipe("closedloop_plugin.show.track_log:TrackLog")
 FRAMES = "closedloop_plugin.runner.frame_recorder:FrameRecorder"
 VIDEO = "closedloop_plugin.show.video:VideoRecorder"
@@ -112,8 +112,9 @@ def check_driver(options: DriverOptions) -> None:
     slow = [spec for spec in (options.interpreter or "rules", options.interpreter2) if spec and spec != "rules"]
     if options.mode in ("cng", "dcs") and not slow:
         raise Ad2Error(f"--mode {options.mode} requires a model as slow system: --interpreter endpoint:... or lmms:...")
-    if options.describer and not slow:
-        raise Ad2Error("--describer requires a model as slow system: give --interpreter too")
+    for name in ("describer", "situation"):
+        if getattr(options, name) and not slow:
+            raise Ad2Error(f"--{name} requires a model as slow system: give --interpreter too")
 
 
 def driver_of(options: DriverOptions, rules: Profile, policy: str = "strict") -> DriverSetup:
@@ -143,7 +144,7 @@ def _interpreter(options: DriverOptions, rules: Profile, policy: str) -> Interpr
     spec = options.interpreter or "rules"
     mode = options.mode or ("rules" if spec == "rules" else "cng")
     more: dict[str, Any] = {"describer": options.describer, "prompts": options.prompts, "seed": options.seed}
-    more["official"] = policy == "official"
+    more |= {"official": policy == "official", "situation": options.situation}
     if mode != "hybrid":
         return make_interpreter(spec, mode, rules, **more)
     first, second = (

@@ -161,6 +161,7 @@ def _driver(options: RobotRunOptions) -> tuple[Agent, Interpreter | None, Profil
         spec = options.interpreter or "rules"
         mode = options.mode or ("rules" if spec == "rules" else "cng")
         more: dict[str, Any] = {"describer": options.describer, "prompts": options.prompts, "seed": options.seed}
+        more["situation"] = options.situation
         return TrackExpert(), make_interpreter(spec, mode, rules, **more), rules
     driver = driver_of(options, rules)
     if driver.agent.privileged:
