@@ -241,7 +241,7 @@ def test_fast_and_slow_system_behind_endpoints() -> None:
 
     with serve(reply=fast_reply) as fast, serve(reply=slow_reply, keep_bodies=True) as slow:
         agent = make_agent(f"endpoint:quick@{fast.url}")
-        interpreter = make_interpreter(f"endpoint:careful@{slow.url}", "cng", RULES)
+        interpreter = make_interpreter(f"endpoint:careful@{slow.url}", "cng", RULES, situation="full")
         requests = [decision_request(f"e{i}", speed=float(i)) for i in range(6)]
         results = interpreter.interpret(list(zip(requests, agent.decide(requests), strict=True)))
         assert {p["type"] for p in slow.bodies[0]["messages"][0]["content"]} == {"image_url", "text"}
@@ -273,7 +273,8 @@ def test_a_failing_slow_system_is_counted_not_replaced(failure: str, reason: str
 
     def interpreted(limit_s: float) -> list[InterpretedControl]:
         with serve(reply=REPLY, failures=fails) as server:
-            interpreter = make_interpreter(f"endpoint:m@{server.url},{FAST},timeout={limit_s}", "cng", RULES)
+            spec = f"endpoint:m@{server.url},{FAST},timeout={limit_s}"
+            interpreter = make_interpreter(spec, "cng", RULES, situation="full")  # which tells the requests apart
             return interpreter.interpret([(decision_request(f"e{i}", speed=float(i)), DRIVE) for i in range(3)])
 
     limits_s = LIMITS_S if failure == "hang" else LIMITS_S[-1:]
