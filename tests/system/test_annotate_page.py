@@ -35,18 +35,15 @@ def test_a_review_survives_a_kill_of_the_server(tmp_path: Path) -> None:
         tab.choose("answer", "keep", "kept")
         tab.rate("answer", 8)
         tab.complete()
-        tab.finished()
         tab.progress("1 finished, 59 to do")
         tab.page.click("#next")
         tab.at(2)
         tab.write("answer", "Brake for the dog.", "changed")
         tab.complete()
-        tab.finished()
         tab.page.click("#next")
         tab.at(3)
         tab.choose("answer", "delete", "deleted")
         tab.complete()
-        tab.finished()
         tab.page.click("#next")
         tab.at(4)
         tab.choose("answer", "change", "changed")
@@ -97,12 +94,8 @@ def test_hostile_texts_are_shown_as_text(tmp_path: Path) -> None:
         assert tab.page.locator("#facts .question").inner_text() == EVIL
         assert EVIL[:100] in tab.piece("answer").locator(".badge.pre").inner_text()
         assert tab.piece("answer").locator(".own").inner_text() == f"in the data: {EVIL}"
-        tab.page.locator("#boxes textarea").fill(EVIL[:60])
-        tab.page.click("#save-boxes")
-        tab.page.get_by_text("expected x_min y_min x_max y_max").wait_for()  # a message, with the text in it
-        tab.page.locator("#boxes textarea").fill("1 2 30 40\n50 60 70 80")
-        tab.page.click("#save-boxes")
-        tab.page.get_by_text("Boxes and points (2)").wait_for()
+        tab.save_boxes(EVIL[:60], "expected x_min y_min x_max y_max")  # a message, with the text in it
+        tab.save_boxes("1 2 30 40\n50 60 70 80", "Boxes and points (2)")
         tab.reviewer("<b>anna")
         tab.page.locator("[role=alert]", has_text="use letters, digits").first.wait_for()
         tab.reviewer("anna")
@@ -124,9 +117,9 @@ def test_two_reviewers_edit_the_same_steps(tmp_path: Path) -> None:
         for tab, name in ((anna, "anna"), (bo, "bo")):
             tab.reviewer(name)
             tab.at(1)
-        anna.page.click("#add")
         new = anna.page.locator(".piece", has=anna.page.locator(".badge.added"))
-        new.wait_for()
+        anna.until(lambda: anna.page.click("#add"), lambda limit: new.wait_for(timeout=limit))
+        anna.settled()
         key = str(new.get_attribute("id")).removeprefix("piece-")
         boxes = new.locator("input[type=text], textarea")
         for place, text in enumerate(("hazards", "What else?", "Fog.")):
@@ -139,10 +132,8 @@ def test_two_reviewers_edit_the_same_steps(tmp_path: Path) -> None:
         for step in ("step-1", "step-2", "step-3"):
             anna.choose(step, "keep", "kept")
         anna.complete()
-        anna.finished()
         bo.choose("step-1", "delete", "deleted")
         bo.complete("incomplete")
-        bo.finished()
         assert bo.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
         assert anna.page_errors == bo.page_errors == []
     project = AnnotationProject(open_folder(project.folder.path))

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -112,9 +112,28 @@ class Tab:
         box.press("Enter")
 
     def at(self, number: int, patience_ms: float | None = None) -> None:
-        """Wait until record `number` (from 1) is shown."""
+        """Wait until record `number` (from 1) is shown and the page has settled."""
         shown = "n => document.querySelector('#shown')?.textContent == n"
         self.page.wait_for_function(shown, arg=str(number), timeout=patience_ms)
+        self.settled()
+
+    def settled(self) -> None:
+        """Wait until the page has nothing to do: events of new inputs are connected after the inputs are displayed."""
+        self.page.evaluate("new Promise(idle => requestIdleCallback(() => requestAnimationFrame(idle)))")
+
+    def until(self, act: Callable[[], object], shown: Callable[[float], object]) -> None:
+        """Repeat `act` until `shown(patience in ms)` does not time out.
+
+        Gradio connects the events of inputs shortly after it displays them; on a slow machine a click may come first.
+        """
+        from playwright.sync_api import TimeoutError as Late
+
+        for patience_ms in (20_000, 30_000, 60_000):
+            act()
+            with suppress(Late):
+                shown(patience_ms)
+                return
+        raise AssertionError("a click had no effect, three times")
 
     def go(self, number: int) -> None:
         box = self.page.locator("#jump input")
@@ -123,15 +142,14 @@ class Tab:
         self.at(number)
 
     def first_open(self, number: int) -> None:
-        """Go to the first unfinished record, which is `number`. As in `choose`, a click without effect is repeated."""
-        from playwright.sync_api import TimeoutError as Late
+        """Go to the first unfinished record, which is `number`."""
+        self.until(lambda: self.page.click("#first-open"), lambda limit: self.at(number, limit))
 
-        for patience_ms in (15_000, 15_000, 60_000):
-            self.page.click("#first-open")
-            with suppress(Late):
-                self.at(number, patience_ms)
-                return
-        raise AssertionError(f"record {number} was never shown")
+    def save_boxes(self, text: str, message: str) -> None:
+        """Write boxes or points, and wait for the message."""
+        self.page.locator("#boxes textarea").fill(text)
+        answer = self.page.get_by_text(message)
+        self.until(lambda: self.page.click("#save-boxes"), lambda limit: answer.wait_for(timeout=limit))
 
     def piece(self, key: str) -> Any:
         return self.page.locator(f"#piece-{key}")
@@ -181,23 +199,17 @@ class Tab:
         self.page.get_by_role("option", name=f"score {score}", exact=True).click()
 
     def complete(self, value: str = "complete") -> None:
-        self.page.locator(f"#complete input[value={value}]").check()
+        """Answer the last question, and wait until the record counts as finished."""
+        other = "incomplete" if value == "complete" else "complete"
+        wanted = self.page.locator(f"#complete input[value={value}]")
+        done = self.page.locator("#status .status.done")
 
-    def finished(self) -> None:
-        """Wait until the record counts as finished. If the last click, `complete`, had no effect, answer it again.
+        def answer() -> None:
+            if wanted.is_checked():  # a second click on a checked radio button would do nothing
+                self.page.locator(f"#complete input[value={other}]").check()
+            wanted.check()
 
-        Gradio connects the events of inputs shortly after it displays them; on a slow machine a click may come first.
-        """
-        from playwright.sync_api import TimeoutError as Late
-
-        for patience_ms in (30_000, 30_000, PATIENCE_MS):
-            try:
-                self.page.locator("#status .status.done").wait_for(timeout=patience_ms)
-                return
-            except Late:
-                self.complete("incomplete")
-                self.complete()
-        raise AssertionError("the record was never shown as finished")
+        self.until(answer, lambda limit: done.wait_for(timeout=limit))
 
     def progress(self, text: str) -> None:
         self.page.locator("#progress", has_text=text).wait_for()
