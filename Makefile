@@ -20,7 +20,7 @@ test: $(VENV)/.installed-dev
 	$(PY) $(PYTEST) -m "not system and not soak"
 
 verify: $(VENV)/.installed-dev
-	AD2_TEST_TIER=verify $(PY) $(PYTEST) -m "system or soak or hypothesis"
+	AD2_TEST_TIER=verify $(PY) $(PYTEST) --reruns 1 -rR -m "system or soak or hypothesis"
 
 soak: $(VENV)/.installed-dev
 	AD2_TEST_TIER=soak $(PY) $(PYTEST) -o timeout=7200 -m "soak or hypothesis"
