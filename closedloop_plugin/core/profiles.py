@@ -102,7 +102,7 @@ PROFILES: Mapping[str, Profile] = {
         max_speed=5.0,
         max_throttle=0.75,
         cameras=surround(),
-        situation="none",  # words and image only: paper, equation 3.2, and public code
+        situation="none",  # words and image only: paper, section 3.1, and public code
     ),
     "leaderboard-2.0": Profile("leaderboard-2.0", InfractionPenalties(min_speed_infractions=0.7), max_ticks=10**9),
     "leaderboard-2.1": Profile(
