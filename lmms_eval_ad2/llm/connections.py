@@ -67,11 +67,19 @@ class _RequestLoop:
             tasks.append(self._loop.create_task(pooled()))
             tasks[0].add_done_callback(lambda task: ended.set())
 
-        self._loop.call_soon_threadsafe(start)
+        def cancel() -> None:
+            if tasks:
+                tasks[0].cancel()
+            else:  # `start` was never scheduled
+                ended.set()
+
         try:
+            self._loop.call_soon_threadsafe(start)
             ended.wait()
-        except BaseException:  # Ctrl-C in the calling thread: `main` is cancelled and finishes its cleanup
-            self._loop.call_soon_threadsafe(lambda: tasks[0].cancel())
+        except (
+            BaseException
+        ):  # Ctrl-C in the calling thread, at any point: `main` is cancelled and finishes its cleanup
+            self._loop.call_soon_threadsafe(cancel)
             ended.wait()
             raise
         tasks[0].result()

@@ -22,7 +22,7 @@ from lmms_eval_ad2.parsing.normalise import declines, plain
 REASONS = (
     "no_action", "negated_only", "contradiction", "hedged", "conditional", "several", "ambiguous_negation",
     "refusal", "reverse", "unfinished_thought", "several_speeds", "no_unit", "unknown_unit", "off_scale",
-    "doubled_key", "missing_key", "not_a_number", "not_finite", *FAILURES,
+    "unclear_value", "doubled_key", "missing_key", "not_a_number", "not_finite", *FAILURES,
 )  # fmt: skip
 LONGEST = 4000  # characters of prose that are parsed, from the start
 _DEED = re.compile(

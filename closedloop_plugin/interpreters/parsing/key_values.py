@@ -38,6 +38,7 @@ class PairFindings:
     denied: bool = False
 
 
+_COLONS = (":", "=", "->", "→")
 _PEDALS = {"throttle": "faster", "brake": "brake"}
 _KEYS: dict[str, str] = {
     "throttle": r"throttle|gas|accelerator",
@@ -82,10 +83,12 @@ _ASIDE = re.compile(r"\s?\([^()]{0,60}\)?\Z")  # "0.4 (gentle)"
 _NUMERIC = re.compile(rf"(?P<number>{NUMBER})\s?(?P<unit>[^\s\d.,;]{{0,12}}[2²]?)")
 _DENIAL = re.compile(
     r"none|no|nil|zero|off|false|null|n/a|never|released?|inactive|neutral|nothing|disengaged"
+    r"|(?:do not|don't|not|avoid)(?: [a-z]+){0,4}"
     r"|(?:not |un)(?:needed|required|necessary|applied|pressed|used|active|engaged)|no (?:\w+ ){0,2}?"
-    r"(?:brak(?:e|ing)|throttle|steering|acceleration|turn(?:ing)?|change|input)(?: (?:needed|required|necessary))?"
+    r"(?:brak(?:e|ing)|throttle|steering|acceleration|turn(?:ing)?|input)(?: (?:needed|required|necessary))?"
 )
 _YES = re.compile(r"yes|true|on|applied|pressed|active|engaged|needed|required|appl(?:y|ied)|press(?:ed)?")
+_APPLIES = re.compile(r"(?:appl(?:y|ied)|press(?:ed)?|use|engaged?|push|step on)\b(?!.*\b(?:no|not|don't|without)\b)")
 _DEGREES = {
     "hard": re.compile(r"(?:very )?(?:hard|full|max(?:imum)?|strong(?:ly)?|heavy|heavily|firm(?:ly)?|emergency|high)"),
     "soft": re.compile(
@@ -111,14 +114,21 @@ _DIRECTIONS = {
 def read_part(part: str, findings: PairFindings) -> bool:
     """Add what `part` (lower case, without line breaks) says to `findings`. False: it is no key-value part.
 
-    Raises UnclearValue for a number without a meaning: no_unit, unknown_unit, off_scale, doubled_key.
+    Raises UnclearValue for a value without a meaning: no_unit, unknown_unit, off_scale, doubled_key, unclear_value.
     """
     text = _LEAD.sub("", part.strip()).strip(" .!\"'{}[]")
     found = _BETWEEN.match(text)
     if found and (_STATE.match(text) or (found["sign"] == "is" and _is_state(found["key"]))):
         return True  # "current speed: 5 m/s", "the speed is 5 m/s": how things are, not what to do
     found = found or _SET.match(text) or _BESIDE.match(text) or _BEFORE.match(text)
-    return found is not None and read_pair(found["key"], found["value"], findings)
+    if found is None:
+        return False
+    if read_pair(found["key"], found["value"], findings):
+        return True
+    known = _KEY.fullmatch(_name(found["key"]))
+    if known and known.lastgroup in _PEDALS and found.groupdict().get("sign") in _COLONS and found["value"]:
+        raise UnclearValue(f"unclear_value {known.lastgroup}")  # else words.py would read "Brake: as needed" as braking
+    return False
 
 
 def read_pair(key: str, value: str, findings: PairFindings) -> bool:
@@ -171,11 +181,11 @@ def _denies(value: str) -> bool:
 def _pedal(name: str, value: str, findings: PairFindings) -> bool:
     if number := _NUMERIC.fullmatch(value):
         _set_pedal(name, _share(number), findings)
+    elif name == "throttle" and re.fullmatch(_KEEP, value):
+        findings.paces.add("keep")
     elif _denies(value):
         findings.denied = True
         findings.pedals.setdefault(name, 0.0)
-    elif name == "throttle" and re.fullmatch(_KEEP, value):
-        findings.paces.add("keep")
     elif (degree := _degree(value)) is not None:
         findings.paces.add(_PEDALS[name])
         findings.force = findings.force or degree
@@ -201,6 +211,9 @@ def _degree(value: str) -> str | None:
     """ "hard", "soft" or "" of a value that confirms an action; None for another value."""
     if _YES.fullmatch(value):
         return ""
+    if _APPLIES.match(value):  # "apply gently"
+        words = value.split()
+        return next((name for name, pattern in _DEGREES.items() if any(map(pattern.fullmatch, words))), "")
     return next((name for name, pattern in _DEGREES.items() if pattern.fullmatch(value)), None)
 
 
@@ -240,10 +253,11 @@ def _steer(name: str, value: str, findings: PairFindings) -> bool:
 
 
 def _speed(name: str, value: str, findings: PairFindings) -> bool:
-    if _denies(value):
-        findings.paces.add("stop")  # "speed: 0"
+    number = _NUMERIC.fullmatch(value)
+    if value in ("none", "zero", "nil") or (number and float(number["number"]) == 0):
+        findings.paces.add("stop")
         return True
-    if number := _NUMERIC.fullmatch(value):
+    if number:
         findings.speeds.add(speed_ms(number["number"], number["unit"].strip()))
         return True
     pace = next((pace for pace, pattern in _SPEEDS.items() if pattern.fullmatch(value)), None)

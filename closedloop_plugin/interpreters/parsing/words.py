@@ -39,6 +39,8 @@ class UnclearInstruction(Exception):
 
 @dataclass
 class TextFindings:
+    """What a text says so far. paces, ways: names of the lexicon. negated, conditional, hedged: some action is."""
+
     paces: set[str] = field(default_factory=set)
     ways: set[str] = field(default_factory=set)
     negated: bool = False
@@ -49,6 +51,7 @@ class TextFindings:
 
 
 def read_text(answer: str, findings: TextFindings) -> None:
+    """Add what a text says to `findings`. Raises UnclearInstruction; UnclearValue for a value without a meaning."""
     answer = _ROW.sub(r"\1: \2\n", answer)
     text = re.sub(r" {2,}", " ", lex.THINGS.sub(" something ", plain(answer).lower()))
     for sentence in _SENTENCE.split(text):
@@ -80,13 +83,25 @@ def _sentence(sentence: str, findings: TextFindings) -> None:
 
 
 def _without_pairs(sentence: str, findings: TextFindings) -> str:
-    """The sentence without its key-value parts, which are added to the findings. Those after "then", "because" or "if"
-    stay, since they are not for now."""
+    """The sentence without its key-value parts, which are added to the findings.
+
+    A reason or a later action ends them ("Brake: none because ..."), unless a reason opens the sentence. A part with a
+    condition is noted only.
+    """
     parts = _PART.split(sentence)
-    kept, later = "", False
-    for part, sign in zip(parts[::2], [*parts[1::2], ""], strict=True):
-        later = later or bool(lex.TAIL.search(part) or lex.CONDITION.search(part))
-        if later or not read_part(part, findings.pairs):
+    kept = ""
+    for number, (part, sign) in enumerate(zip(parts[::2], [*parts[1::2], ""], strict=True)):
+        if number == 0 and lex.SUBORDINATE.match(part):
+            kept += part + sign
+            continue
+        tail, condition = lex.TAIL.search(part), lex.CONDITION.search(part)
+        if condition and read_part(part[: condition.start()], PairFindings()):
+            findings.conditional = True
+            break
+        read = not condition and read_part(part[: tail.start()] if tail else part, findings.pairs)
+        if tail or condition:
+            return kept if read else kept + "".join(parts[2 * number :])
+        if not read:
             kept += part + sign
     return kept
 

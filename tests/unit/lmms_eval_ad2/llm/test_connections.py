@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from aiohttp import web_protocol
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.llm import batch
+from lmms_eval_ad2.llm import batch, connections
 from lmms_eval_ad2.llm.client import ChatReply, EndpointConfig, RequestFailure
 from lmms_eval_ad2.testing.fake_endpoint import FakeEndpointServer, serve
 
@@ -80,6 +82,33 @@ def test_an_interrupt_cancels_the_requests_and_later_calls_work() -> None:
             ask(server, "a")
         timer.join()
         assert isinstance(ask(server, "b"), ChatReply)
+
+
+@pytest.mark.parametrize("scheduled", [True, False])
+def test_an_interrupt_while_a_call_is_being_scheduled_leaves_no_request(
+    monkeypatch: pytest.MonkeyPatch, scheduled: bool
+) -> None:
+    request_loop = connections._RequestLoop()
+    schedule = request_loop._loop.call_soon_threadsafe
+    interrupts = iter([KeyboardInterrupt])
+
+    def interrupted(callback: Callable[[], object]) -> None:
+        error = next(interrupts, None)
+        if scheduled or error is None:
+            schedule(callback)
+        if error is not None:
+            raise error
+
+    async def main(pool: connections.ConnectionPool) -> None:
+        await asyncio.Event().wait()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(request_loop._loop, "call_soon_threadsafe", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            request_loop.run(main)
+    asyncio.run_coroutine_threadsafe(asyncio.sleep(0), request_loop._loop).result()  # a scheduled task has begun
+    assert not asyncio.all_tasks(request_loop._loop)
+    request_loop.close()
 
 
 def test_a_process_ends_without_warnings() -> None:
