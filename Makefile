@@ -17,7 +17,7 @@ quick: $(VENV)/.installed-dev
 	AD2_TEST_TIER=quick $(PY) $(PYTEST) tests/unit tests/contracts -m "not integration and not system and not soak"
 
 test: $(VENV)/.installed-dev
-	$(PY) $(PYTEST) -m "not system and not soak"
+	$(PY) $(PYTEST) --reruns 1 -rR -m "not system and not soak"
 
 verify: $(VENV)/.installed-dev
 	AD2_TEST_TIER=verify $(PY) $(PYTEST) --reruns 1 -rR -m "system or soak or hypothesis"
