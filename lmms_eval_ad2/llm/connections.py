@@ -76,9 +76,7 @@ class _RequestLoop:
         try:
             self._loop.call_soon_threadsafe(start)
             ended.wait()
-        except (
-            BaseException
-        ):  # Ctrl-C in the calling thread, at any point: `main` is cancelled and finishes its cleanup
+        except BaseException:  # Ctrl-C in the calling thread, at any point: `main` is cancelled and cleans up
             self._loop.call_soon_threadsafe(cancel)
             ended.wait()
             raise

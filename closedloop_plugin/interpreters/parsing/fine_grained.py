@@ -12,6 +12,7 @@ import re
 from closedloop_plugin.agents.driving_prompts import top_speed
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import Observation
+from closedloop_plugin.interpreters.parsing.key_values import FASTEST, TO_MS
 
 _SUFFIX = re.compile(
     r"\bwith (?:a |the )?(?:target )?speed(?: of)?\s{0,3}[=:]?\s{0,3}"
@@ -19,7 +20,6 @@ _SUFFIX = re.compile(
     r"(?P<unit>\s{0,2}(?:m/s|km/h|kmh|kph|mph|%|percent))?",
     re.IGNORECASE,
 )
-_TO_MS = {"m/s": 1.0, "km/h": 1 / 3.6, "kmh": 1 / 3.6, "kph": 1 / 3.6, "mph": 0.44704}
 
 
 class SpeedSuffixError(Exception):
@@ -45,8 +45,8 @@ def _speed(match: re.Match[str], profile: Profile, observation: Observation) -> 
         raise SpeedSuffixError("speed_off_scale")
     if unit in ("%", "percent"):
         value, unit = value / 100, ""
-    speed = value * _TO_MS[unit] if unit else value * top_speed(profile, observation)
-    if not math.isfinite(speed) or (not unit and value > 1) or speed > 70:
+    speed = value * TO_MS[unit] if unit else value * top_speed(profile, observation)
+    if not math.isfinite(speed) or (not unit and value > 1) or speed > FASTEST:
         raise SpeedSuffixError("speed_off_scale")
     return speed
 

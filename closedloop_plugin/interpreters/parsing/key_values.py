@@ -56,7 +56,7 @@ _OURS = (
 _PART = r"(?: (?:pedal|value|level|input|command|control|action|angle|position|force|intensity|percentage|amount))?"
 _NAME = "|".join(f"(?P<{name}>{pattern})" for name, pattern in _KEYS.items())
 _KEY = re.compile(rf"{_OURS}(?:{_NAME}){_PART}(?: ?\([^()]{{0,30}}\))?")
-# How things are, not what to do.
+_STATES = ("speed", "lane", "direction")  # "the speed is ..." is how things are, not what to do
 _STATE = re.compile(r"(?:(?:the|my|our|ego|vehicle|car)(?:'s)? )*(?:current|present|speed limit|limit)\b")
 _LEAD = re.compile(
     r"\A(?:(?:[-*•>]|\(?\d{1,2}[.)]|please|now|so|i(?:'d|'ll| would| will)"
@@ -118,16 +118,16 @@ def read_part(part: str, findings: PairFindings) -> bool:
     """
     text = _LEAD.sub("", part.strip()).strip(" .!\"'{}[]")
     found = _BETWEEN.match(text)
-    if found and (_STATE.match(text) or (found["sign"] == "is" and _is_state(found["key"]))):
+    if found and (_STATE.match(text) or (found["sign"] == "is" and _kind(_name(found["key"])) in _STATES)):
         return True  # "current speed: 5 m/s", "the speed is 5 m/s": how things are, not what to do
     found = found or _SET.match(text) or _BESIDE.match(text) or _BEFORE.match(text)
     if found is None:
         return False
     if read_pair(found["key"], found["value"], findings):
         return True
-    known = _KEY.fullmatch(_name(found["key"]))
-    if known and known.lastgroup in _PEDALS and found.groupdict().get("sign") in _COLONS and found["value"]:
-        raise UnclearValue(f"unclear_value {known.lastgroup}")  # else words.py would read "Brake: as needed" as braking
+    kind = _kind(_name(found["key"]))
+    if kind in _PEDALS and found.groupdict().get("sign") in _COLONS and found["value"]:
+        raise UnclearValue(f"unclear_value {kind}")  # else words.py would read "Brake: as needed" as braking
     return False
 
 
@@ -135,27 +135,28 @@ def read_pair(key: str, value: str, findings: PairFindings) -> bool:
     """As read_part, for a pair that is separated already."""
     name = _name(key)
     text = _ASIDE.sub("", " ".join(value.lower().split())).strip(" .!\"'()")
-    known = _KEY.fullmatch(name)
-    if known and known.lastgroup:
-        if "emergency" in name and not _denies(text):
-            findings.force = "hard"
-        return _READERS[known.lastgroup](known.lastgroup, text, findings)
-    return _acts(name, text, findings)
+    kind = _kind(name)
+    if kind is None:
+        return _acts(name, text, findings)
+    if "emergency" in name and not _denies(text):
+        findings.force = "hard"
+    return _READERS[kind](kind, text, findings)
 
 
 def names_driving(key: str) -> bool:
     """Whether a key of a JSON object is one that read_pair knows."""
     name = _name(key)
-    return bool(_KEY.fullmatch(name) or lex.PACE.fullmatch(name) or lex.WAY.fullmatch(name))
+    return bool(_kind(name) or lex.PACE.fullmatch(name) or lex.WAY.fullmatch(name))
 
 
 def _name(key: str) -> str:
     return key.replace("_", " ").strip(" \"'").lower()
 
 
-def _is_state(key: str) -> bool:
-    known = _KEY.fullmatch(_name(key))
-    return known is not None and known.lastgroup in ("speed", "lane", "direction")
+def _kind(name: str) -> str | None:
+    """The name in _KEYS of a key; None for another key."""
+    known = _KEY.fullmatch(name)
+    return known and known.lastgroup
 
 
 def _acts(name: str, value: str, findings: PairFindings) -> bool:

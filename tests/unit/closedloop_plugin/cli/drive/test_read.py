@@ -7,6 +7,8 @@ import json
 
 import pytest
 
+from closedloop_plugin.cli.drive.read import COMMANDS
+from closedloop_plugin.core.state import RouteCommand
 from lmms_eval_ad2.cli.main import main
 
 KEYS = ["throttle", "steer", "brake", "pace", "direction", "unread"]
@@ -25,6 +27,10 @@ def test_json_has_one_object_per_text(capsys: pytest.CaptureFixture[str]) -> Non
         (0.0, -0.55, 0.6, "stop", "left", None),
         (None, None, None, None, None, "no_action"),
     ]
+
+
+def test_the_commands_are_those_of_the_navigation() -> None:
+    assert set(COMMANDS) == set(RouteCommand)  # not imported, since `ad2 --help` must not import numpy
 
 
 @pytest.mark.parametrize(
