@@ -54,7 +54,10 @@ class ExpertState:
 
 @dataclass(frozen=True)
 class ExpertScene:
-    """One tick in the route's frame: place (s, d) in m and speed in m/s of the ego, and all actors."""
+    """One decision in the route's frame: place (s, d) in m and speed in m/s of the ego, and all actors.
+
+    dt: seconds since the decision before, 0 at the first.
+    """
 
     truth: GroundTruth
     road: RoadMap
@@ -62,6 +65,7 @@ class ExpertScene:
     s: float
     d: float
     speed: float
+    dt: float
 
 
 class ExpertDriver:
@@ -102,7 +106,7 @@ class ExpertDriver:
         acceleration = safest_acceleration(scene, state, wanted, top)
         if acceleration < -2.0 and acceleration < wanted - 1.0:  # braked hard, and only because of an actor
             state.yielding_until = request.truth.time_s + 1.2
-        state.standing_s = state.standing_s + 0.05 if scene.speed < 0.2 else 0.0  # one tick at 20 Hz
+        state.standing_s = state.standing_s + scene.dt if scene.speed < 0.2 else 0.0
         ahead = np.array([scene.s + 3.0])  # 3 m ahead, since steering takes effect with a delay
         offset = float(state.lateral.at(ahead)[0])
         control = tracking.control(request.truth.ego, request.road.path, scene.s, offset, acceleration)
@@ -119,7 +123,7 @@ def observe(truth: GroundTruth, road: RoadMap, state: ExpertState) -> ExpertScen
     state.standstill.update(actors, dt)
     if first and abs(d) > 0.3:  # starts beside its lane (ParkingExit): it moves into the lane by a ramp as well
         state.lateral = LateralOffset(s, d, d, 1.0, "parked")
-    return ExpertScene(truth=truth, road=road, actors=actors, s=s, d=d, speed=truth.ego.speed)
+    return ExpertScene(truth=truth, road=road, actors=actors, s=s, d=d, speed=truth.ego.speed, dt=dt)
 
 
 def choose_offset(scene: ExpertScene, state: ExpertState) -> None:

@@ -96,8 +96,9 @@ PROFILES: Mapping[str, Profile] = {
     "bench2drive": Profile("bench2drive", cameras=surround()),
     "bench2advlm": Profile(
         "bench2advlm",
+        hz=10.0,  # public code: simulation, decisions and metric_info at 10 Hz
         decision_hz=10.0,
-        max_ticks=2500,  # 1,250 of its 10 Hz ticks: 125 s
+        max_ticks=1250,  # 125 s
         min_brake=0.05,
         max_speed=5.0,
         max_throttle=0.75,
