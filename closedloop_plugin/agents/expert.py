@@ -33,6 +33,7 @@ from closedloop_plugin.maps.base import RoadMap
 FRONT = EGO_LENGTH / 2  # m from the ego's centre to its bumper
 CRUISE_SHARE = 0.65  # of the speed limit; scenario flows are timed for this speed (scenarios/flows.py)
 COMFORT_DECELERATION = 2.0  # m/s2, planned stops
+PASSING = 8.0  # m/s, highest speed in the oncoming lane
 ASIDE = 0.9  # m of an evasion, about to the edge of a lane of 3.5 m
 FIRST_ACCELERATIONS = (2.0, 0.8, 0.0, -1.5, -3.5, -7.5)  # m/s2 that the rollouts try, from full to emergency braking
 
@@ -41,6 +42,7 @@ FIRST_ACCELERATIONS = (2.0, 0.8, 0.0, -1.5, -3.5, -7.5)  # m/s2 that the rollout
 class ExpertState:
     """Memory of the driver within an episode."""
 
+    max_speed: float = math.inf  # m/s
     s: float | None = None
     time_s: float = 0.0
     lateral: LateralOffset = field(default_factory=LateralOffset)
@@ -68,19 +70,30 @@ class ExpertScene:
     dt: float
 
 
+@dataclass(frozen=True)
+class ExpertPlan:
+    """What the expert intends: acceleration (m/s2), the lateral offset over s, and the speed that it aims at (m/s)."""
+
+    scene: ExpertScene
+    acceleration: float
+    lateral: LateralOffset
+    top: float
+
+
 class ExpertDriver:
-    """Privileged reference driver, see the head of this file."""
+    """Privileged reference driver, see the head of this file. `max_speed` (m/s): it plans no faster."""
 
     name = "expert (privileged)"
     privileged = True
     local = True
     cameras: tuple[Camera, ...] = ()
 
-    def __init__(self) -> None:
+    def __init__(self, max_speed: float = math.inf) -> None:
+        self.max_speed = max_speed
         self._states: dict[str, ExpertState] = {}
 
     def start(self, episode: str, seed: int) -> None:
-        self._states[episode] = ExpertState()
+        self._states[episode] = ExpertState(max_speed=self.max_speed)
 
     def end(self, episode: str) -> None:
         self._states.pop(episode, None)
@@ -94,23 +107,28 @@ class ExpertDriver:
     def _decide(self, request: DecisionRequest) -> Decision:
         if request.truth is None or request.road is None:
             return Decision(error="the expert needs the truth and the road")
-        state = self._states.setdefault(request.episode, ExpertState())
-        scene = observe(request.truth, request.road, state)
+        plan = self._plan(request.truth, request.road, request.episode)
+        ahead = np.array([plan.scene.s + 3.0])  # 3 m ahead, since steering takes effect with a delay
+        offset = float(plan.lateral.at(ahead)[0])
+        control = tracking.control(request.truth.ego, request.road.path, plan.scene.s, offset, plan.acceleration)
+        thought = {"a": round(plan.acceleration, 2), "offset": round(offset, 2), "top": plan.top}
+        return Decision(control=control, thought=thought)
+
+    def _plan(self, truth: GroundTruth, road: RoadMap, episode: str) -> ExpertPlan:
+        state = self._states.setdefault(episode, ExpertState(max_speed=self.max_speed))
+        scene = observe(truth, road, state)
         choose_offset(scene, state)
         top, stop = speed_limit(scene, state)
         wanted = min(tracking.to_speed(top, scene.speed), stop, follow(scene, state))
         if state.waiting_for_gap and state.lateral.purpose == "parked":
             wanted = -3.0  # stays in the parking bay
-        if request.truth.time_s < state.yielding_until and scene.speed > 1.0:
+        if truth.time_s < state.yielding_until and scene.speed > 1.0:
             wanted = min(wanted, 0.0)
         acceleration = safest_acceleration(scene, state, wanted, top)
         if acceleration < -2.0 and acceleration < wanted - 1.0:  # braked hard, and only because of an actor
-            state.yielding_until = request.truth.time_s + 1.2
+            state.yielding_until = truth.time_s + 1.2
         state.standing_s = state.standing_s + scene.dt if scene.speed < 0.2 else 0.0
-        ahead = np.array([scene.s + 3.0])  # 3 m ahead, since steering takes effect with a delay
-        offset = float(state.lateral.at(ahead)[0])
-        control = tracking.control(request.truth.ego, request.road.path, scene.s, offset, acceleration)
-        return Decision(control=control, thought={"a": round(acceleration, 2), "offset": round(offset, 2), "top": top})
+        return ExpertPlan(scene=scene, acceleration=acceleration, lateral=state.lateral, top=top)
 
 
 def observe(truth: GroundTruth, road: RoadMap, state: ExpertState) -> ExpertScene:
@@ -156,13 +174,14 @@ def choose_offset(scene: ExpertScene, state: ExpertState) -> None:
         return
     target, purpose = option
     if lateral.purpose == purpose == "oncoming":
-        lateral.back_s = manoeuvre.passed_at(group, s, scene.speed)
+        lateral.back_s = manoeuvre.passed_at(group, s, scene.speed, state.max_speed)
     if lateral.target == target or group[0].s - s > 45.0:  # farther ahead than a lane change needs
         return
     free = manoeuvre.gap_is_free(scene.actors, s, d, scene.speed, target)
     if purpose == "oncoming" and lateral.purpose != "oncoming":
         near = group[0].s - group[0].half_s - s < 26.0  # oncoming lane: only from close up, to use it briefly
-        free = free and near and manoeuvre.oncoming_is_free(scene.actors, s, scene.speed, group, target)
+        top = min(PASSING, state.max_speed)
+        free = free and near and manoeuvre.oncoming_is_free(scene.actors, s, scene.speed, group, target, top)
     state.waiting_for_gap = not free
     if free:
         lateral.move(s, d, target, scene.speed, purpose)
@@ -173,7 +192,7 @@ def speed_limit(scene: ExpertScene, state: ExpertState) -> tuple[float, float]:
 
     The acceleration is inf while no firm braking for a line is needed.
     """
-    limit = CRUISE_SHARE * scene.road.speed_limit
+    limit = min(CRUISE_SHARE * scene.road.speed_limit, state.max_speed)
     if state.lateral.purpose == "out" and abs(scene.d) > 1.2:  # m: still in the parking bay
         limit = 2.5
     elif state.waiting_for_gap and state.lateral.purpose not in ("parked", "pass", "oncoming"):

@@ -36,6 +36,7 @@ BUILT_IN = {
     "speed-only": ("baselines", "SpeedOnlyDriver"),
     "steer-only": ("baselines", "SteerOnlyDriver"),
 }
+SPEAKING = "speaking-expert"  # its answers are texts, as those of a model
 MODELS = ("endpoint", "lmms")
 DEFAULT_PROFILE = "bench2advlm"
 FINE_GRAINED = ("off", "prompt", "question")
@@ -63,13 +64,17 @@ def make_agent(
         module, name = BUILT_IN[kind]
         return getattr(importlib.import_module(f"closedloop_plugin.agents.{module}"), name)()
     rules = profile or profile_named(DEFAULT_PROFILE)
+    if kind == SPEAKING and not colon:
+        from closedloop_plugin.agents.speaking_expert import SpeakingExpert
+
+        return SpeakingExpert(tasks=_tasks(tasks), profile=rules)
     if kind not in MODELS:
         seen = cameras_of(cameras, rules) if rules.cameras else ()
         custom = None if kind in BUILT_IN else make_custom(spec, cameras=seen, profile=rules, seed=seed)
         if custom is not None:
             return custom
-        known = (*BUILT_IN, *(f"{m}:..." for m in MODELS), *custom_names(), "MODULE:CALLABLE")
-        near = difflib.get_close_matches(kind, (*BUILT_IN, *MODELS, *custom_names()), 1)
+        known = (*BUILT_IN, SPEAKING, *(f"{m}:..." for m in MODELS), *custom_names(), "MODULE:CALLABLE")
+        near = difflib.get_close_matches(kind, (*BUILT_IN, SPEAKING, *MODELS, *custom_names()), 1)
         raise Ad2Error(
             f"no agent '{spec}'; " + (f"did you mean '{near[0]}'? " if near else "") + f"known: {', '.join(known)}"
         )
@@ -80,9 +85,9 @@ def make_agent(
     return ModelAgent(make_backend(spec, cache=cache, seed=seed), prompter, seen, asked, fine)
 
 
-def is_model(spec: str) -> bool:
-    """Whether `spec` names a model, whose answers are texts."""
-    return spec.strip().partition(":")[0] in MODELS
+def answers_in_text(spec: str) -> bool:
+    """Whether `spec` names a model or another driver that needs an interpreter."""
+    return spec.strip() == SPEAKING or spec.strip().partition(":")[0] in MODELS
 
 
 def make_backend(spec: str, *, cache: Path | None = None, seed: int = 0) -> ModelBackend:

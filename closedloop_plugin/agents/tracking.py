@@ -12,6 +12,7 @@ WHEELBASE = 2.9  # m, a mid-size car
 MAX_WHEEL = math.radians(35)  # rad, of the inner front wheel at steer = 1
 ENGINE = 4.5  # m/s2 at full throttle and town speeds
 BRAKES = 8.0  # m/s2 at full brake
+LANE_M = 3.5  # nominal width of a lane
 
 
 def pursuit(ego: Actor, path: RoutePath, s: float, offset: float, speed: float) -> float:

@@ -115,10 +115,10 @@ def run(options: ServeOptions) -> int:
 
 
 def _check(options: ServeOptions, rules: Profile) -> None:
-    from closedloop_plugin.agents.make import BUILT_IN, make_agent
+    from closedloop_plugin.agents.make import BUILT_IN, SPEAKING, make_agent
     from closedloop_plugin.cli.drive.prepared_run import check_decision_hz, check_driver
 
-    if options.agent in BUILT_IN and make_agent(options.agent).privileged:
+    if options.agent in (*BUILT_IN, SPEAKING) and make_agent(options.agent).privileged:
         free = [name for name in BUILT_IN if not make_agent(name).privileged]
         raise Ad2Error(
             f"--model {options.agent} is privileged (it reads the simulation's state); an endpoint receives "

@@ -167,6 +167,7 @@ class Observation:
     target: tuple[float, float]  # a route point some metres ahead, ego frame: metres forward, to the LEFT
     images: Callable[[str], np.ndarray]  # camera name -> (H, W, 3) uint8 RGB, rendered on demand
     speed_limit: float = 50 / 3.6  # m/s
+    route_offset: float | None = None  # m from the route to the car, left > 0; None: not known
 
 
 @dataclass(frozen=True)

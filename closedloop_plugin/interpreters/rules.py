@@ -1,8 +1,9 @@
 """RuleInterpreter: a deterministic slow system without a model, for driving words and waypoints in English.
 
 The first of trajectory, action and reasoning that can be parsed is used. Words determine the manoeuvre. If it agrees
-with the navigation command, steering follows the route (`Observation.target`); otherwise it is executed with a fixed
-steering value, so that a model that leaves its route really does.
+with the navigation command, steering follows the route (`Observation.target`); a turn that does not agree is executed
+with a fixed steering value, so that a model that leaves its route really does. Lanes are counted from the route's own:
+"change lane" leads to the middle of the next one, and any words that keep the direction keep the lane that the car is in.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.agents.driving_prompts import top_speed
-from closedloop_plugin.agents.tracking import pedals, to_speed
+from closedloop_plugin.agents.tracking import LANE_M, pedals, to_speed
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import Control, Decision, InterpretedControl, Observation, RouteCommand
 from closedloop_plugin.interpreters.parsing import fine_grained
@@ -27,17 +28,15 @@ FASTER = {"hard": 1.0, "": 0.75, "soft": 0.45}  # throttle
 SLOWEST = 1.5  # m/s: repeated "slow down" does not become a stop; a slower car holds its speed
 CAUTIOUS = 0.5  # of the cruising speed: "proceed slowly"
 KEEP_AT_LEAST = 1.5  # m/s: "keep the speed" sets a standing car in motion
-TURN, CHANGE, SLIGHT = 0.55, 0.2, 0.1  # steering, if the words leave the route
+TURN, CHANGE, SLIGHT = 0.55, 0.2, 0.1  # steering off the route; the last two if the car's lane is not known
+SLIGHT_M = 1.0  # "steer slightly left": from the middle of the lane
+CHANGE_S, CHANGE_M = 2.0, 3.5  # a lane change takes about 2 s, and 3.5 m from standstill
 _SAME_WAY = {
     "left": RouteCommand.LEFT,
     "right": RouteCommand.RIGHT,
     "change_left": RouteCommand.CHANGE_LEFT,
     "change_right": RouteCommand.CHANGE_RIGHT,
 }
-_ASIDE = {
-    "left": -TURN, "right": TURN, "change_left": -CHANGE, "change_right": CHANGE, "slight_left": -SLIGHT,
-    "slight_right": SLIGHT, "straight": 0.0,
-}  # fmt: skip
 _TURNS = (RouteCommand.LEFT, RouteCommand.RIGHT)
 
 
@@ -56,7 +55,7 @@ class RuleInterpreter:
         return [self._read(request.observation, decision) for request, decision in items]
 
     def describe(self) -> dict[str, Any]:
-        return {"name": self.name, "mode": self.mode, "profile": self.profile.name, "version": 2}
+        return {"name": self.name, "mode": self.mode, "profile": self.profile.name, "version": 3}
 
     def _read(self, observation: Observation, decision: Decision) -> InterpretedControl:
         reason = "agent_error" if decision.error is not None else "no_answer"
@@ -128,12 +127,30 @@ def _has_words(command: str) -> bool:
 
 
 def _steer(way: str | None, observation: Observation) -> float:
-    """Steering towards the route's target point, or a fixed value if the words leave the route."""
-    along = steer_at(*observation.target)
+    """Steering to the place that the words name: on the route, in a lane beside it, or off the route."""
+    if way is not None and observation.command is _SAME_WAY.get(way):
+        return _toward(observation, 0.0)
+    side = {"left": 1, "right": -1}.get((way or "").rpartition("_")[2], 0)
+    if way in ("left", "right"):
+        return -side * TURN
+    if way == "straight" and observation.command in _TURNS:
+        return 0.0
+    if observation.route_offset is None:
+        along = steer_at(*observation.target)
+        return -side * CHANGE if way in _SAME_WAY else min(max(along - side * SLIGHT, -1.0), 1.0)
+    lane = observation.route_offset / LANE_M  # 0: the route's own, 1: the next to the left
     if way in _SAME_WAY:
-        return along if observation.command is _SAME_WAY[way] else _ASIDE[way]
-    if way == "straight":
-        return 0.0 if observation.command in _TURNS else along
-    if way in ("slight_left", "slight_right"):
-        return min(max(along + _ASIDE[way], -1.0), 1.0)
-    return along
+        # The next lane until the car is within a quarter of a lane of its middle; from there on the one after it.
+        return _toward(observation, LANE_M * (round(lane - side * 0.25) + side))
+    return _toward(observation, LANE_M * round(lane) + side * SLIGHT_M)
+
+
+def _toward(observation: Observation, offset: float) -> float:
+    """Steering to the line `offset` metres to the left of the route; `offset` 0 without a known lane."""
+    forward, left = observation.target
+    own = observation.route_offset
+    if own is None or (offset == 0.0 and abs(own) < SLIGHT_M) or forward <= CHANGE_M:
+        return steer_at(forward, left + offset)
+    # Straight lines in the car's frame: the route from (0, -own) to (forward, left). A slow car aims at a nearer point.
+    share = min(max(CHANGE_S * observation.speed, CHANGE_M) / forward, 1.0)
+    return steer_at(forward * share, -own + (left + own) * share + offset)

@@ -178,26 +178,31 @@ def gap_is_free(actors: Sequence[RouteActor], s: float, d: float, speed: float, 
 
 
 def oncoming_is_free(
-    actors: Sequence[RouteActor], s: float, speed: float, group: Sequence[RouteActor], target: float
+    actors: Sequence[RouteActor], s: float, speed: float, group: Sequence[RouteActor], target: float, top: float
 ) -> bool:
-    """Whether the oncoming lane at d = `target` stays free until the ego has passed the group and is back."""
-    # In the frame that moves with the group (v_group) the ego drives from s to `end`, at most 8 m/s over ground;
+    """Whether the oncoming lane at d = `target` stays free until the ego has passed the group and is back.
+
+    top: the highest speed at which the ego passes, m/s.
+    """
+    # In the frame that moves with the group (v_group) the ego drives from s to `end`, at most at `top` over ground;
     # an oncoming actor must still be beyond the ego's place of return when it is back.
     v_group = max(max(x.v_s for x in group), 0.0)
+    if top - v_group < 0.5:  # it would hardly get past
+        return False
     clear = EGO_LENGTH + 14.0
     end = max(x.s + x.half_s for x in group) + clear
-    seconds = travel_time(end - s, max(speed - v_group, 0.0), top=8.0 - v_group)
+    seconds = travel_time(end - s, max(speed - v_group, 0.0), top=top - v_group)
     back = end + v_group * seconds
     there = (x for x in actors if x.v_s < 0.5 and abs(x.d - target) < x.half_d + 1.5 and x.s > s - 5 and x not in group)
     return all(x.s + min(x.v_s, 0.0) * seconds >= back for x in there)
 
 
-def passed_at(group: Sequence[RouteActor], s: float, speed: float) -> float:
+def passed_at(group: Sequence[RouteActor], s: float, speed: float, top: float) -> float:
     """s at which the ego will have passed the group, which may be moving."""
     # Over a gap g at constant speeds v (ego) and v_group it takes g / (v - v_group) seconds, so g v / (v - v_group) m.
     end = max(x.s + x.half_s for x in group) + EGO_LENGTH / 2 + 2.0
     v_group = max(max(x.v_s for x in group), 0.0)
-    v = max(speed, v_group + 3.0)
+    v = max(speed, v_group + min(3.0, max(top - v_group, 0.5)))
     return s + max(end - s, 0.0) * v / (v - v_group)
 
 

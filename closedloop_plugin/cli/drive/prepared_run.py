@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.agents.base import Agent
-from closedloop_plugin.agents.make import BUILT_IN, cameras_of, is_model, make_agent
+from closedloop_plugin.agents.make import BUILT_IN, answers_in_text, cameras_of, make_agent
 from closedloop_plugin.cli.drive.selection import program_subject, suite_subject
 from closedloop_plugin.cli.drive.world import limits_of, world_of
 from closedloop_plugin.core.camera import Camera
@@ -125,15 +125,17 @@ def driver_of(options: DriverOptions, rules: Profile, policy: str = "strict") ->
     """
     interpreter = _interpreter(options, rules, policy)
     agent = _agent(options, rules, interpreter)
+    recipe = None
     if agent.local:
         settings = {"spec": options.agent, "cameras": _view(options), "seed": options.seed, "profile": rules}
+        settings["tasks"] = _asked(options, interpreter)
         recipe = FactoryRecipe("closedloop_plugin.agents.make:make_agent", settings)
+    if not (answers_in_text(options.agent) or options.interpreter):
         return DriverSetup(agent=agent, agent_recipe=recipe, cameras=_cameras(options, rules, agent))
-    if not (is_model(options.agent) or options.interpreter):
-        return DriverSetup(agent=agent, cameras=_cameras(options, rules, agent))
     near = interpreter.local and interpreter.mode != "hybrid"
     return DriverSetup(
         agent=agent,
+        agent_recipe=recipe,
         interpreter=interpreter,
         interpreter_recipe=_rules_recipe(rules) if near else None,
         cameras=_cameras(options, rules, agent),
@@ -160,11 +162,15 @@ def _rules_recipe(rules: Profile) -> FactoryRecipe:
 
 
 def _agent(options: DriverOptions, rules: Profile, interpreter: Interpreter) -> Agent:
-    tasks = tasks_for(interpreter, [t.strip() for t in (options.tasks or "action").split(",") if t.strip()])
     return make_agent(
-        options.agent, tasks=tasks, cameras=_view(options), prompts=options.prompts, seed=options.seed, profile=rules,
+        options.agent, tasks=_asked(options, interpreter), cameras=_view(options), prompts=options.prompts, seed=options.seed, profile=rules,
         fine_grained=options.fine_grained or "off",
     )  # fmt: skip
+
+
+def _asked(options: DriverOptions, interpreter: Interpreter) -> tuple[str, ...]:
+    """The questions to the fast system."""
+    return tasks_for(interpreter, [t.strip() for t in (options.tasks or "action").split(",") if t.strip()])
 
 
 def _view(options: DriverOptions) -> str:

@@ -10,7 +10,7 @@ import math
 import re
 
 from closedloop_plugin.agents.driving_prompts import WAYPOINT_S
-from closedloop_plugin.agents.tracking import MAX_WHEEL, WHEELBASE, pedals, to_speed
+from closedloop_plugin.agents.tracking import MAX_WHEEL, WHEELBASE, pedals
 from closedloop_plugin.core.state import Control
 from lmms_eval_ad2.parsing.normalise import plain, without_thoughts
 
@@ -60,15 +60,23 @@ def read_waypoints(text: str) -> Points:
 
 
 def follow(points: Points, speed: float) -> Control:
-    """Pure pursuit of the first waypoint beyond the look-ahead distance, at the mean speed of the first second."""
+    """Pure pursuit of the first waypoint beyond the look-ahead distance, at the acceleration of the first second."""
     if math.hypot(*points[-1]) < STANDING_M:
         return Control(brake=0.6)
-    legs = [math.dist(a, b) for a, b in zip([(0.0, 0.0), *points], points, strict=False)]
-    wanted = sum(legs[:2]) / (WAYPOINT_S * min(len(legs), 2))  # m/s over the first two legs of 0.5 s
     ahead = min(max(0.55 * speed + 2.2, 3.2), 12.0)  # look-ahead, m, as in tracking.pursuit
     forward, left = next((p for p in points if math.hypot(*p) >= ahead), points[-1])
-    throttle, brake = pedals(to_speed(wanted, speed), speed)
+    throttle, brake = pedals(acceleration(points, speed), speed)
     return Control(steer_at(forward, left), throttle, brake).checked()
+
+
+def acceleration(points: Points, speed: float) -> float:
+    """The constant acceleration (m/s2) that covers the first two legs from `speed` (m/s) in their time."""
+    legs = [math.dist(a, b) for a, b in zip([(0.0, 0.0), *points], points, strict=False)][:2]
+    seconds, way = WAYPOINT_S * len(legs), sum(legs)
+    # way = v t + a t^2 / 2. A car that would have to reverse for it stops earlier: way = v^2 / (2 |a|).
+    if way < speed * seconds / 2:
+        return -(speed**2) / (2 * max(way, 0.01))
+    return 2 * (way - speed * seconds) / seconds**2
 
 
 def steer_at(forward: float, left: float) -> float:

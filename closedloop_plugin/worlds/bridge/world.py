@@ -181,6 +181,7 @@ class ScenicWorld:
             target=to_ego(x, y, m.x, m.y, m.yaw),
             images=lambda name: self._picture(tick, name),
             speed_limit=self.road.speed_limit,
+            route_offset=stage.ego_d,
         )
 
     def _read_truth(self) -> GroundTruth:
