@@ -335,10 +335,12 @@ def _notes(table: _ScoreTable, duplicates: int, outside: int, experimental: set[
 
 
 def _junction_note(signs: AbilityScore, variant: str) -> str:
-    best = "" if signs.at_most is None else f"; if all of these passed, it would be {signs.at_most:.4f}"
+    if signs.at_least is None or signs.at_most is None:
+        return ""
     return (
         "Traffic_Signs and the Skill Score are partial: successes / records, because the junction test of "
-        f"{variant} needs the towns' maps for {signs.untested} record(s){best}"
+        f"{variant} needs the towns' maps for {signs.untested} record(s); with it, Traffic_Signs is "
+        f"{signs.at_least:.4f} to {signs.at_most:.4f}"
     )
 
 
