@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NONE = "–"
 MOST = 1000  # plausible repetitions; a record with a higher number is a mistake
+FASTEST_HZ = 1000.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,12 @@ class DriveScoreOptions:
     )
     apart: bool = option("count each RESULTS as one repetition", default=False)
     metric_info: Path | None = option("folder of the metric_info.json files", default=None, metavar="DIR")
+    metric_hz: float | None = option(
+        "samples per second in metric_info.json of other programs (default: ticks at the profile's rate, 20 Hz for "
+        "bench2drive)",
+        default=None,
+        metavar="HZ",
+    )
     comfort: Literal["official", "corrected"] = option("rules of Comfortness (default official)", default="official")
     traffic_signs: Literal["v0.0.3", "v0.0.4"] = option("variant of Traffic_Signs (default v0.0.3)", default="v0.0.3")
     towns: Path | None = option(
@@ -72,6 +79,8 @@ def run(options: DriveScoreOptions) -> int:
     if not 1 <= repetitions <= MOST:
         raise Ad2Error(f"{repetitions} repetitions: give their number with --repetitions, from 1 to {MOST}")
     motions = None
+    if options.metric_hz is not None:
+        _check_rate(options.metric_hz, options.metric_info)
     if options.metric_info:
         motions = comfort.find_motions(options.metric_info, {r.key: r.save_name for r in records})
     junctions = _junctions(options, what, records)
@@ -81,6 +90,7 @@ def run(options: DriveScoreOptions) -> int:
         profile(options.profile or records[0].origin.get("profile", "bench2drive")),
         repetitions,
         metric_info=motions,
+        metric_hz=options.metric_hz,
         comfort_mode=options.comfort,
         junctions=junctions.share if junctions else None,
         traffic_signs=options.traffic_signs,
@@ -95,6 +105,15 @@ def run(options: DriveScoreOptions) -> int:
     else:
         print(render(found, Path(options.routes).name, results.files))
     return 0
+
+
+def _check_rate(metric_hz: float, folder: Path | None) -> None:
+    from lmms_eval_ad2.errors import Ad2Error
+
+    if not 1.0 <= metric_hz <= FASTEST_HZ:
+        raise Ad2Error(f"--metric-hz {metric_hz:g}: expected 1 to {FASTEST_HZ:g} samples per second")
+    if folder is None:
+        raise Ad2Error("--metric-hz is the rate of the files of --metric-info DIR: give that folder, too")
 
 
 def driven(name: str) -> Suite:
@@ -179,7 +198,8 @@ def heading(found: dict[str, Any], routes: str, files: tuple[str, ...]) -> str:
 
 def _scores(found: dict[str, Any]) -> str:
     ci = found["intervals"]
-    modes = {"comfortness": f" ({found['comfort_mode']}, % of segments)"}
+    rate = "" if found["metric_hz"] is None else f", metric_info at {found['metric_hz']:g} Hz"
+    modes = {"comfortness": f" ({found['comfort_mode']}{rate}, % of segments)"}
     rows = [_row(name, found, ci, unit) for name, unit in (("driving_score", ""), ("success_rate", " %"))]
     rows += [_row(name, found, ci, modes.get(name, " %")) for name in ("efficiency", "comfortness")]
     rows += [
