@@ -7,8 +7,8 @@ Traffic_Signs has two official variants. N: records of its types, S: successes, 
     v0.0.3   (S + J) / 2N: the published tables
     v0.0.4   |S or J| / N: a failed record that passed the junction test counts fully
 Junction test: the ego passed the route's first junction without an infraction at a stop sign or a red light. It needs
-the town's map, or one of our records, which count junctions. If a record cannot be tested, the figure is S / N and
-marked as partial.
+the town's map, or one of our records, which count junctions. If a record cannot be tested that v0.0.3, or a failed one
+that v0.0.4 tests, the figure is S / N and marked as partial.
 """
 
 from __future__ import annotations
@@ -106,6 +106,7 @@ class AbilityScore:
     routes: tuple[str, ...]
     partial: bool = False  # Traffic_Signs without the junction test
     untested: int = 0  # records with unknown junction test
+    at_least: float | None = None  # if partial: the figure in percent if no untested record passed
     at_most: float | None = None  # if partial: the figure in percent if all untested records passed
 
     @property
@@ -136,14 +137,32 @@ def skills(
 
 def traffic_signs(records: Sequence[OfficialRecord], variant: str, junctions: Junctions) -> AbilityScore:
     """Traffic_Signs over the records of its scenario types."""
-    tests = [passed_junction(r, junctions) for r in records]
+    tests = [_test(r, variant, junctions) for r in records]
     routes = tuple(r.route_id for r in records)
-    untested = sum(test is None for test in tests)
-    values = [_credit(r.success, test is not False, variant) for r, test in zip(records, tests, strict=True)]
-    if not untested:
-        return AbilityScore(tuple(values), routes)
+    n_untested = sum(test is None for test in tests)
+    most, least = (
+        [
+            _credit(r.success, test is True or (test is None and hope), variant)
+            for r, test in zip(records, tests, strict=True)
+        ]
+        for hope in (True, False)
+    )
+    if not n_untested:
+        return AbilityScore(tuple(most), routes)
     plain = tuple(float(r.success) for r in records)
-    return AbilityScore(plain, routes, True, untested, 100.0 * sum(values) / len(values))
+    low, high = (100.0 * sum(values) / len(values) for values in (least, most))
+    return AbilityScore(plain, routes, partial=True, untested=n_untested, at_least=low, at_most=high)
+
+
+def untested(records: Sequence[tuple[str, OfficialRecord]], variant: str) -> tuple[str, ...]:
+    """Route ids whose share up to the first junction `skills` needs. `records`: as for `skills`."""
+    signs = [record for scenario, record in records if scenario in ABILITIES["Traffic_Signs"]]
+    return tuple(dict.fromkeys(r.route_id for r in signs if _test(r, variant, {}) is None))
+
+
+def _test(record: OfficialRecord, variant: str, junctions: Junctions) -> bool | None:
+    """passed_junction where it matters: v0.0.4 does not test a success."""
+    return True if variant == "v0.0.4" and record.success else passed_junction(record, junctions)
 
 
 def passed_junction(record: OfficialRecord, junctions: Junctions) -> bool | None:

@@ -1,15 +1,18 @@
-"""Comfortness (Bench2Drive: smoothness): share of 20-sample segments in which six quantities stay within bounds.
+"""Comfortness (Bench2Drive: smoothness): share of segments of the drive in which six quantities stay within bounds.
 
 Both modes compute, per sample and in the ground plane, lon = a . forward, lat = a . right, magnitude = |a| and the yaw
 rate. Each is smoothed within its segment by a Savitzky-Golay filter (order 2, window min(7, n)); jerks are derivatives
 of the smoothed accelerations by the same filter. A segment is comfortable if every sample of all six is strictly within
-BOUNDS. A last segment of fewer than 20 samples is dropped; an episode of 20 or fewer is one segment; fewer than 3
-samples cannot be filtered.
+BOUNDS. A last incomplete segment is dropped; an episode of one segment or less is one; fewer than 3 samples cannot be
+filtered.
 
-`official`   as Bench2Drive's script computes it: dt = 0.1 s at any rate; the yaw rate as CARLA reports it (degrees/s)
-             against bounds in rad/s, and unwrapped like an angle (multiples of 2 pi between neighbours removed);
-             "yaw acceleration" is the yaw rate again, not its derivative.
-`corrected`  dt is the real sampling interval; yaw rate in rad/s, not unwrapped; yaw acceleration is its derivative.
+`official`   as Bench2Drive's script computes it: segments of 20 samples and dt = 0.1 s at any rate, which is right for
+             files logged at 10 Hz only; the yaw rate as CARLA reports it (degrees/s) against bounds in rad/s, and
+             unwrapped like an angle (multiples of 2 pi between neighbours removed); "yaw acceleration" is the yaw rate
+             again, not its derivative.
+`corrected`  segments of 1 s (20 samples at 20 Hz) and dt are those of the real sampling interval; yaw rate in rad/s,
+             not unwrapped; yaw acceleration is its derivative. The filter has 7 samples at any rate, so at a lower
+             rate it smooths over a longer time.
 """
 
 from __future__ import annotations
@@ -32,7 +35,8 @@ Floats = NDArray[np.float64]
 
 MODES = ("official", "corrected")
 OFFICIAL_DT = 0.1  # s
-SEGMENT = 20  # samples
+SEGMENT = 20  # samples, of `official`
+SEGMENT_S = 1.0  # s, of `corrected`
 WINDOW, ORDER = 7, 2
 FIELDS = ("acceleration", "angular_velocity", "forward_vector", "right_vector")
 
@@ -61,23 +65,36 @@ class EgoMotion:
         return len(self.acceleration)
 
 
-def share(motion: EgoMotion, mode: str, dt: float = 0.05) -> float | None:
-    """Share of comfortable segments in [0, 1]; None for fewer than 3 samples. `dt` in s, used by `corrected` only."""
+def share(motion: EgoMotion, mode: str, dt: float | None = None) -> float | None:
+    """Share of comfortable segments in [0, 1]; None for fewer than 3 samples. `dt`: see `segments`."""
     verdicts = segments(motion, mode, dt)
     return sum(verdicts) / len(verdicts) if verdicts else None
 
 
-def segments(motion: EgoMotion, mode: str, dt: float = 0.05) -> list[bool]:
-    """Whether each segment is comfortable, in order. Raises Ad2Error for an unknown mode."""
+def segments(motion: EgoMotion, mode: str, dt: float | None = None) -> list[bool]:
+    """Whether each segment is comfortable, in order. Raises Ad2Error for an unknown mode.
+
+    `dt`: s between samples; `corrected` needs it, `official` ignores it.
+    """
     if mode not in MODES:
         raise Ad2Error(f"unknown comfort mode {mode!r}; known: {', '.join(MODES)}")
+    dt = OFFICIAL_DT if mode == "official" else dt
+    if dt is None or not dt > 0.0:
+        raise Ad2Error(f"comfort mode {mode!r} needs the interval between samples in s, not {dt!r}")
+    size = SEGMENT if mode == "official" else max(ORDER + 1, round(SEGMENT_S / dt))
     n = len(motion)
     if n <= ORDER:
         return []
-    length = min(n, SEGMENT)
+    length = min(n, size)
     # All segments at once, one per row: an episode has hundreds, and each alone is too small for numpy.
     values = quantities(motion, slice(0, n - n % length), (-1, length), mode, dt)
     return [bool(inside) for inside in comfortable(values)]
+
+
+def sample_interval(motion: EgoMotion, tick_hz: float) -> float:
+    """Median interval between samples in s, from the numbers of their ticks: an agent may log every second tick."""
+    gaps = motion.steps[1:] - motion.steps[:-1]
+    return (float(np.median(gaps)) if len(gaps) else 1.0) / tick_hz
 
 
 def comfortable(values: Mapping[str, Floats]) -> NDArray[np.bool_]:
@@ -88,7 +105,10 @@ def comfortable(values: Mapping[str, Floats]) -> NDArray[np.bool_]:
 
 
 def quantities(motion: EgoMotion, cut: slice, shape: tuple[int, ...], mode: str, dt: float) -> dict[str, Floats]:
-    """The six quantities of the samples in `cut`, reshaped to `shape`; its last axis holds a segment's samples."""
+    """The six quantities of the samples in `cut`, reshaped to `shape`; its last axis holds a segment's samples.
+
+    `dt`: s between samples, which `official` ignores.
+    """
     a, forward, right = (
         np.asarray(x)[cut, :2] for x in (motion.acceleration, motion.forward_vector, motion.right_vector)
     )

@@ -7,8 +7,8 @@ Stored in every record as `margins`. Bodies are oriented boxes in the map frame 
     min_ttc_s        smallest time to collision at constant velocities (null: no collision course within 8 s)
     hardest_brake    largest deceleration of the ego before its first contact, m/s2
 
-Sampled every second tick (0.1 s): at a relative speed of 30 m/s a body moves 3 m between two samples, so a minimum
-between them can be missed by 1.5 m. Collisions are not missed: contacts are read at every tick.
+Sampled every 0.1 s, or at every tick if ticks are longer: at a relative speed of 30 m/s a body moves 3 m between two
+samples, so a minimum between them can be missed by 1.5 m. Collisions are not missed: contacts are read at every tick.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from closedloop_plugin.core.boxes import OrientedBox, gap, oriented_box, time_to
 from closedloop_plugin.core.state import Actor, GroundTruth
 
 HORIZON_S = 8.0
-EVERY = 2  # ticks
+EVERY_S = 0.1
+_ROUNDING = 0.01  # of EVERY_S: times are sums of ticks
 
 
 class SafetyMargins:
@@ -32,10 +33,13 @@ class SafetyMargins:
         self._ttc = HORIZON_S
         self._brake = 0.0
         self._touched = False
+        self._period = -1  # the last sampled one of EVERY_S, from time 0
 
     def add(self, truth: GroundTruth) -> None:
-        if self._touched or (truth.tick % EVERY and not truth.contacts):
+        period = math.floor(truth.time_s / EVERY_S + _ROUNDING)
+        if self._touched or (period <= self._period and not truth.contacts):
             return
+        self._period = period
         ego = truth.ego
         if truth.contacts:
             self._touched, self._gap, self._ttc = True, 0.0, 0.0

@@ -50,7 +50,8 @@ class MetricLog:
     def comfort(self) -> dict[str, Any]:
         """{"official": share, "corrected": share, "segments": number, "dt": s}, as computed from `to_json`.
 
-        The shares are None for fewer than three ticks. dt is the median interval of the logged times.
+        The shares are None for fewer than three ticks. dt is the median interval of the logged times; `segments` is the
+        number of those of `official`, 20 samples each.
         """
         if len(self._rows) < 3:
             return {**dict.fromkeys(MODES), "segments": 0, "dt": None}

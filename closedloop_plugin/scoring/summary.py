@@ -9,6 +9,7 @@
     n_experimental, experimental  routes excluded from the headline means, and their own scores
     repetitions, types            mean and standard deviation over repetitions; one row per scenario type
     partial, notes                figures that lack an input; remarks for readers
+    metric_hz                     samples per second of the motion behind Comfortness; None if unknown or various
     profile, comfort_mode, traffic_signs, origin, versions, interval_method
 
 A figure that cannot be computed is None, never 0, with the reason in "notes". Percentages are 0..100; efficiency may
@@ -27,7 +28,7 @@ from typing import Any
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.scoring.ability import AbilityScore, Junctions, of_type, skill_score, skills
-from closedloop_plugin.scoring.comfort import EgoMotion, share
+from closedloop_plugin.scoring.comfort import EgoMotion, sample_interval, share
 from closedloop_plugin.scoring.driving import driving_score, latest, penalty_of, success_rate
 from closedloop_plugin.scoring.efficiency import route_efficiency
 from closedloop_plugin.scoring.official_record import OfficialRecord
@@ -115,6 +116,7 @@ def summarise(
     profile: Profile,
     repetitions: int = 1,
     metric_info: Mapping[Key, EgoMotion] | None = None,
+    metric_hz: float | None = None,
     comfort_mode: str = "official",
     junctions: Junctions | None = None,
     traffic_signs: str = "v0.0.3",
@@ -122,6 +124,8 @@ def summarise(
     """All scores with intervals and counts as JSON values; keys: see the module.
 
     `metric_info`: motion by (route id, repetition); without it, the comfort stored in our own records is used.
+    `metric_hz`: samples per second in `metric_info`, for records that do not store it (default: by the numbers of the
+    ticks, at the profile's rate).
     `junctions`: see ability.Junctions. Raises Ad2Error for records of several runs, of another profile or route file.
     """
     options = ScoringOptions(profile, comfort_mode, traffic_signs, junctions)
@@ -133,11 +137,13 @@ def summarise(
     experimental = {key[0] for key, r in scored.items() if r.experimental}
     headline = [route for route in routes if route.id not in experimental]
     keys = [(route.id, k) for route in headline for k in range(repetitions)]
-    comforts, comfort_notes = _comforts(scored, metric_info, comfort_mode, 1.0 / profile.hz)
+    intervals_s = _sample_intervals(scored, metric_info, metric_hz, profile.hz)
+    comforts, comfort_notes = _comforts(scored, metric_info, comfort_mode, intervals_s)
     table = _table(by_id, keys, scored, comforts, options)
     outside = len(kept) - len(scored)
     return {
         **table.headline(),
+        "metric_hz": _one_rate([intervals_s[key] for key in comforts if key in intervals_s]),
         "n_routes": len(headline),
         "n_duplicates": duplicates,
         "n_outside": outside,
@@ -232,8 +238,35 @@ def _foreign(record: OfficialRecord, route: Route) -> bool:
     return bool(other_type or (record.town and record.town != route.town))
 
 
+def _sample_intervals(
+    records: Mapping[Key, OfficialRecord],
+    metric_info: Mapping[Key, EgoMotion] | None,
+    metric_hz: float | None,
+    tick_hz: float,
+) -> dict[Key, float]:
+    """Seconds between samples of the motion of each record: as our records store it, else as given or by the ticks."""
+    found = {}
+    for key, record in records.items():
+        own, motion = max(record.comfort.get("dt") or 0.0, 0.0), (metric_info or {}).get(key)
+        if own and metric_hz and abs(own * metric_hz - 1.0) > 0.01:
+            raise Ad2Error(f"{record.source}: was logged at {1.0 / own:g} Hz, not {metric_hz:g}: leave out --metric-hz")
+        if own:
+            found[key] = own
+        elif motion is not None:
+            found[key] = 1.0 / metric_hz if metric_hz else sample_interval(motion, tick_hz)
+    return found
+
+
+def _one_rate(intervals_s: Sequence[float]) -> float | None:
+    rates = {round(1.0 / interval, 3) for interval in intervals_s}
+    return rates.pop() if len(rates) == 1 else None
+
+
 def _comforts(
-    records: Mapping[Key, OfficialRecord], metric_info: Mapping[Key, EgoMotion] | None, mode: str, dt: float
+    records: Mapping[Key, OfficialRecord],
+    metric_info: Mapping[Key, EgoMotion] | None,
+    mode: str,
+    intervals_s: Mapping[Key, float],
 ) -> tuple[dict[Key, float], list[str]]:
     """(share of comfortable segments by record, notes on records without one)."""
     found: dict[Key, float | None] = {}
@@ -241,19 +274,13 @@ def _comforts(
         if metric_info is None:
             found[key] = record.comfort.get(mode)
         elif key in metric_info:
-            found[key] = share(metric_info[key], mode, dt * _stride(metric_info[key]))
+            found[key] = share(metric_info[key], mode, intervals_s[key])
     known = {key: value for key, value in found.items() if value is not None}
     if len(known) == len(records):
         return known, []
     if not known:
         return known, ["comfortness: no metric_info.json of these episodes was given"]
     return known, [f"comfortness: over {len(known)} of {len(records)} records; the others have no usable metric_info"]
-
-
-def _stride(motion: EgoMotion) -> float:
-    """Ticks between two samples (an agent may log every second tick)."""
-    gaps = motion.steps[1:] - motion.steps[:-1]
-    return float(statistics.median(gaps.tolist())) if len(gaps) else 1.0
 
 
 def _experimental(
@@ -335,10 +362,12 @@ def _notes(table: _ScoreTable, duplicates: int, outside: int, experimental: set[
 
 
 def _junction_note(signs: AbilityScore, variant: str) -> str:
-    best = "" if signs.at_most is None else f"; if all of these passed, it would be {signs.at_most:.4f}"
+    if signs.at_least is None or signs.at_most is None:
+        return ""
     return (
         "Traffic_Signs and the Skill Score are partial: successes / records, because the junction test of "
-        f"{variant} needs the towns' maps for {signs.untested} record(s){best}"
+        f"{variant} needs the towns' maps for {signs.untested} record(s); with it, Traffic_Signs is "
+        f"{signs.at_least:.4f} to {signs.at_most:.4f}"
     )
 
 

@@ -124,6 +124,8 @@ class CarlaLanes:
             centre=xyaz[:, :2],
             left=xyaz[:, :2] + across,
             right=xyaz[:, :2] - across,
+            road_m=np.abs(np.array([p.s for p in points]) - entry.s),
+            height=xyaz[:, 3],
             junction=entry.junction_id if entry.is_junction else -1,
             forward=key[2] < 0,
             mark="",

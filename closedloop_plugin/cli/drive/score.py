@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,11 +13,14 @@ from lmms_eval_ad2.options import add_command, option
 from lmms_eval_ad2.report.text_table import TextTable
 
 if TYPE_CHECKING:
+    from closedloop_plugin.maps.towns.junction_shares import JunctionShares
     from closedloop_plugin.scoring.official import OfficialResults
+    from closedloop_plugin.scoring.official_record import OfficialRecord
     from closedloop_plugin.suites.lookup import Suite
 
 NONE = "–"
 MOST = 1000  # plausible repetitions; a record with a higher number is a mistake
+FASTEST_HZ = 1000.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +37,19 @@ class DriveScoreOptions:
     )
     apart: bool = option("count each RESULTS as one repetition", default=False)
     metric_info: Path | None = option("folder of the metric_info.json files", default=None, metavar="DIR")
+    metric_hz: float | None = option(
+        "samples per second in metric_info.json of other programs (default: ticks at the profile's rate, 20 Hz for "
+        "bench2drive)",
+        default=None,
+        metavar="HZ",
+    )
     comfort: Literal["official", "corrected"] = option("rules of Comfortness (default official)", default="official")
     traffic_signs: Literal["v0.0.3", "v0.0.4"] = option("variant of Traffic_Signs (default v0.0.3)", default="v0.0.3")
+    towns: Path | None = option(
+        "OpenDRIVE files <town>.xodr, or CARLA's folder Maps, for the junction test of Traffic_Signs",
+        default=None,
+        metavar="DIR",
+    )
     json: bool = option("print the figures as JSON", default=False)
 
 
@@ -65,25 +79,41 @@ def run(options: DriveScoreOptions) -> int:
     if not 1 <= repetitions <= MOST:
         raise Ad2Error(f"{repetitions} repetitions: give their number with --repetitions, from 1 to {MOST}")
     motions = None
+    if options.metric_hz is not None:
+        _check_rate(options.metric_hz, options.metric_info)
     if options.metric_info:
         motions = comfort.find_motions(options.metric_info, {r.key: r.save_name for r in records})
+    junctions = _junctions(options, what, records)
     found = summary.summarise(
         records,
         what.routes,
         profile(options.profile or records[0].origin.get("profile", "bench2drive")),
         repetitions,
         metric_info=motions,
+        metric_hz=options.metric_hz,
         comfort_mode=options.comfort,
+        junctions=junctions.share if junctions else None,
         traffic_signs=options.traffic_signs,
     )
     found["n_lost"] = sum(n for _, n in results.lost)
-    found["notes"] = _lost(results) + found["notes"] + _other_programs(options.results, what) + [*left_out_note(what)]
+    found["notes"] = _lost(results) + found["notes"] + _junction_notes(options, junctions, found)
+    found["notes"] += [*_other_programs(options.results, what), *left_out_note(what)]
+    found["junctions"] = asdict(junctions) if junctions else None
     if options.json:
         more = {"routes": str(options.routes), "files": list(results.files), "left_out": dict(what.left_out)}
         print(json.dumps({**found, **more}, indent=1))
     else:
         print(render(found, Path(options.routes).name, results.files))
     return 0
+
+
+def _check_rate(metric_hz: float, folder: Path | None) -> None:
+    from lmms_eval_ad2.errors import Ad2Error
+
+    if not 1.0 <= metric_hz <= FASTEST_HZ:
+        raise Ad2Error(f"--metric-hz {metric_hz:g}: expected 1 to {FASTEST_HZ:g} samples per second")
+    if folder is None:
+        raise Ad2Error("--metric-hz is the rate of the files of --metric-info DIR: give that folder, too")
 
 
 def driven(name: str) -> Suite:
@@ -97,6 +127,34 @@ def driven(name: str) -> Suite:
     if file.is_dir() or (known and not file.exists()):
         return suite(name, world=None)
     return Suite(file.stem, tuple(read_routes(file)), file_sha256(file))
+
+
+def _junctions(options: DriveScoreOptions, what: Suite, records: Sequence[OfficialRecord]) -> JunctionShares | None:
+    """Shares up to the first junction, of the routes that Traffic_Signs needs them for; None without --towns."""
+    from closedloop_plugin.cli.drive.selection import towns_of
+    from closedloop_plugin.maps.towns.junction_shares import junction_shares
+    from closedloop_plugin.scoring.ability import untested
+
+    if options.towns is None:
+        return None
+    by_id = {route.id: route for route in what.routes}
+    towns = towns_of(options.towns, what.routes, what.routes)
+    known = [(by_id[r.route_id].scenario, r) for r in records if r.route_id in by_id]
+    return junction_shares([by_id[route] for route in untested(known, options.traffic_signs)], towns)
+
+
+def _junction_notes(options: DriveScoreOptions, found: JunctionShares | None, scores: dict[str, Any]) -> list[str]:
+    """What the junction test was done with, and what it lacked."""
+    if found is None:
+        return ["junction test: give --towns DIR with the towns' OpenDRIVE files"] if scores["partial"] else []
+    notes = [f"junction test: {len(found.share)} route(s) tested on the maps in {options.towns}"]
+    if found.without_map:
+        lacking = ", ".join(f"{town} {len(routes)}" for town, routes in found.without_map.items())
+        notes.append(f"junction test: no map there for routes in {lacking}")
+    if found.unknown:
+        first = next(iter(found.unknown.values()))
+        notes.append(f"junction test: unknown for route(s) {', '.join(found.unknown)}; the first: {first}")
+    return notes
 
 
 def _other_programs(results: Sequence[Path], what: Suite) -> list[str]:
@@ -140,7 +198,8 @@ def heading(found: dict[str, Any], routes: str, files: tuple[str, ...]) -> str:
 
 def _scores(found: dict[str, Any]) -> str:
     ci = found["intervals"]
-    modes = {"comfortness": f" ({found['comfort_mode']}, % of segments)"}
+    rate = "" if found["metric_hz"] is None else f", metric_info at {found['metric_hz']:g} Hz"
+    modes = {"comfortness": f" ({found['comfort_mode']}{rate}, % of segments)"}
     rows = [_row(name, found, ci, unit) for name, unit in (("driving_score", ""), ("success_rate", " %"))]
     rows += [_row(name, found, ci, modes.get(name, " %")) for name in ("efficiency", "comfortness")]
     rows += [

@@ -144,14 +144,21 @@ def towns_of(folder: Path | None, every: Sequence[Route], selected: Sequence[Rou
     """Return the existing OpenDRIVE files by town. Other towns get corridor maps; each record contains its map.
 
     `every`: all routes of the suite, since the files belong to the run's identity and the selection does not.
+    A file is FOLDER/<town>.xodr, or where CARLA has it below its Content/Carla/Maps.
     """
     if folder is None:
         return {}
     if not folder.is_dir():
         raise Ad2Error(f"--towns {folder}: no such folder")
-    towns = {r.town: folder / f"{r.town}.xodr" for r in every}
-    found = {town: file.absolute() for town, file in sorted(towns.items()) if file.is_file()}
+    towns = {town: _town_file(folder, town) for town in sorted({r.town for r in every})}
+    found = {town: file.absolute() for town, file in towns.items() if file is not None}
     wanted = sorted({r.town for r in selected})
     if not found.keys() & set(wanted):
         raise Ad2Error(f"--towns {folder}: no map of these routes' towns; expected {wanted[0]}.xodr, ...")
     return found
+
+
+def _town_file(folder: Path, town: str) -> Path | None:
+    name = f"{town}.xodr"
+    places = (folder / name, folder / "OpenDrive" / name, folder / town / "OpenDrive" / name)
+    return next((file for file in places if file.is_file()), None)

@@ -19,23 +19,24 @@ WITHIN = 150.0
 STEP = 5.0  # m between the sampled points of a road
 
 
-def cut_out(xodr: bytes, points: np.ndarray, within_m: float = WITHIN) -> bytes:
+def cut_out(xodr: bytes, points: np.ndarray, within_m: float = WITHIN, name: object = "the town's map") -> bytes:
     """The document with only the roads within `within_m` of the points, (N, 2) in the map frame, and whole junctions.
 
     A junction that one of these roads crosses keeps all its arms. Links to removed roads are removed.
+    `name`: of the map, for messages.
     """
     try:
         root = ET.fromstring(xodr)
     except ET.ParseError as exc:
-        raise Ad2Error(f"the town's map is not an OpenDRIVE file: {exc}") from exc
+        raise Ad2Error(f"{name} is not an OpenDRIVE file: {exc}") from exc
     roads = {road.get("id", ""): road for road in root.iterfind("road")}
     tree = cKDTree(np.asarray(points, dtype=float)[:, :2])
     try:
         near = {id_ for id_, road in roads.items() if _near(road, tree, within_m)}
     except ValueError as exc:
-        raise Ad2Error(f"the town's map has a road that cannot be read: {exc}") from exc
+        raise Ad2Error(f"{name} has a road that cannot be read: {exc}") from exc
     if not near:
-        raise Ad2Error(f"the town's map has no road within {within_m:g} m of the route: it is another town's")
+        raise Ad2Error(f"{name} has no road within {within_m:g} m of the route: it is another town's")
     touched = {_junction(roads[id_]) for id_ in near} - {"-1"}
     core = near | {id_ for id_, road in roads.items() if _junction(road) in touched}
     posts = _posts(core, roads)

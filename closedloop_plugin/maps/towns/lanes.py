@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from closedloop_plugin.maps.towns.reference_line import number, polynomial, sampled
+from closedloop_plugin.maps.towns.reference_line import number, on_one_line, polynomial, sampled
 from lmms_eval_ad2.errors import Ad2Error
 
 STEP = 0.5  # m between the points of a lane
@@ -28,18 +28,24 @@ Key = tuple[int, int, int]  # road, section, lane id
 
 @dataclass
 class TownLane:
-    """A lane in its direction of travel. centre, left, right: (N, 2) in m; s: metres along the centre."""
+    """A lane in its direction of travel. centre, left, right: (N, 2) in m; height: (N,) of the reference line, m.
+
+    s: metres along the centre, road_m: metres along the road's reference line, both (N,) from 0 at the lane's start.
+    """
 
     key: Key
     kind: str
     centre: np.ndarray
     left: np.ndarray
     right: np.ndarray
+    road_m: np.ndarray
+    height: np.ndarray
     junction: int  # -1: none
     forward: bool  # along the road's reference line
     mark: str  # of its outer border
     after: list[Key] = field(default_factory=list)
     before: list[Key] = field(default_factory=list)
+    straight: bool = False  # as CARLA defines it: on one line, offset and elevation without curvature
 
     def __post_init__(self) -> None:
         self.s = np.r_[0.0, np.cumsum(np.hypot(*np.diff(self.centre, axis=0).T))]
@@ -97,10 +103,20 @@ class LaneNetwork:
 
 def read_town(file: Path) -> LaneNetwork:
     """Read an OpenDRIVE file. Raises Ad2Error if it is malformed."""
+    return parse_town(town_bytes(file), file)
+
+
+def town_bytes(file: Path) -> bytes:
     try:
-        root = ET.fromstring(file.read_bytes())
+        return file.read_bytes()
     except OSError as exc:
         raise Ad2Error(f"{file}: cannot read the map ({exc.strerror})") from exc
+
+
+def parse_town(xodr: bytes, file: object) -> LaneNetwork:
+    """Like read_town, from the file's content; `file`: named in messages."""
+    try:
+        root = ET.fromstring(xodr)
     except ET.ParseError as exc:
         raise Ad2Error(f"{file}: not an OpenDRIVE file: {exc}") from exc
     if root.tag != "OpenDRIVE":
@@ -129,57 +145,66 @@ def _read_road(town: LaneNetwork, road: ET.Element) -> None:
     if plan is None or lanes is None:
         raise ValueError("no planView or no lanes")
     offsets = [_row(o, "s") for o in lanes.iterfind("laneOffset")]
+    heights = [_row(e, "s") for e in road.iterfind("elevationProfile/elevation")]
     sections = lanes.findall("laneSection")
     starts = [number(section, "s") for section in sections] + [size]
     if starts != sorted(starts) or starts[0] < 0:
         raise ValueError("its lane sections are not in order, or lie beyond its end")
     town.lengths[id_], town.sections[id_] = size, len(sections)
+    level = not np.any([row[3:] for row in offsets + heights])
     for i, section in enumerate(sections):
         a, b = starts[i], max(starts[i + 1], starts[i] + 1e-3)
         s = np.linspace(a, min(b, size) if size > a else b, max(2, int((b - a) / STEP) + 1))
-        poses = sampled(plan, s)
-        middle = polynomial(offsets, s)
+        straight = level and on_one_line(plan, a, starts[i + 1])
+        here = SampledSection(i, s - a, sampled(plan, s), polynomial(offsets, s), polynomial(heights, s), straight)
         for side in ("left", "right"):
             block = section.find(side)
             if block is not None:
-                _read_lanes(
-                    town=town, road=road, section=i, block=block, poses=poses, middle=middle, along=s - a, side=side
-                )
+                _read_lanes(town, road, here, block=block, side=side)
 
 
-def _read_lanes(
-    town: LaneNetwork,
-    road: ET.Element,
-    section: int,
-    block: ET.Element,
-    poses: np.ndarray,
-    middle: np.ndarray,
-    along: np.ndarray,
-    side: str,
-) -> None:
+@dataclass(frozen=True)
+class SampledSection:
+    """A lane section at N places of its road. along: m from its start, middle: t of the centre line, height: z, (N,).
+
+    poses: of the reference line, (N, 3). straight: see TownLane.
+    """
+
+    index: int
+    along: np.ndarray
+    poses: np.ndarray
+    middle: np.ndarray
+    height: np.ndarray
+    straight: bool
+
+
+def _read_lanes(town: LaneNetwork, road: ET.Element, here: SampledSection, block: ET.Element, side: str) -> None:
     sign = 1 if side == "left" else -1
-    normal = np.column_stack([-np.sin(poses[:, 2]), np.cos(poses[:, 2])])
-    inner = middle
+    normal = np.column_stack([-np.sin(here.poses[:, 2]), np.cos(here.poses[:, 2])])
+    inner = here.middle
     for lane in sorted(block.iterfind("lane"), key=lambda e: abs(int(e.get("id", "0")))):
         id_ = int(lane.get("id", ""))
         # t of the outer border; border points are p(s) + t n with the left normal n = (-sin yaw, cos yaw).
-        outer = inner + sign * polynomial([_row(w, "sOffset") for w in lane.iterfind("width")], along)
-        near, far = (poses[:, :2] + t[:, None] * normal for t in (inner, outer))
+        outer = inner + sign * polynomial([_row(w, "sOffset") for w in lane.iterfind("width")], here.along)
+        near, far = (here.poses[:, :2] + t[:, None] * normal for t in (inner, outer))
         inner = outer
         forward = (id_ < 0) != (road.get("rule") == "LHT")
         order = slice(None) if forward else slice(None, None, -1)
         left, right = (near, far) if (id_ < 0) == forward else (far, near)
         mark = lane.find("roadMark")
-        key = (int(road.get("id", "")), section, id_)
+        key = (int(road.get("id", "")), here.index, id_)
         town.lanes[key] = TownLane(
             key=key,
             kind=lane.get("type", "none"),
             centre=((near + far) / 2)[order],
             left=left[order],
             right=right[order],
+            road_m=here.along if forward else here.along[-1] - here.along[::-1],
+            height=here.height[order],
             junction=int(road.get("junction", "-1")),
             forward=forward,
             mark="none" if mark is None else mark.get("type", "none"),
+            straight=here.straight,
         )
 
 

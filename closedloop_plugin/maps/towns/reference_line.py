@@ -35,6 +35,15 @@ def sampled(plan: ET.Element, s: np.ndarray) -> np.ndarray:
     return out
 
 
+def on_one_line(plan: ET.Element, start: float, end: float) -> bool:
+    """Whether the reference line from `start` to `end` (m) is part of one <line>."""
+    pieces = [(number(g, "s"), g) for g in plan.iterfind("geometry")]
+    here = max((piece for piece in pieces if piece[0] <= start), key=lambda piece: piece[0], default=None)
+    if here is None or here[1].find("line") is None:
+        return False
+    return end <= here[0] + number(here[1], "length")
+
+
 def polynomial(rows: Sequence[tuple[float, float, float, float, float]], s: np.ndarray) -> np.ndarray:
     """Piecewise cubic a + b ds + c ds^2 + d ds^3, ds = s - start; rows (start, a, b, c, d). 0 without rows."""
     if not rows:

@@ -9,7 +9,7 @@ import pytest
 from support.closedloop.scored import record
 
 from closedloop_plugin.core.routes import read_routes
-from closedloop_plugin.scoring.ability import ABILITIES, of_type, passed_junction, skill_score, skills
+from closedloop_plugin.scoring.ability import ABILITIES, of_type, passed_junction, skill_score, skills, untested
 from closedloop_plugin.scoring.official_record import OfficialRecord
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -60,8 +60,18 @@ def test_traffic_signs_without_the_map_are_s_over_n_and_partial() -> None:
     assert found.partial
     assert found.untested == 1  # only route 2: a red light and no metre driven need no map
     assert found.percent == 50.0  # 1 and 4 are successes by their status
-    # if route 2 passed: (2 + [1, 2]) / 8
+    # successes 1 and 4; 1 passed, 4 drove nothing; if route 2 passed: (2 + 2) / 8, otherwise (2 + 1) / 8
     assert found.at_most == pytest.approx(50.0)
+    assert found.at_least == pytest.approx(37.5)
+
+
+def test_v004_needs_a_map_for_failed_records_only() -> None:
+    records = [record("1", scenario=SIGN), record("2", scenario=SIGN, score=60.0, infractions=HIT)]
+    pairs = [(SIGN, r) for r in records] + [("Accident", record("3"))]
+    assert untested(pairs, "v0.0.4") == ("2",)
+    assert untested(pairs, "v0.0.3") == ("1", "2")
+    assert not signs(records, "v0.0.4", {"2": 0.7}).partial
+    assert signs(records, "v0.0.3", {"2": 0.7}).partial
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from closedloop_plugin.scoring.comfort import (
     parse_motion,
     quantities,
     read_motion,
+    sample_interval,
     segments,
     share,
 )
@@ -48,8 +49,8 @@ def motion(lon=0.0, lat=0.0, rate=0.0, n: int = 20) -> EgoMotion:
 )
 def test_acceleration_bounds(good: EgoMotion, bad: EgoMotion) -> None:
     for mode in ("official", "corrected"):
-        assert share(good, mode) == 1.0
-        assert share(bad, mode) == 0.0
+        assert share(good, mode, 0.05) == 1.0
+        assert share(bad, mode, 0.05) == 0.0
 
 
 def test_lon_jerk_official_assumes_a_tenth_of_a_second_per_sample() -> None:
@@ -71,8 +72,8 @@ def test_magnitude_jerk_bound() -> None:
 def test_official_reads_degrees_of_yaw_rate_as_radians() -> None:
     assert share(motion(rate=0.94), "official") == 1.0
     assert share(motion(rate=0.96), "official") == 0.0  # 1 degree/s read as 1 rad/s
-    assert share(motion(rate=-54.0), "corrected") == 1.0  # 0.942 rad/s
-    assert share(motion(rate=55.0), "corrected") == 0.0  # 0.960 rad/s
+    assert share(motion(rate=-54.0), "corrected", 0.05) == 1.0  # 0.942 rad/s
+    assert share(motion(rate=55.0), "corrected", 0.05) == 0.0  # 0.960 rad/s
 
 
 def test_yaw_acceleration_has_a_derivative_only_when_corrected() -> None:
@@ -152,6 +153,44 @@ def test_the_share_ignores_an_incomplete_last_segment() -> None:
     rough[45:] = 9.0  # in the incomplete last segment
     assert share(motion(lon=rough, n=50), "official") == 1.0
     assert share(motion(n=2), "official") is None
+
+
+def sawtooth(jerk: float, hz: float, seconds: float = 8.0) -> EgoMotion:
+    """Acceleration between -3.9 and 2.1 m/s2 with slopes of +-`jerk` (m/s3), sampled at `hz`."""
+    time = np.arange(round(seconds * hz)) / hz
+    return motion(lon=np.abs((jerk * time) % 12.0 - 6.0) - 3.9, n=len(time))
+
+
+def test_corrected_judges_a_motion_alike_at_10_and_20_hz() -> None:
+    """4.13 m/s3 is the bound. The official script takes 20 Hz for 10: 6 m/s3 passes as 3 there, and fails at 10 Hz."""
+    for jerk, comfort in ((6.0, 0.0), (3.0, 1.0)):
+        for hz in (10.0, 20.0):
+            assert share(sawtooth(jerk, hz), "corrected", 1 / hz) == comfort
+    assert share(sawtooth(6.0, 10.0), "official") == 0.0
+    assert share(sawtooth(6.0, 20.0), "official") == 1.0
+    assert share(sawtooth(6.0, 10.0), "corrected", 0.05) == 0.0  # read with the wrong rate: 12 m/s3
+    assert share(sawtooth(3.0, 10.0), "corrected", 0.05) == 0.0
+
+
+@pytest.mark.parametrize("hz", [10.0, 20.0])
+def test_segments_of_corrected_last_a_second_at_any_rate(hz: float) -> None:
+    """Braking hard from 5.0 to 5.9 s of 8: one of eight segments."""
+    time = np.arange(round(8 * hz)) / hz
+    ramp = motion(lon=np.where((time >= 5.0) & (time < 6.0), -5.0, 0.0), n=len(time))
+    assert segments(ramp, "corrected", 1 / hz) == [True] * 5 + [False] + [True] * 2
+    assert len(segments(ramp, "official")) == 8 * hz / 20
+
+
+@pytest.mark.parametrize("dt", [None, 0.0, -0.05, math.nan])
+def test_corrected_needs_the_interval_between_samples(dt: float | None) -> None:
+    with pytest.raises(Ad2Error, match="needs the interval between samples"):
+        share(motion(), "corrected", dt)
+
+
+@pytest.mark.parametrize(("steps", "dt"), [([0, 1, 2], 0.05), ([0, 2, 4], 0.1), ([7], 0.05), ([0, 1, 2, 9], 0.05)])
+def test_the_interval_follows_from_the_ticks(steps: list[int], dt: float) -> None:
+    found = EgoMotion(*[np.zeros((len(steps), 3))] * 4, np.array(steps))
+    assert sample_interval(found, 20.0) == dt
 
 
 def truth(tick: int, **ego: float) -> GroundTruth:

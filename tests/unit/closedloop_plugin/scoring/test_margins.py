@@ -155,3 +155,11 @@ def test_ruling_out_distant_actors_does_not_change_the_margins(others: list[tupl
     assert found["min_gap_m"] == (None if not gaps else pytest.approx(min(gaps), abs=1e-3))
     least = min(times, default=math.inf)
     assert found["min_ttc_s"] == (pytest.approx(least, abs=1e-3) if least < HORIZON_S else None)
+
+
+@pytest.mark.parametrize(("hz", "sampled"), [(20.0, (0, 2)), (10.0, (0, 1, 2, 3)), (5.0, (0, 1, 2, 3))])
+def test_margins_are_sampled_every_tenth_of_a_second_or_every_tick(hz: float, sampled: tuple[int, ...]) -> None:
+    for close in range(4):
+        cars = [(replace(CAR, x=10.0 if tick == close else 34.0),) for tick in range(4)]
+        truths = [replace(at(tick, 0.0, actors=cars[tick]), time_s=tick / hz) for tick in range(4)]
+        assert margins(*truths)["min_gap_m"] == (6.0 if close in sampled else 30.0)

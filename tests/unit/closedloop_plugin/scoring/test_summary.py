@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from closedloop_plugin.core.routes import read_routes
 from closedloop_plugin.scoring.comfort import EgoMotion
 from closedloop_plugin.scoring.efficiency import message
 from closedloop_plugin.scoring.official import from_episode, read
+from closedloop_plugin.scoring.official_record import OfficialRecord
 from closedloop_plugin.scoring.summary import summarise
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -163,6 +165,23 @@ def test_corrected_comfort_uses_the_sampling_interval() -> None:
     for given, expected in ((ramp, 100.0), (fast, 0.0), (every_other, 100.0)):
         found = summarise([record()], [route()], B2D, metric_info={("1", 0): given}, comfort_mode="corrected")
         assert found["comfortness"] == expected
+
+
+def test_the_rate_of_metric_info_is_the_records_own_the_given_one_or_the_profiles() -> None:
+    ramp = motion(0.0)
+    ramp.acceleration[:, 0] = np.arange(20) * 0.25 - 2.5  # per sample: 5 m/s3 at 20 Hz, 2.5 at 10 Hz
+
+    def scored(one: OfficialRecord, hz: float | None) -> tuple[float, float]:
+        found = summarise([one], [route()], B2D, metric_info={("1", 0): ramp}, metric_hz=hz, comfort_mode="corrected")
+        return found["metric_hz"], found["comfortness"]
+
+    assert scored(record(), None) == (20.0, 0.0)
+    assert scored(record(), 10.0) == (10.0, 100.0)
+    ours = replace(record(), comfort={"dt": 0.1})
+    assert scored(ours, None) == scored(ours, 10.0) == (10.0, 100.0)
+    with pytest.raises(Ad2Error, match="logged at 10 Hz, not 20"):
+        scored(ours, 20.0)
+    assert summarise([record()], [route()], B2D)["metric_hz"] is None
 
 
 def test_our_records_contain_comfort_origin_and_versions() -> None:

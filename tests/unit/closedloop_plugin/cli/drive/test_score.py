@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from support.closedloop.crossing_town import WIDTH, crossing_town
 from support.closedloop.scored import episode, raw, write
 
 from closedloop_plugin.core.state import Actor, ActorKind, GroundTruth
@@ -112,6 +113,103 @@ def test_apart_reads_a_repetition_per_file_and_metric_info_gives_comfort(
     assert "Over 2 repetitions (mean ± standard deviation): driving_score 85.00 ± 7.07" in capsys.readouterr().out
 
 
+def test_metric_hz_is_the_rate_of_other_programs_files(
+    tmp_path: Path, routes: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Acceleration rises by 0.3 m/s2 a sample: 6 m/s3 at 20 Hz, which is too much, 3 at 10 Hz."""
+    rows = {
+        str(i): {
+            "acceleration": [0.3 * (i % 10) - 1.5, 0.0, 0.0], "angular_velocity": [0.0, 0.0, 0.0],
+            "forward_vector": [1.0, 0.0, 0.0], "right_vector": [0.0, 1.0, 0.0],
+        }
+        for i in range(10)
+    }  # fmt: skip
+    folder = tmp_path / "metrics" / raw("1")["save_name"]
+    folder.mkdir(parents=True)
+    (folder / "metric_info.json").write_text(json.dumps(rows))
+    file = write(tmp_path / "r.json", [raw("1")])
+    arguments = ["drive", "score", str(file), "--routes", routes, "--metric-info", str(tmp_path / "metrics")]
+    for more, rate, comfort in (([], 20, 0.0), (["--metric-hz", "10"], 10, 100.0)):
+        assert main([*arguments, "--comfort", "corrected", *more]) == 0
+        line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("Comfortness"))
+        assert f"(corrected, metric_info at {rate} Hz, % of segments)" in line
+        assert f" {comfort:.4f} " in line
+    found = []
+    for more in ([], ["--metric-hz", "10"]):
+        assert main([*arguments, *more, "--json"]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert [one["metric_hz"] for one in found] == [20.0, 10.0]
+    assert found[0]["comfortness"] == found[1]["comfortness"] == 100.0  # official: as 10 Hz whatever the rate
+
+
+SIGNS = """<route id="{}" town="{}"><waypoints>{}</waypoints><scenarios><scenario name="T_Junction_1" type="T_Junction">
+<trigger_point x="0" y="0" yaw="0" z="0"/></scenario></scenarios></route>"""
+
+
+def test_towns_complete_the_junction_test_and_missing_maps_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first junction is the 21st of 35 waypoints: 29/35 = 82.9 % of the route must be driven."""
+    points = "".join(f'<position x="{x}" y="{WIDTH / 2}" z="0"/>' for x in (10.2, 12.2, 44.2))
+    towns = ("Town99", "Town99", "Town98", "Town98")
+    file = tmp_path / "routes.xml"
+    file.write_text(XML.format("".join(SIGNS.format(i, town, points) for i, town in enumerate(towns))))
+    (tmp_path / "Maps" / "Town99" / "OpenDrive").mkdir(parents=True)  # as below CARLA's Content/Carla
+    crossing_town(tmp_path / "Maps" / "Town99" / "OpenDrive" / "Town99.xodr")
+    hit = {"collisions_vehicle": ["x"]}
+    rows = [
+        raw("0", scenario="T_Junction", score=83.0, status="Failed", infractions=hit, town="Town99"),
+        raw("1", scenario="T_Junction", score=82.0, status="Failed", infractions=hit, town="Town99"),
+        raw("2", scenario="T_Junction", town="Town98"),  # a success: v0.0.4 does not test it
+    ]
+    more = ["--routes", str(file), "--traffic-signs", "v0.0.4"]
+    command = ["drive", "score", str(write(tmp_path / "r.json", rows)), *more]
+    assert main([*command, "--json", "--towns", str(tmp_path / "Maps")]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["junctions"] == {"share": {"0": 29 / 35, "1": 29 / 35}, "without_map": {}, "unknown": {}}
+    assert found["partial"] == []
+    assert found["abilities"]["Traffic_Signs"] == pytest.approx(100 * 2 / 3)
+    assert any("2 route(s) tested" in note for note in found["notes"])
+
+    assert main([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["junctions"], found["partial"]) == (None, ["Traffic_Signs", "skill_score"])
+    assert any("give --towns DIR" in note for note in found["notes"])
+
+    rows.append(raw("3", scenario="T_Junction", score=90.0, status="Failed", infractions=hit, town="Town98"))
+    command = ["drive", "score", str(write(tmp_path / "r.json", rows)), *more, "--towns", str(tmp_path / "Maps")]
+    assert main(command) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Traffic Signs % (partial) 25.0000" in out
+    assert "needs the towns' maps for 1 record(s); with it, Traffic_Signs is 50.0000 to 75.0000" in out
+    assert "no map there for routes in Town98 1" in out
+
+
+@pytest.mark.parametrize("variant", ["v0.0.3", "v0.0.4"])
+def test_pdm_lite_stays_partial_with_three_towns(
+    variant: str, data_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With all maps, the official figure is 92.820 (v0.0.3); none of its failed records is of these three towns."""
+    folder = data_dir / "bench2drive"
+    arguments = [str(folder / "pdm_lite_results.json"), "--routes", str(folder / "bench2drive220.xml")]
+    towns = ["--towns", str(data_dir / "opendrive"), "--traffic-signs", variant]
+    assert main(["drive", "score", *arguments, *towns, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["partial"] == ["Traffic_Signs", "skill_score"]
+    lacking = {town: len(routes) for town, routes in found["junctions"]["without_map"].items()}
+    if variant == "v0.0.3":
+        shares = {"28035": (77 + 8) / 126, "28048": (17 + 8) / 70, "28154": (80 + 8) / 159}
+        assert found["junctions"]["share"] == pytest.approx(shares)
+        assert lacking == {
+            "Town03": 3, "Town04": 7, "Town05": 3, "Town07": 4, "Town11": 2, "Town12": 53, "Town13": 14, "Town15": 2,
+        }  # fmt: skip
+        assert any("47.3684 to 93.6842" in note for note in found["notes"])
+    else:
+        assert found["junctions"]["share"] == {}
+        assert lacking == {"Town04": 1, "Town12": 2, "Town15": 1}
+    assert found["junctions"]["unknown"] == {}
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -119,6 +217,11 @@ def test_apart_reads_a_repetition_per_file_and_metric_info_gives_comfort(
         (["RESULTS", "--profile", "mine"], "no profile 'mine'"),
         (["RESULTS", "--routes", "gone.xml"], "no such route file"),
         (["RESULTS", "--metric-info", "gone"], "no such folder"),
+        (["RESULTS", "--towns", "gone"], "--towns gone: no such folder"),
+        (["RESULTS", "--towns", "."], "no map of these routes' towns; expected Town12.xodr"),
+        (["RESULTS", "--metric-hz", "10"], "give that folder, too"),
+        (["RESULTS", "--metric-hz", "0", "--metric-info", "."], "--metric-hz 0: expected 1 to 1000"),
+        (["RESULTS", "--metric-hz", "nan", "--metric-info", "."], "--metric-hz"),
         (["RESULTS", "--repetitions", "0"], "0 repetitions"),
         (["OTHER"], "none of the 1 records"),
         (["FAR"], "repetitions: give their number with --repetitions"),
