@@ -7,6 +7,9 @@
     n_crashed, crashed            records whose status is a crash, or which never ended
     n_outside                     records of other routes or repetitions
     n_experimental, experimental  routes excluded from the headline means, and their own scores
+    n_inconsistent, inconsistent  routes with a score that contradicts another or the listed infractions, and what
+                                  differs; they count as the file says (consistency.py)
+    unchecked                     reason -> routes of which this could not be checked
     repetitions, types            mean and standard deviation over repetitions; one row per scenario type
     partial, notes                figures that lack an input; remarks for readers
     profile, comfort_mode, traffic_signs, origin, versions, interval_method
@@ -21,14 +24,15 @@ import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.scoring.ability import AbilityScore, Junctions, of_type, skill_score, skills
 from closedloop_plugin.scoring.comfort import EgoMotion, share
-from closedloop_plugin.scoring.driving import driving_score, latest, penalty_of, success_rate
+from closedloop_plugin.scoring.consistency import ConsistencyCheck, check
+from closedloop_plugin.scoring.driving import driving_score, latest, success_rate
 from closedloop_plugin.scoring.efficiency import route_efficiency
 from closedloop_plugin.scoring.official_record import OfficialRecord
 from lmms_eval_ad2 import __version__
@@ -44,7 +48,7 @@ from lmms_eval_ad2.metrics.intervals import (
 )
 
 Key = tuple[str, int]  # route id, repetition
-_SCORE_SLACK = 0.05  # percent: numbers in messages are rounded
+MOST_NAMED = 10  # inconsistent scores in a note
 
 
 @dataclass(frozen=True)
@@ -136,6 +140,7 @@ def summarise(
     comforts, comfort_notes = _comforts(scored, metric_info, comfort_mode, 1.0 / profile.hz)
     table = _table(by_id, keys, scored, comforts, options)
     outside = len(kept) - len(scored)
+    checked = check([*scored.values()], profile)
     return {
         **table.headline(),
         "n_routes": len(headline),
@@ -145,7 +150,10 @@ def summarise(
         **_counted(table),
         "experimental": _experimental(routes, experimental, repetitions, scored, comforts, options),
         **_broken_down(table, headline, repetitions),
-        "notes": _notes(table, duplicates, outside, experimental) + comfort_notes,
+        "n_inconsistent": len(checked.routes),
+        "inconsistent": [{**asdict(found), "text": str(found)} for found in checked.inconsistent],
+        "unchecked": {reason: list(names) for reason, names in checked.unchecked.items()},
+        "notes": _notes(table, duplicates, outside, experimental) + comfort_notes + _contradictions(checked),
         **_rules(options, origin),
         "versions": _versions(scored),
     }
@@ -317,7 +325,6 @@ def _notes(table: _ScoreTable, duplicates: int, outside: int, experimental: set[
     empty = [name for name, skill in table.skills.items() if not skill.values]
     gaps = sorted({gap for r in records for gap in r.gaps if gap != "town_name"})
     foreign = [r.route_id for key, r in table.records.items() if _foreign(r, table.routes[key[0]])]
-    other = [r.route_id for r in records if _other_penalty(r, table.options.profile)]
     notes = [
         (duplicates, f"{duplicates} duplicate record(s) removed: the last of a route and repetition counts"),
         (outside, f"{outside} record(s) left out: their route or repetition is not among those to score"),
@@ -325,13 +332,21 @@ def _notes(table: _ScoreTable, duplicates: int, outside: int, experimental: set[
         (missing, f"{len(missing)} episode(s) have no record: 0 in Driving Score and Success Rate, left out elsewhere"),
         (gaps, f"some records lack {', '.join(gaps)}: without a score they count 0, without lists they are no success"),
         (foreign, f"{len(foreign)} record(s) name another town or scenario than their route: {_few(foreign)}"),
-        (other, f"{len(other)} record(s) have a score that profile {table.options.profile.name} would not give; kept "
-         f"unchanged: {_few(other)}"),
         (not table.efficiencies, "efficiency: no record has a speed message up to 1,000 %"),
         (empty, f"no record tests {', '.join(empty)}: no figure there, and no Skill Score"),
         (signs.partial, _junction_note(signs, table.options.traffic_signs)),
     ]  # fmt: skip
     return [text for condition, text in notes if condition]
+
+
+def _contradictions(checked: ConsistencyCheck) -> list[str]:
+    found = checked.inconsistent
+    notes = [f"{len(routes)} record(s) {reason}: not checked: {_few(routes)}"
+             for reason, routes in checked.unchecked.items()]  # fmt: skip
+    if found:
+        named = "; ".join(map(str, found[:MOST_NAMED])) + ("; ..., see --json" if len(found) > MOST_NAMED else "")
+        notes.insert(0, f"{len(checked.routes)} route(s) with inconsistent scores, counted as the file says: {named}")
+    return notes
 
 
 def _junction_note(signs: AbilityScore, variant: str) -> str:
@@ -340,14 +355,6 @@ def _junction_note(signs: AbilityScore, variant: str) -> str:
         "Traffic_Signs and the Skill Score are partial: successes / records, because the junction test of "
         f"{variant} needs the towns' maps for {signs.untested} record(s){best}"
     )
-
-
-def _other_penalty(record: OfficialRecord, profile: Profile) -> bool:
-    """Whether the score differs from score_route times the penalty of the record's infractions under the profile."""
-    if record.score_route is None or record.score_composed is None or "infractions" in record.gaps:
-        return False
-    expected = record.score_route * penalty_of(record.infractions, profile.penalties)
-    return abs(expected - record.score) > _SCORE_SLACK
 
 
 def _few(names: Sequence[str]) -> str:

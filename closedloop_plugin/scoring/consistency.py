@@ -1,0 +1,127 @@
+"""Records whose scores contradict each other: they are scored as the file says, and named.
+
+    score_composed != max(score_route x score_penalty, 0)
+    score_penalty  != product (or, leaderboard-2.1: 1 / (1 + sum)) of the listed infractions, under the profile
+
+Only differences above the rounding of the file count: its figures have d decimals (the most that a record of the file
+shows, at least 3), percentages in lane and speed messages 2. A record without a drive, whose three scores are the
+format's initial 0, is not checked.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from closedloop_plugin.core.profiles import InfractionPenalties, Profile
+from closedloop_plugin.scoring.driving import composed, lane_percents, penalty_of
+from closedloop_plugin.scoring.official_record import SCORES, OfficialRecord
+
+FEWEST_DECIMALS, MOST_DECIMALS = 3, 6  # of scores; the official script writes 6
+_MESSAGE_SHARE = 0.005 / 100  # rounding of a percentage with two decimals, as a share
+
+
+@dataclass(frozen=True)
+class InconsistentScore:
+    """One contradiction. `field`: score_composed or score_penalty; `basis`: what `expected` was computed from."""
+
+    route: str
+    repetition: int
+    field: str
+    found: float
+    expected: float
+    basis: str
+
+    def __str__(self) -> str:
+        label = f"route {self.route}" + (f" rep {self.repetition}" if self.repetition else "")
+        return f"{label}: {self.field} is {self.found:.6g}, {self.basis} is {self.expected:.6g}"
+
+
+@dataclass(frozen=True)
+class ConsistencyCheck:
+    """Result of `check`. `unchecked`: reason -> routes of which a part could not be checked."""
+
+    inconsistent: tuple[InconsistentScore, ...]
+    unchecked: Mapping[str, tuple[str, ...]]
+
+    @property
+    def routes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(found.route for found in self.inconsistent))
+
+
+def check(records: Sequence[OfficialRecord], profile: Profile) -> ConsistencyCheck:
+    """Check every record; the profile's factors are those of the penalty."""
+    by_file = defaultdict(list)
+    for record in records:
+        by_file[record.file].append(record)
+    decimals = {file: {name: _decimals(of_file, name) for name in SCORES} for file, of_file in by_file.items()}
+    found: list[InconsistentScore] = []
+    unchecked: dict[str, list[str]] = {}
+    for record in records:
+        if _never_scored(record):
+            continue
+        slack = {name: 0.5 * 10.0**-n for name, n in decimals[record.file].items()}
+        for contradiction in (_composed(record, slack), _penalty(record, slack, profile)):
+            if isinstance(contradiction, InconsistentScore):
+                found.append(contradiction)
+            elif contradiction:
+                unchecked.setdefault(contradiction, []).append(record.route_id)
+    return ConsistencyCheck(tuple(found), {reason: tuple(routes) for reason, routes in unchecked.items()})
+
+
+def _decimals(records: Sequence[OfficialRecord], name: str) -> int:
+    values = [value for record in records if (value := getattr(record, name)) is not None]
+    most = max((len(f"{value:.{MOST_DECIMALS}f}".rstrip("0").partition(".")[2]) for value in values), default=0)
+    return max(most, FEWEST_DECIMALS)
+
+
+def _never_scored(record: OfficialRecord) -> bool:
+    return record.score_route == record.score_penalty == record.score_composed == 0.0
+
+
+def _composed(record: OfficialRecord, slack: Mapping[str, float]) -> InconsistentScore | str:
+    """The contradiction, the reason for which there is no check, or ""."""
+    route, penalty, score = record.score_route, record.score_penalty, record.score_composed
+    if route is None or penalty is None or score is None:
+        return f"without {', '.join(name for name in SCORES if getattr(record, name) is None)}"
+    expected = composed(route, penalty)
+    rounding = slack["score_composed"] + route * slack["score_penalty"] + penalty * slack["score_route"]
+    if abs(expected - score) <= rounding + 1e-9:
+        return ""
+    basis = f"score_route x score_penalty = {route:.6g} x {penalty:.6g}"
+    return InconsistentScore(record.route_id, record.repetition, "score_composed", score, expected, basis)
+
+
+def _penalty(record: OfficialRecord, slack: Mapping[str, float], profile: Profile) -> InconsistentScore | str:
+    """Like `_composed`, for score_penalty."""
+    if record.score_penalty is None:
+        return ""  # `_composed` reports it
+    if "infractions" in record.gaps:
+        return "without infractions"
+    lanes, speeds = record.infractions["outside_route_lanes"], record.infractions["min_speed_infractions"]
+    if len(lane_percents(lanes)) < len(lanes):
+        return "with a lane message without a percentage"
+    expected = penalty_of(record.infractions, profile.penalties)
+    counted = len(lanes) + (
+        0 if profile.penalties.min_speed_infractions == _no_cost(profile.penalties) else len(speeds)
+    )
+    if abs(expected - record.score_penalty) <= slack["score_penalty"] + counted * _MESSAGE_SHARE + 1e-9:
+        return ""
+    basis = f"the penalty of its infractions ({_listed(record, profile)}) under profile {profile.name}"
+    return InconsistentScore(record.route_id, record.repetition, "score_penalty", record.score_penalty, expected, basis)
+
+
+def _no_cost(penalties: InfractionPenalties) -> float:
+    return 0.0 if penalties.rule == "additive" else 1.0
+
+
+def _listed(record: OfficialRecord, profile: Profile) -> str:
+    """ "collisions_vehicle x 2, outside_route_lanes 3.37 %": the infractions that can cost something."""
+    free = {"route_dev", "vehicle_blocked", "route_timeout", "outside_route_lanes"}
+    if profile.penalties.min_speed_infractions == _no_cost(profile.penalties):
+        free.add("min_speed_infractions")
+    named = [f"{name} x {len(texts)}" for name, texts in record.infractions.items() if texts and name not in free]
+    lanes = lane_percents(record.infractions["outside_route_lanes"])
+    named += [f"outside_route_lanes {percent:g} %" for percent in lanes]
+    return ", ".join(named) or "none"
