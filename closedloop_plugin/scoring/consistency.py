@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from closedloop_plugin.core.profiles import InfractionPenalties, Profile
+from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.scoring.driving import composed, lane_percents, penalty_of
 from closedloop_plugin.scoring.official_record import SCORES, OfficialRecord
 
@@ -103,23 +103,23 @@ def _penalty(record: OfficialRecord, slack: Mapping[str, float], profile: Profil
     if len(lane_percents(lanes)) < len(lanes):
         return "with a lane message without a percentage"
     expected = penalty_of(record.infractions, profile.penalties)
-    counted = len(lanes) + (
-        0 if profile.penalties.min_speed_infractions == _no_cost(profile.penalties) else len(speeds)
-    )
+    counted = len(lanes) + (len(speeds) if _speed_costs(profile) else 0)
     if abs(expected - record.score_penalty) <= slack["score_penalty"] + counted * _MESSAGE_SHARE + 1e-9:
         return ""
     basis = f"the penalty of its infractions ({_listed(record, profile)}) under profile {profile.name}"
     return InconsistentScore(record.route_id, record.repetition, "score_penalty", record.score_penalty, expected, basis)
 
 
-def _no_cost(penalties: InfractionPenalties) -> float:
-    return 0.0 if penalties.rule == "additive" else 1.0
+def _speed_costs(profile: Profile) -> bool:
+    """Whether a minimum speed infraction costs anything."""
+    p = profile.penalties
+    return p.min_speed_infractions != (0.0 if p.rule == "additive" else 1.0)
 
 
 def _listed(record: OfficialRecord, profile: Profile) -> str:
     """ "collisions_vehicle x 2, outside_route_lanes 3.37 %": the infractions that can cost something."""
     free = {"route_dev", "vehicle_blocked", "route_timeout", "outside_route_lanes"}
-    if profile.penalties.min_speed_infractions == _no_cost(profile.penalties):
+    if not _speed_costs(profile):
         free.add("min_speed_infractions")
     named = [f"{name} x {len(texts)}" for name, texts in record.infractions.items() if texts and name not in free]
     lanes = lane_percents(record.infractions["outside_route_lanes"])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.closedloop.scored import raw, record
+from support.closedloop.scored import raw
 
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.scoring import official
