@@ -1,4 +1,4 @@
-"""Provenance: the facts without which a closed-loop figure has no meaning, as the records and run.json have them."""
+"""The facts without which a closed-loop figure has no meaning, as the records and run.json have them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NONE = "none"
 
 
 @dataclass(frozen=True)
-class Provenance:
+class DriveProvenance:
     """All texts; UNKNOWN for what the input does not state, as an official file states none of it."""
 
     suite: str
@@ -52,13 +52,13 @@ class Provenance:
 
 def provenance(
     records: Sequence[OfficialRecord], identity: Mapping[str, Any] | None, profile: str, comfort: str
-) -> Provenance:
+) -> DriveProvenance:
     """Facts of one run's records. `identity`: of its run.json, which alone has the policy and the run's seed."""
     origin = records[0].origin if records else {}
     identity = identity or {}
     changed = f", but {origin['changed']}" if origin.get("changed") else ""
     slow = " ".join(str(origin[key]) for key in ("interpreter", "mode") if origin.get(key))
-    return Provenance(
+    return DriveProvenance(
         suite=str(origin.get("suite") or UNKNOWN),
         driver=str(origin.get("agent") or UNKNOWN),
         backend=str(origin.get("backend") or UNKNOWN),

@@ -39,20 +39,19 @@ class PlotSeries:
 
 @dataclass(frozen=True)
 class CategoryPlot:
-    """Values with intervals of up to a few runs, by category. unit: title of the axis; limits: of the axis."""
+    """Values of a few runs by category. unit: title of the axis; top: its end; lines: one line per category."""
 
     categories: Sequence[str]
     series: Sequence[PlotSeries]
     unit: str
-    limits: tuple[float, float] | None = None
-    wide: bool = False  # many categories: one line each
+    top: float | None = None
+    lines: bool = False
 
 
 @dataclass(frozen=True)
 class DifferencePlot:
-    """One difference per unit (route), drawn from the smallest to the largest. signs: meaning of above and below 0."""
+    """One difference per unit (route), drawn in descending order. signs: meaning of values above and below 0."""
 
-    labels: Sequence[str]
     values: Sequence[float]
     unit: str
     signs: tuple[str, str]
@@ -60,9 +59,9 @@ class DifferencePlot:
 
 @dataclass(frozen=True)
 class SectionTable:
-    """A table. lead: lines above it; caption: line below the title, and notes: below the table, both in every output.
+    """A table. caption: lines below the title; notes: below the table; align: as in TextTable.
 
-    align: as in TextTable. folded: the page opens it on a click, and text omits it.
+    detail: the page opens the table on a click and shows its plot at once; text has it only if asked for details.
     """
 
     title: str
@@ -72,49 +71,51 @@ class SectionTable:
     caption: Sequence[str] = ()
     notes: Sequence[str] = ()
     plot: CategoryPlot | DifferencePlot | None = None
-    folded: bool = False
+    detail: bool = False
 
 
 @dataclass(frozen=True)
 class SectionRun:
-    """A run of a section: its name, its facts for the page, and one line for text."""
+    """A run of a section: its name, and its facts for the page."""
 
     name: str
     facts: Mapping[str, str]
-    line: str
 
 
 @dataclass(frozen=True)
 class ReportSection:
-    """All of a run kind. name: key of `data` in JSON and anchor of the page; notes: after the tables."""
+    """What a run kind adds to a report.
+
+    name: key of `data` in JSON, anchor on the page; head: lines on top of the text, which the page has in `runs`;
+    warnings, notes: before and after the tables; footer: last, on the page below the tables too.
+    """
 
     name: str
     title: str
     runs: Sequence[SectionRun]
     tables: Sequence[SectionTable]
+    head: Sequence[str] = ()
     warnings: Sequence[str] = ()
     notes: Sequence[str] = ()
+    footer: Sequence[SectionTable] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
-def render(section: ReportSection, *, markdown: bool = False) -> str:
+def render(section: ReportSection, *, markdown: bool = False, details: bool = False) -> str:
     """The section as text or Markdown."""
-    lines = [*(run.line for run in section.runs), *section.warnings]
-    blocks = [_listed(lines, markdown)]
-    blocks += [_table(table, markdown) for table in section.tables if not table.folded]
+    blocks = [_listed([*section.head, *section.warnings], markdown)]
+    blocks += [_table(table, markdown) for table in section.tables if details or not table.detail]
     blocks.append(_listed(section.notes, markdown))
+    blocks += [_table(table, markdown) for table in section.footer]
     return printable("\n\n".join(block for block in blocks if block)) + "\n"
 
 
 def _table(table: SectionTable, markdown: bool) -> str:
-    title = f"### {escape(table.title)}\n" if markdown and table.title else table.title
+    """Title, caption, table and notes, each without the blank line that Markdown needs between them in text."""
+    title = f"### {escape(table.title)}" if markdown and table.title else table.title
     body = TextTable(table.headers, table.rows, table.align).render(markdown=markdown) if table.rows else ""
-    caption = "\n".join(_filled(line, markdown) for line in table.caption)
-    above = "\n".join(text for text in (title, caption) if text)
-    gap = "\n\n" if markdown and caption else "\n"
-    return "\n\n".join(
-        block for block in (f"{above}{gap if above else ''}{body}".strip("\n"), _listed(table.notes, markdown)) if block
-    )
+    parts = [title, "\n".join(_filled(line, markdown) for line in table.caption), body, _listed(table.notes, markdown)]
+    return ("\n\n" if markdown else "\n").join(part for part in parts if part)
 
 
 def _listed(lines: Sequence[str], markdown: bool) -> str:

@@ -117,7 +117,7 @@ def test_compare_as_markdown(pair: tuple[str, str], capsys: pytest.CaptureFixtur
     assert main(["report", "compare", *pair, "--markdown"]) == 0
     out = capsys.readouterr().out
     assert "| Driving Score" in out and "| 90.00 [4.28, 99.94]" in out
-    assert out.count("### Bench2ADVLM") == 3
+    assert out.count("### Bench2ADVLM") == 4
     assert out.splitlines()[0].startswith("- A: suite demo")
 
 
