@@ -19,6 +19,7 @@ from closedloop_plugin.scoring.driving import composed, lane_percents, penalty_o
 from closedloop_plugin.scoring.official_record import SCORES, OfficialRecord
 
 FEWEST_DECIMALS, MOST_DECIMALS = 3, 6  # of scores; the official script writes 6
+MOST_NAMED = 10  # inconsistent scores or routes in a note
 _MESSAGE_SHARE = 0.005 / 100  # rounding of a percentage with two decimals, as a share
 
 
@@ -48,6 +49,20 @@ class ConsistencyCheck:
     @property
     def routes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(found.route for found in self.inconsistent))
+
+    def notes(self) -> list[str]:
+        """What was found, one sentence each; empty if all was checked and agrees."""
+        lines = []
+        if self.inconsistent:
+            named = "; ".join(map(str, self.inconsistent[:MOST_NAMED]))
+            left = len(self.inconsistent) - MOST_NAMED
+            more = f"; and {left} more, see --json" if left > 0 else ""
+            text = f"{len(self.routes)} route(s) with inconsistent scores, counted as the file says: {named}{more}"
+            lines.append(text)
+        for reason, routes in self.unchecked.items():
+            few = ", ".join(routes[:MOST_NAMED]) + (" ..." if len(routes) > MOST_NAMED else "")
+            lines.append(f"{len(routes)} record(s) {reason}: their scores are not checked: {few}")
+        return lines
 
 
 def check(records: Sequence[OfficialRecord], profile: Profile) -> ConsistencyCheck:

@@ -13,6 +13,7 @@
     repetitions, types            mean and standard deviation over repetitions; one row per scenario type
     partial, notes                figures that lack an input; remarks for readers
     profile, comfort_mode, traffic_signs, origin, versions, interval_method
+    provenance                    facts of the run, see provenance.py
 
 A figure that cannot be computed is None, never 0, with the reason in "notes". Percentages are 0..100; efficiency may
 exceed 100. Intervals have 95 % coverage and cluster by route (lmms_eval_ad2/metrics/intervals.py).
@@ -31,10 +32,11 @@ from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.scoring.ability import AbilityScore, Junctions, of_type, skill_score, skills
 from closedloop_plugin.scoring.comfort import EgoMotion, share
-from closedloop_plugin.scoring.consistency import ConsistencyCheck, check
+from closedloop_plugin.scoring.consistency import check
 from closedloop_plugin.scoring.driving import driving_score, latest, success_rate
 from closedloop_plugin.scoring.efficiency import route_efficiency
 from closedloop_plugin.scoring.official_record import OfficialRecord
+from closedloop_plugin.scoring.provenance import provenance
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.metrics.intervals import (
@@ -48,7 +50,6 @@ from lmms_eval_ad2.metrics.intervals import (
 )
 
 Key = tuple[str, int]  # route id, repetition
-MOST_NAMED = 10  # inconsistent scores in a note
 
 
 @dataclass(frozen=True)
@@ -122,11 +123,13 @@ def summarise(
     comfort_mode: str = "official",
     junctions: Junctions | None = None,
     traffic_signs: str = "v0.0.3",
+    identity: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """All scores with intervals and counts as JSON values; keys: see the module.
 
     `metric_info`: motion by (route id, repetition); without it, the comfort stored in our own records is used.
-    `junctions`: see ability.Junctions. Raises Ad2Error for records of several runs, of another profile or route file.
+    `junctions`: see ability.Junctions. `identity`: of the run's run.json, for "provenance". Raises Ad2Error for records
+    of several runs, of another profile or route file.
     """
     options = ScoringOptions(profile, comfort_mode, traffic_signs, junctions)
     origin = _one_origin(records, profile)
@@ -153,8 +156,9 @@ def summarise(
         "n_inconsistent": len(checked.routes),
         "inconsistent": [{**asdict(found), "text": str(found)} for found in checked.inconsistent],
         "unchecked": {reason: list(names) for reason, names in checked.unchecked.items()},
-        "notes": _notes(table, duplicates, outside, experimental) + comfort_notes + _contradictions(checked),
+        "notes": _notes(table, duplicates, outside, experimental) + comfort_notes + checked.notes(),
         **_rules(options, origin),
+        "provenance": provenance(records, identity, profile.name, comfort_mode).facts(),
         "versions": _versions(scored),
     }
 
@@ -337,16 +341,6 @@ def _notes(table: _ScoreTable, duplicates: int, outside: int, experimental: set[
         (signs.partial, _junction_note(signs, table.options.traffic_signs)),
     ]  # fmt: skip
     return [text for condition, text in notes if condition]
-
-
-def _contradictions(checked: ConsistencyCheck) -> list[str]:
-    found = checked.inconsistent
-    notes = [f"{len(routes)} record(s) {reason}: not checked: {_few(routes)}"
-             for reason, routes in checked.unchecked.items()]  # fmt: skip
-    if found:
-        named = "; ".join(map(str, found[:MOST_NAMED])) + ("; ..., see --json" if len(found) > MOST_NAMED else "")
-        notes.insert(0, f"{len(checked.routes)} route(s) with inconsistent scores, counted as the file says: {named}")
-    return notes
 
 
 def _junction_note(signs: AbilityScore, variant: str) -> str:

@@ -75,8 +75,8 @@ def run(options: ReportOptions) -> int:
         raise Ad2Error("--distractors is an option of: ad2 report compare RUN [RUN]")
     paths = [Path(p) for p in options.results]
     published = not options.no_published
-    sections = _sections(options, paths)
-    paths = [path for path in paths if not sections or report.holds_runs(path)]
+    sections, covered = _sections(options, paths)
+    paths = [path for path in paths if path not in covered or report.holds_runs(path)]
     runs = report.load(paths) if paths else []  # reports on stderr what it leaves out
     if options.json:
         print(json.dumps(_as_json(runs, published, sections), ensure_ascii=False, indent=1))
@@ -90,16 +90,22 @@ def run(options: ReportOptions) -> int:
     return 0
 
 
-def _sections(options: ReportOptions, paths: Sequence[Path]) -> list[ReportSection]:
-    """The sections of all run kinds with results at or below the paths."""
+def _sections(options: ReportOptions, paths: Sequence[Path]) -> tuple[list[ReportSection], set[Path]]:
+    """(the sections of all run kinds with results at or below the paths, the paths with such results)."""
     from lmms_eval_ad2 import plugins
+    from lmms_eval_ad2.errors import Ad2Error
 
-    found = []
+    found: list[ReportSection] = []
+    covered: set[Path] = set()
     for kind in plugins.loaded(plugins.RUN_KINDS):
-        results = list({result.resolve(): result for path in paths for result in kind.find(path)}.values())
+        by_path = {path: results for path in paths if (results := kind.find(path))}
+        covered |= by_path.keys()
+        results = list({result.resolve(): result for some in by_path.values() for result in some}.values())
         if results:
             found.append(kind.report(results, routes=options.routes, published=not options.no_published))
-    return found
+    if options.routes and not found:
+        raise Ad2Error("--routes names the routes of driven results; there are none in these paths")
+    return found, covered
 
 
 def _print(sections: Sequence[ReportSection], options: ReportOptions) -> None:

@@ -212,18 +212,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _inconsistent(about: Sequence[Mapping[str, Any]], checks: Sequence[ConsistencyCheck]) -> list[str]:
-    lines = []
-    for side, check in zip(about, checks, strict=True):
-        if check.inconsistent:
-            named = "; ".join(map(str, check.inconsistent[:FEW]))
-            more = f"; and {len(check.inconsistent) - FEW} more, see --json" if len(check.inconsistent) > FEW else ""
-            text = f"{len(check.routes)} route(s) with inconsistent scores, counted as the file says: {named}{more}"
-            lines.append(f"{side['name']}: {text}")
-        lines += [
-            f"{side['name']}: {len(routes)} record(s) {reason}: not checked: {_few(routes)}"
-            for reason, routes in check.unchecked.items()
-        ]
-    return lines
+    return [f"{side['name']}: {note}" for side, check in zip(about, checks, strict=True) for note in check.notes()]
 
 
 def _data(

@@ -91,12 +91,13 @@ def captions(runs: Sequence[tuple[str, DriveProvenance]]) -> list[str]:
     if len(runs) == 1:
         return [runs[0][1].line()]
     shared = {key: value for key, value in every[0].items() if all(facts[key] == value for facts in every)}
-    lines = [f"All: {_joined(shared)}"] if shared else []
+    alike: dict[str, list[str]] = {}  # text -> runs
     for (name, about), facts in zip(runs, every, strict=True):
         own = {key: value for key, value in facts.items() if key not in shared}
         if own:
-            lines.append(f"{name}: {about.line() if about.official else _joined(own)}")
-    return lines
+            alike.setdefault(about.line() if about.official else _joined(own), []).append(name)
+    lines = [f"All: {_joined(shared)}"] if shared else []
+    return lines + [f"{', '.join(names)}: {text}" for text, names in alike.items()]
 
 
 def _joined(facts: Mapping[str, str]) -> str:
@@ -136,7 +137,7 @@ def _scores(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionTable:
         counts = SectionCell(str(n), f"({found['n_missing']} / {found['n_crashed']})")
         cells = [_cell(found, name, mark=name in found["partial"]) for name in SCORES]
         rows.append([run.name, counts, *cells, str(found["n_inconsistent"])])
-    headers = ["run", "episodes\n(missing /\ncrashed)", *(HEADERS[name] for name in SCORES), "incon-\nsistent"]
+    headers = ["run", "episodes\n(missing /\ncrashed)", *(HEADERS[name] for name in SCORES), "inconsistent"]
     series = [_series(run, run.scores, IN_PERCENT) for run in runs]
     return SectionTable(
         title="Driving scores",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,10 @@ def compare(a: Path, b: Path, *, force: bool, routes: str | None, published: boo
         )
     runs = [_side(side, name) for side, name in zip(sides, _names(sides, one_suite), strict=True)]
     found = compared(runs[0], runs[1], rule="whole" if whole else "common")
+    types = {route.id: route.scenario for side in sides if side.suite for route in side.suite.routes}
+    # A route without a record in both has no scenario yet.
+    by_route = [replace(one, scenario=one.scenario or types.get(one.route, "")) for one in found.by_route]
+    found = replace(found, by_route=by_route)
     attention = clashes + _versions(sides) + _unknown(sides) + [f"{s.name}: {note}" for s in sides for note in s.notes]
     attention += [text for side, run in zip(sides, runs, strict=True) if (text := _over_all(side, run, found))]
     return compare_section(
