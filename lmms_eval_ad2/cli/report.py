@@ -78,6 +78,8 @@ def run(options: ReportOptions) -> int:
     sections, covered = _sections(options, paths)
     paths = [path for path in paths if path not in covered or report.holds_runs(path)]
     runs = report.load(paths) if paths else []  # reports on stderr what it leaves out
+    if options.routes and not sections:
+        raise Ad2Error("--routes names the routes of driven results; there are none in these paths")
     if options.json:
         print(json.dumps(_as_json(runs, published, sections), ensure_ascii=False, indent=1))
     else:
@@ -93,7 +95,6 @@ def run(options: ReportOptions) -> int:
 def _sections(options: ReportOptions, paths: Sequence[Path]) -> tuple[list[ReportSection], set[Path]]:
     """(the sections of all run kinds with results at or below the paths, the paths with such results)."""
     from lmms_eval_ad2 import plugins
-    from lmms_eval_ad2.errors import Ad2Error
 
     found: list[ReportSection] = []
     covered: set[Path] = set()
@@ -103,8 +104,6 @@ def _sections(options: ReportOptions, paths: Sequence[Path]) -> tuple[list[Repor
         results = list({result.resolve(): result for some in by_path.values() for result in some}.values())
         if results:
             found.append(kind.report(results, routes=options.routes, published=not options.no_published))
-    if options.routes and not found:
-        raise Ad2Error("--routes names the routes of driven results; there are none in these paths")
     return found, covered
 
 
