@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from closedloop_plugin.suites.lookup import Suite
 
 CHECKPOINT = b'"_checkpoint"'
+MOST_BYTES = 10_000_000  # of an episode's line
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -74,17 +78,35 @@ def is_results(path: Path) -> bool:
 def find(path: Path) -> list[Path]:
     """Results at or below a path: all run folders, else the official files directly in it.
 
-    Several files of a folder are one driver's parts if no episode is in two of them; otherwise each is a driver's.
+    Several files of a folder are one driver's parts if no episode is in two of them; otherwise each is a driver's. Runs
+    below the path without an episode or of a single program are left out with a warning.
     """
     if _is_file(path):
         return [path]
     if not path.is_dir():
         return []
+    if is_drive_run(path):
+        return [path]
     runs = sorted(file.parent for file in path.rglob("run.json") if is_drive_run(file.parent))
     if runs:
-        return runs
+        return [run for run in runs if not _left_out(run)]
     parts = _parts(path)
     return [path] if parts and not _overlap(parts) else parts
+
+
+def _left_out(run: Path) -> bool:
+    """Whether a run has nothing to report; a warning tells why."""
+    from closedloop_plugin.runner.episode import PROGRAM
+
+    with (run / "episodes.jsonl").open("rb") as handle:
+        first = handle.readline(MOST_BYTES)
+    try:
+        reason = "a single program" if json.loads(first)["scenario"] == PROGRAM else ""
+    except (ValueError, KeyError, TypeError, RecursionError):
+        reason = "" if first.endswith(b"\n") else "no episode yet"  # a broken line gives the error when it is read
+    if reason:
+        _log.warning("%s: %s, left out", run, reason)
+    return bool(reason)
 
 
 def _is_file(path: Path) -> bool:

@@ -22,6 +22,22 @@ def test_run_folders_are_found_below_a_path_and_their_results_json_is_not_counte
     assert find(tmp_path / "absent") == []
 
 
+def test_runs_without_scores_are_left_out_with_a_warning_unless_they_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = run_folder(tmp_path / "one", [record("101", 100.0)])
+    empty = run_folder(tmp_path / "empty", [], ["101"])
+    single = run_folder(tmp_path / "single", [record("mine", 5.0, scenario="program")])
+    assert find(tmp_path) == [one]
+    assert [r.getMessage() for r in caplog.records] == [
+        f"{empty}: no episode yet, left out", f"{single}: a single program, left out",
+    ]  # fmt: skip
+    assert (find(empty), find(single)) == ([empty], [single])
+    for run, reason in ((empty, "no episode yet"), (single, "a single program")):
+        with pytest.raises(Ad2Error, match=reason):
+            read_results(run, None, "run")
+
+
 def test_a_robots_run_and_other_files_are_no_drives(tmp_path: Path) -> None:
     robot = run_folder(tmp_path / "robot", [])
     (robot / "run.json").write_text(json.dumps({"identity": {"course": "lane"}, "selection": {}}))
