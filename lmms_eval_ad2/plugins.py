@@ -1,7 +1,7 @@
 """Entry-point groups that extend `ad2`: what each entry is, and how entries are found and loaded.
 
     ad2.commands      function (subparsers) -> None: adds one sub-command of `ad2`
-    ad2.run_kinds     RunKind: recognises run folders, and compares two of them for `ad2 report`
+    ad2.run_kinds     RunKind: recognises results, reports on them and compares two of them for `ad2 report`
     ad2.task_sources  TaskSource: the data of tasks whose `dataset_path` has its prefix
     ad2.doctor        function () -> list of installation.Finding: lines of `ad2 doctor`
     ad2.demo          function (folder) -> list of str: one part of `ad2 demo`; returns the lines printed at the end
@@ -34,15 +34,21 @@ _reported: set[tuple[str, str]] = set()  # package and reason of each warning so
 
 @dataclass(frozen=True)
 class RunKind:
-    """A kind of run folder other than lmms-eval's: a test that recognises it, and a comparison of two of them.
+    """A kind of results other than lmms-eval's runs: a test that recognises them, a report, and a comparison of two.
 
-    `compare(a, b, force=, as_json=, markdown=, published=)` returns the text to print. It raises Ad2Error if the two
-    are not comparable, unless `force` is given.
+    recognises(path)    whether the path itself is such results: a run folder, or a file
+    find(path)          the results at or below a path
+    report(paths, routes=, published=), compare(a, b, force=, routes=, published=)    a report.sections.ReportSection
+
+    `compare` raises Ad2Error if the two are not comparable, unless `force` is given.
     """
 
+    name: str  # key of its section in JSON
     about: str  # completes "not ..." in a message, as in "a run folder of `ad2 drive run`"
     recognises: Callable[[Path], bool]
-    compare: Callable[..., str]
+    find: Callable[[Path], list[Path]]
+    report: Callable[..., Any]
+    compare: Callable[..., Any]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 The first of trajectory, action and reasoning that can be parsed is used. Words determine the manoeuvre. If it agrees
 with the navigation command, steering follows the route (`Observation.target`); a turn that does not agree is executed
 with a fixed steering value, so that a model that leaves its route really does. Lanes are counted from the route's own:
-"change lane" leads to the middle of the next one, and any words that keep the direction keep the lane that the car is in.
+"change lane" leads to the middle of the next one, and words that keep the direction keep the lane that the car is in.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Paired comparison of two runs of one driver over their common routes, typically standard routes against threats.
+"""Paired comparison of two runs over their common routes: standard routes against threats, or two drivers.
 
 A threat scenario has the id of the route it plays on. Abilities are grouped by the standard route's scenario type in
-both columns. Only routes that both runs have are compared; the others are listed. An episode in which the world or the
-agent failed is left out and listed, never counted as 0.
+both columns. Which episodes count is decided by paired_routes.py.
 
 The figures a and b, the drop a - b and the relative drop (a - b) / a have jackknife intervals that leave out the same
 route of both runs (lmms_eval_ad2/metrics/intervals.py). p-values: lmms_eval_ad2/metrics/paired_comparison.py, with
@@ -20,34 +19,23 @@ from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.scoring.measures import (
     MEASURES,
     SIGNS,
     ComparedEpisode,
     DrivingMeasure,
+    Part,
     Parts,
     parts_of,
     signs_tested,
 )
-from lmms_eval_ad2.errors import Ad2Error
+from closedloop_plugin.scoring.paired_routes import FAILED, ComparedRun, PairedRoutes, PairingRule, pair_routes
 from lmms_eval_ad2.metrics.intervals import Bounds, ClusterJackknife, Floats
 from lmms_eval_ad2.metrics.paired_comparison import paired
 from lmms_eval_ad2.report.compare import holm
 
-FAILED = (EndReason.WORLD_FAILED, EndReason.AGENT_FAILED, EndReason.INVALID)
 Span = tuple[float, float]
 _ROUNDING = 1e-9  # percent
-
-
-@dataclass(frozen=True)
-class ComparedRun:
-    """A run. `routes`: the requested route ids; `records`: at most one per episode."""
-
-    name: str
-    routes: Sequence[str]
-    records: Sequence[EpisodeRecord]
 
 
 @dataclass(frozen=True)
@@ -80,87 +68,69 @@ class DrivingComparisonRow:
 
 
 @dataclass(frozen=True)
+class RouteDifference:
+    """Driving Score of one route in both runs, averaged over repetitions; None: no value under the rule."""
+
+    route: str
+    scenario: str
+    a: float | None
+    b: float | None
+
+
+@dataclass(frozen=True)
 class DrivingComparison:
-    """Result of `compare`. `left_out`: reason -> route ids; `repetitions`: number found in the records of each run."""
+    """Result of `compare`. `left_out`: reason -> route ids; `repetitions`: number found in the records of each run.
+
+    `rule`: see paired_routes.py; `missing`: (route, repetition) of each run that counts 0; `n_common`: routes with a
+    record in both; `by_route`: one per paired route.
+    """
 
     rows: Sequence[DrivingComparisonRow]
     routes: Sequence[str]
     left_out: Mapping[str, Sequence[str]]
     repetitions: tuple[int, int]
     notes: Sequence[str] = field(default_factory=tuple)
+    rule: PairingRule = "common"
+    missing: tuple[Sequence[tuple[str, int]], Sequence[tuple[str, int]]] = ((), ())
+    n_common: int = 0
+    by_route: Sequence[RouteDifference] = ()
 
 
-def compare(a: ComparedRun, b: ComparedRun, seed: int = 0) -> DrivingComparison:
-    """Compare two runs; rows are in the order of MEASURES. Raises Ad2Error if both drove no common route."""
-    records_a, excluded_a = _usable_records(a)
-    records_b, excluded_b = _usable_records(b)
-    both = [route for route in a.routes if route in records_a and route in records_b]
-    routes = [route for route in both if _place(records_a[route][0]) == _place(records_b[route][0])]
-    left_out = _left_out(a, b, excluded_a, excluded_b, both)
-    if others := [route for route in both if route not in routes]:
-        left_out["on another route under the same id"] = others
-    if not routes:
-        raise Ad2Error(
-            f"{a.name} and {b.name} have no route in common that both drove ({_counts_text(left_out)}): a threat "
-            "scenario has the id of its route"
-        )
-    types = {route: records_a[route][0].scenario for route in routes}
-    left, right = (
-        [ComparedEpisode.of(r, types[route]) for route in routes for r in records[route]]
-        for records in (records_a, records_b)
+def compare(a: ComparedRun, b: ComparedRun, rule: PairingRule = "common", seed: int = 0) -> DrivingComparison:
+    """Compare two runs; rows are in the order of MEASURES. Raises Ad2Error if they have no route in common."""
+    paired_routes = pair_routes(a, b, rule)
+    sides = paired_routes.episodes
+    tested = signs_tested([*sides[0], *sides[1]])
+    values_a, values_b = (
+        parts_of(side, tested, [route for route, _ in missing])
+        for side, missing in zip(sides, paired_routes.missing, strict=True)
     )
-    tested = signs_tested([*left, *right])
-    values_a, values_b = parts_of(left, tested), parts_of(right, tested)
     rows = [_row(m, values_a[m.name], values_b[m.name], seed) for m in MEASURES]
-    rows = _with_spread(rows, left, right, tested)
-    repetitions = (_repetitions(left), _repetitions(right))
-    notes = _notes(left, right, (a, b), tested)
-    return DrivingComparison(_corrected(rows), routes, left_out, repetitions, tuple(notes))
+    return DrivingComparison(
+        rows=_corrected(_with_spread(rows, paired_routes, tested)),
+        routes=paired_routes.routes,
+        left_out=paired_routes.left_out,
+        repetitions=(_repetitions(sides[0]), _repetitions(sides[1])),
+        notes=tuple(_notes(paired_routes, (a, b), tested, rule)),
+        rule=rule,
+        missing=paired_routes.missing,
+        n_common=len(_driven(sides[0]) & _driven(sides[1])),
+        by_route=_by_route(paired_routes, values_a["driving_score"][0], values_b["driving_score"][0]),
+    )
 
 
-def _usable_records(run: ComparedRun) -> tuple[dict[str, list[EpisodeRecord]], dict[str, str]]:
-    """(records by route without failed episodes, reason for each route that has none)."""
-    latest = {(r.route_id, r.repetition): r for r in run.records}
-    by_route: dict[str, list[EpisodeRecord]] = {}
-    excluded = dict.fromkeys(run.routes, "no record")
-    for (route, _), record in sorted(latest.items()):
-        if record.map.get("experimental", False):
-            excluded[route] = "experimental map"
-        elif record.end in FAILED:
-            excluded[route] = record.end
-        else:
-            by_route.setdefault(route, []).append(record)
-    return by_route, {route: reason for route, reason in excluded.items() if route not in by_route}
+def _driven(episodes: Sequence[ComparedEpisode]) -> set[str]:
+    return {e.official.route_id for e in episodes}
 
 
-def _place(record: EpisodeRecord) -> tuple[str, str]:
-    """Identifies a route independently of its id: two suites may use the same ids."""
-    return record.town, record.scenario_name
-
-
-def _left_out(
-    a: ComparedRun, b: ComparedRun, excluded_a: Mapping[str, str], excluded_b: Mapping[str, str], routes: Sequence[str]
-) -> dict[str, list[str]]:
-    """reason -> routes of either run that are not in `routes` (those that both drove)."""
-    found: dict[str, list[str]] = {}
-    of_a, of_b = {*a.routes, *excluded_a}, {*b.routes, *excluded_b}
-    for route in dict.fromkeys([*a.routes, *excluded_a, *b.routes, *excluded_b]):
-        if route in routes:
-            continue
-        if route not in of_b:
-            reason = f"only in {a.name}"
-        elif route not in of_a:
-            reason = f"only in {b.name}"
-        elif route in excluded_a:
-            reason = f"{excluded_a[route]} in {a.name}"
-        else:
-            reason = f"{excluded_b.get(route, 'no record')} in {b.name}"
-        found.setdefault(reason, []).append(route)
-    return found
-
-
-def _counts_text(left_out: Mapping[str, Sequence[str]]) -> str:
-    return "; ".join(f"{len(routes)} {reason}" for reason, routes in left_out.items())
+def _by_route(found: PairedRoutes, a: Part, b: Part) -> list[RouteDifference]:
+    types = {e.official.route_id: e.scenario for side in found.episodes for e in side}
+    return [
+        RouteDifference(
+            route, types.get(route, ""), *(of_run[route][0] if route in of_run else None for of_run in (a, b))
+        )
+        for route in found.routes
+    ]
 
 
 def _row(measure: DrivingMeasure, a: Parts, b: Parts, seed: int) -> DrivingComparisonRow:
@@ -271,42 +241,56 @@ def _corrected(rows: Sequence[DrivingComparisonRow]) -> list[DrivingComparisonRo
 
 
 def _repetitions(episodes: Sequence[ComparedEpisode]) -> int:
-    return len({p.episode.repetition for p in episodes})
+    return len({e.official.repetition for e in episodes})
 
 
-def _with_spread(
-    rows: Sequence[DrivingComparisonRow], a: Sequence[ComparedEpisode], b: Sequence[ComparedEpisode], tested: bool
-) -> list[DrivingComparisonRow]:
-    spreads = [_spread(side, tested) for side in (a, b)]
+def _with_spread(rows: Sequence[DrivingComparisonRow], found: PairedRoutes, tested: bool) -> list[DrivingComparisonRow]:
+    spreads = [_spread(*side, tested) for side in zip(found.episodes, found.missing, strict=True)]
     return [replace(row, spread_a=spreads[0].get(row.name), spread_b=spreads[1].get(row.name)) for row in rows]
 
 
-def _spread(episodes: Sequence[ComparedEpisode], tested: bool) -> dict[str, float]:
+def _spread(episodes: Sequence[ComparedEpisode], missing: Sequence[tuple[str, int]], tested: bool) -> dict[str, float]:
     """Sample standard deviation over the figures of the single repetitions, for measures with at least two."""
     values: dict[str, list[float]] = {}
-    for k in sorted({p.episode.repetition for p in episodes}):
-        for name, parts in parts_of([p for p in episodes if p.episode.repetition == k], tested).items():
+    for k in sorted({e.official.repetition for e in episodes}):
+        of_k = [e for e in episodes if e.official.repetition == k]
+        for name, parts in parts_of(of_k, tested, [route for route, rep in missing if rep == k]).items():
             sums = [np.array(list(part.values())).sum(axis=0) for part in parts if part]
             if len(sums) == len(parts) and all(total[1] > 0 for total in sums):
                 values.setdefault(name, []).append(float(_figure(np.stack(sums))))
     return {name: statistics.stdev(each) for name, each in values.items() if len(each) > 1}
 
 
-def _notes(
-    a: Sequence[ComparedEpisode], b: Sequence[ComparedEpisode], sides: tuple[ComparedRun, ComparedRun], tested: bool
-) -> list[str]:
+def _notes(found: PairedRoutes, sides: tuple[ComparedRun, ComparedRun], tested: bool, rule: PairingRule) -> list[str]:
     """Remarks on the rows, one sentence each."""
-    found = ["abilities and Skill Score are grouped by the standard route's scenario type in both columns"]
+    notes = ["abilities and Skill Score are grouped by the standard route's scenario type in both columns"]
     if not tested:
-        found.append(f"{SIGNS}: success rate only in both columns, because some records lack the junction test")
-    for side, episodes in zip(sides, (a, b), strict=True):
-        failed = Counter(r.end for r in side.records if r.end in FAILED)
-        if failed:
+        notes.append(f"{SIGNS}: success rate only in both columns, because some records lack the junction test")
+    for side, episodes, missing in zip(sides, found.episodes, found.missing, strict=True):
+        if missing:
+            notes.append(_missing_note(side.name, missing))
+        failed = Counter(e.end for e in side.episodes if e.end in FAILED)
+        if failed and rule == "common":
             text = ", ".join(f"{n} {end}" for end, n in sorted(failed.items()))
-            found.append(f"{side.name}: episodes without a valid drive are left out, not counted 0: {text}")
-        uneven = Counter(Counter(p.episode.route_id for p in episodes).values())
-        if len(uneven) > 1:
-            found.append(f"{side.name}: routes have {min(uneven)} to {max(uneven)} repetitions; each route counts once")
-    if any(p.episode.drawn for p in a) and not any(p.episode.drawn for p in b):
-        found.append(f"{sides[0].name} has scenarios with free parameters and {sides[1].name} none: the drop is a - b")
-    return found
+            notes.append(f"{side.name}: episodes without a valid drive are left out, not counted 0: {text}")
+        crashed = [e.official.route_id for e in episodes if e.official.crashed]
+        if crashed and rule == "whole":
+            notes.append(f"{side.name}: {len(crashed)} record(s) of a crash count as they are: {_few(crashed)}")
+        uneven = Counter(Counter(e.official.route_id for e in episodes).values())
+        if len(uneven) > 1 and rule == "common":
+            notes.append(f"{side.name}: routes have {min(uneven)} to {max(uneven)} repetitions; each route counts once")
+    if any(e.drawn for e in found.episodes[0]) and not any(e.drawn for e in found.episodes[1]):
+        notes.append(f"{sides[0].name} has scenarios with free parameters and {sides[1].name} none: the drop is a - b")
+    return notes
+
+
+def _missing_note(name: str, missing: Sequence[tuple[str, int]]) -> str:
+    routes = list(dict.fromkeys(route for route, _ in missing))
+    return (
+        f"{name}: {len(missing)} episode(s) without a record count 0 in Driving Score and Success Rate, and are left "
+        f"out of the other figures: {_few(routes)}"
+    )
+
+
+def _few(names: Sequence[str], most: int = 12) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

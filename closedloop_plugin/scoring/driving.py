@@ -57,10 +57,16 @@ def composed(score_route: float, penalty: float) -> float:
 def penalty_of(infractions: Mapping[str, Sequence[str]], p: InfractionPenalties) -> float:
     """`penalty` from a record's message lists; several lane messages multiply: prod (1 - percent / 100)."""
     counts = {name: len(texts) for name, texts in infractions.items() if name in INFRACTIONS}
-    hits = (_OUTSIDE.search(text) for text in infractions.get("outside_route_lanes", ()))
-    inside = math.prod(max(0.0, 1.0 - float(hit.group(1)) / 100.0) for hit in hits if hit)
+    lanes = lane_percents(infractions.get("outside_route_lanes", ()))
+    inside = math.prod(max(0.0, 1.0 - value / 100.0) for value in lanes)
     speeds = percents(infractions.get("min_speed_infractions", ()))
     return penalty(counts, 100.0 * (1.0 - inside), p, speeds)
+
+
+def lane_percents(messages: Sequence[str]) -> list[float]:
+    """Percentage in brackets of each lane message that has one: "... for about 3.0 meters (5.42% of the ...)"."""
+    found = (_OUTSIDE.search(text) for text in messages)
+    return [float(hit.group(1)) for hit in found if hit]
 
 
 def latest(records: Iterable[OfficialRecord]) -> tuple[dict[tuple[str, int], OfficialRecord], int]:

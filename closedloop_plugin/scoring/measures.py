@@ -13,6 +13,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.scoring.ability import ABILITIES, passed_junction, traffic_signs
@@ -26,6 +27,7 @@ Part = Mapping[str, tuple[float, float]]  # route -> (numerator, denominator)
 Parts = Sequence[Part]
 
 SIGNS = "Traffic_Signs"
+ZERO_IF_MISSING = ("driving_score", "success_rate")
 NEAR_S = 1.5  # time to collision below which an episode counts as a near miss
 
 
@@ -56,21 +58,27 @@ MEASURES = (
 
 @dataclass(frozen=True)
 class ComparedEpisode:
-    """One episode: our record, and the same record in the official form."""
+    """One episode in the official form, and what only our records have: end, drawn values, margins (None: unknown)."""
 
-    episode: EpisodeRecord
     official: OfficialRecord
     scenario: str  # type of the standard route
+    end: str = ""  # EndReason; "" for official files
+    drawn: bool = False  # whether its program drew values
+    margins: Mapping[str, Any] | None = None
 
     @classmethod
-    def of(cls, episode: EpisodeRecord, scenario: str) -> ComparedEpisode:
-        return cls(episode, from_episode(episode), scenario)
+    def of(cls, record: EpisodeRecord | OfficialRecord) -> ComparedEpisode:
+        if isinstance(record, OfficialRecord):
+            return cls(record, record.scenario)
+        official = from_episode(record)
+        return cls(official, record.scenario, record.end, bool(record.drawn), record.margins)
 
 
-def parts_of(episodes: Sequence[ComparedEpisode], signs_tested: bool) -> dict[str, Parts]:
+def parts_of(episodes: Sequence[ComparedEpisode], signs_tested: bool, missing: Sequence[str] = ()) -> dict[str, Parts]:
     """Every measure of these episodes; a measure without values has an empty part.
 
     `signs_tested`: the junction test is known for every record of both runs; if not, Traffic_Signs is the success rate.
+    `missing`: the route of each missing episode, which is 0 in Driving Score and Success Rate and absent elsewhere.
     """
     means: dict[str, Callable[[ComparedEpisode], float | None]] = {
         "success_rate": lambda p: 100.0 * p.official.success,
@@ -81,7 +89,9 @@ def parts_of(episodes: Sequence[ComparedEpisode], signs_tested: bool) -> dict[st
         "near_misses": _near_miss,
         "min_gap_m": lambda p: _margin(p, "min_gap_m"),
     }
-    found: dict[str, Parts] = {name: [_by_route(episodes, value)] for name, value in means.items()}
+    found: dict[str, Parts] = {
+        name: [_by_route(episodes, value, missing if name in ZERO_IF_MISSING else ())] for name, value in means.items()
+    }
     for name, types in ABILITIES.items():
         members = [p for p in episodes if p.scenario in types]
         found[name] = [_by_route(members, _signs(signs_tested) if name == SIGNS else means["success_rate"])]
@@ -95,13 +105,19 @@ def signs_tested(episodes: Sequence[ComparedEpisode]) -> bool:
     return all(passed_junction(p.official, {}) is not None for p in episodes if p.scenario in ABILITIES[SIGNS])
 
 
-def _by_route(episodes: Sequence[ComparedEpisode], value: Callable[[ComparedEpisode], float | None]) -> Part:
-    """Mean over the repetitions of each route that have the value; a route without values is absent."""
+def _by_route(
+    episodes: Sequence[ComparedEpisode],
+    value: Callable[[ComparedEpisode], float | None],
+    missing: Sequence[str] = (),
+) -> Part:
+    """Mean over the repetitions of each route that have the value or are missing; other routes are absent."""
     values: dict[str, list[float]] = {}
+    for route in missing:
+        values.setdefault(route, []).append(0.0)
     for episode in episodes:
         found = value(episode)
         if found is not None:
-            values.setdefault(episode.episode.route_id, []).append(found)
+            values.setdefault(episode.official.route_id, []).append(found)
     return {route: (statistics.fmean(each), 1.0) for route, each in values.items()}
 
 
@@ -117,25 +133,27 @@ def _comfort(episode: ComparedEpisode) -> float | None:
 
 
 def _margin(episode: ComparedEpisode, name: str) -> float | None:
-    value = episode.episode.margins.get(name)
+    value = (episode.margins or {}).get(name)
     return float(value) if is_number(value) else None
 
 
 def _near_miss(episode: ComparedEpisode) -> float | None:
     """100 for a near miss, else 0. min_ttc_s None means no collision course; without margins the value is unknown."""
-    if "min_ttc_s" not in episode.episode.margins:
+    if "min_ttc_s" not in (episode.margins or {}):
         return None
     ttc = _margin(episode, "min_ttc_s")
     return 100.0 * (ttc is not None and ttc < NEAR_S)
 
 
 def _collisions(episodes: Sequence[ComparedEpisode]) -> Part:
-    """(collisions, kilometres driven) of each route, summed over its repetitions."""
+    """(collisions, kilometres driven) of each route, summed over its repetitions; absent without length or lists."""
     found: dict[str, tuple[float, float]] = {}
     for episode in episodes:
-        record = episode.episode
+        record = episode.official
+        length = record.meta.get("route_length")
+        if length is None or record.score_route is None or "infractions" in record.gaps:
+            continue
         hits = sum(len(texts) for name, texts in record.infractions.items() if name.startswith("collisions"))
-        km = record.route_length_m * record.score_route / 100.0 / 1000.0
         before = found.get(record.route_id, (0.0, 0.0))
-        found[record.route_id] = (before[0] + hits, before[1] + km)
+        found[record.route_id] = (before[0] + hits, before[1] + length * record.score_route / 100.0 / 1000.0)
     return found

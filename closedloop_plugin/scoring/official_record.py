@@ -57,6 +57,11 @@ class OfficialRecord:
         return self.route_id, self.repetition
 
     @property
+    def file(self) -> str:
+        """The file that it was read from."""
+        return self.source.rpartition(", record ")[0]
+
+    @property
     def score(self) -> float:
         """score_composed; route x penalty if only these are known; otherwise 0."""
         if self.score_composed is not None:

@@ -1,4 +1,4 @@
-"""Tables 1 and 2 of the Bench2ADVLM paper: standard and threat routes, driven in CARLA.
+"""Tables 1 and 2 of the Bench2ADVLM paper, standard and threat routes, and the figures of its section 5; in CARLA.
 
 Shown in separate tables beside our comparisons, never in the same column: world and models differ. The figures, and
 claims of the paper's text about them, are in published.yaml.
@@ -42,8 +42,19 @@ class TableClaim:
 
 
 @dataclass(frozen=True)
+class PublishedExtension:
+    """A setting of section 5, standard routes. `option`: of `ad2 drive run`; `figures`: those that are printed."""
+
+    name: str
+    fast: str
+    slow: str
+    option: str
+    figures: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class PublishedThreatTables:
-    """Both tables. `columns`: names of the five figures in the order of the tables."""
+    """Both tables, and section 5. `columns`: names of the five figures in the order of the tables."""
 
     paper: str
     world: str
@@ -51,6 +62,7 @@ class PublishedThreatTables:
     columns: tuple[str, ...]
     drivers: tuple[PublishedDriver, ...]
     claims: tuple[TableClaim, ...]
+    extensions: tuple[PublishedExtension, ...]
 
     @property
     def contradictions(self) -> list[TableClaim]:
@@ -69,6 +81,7 @@ def published() -> PublishedThreatTables:
         columns=columns,
         drivers=tuple(_driver(row, columns) for row in raw["rows"]),
         claims=tuple(TableClaim(**claim) for claim in raw["claims"]),
+        extensions=tuple(PublishedExtension(**row) for row in raw["extensions"]),
     )
 
 

@@ -7,10 +7,14 @@
     n_crashed, crashed            records whose status is a crash, or which never ended
     n_outside                     records of other routes or repetitions
     n_experimental, experimental  routes excluded from the headline means, and their own scores
+    n_inconsistent, inconsistent  routes with a score that contradicts another or the listed infractions, and what
+                                  differs; they count as the file says (consistency.py)
+    unchecked                     reason -> routes of which this could not be checked
     repetitions, types            mean and standard deviation over repetitions; one row per scenario type
     partial, notes                figures that lack an input; remarks for readers
     metric_hz                     samples per second of the motion behind Comfortness; None if unknown or various
     profile, comfort_mode, traffic_signs, origin, versions, interval_method
+    provenance                    facts of the run, see provenance.py
 
 A figure that cannot be computed is None, never 0, with the reason in "notes". Percentages are 0..100; efficiency may
 exceed 100. Intervals have 95 % coverage and cluster by route (lmms_eval_ad2/metrics/intervals.py).
@@ -22,16 +26,18 @@ import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.scoring.ability import AbilityScore, Junctions, of_type, skill_score, skills
 from closedloop_plugin.scoring.comfort import EgoMotion, sample_interval, share
-from closedloop_plugin.scoring.driving import driving_score, latest, penalty_of, success_rate
+from closedloop_plugin.scoring.consistency import check
+from closedloop_plugin.scoring.driving import driving_score, latest, success_rate
 from closedloop_plugin.scoring.efficiency import route_efficiency
 from closedloop_plugin.scoring.official_record import OfficialRecord
+from closedloop_plugin.scoring.provenance import provenance
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.metrics.intervals import (
@@ -45,7 +51,6 @@ from lmms_eval_ad2.metrics.intervals import (
 )
 
 Key = tuple[str, int]  # route id, repetition
-_SCORE_SLACK = 0.05  # percent: numbers in messages are rounded
 
 
 @dataclass(frozen=True)
@@ -120,13 +125,15 @@ def summarise(
     comfort_mode: str = "official",
     junctions: Junctions | None = None,
     traffic_signs: str = "v0.0.3",
+    identity: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """All scores with intervals and counts as JSON values; keys: see the module.
 
     `metric_info`: motion by (route id, repetition); without it, the comfort stored in our own records is used.
     `metric_hz`: samples per second in `metric_info`, for records that do not store it (default: by the numbers of the
     ticks, at the profile's rate).
-    `junctions`: see ability.Junctions. Raises Ad2Error for records of several runs, of another profile or route file.
+    `junctions`: see ability.Junctions. `identity`: of the run's run.json, for "provenance". Raises Ad2Error for records
+    of several runs, of another profile or route file.
     """
     options = ScoringOptions(profile, comfort_mode, traffic_signs, junctions)
     origin = _one_origin(records, profile)
@@ -141,6 +148,7 @@ def summarise(
     comforts, comfort_notes = _comforts(scored, metric_info, comfort_mode, intervals_s)
     table = _table(by_id, keys, scored, comforts, options)
     outside = len(kept) - len(scored)
+    checked = check([*scored.values()], profile)
     return {
         **table.headline(),
         "metric_hz": _one_rate([intervals_s[key] for key in comforts if key in intervals_s]),
@@ -151,8 +159,12 @@ def summarise(
         **_counted(table),
         "experimental": _experimental(routes, experimental, repetitions, scored, comforts, options),
         **_broken_down(table, headline, repetitions),
-        "notes": _notes(table, duplicates, outside, experimental) + comfort_notes,
+        "n_inconsistent": len(checked.routes),
+        "inconsistent": [{**asdict(found), "text": str(found)} for found in checked.inconsistent],
+        "unchecked": {reason: list(names) for reason, names in checked.unchecked.items()},
+        "notes": _notes(table, duplicates, outside, experimental) + comfort_notes + checked.notes(),
         **_rules(options, origin),
+        "provenance": provenance(records, identity, profile.name, comfort_mode).facts(),
         "versions": _versions(scored),
     }
 
@@ -344,7 +356,6 @@ def _notes(table: _ScoreTable, duplicates: int, outside: int, experimental: set[
     empty = [name for name, skill in table.skills.items() if not skill.values]
     gaps = sorted({gap for r in records for gap in r.gaps if gap != "town_name"})
     foreign = [r.route_id for key, r in table.records.items() if _foreign(r, table.routes[key[0]])]
-    other = [r.route_id for r in records if _other_penalty(r, table.options.profile)]
     notes = [
         (duplicates, f"{duplicates} duplicate record(s) removed: the last of a route and repetition counts"),
         (outside, f"{outside} record(s) left out: their route or repetition is not among those to score"),
@@ -352,8 +363,6 @@ def _notes(table: _ScoreTable, duplicates: int, outside: int, experimental: set[
         (missing, f"{len(missing)} episode(s) have no record: 0 in Driving Score and Success Rate, left out elsewhere"),
         (gaps, f"some records lack {', '.join(gaps)}: without a score they count 0, without lists they are no success"),
         (foreign, f"{len(foreign)} record(s) name another town or scenario than their route: {_few(foreign)}"),
-        (other, f"{len(other)} record(s) have a score that profile {table.options.profile.name} would not give; kept "
-         f"unchanged: {_few(other)}"),
         (not table.efficiencies, "efficiency: no record has a speed message up to 1,000 %"),
         (empty, f"no record tests {', '.join(empty)}: no figure there, and no Skill Score"),
         (signs.partial, _junction_note(signs, table.options.traffic_signs)),
@@ -369,14 +378,6 @@ def _junction_note(signs: AbilityScore, variant: str) -> str:
         f"{variant} needs the towns' maps for {signs.untested} record(s); with it, Traffic_Signs is "
         f"{signs.at_least:.4f} to {signs.at_most:.4f}"
     )
-
-
-def _other_penalty(record: OfficialRecord, profile: Profile) -> bool:
-    """Whether the score differs from score_route times the penalty of the record's infractions under the profile."""
-    if record.score_route is None or record.score_composed is None or "infractions" in record.gaps:
-        return False
-    expected = record.score_route * penalty_of(record.infractions, profile.penalties)
-    return abs(expected - record.score) > _SCORE_SLACK
 
 
 def _few(names: Sequence[str]) -> str:

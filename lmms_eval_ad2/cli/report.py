@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from lmms_eval_ad2.options import ExclusiveOptions, add_command, option
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.report import RunSummary
+    from lmms_eval_ad2.report.sections import ReportSection
 
 COMPARE = "compare"
 
@@ -28,7 +30,16 @@ class ReportOptions:
     json: bool = option("print the figures as JSON", default=False, exclusive=OUTPUT)
     no_published: bool = option("omit the papers' figures", default=False)
     force: bool = option("compare: even if data, judge or prompts differ", default=False)
-    breakdowns: bool = option("also print tables by sub-task, source, weather, severity", default=False)
+    routes: str | None = option(
+        "driven routes of official Bench2Drive files, and of runs on a suite that is not here (default: the suite of "
+        "the run; for files bench2drive220)",
+        default=None,
+        metavar="FILE|DIR|SUITE",
+    )
+    breakdowns: bool = option(
+        "also print tables by sub-task, source, weather, severity, and of drives by scenario type and route",
+        default=False,
+    )
     distractors: tuple[str, str] | None = option(
         "compare: two sets of distractors (naive, all, a category) of the same questions, paired by question",
         default=None, metavar=("SET_A", "SET_B"),
@@ -42,12 +53,12 @@ def register(subparsers: Any) -> None:
         run,
         ReportOptions,
         help="print tables of finished runs in the layout of the papers; write a page; compare runs",
-        usage="ad2 report RESULTS... [--html PAGE.html] [--markdown | --json] [--no-published]\n"
-        "       ad2 report compare A B [--json | --markdown] [--force] [--no-published]\n"
+        usage="ad2 report RESULTS... [--html PAGE.html] [--markdown | --json] [--no-published] [--routes FILE]\n"
+        "       ad2 report compare A B [--html PAGE.html] [--json | --markdown] [--force] [--routes FILE]\n"
         "       ad2 report compare RUN [RUN] --distractors naive all [--json | --markdown] [--force]",
-        description="RESULTS are run folders, or folders of them. 'compare' tests two runs against each other, "
-        "paired by sample, with Holm's correction over the tasks (write ./compare for a folder of that name). For two "
-        "run folders of `ad2 drive run`, STANDARD and THREAT, it pairs by route and prints the drop.",
+        description="RESULTS are run folders, folders of them, or official Bench2Drive result files. 'compare' tests "
+        "two runs against each other, paired by sample, with Holm's correction over the tasks (write ./compare for a "
+        "folder of that name). Run folders of `ad2 drive run` and official files are paired by route.",
     )
 
 
@@ -63,30 +74,66 @@ def run(options: ReportOptions) -> int:
     if options.distractors:
         raise Ad2Error("--distractors is an option of: ad2 report compare RUN [RUN]")
     paths = [Path(p) for p in options.results]
-    runs = report.load(paths)  # reports on stderr what it leaves out
     published = not options.no_published
+    sections, covered = _sections(options, paths)
+    paths = [path for path in paths if path not in covered or report.holds_runs(path)]
+    runs = report.load(paths) if paths else []  # reports on stderr what it leaves out
+    if options.routes and not sections:
+        raise Ad2Error("--routes names the routes of driven results; there are none in these paths")
     if options.json:
-        print(json.dumps(_as_json(runs, published), ensure_ascii=False, indent=1))
+        print(json.dumps(_as_json(runs, published, sections), ensure_ascii=False, indent=1))
     else:
-        print(
-            tables.render(runs, published=published, markdown=options.markdown, breakdowns=options.breakdowns), end=""
-        )
+        if runs:
+            shape = {"markdown": options.markdown, "breakdowns": options.breakdowns}
+            print(tables.render(runs, published=published, **shape), end="\n" if sections else "")
+        _print(sections, options)
     if options.html:
-        from lmms_eval_ad2.report.page import report_page
-
-        report_page.write(runs, options.html, published=published, unfinished=report.unfinished(paths))
-        if not options.json:
-            print(f"\nreport page: {options.html}")
+        _write_page(options, options.html, sections, runs, report.unfinished(paths))
     return 0
 
 
-def _as_json(runs: list[RunSummary], published: bool) -> dict[str, Any]:
+def _sections(options: ReportOptions, paths: Sequence[Path]) -> tuple[list[ReportSection], set[Path]]:
+    """(the sections of all run kinds with results at or below the paths, the paths with such results)."""
+    from lmms_eval_ad2 import plugins
+
+    found: list[ReportSection] = []
+    covered: set[Path] = set()
+    for kind in plugins.loaded(plugins.RUN_KINDS):
+        by_path = {path: results for path in paths if (results := kind.find(path))}
+        covered |= by_path.keys()
+        results = list({result.resolve(): result for some in by_path.values() for result in some}.values())
+        if results:
+            found.append(kind.report(results, routes=options.routes, published=not options.no_published))
+    return found, covered
+
+
+def _print(sections: Sequence[ReportSection], options: ReportOptions) -> None:
+    from lmms_eval_ad2.report.sections import render
+
+    for section in sections:
+        print(render(section, markdown=options.markdown, details=options.breakdowns), end="")
+
+
+def _write_page(
+    options: ReportOptions, path: Path, sections: Sequence[ReportSection], runs: Sequence[RunSummary] = (),
+    unfinished: Sequence[Path] = (),
+) -> None:  # fmt: skip
+    from lmms_eval_ad2.report.page import report_page
+
+    published = not options.no_published
+    report_page.write(runs, path, published=published, unfinished=unfinished, sections=sections)
+    if not options.json:
+        print(f"\nreport page: {path}")
+
+
+def _as_json(runs: list[RunSummary], published: bool, sections: Sequence[ReportSection]) -> dict[str, Any]:
     from lmms_eval_ad2.report.grid import grids
 
     return {
         "runs": [{"folder": str(r.folder), "name": r.name, "role": r.role, "run": dict(r.about)} for r in runs],
         "tables": [asdict(grid) for grid in grids(runs, with_published=published)],
         "tasks": [{"run": r.name, **asdict(task)} for r in runs for task in r.tasks.values()],
+        **{section.name: section.data for section in sections},
     }
 
 
@@ -96,10 +143,12 @@ def _compare(options: ReportOptions) -> int:
     from lmms_eval_ad2.report import compare, load
 
     one = options.distractors and len(options.results) == 2  # two sets of distractors in one run
-    if not (one or len(options.results) == 3) or options.html:
+    if not (one or len(options.results) == 3):
         raise Ad2Error("usage: ad2 report compare A B [--json] [--markdown] [--force] [--distractors SET_A SET_B]")
     if not options.distractors and _compared_by_kind(options):
         return 0
+    if options.html or options.routes:
+        raise Ad2Error("--html and --routes of compare are for drives: this pair is compared as text, Markdown or JSON")
     folders = [_one(path) for path in (options.results[1], options.results[-1])]
     if folders[0].resolve() == folders[1].resolve() and not options.distractors:
         raise Ad2Error(f"{folders[0]}: compared with itself; name two runs")
@@ -136,8 +185,15 @@ def _compared_by_kind(options: ReportOptions) -> bool:
             raise Ad2Error(f"{other}: not {kind.about}, unlike the other; both must be of one kind")
         if a.resolve() == b.resolve():
             raise Ad2Error(f"{a}: compared with itself; name two runs")
-        shape = {"as_json": options.json, "markdown": options.markdown, "published": not options.no_published}
-        print(kind.compare(a, b, force=options.force, **shape), end="")
+        section = kind.compare(
+            a, b, force=options.force, routes=options.routes, published=not options.no_published
+        )  # fmt: skip
+        if options.json:
+            print(json.dumps(section.data, ensure_ascii=False, indent=1))
+        else:
+            _print([section], options)
+        if options.html:
+            _write_page(options, options.html, [section])
         return True
     return False
 

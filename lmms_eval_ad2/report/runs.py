@@ -132,6 +132,13 @@ def _summaries(path: Path) -> list[Path]:
     return sorted(path.rglob("summary.json"))
 
 
+def holds_runs(path: Path) -> bool:
+    """Whether `load` finds something at or below a path: a summary.json, or an unfinished run."""
+    if path.is_file():
+        return path.name == "summary.json"
+    return any(path.rglob("summary.json")) or bool(unfinished([path]))
+
+
 def unfinished(paths: Sequence[Path]) -> list[Path]:
     """Return the folders of runs at or below `paths` that have answers but no summary yet."""
     journals = (j for path in paths for j in sorted(Path(path).rglob("journal")) if j.is_dir())

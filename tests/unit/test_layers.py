@@ -103,7 +103,7 @@ HEAVY = {
     "swift": ("lmms_eval_ad2/harness/models/swift.py",),
     "gradio": ("lmms_eval_ad2/annotate/page.py",),
     "sentence_transformers": ("lmms_eval_ad2/judge/backends/embedding.py",),
-    "matplotlib": ("lmms_eval_ad2/report/page/plots.py", "closedloop_plugin/show/", "closedloop_plugin/maps/draw.py"),
+    "matplotlib": ("lmms_eval_ad2/report/page/svg.py", "closedloop_plugin/show/", "closedloop_plugin/maps/draw.py"),
     "pycocoevalcap": ("lmms_eval_ad2/metrics/caption",),
     "jiwer": ("lmms_eval_ad2/metrics/ocr.py",),
     "evaluate": ("lmms_eval_ad2/judge/backends/evaluate_metric.py",),

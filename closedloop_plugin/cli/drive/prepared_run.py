@@ -163,8 +163,8 @@ def _rules_recipe(rules: Profile) -> FactoryRecipe:
 
 def _agent(options: DriverOptions, rules: Profile, interpreter: Interpreter) -> Agent:
     return make_agent(
-        options.agent, tasks=_asked(options, interpreter), cameras=_view(options), prompts=options.prompts, seed=options.seed, profile=rules,
-        fine_grained=options.fine_grained or "off",
+        options.agent, tasks=_asked(options, interpreter), cameras=_view(options), prompts=options.prompts,
+        seed=options.seed, profile=rules, fine_grained=options.fine_grained or "off",
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from closedloop_plugin.core.profiles import Profile
@@ -14,7 +14,13 @@ from closedloop_plugin.scoring.official import from_episode
 from closedloop_plugin.scoring.summary import summarise
 
 
-def report(records: Sequence[EpisodeRecord], routes: Sequence[Route], profile: Profile, repetitions: int) -> str:
+def report(
+    records: Sequence[EpisodeRecord],
+    routes: Sequence[Route],
+    profile: Profile,
+    repetitions: int,
+    identity: Mapping[str, Any] | None = None,
+) -> str:
     """Return the scores as `ad2 drive score` prints them, the maps, and counts of the model's replies.
 
     One line per episode, without scores, for a program (`routes` is empty) and for a shard of a run.
@@ -28,7 +34,7 @@ def report(records: Sequence[EpisodeRecord], routes: Sequence[Route], profile: P
         return "\n".join([_line(r) for r in records] + _how(records))
     from closedloop_plugin.cli.drive.score import render
 
-    found = summarise([from_episode(r) for r in records], routes, profile, repetitions)
+    found = summarise([from_episode(r) for r in records], routes, profile, repetitions, identity=identity)
     return "\n\n".join([render(found, records[0].suite), *_experimental(found), *_how(records)])
 
 

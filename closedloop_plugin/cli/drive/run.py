@@ -112,7 +112,8 @@ def run(options: DriveRunOptions) -> int:
 
     prepared = prepare(options)
     records = drive(prepared.run, prepared.agent, prepared.interpreter)
-    print(report(records, prepared.routes, prepared.run.worker_config.conditions.profile, options.repetitions))
+    rules = prepared.run.worker_config.conditions.profile
+    print(report(records, prepared.routes, rules, options.repetitions, prepared.run.identity))
     for note in prepared.notes:
         print(note)
     if options.shard:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from closedloop_plugin.suites.lookup import Suite
 
 NONE = "–"
+NAMED = {  # facts of the run in the heading, besides world, driver and profile
+    "interpreter": "interpreter", "policy": "policy", "comfort": "comfort mode", "version": "version", "seed": "seed",
+}  # fmt: skip
 MOST = 1000  # plausible repetitions; a record with a higher number is a mistake
 FASTEST_HZ = 1000.0
 
@@ -94,6 +97,7 @@ def run(options: DriveScoreOptions) -> int:
         comfort_mode=options.comfort,
         junctions=junctions.share if junctions else None,
         traffic_signs=options.traffic_signs,
+        identity=_identity(options.results),
     )
     found["n_lost"] = sum(n for _, n in results.lost)
     found["notes"] = _lost(results) + found["notes"] + _junction_notes(options, junctions, found)
@@ -114,6 +118,16 @@ def _check_rate(metric_hz: float, folder: Path | None) -> None:
         raise Ad2Error(f"--metric-hz {metric_hz:g}: expected 1 to {FASTEST_HZ:g} samples per second")
     if folder is None:
         raise Ad2Error("--metric-hz is the rate of the files of --metric-info DIR: give that folder, too")
+
+
+def _identity(results: Sequence[Path]) -> dict[str, Any] | None:
+    """The identity of the run, if the only results are a run folder."""
+    from lmms_eval_ad2.storage.identity import RUN, read_run
+
+    if len(results) != 1 or not (results[0] / RUN).is_file():
+        return None
+    identity: dict[str, Any] = read_run(results[0])["identity"]
+    return identity
 
 
 def driven(name: str) -> Suite:
@@ -181,18 +195,19 @@ def render(found: dict[str, Any], routes: str, files: tuple[str, ...] = ()) -> s
 
 def heading(found: dict[str, Any], routes: str, files: tuple[str, ...]) -> str:
     """Origin of the figures. Only files without a record of our worlds get the official heading."""
-    origin = found["origin"]
+    origin, about = found["origin"], found["provenance"]
     changed = f", but {origin['changed']}" if origin.get("changed") else ""
     rules = f"profile {found['profile']}{changed}, {found['n_routes']} routes of {routes}"
     if not origin:
         named = files[0] if len(files) == 1 else f"{len(files)} files"
-        return f"Official result file(s): {named}\n{rules}"
+        return f"Official result file(s): {named}\n{rules}, comfort mode {found['comfort_mode']}"
     fast = origin.get("agent") or "agent without a name"
     slow = " ".join(str(origin[k]) for k in ("interpreter", "mode") if origin.get(k))
     warning = "" if origin.get("backend") == "carla" else "; NOT comparable with figures driven in CARLA"
     return (
         f"Suite {origin.get('suite')} in the {origin.get('backend') or 'unnamed'} world{warning}\n"
-        f"{fast}{' + ' + slow if slow else ''}; the world: {origin.get('waiting') or 'unknown'}\n{rules}"
+        f"{fast}{' + ' + slow if slow else ''}; the world: {origin.get('waiting') or 'unknown'}\n{rules}\n"
+        + ", ".join(f"{name} {about[key]}" for key, name in NAMED.items())
     )
 
 
@@ -217,7 +232,7 @@ def _row(name: str, values: dict[str, Any], intervals: dict[str, Any], unit: str
 
 
 def _counts(found: dict[str, Any]) -> str:
-    named = ("records", "missing", "crashed", "duplicates", "lost", "outside", "experimental")
+    named = ("records", "missing", "crashed", "duplicates", "lost", "outside", "experimental", "inconsistent")
     line = ", ".join(f"{found.get('n_' + name, 0)} {name}" for name in named)
     crashed = "".join(f"\n  crashed: route {c['route']} rep {c['repetition']}: {c['status']}" for c in found["crashed"])
     missing = found["missing"]

@@ -15,10 +15,11 @@ import lmms_eval_ad2
 from lmms_eval_ad2.report import tables
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
 from lmms_eval_ad2.report.grid import ResultGrid, grids
-from lmms_eval_ad2.report.page import plots
+from lmms_eval_ad2.report.page import plots, section_plots
 from lmms_eval_ad2.report.page.html_page import HtmlPage
 from lmms_eval_ad2.report.page.worst_samples import cards, plain
 from lmms_eval_ad2.report.runs import RunSummary, TaskSummary
+from lmms_eval_ad2.report.sections import ReportSection
 
 PAGE = HtmlPage(__package__, "report", "the report page", plots=True)
 WORST = 4
@@ -28,24 +29,28 @@ PLOTTED = frozenset({"weather", "severity"})
 
 def write(
     runs: Sequence[RunSummary], path: Path, *, published: bool = True, worst_samples: int = WORST,
-    unfinished: Sequence[Path] = (),
+    unfinished: Sequence[Path] = (), sections: Sequence[ReportSection] = (),
 ) -> None:  # fmt: skip
-    """Write the page of `runs` to `path` (atomically). `unfinished`: folders of runs that were left out.
+    """Write the page of `runs` to `path` (atomically). `unfinished`: folders of runs that were left out; `sections`: of
+    other kinds of runs.
 
     Raises MissingExtra without matplotlib or Jinja2, Ad2Error if the file cannot be written.
     """
-    text = page(runs, published=published, worst_samples=worst_samples, unfinished=unfinished)
+    text = page(
+        runs, published=published, worst_samples=worst_samples, unfinished=unfinished, sections=sections
+    )  # fmt: skip
     PAGE.write(Path(path), text)
 
 
 def page(
-    runs: Sequence[RunSummary], *, published: bool = True, worst_samples: int = WORST, unfinished: Sequence[Path] = ()
+    runs: Sequence[RunSummary], *, published: bool = True, worst_samples: int = WORST,
+    unfinished: Sequence[Path] = (), sections: Sequence[ReportSection] = (),
 ) -> str:  # fmt: skip
     """Return the page as HTML text."""
     tabled, broken = grids(runs, with_published=published), breakdown_grids(runs)
     colours = plots.palette([*tabled, *broken])
     values = {
-        "title": ", ".join(dict.fromkeys(run.name for run in runs)),
+        "title": ", ".join(dict.fromkeys([*(run.name for run in runs), *(r.name for s in sections for r in s.runs)])),
         "version": lmms_eval_ad2.__version__,
         "written": dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "warnings": [*tables.warnings(runs), *map(_left_out, unfinished)],
@@ -58,9 +63,20 @@ def page(
         ],
         "tasks": [_task(run, task) for run in runs for task in run.tasks.values()],
         "worst": cards(runs, worst_samples),
+        "sections": [_section(section) for section in sections],
         "legend": f"{tables.LEGEND_PAGE} {tables.about_intervals(runs)}",
     }
     return PAGE.render(values)
+
+
+def _section(section: ReportSection) -> dict[str, Any]:
+    """The section with the plots of its tables."""
+    colours = section_plots.palette(section)
+    tabled, last = (
+        [{"table": table, "plot": section_plots.draw(table.plot, colours)} for table in some]
+        for some in (section.tables, section.footer)
+    )
+    return {"section": section, "tables": tabled, "footer": last}
 
 
 def _left_out(folder: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ from support.closedloop.scored import episode
 
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import EndReason
-from closedloop_plugin.scoring.compare import ComparedRun, DrivingComparison, DrivingComparisonRow, compare
-from closedloop_plugin.scoring.measures import MEASURES
+from closedloop_plugin.scoring.compare import DrivingComparison, DrivingComparisonRow, compare
+from closedloop_plugin.scoring.measures import MEASURES, ComparedEpisode
+from closedloop_plugin.scoring.official_record import OfficialRecord
+from closedloop_plugin.scoring.paired_routes import ComparedRun
 from closedloop_plugin.scoring.published import published
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.metrics.intervals import PERCENT, mean_interval, wilson
@@ -35,7 +38,11 @@ def compared_runs(
     def route_ids(records: list[EpisodeRecord]) -> list[str]:
         return routes or list(dict.fromkeys(r.route_id for r in records))
 
-    return ComparedRun("standard", route_ids(a), a), ComparedRun("threat", route_ids(b), b)
+    return compared_run("standard", route_ids(a), a), compared_run("threat", route_ids(b), b)
+
+
+def compared_run(name: str, routes: Sequence[str], records: Sequence[EpisodeRecord | OfficialRecord]) -> ComparedRun:
+    return ComparedRun(name, routes, [ComparedEpisode.of(r) for r in records])
 
 
 def row(found: DrivingComparison, name: str) -> DrivingComparisonRow:
@@ -140,7 +147,7 @@ def test_failed_episodes_are_listed_and_not_counted_as_0() -> None:
         completed("3", 0.0, end=EndReason.INVALID), completed("6"), completed("7"),
     ]  # fmt: skip
     left, right = compared_runs(a, b)
-    found = compare(left, ComparedRun("threat", [*right.routes, "5"], b))
+    found = compare(left, compared_run("threat", [*right.routes, "5"], b))
     assert found.routes == ["1"]
     assert (row(found, "driving_score").a, row(found, "driving_score").b) == (80.0, 40.0)
     assert found.left_out == {
@@ -151,7 +158,7 @@ def test_failed_episodes_are_listed_and_not_counted_as_0() -> None:
         "only in threat": ["7", "5"],
     }
     assert any("1 invalid episode, 1 world failed" in note for note in found.notes)
-    begun = compare(ComparedRun("standard", ["1", "2"], a[:1]), ComparedRun("threat", ["1", "2"], b[:1]))
+    begun = compare(compared_run("standard", ["1", "2"], a[:1]), compared_run("threat", ["1", "2"], b[:1]))
     assert begun.left_out == {"no record in standard": ["2"]}
 
 
@@ -268,4 +275,19 @@ def test_every_claim_is_checked_against_the_printed_figures() -> None:
         sum(f"{getattr(d, t)['success_rate']:.2f}" not in reachable for d in drivers) for t in ("standard", "threat")
     ]
     assert f"{unreachable[0]} of 16 values of Table 1 and {unreachable[1]} of 16" in computed[8]
-    assert [c.agrees for c in paper.claims] == [False, False, True, True, False, False, False, False, False]
+    fine, hybrid = (e.figures["success_rate"] for e in paper.extensions)
+    assert (f"{fine:.2f}" in reachable, f"{hybrid:.2f}" in reachable) == (False, True)
+    assert f"{hybrid} is a multiple of 1/2200, {fine} is not" in computed[10]
+    assert [c.agrees for c in paper.claims] == [False, False, True, True, *[False] * 7]
+
+
+def test_the_figures_of_section_5_are_those_of_the_text(data_dir: Path) -> None:
+    paper = data_dir.parent / "papers" / "bench2advlm.txt"
+    if not paper.is_file():
+        pytest.skip("the paper's text is not here")
+    text = paper.read_text()
+    fine, hybrid = published().extensions
+    first, second = (d.standard for d in published().drivers if (d.fast, d.mode) == ("DriveLM", "cng"))
+    assert f"from {first['success_rate']} to {fine.figures['success_rate']} on 220 standard routes" in text
+    pairs = [f"{d['success_rate']}, {d['efficiency']}" for d in (first, second, hybrid.figures)]
+    assert f"LLaMA: {pairs[0]}; LLaVA: {pairs[1]}; Hybrid: {pairs[2]}" in text

@@ -225,16 +225,17 @@ def test_the_wrong_route_file_is_refused() -> None:
         summarise([record("1", town="Town01")], [route("1")], B2D)
 
 
-def test_scores_of_another_penalty_rule_are_reported() -> None:
+def test_inconsistent_scores_are_counted_named_and_kept() -> None:
     lists = {"collisions_vehicle": ["x"]}
     routes = [route("1")]
     own = summarise([record("1", penalty=0.6, infractions=lists)], routes, B2D)
-    other = summarise([record("1", penalty=1 / 1.7, infractions=lists)], routes, B2D)
-    assert not any("would not give" in note for note in own["notes"])
-    assert any("would not give" in note for note in other["notes"])
-    newer = summarise([record("1", penalty=1 / 1.7, infractions=lists)], routes, profile("leaderboard-2.1"))
-    assert not any("would not give" in note for note in newer["notes"])
-    assert newer["profile"] == "leaderboard-2.1"
+    other = summarise([record("1", penalty=0.5, infractions=lists)], routes, B2D)
+    assert (own["n_inconsistent"], own["inconsistent"], own["unchecked"]) == (0, [], {})
+    assert not any("inconsistent" in note for note in own["notes"])
+    assert (other["n_inconsistent"], other["driving_score"]) == (1, 50.0)
+    (found,) = other["inconsistent"]
+    assert (found["route"], found["field"], found["found"], found["expected"]) == ("1", "score_penalty", 0.5, 0.6)
+    assert any("1 route(s) with inconsistent scores, counted as the file says: route 1:" in n for n in other["notes"])
 
 
 def test_there_is_a_row_for_every_type() -> None:

@@ -1,0 +1,285 @@
+"""`ad2 report` for drives: scores of run folders and official result files side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lmms_eval_ad2.report.sections import (
+    CategoryPlot,
+    PlotSeries,
+    ReportSection,
+    SectionCell,
+    SectionRun,
+    SectionTable,
+    Span,
+)
+from lmms_eval_ad2.report.tables import NONE
+
+if TYPE_CHECKING:
+    from closedloop_plugin.cli.drive.results import DriveResults
+    from closedloop_plugin.scoring.provenance import DriveProvenance
+
+SECTION = "drive"
+COMFORT = "official"
+SCORES = ("driving_score", "success_rate", "efficiency", "comfortness", "skill_score")
+IN_PERCENT = ("driving_score", "success_rate", "comfortness", "skill_score")  # one axis; efficiency may exceed 100
+TITLES = {
+    "driving_score": "Driving Score", "success_rate": "Success Rate %", "efficiency": "Efficiency %",
+    "comfortness": "Comfortness %", "skill_score": "Skill Score %",
+}  # fmt: skip
+HEADERS = {
+    "driving_score": "Driving\nScore", "success_rate": "Success\nRate %", "efficiency": "Efficiency\n%",
+    "comfortness": "Comfortness\n%", "skill_score": "Skill\nScore %",
+}  # fmt: skip
+LABELS = {
+    "backend": "world", "comfort": "comfort mode", "waiting": "model time",
+}  # fmt: skip
+INTERVALS = (
+    "In brackets 95 % intervals over routes (leave one out, Student's t). An episode without a record counts 0 in "
+    "Driving Score and Success Rate and is left out of the other figures. † partial, see the notes."
+)
+ELSEWHERE = "NOT comparable with figures driven in CARLA"
+
+
+@dataclass(frozen=True)
+class ScoredRun:
+    """Results with their summary (keys: scoring/summary.py) and their provenance."""
+
+    results: DriveResults
+    scores: Mapping[str, Any]
+    provenance: DriveProvenance
+
+    @property
+    def name(self) -> str:
+        return self.results.name
+
+
+def scored(results: DriveResults) -> ScoredRun:
+    """Score results over the routes that were to be driven. Raises Ad2Error if their routes are not known."""
+    from closedloop_plugin.scoring.provenance import provenance
+    from closedloop_plugin.scoring.summary import summarise
+
+    found = summarise(results.records, results.routes, results.profile, results.repetitions, comfort_mode=COMFORT)
+    about = provenance(results.records, results.identity, results.profile.name, COMFORT)
+    return ScoredRun(results, found, about)
+
+
+def report_section(results: Sequence[DriveResults], *, published: bool) -> ReportSection:
+    """The section of all runs: scores, abilities, scenario types, inconsistent records, routes without success."""
+    runs = [scored(one) for one in results]
+    caption = captions([(run.name, run.provenance) for run in runs])
+    tabled = [_scores(runs, caption), _abilities(runs, caption), _types(runs, caption)]
+    tabled += [_inconsistent(runs, caption)] if any(run.scores["inconsistent"] for run in runs) else []
+    tabled += [_unsuccessful(run) for run in runs if run.scores["success_rate"] not in (None, 100.0)]
+    return ReportSection(
+        name=SECTION,
+        title="Closed loop",
+        runs=[SectionRun(run.name, facts_of(run.results, run.provenance)) for run in runs],
+        tables=tabled,
+        warnings=elsewhere([(run.name, run.provenance) for run in runs]),
+        notes=[*(note for run in runs for note in _notes(run)), INTERVALS],
+        footer=_published(runs) if published else (),
+        data={"runs": [_data(run) for run in runs]},
+    )
+
+
+def captions(runs: Sequence[tuple[str, DriveProvenance]]) -> list[str]:
+    """The provenance of all runs: facts that they share in one line, then what differs by run."""
+    every = [about.facts() for _, about in runs]
+    if len(runs) == 1:
+        return [runs[0][1].line()]
+    shared = {key: value for key, value in every[0].items() if all(facts[key] == value for facts in every)}
+    alike: dict[str, list[str]] = {}  # text -> runs
+    for (name, about), facts in zip(runs, every, strict=True):
+        own = {key: value for key, value in facts.items() if key not in shared}
+        if own:
+            alike.setdefault(about.line() if about.official else _joined(own), []).append(name)
+    lines = [f"All: {_joined(shared)}"] if shared else []
+    return lines + [f"{', '.join(names)}: {text}" for text, names in alike.items()]
+
+
+def _joined(facts: Mapping[str, str]) -> str:
+    return ", ".join(f"{LABELS.get(key, key)} {value}" for key, value in facts.items())
+
+
+def elsewhere(runs: Sequence[tuple[str, DriveProvenance]]) -> list[str]:
+    """One warning for the runs of another world than CARLA."""
+    worlds: dict[str, list[str]] = {}
+    for name, about in runs:
+        if not about.official and about.backend != "carla":
+            worlds.setdefault(about.backend, []).append(name)
+    return [f"{', '.join(names)}: {world} world; {ELSEWHERE}" for world, names in worlds.items()]
+
+
+def facts_of(results: DriveResults, about: DriveProvenance) -> dict[str, str]:
+    """Facts of a run for the page, and the names of those not recorded. Its path is short: a page may be shared."""
+    from closedloop_plugin.scoring.provenance import UNKNOWN
+
+    n, whole = len(results.asked), len(results.suite.routes) if results.suite else len(results.asked)
+    routes = f"{n} of {results.suite.name}" if results.suite else str(n)
+    named = {LABELS.get(key, key): value for key, value in about.facts().items()}
+    found = {key: value for key, value in named.items() if value != UNKNOWN}
+    if absent := [key for key in named if key not in found]:
+        found[UNKNOWN] = ", ".join(absent)
+    found["routes"] = routes + (f", which has {whole}" if n < whole else "")
+    found["records"] = str(len(results.records))
+    found["from"] = "/".join(results.path.absolute().parts[-2:])
+    return found
+
+
+def _scores(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionTable:
+    rows: list[list[SectionCell | str]] = []
+    for run in runs:
+        found = run.scores
+        n = found["n_routes"] * run.results.repetitions
+        counts = SectionCell(str(n), f"({found['n_missing']} / {found['n_crashed']})")
+        cells = [_cell(found, name, mark=name in found["partial"]) for name in SCORES]
+        rows.append([run.name, counts, *cells, str(found["n_inconsistent"])])
+    headers = ["run", "episodes\n(missing /\ncrashed)", *(HEADERS[name] for name in SCORES), "inconsistent"]
+    series = [_series(run, run.scores, IN_PERCENT) for run in runs]
+    return SectionTable(
+        title="Driving scores",
+        headers=headers,
+        rows=rows,
+        align="l" + "r" * (len(headers) - 1),
+        caption=caption,
+        plot=CategoryPlot([TITLES[name] for name in IN_PERCENT], series, "percent", 100.0),
+    )
+
+
+def _abilities(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionTable:
+    names = list(runs[0].scores["abilities"])
+    rows: list[list[SectionCell | str]] = [
+        [run.name, *(_cell(run.scores, name, "abilities", name in run.scores["partial"]) for name in names)]
+        for run in runs
+    ]
+    titles = [name.replace("_", " ") for name in names]
+    series = [_series(run, run.scores, names, "abilities") for run in runs]
+    return SectionTable(
+        title="Abilities (Success Rate by kind of scenario, %)",
+        headers=["run", *titles],
+        rows=rows,
+        align="l" + "r" * len(names),
+        caption=caption,
+        plot=CategoryPlot(titles, series, "percent", 100.0),
+    )
+
+
+def _types(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionTable:
+    by_run = [{row["type"]: row for row in run.scores["types"]} for run in runs]
+    types = sorted({name for rows in by_run for name in rows})
+    body = []
+    for name in types:
+        cells = [name]
+        for rows in by_run:
+            row = rows.get(name)
+            cells += [NONE] * 3 if row is None else [
+                str(row["n"]), _number(row["driving_score"], 1), _number(row["success_rate"], 1)]  # fmt: skip
+        body.append(cells)
+    heads = [f"{run.name}: {part}" if len(runs) > 1 else part for run in runs for part in ("n", "DS", "SR %")]
+    values = [[rows[name]["driving_score"] if name in rows else None for name in types] for rows in by_run]
+    series = [PlotSeries(run.name, v, [None] * len(types)) for run, v in zip(runs, values, strict=True)]
+    return SectionTable(
+        title="Driving Score by scenario type",
+        headers=["scenario type", *heads],
+        rows=body,
+        align="l" + "r" * len(heads),
+        caption=caption,
+        plot=CategoryPlot(types, series, "Driving Score", 100.0, lines=True),
+        detail=True,
+    )
+
+
+def _inconsistent(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionTable:
+    rows = [
+        [run.name, found["route"], str(found["repetition"]), found["field"], f"{found['found']:.6g}",
+         f"{found['expected']:.6g}", found["basis"]]
+        for run in runs for found in run.scores["inconsistent"]
+    ]  # fmt: skip
+    return SectionTable(
+        title="Inconsistent records (counted as the file says)",
+        headers=["run", "route", "rep", "score", "file", "expected", "expected is"],
+        rows=rows,
+        align="llrlrrl",
+        caption=caption,
+    )
+
+
+def _unsuccessful(run: ScoredRun) -> SectionTable:
+    """The routes of one run that count as no success."""
+    from closedloop_plugin.scoring.driving import latest
+
+    records, _ = latest(run.results.records)
+    rows = []
+    for route in run.results.routes:
+        for k in range(run.results.repetitions):
+            record = records.get((route.id, k))
+            if record is None:
+                rows.append([route.id, str(k), route.scenario, "no record", NONE, NONE])
+            elif not record.success:
+                kinds = (name for name, texts in record.infractions.items() if texts)
+                hits = ", ".join(kind for kind in kinds if kind != "min_speed_infractions") or "none"
+                rows.append([route.id, str(k), route.scenario, record.status, f"{record.score:.2f}", hits])
+    return SectionTable(
+        title=f"{run.name}: routes without success",
+        headers=["route", "rep", "scenario type", "status", "score", "infractions"],
+        rows=rows,
+        align="lrllrl",
+        caption=[run.provenance.line()],
+        detail=True,
+    )
+
+
+def _notes(run: ScoredRun) -> list[str]:
+    whole = len(run.results.suite.routes) if run.results.suite else 0
+    n = len(run.results.asked)
+    asked = [f"{n} of the {whole} routes of its suite were asked for: its figures are over these"] if n < whole else []
+    return [f"{run.name}: {note}" for note in [*asked, *run.results.notes, *run.scores["notes"]]]
+
+
+def _published(runs: Sequence[ScoredRun]) -> list[SectionTable]:
+    """The paper's standard routes beside runs on these routes under its profile."""
+    from closedloop_plugin.cli.drive.published_tables import published_tables
+    from closedloop_plugin.scoring.published import published
+    from closedloop_plugin.suites.lookup import BENCH2DRIVE, EMBEDDED
+
+    suites = (BENCH2DRIVE, EMBEDDED)
+    under = [r for r in runs if r.results.profile.name == "bench2advlm" and r.provenance.suite in suites]
+    worlds = " and ".join(dict.fromkeys(run.provenance.backend for run in under))
+    return published_tables(published(), worlds, ("standard", "section 5")) if under else []
+
+
+def _data(run: ScoredRun) -> dict[str, Any]:
+    return {
+        "name": run.name,
+        "path": str(run.results.path),
+        "suite": run.results.suite.name if run.results.suite else None,
+        "asked": len(run.results.asked),
+        "provenance": run.provenance.facts(),
+        **run.scores,
+        "n_lost": run.results.lost,
+        "notes": [*run.results.notes, *run.scores["notes"]],
+    }
+
+
+def _cell(found: Mapping[str, Any], name: str, group: str = "", mark: bool = False) -> SectionCell:
+    value, span = _of(found, name, group)
+    figure = _number(value, 2) + ("†" if mark and value is not None else "")
+    return SectionCell(figure, f"[{span[0]:.2f}, {span[1]:.2f}]" if span else "")
+
+
+def _series(run: ScoredRun, found: Mapping[str, Any], names: Sequence[str], group: str = "") -> PlotSeries:
+    pairs = [_of(found, name, group) for name in names]
+    return PlotSeries(run.name, [value for value, _ in pairs], [span for _, span in pairs])
+
+
+def _of(found: Mapping[str, Any], name: str, group: str) -> tuple[float | None, Span | None]:
+    """(value, interval) of a figure of a summary."""
+    values, spans = (found[group], found["intervals"][group]) if group else (found, found["intervals"])
+    return values[name], spans[name]
+
+
+def _number(value: float | None, decimals: int) -> str:
+    return NONE if value is None else f"{value:.{decimals}f}"

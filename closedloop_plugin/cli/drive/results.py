@@ -1,0 +1,233 @@
+"""Results of drives as `ad2 report` takes them: run folders of `ad2 drive run`, and official result files."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from closedloop_plugin.core.profiles import Profile
+    from closedloop_plugin.core.routes import Route
+    from closedloop_plugin.scoring.measures import ComparedEpisode
+    from closedloop_plugin.scoring.official_record import OfficialRecord
+    from closedloop_plugin.suites.lookup import Suite
+
+CHECKPOINT = b'"_checkpoint"'
+MOST_BYTES = 10_000_000  # of an episode's line
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class DriveResults:
+    """A run folder, or the official files of one driver.
+
+    suite: the routes, None for a run whose suite is not here; asked: the route ids that were to be driven, those of a
+    run's selection or the whole route file; episodes: the records, for a comparison; identity: of run.json, None for
+    files.
+    """
+
+    path: Path
+    name: str
+    suite: Suite | None
+    asked: tuple[str, ...]
+    records: tuple[OfficialRecord, ...]
+    episodes: tuple[ComparedEpisode, ...]
+    profile: Profile
+    identity: Mapping[str, Any] | None = None
+    lost: int = 0
+    notes: tuple[str, ...] = field(default_factory=tuple)
+
+    @property
+    def repetitions(self) -> int:
+        return 1 + max(record.repetition for record in self.records)
+
+    @property
+    def routes(self) -> list[Route]:
+        """The routes that were to be driven. Raises Ad2Error if the suite is not here."""
+        from lmms_eval_ad2.errors import Ad2Error
+
+        if self.suite is None:
+            name = (self.identity or {}).get("suite")
+            raise Ad2Error(f"{self.path}: driven on suite {name}, which is not here; name its routes: --routes FILE")
+        asked = {*self.asked}
+        return [route for route in self.suite.routes if route.id in asked]
+
+
+def is_drive_run(path: Path) -> bool:
+    """Whether `ad2 drive run` (or its lmms-eval task) wrote the folder; a robot's run has no suite."""
+    file = path / "run.json"
+    if not (file.is_file() and (path / "episodes.jsonl").is_file()):
+        return False
+    try:
+        identity = json.loads(file.read_text("utf-8"))["identity"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return True  # reading it gives the error
+    return not isinstance(identity, dict) or "suite" in identity
+
+
+def is_results(path: Path) -> bool:
+    """Whether the path itself is a drive's results: a run folder, an official file, or a folder of its parts."""
+    return is_drive_run(path) or _is_file(path) or bool(_parts(path))
+
+
+def find(path: Path) -> list[Path]:
+    """Results at or below a path: all run folders, else the official files directly in it.
+
+    Several files of a folder are one driver's parts if no episode is in two of them; otherwise each is a driver's. Runs
+    below the path without an episode or of a single program are left out with a warning.
+    """
+    if _is_file(path):
+        return [path]
+    if not path.is_dir():
+        return []
+    if is_drive_run(path):
+        return [path]
+    runs = sorted(file.parent for file in path.rglob("run.json") if is_drive_run(file.parent))
+    if runs:
+        return [run for run in runs if not _left_out(run)]
+    parts = _parts(path)
+    return [path] if parts and not _overlap(parts) else parts
+
+
+def _left_out(run: Path) -> bool:
+    """Whether a run has nothing to report; a warning tells why."""
+    from closedloop_plugin.runner.episode import PROGRAM
+
+    with (run / "episodes.jsonl").open("rb") as handle:
+        first = handle.readline(MOST_BYTES)
+    try:
+        reason = "a single program" if json.loads(first)["scenario"] == PROGRAM else ""
+    except (ValueError, KeyError, TypeError, RecursionError):
+        reason = "" if first.endswith(b"\n") else "no episode yet"  # a broken line gives the error when it is read
+    if reason:
+        _log.warning("%s: %s, left out", run, reason)
+    return bool(reason)
+
+
+def _is_file(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    if path.suffix == ".jsonl":
+        return path.name == "episodes.jsonl"
+    return path.suffix == ".json" and CHECKPOINT in path.read_bytes()
+
+
+def _parts(path: Path) -> list[Path]:
+    """Official files directly in a folder; merged.json only repeats the others."""
+    if not path.is_dir():
+        return []
+    found = [file for file in sorted(path.glob("*.json")) if _is_file(file)]
+    return [file for file in found if file.name != "merged.json"] or found
+
+
+def _overlap(files: Sequence[Path]) -> bool:
+    from closedloop_plugin.scoring.official import read_file
+
+    keys = [{record.key for record in read_file(file)[0]} for file in files]
+    return sum(map(len, keys)) > len(set().union(*keys))
+
+
+def read_results(path: Path, routes: str | None, name: str) -> DriveResults:
+    """Read one of the paths of `find`. `routes`: as after --routes; None: the suite of the run, or bench2drive220.
+
+    Raises Ad2Error for broken files, unknown routes, and a run without an episode or of a single program.
+    """
+    if is_drive_run(path):
+        return _run(path, routes, name)
+    return _official(path, routes, name)
+
+
+def _run(path: Path, routes: str | None, name: str) -> DriveResults:
+    from closedloop_plugin.core.profiles import profile
+    from closedloop_plugin.runner.episode import PROGRAM
+    from closedloop_plugin.runner.store import read_records
+    from closedloop_plugin.scoring.measures import ComparedEpisode
+    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.storage.identity import read_run
+
+    run = read_run(path)
+    records = read_records(path)
+    if not records:
+        raise Ad2Error(f"{path}: it contains no episode yet; the same `ad2 drive run` command resumes it")
+    if records[0].scenario == PROGRAM:
+        raise Ad2Error(f"{path}: a single program, which has no benchmark scores; drive it as a --suite")
+    episodes = tuple(ComparedEpisode.of(record) for record in records)
+    selection, identity = run["selection"], run["identity"]
+    wanted = {*selection.get("asked", selection["routes"]), *(r.route_id for r in records)}
+    suite, notes = _suite_of(identity, routes)
+    return DriveResults(
+        path=path,
+        name=name,
+        suite=suite,
+        asked=tuple(route for route in selection["routes"] if route in wanted),
+        records=tuple(e.official for e in episodes),
+        episodes=episodes,
+        profile=profile(records[0].profile),
+        identity=identity,
+        notes=notes,
+    )
+
+
+def _suite_of(identity: Mapping[str, Any], routes: str | None) -> tuple[Suite | None, tuple[str, ...]]:
+    """The routes of a run: those given if they are the driven ones or if its suite is not here; notes on others."""
+    from closedloop_plugin.suites.lookup import suite
+    from lmms_eval_ad2.errors import Ad2Error
+
+    wanted, name = identity.get("suite_sha256"), str(identity.get("suite"))
+    given = read_routes_given(routes) if routes else None
+    if given and given.sha256 == wanted:
+        return given, ()
+    try:
+        own: Suite | None = suite(name, world=None)
+    except Ad2Error:
+        own = given
+    if own is None or own.sha256 == wanted:
+        return own, ()
+    return own, (
+        f"driven on other routes or programs (suite {name}, sha256 {str(wanted)[:12]}) than {own.name} has now",
+    )
+
+
+def read_routes_given(routes: str) -> Suite:
+    from closedloop_plugin.cli.drive.score import driven
+
+    return driven(routes)
+
+
+def _official(path: Path, routes: str | None, name: str) -> DriveResults:
+    from closedloop_plugin.core.profiles import profile
+    from closedloop_plugin.scoring import official
+    from closedloop_plugin.scoring.measures import ComparedEpisode
+    from closedloop_plugin.suites.lookup import BENCH2DRIVE
+
+    found = official.read([path])
+    origin = found.records[0].origin
+    suite = read_routes_given(routes or str(origin.get("suite") or BENCH2DRIVE))
+    return DriveResults(
+        path=path,
+        name=name,
+        suite=suite,
+        asked=tuple(suite.ids),
+        records=found.records,
+        episodes=tuple(ComparedEpisode.of(record) for record in found.records),
+        profile=profile(str(origin.get("profile", "bench2drive"))),
+        lost=sum(n for _, n in found.lost),
+        notes=tuple(
+            f"{Path(file).name} is cut off: {n} record(s) lost, the complete ones count" for file, n in found.lost
+        ),
+    )
+
+
+def short_names(paths: Sequence[Path]) -> list[str]:
+    """A name for each path: the shortest end of it that differs from the others'; files without their ending."""
+    parts = [path.absolute().with_suffix("" if path.is_file() else path.suffix).parts for path in paths]
+    return ["/".join(own[-_distinct(own, parts) :]) for own in parts]
+
+
+def _distinct(own: tuple[str, ...], every: Sequence[tuple[str, ...]]) -> int:
+    return next((n for n in range(1, len(own)) if sum(own[-n:] == other[-n:] for other in every) == 1), len(own))

@@ -1,0 +1,75 @@
+"""Which paths are results of drives, and how they are named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.closedloop.run_folders import record, run_folder
+from support.closedloop.scored import raw, write
+
+from closedloop_plugin.cli.drive.results import find, is_drive_run, is_results, read_results, short_names
+from lmms_eval_ad2.errors import Ad2Error
+
+
+def test_run_folders_are_found_below_a_path_and_their_results_json_is_not_counted_twice(tmp_path: Path) -> None:
+    one = run_folder(tmp_path / "a" / "one", [record("101", 100.0)])
+    two = run_folder(tmp_path / "b", [record("101", 50.0)])
+    write(one / "results.json", [raw("101")])
+    assert find(tmp_path) == [one, two]
+    assert find(one) == [one] and is_results(one) and not is_results(tmp_path)
+    assert find(tmp_path / "absent") == []
+
+
+def test_runs_without_scores_are_left_out_with_a_warning_unless_they_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = run_folder(tmp_path / "one", [record("101", 100.0)])
+    empty = run_folder(tmp_path / "empty", [], ["101"])
+    single = run_folder(tmp_path / "single", [record("mine", 5.0, scenario="program")])
+    assert find(tmp_path) == [one]
+    assert [r.getMessage() for r in caplog.records] == [
+        f"{empty}: no episode yet, left out", f"{single}: a single program, left out",
+    ]  # fmt: skip
+    assert (find(empty), find(single)) == ([empty], [single])
+    for run, reason in ((empty, "no episode yet"), (single, "a single program")):
+        with pytest.raises(Ad2Error, match=reason):
+            read_results(run, None, "run")
+
+
+def test_a_robots_run_and_other_files_are_no_drives(tmp_path: Path) -> None:
+    robot = run_folder(tmp_path / "robot", [])
+    (robot / "run.json").write_text(json.dumps({"identity": {"course": "lane"}, "selection": {}}))
+    assert not is_drive_run(robot) and find(tmp_path) == []
+    (robot / "run.json").write_text("{")
+    assert is_drive_run(robot), "reading it tells what is wrong"
+    (tmp_path / "summary.json").write_text("{}")
+    assert not is_results(tmp_path / "summary.json") and find(tmp_path / "summary.json") == []
+
+
+def test_names_are_the_shortest_different_ends_of_the_paths(tmp_path: Path) -> None:
+    file = write(tmp_path / "x" / "vad.json", [raw("1")])
+    paths = [tmp_path / "a" / "run.v2", tmp_path / "b" / "run.v2", file]
+    for folder in paths[:2]:
+        folder.mkdir(parents=True)
+    assert short_names(paths) == ["a/run.v2", "b/run.v2", "vad"]
+
+
+def test_a_run_is_scored_over_the_routes_that_its_starts_asked_for(tmp_path: Path) -> None:
+    run = run_folder(tmp_path / "run", [record("101", 100.0), record("104", 10.0)], ["101", "102", "104"])
+    text = json.loads((run / "run.json").read_text())
+    text["selection"] |= {"asked": ["102"], "routes": ["101", "102", "103", "104"]}
+    (run / "run.json").write_text(json.dumps(text))
+    found = read_results(run, None, "run")
+    assert (found.asked, [r.id for r in found.routes]) == (("101", "102", "104"), ["101", "102", "104"])
+    assert found.suite is not None and (found.suite.name, found.notes) == ("demo", ())
+
+
+def test_a_run_on_an_unknown_suite_needs_its_routes(tmp_path: Path) -> None:
+    run = run_folder(tmp_path / "run", [record("101", 100.0)], suite="elsewhere", suite_sha256="0" * 64)
+    with pytest.raises(Ad2Error, match="elsewhere, which is not here; name its routes: --routes FILE"):
+        _ = read_results(run, None, "run").routes
+    given = read_results(run, "demo", "run")
+    assert [r.id for r in given.routes] == ["101"]
+    assert "driven on other routes or programs (suite elsewhere, sha256 000000000000) than demo has now" in given.notes
