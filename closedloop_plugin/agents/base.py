@@ -7,8 +7,17 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from closedloop_plugin.core.camera import Camera
-from closedloop_plugin.core.state import Decision, GroundTruth, Observation
+from closedloop_plugin.core.state import Control, Decision, GroundTruth, Observation
 from closedloop_plugin.maps.base import RoadMap
+
+
+@dataclass(frozen=True)
+class PastDecision:
+    """An earlier decision of the same episode. Nothing in it is privileged."""
+
+    observation: Observation  # as then; `images` has the cameras of the agent, (H, W, 3) uint8 RGB
+    decision: Decision
+    control: Control | None  # of the last step before the next decision, so after post-processing; None: not known
 
 
 @dataclass(frozen=True)
@@ -19,6 +28,8 @@ class DecisionRequest:
     observation: Observation
     truth: GroundTruth | None = None
     road: RoadMap | None = None
+    applied: Control | None = None  # control of the step to this tick; None before the first step, or if not known
+    history: tuple[PastDecision, ...] = ()  # the last decisions, at most --history N, the earliest first
 
 
 class Agent(Protocol):

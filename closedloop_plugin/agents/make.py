@@ -19,6 +19,7 @@ from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.agents.custom import make_custom
 from closedloop_plugin.agents.custom import names as custom_names
 from closedloop_plugin.agents.driving_prompts import TASKS, DrivingPrompts
+from closedloop_plugin.agents.history import with_history
 from closedloop_plugin.agents.model_agent import ModelAgent
 from closedloop_plugin.agents.model_backend import ModelBackend
 from closedloop_plugin.core.camera import Camera
@@ -52,12 +53,14 @@ def make_agent(
     seed: int = 0,
     profile: Profile | None = None,
     fine_grained: bool | str = False,
+    history: int = 0,
 ) -> Agent:
     """The agent for `spec`. Raises Ad2Error, in one line, if it is malformed.
 
     tasks: of TASKS; hybrid interpreters also need "threat". cameras: "front" (default) or "surround", optionally with a
     size as in "front@800x450", or Camera objects. cache: for replies of an endpoint (not with --latency measured).
-    fine_grained: "off", "prompt" (= True) or "question", see ModelAgent.
+    fine_grained: "off", "prompt" (= True) or "question", see ModelAgent. history: earlier decisions of its episode that
+    the agent gets with every request; a model gets more if the prompts need more `frames`.
     """
     kind, colon, _ = spec.strip().partition(":")
     if kind in BUILT_IN and not colon:
@@ -71,18 +74,25 @@ def make_agent(
     if kind not in MODELS:
         seen = cameras_of(cameras, rules) if rules.cameras else ()
         custom = None if kind in BUILT_IN else make_custom(spec, cameras=seen, profile=rules, seed=seed)
-        if custom is not None:
-            return custom
-        known = (*BUILT_IN, SPEAKING, *(f"{m}:..." for m in MODELS), *custom_names(), "MODULE:CALLABLE")
-        near = difflib.get_close_matches(kind, (*BUILT_IN, SPEAKING, *MODELS, *custom_names()), 1)
-        raise Ad2Error(
-            f"no agent '{spec}'; " + (f"did you mean '{near[0]}'? " if near else "") + f"known: {', '.join(known)}"
-        )
+        if custom is None:
+            raise _unknown(spec, kind)
+        return with_history(custom, history)
     seen = cameras_of(cameras, rules)
     asked = _tasks(tasks)
     fine = _fine_grained(fine_grained, asked)
-    prompter = DrivingPrompts(texts_of(prompts), rules, tuple(c.name for c in seen), suffixes=fine == "prompt")
-    return ModelAgent(make_backend(spec, cache=cache, seed=seed), prompter, seen, asked, fine)
+    names = tuple(c.name for c in seen)
+    prompter = DrivingPrompts(texts_of(prompts), rules, names, suffixes=fine == "prompt", history=history)
+    prompter.check_history(asked)
+    return with_history(
+        ModelAgent(make_backend(spec, cache=cache, seed=seed), prompter, seen, asked, fine), prompter.memory
+    )
+
+
+def _unknown(spec: str, kind: str) -> Ad2Error:
+    known = (*BUILT_IN, SPEAKING, *(f"{m}:..." for m in MODELS), *custom_names(), "MODULE:CALLABLE")
+    near = difflib.get_close_matches(kind, (*BUILT_IN, SPEAKING, *MODELS, *custom_names()), 1)
+    meant = f"did you mean '{near[0]}'? " if near else ""
+    return Ad2Error(f"no agent '{spec}'; {meant}known: {', '.join(known)}")
 
 
 def answers_in_text(spec: str) -> bool:

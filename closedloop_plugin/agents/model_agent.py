@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.agents.driving_prompts import DrivingPrompts, chosen_suffix
 from closedloop_plugin.agents.model_backend import ModelBackend, ModelQuestion, ModelReply, fenced
@@ -36,7 +38,7 @@ class ModelAgent:
         self.name = backend.name
 
     def start(self, episode: str, seed: int) -> None:
-        """No state: decisions are independent of each other, as in the published loop."""
+        """No state: earlier decisions that a prompt needs are part of the request."""
 
     def end(self, episode: str) -> None:
         """See start."""
@@ -50,12 +52,17 @@ class ModelAgent:
         """Questions of all requests: for each request one per task, in the order of `tasks`."""
         questions = []
         for number, request in enumerate(requests):
-            observation = request.observation
-            images = tuple(observation.images(camera.name) for camera in self.cameras)
+            observation, images = request.observation, self._images(request)
             for task in self.tasks:
                 key = f"{number}|{request.episode}|{observation.tick}|{task}"
-                questions.append(ModelQuestion(key, self.prompter.question(task, observation), images))
+                text = self.prompter.question(task, observation, request.history)
+                questions.append(ModelQuestion(key, text, images))
         return questions
+
+    def _images(self, request: DecisionRequest) -> tuple[np.ndarray, ...]:
+        """The images of all cameras at each moment, the earliest first."""
+        moments = [*(past.observation for past in self.prompter.shown(request.history)), request.observation]
+        return tuple(moment.images(camera.name) for moment in moments for camera in self.cameras)
 
     def decisions(self, requests: Sequence[DecisionRequest], replies: Sequence[ModelReply]) -> list[Decision]:
         """Decisions from the replies to `questions(requests)`; one failed task fails the decision."""
@@ -73,10 +80,10 @@ class ModelAgent:
         wanted = [i for i, d in enumerate(decisions) if d.error is None and "action" in d.texts]
         questions = []
         for i in wanted:
-            observation, words = requests[i].observation, fenced("decision", decisions[i].texts["action"])
-            images = tuple(observation.images(camera.name) for camera in self.cameras)
-            key = f"{i}|{requests[i].episode}|{observation.tick}|suffix"
-            questions.append(ModelQuestion(key, self.prompter.suffix_question(observation, words), images))
+            request, words = requests[i], fenced("decision", decisions[i].texts["action"])
+            key = f"{i}|{request.episode}|{request.observation.tick}|suffix"
+            text = self.prompter.suffix_question(request.observation, words, request.history)
+            questions.append(ModelQuestion(key, text, self._images(request)))
         for i, reply in zip(wanted, self.backend.ask(questions) if questions else [], strict=True):
             decisions[i] = _joined(decisions[i], reply)
         return decisions
@@ -90,9 +97,15 @@ class ModelAgent:
             "tasks": list(self.tasks),
             "fine_grained": self.fine_grained,
             "cameras": [f"{c.name} {c.width}x{c.height}" for c in self.cameras],
+            **self._past(),
             "prompts": self.prompter.texts.source,
             "prompts_sha256": self.prompter.texts.sha256,
         }
+
+    def _past(self) -> dict[str, int]:
+        """What prompts contain of the past; empty if nothing."""
+        told, frames = self.prompter.history, self.prompter.frames
+        return {"past_decisions": told, "frames": frames} if told or frames > 1 else {}
 
 
 def _joined(decision: Decision, reply: ModelReply) -> Decision:

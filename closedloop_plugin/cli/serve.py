@@ -139,6 +139,7 @@ def _key(variable: str | None) -> str:
 
 
 def _load(options: ServeOptions, rules: Profile) -> LoadedServices:
+    from closedloop_plugin.agents.history import AgentWithHistory
     from closedloop_plugin.agents.model_agent import ModelAgent
     from closedloop_plugin.cli.drive.prepared_run import driver_of
     from closedloop_plugin.serve.driver_service import DriverService
@@ -154,7 +155,8 @@ def _load(options: ServeOptions, rules: Profile) -> LoadedServices:
         decision_hz=options.decision_hz,
         seed=options.seed,
     )
-    models = [ModelService(made.agent.backend)] if isinstance(made.agent, ModelAgent) else []
+    alone = made.agent.agent if isinstance(made.agent, AgentWithHistory) else made.agent
+    models = [ModelService(alone.backend)] if isinstance(alone, ModelAgent) else []
     return LoadedServices(
         services=[*models, driver], driver=driver, model=models[0].name if models else made.agent.name
     )

@@ -10,8 +10,9 @@ The suite "threat" is a folder made by `ad2 threats generate` for one target mod
 results contain folder, target and fuser in the task's metadata.
 
 Environment variables override the YAML's settings: AD2_DRIVE_INTERPRETER, AD2_DRIVE_MODE, AD2_DRIVE_PROFILE,
-AD2_DRIVE_SEED, AD2_DRIVE_WORKERS, AD2_DRIVE_WORLD, AD2_DRIVE_CAMERA. AD2_DRIVE_OUT keeps the run's folder, so that an
-interrupted run can be resumed with the same model and model_args, but not if lmms-eval was called with a model object.
+AD2_DRIVE_SEED, AD2_DRIVE_WORKERS, AD2_DRIVE_WORLD, AD2_DRIVE_CAMERA, AD2_DRIVE_HISTORY. AD2_DRIVE_OUT keeps the run's
+folder, so that an interrupted run can be resumed with the same model and model_args, but not if lmms-eval was called
+with a model object.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from lmms_eval import evaluator
 from lmms_eval.api.task import ConfigurableTask
 
 from closedloop_plugin.agents.driving_prompts import DrivingPrompts
+from closedloop_plugin.agents.history import with_history
 from closedloop_plugin.agents.make import cameras_of
 from closedloop_plugin.agents.model_agent import ModelAgent
 from closedloop_plugin.core.profiles import profile
@@ -53,6 +55,7 @@ DEFAULTS: Mapping[str, Any] = {
     "mode": "rules",
     "profile": "bench2advlm",
     "camera": "front",
+    "history": 0,
     "seed": 0,
     "workers": 1,
     "world": "embedded",
@@ -73,7 +76,7 @@ def settings_of(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     for name in DEFAULTS:
         if (text := os.environ.get(f"AD2_DRIVE_{name.upper()}")) is not None:
             settings[name] = text
-    for name in ("seed", "workers"):
+    for name in ("seed", "workers", "history"):
         try:
             settings[name] = int(settings[name])
         except (TypeError, ValueError):
@@ -254,7 +257,10 @@ def _driver(lm: Any, generation: Mapping[str, Any], settings: Mapping[str, Any])
     generation_settings = {name: generation[name] for name in ("max_new_tokens", "temperature") if name in generation}
     name, args = _model_spec or (type(lm).__name__, "")
     model = LmmsModel(lm, name, args, generation_settings)
-    agent = ModelAgent(model, DrivingPrompts(texts_of(None), rules, tuple(c.name for c in cameras)), cameras)
+    names, past = tuple(c.name for c in cameras), settings["history"]
+    agent = with_history(
+        ModelAgent(model, DrivingPrompts(texts_of(None), rules, names, history=past), cameras), length=past
+    )
     spec = settings["interpreter"]
     mode = settings["mode"] if spec == "rules" or settings["mode"] != "rules" else "cng"
     interpreter = make_interpreter(

@@ -14,14 +14,17 @@ from lmms_eval_ad2.prompts.prompt_table import PromptTable
 
 # Keys of <book>.yaml -> (required placeholders, optional placeholders).
 SLOTS: Mapping[str, tuple[str, str]] = {
-    "situation": ("speed command", "cameras limit ahead side"),
+    "situation": ("speed command", "cameras limit ahead side pictures history"),
     "situation_speed": ("speed", ""),
-    "action": ("", "situation suffixes"),
+    "pictures": ("n", "times each"),
+    "history": ("list", ""),
+    "past": ("ago words", "speed controls"),
+    "action": ("", "situation pictures history suffixes"),
     "suffixes": ("list", "top"),
-    "trajectory": ("", "situation horizon step n"),
-    "reasoning": ("", "situation"),
-    "threat": ("", "situation"),
-    "suffix": ("decision list", "situation top"),
+    "trajectory": ("", "situation pictures history horizon step n"),
+    "reasoning": ("", "situation pictures history"),
+    "threat": ("", "situation pictures history"),
+    "suffix": ("decision list", "situation pictures history top"),
     "cng": ("words", "situation scene suffix_note"),
     "dcs": ("words throttle_set steer_set brake_set", "situation scene suffix_note"),
     "suffix_note": ("", "top"),
@@ -40,6 +43,8 @@ THREATS: Mapping[str, tuple[str, str]] = {
     "earlier": ("list", ""),
     "repair": ("problems", "task reply"),
 }
+# Whole numbers of a driving file: moments of which a question has the pictures, the present one included.
+BOUNDS: Mapping[str, Mapping[str, tuple[int, int]]] = {"driving": {"frames": (1, 65)}}
 BOOKS: Mapping[str, Mapping[str, tuple[str, str]]] = {"driving": SLOTS, "threats": THREATS}
 
 
@@ -54,7 +59,8 @@ class PromptTexts(PromptTable):
             for name, slots in BOOKS.items()
             for key in slots
         }
-        return cls.overlaid(resources.files(__package__).joinpath(f"{book}.yaml"), file, BOOKS[book], other_keys)
+        return cls.overlaid(resources.files(__package__).joinpath(f"{book}.yaml"), file, BOOKS[book], other_keys,
+                            BOUNDS.get(book))  # fmt: skip
 
     def fill(self, key: str, **values: object) -> str:
         """The text of `key` with its placeholders replaced by `values`, without trailing white space."""

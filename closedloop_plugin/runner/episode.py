@@ -116,12 +116,13 @@ class Episode:
     def _drive(self) -> Generator[DecisionRequest, DecisionResponse, tuple[EndReason, str]]:
         world, controls = self.world, self.controls
         observation = world.reset(self.task.setup)
+        control: Control | None = None
         self.referee = Referee(self.conditions.profile, world.road, self.task.setup.route)
         end = self._record_tick(observation, Control())
         while end is None:
             response = None
             if controls.due(observation.tick):
-                response = yield self._request(observation)
+                response = yield self._request(observation, control)
                 controls.take(response, observation.tick)
                 if controls.end:
                     return controls.end, controls.reason
@@ -145,13 +146,14 @@ class Episode:
             observe(EpisodeTick(observation, truth, control, response))
         return self.referee.tick(truth)
 
-    def _request(self, observation: Observation) -> DecisionRequest:
+    def _request(self, observation: Observation, applied: Control | None) -> DecisionRequest:
         privileged = self.conditions.privileged
         return DecisionRequest(
             episode=self.task.key,
             observation=observation,
             truth=self.truth if privileged else None,
             road=self.world.road if privileged else None,
+            applied=applied,
         )
 
     def _ended(self, why: str) -> tuple[EndReason, str]:

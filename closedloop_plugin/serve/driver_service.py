@@ -10,12 +10,12 @@ import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from closedloop_plugin.agents.base import Agent, DecisionRequest
 from closedloop_plugin.core.profiles import Profile
-from closedloop_plugin.core.state import Decision, InterpretedControl, Observation, RouteCommand
+from closedloop_plugin.core.state import COAST, Control, Decision, InterpretedControl, Observation, RouteCommand
 from closedloop_plugin.interpreters.applied_control import verdict
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.serve.api_error import ApiError, wrong
@@ -46,7 +46,7 @@ class DriverService:
     ) -> None:
         self.agent, self.interpreter, self.profile, self.policy = agent, interpreter, profile, policy
         self.decision_hz, self.seed = decision_hz or profile.decision_hz, seed
-        self._episodes: OrderedDict[str, int] = OrderedDict()  # name -> last tick
+        self._episodes: OrderedDict[str, tuple[int, Control | None]] = OrderedDict()  # name -> last tick, its control
 
     def describe(self) -> dict[str, Any]:
         """The body of GET /v1/ad2/driver, from which a client configures its sensors."""
@@ -78,8 +78,7 @@ class DriverService:
 
     def answer(self, requests: Sequence[DecisionRequest]) -> list[ServiceReply]:
         """See ChatService.answer."""
-        for request in requests:
-            self._track_episode(request)
+        requests = [self._tracked(request) for request in requests]
         decisions = self.agent.decide(requests)
         failed = [d.error for d in decisions if "generation_failed" in (d.error or "")]
         if 1 < len(decisions) == len(failed):  # one exception failed the whole batch: RequestBatcher retries each alone
@@ -87,18 +86,23 @@ class DriverService:
         interpreted = self._interpret(requests, decisions)
         return [self._reply(*parts) for parts in zip(requests, decisions, interpreted, strict=True)]
 
-    def _track_episode(self, request: DecisionRequest) -> None:
-        """Start an episode in the agent at its first request, and again if its tick goes back."""
+    def _tracked(self, request: DecisionRequest) -> DecisionRequest:
+        """The request with the control that was sent last.
+
+        An episode is started in the agent at its first request, and again if its tick goes back.
+        """
         tick = request.observation.tick
-        last = self._episodes.pop(request.episode, None)
-        if last is not None and tick < last:
+        last, applied = self._episodes.pop(request.episode, (-1, None))
+        if tick < last:
             self.agent.end(request.episode)
-        if last is None or tick < last:
+        if last < 0 or tick < last:
             digest = hashlib.sha256(f"{self.seed}:{request.episode}".encode()).digest()
             self.agent.start(request.episode, int.from_bytes(digest[:4], "big") >> 1)
-        self._episodes[request.episode] = tick
+            applied = None
+        self._episodes[request.episode] = tick, applied
         if len(self._episodes) > EPISODES:
             self.agent.end(self._episodes.popitem(last=False)[0])
+        return replace(request, applied=applied)
 
     def _interpret(
         self, requests: Sequence[DecisionRequest], decisions: Sequence[Decision]
@@ -116,6 +120,8 @@ class DriverService:
         self, request: DecisionRequest, decision: Decision, interpreted: InterpretedControl | None
     ) -> ServiceReply:
         control, error, unparsed = verdict(decision, interpreted, self.profile, request.observation.speed)
+        if request.episode in self._episodes:
+            self._episodes[request.episode] = request.observation.tick, control or COAST
         reply = {
             "ad2_drive": PROTOCOL,
             "control": asdict(control) if control else None,

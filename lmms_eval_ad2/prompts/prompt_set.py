@@ -113,6 +113,11 @@ def filled(text: str, values: Mapping[str, object]) -> str:
     return _TOKEN.sub(lambda m: m[0][0] if m[1] is None else str(values[m[1]]), text).strip("\n")
 
 
+def placeholders(text: str) -> set[str]:
+    """Names of the placeholders in `text`."""
+    return {m[1] for m in _TOKEN.finditer(text) if m[1]}
+
+
 @functools.lru_cache(maxsize=16)
 def _load(file: str | None, changed: int) -> PromptSet:
     """Read and check the texts; `changed` (the file's time stamp) only serves as part of the cache key."""
@@ -171,7 +176,7 @@ def check_text(
     if not isinstance(value, str) or not value.strip():
         raise DataError(file, None, field_name, "a text", value)
     need, may = (set(names.split()) for names in slots.get(key, ("", "")))
-    found = {m[1] for m in _TOKEN.finditer(value) if m[1]}
+    found = placeholders(value)
     if need - found:
         missing = ", ".join(f"{{{n}}}" for n in sorted(need - found))
         raise DataError(file, None, field_name, f"the placeholder {missing}", value, "Put it where its value belongs.")

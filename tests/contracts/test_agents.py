@@ -11,6 +11,7 @@ from support.closedloop.models import FakeModel, decision_request, privileged
 
 from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.agents.driving_prompts import DrivingPrompts
+from closedloop_plugin.agents.history import with_history
 from closedloop_plugin.agents.make import BUILT_IN, cameras_of, make_agent
 from closedloop_plugin.agents.model_agent import ModelAgent
 from closedloop_plugin.agents.model_backend import ModelReply
@@ -28,7 +29,8 @@ def _model_agent(model: FakeModel, fine_grained: str = "off") -> ModelAgent:
     return ModelAgent(model, DrivingPrompts(PromptTexts.load(), RULES), cameras, ("action", "threat"), fine_grained)
 
 
-@pytest.fixture(params=[*BUILT_IN, "talker", "talker with suffixes", "failing talker", "endpoint"])
+@pytest.fixture(params=[*BUILT_IN, "talker", "talker with suffixes", "talker with a history", "failing talker",
+                        "endpoint"])  # fmt: skip
 def agent(request: pytest.FixtureRequest):
     name = request.param
     if name in BUILT_IN:
@@ -41,7 +43,8 @@ def agent(request: pytest.FixtureRequest):
             yield make_agent(f"endpoint:m@{server.url}", cameras="front@80x45")
     else:
         answer = ModelReply(error="timeout") if name.startswith("failing") else "Slow down with speed = 0.5"
-        yield _model_agent(FakeModel(lambda q: answer), "question" if "suffixes" in name else "off")
+        model = _model_agent(FakeModel(lambda q: answer), "question" if "suffixes" in name else "off")
+        yield with_history(model, 2 if name.endswith("history") else 0)
 
 
 def test_it_has_the_attributes_that_the_runner_reads(agent: Agent) -> None:

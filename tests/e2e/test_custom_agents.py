@@ -41,6 +41,47 @@ def test_the_example_drives_a_route(policy: Path, tmp_path: Path) -> None:
     assert record["interpreter"] is None and "agent_errors" not in record["counts"], record["counts"]
 
 
+WITH_HISTORY = """
+from closedloop_plugin.core.state import Control, Decision
+
+class Agent:
+    name, privileged, local = "looks back", False, {local}
+    def __init__(self, cameras): self.cameras = cameras
+    def start(self, episode, seed): ...
+    def end(self, episode): ...
+    def decide(self, requests): return [self.drive(request) for request in requests]
+    def describe(self): return {{"name": self.name}}
+
+    def drive(self, request):
+        now, past = request.observation, request.history
+        assert len(past) == min(now.tick // 20, 2), past  # a decision per second at 20 Hz
+        for i, earlier in enumerate(reversed(past), 1):
+            seen = earlier.observation
+            assert seen.tick == now.tick - 20 * i and seen.images("front").shape == (36, 64, 3)
+            assert (seen.images("front")[0, :, 0] == 0).sum() == seen.tick % 64 + 1  # FakeWorld draws the tick
+            assert earlier.control == earlier.decision.control == Control(0.0, 0.3 + seen.tick / 10000)
+        return Decision(control=Control(0.0, 0.3 + now.tick / 10000))
+
+def make(cameras, profile, seed): return Agent(cameras)
+"""
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_an_agent_gets_its_last_decisions_with_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, local: bool
+) -> None:
+    (tmp_path / "looking_back.py").write_text(WITH_HISTORY.format(local=local), "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "looking_back", raising=False)
+    words = ["drive", "run", "--suite", "demo", "--limit", "1", "--agent", "looking_back:make", "--history", "2"]
+    more = ["--world", "closedloop_plugin.testing.fake_world:FakeWorld", "--size", "64x36", "--decision-hz", "1"]
+    more += ["--profile", "bench2drive", "--out", str(tmp_path / "run")]
+    assert main([*words, *more]) == 0
+    (record,) = [json.loads(line) for line in (tmp_path / "run/episodes.jsonl").read_text("utf-8").splitlines()]
+    assert "agent_errors" not in record["counts"] and record["counts"]["decisions"] > 3, record
+    assert record["agent"] == {"name": "looks back", "history": 2}
+
+
 def test_an_entry_point_gives_an_agent_a_name(policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = metadata.EntryPoint("my-policy", "policy:make", plugins.AGENTS)
     monkeypatch.setattr(metadata, "entry_points", lambda group: [entry] if group == plugins.AGENTS else [])

@@ -89,6 +89,24 @@ def test_every_route_is_driven_by_the_model_and_records_keep_the_order_of_reques
     assert harness.comfortness([metrics["comfortness"]]) is not None
 
 
+def test_the_variable_for_the_history_gives_the_model_earlier_frames_and_decisions(
+    harness: Any, task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class LookingBack(Model):
+        def generate_until(self, requests: list[Any]) -> list[str]:
+            for request in requests:
+                prompt, _, to_visual, doc, name, split = request.args
+                counts.append((len(to_visual(self.task_dict[name][split][doc])), prompt.count("s ago, at")))
+            return super().generate_until(requests)
+
+    counts: list[tuple[int, int]] = []
+    monkeypatch.setenv("AD2_DRIVE_HISTORY", "2")
+    monkeypatch.setattr(harness, "TASKS", {task: {**harness.settings_of({}), "suite": "demo"}})
+    lm = LookingBack("Go straight.")
+    harness.evaluator._run_generate_until_agentic(lm, requests_for(lm, task, ["103"]))
+    assert counts[:4] == [(1, 0), (2, 1), (3, 2), (3, 2)] and set(counts[4:]) == {(3, 2)}
+
+
 def test_a_stopped_run_resumes_only_with_the_same_model_and_arguments(
     harness: Any, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +200,10 @@ def test_environment_variables_override_the_settings_of_the_yaml(harness: Any, m
     with pytest.raises(Ad2Error, match="AD2_DRIVE_WORKERS 0: 1 or more"):
         harness.settings_of(None)
     monkeypatch.delenv("AD2_DRIVE_WORKERS")
+    monkeypatch.setenv("AD2_DRIVE_HISTORY", "two")
+    with pytest.raises(Ad2Error, match="AD2_DRIVE_HISTORY: expected a whole number, found 'two'"):
+        harness.settings_of(None)
+    monkeypatch.delenv("AD2_DRIVE_HISTORY")
     with pytest.raises(Ad2Error, match="unknown sead"):
         harness.settings_of({"ad2drive": {"sead": 3}})
 

@@ -13,8 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pytest
-from support.running import BIN, environment
+from support.closedloop.serving import user
+from support.running import BIN, REPO, environment
 
 from closedloop_plugin.agents.make import BUILT_IN
 from lmms_eval_ad2.cli.main import main, parser
@@ -90,6 +92,28 @@ def test_a_relay_forwards_requests_and_ends_cleanly_during_one() -> None:
         waiting.join(60)
     assert process.returncode == 0 and "Traceback" not in err
     assert replies == [503]
+
+
+def test_a_served_driver_keeps_the_frames_that_its_prompts_need() -> None:
+    """One client drives one episode, then starts it again; every picture has a colour of its own."""
+    prompts = str(REPO / "configs/advlm/prompts_dolphins.yaml")
+    ticks = [*range(8), 0, 1]
+    with (
+        fake_endpoint(reply="Slow down.", keep_bodies=True) as endpoint,
+        serving("--model", f"endpoint:far@{endpoint.url}", "--prompts", prompts, "--size", "80x45") as (_, url),
+    ):
+        for i, tick in enumerate(ticks):
+            asked = json.dumps({**DRIVE_REQUEST, "tick": tick, "cameras": ["front"]})
+            messages = user(np.full((45, 80, 3), 20 * i, np.uint8), asked)
+            assert post(url, {"model": "ad2-driver", "messages": messages})[0] == 200
+        request = {"model": "far", "messages": [{"role": "user", "content": "Well?"}]}
+        assert post(url, request)[1]["choices"][0]["message"]["content"] == "Slow down."  # the model alone
+    contents = [body["messages"][0]["content"] for body in endpoint.bodies[: len(ticks)]]
+    sent = [[part["image_url"]["url"] for part in content if part["type"] == "image_url"] for content in contents]
+    present = [urls[-1] for urls in sent]
+    assert len(set(present)) == len(ticks)
+    assert sent[:8] == [present[max(0, i - 5) : i + 1] for i in range(8)]
+    assert sent[8:] == [present[8:9], present[8:10]]
 
 
 @pytest.mark.parametrize(

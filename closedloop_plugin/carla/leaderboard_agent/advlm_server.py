@@ -47,6 +47,7 @@ SETTINGS: dict[str, tuple[Any, Any, Any, str]] = {
     "host": ("127.0.0.1", None, None, "address to listen on (default: this machine only)"),
     "port": (8200, 0, 65535, "0 selects a free one"),
     "cameras": ("", None, None, "comma-separated names of the images in order, whose number is then required"),
+    "frames": (1, 1, 64, "with cameras: most moments per question, each with all of them, the earliest first"),
     "workers": (1, 1, 64, "threads that call the function"),
     "queue": (16, 0, 10000, "questions that may wait; further ones get 429"),
     "max_images": (8, 0, 64, "per question"),
@@ -123,13 +124,13 @@ def read_question(body: bytes, settings: Any) -> tuple[list[AdvlmImage], str]:
     images: list[tuple[bytes, str]] = []
     texts = _texts(messages, images)
     names = settings.cameras or [f"image{i}" for i in range(len(images))]
-    if len(images) != len(names):
-        raise AdvlmRequestRefused(
-            400, f"messages: expected {len(names)} images ({', '.join(names)}), found {len(images)}"
-        )
+    if len(images) not in [len(names) * moments for moments in range(1, settings.frames + 1)]:
+        times = f" at up to {settings.frames} moments" * (settings.frames > 1) + f", found {len(images)}"
+        raise AdvlmRequestRefused(400, f"messages: expected {len(names)} images ({', '.join(names)}){times}")
     if len(images) > settings.max_images:
         raise AdvlmRequestRefused(400, f"messages: expected at most {settings.max_images} images, found {len(images)}")
-    return [AdvlmImage(*image, name, i) for i, (image, name) in enumerate(zip(images, names))], "\n\n".join(texts)
+    named = enumerate(zip(images, names * settings.frames))
+    return [AdvlmImage(*image, name, i) for i, (image, name) in named], "\n\n".join(texts)
 
 
 def _texts(messages: list[Any], images: list[tuple[bytes, str]]) -> list[str]:

@@ -74,6 +74,10 @@ class DriverOptions:
     prompts: str | None = option(
         "file of own driving prompts", default=None, metavar="FILE", identity=("agent", "interpreter")
     )
+    history: int | None = option(
+        "earlier decisions that an agent is told: frames, answers and controls (default: those that its prompts need)",
+        default=None, metavar="N", least=0, most=64, identity="agent",
+    )  # fmt: skip
     camera: Literal["front", "surround"] | None = option(
         "cameras of the agent: front (default), or all six", default=None, identity=("agent", "cameras")
     )

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from closedloop_plugin.cli.drive.run import DriveRunOptions
 
 # Options for agents that answer in text; None if not given.
-WORDED = ("interpreter", "interpreter2", "mode", "describer", "situation", "tasks", "fine_grained", "prompts")
+WORDED = ("interpreter", "interpreter2", "mode", "describer", "situation", "tasks", "fine_grained", "prompts",
+          "history")  # fmt: skip
 TRACK = FactoryRecipe("closedloop_plugin.show.track_log:TrackLog")
 FRAMES = "closedloop_plugin.runner.frame_recorder:FrameRecorder"
 VIDEO = "closedloop_plugin.show.video:VideoRecorder"
@@ -128,7 +129,7 @@ def driver_of(options: DriverOptions, rules: Profile, policy: str = "strict") ->
     recipe = None
     if agent.local:
         settings = {"spec": options.agent, "cameras": _view(options), "seed": options.seed, "profile": rules}
-        settings["tasks"] = _asked(options, interpreter)
+        settings |= {"tasks": _asked(options, interpreter), "history": options.history or 0}
         recipe = FactoryRecipe("closedloop_plugin.agents.make:make_agent", settings)
     if not (answers_in_text(options.agent) or options.interpreter):
         return DriverSetup(agent=agent, agent_recipe=recipe, cameras=_cameras(options, rules, agent))
@@ -164,7 +165,7 @@ def _rules_recipe(rules: Profile) -> FactoryRecipe:
 def _agent(options: DriverOptions, rules: Profile, interpreter: Interpreter) -> Agent:
     return make_agent(
         options.agent, tasks=_asked(options, interpreter), cameras=_view(options), prompts=options.prompts,
-        seed=options.seed, profile=rules, fine_grained=options.fine_grained or "off",
+        seed=options.seed, profile=rules, fine_grained=options.fine_grained or "off", history=options.history or 0,
     )  # fmt: skip
 
 

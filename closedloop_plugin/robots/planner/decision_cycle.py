@@ -101,6 +101,7 @@ class DecisionCycle:
     _tick: int = 0
     _time: float = 0.0
     _stamp: float | None = None
+    _applied: Control | None = None  # of the last cycle
 
     def __post_init__(self) -> None:
         if others := [c.name for c in self.agent.cameras if c.name != CAMERA]:
@@ -112,6 +113,7 @@ class DecisionCycle:
         digest = hashlib.sha256(f"{self.seed}:{episode}".encode()).digest()
         self.agent.start(episode, int.from_bytes(digest[:4], "big") >> 1)
         self._episode, self._tick, self._time, self._stamp, self.failures = episode, 0, 0.0, None, 0
+        self._applied = None
 
     def finish(self) -> None:
         if self._episode is not None:
@@ -122,7 +124,7 @@ class DecisionCycle:
         """Never raises because of an agent, model or image: the vehicle stands then, and the failure is counted."""
         if self._episode is None:
             self.begin("drive")
-        request = DecisionRequest(self._episode or "", self._observation(obs))
+        request = DecisionRequest(self._episode or "", self._observation(obs), applied=self._applied)
         started = time.perf_counter()
         decision, interpreted = self._decision(request)
         spent = time.perf_counter() - started
@@ -130,6 +132,7 @@ class DecisionCycle:
         self._count(error, unparsed, interpreted)
         tick = request.observation.tick
         actuation = self.vehicle.actuation(control or COAST)
+        self._applied = control or COAST
         return CycleResult(
             seq=obs.seq,
             tick=tick,
@@ -137,7 +140,7 @@ class DecisionCycle:
             observation=request.observation,
             decision=decision,
             interpreted=interpreted,
-            control=control or COAST,
+            control=self._applied,
             actuation=actuation,
             error=error,
             unparsed=unparsed,

@@ -5,15 +5,18 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.closedloop.models import FakeModel, decision_request, observation
+from support.closedloop.models import FakeModel, decision_request, observation, picture
 
+from closedloop_plugin.agents.base import PastDecision
 from closedloop_plugin.agents.driving_prompts import SUFFIXES, DrivingPrompts, chosen_suffix
+from closedloop_plugin.agents.history import with_history
+from closedloop_plugin.agents.make import cameras_of
 from closedloop_plugin.agents.model_agent import ModelAgent
 from closedloop_plugin.agents.model_backend import ModelReply, fenced, harmless
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.core.state import RouteCommand
+from closedloop_plugin.core.state import Control, Decision, RouteCommand
 from closedloop_plugin.prompts.texts import SLOTS, PromptTexts
-from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.errors import Ad2Error, DataError
 
 TEXTS = PromptTexts.load()
 RULES = profile("bench2advlm")
@@ -44,6 +47,77 @@ and conclude with what your own car should do and why.""",
 def test_prompts_stay_as_published(task: str) -> None:
     seen = observation(command=RouteCommand.LEFT, target=(9.0, 2.5))
     assert DrivingPrompts(TEXTS, RULES).question(task, seen) == SNAPSHOTS[task]
+
+
+def past(count: int) -> tuple[PastDecision, ...]:
+    """Decisions at the ticks before 4, 0.05 s apart."""
+    return tuple(
+        PastDecision(observation(speed=float(tick), tick=tick), Decision({"action": f"Said {tick}."}), Control())
+        for tick in range(4 - count, 4)
+    )
+
+
+@pytest.mark.parametrize("history", [0, 3])
+@pytest.mark.parametrize("task", SNAPSHOTS)
+def test_the_first_question_of_an_episode_is_the_same_with_a_history(task: str, history: int) -> None:
+    seen = observation(command=RouteCommand.LEFT, target=(9.0, 2.5))
+    assert DrivingPrompts(TEXTS, RULES, history=history).question(task, seen, ()) == SNAPSHOTS[task]
+
+
+def test_with_a_history_the_situation_names_its_moments_and_lists_its_decisions() -> None:
+    prompts = DrivingPrompts(TEXTS, RULES, ("front", "back"), history=2)
+    text = prompts.question("action", observation(), past(3))
+    assert (
+        "front, back. The pictures show 3 moments, 0.05 s apart, the earliest first and the present last, with 2 "
+        "pictures of each. You travel"
+    ) in text
+    assert (
+        """straight on.
+Your earlier decisions, the earliest first, each with your speed then and the controls that followed:
+- 0.1 s ago, at 2.0 m/s: "Said 2." -> throttle 0.00, steer 0.00, brake 0.00
+- 0.05 s ago, at 3.0 m/s: "Said 3." -> throttle 0.00, steer 0.00, brake 0.00
+Say what the car should do"""
+        in text
+    )
+    suffix = prompts.suffix_question(observation(), "DECISION", past(3))
+    assert suffix.count("Said") == 2 and "3 moments" in suffix and "DECISION" in suffix
+
+
+def test_a_file_sets_the_number_of_frames_and_places_the_history_itself(tmp_path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("frames: 4\naction: 'Look.{pictures} {history}'\n")
+    mine = DrivingPrompts(PromptTexts.load(file), RULES, history=1)
+    mine.check_history(("action",))
+    assert (mine.frames, mine.memory) == (4, 3)
+    assert [p.observation.tick for p in mine.shown(past(3))] == [1, 2, 3] and len(mine.shown(past(1))) == 1
+    text = mine.question("action", observation(), past(3))
+    assert "Look. The pictures show 4 moments" in text and "Said 3." in text and "Said 2." not in text
+
+
+def test_a_history_that_no_prompt_uses_is_refused(tmp_path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("frames: 6\naction: What next?\n")
+    mine = DrivingPrompts(PromptTexts.load(file), RULES, history=1)
+    with pytest.raises(Ad2Error, match=r"--history 1 has no effect: .*mine\.yaml sets the number of frames"):
+        mine.check_history(("action",))
+    mine.check_history(("action", "threat"))  # its {situation} lists decisions
+    assert (DrivingPrompts(mine.texts, RULES).memory, DrivingPrompts(TEXTS, RULES).memory) == (5, 0)
+    assert mine.texts.sha256 != PromptTexts.load().sha256
+
+
+def test_a_model_gets_the_images_of_all_cameras_moment_by_moment() -> None:
+    model = FakeModel(lambda q: "Go straight.")
+    cameras = cameras_of("surround@80x45", RULES)[:2]
+    names = tuple(camera.name for camera in cameras)
+    agent = with_history(ModelAgent(model, DrivingPrompts(TEXTS, RULES, names, history=1), cameras, ("action",)), 1)
+    for tick in (2, 4):
+        agent.decide([decision_request(tick=tick)])
+    assert [[int(image[0, 0, 2]) for image in call[0].images] for call in model.calls] == [
+        [int(picture(name)[0, 0, 2]) for name in names],
+        [int(picture(name)[0, 0, 2]) for name in names * 2],
+    ]
+    described = agent.describe()
+    assert (described["history"], described["past_decisions"], described["frames"]) == (1, 1, 2)
 
 
 def test_the_suffix_clause_names_every_suffix_and_its_unit() -> None:
@@ -83,6 +157,8 @@ def test_a_users_file_replaces_single_texts(tmp_path) -> None:
         ("actoin: x", "Did you mean 'action'"), ("zzz: x", "Known:"), ("threat: 3", "a text"), ("threat: ''", "a text"),
         ("cng: hello", "{words}"), ("threat: '{situation} {0.__class__} {secret}'", "{secret}"), ("- a", "a mapping"),
         ("a: [", "valid YAML"), ("dcs: '{words}'", "{brake_set}"),
+        ("frames: 0", "a whole number from 1 to 65"), ("frames: six", "a whole number"), ("frames: true", "a whole"),
+        ("frame: 6", "Did you mean 'frames'"), ("pictures: hello", "{n}"),
     ],
 )  # fmt: skip
 def test_an_invalid_prompt_file_is_reported_with_its_key(tmp_path, yaml: str, says: str) -> None:

@@ -14,6 +14,7 @@ from support.closedloop.serving import Served, chat, client, served, user
 
 from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.agents.driving_prompts import DrivingPrompts
+from closedloop_plugin.agents.history import with_history
 from closedloop_plugin.agents.make import cameras_of, make_agent
 from closedloop_plugin.agents.model_agent import ModelAgent
 from closedloop_plugin.agents.model_backend import ModelQuestion, ModelReply
@@ -259,6 +260,19 @@ def test_a_baseline_drives_without_a_model_and_restarts_episodes() -> None:
     restarted = random_driver()
     assert drive(restarted, range(0, 60, 10), "a") == first == drive(restarted, range(0, 60, 10), "a")
     assert drive(restarted, range(0, 60, 10), "b") != first
+
+
+def test_a_history_has_the_controls_that_were_sent_and_ends_with_its_episode() -> None:
+    model = FakeModel(lambda q: "Accelerate.")
+    cameras = cameras_of("front@80x45", RULES)
+    inner = ModelAgent(model, DrivingPrompts(PromptTexts.load(), RULES, history=2), cameras)
+    driver = DriverService(with_history(inner, 2), make_interpreter("rules", "rules", RULES), RULES)
+    requests = [DecisionRequest("e0", observation(tick=tick)) for tick in (0, 2, 0)]
+    sent = [json.loads(driver.answer([r])[0].text)["control"]["throttle"] for r in requests]
+    first, second, again = (call[0] for call in model.calls)
+    assert f'"Accelerate." -> throttle {sent[0]:.2f}, steer' in second.text and sent[0] > 0
+    assert (len(first.images), len(second.images), len(again.images)) == (1, 2, 1)
+    assert again.text == first.text
 
 
 def test_the_number_of_kept_episodes_is_limited() -> None:

@@ -46,6 +46,19 @@ def test_invalid_table_is_refused_in_one_line(packaged: Path, tmp_path: Path, te
     assert says in str(caught.value) and "\n" not in str(caught.value)
 
 
+def test_whole_numbers_within_bounds_are_kept_apart_from_the_texts(packaged: Path, tmp_path: Path) -> None:
+    custom = tmp_path / "own.yaml"
+    custom.write_text("views: 3\n")
+    found = PromptTable.overlaid(packaged, custom, SLOTS, bounds={"views": (1, 4)})
+    plain = PromptTable.overlaid(packaged, None, SLOTS, bounds={"views": (1, 4)})
+    assert (found.numbers, plain.numbers, found.texts) == ({"views": 3}, {}, plain.texts)
+    assert found.sha256 != plain.sha256 == PromptTable.overlaid(packaged, None, SLOTS).sha256
+    for text in ("views: 5", "views: 1.0", "views: '2'", "views: true"):
+        custom.write_text(text)
+        with pytest.raises(DataError, match="a whole number from 1 to 4"):
+            PromptTable.overlaid(packaged, custom, SLOTS, bounds={"views": (1, 4)})
+
+
 def test_unreadable_file_is_refused(packaged: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="a readable UTF-8 YAML file"):
         PromptTable.overlaid(packaged, tmp_path / "none.yaml", SLOTS)

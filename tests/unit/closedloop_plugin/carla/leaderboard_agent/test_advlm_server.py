@@ -230,6 +230,16 @@ def test_cameras_name_the_images_and_fix_their_number(tmp_path: Path, python: st
         assert server.ask(chat("x", RED)) == (400, "messages: expected 2 images (front, back), found 1")
 
 
+def test_several_moments_repeat_the_cameras_names(tmp_path: Path, python: str) -> None:
+    code = "def answer(images, question):\n    return ' '.join('%s%d' % (i.name, i.index) for i in images)\n"
+    with serving(tmp_path, code, "--cameras", "front,back", "--frames", "2") as server:
+        assert server.ask(chat("x", RED, BLUE)) == (200, "front0 back1")
+        assert server.ask(chat("x", RED, BLUE, BLUE, RED)) == (200, "front0 back1 front2 back3")
+        expected = "messages: expected 2 images (front, back) at up to 2 moments"
+        for number in (0, 3, 6):
+            assert server.ask(chat("x", *[RED] * number)) == (400, f"{expected}, found {number}")
+
+
 def test_images_open_in_pillow_and_are_saved_unchanged(tmp_path: Path, python: str) -> None:
     code = """
 def answer(images, question):

@@ -65,6 +65,8 @@ def test_shards_merge_into_one_table(tmp_path: Path, capsys: pytest.CaptureFixtu
         (("--world", "mars"), "--world mars: known: embedded"),
         (("--latency", "soon"), "--latency soon"),
         (("--interpreter", "rules"), "sets the controls itself"),
+        (("--history", 3), "--history would have no effect"),
+        (("--history", 65), "--history 65: from 0 to 64"),
         (("--profile", "b2d"), "no profile 'b2d'"),
         (("--size", "big"), "800x450"),
     ],

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from support.robots.vehicle_end import TOKEN, VehicleEnd, connected
 from support.tiers import examples
 
-from closedloop_plugin.agents.base import DecisionRequest
+from closedloop_plugin.agents.base import Agent, DecisionRequest
+from closedloop_plugin.agents.history import with_history
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Control, Decision, RouteCommand
@@ -71,7 +72,7 @@ class ScriptedAgent:
 
 
 @contextmanager
-def planning(agent: ScriptedAgent, **options: Any) -> Iterator[tuple[PlannerServer, int]]:
+def planning(agent: Agent, **options: Any) -> Iterator[tuple[PlannerServer, int]]:
     """A planner that works in a thread."""
     interpreter = make_interpreter("rules", "rules", RULES)
     planner = PlannerServer(agent, interpreter, RULES, LIMO, TOKEN, **options)
@@ -81,7 +82,7 @@ def planning(agent: ScriptedAgent, **options: Any) -> Iterator[tuple[PlannerServ
         try:
             yield planner, port
         finally:
-            agent.gate.set()
+            getattr(agent, "agent", agent).gate.set()
             planner.close()
     worker.join(60)
     assert not worker.is_alive()
@@ -119,6 +120,20 @@ def test_a_frame_becomes_an_order_and_the_agent_sees_full_size_values() -> None:
     assert (first.tick, second.tick) == (0, 1) and second.time_s == pytest.approx(0.8)
     assert first.images("front").shape == (48, 64, 3)
     assert agent.drives == ["start drive", "end drive"]
+
+
+def test_a_history_has_the_orders_of_its_drive() -> None:
+    agent = ScriptedAgent(lambda request: AHEAD if request.observation.tick != 1 else Decision(error="timeout"))
+    with planning(with_history(agent, 2)) as (_, port), connected(port) as vehicle:
+        for seq in range(3):
+            vehicle.send_observation(seq, 10.0 + seq)
+            assert vehicle.receive() is not None
+    first, _, last = agent.requests
+    assert first.history == () and first.applied is None
+    assert [(past.observation.time_s, past.control) for past in last.history] == [
+        (0.0, AHEAD.control),
+        (1.0, Control()),  # an unusable decision: it stands
+    ]
 
 
 def test_replies_are_interpreted_with_the_hint_of_the_course() -> None:
