@@ -156,8 +156,8 @@ def _ranking(found: FileAudit, measure: str) -> AuditSection:
         f"Ordered by the printed {MEASURES[measure]}. The order of two results holds if the 95 % interval of their "
         "paired difference by route excludes 0, and is open if it includes 0: these files do not decide it. Of all "
         f"{sum(counts.values())} pairs, {counts['holds']} hold, {counts['open']} are open, {counts['reversed']} are "
-        f"reversed and {counts['tie']} are printed as equal. A route without a record is 0 here too, whatever the cause; "
-        "the intervals are not adjusted for the number of pairs."
+        f"reversed and {counts['tie']} are printed as equal. A route without a record is 0 here too, whatever the "
+        "cause; the intervals are not adjusted for the number of pairs."
     )
     return AuditSection(f"Published ranking by {MEASURES[measure]}", [text], TextTable(headers, rows, "rlrrrll"))
 
@@ -190,14 +190,14 @@ def _sample_size(found: FileAudit) -> list[AuditSection]:
     if not plans:
         return []
     rows = [row for measure, one in plans.items() for row in _demands(measure, one)]
-    headers = ["", "s by route", "seen on these routes", "routes", f"routes, {POWER:.0%} power"]
+    headers = ["", "s by route", "seen on these routes", "routes", f"routes, {100 * POWER:.0f} % power"]
     first = next(iter(plans.values()))
     text = (
         f"From the differences by route of {first.pairs} pairs of results; the rows are the quartiles of their "
         "standard deviation s. Third column: the smallest difference whose interval excludes 0 on these "
         f"{len(found.routes)} routes, driven once by each of two models. Last columns: how many routes of the same "
         f"kind a difference of {POINTS:g} points needs, driven once, for an interval of ±{POINTS:g} points, and for an "
-        f"interval that excludes 0 in {POWER:.0%} of repetitions."
+        f"interval that excludes 0 in {100 * POWER:.0f} % of repetitions."
     )
     notes = [note for measure, one in plans.items() for note in _plan_notes(measure, one, len(found.routes))]
     title = f"How many routes and seeds to see {_number(POINTS)} points"
@@ -224,7 +224,8 @@ def _plan_notes(measure: str, one: SampleSizePlan, n: int) -> list[str]:
             f"{MEASURES[measure]} on the same {n} routes with more seeds: {', '.join(seeds.models)} driven with other "
             f"seeds differs by a standard deviation of {seeds.spread:.1f} points per route. To see {POINTS:g} points "
             f"between two such models on exactly these routes takes {seeds.seeds} seeds of each "
-            f"({seeds.seeds_with_power} for {POWER:.0%} power). Seeds do not replace routes: they say nothing about other routes.",
+            f"({seeds.seeds_with_power} for {100 * POWER:.0f} % power). Seeds do not replace routes: they say nothing "
+            "about other routes.",
         )
     return notes
 

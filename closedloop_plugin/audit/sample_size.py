@@ -73,7 +73,7 @@ class SampleSizePlan:
     coverages: tuple[IntervalCoverage, ...]
 
 
-def plan(results: Sequence[AuditedResult], measure: str, draws: int = 4000) -> SampleSizePlan | None:
+def plan(results: Sequence[AuditedResult], measure: str, draws: int = 2000) -> SampleSizePlan | None:
     """The plan of one measure; None without two results of different models. `draws`: intervals per coverage."""
     columns = [
         a.values[measure] - b.values[measure]

@@ -80,7 +80,7 @@ def _docs(options: DriveAuditOptions, parts: list[AuditSection], n: int, routes:
     intro = [
         f"    {command}                       # tables, audit.json and audit.html in runs/audit\n"
         f"    {command} --files DIR           # with files that are on disk already",
-        f"{n} public result files of Bench2Drive's {routes} routes, scored by `ad2 drive score`'s rules (profile "
+        f"{n} public results on Bench2Drive's {routes} routes, scored by `ad2 drive score`'s rules (profile "
         "`bench2drive`), beside\nthe figures that their authors print. The authors published the files: that is what "
         "makes this page possible. It compares\ndenominators and intervals; it does not judge models or authors.",
         f"This page is written by `{command} --docs {options.docs.as_posix() if options.docs else 'FILE'}`.",
