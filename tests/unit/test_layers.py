@@ -76,6 +76,7 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
     # A program runs inside a world and imports its bridge (Stage, Rail); the worlds import the catalogue.
     "scenarios": {"core", "maps", "worlds"},
     "scoring": {"core", "maps.base"},
+    "audit": {"core", "scoring"},  # published result files
     "runner": {"core", "scoring", "worlds.base", "agents.base", "interpreters.base"},
     # Makes, checks and searches scenarios by driving them: above the runner, below harness and cli.
     "threats": {

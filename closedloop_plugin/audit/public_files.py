@@ -1,0 +1,126 @@
+"""Obtaining the files of an audit, from a folder or from their repositories; every file is checked by its hash.
+
+A result is DIR/ID.json, or DIR/ID/ROUTE.json if it has one file per route; the route file is DIR/routes.xml. A file
+that is in neither folder is downloaded into the second one, once, in one attempt: the first failure ends the command,
+and files that are complete stay. Content appears under its name only after its hash was checked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+from urllib.parse import quote
+
+from closedloop_plugin.audit import HOST
+from closedloop_plugin.audit.result_list import ROUTE, PublicFile
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.files import atomic_write_bytes, file_sha256
+
+MOST_BYTES = 32 << 20  # of one file
+TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True)
+class FileSources:
+    """Where to look for a file: `given` (not written to), then `downloaded`, then under the address `host`."""
+
+    downloaded: Path
+    given: Path | None = None
+    host: str = HOST
+    most_bytes: int = MOST_BYTES
+
+    def find(self, file: PublicFile, name: str, routes: Sequence[str] = ()) -> Path:
+        """Path of the file, or of the folder of a result with one file per route. Raises Ad2Error."""
+        disk_name = name if file.by_route else f"{name}{file.suffix}"
+        for folder in (self.given, self.downloaded):
+            if folder is not None and (path := folder / disk_name).exists():
+                _check(path, file, routes)
+                return path
+        path = self.downloaded / disk_name
+        try:
+            if file.by_route:
+                self._download_parts(path, file, routes)
+            else:
+                content = self._download(file, file.path, disk_name)
+                _compare(hashlib.sha256(content).hexdigest(), file, _address(self.host, file, file.path))
+                atomic_write_bytes(path, content)
+        except OSError as exc:
+            raise Ad2Error(f"{path}: cannot be written ({exc.strerror or exc})") from exc
+        return path
+
+    def _download_parts(self, path: Path, file: PublicFile, routes: Sequence[str]) -> None:
+        """One file per route into a folder that gets its name when all of them are there and have the right hash."""
+        partial = path.with_name(f".{path.name}.partial")  # kept after a failure: the next start continues in it
+        for route in routes:
+            part = partial / f"{route}.json"
+            if not part.is_file():
+                content = self._download(file, file.path.replace(ROUTE, route), f"{path.name}/{route}.json")
+                atomic_write_bytes(part, content, durable=False)
+        try:
+            _compare(listing_sha256(partial, file, routes), file, f"{len(routes)} files of {file.repository}")
+        except Ad2Error:
+            shutil.rmtree(partial)
+            raise
+        partial.rename(path)
+
+    def _download(self, file: PublicFile, path: str, disk_name: str) -> bytes:
+        address = _address(self.host, file, path)
+        by_hand = f"get it by another way and give its folder: --files DIR, with the name {disk_name}"
+        if not address.startswith(("https://", "http://")):
+            raise Ad2Error(f"{address}: not an address that begins with https:// or http://")
+        try:
+            with urllib.request.urlopen(address, timeout=TIMEOUT_S) as response:
+                content: bytes = response.read(self.most_bytes + 1)
+                announced = response.headers.get("Content-Length")
+        except urllib.error.HTTPError as exc:
+            raise Ad2Error(f"{address}: the server answered {exc.code} {exc.reason}; {by_hand}") from exc
+        except (OSError, HTTPException, ValueError) as exc:
+            reason = getattr(exc, "reason", None) or exc
+            raise Ad2Error(f"{address}: cannot be downloaded ({reason}); {by_hand}") from exc
+        if len(content) > self.most_bytes:
+            raise Ad2Error(f"{address}: larger than {self.most_bytes} bytes; {by_hand}")
+        if announced is not None and announced.isdigit() and len(content) < int(announced):
+            raise Ad2Error(f"{address}: the connection ended after {len(content)} of {announced} bytes; start again")
+        return content
+
+
+def listing_sha256(folder: Path, file: PublicFile, routes: Sequence[str]) -> str:
+    """The sha256 of a result with one file per route: of the sorted lines "<sha256>  <path>"; see result_list.py."""
+    lines = []
+    for route in routes:
+        part = folder / f"{route}.json"
+        if not part.is_file():
+            raise Ad2Error(f"{part}: missing; {file.repository} has one file for each of the {len(routes)} routes")
+        lines.append(f"{_hash_of(part)}  {file.path.replace(ROUTE, route)}\n")
+    return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
+
+
+def _address(host: str, file: PublicFile, path: str) -> str:
+    return f"{host.rstrip('/')}/{file.repository}/{file.commit}/{quote(path)}"
+
+
+def _check(path: Path, file: PublicFile, routes: Sequence[str]) -> None:
+    if path.is_dir() != file.by_route:
+        raise Ad2Error(f"{path}: expected {'a folder with one file per route' if file.by_route else 'a file'}")
+    _compare(listing_sha256(path, file, routes) if file.by_route else _hash_of(path), file, str(path))
+
+
+def _hash_of(path: Path) -> str:
+    try:
+        return file_sha256(path)
+    except OSError as exc:
+        raise Ad2Error(f"{path}: cannot be read ({exc.strerror})") from exc
+
+
+def _compare(found: str, file: PublicFile, where: str) -> None:
+    if found != file.sha256:
+        raise Ad2Error(
+            f"{where}: sha256 is {found}, the list has {file.sha256} for {file.path} of {file.repository} at commit "
+            f"{file.commit[:12]}: another version of the file; remove it or correct the list"
+        )

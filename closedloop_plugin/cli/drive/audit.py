@@ -1,0 +1,88 @@
+"""`ad2 drive audit`: score every public Bench2Drive result file of a list, beside its printed figures."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from closedloop_plugin.audit import HOST
+from lmms_eval_ad2.options import add_command, option
+
+if TYPE_CHECKING:
+    from closedloop_plugin.audit.audit_sections import AuditSection
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriveAuditOptions:
+    """`ad2 drive audit`."""
+
+    results: Path = option("YAML file with the results to audit", metavar="LIST", positional=True)
+    out: Path = option("folder of the tables, the page and the downloaded files", metavar="DIR")
+    files: Path | None = option("folder of files that are not to be downloaded", default=None, metavar="DIR")
+    docs: Path | None = option("also write the report as a Markdown page", default=None, metavar="FILE")
+    host: str = option(f"address in front of REPOSITORY/COMMIT/PATH (default {HOST})", default=HOST, metavar="URL")
+
+
+def register(subparsers: Any) -> None:
+    add_command(
+        subparsers,
+        "audit",
+        run,
+        DriveAuditOptions,
+        help="recompute published Bench2Drive figures from public result files",
+        description="Scores every result file of the list over all routes of its route file and compares the results "
+        "pair by pair. Files that are not in --files or OUT/files are downloaded once and checked by their hash. "
+        "Writes audit.txt, audit.json and audit.html into the folder.",
+    )
+
+
+def run(options: DriveAuditOptions) -> int:
+    from closedloop_plugin.audit.audit_page import write_page
+    from closedloop_plugin.audit.audit_sections import as_text, sections
+    from closedloop_plugin.audit.file_audit import audit, to_json
+    from closedloop_plugin.audit.public_files import FileSources
+    from closedloop_plugin.audit.result_list import read_list
+    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json
+
+    if options.files is not None and not options.files.is_dir():
+        raise Ad2Error(f"--files {options.files}: no such folder")
+    listed = read_list(options.results)
+    sources = FileSources(options.out / "files", options.files, options.host)
+    found = audit(listed, sources, report=lambda line: print(line, file=sys.stderr))
+    parts = sections(found)
+    text = as_text(parts)
+    try:
+        with atomic_write(options.out / "audit.txt") as handle:
+            handle.write(text)
+        atomic_write_json(options.out / "audit.json", to_json(found))
+        write_page(options.out / "audit.html", _title(options), parts)
+        if options.docs is not None:
+            with atomic_write(options.docs) as handle:
+                handle.write(_docs(options, parts, len(found.results), len(found.routes)))
+    except OSError as exc:
+        raise Ad2Error(f"{options.out}: the report cannot be written ({exc.strerror or exc})") from exc
+    print(text)
+    print(f"written: {options.out}/audit.txt, audit.json, audit.html" + (f", {options.docs}" if options.docs else ""))
+    return 0
+
+
+def _title(options: DriveAuditOptions) -> str:
+    return f"Audit of public result files: {options.results.stem}"
+
+
+def _docs(options: DriveAuditOptions, parts: list[AuditSection], n: int, routes: int) -> str:
+    from closedloop_plugin.audit.audit_sections import as_markdown
+
+    command = f"ad2 drive audit {options.results.as_posix()} --out runs/audit"
+    intro = [
+        f"    {command}                       # tables, audit.json and audit.html in runs/audit\n"
+        f"    {command} --files DIR           # with files that are on disk already",
+        f"{n} public results on Bench2Drive's {routes} routes, scored by `ad2 drive score`'s rules (profile "
+        "`bench2drive`), beside\nthe figures that their authors print. The authors published the files: that is what "
+        "makes this page possible. It compares\ndenominators and intervals; it does not judge models or authors.",
+        f"This page is written by `{command} --docs {options.docs.as_posix() if options.docs else 'FILE'}`.",
+    ]
+    return as_markdown("Public result files, recomputed", intro, parts)

@@ -1,0 +1,97 @@
+"""Lists, results and a file server for the tests of the audit."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import numpy as np
+
+from closedloop_plugin.audit.audited_result import AuditedResult
+from closedloop_plugin.audit.printed_figures import MeanBasis
+from closedloop_plugin.audit.result_list import ListedResult, PrintedFigures
+
+COMMIT = "a" * 40
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def entry(id: str = "one", content: bytes = b"{}", **changes: Any) -> dict[str, Any]:
+    """One entry of a list as plain values."""
+    return {
+        "id": id, "name": id.title(), "repository": "group/project", "commit": COMMIT, "path": f"results/{id}.json",
+        "sha256": sha256(content), "license": "MIT", **changes,
+    }  # fmt: skip
+
+
+def listed(id: str = "one", content: bytes = b"{}", **changes: Any) -> ListedResult:
+    return ListedResult.model_validate(entry(id, content, **changes))
+
+
+def audited_result(id: str, scores: Any, printed: float | None = None, **changes: Any) -> AuditedResult:
+    """A result with these scores by route in both measures."""
+    values = np.asarray(scores, dtype=np.float64)
+    mean = float(values.mean())
+    figures = () if printed is None else (PrintedFigures(source="page", driving_score=printed, success_rate=printed),)
+    intervals = {"driving_score": None, "success_rate": None}
+    summary = {
+        "driving_score": mean, "success_rate": mean, "intervals": intervals, "missing": [], "n_missing": 0,
+        "n_records": len(values), "n_crashed": 0, "n_routes": len(values), "n_duplicates": 0, "notes": [],
+    }  # fmt: skip
+    return AuditedResult(
+        listed=listed(id, printed=figures, **changes),
+        values={"driving_score": values, "success_rate": values},
+        summary=summary,
+        bases=(MeanBasis("routes", len(values), mean, mean, whole=True),),
+        printed=figures,
+    )
+
+
+@dataclass
+class FileServer:
+    """A local server of files by path. `requests`: paths in the order in which they were asked for.
+
+    A status instead of a content is answered without a body. A path in `cut` announces 100 bytes more than it sends.
+    """
+
+    files: Mapping[str, bytes | int]
+    cut: frozenset[str] = frozenset()
+    requests: list[str] = field(default_factory=list)
+    address: str = ""
+
+
+@contextmanager
+def serving(files: Mapping[str, bytes | int], cut: frozenset[str] = frozenset()) -> Iterator[FileServer]:
+    server = FileServer(files, cut)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            server.requests.append(self.path)
+            content = server.files.get(self.path, 404)
+            if isinstance(content, int):
+                self.send_error(content)
+                return
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content) + 100 * (self.path in server.cut)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *args: Any) -> None: ...
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    server.address = f"http://127.0.0.1:{http.server_address[1]}"
+    try:
+        yield server
+    finally:
+        http.shutdown()
+        thread.join()
+        http.server_close()

@@ -1,0 +1,46 @@
+"""Paired differences, and the published orders that they confirm."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.closedloop.audits import audited_result
+
+from closedloop_plugin.audit.rankings import differences, ranking
+from lmms_eval_ad2.metrics.paired_comparison import paired
+
+LOW = np.array([0.0, 0.0, 60.0, 100.0] * 20)
+HIGH = np.array([60.0, 100.0, 100.0, 100.0] * 20)
+
+
+def verdicts(first: float, second: float, a: np.ndarray = HIGH, b: np.ndarray = LOW) -> list[str]:
+    results = [audited_result("a", a, first), audited_result("b", b, second)]
+    return [pair.verdict for pair in differences(results, "driving_score")]
+
+
+def test_a_difference_has_the_interval_of_the_paired_comparison() -> None:
+    (pair,) = differences([audited_result("a", HIGH), audited_result("b", LOW)], "driving_score")
+    by_route = [{str(i): float(value) for i, value in enumerate(values)} for values in (HIGH, LOW)]
+    expected = paired(*by_route, bounds=(0.0, 100.0))
+    assert pair.value == pytest.approx(expected.difference) == 50.0
+    assert pair.ci is not None and expected.ci is not None
+    assert (pair.ci.low, pair.ci.high) == pytest.approx((expected.ci.low, expected.ci.high))
+    assert pair.excludes_zero
+
+
+def test_an_order_holds_is_reversed_open_or_a_tie() -> None:
+    assert verdicts(90.0, 40.0) == ["holds"]
+    assert verdicts(40.0, 90.0) == ["reversed"]
+    assert verdicts(50.0, 50.0) == ["tie"]
+    assert verdicts(90.0, 40.0, LOW, np.roll(LOW, 1)) == ["open"]
+    assert verdicts(90.0, 40.0, np.array([100.0]), np.array([0.0])) == ["open"]  # one route has no interval
+
+
+def test_the_ranking_follows_the_printed_figures_and_shows_the_recomputed_places() -> None:
+    results = [audited_result("a", LOW, 95.0), audited_result("b", HIGH, 90.0), audited_result("c", LOW - LOW)]
+    pairs = differences(results, "driving_score")
+    found = ranking(results, "driving_score", pairs)
+    assert found.order == (0, 1, 2)
+    assert found.recomputed_ranks == (2, 1, 3)
+    assert [(pair.a, pair.b, pair.verdict) for pair in found.next_pairs] == [(0, 1, "reversed"), (1, 2, "holds")]
+    assert found.verdicts == {"reversed": 1, "holds": 2}
