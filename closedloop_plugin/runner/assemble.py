@@ -16,6 +16,7 @@ from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.runner.decisions import DecisionRules
+from closedloop_plugin.runner.early_stop import STOP_AFTER_UNREAD
 from closedloop_plugin.runner.episode import EvaluationConditions
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
@@ -68,6 +69,7 @@ class RunConfig:
     track: FactoryRecipe | None = None
     recorders: tuple[FactoryRecipe, ...] = ()
     limits: PoolLimits = field(default_factory=PoolLimits)
+    stop_after_unread: int = STOP_AFTER_UNREAD
     retry_failed: bool = False
     quiet: bool = False
 
@@ -98,6 +100,7 @@ def assemble(config: RunConfig, selection: RouteSelection, driver: DriverSetup) 
         tasks=shard(_tasks(config, selection, driver.cameras), selection.shard),
         worker_config=worker_config,
         limits=config.limits,
+        stop_after_unread=config.stop_after_unread,
         retry_failed=config.retry_failed,
         quiet=config.quiet,
     )

@@ -5,6 +5,7 @@
     DIR/metric_info/<route>_rep<k>.json, DIR/tracks/<route>_rep<k>.json
     DIR/results.json      the official result file, derived from episodes.jsonl
     DIR/logs/worker<k>.log  output of a world process; the last line is part of the reason if the process dies
+    DIR/logs/unread.jsonl   replies after which the run stopped, see early_stop.py
 
 For an episode metric_info and track are written first (temporary name, fsync, rename), then its line (append, fsync):
 a line implies its files. A process killed in between leaves files without a line (the episode is run again and replaces
