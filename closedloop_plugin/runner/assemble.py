@@ -24,7 +24,7 @@ from closedloop_plugin.runner.run import DriveRun
 from closedloop_plugin.runner.task import EpisodeTask, episode_seed, shard
 from closedloop_plugin.runner.worker import WorkerConfig
 from closedloop_plugin.worlds.base import EpisodeSetup
-from lmms_eval_ad2 import __version__
+from lmms_eval_ad2.storage.code_state import code_identity, code_label
 from lmms_eval_ad2.storage.files import file_sha256
 
 
@@ -82,6 +82,7 @@ def assemble(config: RunConfig, selection: RouteSelection, driver: DriverSetup) 
         agent=driver.agent.describe(),
         interpreter=driver.interpreter.describe() if driver.interpreter else None,
         privileged=driver.agent.privileged,
+        version=code_label(),
     )
     worker_config = WorkerConfig(
         world=config.world,
@@ -163,7 +164,7 @@ def config_identity(config: RunConfig, selection: RouteSelection) -> dict[str, A
         "seed": config.seed,
         "world": config.world.target,
         "traffic": config.traffic,
-        "version": __version__,
+        **code_identity(),
     }
 
 

@@ -31,7 +31,6 @@ from closedloop_plugin.scoring.comfort import EgoMotion, share
 from closedloop_plugin.scoring.driving import driving_score, latest, penalty_of, success_rate
 from closedloop_plugin.scoring.efficiency import route_efficiency
 from closedloop_plugin.scoring.official_record import OfficialRecord
-from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.metrics.intervals import (
     METHOD,
@@ -42,6 +41,7 @@ from lmms_eval_ad2.metrics.intervals import (
     mean_interval,
     mean_of_means_interval,
 )
+from lmms_eval_ad2.storage.code_state import code_label
 
 Key = tuple[str, int]  # route id, repetition
 _SCORE_SLACK = 0.05  # percent: numbers in messages are rounded
@@ -193,7 +193,7 @@ def _rules(options: ScoringOptions, origin: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _versions(records: Mapping[Key, OfficialRecord]) -> dict[str, Any]:
-    return {"lmms_eval_ad2": __version__, "records": sorted({r.version for r in records.values() if r.version})}
+    return {"lmms_eval_ad2": code_label(), "records": sorted({r.version for r in records.values() if r.version})}
 
 
 def _part(table: _ScoreTable, keys: Sequence[Key]) -> _ScoreTable:
@@ -318,6 +318,7 @@ def _notes(table: _ScoreTable, duplicates: int, outside: int, experimental: set[
     gaps = sorted({gap for r in records for gap in r.gaps if gap != "town_name"})
     foreign = [r.route_id for key, r in table.records.items() if _foreign(r, table.routes[key[0]])]
     other = [r.route_id for r in records if _other_penalty(r, table.options.profile)]
+    versions = sorted({r.version for r in records if r.version})
     notes = [
         (duplicates, f"{duplicates} duplicate record(s) removed: the last of a route and repetition counts"),
         (outside, f"{outside} record(s) left out: their route or repetition is not among those to score"),
@@ -327,6 +328,8 @@ def _notes(table: _ScoreTable, duplicates: int, outside: int, experimental: set[
         (foreign, f"{len(foreign)} record(s) name another town or scenario than their route: {_few(foreign)}"),
         (other, f"{len(other)} record(s) have a score that profile {table.options.profile.name} would not give; kept "
          f"unchanged: {_few(other)}"),
+        (len(versions) > 1, f"driven with several versions of the code: {_few(versions)}; the figures may mix their "
+         "differences"),
         (not table.efficiencies, "efficiency: no record has a speed message up to 1,000 %"),
         (empty, f"no record tests {', '.join(empty)}: no figure there, and no Skill Score"),
         (signs.partial, _junction_note(signs, table.options.traffic_signs)),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Keys of a run's identity: the driver, and keys that may differ between any two runs.
 DRIVER = ("agent", "interpreter", "cameras")
-FREE = ("suite", "suite_sha256", "map_sha256", "towns_sha256", "version")
+FREE = ("suite", "suite_sha256", "map_sha256", "towns_sha256", "version", "commit")
 DRIVEN = ("values",)  # values of free parameters: they belong to the suite
 
 
@@ -80,7 +80,9 @@ def _maps(towns: Mapping[str, str]) -> str:
 
 
 def _versions(identities: list[dict[str, Any]]) -> list[str]:
-    one, two = (identity.get("version") for identity in identities)
+    from lmms_eval_ad2.storage.code_state import code_label
+
+    one, two = (code_label(str(identity.get("version")), str(identity.get("commit") or "")) for identity in identities)
     return [f"driven with lmms-eval-ad2 {one} and {two}"] if one != two else []
 
 
