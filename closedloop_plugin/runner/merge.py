@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,8 @@ def merge(out: Path, folders: Sequence[Path]) -> MergedRun:
     repetitions = max(run["selection"]["repetitions"] for run in runs)
     selection = {"routes": routes, "repetitions": repetitions, "merged": [str(folder) for folder in folders]}
     identity = {**runs[0]["identity"], COMMIT: all_commits(run["identity"] for run in runs)}
+    if ", " in (identity[COMMIT] or ""):
+        print(f"ad2: the folders are of several commits: {identity[COMMIT]}", file=sys.stderr)
     with EpisodeStore(out, identity, selection) as store:
         for record, folder in kept:
             if _replaces(record, store.has(record.route_id, record.repetition)):
