@@ -70,10 +70,10 @@ def refuse_differences(
     words of the message.
     """
     if found := differences(compared(stored), json.loads(json.dumps(compared(current)))):
-        there = stored.get("version")
-        same = f"the same {settings}"
-        if isinstance(there, str) and there != current.get("version"):
-            same = f"continue with lmms-eval-ad2 {there}" + (f" and {same}" if len(found) > 1 else "")
+        there, same = stored.get("version"), f"the same {settings}"
+        if there != current.get("version"):
+            which = f"lmms-eval-ad2 {there}" if isinstance(there, str) else "the version that wrote it"
+            same = f"continue with {which}" + (f" and {same}" if len(found) > 1 else "")
         raise Ad2Error(
             f"{folder} holds {content} with other {settings}: {'; '.join(found)}. Choose another --out, or {same}"
         )

@@ -150,6 +150,8 @@ def test_another_version_is_refused_with_the_version_to_use(tmp_path: Path) -> N
     )
     with pytest.raises(Ad2Error, match=r"or continue with lmms-eval-ad2 0\.1\.0 and the same arguments$"):
         refuse_differences(Path("out"), there, {**here, "seed": 2}, "a run")
+    with pytest.raises(Ad2Error, match=r"version is null there .*, or continue with the version that wrote it$"):
+        refuse_differences(Path("out"), {"seed": 1}, here, "a run")
 
 
 def test_another_commit_continues_with_one_warning_and_is_listed(
