@@ -328,8 +328,8 @@ def _notes(table: _ScoreTable, duplicates: int, outside: int, experimental: set[
         (foreign, f"{len(foreign)} record(s) name another town or scenario than their route: {_few(foreign)}"),
         (other, f"{len(other)} record(s) have a score that profile {table.options.profile.name} would not give; kept "
          f"unchanged: {_few(other)}"),
-        (len(versions) > 1, f"driven with several versions of the code: {_few(versions)}; the figures may mix their "
-         "differences"),
+        (len(versions) > 1, f"driven with {len(versions)} versions of the code, whose differences the figures may mix: "
+         f"{'; '.join(versions[:5])}"),
         (not table.efficiencies, "efficiency: no record has a speed message up to 1,000 %"),
         (empty, f"no record tests {', '.join(empty)}: no figure there, and no Skill Score"),
         (signs.partial, _junction_note(signs, table.options.traffic_signs)),
