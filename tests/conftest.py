@@ -86,6 +86,13 @@ def quick_guard(request: pytest.FixtureRequest) -> Iterator[None]:
     GUARD.active = False
 
 
+@pytest.fixture(autouse=True)
+def fixed_commit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests of the quick tier start no git: results there are of commit 0."""
+    if not any(request.node.get_closest_marker(name) for name in MARKED):
+        monkeypatch.setattr("lmms_eval_ad2.storage.code_state.source_commit", lambda: "0" * 40)
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """Folder of the real test data (`AD2_TEST_DATA`). If it is absent, skip; under CI, fail."""

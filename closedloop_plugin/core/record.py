@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 # Infraction lists of an official record, in its order.
 INFRACTIONS = (
@@ -26,6 +30,8 @@ INFRACTIONS = (
 @dataclass(frozen=True)
 class EpisodeRecord:
     """One finished or failed episode. Infraction messages contain their measured values, as in the official files."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"strict": True, "extra": "forbid", "allow_inf_nan": False}
 
     suite: str  # "embedded220", "bench2drive220", a file's stem, or a user's program
     route_id: str
@@ -79,4 +85,21 @@ class EpisodeRecord:
 
     @classmethod
     def from_json(cls, line: str) -> EpisodeRecord:
+        """The record of a line. Raises ValueError with the first field that is missing, unknown or of another type."""
+        from pydantic import ValidationError
+
+        try:
+            _checker().validate_json(line)
+        except ValidationError as exc:
+            first = exc.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            found = "" if first["type"] in ("missing", "json_invalid") else f", found {first['input']!r:.60}"
+            raise ValueError(f"{f'field {where!r}: ' if where else ''}{first['msg']}{found}") from exc
         return cls(**json.loads(line))
+
+
+@cache
+def _checker() -> TypeAdapter[EpisodeRecord]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(EpisodeRecord)

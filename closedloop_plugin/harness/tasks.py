@@ -10,9 +10,9 @@ The suite "threat" is a folder made by `ad2 threats generate` for one target mod
 results contain folder, target and fuser in the task's metadata.
 
 Environment variables override the YAML's settings: AD2_DRIVE_INTERPRETER, AD2_DRIVE_MODE, AD2_DRIVE_PROFILE,
-AD2_DRIVE_SEED, AD2_DRIVE_WORKERS, AD2_DRIVE_WORLD, AD2_DRIVE_CAMERA, AD2_DRIVE_HISTORY. AD2_DRIVE_OUT keeps the run's
-folder, so that an interrupted run can be resumed with the same model and model_args, but not if lmms-eval was called
-with a model object.
+AD2_DRIVE_SEED, AD2_DRIVE_WORKERS, AD2_DRIVE_WORLD, AD2_DRIVE_CAMERA, AD2_DRIVE_HISTORY, AD2_DRIVE_STOP_AFTER_UNREAD.
+AD2_DRIVE_OUT keeps the run's folder, so that an interrupted run can be resumed with the same model and model_args, but
+not if lmms-eval was called with a model object.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from closedloop_plugin.interpreters.make import make_interpreter
 from closedloop_plugin.prompts.texts import texts_of
 from closedloop_plugin.runner.assemble import DriverSetup, RouteSelection, RunConfig, assemble, remote
 from closedloop_plugin.runner.decisions import DecisionRules
+from closedloop_plugin.runner.early_stop import STOP_AFTER_UNREAD
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.run import run
@@ -60,6 +61,7 @@ DEFAULTS: Mapping[str, Any] = {
     "workers": 1,
     "world": "embedded",
     "servers": None,
+    "stop_after_unread": STOP_AFTER_UNREAD,
 }
 TASKS: dict[str, dict[str, Any]] = {}  # task -> its settings, filled when its documents are loaded
 SUITES: dict[str, Suite] = {}  # by name in records, filled likewise, since a folder's name does not give its path
@@ -76,13 +78,15 @@ def settings_of(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     for name in DEFAULTS:
         if (text := os.environ.get(f"AD2_DRIVE_{name.upper()}")) is not None:
             settings[name] = text
-    for name in ("seed", "workers", "history"):
+    for name in ("seed", "workers", "history", "stop_after_unread"):
         try:
             settings[name] = int(settings[name])
         except (TypeError, ValueError):
             raise Ad2Error(f"AD2_DRIVE_{name.upper()}: expected a whole number, found '{settings[name]}'") from None
     if settings["workers"] < 1:
         raise Ad2Error(f"AD2_DRIVE_WORKERS {settings['workers']}: 1 or more")
+    if settings["stop_after_unread"] < 0:
+        raise Ad2Error(f"AD2_DRIVE_STOP_AFTER_UNREAD {settings['stop_after_unread']}: 0 or more")
     return settings
 
 
@@ -241,6 +245,7 @@ def drive(lm: Any, requests: Sequence[Any], task: str) -> list[str]:
             seed=settings["seed"],
             track=FactoryRecipe("closedloop_plugin.show.track_log:TrackLog"),
             limits=PoolLimits(workers),
+            stop_after_unread=settings["stop_after_unread"],
         )
         selection = RouteSelection(
             name=found.name, sha256=found.sha256, all_ids=found.ids, routes=routes, programs=found.programs

@@ -16,6 +16,7 @@ from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.runner.decisions import DecisionRules
+from closedloop_plugin.runner.early_stop import STOP_AFTER_UNREAD
 from closedloop_plugin.runner.episode import EvaluationConditions
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
@@ -23,7 +24,7 @@ from closedloop_plugin.runner.run import DriveRun
 from closedloop_plugin.runner.task import EpisodeTask, episode_seed, shard
 from closedloop_plugin.runner.worker import WorkerConfig
 from closedloop_plugin.worlds.base import EpisodeSetup
-from lmms_eval_ad2 import __version__
+from lmms_eval_ad2.storage.code_state import code_identity, code_label
 from lmms_eval_ad2.storage.files import file_sha256
 
 
@@ -68,6 +69,7 @@ class RunConfig:
     track: FactoryRecipe | None = None
     recorders: tuple[FactoryRecipe, ...] = ()
     limits: PoolLimits = field(default_factory=PoolLimits)
+    stop_after_unread: int = STOP_AFTER_UNREAD
     retry_failed: bool = False
     quiet: bool = False
 
@@ -80,6 +82,7 @@ def assemble(config: RunConfig, selection: RouteSelection, driver: DriverSetup) 
         agent=driver.agent.describe(),
         interpreter=driver.interpreter.describe() if driver.interpreter else None,
         privileged=driver.agent.privileged,
+        version=code_label(),
     )
     worker_config = WorkerConfig(
         world=config.world,
@@ -98,6 +101,7 @@ def assemble(config: RunConfig, selection: RouteSelection, driver: DriverSetup) 
         tasks=shard(_tasks(config, selection, driver.cameras), selection.shard),
         worker_config=worker_config,
         limits=config.limits,
+        stop_after_unread=config.stop_after_unread,
         retry_failed=config.retry_failed,
         quiet=config.quiet,
     )
@@ -160,7 +164,7 @@ def config_identity(config: RunConfig, selection: RouteSelection) -> dict[str, A
         "seed": config.seed,
         "world": config.world.target,
         "traffic": config.traffic,
-        "version": __version__,
+        **code_identity(),
     }
 
 

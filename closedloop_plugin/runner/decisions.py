@@ -36,6 +36,27 @@ class DecisionResponse:
         """Wall time of both systems, s."""
         return self.decision.latency_s + (self.interpreted.latency_s if self.interpreted else 0.0)
 
+    @property
+    def replied(self) -> bool:
+        """Whether a model's reply was to be read: False for a control of the agent and for a failure."""
+        if self.decision.error is not None or self.decision.control is not None or self.interpreted is None:
+            return False
+        no_reply = (self.interpreted.reason or "").startswith(NO_REPLY_REASONS)
+        return self.interpreted.control is not None or not no_reply
+
+    @property
+    def unread(self) -> str | None:
+        """Why the reply gives no control; None if it does, or without a reply."""
+        if not self.replied or self.interpreted is None:
+            return None
+        if self.interpreted.control is None:
+            return self.interpreted.reason or "no reason given"
+        try:
+            self.interpreted.control.checked()
+        except ValueError:
+            return "control is not finite"
+        return None
+
 
 @dataclass
 class ControlScheduler:
@@ -97,17 +118,16 @@ class ControlScheduler:
             return self._failure("the agent answers in words and there is no interpreter")
         if interpreted.mode:
             self.counts[f"mode {interpreted.mode}"] += 1
-        if interpreted.control is None and (interpreted.reason or "").startswith(NO_REPLY_REASONS):
+        if not response.replied:
             return self._failure(f"slow system: {interpreted.reason}: {' '.join(interpreted.raw.split())[:200]}")
         self._failures = 0
         self.counts.update(interpreted.adapted)
-        if interpreted.control is None:
-            return self._unparsed(interpreted.reason or "no reason given")
-        try:
-            return interpreted.control.checked(), True
-        except ValueError:
-            self.counts["not_finite"] += 1
-            return self._unparsed("control is not finite")
+        if (why := response.unread) is not None:
+            if interpreted.control is not None:
+                self.counts["not_finite"] += 1
+            return self._unparsed(why)
+        assert interpreted.control is not None
+        return interpreted.control.checked(), True
 
     def _failure(self, why: str) -> tuple[Control, bool]:
         self.counts["agent_errors"] += 1

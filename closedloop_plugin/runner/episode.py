@@ -59,6 +59,7 @@ class EvaluationConditions:
     agent: Mapping[str, Any] = field(default_factory=dict)  # Agent.describe()
     interpreter: Mapping[str, Any] | None = None
     privileged: bool = False
+    version: str = __version__  # of this package, with the commit if it is known
 
 
 @dataclass(frozen=True)
@@ -235,7 +236,7 @@ def blank_record(
         map={},
         weather=asdict(weather) if weather else {},
         reason=reason,
-        version=__version__,
+        version=conditions.version,
     )
 
 

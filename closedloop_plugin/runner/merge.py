@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from closedloop_plugin.runner.run import AGAIN, episodes_of
 from closedloop_plugin.runner.store import EpisodeStore, by_suite, read_records
 from closedloop_plugin.scoring.official import to_official
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.storage.identity import differences, read_run
+from lmms_eval_ad2.storage.identity import COMMIT, all_commits, compared, differences, read_run
 
 _FILES = ("metric_info", "tracks")  # frames are not copied: they may be large, and scoring does not use them
 
@@ -32,7 +33,7 @@ def merge(out: Path, folders: Sequence[Path]) -> MergedRun:
     """
     runs = [read_run(folder) for folder in folders]
     for folder, run in zip(folders[1:], runs[1:], strict=True):
-        if differ := differences(runs[0]["identity"], run["identity"]):
+        if differ := differences(compared(runs[0]["identity"]), compared(run["identity"])):
             text = "; ".join(differ).replace(" there and ", f" in {folders[0]} and ").replace(" here", f" in {folder}")
             raise Ad2Error(f"not one run: {text}")
     if out.resolve() in {folder.resolve() for folder in folders}:
@@ -41,7 +42,10 @@ def merge(out: Path, folders: Sequence[Path]) -> MergedRun:
     routes = runs[0]["selection"]["routes"]
     repetitions = max(run["selection"]["repetitions"] for run in runs)
     selection = {"routes": routes, "repetitions": repetitions, "merged": [str(folder) for folder in folders]}
-    with EpisodeStore(out, runs[0]["identity"], selection) as store:
+    identity = {**runs[0]["identity"], COMMIT: all_commits(run["identity"] for run in runs)}
+    if ", " in (identity[COMMIT] or ""):
+        print(f"ad2: the folders are of several commits: {identity[COMMIT]}", file=sys.stderr)
+    with EpisodeStore(out, identity, selection) as store:
         for record, folder in kept:
             if _replaces(record, store.has(record.route_id, record.repetition)):
                 _copy_files(record, folder, out)

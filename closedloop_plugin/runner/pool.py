@@ -26,6 +26,7 @@ from closedloop_plugin.runner.decisions import DecisionResponse
 from closedloop_plugin.runner.episode import EpisodeResult, blank_record
 from closedloop_plugin.runner.scheduler import EpisodeScheduler
 from closedloop_plugin.runner.task import EpisodeTask
+from closedloop_plugin.runner.unread_replies import UnreadReply
 from closedloop_plugin.runner.worker import WorkerConfig, decide, interpret, needs_interpreter
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -67,6 +68,7 @@ class WorldPool:
     interpreter: Interpreter | None
     on_result: Callable[[EpisodeResult], None]
     on_restart: Callable[[str], None] = lambda reason: None
+    on_reply: Callable[[UnreadReply | None], None] = lambda unread: None  # of a model; None: it was read
     logs: Path | None = None
     more: bool = False  # on_result may `offer` further tasks until it calls `finish`; idle worlds wait for them
     restarts: int = 0
@@ -245,6 +247,9 @@ class WorldPool:
         if not any(w.request for w in self._workers):
             self._oldest_request = time.monotonic()
         worker.request = (request, decision, interpret)
+
+    def _on_reply(self, worker: _WorkerHandle, unread: UnreadReply | None) -> None:
+        self.on_reply(unread)
 
     def _on_done(self, worker: _WorkerHandle, result: EpisodeResult) -> None:
         task, worker.task = worker.task, None

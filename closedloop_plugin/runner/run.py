@@ -13,13 +13,13 @@ from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.interpreters.base import Interpreter
+from closedloop_plugin.runner.early_stop import STOP_AFTER_UNREAD, EarlyStop
 from closedloop_plugin.runner.episode import EpisodeResult
 from closedloop_plugin.runner.pool import PoolLimits, WorldPool
 from closedloop_plugin.runner.store import EpisodeStore, by_suite
 from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.runner.worker import WorkerConfig
 from closedloop_plugin.scoring.official import to_official
-from lmms_eval_ad2.errors import Ad2Error
 
 FAILED = (EndReason.WORLD_FAILED, EndReason.AGENT_FAILED, EndReason.INVALID)
 AGAIN = (EndReason.WORLD_FAILED, EndReason.AGENT_FAILED)  # worth a retry; a rejected scene is not
@@ -35,6 +35,7 @@ class DriveRun:
     tasks: Sequence[EpisodeTask]
     worker_config: WorkerConfig
     limits: PoolLimits = field(default_factory=PoolLimits)
+    stop_after_unread: int = STOP_AFTER_UNREAD  # see EarlyStop
     retry_failed: bool = False
     quiet: bool = False
 
@@ -42,7 +43,7 @@ class DriveRun:
 def run(drive_run: DriveRun, agent: Agent | None, interpreter: Interpreter | None) -> list[EpisodeRecord]:
     """Run the missing episodes and return the records of all tasks. `agent`, `interpreter`: those of this process.
 
-    Raises Ad2Error if the agent answers no request of whole episodes; such episodes are not saved.
+    Raises Ad2Error if the run measures nothing, see EarlyStop; episodes saved so far are kept.
     """
     with EpisodeStore(drive_run.folder, drive_run.identity, drive_run.selection) as store:
         todo = [t for t in drive_run.tasks if _is_missing(store, t, drive_run.retry_failed)]
@@ -51,17 +52,19 @@ def run(drive_run: DriveRun, agent: Agent | None, interpreter: Interpreter | Non
             print(f"{done} of {len(drive_run.tasks)} episodes are there already; running {len(todo)}", flush=True)
         try:
             with _ProgressBar(drive_run, store, done) as bar:
+                stop = EarlyStop(store, bar.keep, drive_run.worker_config.conditions, drive_run.stop_after_unread)
                 pool = WorldPool(
                     worker_config=drive_run.worker_config,
                     limits=drive_run.limits,
                     agent=agent,
                     interpreter=interpreter,
-                    on_result=bar.add,
+                    on_result=stop.add,
                     on_restart=bar.restarted,
+                    on_reply=stop.reply,
                     logs=drive_run.folder / "logs",
                 )
                 pool.run(todo)
-                bar.finish()
+                stop.finish()
         finally:
             records = by_suite(store.records, drive_run.selection["routes"])
             store.write_results(to_official(records, episodes_of(drive_run.selection, records)))
@@ -83,56 +86,18 @@ def _is_missing(store: EpisodeStore, task: EpisodeTask, retry_failed: bool) -> b
     return record is None or (retry_failed and record.end in AGAIN)
 
 
-def mute(record: EpisodeRecord) -> bool:
-    """Whether none of its requests was answered."""
-    return record.end == EndReason.AGENT_FAILED and record.counts.get("agent_errors", 0) == record.counts.get(
-        "decisions", 0
-    )
-
-
 class _ProgressBar:
-    """Saves each result and shows the number of episodes, the score so far and restarts.
-
-    An episode without any answer is saved only after a later one with answers: if the model server is gone, the run
-    stops instead of recording the rest of the suite as failures.
-    """
+    """Saves each result and shows the number of episodes, the score so far and restarts."""
 
     def __init__(self, drive_run: DriveRun, store: EpisodeStore, done: int) -> None:
         self.store, self.restarts = store, 0
-        self.held: EpisodeResult | None = None
         self.bar = tqdm(total=len(drive_run.tasks), initial=done, desc="episodes", unit="ep", disable=drive_run.quiet)
         self._show()
 
-    def add(self, result: EpisodeResult) -> None:
-        if mute(result.record):
-            if self.held:
-                self._stop(result.record)
-            self.held = result
-            return
-        self._keep_held()
-        self._keep(result)
-
-    def finish(self) -> None:
-        """After the last episode: save one without any answer only if other episodes had answers."""
-        if self.held and not any(not mute(r) for r in self.store.records):
-            self._stop(self.held.record)
-        self._keep_held()
-
-    def _keep_held(self) -> None:
-        held, self.held = self.held, None
-        if held:
-            self._keep(held)
-
-    def _keep(self, result: EpisodeResult) -> None:
+    def keep(self, result: EpisodeResult) -> None:
         self.store.save(result)
         self._show()
         self.bar.update()
-
-    def _stop(self, record: EpisodeRecord) -> None:
-        raise Ad2Error(
-            f"the agent answers nothing: {record.reason}. Fix that and run the same command again: "
-            f"{self.store.count} episodes are safe, those without an answer were not saved"
-        )
 
     def restarted(self, reason: str) -> None:
         self.restarts += 1

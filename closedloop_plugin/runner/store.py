@@ -5,6 +5,7 @@
     DIR/metric_info/<route>_rep<k>.json, DIR/tracks/<route>_rep<k>.json
     DIR/results.json      the official result file, derived from episodes.jsonl
     DIR/logs/worker<k>.log  output of a world process; the last line is part of the reason if the process dies
+    DIR/logs/unread.jsonl   replies after which the run stopped, see early_stop.py
 
 For an episode metric_info and track are written first (temporary name, fsync, rename), then its line (append, fsync):
 a line implies its files. A process killed in between leaves files without a line (the episode is run again and replaces
@@ -106,23 +107,13 @@ def read_records(folder: Path) -> list[EpisodeRecord]:
 def _record(line: bytes) -> EpisodeRecord:
     record = EpisodeRecord.from_json(line.decode())
     try:
-        from_episode(record)  # checks the types of the fields too, so that an edited file fails here and not later
+        from_episode(record)  # checks the values too, so that an edited file fails here and not later
     except DataError as exc:
         raise ValueError(str(exc)) from exc
-    _own_fields(record)
-    return record
-
-
-def _own_fields(record: EpisodeRecord) -> None:
-    """Check the fields that an official file does not have. Raises TypeError."""
-    for name in ("drawn", "margins"):
-        if not isinstance(getattr(record, name), dict):
-            raise TypeError(f"{name}: expected an object")
-    if not all(is_number(time) and isinstance(name, str) for time, name in record.events):
-        raise TypeError("events: expected [seconds, name] each")
     for place in record.places:
         if not (isinstance(place["kind"], str) and all(is_number(place[key]) for key in ("time_s", "x", "y"))):
             raise TypeError("places: expected objects of kind, time_s, x, y")
+    return record
 
 
 def _write_json(path: Path, value: Any) -> None:

@@ -7,6 +7,7 @@ Messages to the parent, tuples that begin with their kind:
     ("ask", DecisionRequest, Decision | None, interpret)
                                         request for a decision, or for its control if the decision is given;
                                         interpret: the parent has the interpreter
+    ("reply", UnreadReply | None)       a model's reply could not be read, or was read (None)
     ("done", EpisodeResult)             an episode ended
     ("failed", reason)                  the world failed; this process ends, and a new one retries the episode
     ("user", message)                   an error of the user (Ad2Error), which ends the run
@@ -25,7 +26,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -40,6 +41,7 @@ from closedloop_plugin.runner.decisions import DecisionResponse
 from closedloop_plugin.runner.episode import EpisodeResult, EpisodeTick, EvaluationConditions, TickObserver, run_episode
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.task import EpisodeTask
+from closedloop_plugin.runner.unread_replies import UnreadReply, unread_reply
 from closedloop_plugin.worlds.base import World, WorldError
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -73,12 +75,29 @@ class SentImages:
 
 
 class DecisionResponder:
-    """Responds to the requests of one world, locally or through `remote(request, decision, interpret)`."""
+    """Responds to the requests of one world, locally or through `remote(request, decision, interpret)`.
 
-    def __init__(self, config: WorkerConfig, agent: Agent | None, interpreter: Interpreter | None, remote: Any) -> None:
+    `on_reply` is called for each reply of a model, with None if it was read.
+    """
+
+    def __init__(
+        self,
+        config: WorkerConfig,
+        agent: Agent | None,
+        interpreter: Interpreter | None,
+        remote: Any,
+        on_reply: Callable[[UnreadReply | None], None] = lambda unread: None,
+    ) -> None:
         self.config, self.agent, self.interpreter, self.remote = config, agent, interpreter, remote
+        self.on_reply = on_reply
 
     def __call__(self, request: DecisionRequest) -> DecisionResponse:
+        response = self._respond(request)
+        if response.replied:
+            self.on_reply(unread_reply(request, response))
+        return response
+
+    def _respond(self, request: DecisionRequest) -> DecisionResponse:
         parent_interprets = self.config.interprets and self.interpreter is None
         if self.agent is None:
             response: DecisionResponse = self.remote(request, None, parent_interprets)
@@ -191,7 +210,7 @@ def _serve(pipe: Connection, config: WorkerConfig) -> None:
 
     agent = config.agent.make() if config.agent else None
     interpreter = config.interpreter.make() if config.interpreter else None
-    responder = DecisionResponder(config, agent, interpreter, remote)
+    responder = DecisionResponder(config, agent, interpreter, remote, lambda unread: pipe.send(("reply", unread)))
     pipe.send(("ready", world.backend, world.version))
     try:
         while True:

@@ -38,7 +38,6 @@ from closedloop_plugin.scoring.driving import driving_score, latest, success_rat
 from closedloop_plugin.scoring.efficiency import route_efficiency
 from closedloop_plugin.scoring.official_record import OfficialRecord
 from closedloop_plugin.scoring.provenance import provenance
-from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.metrics.intervals import (
     METHOD,
@@ -49,6 +48,7 @@ from lmms_eval_ad2.metrics.intervals import (
     mean_interval,
     mean_of_means_interval,
 )
+from lmms_eval_ad2.storage.code_state import code_label
 
 Key = tuple[str, int]  # route id, repetition
 
@@ -211,7 +211,7 @@ def _rules(options: ScoringOptions, origin: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _versions(records: Mapping[Key, OfficialRecord]) -> dict[str, Any]:
-    return {"lmms_eval_ad2": __version__, "records": sorted({r.version for r in records.values() if r.version})}
+    return {"lmms_eval_ad2": code_label(), "records": sorted({r.version for r in records.values() if r.version})}
 
 
 def _part(table: _ScoreTable, keys: Sequence[Key]) -> _ScoreTable:
@@ -356,6 +356,7 @@ def _notes(table: _ScoreTable, duplicates: int, outside: int, experimental: set[
     empty = [name for name, skill in table.skills.items() if not skill.values]
     gaps = sorted({gap for r in records for gap in r.gaps if gap != "town_name"})
     foreign = [r.route_id for key, r in table.records.items() if _foreign(r, table.routes[key[0]])]
+    versions = sorted({r.version for r in records if r.version})
     notes = [
         (duplicates, f"{duplicates} duplicate record(s) removed: the last of a route and repetition counts"),
         (outside, f"{outside} record(s) left out: their route or repetition is not among those to score"),
@@ -363,6 +364,8 @@ def _notes(table: _ScoreTable, duplicates: int, outside: int, experimental: set[
         (missing, f"{len(missing)} episode(s) have no record: 0 in Driving Score and Success Rate, left out elsewhere"),
         (gaps, f"some records lack {', '.join(gaps)}: without a score they count 0, without lists they are no success"),
         (foreign, f"{len(foreign)} record(s) name another town or scenario than their route: {_few(foreign)}"),
+        (len(versions) > 1, f"driven with {len(versions)} versions of the code, whose differences the figures may mix: "
+         f"{'; '.join(versions[:5])}"),
         (not table.efficiencies, "efficiency: no record has a speed message up to 1,000 %"),
         (empty, f"no record tests {', '.join(empty)}: no figure there, and no Skill Score"),
         (signs.partial, _junction_note(signs, table.options.traffic_signs)),

@@ -26,7 +26,7 @@ from closedloop_plugin.threats.templates.program import program
 from closedloop_plugin.threats.transcript import ThreatAttempt, ThreatTranscript
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json, file_sha256
-from lmms_eval_ad2.storage.identity import refuse_differences
+from lmms_eval_ad2.storage.identity import continued, refuse_differences
 
 _SUITE, _ROUTE = re.compile(r"[^\"'\s:\\]{1,200}"), re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,79}")
 
@@ -53,6 +53,7 @@ class ThreatFolder:
         stored = index_of(self.path)
         if stored and self.transcripts_begun():
             refuse_differences(self.path, stored.get("asked", {}), identity, "threats made")
+            identity = continued(self.path, stored.get("asked", {}), identity)
         elif not stored and any((self.path / "scenarios").glob("*.scenic")):
             raise Ad2Error(f"{self.path}: holds scenarios that were not generated here; choose another --out")
         self.write_index({**stored, "asked": identity, "finished": False})

@@ -26,8 +26,8 @@ from closedloop_plugin.threats.interview import interview
 from closedloop_plugin.threats.spec_parsing import short
 from closedloop_plugin.threats.transcript import ScenarioVerdict, ThreatTranscript
 from closedloop_plugin.threats.verdict_files import read_verdicts
-from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.code_state import code_identity
 from lmms_eval_ad2.storage.lock import lock_folder
 
 BATCH = 32  # maximum number of requests per call of the fuser; a kill loses at most one batch
@@ -110,7 +110,7 @@ def _identity(job: ThreatGenerationConfig, interviewee: Interviewee, fuser: Fuse
         "towns": sorted(job.towns),
         "profile": job.profile.name,
         "prompts_sha256": job.prompts_sha256,
-        "version": __version__,
+        **code_identity(),
     }
 
 

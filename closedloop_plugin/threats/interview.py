@@ -34,7 +34,7 @@ from closedloop_plugin.threats.snapshot import write_jpeg
 from closedloop_plugin.threats.spec_parsing import short
 from closedloop_plugin.threats.transcript import InterviewRecord, ThreatTranscript
 from closedloop_plugin.worlds.base import EpisodeSetup
-from lmms_eval_ad2 import __version__
+from lmms_eval_ad2.storage.code_state import code_label
 
 FIRST_S, STEP_S = 1.0, 1.0  # time of the first frame, and between frames
 BATCH = 32  # maximum number of routes per call of the target
@@ -245,4 +245,4 @@ def _transcript(
         agent=dict(interviewee.describe()), source=interviewee.source, frames=names, time_s=times, answers=list(answers)
     )
     site = site_of(suite, route, scene[0].road)
-    return ThreatTranscript(route=route.id, site=site, interview=record, version=__version__)
+    return ThreatTranscript(route=route.id, site=site, interview=record, version=code_label())

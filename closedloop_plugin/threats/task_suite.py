@@ -44,7 +44,7 @@ def about(found: Suite) -> dict[str, Any]:
         "folder": str(folder),
         "suite": found.name,
         "sha256": found.sha256,
-        **{name: made.get(name) for name in ("agent", "fuser", "base", "seed", "version")},
+        **{name: made.get(name) for name in ("agent", "fuser", "base", "seed", "version", "commit")},
         "scenarios": len(found.routes),
         "left_out": len(found.left_out),
     }

@@ -11,8 +11,8 @@ from typing import Any
 
 from closedloop_plugin.suites.programs import INDEX, index_of, json_object, programs_in
 from closedloop_plugin.threats.transcript import ScenarioVerdict
-from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.storage.code_state import code_label
 from lmms_eval_ad2.storage.files import atomic_write_json, file_sha256
 from lmms_eval_ad2.storage.identity import read_run
 
@@ -34,7 +34,7 @@ def write_verdicts(
         "world": identity.get("world"),
         "seed": identity.get("seed"),
         "profile": identity.get("profile"),
-        "version": __version__,
+        "version": code_label(),
     }
     shas = {file.stem: file_sha256(file) for file in (programs_in(folder) if files is None else files)}
     before = {n: v for n, v in read_verdicts(folder).items() if n in shas and v.get("program_sha256") == shas[n]}

@@ -16,12 +16,11 @@ import re
 import sys
 import traceback
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import lmms_eval_ad2
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.harness import hooks
 from lmms_eval_ad2.harness.batched_generation import IMAGE_ENCODING
@@ -29,6 +28,7 @@ from lmms_eval_ad2.harness.journal import AnswerJournal, attach
 from lmms_eval_ad2.harness.task_data import task_settings
 from lmms_eval_ad2.parsing import FAILURES
 from lmms_eval_ad2.scoring import judge_ratings, result_files
+from lmms_eval_ad2.storage.code_state import UNKNOWN, code_label
 from lmms_eval_ad2.storage.identity import run_folder
 
 PREVIOUS = "summary.previous.json"
@@ -77,6 +77,7 @@ class EvaluationRun:
             and _same_judge(earlier["run"], about)
         ):
             tables = {**earlier["tasks"], **tables}
+            about["versions"] = _both_versions(earlier, about["versions"], kept=earlier["tasks"].keys() - self.tables)
         elif earlier and (lost := sorted(set(earlier["tasks"]) - set(tables))):
             print(f"ad2: an earlier run here had other settings or another judge; no longer in the summary: {lost}")
         path = result_files.write_summary(self.folder, about, tables)
@@ -102,6 +103,13 @@ class EvaluationRun:
             "judge": judge_ratings.judge_record(judge) if judge else None,
             "versions": versions(),
         }
+
+
+def _both_versions(earlier: Mapping[str, Any], now: dict[str, str], kept: Collection[str]) -> dict[str, str]:
+    """The versions of a summary; if it keeps tables of an earlier one, our own version is that of each."""
+    before = str((earlier["run"].get("versions") or {}).get("lmms_eval_ad2", UNKNOWN))
+    own = [*(before.split(", ") if kept else []), now["lmms_eval_ad2"]]
+    return {**now, "lmms_eval_ad2": ", ".join(dict.fromkeys(own))}
 
 
 def _same_judge(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -272,7 +280,7 @@ def weights(folder: Path) -> str:
 
 def versions() -> dict[str, str]:
     """The versions of the packages that can change a score."""
-    found = {"lmms_eval_ad2": lmms_eval_ad2.__version__, "python": platform.python_version()}
+    found = {"lmms_eval_ad2": code_label(), "python": platform.python_version()}
     for name in VERSIONS:
         try:
             found[name] = metadata.version(name)

@@ -26,9 +26,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.report.text_table import TextTable
+from lmms_eval_ad2.storage.code_state import code_label
 
 SCHEMA = "ad2-mcq-card/1"
 STATEMENT = (
@@ -86,7 +86,7 @@ def card(facts: Mapping[str, Any]) -> dict[str, Any]:
         raise Ad2Error(f"a card needs {', '.join(_REQUIRED)}: missing {missing}, unknown {unknown}")
     required = {name: facts[name] for name in _REQUIRED}
     optional = {name: facts.get(name, empty) for name, empty in _OPTIONAL.items()}
-    return {"schema": SCHEMA, "statement": STATEMENT, "version": __version__, **required, **optional}
+    return {"schema": SCHEMA, "statement": STATEMENT, "version": code_label(), **required, **optional}
 
 
 def markdown(card: Mapping[str, Any]) -> str:

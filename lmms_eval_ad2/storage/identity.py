@@ -5,7 +5,9 @@
     DIR/episodes.jsonl   the results (journal.py); of two lines for one episode the later one is used
 
 `identity` holds everything that can change a result: model, agent and prompts; suite, course and map (by hash);
-profile, seed and world. A start with another identity is refused with a list of the differences. `selection` is the
+profile, seed, world, and the version of this package. A start with another identity is refused with a list of the
+differences. "commit" is the exception: a commit need not change a figure, so a start of another one continues with a
+warning, and "commit" lists those of all starts with results, in order, separated by commas. `selection` is the
 part that was requested, such as the routes and the number of repetitions. It may differ, since a larger selection is
 the same run. Before the first result, the identity may differ too: a start that failed because of a wrong argument does
 not reserve the folder.
@@ -21,16 +23,19 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.code_state import UNKNOWN
 from lmms_eval_ad2.storage.files import atomic_write
 from lmms_eval_ad2.storage.journal import has_lines
 from lmms_eval_ad2.storage.lock import lock_folder
 
 RUN, RESULTS = "run.json", "episodes.jsonl"
+COMMIT = "commit"  # key of an identity
 
 
 def digest(value: Any) -> str:
@@ -64,11 +69,40 @@ def refuse_differences(
     `current` is compared as it would be read back from JSON. `content` ("a run", "questions made") and `settings` are
     words of the message.
     """
-    if found := differences(stored, json.loads(json.dumps(current))):
+    if found := differences(compared(stored), json.loads(json.dumps(compared(current)))):
+        there, same = stored.get("version"), f"the same {settings}"
+        if there != current.get("version"):
+            which = f"lmms-eval-ad2 {there}" if isinstance(there, str) else "the version that wrote it"
+            same = f"continue with {which}" + (f" and {same}" if len(found) > 1 else "")
         raise Ad2Error(
-            f"{folder} holds {content} with other {settings}: {'; '.join(found)}. "
-            f"Choose another --out, or the same {settings}"
+            f"{folder} holds {content} with other {settings}: {'; '.join(found)}. Choose another --out, or {same}"
         )
+
+
+def compared(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of an identity that must be equal."""
+    return {key: value for key, value in identity.items() if key != COMMIT}
+
+
+def all_commits(identities: Iterable[Mapping[str, Any]]) -> str | None:
+    """The commits of several identities, in order, without repetition; None if none is known."""
+    found = [name for identity in identities for name in str(identity.get(COMMIT) or UNKNOWN).split(", ")]
+    names = list(dict.fromkeys(found))
+    return None if names == [UNKNOWN] else ", ".join(names)
+
+
+def continued(folder: Path, stored: Mapping[str, Any], current: Mapping[str, Any]) -> dict[str, Any]:
+    """`current` with the commits of the earlier starts too; a warning on stderr if it continues another commit's."""
+    if COMMIT not in current:
+        return dict(current)
+    before, now = all_commits([stored]), all_commits([stored, current])
+    if now != before:
+        print(
+            f"ad2: {folder} has results of commit {before or UNKNOWN}, and this is {current[COMMIT] or UNKNOWN}: its "
+            "figures may mix two states of the code; the list of commits is kept with them",
+            file=sys.stderr,
+        )
+    return {**current, COMMIT: now}
 
 
 def read_run(folder: Path) -> dict[str, Any]:
@@ -84,7 +118,9 @@ def read_run(folder: Path) -> dict[str, Any]:
 
 
 def write_run(folder: Path, identity: Mapping[str, Any], selection: Mapping[str, Any]) -> None:
-    """Write run.json."""
+    """Write run.json. A folder with results keeps the commits of its earlier starts, see `continued`."""
+    if has_lines(folder / RESULTS) and (folder / RUN).exists():
+        identity = continued(folder, read_run(folder)["identity"], identity)
     with atomic_write(folder / RUN) as handle:
         json.dump({"identity": identity, "selection": selection}, handle, ensure_ascii=False, sort_keys=True)
 

@@ -204,6 +204,11 @@ def test_environment_variables_override_the_settings_of_the_yaml(harness: Any, m
     with pytest.raises(Ad2Error, match="AD2_DRIVE_HISTORY: expected a whole number, found 'two'"):
         harness.settings_of(None)
     monkeypatch.delenv("AD2_DRIVE_HISTORY")
+    monkeypatch.setenv("AD2_DRIVE_STOP_AFTER_UNREAD", "-1")
+    with pytest.raises(Ad2Error, match="AD2_DRIVE_STOP_AFTER_UNREAD -1: 0 or more"):
+        harness.settings_of(None)
+    monkeypatch.setenv("AD2_DRIVE_STOP_AFTER_UNREAD", "0")
+    assert harness.settings_of(None)["stop_after_unread"] == 0
     with pytest.raises(Ad2Error, match="unknown sead"):
         harness.settings_of({"ad2drive": {"sead": 3}})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import itertools
 import json
 import threading
 from collections.abc import Iterator
@@ -146,6 +147,52 @@ def test_an_episode_without_replies_fails_and_the_others_are_driven(
         assert "failed: route 101 repetition 0: agent failed: 10 failures in a row" in output
         assert "add --retry-failed to the same command" in output
         assert run_demo(tmp_path / "o", *words, "--retry-failed", agent=agent, routes="101,102") == 0
+
+
+def test_a_model_whose_replies_cannot_be_read_stops_after_twenty(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line with samples; `ad2 drive read` shows the same reason; the same command resumes."""
+    with serve(reply="I like \x1b[31mturtles") as server:
+        agent = f"endpoint:m@{server.url}"
+        assert run_demo(tmp_path / "o", "--size", "64x36", agent=agent, routes="101,102") == 2
+        assert server.requests == 20
+        assert run_demo(tmp_path / "two", "--size", "64x36", "--workers", 2, agent=agent, routes="101,102") == 2
+        assert server.requests <= 20 + 20 + 1
+    output = one_line(capsys)
+    assert output.startswith("error: 20 replies in a row cannot be read: ")
+    sample = r"'I like \x1b[31mturtles' (no_action)"
+    assert output.count(sample) == 3 and f"{tmp_path / 'two/logs/unread.jsonl'}; `ad2 drive read --profile" in output
+    assert (tmp_path / "o/episodes.jsonl").read_text() == ""
+    replies = [json.loads(line) for line in (tmp_path / "o/logs/unread.jsonl").read_text().splitlines()]
+    assert len(replies) == 20
+    assert drive("read", "--profile", "bench2advlm", replies[0]["reply"]) == 0
+    assert "unread: no_action" in capsys.readouterr().out
+    with serve(reply="Keep going straight") as server:
+        assert run_demo(tmp_path / "o", "--size", "64x36", agent=f"endpoint:m@{server.url}", routes="101,102") == 0
+
+
+def test_a_model_that_is_read_once_in_twenty_replies_drives_on(tmp_path: Path) -> None:
+    replies = itertools.count(1)
+    with serve(reply=lambda body: "I like turtles" if next(replies) % 20 else "Keep going straight") as server:
+        agent = f"endpoint:m@{server.url}"
+        assert run_demo(tmp_path / "o", "--size", "64x36", agent=agent) == 0
+    record = json.loads((tmp_path / "o/episodes.jsonl").read_text())
+    assert record["counts"]["unparsed"] > 20
+
+
+def test_unread_replies_of_the_slow_system_count_and_zero_never_stops(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serve(reply="Keep going straight") as server:
+        slow = ("--interpreter", f"endpoint:m@{server.url}", "--mode", "dcs", "--size", "64x36")
+        words = ("--decision-hz", 1, *slow)
+        assert run_demo(tmp_path / "o", *words, "--stop-after-unread", 5, agent=f"endpoint:m@{server.url}") == 2
+        output = one_line(capsys)
+        assert "error: 5 replies in a row" in output and "`ad2 drive read --interpreter dcs --profile" in output
+        assert run_demo(tmp_path / "o", *words, "--stop-after-unread", 0, agent=f"endpoint:m@{server.url}") == 0
+    counts = json.loads((tmp_path / "o/episodes.jsonl").read_text())["counts"]
+    assert counts["unparsed"] == counts["decisions"] > 20
 
 
 def test_a_manually_changed_record_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -124,6 +124,9 @@ def test_two_runs_of_one_suite_compare_two_agents(tmp_path: Path, capsys: pytest
     out = capsys.readouterr().out
     assert "A - B" in out and "Table 1" not in out
     assert "Attention: driven with lmms-eval-ad2 1 and 2" in out
+    b = run_folder(tmp_path / "d", [record("101", 60.0)], agent=other, commit="1" * 40)
+    assert main(["report", "compare", str(a), str(b)]) == 0
+    assert "Attention: driven with lmms-eval-ad2 1 and 1+111111111111" in capsys.readouterr().out
     c = run_folder(tmp_path / "c", [record("101", 60.0)], agent=other, seed=5)
     assert main(["report", "compare", str(a), str(c)]) == 2
     assert "seed is 0 in the first and 5 in the second" in capsys.readouterr().err

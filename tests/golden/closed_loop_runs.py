@@ -118,9 +118,10 @@ def _official_records(folder: Path) -> list[Json]:
 
 
 def run_json(work: Workspace, folder: Path) -> Json:
-    """run.json without our version and the world's module path. Lists of many routes are digests."""
+    """run.json without our version and commit, and the world's module path. Lists of many routes are digests."""
     value = json.loads((folder / "run.json").read_text("utf-8"))
     value["identity"].pop("version", None)
+    value["identity"].pop("commit", None)
     value["identity"].pop("world", None)
     for driver in (value["identity"]["agent"], value["identity"]["interpreter"] or {}):
         driver.pop("lmms_eval", None)

@@ -116,7 +116,7 @@ class SimulatedDecisionOptions(DecisionOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class PoolOptions:
-    """Worlds that run in parallel."""
+    """Worlds that run in parallel, and when the run gives up."""
 
     workers: int | None = option(
         "number of parallel worlds (default 1; with --servers one each)", default=None, metavar="W", least=1
@@ -130,3 +130,7 @@ class PoolOptions:
         metavar="S",
         least=1,
     )
+    stop_after_unread: int = option(
+        "end the run after N replies in a row that cannot be read, over all worlds (default 20; 0: never)", default=20,
+        metavar="N", least=0,
+    )  # fmt: skip

@@ -66,6 +66,7 @@ def prepare(options: DriveRunOptions) -> PreparedRun:
         traffic=not options.no_traffic,
         track=TRACK,
         limits=limits_of(options, world, workers),
+        stop_after_unread=options.stop_after_unread,
         retry_failed=options.retry_failed,
     )
     check_folder(options.out, config_identity(config, subject))  # before a model is loaded, which takes minutes

@@ -36,7 +36,8 @@ agents:
   endpoint:MODEL@URL[,timeout=60,max_tokens=256,...]   any OpenAI-compatible server
   lmms:NAME[,pretrained=...,...]                       any lmms-eval model, in this process
 
-exit code: 0 all episodes ran, 1 some failed (listed), 2 invalid arguments, 130 Ctrl-C"""
+exit code: 0 all episodes ran, 1 some failed (listed), 2 invalid arguments, or the agent's replies cannot be read (see
+--stop-after-unread), 130 Ctrl-C"""
 
 
 SUBJECT = ExclusiveOptions(required=True)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # Keys of a run's identity: the driver, and keys that may differ between any two runs.
 DRIVER = ("agent", "interpreter", "cameras")
-FREE = ("suite", "suite_sha256", "map_sha256", "towns_sha256", "version")
+FREE = ("suite", "suite_sha256", "map_sha256", "towns_sha256", "version", "commit")
 DRIVEN = ("values",)  # values of free parameters: they belong to the suite
 
 
@@ -129,10 +129,11 @@ def _over_all(side: DriveResults, run: ComparedRun, found: DrivingComparison) ->
 
 
 def _versions(sides: Sequence[DriveResults]) -> list[str]:
-    if any(side.identity is None for side in sides):
-        return []
-    one, two = ((side.identity or {}).get("version") for side in sides)
-    return [f"driven with lmms-eval-ad2 {one} and {two}"] if one != two else []
+    from lmms_eval_ad2.storage.code_state import code_label
+
+    known = [side.identity for side in sides if side.identity is not None]
+    labels = [code_label(str(identity.get("version")), str(identity.get("commit") or "")) for identity in known]
+    return [f"driven with lmms-eval-ad2 {' and '.join(labels)}"] if len(set(labels)) == len(sides) else []
 
 
 def _names(sides: Sequence[DriveResults], one_suite: bool) -> tuple[str, str]:

@@ -175,7 +175,7 @@ def _plan(
     from closedloop_plugin.robots.course.runner import CoursePlan, segments_of
     from closedloop_plugin.robots.sandbox.body import FOOTPRINTS
     from closedloop_plugin.robots.sandbox.track import sandbox
-    from lmms_eval_ad2 import __version__
+    from lmms_eval_ad2.storage.code_state import code_label
 
     agent, interpreter, rules = driver
     track = sandbox()
@@ -189,7 +189,7 @@ def _plan(
         agent=agent.describe(),
         interpreter=interpreter.describe() if interpreter else None,
         profile=rules.name,
-        versions={"lmms-eval-ad2": __version__, "python": sys.version.split()[0]},
+        versions={"lmms-eval-ad2": code_label(), "python": sys.version.split()[0]},
     )
 
 
@@ -204,7 +204,9 @@ def _about(robot: RobotConfig) -> dict[str, Any]:
 
 def _known_identity(options: RobotRunOptions, robot: RobotConfig) -> dict[str, Any]:
     """The part of the run's identity that is known before a model is loaded."""
-    found = identity_of(options, {"robot": _about(robot)})
+    from lmms_eval_ad2.storage.code_state import code_identity
+
+    found = identity_of(options, {"robot": _about(robot)}) | code_identity()
     return {key: value for key, value in found.items() if key not in ("agent", "interpreter")}
 
 

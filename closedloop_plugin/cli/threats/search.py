@@ -31,7 +31,8 @@ EXAMPLES = """examples:
 The search varies the free parameters of the program, such as: param pace = Range(1.0, 3.0)
 Each finished run is saved at once: after Ctrl-C or a crash the same command resumes, also with a larger --budget.
 
-exit code: 0 all runs are scored, 1 some are not (counted), 2 invalid arguments, 130 Ctrl-C"""
+exit code: 0 all runs are scored, 1 some are not (counted), 2 invalid arguments, or the agent's replies cannot be read
+(see --stop-after-unread), 130 Ctrl-C"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +134,7 @@ def _run_config(options: ThreatSearchOptions) -> RunConfig:
         traffic=not options.no_traffic,
         track=TRACK,
         limits=limits_of(options, world, workers),
+        stop_after_unread=options.stop_after_unread,
         quiet=False,
     )
 

@@ -26,8 +26,8 @@ from closedloop_plugin.threats.gallery.scenarios import (
 )
 from closedloop_plugin.threats.spec_text import sentence
 from closedloop_plugin.threats.transcript import ThreatAttempt
-from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.report.page.html_page import HtmlPage
+from lmms_eval_ad2.storage.code_state import code_label
 
 # Maximum bytes of a text, so that a page of 220 scenarios stays under 12 MB.
 QUESTION, ANSWER, PROGRAM = 1200, 2000, 6000
@@ -77,7 +77,7 @@ def page(gallery: ThreatGallery, driven: Sequence[GalleryRun] = ()) -> str:
     """The page as HTML text."""
     cards = [card(s, gallery, driven) for s in gallery.scenarios]
     values = {
-        "version": __version__,
+        "version": code_label(),
         "name": gallery.name, "facts": _facts(gallery.about), "tiles": _tiles(gallery), "cards": cards,
         "runs": [_run(d, gallery) for d in driven], "behaviours": _behaviours(gallery, driven),
         "not_driven": _not_driven(gallery),
@@ -99,11 +99,15 @@ def _facts(about: Mapping[str, Any]) -> dict[str, str]:
         "seed": about.get("seed"),
         "profile": about.get("profile"),
         "world": str(about["world"]).rsplit(":", 1)[-1] if about.get("world") else None,
-        "made with": f"lmms-eval-ad2 {about['version']}" if about.get("version") else None,
+        "made with": f"lmms-eval-ad2 {_made_with(about)}" if about.get("version") else None,
     }
     if about.get("finished") is False:
         found["state"] = "not finished: run the same ad2 threats generate again to resume"
     return {k: clip(str(v), 200) for k, v in found.items() if v not in (None, "")}
+
+
+def _made_with(about: Mapping[str, Any]) -> str:
+    return code_label(str(about["version"]), str(about.get("commit") or ""))
 
 
 def _tiles(gallery: ThreatGallery) -> list[tuple[str, str, str]]:

@@ -15,6 +15,7 @@ from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.show.top_view import NAMES
 from closedloop_plugin.suites.lookup import suite
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.code_state import code_label
 from lmms_eval_ad2.storage.identity import read_run
 
 
@@ -125,7 +126,8 @@ def _check_suite(run: Path, identity: Mapping[str, Any], name: str, sha256: str,
 def _setting(identity: Mapping[str, Any], records: Sequence[EpisodeRecord]) -> str:
     worlds = Counter(f"{r.world.get('backend', '?')} {r.world.get('version', '')}".strip() for r in records)
     world = worlds.most_common(1)[0][0] if worlds else str(identity.get("world", "?")).rsplit(":", 1)[-1]
-    return f"{world}, profile {identity.get('profile')}, seed {identity.get('seed')}, {identity.get('version')}"
+    code = code_label(str(identity.get("version")), str(identity.get("commit") or ""))
+    return f"{world}, profile {identity.get('profile')}, seed {identity.get('seed')}, {code}"
 
 
 def _with_unique_labels(found: list[GalleryRun], runs: Sequence[Path]) -> list[GalleryRun]:

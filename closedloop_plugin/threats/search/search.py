@@ -28,9 +28,10 @@ from tqdm import tqdm
 
 from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.runner.early_stop import EarlyStop
 from closedloop_plugin.runner.episode import EpisodeResult
 from closedloop_plugin.runner.pool import WorldPool
-from closedloop_plugin.runner.run import DriveRun, mute
+from closedloop_plugin.runner.run import DriveRun
 from closedloop_plugin.runner.run import run as drive
 from closedloop_plugin.runner.store import EpisodeStore, disk_full
 from closedloop_plugin.runner.task import EpisodeTask
@@ -72,7 +73,7 @@ class ThreatSearchConfig:
 def search(config: ThreatSearchConfig, agent: Agent | None = None, interpreter: Any = None) -> list[SearchTrial]:
     """Drive the missing runs of the budget; return all runs in order. `agent`, `interpreter`: in this process, if any.
 
-    Raises Ad2Error if the folder holds another search, or if the agent does not answer.
+    Raises Ad2Error if the folder holds another search, or if the search measures nothing (see EarlyStop).
     """
     run = config.run
     selection = {**run.selection, "repetitions": config.budget}
@@ -88,11 +89,12 @@ def search(config: ThreatSearchConfig, agent: Agent | None = None, interpreter: 
                     interpreter=interpreter,
                     on_result=state.finished,
                     on_restart=state.restarted,
+                    on_reply=state.stop.reply,
                     logs=run.folder / "logs",
                     more=state.draws_left,
                 )
                 state.pool.run(first)
-            state.last()
+            state.stop.finish()
         return state.trials
 
 
@@ -113,7 +115,7 @@ def with_expert(expert: DriveRun, config: ThreatSearchConfig, trials: list[Searc
 
 @dataclass
 class _SearchState:
-    """State of a running search. `n_told`: results passed to the sampler; `held`: see `finished`."""
+    """State of a running search. `n_told`: results passed to the sampler."""
 
     config: ThreatSearchConfig
     store: EpisodeStore
@@ -122,13 +124,13 @@ class _SearchState:
     drawn: list[dict[str, Any]] = field(default_factory=list)
     results: dict[int, EpisodeRecord] = field(default_factory=dict)
     n_told: int = 0
-    held: EpisodeResult | None = None
     seen: Counter[str] = field(default_factory=Counter)  # verdicts
 
     def __post_init__(self) -> None:
         config = self.config
         self.sampler = ParameterSampler(config.sampler, config.space, config.seed)
         self.name = config.run.tasks[0].route_id
+        self.stop = EarlyStop(self.store, self._keep, config.run.worker_config.conditions, config.run.stop_after_unread)
         self.bar = tqdm(total=config.budget, desc="runs", unit="run", disable=config.run.quiet)
 
     @property
@@ -160,38 +162,18 @@ class _SearchState:
         return tasks
 
     def finished(self, result: EpisodeResult) -> None:
-        """Store a finished run.
-
-        A run without any answer of the agent is held back, as in runner.run, until another run succeeds or fails in
-        the same way: an unreachable server must not become a result of the search.
-        """
+        """Store a finished run, and offer the runs that waited for its result."""
         assert self.pool is not None
-        if mute(result.record):
-            if self.held:
-                self._stop(result.record)
-            self.held = result
-        else:
-            self._keep_held()
-            self._keep(result)
+        self.stop.add(result)
         self.results[result.record.repetition] = result.record
         for task in self.advance():
             self.pool.offer(task)
         if not self.draws_left:
             self.pool.finish()
 
-    def last(self) -> None:
-        if self.held and all(mute(r) for r in self.results.values()):
-            self._stop(self.held.record)
-        self._keep_held()
-
     def restarted(self, reason: str) -> None:
         if not self.bar.disable:
             self.bar.write(f"a world was lost: {reason}")
-
-    def _keep_held(self) -> None:
-        held, self.held = self.held, None
-        if held:
-            self._keep(held)
 
     def _keep(self, result: EpisodeResult) -> None:
         number = result.record.repetition
@@ -200,12 +182,6 @@ class _SearchState:
         with disk_full(self.store.folder, lambda: self.store.count), JournalFile(self._lines) as out:
             out.append(_line(trial).encode())
         self._show([trial])
-
-    def _stop(self, record: EpisodeRecord) -> None:
-        raise Ad2Error(
-            f"the agent answers nothing: {record.reason}. Fix this and run the same command again: "
-            f"{self.store.count} runs are stored, those without an answer were discarded"
-        )
 
     def _trial(self, number: int, record: EpisodeRecord) -> SearchTrial:
         return SearchTrial(number, self.drawn[number], record, robustness(record, self.config.objective))

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import lmms_eval_ad2
 from lmms_eval_ad2.report import tables
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
 from lmms_eval_ad2.report.grid import ResultGrid, grids
@@ -20,6 +19,7 @@ from lmms_eval_ad2.report.page.html_page import HtmlPage
 from lmms_eval_ad2.report.page.worst_samples import cards, plain
 from lmms_eval_ad2.report.runs import RunSummary, TaskSummary
 from lmms_eval_ad2.report.sections import ReportSection
+from lmms_eval_ad2.storage.code_state import code_label
 
 PAGE = HtmlPage(__package__, "report", "the report page", plots=True)
 WORST = 4
@@ -51,7 +51,7 @@ def page(
     colours = plots.palette([*tabled, *broken])
     values = {
         "title": ", ".join(dict.fromkeys([*(run.name for run in runs), *(r.name for s in sections for r in s.runs)])),
-        "version": lmms_eval_ad2.__version__,
+        "version": code_label(),
         "written": dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "warnings": [*tables.warnings(runs), *map(_left_out, unfinished)],
         "runs": [_about(run) for run in runs],

@@ -53,5 +53,5 @@ def _results(work: Workspace, out: Path, task: str) -> dict[str, Any]:
         "results": value["results"][task],
         "higher_is_better": value["higher_is_better"][task],
         "n-samples": value["n-samples"][task],
-        "threats": work.scrub(threats, drop=("version", "world")),
+        "threats": work.scrub(threats, drop=("version", "commit", "world")),
     }

@@ -49,7 +49,7 @@ def _suite(work: Workspace, name: str, *, full: bool = False) -> dict[str, Any]:
     """A folder of `ad2 threats generate`. `full`: programs as texts."""
     folder = work.folder / name
     about = json.loads((folder / "suite.json").read_text("utf-8"))
-    about["asked"] = {key: value for key, value in about["asked"].items() if key not in ("version", "world")}
+    about["asked"] = {key: value for key, value in about["asked"].items() if key not in ("version", "commit", "world")}
     verdicts = json.loads((folder / "check.json").read_text("utf-8"))
     scenarios = {}
     for path in sorted((folder / "scenarios").glob("*.scenic")):

@@ -25,7 +25,7 @@ COMMANDS = {
     "mcq build": (("mcq build, rules", "mcq build, a model"), ""),
     "annotate page": (("annotate",), ""),
 }
-VERSION = {"version"}  # of an identity: no option sets it
+VERSION = {"version", "commit"}  # of an identity: no option sets them
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.task import shard
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.identity import read_run
 
 
 @pytest.mark.integration
@@ -44,6 +45,20 @@ def test_runs_of_different_arguments_cannot_be_merged(tmp_path: Path, monkeypatc
         merge(tmp_path / "all", [tmp_path / "a", tmp_path / "b"])
     with pytest.raises(Ad2Error, match="not a folder written by"):
         merge(tmp_path / "all", [tmp_path])
+
+
+@pytest.mark.integration
+def test_shards_of_several_commits_are_merged_and_all_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from support.closedloop import runs
+
+    for i, commit in ((1, "1" * 40), (2, "2" * 40)):
+        monkeypatch.setattr(runs, "IDENTITY", {"suite": "demo", "commit": commit})
+        run_into(tmp_path / str(i), shard(tasks(), f"{i}/2"), worker_config())
+    assert merge(tmp_path / "all", [tmp_path / "1", tmp_path / "2"]).missing == []
+    assert read_run(tmp_path / "all")["identity"]["commit"] == f"{'1' * 40}, {'2' * 40}"
+    assert "of several commits: " in capsys.readouterr().err
 
 
 @pytest.mark.integration

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lmms_eval_ad2.harness.run import identity, model_label, redact
+from lmms_eval_ad2.harness.run import _both_versions, identity, model_label, redact, versions
+from lmms_eval_ad2.storage.code_state import code_label
 from lmms_eval_ad2.storage.identity import run_folder
 
 pytestmark = pytest.mark.integration
@@ -40,6 +41,17 @@ def test_other_weights_at_the_same_path_are_another_run(tmp_path: Path) -> None:
     assert folder(args=f"pretrained={tmp_path}") == before
     (tmp_path / "model.safetensors").write_bytes(b"22")
     assert folder(args=f"pretrained={tmp_path}") != before
+
+
+def test_a_summary_with_tables_of_an_earlier_version_names_both() -> None:
+    now = versions()
+    assert now["lmms_eval_ad2"] == code_label()
+    earlier = {"run": {"versions": {"lmms_eval_ad2": "0.1.0", "torch": "1"}}, "tasks": {"a": {}}}
+    assert _both_versions(earlier, now, kept={"a"}) == {**now, "lmms_eval_ad2": f"0.1.0, {code_label()}"}
+    assert _both_versions(earlier, now, kept=set()) == now  # all tables are made again
+    same = {"run": {"versions": now}}
+    assert _both_versions(same, now, kept={"a"}) == now
+    assert _both_versions({"run": {}}, now, kept={"a"})["lmms_eval_ad2"] == f"unknown, {code_label()}"
 
 
 def test_a_model_object_never_resumes() -> None:

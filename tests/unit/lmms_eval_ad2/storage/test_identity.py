@@ -137,6 +137,51 @@ def test_read_only_folder_is_refused(tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
 
 
+ONE, TWO = "1" * 40, "2" * 40
+
+
+def test_another_version_is_refused_with_the_version_to_use(tmp_path: Path) -> None:
+    there, here = {"version": "0.1.0", "seed": 1}, {"version": "0.2.0", "seed": 1}
+    with pytest.raises(Ad2Error) as caught:
+        refuse_differences(Path("out"), there, here, "a run")
+    assert str(caught.value) == (
+        'out holds a run with other arguments: version is "0.1.0" there and "0.2.0" here. '
+        "Choose another --out, or continue with lmms-eval-ad2 0.1.0"
+    )
+    with pytest.raises(Ad2Error, match=r"or continue with lmms-eval-ad2 0\.1\.0 and the same arguments$"):
+        refuse_differences(Path("out"), there, {**here, "seed": 2}, "a run")
+    with pytest.raises(Ad2Error, match=r"version is null there .*, or continue with the version that wrote it$"):
+        refuse_differences(Path("out"), {"seed": 1}, here, "a run")
+
+
+def test_another_commit_continues_with_one_warning_and_is_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def start(commit: str | None) -> str:
+        check_identity(tmp_path, {**IDENTITY, "commit": commit})
+        write_run(tmp_path, {**IDENTITY, "commit": commit}, {"routes": []})
+        return capsys.readouterr().err
+
+    assert start(ONE) == start(TWO) == ""  # nothing was driven with ONE
+    assert read_run(tmp_path)["identity"]["commit"] == TWO
+    (tmp_path / RESULTS).write_bytes(b"{}\n")
+    assert start(TWO) == ""
+    warning = start(f"{ONE}+dirty")
+    assert f"{tmp_path} has results of commit {TWO}, and this is {ONE}+dirty" in warning and warning.count("\n") == 1
+    assert start(TWO) == start(f"{ONE}+dirty") == ""
+    assert "this is unknown" in start(None)
+    assert read_run(tmp_path)["identity"]["commit"] == f"{TWO}, {ONE}+dirty, unknown"
+
+
+def test_a_run_without_a_known_commit_stays_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    started_run(tmp_path)  # of a version without commits
+    write_run(tmp_path, {**IDENTITY, "commit": None}, {"routes": []})
+    assert read_run(tmp_path)["identity"]["commit"] is None
+    assert capsys.readouterr().err == ""
+    write_run(tmp_path, {**IDENTITY, "commit": ONE}, {"routes": []})
+    assert read_run(tmp_path)["identity"]["commit"] == f"unknown, {ONE}"
+
+
 def test_same_model_and_arguments_have_the_same_folder() -> None:
     """The names are those of 0.1.0, whose runs are resumed."""
     assert digest({"b": 1, "a": Path("x")}) == digest(json.loads('{"a": "x", "b": 1}'))

@@ -232,7 +232,7 @@ def test_rejected_scenes_are_counted_and_the_search_continues(tmp_path: Path) ->
 
 
 def test_an_agent_without_answers_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(Ad2Error, match=r"the agent answers nothing: .*connection refused.*0 runs are stored"):
+    with pytest.raises(Ad2Error, match=r"the agent answers nothing: .*connection refused.*0 episodes are safe"):
         search(search_config(tmp_path, mute=True, workers=2))
     assert read_records(tmp_path) == []
 

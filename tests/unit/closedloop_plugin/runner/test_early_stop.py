@@ -1,0 +1,125 @@
+"""EarlyStop: after how many unread replies a run ends, what it says and what it keeps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from support.closedloop.doubles import RemoteReader, TextFollower
+from support.closedloop.runs import run_into, tasks, worker_config
+
+from closedloop_plugin.agents.base import DecisionRequest
+from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.core.state import Decision
+from closedloop_plugin.runner.decisions import DecisionRules
+from closedloop_plugin.runner.early_stop import EarlyStop
+from closedloop_plugin.runner.episode import EvaluationConditions
+from closedloop_plugin.runner.pool import PoolLimits
+from closedloop_plugin.runner.recipe import FactoryRecipe
+from closedloop_plugin.runner.store import EpisodeStore, read_records
+from closedloop_plugin.runner.unread_replies import UnreadReply
+from lmms_eval_ad2.errors import Ad2Error
+
+READER = FactoryRecipe("support.closedloop.doubles:Reader")
+UNREAD = UnreadReply("101_rep0", 0.5, "no_command", "cng", "turtles", {"action": "turtles"})
+
+
+class Mumbler(TextFollower):
+    """Drives well, except that the replies of these numbers, counted over all episodes, are not two numbers."""
+
+    def __init__(self, mumbled: range) -> None:
+        super().__init__()
+        self.mumbled, self.replies = mumbled, 0
+
+    def decide(self, requests: Sequence[DecisionRequest]) -> list[Decision]:
+        decisions = super().decide(requests)
+        for i in range(len(decisions)):
+            if self.replies in self.mumbled:
+                decisions[i] = Decision({"action": f"turtles {self.replies}"})
+            self.replies += 1
+        return decisions
+
+
+ALWAYS = range(10**9)
+
+
+def drive(
+    folder: Path, agent: Mumbler, *, far: bool = False, policy: str = "official", **more: object
+) -> list[EpisodeRecord]:
+    """Six episodes of 60 decisions; `far`: the interpreter is in this process too."""
+    config = worker_config(
+        rules=DecisionRules(policy=policy), agent=None, interpreter=None if far else READER, interprets=True
+    )
+    return run_into(folder, tasks(max_ticks=60), config, agent, interpreter=RemoteReader() if far else None, **more)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[EpisodeStore]:
+    with EpisodeStore(tmp_path / "run", {"seed": 0}, {"routes": [], "repetitions": 1}) as opened:
+        yield opened
+
+
+def early_stop(store: EpisodeStore, after: int) -> EarlyStop:
+    return EarlyStop(store, store.save, EvaluationConditions(profile("bench2advlm")), after)
+
+
+def test_the_twentieth_reply_in_a_row_stops(store: EpisodeStore) -> None:
+    stop = early_stop(store, after=20)
+    for unread in [UNREAD] * 19 + [None] + [UNREAD] * 19:
+        stop.reply(unread)
+    assert not (store.folder / "logs").exists()
+    with pytest.raises(Ad2Error) as found:
+        stop.reply(UNREAD)
+    text = str(found.value)
+    assert text.startswith("20 replies in a row cannot be read: 101_rep0 at 0.5 s 'turtles' (no_command); ")
+    assert text.count("'turtles' (no_command)") == 3
+    assert f"20 of them are in {store.folder / 'logs/unread.jsonl'}; `ad2 drive read --interpreter cng" in text
+    assert "0 episodes are safe" in text and "--stop-after-unread 0" in text
+    assert len(text.splitlines()) == 1
+    assert json.loads((store.folder / "logs/unread.jsonl").read_text().splitlines()[19])["reply"] == "turtles"
+
+
+def test_zero_never_stops(store: EpisodeStore) -> None:
+    stop = early_stop(store, after=0)
+    for _ in range(1000):
+        stop.reply(UNREAD)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("far", [False, True])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_model_that_is_never_read_ends_the_run_of_all_worlds(tmp_path: Path, far: bool, workers: int) -> None:
+    agent = Mumbler(ALWAYS)
+    with pytest.raises(Ad2Error, match=r"^20 replies in a row cannot be read: 10[12]_rep0 .*'turtles \d+' \(not two"):
+        drive(tmp_path, agent, far=far, limits=PoolLimits(workers=workers))
+    assert 20 <= agent.replies <= 20 + workers and agent.open == set()
+    assert read_records(tmp_path) == []
+    records = drive(tmp_path, Mumbler(range(0)), far=far)  # the same run, with a model that answers
+    assert len(records) == 6 and not any(r.counts.get("unparsed") for r in records)
+
+
+@pytest.mark.integration
+def test_episodes_driven_before_are_kept_and_the_count_starts_again_with_the_run(tmp_path: Path) -> None:
+    with pytest.raises(Ad2Error, match="2 episodes are safe"):
+        drive(tmp_path, Mumbler(range(130, 10**9)))
+    assert [r.route_id for r in read_records(tmp_path)] == ["101", "102"]
+    official = json.loads((tmp_path / "results.json").read_text("utf-8"))
+    assert len(official["_checkpoint"]["records"]) == 2
+    records = drive(tmp_path, Mumbler(range(19)))
+    assert [r.counts.get("unparsed", 0) for r in records] == [0, 0, 19, 0, 0, 0]
+
+
+@pytest.mark.integration
+def test_the_count_goes_on_over_episodes_that_unread_replies_end(tmp_path: Path) -> None:
+    with pytest.raises(Ad2Error, match=r"^5 replies in a row .*4 episodes are safe"):
+        drive(tmp_path, Mumbler(ALWAYS), policy="strict", stop_after_unread=5)
+    assert [r.end for r in read_records(tmp_path)] == ["unparsed reply"] * 4
+
+
+@pytest.mark.integration
+def test_a_run_that_must_not_stop_counts_all_replies(tmp_path: Path) -> None:
+    records = drive(tmp_path, Mumbler(ALWAYS), stop_after_unread=0)
+    assert [r.counts["unparsed"] for r in records] == [r.counts["decisions"] for r in records]
