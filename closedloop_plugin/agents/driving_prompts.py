@@ -91,7 +91,8 @@ class DrivingPrompts:
         """The prompt of one of TASKS. `history`: DecisionRequest.history."""
         values: dict[str, object] = {**self._known(task, observation, history), "suffixes": ""}
         if task == "action" and self.suffixes:
-            values["suffixes"] = self.texts.fill("suffixes", list=_listed(), top=self._top(observation))
+            clause = self.texts.fill("suffixes", list=_listed(), top=self._top(observation))
+            values["suffixes"] = f"\n{clause}"
         if task == "trajectory":
             values |= {"horizon": f"{WAYPOINTS * WAYPOINT_S:g}", "step": f"{WAYPOINT_S:g}", "n": WAYPOINTS}
         return self.texts.fill(task, **values)

@@ -86,7 +86,8 @@ class ModelInterpreter:
         texts = {task: text for task, text in decision.texts.items() if task not in NOT_FOR_CONTROL and text.strip()}
         note = ""
         if any(mentions_speed(text) for text in texts.values()):
-            note = self.texts.fill("suffix_note", top=f"{top_speed(self.profile, observation):g}")
+            top = f"{top_speed(self.profile, observation):g}"
+            note = "\n" + self.texts.fill("suffix_note", top=top)
         scene = self.texts.fill("scene_image")
         if self.describer:
             scene = self.texts.fill("scene_words", description=harmless(description))

@@ -27,9 +27,10 @@ Navigation: turn left. The next point of the route lies 9.0 m ahead and 2.5 m to
 SNAPSHOTS = {
     "action": HERE
     + """
-Say what the car should do at this moment: its speed (stop, brake, slow down, keep the speed, accelerate) and its
-direction (go straight, turn left, turn right, change lane). Describe the manoeuvre exactly, then give your reason in
-one sentence that starts with "because".""",
+Say what the car should do at this moment: its speed (stop, brake hard, brake, slow down, keep the speed, accelerate
+gently, accelerate) and its direction (go straight, steer slightly to the left or right, turn left, turn right, change
+lane to the left or right). Describe the manoeuvre exactly, then give your reason in one sentence that starts with
+"because".""",
     "trajectory": HERE
     + """
 Plan the car's path for the next 3 seconds. Give its position after every 0.5 seconds as 6 pairs
@@ -123,7 +124,7 @@ def test_a_model_gets_the_images_of_all_cameras_moment_by_moment() -> None:
 def test_the_suffix_clause_names_every_suffix_and_its_unit() -> None:
     text = DrivingPrompts(TEXTS, RULES, suffixes=True).question("action", observation())
     assert text.endswith(
-        'End the manoeuvre with one of these suffixes, unchanged: "with speed = 0", "with speed = 0.25", '
+        '"because".\nEnd the manoeuvre with one of these suffixes, unchanged: "with speed = 0", "with speed = 0.25", '
         '"with speed = 0.5", "with speed = 0.75", "with speed = 1". The number is a share of 5 m/s.'
     )
     limit = DrivingPrompts(TEXTS, profile("bench2drive"), suffixes=True).question("action", observation())

@@ -100,7 +100,7 @@ def test_a_suffix_is_explained_and_the_threat_answer_is_not_sent() -> None:
     decision = decision_of(action="Go straight with speed = 0.5", threat="Yes, a truck.")
     cng(model, TEXTS, RULES).interpret([(decision_request(), decision)])
     text = model.calls[0][0].text
-    assert '"with speed = q" asks for the speed q x 5 m/s.' in text and "truck" not in text
+    assert 'together.\n"with speed = q" asks for the speed q x 5 m/s.' in text and "truck" not in text
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""ControlScheduler: when responses take effect, and invalid ones. Decisions: bench2drive 20 Hz, bench2advlm 10 Hz."""
+"""ControlScheduler: when responses take effect, and invalid ones. bench2drive: 20 Hz, bench2advlm: 10 Hz."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from closedloop_plugin.runner.latency import WAITS, LatencyModel, read_latency
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
 B2D, ADVLM = PROFILES["bench2drive"], PROFILES["bench2advlm"]
+AT_20_HZ = replace(ADVLM, hz=20.0)  # a decision every second tick
 GO, TURN = Control(throttle=0.5), Control(steer=0.5)
 
 
@@ -42,7 +43,7 @@ def run_scheduler(
 
 
 def test_without_latency_a_decision_applies_in_its_own_tick_and_is_held() -> None:
-    scheduler = ControlScheduler(ADVLM, DecisionRules(), 0)
+    scheduler = ControlScheduler(AT_20_HZ, DecisionRules(), 0)
     requested, applied = run_scheduler(
         scheduler, 5, [control_response(GO), control_response(TURN), control_response(COAST)]
     )
@@ -60,7 +61,7 @@ def test_a_latency_of_125_ms_holds_the_last_control_for_three_ticks() -> None:
 
 def test_with_latency_the_next_request_waits_for_a_decision_tick() -> None:
     """10 Hz decisions (even ticks), latency 0.15 s = 3 ticks: the decision applies from 3, the next request is at 4."""
-    scheduler = ControlScheduler(ADVLM, DecisionRules(latency=read_latency("0.15")), 0)
+    scheduler = ControlScheduler(AT_20_HZ, DecisionRules(latency=read_latency("0.15")), 0)
     requested, applied = run_scheduler(scheduler, 9, [control_response(GO), control_response(TURN)])
     assert requested == [0, 4, 8]
     assert applied == [COAST, COAST, COAST, GO, GO, GO, GO, TURN, TURN]

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from support.snapshots import snapshot
 
-from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.mcq.card import CardCounts, card, markdown
+from lmms_eval_ad2.storage.code_state import code_label
 
 SNAPSHOT = Path(__file__).parent / "snapshots" / "card.md"
 KINDS = ("correct", "logical_inconsistencies", "misinterpreted_sensor_inputs", "question_ambiguity")
@@ -76,7 +76,7 @@ def test_the_card_is_json_with_schema_and_statement() -> None:
     built = card(facts())
     assert json.loads(json.dumps(built)) == built
     assert built["schema"] == "ad2-mcq-card/1"
-    assert built["version"] == __version__
+    assert built["version"] == code_label()
     assert "reconstruction" in built["statement"]
 
 

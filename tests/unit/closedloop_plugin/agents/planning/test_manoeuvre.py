@@ -57,14 +57,22 @@ def test_oncoming_gap() -> None:
         others = (car(29.05), car(x, 3.5, speed, math.pi, name="o"))
         return manoeuvre.route_actors(ROAD, GroundTruth(0, 0, car(10, name="e"), others), 10, reach=300)
 
-    def free(x: float, speed: float = 8.0) -> bool:
+    def free(x: float, speed: float = 8.0, top: float = 8.0) -> bool:
         obstacle, other = scene(x, speed)
-        return manoeuvre.oncoming_is_free([obstacle, other], 10, 0.0, [obstacle], 3.5)
+        return manoeuvre.oncoming_is_free([obstacle, other], 10, 0.0, [obstacle], 3.5, top)
 
     assert not free(90)
     assert free(140)
     assert not free(45, 0.0), "who stands there blocks as well"
     assert free(60, 0.0)
+    assert not free(140, top=3.0), "at 3 m/s it takes 14 s, in which the other comes 112 m nearer"
+
+
+def test_a_group_that_is_as_fast_as_the_ego_may_drive_is_not_passed() -> None:
+    truth = GroundTruth(0, 0, car(10, name="e"), (car(30, 0.0, 4.8, kind=ActorKind.BICYCLE),))
+    group = manoeuvre.route_actors(ROAD, truth, 10)
+    assert not manoeuvre.oncoming_is_free(group, 10, 4.8, group, 3.5, 5.0)
+    assert manoeuvre.oncoming_is_free(group, 10, 4.8, group, 3.5, 8.0)
 
 
 def test_head_on_gives_way_into_its_own_lane() -> None:
@@ -98,6 +106,7 @@ def test_the_return_begins_where_the_group_is_passed() -> None:
         ROAD, GroundTruth(0, 0, car(10, name="e"), (car(40, 0.0, 2.0, kind=ActorKind.BICYCLE),)), 10
     )
     # 40 + 2.25 + 2.35 + 2 = 46.6 m is 36.6 m ahead; at 8 m/s behind 2 m/s it is reached after 36.6 * 8 / 6 m.
-    assert manoeuvre.passed_at(bicycle, 10, 8.0) == pytest.approx(10 + 36.6 * 8 / 6)
+    assert manoeuvre.passed_at(bicycle, 10, 8.0, math.inf) == pytest.approx(10 + 36.6 * 8 / 6)
+    assert manoeuvre.passed_at(bicycle, 10, 0.0, 4.0) == pytest.approx(10 + 36.6 * 4 / 2)  # at most 4 m/s
     ramp = LateralOffset(0.0, 0.0, 2.8, 10.0, "oncoming", back_s=40.0)
     assert list(ramp.at(np.array([0.0, 10.0, 40.0, 47.0, 54.0]))) == pytest.approx([0, 2.8, 2.8, 1.4, 0])
