@@ -1,4 +1,4 @@
-# demo: install and run the sample     check: lint and types     bench: benchmarks, as ratios
+# demo: install and run the sample     check: lint and types     bench: benchmarks, as ratios     results: docs/results
 # quick: unit tests, about a minute     test: every feature once, 10 minutes on two cores
 # verify: kill tests, real-time tests, servers, full fuzzing, 25 minutes   soak: large counts, 25 minutes
 PYTHON ?= python3
@@ -7,7 +7,7 @@ PY     := $(VENV)/bin/python
 FILES  := setup.cfg pyproject.toml constraints.txt scripts/install.py scripts/torchvision_shim.py scripts/opencv_choice.py
 export HF_HUB_OFFLINE := 1
 
-.PHONY: demo quick test verify soak check bench clean
+.PHONY: demo quick test verify soak check bench results clean
 demo: $(VENV)/.installed
 	$(VENV)/bin/ad2 demo --out runs/demo
 
@@ -30,6 +30,11 @@ check: $(VENV)/.installed-dev
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(PY) -m mypy benchmarks
+
+# drives and writes the tables of docs/results and the ceilings, about 20 minutes; ROUTES: Bench2Drive's route file
+ROUTES ?= bench2drive220.xml
+results: $(VENV)/.installed-dev
+	$(PY) benchmarks/results.py $(ROUTES)
 
 bench: $(VENV)/.installed-dev
 	$(PY) benchmarks/open_loop.py

@@ -125,6 +125,7 @@ def _origin(r: EpisodeRecord) -> dict[str, Any]:
     """Facts that must be equal for scores to be averaged."""
     interpreter = r.interpreter or {}
     changed = str(r.world.get("changed", ""))
+    tasks = r.agent.get("tasks") if interpreter else None
     return {
         "backend": str(r.world.get("backend", "")),
         "waiting": str(r.world.get("waiting", "")),
@@ -133,6 +134,7 @@ def _origin(r: EpisodeRecord) -> dict[str, Any]:
         "agent": str(r.agent.get("name", "")),
         "interpreter": str(interpreter.get("name", "")),
         "mode": str(interpreter.get("mode", "")),
+        **({"tasks": ",".join(map(str, tasks))} if isinstance(tasks, list) else {}),
         **({"changed": changed} if changed else {}),
     }
 

@@ -57,14 +57,15 @@ def provenance(
     origin = records[0].origin if records else {}
     identity = identity or {}
     changed = f", but {origin['changed']}" if origin.get("changed") else ""
-    slow = " ".join(str(origin[key]) for key in ("interpreter", "mode") if origin.get(key))
+    slow = " ".join(dict.fromkeys(str(origin[key]) for key in ("interpreter", "mode") if origin.get(key)))
+    asked = f"{origin['tasks']} through " if origin.get("tasks") else ""
     return DriveProvenance(
         suite=str(origin.get("suite") or UNKNOWN),
         driver=str(origin.get("agent") or UNKNOWN),
         backend=str(origin.get("backend") or UNKNOWN),
         waiting=str(origin.get("waiting") or UNKNOWN),
         profile=profile + changed,
-        interpreter=slow or (NONE if origin else UNKNOWN),
+        interpreter=(asked + slow) or (NONE if origin else UNKNOWN),
         policy=str(identity.get("policy") or UNKNOWN),
         comfort=comfort,
         version="; ".join(sorted({r.version for r in records if r.version})) or UNKNOWN,

@@ -15,6 +15,7 @@
     metric_hz                     samples per second of the motion behind Comfortness; None if unknown or various
     profile, comfort_mode, traffic_signs, origin, versions, interval_method
     provenance                    facts of the run, see provenance.py
+    ceiling                       what the task and the interpreter of the run allow, see ceilings.py; None without
 
 A figure that cannot be computed is None, never 0, with the reason in "notes". Percentages are 0..100; efficiency may
 exceed 100. Intervals have 95 % coverage and cluster by route (lmms_eval_ad2/metrics/intervals.py).
@@ -32,6 +33,7 @@ from typing import Any
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.scoring.ability import AbilityScore, Junctions, of_type, skill_score, skills
+from closedloop_plugin.scoring.ceilings import beside
 from closedloop_plugin.scoring.comfort import EgoMotion, sample_interval, share
 from closedloop_plugin.scoring.consistency import check
 from closedloop_plugin.scoring.driving import driving_score, latest, success_rate
@@ -166,6 +168,7 @@ def summarise(
         **_rules(options, origin),
         "provenance": provenance(records, identity, profile.name, comfort_mode).facts(),
         "versions": _versions(scored),
+        "ceiling": ceiling.to_json() if (ceiling := beside(origin)) else None,
     }
 
 

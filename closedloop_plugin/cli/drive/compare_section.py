@@ -53,7 +53,7 @@ def compare_section(
     """The section of a comparison. `about`: of A and B, see run_kind; `checks`: of their records."""
     notes = [f"Attention: {text}" for text in attention] + _left_out(found)
     notes += [f"{row.title}: no figure, {row.reason}" for row in found.rows if row.reason]
-    notes += [*found.notes, *_inconsistent(about, checks), RULES[found.rule] + METHOD]
+    notes += [*found.notes, *_inconsistent(about, checks), *_ceilings(about), RULES[found.rule] + METHOD]
     tabled = [_figures(found, about), _differences(found, about), _routes(found, about), _types(found, about)]
     worlds = " and ".join(dict.fromkeys(str(side["backend"]) for side in about))
     which = ("standard", "threat", "drop", "section 5")
@@ -209,6 +209,14 @@ def _left_out(found: DrivingComparison) -> list[str]:
 
 def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:FEW]) + (f" and {len(names) - FEW} more" if len(names) > FEW else "")
+
+
+def _ceilings(about: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What the task and the interpreter of each side allow; one line if it is the same."""
+    texts = [side["ceiling"]["text"] if side["ceiling"] else "" for side in about]
+    if len(set(texts)) == 1:
+        return [texts[0]] if texts[0] else []
+    return [f"{letter}: {text}" for letter, text in zip("AB", texts, strict=True) if text]
 
 
 def _inconsistent(about: Sequence[Mapping[str, Any]], checks: Sequence[ConsistencyCheck]) -> list[str]:

@@ -137,6 +137,7 @@ def _scores(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionTable:
         counts = SectionCell(str(n), f"({found['n_missing']} / {found['n_crashed']})")
         cells = [_cell(found, name, mark=name in found["partial"]) for name in SCORES]
         rows.append([run.name, counts, *cells, str(found["n_inconsistent"])])
+    rows += _references(runs)
     headers = ["run", "episodes\n(missing /\ncrashed)", *(HEADERS[name] for name in SCORES), "inconsistent"]
     series = [_series(run, run.scores, IN_PERCENT) for run in runs]
     return SectionTable(
@@ -147,6 +148,18 @@ def _scores(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionTable:
         caption=caption,
         plot=CategoryPlot([TITLES[name] for name in IN_PERCENT], series, "percent", 100.0),
     )
+
+
+def _references(runs: Sequence[ScoredRun]) -> list[list[SectionCell | str]]:
+    """A row for the expert and one for each ceiling of the runs' tasks and interpreters, on all routes of a suite."""
+    found = [run.scores["ceiling"][key] for key in ("expert", "ceiling") for run in runs if run.scores["ceiling"]]
+    rows: list[list[SectionCell | str]] = []
+    for row in {str(row): row for row in found if row}.values():
+        what = f"{row['task']} through {row['interpreter']}: ceiling" if row["task"] else row["driver"]
+        scores = [f"{row['driving_score']:.2f}", f"{row['success_rate']:.2f}"]
+        cells = [*scores, *[NONE] * (len(SCORES) - len(scores) + 1)]
+        rows.append([f"{what} ({row['suite']}, {row['profile']})", str(row["n_routes"]), *cells])
+    return rows
 
 
 def _abilities(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionTable:

@@ -158,9 +158,11 @@ def _counted(run: ComparedRun) -> list[Any]:
 def _about(results: DriveResults, run: ComparedRun) -> dict[str, Any]:
     """One side for text, page and JSON."""
     from closedloop_plugin.cli.drive.report_section import COMFORT, elsewhere, facts_of
+    from closedloop_plugin.scoring.ceilings import beside
     from closedloop_plugin.scoring.provenance import provenance
 
     identity = results.identity or {}
+    ceiling = beside(results.records[0].origin) if results.records else None
     found = provenance(results.records, results.identity, results.profile.name, COMFORT)
     n = len(_counted(run))
     return {
@@ -175,6 +177,7 @@ def _about(results: DriveResults, run: ComparedRun) -> dict[str, Any]:
         "seed": identity.get("seed"),
         "backend": None if found.official else found.backend,
         "provenance": found.facts(),
+        "ceiling": ceiling.to_json() if ceiling else None,
         "routes": len(run.routes),
         "episodes": n,
         "line": f"{found.line()}, {n} episodes",

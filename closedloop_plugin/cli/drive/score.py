@@ -221,7 +221,8 @@ def _scores(found: dict[str, Any]) -> str:
         _row(name, found["abilities"], ci["abilities"], " %", name in found["partial"]) for name in found["abilities"]
     ]
     rows.append(_row("skill_score", found, ci, " %", "skill_score" in found["partial"]))
-    return TextTable(("score", "value", "95 % interval"), rows, "lrl").plain()
+    below = [textwrap.fill(found["ceiling"]["text"], 120)] if found["ceiling"] else []
+    return "\n\n".join([TextTable(("score", "value", "95 % interval"), rows, "lrl").plain(), *below])
 
 
 def _row(name: str, values: dict[str, Any], intervals: dict[str, Any], unit: str, partial: bool = False) -> list[str]:
