@@ -26,7 +26,8 @@ from lmms_eval_ad2.errors import Ad2Error
 
 TASKS = ("action", "trajectory")
 # Pace and the highest planned acceleration, m/s2, for which it is said. All phrases are on the list of the action
-# question (prompts/driving.yaml); "stop" is said if the car is to stand within a second.
+# question (prompts/driving.yaml); "stop" is said instead of the weaker ones if the car is to
+# stand, or nearly so, within a second.
 PACES = (
     ("brake hard", -4.3),
     ("brake", -2.6),
@@ -35,6 +36,7 @@ PACES = (
     ("accelerate gently", 2.5),
     ("accelerate", math.inf),
 )
+BRAKING = ("brake hard", "brake")
 STOP = "stop"
 DEPARTURE = 1.2  # m/s2: below it a standing car is not set in motion, since no word moves it more gently
 _DIRECTIONS = {
@@ -81,7 +83,8 @@ def action(plan: ExpertPlan, observation: Observation) -> str:
     """Pace and direction of the plan, in the words of the action question."""
     a, speed = plan.acceleration, plan.scene.speed
     pace = next(phrase for phrase, highest in PACES if a <= highest)
-    if speed + min(a, 0.0) < 1.0 and a < DEPARTURE:
+    soft = pace not in BRAKING or speed < 1.0
+    if soft and speed + min(a, 0.0) < 1.0 and a < DEPARTURE:
         pace = STOP
     return f"{pace.capitalize()} and {_direction(plan, observation)}."
 

@@ -1,4 +1,4 @@
-"""Ceilings: what the best possible driver reaches through a task and an interpreter, beside a driver that needs neither.
+"""Ceilings: what the right plan reaches through a task and an interpreter, and what it reaches without them.
 
 `speaking-expert` puts the expert's plan into the answer format of a task and goes through interpreter and
 post-processing like any model; `expert` sets the controls itself. The figures are measured on all routes of a suite and

@@ -173,6 +173,7 @@ class FakeWorld:
             target=to_ego(x, y, ego.x, ego.y, ego.yaw),
             images=lambda name: _picture(*picture[name]),
             speed_limit=self.road.speed_limit,
+            route_offset=self._offset(),
         )
 
 

@@ -25,9 +25,13 @@ def picture(name: str) -> np.ndarray:
 
 
 def observation(
-    speed: float = 3.0, command: RouteCommand = RouteCommand.FOLLOW, target=(10.0, 0.0), tick: int = 4
+    speed: float = 3.0,
+    command: RouteCommand = RouteCommand.FOLLOW,
+    target=(10.0, 0.0),
+    tick: int = 4,
+    route_offset: float | None = None,
 ) -> Observation:
-    return Observation(tick, tick * 0.05, speed, command, target, picture, 13.9)
+    return Observation(tick, tick * 0.05, speed, command, target, picture, 13.9, route_offset)
 
 
 def decision_request(episode: str = "e0", **known: Any) -> DecisionRequest:

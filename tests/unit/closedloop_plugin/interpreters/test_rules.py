@@ -13,7 +13,14 @@ from support.tiers import examples
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Decision, RouteCommand
 from closedloop_plugin.interpreters.parsing.fine_grained import SpeedSuffixError, wanted_speed
-from closedloop_plugin.interpreters.parsing.waypoints import REASONS, NoTrajectory, follow, read_waypoints, steer_at
+from closedloop_plugin.interpreters.parsing.waypoints import (
+    REASONS,
+    NoTrajectory,
+    acceleration,
+    follow,
+    read_waypoints,
+    steer_at,
+)
 from closedloop_plugin.interpreters.rules import RuleInterpreter
 
 RULES = profile("bench2advlm")
@@ -73,6 +80,34 @@ def test_keeping_the_speed_moves_a_stationary_car() -> None:
 def test_steering(words: str, command: RouteCommand, target, steer) -> None:
     control = _read(words, command=command, target=target).control
     assert control.steer == pytest.approx(steer_at(*target) if steer == "along" else steer)
+
+
+@pytest.mark.parametrize(
+    ("words", "offset", "line"),
+    [
+        ("Go straight.", 0.0, 0.0), ("Keep the lane.", 1.6, 0.0), ("Go straight.", 1.9, 3.5), ("Slow down.", 3.3, 3.5),
+        ("Accelerate.", -3.0, -3.5), ("Change lane to the left.", 0.0, 3.5), ("Change lane to the left.", 2.5, 3.5),
+        ("Change lane to the left.", 2.8, 7.0), ("Change lane to the right.", 3.5, 0.0),
+        ("Change lane to the right.", 0.0, -3.5), ("Steer slightly to the left.", 0.0, 1.0),
+        ("Steer slightly to the right.", 3.4, 2.5),
+    ],
+)  # fmt: skip
+def test_words_keep_or_change_the_lane_that_the_car_is_in(words: str, offset: float, line: float) -> None:
+    """A straight road, `offset` metres to the left of the route at 4 m/s: the car aims 8 m ahead at `line`."""
+    control = _read(words, speed=4.0, target=(8.0, -offset), route_offset=offset).control
+    assert control.steer == pytest.approx(steer_at(8.0, line - offset))
+
+
+def test_a_slow_car_changes_its_lane_within_a_short_way() -> None:
+    """At 1 m/s it aims 3.5 m ahead; the route passes 3.5 m of the 8 m to its target, which is 0.8 m to the left."""
+    control = _read("Change lane to the left.", speed=1.0, target=(8.0, 0.8), route_offset=0.0).control
+    assert control.steer == pytest.approx(steer_at(3.5, 0.8 * 3.5 / 8 + 3.5))
+
+
+def test_navigation_to_a_lane_change_or_a_turn_leads_back_to_the_route() -> None:
+    for words, command in (("Change lane to the left.", RouteCommand.CHANGE_LEFT), ("Turn left.", RouteCommand.LEFT)):
+        control = _read(words, speed=4.0, command=command, target=(8.0, 3.0), route_offset=-3.0).control
+        assert control.steer == pytest.approx(steer_at(8.0, 3.0)), words
 
 
 def test_pure_pursuit_in_a_case_worked_out_by_hand() -> None:
@@ -160,6 +195,17 @@ def test_waypoints_set_speed_and_steering() -> None:
     left = follow([(1.0, 0.1), (2.0, 0.4), (3.0, 0.9), (4.0, 1.6)], 3.0)
     assert left.steer == pytest.approx(steer_at(4.0, 1.6)) and left.steer < 0
     assert follow([(0.0, 0.0)] * 6, 3.0).brake == 0.6
+
+
+@pytest.mark.parametrize("speed", [0.0, 2.0, 5.0])
+@pytest.mark.parametrize("wanted", [-8.0, -6.0, -3.0, -1.0, 0.0, 1.5])
+def test_waypoints_give_the_acceleration_that_they_describe(speed: float, wanted: float) -> None:
+    """Positions every 0.5 s at a constant acceleration, standing still from the stop on."""
+    if speed == 0.0 and wanted <= 0.0:
+        return
+    stop_s = -speed / wanted if wanted < 0.0 else math.inf
+    points = [(speed * t + wanted * t * t / 2, 0.0) for t in (min(0.5 * k, stop_s) for k in range(1, 7))]
+    assert acceleration(points, speed) == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize(
