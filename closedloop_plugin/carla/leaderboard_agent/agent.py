@@ -46,7 +46,7 @@ REAR_M = -1.4  # x of GNSS and IMU in the published agents: near the rear axle, 
 GNSS_GAIN = 0.1  # weight of a fix against dead reckoning in steady state: reduces 0.56 m of noise to 0.13 m
 AHEAD_M = 8.0  # distance of the target along the route, as in this project's worlds
 ANNOUNCE_M = 15.0  # distance before its place from which a command is given, likewise
-MAX_START_GAP_M = 100.0  # from the first fix to the route: beyond, plan and GNSS are of different maps
+MAX_START_GAP_M = 10.0  # from the first fix to the start of the route, where the leaderboard puts the car
 WRITE_STEPS = 200  # between two writings of metric_info.json
 # values of CARLA's RoadOption; LANEFOLLOW (4) and VOID (-1) are no command
 FOLLOW = "lane follow"
@@ -137,6 +137,10 @@ class LeaderboardRoute:
         """The first command of the plan within ANNOUNCE_M ahead, or FOLLOW."""
         here = (o for s, o in zip(self._s, self._options) if self.s - 0.5 <= s <= self.s + ANNOUNCE_M)
         return next((COMMANDS[o] for o in here if o in COMMANDS), FOLLOW)
+
+    def start_gap(self, x: float, y: float) -> float:
+        """Distance to its first point, m."""
+        return math.hypot(x - self._points[0][0], y - self._points[0][1])
 
     def heading(self) -> float:
         """Heading of its first 3 m, radians clockwise from +x."""
@@ -251,6 +255,7 @@ class Ad2Agent(AutonomousAgent):
         self._cameras = cameras_of(driver, self._config)
         self._period = period_of(driver)
         self._step, self._next, self._failures = -1, 0, 0
+        self._located = False  # whether there was a fix
         self._held_control = COAST
         self._counts: Counter[str] = Counter()
         root = os.environ.get("SAVE_PATH")
@@ -295,11 +300,10 @@ class Ad2Agent(AutonomousAgent):
             input_data["GPS"][1], float(input_data["IMU"][1][-1]), float(input_data["SPEED"][1]["speed"]), timestamp
         )
         if self._localizer.centre is not None:
-            gap = self._route.advance(*self._localizer.centre)
-            if self._step == 0 and gap > MAX_START_GAP_M:
-                raise DriverGaveUp(
-                    f"GNSS is {gap:.0f} m off the start of the route: plan and GNSS are of different maps"
-                )
+            if not self._located:
+                check_start(self._route, *self._localizer.centre)
+                self._located = True
+            self._route.advance(*self._localizer.centre)
         if self._step >= self._next:
             # A decision every HZ / decision_hz ticks, which need not be a whole number.
             self._next = math.ceil(math.ceil((self._step + 1) / self._period - 1e-9) * self._period - 1e-9)
@@ -361,6 +365,18 @@ class Ad2Agent(AutonomousAgent):
             self._counts["unparsed"] += 1
             if answer["policy"] == "strict":
                 raise DriverGaveUp(f"policy strict: a reply could not be read ({answer['unparsed']})")
+
+
+def check_start(route: LeaderboardRoute, x: float, y: float) -> None:
+    """Raise DriverGaveUp if the first position is not at the start of the route: the car would follow a wrong path."""
+    gap = route.start_gap(x, y)
+    if gap <= MAX_START_GAP_M:
+        return
+    if route.start_gap(x, -y) <= MAX_START_GAP_M:
+        cause = "its latitude is mirrored, as CARLA 0.9.16 does (carla issue 9389); the leaderboard needs CARLA 0.9.15"
+    else:
+        cause = "route plan and GNSS are of different maps, or of a CARLA version other than 0.9.15"
+    raise DriverGaveUp(f"GNSS is {gap:.0f} m off the start of the route: {cause}")
 
 
 def cameras_of(driver: Mapping[str, Any], config: LeaderboardAgentConfig) -> list[dict[str, Any]]:

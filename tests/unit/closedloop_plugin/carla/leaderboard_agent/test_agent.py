@@ -281,4 +281,18 @@ def test_a_position_far_from_the_plan_ends_the_route(drive: Any) -> None:
     far["frames"] = [[t, x + 500.0, y, yaw, v] for t, x, y, yaw, v in far["frames"]]
     with ScriptedDriver() as driver:
         (result,) = drive(driver.url, far)
-    assert result["status"] == "Agent crashed" and "off the start of the route" in result["error"]
+    assert result["status"] == "Agent crashed"
+    assert "GNSS is 500 m off the start of the route: route plan and GNSS are of different maps" in result["error"]
+
+
+def test_a_mirrored_latitude_ends_the_route_and_is_named(drive: Any) -> None:
+    """As CARLA 0.9.16 reports it, on a route that begins 7.7 m from the map's x axis."""
+    recorded = rec.recording(last=2)
+    recorded["reference"] = [0.0, 0.0]
+    recorded["plan"] = [[x, y - 7.7, option] for x, y, option in recorded["plan"]]
+    recorded["frames"] = [[t, x, 7.7 - y, -yaw, v] for t, x, y, yaw, v in recorded["frames"]]
+    with ScriptedDriver() as driver:
+        (result,) = drive(driver.url, recorded)
+    assert result["status"] == "Agent crashed" and driver.questions == []
+    assert "GNSS is 15 m off the start" in result["error"] and "latitude is mirrored, as CARLA 0.9.16" in result["error"]
+    assert "carla issue 9389" in result["error"] and "needs CARLA 0.9.15" in result["error"]
