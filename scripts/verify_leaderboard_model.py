@@ -21,7 +21,7 @@ def answer(images: object, question: str) -> str:
     """Controls as one JSON object, by pure pursuit of the target."""
     found = QUESTION.search(question)
     if found is None:
-        raise ValueError(f"expected a question of target_follower.yaml, found {question!r}")
+        raise ValueError(f"expected a question of verify_leaderboard_prompts.yaml, found {question!r}")
     speed, ahead = float(found[1]), float(found[2])
     right = float(found[3] or 0.0) * (-1.0 if found[4] == "left" else 1.0)
     distance = max(math.hypot(ahead, right), 1.0)
