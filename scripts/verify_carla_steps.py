@@ -191,8 +191,8 @@ def walkers_end(check: Check) -> str:
     if track["samples"][-1]["t"] - poses[-1][0] < STANDS_S:  # a pose is written when it changes
         return f"the walker was still walking, {left[-1] - left[0]:.1f} m from its start"
     raise Failed(
-        f"the walker stands {left[-1] - left[0]:.1f} m from its start, {-beyond:.1f} m before the far edge of the road: "
-        "stuck at a kerb (carla issue 4291)?"
+        f"the walker stands {left[-1] - left[0]:.1f} m from its start, {-beyond:.1f} m before the far edge of the "
+        "road: stuck at a kerb (carla issue 4291)?"
     )
 
 

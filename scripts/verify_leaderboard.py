@@ -54,7 +54,9 @@ def check_inputs(run: LeaderboardRun) -> None:
         raise ValueError(f"--out {run.out} exists already; name a new folder")
     evaluator = run.checkout / "leaderboard" / "leaderboard" / "leaderboard_evaluator.py"
     if not evaluator.is_file() or not run.route_file.is_file():
-        raise ValueError(f"{run.checkout} is no checkout of Bench2Drive: it has no {evaluator.relative_to(run.checkout)}")
+        raise ValueError(
+            f"{run.checkout} is no checkout of Bench2Drive: it has no {evaluator.relative_to(run.checkout)}"
+        )
     if not (run.agents / "agents" / "navigation" / "global_route_planner.py").is_file():
         raise ValueError(
             f"--agents {run.agents} has no agents/navigation/global_route_planner.py; it is PythonAPI/carla of CARLA"

@@ -34,7 +34,7 @@ class EvaluationFailed(Exception):
 
 @dataclass(frozen=True)
 class LeaderboardRun:
-    """Where everything is. `agents`: folder with CARLA's package `agents`; `maps`: of <Town>.xodr; `out`: of results."""
+    """Folders and routes. `agents`: with CARLA's package `agents`; `maps`: with <Town>.xodr; `out`: of all results."""
 
     checkout: Path
     agents: Path

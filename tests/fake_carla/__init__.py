@@ -39,7 +39,8 @@ REPLACED: dict[str, type] = {
         client.Client, world.World, world.WorldSnapshot, world.ActorSnapshot, blueprints.BlueprintLibrary,
         blueprints.ActorBlueprint, blueprints.ActorAttribute, actors.ActorList, actors.Actor, actors.Vehicle,
         actors.Walker, actors.WalkerAIController, signals.TrafficSign, signals.TrafficLight, sensors.Sensor,
-        sensors.ServerSideSensor, sensors.ClientSideSensor, sensors.LaneInvasionSensor, sensor_data.SensorData, measurements.GnssMeasurement, measurements.IMUMeasurement,
+        sensors.ServerSideSensor, sensors.ClientSideSensor, sensors.LaneInvasionSensor, sensor_data.SensorData,
+        measurements.GnssMeasurement, measurements.IMUMeasurement,
         sensors.Image, sensors.CollisionEvent, sensors.LaneInvasionEvent, traffic_manager.TrafficManager,
         scenery.DebugHelper, scenery.LightManager, scenery.LabelledPoint,
     )

@@ -42,13 +42,10 @@ def _data() -> ModuleType:
 ids: dict[str, list[str]] = _data()._IDS[VERSION]
 dims: dict[str, dict[str, float]] = _data()._DIMS[VERSION]
 _BASE_TYPES = {ActorKind.POLICE: "car", ActorKind.AMBULANCE: "van", ActorKind.FIRETRUCK: "truck"}
-_WITHOUT_LIGHTS = frozenset({
-    "vehicle.micro.microlino", "vehicle.nissan.micra", "vehicle.nissan.patrol", "vehicle.mini.cooper_s",
-    "vehicle.mercedes.coupe", "vehicle.seat.leon", "vehicle.toyota.prius", "vehicle.citroen.c3", "vehicle.bmw.grandtourer",
-    "vehicle.audi.a2", "vehicle.audi.etron", "vehicle.jeep.wrangler_rubicon", "vehicle.lincoln.mkz_2017",
-    "vehicle.chevrolet.impala", "vehicle.carlamotors.carlacola", "vehicle.dodge.charger_police",
-})  # fmt: skip
-_SECOND_GENERATION = ("_2020", "_2021", ".crown", ".ambulance", ".firetruck", ".sprinter", ".fusorosa")
+# ends of ids; all of generation 2 have lights, of generation 1 most have not (CARLA's catalogue of vehicles)
+_SECOND_GENERATION = (
+    "_2020", "_2021", ".crown", ".ambulance", ".firetruck", ".sprinter", ".fusorosa", ".european_hgv",
+)  # fmt: skip
 _NOISE = {
     GNSS: [f"noise_{value}_{kind}" for value in ("alt", "lat", "lon") for kind in ("bias", "stddev")],
     IMU: [f"noise_{name}_{axis}" for name in ("accel_stddev", "gyro_bias", "gyro_stddev") for axis in "xyz"],
@@ -188,7 +185,7 @@ def blueprint(id: str) -> ActorBlueprint:
             ActorAttribute("base_type", _STRING, _BASE_TYPES.get(kind_of(id), str(kind_of(id))), free=False),
             ActorAttribute("special_type", _STRING, _special_type(id), free=False),
             ActorAttribute("generation", _INT, "2" if id.endswith(_SECOND_GENERATION) else "1", free=False),
-            ActorAttribute("has_lights", _BOOL, _has_lights(id), free=False),
+            ActorAttribute("has_lights", _BOOL, str(id.endswith(_SECOND_GENERATION)).lower(), free=False),
         ]
     elif id.startswith("walker."):
         attributes += [
@@ -219,10 +216,6 @@ def _special_type(id: str) -> str:
         return "emergency"
     electric = ("tesla", "etron", "micro.microlino")
     return "taxi" if "taxi" in id else "electric" if any(word in id for word in electric) else ""
-
-
-def _has_lights(id: str) -> str:
-    return "false" if id in _WITHOUT_LIGHTS or kind_of(id) == ActorKind.BICYCLE else "true"
 
 
 @cache

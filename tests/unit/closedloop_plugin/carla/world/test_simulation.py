@@ -19,9 +19,7 @@ def rig(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ri
 
 
 @pytest.mark.integration
-def test_only_the_first_ticks_of_an_episode_have_the_long_time_limit(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_first_ticks_of_an_episode_have_the_long_time_limit(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     limits: list[float] = []
     tick = World.tick
 
