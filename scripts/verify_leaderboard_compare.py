@@ -72,7 +72,7 @@ def compare_abilities(run: LeaderboardRun, ours: Mapping[str, Any]) -> list[Figu
     merged = run.results / "merged.json"
     run_official(run, program, ["--only-abilities", ",".join(driven), str(run.route_file), str(merged)])
     official = json.loads((run.results / "merged_ability.json").read_text("utf-8"))
-    partial = "ours has no junction test: the towns' maps were not given"
+    partial = "ours is partial: the junction test lacks a map"
     return [
         FigurePair(name, 100.0 * official[name], value, partial if name in ours["partial"] else "")
         for name, value in driven.items()
@@ -83,7 +83,8 @@ def our_figures(run: LeaderboardRun) -> dict[str, Any]:
     """`ad2 drive score --json` of the evaluator's file; Traffic_Signs as in its version."""
     words = [
         sys.executable, "-m", "lmms_eval_ad2.cli.main", "drive", "score", str(run.results / "eval.json"), "--routes",
-        str(run.route_file), "--metric-info", str(run.saved), "--traffic-signs", "v0.0.4", "--json",
+        str(run.route_file), "--metric-info", str(run.saved), "--traffic-signs", "v0.0.4", "--towns", str(run.maps),
+        "--json",
     ]  # fmt: skip
     env = {**os.environ, "PYTHONPATH": str(REPO)}
     done = subprocess.run(words, capture_output=True, text=True, timeout=SCRIPT_S, check=False, env=env)

@@ -254,7 +254,6 @@ def test_setup_fails_if_no_driver_listens(drive: Any) -> None:
     ("changes", "words"),
     [
         ({"ad2_drive": 2}, "has protocol 2"),
-        ({"hz": 10.0}, "10.0 Hz, the leaderboard at 20"),
         ({"decision_hz": None}, "decision_hz"),
         ({"cameras": None}, "no list of cameras"),
         ({"cameras": [{**CAMERAS[0], "name": "GPS"}]}, "no sensor's"),
@@ -273,6 +272,18 @@ def test_the_decision_rate_need_not_divide_the_tick_rate(drive: Any) -> None:
     with ScriptedDriver(driver={**DRIVER, "decision_hz": 8.0}) as driver:
         drive(driver.url, rec.recording(last=16))
     assert [q["tick"] for q in driver.questions] == [0, 3, 5, 8, 10, 13, 15]
+
+
+@pytest.mark.parametrize(("tick_s", "ticks"), [(0.05, [0, 2, 4, 6, 8]), (0.1, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9])])
+def test_decisions_go_by_the_simulations_time(tick_s: float, ticks: list[int], drive: Any) -> None:
+    """A driver of 10 Hz, in an evaluator of 20 Hz and in one of 10 Hz, whose time steps are single precision."""
+    recorded = rec.recording(last=10)
+    step = float(np.float32(tick_s))
+    recorded["frames"] = [[100.0 + i * step, *frame[1:]] for i, frame in enumerate(recorded["frames"])]
+    with ScriptedDriver(driver={**DRIVER, "hz": 10.0, "decision_hz": 10.0}) as driver:
+        (result,) = drive(driver.url, recorded)
+    assert result["status"] == "Completed", result
+    assert [q["tick"] for q in driver.questions] == ticks
 
 
 def test_a_position_far_from_the_plan_ends_the_route(drive: Any) -> None:
