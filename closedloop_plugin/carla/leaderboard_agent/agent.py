@@ -255,7 +255,7 @@ def cameras_of(driver: Mapping[str, Any], config: LeaderboardAgentConfig) -> lis
 
 
 def period_of(driver: Mapping[str, Any]) -> float:
-    """Seconds between two decisions. The simulation's rate is the leaderboard's, whatever that of the profile (`hz`)."""
+    """Seconds between two decisions. The rate of the simulation is the leaderboard's, not that of the profile."""
     often: Any = driver.get("decision_hz")
     if not finite(often) or not 0.01 <= often <= 1000.0:
         raise SetupError(f"the driver's decision_hz: expected a number, found {often!r}")
