@@ -121,7 +121,8 @@ def routes(xodr: str, town: str, out: str, length: float) -> dict[str, Any]:
     )
     parts = [_route(str(901 + i), town, *kinds[i], path) for i, path in enumerate(paths)]
     Path(out).write_text(f"<routes>{''.join(parts)}</routes>\n", "utf-8")
-    return {"routes": len(parts), "straight_m": round(len(straight) * STEP_M), "lights": bool(crossing)}
+    found = {"routes": len(parts), "straight_m": round(len(straight) * STEP_M), "lights": bool(crossing)}
+    return {**found, "far_edge_m": _far_edge(straight[len(straight) // 2])}
 
 
 def _straight(start: Any, length: float) -> list[Any]:
@@ -132,6 +133,17 @@ def _straight(start: Any, length: float) -> list[Any]:
             break
         path.append(waypoint)
     return path
+
+
+def _far_edge(waypoint: Any) -> float:
+    """Distance from the middle of a lane to the left edge of the road's driving lanes, oncoming ones included, m."""
+    import carla
+
+    width, lane = waypoint.lane_width / 2, waypoint.get_left_lane()
+    while lane is not None and lane.lane_type == carla.LaneType.Driving:
+        width += lane.lane_width
+        lane = lane.get_left_lane() if lane.lane_id * waypoint.lane_id > 0 else lane.get_right_lane()
+    return float(width)
 
 
 def _through_lights(start: Any) -> list[Any]:

@@ -40,6 +40,7 @@ class Check:
     town: str = ""  # town to use; empty: chosen by the first step that needs one
     loaded: bool = False  # whether the server has loaded it
     quick: bool = False
+    far_edge_m: float = 0.0  # from the straight route to the far edge of its road
     figures: dict[str, str] = field(default_factory=dict)
     lines: list[tuple[str, str, float, str]] = field(default_factory=list)  # status, step, seconds, finding
     hang: tuple[str, str] = ("", "")  # finding of the hang probe during the first episode, and its first failure

@@ -71,6 +71,7 @@ def answer(images, question, loaded):
     from mmcv.parallel import collate
 
     model, steps, written = loaded
+    check_sizes(images)
     key = uuid.uuid4().hex
     with tempfile.TemporaryDirectory() as folder:
         files = [image.save(f"{folder}/{image.name}.{image.media_type[6:]}") for image in images]
@@ -80,6 +81,17 @@ def answer(images, question, loaded):
         output = model(return_loss=False, rescale=True, **data)
     Path(written + key).unlink()
     return output[0]["text_out"][0]["A"][0]
+
+
+def check_sizes(images):
+    """ValueError if a picture has another size than the calibration is for: the projection would be wrong silently."""
+    for image in images:
+        size = image.pil().size
+        if size != (WIDTH, HEIGHT):
+            raise ValueError(
+                f"picture {image.name}: expected {WIDTH}x{HEIGHT}, for which the calibration is, found "
+                f"{size[0]}x{size[1]}; send the profile's size (no --size), or set WIDTH and HEIGHT in omnidrive.py"
+            )
 
 
 def scene(files, names, question, key):

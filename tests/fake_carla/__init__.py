@@ -14,7 +14,21 @@ from typing import Any
 
 import carla
 
-from fake_carla import actors, blueprints, client, commands, sensors, signals, strict, towns, traffic_manager, world
+from fake_carla import (
+    actors,
+    blueprints,
+    client,
+    commands,
+    measurements,
+    scenery,
+    sensor_data,
+    sensors,
+    signals,
+    strict,
+    towns,
+    traffic_manager,
+    world,
+)
 from fake_carla.server import Mode, Server
 
 HERE = Path(__file__).resolve().parent
@@ -25,8 +39,10 @@ REPLACED: dict[str, type] = {
         client.Client, world.World, world.WorldSnapshot, world.ActorSnapshot, blueprints.BlueprintLibrary,
         blueprints.ActorBlueprint, blueprints.ActorAttribute, actors.ActorList, actors.Actor, actors.Vehicle,
         actors.Walker, actors.WalkerAIController, signals.TrafficSign, signals.TrafficLight, sensors.Sensor,
-        sensors.ServerSideSensor, sensors.ClientSideSensor, sensors.LaneInvasionSensor, sensors.SensorData,
+        sensors.ServerSideSensor, sensors.ClientSideSensor, sensors.LaneInvasionSensor, sensor_data.SensorData,
+        measurements.GnssMeasurement, measurements.IMUMeasurement,
         sensors.Image, sensors.CollisionEvent, sensors.LaneInvasionEvent, traffic_manager.TrafficManager,
+        scenery.DebugHelper, scenery.LightManager, scenery.LabelledPoint,
     )
 }  # fmt: skip
 COMMANDS: dict[str, type] = {

@@ -17,7 +17,9 @@ _T = carla.ActorAttributeType
 _BOOL, _INT, _FLOAT, _STRING, _COLOUR = _T.Bool, _T.Int, _T.Float, _T.String, _T.RGBColor
 CAMERAS = ("sensor.camera.rgb", "sensor.camera.semantic_segmentation")
 EVENTS = ("sensor.other.collision", "sensor.other.lane_invasion")
+GNSS, IMU = "sensor.other.gnss", "sensor.other.imu"
 CONTROLLER = "controller.ai.walker"
+MESH = "static.prop.mesh"
 _KINDS = {
     "carModels": ActorKind.CAR, "vanModels": ActorKind.VAN, "truckModels": ActorKind.TRUCK, "busModels": ActorKind.BUS,
     "motorcycleModels": ActorKind.MOTORCYCLE, "bicycleModels": ActorKind.BICYCLE, "walkerModels": ActorKind.PEDESTRIAN,
@@ -39,6 +41,15 @@ def _data() -> ModuleType:
 
 ids: dict[str, list[str]] = _data()._IDS[VERSION]
 dims: dict[str, dict[str, float]] = _data()._DIMS[VERSION]
+_BASE_TYPES = {ActorKind.POLICE: "car", ActorKind.AMBULANCE: "van", ActorKind.FIRETRUCK: "truck"}
+# ends of ids; all of generation 2 have lights, of generation 1 most have not (CARLA's catalogue of vehicles)
+_SECOND_GENERATION = (
+    "_2020", "_2021", ".crown", ".ambulance", ".firetruck", ".sprinter", ".fusorosa", ".european_hgv",
+)  # fmt: skip
+_NOISE = {
+    GNSS: [f"noise_{value}_{kind}" for value in ("alt", "lat", "lon") for kind in ("bias", "stddev")],
+    IMU: [f"noise_{name}_{axis}" for name in ("accel_stddev", "gyro_bias", "gyro_stddev") for axis in "xyz"],
+}
 _WHEELS = {ActorKind.MOTORCYCLE: 2, ActorKind.BICYCLE: 2}
 _DEFAULT_DIMS = {"length": 1.0, "width": 1.0, "height": 1.0}
 
@@ -159,7 +170,7 @@ class BlueprintLibrary:
 def library() -> BlueprintLibrary:
     """All blueprints."""
     listed = {name for models in ids.values() for name in models} | set(dims)
-    return BlueprintLibrary([*sorted(listed), *CAMERAS, *EVENTS, CONTROLLER])
+    return BlueprintLibrary([*sorted({*listed, MESH}), *CAMERAS, *EVENTS, GNSS, IMU, CONTROLLER])
 
 
 def blueprint(id: str) -> ActorBlueprint:
@@ -171,13 +182,18 @@ def blueprint(id: str) -> ActorBlueprint:
             ActorAttribute("sticky_control", _BOOL, "true"),
             ActorAttribute("terramechanics", _BOOL, "false"),
             ActorAttribute("number_of_wheels", _INT, str(_WHEELS.get(kind_of(id), 4)), free=False),
-            ActorAttribute("base_type", _STRING, str(kind_of(id)), free=False),
+            ActorAttribute("base_type", _STRING, _BASE_TYPES.get(kind_of(id), str(kind_of(id))), free=False),
+            ActorAttribute("special_type", _STRING, _special_type(id), free=False),
+            ActorAttribute("generation", _INT, "2" if id.endswith(_SECOND_GENERATION) else "1", free=False),
+            ActorAttribute("has_lights", _BOOL, str(id.endswith(_SECOND_GENERATION)).lower(), free=False),
         ]
     elif id.startswith("walker."):
         attributes += [
             ActorAttribute("is_invincible", _BOOL, "true"),
             ActorAttribute("speed", _FLOAT, "1.4", ("0.0", "1.4", "2.8")),
             ActorAttribute("gender", _STRING, "female", free=False),
+            ActorAttribute("age", _STRING, "adult", free=False),
+            ActorAttribute("generation", _INT, "1", free=False),
         ]
     elif id.startswith("sensor."):
         attributes += [ActorAttribute("sensor_tick", _FLOAT, "0.0")]
@@ -187,7 +203,19 @@ def blueprint(id: str) -> ActorBlueprint:
                 ActorAttribute("image_size_y", _INT, "600"),
                 ActorAttribute("fov", _FLOAT, "90.0"),
             ]
+        if id in _NOISE:
+            attributes += [ActorAttribute(name, _FLOAT, "0.0") for name in _NOISE[id]]
+            attributes.append(ActorAttribute("noise_seed", _INT, "0"))
+    elif id == MESH:
+        attributes += [ActorAttribute("mesh_path", _STRING, ""), ActorAttribute("scale", _FLOAT, "1.0")]
     return ActorBlueprint(id, {a.id: a for a in attributes})
+
+
+def _special_type(id: str) -> str:
+    if kind_of(id) in _BASE_TYPES:
+        return "emergency"
+    electric = ("tesla", "etron", "micro.microlino")
+    return "taxi" if "taxi" in id else "electric" if any(word in id for word in electric) else ""
 
 
 @cache

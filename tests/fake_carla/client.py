@@ -111,7 +111,8 @@ class Client:
     def apply_batch_sync(self, commands: Sequence[Any], do_tick: bool = False) -> list[Response]:
         stage = self._stage()
         self._wire.rpc("ask")
-        responses = [respond(command, stage) for command in commands]
+        with stage.lock:
+            responses = [respond(command, stage) for command in commands]
         if do_tick:
             stage.tick()
         return responses

@@ -1,4 +1,4 @@
-"""Sensors and their data: pictures, collisions, crossed lane markings."""
+"""Sensors and their data: pictures, collisions, crossed lane markings; GNSS and IMU: measurements.py."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import carla
 import numpy as np
 
 from fake_carla.actors import Actor, actor_of
-from fake_carla.blueprints import CAMERAS
-from fake_carla.bodies import Body, FrameState
+from fake_carla.blueprints import CAMERAS, GNSS, IMU
+from fake_carla.bodies import Body
+from fake_carla.measurements import GnssMeasurement, IMUMeasurement
 from fake_carla.picture import draw
+from fake_carla.sensor_data import SensorData
 from fake_carla.stage import Stage
 
 
@@ -35,7 +37,7 @@ class Sensor(Actor):
 
 
 class ServerSideSensor(Sensor):
-    """Cameras and collision sensors."""
+    """Cameras, GNSS, IMU and collision sensors."""
 
 
 class ClientSideSensor(Sensor):
@@ -44,18 +46,6 @@ class ClientSideSensor(Sensor):
 
 class LaneInvasionSensor(ClientSideSensor):
     """Crossed lane markings."""
-
-
-class SensorData:
-    """`transform`: pose of the sensor in the frame."""
-
-    def __init__(self, stage: Stage, sensor: Body) -> None:
-        self._frame, self._time, self._sensor_state = stage.frame, stage.elapsed, sensor.last
-
-    frame = property(lambda self: self._frame)
-    frame_number = frame
-    timestamp = property(lambda self: self._time)
-    transform = property(lambda self: FrameState.transform(self._sensor_state))
 
 
 class Image(SensorData):
@@ -110,6 +100,13 @@ class LaneInvasionEvent(SensorData):
     crossed_lane_markings = property(lambda self: list(self._markings))
 
 
+_PERIODIC: dict[str, type[SensorData]] = {
+    **dict.fromkeys(CAMERAS, Image),
+    GNSS: GnssMeasurement,
+    IMU: IMUMeasurement,
+}
+
+
 def deliver(stage: Stage) -> None:
     """Queue the data of every listening sensor for this frame."""
     for number, callback in list(stage.listeners.items()):
@@ -124,12 +121,12 @@ def deliver(stage: Stage) -> None:
 
 def _data_of(stage: Stage, sensor: Body) -> list[Any]:
     parent = sensor.parent
-    if sensor.type_id in CAMERAS:
-        due = stage.last_pictures.get(sensor.id, -math.inf) + float(sensor.attributes["sensor_tick"])
-        if stage.blind or stage.elapsed + 1e-6 < due:
+    if sensor.type_id in _PERIODIC:
+        due = stage.last_readings.get(sensor.id, -math.inf) + float(sensor.attributes["sensor_tick"])
+        if (stage.blind and sensor.type_id in CAMERAS) or stage.elapsed + 1e-6 < due:
             return []
-        stage.last_pictures[sensor.id] = stage.elapsed
-        return [Image(stage, sensor)]
+        stage.last_readings[sensor.id] = stage.elapsed
+        return [_PERIODIC[sensor.type_id](stage, sensor)]
     if parent is None or not parent.alive:
         return []
     if sensor.type_id == "sensor.other.lane_invasion":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import random
+import struct
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -30,9 +32,13 @@ _SETTINGS = (
 
 
 class Stage:
-    """`bodies` by actor id; `snapshot` is the last frame, which clients read."""
+    """`bodies` by actor id; `snapshot` is the last frame, which clients read.
+
+    `lock` makes a tick and the commands of other threads follow each other, as the server's game thread does."""
 
     def __init__(self, hello: dict[str, Any], wire: Wire) -> None:
+        self.lock = threading.RLock()
+        self._ticked = threading.Condition()
         self.wire = wire  # of the client with the latest request
         self.managers: dict[int, Manager] = {}
         self.streams = Streams()
@@ -45,6 +51,7 @@ class Stage:
     def begin(self, hello: dict[str, Any], reset: bool) -> None:
         """Begin a new episode: only the actors that the server lists remain."""
         self.episode, self.name, self.opendrive = hello["episode"], hello["town"], hello["opendrive"]
+        self.version: str = hello["version"]
         for body in getattr(self, "bodies", {}).values():
             body.alive = False
         for manager in self.managers.values():  # its cars no longer exist
@@ -53,7 +60,8 @@ class Stage:
         self.listeners: dict[int, Callable[[Any], Any]] = {}
         self.observers: dict[int, Callable[[Any], Any]] = {}
         self.contacts: list[tuple[Body, Body, carla.Vector3D]] = []
-        self.last_pictures: dict[int, float] = {}
+        self.last_readings: dict[int, float] = {}
+        self.noise: dict[int, random.Random] = {}  # by sensor
         self.crossings: dict[int, set[str]] = {}
         self.blind = False
         self.weather = carla.WeatherParameters()
@@ -107,13 +115,14 @@ class Stage:
         return any(new.overlaps(other) for other in self.bodies.values() if other.group in SOLID)
 
     def remove(self, number: int) -> bool:
-        body = self.bodies.get(number)
-        if body is None or body.group in ("light", "sign", "spectator"):
-            return False
-        body.alive = False
-        del self.bodies[number]
-        self.listeners.pop(number, None)
-        return True
+        with self.lock:
+            body = self.bodies.get(number)
+            if body is None or body.group in ("light", "sign", "spectator"):
+                return False
+            body.alive = False
+            del self.bodies[number]
+            self.listeners.pop(number, None)
+            return True
 
     def ground(self, body: Body) -> float:
         m = body.motion
@@ -141,20 +150,31 @@ class Stage:
     # -- the clock -------------------------------------------------------------------------------------------------
     def tick(self, seconds: float = 0.0) -> int:
         """Simulate one step, then deliver the sensor data."""
-        answer = self.wire.rpc("tick", seconds)
-        dt = self.settings.fixed_delta_seconds or FREE_RUNNING_S
-        self.lights.step(dt)
-        self._move(dt)
-        self.frame, self.elapsed, self.delta = int(answer["frame"]), self.elapsed + dt, dt
-        self.blind = bool(answer["blind"])
-        self.update_snapshot()
         from fake_carla.sensors import deliver
 
-        deliver(self)
-        self.streams.settle()
-        return self.frame
+        with self.lock:
+            answer = self.wire.rpc("tick", seconds)
+            dt = single(self.settings.fixed_delta_seconds or FREE_RUNNING_S)
+            self.lights.step(dt)
+            self._move(dt)
+            frame = self.frame = int(answer["frame"])
+            self.elapsed, self.delta = self.elapsed + dt, dt
+            self.blind = bool(answer["blind"])
+            self.update_snapshot()
+            deliver(self)
+        self.streams.settle()  # without the lock: callbacks may send commands
+        with self._ticked:
+            self._ticked.notify_all()
+        return frame
 
     delta = FREE_RUNNING_S
+
+    def wait_for_tick(self, seconds: float) -> None:
+        """Wait for a tick of another thread; RuntimeError after `seconds`."""
+        frame = self.frame
+        with self._ticked:
+            if not self._ticked.wait_for(lambda: self.frame > frame, seconds):
+                raise RuntimeError(f"time-out of {round(seconds * 1000)}ms while waiting for the simulator")
 
     def update_snapshot(self) -> None:
         """Make the present state the last frame."""
@@ -211,6 +231,11 @@ class Stage:
             return
         m.v = m.vx = m.vy = m.yaw_rate = 0.0
         m.ax, m.ay = -before[3] / dt, -before[4] / dt
+
+
+def single(value: float) -> float:
+    """`value` in single precision, as the server keeps its time step: 0.05 becomes 0.05000000074505806."""
+    return float(struct.unpack("f", struct.pack("f", value))[0])
 
 
 def copied_settings(settings: carla.WorldSettings) -> carla.WorldSettings:

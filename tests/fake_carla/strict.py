@@ -17,6 +17,7 @@ import carla
 _LINE = re.compile(r"^\w+\((.*)\) -> .* :$", re.M)
 _ARGUMENT = re.compile(r"\((\w[\w.]*)\)(\w+)(=)?")
 _NUMBERS = (int, float)
+_IMPLICIT = {"Location": "Vector3D", "Vector3D": "Location"}  # converted into each other wherever one is expected
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ def converts(value: object, kind: str) -> bool:
     if kind == "object":
         return True
     known = getattr(carla, kind, None) or getattr(carla.command, kind)
+    if kind in _IMPLICIT and isinstance(value, getattr(carla, _IMPLICIT[kind])):
+        return True
     return (value is None and kind == "Actor") or isinstance(value, known)
 
 

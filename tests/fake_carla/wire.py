@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import sys
+import threading
 import time
 from typing import Any
 
@@ -14,22 +15,27 @@ DEFAULT_S = 5.0  # as in carla.Client
 
 class Wire:
     """One connection, made at the first call. A silent server causes a RuntimeError after the time-out; an answer that
-    is not JSON aborts this process, as the real client's unpacking does."""
+    is not JSON aborts this process, as the real client's unpacking does. Calls of several threads follow each other:
+    an answer belongs to the thread that asked."""
 
     def __init__(self, host: str, port: int) -> None:
         self.host, self.port, self.timeout_s = host, port, DEFAULT_S
         self._socket: socket.socket | None = None
         self._lost = False
+        self._lock = threading.Lock()
 
     def rpc(self, call: str, seconds: float = 0.0, **arguments: Any) -> dict[str, Any]:
         """The server's answer. `seconds`: replaces the client's time-out."""
-        allowed = seconds or self.timeout_s
+        with self._lock:
+            return self._answered(seconds or self.timeout_s, json.dumps({"call": call, **arguments}).encode() + b"\n")
+
+    def _answered(self, allowed: float, request: bytes) -> dict[str, Any]:
         deadline = time.monotonic() + allowed
         if self._lost:
             raise RuntimeError("the connection to the simulator is closed")
         try:
             connection = self._connected(deadline)
-            connection.sendall(json.dumps({"call": call, **arguments}).encode() + b"\n")
+            connection.sendall(request)
             line = self._line(connection, deadline)
         except TimeoutError:
             self._drop()

@@ -10,6 +10,7 @@ import carla
 from fake_carla.actors import Actor, ActorList, actor_of
 from fake_carla.blueprints import ActorBlueprint, BlueprintLibrary, library
 from fake_carla.bodies import Body, FrameState
+from fake_carla.scenery import DebugHelper, LabelledPoint, LightManager, ground_below
 from fake_carla.signals import TrafficLight, TrafficSign
 from fake_carla.stage import Stage, copied, copied_settings, pose_of, transform_at
 
@@ -82,15 +83,17 @@ class World:
         return self._stage
 
     id = property(lambda self: self._episode)
+    debug = property(lambda self: DebugHelper(self._stage))
 
     # -- the clock -------------------------------------------------------------------------------------------------
     def tick(self, seconds: float = 0.0) -> int:
         return self._stage.tick(seconds)
 
     def wait_for_tick(self, seconds: float = 0.0) -> WorldSnapshot:
-        if self._stage.settings.synchronous_mode:  # no client ticks meanwhile
-            raise RuntimeError(f"time-out of {round((seconds or self._stage.wire.timeout_s) * 1000)}ms while waiting")
-        self._stage.tick(seconds)
+        if self._stage.settings.synchronous_mode:
+            self._stage.wait_for_tick(seconds or self._stage.wire.timeout_s)
+        else:
+            self._stage.tick(seconds)
         return WorldSnapshot(self._stage)
 
     def on_tick(self, callback: Callable[[WorldSnapshot], Any]) -> int:
@@ -124,6 +127,12 @@ class World:
 
     def set_weather(self, weather: carla.WeatherParameters, /) -> None:
         self._round_trip().weather = copied(weather)
+
+    def get_lightmanager(self) -> LightManager:
+        return LightManager(self._round_trip())
+
+    def ground_projection(self, location: carla.Location, search_distance: float = 10000.0) -> LabelledPoint | None:
+        return ground_below(self._round_trip(), location, search_distance)
 
     def get_spectator(self) -> Actor:
         return Actor(self._round_trip(), self._stage.spectator)
@@ -177,16 +186,19 @@ class World:
     def get_actors(self, actor_ids: list[int] | None = None) -> ActorList:
         """Actors of the last frame; one that was spawned since is included only if requested by id."""
         stage = self._stage
-        _ = stage.lights
-        numbers = list(stage.snapshot) if actor_ids is None else actor_ids
-        return ActorList([actor_of(stage, stage.bodies[n]) for n in numbers if n in stage.bodies])
+        with stage.lock:
+            _ = stage.lights
+            numbers = list(stage.snapshot) if actor_ids is None else actor_ids
+            return ActorList([actor_of(stage, stage.bodies[n]) for n in numbers if n in stage.bodies])
 
     def get_actor(self, actor_id: int) -> Actor | None:
         body = self._stage.bodies.get(actor_id)
         return actor_of(self._stage, body) if body else None
 
     def get_vehicles_light_states(self) -> dict[int, carla.VehicleLightState]:
-        vehicles = [b for b in self._round_trip().bodies.values() if b.group == "vehicle"]
+        stage = self._round_trip()
+        with stage.lock:
+            vehicles = [b for b in stage.bodies.values() if b.group == "vehicle"]
         return {b.id: carla.VehicleLightState(b.lamps) for b in vehicles}
 
     def spawn_actor(
@@ -218,12 +230,13 @@ class World:
 
 def spawn(stage: Stage, blueprint: ActorBlueprint, transform: carla.Transform, parent: Body | None) -> Body:
     """Spawn a body; clients see it from the next tick. RuntimeError if there is no room."""
-    if parent is None and stage.blocked(blueprint.id, transform):
-        stage.wire.rpc("ask")
-        raise RuntimeError("Spawn failed because of collision at spawn position")
-    answer = stage.wire.rpc("spawn", type_id=blueprint.id, pose=pose_of(transform))
-    body = stage.add(int(answer["id"]), blueprint.id, transform)
-    body.attributes = {attribute.id: attribute._value for attribute in blueprint}
-    if parent is not None:
-        body.parent, body.offset = parent, transform_at(pose_of(transform))
-    return body
+    with stage.lock:
+        if parent is None and stage.blocked(blueprint.id, transform):
+            stage.wire.rpc("ask")
+            raise RuntimeError("Spawn failed because of collision at spawn position")
+        answer = stage.wire.rpc("spawn", type_id=blueprint.id, pose=pose_of(transform))
+        body = stage.add(int(answer["id"]), blueprint.id, transform)
+        body.attributes = {attribute.id: attribute._value for attribute in blueprint}
+        if parent is not None:
+            body.parent, body.offset = parent, transform_at(pose_of(transform))
+        return body

@@ -33,7 +33,7 @@ def chat(content: Any) -> dict[str, Any]:
     return {"choices": [{"message": {"content": content}}]}
 
 
-@pytest.mark.parametrize("file", ["agent.py", "ad2_link.py"])
+@pytest.mark.parametrize("file", ["agent.py", "ad2_link.py", "ad2_position.py"])
 def test_the_files_are_python_3_7_and_do_not_import_the_packages(file: str) -> None:
     text = (FOLDER / file).read_text("utf-8")
     tree = ast.parse(text, feature_version=(3, 7))

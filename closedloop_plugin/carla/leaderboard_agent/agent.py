@@ -22,7 +22,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping
 
 import carla
 from ad2_link import (
@@ -38,151 +38,18 @@ from ad2_link import (
     settings,
     split_config,
 )
+from ad2_position import REAR_M, DriverGaveUp, EgoLocalizer, GnssProjection, LeaderboardRoute, check_start
 from leaderboard.autoagents.autonomous_agent import AutonomousAgent, Track
 
-HZ = 20.0  # of the leaderboard's simulation
-EARTH_M = 6378137.0  # radius in the projection of CARLA and the leaderboard
-REAR_M = -1.4  # x of GNSS and IMU in the published agents: near the rear axle, which moves along the heading
-GNSS_GAIN = 0.1  # weight of a fix against dead reckoning in steady state: reduces 0.56 m of noise to 0.13 m
+HZ = 20.0  # of the leaderboard's simulation; decisions go by its time, so other rates work as well
+TIME_TOLERANCE_S = 1e-3  # of a decision's time: time steps are single precision
 AHEAD_M = 8.0  # distance of the target along the route, as in this project's worlds
-ANNOUNCE_M = 15.0  # distance before its place from which a command is given, likewise
-MAX_START_GAP_M = 100.0  # from the first fix to the route: beyond, plan and GNSS are of different maps
 WRITE_STEPS = 200  # between two writings of metric_info.json
-# values of CARLA's RoadOption; LANEFOLLOW (4) and VOID (-1) are no command
-FOLLOW = "lane follow"
-COMMANDS = {1: "turn left", 2: "turn right", 3: "go straight", 5: "change lane left", 6: "change lane right"}
 COAST = {"steer": 0.0, "throttle": 0.0, "brake": 0.0}
-
-
-class DriverGaveUp(RuntimeError):
-    """Ends the route: the leaderboard records "Failed - Agent crashed"."""
 
 
 def get_entry_point() -> str:
     return "Ad2Agent"
-
-
-class GnssProjection:
-    """GNSS to map coordinates: x = A lon + dx, y = -A merc(lat) + dy (Mercator), as in the leaderboard and the sensor.
-
-    A, dx and dy are fitted by least squares to the plan, which has the same points in both coordinates."""
-
-    def __init__(self, gps: Sequence[Mapping[str, float]], world: Sequence[tuple[float, float]]) -> None:
-        if len(gps) < 2 or len(gps) != len(world):
-            raise SetupError("the leaderboard gave no route plan: fewer than two points")
-        flat = [_mercator(p["lat"], p["lon"]) for p in gps]
-        n = float(len(flat))
-        u0, v0 = sum(u for u, _ in flat) / n, sum(v for _, v in flat) / n
-        x0, y0 = sum(x for x, _ in world) / n, sum(y for _, y in world) / n
-        pairs = [(u - u0, v - v0, x - x0, y - y0) for (u, v), (x, y) in zip(flat, world)]
-        spread = sum(u * u + v * v for u, v, _, _ in pairs)
-        if spread * EARTH_M * EARTH_M < 1.0:
-            raise SetupError("the route plan is shorter than a metre: no GNSS projection can be derived from it")
-        self._scale = (
-            sum(u * x + v * y for u, v, x, y in pairs) / spread
-        )  # A = sum(p q) / sum(p p) of the centred points
-        self._dx, self._dy = x0 - self._scale * u0, y0 - self._scale * v0
-        error = max(math.hypot(self._scale * u - x, self._scale * v - y) for u, v, x, y in pairs)
-        if not error < 0.5:
-            raise SetupError(f"the route plan's GPS and map coordinates disagree by {error:.1f} m")
-
-    def to_map(self, lat: float, lon: float) -> tuple[float, float]:
-        u, v = _mercator(lat, lon)
-        return self._scale * u + self._dx, self._scale * v + self._dy
-
-
-def _mercator(lat: float, lon: float) -> tuple[float, float]:
-    """Mercator projection of degrees on the unit sphere: (east, south); merc(lat) = asinh(tan(lat))."""
-    return math.radians(lon), -math.asinh(math.tan(math.radians(lat)))
-
-
-class LeaderboardRoute:
-    """The dense plan: a line with a RoadOption value at each point. `s`: metres from its start to the car."""
-
-    def __init__(self, points: Sequence[tuple[float, float]], options: Sequence[int]) -> None:
-        self._points, self._options = list(points), list(options)
-        self._s = [0.0]
-        for (ax, ay), (bx, by) in zip(self._points, self._points[1:]):
-            self._s.append(self._s[-1] + math.hypot(bx - ax, by - ay))
-        self.s = 0.0
-
-    def advance(self, x: float, y: float) -> float:
-        """Set `s` to the closest position within -10 to +30 m of the last one, against loops; returns the distance."""
-        best = math.inf
-        near = self.s
-        for i in range(len(self._points) - 1):
-            if self._s[i + 1] < near - 10.0 or self._s[i] > near + 30.0:
-                continue
-            (ax, ay), (bx, by) = self._points[i], self._points[i + 1]
-            long = self._s[i + 1] - self._s[i]
-            t = ((x - ax) * (bx - ax) + (y - ay) * (by - ay)) / (long * long) if long > 1e-6 else 0.0
-            t = min(max(t, 0.0), 1.0)
-            gap = math.hypot(ax + t * (bx - ax) - x, ay + t * (by - ay) - y)
-            if gap < best:
-                best, self.s = gap, self._s[i] + t * long
-        return best
-
-    def ahead(self, metres: float) -> tuple[float, float]:
-        """The point `metres` ahead of the car; beyond the end the line is extrapolated."""
-        wanted = self.s + metres
-        i = next((i for i, s in enumerate(self._s) if s >= wanted), len(self._s) - 1)
-        j = i - 1
-        while j > 0 and self._s[i] - self._s[j] < 1e-6:  # consecutive traces share their end points
-            j -= 1
-        (ax, ay), (bx, by) = self._points[j], self._points[i]
-        t = (wanted - self._s[j]) / max(self._s[i] - self._s[j], 1e-6)
-        return ax + t * (bx - ax), ay + t * (by - ay)
-
-    def command(self) -> str:
-        """The first command of the plan within ANNOUNCE_M ahead, or FOLLOW."""
-        here = (o for s, o in zip(self._s, self._options) if self.s - 0.5 <= s <= self.s + ANNOUNCE_M)
-        return next((COMMANDS[o] for o in here if o in COMMANDS), FOLLOW)
-
-    def heading(self) -> float:
-        """Heading of its first 3 m, radians clockwise from +x."""
-        (ax, ay), (bx, by) = self._points[0], self.ahead(3.0)
-        return math.atan2(by - ay, bx - ax)
-
-
-class EgoLocalizer:
-    """Position of the car: dead reckoning by compass and speed, corrected by each GNSS fix (complementary filter)."""
-
-    def __init__(self, projection: GnssProjection, yaw: float) -> None:
-        self.yaw, self.speed = yaw, 0.0
-        self._projection = projection
-        self._rear: tuple[float, float] | None = None
-        self._fixes = 0
-        self._time = 0.0
-
-    def update(self, gnss: Sequence[float], compass: float, speed: float, time_s: float) -> None:
-        """Update by one tick's readings. Non-finite ones, as of the compass in its first frames, are ignored."""
-        if math.isfinite(compass):
-            self.yaw = compass - math.pi / 2  # the compass is 0 at north (-y) and increases clockwise
-        if math.isfinite(speed):
-            self.speed = speed
-        dt, self._time = min(max(time_s - self._time, 0.0), 0.5), time_s
-        if self._rear is not None:
-            step = self.speed * dt
-            self._rear = self._rear[0] + step * math.cos(self.yaw), self._rear[1] + step * math.sin(self.yaw)
-        if math.isfinite(gnss[0]) and math.isfinite(gnss[1]):
-            fix = self._projection.to_map(float(gnss[0]), float(gnss[1]))
-            self._fixes += 1
-            gain = max(GNSS_GAIN, 1.0 / self._fixes)  # the mean of all fixes at the beginning
-            x, y = self._rear or fix
-            self._rear = x + gain * (fix[0] - x), y + gain * (fix[1] - y)
-
-    @property
-    def centre(self) -> tuple[float, float] | None:
-        """Centre of the car, x and y in m; None before the first fix."""
-        if self._rear is None:
-            return None
-        return self._rear[0] - REAR_M * math.cos(self.yaw), self._rear[1] - REAR_M * math.sin(self.yaw)
-
-    def seen(self, x: float, y: float) -> list[float]:
-        """A map point in the ego's frame: metres forward, metres to the LEFT."""
-        centre = self.centre or (x, y)
-        dx, dy, c, s = x - centre[0], y - centre[1], math.cos(self.yaw), math.sin(self.yaw)
-        return [round(dx * c + dy * s, 3), round(dx * s - dy * c, 3)]
 
 
 class LeaderboardJournal:
@@ -249,8 +116,10 @@ class Ad2Agent(AutonomousAgent):
         self._driver_client = DriverHttpClient(self._config, os.environ)
         driver = self._driver_client.driver()
         self._cameras = cameras_of(driver, self._config)
-        self._period = period_of(driver)
-        self._step, self._next, self._failures = -1, 0, 0
+        self._period_s = period_of(driver)
+        self._step, self._failures = -1, 0
+        self._first_s, self._next_s = math.nan, 0.0  # time of the first step; of the next decision, after that
+        self._located = False  # whether there was a fix
         self._held_control = COAST
         self._counts: Counter[str] = Counter()
         root = os.environ.get("SAVE_PATH")
@@ -266,7 +135,7 @@ class Ad2Agent(AutonomousAgent):
             "sensors": self.sensors(),
         }
         self._journal = LeaderboardJournal(Path(root) / self._name if root else None, about)
-        print(f"[ad2] {self._name}: driven by {self._driver_client.base_url}, every {self._period:g} ticks", flush=True)
+        print(f"[ad2] {self._name}: driven by {self._driver_client.base_url}, every {self._period_s:g} s", flush=True)
 
     def sensors(self) -> list[dict[str, Any]]:
         """The driver's cameras, and IMU, GNSS and speedometer as in the published agents."""
@@ -295,14 +164,16 @@ class Ad2Agent(AutonomousAgent):
             input_data["GPS"][1], float(input_data["IMU"][1][-1]), float(input_data["SPEED"][1]["speed"]), timestamp
         )
         if self._localizer.centre is not None:
-            gap = self._route.advance(*self._localizer.centre)
-            if self._step == 0 and gap > MAX_START_GAP_M:
-                raise DriverGaveUp(
-                    f"GNSS is {gap:.0f} m off the start of the route: plan and GNSS are of different maps"
-                )
-        if self._step >= self._next:
-            # A decision every HZ / decision_hz ticks, which need not be a whole number.
-            self._next = math.ceil(math.ceil((self._step + 1) / self._period - 1e-9) * self._period - 1e-9)
+            if not self._located:
+                check_start(self._route, *self._localizer.centre)
+                self._located = True
+            self._route.advance(*self._localizer.centre)
+        if self._step == 0:
+            self._first_s = timestamp
+        since = timestamp - self._first_s + TIME_TOLERANCE_S
+        if since >= self._next_s:
+            # A decision every period, which need not be a whole number of ticks.
+            self._next_s = (math.floor(since / self._period_s) + 1) * self._period_s
             self._held_control = self._decide(input_data, timestamp)
         control = carla.VehicleControl()
         control.steer, control.throttle, control.brake = (self._held_control[k] for k in ("steer", "throttle", "brake"))
@@ -384,11 +255,8 @@ def cameras_of(driver: Mapping[str, Any], config: LeaderboardAgentConfig) -> lis
 
 
 def period_of(driver: Mapping[str, Any]) -> float:
-    """Ticks between two decisions, at least 1."""
-    hz: Any = driver.get("hz")
+    """Seconds between two decisions. The rate of the simulation is the leaderboard's, not that of the profile."""
     often: Any = driver.get("decision_hz")
-    if not finite(hz) or abs(hz - HZ) > 1e-6:
-        raise SetupError(f"the driver's profile runs at {hz!r} Hz, the leaderboard at {HZ:g}")
     if not finite(often) or not 0.01 <= often <= 1000.0:
         raise SetupError(f"the driver's decision_hz: expected a number, found {often!r}")
-    return max(1.0, HZ / often)
+    return 1.0 / often

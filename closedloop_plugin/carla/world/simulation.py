@@ -38,6 +38,7 @@ SETTLE_TICKS, MAX_SETTLE_TICKS = (
 STILL = 0.03  # m/s
 ABOVE_M = 50.0  # height of the spectator above the ego
 TICK_S = 60.0  # timeout of a tick: the server hangs
+FIRST_TICKS_S = 600.0  # of an episode's first ticks, in which a large town is read from disk; as in the leaderboard
 
 
 @dataclass
@@ -209,7 +210,7 @@ class StagedSimulation(CarlaSimulation):
             [c for m in members for c in (*m.start_commands(self.context.ground), *m.light_commands())]
         )
         for tick in range(MAX_SETTLE_TICKS):
-            self.current_frame = self.world.tick(TICK_S)
+            self.current_frame = self.world.tick(FIRST_TICKS_S if tick < SETTLE_TICKS else TICK_S)
             if tick + 1 >= SETTLE_TICKS and self._at_rest(driven):
                 break
         for member in driven:

@@ -10,7 +10,7 @@ import json
 import shlex
 import shutil
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -159,3 +159,15 @@ def test_omnidrive_scene_has_six_cameras_with_consistent_matrices() -> None:
     scene = module("omnidrive").scene([f"{n}.jpeg" for n in names], names, "What next?", "k1")
     assert len(scene["lidar2img"]) == len(scene["img_filename"]) == 6 and scene["can_bus"].shape == (13,)
     assert np.allclose(scene["lidar2img"][3], scene["intrinsics"][3] @ scene["extrinsics"][3])
+
+
+@pytest.mark.parametrize("size", [(800, 450), (900, 1600)])
+def test_omnidrive_refuses_pictures_of_another_size(size: tuple[int, int]) -> None:
+    """Its calibration is of 1600x900 pixels: another size would project to wrong places without an error."""
+
+    def picture(name: str, pixels: tuple[int, int]) -> SimpleNamespace:
+        return SimpleNamespace(name=name, pil=lambda: SimpleNamespace(size=pixels))
+
+    module("omnidrive").check_sizes([picture("front", (1600, 900))])
+    with pytest.raises(ValueError, match=rf"picture back: expected 1600x900, .* found {size[0]}x{size[1]}; .*--size"):
+        module("omnidrive").check_sizes([picture("front", (1600, 900)), picture("back", size)])

@@ -7,12 +7,15 @@ import math
 import random
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 from support.bench2drive import stand_in as stand_in
 from support.running import REPO
+
+from closedloop_plugin.core.routes import read_routes
 
 FOLLOW, LEFT, RIGHT, STRAIGHT, CHANGE_LEFT = 4, 1, 2, 3, 5
 EAST, NORTH, SOUTH = math.pi / 2, 0.0, math.pi  # compass angles; north is -y
@@ -28,7 +31,7 @@ def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
         yield importlib.import_module("agent")
     finally:
         for name in set(sys.modules) - set(before):
-            if name in ("agent", "ad2_link", "carla") or name.split(".")[0] == "leaderboard":
+            if name in ("agent", "ad2_link", "ad2_position", "carla") or name.split(".")[0] == "leaderboard":
                 del sys.modules[name]
         sys.modules.update({k: v for k, v in before.items() if k == "carla" or k.startswith("carla.")})
 
@@ -176,3 +179,34 @@ def test_the_first_heading_is_that_of_the_route(agent: ModuleType) -> None:
     """Also if the plan begins with the same point twice."""
     route = agent.LeaderboardRoute([(0.0, 0.0), (0.0, 0.0), (0.0, -1.0), (0.0, -6.0)], [FOLLOW] * 4)
     assert route.heading() == pytest.approx(-math.pi / 2)
+
+
+# Bench2Drive's routes that begin less than 50 m from the map's x axis: id -> first point, x and y in m
+NEAR_THE_AXIS = {
+    25300: (-441.6, 7.7), 25968: (-2.1, 17.8), 26394: (554.7, -24.3), 26408: (554.7, -24.3), 24757: (465.8, -24.5),
+    25863: (-2.3, 35.8), 25955: (155.0, -37.0), 26956: (25.1, -43.2), 27506: (-44.2, -45.9),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("route_id", NEAR_THE_AXIS)
+@pytest.mark.parametrize("yaw", [0.0, 0.5 * math.pi, math.pi, 1.5 * math.pi])
+def test_a_mirrored_start_is_refused(agent: ModuleType, route_id: int, yaw: float) -> None:
+    """Whatever the direction: a route that leads to the mirrored point itself must not hide it."""
+    x, y = NEAR_THE_AXIS[route_id]
+    points = [(x + i * math.cos(yaw), y + i * math.sin(yaw)) for i in range(100)]
+    route = agent.LeaderboardRoute(points, [FOLLOW] * 100)
+    agent.check_start(route, x + 1.0, y - 1.0)  # GNSS noise and the car's exact place
+    words = rf"GNSS is {2 * abs(y):.0f} m off .* CARLA 0\.9\.16 .* needs CARLA 0\.9\.15"
+    with pytest.raises(agent.DriverGaveUp, match=words):
+        agent.check_start(route, x, -y)
+
+
+def test_a_mirrored_start_of_every_official_route_is_refused(agent: ModuleType, data_dir: Path) -> None:
+    routes = read_routes(data_dir / "bench2drive" / "bench2drive220.xml")
+    assert len(routes) == 220
+    for found in routes:
+        x, north = found.points[0]
+        route = agent.LeaderboardRoute([(px, -py) for px, py in found.points], [FOLLOW] * len(found.points))
+        agent.check_start(route, x, -north)
+        with pytest.raises(agent.DriverGaveUp, match="mirrored"):
+            agent.check_start(route, x, north)
