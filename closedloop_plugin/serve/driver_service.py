@@ -148,6 +148,7 @@ def _decision_request(body: Mapping[str, Any], images: Mapping[str, Any]) -> Dec
         raise wrong("target", "[metres forward, metres to the left]", target)
     forward, left = (number({"target": value}, "target", -FAR, FAR) for value in target)
     limit = {} if body.get("speed_limit") is None else {"speed_limit": number(body, "speed_limit", 0.0, FAR)}
+    offset = None if body.get("route_offset") is None else number(body, "route_offset", -FAR, FAR)
     observation = Observation(
         tick=whole(body, "tick", 0, 2**53),
         time_s=number(body, "time_s", 0.0, 2.0**53),
@@ -155,6 +156,7 @@ def _decision_request(body: Mapping[str, Any], images: Mapping[str, Any]) -> Dec
         command=RouteCommand(command),
         target=(forward, left),
         images=images.__getitem__,
+        route_offset=offset,
         **limit,
     )
     return DecisionRequest(episode, observation)

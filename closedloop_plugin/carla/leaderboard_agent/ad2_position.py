@@ -95,6 +95,12 @@ class LeaderboardRoute:
         t = (wanted - self._s[j]) / max(self._s[i] - self._s[j], 1e-6)
         return ax + t * (bx - ax), ay + t * (by - ay)
 
+    def offset(self, x: float, y: float) -> float:
+        """Distance of a place beside the car's position on the line, metres to the LEFT."""
+        # CARLA's y axis points to the right, so that the left of a direction (a, b) is (b, -a).
+        (ax, ay), (bx, by) = self.ahead(0.1), self.ahead(1.1)
+        return ((by - ay) * (x - ax) - (bx - ax) * (y - ay)) / max(math.hypot(bx - ax, by - ay), 1e-6)
+
     def command(self) -> str:
         """The first command of the plan within ANNOUNCE_M ahead, or FOLLOW."""
         here = (o for s, o in zip(self._s, self._options) if self.s - 0.5 <= s <= self.s + ANNOUNCE_M)

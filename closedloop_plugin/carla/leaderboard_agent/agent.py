@@ -187,6 +187,10 @@ class Ad2Agent(AutonomousAgent):
             print(f"[ad2] {self._name}: {dict(self._counts)}", flush=True)
             self._journal = None
 
+    def _route_offset(self) -> float | None:
+        centre = self._localizer.centre
+        return None if centre is None else round(self._route.offset(*centre), 3)
+
     def _decide(self, input_data: Mapping[str, tuple[int, Any]], timestamp: float) -> dict[str, float]:
         """The control until the next decision: the driver's, or COAST after a failure or an unparsed reply."""
         assert self._journal is not None
@@ -198,6 +202,7 @@ class Ad2Agent(AutonomousAgent):
             "speed": abs(self._localizer.speed),
             "command": self._route.command(),
             "target": self._localizer.seen(*self._route.ahead(AHEAD_M)),
+            "route_offset": self._route_offset(),
             "speed_limit": None,  # no sensor of this track measures it
             "cameras": names,
         }

@@ -154,7 +154,7 @@ def test_the_description_defines_the_sensors_of_a_client() -> None:
     left = reply["cameras"][1]
     assert left == {"name": "front_left", "width": 800, "height": 450, "fov": 70.0, "forward": 0.27, "right": -0.55,
                     "up": 1.6, "yaw": -55.0}  # fmt: skip
-    assert (reply["ad2_drive"], reply["profile"], reply["hz"], reply["decision_hz"]) == (1, "bench2advlm", 20.0, 2.0)
+    assert (reply["ad2_drive"], reply["profile"], reply["hz"], reply["decision_hz"]) == (1, "bench2advlm", 10.0, 2.0)
     assert reply["agent"]["kind"] == "model" and reply["interpreter"]["name"] == "rules" and reply["policy"] == "strict"
     assert reply["version"]
 
@@ -229,7 +229,8 @@ def test_after_a_failed_batch_each_request_can_be_retried_alone() -> None:
      ({"time_s": "1"}, "time_s"), ({"speed": float("nan")}, "speed"), ({"speed": None}, "speed"),
      ({"speed": 10**400}, "speed"), ({"command": "drift"}, "lane follow"), ({"command": []}, "command"),
      ({"target": [1]}, "target"), ({"target": [1, None]}, "target"), ({"target": {"a": 1}}, "target"),
-     ({"speed_limit": -1}, "speed_limit"), ({"cameras": "front"}, "cameras"), ({"cameras": []}, "0 names for 1"),
+     ({"speed_limit": -1}, "speed_limit"), ({"route_offset": "x"}, "route_offset"),
+     ({"cameras": "front"}, "cameras"), ({"cameras": []}, "0 names for 1"),
      ({"cameras": [["front"]]}, "cameras")],
 )  # fmt: skip
 def test_the_invalid_field_is_named(change: dict[str, Any], named: str) -> None:

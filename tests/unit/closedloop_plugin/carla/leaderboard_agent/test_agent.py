@@ -79,6 +79,7 @@ def test_targets_and_commands_match_the_geometry_of_the_route(python: str, drive
         question = questions[rec.frame_at(s) // 2 * 2]
         return question["command"], question["target"]
 
+    assert all(q["route_offset"] == pytest.approx(0.0, abs=0.15) for q in driver.questions)
     assert at(2.0) == ("lane follow", pytest.approx([8.0, 0.0], abs=0.05))
     assert at(12.0)[0] == "lane follow" and at(16.0)[0] == "turn left"  # 15 m before the turn at 30 m
     # At the turn: 8 m of a circle of 10 m to the left are 10 sin 0.8 forward, 10 (1 - cos 0.8) to the left.

@@ -181,6 +181,16 @@ def test_the_first_heading_is_that_of_the_route(agent: ModuleType) -> None:
     assert route.heading() == pytest.approx(-math.pi / 2)
 
 
+def test_the_offset_is_positive_to_the_left_of_the_route(agent: ModuleType) -> None:
+    """In CARLA's map y points to the right: left of a route along +x is -y, left of one along -y (north) is -x."""
+    east = agent.LeaderboardRoute([(0.0, 0.0), (50.0, 0.0)], [FOLLOW] * 2)
+    north = agent.LeaderboardRoute([(0.0, 0.0), (0.0, -50.0)], [FOLLOW] * 2)
+    for route, x, y in ((east, 10.0, -3.5), (north, -3.5, -10.0), (east, 0.0, -3.5)):
+        route.advance(x, y)
+        assert route.offset(x, y) == pytest.approx(3.5)
+    assert east.offset(0.0, 1.0) == pytest.approx(-1.0)
+
+
 # Bench2Drive's routes that begin less than 50 m from the map's x axis: id -> first point, x and y in m
 NEAR_THE_AXIS = {
     25300: (-441.6, 7.7), 25968: (-2.1, 17.8), 26394: (554.7, -24.3), 26408: (554.7, -24.3), 24757: (465.8, -24.5),
