@@ -3,7 +3,7 @@
     python benchmarks/results.py bench2drive220.xml [--out runs/results] [--workers 2]
 
 Runs `ad2 drive run` for each driver under the profile bench2advlm with seed 0; a second start resumes. Tables stand
-between marker lines of docs/results/embedded220.md; the ceilings go to closedloop_plugin/scoring/ceilings.yaml.
+between marker lines of docs/results/embedded220.md and README.md; the ceilings go to closedloop_plugin/scoring/ceilings.yaml.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from lmms_eval_ad2.storage.files import atomic_write
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "results" / "embedded220.md"
+README = ROOT / "README.md"
 CEILINGS = ROOT / "closedloop_plugin" / "scoring" / "ceilings.yaml"
 SUITES = ("embedded220", "demo")
 PROFILE, SEED = "bench2advlm", 0
@@ -67,6 +68,7 @@ OTHERS = (
     ResultDriver("speed-only"),
     *(ResultDriver(name, privileged=False) for name in ("straight", "random", "still")),
 )
+SHORT = (*CEILING_DRIVERS, *(one for one in OTHERS if one.agent in ("steer-only", "straight", "random")))
 
 
 @dataclass(frozen=True)
@@ -98,12 +100,10 @@ def main() -> int:
     n = whole[0].scores["n_routes"]
     machine = f"Python {platform.python_version()}, {platform.machine()}"
     where = f"({n} routes, profile {PROFILE}, seed {SEED}, lmms-eval-ad2 {label}, {machine})"
-    text = PAGE.read_text("utf-8")
-    text = inserted(text, "drivers", f"{table(whole)}\n\n{where}")
-    text = inserted(text, "lost", lost([one for one in whole if one.driver.task]))
-    with atomic_write(PAGE) as file:
-        file.write(text)
-    print(f"written: {PAGE.relative_to(ROOT)}, {CEILINGS.relative_to(ROOT)}")
+    spoken = [one for one in whole if one.driver.task]
+    insert(PAGE, {"drivers": f"{table(whole)}\n\n{where}", "lost": lost(spoken)})
+    insert(README, {"drivers": short_table([one for one in whole if one.driver in SHORT])})
+    print(f"written: {', '.join(str(file.relative_to(ROOT)) for file in (PAGE, README, CEILINGS))}")
     return 0
 
 
@@ -178,14 +178,27 @@ def lost(driven: Sequence[DrivenResult]) -> str:
     return "\n".join(rows)
 
 
-def inserted(text: str, name: str, block: str) -> str:
-    """`text` with `block` between the marker lines of this name."""
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    head, found, rest = text.partition(begin)
-    _, closed, tail = rest.partition(end)
-    if not (found and closed):
-        sys.exit(f"{PAGE}: no lines '{begin}' and '{end}'")
-    return f"{head}{begin}\n{block}\n{end}{tail}"
+def short_table(driven: Sequence[DrivenResult]) -> str:
+    """Markdown table of the four main figures."""
+    rows = ["| agent | Driving Score | Success Rate % | Efficiency % | Comfortness % |", "|---|---:|---:|---:|---:|"]
+    for one in driven:
+        values = [one.scores[name] for name in ("driving_score", "success_rate", "efficiency", "comfortness")]
+        rows.append(f"| {one.driver.name} | {' | '.join('–' if v is None else f'{v:.1f}' for v in values)} |")
+    return "\n".join(rows)
+
+
+def insert(page: Path, blocks: Mapping[str, str]) -> None:
+    """Replace what stands between the marker lines of each name."""
+    text = page.read_text("utf-8")
+    for name, block in blocks.items():
+        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+        head, found, rest = text.partition(begin)
+        _, closed, tail = rest.partition(end)
+        if not (found and closed):
+            sys.exit(f"{page}: no lines '{begin}' and '{end}'")
+        text = f"{head}{begin}\n{block}\n{end}{tail}"
+    with atomic_write(page) as file:
+        file.write(text)
 
 
 if __name__ == "__main__":
