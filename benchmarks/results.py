@@ -3,7 +3,7 @@
     python benchmarks/results.py bench2drive220.xml [--out runs/results] [--workers 2]
 
 Runs `ad2 drive run` for each driver under the profile bench2advlm with seed 0; a second start resumes. Tables stand
-between marker lines of docs/results/embedded220.md and README.md; the ceilings go to closedloop_plugin/scoring/ceilings.yaml.
+between marker lines of docs/results/embedded220.md and README.md; the ceilings are in scoring/ceilings.yaml.
 """
 
 from __future__ import annotations

@@ -34,7 +34,8 @@ from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.scoring.ability import AbilityScore, Junctions, of_type, skill_score, skills
 from closedloop_plugin.scoring.ceilings import beside
-from closedloop_plugin.scoring.comfort import EgoMotion, sample_interval, share
+from closedloop_plugin.scoring.comfort import EgoMotion
+from closedloop_plugin.scoring.comfort_scores import Key, comforts, one_rate, sample_intervals
 from closedloop_plugin.scoring.consistency import check
 from closedloop_plugin.scoring.driving import driving_score, latest, success_rate
 from closedloop_plugin.scoring.efficiency import route_efficiency
@@ -51,8 +52,6 @@ from lmms_eval_ad2.metrics.intervals import (
     mean_of_means_interval,
 )
 from lmms_eval_ad2.storage.code_state import code_label
-
-Key = tuple[str, int]  # route id, repetition
 
 
 @dataclass(frozen=True)
@@ -146,20 +145,20 @@ def summarise(
     experimental = {key[0] for key, r in scored.items() if r.experimental}
     headline = [route for route in routes if route.id not in experimental]
     keys = [(route.id, k) for route in headline for k in range(repetitions)]
-    intervals_s = _sample_intervals(scored, metric_info, metric_hz, profile.hz)
-    comforts, comfort_notes = _comforts(scored, metric_info, comfort_mode, intervals_s)
-    table = _table(by_id, keys, scored, comforts, options)
+    intervals_s = sample_intervals(scored, metric_info, metric_hz, profile.hz)
+    comfort, comfort_notes = comforts(scored, metric_info, comfort_mode, intervals_s)
+    table = _table(by_id, keys, scored, comfort, options)
     outside = len(kept) - len(scored)
     checked = check([*scored.values()], profile)
     return {
         **table.headline(),
-        "metric_hz": _one_rate([intervals_s[key] for key in comforts if key in intervals_s]),
+        "metric_hz": one_rate([intervals_s[key] for key in comfort if key in intervals_s]),
         "n_routes": len(headline),
         "n_duplicates": duplicates,
         "n_outside": outside,
         "n_experimental": len(experimental),
         **_counted(table),
-        "experimental": _experimental(routes, experimental, repetitions, scored, comforts, options),
+        "experimental": _experimental(routes, experimental, repetitions, scored, comfort, options),
         **_broken_down(table, headline, repetitions),
         "n_inconsistent": len(checked.routes),
         "inconsistent": [{**asdict(found), "text": str(found)} for found in checked.inconsistent],
@@ -251,51 +250,6 @@ def _check_routes(
 def _foreign(record: OfficialRecord, route: Route) -> bool:
     other_type = record.scenario and record.scenario != route.scenario
     return bool(other_type or (record.town and record.town != route.town))
-
-
-def _sample_intervals(
-    records: Mapping[Key, OfficialRecord],
-    metric_info: Mapping[Key, EgoMotion] | None,
-    metric_hz: float | None,
-    tick_hz: float,
-) -> dict[Key, float]:
-    """Seconds between samples of the motion of each record: as our records store it, else as given or by the ticks."""
-    found = {}
-    for key, record in records.items():
-        own, motion = max(record.comfort.get("dt") or 0.0, 0.0), (metric_info or {}).get(key)
-        if own and metric_hz and abs(own * metric_hz - 1.0) > 0.01:
-            raise Ad2Error(f"{record.source}: was logged at {1.0 / own:g} Hz, not {metric_hz:g}: leave out --metric-hz")
-        if own:
-            found[key] = own
-        elif motion is not None:
-            found[key] = 1.0 / metric_hz if metric_hz else sample_interval(motion, tick_hz)
-    return found
-
-
-def _one_rate(intervals_s: Sequence[float]) -> float | None:
-    rates = {round(1.0 / interval, 3) for interval in intervals_s}
-    return rates.pop() if len(rates) == 1 else None
-
-
-def _comforts(
-    records: Mapping[Key, OfficialRecord],
-    metric_info: Mapping[Key, EgoMotion] | None,
-    mode: str,
-    intervals_s: Mapping[Key, float],
-) -> tuple[dict[Key, float], list[str]]:
-    """(share of comfortable segments by record, notes on records without one)."""
-    found: dict[Key, float | None] = {}
-    for key, record in records.items():
-        if metric_info is None:
-            found[key] = record.comfort.get(mode)
-        elif key in metric_info:
-            found[key] = share(metric_info[key], mode, intervals_s[key])
-    known = {key: value for key, value in found.items() if value is not None}
-    if len(known) == len(records):
-        return known, []
-    if not known:
-        return known, ["comfortness: no metric_info.json of these episodes was given"]
-    return known, [f"comfortness: over {len(known)} of {len(records)} records; the others have no usable metric_info"]
 
 
 def _experimental(

@@ -30,7 +30,7 @@ def test_a_run_prints_its_scores_and_resumes(tmp_path: Path, capsys: pytest.Capt
     assert ad2_drive(*arguments, "--routes-ids", "104,101", "--frames", "--size", "64x36") == 0
     assert "Driving Score" in capsys.readouterr().out
     frames = sorted(f.name for f in (tmp_path / "o/frames/101_rep0").iterdir())
-    assert frames[:2] == ["front_00000.jpg", "front_00010.jpg"]
+    assert frames[:2] == ["front_00000.jpg", "front_00005.jpg"]
     before = read_records(tmp_path / "o")
     assert ad2_drive(*arguments, "--limit", 3, "--frames", "--size", "64x36") == 0
     assert "1 of 3 episodes are there already" in capsys.readouterr().out
