@@ -202,7 +202,7 @@ def heading(found: dict[str, Any], routes: str, files: tuple[str, ...]) -> str:
         named = files[0] if len(files) == 1 else f"{len(files)} files"
         return f"Official result file(s): {named}\n{rules}, comfort mode {found['comfort_mode']}"
     fast = origin.get("agent") or "agent without a name"
-    slow = " ".join(str(origin[k]) for k in ("interpreter", "mode") if origin.get(k))
+    slow = " ".join(dict.fromkeys(str(origin[k]) for k in ("interpreter", "mode") if origin.get(k)))
     warning = "" if origin.get("backend") == "carla" else "; NOT comparable with figures driven in CARLA"
     return (
         f"Suite {origin.get('suite')} in the {origin.get('backend') or 'unnamed'} world{warning}\n"
