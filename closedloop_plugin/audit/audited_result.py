@@ -1,20 +1,23 @@
-"""Scoring one result of the list: its figures over all routes, and its values by route for paired comparisons."""
+"""Scoring one result of the list: its figures over all routes, and its episodes and values by route."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.audit.printed_figures import MeanBasis, bases, own_figures
+from closedloop_plugin.audit.printed_figures import MEASURES, MeanBasis, bases, own_figures
 from closedloop_plugin.audit.result_list import ListedResult, PrintedFigures
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.scoring import official
 from closedloop_plugin.scoring.driving import latest
+from closedloop_plugin.scoring.measures import ComparedEpisode, parts_of
+from closedloop_plugin.scoring.paired_routes import ComparedRun
 from closedloop_plugin.scoring.summary import summarise
 from lmms_eval_ad2.metrics.intervals import Floats
 
@@ -25,13 +28,12 @@ PROFILE = "bench2drive"
 class AuditedResult:
     """A scored result.
 
-    values: measure -> value of each route in percent, shape (routes,); 0 for a route without a record.
-    summary: the scores as of `ad2 drive score`. bases: means that a printed figure may be.
-    printed: the figures that the file states itself, then those of the list.
+    run: its episodes, at most one per route, and all routes. summary: the scores as of `ad2 drive score`.
+    bases: means that a printed figure may be. printed: the figures that the file states itself, then those of the list.
     """
 
     listed: ListedResult
-    values: Mapping[str, Floats]
+    run: ComparedRun
     summary: Mapping[str, Any]
     bases: tuple[MeanBasis, ...]
     printed: tuple[PrintedFigures, ...]
@@ -43,7 +45,14 @@ class AuditedResult:
     @property
     def missing(self) -> list[str]:
         """Routes without a record."""
-        return [route for route, _ in self.summary["missing"]]
+        present = {episode.official.route_id for episode in self.run.episodes}
+        return [route for route in self.run.routes if route not in present]
+
+    @cached_property
+    def values(self) -> Mapping[str, Floats]:
+        """measure -> value of each route in percent, shape (routes,); 0 for a route without a record."""
+        parts = parts_of(self.run.episodes, signs_tested=False, missing=self.missing)
+        return {name: np.array([parts[name][0][route][0] for route in self.run.routes]) for name in MEASURES}
 
     def printed_figure(self, measure: str) -> float:
         """The figure that the file states itself, else the first of the list, else the recomputed one, in percent."""
@@ -57,17 +66,12 @@ def audited(listed: ListedResult, path: Path, routes: Sequence[Route]) -> Audite
     found = summarise(read.records, routes, profile(PROFILE))
     ids = [route.id for route in routes]
     kept, _ = latest(read.records)
-    by_route = {route: record for (route, repetition), record in kept.items() if repetition == 0 and route in {*ids}}
-    records = [by_route.get(route) for route in ids]
-    values = {
-        "driving_score": np.array([record.score if record else 0.0 for record in records]),
-        "success_rate": np.array([100.0 * record.success if record else 0.0 for record in records]),
-    }
+    records = [record for route in ids if (record := kept.get((route, 0)))]
     own = own_figures(path)
     return AuditedResult(
         listed=listed,
-        values=values,
+        run=ComparedRun(listed.name, ids, [ComparedEpisode.of(record) for record in records]),
         summary=found,
-        bases=bases([record for record in records if record], len(ids)),
+        bases=bases(records, len(ids)),
         printed=(*([own] if own else []), *listed.printed),
     )

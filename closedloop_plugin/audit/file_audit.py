@@ -14,7 +14,7 @@ from closedloop_plugin.audit.result_list import ResultList
 from closedloop_plugin.audit.sample_size import SampleSizePlan, plan
 from closedloop_plugin.core.routes import read_routes
 from lmms_eval_ad2 import __version__
-from lmms_eval_ad2.metrics.intervals import METHOD, ConfidenceInterval
+from lmms_eval_ad2.metrics.intervals import METHOD
 
 _SUMMARY = (
     "driving_score",
@@ -25,8 +25,10 @@ _SUMMARY = (
     "n_duplicates",
     "n_crashed",
     "missing",
+    "n_inconsistent",
+    "inconsistent",
+    "unchecked",
 )
-_CONSISTENCY = ("n_inconsistent", "inconsistent")  # of summaries that check it
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ def audit(listed: ResultList, sources: FileSources, report: Callable[[str], None
     for result in listed.results:
         report(f"{result.name}: {result.repository}, {result.path}")
         results.append(audited(result, sources.find(result, result.id, ids), routes))
-    pairs = {measure: differences(results, measure) for measure in MEASURES}
+    pairs = differences(results)
     return FileAudit(
         listed=listed,
         routes=tuple(ids),
@@ -87,7 +89,7 @@ def _result(found: FileAudit, i: int) -> dict[str, Any]:
     summary, figures = result.summary, found.explained[i]
     return {
         **result.listed.model_dump(exclude={"printed"}),
-        **{name: summary[name] for name in (*_SUMMARY, *_CONSISTENCY) if name in summary},
+        **{name: summary[name] for name in _SUMMARY},
         "intervals": {measure: summary["intervals"][measure] for measure in MEASURES},
         "printed": [{**asdict(one), "reproduced": one.reproduced, "text": one.text} for one in figures],
         "notes": summary["notes"],
@@ -96,7 +98,15 @@ def _result(found: FileAudit, i: int) -> dict[str, Any]:
 
 def _pair(found: FileAudit, pair: PairedDifference) -> dict[str, Any]:
     a, b = (found.results[i].listed.id for i in (pair.a, pair.b))
-    return {"a": a, "b": b, "difference": pair.value, "interval": _span(pair.ci), "verdict": pair.verdict}
+    interval = pair.ci and [*pair.ci]
+    return {
+        "a": a,
+        "b": b,
+        "difference": pair.value,
+        "interval": interval,
+        "routes": pair.routes,
+        "verdict": pair.verdict,
+    }
 
 
 def _ranking(found: FileAudit, ranked: PublishedRanking) -> dict[str, Any]:
@@ -106,7 +116,3 @@ def _ranking(found: FileAudit, ranked: PublishedRanking) -> dict[str, Any]:
         "next_pairs": [_pair(found, pair) for pair in ranked.next_pairs],
         "verdicts": dict(ranked.verdicts),
     }
-
-
-def _span(ci: ConfidenceInterval | None) -> list[float] | None:
-    return None if ci is None else [ci.low, ci.high]

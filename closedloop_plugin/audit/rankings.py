@@ -1,6 +1,7 @@
 """Paired differences between the results of an audit, and which order of two published figures they confirm.
 
-A difference is taken route by route over all routes of the benchmark; a route without a record is 0, as in the means.
+Differences are those of scoring/compare.py under its rule "whole": paired by route over all routes of the benchmark; a
+route without a record is 0, as in the means.
 The published order of two results holds if the 95 % interval of their paired difference excludes 0 on its side, is
 reversed if it excludes 0 on the other side, and is open if it includes 0. The intervals are not adjusted for the number
 of pairs.
@@ -10,30 +11,40 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from itertools import combinations, pairwise
 from typing import Literal
 
 from closedloop_plugin.audit.audited_result import AuditedResult
-from lmms_eval_ad2.metrics.intervals import ConfidenceInterval, Floats, mean_interval
+from closedloop_plugin.audit.printed_figures import MEASURES
+from closedloop_plugin.scoring.compare import Span, compare
 
-DIFFERENCES = (-100.0, 100.0)  # bounds of a difference of two percentages
 Verdict = Literal["holds", "open", "reversed", "tie"]
 
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """Result `a` less result `b` (their positions in the audit), in percentage points. `ci`: None for one route."""
+    """Result `a` less result `b` (their positions in the audit) over `routes` routes, in percentage points.
+
+    `ci`: 95 % interval, None for one route.
+    """
 
     a: int
     b: int
     value: float
-    ci: ConfidenceInterval | None
+    ci: Span | None
+    routes: int
     verdict: Verdict  # on the published order of the two
 
     @property
     def excludes_zero(self) -> bool:
-        return self.ci is not None and (self.ci.low > 0 or self.ci.high < 0)
+        return self.ci is not None and (self.ci[0] > 0 or self.ci[1] < 0)
+
+    @property
+    def reverse(self) -> PairedDifference:
+        """`b` less `a`."""
+        ci = self.ci and (-self.ci[1], -self.ci[0])
+        return replace(self, a=self.b, b=self.a, value=-self.value, ci=ci)
 
 
 @dataclass(frozen=True)
@@ -47,39 +58,36 @@ class PublishedRanking:
     verdicts: Counter[Verdict]  # of all pairs
 
 
-def paired_interval(differences: Floats) -> ConfidenceInterval | None:
-    """95 % interval of the mean of differences by route, in percentage points; None for a single route."""
-    return mean_interval(differences, bounds=DIFFERENCES)
-
-
-def differences(results: Sequence[AuditedResult], measure: str) -> list[PairedDifference]:
-    """Every pair once, a before b in the order of the audit."""
-    return [_pair(results, measure, i, j) for i in range(len(results)) for j in range(i + 1, len(results))]
+def differences(results: Sequence[AuditedResult]) -> dict[str, list[PairedDifference]]:
+    """Every pair once for each measure, a before b in the order of the audit."""
+    found: dict[str, list[PairedDifference]] = {measure: [] for measure in MEASURES}
+    for a, b in combinations(range(len(results)), 2):
+        compared = compare(results[a].run, results[b].run, rule="whole", measures=tuple(MEASURES))
+        for row in compared.rows:
+            printed = results[a].printed_figure(row.name) - results[b].printed_figure(row.name)
+            verdict = _verdict(printed, row.ci_drop)
+            found[row.name].append(PairedDifference(a, b, row.drop or 0.0, row.ci_drop, row.n, verdict))
+    return found
 
 
 def ranking(results: Sequence[AuditedResult], measure: str, pairs: Sequence[PairedDifference]) -> PublishedRanking:
     """The published ranking of the results, and how much of it the `pairs` of `differences` confirm."""
     order = sorted(range(len(results)), key=lambda i: -results[i].printed_figure(measure))
     by_figure = sorted(range(len(results)), key=lambda i: -float(results[i].summary[measure]))
+    both = {(one.a, one.b): one for pair in pairs for one in (pair, pair.reverse)}
     return PublishedRanking(
         measure=measure,
         order=tuple(order),
         recomputed_ranks=tuple(by_figure.index(i) + 1 for i in range(len(results))),
-        next_pairs=tuple(_pair(results, measure, i, j) for i, j in pairwise(order)),
+        next_pairs=tuple(both[pair] for pair in pairwise(order)),
         verdicts=Counter(pair.verdict for pair in pairs),
     )
 
 
-def _pair(results: Sequence[AuditedResult], measure: str, a: int, b: int) -> PairedDifference:
-    values = results[a].values[measure] - results[b].values[measure]
-    ci = paired_interval(values)
-    published = results[a].printed_figure(measure) - results[b].printed_figure(measure)
-    return PairedDifference(a, b, float(values.mean()), ci, _verdict(published, ci))
-
-
-def _verdict(published: float, ci: ConfidenceInterval | None) -> Verdict:
-    if published == 0:
+def _verdict(printed: float, ci: Span | None) -> Verdict:
+    """The verdict on two results whose printed figures differ by `printed`."""
+    if printed == 0:
         return "tie"
-    if ci is None or ci.low <= 0 <= ci.high:
+    if ci is None or ci[0] <= 0 <= ci[1]:
         return "open"
-    return "holds" if (ci.low > 0) == (published > 0) else "reversed"
+    return "holds" if (ci[0] > 0) == (printed > 0) else "reversed"

@@ -24,10 +24,10 @@ import numpy as np
 from scipy.special import ndtri
 
 from closedloop_plugin.audit.audited_result import AuditedResult
-from closedloop_plugin.audit.rankings import paired_interval
-from lmms_eval_ad2.metrics.intervals import Floats
+from lmms_eval_ad2.metrics.intervals import ConfidenceInterval, Floats, mean_interval
 
 POINTS = 2.0  # the difference to see
+DIFFERENCES = (-100.0, 100.0)  # bounds of a difference of two percentages
 POWER = 0.8
 Z, Z_POWER = float(ndtri(0.975)), float(ndtri(POWER))
 QUARTILES = (0.25, 0.5, 0.75)
@@ -103,6 +103,11 @@ def routes_needed(spread: float, points: float = POINTS, z: float = Z) -> int:
 def seeds_needed(spread: float, routes: int, points: float = POINTS, z: float = Z) -> int:
     """K = 2 (z s_w / D)^2 / R, rounded up, at least 1."""
     return max(1, math.ceil(2 * (z * spread / points) ** 2 / routes))
+
+
+def paired_interval(differences: Floats) -> ConfidenceInterval | None:
+    """95 % interval of the mean of differences by route, as in scoring/compare.py; None for a single route."""
+    return mean_interval(differences, bounds=DIFFERENCES)
 
 
 def coverage(populations: Floats, n: int, draws: int, seed: int = 0) -> float:

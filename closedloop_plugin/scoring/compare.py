@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,6 +35,7 @@ from lmms_eval_ad2.metrics.paired_comparison import paired
 from lmms_eval_ad2.report.compare import holm
 
 Span = tuple[float, float]
+ALL = tuple(measure.name for measure in MEASURES)
 _ROUNDING = 1e-9  # percent
 
 
@@ -96,8 +97,14 @@ class DrivingComparison:
     by_route: Sequence[RouteDifference] = ()
 
 
-def compare(a: ComparedRun, b: ComparedRun, rule: PairingRule = "common", seed: int = 0) -> DrivingComparison:
-    """Compare two runs; rows are in the order of MEASURES. Raises Ad2Error if they have no route in common."""
+def compare(
+    a: ComparedRun,
+    b: ComparedRun,
+    rule: PairingRule = "common",
+    seed: int = 0,
+    measures: Collection[str] = ALL,
+) -> DrivingComparison:
+    """Compare two runs; rows are in the order of MEASURES, only those named. Raises Ad2Error without a common route."""
     paired_routes = pair_routes(a, b, rule)
     sides = paired_routes.episodes
     tested = signs_tested([*sides[0], *sides[1]])
@@ -105,7 +112,7 @@ def compare(a: ComparedRun, b: ComparedRun, rule: PairingRule = "common", seed: 
         parts_of(side, tested, [route for route, _ in missing])
         for side, missing in zip(sides, paired_routes.missing, strict=True)
     )
-    rows = [_row(m, values_a[m.name], values_b[m.name], seed) for m in MEASURES]
+    rows = [_row(m, values_a[m.name], values_b[m.name], seed) for m in MEASURES if m.name in measures]
     return DrivingComparison(
         rows=_corrected(_with_spread(rows, paired_routes, tested)),
         routes=paired_routes.routes,

@@ -19,10 +19,11 @@ Span = tuple[float, float]
 
 @dataclass(frozen=True)
 class SectionCell:
-    """A figure with its interval, both formatted; the page shows the interval smaller."""
+    """A figure with its interval, both formatted; the page shows the interval smaller, and a marked figure bold."""
 
     figure: str
     span: str = ""
+    marked: bool = False
 
     def __str__(self) -> str:
         return f"{self.figure}\n{self.span}" if self.span else self.figure

@@ -11,7 +11,7 @@ from closedloop_plugin.audit import HOST
 from lmms_eval_ad2.options import add_command, option
 
 if TYPE_CHECKING:
-    from closedloop_plugin.audit.audit_sections import AuditSection
+    from lmms_eval_ad2.report.sections import ReportSection
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,12 +39,13 @@ def register(subparsers: Any) -> None:
 
 
 def run(options: DriveAuditOptions) -> int:
-    from closedloop_plugin.audit.audit_page import write_page
-    from closedloop_plugin.audit.audit_sections import as_text, sections
-    from closedloop_plugin.audit.file_audit import audit, to_json
+    from closedloop_plugin.audit.audit_section import audit_section
+    from closedloop_plugin.audit.file_audit import audit
     from closedloop_plugin.audit.public_files import FileSources
     from closedloop_plugin.audit.result_list import read_list
     from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.report.page import report_page
+    from lmms_eval_ad2.report.sections import render
     from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json
 
     if options.files is not None and not options.files.is_dir():
@@ -52,16 +53,16 @@ def run(options: DriveAuditOptions) -> int:
     listed = read_list(options.results)
     sources = FileSources(options.out / "files", options.files, options.host)
     found = audit(listed, sources, report=lambda line: print(line, file=sys.stderr))
-    parts = sections(found)
-    text = as_text(parts)
+    section = audit_section(found)
+    text = render(section)
     try:
         with atomic_write(options.out / "audit.txt") as handle:
             handle.write(text)
-        atomic_write_json(options.out / "audit.json", to_json(found))
-        write_page(options.out / "audit.html", _title(options), parts)
+        atomic_write_json(options.out / "audit.json", section.data)
+        report_page.write((), options.out / "audit.html", title=_title(options), sections=[section])
         if options.docs is not None:
             with atomic_write(options.docs) as handle:
-                handle.write(_docs(options, parts, len(found.results), len(found.routes)))
+                handle.write(_docs(options, section, len(found.results), len(found.routes)))
     except OSError as exc:
         raise Ad2Error(f"{options.out}: the report cannot be written ({exc.strerror or exc})") from exc
     print(text)
@@ -73,16 +74,21 @@ def _title(options: DriveAuditOptions) -> str:
     return f"Audit of public result files: {options.results.stem}"
 
 
-def _docs(options: DriveAuditOptions, parts: list[AuditSection], n: int, routes: int) -> str:
-    from closedloop_plugin.audit.audit_sections import as_markdown
+def _docs(options: DriveAuditOptions, section: ReportSection, n: int, routes: int) -> str:
+    from lmms_eval_ad2.report.sections import render
 
     command = f"ad2 drive audit {options.results.as_posix()} --out runs/audit"
-    intro = [
+    docs = options.docs.as_posix() if options.docs else "FILE"
+    blocks = [
+        "# Public result files, recomputed",
         f"    {command}                       # tables, audit.json and audit.html in runs/audit\n"
         f"    {command} --files DIR           # with files that are on disk already",
-        f"{n} public results on Bench2Drive's {routes} routes, scored by `ad2 drive score`'s rules (profile "
-        "`bench2drive`), beside\nthe figures that their authors print. The authors published the files: that is what "
-        "makes this page possible. It compares\ndenominators and intervals; it does not judge models or authors.",
-        f"This page is written by `{command} --docs {options.docs.as_posix() if options.docs else 'FILE'}`.",
+        f"{n} public results on Bench2Drive's {routes} routes, scored by the rules of `ad2 drive score` (profile "
+        "`bench2drive`), beside the\nfigures that their authors print. The comparison is possible because the authors "
+        "published their files. It concerns\nthe number of routes behind each figure and the width of the intervals; "
+        "it does not judge models or authors.",
+        f"This page is written by `{command} --docs {docs}`.",
+        f"## {section.title}",
+        render(section, markdown=True),
     ]
-    return as_markdown("Public result files, recomputed", intro, parts)
+    return "\n\n".join(blocks)

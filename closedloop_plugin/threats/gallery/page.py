@@ -7,7 +7,6 @@ style and script, by hash.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -26,16 +25,12 @@ from closedloop_plugin.threats.gallery.scenarios import (
 )
 from closedloop_plugin.threats.spec_text import sentence
 from closedloop_plugin.threats.transcript import ThreatAttempt
-from lmms_eval_ad2.report.page.html_page import HtmlPage
+from lmms_eval_ad2.report.page.html_page import HtmlPage, visible
 from lmms_eval_ad2.storage.code_state import code_label
 
 # Maximum bytes of a text, so that a page of 220 scenarios stays under 12 MB.
 QUESTION, ANSWER, PROGRAM = 1200, 2000, 6000
 ATTEMPTS, PROBLEMS = 3, 4  # last attempts shown, and first problems of each
-# Control characters, bidirectional controls and invisible characters.
-_HIDDEN = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
-)
 STATE_CLASSES = {
     ScenarioCheckState.PASSED: "good",
     ScenarioCheckState.FAILED: "bad",
@@ -51,14 +46,7 @@ STATUS_CLASSES = {
 }
 
 
-def visible(value: Any) -> Any:
-    """Text with control, bidirectional and invisible characters replaced by code points such as "[U+202E]"."""
-    if not isinstance(value, str) or hasattr(value, "__html__"):
-        return value
-    return _HIDDEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", value.replace("\r\n", "\n"))
-
-
-PAGE = HtmlPage(__package__, "gallery", "the gallery", finalize=visible)
+PAGE = HtmlPage(__package__, "gallery", "the gallery")
 
 
 def write(folder: Path, out: Path, runs: Sequence[Path] = ()) -> ThreatGallery:

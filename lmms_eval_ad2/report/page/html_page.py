@@ -1,15 +1,16 @@
 """The frame of all HTML pages: base.html and base.css, the content security policy, escaping, writing.
 
 A page consists of NAME.html, which extends base.html, with NAME.css and optionally NAME.js beside it. It is one
-self-contained file that loads nothing. Texts of models, data sets and judges are untrusted: templates escape them, and
-the policy admits only the page's own style and script, by hash.
+self-contained file that loads nothing. Texts of models, data sets and judges are untrusted: templates escape them and
+show hidden characters, and the policy admits only the page's own style and script, by hash.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -19,17 +20,31 @@ from typing import Any
 from lmms_eval_ad2.errors import Ad2Error, require
 from lmms_eval_ad2.storage.files import atomic_write
 
+# Control characters, bidirectional controls and invisible characters.
+_HIDDEN = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def visible(value: Any) -> Any:
+    """Text with control, bidirectional and invisible characters replaced by code points such as "[U+202E]".
+
+    Applied to every value of a page; a value that is no text, or markup, stays as it is.
+    """
+    if not isinstance(value, str) or hasattr(value, "__html__"):
+        return value
+    return _HIDDEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", value.replace("\r\n", "\n"))
+
 
 @dataclass(frozen=True)
 class HtmlPage:
     """A page of a package. name: of its files; title: what it is, in messages; plots: whether it holds SVG plots whose
-    elements have style attributes, which no hash can admit; finalize: applied to every value before it is escaped."""
+    elements have style attributes, which no hash can admit."""
 
     package: str
     name: str
     title: str
     plots: bool = False
-    finalize: Callable[[Any], Any] | None = None
 
     def render(self, values: Mapping[str, Any]) -> str:
         """The page as HTML text. Raises MissingExtra without Jinja2."""
@@ -37,7 +52,7 @@ class HtmlPage:
         markup = require("markupsafe", self.title).Markup
         environment = jinja2.Environment(
             autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-            finalize=self.finalize, loader=jinja2.FunctionLoader(self._template),
+            finalize=visible, loader=jinja2.FunctionLoader(self._template),
         )  # fmt: skip
         style = f"\n{_text(_ours('base.css'))}{_text(self._file('css'))}"
         script_file = self._file("js")

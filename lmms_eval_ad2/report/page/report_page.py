@@ -29,28 +29,29 @@ PLOTTED = frozenset({"weather", "severity"})
 
 def write(
     runs: Sequence[RunSummary], path: Path, *, published: bool = True, worst_samples: int = WORST,
-    unfinished: Sequence[Path] = (), sections: Sequence[ReportSection] = (),
+    unfinished: Sequence[Path] = (), sections: Sequence[ReportSection] = (), title: str = "",
 ) -> None:  # fmt: skip
     """Write the page of `runs` to `path` (atomically). `unfinished`: folders of runs that were left out; `sections`: of
-    other kinds of runs.
+    other kinds of runs; `title`: of the page, by default the names of all runs.
 
     Raises MissingExtra without matplotlib or Jinja2, Ad2Error if the file cannot be written.
     """
     text = page(
-        runs, published=published, worst_samples=worst_samples, unfinished=unfinished, sections=sections
+        runs, published=published, worst_samples=worst_samples, unfinished=unfinished, sections=sections, title=title
     )  # fmt: skip
     PAGE.write(Path(path), text)
 
 
 def page(
     runs: Sequence[RunSummary], *, published: bool = True, worst_samples: int = WORST,
-    unfinished: Sequence[Path] = (), sections: Sequence[ReportSection] = (),
+    unfinished: Sequence[Path] = (), sections: Sequence[ReportSection] = (), title: str = "",
 ) -> str:  # fmt: skip
     """Return the page as HTML text."""
     tabled, broken = grids(runs, with_published=published), breakdown_grids(runs)
     colours = plots.palette([*tabled, *broken])
+    names = [*(run.name for run in runs), *(run.name for section in sections for run in section.runs)]
     values = {
-        "title": ", ".join(dict.fromkeys([*(run.name for run in runs), *(r.name for s in sections for r in s.runs)])),
+        "title": title or ", ".join(dict.fromkeys(names)),
         "version": code_label(),
         "written": dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "warnings": [*tables.warnings(runs), *map(_left_out, unfinished)],
@@ -70,13 +71,14 @@ def page(
 
 
 def _section(section: ReportSection) -> dict[str, Any]:
-    """The section with the plots of its tables."""
+    """The section with the plots and anchors of its tables."""
     colours = section_plots.palette(section)
-    tabled, last = (
-        [{"table": table, "plot": section_plots.draw(table.plot, colours)} for table in some]
-        for some in (section.tables, section.footer)
-    )
-    return {"section": section, "tables": tabled, "footer": last}
+    blocks = [
+        {"table": table, "plot": section_plots.draw(table.plot, colours), "id": f"{section.name}-{n}"}
+        for n, table in enumerate([*section.tables, *section.footer], 1)
+    ]
+    n = len(section.tables)
+    return {"section": section, "tables": blocks[:n], "footer": blocks[n:]}
 
 
 def _left_out(folder: Path) -> str:

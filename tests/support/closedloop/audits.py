@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-import numpy as np
-
 from closedloop_plugin.audit.audited_result import AuditedResult
 from closedloop_plugin.audit.printed_figures import MeanBasis
 from closedloop_plugin.audit.result_list import ListedResult, PrintedFigures
+from closedloop_plugin.scoring.driving import driving_score, success_rate
+from closedloop_plugin.scoring.measures import ComparedEpisode
+from closedloop_plugin.scoring.official_record import OfficialRecord, parse_record
+from closedloop_plugin.scoring.paired_routes import ComparedRun
 
 COMMIT = "a" * 40
 
@@ -35,23 +37,36 @@ def listed(id: str = "one", content: bytes = b"{}", **changes: Any) -> ListedRes
     return ListedResult.model_validate(entry(id, content, **changes))
 
 
-def audited_result(id: str, scores: Any, printed: float | None = None, **changes: Any) -> AuditedResult:
-    """A result with these scores by route in both measures."""
-    values = np.asarray(scores, dtype=np.float64)
-    mean = float(values.mean())
+def audited_result(
+    id: str, scores: Any, printed: float | None = None, missing: Collection[int] = (), **changes: Any
+) -> AuditedResult:
+    """A result with these Driving Scores on the routes 0, 1, ...; a success is a score of 100.
+
+    `missing`: routes without a record; `printed`: figure in both measures.
+    """
+    ids = [str(i) for i in range(len(scores))]
+    records = [_record(i, float(score)) for i, score in enumerate(scores) if i not in missing]
+    means = {"driving_score": driving_score(records, len(ids)), "success_rate": success_rate(records, len(ids))}
     figures = () if printed is None else (PrintedFigures(source="page", driving_score=printed, success_rate=printed),)
     intervals = {"driving_score": None, "success_rate": None}
     summary = {
-        "driving_score": mean, "success_rate": mean, "intervals": intervals, "missing": [], "n_missing": 0,
-        "n_records": len(values), "n_crashed": 0, "n_routes": len(values), "n_duplicates": 0, "notes": [],
+        **means, "intervals": intervals, "missing": [[str(i), 0] for i in missing], "n_missing": len(missing),
+        "n_records": len(records), "n_crashed": 0, "n_routes": len(ids), "n_duplicates": 0, "notes": [],
+        "n_inconsistent": 0, "inconsistent": [], "unchecked": {},
     }  # fmt: skip
     return AuditedResult(
         listed=listed(id, printed=figures, **changes),
-        values={"driving_score": values, "success_rate": values},
+        run=ComparedRun(id, ids, [ComparedEpisode.of(record) for record in records]),
         summary=summary,
-        bases=(MeanBasis("routes", len(values), mean, mean, whole=True),),
+        bases=(MeanBasis("routes", len(ids), **means, whole=True),),
         printed=figures,
     )
+
+
+def _record(route: int, score: float) -> OfficialRecord:
+    raw = {"route_id": f"RouteScenario_{route}_rep0", "status": "Completed" if score == 100.0 else "Failed",
+           "infractions": {}, "scores": {"score_composed": score}}  # fmt: skip
+    return parse_record(raw, "results.json", route)
 
 
 @dataclass

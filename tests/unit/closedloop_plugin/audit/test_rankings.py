@@ -7,6 +7,7 @@ import pytest
 from support.closedloop.audits import audited_result
 
 from closedloop_plugin.audit.rankings import differences, ranking
+from closedloop_plugin.audit.sample_size import paired_interval
 from lmms_eval_ad2.metrics.paired_comparison import paired
 
 LOW = np.array([0.0, 0.0, 60.0, 100.0] * 20)
@@ -15,17 +16,28 @@ HIGH = np.array([60.0, 100.0, 100.0, 100.0] * 20)
 
 def verdicts(first: float, second: float, a: np.ndarray = HIGH, b: np.ndarray = LOW) -> list[str]:
     results = [audited_result("a", a, first), audited_result("b", b, second)]
-    return [pair.verdict for pair in differences(results, "driving_score")]
+    return [pair.verdict for pair in differences(results)["driving_score"]]
 
 
 def test_a_difference_has_the_interval_of_the_paired_comparison() -> None:
-    (pair,) = differences([audited_result("a", HIGH), audited_result("b", LOW)], "driving_score")
+    (pair,) = differences([audited_result("a", HIGH), audited_result("b", LOW)])["driving_score"]
     by_route = [{str(i): float(value) for i, value in enumerate(values)} for values in (HIGH, LOW)]
     expected = paired(*by_route, bounds=(0.0, 100.0))
     assert pair.value == pytest.approx(expected.difference) == 50.0
     assert pair.ci is not None and expected.ci is not None
-    assert (pair.ci.low, pair.ci.high) == pytest.approx((expected.ci.low, expected.ci.high))
-    assert pair.excludes_zero
+    assert pair.ci == pytest.approx((expected.ci.low, expected.ci.high))
+    assert pair.excludes_zero and pair.routes == len(HIGH)
+    assert (pair.reverse.value, pair.reverse.ci) == (-pair.value, (-pair.ci[1], -pair.ci[0]))
+    interval = paired_interval(HIGH - LOW)  # whose coverage the sample size checks
+    assert interval is not None and (interval.low, interval.high) == pytest.approx(pair.ci)
+
+
+def test_a_route_without_a_record_is_0_in_the_difference() -> None:
+    a, b = audited_result("a", HIGH, missing=[1]), audited_result("b", LOW)
+    assert a.missing == ["1"] and a.values["success_rate"][1] == 0.0
+    found = differences([a, b])
+    assert found["driving_score"][0].value == pytest.approx(50.0 - 100.0 / len(HIGH))
+    assert found["success_rate"][0].value == pytest.approx(50.0 - 100.0 / len(HIGH))
 
 
 def test_an_order_holds_is_reversed_open_or_a_tie() -> None:
@@ -38,7 +50,7 @@ def test_an_order_holds_is_reversed_open_or_a_tie() -> None:
 
 def test_the_ranking_follows_the_printed_figures_and_shows_the_recomputed_places() -> None:
     results = [audited_result("a", LOW, 95.0), audited_result("b", HIGH, 90.0), audited_result("c", LOW - LOW)]
-    pairs = differences(results, "driving_score")
+    pairs = differences(results)["driving_score"]
     found = ranking(results, "driving_score", pairs)
     assert found.order == (0, 1, 2)
     assert found.recomputed_ranks == (2, 1, 3)

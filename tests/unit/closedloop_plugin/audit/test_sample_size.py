@@ -7,8 +7,7 @@ import pytest
 from support.closedloop.audits import audited_result
 
 from closedloop_plugin.audit import sample_size
-from closedloop_plugin.audit.rankings import paired_interval
-from closedloop_plugin.audit.sample_size import Z, coverage, plan, routes_needed, seeds_needed
+from closedloop_plugin.audit.sample_size import Z, coverage, paired_interval, plan, routes_needed, seeds_needed
 from lmms_eval_ad2.metrics.intervals import ConfidenceInterval, Floats
 
 # Route scores of driving results: most are 100, 60 (one collision), 36 (two) or near 0. Shares of a weak, a middling

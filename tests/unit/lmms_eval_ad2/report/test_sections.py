@@ -45,10 +45,20 @@ def test_markdown_escapes_cells() -> None:
 
 def test_the_page_shows_sections_without_runs() -> None:
     html = report_page.page([], sections=[SECTION])
-    assert '<h2 id="kind">A kind</h2>' in html and "<h3>Scores</h3>" in html and "careful" in html
+    assert '<h2 id="kind">A kind</h2>' in html and '<h3 id="kind-1">Scores</h3>' in html and "careful" in html
     assert "&lt;b&gt;|x" in html and "<b>" not in html
     assert html.count("<svg") == 1 and "<summary>Table, 1 rows</summary>" in html
     assert "Answers that could not be read" not in html
+    assert '<a href="#kind-1">Scores</a>' in html and '<a href="#kind-3">Paper</a>' in html
+
+
+def test_the_page_shows_hidden_characters_and_marked_cells() -> None:
+    html = report_page.page([], sections=[SECTION], title="A title\u202e")
+    assert "<h1>A title[U+202E]</h1>" in html and "|x[U+001B][2J" in html and "\x1b" not in html
+    assert '<td class="num marked">+5.0</td>' not in html
+    marked = SectionTable("Marked", ["d"], [[SectionCell("+5.0", marked=True)]], "r")
+    html = report_page.page([], sections=[ReportSection(name="m", title="M", runs=(), tables=[marked])])
+    assert '<td class="num marked">+5.0</td>' in html
 
 
 def test_plots_need_a_value() -> None:

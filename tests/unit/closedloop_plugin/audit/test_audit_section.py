@@ -1,0 +1,108 @@
+"""The report of an audit in text, Markdown, JSON and on the page; texts of lists and files are escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support.closedloop.audits import audited_result, entry
+
+from closedloop_plugin.audit.audit_section import audit_section
+from closedloop_plugin.audit.audited_result import AuditedResult
+from closedloop_plugin.audit.file_audit import FileAudit
+from closedloop_plugin.audit.printed_figures import MEASURES, explain
+from closedloop_plugin.audit.rankings import differences, ranking
+from closedloop_plugin.audit.result_list import parse_list
+from closedloop_plugin.audit.sample_size import plan
+from lmms_eval_ad2.report.page import report_page
+from lmms_eval_ad2.report.sections import SectionCell, render
+
+STRONG = np.array([60.0, 100.0, 100.0, 100.0] * 10)
+WEAK = np.array([0.0, 0.0, 60.0, 100.0] * 10)
+
+
+def audit_of(results: Sequence[AuditedResult]) -> FileAudit:
+    routes = {k: v for k, v in entry("x").items() if k not in ("id", "name")}
+    raw = {"routes": routes, "results": [r.listed.model_dump() for r in results],
+           "not_available": [{"name": "Absent", "reason": "no file"}]}  # fmt: skip
+    pairs = differences(results)
+    others = [{o.name: o.bases for o in results if o is not r} for r in results]
+    return FileAudit(
+        listed=parse_list(raw, "list.yaml"),
+        routes=tuple(map(str, range(len(results[0].values["driving_score"])))),
+        results=tuple(results),
+        explained=tuple(tuple(explain(r.printed, r.bases, o)) for r, o in zip(results, others, strict=True)),
+        pairs=pairs,
+        rankings={measure: ranking(results, measure, pairs[measure]) for measure in MEASURES},
+        plans={measure: plan(results, measure, draws=50) for measure in MEASURES},
+    )
+
+
+@pytest.fixture
+def found() -> FileAudit:
+    weak = audited_result("weak", WEAK, 44.44, missing=[7], note="driven on one computer")
+    return audit_of([audited_result("strong", STRONG, 90.0), weak])
+
+
+def test_text_has_every_table(found: FileAudit) -> None:
+    text = render(audit_section(found))
+    for title in (
+        "Figures over all 40 routes", "Printed and recomputed", "Missing routes", "Published ranking by Driving Score",
+        "Published ranking by Success Rate", "Paired differences: Driving Score", "Files", "Not available",
+        "Routes and seeds needed to see a difference of 2 points", "Inconsistent records",
+    ):  # fmt: skip
+        assert f"\n{title}\n" in f"\n{text}", title
+    for part in ("Printed figures: 4. Equal to the mean over all 40 routes, to the last printed decimal: 1.", "Absent",
+                 "Results with missing routes: 1 of 2", "- Weak: driven on one computer"):  # fmt: skip
+        assert part in text
+    assert max(map(len, text.split("\nFiles\n")[0].splitlines())) <= 160
+
+
+def test_the_data_of_the_report_is_the_whole_audit(found: FileAudit) -> None:
+    data = audit_section(found).data
+    assert [one["id"] for one in data["results"]] == ["strong", "weak"]
+    (pair,) = data["pairs"]["driving_score"]
+    assert pair["difference"] == pytest.approx(52.5) and pair["routes"] == 40 and pair["verdict"] == "holds"
+
+
+def test_the_matrix_marks_intervals_that_exclude_0(found: FileAudit) -> None:
+    tables = audit_section(found).tables
+    matrix = next(table for table in tables if table.title == "Paired differences: Driving Score")
+    ((name, cell),) = matrix.rows
+    assert isinstance(cell, SectionCell) and cell.marked
+    assert name == "2 Weak" and cell.figure == "+52.5 *" and cell.span.startswith("±")
+
+
+def test_pairs_over_fewer_routes_are_named(found: FileAudit) -> None:
+    (pair,) = found.pairs["driving_score"]
+    fewer = replace(found, pairs={**found.pairs, "driving_score": [replace(pair, routes=39)]})
+    assert "- Strong and Weak: over 39 routes" in render(audit_section(fewer))
+    assert "over 39 routes" not in render(audit_section(found))
+
+
+def test_inconsistent_records_are_listed(found: FileAudit) -> None:
+    assert "Inconsistent: 0 of 79 records." in render(audit_section(found))
+    changes = {"n_inconsistent": 1, "inconsistent": [{"text": "route 5: score_composed"}], "unchecked": {"odd": ["7"]}}
+    checked = replace(found.results[0], summary={**found.results[0].summary, **changes})
+    text = render(audit_section(replace(found, results=(checked, *found.results[1:]))))
+    assert "Inconsistent: 1 of 79 records." in text and "route 5: score_composed" in text
+    assert "- Strong: not checked, odd: 1 record(s)" in text
+
+
+def test_a_complete_single_result_has_a_report() -> None:
+    section = audit_section(audit_of([audited_result("strong", STRONG)]))
+    assert not any(table.title.startswith("Routes and seeds") for table in section.tables)
+    assert "Every file has a record" in render(section)
+
+
+def test_texts_are_escaped_on_the_page_and_in_markdown() -> None:
+    name = "<script>alert(1)</script> | [x](http://y) \x1b[31m"
+    section = audit_section(audit_of([audited_result("strong", STRONG, name=name), audited_result("weak", WEAK)]))
+    page = report_page.page((), sections=[section], title="Audit of a list")
+    assert "<h1>Audit of a list</h1>" in page
+    assert "<script>alert" not in page and "&lt;script&gt;alert" in page and "\x1b" not in page
+    assert "script-src 'none'" in page and 'class="num marked"' in page
+    text = render(section, markdown=True)
+    assert "<script>" not in text and "](http" not in text and "\x1b" not in text
