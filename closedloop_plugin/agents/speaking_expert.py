@@ -26,8 +26,7 @@ from lmms_eval_ad2.errors import Ad2Error
 
 TASKS = ("action", "trajectory")
 # Pace and the highest planned acceleration, m/s2, for which it is said. All phrases are on the list of the action
-# question (prompts/driving.yaml); "stop" is said instead of the weaker ones if the car is to
-# stand, or nearly so, within a second.
+# question (prompts/driving.yaml). "stop" replaces the weaker ones if the car is to be slower than SLOW_M_S in a second.
 PACES = (
     ("brake hard", -4.3),
     ("brake", -2.6),
@@ -38,6 +37,7 @@ PACES = (
 )
 BRAKING = ("brake hard", "brake")
 STOP = "stop"
+SLOW_M_S = 1.0
 DEPARTURE = 1.2  # m/s2: below it a standing car is not set in motion, since no word moves it more gently
 _DIRECTIONS = {
     RouteCommand.FOLLOW: "go straight",
@@ -48,10 +48,7 @@ _DIRECTIONS = {
     RouteCommand.CHANGE_RIGHT: "change lane to the right",
 }
 AHEAD_S, AHEAD_M = 1.0, 3.0  # where the planned offset is read; the second at low speed
-CHANGE_M, SLIGHT_M = (
-    1.2,
-    0.5,
-)  # distance of that offset from the middle of the car's lane, from which the phrase is said
+CHANGE_FROM_M, SLIGHT_FROM_M = 1.2, 0.5  # of that offset from the middle of the car's lane: said from there on
 ENOUGH_M = 0.3  # remaining distance to the planned offset for which nothing is said
 
 
@@ -83,8 +80,8 @@ def action(plan: ExpertPlan, observation: Observation) -> str:
     """Pace and direction of the plan, in the words of the action question."""
     a, speed = plan.acceleration, plan.scene.speed
     pace = next(phrase for phrase, highest in PACES if a <= highest)
-    soft = pace not in BRAKING or speed < 1.0
-    if soft and speed + min(a, 0.0) < 1.0 and a < DEPARTURE:
+    soft = pace not in BRAKING or speed < SLOW_M_S
+    if soft and speed + min(a, 0.0) < SLOW_M_S and a < DEPARTURE:
         pace = STOP
     return f"{pace.capitalize()} and {_direction(plan, observation)}."
 
@@ -95,9 +92,9 @@ def _direction(plan: ExpertPlan, observation: Observation) -> str:
     wanted = float(plan.lateral.at(np.array([ahead]))[0])  # m to the left of the route
     remaining = wanted - scene.d
     beside = abs(wanted - LANE_M * round(scene.d / LANE_M))
-    if abs(remaining) > ENOUGH_M and beside > SLIGHT_M:
+    if abs(remaining) > ENOUGH_M and beside > SLIGHT_FROM_M:
         side = "left" if remaining > 0 else "right"
-        return f"change lane to the {side}" if beside > CHANGE_M else f"steer slightly to the {side}"
+        return f"change lane to the {side}" if beside > CHANGE_FROM_M else f"steer slightly to the {side}"
     return _DIRECTIONS[observation.command]
 
 

@@ -2,8 +2,8 @@
 
 The first of trajectory, action and reasoning that can be parsed is used. Words determine the manoeuvre. If it agrees
 with the navigation command, steering follows the route (`Observation.target`); a turn that does not agree is executed
-with a fixed steering value, so that a model that leaves its route really does. Lanes are counted from the route's own:
-"change lane" leads to the middle of the next one, and words that keep the direction keep the lane that the car is in.
+with a fixed steering value, so that a model that leaves its route really does. "Change lane" leads to the middle of the
+next lane, which is kept until words end it (lanes.py).
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from typing import Any
 
 from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.agents.driving_prompts import top_speed
-from closedloop_plugin.agents.tracking import LANE_M, pedals, to_speed
+from closedloop_plugin.agents.tracking import pedals, to_speed
 from closedloop_plugin.core.profiles import Profile
-from closedloop_plugin.core.state import Control, Decision, InterpretedControl, Observation, RouteCommand
+from closedloop_plugin.core.state import Control, Decision, InterpretedControl, Observation
+from closedloop_plugin.interpreters.lanes import RouteLanes
 from closedloop_plugin.interpreters.parsing import fine_grained
 from closedloop_plugin.interpreters.parsing.instruction import DrivingInstruction, UnclearInstruction, parse_instruction
-from closedloop_plugin.interpreters.parsing.waypoints import NoTrajectory, follow, read_waypoints, steer_at
+from closedloop_plugin.interpreters.parsing.waypoints import NoTrajectory, follow, read_waypoints
 
 ORDER = ("trajectory", "action", "reasoning")
 # Brake of a braking word by its force: hard, unspecified, soft.
@@ -28,16 +29,6 @@ FASTER = {"hard": 1.0, "": 0.75, "soft": 0.45}  # throttle
 SLOWEST = 1.5  # m/s: repeated "slow down" does not become a stop; a slower car holds its speed
 CAUTIOUS = 0.5  # of the cruising speed: "proceed slowly"
 KEEP_AT_LEAST = 1.5  # m/s: "keep the speed" sets a standing car in motion
-TURN, CHANGE, SLIGHT = 0.55, 0.2, 0.1  # steering off the route; the last two if the car's lane is not known
-SLIGHT_M = 1.0  # "steer slightly left": from the middle of the lane
-CHANGE_S, CHANGE_M = 2.0, 3.5  # a lane change takes about 2 s, and 3.5 m from standstill
-_SAME_WAY = {
-    "left": RouteCommand.LEFT,
-    "right": RouteCommand.RIGHT,
-    "change_left": RouteCommand.CHANGE_LEFT,
-    "change_right": RouteCommand.CHANGE_RIGHT,
-}
-_TURNS = (RouteCommand.LEFT, RouteCommand.RIGHT)
 
 
 class RuleInterpreter:
@@ -49,15 +40,16 @@ class RuleInterpreter:
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
+        self._lanes = RouteLanes()
 
     def interpret(self, items: Sequence[tuple[DecisionRequest, Decision]]) -> list[InterpretedControl]:
         """See Interpreter.interpret."""
-        return [self._read(request.observation, decision) for request, decision in items]
+        return [self._read(request, decision) for request, decision in items]
 
     def describe(self) -> dict[str, Any]:
         return {"name": self.name, "mode": self.mode, "profile": self.profile.name, "version": 3}
 
-    def _read(self, observation: Observation, decision: Decision) -> InterpretedControl:
+    def _read(self, request: DecisionRequest, decision: Decision) -> InterpretedControl:
         reason = "agent_error" if decision.error is not None else "no_answer"
         raw = ""
         for task in ORDER if decision.error is None else ():
@@ -65,7 +57,7 @@ class RuleInterpreter:
             if not text or not text.strip():
                 continue
             try:
-                control = self._control(task, text, observation)
+                control = self._control(task, text, request)
             except (NoTrajectory, UnclearInstruction, fine_grained.SpeedSuffixError) as exc:
                 if not raw:
                     raw, reason = text, str(exc)
@@ -73,8 +65,9 @@ class RuleInterpreter:
             return InterpretedControl(control.checked(), text, mode=self.mode)
         return InterpretedControl(None, raw, reason, self.mode)
 
-    def _control(self, task: str, text: str, observation: Observation) -> Control:
+    def _control(self, task: str, text: str, request: DecisionRequest) -> Control:
         """Raises NoTrajectory, UnclearInstruction or SpeedSuffixError."""
+        observation = request.observation
         if task == "trajectory":
             return follow(read_waypoints(text), observation.speed)
         instruction = self.instruction(text, observation)
@@ -82,7 +75,7 @@ class RuleInterpreter:
             throttle, brake = instruction.throttle, instruction.brake
         else:
             throttle, brake = self._pedals(instruction, instruction.speed, observation)
-        steer = _steer(instruction.way, observation) if instruction.steer is None else instruction.steer
+        steer = self._lanes.steer(instruction.way, request) if instruction.steer is None else instruction.steer
         return Control(steer, throttle, brake)
 
     def instruction(self, text: str, observation: Observation) -> DrivingInstruction:
@@ -124,33 +117,3 @@ class RuleInterpreter:
 def _has_words(command: str) -> bool:
     """Whether the text contains anything besides the suffix."""
     return any(c.isalpha() for c in command)
-
-
-def _steer(way: str | None, observation: Observation) -> float:
-    """Steering to the place that the words name: on the route, in a lane beside it, or off the route."""
-    if way is not None and observation.command is _SAME_WAY.get(way):
-        return _toward(observation, 0.0)
-    side = {"left": 1, "right": -1}.get((way or "").rpartition("_")[2], 0)
-    if way in ("left", "right"):
-        return -side * TURN
-    if way == "straight" and observation.command in _TURNS:
-        return 0.0
-    if observation.route_offset is None:
-        along = steer_at(*observation.target)
-        return -side * CHANGE if way in _SAME_WAY else min(max(along - side * SLIGHT, -1.0), 1.0)
-    lane = observation.route_offset / LANE_M  # 0: the route's own, 1: the next to the left
-    if way in _SAME_WAY:
-        # The next lane until the car is within a quarter of a lane of its middle; from there on the one after it.
-        return _toward(observation, LANE_M * (round(lane - side * 0.25) + side))
-    return _toward(observation, LANE_M * round(lane) + side * SLIGHT_M)
-
-
-def _toward(observation: Observation, offset: float) -> float:
-    """Steering to the line `offset` metres to the left of the route; `offset` 0 without a known lane."""
-    forward, left = observation.target
-    own = observation.route_offset
-    if own is None or (offset == 0.0 and abs(own) < SLIGHT_M) or forward <= CHANGE_M:
-        return steer_at(forward, left + offset)
-    # Straight lines in the car's frame: the route from (0, -own) to (forward, left). A slow car aims at a nearer point.
-    share = min(max(CHANGE_S * observation.speed, CHANGE_M) / forward, 1.0)
-    return steer_at(forward * share, -own + (left + own) * share + offset)

@@ -26,6 +26,7 @@ COMMIT_S = 1.6  # time to the meeting below which a car keeps its speed
 SIDEWAYS = 4.5  # m/s2, lateral acceleration of flow cars in bends
 EASE = 2.5  # m/s2, braking before bends and acceleration after them
 USABLE_M = 130.0  # gap in the oncoming lane, enough to pass an obstacle
+SMOOTHING, SMOOTHING_S = 0.15, 0.05  # low-pass filter of the ego's acceleration: share of a new value per time step, s
 SWAY = 0.35  # relative change of a flow's speed, at most, to meet the ego
 
 
@@ -101,7 +102,8 @@ class Convoy:
         if self.meet is None or self.pace is None:
             return 1.0
         if self.before is not None:
-            self.gain += 0.15 * ((stage.ego_speed - self.before) / stage.timestep - self.gain)
+            share = min(SMOOTHING * (stage.timestep / SMOOTHING_S), 1.0)
+            self.gain += share * ((stage.ego_speed - self.before) / stage.timestep - self.gain)
         self.before = stage.ego_speed
         place, there = self.meet
         self.way = self.way or Pace(stage.road.path, CRUISE * stage.road.speed_limit, EGO_SIDEWAYS)

@@ -28,7 +28,7 @@ SPACING_M = 16.0  # between two cars
 UNSEEN_M = 70.0  # from the ego: a body may reappear beyond
 MOST_CARS, MOST_WALKERS, MOST_CYCLISTS = 7, 5, 2
 CYCLIST_LIMIT = 18.0  # m/s: no cyclists where the speed limit is this or more
-LOOKAHEAD_TICKS = 4  # period in which a body updates its permitted acceleration
+REVIEW_S = 0.2  # s, period in which a body updates its permitted acceleration
 
 _KINDS = (
     ActorKind.CAR,
@@ -67,12 +67,13 @@ class BackgroundTraffic:
     def step(self, bodies: Sequence[SimulatedBody], lines: Sequence[StopLine], dt: float) -> None:
         """Move all background bodies by `dt` seconds. `bodies`: all of the simulation, the ego first."""
         ego = bodies[0].motion
+        period = max(1, round(REVIEW_S / dt))  # ticks
         for number, body in enumerate(self.bodies):
             rail = body.rail
             if rail is None:
                 self._slide_after_collision(body, dt)
                 continue
-            if (self._tick + number) % LOOKAHEAD_TICKS == 0:
+            if (self._tick + number) % period == 0:
                 self._allowed[body.id] = car_following.max_acceleration(body, bodies, lines)
             speed_before = body.motion.v
             rail.advance(dt, self._allowed.get(body.id, math.inf))

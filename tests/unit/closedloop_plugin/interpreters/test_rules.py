@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -82,20 +83,50 @@ def test_steering(words: str, command: RouteCommand, target, steer) -> None:
     assert control.steer == pytest.approx(steer_at(*target) if steer == "along" else steer)
 
 
+LEFT, RIGHT = "Change lane to the left.", "Change lane to the right."
+
+
 @pytest.mark.parametrize(
-    ("words", "offset", "line"),
+    ("said", "line"),
     [
-        ("Go straight.", 0.0, 0.0), ("Keep the lane.", 1.6, 0.0), ("Go straight.", 1.9, 3.5), ("Slow down.", 3.3, 3.5),
-        ("Accelerate.", -3.0, -3.5), ("Change lane to the left.", 0.0, 3.5), ("Change lane to the left.", 2.5, 3.5),
-        ("Change lane to the left.", 2.8, 7.0), ("Change lane to the right.", 3.5, 0.0),
-        ("Change lane to the right.", 0.0, -3.5), ("Steer slightly to the left.", 0.0, 1.0),
-        ("Steer slightly to the right.", 3.4, 2.5),
+        ([("Go straight.", 0.0)], 0.0),
+        ([("Keep the lane.", 1.9)], 0.0),  # drifted: no words have changed the lane
+        ([("Accelerate.", -3.0)], 0.0),  # starts beside the road
+        ([(LEFT, 0.0)], 3.5), ([(LEFT, 2.5)], 3.5), ([(LEFT, 2.8)], 7.0), ([(RIGHT, 3.5)], 0.0), ([(RIGHT, 0.0)], -3.5),
+        ([(LEFT, 1.5), ("Go straight.", 1.8)], 3.5), ([(LEFT, 1.5), ("Slow down.", 1.9), ("Go straight.", 3.0)], 3.5),
+        ([(LEFT, 1.5), ("Go straight.", 1.6)], 0.0),  # given up before the marking
+        ([(LEFT, 1.5), ("Go straight.", 1.8), ("Go straight.", 5.4)], 3.5),  # drifted from the new lane
+        ([(LEFT, 1.7), (RIGHT, 1.8), ("Go straight.", 1.6)], 0.0),
+        ([(LEFT, 1.7), ("Go on.", 1.8), (RIGHT, 3.4), ("Go on.", 1.7)], 0.0),
+        ([("Steer slightly to the left.", 0.0)], 1.0), ([(LEFT, 1.7), ("Steer slightly to the right.", 3.4)], 2.5),
     ],
 )  # fmt: skip
-def test_words_keep_or_change_the_lane_that_the_car_is_in(words: str, offset: float, line: float) -> None:
-    """A straight road, `offset` metres to the left of the route at 4 m/s: the car aims 8 m ahead at `line`."""
-    control = _read(words, speed=4.0, target=(8.0, -offset), route_offset=offset).control
-    assert control.steer == pytest.approx(steer_at(8.0, line - offset))
+def test_a_lane_is_kept_after_words_have_changed_into_it(said: list[tuple[str, float]], line: float) -> None:
+    """A straight road at 4 m/s, offsets to the left of the route in metres: the car aims 8 m ahead at `line`."""
+    interpreter = RuleInterpreter(RULES)
+    for tick, (words, offset) in enumerate(said):
+        request = decision_request(speed=4.0, target=(8.0, -offset), route_offset=offset, tick=tick)
+        (found,) = interpreter.interpret([(request, Decision({"action": words}))])
+    assert found.control is not None and found.control.steer == pytest.approx(steer_at(8.0, line - said[-1][1]))
+
+
+def test_lanes_are_remembered_by_episode_and_end_at_junctions_and_restarts() -> None:
+    interpreter = RuleInterpreter(RULES)
+
+    def steer(words: str, offset: float, episode: str, **known: Any) -> float:
+        request = decision_request(episode, speed=4.0, target=(8.0, -offset), route_offset=offset, **known)
+        (found,) = interpreter.interpret([(request, Decision({"action": words}))])
+        assert found.control is not None
+        return found.control.steer
+
+    for tick, (words, offset) in enumerate([(LEFT, 1.7), ("Go straight.", 3.5)]):
+        assert steer(words, offset, "a", tick=tick) == pytest.approx(steer_at(8.0, 3.5 - offset))
+    back = pytest.approx(steer_at(8.0, -3.5))
+    assert steer("Go straight.", 3.5, "b", tick=2) == back, "another episode"
+    assert steer("Go straight.", 3.5, "a", tick=0) == back, "started again"
+    steer(LEFT, 1.7, "a", tick=1)
+    steer("Go on.", 3.5, "a", tick=2, command=RouteCommand.RIGHT)
+    assert steer("Go straight.", 3.5, "a", tick=3) == back, "a junction"
 
 
 def test_a_slow_car_changes_its_lane_within_a_short_way() -> None:
