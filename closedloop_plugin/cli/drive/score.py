@@ -207,7 +207,7 @@ def heading(found: dict[str, Any], routes: str, files: tuple[str, ...]) -> str:
     return (
         f"Suite {origin.get('suite')} in the {origin.get('backend') or 'unnamed'} world{warning}\n"
         f"{fast}{' + ' + slow if slow else ''}; the world: {origin.get('waiting') or 'unknown'}\n{rules}\n"
-        + ", ".join(f"{name} {about[key]}" for key, name in NAMED.items())
+        + textwrap.fill(", ".join(f"{name} {about[key]}" for key, name in NAMED.items()), 120)
     )
 
 
