@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from closedloop_plugin.audit.audited_result import AuditedResult
 from closedloop_plugin.audit.file_audit import FileAudit, to_json
-from closedloop_plugin.audit.printed_figures import MEASURES, ExplainedFigure
-from closedloop_plugin.audit.rankings import PairedDifference
+from closedloop_plugin.audit.printed_figures import MEASURES, OWN_KEYS, UNEXPLAINED, ExplainedFigure
+from closedloop_plugin.audit.rankings import PairedDifference, PublishedRanking
 from closedloop_plugin.audit.sample_size import POINTS, POWER, SampleSizePlan
 from lmms_eval_ad2.report.sections import ReportSection, SectionCell, SectionTable, Span
 from lmms_eval_ad2.report.tables import NONE
@@ -66,16 +66,20 @@ def _printed(found: FileAudit) -> SectionTable:
             rows.append([result.name, source, printed, recomputed, _meaning([*of_source.values()])])
     everything = [one for figures in found.explained for one in figures]
     whole = sum(one.reproduced for one in everything)
+    own = sum(one.source == OWN_KEYS for one in everything)
     elsewhere = sum(one.equal_over is not None and not one.reproduced for one in everything)
     text = (
-        f"Printed figures: {len(everything)}. Equal to the mean over all {len(found.routes)} routes, to the last "
+        f"Published figures: {len(everything)}, of which {len(everything) - own} are printed and {own} are {OWN_KEYS}. "
+        f"Equal to the mean over all {len(found.routes)} routes, to the last "
         f"printed decimal: {whole}. Equal to the mean over another number of records, or of another file: {elsewhere}. "
-        f"Equal to none of these: {len(everything) - whole - elsewhere}. A mean over the records of a file leaves out "
+        f"Unexplained: {len(everything) - whole - elsewhere}. The figures of one source are explained together: they "
+        "must be means of one result over the same routes, and another result is named only if both measures are "
+        "printed and equal. A mean over the records of a file leaves out "
         "the routes without a record; the drives behind it are the same. DS: Driving Score, SR: Success Rate (%)."
     )
     notes = [f"{result.name}: {result.listed.note}" for result in found.results if result.listed.note]
-    headers = ["result", "printed in", "printed DS / SR", "over all routes", "the printed figures are"]
-    return SectionTable("Printed and recomputed", headers, rows, "llrrl", caption=[text], notes=notes)
+    headers = ["result", "published in", "published DS / SR", "over all routes", "the published figures are"]
+    return SectionTable("Published and recomputed", headers, rows, "llrrl", caption=[text], notes=notes)
 
 
 def _meaning(figures: Sequence[ExplainedFigure]) -> str:
@@ -118,25 +122,49 @@ def _inconsistent(found: FileAudit) -> SectionTable:
 def _ranking(found: FileAudit, measure: str) -> SectionTable:
     ranked = found.rankings[measure]
     rows: list[list[SectionCell | str]] = []
-    for place, i in enumerate(ranked.order, 1):
-        result = found.results[i]
+    figures_of = [_first_figure(found, measure, i) for i in ranked.order]
+    for place, (i, figure) in enumerate(zip(ranked.order, figures_of, strict=True), 1):
         pair = ranked.next_pairs[place - 1] if place <= len(ranked.next_pairs) else None
         gap = [NONE, NONE] if pair is None else [_with_span(pair.value, pair.ci, signed=True), pair.verdict]
-        figures = [f"{result.printed_figure(measure):.2f}", f"{result.summary[measure]:.2f}"]
-        rows.append([str(place), result.name, *figures, str(ranked.recomputed_ranks[i]), *gap])
+        figures = [f"{figure.printed:.2f}", figure.over, f"{figure.recomputed:.2f}", str(ranked.recomputed_ranks[i])]
+        rows.append([str(place), found.results[i].name, *figures, *gap, figure.source])
+    headers = ["place", "result", "published", "over", "recomputed", "place recomputed"]
+    headers += ["difference to the next [95 %]", "order", "published in"]
+    title = f"Published ranking by {MEASURES[measure]}"
+    text, notes = _ranking_text(ranked), _ranking_notes(found, ranked, figures_of)
+    return SectionTable(title, headers, rows, "rlrlrrrll", caption=[text], notes=notes)
+
+
+def _first_figure(found: FileAudit, measure: str, i: int) -> ExplainedFigure:
+    """The figure that gives result `i` its place: AuditedResult.printed_figure with its source."""
+    return next(one for one in found.explained[i] if one.measure == measure)
+
+
+def _ranking_text(ranked: PublishedRanking) -> str:
     counts = ranked.verdicts
-    text = (
-        f"Ordered by the printed {MEASURES[measure]} (the file's own figure if it states one, else the first printed "
-        "one, else the recomputed one). The difference to the next result is recomputed over all routes, paired by "
+    return (
+        f"Ordered by the published {MEASURES[ranked.measure]}: the first one that the authors print, else the one that "
+        f"the file states itself ({OWN_KEYS}). The published figures are means over different routes (over); they are "
+        "ordered as they are. The difference to the next result is recomputed over all routes, paired by "
         "route; a route without a record is 0, whatever the cause. The order of two results holds if the 95 % interval "
-        "of their difference excludes 0 on the printed side, is reversed if it excludes 0 on the other side, and is "
-        "open if it includes 0: these files do not decide it. tie: printed as equal. Of all "
+        "of their difference excludes 0 on the published side, is reversed if it excludes 0 on the other side, and is "
+        "open if it includes 0: these files do not decide it. tie: published as equal to two decimals. Of all "
         f"{sum(counts.values())} pairs: holds {counts['holds']}, open {counts['open']}, reversed {counts['reversed']}, "
         f"tie {counts['tie']}. The intervals are not adjusted for the number of pairs."
     )
-    headers = ["place", "result", "printed", "recomputed", "place recomputed", "difference to the next [95 %]", "order"]
-    title = f"Published ranking by {MEASURES[measure]}"
-    return SectionTable(title, headers, rows, "rlrrrrl", caption=[text])
+
+
+def _ranking_notes(found: FileAudit, ranked: PublishedRanking, figures: Sequence[ExplainedFigure]) -> list[str]:
+    """What limits the ranking: different denominators, figures that nobody printed, results without a figure."""
+    over = Counter(UNEXPLAINED if one.equal_over is None else str(one.equal_over) for one in figures)
+    notes = [f"published figures over {', '.join(f'{what}: {n}' for what, n in over.most_common())}"] if over else []
+    names = [found.results[i].name for i, one in zip(ranked.order, figures, strict=True) if one.source == OWN_KEYS]
+    if names:
+        notes.append(f"not printed, but stated by the file itself: {'; '.join(names)}")
+    if ranked.unprinted:
+        names = [found.results[i].name for i in ranked.unprinted]
+        notes.append(f"no {MEASURES[ranked.measure]} published, without a place and a verdict: {'; '.join(names)}")
+    return notes
 
 
 def _matrix(found: FileAudit, measure: str) -> SectionTable:

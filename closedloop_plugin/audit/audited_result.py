@@ -29,7 +29,7 @@ class AuditedResult:
     """A scored result.
 
     run: its episodes, at most one per route, and all routes. summary: the scores as of `ad2 drive score`.
-    bases: means that a printed figure may be. printed: the figures that the file states itself, then those of the list.
+    bases: means that a printed figure may be. printed: the figures of the list, then those that the file states itself.
     """
 
     listed: ListedResult
@@ -54,10 +54,10 @@ class AuditedResult:
         parts = parts_of(self.run.episodes, signs_tested=False, missing=self.missing)
         return {name: np.array([parts[name][0][route][0] for route in self.run.routes]) for name in MEASURES}
 
-    def printed_figure(self, measure: str) -> float:
-        """The figure that the file states itself, else the first of the list, else the recomputed one, in percent."""
+    def printed_figure(self, measure: str) -> float | None:
+        """The first figure of `printed` in percent, to the two decimals of a printed one; None if there is none."""
         named = [value for figures in self.printed if (value := getattr(figures, measure)) is not None]
-        return float(named[0] if named else self.summary[measure])
+        return round(float(named[0]), 2) if named else None
 
 
 def audited(listed: ListedResult, path: Path, routes: Sequence[Route]) -> AuditedResult:
@@ -73,5 +73,5 @@ def audited(listed: ListedResult, path: Path, routes: Sequence[Route]) -> Audite
         run=ComparedRun(listed.name, ids, [ComparedEpisode.of(record) for record in records]),
         summary=found,
         bases=bases(records, len(ids)),
-        printed=(*([own] if own else []), *listed.printed),
+        printed=(*listed.printed, *([own] if own else [])),
     )

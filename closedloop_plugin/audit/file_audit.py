@@ -13,8 +13,8 @@ from closedloop_plugin.audit.rankings import PairedDifference, PublishedRanking,
 from closedloop_plugin.audit.result_list import ResultList
 from closedloop_plugin.audit.sample_size import SampleSizePlan, plan
 from closedloop_plugin.core.routes import read_routes
-from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.metrics.intervals import METHOD
+from lmms_eval_ad2.storage.code_state import code_label
 
 _SUMMARY = (
     "driving_score",
@@ -72,7 +72,7 @@ def _explained(results: Sequence[AuditedResult], i: int) -> tuple[ExplainedFigur
 def to_json(found: FileAudit) -> dict[str, Any]:
     """The audit as JSON values."""
     return {
-        "version": __version__,
+        "version": code_label(),
         "profile": PROFILE,
         "interval_method": METHOD,
         "routes": {**found.listed.routes.model_dump(), "n": len(found.routes)},
@@ -112,7 +112,8 @@ def _pair(found: FileAudit, pair: PairedDifference) -> dict[str, Any]:
 def _ranking(found: FileAudit, ranked: PublishedRanking) -> dict[str, Any]:
     return {
         "published_order": [found.results[i].listed.id for i in ranked.order],
-        "recomputed_ranks": {result.listed.id: ranked.recomputed_ranks[i] for i, result in enumerate(found.results)},
+        "without_a_printed_figure": [found.results[i].listed.id for i in ranked.unprinted],
+        "recomputed_ranks": {found.results[i].listed.id: place for i, place in sorted(ranked.recomputed_ranks.items())},
         "next_pairs": [_pair(found, pair) for pair in ranked.next_pairs],
         "verdicts": dict(ranked.verdicts),
     }

@@ -1,12 +1,14 @@
 """Which mean a printed figure is: over all routes, over the records, or over the records that did not crash.
 
-A figure counts as equal if it differs by less than 0.01, its last printed decimal: rounded or cut off.
+A figure counts as equal if it differs by less than 0.01, its last printed decimal: rounded or cut off. The figures of
+one source are explained together: all of them must be means of one result over the same routes. A list has dozens of
+means, so that one figure alone can equal that of another result by chance; another result is named only if both
+measures are equal.
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,7 @@ from lmms_eval_ad2.numbers import is_bounded
 LAST_DECIMAL = 0.01  # percent
 MEASURES = {"driving_score": "Driving Score", "success_rate": "Success Rate"}
 OWN_KEYS = "keys of the file"
+UNEXPLAINED = "unexplained"
 
 
 @dataclass(frozen=True)
@@ -32,10 +35,11 @@ class MeanBasis:
     whole: bool = False
 
     def __str__(self) -> str:
-        return f"the {self.n} {self.what}"
+        return f"{self.n} {self.what}"
 
-    def equals(self, measure: str, printed: float) -> bool:
-        return abs(float(getattr(self, measure)) - printed) < LAST_DECIMAL
+    def equals(self, printed: Mapping[str, float]) -> bool:
+        """Whether all figures (by measure) are these means."""
+        return all(abs(float(getattr(self, name)) - value) < LAST_DECIMAL for name, value in printed.items())
 
 
 @dataclass(frozen=True)
@@ -56,10 +60,14 @@ class ExplainedFigure:
 
     @property
     def text(self) -> str:
+        return UNEXPLAINED if self.equal_over is None else f"the mean over the {self.over}"
+
+    @property
+    def over(self) -> str:
+        """The routes or records of the mean, as in "208 records"; "unexplained" if it was not found."""
         if self.equal_over is None:
-            return "not among the means of these files"
-        owner = f" of {self.of_result}" if self.of_result else ""
-        return f"the mean over {self.equal_over}{owner}"
+            return UNEXPLAINED
+        return f"{self.equal_over}{f' of {self.of_result}' if self.of_result else ''}"
 
 
 def bases(records: Sequence[OfficialRecord], n_routes: int) -> tuple[MeanBasis, ...]:
@@ -99,24 +107,25 @@ def explain(
     """Every printed figure of a result. `own`: its bases; `others`: those of the other results by name."""
     rows = []
     for figures in printed:
-        for measure in MEASURES:
-            value = getattr(figures, measure)
-            if value is not None:
-                rows.append(_explained(figures.source, measure, value, own, others))
+        values = {name: value for name in MEASURES if (value := getattr(figures, name)) is not None}
+        equal_over, of_result = _found(values, own, others)
+        rows += [
+            ExplainedFigure(figures.source, name, value, float(getattr(own[0], name)), equal_over, of_result)
+            for name, value in values.items()
+        ]
     return rows
 
 
-def _explained(
-    source: str, measure: str, value: float, own: Sequence[MeanBasis], others: Mapping[str, Sequence[MeanBasis]]
-) -> ExplainedFigure:
-    recomputed = float(getattr(own[0], measure))
-    if not math.isfinite(value):
-        raise ValueError(f"a printed figure is {value}")
+def _found(
+    values: Mapping[str, float], own: Sequence[MeanBasis], others: Mapping[str, Sequence[MeanBasis]]
+) -> tuple[MeanBasis | None, str]:
+    """The basis of all figures of one source, and the name of the result if it is another one."""
     for basis in own:
-        if basis.equals(measure, value):
-            return ExplainedFigure(source, measure, value, recomputed, basis)
-    for name, of_other in others.items():
-        for basis in of_other:
-            if basis.equals(measure, value):
-                return ExplainedFigure(source, measure, value, recomputed, equal_over=basis, of_result=name)
-    return ExplainedFigure(source, measure, value, recomputed, None)
+        if basis.equals(values):
+            return basis, ""
+    if len(values) == len(MEASURES):
+        for name, of_other in others.items():
+            for basis in of_other:
+                if basis.equals(values):
+                    return basis, name
+    return None, ""

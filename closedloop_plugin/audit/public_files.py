@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from closedloop_plugin.audit import HOST
 from closedloop_plugin.audit.result_list import ROUTE, PublicFile
+from closedloop_plugin.core.routes import valid_route_id
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write_bytes, file_sha256
 
@@ -58,7 +59,7 @@ class FileSources:
         """One file per route into a folder that gets its name when all of them are there and have the right hash."""
         partial = path.with_name(f".{path.name}.partial")  # kept after a failure: the next start continues in it
         for route in routes:
-            part = partial / f"{route}.json"
+            part = _part(partial, route)
             if not part.is_file():
                 content = self._download(file, file.path.replace(ROUTE, route), f"{path.name}/{route}.json")
                 atomic_write_bytes(part, content, durable=False)
@@ -94,11 +95,18 @@ def listing_sha256(folder: Path, file: PublicFile, routes: Sequence[str]) -> str
     """The sha256 of a result with one file per route: of the sorted lines "<sha256>  <path>"; see result_list.py."""
     lines = []
     for route in routes:
-        part = folder / f"{route}.json"
+        part = _part(folder, route)
         if not part.is_file():
             raise Ad2Error(f"{part}: missing; {file.repository} has one file for each of the {len(routes)} routes")
         lines.append(f"{_hash_of(part)}  {file.path.replace(ROUTE, route)}\n")
     return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
+
+
+def _part(folder: Path, route: str) -> Path:
+    """The file of a route. Route ids come from a downloaded file: a path in one could lead out of the folder."""
+    if not valid_route_id(route):
+        raise Ad2Error(f"{folder.name}: the route id {route!r} cannot be part of a file name")
+    return folder / f"{route}.json"
 
 
 def _address(host: str, file: PublicFile, path: str) -> str:

@@ -4,13 +4,13 @@ Differences are those of scoring/compare.py under its rule "whole": paired by ro
 route without a record is 0, as in the means.
 The published order of two results holds if the 95 % interval of their paired difference excludes 0 on its side, is
 reversed if it excludes 0 on the other side, and is open if it includes 0. The intervals are not adjusted for the number
-of pairs.
+of pairs. A result without a printed figure of a measure has no place and no verdict in it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import Literal
@@ -34,7 +34,7 @@ class PairedDifference:
     value: float
     ci: Span | None
     routes: int
-    verdict: Verdict  # on the published order of the two
+    verdict: Verdict | None  # on the published order of the two; None: not both are printed
 
     @property
     def excludes_zero(self) -> bool:
@@ -49,11 +49,15 @@ class PairedDifference:
 
 @dataclass(frozen=True)
 class PublishedRanking:
-    """The results in the order of their printed figures. `next_pairs`: each one less the next in that order."""
+    """The results in the order of their printed figures. `next_pairs`: each one less the next in that order.
+
+    order, unprinted: positions in the audit, of the results with and without a printed figure of the measure.
+    """
 
     measure: str
     order: tuple[int, ...]
-    recomputed_ranks: tuple[int, ...]  # by position in the audit, from 1
+    unprinted: tuple[int, ...]
+    recomputed_ranks: Mapping[int, int]  # position in the audit -> place among `order`, from 1
     next_pairs: tuple[PairedDifference, ...]
     verdicts: Counter[Verdict]  # of all pairs
 
@@ -64,30 +68,33 @@ def differences(results: Sequence[AuditedResult]) -> dict[str, list[PairedDiffer
     for a, b in combinations(range(len(results)), 2):
         compared = compare(results[a].run, results[b].run, rule="whole", measures=tuple(MEASURES))
         for row in compared.rows:
-            printed = results[a].printed_figure(row.name) - results[b].printed_figure(row.name)
-            verdict = _verdict(printed, row.ci_drop)
+            verdict = _verdict(results[a].printed_figure(row.name), results[b].printed_figure(row.name), row.ci_drop)
             found[row.name].append(PairedDifference(a, b, row.drop or 0.0, row.ci_drop, row.n, verdict))
     return found
 
 
 def ranking(results: Sequence[AuditedResult], measure: str, pairs: Sequence[PairedDifference]) -> PublishedRanking:
     """The published ranking of the results, and how much of it the `pairs` of `differences` confirm."""
-    order = sorted(range(len(results)), key=lambda i: -results[i].printed_figure(measure))
-    by_figure = sorted(range(len(results)), key=lambda i: -float(results[i].summary[measure]))
+    printed = {i: figure for i, one in enumerate(results) if (figure := one.printed_figure(measure)) is not None}
+    order = sorted(printed, key=lambda i: -printed[i])
+    by_figure = sorted(printed, key=lambda i: -float(results[i].summary[measure]))
     both = {(one.a, one.b): one for pair in pairs for one in (pair, pair.reverse)}
     return PublishedRanking(
         measure=measure,
         order=tuple(order),
-        recomputed_ranks=tuple(by_figure.index(i) + 1 for i in range(len(results))),
+        unprinted=tuple(i for i in range(len(results)) if i not in printed),
+        recomputed_ranks={i: place for place, i in enumerate(by_figure, 1)},
         next_pairs=tuple(both[pair] for pair in pairwise(order)),
-        verdicts=Counter(pair.verdict for pair in pairs),
+        verdicts=Counter(pair.verdict for pair in pairs if pair.verdict is not None),
     )
 
 
-def _verdict(printed: float, ci: Span | None) -> Verdict:
-    """The verdict on two results whose printed figures differ by `printed`."""
-    if printed == 0:
+def _verdict(first: float | None, second: float | None, ci: Span | None) -> Verdict | None:
+    """The verdict on two results with these printed figures. `ci`: of the first less the second."""
+    if first is None or second is None:
+        return None
+    if first == second:
         return "tie"
     if ci is None or ci[0] <= 0 <= ci[1]:
         return "open"
-    return "holds" if (ci[0] > 0) == (printed > 0) else "reversed"
+    return "holds" if (ci[0] > 0) == (first > second) else "reversed"

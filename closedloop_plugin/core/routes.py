@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
@@ -14,6 +15,12 @@ from closedloop_plugin.core.frames import from_carla
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
 Pose = tuple[float, float, float]  # x, y, yaw in the map frame
+_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,79}")
+
+
+def valid_route_id(text: str) -> bool:
+    """Whether `text` can be the id of a route: also a file name, as files are named by the id."""
+    return _ID.fullmatch(text) is not None
 
 
 @dataclass(frozen=True)
@@ -96,6 +103,9 @@ def _route(file: Path, node: ET.Element) -> Route:
     for name in ("id", "town"):
         if not node.get(name):
             raise DataError(file, row, name, "a value")
+    if not valid_route_id(node.get("id", "")):
+        expected = "1 to 80 letters (A-Z, a-z), digits, '_', '-' or '.', without a '.' in front"
+        raise DataError(file, None, "route id", expected, node.get("id"))
     points = [_place(file, row, p)[:2] for p in node.iterfind("waypoints/position")]
     points = [p for i, p in enumerate(points) if i == 0 or p != points[i - 1]]  # InvadingTurn 2790 repeats one
     if len(points) < 2:

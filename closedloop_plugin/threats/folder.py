@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from closedloop_plugin.core.routes import valid_route_id
 from closedloop_plugin.suites.programs import INDEX, index_of
 from closedloop_plugin.threats.templates.program import program
 from closedloop_plugin.threats.transcript import ThreatAttempt, ThreatTranscript
@@ -28,12 +29,12 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json, file_sha256
 from lmms_eval_ad2.storage.identity import continued, refuse_differences
 
-_SUITE, _ROUTE = re.compile(r"[^\"'\s:\\]{1,200}"), re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,79}")
+_SUITE = re.compile(r"[^\"'\s:\\]{1,200}")
 
 
 def valid_names(suite: str, route: str) -> bool:
     """Whether programs can refer to suite and route, and files can be named by the route; see suites/programs.py."""
-    return bool(_SUITE.fullmatch(suite) and suite.isprintable() and _ROUTE.fullmatch(route))
+    return bool(_SUITE.fullmatch(suite) and suite.isprintable() and valid_route_id(route))
 
 
 @dataclass(frozen=True)

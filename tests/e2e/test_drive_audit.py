@@ -12,6 +12,7 @@ import yaml
 from support.closedloop.audits import COMMIT, FileServer, entry, serving, sha256
 
 from lmms_eval_ad2.cli.main import main
+from lmms_eval_ad2.storage.code_state import code_label
 
 ROOT = f"/group/project/{COMMIT}"
 ROUTES_PATH = "leaderboard/routes.xml"
@@ -83,8 +84,10 @@ def test_the_report_has_recomputed_figures_missing_routes_and_rankings(
     assert explained["text"] == "the mean over the 200 records" and not explained["reproduced"]
     assert explained["recomputed"] == pytest.approx(explained["printed"] * 200 / 220)
     assert all(figure["reproduced"] for figure in whole["printed"])
-    assert [pair["verdict"] for pair in found["pairs"]["driving_score"]] == ["reversed", "holds", "holds"]
-    assert found["rankings"]["driving_score"]["published_order"] == ["some", "whole", "half"]
+    assert [pair["verdict"] for pair in found["pairs"]["driving_score"]] == ["reversed", None, None]
+    ranked = found["rankings"]["driving_score"]
+    assert ranked["published_order"] == ["some", "whole"] and ranked["without_a_printed_figure"] == ["half"]
+    assert half["printed"] == [] and [figure["source"] for figure in whole["printed"][:1]] == ["README"]
     plan = found["sample_size"]["driving_score"]
     assert plan["pairs"] == 3 and all(0.93 <= one["share"] <= 0.97 for one in plan["coverages"][1:])
     assert (out / "audit.txt").read_text("utf-8") in text
@@ -92,6 +95,8 @@ def test_the_report_has_recomputed_figures_missing_routes_and_rankings(
     for part in ("Published ranking by Driving Score", "the mean over the 200 records", "Absent", whole["sha256"]):
         assert part in text and part in page and part in markdown
     assert sorted(server.requests) == sorted(f"{ROOT}/{path}" for path in contents)
+    assert "ad2 drive audit, lmms-eval-ad2" in page and "<title>ad2 drive audit: Audit of" in page
+    assert found["version"] == code_label() and code_label() not in markdown
 
 
 def test_downloaded_and_given_files_are_not_fetched_again(

@@ -59,7 +59,9 @@ def run(options: DriveAuditOptions) -> int:
         with atomic_write(options.out / "audit.txt") as handle:
             handle.write(text)
         atomic_write_json(options.out / "audit.json", section.data)
-        report_page.write((), options.out / "audit.html", title=_title(options), sections=[section])
+        report_page.write(
+            (), options.out / "audit.html", title=_title(options), sections=[section], command="ad2 drive audit"
+        )
         if options.docs is not None:
             with atomic_write(options.docs) as handle:
                 handle.write(_docs(options, section, len(found.results), len(found.routes)))

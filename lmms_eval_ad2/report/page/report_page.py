@@ -22,6 +22,7 @@ from lmms_eval_ad2.report.sections import ReportSection
 from lmms_eval_ad2.storage.code_state import code_label
 
 PAGE = HtmlPage(__package__, "report", "the report page", plots=True)
+COMMAND = "ad2 report"
 WORST = 4
 LEAST = 10  # minimum number of samples for a group to be plotted
 PLOTTED = frozenset({"weather", "severity"})
@@ -30,14 +31,16 @@ PLOTTED = frozenset({"weather", "severity"})
 def write(
     runs: Sequence[RunSummary], path: Path, *, published: bool = True, worst_samples: int = WORST,
     unfinished: Sequence[Path] = (), sections: Sequence[ReportSection] = (), title: str = "",
+    command: str = COMMAND,
 ) -> None:  # fmt: skip
     """Write the page of `runs` to `path` (atomically). `unfinished`: folders of runs that were left out; `sections`: of
-    other kinds of runs; `title`: of the page, by default the names of all runs.
+    other kinds of runs; `title`: of the page, by default the names of all runs; `command`: the one that writes it.
 
     Raises MissingExtra without matplotlib or Jinja2, Ad2Error if the file cannot be written.
     """
     text = page(
-        runs, published=published, worst_samples=worst_samples, unfinished=unfinished, sections=sections, title=title
+        runs, published=published, worst_samples=worst_samples, unfinished=unfinished, sections=sections, title=title,
+        command=command,
     )  # fmt: skip
     PAGE.write(Path(path), text)
 
@@ -45,6 +48,7 @@ def write(
 def page(
     runs: Sequence[RunSummary], *, published: bool = True, worst_samples: int = WORST,
     unfinished: Sequence[Path] = (), sections: Sequence[ReportSection] = (), title: str = "",
+    command: str = COMMAND,
 ) -> str:  # fmt: skip
     """Return the page as HTML text."""
     tabled, broken = grids(runs, with_published=published), breakdown_grids(runs)
@@ -52,6 +56,7 @@ def page(
     names = [*(run.name for run in runs), *(run.name for section in sections for run in section.runs)]
     values = {
         "title": title or ", ".join(dict.fromkeys(names)),
+        "command": command,
         "version": code_label(),
         "written": dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "warnings": [*tables.warnings(runs), *map(_left_out, unfinished)],

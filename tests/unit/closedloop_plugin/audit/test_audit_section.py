@@ -12,12 +12,13 @@ from support.closedloop.audits import audited_result, entry
 from closedloop_plugin.audit.audit_section import audit_section
 from closedloop_plugin.audit.audited_result import AuditedResult
 from closedloop_plugin.audit.file_audit import FileAudit
-from closedloop_plugin.audit.printed_figures import MEASURES, explain
+from closedloop_plugin.audit.printed_figures import MEASURES, OWN_KEYS, explain
 from closedloop_plugin.audit.rankings import differences, ranking
-from closedloop_plugin.audit.result_list import parse_list
+from closedloop_plugin.audit.result_list import PrintedFigures, parse_list
 from closedloop_plugin.audit.sample_size import plan
 from lmms_eval_ad2.report.page import report_page
 from lmms_eval_ad2.report.sections import SectionCell, render
+from lmms_eval_ad2.storage.code_state import code_label
 
 STRONG = np.array([60.0, 100.0, 100.0, 100.0] * 10)
 WEAK = np.array([0.0, 0.0, 60.0, 100.0] * 10)
@@ -49,13 +50,14 @@ def found() -> FileAudit:
 def test_text_has_every_table(found: FileAudit) -> None:
     text = render(audit_section(found))
     for title in (
-        "Figures over all 40 routes", "Printed and recomputed", "Missing routes", "Published ranking by Driving Score",
-        "Published ranking by Success Rate", "Paired differences: Driving Score", "Files", "Not available",
+        "Figures over all 40 routes", "Published and recomputed", "Missing routes",
+        "Published ranking by Driving Score", "Published ranking by Success Rate", "Paired differences: Driving Score",
+        "Files", "Not available",
         "Routes and seeds needed to see a difference of 2 points", "Inconsistent records",
     ):  # fmt: skip
         assert f"\n{title}\n" in f"\n{text}", title
-    for part in ("Printed figures: 4. Equal to the mean over all 40 routes, to the last printed decimal: 1.", "Absent",
-                 "Results with missing routes: 1 of 2", "- Weak: driven on one computer"):  # fmt: skip
+    for part in ("Published figures: 4, of which 4 are printed and 0 are keys of the file. Equal", "Unexplained: 4.",
+                 "Absent", "Results with missing routes: 1 of 2", "- Weak: driven on one computer"):  # fmt: skip
         assert part in text
     assert max(map(len, text.split("\nFiles\n")[0].splitlines())) <= 160
 
@@ -63,6 +65,7 @@ def test_text_has_every_table(found: FileAudit) -> None:
 def test_the_data_of_the_report_is_the_whole_audit(found: FileAudit) -> None:
     data = audit_section(found).data
     assert [one["id"] for one in data["results"]] == ["strong", "weak"]
+    assert data["version"] == code_label()
     (pair,) = data["pairs"]["driving_score"]
     assert pair["difference"] == pytest.approx(52.5) and pair["routes"] == 40 and pair["verdict"] == "holds"
 
@@ -95,6 +98,26 @@ def test_a_complete_single_result_has_a_report() -> None:
     section = audit_section(audit_of([audited_result("strong", STRONG)]))
     assert not any(table.title.startswith("Routes and seeds") for table in section.tables)
     assert "Every file has a record" in render(section)
+
+
+def test_the_ranking_names_sources_denominators_and_results_without_a_figure() -> None:
+    weak = audited_result("weak", WEAK, missing=[7])
+    (mean,) = weak.bases
+    own = PrintedFigures(source=OWN_KEYS, driving_score=mean.driving_score)
+    weak = replace(weak, printed=(own,), bases=(replace(mean, what="records", n=39, whole=False),))
+    tables = audit_section(audit_of([audited_result("strong", STRONG, 90.0), weak])).tables
+    score, rate = (t for t in tables if t.title.startswith("Published ranking"))
+    assert [(row[1], row[3], row[-1]) for row in score.rows] == [
+        ("Strong", "unexplained", "page"),
+        ("Weak", "39 records", OWN_KEYS),
+    ]
+    assert score.notes == [
+        "published figures over unexplained: 1, 39 records: 1",
+        "not printed, but stated by the file itself: Weak",
+    ]
+    assert [row[1] for row in rate.rows] == ["Strong"]
+    assert rate.notes[-1] == "no Success Rate published, without a place and a verdict: Weak"
+    assert "Of all 0 pairs" in rate.caption[0]
 
 
 def test_texts_are_escaped_on_the_page_and_in_markdown() -> None:

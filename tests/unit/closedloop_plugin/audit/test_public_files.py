@@ -122,3 +122,11 @@ def test_files_by_route_of_another_version_are_removed(tmp_path: Path) -> None:
     with serving(PART_ADDRESSES) as server, pytest.raises(Ad2Error, match="another version"):
         FileSources(tmp_path, host=server.address).find(listed(path=BY_ROUTE), "one", ROUTES)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("route", ["../../escaped", "/escaped", "..", ""])
+def test_a_route_id_with_a_path_leaves_the_folder_alone(tmp_path: Path, route: str) -> None:
+    """The download is refused before the first request (the address would be refused later)."""
+    with pytest.raises(Ad2Error, match="cannot be part of a file name"):
+        FileSources(tmp_path / "out", host="nowhere:").find(listed(path=BY_ROUTE), "one", [route])
+    assert not list(tmp_path.iterdir())

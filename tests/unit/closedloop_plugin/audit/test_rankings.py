@@ -49,10 +49,25 @@ def test_an_order_holds_is_reversed_open_or_a_tie() -> None:
 
 
 def test_the_ranking_follows_the_printed_figures_and_shows_the_recomputed_places() -> None:
-    results = [audited_result("a", LOW, 95.0), audited_result("b", HIGH, 90.0), audited_result("c", LOW - LOW)]
+    results = [audited_result("a", LOW, 95.0), audited_result("b", HIGH, 90.0), audited_result("c", LOW - LOW, 0.0)]
     pairs = differences(results)["driving_score"]
     found = ranking(results, "driving_score", pairs)
     assert found.order == (0, 1, 2)
-    assert found.recomputed_ranks == (2, 1, 3)
+    assert found.recomputed_ranks == {1: 1, 0: 2, 2: 3}
     assert [(pair.a, pair.b, pair.verdict) for pair in found.next_pairs] == [(0, 1, "reversed"), (1, 2, "holds")]
     assert found.verdicts == {"reversed": 1, "holds": 2}
+
+
+def test_a_result_without_a_printed_figure_has_no_place_and_no_verdict() -> None:
+    results = [audited_result("a", LOW, 30.0), audited_result("b", HIGH), audited_result("c", LOW - LOW, 0.0)]
+    assert results[1].printed_figure("driving_score") is None
+    pairs = differences(results)["driving_score"]
+    assert [pair.verdict for pair in pairs] == [None, "holds", None]
+    found = ranking(results, "driving_score", pairs)
+    assert (found.order, found.unprinted, found.recomputed_ranks) == ((0, 2), (1,), {0: 1, 2: 2})
+    assert [(pair.a, pair.b) for pair in found.next_pairs] == [(0, 2)] and found.verdicts == {"holds": 1}
+
+
+def test_a_printed_figure_is_equal_to_two_decimals() -> None:
+    """A key of a file has more decimals than a printed figure."""
+    assert verdicts(48.64, 48.6363636) == ["tie"]

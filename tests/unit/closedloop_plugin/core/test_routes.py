@@ -53,6 +53,24 @@ def test_an_invalid_field_is_named(tmp_path: Path, old: str, new: str, says: str
     assert str(file) in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "id", ["../../../escaped", "/etc/x", ".", "..", ".hidden", "a/b", "a b", "a:b", "7\u00e9", "x" * 81]
+)
+def test_an_id_that_is_no_file_name_is_refused(tmp_path: Path, id: str) -> None:
+    file = tmp_path / "r.xml"
+    file.write_text(GOOD.replace('id="7"', f'id="{id}"'), "utf-8")
+    with pytest.raises(Ad2Error, match="field 'route id': expected 1 to 80 letters") as caught:
+        read_routes(file)
+    assert str(file) in str(caught.value) and repr(id) in str(caught.value)
+
+
+@pytest.mark.parametrize("id", ["7", "Town12_3.b-c", "_x", "x" * 80])
+def test_an_id_that_is_a_file_name_is_kept(tmp_path: Path, id: str) -> None:
+    file = tmp_path / "r.xml"
+    file.write_text(GOOD.replace('id="7"', f'id="{id}"'))
+    assert read_routes(file)[0].id == id
+
+
 def test_the_220_routes_of_bench2drive(data_dir: Path) -> None:
     routes = read_routes(data_dir / "bench2drive" / "bench2drive220.xml")
     kinds = Counter(r.scenario for r in routes)
