@@ -86,6 +86,8 @@ def test_zero_never_stops(store: EpisodeStore) -> None:
     stop = early_stop(store, after=0)
     for _ in range(1000):
         stop.reply(UNREAD)
+    stop.finish()
+    assert not (store.folder / "logs").exists()
 
 
 @pytest.mark.integration
@@ -123,3 +125,5 @@ def test_the_count_goes_on_over_episodes_that_unread_replies_end(tmp_path: Path)
 def test_a_run_that_must_not_stop_counts_all_replies(tmp_path: Path) -> None:
     records = drive(tmp_path, Mumbler(ALWAYS), stop_after_unread=0)
     assert [r.counts["unparsed"] for r in records] == [r.counts["decisions"] for r in records]
+    assert len(records) == 6 and records[0].counts["unparsed"] > 20
+    assert not (tmp_path / "logs/unread.jsonl").exists()
