@@ -13,10 +13,10 @@ from support.closedloop.runs import run_into, tasks, worker_config
 from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.core.state import Decision
+from closedloop_plugin.core.state import Decision, EndReason
 from closedloop_plugin.runner.decisions import DecisionRules
-from closedloop_plugin.runner.early_stop import EarlyStop
-from closedloop_plugin.runner.episode import EvaluationConditions
+from closedloop_plugin.runner.early_stop import EarlyStop, RunEndedEarly
+from closedloop_plugin.runner.episode import EpisodeResult, EvaluationConditions, blank_record
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.store import EpisodeStore, read_records
@@ -80,6 +80,17 @@ def test_the_twentieth_reply_in_a_row_stops(store: EpisodeStore) -> None:
     assert "0 episodes are safe" in text and "--stop-after-unread 0" in text
     assert len(text.splitlines()) == 1
     assert json.loads((store.folder / "logs/unread.jsonl").read_text().splitlines()[19])["reply"] == "turtles"
+
+
+def test_the_error_counts_results_that_are_kept_after_it(store: EpisodeStore) -> None:
+    stop = early_stop(store, after=1)
+    with pytest.raises(RunEndedEarly, match="0 episodes are safe") as found:
+        stop.reply(UNREAD)
+    record = blank_record(
+        task=tasks()[0], conditions=stop.conditions, end=EndReason.COMPLETED, reason="", backend="fake", version="1"
+    )
+    stop.add(EpisodeResult(record))  # of another world
+    assert " 1 episodes are safe, those in progress were not saved. When" in str(found.value)
 
 
 def test_zero_never_stops(store: EpisodeStore) -> None:
