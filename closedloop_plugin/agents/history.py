@@ -84,7 +84,7 @@ class AgentWithHistory:
         histories = [self._history(request.episode) for request in requests]
         complete = [i for i, history in enumerate(histories) if not history.dropped]
         asked = [replace(requests[i], history=histories[i].recall(requests[i])) for i in complete]
-        answered = self.agent.decide(asked)
+        answered = self.agent.decide(asked) if asked else []
         if len(answered) != len(asked):
             return answered  # an error of the agent, which the runner reports
         why = f"its history was dropped: frames of more than {self.most_bytes / 2**30:g} GiB; use a smaller --size"

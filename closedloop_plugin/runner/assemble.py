@@ -53,7 +53,14 @@ class DriverSetup:
     interpreter: Interpreter | None = None
     agent_recipe: FactoryRecipe | None = None
     interpreter_recipe: FactoryRecipe | None = None
-    cameras: tuple[Camera, ...] = ()  # that the world renders: those of the agent, or of frames and films
+    cameras: tuple[Camera, ...] = ()  # that the world renders: those of the agent, slow system, frames and films
+
+    @property
+    def seen(self) -> tuple[Camera, ...]:
+        """The agent's cameras; if it has none, the front camera, if a model as slow system sees it."""
+        if self.agent.cameras or self.interpreter is None or self.interpreter.mode == "rules":
+            return self.agent.cameras
+        return self.cameras[:1]  # the front camera is always first, see cameras_of
 
 
 @dataclass(frozen=True)
@@ -177,7 +184,7 @@ def _identity(
         **config_identity(config, selection),
         "agent": dict(conditions.agent),
         "interpreter": conditions.interpreter,
-        "cameras": [f"{c.name} {c.width}x{c.height}" for c in driver.agent.cameras],
+        "cameras": [f"{c.name} {c.width}x{c.height}" for c in driver.seen],
     }
 
 

@@ -16,6 +16,17 @@ STOP_AFTER_UNREAD = 20
 UNREAD_FILE = "logs/unread.jsonl"
 
 
+class RunEndedEarly(Ad2Error):
+    """The error of EarlyStop. Its text is made when it is printed: until then results of other worlds are kept."""
+
+    def __init__(self, store: EpisodeStore, reason: str, rest: str) -> None:
+        super().__init__(reason, rest)
+        self.store, self.reason, self.rest = store, reason, rest
+
+    def __str__(self) -> str:
+        return f"{self.reason} {self.store.count} episodes are safe, {self.rest}"
+
+
 def mute(record: EpisodeRecord) -> bool:
     """Whether none of its requests was answered."""
     return record.end == EndReason.AGENT_FAILED and record.counts.get("agent_errors", 0) == record.counts.get(
@@ -25,7 +36,7 @@ def mute(record: EpisodeRecord) -> bool:
 
 @dataclass
 class EarlyStop:
-    """Passes the results of a run to `keep`, and raises Ad2Error when the run measures nothing.
+    """Passes the results of a run to `keep`, and raises RunEndedEarly when the run measures nothing.
 
     An episode without any answer is kept only after a later one with answers: if the model server is gone, the run
     stops instead of recording the rest of the suite as failures.
@@ -69,9 +80,10 @@ class EarlyStop:
             self.keep(held)
 
     def _no_answers(self, record: EpisodeRecord) -> None:
-        raise Ad2Error(
-            f"the agent answers nothing: {record.reason}. Fix that and run the same command again: "
-            f"{self.store.count} episodes are safe, those without an answer were not saved"
+        raise RunEndedEarly(
+            self.store,
+            f"the agent answers nothing: {record.reason}. Fix that and run the same command again:",
+            "those without an answer were not saved",
         )
 
     def _nothing_read(self, last: UnreadReply) -> None:
@@ -80,9 +92,10 @@ class EarlyStop:
             written = self._unread.write(file)
         samples = "; ".join(str(sample) for sample in self._unread.samples())
         command = last.command(self.conditions.profile.name, self.conditions.rules.policy)
-        raise Ad2Error(
+        raise RunEndedEarly(
+            self.store,
             f"{self._unread.count} replies in a row cannot be read: {samples}. {written} of them are in {file}; "
-            f"`{command}` shows what a text drives. {self.store.count} episodes are safe, those in progress were not "
-            "saved. When the model answers as the prompt asks, the same command resumes; --stop-after-unread 0 (under "
-            "lmms-eval AD2_DRIVE_STOP_AFTER_UNREAD=0) drives on all the same"
+            f"`{command}` shows what a text drives.",
+            "those in progress were not saved. When the model answers as the prompt asks, the same command resumes; "
+            "--stop-after-unread 0 (under lmms-eval AD2_DRIVE_STOP_AFTER_UNREAD=0) drives on all the same",
         )

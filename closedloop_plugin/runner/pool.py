@@ -216,7 +216,21 @@ class WorldPool:
                 self._replace_lost(worker, self._death_reason(worker))
                 continue
             worker.last_message = time.monotonic()
-            getattr(self, f"_on_{message[0]}")(worker, *message[1:])
+            try:
+                getattr(self, f"_on_{message[0]}")(worker, *message[1:])
+            except Ad2Error:
+                self._keep_arrived(besides=worker)
+                raise
+
+    def _keep_arrived(self, besides: _WorkerHandle) -> None:
+        """Before an error ends the run: keep the results that other worlds have sent already."""
+        for worker in [w for w in self._workers if w is not besides]:
+            # Of a dead world, a broken message, or a result that cannot be kept either: the first error is reported.
+            with contextlib.suppress(EOFError, OSError, Ad2Error):
+                while worker.task and worker.pipe.poll():
+                    kind, *parts = worker.pipe.recv()
+                    if kind == "done":
+                        self._finish_episode(worker, *parts)
 
     def _receive_timeout(self) -> float:
         """Seconds to wait for a message: while requests are open, until their batch is due."""
@@ -252,6 +266,10 @@ class WorldPool:
         self.on_reply(unread)
 
     def _on_done(self, worker: _WorkerHandle, result: EpisodeResult) -> None:
+        self._finish_episode(worker, result)
+        self._assign(worker)
+
+    def _finish_episode(self, worker: _WorkerHandle, result: EpisodeResult) -> None:
         task, worker.task = worker.task, None
         assert task is not None
         if worker.started and self.agent:
@@ -262,7 +280,6 @@ class WorldPool:
             record = result.record
             result = replace(result, record=replace(record, counts={**record.counts, "retries": tries}))
         self.on_result(result)
-        self._assign(worker)
 
     def _on_failed(self, worker: _WorkerHandle, reason: str) -> None:
         self._replace_lost(worker, reason)

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from closedloop_plugin.agents.base import Agent, DecisionRequest
@@ -22,11 +22,20 @@ from closedloop_plugin.serve.api_error import ApiError, wrong
 from closedloop_plugin.serve.chat import ChatCompletionRequest, mapping_of, number, whole
 from closedloop_plugin.serve.pictures import pictures
 from closedloop_plugin.serve.service import ServiceReply, ServiceRequest
-from lmms_eval_ad2 import __version__
+from lmms_eval_ad2.storage.code_state import code_label
 
 PROTOCOL = 1
 FAR = 100_000.0  # m, m/s: bound of the numbers in a request
 EPISODES = 1024  # episodes open at once in the agent; beyond it the oldest are ended
+
+
+@dataclass(frozen=True)
+class ServedTick:
+    """The last tick of an episode, the control sent before it, and its own, which replaces that of an earlier try."""
+
+    tick: int = -1
+    before: Control | None = None
+    control: Control | None = None
 
 
 class DriverService:
@@ -46,7 +55,7 @@ class DriverService:
     ) -> None:
         self.agent, self.interpreter, self.profile, self.policy = agent, interpreter, profile, policy
         self.decision_hz, self.seed = decision_hz or profile.decision_hz, seed
-        self._episodes: OrderedDict[str, tuple[int, Control | None]] = OrderedDict()  # name -> last tick, its control
+        self._episodes: OrderedDict[str, ServedTick] = OrderedDict()  # the one that asked last at the end
 
     def describe(self) -> dict[str, Any]:
         """The body of GET /v1/ad2/driver, from which a client configures its sensors."""
@@ -59,7 +68,7 @@ class DriverService:
             "hz": self.profile.hz,
             "decision_hz": self.decision_hz,
             "cameras": [asdict(camera) for camera in self.agent.cameras],
-            "version": __version__,
+            "version": code_label(),
         }
 
     def read(self, chat: ChatCompletionRequest) -> ServiceRequest:
@@ -87,19 +96,20 @@ class DriverService:
         return [self._reply(*parts) for parts in zip(requests, decisions, interpreted, strict=True)]
 
     def _tracked(self, request: DecisionRequest) -> DecisionRequest:
-        """The request with the control that was sent last.
+        """The request with the control that was sent before its tick; a repeated request does not see its first try.
 
         An episode is started in the agent at its first request, and again if its tick goes back.
         """
         tick = request.observation.tick
-        last, applied = self._episodes.pop(request.episode, (-1, None))
-        if tick < last:
+        last = self._episodes.pop(request.episode, ServedTick())
+        if tick < last.tick:
             self.agent.end(request.episode)
-        if last < 0 or tick < last:
+        if last.tick < 0 or tick < last.tick:
             digest = hashlib.sha256(f"{self.seed}:{request.episode}".encode()).digest()
             self.agent.start(request.episode, int.from_bytes(digest[:4], "big") >> 1)
-            applied = None
-        self._episodes[request.episode] = tick, applied
+            last = ServedTick()
+        applied = last.before if tick == last.tick else last.control
+        self._episodes[request.episode] = ServedTick(tick, before=applied, control=applied)
         if len(self._episodes) > EPISODES:
             self.agent.end(self._episodes.popitem(last=False)[0])
         return replace(request, applied=applied)
@@ -121,7 +131,8 @@ class DriverService:
     ) -> ServiceReply:
         control, error, unparsed = verdict(decision, interpreted, self.profile, request.observation.speed)
         if request.episode in self._episodes:
-            self._episodes[request.episode] = request.observation.tick, control or COAST
+            served = self._episodes[request.episode]
+            self._episodes[request.episode] = replace(served, control=control or COAST)
         reply = {
             "ad2_drive": PROTOCOL,
             "control": asdict(control) if control else None,

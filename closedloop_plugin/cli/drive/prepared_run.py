@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.agents.base import Agent
-from closedloop_plugin.agents.make import BUILT_IN, answers_in_text, cameras_of, make_agent
+from closedloop_plugin.agents.make import BUILT_IN, SPEAKING, answers_in_text, cameras_of, make_agent
 from closedloop_plugin.cli.drive.selection import program_subject, suite_subject
 from closedloop_plugin.cli.drive.world import limits_of, world_of
 from closedloop_plugin.core.camera import Camera
@@ -103,20 +103,29 @@ def check_driver(options: DriverOptions) -> None:
     """Raise Ad2Error for options without effect: a result must not seem to come from a model that was not used."""
     if (options.mode == "hybrid") != bool(options.interpreter2):
         raise Ad2Error("--mode hybrid and --interpreter2 require each other")
-    if options.agent.strip() in BUILT_IN:
-        idle = [f"--{name.replace('_', '-')}" for name in WORDED if getattr(options, name) is not None]
-        if not (options.frames or options.video):
-            idle += [f"--{name}" for name in ("camera", "size") if getattr(options, name) is not None]
-        if idle:
-            raise Ad2Error(
-                f"--agent {options.agent} sets the controls itself: {', '.join(idle)} would have no effect; omit it"
-            )
-    slow = [spec for spec in (options.interpreter or "rules", options.interpreter2) if spec and spec != "rules"]
+    slow = [spec for spec in (options.interpreter or "rules", options.interpreter2) if spec and spec.strip() != "rules"]
+    if idle := _without_effect(options, bool(slow)):
+        what = "asks no model" if options.agent.strip() == SPEAKING else "sets the controls itself"
+        raise Ad2Error(f"--agent {options.agent} {what}: {', '.join(idle)} would have no effect; omit it")
     if options.mode in ("cng", "dcs") and not slow:
         raise Ad2Error(f"--mode {options.mode} requires a model as slow system: --interpreter endpoint:... or lmms:...")
     for name in ("describer", "situation"):
         if getattr(options, name) and not slow:
             raise Ad2Error(f"--{name} requires a model as slow system: give --interpreter too")
+
+
+def _without_effect(options: DriverOptions, slow: bool) -> list[str]:
+    """The given options that a built-in agent does not use. `slow`: a model is the slow system, or a part of it."""
+    if options.agent.strip() in BUILT_IN:
+        unused = [*WORDED]
+    elif options.agent.strip() == SPEAKING:
+        # A slow system sees the front camera of any choice of cameras, in the given size.
+        unused = ["fine_grained", "history", *([] if slow else ["prompts"])]
+    else:
+        return []
+    if not (options.frames or options.video):
+        unused += ["camera"] if slow and options.agent.strip() == SPEAKING else ["camera", "size"]
+    return [f"--{name.replace('_', '-')}" for name in unused if getattr(options, name) is not None]
 
 
 def driver_of(options: DriverOptions, rules: Profile, policy: str = "strict") -> DriverSetup:
@@ -140,7 +149,7 @@ def driver_of(options: DriverOptions, rules: Profile, policy: str = "strict") ->
         agent_recipe=recipe,
         interpreter=interpreter,
         interpreter_recipe=_rules_recipe(rules) if near else None,
-        cameras=_cameras(options, rules, agent),
+        cameras=_cameras(options, rules, agent, interpreter),
     )
 
 
@@ -179,9 +188,12 @@ def _view(options: DriverOptions) -> str:
     return (options.camera or "front") + (f"@{options.size}" if options.size else "")
 
 
-def _cameras(options: DriverOptions, rules: Profile, agent: Agent) -> tuple[Camera, ...]:
-    """The agent's cameras; if it has none, those of --camera for frames and videos."""
-    if agent.cameras or not (options.frames or options.video):
+def _cameras(
+    options: DriverOptions, rules: Profile, agent: Agent, interpreter: Interpreter | None = None
+) -> tuple[Camera, ...]:
+    """The agent's cameras; if it has none, those of --camera for frames, videos and a model as slow system."""
+    sees = interpreter is not None and interpreter.mode != "rules"
+    if agent.cameras or not (options.frames or options.video or sees):
         return agent.cameras
     return cameras_of(_view(options), rules if rules.cameras else profile("bench2drive"))
 

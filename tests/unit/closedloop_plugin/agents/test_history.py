@@ -139,6 +139,18 @@ def test_above_the_limit_the_episode_that_asked_least_recently_gets_errors_until
     assert agent.decide([at(0, "a")])[0].error is None
 
 
+def test_an_agent_is_not_called_when_all_histories_were_dropped() -> None:
+    batches: list[int] = []
+    inner = RecordingAgent()
+    answer = inner.decide
+    inner.decide = lambda requests: batches.append(len(requests)) or answer(requests)  # type: ignore[method-assign,func-returns-value]
+    agent = AgentWithHistory(inner, 1, most_bytes=8 * 4 * 3)  # one frame
+    agent.decide([at(0, "a"), at(0, "b")])
+    (decision,) = agent.decide([at(2, "a")])
+    assert decision.error and "history was dropped" in decision.error
+    assert batches == [2]
+
+
 def test_a_wrong_number_of_decisions_is_passed_on() -> None:
     inner = RecordingAgent()
     inner.decide = lambda requests: []  # type: ignore[method-assign,assignment]

@@ -13,10 +13,10 @@ from support.closedloop.runs import run_into, tasks, worker_config
 from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.core.state import Decision
+from closedloop_plugin.core.state import Decision, EndReason
 from closedloop_plugin.runner.decisions import DecisionRules
-from closedloop_plugin.runner.early_stop import EarlyStop
-from closedloop_plugin.runner.episode import EvaluationConditions
+from closedloop_plugin.runner.early_stop import EarlyStop, RunEndedEarly
+from closedloop_plugin.runner.episode import EpisodeResult, EvaluationConditions, blank_record
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.store import EpisodeStore, read_records
@@ -82,10 +82,23 @@ def test_the_twentieth_reply_in_a_row_stops(store: EpisodeStore) -> None:
     assert json.loads((store.folder / "logs/unread.jsonl").read_text().splitlines()[19])["reply"] == "turtles"
 
 
+def test_the_error_counts_results_that_are_kept_after_it(store: EpisodeStore) -> None:
+    stop = early_stop(store, after=1)
+    with pytest.raises(RunEndedEarly, match="0 episodes are safe") as found:
+        stop.reply(UNREAD)
+    record = blank_record(
+        task=tasks()[0], conditions=stop.conditions, end=EndReason.COMPLETED, reason="", backend="fake", version="1"
+    )
+    stop.add(EpisodeResult(record))  # of another world
+    assert " 1 episodes are safe, those in progress were not saved. When" in str(found.value)
+
+
 def test_zero_never_stops(store: EpisodeStore) -> None:
     stop = early_stop(store, after=0)
     for _ in range(1000):
         stop.reply(UNREAD)
+    stop.finish()
+    assert not (store.folder / "logs").exists()
 
 
 @pytest.mark.integration
@@ -123,3 +136,5 @@ def test_the_count_goes_on_over_episodes_that_unread_replies_end(tmp_path: Path)
 def test_a_run_that_must_not_stop_counts_all_replies(tmp_path: Path) -> None:
     records = drive(tmp_path, Mumbler(ALWAYS), stop_after_unread=0)
     assert [r.counts["unparsed"] for r in records] == [r.counts["decisions"] for r in records]
+    assert len(records) == 6 and records[0].counts["unparsed"] > 20
+    assert not (tmp_path / "logs/unread.jsonl").exists()

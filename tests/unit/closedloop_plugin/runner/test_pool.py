@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import socket
 import struct
@@ -18,6 +19,7 @@ from support.closedloop.time_limits import speed_up_clock
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.runner.decisions import DecisionRules
+from closedloop_plugin.runner.episode import EpisodeResult, blank_record
 from closedloop_plugin.runner.latency import read_latency
 from closedloop_plugin.runner.pool import PoolLimits, WorldPool, _WorkerHandle
 from closedloop_plugin.runner.recipe import FactoryRecipe
@@ -225,6 +227,50 @@ def test_a_world_that_dies_in_the_middle_of_a_message_is_a_lost_world(tmp_path: 
         pool._workers = [_WorkerHandle(0, process, Connection(parent_end.detach()))]
         pool._receive()
     assert lost == ["the world process died (exit code 0)"]
+
+
+def test_results_that_have_arrived_are_kept_when_another_world_ends_the_run() -> None:
+    def stop(unread: object) -> None:
+        raise Ad2Error("20 replies in a row cannot be read")
+
+    kept: list[str] = []
+    agent = TextFollower()
+    pool = WorldPool(
+        worker_config=worker_config(),
+        limits=PoolLimits(),
+        agent=agent,
+        interpreter=None,
+        on_result=lambda result: kept.append(result.record.route_id),
+        on_reply=stop,
+    )
+    with contextlib.ExitStack() as stack:
+        for number, task in enumerate(tasks()[:4]):
+            parent_end, world_end = socket.socketpair()
+            world = stack.enter_context(Connection(world_end.detach()))
+            if number == 0:
+                world.send(("reply", None))
+            if number in (1, 2):  # behind an earlier message
+                blank = blank_record(
+                    task=task,
+                    conditions=worker_config().conditions,
+                    end=EndReason.COMPLETED,
+                    reason="",
+                    backend="fake",
+                    version="1",
+                )
+                world.send(("beat", 7))
+                world.send(("done", EpisodeResult(blank)))
+            if number == 3:  # dead
+                world.close()
+            process = stack.enter_context(subprocess.Popen(["true"]))
+            agent.start(task.key, 0)
+            pipe = stack.enter_context(Connection(parent_end.detach()))
+            pool._workers.append(_WorkerHandle(number, process, pipe, task, started=True))
+        pool._replace_lost = lambda worker, reason: None  # type: ignore[method-assign]
+        with pytest.raises(Ad2Error, match=r"^20 replies in a row"):
+            pool._receive()
+    assert sorted(kept) == ["102", "103"]
+    assert not agent.open & {"102_rep0", "103_rep0"} and "101_rep0" in agent.open
 
 
 def test_only_the_end_of_a_long_log_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from closedloop_plugin.agents.history import with_history
 from closedloop_plugin.agents.make import cameras_of, make_agent
 from closedloop_plugin.agents.model_agent import ModelAgent
 from closedloop_plugin.agents.model_backend import ModelQuestion, ModelReply
+from closedloop_plugin.agents.tracking import LANE_M
 from closedloop_plugin.carla.leaderboard_agent.ad2_link import (
     DriverFailure,
     DriverHttpClient,
@@ -32,6 +33,7 @@ from closedloop_plugin.prompts.texts import PromptTexts
 from closedloop_plugin.runner import decisions
 from closedloop_plugin.serve.api_error import ApiError
 from closedloop_plugin.serve.driver_service import EPISODES, DriverService
+from lmms_eval_ad2.storage.code_state import code_label
 
 RULES = profile("bench2advlm")
 NAMES = ("front", "front_left", "front_right", "back", "back_left", "back_right")
@@ -156,7 +158,7 @@ def test_the_description_defines_the_sensors_of_a_client() -> None:
                     "up": 1.6, "yaw": -55.0}  # fmt: skip
     assert (reply["ad2_drive"], reply["profile"], reply["hz"], reply["decision_hz"]) == (1, "bench2advlm", 10.0, 2.0)
     assert reply["agent"]["kind"] == "model" and reply["interpreter"]["name"] == "rules" and reply["policy"] == "strict"
-    assert reply["version"]
+    assert reply["version"] == code_label()
 
 
 @pytest.mark.integration
@@ -274,6 +276,35 @@ def test_a_history_has_the_controls_that_were_sent_and_ends_with_its_episode() -
     assert f'"Accelerate." -> throttle {sent[0]:.2f}, steer' in second.text and sent[0] > 0
     assert (len(first.images), len(second.images), len(again.images)) == (1, 2, 1)
     assert again.text == first.text
+
+
+def test_a_repeated_request_has_the_control_before_its_first_try() -> None:
+    agent = make_agent("random")
+    seen: list[Control | None] = []
+    decide = agent.decide
+    agent.decide = lambda requests: seen.extend(r.applied for r in requests) or decide(requests)  # type: ignore[method-assign,func-returns-value]
+    driver = DriverService(agent, None, RULES)
+    sent = []
+    for tick in (0, 0, 10, 10, 10, 20):
+        sent.append(Control(**json.loads(_drive(driver, request(tick=tick, cameras=[])))["control"]))
+    assert len({str(control) for control in sent}) > 1
+    assert seen == [None, None, sent[1], sent[1], sent[1], sent[4]]
+
+
+def test_words_lead_to_the_next_lane_from_the_offset_of_a_request() -> None:
+    """In the middle of the lane to the left, 3.5 m off the route, "keep" stays there, and a change returns."""
+
+    def steer(words: str, **fields: Any) -> float:
+        driver = service(FakeModel(lambda q: words))
+        asked = driver.read(chat(messages=user(picture("front"), json.dumps(request(**fields)))))
+        (done,) = driver.answer([asked.payload])
+        return float(json.loads(done.text)["control"]["steer"])
+
+    beside = {"target": [8.0, -LANE_M], "route_offset": LANE_M}
+    assert steer("Keep the lane and go on.", **beside) == pytest.approx(0.0, abs=0.01)
+    assert steer("Change lane to the right.", **beside) > 0.1
+    assert steer("Change lane to the left.", **beside) < -0.1
+    assert steer("Keep the lane and go on.", target=[8.0, -LANE_M], route_offset=None) > 0.1  # to the route
 
 
 def test_the_number_of_kept_episodes_is_limited() -> None:

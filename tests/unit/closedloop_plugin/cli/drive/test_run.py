@@ -6,13 +6,16 @@ import argparse
 from pathlib import Path
 
 import pytest
+from support.closedloop.models import FakeModel
 
+from closedloop_plugin.agents.model_backend import ModelQuestion
 from closedloop_plugin.cli.drive import merge, routes, run
 from closedloop_plugin.runner.store import read_records
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.identity import read_run
 
 FAKE = ("--world", "closedloop_plugin.testing.fake_world:FakeWorld")
+SPEAKING = ("--agent", "speaking-expert")
 
 
 def ad2_drive(*arguments: object) -> int:
@@ -69,6 +72,11 @@ def test_shards_merge_into_one_table(tmp_path: Path, capsys: pytest.CaptureFixtu
         (("--history", 65), "--history 65: from 0 to 64"),
         (("--profile", "b2d"), "no profile 'b2d'"),
         (("--size", "big"), "800x450"),
+        ((*SPEAKING, "--history", 3), "speaking-expert asks no model: --history would have no effect"),
+        ((*SPEAKING, "--fine-grained", "prompt"), "--fine-grained would have no effect"),
+        ((*SPEAKING, "--interpreter", "rules", "--prompts", "p.yaml"), "--prompts would have no effect"),
+        ((*SPEAKING, "--tasks", "reasoning"), "answers action and trajectory, not reasoning"),
+        ((*SPEAKING, "--mode", "hybrid", "--interpreter2", "rules"), "answers action and trajectory, not threat"),
     ],
 )
 def test_invalid_options_end_in_a_one_line_error(tmp_path: Path, words: tuple[object, ...], message: str) -> None:
@@ -77,3 +85,30 @@ def test_invalid_options_end_in_a_one_line_error(tmp_path: Path, words: tuple[ob
         ad2_drive("run", "--suite", "demo", "--agent", "still", "--out", tmp_path / "o", "--frames", *world, *words)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize("words", [("--size", "64x36"), ("--camera", "surround")])
+def test_cameras_that_nothing_sees_are_refused(tmp_path: Path, words: tuple[str, ...]) -> None:
+    with pytest.raises(Ad2Error, match=f"asks no model: {words[0]} would have no effect"):
+        ad2_drive("run", "--suite", "demo", *SPEAKING, "--out", tmp_path / "o", *FAKE, *words)
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.integration
+def test_a_slow_system_sees_the_front_camera_behind_the_speaking_expert(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, ...]] = []
+
+    def answer(question: ModelQuestion) -> str:
+        seen.extend(image.shape for image in question.images)
+        return '{"throttle": 0.4, "steer": 0.0, "brake": 0.0}'
+
+    monkeypatch.setattr("closedloop_plugin.interpreters.make.make_backend", lambda *args, **more: FakeModel(answer))
+    arguments = ("run", "--suite", "demo", *SPEAKING, "--interpreter", "lmms:fake", "--out", tmp_path / "o", *FAKE)
+    with pytest.raises(Ad2Error, match="--camera would have no effect"):
+        ad2_drive(*arguments, "--camera", "surround")
+    assert ad2_drive(*arguments, "--limit", 1, "--size", "64x36") == 0
+    (record,) = read_records(tmp_path / "o")
+    assert set(seen) == {(36, 64, 3)} and record.counts["mode cng"] == len(seen) == record.counts["decisions"]
+    assert read_run(tmp_path / "o")["identity"]["cameras"] == ["front 64x36"]
