@@ -33,8 +33,9 @@ from closedloop_plugin.scoring.paired_routes import FAILED, ComparedRun, PairedR
 from lmms_eval_ad2.metrics.intervals import Bounds, ClusterJackknife, Floats
 from lmms_eval_ad2.metrics.paired_comparison import paired
 from lmms_eval_ad2.report.compare import holm
+from lmms_eval_ad2.report.sections import Span
+from lmms_eval_ad2.report.text_table import few
 
-Span = tuple[float, float]
 ALL = tuple(measure.name for measure in MEASURES)
 _ROUNDING = 1e-9  # percent
 
@@ -282,7 +283,7 @@ def _notes(found: PairedRoutes, sides: tuple[ComparedRun, ComparedRun], tested: 
             notes.append(f"{side.name}: episodes without a valid drive are left out, not counted 0: {text}")
         crashed = [e.official.route_id for e in episodes if e.official.crashed]
         if crashed and rule == "whole":
-            notes.append(f"{side.name}: {len(crashed)} record(s) of a crash count as they are: {_few(crashed)}")
+            notes.append(f"{side.name}: {len(crashed)} record(s) of a crash count as they are: {few(crashed)}")
         uneven = Counter(Counter(e.official.route_id for e in episodes).values())
         if len(uneven) > 1 and rule == "common":
             notes.append(f"{side.name}: routes have {min(uneven)} to {max(uneven)} repetitions; each route counts once")
@@ -295,9 +296,5 @@ def _missing_note(name: str, missing: Sequence[tuple[str, int]]) -> str:
     routes = list(dict.fromkeys(route for route, _ in missing))
     return (
         f"{name}: {len(missing)} episode(s) without a record count 0 in Driving Score and Success Rate, and are left "
-        f"out of the other figures: {_few(routes)}"
+        f"out of the other figures: {few(routes)}"
     )
-
-
-def _few(names: Sequence[str], most: int = 12) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

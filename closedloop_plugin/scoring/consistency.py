@@ -5,7 +5,7 @@
 
 Only differences above the rounding of the file count: its figures have d decimals (the most that a record of the file
 shows, at least 3), percentages in lane and speed messages 2. A record without a drive, whose three scores are the
-format's initial 0, is not checked.
+format's initial 0, is not checked; with listed infractions it is named as unchecked.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.scoring.driving import composed, lane_percents, penalty_of
 from closedloop_plugin.scoring.official_record import SCORES, OfficialRecord
+from lmms_eval_ad2.report.text_table import few
 
 FEWEST_DECIMALS, MOST_DECIMALS = 3, 6  # of scores; the official script writes 6
 MOST_NAMED = 10  # inconsistent scores or routes in a note
@@ -60,8 +61,8 @@ class ConsistencyCheck:
             text = f"{len(self.routes)} route(s) with inconsistent scores, counted as the file says: {named}{more}"
             lines.append(text)
         for reason, routes in self.unchecked.items():
-            few = ", ".join(routes[:MOST_NAMED]) + (" ..." if len(routes) > MOST_NAMED else "")
-            lines.append(f"{len(routes)} record(s) {reason}: their scores are not checked: {few}")
+            named = few(routes, MOST_NAMED)
+            lines.append(f"{len(routes)} record(s) {reason}: their scores are not checked: {named}")
         return lines
 
 
@@ -75,6 +76,8 @@ def check(records: Sequence[OfficialRecord], profile: Profile) -> ConsistencyChe
     unchecked: dict[str, list[str]] = {}
     for record in records:
         if _never_scored(record):
+            if any(record.infractions.values()):
+                unchecked.setdefault("with infractions but three scores of 0", []).append(record.route_id)
             continue
         slack = {name: 0.5 * 10.0**-n for name, n in decimals[record.file].items()}
         for contradiction in (_composed(record, slack), _penalty(record, slack, profile)):

@@ -14,6 +14,9 @@ from closedloop_plugin.core.profiles import InfractionPenalties
 from closedloop_plugin.core.record import INFRACTIONS
 from closedloop_plugin.scoring.efficiency import percents
 from closedloop_plugin.scoring.official_record import OfficialRecord
+from lmms_eval_ad2.errors import Ad2Error
+
+MOST_REPETITIONS = 1000  # plausible; a record with a higher number is a mistake
 
 # Not penalised by count: these end the route or are penalised by their percentage.
 _UNCOUNTED = {"outside_route_lanes", "min_speed_infractions", "route_dev", "vehicle_blocked", "route_timeout"}
@@ -67,6 +70,17 @@ def lane_percents(messages: Sequence[str]) -> list[float]:
     """Percentage in brackets of each lane message that has one: "... for about 3.0 meters (5.42% of the ...)"."""
     found = (_OUTSIDE.search(text) for text in messages)
     return [float(hit.group(1)) for hit in found if hit]
+
+
+def repetitions_of(records: Sequence[OfficialRecord], least: int = 1) -> int:
+    """Number of repetitions by the numbers in the records, at least `least`. Raises Ad2Error above MOST_REPETITIONS."""
+    last = max(records, key=lambda record: record.repetition)
+    if last.repetition >= MOST_REPETITIONS:
+        raise Ad2Error(
+            f"{last.source}: repetition {last.repetition}; the highest that is accepted is {MOST_REPETITIONS - 1}. "
+            "ad2 drive score --repetitions N leaves such records out"
+        )
+    return max(least, 1 + last.repetition)
 
 
 def latest(records: Iterable[OfficialRecord]) -> tuple[dict[tuple[str, int], OfficialRecord], int]:

@@ -7,12 +7,13 @@ Each of our records carries its origin, so that no part of a file can be mistake
 
 A file that was truncated while it was written yields its complete records and the number of lost ones. A folder stands
 for its episodes.jsonl if it has one (a run of ours), otherwise for all official result files directly in it, except a
-merged.json beside others, which only repeats them.
+merged.json that only repeats the others.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +25,9 @@ from closedloop_plugin.scoring.official_record import SCORES, OfficialRecord, pa
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
 EPISODES = "episodes.jsonl"
+MERGED = "merged.json"
+LARGEST_BYTES = 256 * 2**20  # of an official result file; one with 220 records has about 1 MB
+_log = logging.getLogger(__name__)
 _DECODER = json.JSONDecoder()
 
 
@@ -61,6 +65,8 @@ def read_apart(paths: Sequence[Path]) -> OfficialResults:
 def read_file(file: Path) -> tuple[list[OfficialRecord], int]:
     """(records, number lost at a truncated end) of one file."""
     try:
+        if file.suffix != ".jsonl" and (size := file.stat().st_size) > LARGEST_BYTES:
+            raise Ad2Error(f"{file}: {size:,} bytes; an official result file has at most {LARGEST_BYTES:,}")
         text = file.read_bytes().decode("utf-8", errors="replace")
     except OSError as exc:
         raise Ad2Error(f"{file}: cannot be read ({exc.strerror})") from exc
@@ -68,6 +74,26 @@ def read_file(file: Path) -> tuple[list[OfficialRecord], int]:
         return _episodes(file, text)
     rows, lost = _official(file, text)
     return [parse_record(row, file, i) for i, row in enumerate(rows)], lost
+
+
+def is_official(file: Path) -> bool:
+    """Whether it is a *.json file with _checkpoint; one larger than LARGEST_BYTES is not read, with a warning."""
+    if file.suffix != ".json" or not file.is_file():
+        return False
+    if (size := file.stat().st_size) > LARGEST_BYTES:
+        _log.warning("%s: left out, %s bytes are too many for an official result file", file, f"{size:,}")
+        return False
+    return b'"_checkpoint"' in file.read_bytes()
+
+
+def official_files(folder: Path) -> list[Path]:
+    """Official result files directly in a folder; without merged.json if the others have all of its episodes."""
+    found = [file for file in sorted(folder.glob("*.json")) if is_official(file)]
+    merged, others = folder / MERGED, [file for file in found if file.name != MERGED]
+    if merged not in found or not others:
+        return found
+    known = {record.key for file in others for record in read_file(file)[0]}
+    return others if {record.key for record in read_file(merged)[0]} <= known else found
 
 
 def from_episode(record: EpisodeRecord, file: object = "episode", row: int | str = 0) -> OfficialRecord:
@@ -164,11 +190,12 @@ def _files(path: Path) -> list[Path]:
         return [path]
     if (path / EPISODES).is_file():
         return [path / EPISODES]
-    found = [file for file in sorted(path.glob("*.json")) if b'"_checkpoint"' in file.read_bytes()]
-    split = [file for file in found if file.name != "merged.json"]
+    found = official_files(path)
     if not found:
         raise Ad2Error(f"{path}: neither {EPISODES} nor an official result file (*.json with _checkpoint) in it")
-    return split or found
+    if len(found) > 1 and path / MERGED in found:
+        raise Ad2Error(f"{path}: {MERGED} has episodes that the other result files in it lack; name the files instead")
+    return found
 
 
 def _official(file: Path, text: str) -> tuple[list[Any], int]:

@@ -36,7 +36,7 @@ from closedloop_plugin.scoring.ability import AbilityScore, Junctions, of_type, 
 from closedloop_plugin.scoring.ceilings import beside
 from closedloop_plugin.scoring.comfort import EgoMotion
 from closedloop_plugin.scoring.comfort_scores import Key, comforts, one_rate, sample_intervals
-from closedloop_plugin.scoring.consistency import check
+from closedloop_plugin.scoring.consistency import ConsistencyCheck, check
 from closedloop_plugin.scoring.driving import driving_score, latest, success_rate
 from closedloop_plugin.scoring.efficiency import route_efficiency
 from closedloop_plugin.scoring.official_record import OfficialRecord
@@ -51,6 +51,7 @@ from lmms_eval_ad2.metrics.intervals import (
     mean_interval,
     mean_of_means_interval,
 )
+from lmms_eval_ad2.report.text_table import few
 from lmms_eval_ad2.storage.code_state import code_label
 
 
@@ -138,37 +139,52 @@ def summarise(
     """
     options = ScoringOptions(profile, comfort_mode, traffic_signs, junctions)
     origin = _one_origin(records, profile)
+    chosen = _chosen(records, routes, repetitions)
+    intervals_s = sample_intervals(chosen.records, metric_info, metric_hz, profile.hz)
+    comfort, comfort_notes = comforts(chosen.records, metric_info, comfort_mode, intervals_s)
+    headline = chosen.table(experimental=False, comforts=comfort, options=options)
+    checked = check([*chosen.records.values()], profile)
+    return {
+        **headline.headline(),
+        "metric_hz": one_rate([intervals_s[key] for key in comfort if key in intervals_s]),
+        **_counted(headline, chosen),
+        "experimental": _experimental(chosen, comfort, options),
+        **_broken_down(headline, chosen),
+        **_checked(checked),
+        "notes": _notes(headline, chosen) + comfort_notes + checked.notes(),
+        **_rules(options, origin),
+        "provenance": provenance(records, identity, profile.name, comfort_mode).facts(),
+        "versions": _versions(chosen.records),
+        "ceiling": ceiling.to_json() if (ceiling := beside(origin)) else None,
+    }
+
+
+@dataclass(frozen=True)
+class _ChosenRecords:
+    """The records of `routes` and repetitions; how many were left out; routes that are scored separately."""
+
+    routes: Sequence[Route]
+    repetitions: int
+    records: Mapping[Key, OfficialRecord]
+    duplicates: int
+    outside: int
+    experimental: frozenset[str]
+
+    def routes_of(self, experimental: bool) -> list[Route]:
+        return [route for route in self.routes if (route.id in self.experimental) == experimental]
+
+    def table(self, experimental: bool, comforts: Mapping[Key, float], options: ScoringOptions) -> _ScoreTable:
+        keys = [(route.id, k) for route in self.routes_of(experimental) for k in range(self.repetitions)]
+        return _table({route.id: route for route in self.routes}, keys, self.records, comforts, options)
+
+
+def _chosen(records: Sequence[OfficialRecord], routes: Sequence[Route], repetitions: int) -> _ChosenRecords:
     by_id = {route.id: route for route in routes}
     kept, duplicates = latest(records)
     scored = {key: r for key, r in kept.items() if key[0] in by_id and key[1] < repetitions}
     _check_routes(kept, scored, by_id, repetitions)
-    experimental = {key[0] for key, r in scored.items() if r.experimental}
-    headline = [route for route in routes if route.id not in experimental]
-    keys = [(route.id, k) for route in headline for k in range(repetitions)]
-    intervals_s = sample_intervals(scored, metric_info, metric_hz, profile.hz)
-    comfort, comfort_notes = comforts(scored, metric_info, comfort_mode, intervals_s)
-    table = _table(by_id, keys, scored, comfort, options)
-    outside = len(kept) - len(scored)
-    checked = check([*scored.values()], profile)
-    return {
-        **table.headline(),
-        "metric_hz": one_rate([intervals_s[key] for key in comfort if key in intervals_s]),
-        "n_routes": len(headline),
-        "n_duplicates": duplicates,
-        "n_outside": outside,
-        "n_experimental": len(experimental),
-        **_counted(table),
-        "experimental": _experimental(routes, experimental, repetitions, scored, comfort, options),
-        **_broken_down(table, headline, repetitions),
-        "n_inconsistent": len(checked.routes),
-        "inconsistent": [{**asdict(found), "text": str(found)} for found in checked.inconsistent],
-        "unchecked": {reason: list(names) for reason, names in checked.unchecked.items()},
-        "notes": _notes(table, duplicates, outside, experimental) + comfort_notes + checked.notes(),
-        **_rules(options, origin),
-        "provenance": provenance(records, identity, profile.name, comfort_mode).facts(),
-        "versions": _versions(scored),
-        "ceiling": ceiling.to_json() if (ceiling := beside(origin)) else None,
-    }
+    experimental = frozenset(key[0] for key, r in scored.items() if r.experimental)
+    return _ChosenRecords(routes, repetitions, scored, duplicates, len(kept) - len(scored), experimental)
 
 
 def _table(
@@ -182,24 +198,36 @@ def _table(
     return _ScoreTable(routes, keys, present, {key: comforts[key] for key in present if key in comforts}, options)
 
 
-def _broken_down(table: _ScoreTable, routes: Sequence[Route], repetitions: int) -> dict[str, Any]:
+def _broken_down(table: _ScoreTable, chosen: _ChosenRecords) -> dict[str, Any]:
     return {
         "intervals": table.intervals(),
         "interval_method": METHOD,
-        "repetitions": _repetitions(table, routes, repetitions),
+        "repetitions": _repetitions(table, chosen.routes_of(experimental=False), chosen.repetitions),
         "types": _types(table),
         "partial": _partial(table),
     }
 
 
-def _counted(table: _ScoreTable) -> dict[str, Any]:
+def _counted(table: _ScoreTable, chosen: _ChosenRecords) -> dict[str, Any]:
     crashed = [r for key in table.keys if (r := table.records.get(key)) and r.crashed]
     return {
+        "n_routes": len(chosen.routes_of(experimental=False)),
+        "n_duplicates": chosen.duplicates,
+        "n_outside": chosen.outside,
+        "n_experimental": len(chosen.experimental),
         "n_records": len(table.records),
         "n_missing": len(table.missing),
         "n_crashed": len(crashed),
         "missing": [list(key) for key in table.missing],
         "crashed": [{"route": r.route_id, "repetition": r.repetition, "status": r.status} for r in crashed],
+    }
+
+
+def _checked(found: ConsistencyCheck) -> dict[str, Any]:
+    return {
+        "n_inconsistent": len(found.routes),
+        "inconsistent": [{**asdict(one), "text": str(one)} for one in found.inconsistent],
+        "unchecked": {reason: list(names) for reason, names in found.unchecked.items()},
     }
 
 
@@ -253,19 +281,17 @@ def _foreign(record: OfficialRecord, route: Route) -> bool:
 
 
 def _experimental(
-    routes: Sequence[Route],
-    ids: set[str],
-    repetitions: int,
-    records: Mapping[Key, OfficialRecord],
-    comforts: Mapping[Key, float],
-    options: ScoringOptions,
+    chosen: _ChosenRecords, comforts: Mapping[Key, float], options: ScoringOptions
 ) -> dict[str, Any] | None:
     """Scores of the routes whose map topology is uncertain; they are excluded from the headline."""
-    if not ids:
+    if not chosen.experimental:
         return None
-    keys = [(route.id, k) for route in routes if route.id in ids for k in range(repetitions)]
-    head = _table({r.id: r for r in routes}, keys, records, comforts, options).headline()
-    return {"routes": sorted(ids), "driving_score": head["driving_score"], "success_rate": head["success_rate"]}
+    head = chosen.table(experimental=True, comforts=comforts, options=options).headline()
+    return {
+        "routes": sorted(chosen.experimental),
+        "driving_score": head["driving_score"],
+        "success_rate": head["success_rate"],
+    }
 
 
 def _repetitions(table: _ScoreTable, routes: Sequence[Route], n: int) -> dict[str, Any] | None:
@@ -306,8 +332,9 @@ def _partial(table: _ScoreTable) -> list[str]:
     return [*found, "skill_score"] if found else []
 
 
-def _notes(table: _ScoreTable, duplicates: int, outside: int, experimental: set[str]) -> list[str]:
+def _notes(table: _ScoreTable, chosen: _ChosenRecords) -> list[str]:
     """Remarks on the figures, one sentence each."""
+    duplicates, outside, experimental = chosen.duplicates, chosen.outside, chosen.experimental
     records, missing = table.records.values(), table.missing
     signs = table.skills["Traffic_Signs"]
     empty = [name for name, skill in table.skills.items() if not skill.values]
@@ -320,9 +347,9 @@ def _notes(table: _ScoreTable, duplicates: int, outside: int, experimental: set[
         (experimental, f"{len(experimental)} experimental route(s) excluded from every figure, scored separately"),
         (missing, f"{len(missing)} episode(s) have no record: 0 in Driving Score and Success Rate, left out elsewhere"),
         (gaps, f"some records lack {', '.join(gaps)}: without a score they count 0, without lists they are no success"),
-        (foreign, f"{len(foreign)} record(s) name another town or scenario than their route: {_few(foreign)}"),
-        (len(versions) > 1, f"driven with {len(versions)} versions of the code, whose differences the figures may mix: "
-         f"{'; '.join(versions[:5])}"),
+        (foreign, f"{len(foreign)} record(s) name another town or scenario than their route: {few(foreign, 5)}"),
+        (len(versions) > 1, f"driven with {len(versions)} versions of the world or the code, whose differences the "
+         f"figures may mix: {'; '.join(versions[:5])}"),
         (not table.efficiencies, "efficiency: no record has a speed message up to 1,000 %"),
         (empty, f"no record tests {', '.join(empty)}: no figure there, and no Skill Score"),
         (signs.partial, _junction_note(signs, table.options.traffic_signs)),
@@ -338,10 +365,6 @@ def _junction_note(signs: AbilityScore, variant: str) -> str:
         f"{variant} needs the towns' maps for {signs.untested} record(s); with it, Traffic_Signs is "
         f"{signs.at_least:.4f} to {signs.at_most:.4f}"
     )
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
 
 
 def _mean(values: Any) -> float | None:

@@ -25,6 +25,11 @@ def escape(text: str) -> str:
     return text.replace("\n", " ")
 
 
+def few(names: Sequence[str], most: int = 12) -> str:
+    """The names, separated by commas; of more than `most` only the number of the others."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
 @dataclass(frozen=True)
 class TextTable:
     """Headers and rows of cells; numbers must be formatted by the caller.

@@ -172,6 +172,10 @@ def test_files_of_a_folder_are_parts_or_drivers(tmp_path: Path, capsys: pytest.C
     assert main(["report", str(parts), str(drivers), "--routes", "demo", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["drive"]["runs"]
     assert [(r["name"], r["n_records"]) for r in found] == [("parts", 3), ("one", 2), ("two", 1)]
+    write(parts / "merged.json", [row(route) for route in ("101", "102", "103", "104")])
+    assert main(["report", str(parts), "--routes", "demo", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["drive"]["runs"]
+    assert [(r["name"], r["n_records"]) for r in found] == [("0", 2), ("1", 1), ("merged", 4)]
 
 
 def test_our_own_results_json_keeps_its_origin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -226,7 +230,8 @@ def test_the_public_file_of_pdm_lite(
     assert main(["report", file, "--html", str(page), "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)["drive"]["runs"]
     assert found["driving_score"] == pytest.approx(97.0158, abs=5e-5)
-    assert (found["n_inconsistent"], found["inconsistent"], found["unchecked"]) == (0, [], {})
+    assert (found["n_inconsistent"], found["inconsistent"]) == (0, [])
+    assert found["unchecked"] == {"with infractions but three scores of 0": ["11755"]}
     assert "97.02" in page.read_text() and page.read_text().count("<svg") == 3
     half = tmp_path / "half.json"
     raw_file = json.loads(Path(file).read_text())

@@ -20,6 +20,7 @@ from lmms_eval_ad2.report.sections import (
     Span,
 )
 from lmms_eval_ad2.report.tables import NONE
+from lmms_eval_ad2.report.text_table import few
 
 if TYPE_CHECKING:
     from closedloop_plugin.scoring.compare import DrivingComparison, DrivingComparisonRow
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 SECTION = "compare"
 HEAD = 18  # width of a suite's name in its column's header, characters
-FEW = 12  # maximum number of routes named in one line
 METHOD = (
     "in brackets 95 % intervals over these routes, as ad2 report has them (leave one out, Student's t; the same routes "
     "for both columns and the drop). p: exact McNemar test where every route is right or wrong, else a sign-flip test "
@@ -204,11 +204,7 @@ def _left_out(found: DrivingComparison) -> list[str]:
     lines = [f"{len(found.routes)} route(s) paired"]
     if found.rule == "whole":
         lines[0] += f", of which {found.n_common} have a record in both"
-    return lines + [f"left out: {len(routes)} {why}: {_few(routes)}" for why, routes in found.left_out.items()]
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:FEW]) + (f" and {len(names) - FEW} more" if len(names) > FEW else "")
+    return lines + [f"left out: {len(routes)} {why}: {few(routes)}" for why, routes in found.left_out.items()]
 
 
 def _ceilings(about: Sequence[Mapping[str, Any]]) -> list[str]:

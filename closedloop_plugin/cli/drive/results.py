@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from closedloop_plugin.scoring.official_record import OfficialRecord
     from closedloop_plugin.suites.lookup import Suite
 
-CHECKPOINT = b'"_checkpoint"'
 MOST_BYTES = 10_000_000  # of an episode's line
 
 _log = logging.getLogger(__name__)
@@ -27,8 +26,8 @@ class DriveResults:
     """A run folder, or the official files of one driver.
 
     suite: the routes, None for a run whose suite is not here; asked: the route ids that were to be driven, those of a
-    run's selection or the whole route file; episodes: the records, for a comparison; identity: of run.json, None for
-    files.
+    run's selection or the whole route file; repetitions: of each route, at least those of a run's selection; episodes:
+    the records, for a comparison; identity: of run.json, None for files.
     """
 
     path: Path
@@ -38,13 +37,10 @@ class DriveResults:
     records: tuple[OfficialRecord, ...]
     episodes: tuple[ComparedEpisode, ...]
     profile: Profile
+    repetitions: int
     identity: Mapping[str, Any] | None = None
     lost: int = 0
     notes: tuple[str, ...] = field(default_factory=tuple)
-
-    @property
-    def repetitions(self) -> int:
-        return 1 + max(record.repetition for record in self.records)
 
     @property
     def routes(self) -> list[Route]:
@@ -72,15 +68,20 @@ def is_drive_run(path: Path) -> bool:
 
 def is_results(path: Path) -> bool:
     """Whether the path itself is a drive's results: a run folder, an official file, or a folder of its parts."""
-    return is_drive_run(path) or _is_file(path) or bool(_parts(path))
+    from closedloop_plugin.scoring.official import official_files
+
+    return is_drive_run(path) or _is_file(path) or (path.is_dir() and bool(official_files(path)))
 
 
 def find(path: Path) -> list[Path]:
     """Results at or below a path: all run folders, else the official files directly in it.
 
-    Several files of a folder are one driver's parts if no episode is in two of them; otherwise each is a driver's. Runs
-    below the path without an episode or of a single program are left out with a warning.
+    Several files of a folder are one driver's parts if no episode is in two of them; otherwise, and beside a
+    merged.json that does not only repeat them, each is a driver's. Runs below the path without an episode or of a
+    single program are left out with a warning.
     """
+    from closedloop_plugin.scoring.official import MERGED, official_files
+
     if _is_file(path):
         return [path]
     if not path.is_dir():
@@ -90,8 +91,9 @@ def find(path: Path) -> list[Path]:
     runs = sorted(file.parent for file in path.rglob("run.json") if is_drive_run(file.parent))
     if runs:
         return [run for run in runs if not _left_out(run)]
-    parts = _parts(path)
-    return [path] if parts and not _overlap(parts) else parts
+    parts = official_files(path)
+    apart = len(parts) > 1 and (path / MERGED in parts or _overlap(parts))
+    return [path] if parts and not apart else parts
 
 
 def _left_out(run: Path) -> bool:
@@ -110,19 +112,9 @@ def _left_out(run: Path) -> bool:
 
 
 def _is_file(path: Path) -> bool:
-    if not path.is_file():
-        return False
-    if path.suffix == ".jsonl":
-        return path.name == "episodes.jsonl"
-    return path.suffix == ".json" and CHECKPOINT in path.read_bytes()
+    from closedloop_plugin.scoring.official import EPISODES, is_official
 
-
-def _parts(path: Path) -> list[Path]:
-    """Official files directly in a folder; merged.json only repeats the others."""
-    if not path.is_dir():
-        return []
-    found = [file for file in sorted(path.glob("*.json")) if _is_file(file)]
-    return [file for file in found if file.name != "merged.json"] or found
+    return (path.name == EPISODES and path.is_file()) or is_official(path)
 
 
 def _overlap(files: Sequence[Path]) -> bool:
@@ -146,6 +138,7 @@ def _run(path: Path, routes: str | None, name: str) -> DriveResults:
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.runner.episode import PROGRAM
     from closedloop_plugin.runner.store import read_records
+    from closedloop_plugin.scoring.driving import repetitions_of
     from closedloop_plugin.scoring.measures import ComparedEpisode
     from lmms_eval_ad2.errors import Ad2Error
     from lmms_eval_ad2.storage.identity import read_run
@@ -168,9 +161,21 @@ def _run(path: Path, routes: str | None, name: str) -> DriveResults:
         records=tuple(e.official for e in episodes),
         episodes=episodes,
         profile=profile(records[0].profile),
+        repetitions=repetitions_of([e.official for e in episodes], least=_asked_repetitions(path, selection)),
         identity=identity,
         notes=notes,
     )
+
+
+def _asked_repetitions(run: Path, selection: Mapping[str, Any]) -> int:
+    from closedloop_plugin.scoring.driving import MOST_REPETITIONS
+    from lmms_eval_ad2.errors import DataError
+    from lmms_eval_ad2.storage.identity import RUN
+
+    asked = selection.get("repetitions", 1)
+    if type(asked) is not int or not 1 <= asked <= MOST_REPETITIONS:
+        raise DataError(run / RUN, None, "selection.repetitions", f"a number from 1 to {MOST_REPETITIONS}", asked)
+    return asked
 
 
 def _suite_of(identity: Mapping[str, Any], routes: str | None) -> tuple[Suite | None, tuple[str, ...]]:
@@ -202,6 +207,7 @@ def read_routes_given(routes: str) -> Suite:
 def _official(path: Path, routes: str | None, name: str) -> DriveResults:
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.scoring import official
+    from closedloop_plugin.scoring.driving import repetitions_of
     from closedloop_plugin.scoring.measures import ComparedEpisode
     from closedloop_plugin.suites.lookup import BENCH2DRIVE
 
@@ -216,6 +222,7 @@ def _official(path: Path, routes: str | None, name: str) -> DriveResults:
         records=found.records,
         episodes=tuple(ComparedEpisode.of(record) for record in found.records),
         profile=profile(str(origin.get("profile", "bench2drive"))),
+        repetitions=repetitions_of(found.records),
         lost=sum(n for _, n in found.lost),
         notes=tuple(
             f"{Path(file).name} is cut off: {n} record(s) lost, the complete ones count" for file, n in found.lost

@@ -22,7 +22,6 @@ NONE = "–"
 NAMED = {  # facts of the run in the heading, besides world, driver and profile
     "interpreter": "interpreter", "policy": "policy", "comfort": "comfort mode", "version": "version", "seed": "seed",
 }  # fmt: skip
-MOST = 1000  # plausible repetitions; a record with a higher number is a mistake
 FASTEST_HZ = 1000.0
 
 
@@ -73,14 +72,15 @@ def run(options: DriveScoreOptions) -> int:
     from closedloop_plugin.cli.drive.selection import left_out_note
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.scoring import comfort, official, summary
+    from closedloop_plugin.scoring.driving import MOST_REPETITIONS, repetitions_of
     from lmms_eval_ad2.errors import Ad2Error
 
     what = driven(options.routes)
     results = official.read_apart(options.results) if options.apart else official.read(options.results)
     records = results.records
-    repetitions = 1 + max(r.repetition for r in records) if options.repetitions is None else options.repetitions
-    if not 1 <= repetitions <= MOST:
-        raise Ad2Error(f"{repetitions} repetitions: give their number with --repetitions, from 1 to {MOST}")
+    repetitions = repetitions_of(records) if options.repetitions is None else options.repetitions
+    if not 1 <= repetitions <= MOST_REPETITIONS:
+        raise Ad2Error(f"--repetitions {repetitions}: expected 1 to {MOST_REPETITIONS}")
     motions = None
     if options.metric_hz is not None:
         _check_rate(options.metric_hz, options.metric_info)

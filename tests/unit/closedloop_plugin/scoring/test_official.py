@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from support.closedloop.scored import episode, raw, write
 from support.tiers import examples
 
-from closedloop_plugin.scoring.official import from_episode, read, read_apart, read_file, to_official
+from closedloop_plugin.scoring import official
+from closedloop_plugin.scoring.official import (
+    from_episode,
+    official_files,
+    read,
+    read_apart,
+    read_file,
+    to_official,
+)
 from closedloop_plugin.scoring.official_record import parse_record
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
@@ -95,6 +103,27 @@ def test_split_files_are_read_without_the_merged_file(tmp_path: Path) -> None:
 def test_a_merged_file_alone_in_a_folder_is_read(tmp_path: Path) -> None:
     write(tmp_path / "merged.json", [raw("1")])
     assert len(read([tmp_path]).records) == 1
+
+
+def test_a_merged_file_with_episodes_of_its_own_is_not_mixed_with_the_others(tmp_path: Path) -> None:
+    a = write(tmp_path / "a.json", [raw("1"), raw("2")])
+    merged = write(tmp_path / "merged.json", [raw("1"), raw("3")])
+    assert official_files(tmp_path) == [a, merged]
+    with pytest.raises(Ad2Error, match="episodes that the other result files in it lack; name the files instead"):
+        read([tmp_path])
+
+
+def test_files_too_large_for_a_result_file_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    small, large = write(tmp_path / "a.json", [raw("1")]), write(tmp_path / "b.json", [raw("2"), raw("3")])
+    monkeypatch.setattr(official, "LARGEST_BYTES", small.stat().st_size)
+    assert official_files(tmp_path) == [small]
+    assert [r.getMessage() for r in caplog.records] == [
+        f"{large}: left out, {large.stat().st_size:,} bytes are too many for an official result file"
+    ]
+    with pytest.raises(Ad2Error, match="bytes; an official result file has at most"):
+        read([large])
 
 
 def test_read_apart_takes_each_file_as_a_repetition(tmp_path: Path) -> None:

@@ -98,9 +98,9 @@ def test_records_of_several_states_of_the_code_are_noted() -> None:
     routes, versions = [route("1"), route("2")], ["0.2.0+111111111111", "0.2.0+222222222222.dirty"]
     records = [replace(record(i), version=version) for i, version in zip("12", versions, strict=True)]
     assert summarise(records, routes, B2D)["versions"]["records"] == versions
-    (note,) = [n for n in summarise(records, routes, B2D)["notes"] if "versions of the code" in n]
-    assert note.startswith("driven with 2 versions of the code") and note.endswith("; ".join(versions))
-    assert not any("versions of the code" in n for n in summarise(records[:1], routes[:1], B2D)["notes"])
+    (note,) = [n for n in summarise(records, routes, B2D)["notes"] if "versions of the" in n]
+    assert note.startswith("driven with 2 versions of the world or the code") and note.endswith("; ".join(versions))
+    assert not any("versions of the" in n for n in summarise(records[:1], routes[:1], B2D)["notes"])
 
 
 def test_efficiency_is_the_mean_of_route_means() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lmms_eval_ad2.report.text_table import TextTable
+from lmms_eval_ad2.report.text_table import TextTable, few
 
 ROWS = [("one", 1), ("a | b", "12")]
 
@@ -10,6 +10,11 @@ ROWS = [("one", 1), ("a | b", "12")]
 def test_plain_is_aligned_and_indented() -> None:
     lines = TextTable(("name", "n"), ROWS, "lr").plain(indent=2).splitlines()
     assert lines == ["  name      n", "  ------  ---", "  one       1", "  a | b    12"]
+
+
+def test_few_names_some_and_counts_the_others() -> None:
+    assert few(["a", "b"], 2) == "a, b"
+    assert few(["a", "b", "c", "d"], 2) == "a, b and 2 more"
 
 
 def test_without_headers_there_is_no_heading() -> None:

@@ -66,6 +66,34 @@ def test_a_run_is_scored_over_the_routes_that_its_starts_asked_for(tmp_path: Pat
     assert found.suite is not None and (found.suite.name, found.notes) == ("demo", ())
 
 
+def test_repetitions_that_were_asked_for_but_not_driven_are_missing(tmp_path: Path) -> None:
+    run = run_folder(tmp_path / "run", [record("101", 100.0)])
+    text = json.loads((run / "run.json").read_text())
+    text["selection"]["repetitions"] = 3
+    (run / "run.json").write_text(json.dumps(text))
+    assert read_results(run, None, "run").repetitions == 3
+    for wrong in (0, 1001, True, "3"):
+        text["selection"]["repetitions"] = wrong
+        (run / "run.json").write_text(json.dumps(text))
+        with pytest.raises(Ad2Error, match=r"run\.json.*selection\.repetitions.*from 1 to 1000"):
+            read_results(run, None, "run")
+
+
+def test_an_implausible_repetition_is_refused(tmp_path: Path) -> None:
+    file = write(tmp_path / "r.json", [raw("101"), raw("101", 10**9 - 1)])
+    with pytest.raises(Ad2Error, match=r"r\.json, record 1: repetition 999999999; the highest that is accepted is 999"):
+        read_results(file, "demo", "r")
+
+
+def test_a_merged_file_with_more_episodes_is_a_driver_of_its_own(tmp_path: Path) -> None:
+    part = write(tmp_path / "a.json", [raw("1"), raw("2")])
+    merged = write(tmp_path / "merged.json", [raw("1"), raw("2")])
+    assert find(tmp_path) == [tmp_path] and is_results(tmp_path)
+    for rows in ([raw("1"), raw("2"), raw("3")], [raw("3")]):
+        write(merged, rows)
+        assert find(tmp_path) == [part, merged]
+
+
 def test_a_run_on_an_unknown_suite_needs_its_routes(tmp_path: Path) -> None:
     run = run_folder(tmp_path / "run", [record("101", 100.0)], suite="elsewhere", suite_sha256="0" * 64)
     with pytest.raises(Ad2Error, match="elsewhere, which is not here; name its routes: --routes FILE"):

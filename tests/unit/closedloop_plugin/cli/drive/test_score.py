@@ -222,9 +222,9 @@ def test_pdm_lite_stays_partial_with_three_towns(
         (["RESULTS", "--metric-hz", "10"], "give that folder, too"),
         (["RESULTS", "--metric-hz", "0", "--metric-info", "."], "--metric-hz 0: expected 1 to 1000"),
         (["RESULTS", "--metric-hz", "nan", "--metric-info", "."], "--metric-hz"),
-        (["RESULTS", "--repetitions", "0"], "0 repetitions"),
+        (["RESULTS", "--repetitions", "0"], "--repetitions 0: expected 1 to 1000"),
         (["OTHER"], "none of the 1 records"),
-        (["FAR"], "repetitions: give their number with --repetitions"),
+        (["FAR"], "the highest that is accepted is 999. ad2 drive score --repetitions N leaves such records out"),
     ],
 )
 def test_invalid_arguments_end_in_a_one_line_error(
