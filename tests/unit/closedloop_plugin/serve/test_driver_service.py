@@ -292,19 +292,23 @@ def test_a_repeated_request_has_the_control_before_its_first_try() -> None:
 
 
 def test_words_lead_to_the_next_lane_from_the_offset_of_a_request() -> None:
-    """In the middle of the lane to the left, 3.5 m off the route, "keep" stays there, and a change returns."""
+    """After a change into the lane to the left, 3.5 m off the route, "keep" stays there, and a change returns."""
+    keep, left, right = "Keep the lane and go on.", "Change lane to the left.", "Change lane to the right."
 
-    def steer(words: str, **fields: Any) -> float:
-        driver = service(FakeModel(lambda q: words))
-        asked = driver.read(chat(messages=user(picture("front"), json.dumps(request(**fields)))))
-        (done,) = driver.answer([asked.payload])
+    def steer(*said: tuple[str, float | None]) -> float:
+        """Steering of the last of the words, each said at an offset from the route."""
+        replies = iter(words for words, _ in said)
+        driver = service(FakeModel(lambda q: next(replies)))
+        for tick, (_, offset) in enumerate(said):
+            asked = request(tick=tick, target=[8.0, -LANE_M if offset is None else -offset], route_offset=offset)
+            payload = driver.read(chat(messages=user(picture("front"), json.dumps(asked)))).payload
+            (done,) = driver.answer([payload])
         return float(json.loads(done.text)["control"]["steer"])
 
-    beside = {"target": [8.0, -LANE_M], "route_offset": LANE_M}
-    assert steer("Keep the lane and go on.", **beside) == pytest.approx(0.0, abs=0.01)
-    assert steer("Change lane to the right.", **beside) > 0.1
-    assert steer("Change lane to the left.", **beside) < -0.1
-    assert steer("Keep the lane and go on.", target=[8.0, -LANE_M], route_offset=None) > 0.1  # to the route
+    assert steer((left, 1.7), (keep, LANE_M)) == pytest.approx(0.0, abs=0.01)
+    assert steer((left, 1.7), (right, LANE_M)) > 0.1
+    assert steer((left, LANE_M)) < -0.1
+    assert steer((keep, LANE_M)) > 0.1 and steer((keep, None)) > 0.1  # to the route
 
 
 def test_the_number_of_kept_episodes_is_limited() -> None:
