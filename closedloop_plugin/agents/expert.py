@@ -27,7 +27,7 @@ from closedloop_plugin.agents.planning.manoeuvre import (
     StandstillTimer,
 )
 from closedloop_plugin.core.camera import Camera
-from closedloop_plugin.core.state import Decision, GroundTruth, SignalState, StopLine
+from closedloop_plugin.core.state import Decision, GroundTruth, Observation, SignalState, StopLine
 from closedloop_plugin.maps.base import RoadMap
 
 FRONT = EGO_LENGTH / 2  # m from the ego's centre to its bumper
@@ -107,10 +107,14 @@ class ExpertDriver:
     def _decide(self, request: DecisionRequest) -> Decision:
         if request.truth is None or request.road is None:
             return Decision(error="the expert needs the truth and the road")
-        plan = self._plan(request.truth, request.road, request.episode)
-        ahead = np.array([plan.scene.s + 3.0])  # 3 m ahead, since steering takes effect with a delay
+        return self._answer(self._plan(request.truth, request.road, request.episode), request.observation)
+
+    def _answer(self, plan: ExpertPlan, observation: Observation) -> Decision:
+        """The decision that carries the plan out; other drivers put it into another form."""
+        scene = plan.scene
+        ahead = np.array([scene.s + 3.0])  # 3 m ahead, since steering takes effect with a delay
         offset = float(plan.lateral.at(ahead)[0])
-        control = tracking.control(request.truth.ego, request.road.path, plan.scene.s, offset, plan.acceleration)
+        control = tracking.control(scene.truth.ego, scene.road.path, scene.s, offset, plan.acceleration)
         thought = {"a": round(plan.acceleration, 2), "offset": round(offset, 2), "top": plan.top}
         return Decision(control=control, thought=thought)
 

@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.agents.driving_prompts import WAYPOINT_S, WAYPOINTS
 from closedloop_plugin.agents.expert import ExpertDriver, ExpertPlan
 from closedloop_plugin.agents.tracking import LANE_M
 from closedloop_plugin.core.frames import to_ego
 from closedloop_plugin.core.profiles import Profile
-from closedloop_plugin.core.state import Actor, Decision, Observation, RouteCommand
+from closedloop_plugin.core.state import Decision, Observation, RouteCommand
 from lmms_eval_ad2.errors import Ad2Error
 
 TASKS = ("action", "trajectory")
@@ -67,12 +66,8 @@ class SpeakingExpert(ExpertDriver):
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "tasks": list(self.tasks)}
 
-    def _decide(self, request: DecisionRequest) -> Decision:
-        if request.truth is None or request.road is None:
-            return Decision(error="the expert needs the truth and the road")
-        plan = self._plan(request.truth, request.road, request.episode)
-        said = {"action": action(plan, request.observation), "trajectory": trajectory(plan, request.truth.ego)}
-        texts = {task: said[task] for task in self.tasks}
+    def _answer(self, plan: ExpertPlan, observation: Observation) -> Decision:
+        texts = {task: action(plan, observation) if task == "action" else trajectory(plan) for task in self.tasks}
         return Decision(texts=texts, thought={"a": round(plan.acceleration, 2), "top": plan.top})
 
 
@@ -98,9 +93,9 @@ def _direction(plan: ExpertPlan, observation: Observation) -> str:
     return _DIRECTIONS[observation.command]
 
 
-def trajectory(plan: ExpertPlan, ego: Actor) -> str:
+def trajectory(plan: ExpertPlan) -> str:
     """The planned positions as (metres forward, metres to the left) in the car's present frame, every WAYPOINT_S."""
-    scene = plan.scene
+    scene, ego = plan.scene, plan.scene.truth.ego
     points = []
     for k in range(1, WAYPOINTS + 1):
         s = scene.s + travelled(scene.speed, plan.acceleration, plan.top, k * WAYPOINT_S)

@@ -16,7 +16,7 @@ from closedloop_plugin.agents.make import answers_in_text, make_agent
 from closedloop_plugin.agents.planning.manoeuvre import LateralOffset
 from closedloop_plugin.agents.speaking_expert import PACES, STOP, SpeakingExpert, action, trajectory, travelled
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.core.state import Actor, RouteCommand
+from closedloop_plugin.core.state import RouteCommand
 from closedloop_plugin.interpreters.parsing.waypoints import read_waypoints
 from closedloop_plugin.interpreters.rules import RuleInterpreter
 from closedloop_plugin.prompts.texts import PromptTexts
@@ -25,13 +25,13 @@ from lmms_eval_ad2.errors import Ad2Error
 RULES = profile("bench2advlm")
 
 
-def _plan(acceleration: float, speed: float = 5.0, target: float = 0.0, at: float = 0.0) -> tuple[ExpertPlan, Actor]:
+def _plan(acceleration: float, speed: float = 5.0, target: float = 0.0, at: float = 0.0) -> ExpertPlan:
     """A plan on the straight road, `at` metres to the left of the route, with the lateral offset `target` from here."""
     request = privileged()
     assert request.truth is not None and request.road is not None
     truth = replace(request.truth, ego=replace(request.truth.ego, speed=speed, y=at))
     lateral = LateralOffset(start_s=20.0, start_d=at, target=target, length=0.1)
-    return ExpertPlan(observe(truth, request.road, State()), acceleration, lateral, 5.0), truth.ego
+    return ExpertPlan(observe(truth, request.road, State()), acceleration, lateral, 5.0)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def _plan(acceleration: float, speed: float = 5.0, target: float = 0.0, at: floa
     ],
 )  # fmt: skip
 def test_the_pace_is_that_of_the_planned_acceleration(speed: float, acceleration: float, pace: str) -> None:
-    plan, _ = _plan(acceleration, speed)
+    plan = _plan(acceleration, speed)
     assert action(plan, observation(speed=speed)) == f"{pace} and go straight."
 
 
@@ -61,16 +61,16 @@ def test_the_pace_is_that_of_the_planned_acceleration(speed: float, acceleration
 def test_the_direction_is_that_of_the_planned_offset(
     at: float, target: float, command: RouteCommand, direction: str
 ) -> None:
-    plan, _ = _plan(0.0, target=target, at=at)
+    plan = _plan(0.0, target=target, at=at)
     assert action(plan, observation(command=command)) == f"Keep the speed and {direction}."
 
 
 def _phrases() -> Iterator[str]:
     yield from (STOP, *(phrase for phrase, _ in PACES))
     for at, target, command in ((0, 0, c) for c in RouteCommand):
-        yield action(_plan(0.0, target=target, at=at)[0], observation(command=command)).split(" and ")[1].rstrip(".")
+        yield action(_plan(0.0, target=target, at=at), observation(command=command)).split(" and ")[1].rstrip(".")
     for target in (0.9, -0.9, 3.5, -3.5):
-        yield action(_plan(0.0, target=target)[0], observation()).split(" and ")[1].rstrip(".")
+        yield action(_plan(0.0, target=target), observation()).split(" and ")[1].rstrip(".")
 
 
 def test_every_phrase_is_on_the_list_of_the_action_question_and_none_has_a_number() -> None:
@@ -90,8 +90,8 @@ def test_every_phrase_is_read_by_the_rules() -> None:
 
 def test_waypoints_follow_the_planned_acceleration_and_offset() -> None:
     """From 4 m/s at -2 m/s2: 1.75 m after 0.5 s, 3 m after 1 s, and 4 m in all; then it stands."""
-    plan, ego = _plan(-2.0, speed=4.0, target=1.0)
-    points = read_waypoints(trajectory(plan, ego))
+    plan = _plan(-2.0, speed=4.0, target=1.0)
+    points = read_waypoints(trajectory(plan))
     assert points == [(1.75, 1.0), (3.0, 1.0), (3.75, 1.0), (4.0, 1.0), (4.0, 1.0), (4.0, 1.0)]
 
 
