@@ -210,6 +210,9 @@ class EndReason(StrEnum):
     WORLD_FAILED = "world failed"  # died or hung, retries used up
 
 
+# Ends that say nothing about the driving: no fair result.
+FAILED = (EndReason.WORLD_FAILED, EndReason.AGENT_FAILED, EndReason.INVALID)
+
 # Status texts of Bench2Drive's result files.
 STATUS = {
     EndReason.COMPLETED: "Completed",

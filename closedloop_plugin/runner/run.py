@@ -21,7 +21,6 @@ from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.runner.worker import WorkerConfig
 from closedloop_plugin.scoring.official import to_official
 
-FAILED = (EndReason.WORLD_FAILED, EndReason.AGENT_FAILED, EndReason.INVALID)
 AGAIN = (EndReason.WORLD_FAILED, EndReason.AGENT_FAILED)  # worth a retry; a rejected scene is not
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from closedloop_plugin.core.state import FAILED
 from closedloop_plugin.scoring.measures import (
     MEASURES,
     SIGNS,
@@ -29,7 +30,7 @@ from closedloop_plugin.scoring.measures import (
     parts_of,
     signs_tested,
 )
-from closedloop_plugin.scoring.paired_routes import FAILED, ComparedRun, PairedRoutes, PairingRule, pair_routes
+from closedloop_plugin.scoring.paired_routes import ComparedRun, PairedRoutes, PairingRule, pair_routes
 from lmms_eval_ad2.metrics.intervals import Bounds, ClusterJackknife, Floats
 from lmms_eval_ad2.metrics.paired_comparison import paired
 from lmms_eval_ad2.report.compare import holm

@@ -12,11 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from closedloop_plugin.core.state import EndReason
+from closedloop_plugin.core.state import FAILED
 from closedloop_plugin.scoring.measures import ComparedEpisode
 from lmms_eval_ad2.errors import Ad2Error
 
-FAILED = (EndReason.WORLD_FAILED, EndReason.AGENT_FAILED, EndReason.INVALID)
 PairingRule = Literal["common", "whole"]
 ByRoute = Mapping[str, Sequence[ComparedEpisode]]
 

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.core.state import EndReason
+from closedloop_plugin.core.state import FAILED, EndReason
 from closedloop_plugin.runner.episode import unharmed
-from closedloop_plugin.runner.run import FAILED
 from closedloop_plugin.threats.spec import Adversary, AdversaryBehaviour, ThreatSpec
 from closedloop_plugin.threats.transcript import ScenarioVerdict
 from lmms_eval_ad2.errors import DataError

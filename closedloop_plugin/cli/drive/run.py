@@ -108,7 +108,8 @@ def run(options: DriveRunOptions) -> int:
     """Return 0 if all episodes ran, 1 if some failed; raises Ad2Error for mistakes of the user."""
     from closedloop_plugin.cli.drive.prepared_run import prepare
     from closedloop_plugin.cli.drive.report import report
-    from closedloop_plugin.runner.run import AGAIN, FAILED
+    from closedloop_plugin.core.state import FAILED
+    from closedloop_plugin.runner.run import AGAIN
     from closedloop_plugin.runner.run import run as drive
 
     prepared = prepare(options)

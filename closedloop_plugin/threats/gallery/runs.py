@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.runner.run import FAILED as BROKEN
+from closedloop_plugin.core.state import FAILED as BROKEN
 from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.show.top_view import NAMES
 from closedloop_plugin.suites.lookup import suite

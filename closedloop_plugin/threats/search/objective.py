@@ -20,8 +20,8 @@ program that ended itself before the end of the route without an infraction. An 
 from __future__ import annotations
 
 from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.core.state import FAILED
 from closedloop_plugin.runner.episode import PROGRAM_ENDED, unharmed
-from closedloop_plugin.runner.run import FAILED
 from lmms_eval_ad2.errors import Ad2Error
 
 OBJECTIVES = ("all", "ttc", "gap", "progress")
