@@ -6,6 +6,7 @@ through one queue, in the order in which the browser sent them.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import os
 import socket
@@ -64,6 +65,8 @@ class AnnotationPage:
                 self.on(event, lambda name, seen, v: (name, v + (name != seen)), [self.reviewer, seen, self.version],
                         [seen, self.version])  # fmt: skip
             self.on(blocks.load, self._first, [self.reviewer], self.number)
+            blocks.load(_never, show_progress="hidden", concurrency_limit=1, concurrency_id="open pages",
+                        api_visibility="private")  # fmt: skip
         return blocks
 
     def on(self, event: Callable[..., Any], work: Callable[..., Any], inputs: list[Any], outputs: Any) -> None:
@@ -134,6 +137,15 @@ class AnnotationPage:
             return version + 1
 
         self.on(button.click, save, [boxes, self.version], self.version)
+
+
+async def _never() -> None:
+    """An event that stays pending, so that the page's stream of replies stays open.
+
+    Gradio closes that stream when the last event of a page is done. An event that is sent before the page has noticed
+    is processed, but its reply is shown only with the next event. One of these runs, those of other pages are queued.
+    """
+    await asyncio.Event().wait()
 
 
 def serve(project: AnnotationProject, *, reviewer: str = "", host: str = "127.0.0.1", port: int = 7861) -> None:

@@ -61,6 +61,7 @@ def test_a_review_survives_a_kill_of_the_server(tmp_path: Path) -> None:
         tab.page.check("#only-open input")
         tab.page.click("#next")
         tab.at(4)
+        assert not [r for r in tab.ended if "/queue/data" in r], "the stream of replies stays open: none is late"
         outside = {r for r in tab.requests if urlsplit(r).hostname not in ("127.0.0.1", None)}
         assert outside == set()
         assert tab.page_errors == []

@@ -97,6 +97,8 @@ class Tab:
         self.requests: list[str] = []
         self.page_errors: list[str] = []
         self.context.on("request", lambda r: self.requests.append(r.url))
+        self.ended: list[str] = []  # addresses of requests with a complete reply
+        self.context.on("requestfinished", lambda r: self.ended.append(r.url))
         self.page.on("pageerror", lambda e: self.page_errors.append(str(e)))
         self.page.on("dialog", lambda d: (self.page_errors.append(f"dialog {d.message}"), d.dismiss()))
         self.open(url)
