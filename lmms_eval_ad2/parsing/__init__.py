@@ -13,10 +13,12 @@ from lmms_eval_ad2.parsing.chain import read_chain
 from lmms_eval_ad2.parsing.count import read_count
 from lmms_eval_ad2.parsing.free_text import read_ocr, read_vqa
 from lmms_eval_ad2.parsing.geometry import Frame, read_box, read_point
-from lmms_eval_ad2.parsing.normalise import plain, without_thoughts
+from lmms_eval_ad2.parsing.json_answers import answer_in_json
+from lmms_eval_ad2.parsing.normalise import plain
 from lmms_eval_ad2.parsing.option import read_option
 from lmms_eval_ad2.parsing.reasons import FAILURES, REASONS, failure_reason
-from lmms_eval_ad2.parsing.yesno import read_yesno
+from lmms_eval_ad2.parsing.wrappers import unwrap
+from lmms_eval_ad2.parsing.yesno import YES_NO, read_yesno
 from lmms_eval_ad2.records import Answer, Form, Unparsed
 
 __all__ = ["FAILURES", "REASONS", "Frame", "failure_reason", "parse"]
@@ -31,6 +33,8 @@ def parse(
     image_size: tuple[int, int] | None = None,
     frame: Frame = "auto",
     n_steps: int = 0,
+    question: str = "",
+    words: tuple[str, str] = YES_NO,
 ) -> Answer | Unparsed:
     """Parse `text` as an answer of `form`; the reasons of an Unparsed are listed in `REASONS`.
 
@@ -44,9 +48,11 @@ def parse(
     failed = failure_reason(text)
     if failed:
         return Unparsed(form, failed, text[:200])
-    reply, unfinished = without_thoughts(text)
+    reply, unfinished = unwrap(text)
     if not reply:
         return Unparsed(form, "unfinished_thought" if unfinished else "empty", text[:200])
+    inner = answer_in_json(reply, form) if form not in ("point", "box", "chain") else None
+    reply = reply if inner is None else inner
     match form:
         case "vqa":
             return read_vqa(reply)
@@ -55,9 +61,9 @@ def parse(
         case "chain":
             return read_chain(reply, n_steps)
         case "mc":
-            return read_option(plain(reply), letters or tuple(options or "ABCDEF"), options or {})
+            return read_option(plain(reply), letters or tuple(options or "ABCDEF"), options or {}, question)
         case "yesno":
-            return read_yesno(plain(reply))
+            return read_yesno(plain(reply), question, words)
         case "count":
             return read_count(plain(reply))
         case "point":

@@ -1,0 +1,121 @@
+"""Clauses of plain text, and whether something that is named in one is affirmed or denied there.
+
+Polarity is a count: each negation whose scope covers the name turns it round, so "it would be wrong to say that there is
+no bus" affirms the bus. Scopes end with the clause. Clauses that are conditions or questions say nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+# Words that look like negations and are none.
+_NO_NEGATION = re.compile(
+    r"\b(?:no|without(?: any| a)?) (?:doubt|question|wonder|problem|matter)\b|\bnot (?:only|just|merely|to mention)\b"
+    r"|\bwhether or not\b|\bno[- ](?:parking|entry|stopping|passing|overtaking|u-turn|left turn|right turn|turn)\b"
+    r"|\b(?:nothing|anything) (?:wrong|unusual)\b|\bnone other than\b|\bno less than\b|\bno sooner\b"
+    r"|不(?:仅|但|只|少|远|久|同|过|禁|断|错|妨|得不|止|光)|无(?:论|障碍|人(?:车|机|配送|驾)|疑|轨|线)|非(?:机动|常|凡)|未来"
+    r"|没(?:有)?问题|没错|毫无疑问|差不多|是不是|有没有|是否(?!定|认)|能不能|会不会"
+)
+_NEGATION = re.compile(
+    r"\b(?:not|never|no|none|nobody|nothing|neither|nor|cannot|without|nowhere|zero|far from)\b|n't\b"
+    r"|\b(?:rul(?:e|es|ed|ing) out|exclud\w+|eliminat\w+|reject\w*|discard\w*|dismiss\w*|den(?:y|ies|ied|ying)|disagree\w*"
+    r"|doubt\w*|lack\w*|miss(?:es|ing)?|overlook\w*|absent|absence|wrong|incorrect|false|untrue|invalid|impossible"
+    r"|unlikely|implausible|inconceivable|contradict\w*|fails? to|free of|devoid|unsuitable|mistaken|mistake|error"
+    r"|inaccurate|improbable|inconsistent)\b"
+    r"|不可能|不存在|不正确|不合适|不符合|不对|不是|不能|不会|并非|没有|没能|未能|否认|否定|排除|错误|错的|错了|矛盾|缺乏|缺少|忽视|忽略"
+    r"|[不没无非未]"
+)
+_CONDITION = re.compile(
+    r"\b(?:if|unless|whether|suppos(?:e|ing)|assuming|provided that|in case|were it|had it)\b"
+    r"|如果|若是|若(?!干)|假如|假设|要是|除非|倘若|是否(?!定|认)|是不是|有没有|能不能"
+)
+_TENTATIVE = re.compile(
+    r"\b(?:maybe|perhaps|possibly|might|could|may|not sure|unsure|uncertain|unclear|can't tell|cannot tell|hard to)\b"
+    r"|(?<!不)(?<!最有)(?<!最)可能|也许|或许|不确定|说不准|不清楚|难以|无法"
+)
+_CONSEQUENCE = re.compile(r"就|那么|则")  # the consequence of a condition, within its clause
+_CONTRAST = re.compile(r"\b(?:but|however|yet)\b|但|不过|然而|而是")
+# What the writer thought before.
+_FORMER = re.compile(
+    r"\b(?:at first|at a first glance|at first glance|initially|originally|previously|earlier|i (?:first |had |once )?thought|first thought|seemed|i was inclined|i assumed|my first)\b"
+    r"|以为|一开始|起初|最初|原本|原先|本来|乍一看|一度|之前|看着像|看似|看起来像"
+)
+_CONCLUSION = re.compile(
+    r"\b(?:so|therefore|thus|hence|consequently|in fact|actually|in conclusion|overall|finally|as a result|ultimately|in short|which means)\b"
+    r"|所以|因此|其实|实际(?:上|为)?|综上|故|那就|可见|最终|总之|由此|因而|说明"
+)
+_BREAK = re.compile(
+    r"[.!?;\n]+(?=\s|\Z|[\u4e00-\u9fff])|\n|[,:]\s?|\s[-→]+\s|\s?(?:->|=>|→)\s?"
+    r"|\band (?=(?:do|does|did|is|are|was|were|can|could|should|would|will)(?:n't| not)\b|cannot\b|not\b|never\b|neither\b|(?:the|my) (?:\w+ )?answer\b)"
+    r"|\bso\b(?! (?:many|much|far|as|long|that)\b)|\b(?:but|however|although|though|whereas|while|because|since|given|so that|therefore|thus|hence|which|who|except that)\b"
+    r"|(?:但是|但|而是|不过|然而|虽然|尽管|因为|由于|所以|因此)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """`text` in lower case; `start` in the whole text; `sentence`: number of its sentence, from 0."""
+
+    text: str
+    start: int
+    sentence: int
+    ends_with: str  # the sign or word that ends it
+    conditional: bool  # a clause before it in its sentence is a condition that covers it
+    begins_with: str  # the word before it
+
+    @property
+    def open(self) -> bool:
+        """Whether it is a condition or a question, which states nothing."""
+        return "?" in self.ends_with or bool(_CONDITION.search(self.text))
+
+    @property
+    def former(self) -> bool:
+        """Whether it tells what the writer thought before."""
+        return bool(_FORMER.search(self.text))
+
+    @property
+    def concludes(self) -> bool:
+        """Whether it is drawn as a conclusion."""
+        return bool(_CONCLUSION.search(self.begins_with + self.text))
+
+    @property
+    def tentative(self) -> bool:
+        """Whether it is said with doubt."""
+        return bool(_TENTATIVE.search(_NO_NEGATION.sub(" ", self.text)))
+
+
+def clauses(text: str) -> Iterator[Clause]:
+    """The clauses of plain text, in order."""
+    low, start, sentence, conditional, word = text.lower(), 0, 0, False, ""
+    for match in (*_BREAK.finditer(low), None):
+        stop = match.start() if match else len(low)
+        if low[start:stop].strip():
+            sign = match.group().strip() if match else ""
+            conditional = conditional and not _CONTRAST.search(word + low[start : start + 8])
+            clause = Clause(low[start:stop], start, sentence, sign, conditional, word)
+            yield clause
+            conditional = conditional or (clause.open and not _CONSEQUENCE.search(clause.text))
+        if match is None:
+            return
+        if re.search(r"[.!?;\n]", match.group()):
+            sentence, conditional = sentence + 1, False
+        start, word = match.end(), match.group().strip()
+
+
+def without_idioms(text: str) -> str:
+    """Lower-case text without words that look like negations and are none."""
+    return _NO_NEGATION.sub(" ", text)
+
+
+def negations(text: str) -> int:
+    """The number of negations in lower-case text. "Neither A nor B" is one."""
+    found = _NEGATION.findall(without_idioms(text))
+    nor = found.count("nor")
+    return len(found) - (nor if nor < len(found) else nor - 1 if nor else 0)
+
+
+def denied(clause: str, start: int, end: int) -> bool:
+    """Whether the words at [start, end) of a lower-case clause are denied there: an odd number of negations."""
+    return bool(negations(clause[:start] + " … " + clause[end:]) % 2)

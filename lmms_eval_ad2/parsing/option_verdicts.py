@@ -1,0 +1,248 @@
+"""Verdicts on the letters of options: mentions that a text marks as its answer, and letters that it denies.
+
+A mention is a verdict if its context marks it as one ("the answer is", "I choose", a line of its own, "is correct").
+Articles, pronouns, denied, conditional and former mentions are not verdicts. Joined mentions ("A and C") are one verdict
+with two letters.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lmms_eval_ad2.parsing.clauses import Clause, clauses, negations, without_idioms
+from lmms_eval_ad2.parsing.option_mentions import OPENERS, LetterMention, groups
+from lmms_eval_ad2.parsing.revisions import REVISION
+
+_LEFT, _RIGHT = 100, 60  # characters of context before and after a mention
+_DRESS = r"(?:the )?(?:option|choice|letter|选项)?\s?[(\[{<\"']{0,3}\Z"
+_UNDRESS = re.compile(r"(?:\bthe )?(?:\boption|\bchoice|\bletter|选项)? ?[(\[{<\"']{0,3}\Z")
+_CLAUSE_END = re.compile(r"[)\]}>\"']{0,3}\s?(?:\Z|[.,;:!\n<)\]}]|because\b|since\b|rather than\b|instead of\b|as (?:my|the)\b|over\b|given\b|(?:选?项)?(?:吧|呢|了|哦|啊|呀|啦|嘛|无疑))")
+_ADVERBS = (
+    r"(?:most likely|probably|likely|clearly|definitely|certainly|therefore|simply|actually|indeed|either|both|still"
+    r"|,| )*"
+)
+_IS = (
+    r"(?:is|are|was|would be|should be|must be|has to be|will be|could be|might be|may be|'s|seems to be|appears to be)"
+)
+_ZH_IS = r"(?:应该是|应该为|应该选|应为|应是|应选|是|为|选|即)"
+_NOUN = r"(?:(?<![a-z])ans(?:wers?)?|verdict|conclusion|selection|selected|chosen|prediction|pick|final|action input|letter|choice|option|选项|答案|结论|选择)"
+_STRONG = re.compile(
+    rf"(?:{_NOUN}[\"'\]]?(?: \([^)]{{0,20}}\))? ?(?:{_IS}|[:=-]|{_ZH_IS})[:= }}]*|(?:\banswer\]?|答案) "
+    rf"|\b(?:answers?|option|choice|match|description|statement|response)\b[^\n]{{0,70}}?\b{_IS}\b ?"
+    r"|\b(?:cho(?:o)?se|select|pick(?:ed)?|go(?:ing)? with|went with|opt(?:ed)? for|recommend|suggest|prefer|favou?r|vote for|lean(?:ing)? towards?|stick(?:ing)? (?:with|to)|stay with"
+    r"|choosing|selecting|settled? (?:on|for)|guess|answer(?:ing)? with|corresponds? to|points? to|leaves?(?: us with)?|leaving(?: us with)?|only remaining|from (?:option )?[a-z] to|switch(?:ing)? to|chang(?:e|ing)(?: my answer| it)? to)\b[,: ]*"
+    r"|(?:应选|故选|选择|我选|维持|坚持|改成|改为|改选|只剩下?|剩下的?(?:就)?是?|选)[: ]*|\\boxed ?\{[{ ]*|<answer> ?|\[(?:答案|answer|结论)\] ?|(?:->|=>|→) ?)"
+    rf"{_ADVERBS}[: ]*\Z"
+)
+# These introduce a verdict only if the clause ends after the letter: "so C." but not "so C is ahead".
+_WEAK = re.compile(
+    rf"(?:\b(?:it|this|that|guess)(?: {_IS}|'s)[: ]*|\bone\b[^\n]{{0,70}}?\b{_IS}\b ?"
+    r"|\b(?:say|think|believe|therefore|thus|hence|so|no|wait|correction|reflection|rather|most likely|maybe|perhaps|possibly|probably|definitely|thoughts?|mean|meant|actually|sorry|oops|finally|ultimately)\b[,: ]*"
+    rf"|(?:因此|所以|故|综上|认为|那就|更正|纠正|不对|还是|其实|最终|{_ZH_IS})[,: ]*)"
+    rf"{_ADVERBS}[: ]*\Z"
+)
+_ANSWER_AHEAD = re.compile(r"\banswer\b|答案")
+_CONTRAST = re.compile(rf"(?:\bbut(?: rather)?|而是|\bit's|\bit is|,),? ?{_DRESS}")
+_NEGATED_LEFT = re.compile(
+    r"(?:\bnot|n't(?: be)?|\bnever|\brather than|\binstead of|\bover|\bexclud\w{1,4}|\beliminat\w{1,4}|\brul\w{1,4} out"
+    r"|\bagainst|\bunlike|不是|不选|不应选|不会是|不为|排除|而非)"
+    r"(?: be| either| both)?\s?"
+    + _DRESS
+    + r"|(?:n't|\bnot|\bnever)(?: \w+)? (?:think|believe|say|choose|pick|select|agree|go with)\b[^,]*\Z"
+    r"|\b(?:unlikely|doubt)\b[^,]*\Z|不(?:认为|觉得|应该?选|能选)[^,]*\Z"
+    r"|\b(?:wrong|incorrect|false)(?: answers?| options?| choices?| ones?)\b[^.]*\Z|错误(?:的)?(?:答案|选项)[^.]*\Z"
+)
+NEGATED_RIGHT = re.compile(
+    r"[)\]}>\"']{0,3}\s?(?:(?:is|are|was|were|can be|would be|has been) ?)?(?:also |clearly |both |all |therefore )?"
+    r"(?:not\b|n't\b|incorrect|wrong|false|invalid|ruled out|eliminated|excluded|can't|cannot|does not|doesn't"
+    r"|do not|don't"
+    r"|都?(?:不|错|可以排除|排除)|(?:也|选项)?(?:不对|不正确|错误|不符合|不是))"
+)
+_CONDITION = re.compile(
+    r"\bif\b(?! (?:i|we) (?:had|have|must|were)\b| forced)|\b(?:whether|unless|suppose)\b[^,]*\Z"
+    r"|(?:如果|若|假如)(?!必须|一定要|非要|只能)|是否[^,]*\Z"
+)
+OPEN = re.compile(
+    r"\b(?:might|may|could|maybe|perhaps|possibly|either|between)\b[^,]*\Z|(?<!最)(?<!最有)(?:可能|也许|或许)[^,]*\Z"
+)
+_CONFIRMED = re.compile(
+    r"[)\]}>\"']{0,3}\s?(?:选?项)?(?:(?:best |also best |clearly )?(?:describes|matches|fits|remains|prevails|wins)\b"
+    r"|(?:is|are|was) (?:the )?(?:only )?(?:one )?(?:left|remaining|the one)\b|(?:is|as|would be|seems|remains) (?:by far |clearly |still |then )?(?:my|the) (?:\w+ )?(?:answer|choice|pick|selection|guess)\b|is (?:the )?(?:more|most) (?:likely|probable|plausible)\b"
+    r"|(?:is|are|would be|should be|must be|seems|appears|looks)\b(?: to be)?"
+    r"(?P<also> also)?(?: both| clearly| definitely| most likely| probably| indeed| therefore| obviously)*"
+    r"(?: the)?(?: most| only| single)? (?:correct|right|best|accurate|appropriate|answer|true)"
+    r"|(?P<zh_also>也)?(?:都)?(?:是|为)?(?:最)?(?:才是?)?(?:最)?(?:正确|正解|对的|对[,.]|佳|合适|符合|吻合|正确答案)|(?:与|和|跟)[^,.;]{1,14}(?:最|更)?(?:吻合|一致|相符|匹配|符合)|没有?问题)"
+)
+QUESTION = re.compile(r"[^.!\n]{0,40}\?")
+
+
+# "Anything but A": what is said of all others, and so the opposite of A.
+_EXCEPTION = re.compile(
+    r"\b(?P<all>anything|everything|every(?: other)? \w+|all(?: \w+){0,3}|each \w+|any \w+)?(?P<none>nothing|none|no \w+)? ?"
+    r"\b(?:other than|but|except(?: for)?|besides|apart from|aside from|excluding) (?:for )?(?:the )?" + _DRESS + r"|(?P<zh>除了?)(?:选项)?[\"'(]{0,2}\Z"
+)
+_NO_BETTER = re.compile(
+    r"(?:\b(?:no|nothing|none|not|isn't|n't)\b[^.;\n]{0,30} (?:better|more \w+|\w+er)(?: \w+){0,2} than|\bnothing beats|没有?比)(?: the)? " + _DRESS[:-2] + r"\Z"
+    r"|没有?比(?:选项)?\Z"
+)
+_WORST = re.compile(
+    r"\b(?:least|worst|most (?:un|in|im)(?!port|min|term|tens|dic)\w+|most dangerous|wrong|incorrect|false|not)\b|最不|最差|最坏|最危险|错误|不(?:正确|合适|恰当|应|属于|是)"
+)
+_SUPERLATIVE_WORST = re.compile(
+    r"\b(?:least|worst|most (?:un|in|im)(?!port|min|term|tens|dic)\w+)\b|最不|最差|最坏"
+)
+_WEAK_NEGATIVE = re.compile(
+    r"\b(?:would|will|could)\b[^.;\n]{0,20}\b(?:cause|crash|collide|be dangerous|be unsafe|be illegal|risk)\w*|\b(?:blocked|illegal|dangerous|unsafe|forbidden|closed)\b|危险|违规|违法|碰撞|说不通"
+)
+_FORCED = re.compile(
+    r"\b(?:if|were) (?:i|we) (?:had|have|must|were|to|need)\b|\bif (?:forced|pressed|pushed|required|i'm forced|made to)\b|\bforced to\b|(?:如果|若|假如|要是)(?:必须|一定要|非要|只能|非得)"
+)
+_TRUNCATED = re.compile(r"(?i)[.!?]\s(?:option|choice|选项)\s?\Z")
+
+
+_DESCRIPTION = re.compile(r"[.,;:!?\n)]|\b(?:that|who|which|with|without|and|or|where|when|as|because|since|rather than|instead of|not|than|over|but|although|though|while|so)\b|而不是|而非|因为|由于|但")
+_CONDITION_AFTER = re.compile(r"[)\]}>\"']{0,3},? (?:only )?(?:if|unless|provided|assuming)\b(?! (?:i|we) (?:had|have|must|were)| forced)|[)\]}>\"']{0,3},? (?:otherwise)\b")
+_RESTATED = re.compile(r"\b(?:answer|choice|option) (?:is|would be|:)[^,]*\Z|\b(?:so|therefore|hence|thus)\b[^,]*\Z|(?:答案|选择)(?:是|为)[^,]*\Z|(?:所以|因此|故)[^,]*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Letters that a text marks as its answer."""
+
+    letters: frozenset[str]
+    mention: LetterMention
+    open: bool = False  # "A or B", "maybe B"
+    also: bool = False  # "C is also correct"
+    alone: bool = False  # it is the whole line
+    clause: str = ""
+
+
+def find_verdicts(text: str, mentions: Sequence[LetterMention], question: str = "") -> tuple[list[Verdict], set[str]]:
+    """The verdicts of plain `text` in order, and the letters that it denies somewhere."""
+    found: list[Verdict] = []
+    no: set[str] = set()
+    parts = list(clauses(text))
+    starts = [part.start for part in parts]
+    negated_before = -1  # end of the last negated mention: "not A but B"
+    asks_worst = bool(_WORST.search(question.lower()))
+    for group, either in groups(text, mentions):
+        first, last = group[0], group[-1]
+        clause = parts[max(0, bisect_right(starts, first.start) - 1)]
+        left = sentence_before(text, first.start)
+        right = text[last.end : last.end + _RIGHT]
+        if _says_no(right) and len(group) > 1 and _split_off(text, group, left):
+            no |= {mention.letter for mention in group[1:]}
+            group, last, either, right = [first], first, False, text[first.end : first.end + _RIGHT]
+        letters = frozenset(mention.letter for mention in group)
+        affirmed, is_denied = _polarity(clause, text, first, last, left, right, asks_worst=asks_worst)
+        if is_denied:
+            negated_before = last.end
+            no |= letters
+            continue
+        if _is_open(clause, left, right):
+            continue
+        no -= letters
+        alone = _alone(text, first, last)
+        confirmed = _CONFIRMED.match(right)
+        contrast = 0 <= first.start - negated_before <= 30 and _CONTRAST.search(left) and _CLAUSE_END.match(right)
+        if not (affirmed or alone or confirmed or contrast or _marked(left, right, first)):
+            continue
+        is_open = (either and len(letters) > 1) or (bool(OPEN.search(left)) and not affirmed)
+        also = bool(confirmed and (confirmed["also"] or confirmed["zh_also"]))
+        found.append(Verdict(letters, first, is_open, also, alone, clause.text))
+    return found, no
+
+
+def _is_open(clause: Clause, left: str, right: str) -> bool:
+    """Whether a mention is in a condition, a question, or told as what the writer thought before."""
+    if _FORCED.search(clause.text) or _FORCED.search(left):
+        return False
+    if QUESTION.match(right) or _CONDITION.search(left):
+        return True
+    after = _CONDITION_AFTER.match(right)
+    return bool(clause.conditional or after or (clause.former and not REVISION.search(clause.text)))
+
+
+def _says_no(right: str) -> bool:
+    return bool(NEGATED_RIGHT.match(right))
+
+
+def _polarity(
+    clause: Clause, text: str, first: LetterMention, last: LetterMention, left: str, right: str, *, asks_worst: bool
+) -> tuple[bool, bool]:
+    """Whether a mention is affirmed by its wording alone, and whether it is denied."""
+    own_left = text[max(clause.start, first.start - _LEFT) : first.start].lower() if first.start >= clause.start else ""
+    own_right = _DESCRIPTION.split(right.lower())[0]
+    if _NO_BETTER.search(own_left):
+        return True, False
+    exception = _EXCEPTION.search(own_left)
+    if exception:
+        bad = negations(own_right) + bool(_WEAK_NEGATIVE.search(right.lower().split("\n")[0]))
+        if exception["zh"]:
+            bad = negations(right.lower().split(".")[0]) + bool(_WEAK_NEGATIVE.search(right.lower().split(".")[0]))
+        bad += negations(own_left) if not exception["none"] else 1
+        return (True, False) if bad % 2 else (False, True)
+    if _SUPERLATIVE_WORST.search(own_left) and not asks_worst:
+        return False, True
+    if asks_worst and _SUPERLATIVE_WORST.search(own_left):
+        return True, False
+    count = negations(own_left) + negations(own_right)
+    if count and count % 2 == 0:
+        return bool(negations(own_left)), False
+    if _NEGATED_LEFT.search(without_idioms(left)) or _says_no(right):
+        return False, True
+    return False, bool(count % 2) and not _RESTATED.search(own_left)
+
+
+def _split_off(text: str, group: Sequence[LetterMention], left: str) -> bool:
+    """ "I choose C, A and B are wrong": the first letter of the group is chosen, and only the others are negated."""
+    return text[group[0].end : group[1].start].startswith(",") and _marked(left, ",", group[0])
+
+
+def sentence_before(text: str, start: int) -> str:
+    """Lower-case text between the end of the previous sentence and `start`."""
+    left = text[max(0, start - _LEFT) : start]
+    cut = max(left.rfind(sign) for sign in ("\n", "! ", "? ", ". ", "; "))
+    return left[cut + 1 :].lower()
+
+
+def _marked(left: str, right: str, mention: LetterMention) -> bool:
+    """Whether the words before a mention mark it as the answer, and its form allows that."""
+    bare, ends = _UNDRESS.sub("", left), bool(_CLAUSE_END.match(right))
+    if _STRONG.search(bare) or _STRONG.search(left):
+        return ends or mention.dressed or not (mention.lower or mention.letter == "I")
+    if _WEAK.search(bare):
+        return ends
+    return mention.dressed and left[-1:] in tuple(OPENERS) and bool(_ANSWER_AHEAD.search(left))
+
+
+def _alone(text: str, first: LetterMention, last: LetterMention) -> bool:
+    """Whether the mention is all of the first or the last line, or the last sentence of the text."""
+    before = text[max(0, first.start - 24) : first.start]
+    after = text[last.end : last.end + 8]
+    ends = re.fullmatch(r"(?:选?项)?[)\]}>\"']{0,3}\s?[.!]?[)\]}>\"']?", after) is not None
+    line_ends = ends or re.match(r"[)\]}>\"']{0,3}\s?[.!:]?\s?\n", after) is not None
+    opening = r"\s?(?:- )?[\[({<\"'-]{0,3}(?:(?:option|choice|选项|选)[: ]?)?[\[({<\"']{0,3}"
+    at_start = len(before) == first.start and re.fullmatch(opening, before.lower()) is not None
+    at_line = re.search(rf"\n{opening}\Z", before.lower()) is not None
+    at_sentence = re.search(rf"[.!?]\s{opening}\Z", before.lower()) is not None
+    return (at_start and line_ends) or (ends and (at_line or at_sentence))
+
+
+def last_verdict(text: str, verdicts: Sequence[Verdict]) -> Verdict | None:
+    """The last verdict, joined with the one before it if the two are adjacent or the last one has "also"."""
+    if not verdicts:
+        return None
+    last = verdicts[-1]
+    if len(verdicts) > 1:
+        before = verdicts[-2]
+        between = text[before.mention.end : last.mention.start]
+        adjacent = before.alone and last.alone and not any(character.isalnum() for character in between[:200])
+        if last.also or adjacent:
+            return Verdict(before.letters | last.letters, last.mention, before.open or last.open)
+    return last
+
+

@@ -1,0 +1,106 @@
+"""Verdicts on several candidates at once: a table, a JSON object or a list that rates each option (or "yes" and "no").
+
+`{"A": false, "B": true}`, `A: 70%` in lines, rows with check marks. The only candidate that is marked as right, or the
+one with the highest number, is the answer; two of them are "several".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from lmms_eval_ad2.parsing.json_reply import KeyValuePairs, json_values
+
+RIGHT = frozenset(("true", "yes", "correct", "right", "selected", "chosen", "✓", "1.0", "正确", "对", "是", "符合", "选中"))
+WRONG = frozenset(
+    ("false", "no", "incorrect", "wrong", "not selected", "impossible", "✗", "错误", "错", "不对", "不正确", "否", "不是", "不符合", "排除")
+)
+_TICKS = {
+    **dict.fromkeys(map(ord, "✅✔☑√🗸🗹"), "✓"),
+    **dict.fromkeys(map(ord, "❌✘✖☒❎╳"), "✗"),
+    0xFE0F: None,  # the variation selector that makes a sign an emoji
+}
+_CHECKBOX = re.compile(r"\[(?: ?(?P<set>[xX✓]) ?| {0,2})\](?=\s*\S)")
+_ROW = re.compile(
+    r"[\s|>*-]*(?:option |choice |选项 ?)?[(\[]?(?P<key>[A-Za-z]|yes|no|是|否)[)\]]?(?P<name>[^\n|✓✗]{0,80}?)"
+    r"(?:\s*[|:：=-]+>?\s*|\s+|(?<=[)\]]))(?P<value>✓|✗|\d{1,3}(?:\.\d{1,6})? ?%?|[a-z]{2,12}|[\u4e00-\u9fff]{1,4})(?P<rest>[^\n]{0,120})",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"(\d{1,3}(?:\.\d{1,9})?) ?%?")
+
+
+def with_ticks(text: str) -> str:
+    """`text` with all kinds of check marks as ✓ and ✗, also `[x]` and `[ ]`."""
+    return _CHECKBOX.sub(lambda box: "✓ " if box["set"] else "✗ ", text.translate(_TICKS))
+
+
+def rated(pairs: Iterable[tuple[str, Any]], candidates: Iterable[str]) -> list[str] | None:
+    """The best rated candidates; None unless two or more candidates are rated, all of them in one way."""
+    wanted = {candidate.upper() for candidate in candidates}
+    ratings: dict[str, float | bool] = {}
+    for key, value in pairs:
+        name = re.sub(r"(?i)^(?:option|choice|选项)[ _]?|[^\w]", "", key).upper()
+        if name not in wanted:
+            continue
+        rating = _rating(value)
+        if rating is None:
+            return None
+        ratings[name] = rating
+    if len(ratings) < 2 or len({isinstance(rating, bool) for rating in ratings.values()}) > 1:
+        return None
+    best = max(ratings.values())
+    if best is False:  # all but one are called wrong: the one that is not rated
+        left = wanted - set(ratings)
+        return sorted(left) if len(left) == 1 else []
+    return [name for name, rating in ratings.items() if rating == best]
+
+
+def rated_in_json(text: str, candidates: Iterable[str]) -> list[str] | None:
+    """`rated` for the last object in `text` that rates candidates."""
+    names, found = list(candidates), None
+    for value, _, _ in json_values(text, most=200):
+        for node in _objects(value):
+            found = rated(node, names) or found
+    return found
+
+
+def rated_in_rows(text: str, candidates: Iterable[str]) -> list[str] | None:
+    """`rated` for text in which each line with a candidate at its head gives a rating of it."""
+    pairs = []
+    for line in text.split("\n")[:200]:
+        for ticked in re.findall(r"([✓✗])\s{0,3}[(\[]?([A-Za-z])[)\].:、]?(?=\s|\Z)", line[:40]):
+            pairs.append((ticked[1], ticked[0]))
+            break
+        else:
+            row = _ROW.fullmatch(line.strip().strip("|").strip())
+            if row and _rating(row["value"]) is not None:
+                pairs.append((row["key"], row["value"]))
+    return rated(pairs, candidates)
+
+
+def _rating(value: Any) -> float | bool | None:
+    """True or False for words and marks, a number for scores, None for anything else."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, (int, float)):
+        return float(value)
+    word = str(value).strip().lower().rstrip(".!")
+    if word in RIGHT or word in WRONG:
+        return word in RIGHT
+    number = _NUMBER.fullmatch(word)
+    return float(number[1]) if number else None
+
+
+def _objects(value: Any) -> Iterable[KeyValuePairs]:
+    """All objects within a decoded value. Iterative, since the depth is not limited."""
+    waiting = [value]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, KeyValuePairs):
+            yield node
+            waiting.extend(item for _, item in node)
+        elif isinstance(node, list):
+            waiting.extend(node)
+
+
