@@ -7,6 +7,7 @@ the length of the text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from lmms_eval_ad2.parsing.chain import read_chain
@@ -20,6 +21,9 @@ from lmms_eval_ad2.parsing.reasons import FAILURES, REASONS, failure_reason
 from lmms_eval_ad2.parsing.wrappers import unwrap
 from lmms_eval_ad2.parsing.yesno import YES_NO, read_yesno
 from lmms_eval_ad2.records import Answer, Form, Unparsed
+
+# AD2-Bench section 3.2: marks of the answer to a question for a box.
+_OUTPUT_TAG = re.compile(r"<\s?/?OUTPUT[ _]?(?:START|END)\s?>", re.IGNORECASE)
 
 __all__ = ["FAILURES", "REASONS", "Frame", "failure_reason", "parse"]
 
@@ -51,8 +55,12 @@ def parse(
     reply, unfinished = unwrap(text)
     if not reply:
         return Unparsed(form, "unfinished_thought" if unfinished else "empty", text[:200])
+    if form not in ("point", "box"):
+        reply = _OUTPUT_TAG.sub(" ", reply).strip()
     inner = answer_in_json(reply, form) if form not in ("point", "box", "chain") else None
     reply = reply if inner is None else inner
+    if not reply.strip():
+        return Unparsed(form, "empty", text[:200])
     match form:
         case "vqa":
             return read_vqa(reply)
@@ -65,7 +73,7 @@ def parse(
         case "yesno":
             return read_yesno(plain(reply), question, words)
         case "count":
-            return read_count(plain(reply))
+            return read_count(plain(reply), question)
         case "point":
             return read_point(plain(reply), image_size, frame)
         case "box":

@@ -29,28 +29,38 @@ _NEGATION = re.compile(
 )
 _CONDITION = re.compile(
     r"\b(?:if|unless|whether|suppos(?:e|ing)|assuming|provided that|in case|were it|had it)\b"
-    r"|如果|若是|若(?!干)|假如|假设|要是|除非|倘若|是否(?!定|认)|是不是|有没有|能不能"
+    r"|如果|若是|若(?!干)|假如|假设|要是|除非|倘若|是否(?!定|认|[.,;!]|\Z)|是不是|有没有|能不能"
 )
 _TENTATIVE = re.compile(
     r"\b(?:maybe|perhaps|possibly|might|could|may|not sure|unsure|uncertain|unclear|can't tell|cannot tell|hard to)\b"
     r"|(?<!不)(?<!最有)(?<!最)可能|也许|或许|不确定|说不准|不清楚|难以|无法"
 )
-_CONSEQUENCE = re.compile(r"就|那么|则")  # the consequence of a condition, within its clause
+_CONSEQUENCE = re.compile(r"就|那么|则|会|将|便")  # the consequence of a condition, within its clause
 _CONTRAST = re.compile(r"\b(?:but|however|yet)\b|但|不过|然而|而是")
 # What the writer thought before.
 _FORMER = re.compile(
     r"\b(?:at first|at a first glance|at first glance|initially|originally|previously|earlier|i (?:first |had |once )?thought|first thought|seemed|i was inclined|i assumed|my first)\b"
     r"|以为|一开始|起初|最初|原本|原先|本来|乍一看|一度|之前|看着像|看似|看起来像"
 )
-_CONCLUSION = re.compile(
+CONCLUSION = re.compile(
     r"\b(?:so|therefore|thus|hence|consequently|in fact|actually|in conclusion|overall|finally|as a result|ultimately|in short|which means)\b"
     r"|所以|因此|其实|实际(?:上|为)?|综上|故|那就|可见|最终|总之|由此|因而|说明"
 )
 _BREAK = re.compile(
     r"[.!?;\n]+(?=\s|\Z|[\u4e00-\u9fff])|\n|[,:]\s?|\s[-→]+\s|\s?(?:->|=>|→)\s?"
     r"|\band (?=(?:do|does|did|is|are|was|were|can|could|should|would|will)(?:n't| not)\b|cannot\b|not\b|never\b|neither\b|(?:the|my) (?:\w+ )?answer\b)"
-    r"|\bso\b(?! (?:many|much|far|as|long|that)\b)|\b(?:but|however|although|though|whereas|while|because|since|given|so that|therefore|thus|hence|which|who|except that)\b"
+    r"|\bso\b(?! (?:many|much|far|as|long|that)\b)|(?<!anything )(?<!nothing )(?<!everything )(?<!all )(?<!none )\bbut\b|\b(?:however|although|though|whereas|while|(?<!not )(?<!but )because|since|given|so that|therefore|thus|hence|which|who|except that)\b"
     r"|(?:但是|但|而是|不过|然而|虽然|尽管|因为|由于|所以|因此)"
+)
+
+
+# "Anything but A": what is said of all others, and so the opposite of A.
+_EXCEPTION = re.compile(
+    r"\b(?P<all>anything|everything|every(?: other)? \w+|all(?: \w+){0,3}|each \w+|any \w+)?(?P<none>nothing|none|no \w+)? ?"
+    r"\b(?:other than|but|except(?: for)?|besides|apart from|aside from|excluding) (?:for )?(?:the |a |an )?(?:option |choice |选项)?[\"'(]{0,2}\Z|(?P<zh>除了?)(?:选项)?[\"'(]{0,2}\Z"
+)
+_WEAK_NEGATIVE = re.compile(
+    r"\b(?:would|will|could)\b[^.;\n]{0,20}\b(?:cause|crash|collide|be dangerous|be unsafe|be illegal|risk)\w*|\b(?:blocked|illegal|dangerous|unsafe|forbidden|closed)\b|危险|违规|违法|碰撞|说不通"
 )
 
 
@@ -78,7 +88,7 @@ class Clause:
     @property
     def concludes(self) -> bool:
         """Whether it is drawn as a conclusion."""
-        return bool(_CONCLUSION.search(self.begins_with + self.text))
+        return bool(CONCLUSION.search(self.begins_with + self.text))
 
     @property
     def tentative(self) -> bool:
@@ -93,7 +103,8 @@ def clauses(text: str) -> Iterator[Clause]:
         stop = match.start() if match else len(low)
         if low[start:stop].strip():
             sign = match.group().strip() if match else ""
-            conditional = conditional and not _CONTRAST.search(word + low[start : start + 8])
+            head = word + " " + low[start : start + 8]
+            conditional = conditional and not (_CONTRAST.search(head) or CONCLUSION.search(head))
             clause = Clause(low[start:stop], start, sentence, sign, conditional, word)
             yield clause
             conditional = conditional or (clause.open and not _CONSEQUENCE.search(clause.text))
@@ -119,3 +130,17 @@ def negations(text: str) -> int:
 def denied(clause: str, start: int, end: int) -> bool:
     """Whether the words at [start, end) of a lower-case clause are denied there: an odd number of negations."""
     return bool(negations(clause[:start] + " … " + clause[end:]) % 2)
+
+
+def exception(left: str, right: str) -> bool | None:
+    """Whether a thing is affirmed ("nothing but A", "anything but A is wrong") or denied ("anything but A").
+
+    `left` and `right` are the lower-case texts before and after it. None if it is no exception.
+    """
+    found = _EXCEPTION.search(left)
+    if not found:
+        return None
+    # Chinese names what holds for the others after a comma: 除了B,其他都对.
+    said = re.split(r"[.!?;\n]" if found["zh"] else r"[.,!?;\n]", right.lower())[0]
+    bad = negations(said) + bool(_WEAK_NEGATIVE.search(said)) + (1 if found["none"] else negations(left))
+    return bool(bad % 2)

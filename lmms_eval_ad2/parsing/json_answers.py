@@ -30,7 +30,7 @@ _SMALL = 4  # values of a reply without a key that is called an answer
 def answer_in_json(reply: str, form: Form) -> str | None:
     """The text of the answer in the last JSON object of `reply`; None if there is no such object or no single value.
 
-    Booleans are "yes" and "no"; the values of a list are joined by " and ".
+    Booleans are "yes" and "no", null is "", and the values of a list are joined by " and ".
     """
     text = _FENCE.sub(" ", reply)
     last: KeyValuePairs | None = None
@@ -83,6 +83,8 @@ def _as_text(value: Any) -> str | None:
     if isinstance(value, list):
         parts = [_as_text(item) for item in value[:20]]
         return " and ".join(part for part in parts if part is not None) if all(parts) else None
-    if value is None or isinstance(value, KeyValuePairs):
+    if value is None:
+        return ""
+    if isinstance(value, KeyValuePairs):
         return None
     return str(value)

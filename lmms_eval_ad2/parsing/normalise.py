@@ -26,7 +26,9 @@ _SIGNS = {
     ord("～"): "~",
     ord("。"): ". ",
 }
-_PLAIN: dict[int, str | None] = {**_WIDE, **_STYLED, **_SIGNS}
+# Traditional characters of words that matter for verdicts.
+_SIMPLIFIED = dict(zip(map(ord, "應為選項對錯無沒這個輛還並認實際後來則說車當確誤該絕據從開關閉圖擇斷準與會過"), "应为选项对错无没这个辆还并认实际后来则说车当确误该绝据从开关闭图择断准与会过", strict=True))
+_PLAIN: dict[int, str | None] = {**_WIDE, **_STYLED, **_SIGNS, **_SIMPLIFIED}
 
 _FENCE = re.compile(r"```[A-Za-z]{0,12}")
 _LATEX = re.compile(r"\\(?:text|textbf|textit|mathrm|mathbf|mathsf|bf|rm)\s?(?=\{)|\\[()\[\]]|\$")
@@ -57,13 +59,20 @@ _MISSING = re.compile(
     rf"|\bplease (?:provide|upload|attach|share|send|give|supply|re-?upload|resend)\b|\bneed (?:to see )?(?:the|an|a|your|you to) (?:\w+ ){{0,3}}{_PICTURE}"
     rf"|(?:(?:\bnot|n't|cannot|unable to|never|failed to) (?:\w+ )?(?:see|view|access|open|find|receive[d]?|load|get|got|provided?|attached?)"
     rf"|\bnot (?:been )?given) (?:(?:any|the|an?|your|this|that) )?(?:\w+ )?{_PICTURE}\b(?! of\b)"
-    r"|\b(?:can't|cannot|can not|could not|couldn't|impossible to|not possible to|unable to|not able to|hard to|difficult to)"
-    r" (?:\w+ )?(?:be )?(?:determine[d]?|tell|answer(?:ed)?|judge[d]?|verify|verified|make out|discern|decide[d]?)\b"
     r"|没有?(?:能够?)?(?:提供|上传|收到|看到|附|附带|给出|加载|检测到|接收到|显示)[^,.;]{0,6}(?:图|照片|画面|影像)"
     r"|(?:图|照片|画面|影像)[^,.;]{0,6}(?:没有?|未|并未)(?:能够?)?(?:提供|上传|收到|加载|显示|附上|成功)|未(?:提供|上传|收到|附)[^,.;]{0,6}(?:图|照片|画面)"
     r"|没有?(?:任何)?(?:图片|图像|照片|附件|画面)(?!中|里|上)|没有?(?:任何)?(?:办法|法|从)(?:判断|确定|回答|看|知道|得知|辨|作答|确认)|没有足够|信息不(?:足|够)|缺(?:乏|少)(?:足够)?(?:的)?信息|不足以"
+    r"|(?:看不到|没看到|看不见|找不到)[^,.;]{0,8}(?:图|照片|画面)(?!中|里|上)"
     r"|没有?(?:任何|相关|更多)?(?:的)?(?:信息|依据|线索)(?:可|来|能|判断|表明我)?|请(?:您)?(?:提供|上传|发送|补充|重新)"
-    r"|(?:无法|难以|没法|不能|无从)(?:\w{0,4})?(?:判断|确定|辨认|辨别|识别|看清|得知|确认|回答|看到|读取|分辨|判定|作答|加载|打开|查看)"
+)
+# The writer cannot answer: nothing else in the sentence is an answer.
+_UNDECIDED = re.compile(
+    r"\b(?:can't|cannot|can not|could not|couldn't|impossible to|not possible to|unable to|not able to|hard to|difficult to)"
+    r" (?:\w+ )?(?:be )?(?:determine[d]?|tell|answer(?:ed)?|judge[d]?|verify|verified|make out|discern|decide[d]?|assist|help|provide"
+    r"|analy[sz]e|process|access|open|view|identify|read)\b"
+    r"|\btoo (?:blurr(?:y|ed)|small|far(?: away)?|dark|distant|dirty|low)(?: \w+){0,3} to (?:be )?(?:read|see|make out|recogni[sz]e|tell|identify)"
+    r"|\b(?:illegible|unreadable|unrecogni[sz]able|(?:not|isn't) (?:legible|readable|recogni[sz]able))\b|\b(?:isn't|is not|not) (?:clear|certain|known|sure)\b"
+    r"|(?:无法|难以|没法|不能|无从)(?:\w{0,4})?(?:判断|确定|辨认|辨别|识别|看清|得知|确认|回答|看到|读取|分辨|判定|作答|加载|打开|查看)(?!出?没有)"
     r"|看不清|看不见图"
 )
 _REFUSAL = re.compile(
@@ -123,7 +132,7 @@ def without_refusals(low: str) -> tuple[str, bool]:
     """Lower-case plain text without the sentences that say that the question cannot be answered, and whether any did."""
     kept, refuses = [], False
     for part in _SENTENCE.split(low):
-        missing = _MISSING.search(part) or _REFUSAL.search(part)
+        missing = _MISSING.search(part) or _UNDECIDED.search(part)
         refuses = refuses or bool(missing)
         if missing:
             # "I cannot see the plate, but there is a car": what follows the contrast stands.
@@ -135,7 +144,12 @@ def without_refusals(low: str) -> tuple[str, bool]:
 
 def is_refused_reply(text: str) -> bool:
     """Whether the whole reply is a refusal, without any other content."""
-    return len(text) <= _REPLY_LIMIT and bool(_REFUSED_REPLY.fullmatch(plain(text).lower()))
+    if len(text) > _REPLY_LIMIT:
+        return False
+    low = plain(text).lower()
+    if _REFUSED_REPLY.fullmatch(low):
+        return True
+    return all(_MISSING.search(part) for part in _SENTENCE.split(low) if any(c.isalnum() for c in part)) and bool(low)
 
 
 def hedges(text: str) -> bool:

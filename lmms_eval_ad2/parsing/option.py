@@ -8,6 +8,7 @@ verdicts. Joined mentions ("A and C") are one verdict with two letters.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from lmms_eval_ad2.parsing.normalise import no_verdict, without_refusals
@@ -23,6 +24,7 @@ from lmms_eval_ad2.parsing.option_verdicts import (
     sentence_before,
 )
 from lmms_eval_ad2.parsing.quoted import by_text, gist, quoted_option, whole_option
+from lmms_eval_ad2.parsing.sides import RIGHT_IDIOM
 from lmms_eval_ad2.parsing.verdict_tables import rated_in_json, rated_in_rows, with_ticks
 from lmms_eval_ad2.records import Answer, Unparsed
 
@@ -44,24 +46,40 @@ def read_option(text: str, letters: Sequence[str], options: Mapping[str, str], q
     if whole:
         return Answer("mc", whole, "by its text")
     text = with_ticks(text)
-    best = rated_in_json(text, offered) or rated_in_rows(text, offered)
-    if best:
+    best = rated_in_json(text, offered)
+    best = rated_in_rows(text, offered) if best is None else best
+    if best is not None:
         return Answer("mc", best[0], "by its rating") if len(best) == 1 else Unparsed("mc", "several", text[-200:])
     text = text.replace("✓", " ").replace("✗", " ")
     if _LETTERS_ONLY.fullmatch(text) and set(text.rstrip(".")) <= offered:
         return Unparsed("mc", "several", text)
     text = _ANSWER_LINE.sub(r"\1: ", text)
-    mentions = find_mentions(text)
+    mentions = find_mentions(_without_option_texts(text, options))
     verdicts, no = find_verdicts(text, mentions, question)
     verdict = (
         last_verdict(text, verdicts) or _from_heads(text, mentions, texts) or _from_brackets(text, mentions)
     )
     if verdict is None:
-        quoted = quoted_option(text, letters_of) or (
-            stated_option(without_refusals(text.lower())[0], {k: v for k, v in options.items() if v}, no) if options else remaining(offered, no)
-        )
-        return Answer("mc", quoted, "by its text") if quoted else Unparsed("mc", no_verdict(text), text[-200:])
+        known = _distinct(options, texts)
+        low = RIGHT_IDIOM.sub(" ", without_refusals(text.lower())[0])
+        stated = quoted_option(text, letters_of) or stated_option(low, known, no, question) or remaining(offered, no)
+        return Answer("mc", stated, "by its text") if stated else Unparsed("mc", no_verdict(text), text[-200:])
     return _checked(text, verdict, offered, texts)
+
+
+def _without_option_texts(text: str, options: Mapping[str, str]) -> str:
+    """`text` with blanks for the texts of options that hold a lone capital ("Object B"), which names no option."""
+    for option in options.values():
+        if re.search(r"(?<![A-Za-z0-9])[A-H](?![A-Za-z0-9])", option.strip()) and len(option.strip()) > 1:
+            text = re.sub(re.escape(option.strip()), lambda m: " " * len(m.group()), text, flags=re.IGNORECASE)
+    return text
+
+
+def _distinct(options: Mapping[str, str], texts: Mapping[str, str]) -> dict[str, str]:
+    """Options without empty texts, lone letters and texts that two options share."""
+    shared = Counter(texts.values())
+    distinct = {letter: texts[letter.strip().upper()] for letter in options}
+    return {k: options[k] for k, text in distinct.items() if shared[text] == 1 and (len(text) > 1 or text.isdigit())}
 
 
 def _checked(text: str, verdict: Verdict, offered: set[str], texts: Mapping[str, str]) -> Answer | Unparsed:

@@ -16,7 +16,8 @@ _LABEL = re.compile(r"(?:\boption|\bchoice|选项)\s?[(\[{<\"']{0,3}\Z")
 # "A" and "I" before a word are an article and a pronoun, unless the word belongs to a verdict.
 _ARTICLE = re.compile(
     r" (?!(?:because|since|as|and|or|is|are|was|due|given|which|but|would be|should be|must be"
-    r"|matches|fits|describes)\b)[a-z0-9]"
+    r"|matches|fits|describes|would|could|should|can|cannot|will|must|may|might|has|had|does|doesn't|were|seems|remains"
+    r"|appears|it is)\b)[a-z0-9]"
 )
 _JOIN = re.compile(
     rf"[{re.escape(CLOSERS)}]{{0,3}}\s?(?P<word>,? ?(?:and also|and|or|as well as)"

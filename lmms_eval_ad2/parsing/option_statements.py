@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lmms_eval_ad2.parsing.clauses import Clause, clauses, denied
+from lmms_eval_ad2.parsing.clauses import Clause, clauses, denied, exception
+from lmms_eval_ad2.parsing.question_words import superlatives
 from lmms_eval_ad2.parsing.quoted import FILLERS, numerals
 from lmms_eval_ad2.parsing.revisions import REVISION
 
@@ -39,8 +40,9 @@ class OptionClaims:
     concluded: str  # the letter that the last conclusion or revision affirms, or ""
 
 
-def claims_by_text(text: str, options: Mapping[str, str]) -> OptionClaims:
+def claims_by_text(text: str, options: Mapping[str, str], question: str = "") -> OptionClaims:
     """The claims of lower-case plain text about options that it names by their texts."""
+    asked = superlatives(question)
     low = numerals(text.lower()[-_LIMIT:])
     found = list(clauses(low))
     affirmed: list[str] = []
@@ -59,18 +61,21 @@ def claims_by_text(text: str, options: Mapping[str, str]) -> OptionClaims:
                 letters.append(item.letter)
         affirmed += letters
         after_revision = any(position <= clause.start + len(clause.text) for position in revised)
-        if len(set(letters)) == 1 and (clause.concludes or after_revision):
+        restates = any(word in clause.text for word in asked)
+        if len(set(letters)) == 1 and (clause.concludes or after_revision or restates):
             concluded = letters[0]
     return OptionClaims(tuple(affirmed), frozenset(no), frozenset(doubted), concluded)
 
 
-def stated_option(text: str, options: Mapping[str, str], denied_letters: Iterable[str] = ()) -> str | None:
+def stated_option(
+    text: str, options: Mapping[str, str], denied_letters: Iterable[str] = (), question: str = ""
+) -> str | None:
     """The letter of the option that `text` states; None for none or several.
 
     `denied_letters`: those that the text denies by letter. An option that is denied and affirmed counts as affirmed
     only in a conclusion.
     """
-    claims = claims_by_text(text, options)
+    claims = claims_by_text(text, options, question)
     no = claims.denied | set(denied_letters)
     yes = [letter for letter in dict.fromkeys(claims.affirmed) if letter not in no]
     if claims.concluded and (len(yes) != 1 or yes[0] != claims.concluded):
@@ -132,8 +137,6 @@ def _by_clause(found: Sequence[Clause], named: Sequence[_Named]) -> Iterable[tup
 def _is_denied(clause: Clause, low: str, item: _Named, named: Sequence[_Named]) -> bool:
     """By the negations in its clause, without the names of options, and without what describes another option."""
     left = low[clause.start : item.start]
-    if _PREFERRED.search(left):
-        return True
     stop = max(clause.start + len(clause.text), item.end)
     right = low[item.end : stop]
     for other in named:
@@ -141,5 +144,10 @@ def _is_denied(clause: Clause, low: str, item: _Named, named: Sequence[_Named]) 
             right = right.replace(low[other.start : other.end], " … ", 1)
         elif other.start < item.start:
             left = left.replace(low[other.start : other.end], " … ", 1)
+    excepted = exception(left, right)
+    if excepted is not None:
+        return not excepted
+    if _PREFERRED.search(left):
+        return True
     right = _DESCRIPTION.split(right)[0] if not re.match(r"\s?(?:,|and|or|和|或|…)", right) else right
     return denied(left + " … " + right, len(left), len(left) + 3)

@@ -12,8 +12,9 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lmms_eval_ad2.parsing.clauses import Clause, clauses, negations, without_idioms
+from lmms_eval_ad2.parsing.clauses import Clause, clauses, exception, negations, without_idioms
 from lmms_eval_ad2.parsing.option_mentions import OPENERS, LetterMention, groups
+from lmms_eval_ad2.parsing.question_words import WORST, asks_for_the_worst, superlatives
 from lmms_eval_ad2.parsing.revisions import REVISION
 
 _LEFT, _RIGHT = 100, 60  # characters of context before and after a mention
@@ -28,7 +29,7 @@ _IS = (
     r"(?:is|are|was|would be|should be|must be|has to be|will be|could be|might be|may be|'s|seems to be|appears to be)"
 )
 _ZH_IS = r"(?:应该是|应该为|应该选|应为|应是|应选|是|为|选|即)"
-_NOUN = r"(?:(?<![a-z])ans(?:wers?)?|verdict|conclusion|selection|selected|chosen|prediction|pick|final|action input|letter|choice|option|选项|答案|结论|选择)"
+_NOUN = r"(?:(?<![a-z])ans(?:wers?)?|verdict|conclusion|selection|selected|chosen|prediction|pick|final|action input|decision|recommendation|决策|判断|最终|letter|choice|option|选项|答案|结论|选择)"
 _STRONG = re.compile(
     rf"(?:{_NOUN}[\"'\]]?(?: \([^)]{{0,20}}\))? ?(?:{_IS}|[:=-]|{_ZH_IS})[:= }}]*|(?:\banswer\]?|答案) "
     rf"|\b(?:answers?|option|choice|match|description|statement|response)\b[^\n]{{0,70}}?\b{_IS}\b ?"
@@ -69,7 +70,7 @@ OPEN = re.compile(
     r"\b(?:might|may|could|maybe|perhaps|possibly|either|between)\b[^,]*\Z|(?<!最)(?<!最有)(?:可能|也许|或许)[^,]*\Z"
 )
 _CONFIRMED = re.compile(
-    r"[)\]}>\"']{0,3}\s?(?:选?项)?(?:(?:best |also best |clearly )?(?:describes|matches|fits|remains|prevails|wins)\b"
+    r"[)\]}>\"']{0,3}\s?(?:选?项)?(?:(?:best |also best |clearly )?(?:describes|matches|fits|remains|prevails|wins|it is\b|it must be)\b"
     r"|(?:is|are|was) (?:the )?(?:only )?(?:one )?(?:left|remaining|the one)\b|(?:is|as|would be|seems|remains) (?:by far |clearly |still |then )?(?:my|the) (?:\w+ )?(?:answer|choice|pick|selection|guess)\b|is (?:the )?(?:more|most) (?:likely|probable|plausible)\b"
     r"|(?:is|are|would be|should be|must be|seems|appears|looks)\b(?: to be)?"
     r"(?P<also> also)?(?: both| clearly| definitely| most likely| probably| indeed| therefore| obviously)*"
@@ -79,23 +80,15 @@ _CONFIRMED = re.compile(
 QUESTION = re.compile(r"[^.!\n]{0,40}\?")
 
 
-# "Anything but A": what is said of all others, and so the opposite of A.
-_EXCEPTION = re.compile(
-    r"\b(?P<all>anything|everything|every(?: other)? \w+|all(?: \w+){0,3}|each \w+|any \w+)?(?P<none>nothing|none|no \w+)? ?"
-    r"\b(?:other than|but|except(?: for)?|besides|apart from|aside from|excluding) (?:for )?(?:the )?" + _DRESS + r"|(?P<zh>除了?)(?:选项)?[\"'(]{0,2}\Z"
-)
 _NO_BETTER = re.compile(
     r"(?:\b(?:no|nothing|none|not|isn't|n't)\b[^.;\n]{0,30} (?:better|more \w+|\w+er)(?: \w+){0,2} than|\bnothing beats|没有?比)(?: the)? " + _DRESS[:-2] + r"\Z"
     r"|没有?比(?:选项)?\Z"
 )
-_WORST = re.compile(
-    r"\b(?:least|worst|most (?:un|in|im)(?!port|min|term|tens|dic)\w+|most dangerous|wrong|incorrect|false|not)\b|最不|最差|最坏|最危险|错误|不(?:正确|合适|恰当|应|属于|是)"
+_CALLED_WORST = re.compile(
+    rf"(?:{WORST.pattern})[^.;\n]{{0,40}}(?:\b(?:is|are|would be)\b|是|为) ?[\"'(]{{0,2}}(?:option |statement |选项)?[\"'(]{{0,2}}\Z"
 )
 _SUPERLATIVE_WORST = re.compile(
     r"\b(?:least|worst|most (?:un|in|im)(?!port|min|term|tens|dic)\w+)\b|最不|最差|最坏"
-)
-_WEAK_NEGATIVE = re.compile(
-    r"\b(?:would|will|could)\b[^.;\n]{0,20}\b(?:cause|crash|collide|be dangerous|be unsafe|be illegal|risk)\w*|\b(?:blocked|illegal|dangerous|unsafe|forbidden|closed)\b|危险|违规|违法|碰撞|说不通"
 )
 _FORCED = re.compile(
     r"\b(?:if|were) (?:i|we) (?:had|have|must|were|to|need)\b|\bif (?:forced|pressed|pushed|required|i'm forced|made to)\b|\bforced to\b|(?:如果|若|假如|要是)(?:必须|一定要|非要|只能|非得)"
@@ -103,6 +96,7 @@ _FORCED = re.compile(
 _TRUNCATED = re.compile(r"(?i)[.!?]\s(?:option|choice|选项)\s?\Z")
 
 
+_DECIDED = re.compile(r"\b(?:settled?|decided?|chose|choose|prefer|picked|went) \w+\s?[\"'(]{0,2}(?:option )?\Z")
 _DESCRIPTION = re.compile(r"[.,;:!?\n)]|\b(?:that|who|which|with|without|and|or|where|when|as|because|since|rather than|instead of|not|than|over|but|although|though|while|so)\b|而不是|而非|因为|由于|但")
 _CONDITION_AFTER = re.compile(r"[)\]}>\"']{0,3},? (?:only )?(?:if|unless|provided|assuming)\b(?! (?:i|we) (?:had|have|must|were)| forced)|[)\]}>\"']{0,3},? (?:otherwise)\b")
 _RESTATED = re.compile(r"\b(?:answer|choice|option) (?:is|would be|:)[^,]*\Z|\b(?:so|therefore|hence|thus)\b[^,]*\Z|(?:答案|选择)(?:是|为)[^,]*\Z|(?:所以|因此|故)[^,]*\Z")
@@ -117,7 +111,7 @@ class Verdict:
     open: bool = False  # "A or B", "maybe B"
     also: bool = False  # "C is also correct"
     alone: bool = False  # it is the whole line
-    clause: str = ""
+    said: str = ""  # its sentence since the mention before
 
 
 def find_verdicts(text: str, mentions: Sequence[LetterMention], question: str = "") -> tuple[list[Verdict], set[str]]:
@@ -126,13 +120,16 @@ def find_verdicts(text: str, mentions: Sequence[LetterMention], question: str = 
     no: set[str] = set()
     parts = list(clauses(text))
     starts = [part.start for part in parts]
+    previous_end = 0
     negated_before = -1  # end of the last negated mention: "not A but B"
-    asks_worst = bool(_WORST.search(question.lower()))
+    asks_worst = asks_for_the_worst(question)
     for group, either in groups(text, mentions):
         first, last = group[0], group[-1]
         clause = parts[max(0, bisect_right(starts, first.start) - 1)]
         left = sentence_before(text, first.start)
         right = text[last.end : last.end + _RIGHT]
+        if len(group) > 2 and text[group[0].end : group[1].start].strip() == "," and "、" in text[group[1].end : last.start]:
+            group, last, either, right = [first], first, False, text[first.end : first.end + _RIGHT]
         if _says_no(right) and len(group) > 1 and _split_off(text, group, left):
             no |= {mention.letter for mention in group[1:]}
             group, last, either, right = [first], first, False, text[first.end : first.end + _RIGHT]
@@ -142,7 +139,7 @@ def find_verdicts(text: str, mentions: Sequence[LetterMention], question: str = 
             negated_before = last.end
             no |= letters
             continue
-        if _is_open(clause, left, right):
+        if _is_open(clause, left, text[clause.start : first.start].lower(), right):
             continue
         no -= letters
         alone = _alone(text, first, last)
@@ -150,17 +147,26 @@ def find_verdicts(text: str, mentions: Sequence[LetterMention], question: str = 
         contrast = 0 <= first.start - negated_before <= 30 and _CONTRAST.search(left) and _CLAUSE_END.match(right)
         if not (affirmed or alone or confirmed or contrast or _marked(left, right, first)):
             continue
-        is_open = (either and len(letters) > 1) or (bool(OPEN.search(left)) and not affirmed)
+        tentative = OPEN.search(left) and not _DECIDED.search(left)
+        is_open = (either and len(letters) > 1) or (bool(tentative) and not affirmed)
         also = bool(confirmed and (confirmed["also"] or confirmed["zh_also"]))
-        found.append(Verdict(letters, first, is_open, also, alone, clause.text))
-    return found, no
+        found.append(Verdict(letters, first, is_open, also, alone, left[-max(1, first.start - previous_end) :]))
+        previous_end = last.end
+    return _that_restate(found, question), no
 
 
-def _is_open(clause: Clause, left: str, right: str) -> bool:
+def _that_restate(verdicts: list[Verdict], question: str) -> list[Verdict]:
+    """Of verdicts for several letters, those that repeat a superlative of the question: "the closest one is A"."""
+    asked = superlatives(question)
+    restating = [verdict for verdict in verdicts if any(word in verdict.said for word in asked)]
+    return restating if restating and len({v.letters for v in verdicts}) > 1 else verdicts
+
+
+def _is_open(clause: Clause, left: str, own_left: str, right: str) -> bool:
     """Whether a mention is in a condition, a question, or told as what the writer thought before."""
     if _FORCED.search(clause.text) or _FORCED.search(left):
         return False
-    if QUESTION.match(right) or _CONDITION.search(left):
+    if QUESTION.match(right) or _CONDITION.search(own_left):
         return True
     after = _CONDITION_AFTER.match(right)
     return bool(clause.conditional or after or (clause.former and not REVISION.search(clause.text)))
@@ -178,16 +184,12 @@ def _polarity(
     own_right = _DESCRIPTION.split(right.lower())[0]
     if _NO_BETTER.search(own_left):
         return True, False
-    exception = _EXCEPTION.search(own_left)
-    if exception:
-        bad = negations(own_right) + bool(_WEAK_NEGATIVE.search(right.lower().split("\n")[0]))
-        if exception["zh"]:
-            bad = negations(right.lower().split(".")[0]) + bool(_WEAK_NEGATIVE.search(right.lower().split(".")[0]))
-        bad += negations(own_left) if not exception["none"] else 1
-        return (True, False) if bad % 2 else (False, True)
-    if _SUPERLATIVE_WORST.search(own_left) and not asks_worst:
-        return False, True
-    if asks_worst and _SUPERLATIVE_WORST.search(own_left):
+    excepted = exception(own_left, right)
+    if excepted is not None:
+        return excepted, not excepted
+    if _SUPERLATIVE_WORST.search(own_left):
+        return asks_worst, not asks_worst
+    if asks_worst and (_CALLED_WORST.search(own_left) or _says_no(right)):
         return True, False
     count = negations(own_left) + negations(own_right)
     if count and count % 2 == 0:
@@ -229,6 +231,8 @@ def _alone(text: str, first: LetterMention, last: LetterMention) -> bool:
     at_start = len(before) == first.start and re.fullmatch(opening, before.lower()) is not None
     at_line = re.search(rf"\n{opening}\Z", before.lower()) is not None
     at_sentence = re.search(rf"[.!?]\s{opening}\Z", before.lower()) is not None
+    if at_sentence and not after and _TRUNCATED.search(before):
+        return False
     return (at_start and line_ends) or (ends and (at_line or at_sentence))
 
 

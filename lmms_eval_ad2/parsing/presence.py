@@ -25,7 +25,7 @@ _THERE = re.compile(r"\bthere(?:'s| is| are| was| were| isn't| aren't| wasn't| s
 _THERE_ONLY = re.compile(
     r"(?P<head>\bthere(?:'s| is| are| was| were)) (?:indeed |only |exactly |just )?(?:one|two|three|four|none|some|several|many|\d+)\b(?! other)"
 )
-_NOT_ONE = re.compile(r"一(?:个|辆|名|位|只|条|盏)[\u4e00-\u9fff]{0,4}(?:都|也)(?:没有?|看不到|不见)|\bnot (?:a single one|even one|one)\b(?! of)")
+NOT_ONE = re.compile(r"一(?:个|辆|名|位|只|条|盏)[\u4e00-\u9fff]{0,4}(?:都|也)(?:没有?|看不到|不见)|\bnot (?:a single one|even one|one)\b(?! of)")
 _QUOTED = re.compile(r"\"[^\"\n]{1,60}\"|(?<![a-z])'[^'\n]{1,60}'(?![a-z])")
 _ABSENT = re.compile(
     r"\bthere (?:is|are|was|were)(?: no\b(?! doubt| question| way| need| reason)| not\b|n't\b| none\b)|\bthere's no\b(?! doubt| question| way| need)"
@@ -93,10 +93,10 @@ def _of_name(low: str, name: str) -> tuple[list[str], bool]:
         if clause.open or clause.conditional or clause.tentative or clause.former:
             continue
         named = pattern.search(text)
-        pronoun = _THERE_ONLY.search(text) or _NOT_ONE.search(text)
+        pronoun = _THERE_ONLY.search(text) or NOT_ONE.search(text)
         if named:
             verdicts.append("no" if _denied(clause, text, named) else "yes")
-        elif pronoun and pronoun.re is _NOT_ONE:
+        elif pronoun and pronoun.re is NOT_ONE:
             verdicts.append("no")
         elif pronoun and not re.match(r" [a-z]+", text[pronoun.end() :]):
             verdicts.append("no" if denied(text, pronoun.start(), pronoun.end("head")) else "yes")

@@ -11,6 +11,7 @@ from lmms_eval_ad2.parsing.verdict_tables import rated_in_json
 from lmms_eval_ad2.records import Answer, Unparsed
 
 _SIDE = re.compile(r"(?<![a-z])(?P<en>left|right)(?![a-z])|(?P<zh>[左右])")
+RIGHT_IDIOM = re.compile(r"\b(?:you(?:'re| are)|that(?:'s| is)|all|quite|absolutely) right\b")
 _OTHER_LEFT = re.compile(
     r"(?:\b(?:you(?:'re| are)|that(?:'s| is)|all|quite|is only|turn(?:s|ing|ed)?|mov(?:es|ing) (?:to(?:wards?)? )?(?:the )?|go(?:es|ing)?"
     r"|has|have|had|nothing|person|one|someone|anyone|from(?: the)?|from left to|from right to|towards?(?: the)?|to its|its own)"
@@ -29,7 +30,7 @@ def read_side(text: str) -> Answer | Unparsed:
     best = rated_in_json(text, ("left", "right"))
     if best is not None:
         return Answer("yesno", best[0].lower()) if len(best) == 1 else Unparsed("yesno", "several", text[-200:])
-    low, refuses = without_refusals(text.lower())
+    low = without_refusals(text.lower())[0]
     found: list[tuple[str, bool]] = []
     for clause in clauses(low):
         if clause.open or _BOTH.search(clause.text):
@@ -48,5 +49,4 @@ def read_side(text: str) -> Answer | Unparsed:
         return Answer("yesno", sides[0])
     if sides and (called or REVISION.search(low)):
         return Answer("yesno", called[-1] if called else sides[-1])
-    reason = "several" if sides else "refusal" if refuses else no_verdict(text)
-    return Unparsed("yesno", reason, text[-200:])
+    return Unparsed("yesno", "several" if sides else no_verdict(text), text[-200:])

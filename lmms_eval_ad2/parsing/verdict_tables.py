@@ -7,7 +7,7 @@ one with the highest number, is the answer; two of them are "several".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from lmms_eval_ad2.parsing.json_reply import KeyValuePairs, json_values
@@ -22,9 +22,10 @@ _TICKS = {
     0xFE0F: None,  # the variation selector that makes a sign an emoji
 }
 _CHECKBOX = re.compile(r"\[(?: ?(?P<set>[xX✓]) ?| {0,2})\](?=\s*\S)")
+_WORDS = "|".join(sorted((re.escape(word) for word in RIGHT | WRONG), key=len, reverse=True))
 _ROW = re.compile(
-    r"[\s|>*-]*(?:option |choice |选项 ?)?[(\[]?(?P<key>[A-Za-z]|yes|no|是|否)[)\]]?(?P<name>[^\n|✓✗]{0,80}?)"
-    r"(?:\s*[|:：=-]+>?\s*|\s+|(?<=[)\]]))(?P<value>✓|✗|\d{1,3}(?:\.\d{1,6})? ?%?|[a-z]{2,12}|[\u4e00-\u9fff]{1,4})(?P<rest>[^\n]{0,120})",
+    r"[\s|>*-]*(?:option |choice |选项 ?)?[(\[]?(?P<key>[A-Za-z]|yes|no|是|否)[)\]]?(?:(?P<name>[^\n|✓✗]{0,80}?)\s*[|:：=→>-]+\s*|\s+|(?<=[)\]]))"
+    rf"(?P<value>{_WORDS}|\d{{1,3}}(?:\.\d{{1,6}})? ?%?)(?:[\s,;.|(：:-][^\n]{{0,120}})?",
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"(\d{1,3}(?:\.\d{1,9})?) ?%?")
@@ -67,8 +68,13 @@ def rated_in_json(text: str, candidates: Iterable[str]) -> list[str] | None:
 
 def rated_in_rows(text: str, candidates: Iterable[str]) -> list[str] | None:
     """`rated` for text in which each line with a candidate at its head gives a rating of it."""
+    lines = text.split("\n")[:200]
+    return _rated_rows(lines, candidates) or _rated_rows(re.split(r"[\n,;]", text[:2000]), candidates) or None
+
+
+def _rated_rows(lines: Iterable[str], candidates: Iterable[str]) -> list[str] | None:
     pairs = []
-    for line in text.split("\n")[:200]:
+    for line in lines:
         for ticked in re.findall(r"([✓✗])\s{0,3}[(\[]?([A-Za-z])[)\].:、]?(?=\s|\Z)", line[:40]):
             pairs.append((ticked[1], ticked[0]))
             break

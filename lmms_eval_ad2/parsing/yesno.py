@@ -93,9 +93,7 @@ def read_yesno(text: str, question: str = "", words: tuple[str, str] = YES_NO) -
     said = stated(kept, question, alone=not (refuses or verdicts))
     if said:
         return Answer("yesno", said, "statement")
-    if refuses:
-        return Unparsed("yesno", "refusal", text[-200:])
-    return Unparsed("yesno", "hedged" if verdicts else no_verdict(text), text[-200:])
+    return Unparsed("yesno", "hedged" if verdicts and not refuses else no_verdict(text), text[-200:])
 
 
 def _chosen(low: str, verdicts: list[_VerdictWord]) -> str | None:
@@ -121,7 +119,7 @@ def _verdict_words(low: str) -> list[_VerdictWord]:
             verdict = _verdict(low, clause, match)
             joint = _JOINT.fullmatch(low[previous_end:start]) if 0 <= start - previous_end <= 12 else None
             other = previous_word and _WHOLE.get(previous_word) != _WHOLE.get(match.group())
-            if joint and other and (joint["word"] or (verdict and found and found[-1].verdict)):
+            if joint and other and (joint["word"] or (verdict not in (None, "skip") and found and found[-1].verdict)):
                 verdict = "hedged"
                 if found and found[-1].verdict:
                     found[-1] = replace(found[-1], verdict="hedged")
