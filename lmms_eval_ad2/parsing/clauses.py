@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+
+from lmms_eval_ad2.parsing.revisions import REVISION
 
 # Words that look like negations and are none.
 _NO_NEGATION = re.compile(
@@ -29,17 +32,18 @@ _NEGATION = re.compile(
 )
 _CONDITION = re.compile(
     r"\b(?:if|unless|whether|suppos(?:e|ing)|assuming|provided that|in case|were it|had it)\b"
-    r"|如果|若是|若(?!干)|假如|假设|要是|除非|倘若|是否(?!定|认|[.,;!]|\Z)|是不是|有没有|能不能"
+    r"|如果|若是|若(?!干)|假如|假设|(?<!主)(?<!只)要是|除非|倘若|是否(?!定|认|[.,;!]|\Z)|是不是|有没有|能不能|能否(?!认)|可否(?!认)|取决于|\bdepend(?:s|ing)? on\b"
 )
 _TENTATIVE = re.compile(
     r"\b(?:maybe|perhaps|possibly|might|could|may|not sure|unsure|uncertain|unclear|can't tell|cannot tell|hard to)\b"
     r"|(?<!不)(?<!最有)(?<!最)可能|也许|或许|不确定|说不准|不清楚|难以|无法"
 )
+_OTHERWISE = re.compile(r"\A\s*(?:\w+ )?(?:otherwise|or else|else)\b|\A\s*(?:否则|不然)")
 _CONSEQUENCE = re.compile(r"就|那么|则|会|将|便")  # the consequence of a condition, within its clause
 _CONTRAST = re.compile(r"\b(?:but|however|yet)\b|但|不过|然而|而是")
 # What the writer thought before.
 _FORMER = re.compile(
-    r"\b(?:at first|at a first glance|at first glance|initially|originally|previously|earlier|i (?:first |had |once )?thought|first thought|seemed|i was inclined|i assumed|my first)\b"
+    r"\b(?:at first|at a first glance|at first glance|initially|originally|previously|earlier|i (?:first |had |once )?thought|first thought|seemed|i was inclined|i assumed|my first|(?:you|one|some|many|people|others)(?: people)? (?:might|may|could|would)|i'd have (?:said|agreed|thought)|i would have)\b"
     r"|以为|一开始|起初|最初|原本|原先|本来|乍一看|一度|之前|看着像|看似|看起来像"
 )
 CONCLUSION = re.compile(
@@ -48,8 +52,8 @@ CONCLUSION = re.compile(
 )
 _BREAK = re.compile(
     r"[.!?;\n]+(?=\s|\Z|[\u4e00-\u9fff])|\n|[,:]\s?|\s[-→]+\s|\s?(?:->|=>|→)\s?"
-    r"|\band (?=(?:do|does|did|is|are|was|were|can|could|should|would|will)(?:n't| not)\b|cannot\b|not\b|never\b|neither\b|(?:the|my) (?:\w+ )?answer\b)"
-    r"|\bso\b(?! (?:many|much|far|as|long|that)\b)|(?<!anything )(?<!nothing )(?<!everything )(?<!all )(?<!none )\bbut\b|\b(?:however|although|though|whereas|while|(?<!not )(?<!but )because|since|given|so that|therefore|thus|hence|which|who|except that)\b"
+    r"|\b(?:and|yet) (?=(?:it|he|she|they|there|i|we|you|this|that) (?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|may|might)\w*|(?:isn't|aren't)\b)|\band (?=(?:do|does|did|is|are|was|were|can|could|should|would|will)(?:n't| not)\b|cannot\b|not\b|never\b|neither\b|(?:the|my) (?:\w+ )?answer\b)"
+    r"|\bso\b(?! (?:many|much|far|as|long|that)\b)|(?<!anything )(?<!nothing )(?<!everything )(?<!all )(?<!none )\bbut\b|\byet\b|\b(?:however|although|though|whereas|while|(?<!not )(?<!but )because|since|given|so that|therefore|thus|hence|which|who|except that)\b"
     r"|(?:但是|但|而是|不过|然而|虽然|尽管|因为|由于|所以|因此)"
 )
 
@@ -64,7 +68,12 @@ _WEAK_NEGATIVE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+FORCED = re.compile(
+    r"\b(?:if|were) (?:i|we) (?:had|have|must|were|to|need)\b|\bif (?:forced|pressed|pushed|required|i'm forced|made to)\b|\bforced to\b|(?:如果|若|假如|要是)(?:必须|一定要|非要|只能|非得)"
+)
+
+
+@dataclass(frozen=True)
 class Clause:
     """`text` in lower case; `start` in the whole text; `sentence`: number of its sentence, from 0."""
 
@@ -75,22 +84,32 @@ class Clause:
     conditional: bool  # a clause before it in its sentence is a condition that covers it
     begins_with: str  # the word before it
 
-    @property
+    @cached_property
     def open(self) -> bool:
         """Whether it is a condition or a question, which states nothing."""
         return "?" in self.ends_with or bool(_CONDITION.search(self.text))
 
-    @property
+    @cached_property
     def former(self) -> bool:
         """Whether it tells what the writer thought before."""
         return bool(_FORMER.search(self.text))
 
-    @property
+    @cached_property
+    def forced(self) -> bool:
+        """Whether it is a guess that the writer makes because an answer is asked for: "if I had to guess"."""
+        return bool(FORCED.search(self.text))
+
+    @cached_property
+    def revises(self) -> bool:
+        """Whether it takes back what was said before."""
+        return bool(REVISION.search(self.text))
+
+    @cached_property
     def concludes(self) -> bool:
         """Whether it is drawn as a conclusion."""
         return bool(CONCLUSION.search(self.begins_with + self.text))
 
-    @property
+    @cached_property
     def tentative(self) -> bool:
         """Whether it is said with doubt."""
         return bool(_TENTATIVE.search(_NO_NEGATION.sub(" ", self.text)))
@@ -104,6 +123,7 @@ def clauses(text: str) -> Iterator[Clause]:
         if low[start:stop].strip():
             sign = match.group().strip() if match else ""
             head = word + " " + low[start : start + 8]
+            conditional = conditional or bool(_OTHERWISE.search(low[start : start + 14]))
             conditional = conditional and not (_CONTRAST.search(head) or CONCLUSION.search(head))
             clause = Clause(low[start:stop], start, sentence, sign, conditional, word)
             yield clause
@@ -112,7 +132,8 @@ def clauses(text: str) -> Iterator[Clause]:
             return
         if re.search(r"[.!?;\n]", match.group()):
             sentence, conditional = sentence + 1, False
-        start, word = match.end(), match.group().strip()
+        sign = match.group().strip()
+        start, word = match.end(), sign if low[start:stop].strip() else f"{word} {sign}"[-40:]
 
 
 def without_idioms(text: str) -> str:

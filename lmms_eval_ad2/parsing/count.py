@@ -39,7 +39,7 @@ _LABEL_LEFT = re.compile(
     r"(?:\b(?:step|image|figure|fig\.?|frame|lane|camera|cam|route|highway|line|option|page|picture|view|photo|score"
     r"|confidence|rating|level|no\.)|#|第|步骤|图|置信度) ?[:#]? ?\Z"
     r"|\b(?:number|car|vehicle|truck|bus|object|pedestrian) \Z"
-    r"|\blimit(?: is| of)? \Z|(?:\bnot|不是) ?\Z"
+    r"|\blimit(?: \w+){0,2} \Z|(?:\bnot|不是) ?\Z"
 )
 _UNIT_RIGHT = re.compile(
     r" ?(?:%|°|米|公里|秒|分钟|度|点|年|月|日|号|岁|时)"
@@ -62,7 +62,7 @@ _DRESS = r"(?:(?:a |only|just|exactly|about|approximately|around|roughly|total o
 _STRONG_LEFT = re.compile(
     r"(?:\b(?:answer|count|total|number|sum)\b[^.;\n\d]{0,60}?(?:\b(?:is|are|was|of)|[:=]) ?"
     r"|\b(?:in total|altogether|in all|overall),? ?(?:there (?:is|are)|i (?:can )?(?:see|count))? ?"
-    r"|\b(?:exactly|precisely|a total of) |而是|(?:合计|总计|共计|总数|total)[\s|:]*|= ?|\\boxed ?\{ ?|<answer> ?|答案[\"']?(?:是|为)?[: ]*"
+    r"|\b(?:exactly|precisely|a total of) |\b(?:leaves|leaving|makes|making) (?:us with |it |just |only )?|\bnot [^.;\n]{0,40}\bbut (?:only |just |rather )?|而是|(?:合计|总计|共计|总数|total)[\s|:]*|= ?|\\boxed ?\{ ?|<answer> ?|答案[\"']?(?:是|为)?[: ]*"
     r"|(?:总共|一共|共计|合计|总计|共)有?[: ]*|(?:总数|数量)(?:是|为)?[: ]*"
     r"|\b(?:answer|count|number|total)[\"']? ?: ?)" + _DRESS
 )
@@ -221,11 +221,11 @@ def _chosen(low: str, found: list[_Found], noun: str) -> _Found | None:
     Else the only number, or the sum that a breakdown follows.
     """
     strong = [item for item in found if item.strong]
+    concluded = _concluded(low, found)
+    if concluded and (not strong or concluded.start > strong[-1].start):
+        return concluded
     if strong:
         return strong[-1]
-    concluded = _concluded(low, found)
-    if concluded:
-        return concluded
     named = [item for item in found if noun and re.match(rf"[)\]\"' ]{{0,3}}(?:[a-z]+ ){{0,2}}(?:{noun})", low[item.end : item.end + 60])]
     if len({(item.value, item.fault) for item in named}) == 1:
         return named[-1]

@@ -18,7 +18,7 @@ _QUOTES = {'"': '"', "'": "'", "“": "”", "‘": "’", "「": "」", "『": 
 # "The sign says "STOP"." and 牌子上写着“停”。: one sentence, and one quotation that ends it.
 _SAYS = re.compile(
     r"\A[^\"“「『`\n.!?。]{1,120}?(?:\b(?:says?|reads?|shows?|displays?|states?|is|as|contains?|written|with the (?:text|words?))\b|写着?|显示|标着|印着|是|为|读作)"
-    r"\s?(?:the (?:text|words?|following) ?)?[:：,，]?\s?(?:\"(?P<a>[^\"\n]{1,400})\"|“(?P<b>[^”\n]{1,400})”|「(?P<c>[^」\n]{1,400})」|『(?P<d>[^』\n]{1,400})』|`(?P<e>[^`\n]{1,400})`)"
+    r"\s?(?:the (?:text|words?|following) ?)?[:：,，]?\s?(?:\"(?P<a>[^\"\n]{1,400})\"|“(?P<b>[^”\n]{1,400})”|「(?P<c>[^」\n]{1,400})」|『(?P<d>[^』\n]{1,400})』|`(?P<e>[^`\n]{1,400})`|'(?P<f>[^'\n]{1,400})')"
     r"(?: on it| in (?:white|red|black|blue|yellow|green)(?: letters)?|的字样|字样|几个字|这几个字)?\s?[.!。！]?\Z",
     re.IGNORECASE,
 )
@@ -40,8 +40,8 @@ def read_ocr(text: str) -> Answer | Unparsed:
     if says:
         bare = next(group for group in says.groups() if group is not None).strip()
         return Answer("ocr", bare) if bare else Unparsed("ocr", "empty")
-    if not any(character.isalnum() for character in without_refusals(bare.lower())[0]) and len(bare) > 1:
-        return Unparsed("ocr", "refusal" if any(c.isalnum() for c in bare) else "empty", text[:200])
+    if without_refusals(bare.lower())[1] and not re.search(r"[\"“「『`:：]", bare):
+        return Unparsed("ocr", "refusal", text[:200])
     bare = _LABEL.sub("", bare).strip()
     closing = _QUOTES.get(bare[:1])
     if closing and len(bare) >= 2 and bare.endswith(closing) and not {bare[0], closing} & set(bare[1:-1]):

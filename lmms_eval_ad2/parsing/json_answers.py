@@ -40,9 +40,9 @@ def answer_in_json(reply: str, form: Form) -> str | None:
             last = value
     if last is None:
         return None
-    found = _under(last, _ANSWER)
-    if found is _NOTHING and form in _OWN:
-        found = _under(last, _OWN[form])
+    found = _under(last, _OWN[form]) if form in _OWN else _NOTHING
+    if found is _NOTHING:
+        found = _under(last, _ANSWER)
     if found is _NOTHING:
         found = _only_value(last, form)
     return None if found is _NOTHING else _as_text(found)

@@ -56,7 +56,7 @@ _MISSING = re.compile(
     r"|\bno way (?:to|of|for me to|that i can) (?:tell|know|determin|say|judg|answer|see|confirm|verif|be sure|decid)"
     r"|\b(?:not enough|n't enough|insufficient|not sufficient|no|lacks?|lacking|limited|without(?: more| further| additional| any)?|more|too little)"
     r" (?:\w+ )?(?:information|detail|details|context|data|evidence|visual information)\b(?! sign| board)"
-    rf"|\bplease (?:provide|upload|attach|share|send|give|supply|re-?upload|resend)\b|\bneed (?:to see )?(?:the|an|a|your|you to) (?:\w+ ){{0,3}}{_PICTURE}"
+    rf"|\b(?:could|can|would) you (?:please )?(?:re-?upload|upload|share|provide|attach|send|resend)\b|\bplease (?:provide|upload|attach|share|send|give|supply|re-?upload|resend)\b|\bneed (?:to see )?(?:the|an|a|your|you to) (?:\w+ ){{0,3}}{_PICTURE}"
     rf"|(?:(?:\bnot|n't|cannot|unable to|never|failed to) (?:\w+ )?(?:see|view|access|open|find|receive[d]?|load|get|got|provided?|attached?)"
     rf"|\bnot (?:been )?given) (?:(?:any|the|an?|your|this|that) )?(?:\w+ )?{_PICTURE}\b(?! of\b)"
     r"|没有?(?:能够?)?(?:提供|上传|收到|看到|附|附带|给出|加载|检测到|接收到|显示)[^,.;]{0,6}(?:图|照片|画面|影像)"
@@ -69,7 +69,7 @@ _MISSING = re.compile(
 _UNDECIDED = re.compile(
     r"\b(?:can't|cannot|can not|could not|couldn't|impossible to|not possible to|unable to|not able to|hard to|difficult to)"
     r" (?:\w+ )?(?:be )?(?:determine[d]?|tell|answer(?:ed)?|judge[d]?|verify|verified|make out|discern|decide[d]?|assist|help|provide"
-    r"|analy[sz]e|process|access|open|view|identify|read)\b"
+    r"|analy[sz]e|process|access|open|view|identify)\b|\b(?:can't|cannot|can not|unable to|not able to) (?:\w+ )?read\b"
     r"|\btoo (?:blurr(?:y|ed)|small|far(?: away)?|dark|distant|dirty|low)(?: \w+){0,3} to (?:be )?(?:read|see|make out|recogni[sz]e|tell|identify)"
     r"|\b(?:illegible|unreadable|unrecogni[sz]able|(?:not|isn't) (?:legible|readable|recogni[sz]able))\b|\b(?:isn't|is not|not) (?:clear|certain|known|sure)\b"
     r"|(?:无法|难以|没法|不能|无从)(?:\w{0,4})?(?:判断|确定|辨认|辨别|识别|看清|得知|确认|回答|看到|读取|分辨|判定|作答|加载|打开|查看)(?!出?没有)"

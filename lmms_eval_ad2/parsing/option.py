@@ -28,6 +28,8 @@ from lmms_eval_ad2.parsing.sides import RIGHT_IDIOM
 from lmms_eval_ad2.parsing.verdict_tables import rated_in_json, rated_in_rows, with_ticks
 from lmms_eval_ad2.records import Answer, Unparsed
 
+_DEPENDS = re.compile(r"\bdepend(?:s|ing)? on\b|取决于|视[^,.]{1,12}而定", re.IGNORECASE)
+_BOTH = re.compile(r"\bboth (?:are|of|answers?|options?|would|seem)\b|(?:两者|两个|二者)都", re.IGNORECASE)
 _RIGHT = 60  # characters of context after a mention
 _ENUMERATED = re.compile(r"[)\]]?[.):、]\s?[^\s.,;)]")
 _HEAD_RIGHT = re.compile(r"[)\]}>\"']?\s?(?:[.):、,]|- )|[)\]}>]| (?:because|since|rather than|instead of|over)\b")
@@ -64,6 +66,10 @@ def read_option(text: str, letters: Sequence[str], options: Mapping[str, str], q
         low = RIGHT_IDIOM.sub(" ", without_refusals(text.lower())[0])
         stated = quoted_option(text, letters_of) or stated_option(low, known, no, question) or remaining(offered, no)
         return Answer("mc", stated, "by its text") if stated else Unparsed("mc", no_verdict(text), text[-200:])
+    if _DEPENDS.search(text) and len({letter for found in verdicts for letter in found.letters}) > 1:
+        return Unparsed("mc", "hedged", text[-200:])
+    if _BOTH.search(text[verdict.mention.end :]) and len(verdicts) > 1 and verdicts[-2].letters != verdict.letters:
+        return Unparsed("mc", "several", text[-200:])
     return _checked(text, verdict, offered, texts)
 
 
@@ -119,13 +125,13 @@ def _from_heads(text: str, mentions: Sequence[LetterMention], texts: Mapping[str
 def _from_brackets(text: str, mentions: Sequence[LetterMention]) -> Verdict | None:
     """ "... is turning left (C).": the text has only one letter in brackets, and a clause ends with it."""
     bracketed = [
-        m for m in mentions if m.dressed and text[m.start - 1 : m.start] == "(" and text[m.end : m.end + 1] == ")"
+        m for m in mentions if m.dressed and re.search(r"\((?:option |choice |选项)?\Z", text[max(0, m.start - 9) : m.start].lower()) and text[m.end : m.end + 1] == ")"
     ]
     if len({mention.letter for mention in bracketed}) != 1:
         return None
     last = bracketed[-1]
     left = sentence_before(text, last.start)
-    closed = re.fullmatch(r"\)[.!]?", text[last.end : last.end + 3]) is not None
+    closed = re.match(r"\)(?:[.!,;]|\s?\Z|\s?\n)", text[last.end : last.end + 3]) is not None
     if not closed or _NEGATION.search(left) or OPEN.search(left):
         return None
     return Verdict(frozenset({last.letter}), last)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-_MOST = 2_000  # mentions examined, the last ones of the text; more occur only if a model repeats itself endlessly
+_MOST = 500  # mentions examined, the last ones of the text; more occur only if a model repeats itself endlessly
 
 _MENTION = re.compile(
     r"(?<![A-Za-z0-9])(?<![A-Za-z]['.])(?P<letter>[A-Za-z])(?![A-Za-z0-9]|'[A-Za-z]|-[A-Za-z]|\.[a-z])"
@@ -15,7 +15,7 @@ OPENERS, CLOSERS = "([{<\"'", ")]}>\"'"
 _LABEL = re.compile(r"(?:\boption|\bchoice|选项)\s?[(\[{<\"']{0,3}\Z")
 # "A" and "I" before a word are an article and a pronoun, unless the word belongs to a verdict.
 _ARTICLE = re.compile(
-    r" (?!(?:because|since|as|and|or|is|are|was|due|given|which|but|would be|should be|must be"
+    r" (?!(?:because|since|as|and|or|nor|is|are|was|due|given|which|but|would be|should be|must be"
     r"|matches|fits|describes|would|could|should|can|cannot|will|must|may|might|has|had|does|doesn't|were|seems|remains"
     r"|appears|it is)\b)[a-z0-9]"
 )

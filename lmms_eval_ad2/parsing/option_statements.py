@@ -111,7 +111,8 @@ def _named(low: str, options: Mapping[str, str]) -> list[_Named]:
 
 def _pattern(option: str) -> re.Pattern[str] | None:
     text = numerals(option.lower().strip(" .!?"))
-    words = [word for word in re.findall(r"[a-z0-9_]+|[\u4e00-\u9fff]+", text) if word not in FILLERS]
+    words = re.findall(r"[a-z0-9_]+|[\u4e00-\u9fff]+", text)
+    words = [word for word in words[:-1] if word not in FILLERS] + words[-1:]  # "Object A" ends with a letter
     if not words or len(words) > 40:
         return None
     gap = r"(?:[\s\W]|\b(?:a|an|the|is|are|and)\b){0,4}"

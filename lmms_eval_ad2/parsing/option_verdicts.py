@@ -12,15 +12,14 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lmms_eval_ad2.parsing.clauses import Clause, clauses, exception, negations, without_idioms
+from lmms_eval_ad2.parsing.clauses import FORCED, Clause, clauses, exception, negations, without_idioms
 from lmms_eval_ad2.parsing.option_mentions import OPENERS, LetterMention, groups
 from lmms_eval_ad2.parsing.question_words import WORST, asks_for_the_worst, superlatives
-from lmms_eval_ad2.parsing.revisions import REVISION
 
 _LEFT, _RIGHT = 100, 60  # characters of context before and after a mention
 _DRESS = r"(?:the )?(?:option|choice|letter|选项)?\s?[(\[{<\"']{0,3}\Z"
 _UNDRESS = re.compile(r"(?:\bthe )?(?:\boption|\bchoice|\bletter|选项)? ?[(\[{<\"']{0,3}\Z")
-_CLAUSE_END = re.compile(r"[)\]}>\"']{0,3}\s?(?:\Z|[.,;:!\n<)\]}]|because\b|since\b|rather than\b|instead of\b|as (?:my|the)\b|over\b|given\b|(?:选?项)?(?:吧|呢|了|哦|啊|呀|啦|嘛|无疑))")
+_CLAUSE_END = re.compile(r"[)\]}>\"']{0,3}\s?(?:\Z|[.,;:!\n<)\]}]|because\b|since\b|rather than\b|instead of\b|as (?:my|the)\b|over\b|given\b|for (?:me|this|sure)\b|then\b|here\b|(?:选?项)?(?:吧|呢|了|哦|啊|呀|啦|嘛|无疑))")
 _ADVERBS = (
     r"(?:most likely|probably|likely|clearly|definitely|certainly|therefore|simply|actually|indeed|either|both|still"
     r"|,| )*"
@@ -29,19 +28,19 @@ _IS = (
     r"(?:is|are|was|would be|should be|must be|has to be|will be|could be|might be|may be|'s|seems to be|appears to be)"
 )
 _ZH_IS = r"(?:应该是|应该为|应该选|应为|应是|应选|是|为|选|即)"
-_NOUN = r"(?:(?<![a-z])ans(?:wers?)?|verdict|conclusion|selection|selected|chosen|prediction|pick|final|action input|decision|recommendation|决策|判断|最终|letter|choice|option|选项|答案|结论|选择)"
+_NOUN = r"(?:(?<![a-z])ans(?:wers?)?|verdict|conclusion|selection|selected|chosen|prediction|pick|final|action input|decision|recommendation|决策|判断|最终|letter|choice|option|选项|答案|回答|作答|结论|选择)"
 _STRONG = re.compile(
     rf"(?:{_NOUN}[\"'\]]?(?: \([^)]{{0,20}}\))? ?(?:{_IS}|[:=-]|{_ZH_IS})[:= }}]*|(?:\banswer\]?|答案) "
     rf"|\b(?:answers?|option|choice|match|description|statement|response)\b[^\n]{{0,70}}?\b{_IS}\b ?"
     r"|\b(?:cho(?:o)?se|select|pick(?:ed)?|go(?:ing)? with|went with|opt(?:ed)? for|recommend|suggest|prefer|favou?r|vote for|lean(?:ing)? towards?|stick(?:ing)? (?:with|to)|stay with"
     r"|choosing|selecting|settled? (?:on|for)|guess|answer(?:ing)? with|corresponds? to|points? to|leaves?(?: us with)?|leaving(?: us with)?|only remaining|from (?:option )?[a-z] to|switch(?:ing)? to|chang(?:e|ing)(?: my answer| it)? to)\b[,: ]*"
-    r"|(?:应选|故选|选择|我选|维持|坚持|改成|改为|改选|只剩下?|剩下的?(?:就)?是?|选)[: ]*|\\boxed ?\{[{ ]*|<answer> ?|\[(?:答案|answer|结论)\] ?|(?:->|=>|→) ?)"
+    r"|(?:应选|故选|选择|我选|维持|坚持|改成|改为|改选|只剩下?|剩下的?(?:就)?是?|选)[: ]*|\\boxed ?\{[{ ]*|<answer> ?|\[(?:答案|answer|结论)\] ?|(?:->|=>|→|⇒|➜|➡) ?|对应(?:的)?(?:是|为)?(?:选项)?)"
     rf"{_ADVERBS}[: ]*\Z"
 )
 # These introduce a verdict only if the clause ends after the letter: "so C." but not "so C is ahead".
 _WEAK = re.compile(
     rf"(?:\b(?:it|this|that|guess)(?: {_IS}|'s)[: ]*|\bone\b[^\n]{{0,70}}?\b{_IS}\b ?"
-    r"|\b(?:say|think|believe|therefore|thus|hence|so|no|wait|correction|reflection|rather|most likely|maybe|perhaps|possibly|probably|definitely|thoughts?|mean|meant|actually|sorry|oops|finally|ultimately)\b[,: ]*"
+    r"|\b(?:say|think|believe|therefore|thus|hence|so|no|wait|correction|reflection|rather|most likely|maybe|perhaps|possibly|probably|definitely|thoughts?|mean|meant|actually|sorry|oops|finally|ultimately|clearly|obviously|surely|undoubtedly|(?:gotta|got to|has to|have to|must) be|without (?:a |any )?(?:question|doubt)|no question|no doubt|mak(?:es|ing) it)\b[,: ]*"
     rf"|(?:因此|所以|故|综上|认为|那就|更正|纠正|不对|还是|其实|最终|{_ZH_IS})[,: ]*)"
     rf"{_ADVERBS}[: ]*\Z"
 )
@@ -70,18 +69,18 @@ OPEN = re.compile(
     r"\b(?:might|may|could|maybe|perhaps|possibly|either|between)\b[^,]*\Z|(?<!最)(?<!最有)(?:可能|也许|或许)[^,]*\Z"
 )
 _CONFIRMED = re.compile(
-    r"[)\]}>\"']{0,3}\s?(?:选?项)?(?:(?:best |also best |clearly )?(?:describes|matches|fits|remains|prevails|wins|it is\b|it must be)\b"
+    r"[)\]}>\"']{0,3}\s?(?:选?项)?(?:(?:best |also best |clearly )?(?:describes|matches|fits|remains|prevails|wins|it is\b|it must be|is it(?=\s?[.!]|\Z)|is what i(?:'d| would| will|'ll)? (?:\w+ )?(?:select|choose|pick|go with|answer|say)|is not (?:just|only|merely))\b"
     r"|(?:is|are|was) (?:the )?(?:only )?(?:one )?(?:left|remaining|the one)\b|(?:is|as|would be|seems|remains) (?:by far |clearly |still |then )?(?:my|the) (?:\w+ )?(?:answer|choice|pick|selection|guess)\b|is (?:the )?(?:more|most) (?:likely|probable|plausible)\b"
     r"|(?:is|are|would be|should be|must be|seems|appears|looks)\b(?: to be)?"
     r"(?P<also> also)?(?: both| clearly| definitely| most likely| probably| indeed| therefore| obviously)*"
     r"(?: the)?(?: most| only| single)? (?:correct|right|best|accurate|appropriate|answer|true)"
-    r"|(?P<zh_also>也)?(?:都)?(?:是|为)?(?:最)?(?:才是?)?(?:最)?(?:正确|正解|对的|对[,.]|佳|合适|符合|吻合|正确答案)|(?:与|和|跟)[^,.;]{1,14}(?:最|更)?(?:吻合|一致|相符|匹配|符合)|没有?问题)"
+    r"|(?P<zh_also>也)?(?:都)?(?:是|为)[^,.;\n]{0,12}最[^,.;\n]{1,8}的|(?:也)?(?:都)?(?:是|为)?(?:最)?(?:才是?)?(?:最)?(?:正确|正解|对的|对[,.]|佳|合适|符合|吻合|正确答案)|(?:与|和|跟)[^,.;]{1,14}(?:最|更)?(?:吻合|一致|相符|匹配|符合)|没有?问题)"
 )
 QUESTION = re.compile(r"[^.!\n]{0,40}\?")
 
 
 _NO_BETTER = re.compile(
-    r"(?:\b(?:no|nothing|none|not|isn't|n't)\b[^.;\n]{0,30} (?:better|more \w+|\w+er)(?: \w+){0,2} than|\bnothing beats|没有?比)(?: the)? " + _DRESS[:-2] + r"\Z"
+    r"(?:\b(?:no|nothing|none|not|isn't|n't)\b[^.;\n]{0,30} (?:better|more \w+|\w+er)(?: \w+){0,2} than|\bnothing beats|\bnone of [^.;\n]{0,30} (?:close|near) to|没有?比)(?: the)? " + _DRESS[:-2] + r"\Z"
     r"|没有?比(?:选项)?\Z"
 )
 _CALLED_WORST = re.compile(
@@ -90,14 +89,11 @@ _CALLED_WORST = re.compile(
 _SUPERLATIVE_WORST = re.compile(
     r"\b(?:least|worst|most (?:un|in|im)(?!port|min|term|tens|dic)\w+)\b|最不|最差|最坏"
 )
-_FORCED = re.compile(
-    r"\b(?:if|were) (?:i|we) (?:had|have|must|were|to|need)\b|\bif (?:forced|pressed|pushed|required|i'm forced|made to)\b|\bforced to\b|(?:如果|若|假如|要是)(?:必须|一定要|非要|只能|非得)"
-)
-_TRUNCATED = re.compile(r"(?i)[.!?]\s(?:option|choice|选项)\s?\Z")
+_TRUNCATED = re.compile(r"(?i)[.!?] (?:option|choice|选项)\s?\Z")
 
 
 _DECIDED = re.compile(r"\b(?:settled?|decided?|chose|choose|prefer|picked|went) \w+\s?[\"'(]{0,2}(?:option )?\Z")
-_DESCRIPTION = re.compile(r"[.,;:!?\n)]|\b(?:that|who|which|with|without|and|or|where|when|as|because|since|rather than|instead of|not|than|over|but|although|though|while|so)\b|而不是|而非|因为|由于|但")
+_DESCRIPTION = re.compile(r"[.,;:!?\n)]|\b(?:that|who|which|with|without|and|or|nor|where|when|as|because|since|rather than|instead of|not|than|over|but|although|though|while|so)\b|而不是|而非|因为|由于|但")
 _CONDITION_AFTER = re.compile(r"[)\]}>\"']{0,3},? (?:only )?(?:if|unless|provided|assuming)\b(?! (?:i|we) (?:had|have|must|were)| forced)|[)\]}>\"']{0,3},? (?:otherwise)\b")
 _RESTATED = re.compile(r"\b(?:answer|choice|option) (?:is|would be|:)[^,]*\Z|\b(?:so|therefore|hence|thus)\b[^,]*\Z|(?:答案|选择)(?:是|为)[^,]*\Z|(?:所以|因此|故)[^,]*\Z")
 
@@ -142,8 +138,8 @@ def find_verdicts(text: str, mentions: Sequence[LetterMention], question: str = 
         if _is_open(clause, left, text[clause.start : first.start].lower(), right):
             continue
         no -= letters
-        alone = _alone(text, first, last)
-        confirmed = _CONFIRMED.match(right)
+        alone = _alone(text, first, last) or _ends_text(text, clause, first, last)
+        confirmed = _CONFIRMED.match(right.lower())
         contrast = 0 <= first.start - negated_before <= 30 and _CONTRAST.search(left) and _CLAUSE_END.match(right)
         if not (affirmed or alone or confirmed or contrast or _marked(left, right, first)):
             continue
@@ -164,16 +160,16 @@ def _that_restate(verdicts: list[Verdict], question: str) -> list[Verdict]:
 
 def _is_open(clause: Clause, left: str, own_left: str, right: str) -> bool:
     """Whether a mention is in a condition, a question, or told as what the writer thought before."""
-    if _FORCED.search(clause.text) or _FORCED.search(left):
+    if clause.forced or FORCED.search(left):
         return False
     if QUESTION.match(right) or _CONDITION.search(own_left):
         return True
     after = _CONDITION_AFTER.match(right)
-    return bool(clause.conditional or after or (clause.former and not REVISION.search(clause.text)))
+    return bool(clause.conditional or after or (clause.former and not clause.revises))
 
 
 def _says_no(right: str) -> bool:
-    return bool(NEGATED_RIGHT.match(right))
+    return bool(NEGATED_RIGHT.match(without_idioms(right.lower())))
 
 
 def _polarity(
@@ -219,6 +215,16 @@ def _marked(left: str, right: str, mention: LetterMention) -> bool:
     if _WEAK.search(bare):
         return ends
     return mention.dressed and left[-1:] in tuple(OPENERS) and bool(_ANSWER_AHEAD.search(left))
+
+
+def _ends_text(text: str, clause: Clause, first: LetterMention, last: LetterMention) -> bool:
+    """Whether the mention is all of the last clause: "given the reflections, B."."""
+    before, after = text[clause.start : first.start], text[last.end :][:40]
+    if not after and _TRUNCATED.search(text[: first.start][-24:]):
+        return False
+    if clause.begins_with == ":" and len(text[: clause.start].split("\n")[-1].split()) < 2:  # "Grade: A"
+        return False
+    return not re.sub(r"(?i)option|choice|选项|[\W_]", "", before) and not re.sub(r"[\W_]", "", after) and clause.start > 0
 
 
 def _alone(text: str, first: LetterMention, last: LetterMention) -> bool:

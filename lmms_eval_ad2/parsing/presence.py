@@ -25,7 +25,12 @@ _THERE = re.compile(r"\bthere(?:'s| is| are| was| were| isn't| aren't| wasn't| s
 _THERE_ONLY = re.compile(
     r"(?P<head>\bthere(?:'s| is| are| was| were)) (?:indeed |only |exactly |just )?(?:one|two|three|four|none|some|several|many|\d+)\b(?! other)"
 )
-NOT_ONE = re.compile(r"一(?:个|辆|名|位|只|条|盏)[\u4e00-\u9fff]{0,4}(?:都|也)(?:没有?|看不到|不见)|\bnot (?:a single one|even one|one)\b(?! of)")
+NOT_ONE = re.compile(r"一(?:个|辆|名|位|只|条|盏)[\u4e00-\u9fff]{0,4}(?:都|也)(?:没有?|看不到|不见)|\bnot (?:a single(?: [a-z]+)?|even one|one)\b(?! of)")
+# "Bus stop", "pedestrian crossing", 公交车广告牌: the name of something else.
+_COMPOUND = re.compile(
+    r"[- ](?:stops?|lanes?|stations?|crossings?|signs?|shelters?|billboards?|posters?|stickers?|statues?|paintings?|ads?|adverts?|shadows?"
+    r"|reflections?|toys?|route|rack|parking|zone)\b|(?:广告|海报|站|专用|标志|模型|雕像|图案|影子|倒影|通道|提示|道(?!路))"
+)
 _QUOTED = re.compile(r"\"[^\"\n]{1,60}\"|(?<![a-z])'[^'\n]{1,60}'(?![a-z])")
 _ABSENT = re.compile(
     r"\bthere (?:is|are|was|were)(?: no\b(?! doubt| question| way| need| reason)| not\b|n't\b| none\b)|\bthere's no\b(?! doubt| question| way| need)"
@@ -62,14 +67,26 @@ def stated(low: str, question: str, *, alone: bool) -> str | None:
 
 def asked_for(question: str) -> str:
     """A pattern of the thing whose presence is asked for; "" if the question asks for something else."""
-    found = _ASKED.search(plain(question).lower())
+    low = plain(question).lower()
+    found = _ASKED.search(low)
     if not found:
-        return ""
+        return _predicate(low)
     if found["zh"]:
         return re.escape(re.sub(r"(?:的|任何|明显)", "", found["zh"])[-6:])
     noun = _NOUN_END.split(next(group for group in found.groups() if group).strip() + " ")[0].strip(" '-")
     words = [re.escape(_singular(word)) + r"(?:s|es|ies|y)?" for word in noun.split()[-3:]]
     return r"(?<![a-z-])" + r"[\s-](?:\w+[\s-])?".join(words) + r"(?![a-z])" if words else ""
+
+
+def _predicate(question: str) -> str:
+    """A pattern of the adjective or participle that "Is the road dry?" asks for; "" for another question."""
+    safe = re.search(r"\b(?:is|are|was|would) (?:it|this|that) (?P<word>[a-z]{3,}) (?:to|for|if)\b", question)
+    last = safe or re.search(r"\b(?:is|are|was|were|does|do|has|have|can|should|must|may)\b[^?]{3,80}?\b(?P<word>[a-z]{3,})\s?\?\s*\Z", question)
+    if last:
+        stem = re.sub(r"(?:ing|ed)\Z", "", last["word"])
+        return rf"(?<![a-z-]){re.escape(stem)}[a-z]{{0,3}}(?![a-z])" if len(stem) > 2 else ""
+    chinese = re.search(r"(?P<word>[\u4e00-\u9fff]{2})了?(?:吗|么)\s?\??\s*\Z", question)
+    return re.escape(chinese["word"]) if chinese else ""
 
 
 def _singular(word: str) -> str:
@@ -92,7 +109,7 @@ def _of_name(low: str, name: str) -> tuple[list[str], bool]:
         text = _QUOTED.sub(lambda m: " " * len(m.group()), clause.text)
         if clause.open or clause.conditional or clause.tentative or clause.former:
             continue
-        named = pattern.search(text)
+        named = next((m for m in pattern.finditer(text) if not _COMPOUND.match(text, m.end())), None)
         pronoun = _THERE_ONLY.search(text) or NOT_ONE.search(text)
         if named:
             verdicts.append("no" if _denied(clause, text, named) else "yes")

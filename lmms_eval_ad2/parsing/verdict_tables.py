@@ -21,11 +21,17 @@ _TICKS = {
     **dict.fromkeys(map(ord, "❌✘✖☒❎╳"), "✗"),
     0xFE0F: None,  # the variation selector that makes a sign an emoji
 }
+_CROSS = re.compile(r"(?<!\d)\s?[×✕](?!\s?\d)")
 _CHECKBOX = re.compile(r"\[(?: ?(?P<set>[xX✓]) ?| {0,2})\](?=\s*\S)")
 _WORDS = "|".join(sorted((re.escape(word) for word in RIGHT | WRONG), key=len, reverse=True))
 _ROW = re.compile(
-    r"[\s|>*-]*(?:option |choice |选项 ?)?[(\[]?(?P<key>[A-Za-z]|yes|no|是|否)[)\]]?(?:(?P<name>[^\n|✓✗]{0,80}?)\s*[|:：=→>-]+\s*|\s+|(?<=[)\]]))"
+    r"[\s|>*-]*(?:\d{1,2}[.)] )?(?:option |choice |选项 ?)?[(\[]?(?P<key>[A-Za-z]|yes|no|是|否)[)\]]?(?:(?P<name>[^\n|✓✗]{0,80}?)\s*[|:：=→>-]+\s*|\s+|(?<=[)\]]))"
     rf"(?P<value>{_WORDS}|\d{{1,3}}(?:\.\d{{1,6}})? ?%?)(?:[\s,;.|(：:-][^\n]{{0,120}})?",
+    re.IGNORECASE,
+)
+_TICKED = re.compile(
+    r"[\s|>*\d.-]*(?:(?P<tick>[✓✗])\s{0,3}(?:option |choice |选项 ?)?[(\[]?(?P<key>[A-Z])(?![A-Za-z0-9])"
+    r"|(?:option |choice |选项 ?)?[(\[]?(?P<key2>[A-Z])(?![A-Za-z0-9])[^✓✗]*(?P<tick2>[✓✗]))",
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"(\d{1,3}(?:\.\d{1,9})?) ?%?")
@@ -33,7 +39,7 @@ _NUMBER = re.compile(r"(\d{1,3}(?:\.\d{1,9})?) ?%?")
 
 def with_ticks(text: str) -> str:
     """`text` with all kinds of check marks as ✓ and ✗, also `[x]` and `[ ]`."""
-    return _CHECKBOX.sub(lambda box: "✓ " if box["set"] else "✗ ", text.translate(_TICKS))
+    return _CHECKBOX.sub(lambda box: "✓ " if box["set"] else "✗ ", _CROSS.sub(" ✗", text.translate(_TICKS)))
 
 
 def rated(pairs: Iterable[tuple[str, Any]], candidates: Iterable[str]) -> list[str] | None:
@@ -75,9 +81,9 @@ def rated_in_rows(text: str, candidates: Iterable[str]) -> list[str] | None:
 def _rated_rows(lines: Iterable[str], candidates: Iterable[str]) -> list[str] | None:
     pairs = []
     for line in lines:
-        for ticked in re.findall(r"([✓✗])\s{0,3}[(\[]?([A-Za-z])[)\].:、]?(?=\s|\Z)", line[:40]):
-            pairs.append((ticked[1], ticked[0]))
-            break
+        ticked = _TICKED.match(line[:200])
+        if ticked and len(re.findall("[✓✗]", line[:200])) == 1:
+            pairs.append((ticked["key"] or ticked["key2"], ticked["tick"] or ticked["tick2"]))
         else:
             row = _ROW.fullmatch(line.strip().strip("|").strip())
             if row and _rating(row["value"]) is not None:

@@ -37,7 +37,7 @@ _OPEN = r"[(\[{<\"']{0,3}\Z"
 # Start of a clause, or end of words that introduce a verdict.
 _LEAD = re.compile(
     r"(?:\A|[.!?;:,\n>{✓✗|]|[\u2600-\u27bf\U0001f300-\U0001faff]|\b(?:so|therefore|thus|hence|but|is|be|a|say|saying|answer|answering"
-    r"|definitely|clearly|probably|likely|certainly|it's|still|with|conclude|actually|wait|to|say that|reply|or|and|hmm|well|ok|okay|oh|sorry|then|think)"
+    r"|definitely|clearly|probably|likely|certainly|it's|still|with|conclude|actually|wait|to|say that|reply|or|and|hmm|well|ok|okay|oh|sorry|then|think|think that|\w+ly)"
     r"|答案(?:是|为|应该是|应为)?|回答(?:是|为)?|结论(?:是|为)?|因此|所以|故|应该?(?:是|为)|认为|我想|那就|说|回答说|其实|哦|啊)[,: \"']{0,3}"
     + _OPEN
 )
@@ -59,8 +59,7 @@ _MAYBE_LEFT = re.compile(
     r"(?:\b(?:maybe|perhaps|possibly|might be|could be|may be|either)|可能|也许|或许|大概)[, ]{0,2}(?:a |an |就|是)?\Z"
 )
 _QUESTIONED = re.compile(r"[\"')\]]{0,2} ?\?")
-_JOINT = re.compile(r"[\"'\s,.;]{0,3}(?P<word>and|or|but|/|\||和|或|或者|还是)?[\"'\s]{0,2}")
-_GUESS = re.compile(r"\bif (?:i|we) (?:had|have|must|were)\b|\bif forced\b|(?:如果|若|假如)(?:必须|一定要|非要|只能)")
+_JOINT = re.compile(r"[\"'\s,.;]{0,3}(?P<word>and|or|nor|but|/|\||和|或|或者|还是)?[\"'\s]{0,2}(?:a |an )?[\"']?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +159,7 @@ def _verdict(low: str, clause: Clause, match: re.Match[str]) -> str | None:
         return "skip"
     elif not word.isascii() and not lead:
         return "skip"
-    if clause.open and not _GUESS.search(clause.text):
+    if clause.open and not clause.forced:
         return None
     rest = clause.text[match.end() :]
     if re.match(r"[\"')\]]{0,2}(?: (?:it|there|they|the|this|that|i|we)\b)", rest):  # a statement that follows the verdict
