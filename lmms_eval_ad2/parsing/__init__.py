@@ -15,7 +15,7 @@ from lmms_eval_ad2.parsing.count import read_count
 from lmms_eval_ad2.parsing.free_text import read_ocr, read_vqa
 from lmms_eval_ad2.parsing.geometry import Frame, read_box, read_point
 from lmms_eval_ad2.parsing.json_answers import answer_in_json
-from lmms_eval_ad2.parsing.normalise import plain
+from lmms_eval_ad2.parsing.normalise import asks_for_picture, plain
 from lmms_eval_ad2.parsing.option import read_option
 from lmms_eval_ad2.parsing.reasons import FAILURES, REASONS, failure_reason
 from lmms_eval_ad2.parsing.wrappers import unwrap
@@ -61,6 +61,8 @@ def parse(
     reply = reply if inner is None else inner
     if not reply.strip():
         return Unparsed(form, "empty", text[:200])
+    if form in ("mc", "yesno", "count") and asks_for_picture(plain(reply)):
+        return Unparsed(form, "refusal", text[:200])
     match form:
         case "vqa":
             return read_vqa(reply)

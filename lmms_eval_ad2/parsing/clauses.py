@@ -16,23 +16,26 @@ from lmms_eval_ad2.parsing.revisions import REVISION
 # Words that look like negations and are none.
 _NO_NEGATION = re.compile(
     r"\b(?:no|without(?: any| a)?) (?:doubt|question|wonder|problem|matter)\b|\bnot (?:only|just|merely|to mention)\b"
-    r"|\bwhether or not\b|\bno[- ](?:parking|entry|stopping|passing|overtaking|u-turn|left turn|right turn|turn)\b"
+    r"|\bwhether or not\b|\bno (?:fewer|less|more) than\b|不如|\bno[- ](?:parking|entry|stopping|passing"
+    r"|overtaking|u-turn|left turn|right turn|turn)\b"
     r"|\b(?:nothing|anything) (?:wrong|unusual)\b|\bnone other than\b|\bno less than\b|\bno sooner\b"
     r"|不(?:仅|但|只|少|远|久|同|过|禁|断|错|妨|得不|止|光)|无(?:论|障碍|人(?:车|机|配送|驾)|疑|轨|线)|非(?:机动|常|凡)|未来"
     r"|没(?:有)?问题|没错|毫无疑问|差不多|是不是|有没有|是否(?!定|认)|能不能|会不会"
 )
 _NEGATION = re.compile(
     r"\b(?:not|never|no|none|nobody|nothing|neither|nor|cannot|without|nowhere|zero|far from)\b|n't\b"
-    r"|\b(?:rul(?:e|es|ed|ing) out|exclud\w+|eliminat\w+|reject\w*|discard\w*|dismiss\w*|den(?:y|ies|ied|ying)|disagree\w*"
+    r"|\b(?:rul(?:e|es|ed|ing) out|exclud\w+|eliminat\w+|reject\w*|discard\w*|dismiss\w*|den(?:y|ies"
+    r"|ied|ying)|disagree\w*"
     r"|doubt\w*|lack\w*|miss(?:es|ing)?|overlook\w*|absent|absence|wrong|incorrect|false|untrue|invalid|impossible"
     r"|unlikely|implausible|inconceivable|contradict\w*|fails? to|free of|devoid|unsuitable|mistaken|mistake|error"
     r"|inaccurate|improbable|inconsistent)\b"
     r"|不可能|不存在|不正确|不合适|不符合|不对|不是|不能|不会|并非|没有|没能|未能|否认|否定|排除|错误|错的|错了|矛盾|缺乏|缺少|忽视|忽略"
-    r"|[不没无非未]"
+    r"|与其|[不没无非未]"
 )
 _CONDITION = re.compile(
     r"\b(?:if|unless|whether|suppos(?:e|ing)|assuming|provided that|in case|were it|had it)\b"
-    r"|如果|若是|若(?!干)|假如|假设|(?<!主)(?<!只)要是|除非|倘若|是否(?!定|认|[.,;!]|\Z)|是不是|有没有|能不能|能否(?!认)|可否(?!认)|取决于|\bdepend(?:s|ing)? on\b"
+    r"|如果|若是|若(?!干)|假如|假设|(?<!主)(?<!只)要是|除非|倘若|是否(?!定|认|[.,;!]|\Z)|是不是|有没有|能不能|能否(?!认)|可否(?!认)|取决于"
+    r"|\bdepend(?:s|ing)? on\b"
 )
 _TENTATIVE = re.compile(
     r"\b(?:maybe|perhaps|possibly|might|could|may|not sure|unsure|uncertain|unclear|can't tell|cannot tell|hard to)\b"
@@ -43,33 +46,48 @@ _CONSEQUENCE = re.compile(r"就|那么|则|会|将|便")  # the consequence of a
 _CONTRAST = re.compile(r"\b(?:but|however|yet)\b|但|不过|然而|而是")
 # What the writer thought before.
 _FORMER = re.compile(
-    r"\b(?:at first|at a first glance|at first glance|initially|originally|previously|earlier|i (?:first |had |once )?thought|first thought|seemed|i was inclined|i assumed|my first|(?:you|one|some|many|people|others)(?: people)? (?:might|may|could|would)|i'd have (?:said|agreed|thought)|i would have)\b"
+    r"\b(?:at first|at a first glance|at first glance|initially|originally|previously|earlier"
+    r"|i (?:first |had |once )?thought|first thought|seemed|i was inclined|i assumed|my first|(?:you"
+    r"|one|some|many|people|others)(?: people)? (?:might|may|could|would)|i'd have (?:said|agreed"
+    r"|thought)|i would have)\b"
     r"|以为|一开始|起初|最初|原本|原先|本来|乍一看|一度|之前|看着像|看似|看起来像"
 )
 CONCLUSION = re.compile(
-    r"\b(?:so|therefore|thus|hence|consequently|in fact|actually|in conclusion|overall|finally|as a result|ultimately|in short|which means)\b"
+    r"\b(?:so|therefore|thus|hence|consequently|in fact|actually|in conclusion|overall|finally"
+    r"|as a result|ultimately|in short|which means)\b|\bit is\Z"
     r"|所以|因此|其实|实际(?:上|为)?|综上|故|那就|可见|最终|总之|由此|因而|说明"
 )
 _BREAK = re.compile(
-    r"[.!?;\n]+(?=\s|\Z|[\u4e00-\u9fff])|\n|[,:]\s?|\s[-→]+\s|\s?(?:->|=>|→)\s?"
-    r"|\b(?:and|yet) (?=(?:it|he|she|they|there|i|we|you|this|that) (?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|may|might)\w*|(?:isn't|aren't)\b)|\band (?=(?:do|does|did|is|are|was|were|can|could|should|would|will)(?:n't| not)\b|cannot\b|not\b|never\b|neither\b|(?:the|my) (?:\w+ )?answer\b)"
-    r"|\bso\b(?! (?:many|much|far|as|long|that)\b)|(?<!anything )(?<!nothing )(?<!everything )(?<!all )(?<!none )\bbut\b|\byet\b|\b(?:however|although|though|whereas|while|(?<!not )(?<!but )because|since|given|so that|therefore|thus|hence|which|who|except that)\b"
+    r"[.!?;\n]+(?=\s|\Z|[\u4e00-\u9fff])|\n|[,:]\s?|\s-+\s|\s\|\s"
+    r"|\b(?:and|yet) (?=(?:it|he|she|they|there|i|we|you|this|that) (?:is|are|was|were|do|does|did|has"
+    r"|have|had|can|could|will|would|may|might)\w*|(?:isn't|aren't)\b)|\band (?=(?:do|does|did|is|are"
+    r"|was|were|can|could|should|would|will)(?:n't| not)\b|cannot\b|not\b|never\b|neither\b|(?:the"
+    r"|my) (?:\w+ )?answer\b)"
+    r"|\bso\b(?! (?:many|much|far|as|long|that)\b)"
+    r"|(?<!anything )(?<!nothing )(?<!everything )(?<!all )(?<!none )(?<!option )(?<!options )(?<!choice )(?<!answer )\bbut\b"
+    r"|\byet\b|\b(?:however|although|though|whereas|while|(?<!not )(?<!but )because|since|given"
+    r"|so that|therefore|thus|hence|which|who|except that)\b"
     r"|(?:但是|但|而是|不过|然而|虽然|尽管|因为|由于|所以|因此)"
 )
 
 
 # "Anything but A": what is said of all others, and so the opposite of A.
 _EXCEPTION = re.compile(
-    r"\b(?P<all>anything|everything|every(?: other)? \w+|all(?: \w+){0,3}|each \w+|any \w+)?(?P<none>nothing|none|no \w+)? ?"
-    r"\b(?:other than|but|except(?: for)?|besides|apart from|aside from|excluding) (?:for )?(?:the |a |an )?(?:option |choice |选项)?[\"'(]{0,2}\Z|(?P<zh>除了?)(?:选项)?[\"'(]{0,2}\Z"
+    r"\b(?P<all>anything|everything|every(?: other)? \w+|all(?: \w+){0,3}|each \w+"
+    r"|any \w+)?(?P<none>nothing|none|no \w+)? ?"
+    r"\b(?:other than|but|except(?: for)?|besides|apart from|aside from|excluding) (?:for )?(?:the |a "
+    r"|an )?(?:option |choice |选项)?[\"'(]{0,2}\Z|(?P<zh>除了?)(?:选项)?[\"'(]{0,2}\Z"
 )
 _WEAK_NEGATIVE = re.compile(
-    r"\b(?:would|will|could)\b[^.;\n]{0,20}\b(?:cause|crash|collide|be dangerous|be unsafe|be illegal|risk)\w*|\b(?:blocked|illegal|dangerous|unsafe|forbidden|closed)\b|危险|违规|违法|碰撞|说不通"
+    r"\b(?:would|will|could)\b[^.;\n]{0,20}\b(?:cause|crash|collide|be dangerous|be unsafe|be illegal"
+    r"|risk)\w*|\b(?:blocked|illegal|dangerous|unsafe|forbidden|closed)\b|危险|违规|违法|碰撞|说不通"
 )
 
 
 FORCED = re.compile(
-    r"\b(?:if|were) (?:i|we) (?:had|have|must|were|to|need)\b|\bif (?:forced|pressed|pushed|required|i'm forced|made to)\b|\bforced to\b|(?:如果|若|假如|要是)(?:必须|一定要|非要|只能|非得)"
+    r"\b(?:if|were) (?:i|we) (?:had|have|must|were|to|need)\b|\bif (?:i|we) (?:\w+ )(?:had|have|must"
+    r"|were)\b|\bif (?:forced|pressed|pushed|required|i'm forced|made to)\b|\bforced to\b|硬要|(?:如果|若"
+    r"|假如|要是)(?:必须|一定要|非要|只能|非得)"
 )
 
 
@@ -87,7 +105,7 @@ class Clause:
     @cached_property
     def open(self) -> bool:
         """Whether it is a condition or a question, which states nothing."""
-        return "?" in self.ends_with or bool(_CONDITION.search(self.text))
+        return "?" in self.ends_with or bool(_CONDITION.search(self.text) and not self.forced)
 
     @cached_property
     def former(self) -> bool:

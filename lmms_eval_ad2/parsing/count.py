@@ -30,16 +30,30 @@ _TOKEN = re.compile(
     r"(?<![A-Za-z0-9_.])(?P<digits>\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?P<fraction>\.\d+)?(?![A-Za-z0-9_]|-[a-z])(?!\.\d)"
     rf"|(?<![a-z-])(?P<word>(?:{'|'.join(_TENS)})(?:[- ](?:{'|'.join(list(_ONES)[1:10])}))?|{'|'.join(_ONES)})"
     r"(?![a-z]|-[a-z])(?! (?:hundred|thousand|dozen))"
-    rf"|(?<!第)(?<![零〇一二两三四五六七八九十百])(?P<zh>[零〇一二两俩三四五六七八九十百]{{1,6}})(?=[{_MEASURE}]|[)\]}}\"']{{0,3}}\s?(?:\Z|[.,;!\n到至或~-]))"
+    rf"|(?<!第)(?<![零〇一二两三四五六七八九十百])(?P<zh>[零〇一二两俩三四五六七八九十百]{{1,6}})(?=[{_MEASURE}]|车道"
+    rf"|[)\]}}\"']{{0,3}}\s?(?:\Z|[.,;!\n到至或~-]))"
 )
+_DOZENS = {
+    "half a dozen": "6",
+    "a half dozen": "6",
+    "one dozen": "12",
+    "a dozen": "12",
+    "a pair of": "2",
+    "俩": "两个",
+    "仨": "三个",
+}
+_DOZEN = re.compile("|".join(_DOZENS), re.IGNORECASE)
 _COORDINATES = re.compile(r"[<\[(][^<>\[\]()\n]{0,60}\d ?, ?-?\d[^<>\[\]()\n]{0,60}[>\])]")
-_SINGLE = re.compile(r"(\A|[.!?:\n] ?|\b(?:there(?: is|'s|'s)|i(?: can)? see|shows|contains|only|just) (?:only |just )?)a single\b(?! (?:lane|file|row|line)\b)")
+_SINGLE = re.compile(
+    r"(\A|[.!?:\n] ?|\b(?:there(?: is|'s|'s)|i(?: can)? see|shows|contains|only|just) (?:only "
+    r"|just )?)a single\b(?! (?:lane|file|row|line)\b)"
+)
 _LIST_ITEM = re.compile(r"(?m)^ ?(\d{1,2})[.)、] ?(?=[^\s\d])")
 _LABEL_LEFT = re.compile(
     r"(?:\b(?:step|image|figure|fig\.?|frame|lane|camera|cam|route|highway|line|option|page|picture|view|photo|score"
     r"|confidence|rating|level|no\.)|#|第|步骤|图|置信度) ?[:#]? ?\Z"
     r"|\b(?:number|car|vehicle|truck|bus|object|pedestrian) \Z"
-    r"|\blimit(?: \w+){0,2} \Z|(?:\bnot|不是) ?\Z"
+    r"|限速 ?\Z|其中 ?\Z|\blimit(?: \w+){0,2} \Z|(?:\bnot|不是) ?\Z"
 )
 _UNIT_RIGHT = re.compile(
     r" ?(?:%|°|米|公里|秒|分钟|度|点|年|月|日|号|岁|时)"
@@ -62,7 +76,10 @@ _DRESS = r"(?:(?:a |only|just|exactly|about|approximately|around|roughly|total o
 _STRONG_LEFT = re.compile(
     r"(?:\b(?:answer|count|total|number|sum)\b[^.;\n\d]{0,60}?(?:\b(?:is|are|was|of)|[:=]) ?"
     r"|\b(?:in total|altogether|in all|overall),? ?(?:there (?:is|are)|i (?:can )?(?:see|count))? ?"
-    r"|\b(?:exactly|precisely|a total of) |\b(?:leaves|leaving|makes|making) (?:us with |it |just |only )?|\bnot [^.;\n]{0,40}\bbut (?:only |just |rather )?|而是|(?:合计|总计|共计|总数|total)[\s|:]*|= ?|\\boxed ?\{ ?|<answer> ?|答案[\"']?(?:是|为)?[: ]*"
+    r"|\b\w{0,20}(?:num|count|total|number)\w{0,20}[\"']?\s?[:=] ?|\b(?:exactly|precisely|a total of) "
+    r"|\b(?:leaves|leaving|makes|making) (?:us with |it |just |only )?"
+    r"|\bnot [^.;\n]{0,40}\bbut (?:only |just |rather )?|而是|(?:合计|总计|共计|总数|total)[\s|:]*|= ?"
+    r"|\\boxed ?\{ ?|<answer> ?|答案[\"']?(?:是|为)?[: ]*"
     r"|(?:总共|一共|共计|合计|总计|共)有?[: ]*|(?:总数|数量)(?:是|为)?[: ]*"
     r"|\b(?:answer|count|number|total)[\"']? ?: ?)" + _DRESS
 )
@@ -100,14 +117,20 @@ def read_count(text: str, question: str = "") -> Answer | Unparsed:
     `question` ("How many lanes …?") says which of several numbers counts.
     """
     noun = counted_noun(question)
+    text = _DOZEN.sub(lambda match: _DOZENS[match.group().lower()], text)
     low = _SINGLE.sub(r"\1one", _COORDINATES.sub(" ; ", without_refusals(text.lower())[0]))
     if noun:
         low = re.sub(rf"(?<![a-z0-9])([a-z]+|\d+)-({noun})", r"\1 \2", low)
-    if NOT_ONE.search(low):
+    if NOT_ONE.search(low) or (noun and _none_of(low, noun)):
         return Answer("count", 0)
     if low.strip(" .!\"'()") in _NONE_WHOLE:
         return Answer("count", 0)
+    former = [part for part in clauses(low) if part.former]
     found = _merged(low, [item for match in _tokens(low) if (item := _judge(low, match))])
+    kept = [
+        item for item in found if not any(part.start <= item.start < part.start + len(part.text) for part in former)
+    ]
+    found = kept or found
     chosen = _chosen(low, found, noun)
     if chosen is None:
         if len(found) > 1 or (found and _NONE.search(low)):
@@ -120,6 +143,17 @@ def read_count(text: str, question: str = "") -> Answer | Unparsed:
     if chosen.value is None:
         return Unparsed("count", chosen.fault, text[-200:])
     return Answer("count", chosen.value, "approximate" if chosen.about else "")
+
+
+def _none_of(low: str, noun: str) -> bool:
+    """Whether the text says that there are no `noun`, and gives no number of them."""
+    none = re.search(rf"(?<!, )\b(?:no|zero) (?:[a-z]+ )?(?:{noun})", low)
+    return bool(
+        none
+        and not re.search(
+            rf"(?:\d|{'|'.join(_ONES)})[ -](?:[a-z]+ )?(?:{noun})", low[: none.start()] + low[none.end() :]
+        )
+    )
 
 
 def _tokens(low: str) -> list[re.Match[str]]:
@@ -142,7 +176,11 @@ def _judge(low: str, match: re.Match[str]) -> _Found | None:
         value, fault = None, "not_a_count"
     if _RANGE_LEFT.search(left) or _RANGE_RIGHT.match(right):
         value, fault = None, "range"
-    alone = bool(re.search(r"[.!?] \Z", left) and not right.strip(" .!")) or (start == 0 and right.lstrip(".").startswith("\n\n")) or (left.endswith("\n\n") and not right.strip(" ."))
+    alone = (
+        bool(re.search(r"[.!?] \Z", left) and not right.strip(" .!"))
+        or (start == 0 and right.lstrip(".").startswith("\n\n"))
+        or (left.endswith("\n\n") and not right.strip(" ."))
+    )
     strong = alone or bool(_STRONG_LEFT.search(left) or _STRONG_RIGHT.match(right))
     return _Found(
         start=start,
@@ -226,7 +264,11 @@ def _chosen(low: str, found: list[_Found], noun: str) -> _Found | None:
         return concluded
     if strong:
         return strong[-1]
-    named = [item for item in found if noun and re.match(rf"[)\]\"' ]{{0,3}}(?:[a-z]+ ){{0,2}}(?:{noun})", low[item.end : item.end + 60])]
+    named = [
+        item
+        for item in found
+        if noun and re.match(rf"[)\]\"' ]{{0,3}}(?:[a-z]+ ){{0,2}}(?:{noun})", low[item.end : item.end + 60])
+    ]
     if len({(item.value, item.fault) for item in named}) == 1:
         return named[-1]
     if len({(item.value, item.fault) for item in found}) == 1 and not _NONE.search(low):

@@ -9,16 +9,21 @@ from lmms_eval_ad2.records import Answer, Unparsed
 
 _FENCED = re.compile(r"\A```[A-Za-z]{0,12}\n?(?P<body>[^`]*)```\Z")
 _LABEL = re.compile(
-    r"\A(?:(?:the |final |detected |extracted |recogni[sz]ed |ocr |visible |license |licence |number |road |street |traffic )*"
-    r"(?:answer|text|plate|plate number|sign|sign text|transcription|result|content|output|reading|name)(?: (?:on|in|of) the [a-z ]{1,30}?)?"
+    r"\A(?:(?:the |final |detected |extracted |recogni[sz]ed |ocr |visible |license |licence |number "
+    r"|road |street |traffic )*"
+    r"(?:answer|text|plate|plate number|sign|sign text|transcription|result|content|output|reading"
+    r"|name)(?: (?:on|in|of) the [a-z ]{1,30}?)?"
     r"|(?:识别|最终|图中|图片中|路牌|标志|车牌|招牌|上的|的|检测到|文字|内容){0,4}(?:答案|回答|结果|文字|文本|内容|车牌号码?|车牌|路名)(?:是|为)?)\s*[:：]\s*",
     re.IGNORECASE,
 )
 _QUOTES = {'"': '"', "'": "'", "“": "”", "‘": "’", "「": "」", "『": "』", "`": "`"}
 # "The sign says "STOP"." and 牌子上写着“停”。: one sentence, and one quotation that ends it.
 _SAYS = re.compile(
-    r"\A[^\"“「『`\n.!?。]{1,120}?(?:\b(?:says?|reads?|shows?|displays?|states?|is|as|contains?|written|with the (?:text|words?))\b|写着?|显示|标着|印着|是|为|读作)"
-    r"\s?(?:the (?:text|words?|following) ?)?[:：,，]?\s?(?:\"(?P<a>[^\"\n]{1,400})\"|“(?P<b>[^”\n]{1,400})”|「(?P<c>[^」\n]{1,400})」|『(?P<d>[^』\n]{1,400})』|`(?P<e>[^`\n]{1,400})`|'(?P<f>[^'\n]{1,400})')"
+    r"\A[^\"“「『`\n.!?。]{1,120}?(?:\b(?:says?|reads?|shows?|displays?|states?|is|as|contains?|written"
+    r"|with the (?:text|words?))\b|写着?|显示|标着|印着|是|为|读作)"
+    r"\s?(?:the (?:text|words?|following) ?)?[:：,，]?\s?(?:\"(?P<a>[^\"\n]{1,400})\""
+    r"|“(?P<b>[^”\n]{1,400})”|「(?P<c>[^」\n]{1,400})」|『(?P<d>[^』\n]{1,400})』|`(?P<e>[^`\n]{1,400})`"
+    r"|'(?P<f>[^'\n]{1,400})')"
     r"(?: on it| in (?:white|red|black|blue|yellow|green)(?: letters)?|的字样|字样|几个字|这几个字)?\s?[.!。！]?\Z",
     re.IGNORECASE,
 )

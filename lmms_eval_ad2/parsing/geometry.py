@@ -16,7 +16,8 @@ Size = tuple[int, int] | None
 _NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?"
 _NOT_FINITE = r"[-+]?(?:nan|inf(?:inity)?)"
 _LIST = re.compile(
-    rf"(?P<open>[<\[(])\s*(?P<body>(?:{_NUMBER}|{_NOT_FINITE})(?:(?:\s*[,;]\s*|\s+)(?:{_NUMBER}|{_NOT_FINITE}))*)(?:\s*,)?\s*[>\])]",
+    rf"(?P<open>[<\[(])\s*(?P<body>(?:{_NUMBER}|{_NOT_FINITE})(?:(?:\s*[,;]\s*|\s+)(?:{_NUMBER}"
+    rf"|{_NOT_FINITE}))*)(?:\s*,)?\s*[>\])]",
     re.IGNORECASE,
 )
 _BARE = re.compile(rf"(?:{_NUMBER})(?:(?:\s*[,;]\s*|\s+)(?:{_NUMBER}))*\.?", re.IGNORECASE)
@@ -25,7 +26,8 @@ _CORNER_GAP = re.compile(r"\s*(?:,|to|至|到|-|->)?\s*", re.IGNORECASE)
 _TAG = re.compile(r"<?\s?OUTPUT[ _]?(?P<which>START|END)\s?>?", re.IGNORECASE)
 _NAMED = re.compile(
     rf"(?<![A-Za-z0-9_])(?P<name>x_?min|min_?x|y_?min|min_?y|x_?max|max_?x|y_?max|max_?y|x_?[12]|y_?[12]"
-    rf"|left|top|right|bottom|width|height|[xywh])(?![A-Za-z0-9_])[\"']?\s{{0,4}}[:=]\s{{0,4}}[\"']?(?P<value>{_NUMBER})",
+    rf"|left|top|right|bottom|width|height"
+    rf"|[xywh])(?![A-Za-z0-9_])[\"']?\s{{0,4}}[:=]\s{{0,4}}[\"']?(?P<value>{_NUMBER})",
     re.IGNORECASE,
 )
 _NAMES: dict[str, str] = {

@@ -11,7 +11,8 @@ from lmms_eval_ad2.records import Form
 _ANSWER = re.compile(
     r"(?:the[_ ]?)?(?:final|correct|best|selected|chosen|predicted|my|your|model)?[_ ]?"
     r"(?:answer|ans|choice|option|selection|prediction|conclusion|verdict|result|response|decision|label|letter|output)"
-    r"(?:[_ ]?(?:letter|option|choice|value|text|label|id))?|selected|chosen|最终答案|正确答案|答案|结论|选择|选项|回答|结果",
+    r"(?:[_ ]?(?:letter|option|choice|value|text|label|id))?|selected|chosen|r[ée]ponse(?:_finale)?"
+    r"|respuesta(?:_final)?|antwort|最终答案|正确答案|答案|结论|选择|选项|回答|结果",
     re.IGNORECASE,
 )
 # Keys of the value itself, by the form of the question.
@@ -20,10 +21,17 @@ _OWN: dict[str, re.Pattern[str]] = {
         r"(?:total|count|number|num|sum|quantity|amount)(?:_?\w{0,40})?|\w{0,40}_(?:count|total|number)|总数|数量|合计|总计|总共",
         re.IGNORECASE,
     ),
-    "ocr": re.compile(r"(?:ocr_?)?(?:text|content|plate|license_plate|licence_plate|transcription|number)|文字|文本|车牌号?|内容", re.IGNORECASE),
+    "ocr": re.compile(
+        r"(?:ocr_?)?(?:text|content|plate|license_plate|licence_plate|transcription|number)|文字|文本|车牌号?|内容",
+        re.IGNORECASE,
+    ),
 }
-_COMMENT = re.compile(r"(?:reason|explanation|rationale|thought|analysis|confidence|score|prob|why|说明|理由|原因|解释|置信度|思考|分析)\w{0,20}", re.IGNORECASE)
+_COMMENT = re.compile(
+    r"(?:reason|explanation|rationale|thought|analysis|confidence|score|prob|why|说明|理由|原因|解释|置信度|思考|分析)\w{0,20}",
+    re.IGNORECASE,
+)
 _FENCE = re.compile(r"```[A-Za-z]{0,12}")
+_VERDICTS = ("yes", "no", "true", "false", "是", "否", "有", "无", "没有")
 _SMALL = 4  # values of a reply without a key that is called an answer
 
 
@@ -34,11 +42,13 @@ def answer_in_json(reply: str, form: Form) -> str | None:
     """
     text = _FENCE.sub(" ", reply)
     last: KeyValuePairs | None = None
+    answers: list[Any] = []
     for value, start, end in json_values(text, most=200):
         alone = not any(c.isalnum() for c in text[:start] + text[end:][:200]) if len(text) < 20_000 else False
         if isinstance(value, KeyValuePairs) and (alone or _under(value, _ANSWER) is not _NOTHING):
             last = value
-    if last is None:
+            answers.append(_under(value, _ANSWER))
+    if last is None or len({str(answer) for answer in answers}) > 1:  # a list of options is no answer
         return None
     found = _under(last, _OWN[form]) if form in _OWN else _NOTHING
     if found is _NOTHING:
@@ -69,7 +79,7 @@ def _only_value(node: KeyValuePairs, form: Form) -> Any:
     """The only value of the kind that the form asks for, apart from comments on it."""
     values = [value for key, value in node if not _COMMENT.fullmatch(key.strip())][: _SMALL + 1]
     if form == "yesno":
-        values = [value for value in values if isinstance(value, bool) or str(value).strip().lower() in ("yes", "no")]
+        values = [value for value in values if isinstance(value, bool) or str(value).strip().lower() in _VERDICTS]
     elif form == "count":
         values = [value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
     else:

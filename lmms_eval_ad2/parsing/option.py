@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from lmms_eval_ad2.parsing.clauses import negations
 from lmms_eval_ad2.parsing.normalise import no_verdict, without_refusals
 from lmms_eval_ad2.parsing.option_mentions import LetterMention, find_mentions
 from lmms_eval_ad2.parsing.option_statements import remaining, stated_option
@@ -28,11 +29,18 @@ from lmms_eval_ad2.parsing.sides import RIGHT_IDIOM
 from lmms_eval_ad2.parsing.verdict_tables import rated_in_json, rated_in_rows, with_ticks
 from lmms_eval_ad2.records import Answer, Unparsed
 
+_PLACES = ("first", "second", "third", "fourth", "fifth", "sixth", *"一二三四五六")
+_PLACE = re.compile(
+    r"\b(first|second|third|fourth|fifth|sixth) (?:option|choice|answer|of the (?:four|five|six"
+    r"|options))\b|第([一二三四五六])(?:个)?(?:选项|项|答案)"
+)
 _DEPENDS = re.compile(r"\bdepend(?:s|ing)? on\b|取决于|视[^,.]{1,12}而定", re.IGNORECASE)
 _BOTH = re.compile(r"\bboth (?:are|of|answers?|options?|would|seem)\b|(?:两者|两个|二者)都", re.IGNORECASE)
 _RIGHT = 60  # characters of context after a mention
 _ENUMERATED = re.compile(r"[)\]]?[.):、]\s?[^\s.,;)]")
-_HEAD_RIGHT = re.compile(r"[)\]}>\"']?\s?(?:[.):、,]|- )|[)\]}>]| (?:because|since|rather than|instead of|over)\b")
+_HEAD_RIGHT = re.compile(
+    r"项,| as in\b|[)\]}>\"']?\s?(?:[.):、,]|- )|[)\]}>]| (?:because|since|rather than|instead of|over)\b"
+)
 _BESIDE = re.compile(r"[)\]}>\"']{0,3}\s?[.):,、-]?\s?[(\"']{0,2}(?P<text>[^\n<\"]{1,400})")
 _LETTERS_ONLY = re.compile(r"[A-Z]{2,8}\.?")
 _ANSWER_LINE = re.compile(r"(\banswer|答案|结论)[:：]?\s*\n+\s*", re.IGNORECASE)
@@ -53,18 +61,24 @@ def read_option(text: str, letters: Sequence[str], options: Mapping[str, str], q
     if best is not None:
         return Answer("mc", best[0], "by its rating") if len(best) == 1 else Unparsed("mc", "several", text[-200:])
     text = text.replace("✓", " ").replace("✗", " ")
+    said = set(re.findall(r"\w+", text.upper()))
+    if len(said) == 1 and said <= offered and "?" not in text:  # "A A A A"
+        return Answer("mc", said.pop())
     if _LETTERS_ONLY.fullmatch(text) and set(text.rstrip(".")) <= offered:
         return Unparsed("mc", "several", text)
     text = _ANSWER_LINE.sub(r"\1: ", text)
     mentions = find_mentions(_without_option_texts(text, options))
     verdicts, no = find_verdicts(text, mentions, question)
-    verdict = (
-        last_verdict(text, verdicts) or _from_heads(text, mentions, texts) or _from_brackets(text, mentions)
-    )
+    verdict = last_verdict(text, verdicts) or _from_heads(text, mentions, texts) or _from_brackets(text, mentions)
     if verdict is None:
         known = _distinct(options, texts)
         low = RIGHT_IDIOM.sub(" ", without_refusals(text.lower())[0])
-        stated = quoted_option(text, letters_of) or stated_option(low, known, no, question) or remaining(offered, no)
+        stated = (
+            _by_number(low, letters)
+            or quoted_option(text, letters_of)
+            or stated_option(low, known, no, question)
+            or remaining(offered, no)
+        )
         return Answer("mc", stated, "by its text") if stated else Unparsed("mc", no_verdict(text), text[-200:])
     if _DEPENDS.search(text) and len({letter for found in verdicts for letter in found.letters}) > 1:
         return Unparsed("mc", "hedged", text[-200:])
@@ -79,6 +93,15 @@ def _without_option_texts(text: str, options: Mapping[str, str]) -> str:
         if re.search(r"(?<![A-Za-z0-9])[A-H](?![A-Za-z0-9])", option.strip()) and len(option.strip()) > 1:
             text = re.sub(re.escape(option.strip()), lambda m: " " * len(m.group()), text, flags=re.IGNORECASE)
     return text
+
+
+def _by_number(low: str, letters: Sequence[str]) -> str | None:
+    """The letter that a text names by its place: "the second option", 第二个选项."""
+    places = {_PLACES.index(next(group for group in match.groups() if group)) % 6 for match in _PLACE.finditer(low)}
+    if len(places) != 1 or negations(low) or len(low) > 200:
+        return None
+    place = places.pop()
+    return letters[place].strip().upper() if place < len(letters) else None
 
 
 def _distinct(options: Mapping[str, str], texts: Mapping[str, str]) -> dict[str, str]:
@@ -125,7 +148,11 @@ def _from_heads(text: str, mentions: Sequence[LetterMention], texts: Mapping[str
 def _from_brackets(text: str, mentions: Sequence[LetterMention]) -> Verdict | None:
     """ "... is turning left (C).": the text has only one letter in brackets, and a clause ends with it."""
     bracketed = [
-        m for m in mentions if m.dressed and re.search(r"\((?:option |choice |选项)?\Z", text[max(0, m.start - 9) : m.start].lower()) and text[m.end : m.end + 1] == ")"
+        m
+        for m in mentions
+        if m.dressed
+        and re.search(r"\((?:option |choice |选项)?\Z", text[max(0, m.start - 9) : m.start].lower())
+        and text[m.end : m.end + 1] == ")"
     ]
     if len({mention.letter for mention in bracketed}) != 1:
         return None

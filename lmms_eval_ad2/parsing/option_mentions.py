@@ -12,7 +12,7 @@ _MENTION = re.compile(
     r"(?<![A-Za-z0-9])(?<![A-Za-z]['.])(?P<letter>[A-Za-z])(?![A-Za-z0-9]|'[A-Za-z]|-[A-Za-z]|\.[a-z])"
 )
 OPENERS, CLOSERS = "([{<\"'", ")]}>\"'"
-_LABEL = re.compile(r"(?:\boption|\bchoice|选项)\s?[(\[{<\"']{0,3}\Z")
+_LABEL = re.compile(r"(?:\boption|\bchoice|\bletter|选项)[\s_]?[(\[{<\"']{0,3}\Z")
 # "A" and "I" before a word are an article and a pronoun, unless the word belongs to a verdict.
 _ARTICLE = re.compile(
     r" (?!(?:because|since|as|and|or|nor|is|are|was|due|given|which|but|would be|should be|must be"
@@ -58,6 +58,8 @@ def groups(text: str, mentions: Sequence[LetterMention]) -> Iterator[tuple[list[
     either = False
     for mention in mentions:
         joint = _JOIN.fullmatch(text[group[-1].end : mention.start][:24]) if group else None
+        if joint and joint["word"] == ";" and re.match(r" [a-z]", text[mention.end :]):  # "not B or C; A is right"
+            joint = None
         if joint and mention.start - group[-1].end <= 24 and (not mention.lower or mention.dressed):
             group.append(mention)
             either = either or bool(_OR.search(joint["word"]))

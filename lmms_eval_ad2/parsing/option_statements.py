@@ -17,8 +17,10 @@ _PREFERRED = re.compile(
     r"(?: (?:the|a|an|any|because of|on|in|at|for|to))*\s?[\"'(]{0,2}\Z"
 )
 # What follows a name describes it, and does not deny it.
-_DESCRIPTION = re.compile(r"\b(?:that|who|which|with|without|and|or|where|when|as|rather than|instead of|not|than|over)\b|而不是|而非|和|或")
-_LEFT_ASIDE = re.compile(r"(?:\b(?:option|choice|answer)s? |选项)\Z")
+_DESCRIPTION = re.compile(
+    r"\b(?:that|who|which|with|without|and|or|where|when|as|rather than|instead of|not|than|over)\b|而不是|而非|和|或"
+)
+_JOINED = re.compile(r"[\s,]*(?:or|and|nor|或者?|和|、)?\s*(?:in |on |at |from )?(?:the |a |an )?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,14 @@ def claims_by_text(text: str, options: Mapping[str, str], question: str = "") ->
     revised = [match.start() for match in REVISION.finditer(low)]
     for clause, named in _by_clause(found, _named(low, options)):
         letters = []
+        preferred_end = -1  # end of a name that "rather than" denies: "rather than the left or the right lane"
         for item in named:
+            joined = 0 <= preferred_end <= item.start and _JOINED.fullmatch(low[preferred_end : item.start])
+            if joined or _PREFERRED.search(low[clause.start : item.start]):
+                preferred_end = item.end
+            if joined:
+                no.add(item.letter)
+                continue
             if clause.open or clause.conditional or clause.tentative or clause.former:
                 doubted.add(item.letter)
             elif _is_denied(clause, low, item, named):
@@ -116,7 +125,7 @@ def _pattern(option: str) -> re.Pattern[str] | None:
     if not words or len(words) > 40:
         return None
     gap = r"(?:[\s\W]|\b(?:a|an|the|is|are|and)\b){0,4}"
-    plural = r"(?:s|es)?"
+    plural = r"(?:s|es|time)?"
     parts = [re.escape(word) + (plural if word.isascii() and word.isalpha() else "") for word in words]
     edge_left = r"(?<![a-z0-9_.])" if words[0].isascii() else ""
     edge_right = r"(?![a-z0-9_])(?!\.\d)" if words[-1].isascii() else ""

@@ -19,7 +19,9 @@ from lmms_eval_ad2.parsing.question_words import WORST, asks_for_the_worst, supe
 _LEFT, _RIGHT = 100, 60  # characters of context before and after a mention
 _DRESS = r"(?:the )?(?:option|choice|letter|选项)?\s?[(\[{<\"']{0,3}\Z"
 _UNDRESS = re.compile(r"(?:\bthe )?(?:\boption|\bchoice|\bletter|选项)? ?[(\[{<\"']{0,3}\Z")
-_CLAUSE_END = re.compile(r"[)\]}>\"']{0,3}\s?(?:\Z|[.,;:!\n<)\]}]|because\b|since\b|rather than\b|instead of\b|as (?:my|the)\b|over\b|given\b|for (?:me|this|sure)\b|then\b|here\b|(?:选?项)?(?:吧|呢|了|哦|啊|呀|啦|嘛|无疑))")
+_CLAUSE_END = re.compile(
+    r"[)\]}>\"']{0,3}\s?(?:\Z|[.,;:!\n<)\]}]|because\b|since\b|rather than\b|instead of\b|as (?:my|the)\b|over\b|given\b|for (?:me|this|sure)\b|then\b|here\b|as in\b|final answer\b|(?:选?项)?(?:吧|呢|了|哦|哈|啊|呀|啦|嘛|无疑))"
+)
 _ADVERBS = (
     r"(?:most likely|probably|likely|clearly|definitely|certainly|therefore|simply|actually|indeed|either|both|still"
     r"|,| )*"
@@ -28,19 +30,29 @@ _IS = (
     r"(?:is|are|was|would be|should be|must be|has to be|will be|could be|might be|may be|'s|seems to be|appears to be)"
 )
 _ZH_IS = r"(?:应该是|应该为|应该选|应为|应是|应选|是|为|选|即)"
-_NOUN = r"(?:(?<![a-z])ans(?:wers?)?|verdict|conclusion|selection|selected|chosen|prediction|pick|final|action input|decision|recommendation|决策|判断|最终|letter|choice|option|选项|答案|回答|作答|结论|选择)"
+_NOUN = (
+    r"(?:(?<![a-z])ans(?:wers?)?|verdict|conclusion|selection|selected|chosen|prediction|pick|final"
+    r"|action input|decision|recommendation|决策|判断|最终|letter|choice|option|选项|答案|回答|作答|结论|选择)"
+)
 _STRONG = re.compile(
     rf"(?:{_NOUN}[\"'\]]?(?: \([^)]{{0,20}}\))? ?(?:{_IS}|[:=-]|{_ZH_IS})[:= }}]*|(?:\banswer\]?|答案) "
     rf"|\b(?:answers?|option|choice|match|description|statement|response)\b[^\n]{{0,70}}?\b{_IS}\b ?"
-    r"|\b(?:cho(?:o)?se|select|pick(?:ed)?|go(?:ing)? with|went with|opt(?:ed)? for|recommend|suggest|prefer|favou?r|vote for|lean(?:ing)? towards?|stick(?:ing)? (?:with|to)|stay with"
-    r"|choosing|selecting|settled? (?:on|for)|guess|answer(?:ing)? with|corresponds? to|points? to|leaves?(?: us with)?|leaving(?: us with)?|only remaining|from (?:option )?[a-z] to|switch(?:ing)? to|chang(?:e|ing)(?: my answer| it)? to)\b[,: ]*"
-    r"|(?:应选|故选|选择|我选|维持|坚持|改成|改为|改选|只剩下?|剩下的?(?:就)?是?|选)[: ]*|\\boxed ?\{[{ ]*|<answer> ?|\[(?:答案|answer|结论)\] ?|(?:->|=>|→|⇒|➜|➡) ?|对应(?:的)?(?:是|为)?(?:选项)?)"
+    r"|\b(?:cho(?:o)?se|select|pick(?:ed)?|go(?:ing)? with|went with|opt(?:ed)? for|recommend|suggest"
+    r"|prefer|favou?r|vote for|lean(?:ing)? towards?|stick(?:ing)? (?:with|to)|stay with"
+    r"|choosing|selecting|settled? (?:on|for)|guess|answer(?:ing)? with|corresponds? to|points? to"
+    r"|leaves?(?: us with)?|leaving(?: us with)?|only remaining|from (?:option )?[a-z] to"
+    r"|switch(?:ing)? to|chang\w+ my mind to|chang(?:e|ing)(?: my answer| it)? to)\b[,: ]*"
+    r"|(?:应选|故选|选择|我选|维持|坚持|猜|改成|改为|改选|只剩下?|剩下的?(?:就)?是?|选)[: ]*"
+    r"|\\boxed ?\{[{ ]*|<answer> ?|\[(?:答案|answer|结论)\] ?|(?:->|=>|→|⇒|➜|➡) ?|对应(?:的)?(?:是|为)?(?:选项)?)"
     rf"{_ADVERBS}[: ]*\Z"
 )
 # These introduce a verdict only if the clause ends after the letter: "so C." but not "so C is ahead".
 _WEAK = re.compile(
-    rf"(?:\b(?:it|this|that|guess)(?: {_IS}|'s)[: ]*|\bone\b[^\n]{{0,70}}?\b{_IS}\b ?"
-    r"|\b(?:say|think|believe|therefore|thus|hence|so|no|wait|correction|reflection|rather|most likely|maybe|perhaps|possibly|probably|definitely|thoughts?|mean|meant|actually|sorry|oops|finally|ultimately|clearly|obviously|surely|undoubtedly|(?:gotta|got to|has to|have to|must) be|without (?:a |any )?(?:question|doubt)|no question|no doubt|mak(?:es|ing) it)\b[,: ]*"
+    rf"(?:\b(?:it|this|that|guess)(?: {_IS}|'s)(?: an?)?[: ]*|\bone\b[^\n]{{0,70}}?\b{_IS}\b ?"
+    r"|\b(?:say|think|believe|therefore|thus|hence|so|no|wait|correction|reflection|rather|most likely"
+    r"|maybe|perhaps|possibly|probably|definitely|thoughts?|mean|meant|actually|sorry|oops|finally"
+    r"|ultimately|clearly|obviously|surely|undoubtedly|(?:gotta|got to|has to|have to|must) be"
+    r"|without (?:a |any )?(?:question|doubt)|no question|no doubt|mak(?:es|ing) it)\b[,: ]*"
     rf"|(?:因此|所以|故|综上|认为|那就|更正|纠正|不对|还是|其实|最终|{_ZH_IS})[,: ]*)"
     rf"{_ADVERBS}[: ]*\Z"
 )
@@ -69,33 +81,50 @@ OPEN = re.compile(
     r"\b(?:might|may|could|maybe|perhaps|possibly|either|between)\b[^,]*\Z|(?<!最)(?<!最有)(?:可能|也许|或许)[^,]*\Z"
 )
 _CONFIRMED = re.compile(
-    r"[)\]}>\"']{0,3}\s?(?:选?项)?(?:(?:best |also best |clearly )?(?:describes|matches|fits|remains|prevails|wins|it is\b|it must be|is it(?=\s?[.!]|\Z)|is what i(?:'d| would| will|'ll)? (?:\w+ )?(?:select|choose|pick|go with|answer|say)|is not (?:just|only|merely))\b"
-    r"|(?:is|are|was) (?:the )?(?:only )?(?:one )?(?:left|remaining|the one)\b|(?:is|as|would be|seems|remains) (?:by far |clearly |still |then )?(?:my|the) (?:\w+ )?(?:answer|choice|pick|selection|guess)\b|is (?:the )?(?:more|most) (?:likely|probable|plausible)\b"
+    r"[)\]}>\"']{0,3}\s?(?:选?项)?(?:(?:best |also best |clearly )?(?:describes|matches|fits|remains|prevails|wins|it is\b|it must be|is it(?=\s?[.!]|\Z)|is what i(?:'d| would| will|'ll)? (?:\w+ )?(?:select|choose|pick|go with|answer|say)|is not (?:just|only|merely)|is what (?:the|we|you|i) |does(?=\s?[.!]|\Z)|is (?:the |a )?(?:better|best|safer|safest|stronger|closest|closer|only) (?:one|choice|option|fit|match|answer))"
+    r"|(?:is|are|was) (?:the )?(?:only )?(?:one )?(?:left|remaining|the one)\b|(?:is|as|would be|seems"
+    r"|remains) (?:by far |clearly |still |then )?(?:my|the) (?:\w+ )?(?:answer|choice|pick|selection"
+    r"|guess)\b|is (?:the )?(?:more|most) (?:likely|probable|plausible)\b"
     r"|(?:is|are|would be|should be|must be|seems|appears|looks)\b(?: to be)?"
     r"(?P<also> also)?(?: both| clearly| definitely| most likely| probably| indeed| therefore| obviously)*"
     r"(?: the)?(?: most| only| single)? (?:correct|right|best|accurate|appropriate|answer|true)"
-    r"|(?P<zh_also>也)?(?:都)?(?:是|为)[^,.;\n]{0,12}最[^,.;\n]{1,8}的|(?:也)?(?:都)?(?:是|为)?(?:最)?(?:才是?)?(?:最)?(?:正确|正解|对的|对[,.]|佳|合适|符合|吻合|正确答案)|(?:与|和|跟)[^,.;]{1,14}(?:最|更)?(?:吻合|一致|相符|匹配|符合)|没有?问题)"
+    r"|(?P<zh_also>也)?(?:都)?(?:是|为)[^,.;\n]{0,12}最[^,.;\n]{1,8}的|(?:也)?(?:都)?(?:是"
+    r"|为)?(?:最)?(?:才是?)?(?:最)?(?:正确|正解|对的|对[,.]|佳|合适|符合|吻合|正确答案)|(?:与|和|跟)[^,.;]{1,14}(?:最|更)?(?:吻合|一致"
+    r"|相符|匹配|符合)|(?:选?项)?(?:更|最)(?:贴切|合适|准确|符合|恰当|合理|贴近|好)|没有?问题)"
 )
 QUESTION = re.compile(r"[^.!\n]{0,40}\?")
 
 
 _NO_BETTER = re.compile(
-    r"(?:\b(?:no|nothing|none|not|isn't|n't)\b[^.;\n]{0,30} (?:better|more \w+|\w+er)(?: \w+){0,2} than|\bnothing beats|\bnone of [^.;\n]{0,30} (?:close|near) to|没有?比)(?: the)? " + _DRESS[:-2] + r"\Z"
+    r"(?:\b(?:no|nothing|none|not|isn't|n't)\b[^.;\n]{0,30} (?:better|more \w+"
+    r"|\w+er)(?: \w+){0,2} than|\bnothing beats|\bnone of [^.;\n]{0,30} (?:close|near) to"
+    r"|没有?比)(?: the)? " + _DRESS[:-2] + r"\Z"
     r"|没有?比(?:选项)?\Z"
 )
 _CALLED_WORST = re.compile(
-    rf"(?:{WORST.pattern})[^.;\n]{{0,40}}(?:\b(?:is|are|would be)\b|是|为) ?[\"'(]{{0,2}}(?:option |statement |选项)?[\"'(]{{0,2}}\Z"
+    rf"(?:{WORST.pattern})[^.;\n]{{0,40}}(?:\b(?:is|are|would be)\b|是|为) ?[\"'(]{{0,2}}(?:option "
+    rf"|statement |选项)?[\"'(]{{0,2}}\Z"
 )
-_SUPERLATIVE_WORST = re.compile(
-    r"\b(?:least|worst|most (?:un|in|im)(?!port|min|term|tens|dic)\w+)\b|最不|最差|最坏"
+_SUPERLATIVE_WORST = re.compile(r"\b(?:least|worst|most (?:un|in|im)(?!port|min|term|tens|dic)\w+)\b|最不|最差|最坏")
+# "I would not rule out A": possible, and no verdict.
+_NOT_EXCLUDED = re.compile(
+    r"(?:\bnot|n't|cannot|never) (?:\w+ ){0,2}(?:rul(?:e|ed)|exclud|eliminat|dismiss|reject)|(?:不能|无法|没有?)排除"
 )
 _TRUNCATED = re.compile(r"(?i)[.!?] (?:option|choice|选项)\s?\Z")
 
 
 _DECIDED = re.compile(r"\b(?:settled?|decided?|chose|choose|prefer|picked|went) \w+\s?[\"'(]{0,2}(?:option )?\Z")
-_DESCRIPTION = re.compile(r"[.,;:!?\n)]|\b(?:that|who|which|with|without|and|or|nor|where|when|as|because|since|rather than|instead of|not|than|over|but|although|though|while|so)\b|而不是|而非|因为|由于|但")
-_CONDITION_AFTER = re.compile(r"[)\]}>\"']{0,3},? (?:only )?(?:if|unless|provided|assuming)\b(?! (?:i|we) (?:had|have|must|were)| forced)|[)\]}>\"']{0,3},? (?:otherwise)\b")
-_RESTATED = re.compile(r"\b(?:answer|choice|option) (?:is|would be|:)[^,]*\Z|\b(?:so|therefore|hence|thus)\b[^,]*\Z|(?:答案|选择)(?:是|为)[^,]*\Z|(?:所以|因此|故)[^,]*\Z")
+_DESCRIPTION = re.compile(
+    r"[.,;:!?\n)]|\b(?:that|who|which|with|without|and|or|nor|where|when|as|because|since|rather than"
+    r"|instead of|not|than|over|but|although|though|while|so)\b|而不是|而非|因为|由于|但"
+)
+_CONDITION_AFTER = re.compile(
+    r"[)\]}>\"']{0,3},? (?:only )?(?:if|unless|provided|assuming)\b(?! (?:i|we) (?:had|have|must|were)| forced)|[)\]}>\"']{0,3},? (?:otherwise)\b"
+)
+_RESTATED = re.compile(
+    r"\b(?:answer|choice|option) (?:is|would be|:)[^,]*\Z|\b(?:so|therefore|hence|thus)\b[^,]*\Z|(?:答案"
+    r"|选择)(?:是|为)[^,]*\Z|(?:所以|因此|故)[^,]*\Z"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +153,11 @@ def find_verdicts(text: str, mentions: Sequence[LetterMention], question: str = 
         clause = parts[max(0, bisect_right(starts, first.start) - 1)]
         left = sentence_before(text, first.start)
         right = text[last.end : last.end + _RIGHT]
-        if len(group) > 2 and text[group[0].end : group[1].start].strip() == "," and "、" in text[group[1].end : last.start]:
+        if (
+            len(group) > 2
+            and text[group[0].end : group[1].start].strip() == ","
+            and "、" in text[group[1].end : last.start]
+        ):
             group, last, either, right = [first], first, False, text[first.end : first.end + _RIGHT]
         if _says_no(right) and len(group) > 1 and _split_off(text, group, left):
             no |= {mention.letter for mention in group[1:]}
@@ -180,6 +213,8 @@ def _polarity(
     own_right = _DESCRIPTION.split(right.lower())[0]
     if _NO_BETTER.search(own_left):
         return True, False
+    if _NOT_EXCLUDED.search(own_left):
+        return False, True
     excepted = exception(own_left, right)
     if excepted is not None:
         return excepted, not excepted
@@ -224,7 +259,9 @@ def _ends_text(text: str, clause: Clause, first: LetterMention, last: LetterMent
         return False
     if clause.begins_with == ":" and len(text[: clause.start].split("\n")[-1].split()) < 2:  # "Grade: A"
         return False
-    return not re.sub(r"(?i)option|choice|选项|[\W_]", "", before) and not re.sub(r"[\W_]", "", after) and clause.start > 0
+    return (
+        not re.sub(r"(?i)option|choice|选项|[\W_]", "", before) and not re.sub(r"[\W_]", "", after) and clause.start > 0
+    )
 
 
 def _alone(text: str, first: LetterMention, last: LetterMention) -> bool:
@@ -233,7 +270,7 @@ def _alone(text: str, first: LetterMention, last: LetterMention) -> bool:
     after = text[last.end : last.end + 8]
     ends = re.fullmatch(r"(?:选?项)?[)\]}>\"']{0,3}\s?[.!]?[)\]}>\"']?", after) is not None
     line_ends = ends or re.match(r"[)\]}>\"']{0,3}\s?[.!:]?\s?\n", after) is not None
-    opening = r"\s?(?:- )?[\[({<\"'-]{0,3}(?:(?:option|choice|选项|选)[: ]?)?[\[({<\"']{0,3}"
+    opening = r"\s?(?:- )?[\[({<\"'-]{0,3}(?:(?:option|choice|letter|选项|选)[: _-]?)?[\[({<\"']{0,3}"
     at_start = len(before) == first.start and re.fullmatch(opening, before.lower()) is not None
     at_line = re.search(rf"\n{opening}\Z", before.lower()) is not None
     at_sentence = re.search(rf"[.!?]\s{opening}\Z", before.lower()) is not None
@@ -254,5 +291,3 @@ def last_verdict(text: str, verdicts: Sequence[Verdict]) -> Verdict | None:
         if last.also or adjacent:
             return Verdict(before.letters | last.letters, last.mention, before.open or last.open)
     return last
-
-

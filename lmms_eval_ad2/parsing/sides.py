@@ -13,16 +13,21 @@ from lmms_eval_ad2.records import Answer, Unparsed
 _SIDE = re.compile(r"(?<![a-z])(?P<en>left|right)(?![a-z])|(?P<zh>[左右])")
 RIGHT_IDIOM = re.compile(r"\b(?:you(?:'re| are)|that(?:'s| is)|all|quite|absolutely) right\b")
 _OTHER_LEFT = re.compile(
-    r"(?:\b(?:you(?:'re| are)|that(?:'s| is)|all|quite|is only|turn(?:s|ing|ed)?|mov(?:es|ing) (?:to(?:wards?)? )?(?:the )?|go(?:es|ing)?"
-    r"|has|have|had|nothing|person|one|someone|anyone|from(?: the)?|from left to|from right to|towards?(?: the)?|to its|its own)"
+    r"(?:\b(?:you(?:'re| are)|that(?:'s| is)|all|quite|is only|turn(?:s|ing|ed)?|mov(?:es"
+    r"|ing) (?:to(?:wards?)? )?(?:the )?|go(?:es|ing)?"
+    r"|has|have|had|nothing|person|one|someone|anyone|from(?: the)?|from left to|from right to"
+    r"|towards?(?: the)?|to its|its own)"
     r"|从|往|向|朝) ?\Z"
 )
 _OTHER_RIGHT = re.compile(
-    r" (?:in the (?:scene|image|picture)|now|away|behind|next|in front|after|before|at the|to (?:ask|say|point)|of way|turn|here|there|to right|to left)\b"
+    r" (?:in the (?:scene|image|picture)|now|away|behind|next|in front|after|before|at the|to (?:ask"
+    r"|say|point)|of way|turn|here|there|to right|to left)\b"
     r"|-?turn|转|拐|往|到右|到左"
 )
 _BOTH = re.compile(r"\b(?:both|either|neither)\b|\bleft or (?:the |on the )?right\b|左右|左(?:侧|边)?(?:还是|或)右")
-_ANSWER = re.compile(r"(?:\b(?:answer|so|therefore|thus|hence|final|conclusion|it's|it is)\b|答案|所以|因此|更正)[^.;\n]{0,40}\Z")
+_ANSWER = re.compile(
+    r"(?:\b(?:answer|so|therefore|thus|hence|final|conclusion|it's|it is)\b|答案|所以|因此|更正)[^.;\n]{0,40}\Z"
+)
 
 
 def read_side(text: str) -> Answer | Unparsed:
@@ -40,7 +45,9 @@ def read_side(text: str) -> Answer | Unparsed:
             left, right = clause.text[: match.start()], clause.text[match.end() :]
             if _OTHER_LEFT.search(left) or _OTHER_RIGHT.match(right):
                 continue
-            given = denied(left[-40:] + match.group() + right[:0], len(left[-40:]), len(left[-40:]) + len(match.group()))
+            given = denied(
+                left[-40:] + match.group() + right[:0], len(left[-40:]), len(left[-40:]) + len(match.group())
+            )
             if not given:
                 found.append((side, bool(_ANSWER.search(low[: clause.start + match.start()][-60:]))))
     sides = [side for side, _ in found]

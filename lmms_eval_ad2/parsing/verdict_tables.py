@@ -12,9 +12,27 @@ from typing import Any
 
 from lmms_eval_ad2.parsing.json_reply import KeyValuePairs, json_values
 
-RIGHT = frozenset(("true", "yes", "correct", "right", "selected", "chosen", "✓", "1.0", "正确", "对", "是", "符合", "选中"))
+RIGHT = frozenset(
+    ("true", "yes", "correct", "right", "selected", "chosen", "✓", "1.0", "正确", "对", "是", "符合", "选中")
+)
 WRONG = frozenset(
-    ("false", "no", "incorrect", "wrong", "not selected", "impossible", "✗", "错误", "错", "不对", "不正确", "否", "不是", "不符合", "排除")
+    (
+        "false",
+        "no",
+        "incorrect",
+        "wrong",
+        "not selected",
+        "impossible",
+        "✗",
+        "错误",
+        "错",
+        "不对",
+        "不正确",
+        "否",
+        "不是",
+        "不符合",
+        "排除",
+    )
 )
 _TICKS = {
     **dict.fromkeys(map(ord, "✅✔☑√🗸🗹"), "✓"),
@@ -22,10 +40,12 @@ _TICKS = {
     0xFE0F: None,  # the variation selector that makes a sign an emoji
 }
 _CROSS = re.compile(r"(?<!\d)\s?[×✕](?!\s?\d)")
-_CHECKBOX = re.compile(r"\[(?: ?(?P<set>[xX✓]) ?| {0,2})\](?=\s*\S)")
+_CHECKBOX = re.compile(r"[\[(](?: ?(?P<set>[xX✓]) ?| {1,2})[\])](?=\s*\S)|\[\](?=\s*\S)")
 _WORDS = "|".join(sorted((re.escape(word) for word in RIGHT | WRONG), key=len, reverse=True))
 _ROW = re.compile(
-    r"[\s|>*-]*(?:\d{1,2}[.)] )?(?:option |choice |选项 ?)?[(\[]?(?P<key>[A-Za-z]|yes|no|是|否)[)\]]?(?:(?P<name>[^\n|✓✗]{0,80}?)\s*[|:：=→>-]+\s*|\s+|(?<=[)\]]))"
+    r"[\s|>*-]*(?:\d{1,2}[.)] )?(?:p(?:rob(?:ability)?)?(?=\())?(?:option |choice "
+    r"|选项 ?)?[(\[]?(?P<key>[A-Za-z]|yes|no|是|否)[)\]]?(?:(?P<name>[^\n|✓✗]{0,80}?)\s*[|:：=→>-]+\s*|\s+"
+    r"|(?<=[)\]]))"
     rf"(?P<value>{_WORDS}|\d{{1,3}}(?:\.\d{{1,6}})? ?%?)(?:[\s,;.|(：:-][^\n]{{0,120}})?",
     re.IGNORECASE,
 )
@@ -34,6 +54,8 @@ _TICKED = re.compile(
     r"|(?:option |choice |选项 ?)?[(\[]?(?P<key2>[A-Z])(?![A-Za-z0-9])[^✓✗]*(?P<tick2>[✓✗]))",
     re.IGNORECASE,
 )
+_TICK_AFTER = re.compile(r"(?<![A-Za-z0-9])(?P<key>[A-Z])[.:)、]?\s{0,2}\(?\s{0,2}(?P<tick>[✓✗])\s?\)?")
+_TICK_BEFORE = re.compile(r"(?P<tick>[✓✗])\s{0,3}(?P<key>[A-Z])(?![A-Za-z0-9])")
 _NUMBER = re.compile(r"(\d{1,3}(?:\.\d{1,9})?) ?%?")
 
 
@@ -65,16 +87,30 @@ def rated(pairs: Iterable[tuple[str, Any]], candidates: Iterable[str]) -> list[s
 
 def rated_in_json(text: str, candidates: Iterable[str]) -> list[str] | None:
     """`rated` for the last object in `text` that rates candidates."""
-    names, found = list(candidates), None
+    names = [name.upper() for name in candidates]
+    found: list[str] | None = None
+    rows: list[tuple[str, Any]] = []
     for value, _, _ in json_values(text, most=200):
         for node in _objects(value):
             found = rated(node, names) or found
-    return found
+            rows += _row_of(node, names)
+    return found or rated(rows, names)
+
+
+def _row_of(node: KeyValuePairs, candidates: Iterable[str]) -> list[tuple[str, Any]]:
+    """(candidate, rating) of an object such as {"option": "A", "correct": false}; empty for another."""
+    letters = [value for _, value in node if isinstance(value, str) and value.strip().upper() in set(candidates)]
+    ratings = [value for _, value in node if isinstance(value, (bool, float, int))]
+    return [(letters[0], ratings[0])] if len(letters) == len(ratings) == 1 else []
 
 
 def rated_in_rows(text: str, candidates: Iterable[str]) -> list[str] | None:
     """`rated` for text in which each line with a candidate at its head gives a rating of it."""
     lines = text.split("\n")[:200]
+    for pattern in (_TICK_AFTER, _TICK_BEFORE):
+        pairs = [(match["key"], match["tick"]) for match in pattern.finditer(text[:4000])]
+        if len(pairs) > 1 and len(pairs) == len(re.findall("[✓✗]", text[:4000])):
+            return rated(pairs, candidates)
     return _rated_rows(lines, candidates) or _rated_rows(re.split(r"[\n,;]", text[:2000]), candidates) or None
 
 
@@ -114,5 +150,3 @@ def _objects(value: Any) -> Iterable[KeyValuePairs]:
             waiting.extend(item for _, item in node)
         elif isinstance(node, list):
             waiting.extend(node)
-
-

@@ -23,7 +23,7 @@ _THOUGHT = re.compile(
 _CHANNEL = re.compile(r"<\|channel\|>\s?(?P<name>\w{1,20})[^<]{0,40}<\|message\|>")  # OpenAI's harmony format
 _ANSWER_NAME = (
     r"(?:final[ _-]?)?(?:answer|ans|conclusion|solution|response|result|choice|verdict|prediction|count|number|output)"
-    r"|final"
+    r"|final|最终答案|答案|选项|回答|结论"
 )
 _ANSWER_TAG = re.compile(
     rf"<(?P<close>/?)(?:{_ANSWER_NAME})>|<\|(?:(?P<begin>begin)|end)_of_(?:box|solution|answer)\|>"

@@ -23,7 +23,7 @@ _YES = (
     "yes", "y", "yeah", "yep", "yup", "true", "correct", "right", "affirmative", "certainly", "definitely", "absolutely", "of course",
     "sure", "indeed", "✓", "是", "是的", "有", "有的", "对", "对的", "没错", "正确", "存在", "能", "可以", "会", "可见", "当然", "确实",
     "确实有", "肯定", "肯定的", "能看到", "看得到", "visible", "present", "positive", "it is", "there is", "there are", "可以看到", "当然有",
-    "嗯", "是有的", "yes it is", "yes there is", "yes there are",
+    "嗯", "是有的", "是滴", "是哒", "有哒", "indeed there is", "indeed there are", "there is indeed", "there are indeed", "yes it is", "yes there is", "yes there are",
 )  # fmt: skip
 _NO = (
     "no", "n", "nope", "nah", "false", "incorrect", "wrong", "none", "not visible", "not present", "negative", "certainly not",
@@ -36,17 +36,22 @@ _WHOLE = {**dict.fromkeys(_YES, "yes"), **dict.fromkeys(_NO, "no")}
 _OPEN = r"[(\[{<\"']{0,3}\Z"
 # Start of a clause, or end of words that introduce a verdict.
 _LEAD = re.compile(
-    r"(?:\A|[.!?;:,\n>{✓✗|]|[\u2600-\u27bf\U0001f300-\U0001faff]|\b(?:so|therefore|thus|hence|but|is|be|a|say|saying|answer|answering"
-    r"|definitely|clearly|probably|likely|certainly|it's|still|with|conclude|actually|wait|to|say that|reply|or|and|hmm|well|ok|okay|oh|sorry|then|think|think that|\w+ly)"
+    r"(?:\A"
+    r"|[.!?;:,\n>{✓✗|]|[\u2600-\u27bf\U0001f300-\U0001faff]|\b(?:so|therefore|thus|hence|but|is|be|a|say|saying|answer|answering"
+    r"|definitely|clearly|probably|likely|certainly|it's|still|with|conclude|actually|wait|to|say that"
+    r"|reply|or|and|hmm|well|ok|okay|oh|sorry|then|think|think that|\w+ly)"
     r"|答案(?:是|为|应该是|应为)?|回答(?:是|为)?|结论(?:是|为)?|因此|所以|故|应该?(?:是|为)|认为|我想|那就|说|回答说|其实|哦|啊)[,: \"']{0,3}"
     + _OPEN
 )
 _ANSWER = re.compile(
-    r"(?:\b(?:answer|verdict|conclusion|result|response|final)[\"']?(?: to (?:the|this|your) question)?(?: is| remains| should be| must be|'s)?"
+    r"(?:\b(?:answer|verdict|conclusion|result|response|final)[\"']?(?: to (?:the|this"
+    r"|your) question)?(?: is| remains| should be| must be|'s)?"
     r"(?: (?:a|an|still|clearly|definitely|actually|therefore|thus|simply|most likely|probably|clear))*[: \"']{0,3}"
     r"|(?:答案|结论|判断|回答)[\"']?(?:应该|应|只能|还|仍然?|依然)?(?:是|为)?[: \"']{0,3}|\\boxed ?\{|\A)" + _OPEN
 )
-_WORD = re.compile(r"(?<![a-z0-9-])(?:yes|no|yeah|yep|nope|true|false|affirmative|negative|correct|incorrect)(?![a-z0-9-])")
+_WORD = re.compile(
+    r"(?<![a-z0-9-])(?:yes|no|yeah|yep|nope|true|false|affirmative|negative|correct|incorrect)(?![a-z0-9-])"
+)
 _NO_RIGHT = re.compile(
     r"[)\]}>\"']{0,3}(?:\Z|\s?[.,;!:…\n<}-]| (?:it|there|they|he|she|i|we|you|because|since|as|the|this|that|would|is|was|from|for"
     r"|but|and|in|with|given|due|✓|✗)\b)"
@@ -59,6 +64,7 @@ _MAYBE_LEFT = re.compile(
     r"(?:\b(?:maybe|perhaps|possibly|might be|could be|may be|either)|可能|也许|或许|大概)[, ]{0,2}(?:a |an |就|是)?\Z"
 )
 _QUESTIONED = re.compile(r"[\"')\]]{0,2} ?\?")
+_ENTRY = re.compile(r"(?m)^[ -]{0,8}[\w ]{1,40}: ?(true|false|yes|no)\s*$")
 _JOINT = re.compile(r"[\"'\s,.;]{0,3}(?P<word>and|or|nor|but|/|\||和|或|或者|还是)?[\"'\s]{0,2}(?:a |an )?[\"']?")
 
 
@@ -81,6 +87,9 @@ def read_yesno(text: str, question: str = "", words: tuple[str, str] = YES_NO) -
     best = rated_in_json(text, (*YES_NO, "是", "否", "有", "无", "没有"))
     if best is not None:
         return Answer("yesno", _WHOLE[best[0].lower()]) if len(best) == 1 else Unparsed("yesno", "several", text[-200:])
+    entries = {match[1] for match in _ENTRY.finditer(low)}  # exists: false
+    if len(entries) == 1:
+        return Answer("yesno", _WHOLE[entries.pop()])
     kept, refuses = without_refusals(low)
     verdicts = _verdict_words(kept)
     chosen = _chosen(kept, verdicts)
@@ -126,7 +135,9 @@ def _verdict_words(low: str) -> list[_VerdictWord]:
             if verdict == "skip":
                 continue
             left = low[max(0, start - 60) : start]
-            strong = start > 0 and bool(_ANSWER.search("-" + left if start > 60 else left)) and left.strip(" \"'([{<") != ""
+            strong = (
+                start > 0 and bool(_ANSWER.search("-" + left if start > 60 else left)) and left.strip(" \"'([{<") != ""
+            )
             if clause.conditional or clause.former:
                 verdict = None
             found.append(_VerdictWord(start, verdict, strong, not any(c.isalnum() for c in low[:start])))
@@ -151,7 +162,9 @@ def _verdict(low: str, clause: Clause, match: re.Match[str]) -> str | None:
     lead = _LEAD.search(left if start <= 24 else "-" + left)
     negated = re.search(r"(?:\bnot|n't|不是|不为)\s?(?:a )?[\"']?\Z", left)
     if word in ("true", "false", "correct", "incorrect", "affirmative", "negative"):
-        if not (_ANSWER.search("-" + left) or (start == 0 and re.match(r"[,.!:]", right))) or not _NO_RIGHT.match(right):
+        if not (_ANSWER.search("-" + left) or (start == 0 and re.match(r"[,.!:]", right))) or not _NO_RIGHT.match(
+            right
+        ):
             return "skip"
     elif not lead and not negated:
         return "skip"
@@ -162,10 +175,10 @@ def _verdict(low: str, clause: Clause, match: re.Match[str]) -> str | None:
     if clause.open and not clause.forced:
         return None
     rest = clause.text[match.end() :]
-    if re.match(r"[\"')\]]{0,2}(?: (?:it|there|they|the|this|that|i|we)\b)", rest):  # a statement that follows the verdict
+    if re.match(
+        r"[\"')\]]{0,2}(?: (?:it|there|they|the|this|that|i|we)\b)", rest
+    ):  # a statement that follows the verdict
         flipped = bool(negations(clause.text[: match.start()]) % 2)
     else:
         flipped = denied(clause.text, match.start(), match.end())
     return ("no" if verdict == "yes" else "yes") if flipped else verdict
-
-
