@@ -1,7 +1,7 @@
 """Clauses of plain text, and whether something that is named in one is affirmed or denied there.
 
-Polarity is a count: each negation whose scope covers the name turns it round, so "it would be wrong to say that there is
-no bus" affirms the bus. Scopes end with the clause. Clauses that are conditions or questions say nothing.
+Polarity is a count: each negation whose scope covers the name turns it round, so "it would be wrong to say that there
+is no bus" affirms the bus. Scopes end with the clause. Clauses that are conditions or questions say nothing.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ _BREAK = re.compile(
     r"|was|were|can|could|should|would|will)(?:n't| not)\b|cannot\b|not\b|never\b|neither\b|(?:the"
     r"|my) (?:\w+ )?answer\b)"
     r"|\bso\b(?! (?:many|much|far|as|long|that)\b)"
-    r"|(?<!anything )(?<!nothing )(?<!everything )(?<!all )(?<!none )(?<!option )(?<!options )(?<!choice )(?<!answer )\bbut\b"
+    r"|(?<!anything )(?<!nothing )(?<!everything )(?<!all )(?<!none )(?<!option )(?<!options )(?<!choice )(?<!answer )"
+    r"\bbut\b"
     r"|\byet\b|\b(?:however|although|though|whereas|while|(?<!not )(?<!but )because|since|given"
     r"|so that|therefore|thus|hence|which|who|except that)\b"
     r"|(?:但是|但|而是|不过|然而|虽然|尽管|因为|由于|所以|因此)"

@@ -1,4 +1,4 @@
-"""Parse free text: OCR and open questions. The text is the answer, apart from fences, labels, quotes and introductions."""
+"""Parse free text: OCR and open questions. The text is the answer, apart from fences, labels and quotes around it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read_vqa(text: str) -> Answer | Unparsed:
 
 
 def read_ocr(text: str) -> Answer | Unparsed:
-    """The text that was read: without a code fence, a label, an introduction and one pair of quotes around all of it."""
+    """The text that was read: without a code fence, a label, an introduction and a pair of quotes around all of it."""
     if is_refused_reply(text):
         return Unparsed("ocr", "refusal", text[:200])
     fenced = _FENCED.match(text)

@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-
 _FLAT = re.compile(r"\{([^{}]{1,400})\}")
 _PAIR = re.compile(
     r"\s*(?P<q>[\"']?)(?P<key>[A-Za-z_]{1,40})(?P=q)\s*[:=]\s*"

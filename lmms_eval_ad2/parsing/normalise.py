@@ -138,7 +138,7 @@ _REPLY_LIMIT = 240  # characters; a longer reply has content besides a refusal
 
 
 def plain(text: str) -> str:
-    """Half-width text without HTML, Markdown, LaTeX and code fences: for finding verdicts, not for text that is scored."""
+    """Half-width text without HTML, Markdown, LaTeX and fences: for finding verdicts, not for text that is scored."""
     text = _EMOJI.sub(" ", text)
     text = without_html(_FENCE.sub(" ", text).translate(_PLAIN))
     text = _QUOTE_MARK.sub("", _EMPHASIS.sub("", _LATEX.sub(" ", text)))
@@ -167,7 +167,7 @@ def asks_for_picture(text: str) -> bool:
 
 
 def without_refusals(low: str) -> tuple[str, bool]:
-    """Lower-case plain text without the sentences that say that the question cannot be answered, and whether any did."""
+    """Lower-case plain text without sentences that say that the question cannot be answered, and whether any did."""
     kept, refuses = [], False
     for part in _SENTENCE.split(low):
         missing = _MISSING.search(part) or _UNDECIDED.search(part)

@@ -1,8 +1,8 @@
 """Verdicts on the letters of options: mentions that a text marks as its answer, and letters that it denies.
 
 A mention is a verdict if its context marks it as one ("the answer is", "I choose", a line of its own, "is correct").
-Articles, pronouns, denied, conditional and former mentions are not verdicts. Joined mentions ("A and C") are one verdict
-with two letters.
+Articles, pronouns, denied, conditional and former mentions are not verdicts. Joined mentions ("A and C") are one
+verdict with two letters.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ _LEFT, _RIGHT = 100, 60  # characters of context before and after a mention
 _DRESS = r"(?:the )?(?:option|choice|letter|选项)?\s?[(\[{<\"']{0,3}\Z"
 _UNDRESS = re.compile(r"(?:\bthe )?(?:\boption|\bchoice|\bletter|选项)? ?[(\[{<\"']{0,3}\Z")
 _CLAUSE_END = re.compile(
-    r"[)\]}>\"']{0,3}\s?(?:\Z|[.,;:!\n<)\]}]|because\b|since\b|rather than\b|instead of\b|as (?:my|the)\b|over\b|given\b|for (?:me|this|sure)\b|then\b|here\b|as in\b|final answer\b|(?:选?项)?(?:吧|呢|了|哦|哈|啊|呀|啦|嘛|无疑))"
+    r"[)\]}>\"']{0,3}\s?(?:\Z|[.,;:!\n<)\]}]|because\b|since\b|rather than\b|instead of\b|as (?:my|the)\b"
+    r"|over\b|given\b|for (?:me|this|sure)\b|then\b|here\b|as in\b|final answer\b"
+    r"|(?:选?项)?(?:吧|呢|了|哦|哈|啊|呀|啦|嘛|无疑))"
 )
 _ADVERBS = (
     r"(?:most likely|probably|likely|clearly|definitely|certainly|therefore|simply|actually|indeed|either|both|still"
@@ -81,7 +83,11 @@ OPEN = re.compile(
     r"\b(?:might|may|could|maybe|perhaps|possibly|either|between)\b[^,]*\Z|(?<!最)(?<!最有)(?:可能|也许|或许)[^,]*\Z"
 )
 _CONFIRMED = re.compile(
-    r"[)\]}>\"']{0,3}\s?(?:选?项)?(?:(?:best |also best |clearly )?(?:describes|matches|fits|remains|prevails|wins|it is\b|it must be|is it(?=\s?[.!]|\Z)|is what i(?:'d| would| will|'ll)? (?:\w+ )?(?:select|choose|pick|go with|answer|say)|is not (?:just|only|merely)|is what (?:the|we|you|i) |does(?=\s?[.!]|\Z)|is (?:the |a )?(?:better|best|safer|safest|stronger|closest|closer|only) (?:one|choice|option|fit|match|answer))"
+    r"[)\]}>\"']{0,3}\s?(?:选?项)?(?:(?:best |also best |clearly )?(?:describes|matches|fits|remains|prevails|wins"
+    r"|it is\b|it must be|is it(?=\s?[.!]|\Z)|is what i(?:'d| would| will|'ll)? (?:\w+ )?"
+    r"(?:select|choose|pick|go with|answer|say)"
+    r"|is not (?:just|only|merely)|is what (?:the|we|you|i) |does(?=\s?[.!]|\Z)"
+    r"|is (?:the |a )?(?:better|best|safer|safest|stronger|closest|closer|only) (?:one|choice|option|fit|match|answer))"
     r"|(?:is|are|was) (?:the )?(?:only )?(?:one )?(?:left|remaining|the one)\b|(?:is|as|would be|seems"
     r"|remains) (?:by far |clearly |still |then )?(?:my|the) (?:\w+ )?(?:answer|choice|pick|selection"
     r"|guess)\b|is (?:the )?(?:more|most) (?:likely|probable|plausible)\b"
@@ -119,7 +125,8 @@ _DESCRIPTION = re.compile(
     r"|instead of|not|than|over|but|although|though|while|so)\b|而不是|而非|因为|由于|但"
 )
 _CONDITION_AFTER = re.compile(
-    r"[)\]}>\"']{0,3},? (?:only )?(?:if|unless|provided|assuming)\b(?! (?:i|we) (?:had|have|must|were)| forced)|[)\]}>\"']{0,3},? (?:otherwise)\b"
+    r"[)\]}>\"']{0,3},? (?:only )?(?:if|unless|provided|assuming)\b(?! (?:i|we) (?:had|have|must|were)| forced)"
+    r"|[)\]}>\"']{0,3},? otherwise\b"
 )
 _RESTATED = re.compile(
     r"\b(?:answer|choice|option) (?:is|would be|:)[^,]*\Z|\b(?:so|therefore|hence|thus)\b[^,]*\Z|(?:答案"

@@ -132,9 +132,7 @@ def _of_name(low: str, name: str) -> tuple[list[str], bool]:
         pronoun = _THERE_ONLY.search(text) or NOT_ONE.search(text)
         if named:
             verdicts.append("no" if _denied(clause, text, named) else "yes")
-        elif _NOBODY.search(text) and _PERSON.search(name):
-            verdicts.append("no")
-        elif pronoun and pronoun.re is NOT_ONE:
+        elif (_NOBODY.search(text) and _PERSON.search(name)) or (pronoun and pronoun.re is NOT_ONE):
             verdicts.append("no")
         elif pronoun and not re.match(r" [a-z]+", text[pronoun.end() :]):
             verdicts.append("no" if denied(text, pronoun.start(), pronoun.end("head")) else "yes")

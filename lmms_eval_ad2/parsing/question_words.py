@@ -1,4 +1,4 @@
-"""What a question asks for: its superlatives ("the closest", "the highest risk", 最近), and whether it asks for the worst."""
+"""What a question asks for: its superlatives ("the closest", 最近), what it counts, whether it asks for the worst."""
 
 from __future__ import annotations
 

@@ -16,10 +16,8 @@ _DOUBT = re.compile(
 _LIMIT = 2_000  # characters; no option is longer
 
 
-_NUMBER_WORDS = {
-    word: str(value)
-    for value, word in enumerate("zero one two three four five six seven eight nine ten eleven twelve".split())
-}
+_COUNTED = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_NUMBER_WORDS = {word: str(value) for value, word in enumerate(_COUNTED)}
 _NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(_NUMBER_WORDS)})\b")
 
 

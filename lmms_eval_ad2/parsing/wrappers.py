@@ -131,8 +131,8 @@ def _marks(text: str) -> Iterator[tuple[int, int, str]]:
     """
     opened: int | None = None
     start = 0
-    boxed = _boxed(text)
-    tags = sorted([*((m.start(), m) for m in _ANSWER_TAG.finditer(text)), *boxed], key=lambda pair: pair[0])
+    tags: list[tuple[int, re.Match[str] | tuple[int, str]]] = [(m.start(), m) for m in _ANSWER_TAG.finditer(text)]
+    tags = sorted([*tags, *_boxed(text)], key=lambda pair: pair[0])
     last_end = -1
     for position, tag in tags:
         if isinstance(tag, tuple):

@@ -20,19 +20,20 @@ from lmms_eval_ad2.records import Answer, Unparsed
 
 YES_NO = ("yes", "no")
 _YES = (
-    "yes", "y", "yeah", "yep", "yup", "true", "correct", "right", "affirmative", "certainly", "definitely", "absolutely", "of course",
-    "sure", "indeed", "✓", "是", "是的", "有", "有的", "对", "对的", "没错", "正确", "存在", "能", "可以", "会", "可见", "当然", "确实",
-    "确实有", "肯定", "肯定的", "能看到", "看得到", "visible", "present", "positive", "it is", "there is", "there are", "可以看到", "当然有",
-    "嗯", "是有的", "是滴", "是哒", "有哒", "indeed there is", "indeed there are", "there is indeed", "there are indeed", "yes it is", "yes there is", "yes there are",
-)  # fmt: skip
+    "yes|y|yeah|yep|yup|true|correct|right|affirmative|certainly|definitely|absolutely|of course|sure"
+    "|indeed|✓|是|是的|有|有的|对|对的|没错|正确|存在|能|可以|会|可见|当然|确实|确实有|肯定|肯定的"
+    "|能看到|看得到|visible|present|positive|it is|there is|there are|可以看到|当然有|嗯|是有的|是滴"
+    "|是哒|有哒|indeed there is|indeed there are|there is indeed|there are indeed|yes it is"
+    "|yes there is|yes there are"
+)
 _NO = (
-    "no", "n", "nope", "nah", "false", "incorrect", "wrong", "none", "not visible", "not present", "negative", "certainly not",
-    "definitely not", "absolutely not", "of course not", "not at all", "by no means", "never", "not really", "absent", "✗", "no way",
-    "否", "不", "不是", "不是的", "没有", "没", "无", "不对", "错", "错误", "不正确", "不存在", "不能", "不可以", "不会", "不可见",
-    "看不到", "没看到", "否定", "否定的", "当然没有", "当然不", "并没有", "没有的", "it is not", "it isn't", "there is not",
-    "there isn't", "there aren't", "there is none", "there are none", "没有看到", "未见",
-)  # fmt: skip
-_WHOLE = {**dict.fromkeys(_YES, "yes"), **dict.fromkeys(_NO, "no")}
+    "no|n|nope|nah|false|incorrect|wrong|none|not visible|not present|negative|certainly not"
+    "|definitely not|absolutely not|of course not|not at all|by no means|never|not really|absent|✗"
+    "|no way|否|不|不是|不是的|没有|没|无|不对|错|错误|不正确|不存在|不能|不可以|不会|不可见|看不到"
+    "|没看到|否定|否定的|当然没有|当然不|并没有|没有的|it is not|it isn't|there is not|there isn't"
+    "|there aren't|there is none|there are none|没有看到|未见"
+)
+_WHOLE = {word: verdict for words, verdict in ((_YES, "yes"), (_NO, "no")) for word in words.split("|")}
 _OPEN = r"[(\[{<\"']{0,3}\Z"
 # Start of a clause, or end of words that introduce a verdict.
 _LEAD = re.compile(
@@ -40,8 +41,8 @@ _LEAD = re.compile(
     r"|[.!?;:,\n>{✓✗|]|[\u2600-\u27bf\U0001f300-\U0001faff]|\b(?:so|therefore|thus|hence|but|is|be|a|say|saying|answer|answering"
     r"|definitely|clearly|probably|likely|certainly|it's|still|with|conclude|actually|wait|to|say that"
     r"|reply|or|and|hmm|well|ok|okay|oh|sorry|then|think|think that|\w+ly)"
-    r"|答案(?:是|为|应该是|应为)?|回答(?:是|为)?|结论(?:是|为)?|因此|所以|故|应该?(?:是|为)|认为|我想|那就|说|回答说|其实|哦|啊)[,: \"']{0,3}"
-    + _OPEN
+    r"|答案(?:是|为|应该是|应为)?|回答(?:是|为)?|结论(?:是|为)?|因此|所以|故|应该?(?:是|为)|认为|我想|那就|说|回答说|其实|哦|啊)"
+    r"[,: \"']{0,3}" + _OPEN
 )
 _ANSWER = re.compile(
     r"(?:\b(?:answer|verdict|conclusion|result|response|final)[\"']?(?: to (?:the|this"
@@ -53,7 +54,8 @@ _WORD = re.compile(
     r"(?<![a-z0-9-])(?:yes|no|yeah|yep|nope|true|false|affirmative|negative|correct|incorrect)(?![a-z0-9-])"
 )
 _NO_RIGHT = re.compile(
-    r"[)\]}>\"']{0,3}(?:\Z|\s?[.,;!:…\n<}-]| (?:it|there|they|he|she|i|we|you|because|since|as|the|this|that|would|is|was|from|for"
+    r"[)\]}>\"']{0,3}(?:\Z|\s?[.,;!:…\n<}-]| (?:it|there|they|he|she|i|we|you|because|since|as|the|this|that"
+    r"|would|is|was|from|for"
     r"|but|and|in|with|given|due|✓|✗)\b)"
 )
 _ZH_WORD = re.compile(
@@ -77,7 +79,7 @@ class _VerdictWord:
 
 
 def read_yesno(text: str, question: str = "", words: tuple[str, str] = YES_NO) -> Answer | Unparsed:
-    """ "yes" or "no" from plain `text`; with `words` "left" and "right", a side. `question` says whose presence counts."""
+    """ "yes" or "no" from plain `text`; with `words` "left" and "right", a side. `question` says what is asked for."""
     if words != YES_NO:
         return read_side(text)
     low = text.lower()
@@ -166,11 +168,9 @@ def _verdict(low: str, clause: Clause, match: re.Match[str]) -> str | None:
             right
         ):
             return "skip"
-    elif not lead and not negated:
-        return "skip"
-    elif word == "no" and not _NO_RIGHT.match(right):
-        return "skip"
-    elif not word.isascii() and not lead:
+    elif (
+        (not lead and not negated) or (word == "no" and not _NO_RIGHT.match(right)) or (not word.isascii() and not lead)
+    ):
         return "skip"
     if clause.open and not clause.forced:
         return None
