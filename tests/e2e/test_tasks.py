@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lmms_eval_ad2.cli.tasks import catalogue, load_yaml, tasks_dir
+from lmms_eval_ad2.harness.task_files import catalogue, load_yaml, tasks_dir
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS, NAIVE, TASKS
 from lmms_eval_ad2.scoring.variant import TaskVariant
 

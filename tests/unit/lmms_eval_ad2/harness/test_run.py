@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lmms_eval_ad2.harness.run import _both_versions, identity, model_label, redact, versions
+from lmms_eval_ad2.harness.run import _both_versions
+from lmms_eval_ad2.harness.run_identity import identity, model_label, redact, versions
 from lmms_eval_ad2.storage.code_state import code_label
 from lmms_eval_ad2.storage.identity import run_folder
 
@@ -69,6 +70,7 @@ def test_a_model_object_never_resumes() -> None:
         "key=sk-SECRET-abcdefgh",
         "headers=Authorization: Bearer SECRET",
         "auth=SECRET",
+        "hf_SECRETabcdefghijklmnopq",
     ],
 )
 def test_secrets_are_redacted(text: str) -> None:
