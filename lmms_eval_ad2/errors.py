@@ -67,7 +67,7 @@ def yaml_fault(error: Exception) -> str:
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
     if mark is None or problem is None:
         return " ".join(str(error).split())[:300]
-    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
+    return f"{problem} (line {mark.line + 1}, column {mark.column + 1})"
 
 
 class Ad2Error(Exception):

@@ -12,16 +12,17 @@ import datetime as dt
 import os
 import sys
 import traceback
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.harness import hooks
+from lmms_eval_ad2.errors import Ad2Error, install_hint
+from lmms_eval_ad2.harness import hooks, run_checks
 from lmms_eval_ad2.harness.batched_generation import IMAGE_ENCODING
 from lmms_eval_ad2.harness.journal import AnswerJournal, attach
 from lmms_eval_ad2.harness.run_identity import identity, model_label, redact, versions
 from lmms_eval_ad2.harness.task_data import task_settings
+from lmms_eval_ad2.harness.task_files import TaskFile, groups, task_files
 from lmms_eval_ad2.parsing import FAILURES
 from lmms_eval_ad2.scoring import judge_ratings, result_files
 from lmms_eval_ad2.storage.code_state import UNKNOWN
@@ -89,7 +90,7 @@ class EvaluationRun:
             "label": model_label(self.model, self.model_args),
             "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
             "seed": self.seed,
-            "limit": None if limit in (None, -1) else limit,
+            "limit": None if limit in (None, -1) else _whole(limit),
             "offset": getattr(self.cli, "offset", 0) or 0,
             "gen_kwargs": getattr(self.cli, "gen_kwargs", None) or None,
             "policy": "official",  # of the main scores; every cell also has the strict score
@@ -99,6 +100,11 @@ class EvaluationRun:
             "judge": judge_ratings.judge_record(judge) if judge else None,
             "versions": versions(),
         }
+
+
+def _whole(limit: float) -> float:
+    """lmms-eval parses 120 as 120.0; below 1 the limit is a fraction of the records."""
+    return int(limit) if float(limit).is_integer() else limit
 
 
 def _both_versions(earlier: Mapping[str, Any], now: dict[str, str], kept: Collection[str]) -> dict[str, str]:
@@ -186,16 +192,47 @@ def wrap_simple_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
         global _current
         cli = kwargs.get("cli_args")
         _current = EvaluationRun(model, model_args, cli, int(kwargs.get("random_seed") or 0))
+        ours = _own_tasks(kwargs.get("tasks") or ())
         destroy_process_group_at_exit()
         try:
+            if cli is not None and ours:
+                _check_before_loading(model, model_args, ours, bool(kwargs.get("force_simple")))
             return original(model, model_args, *args, **kwargs)
         except Exception as exc:
+            error = exc
+            if isinstance(exc, ImportError) and ours and not _current.ours:  # the model is not loaded yet
+                error = _import_fault(model, exc)
             # Called as a library, or without a task of ours: the caller, or lmms-eval, handles the error.
-            if cli is None or not (_current.ours or isinstance(exc, Ad2Error)):
+            if cli is None or not (_current.ours or isinstance(error, Ad2Error)):
                 raise
-            exit_after_error(exc)
+            exit_after_error(error)
 
     return simple_evaluate
+
+
+def _own_tasks(names: Iterable[Any]) -> list[TaskFile]:
+    """Our tasks among those of an evaluation, whose names lmms-eval has expanded from wildcards but not from groups."""
+    files = task_files()
+    members = [member for name in names for member in groups().get(name, (name,)) if isinstance(name, str)]
+    return [files[name] for name in members if name in files]
+
+
+def _check_before_loading(model: Any, model_args: Any, tasks: Sequence[TaskFile], force_simple: bool) -> None:
+    """Raise Ad2Error for a mistake that would otherwise be found after the model is loaded."""
+    name = model if isinstance(model, str) else None
+    on_records = any(task.settings for task in tasks)
+    for fault in run_checks.faults(name, model_args, force_simple=force_simple, ours=on_records):
+        raise Ad2Error(fault)
+    for task in tasks:
+        found = task.readiness()
+        if found.state != "ready":
+            raise Ad2Error(f"task {task.name}: {found.reason}")
+
+
+def _import_fault(model: Any, error: ImportError) -> Ad2Error:
+    """One line for a library of the model that cannot be imported."""
+    remedy = f": {install_hint(error.name)}" if isinstance(error, ModuleNotFoundError) and error.name else ""
+    return Ad2Error(f"--model {model} cannot be imported: {error}{remedy}")
 
 
 def exit_after_error(exc: BaseException) -> None:

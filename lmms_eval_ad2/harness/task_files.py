@@ -30,7 +30,7 @@ _Loader.add_constructor("!function", lambda loader, node: node.value)
 class TaskReadiness:
     """Whether a task can be asked; `reason` is one line for the user if it cannot."""
 
-    state: Literal["ready", "no data", "nothing to ask"]
+    state: Literal["ready", "no data", "no images", "nothing to ask"]
     reason: str = ""
 
 
@@ -65,15 +65,21 @@ class TaskFile:
         if self.dataset.startswith(SAMPLE):
             return TaskReadiness("ready")
         from lmms_eval_ad2.data.home import open_dataset
+        from lmms_eval_ad2.data.home.dataset import load_dataset
         from lmms_eval_ad2.harness.askable import has_askable, nothing_to_ask
 
         try:
-            source_data, variant = open_dataset(self.dataset, self.split), self.variant()
+            data = load_dataset(self.dataset, self.split)
         except Ad2Error as exc:
             return TaskReadiness("no data", str(exc))
-        if has_askable(source_data, variant):
+        try:
+            open_dataset(self.dataset, self.split)
+        except Ad2Error as exc:
+            return TaskReadiness("no images", str(exc))
+        variant = self.variant()
+        if has_askable(data, variant):
             return TaskReadiness("ready")
-        return TaskReadiness("nothing to ask", nothing_to_ask(source_data, variant))
+        return TaskReadiness("nothing to ask", nothing_to_ask(data, variant))
 
     def _source(self) -> TaskSource | None:
         """The plugin that provides the data if they are no release (the closed loop's suites of routes)."""

@@ -1,4 +1,4 @@
-"""HTTP statuses and error codes with which an endpoint refuses every request: wrong key, address or model, no credit."""
+"""HTTP statuses and codes with which an endpoint refuses every request: wrong key, address or model, no credit."""
 
 from __future__ import annotations
 
