@@ -71,7 +71,7 @@ def _answer(content: bytes) -> tuple[str, str]:
     return str(row["key"]), str(row["text"])
 
 
-class _ImageHashes:
+class ImageHashes:
     """Content hashes of image files, computed once per file."""
 
     def __init__(self) -> None:
@@ -170,7 +170,7 @@ class _Saver:
 
 
 def _keys(lm: Any, requests: list[Any], ours: list[int]) -> dict[int, str]:
-    images, seen = _ImageHashes(), Counter[str]()
+    images, seen = ImageHashes(), Counter[str]()
     keys = {}
     for i in ours:
         key = request_key(lm, requests[i], images)

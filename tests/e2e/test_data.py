@@ -85,7 +85,9 @@ def test_an_import_with_a_wrong_image_folder_keeps_the_earlier_one(
     wrong.mkdir()
     other = source.rename(wrong / "rows.jsonl") if not named else source
     again = ("import", "ad2_bench", str(other), "--skip-bad", *(("--images", str(wrong)) if named else ()))
-    with pytest.raises(Ad2Error, match=r"images of 0 of 2 records are in .*wrong; missing, e.g. a.jpg. Give .*--images"):
+    with pytest.raises(
+        Ad2Error, match=r"images of 0 of 2 records are in .*wrong; missing, e.g. a.jpg. Give .*--images"
+    ):
         ad2(*again)
     assert open_dataset("ad2_bench", "test") == before
     assert not [p for p in before.parts[0].parents[1].iterdir() if p.name.endswith(".new")]
