@@ -11,6 +11,7 @@ padding are not stored.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -148,9 +149,11 @@ def _generate(
                 for i, answer in batch.items():
                     answers[i] = answer
                 bar.update(len(batch))
-    except RefusedRequestsError as exc:
+    except (RefusedRequestsError, asyncio.CancelledError) as exc:
+        if guard.refusal is None:
+            raise
         kept = "; the answers so far are kept: correct it, then run the same command again" if journal else ""
-        raise Ad2Error(f"{exc}{kept}") from None
+        raise Ad2Error(f"{guard.refusal}{kept}") from exc
     return answers
 
 

@@ -19,8 +19,14 @@ from lmms_eval_ad2.harness.model_requirements import is_endpoint, key_variables
 from lmms_eval_ad2.llm.refusal import FATAL_CODES, FATAL_STATUS, remedy
 from lmms_eval_ad2.parsing import failure_reason
 
-# Methods of clients, from the model: OpenAI and LiteLLM, Gemini, Reka.
-_METHODS = ("client.chat.completions.create", "client.models.generate_content", "reka.chat.create")
+# Clients and their methods, from the model: OpenAI and LiteLLM, our own server engine, Gemini, Reka.
+_METHODS = (
+    ("client", "chat.completions.create"),
+    ("_engine._client", "chat.completions.create"),
+    ("client", "models.generate_content"),
+    ("reka", "chat.create"),
+)
+_SWIFT_KEYS = ("SWIFT_API_KEY", "OPENAI_API_KEY")
 _PER_REQUEST = (403,)  # some gateways answer so to a single request that their moderation rejects
 _REFUSED_STREAK = 8  # refusals with such a status, without an answer between them
 _UNANSWERED = 8  # first requests without an answer, of clients that cannot be observed
@@ -30,7 +36,10 @@ _DETAIL = 300  # characters of a server's message
 
 
 class RefusedRequestsError(BaseException):
-    """Every request is refused. Not an Exception, since wrappers catch and retry those."""
+    """Every request is refused. Not an Exception, since wrappers catch and retry those.
+
+    A task of an asyncio client is cancelled instead: the reason is `RefusalGuard.refusal`.
+    """
 
 
 class RefusalGuard:
@@ -39,21 +48,23 @@ class RefusalGuard:
     def __init__(self, lm: Any) -> None:
         self._lm = lm
         self._model_id = type(lm).__module__.rpartition(".")[2]
-        self._method = next((m for m in _METHODS if _find(lm, m) is not None), None)
+        self._client, self._method = next(
+            ((client, method) for client, method in _METHODS if _find(lm, f"{client}.{method}") is not None), ("", "")
+        )
         self._lock = threading.Lock()
         self._started, self._first_outcome = False, threading.Event()
         self._answered = False
         self._refused = self._unanswered = 0
-        self._stop: RefusedRequestsError | None = None
+        self.refusal: RefusedRequestsError | None = None
 
     @contextmanager
     def active(self) -> Iterator[None]:
         """Within the block, a refusal of every request raises RefusedRequestsError."""
-        owner = _find(self._lm, self._method.rpartition(".")[0]) if self._method else None
-        if owner is None or self._method is None:
+        if not self._method:
             yield
             return
-        name = self._method.rpartition(".")[2]
+        path, _, name = f"{self._client}.{self._method}".rpartition(".")
+        owner = _find(self._lm, path)
         own, original = vars(owner).get(name), getattr(owner, name)
         is_async = inspect.iscoroutinefunction(inspect.unwrap(original))
         setattr(owner, name, self._observed_async(original) if is_async else self._observed(original))
@@ -76,10 +87,10 @@ class RefusalGuard:
             self._unanswered += 1
             if self._unanswered >= _UNANSWERED:
                 detail = f": {_short(text)}" if text.strip() else ""
-                key = " or ".join(key_variables(self._model_id, {}))
-                raise RefusedRequestsError(
-                    f"none of the first {_UNANSWERED} requests was answered{detail}. Is the key in {key} right?"
+                self.refusal = RefusedRequestsError(
+                    f"none of the first {_UNANSWERED} requests was answered{detail}. {remedy(401, self._keys(None))}"
                 )
+                raise self.refusal
 
     def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -102,12 +113,16 @@ class RefusalGuard:
                 end = time.monotonic() + _FIRST_WAIT_S
                 while not self._first_outcome.is_set() and time.monotonic() < end:
                     await asyncio.sleep(_POLL_S)
-            self._raise_if_stopped()
             try:
-                reply = await original(*args, **kwargs)
-            except Exception as exc:
-                self._failed(exc)
-                raise
+                self._raise_if_stopped()
+                try:
+                    reply = await original(*args, **kwargs)
+                except Exception as exc:
+                    self._failed(exc)
+                    raise
+            except RefusedRequestsError as exc:
+                # Several tasks end so, and asyncio would report those whose exception is not retrieved.
+                raise asyncio.CancelledError from exc
             self._succeeded()
             return reply
 
@@ -119,8 +134,8 @@ class RefusalGuard:
         return first
 
     def _raise_if_stopped(self) -> None:
-        if self._stop is not None:
-            raise self._stop
+        if self.refusal is not None:
+            raise self.refusal
 
     def _succeeded(self) -> None:
         self._refused = 0
@@ -134,19 +149,25 @@ class RefusalGuard:
                 self._refused += 1
             fatal = _code(exc) in FATAL_CODES or (status in FATAL_STATUS and status not in _PER_REQUEST)
             if fatal or self._refused >= _REFUSED_STREAK:
-                self._stop = self._stop or RefusedRequestsError(self._message(exc, status))
+                self.refusal = self.refusal or RefusedRequestsError(self._message(exc, status))
         self._first_outcome.set()
         self._raise_if_stopped()
 
     def _message(self, exc: Exception, status: int) -> str:
-        client = getattr(self._lm, "client", None)
+        client = _find(self._lm, self._client)
         where = str(getattr(client, "base_url", "") or f"the endpoint of {self._model_id}").rstrip("/")
         text, key = str(exc), getattr(client, "api_key", None)
         if isinstance(key, str) and key:
             text = text.replace(key, "***")  # some servers repeat the key
+        hint = remedy(status, self._keys(client))
+        return ". ".join(filter(None, (f"{where} refuses every request: {_short(text)}", hint)))
+
+    def _keys(self, client: Any) -> str:
+        """Where the model's API key comes from."""
+        if self._model_id == "swift":
+            return " or ".join(_SWIFT_KEYS)
         azure = {"azure_openai": "true"} if type(client).__name__.startswith("Azure") else {}
-        variables = ", ".join([*key_variables(self._model_id, azure), "or api_key of --model_args"])
-        return ". ".join(filter(None, (f"{where} refuses every request: {_short(text)}", remedy(status, variables))))
+        return " or ".join([*key_variables(self._model_id, azure), "api_key of --model_args"])
 
 
 def _find(lm: Any, path: str) -> Any:
