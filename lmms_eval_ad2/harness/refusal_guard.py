@@ -30,7 +30,7 @@ _SWIFT_KEYS = ("SWIFT_API_KEY", "OPENAI_API_KEY")
 _PER_REQUEST = (403,)  # some gateways answer so to a single request that their moderation rejects
 _REFUSED_STREAK = 8  # refusals with such a status, without an answer between them
 _UNANSWERED = 8  # first requests without an answer, of clients that cannot be observed
-_FIRST_WAIT_S = 10.0  # for the first reply, before the other requests are sent
+_WAIT_S = 10.0  # for the first reply, before the other requests are sent; for those in flight, before the end
 _POLL_S = 0.02
 _DETAIL = 300  # characters of a server's message
 
@@ -54,7 +54,7 @@ class RefusalGuard:
         self._lock = threading.Lock()
         self._started, self._first_outcome = False, threading.Event()
         self._answered = False
-        self._refused = self._unanswered = 0
+        self._refused = self._unanswered = self._in_flight = 0
         self.refusal: RefusedRequestsError | None = None
 
     @contextmanager
@@ -95,7 +95,7 @@ class RefusalGuard:
     def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
             if not self._is_first():
-                self._first_outcome.wait(_FIRST_WAIT_S)
+                self._first_outcome.wait(_WAIT_S)
             self._raise_if_stopped()
             try:
                 reply = original(*args, **kwargs)
@@ -110,23 +110,31 @@ class RefusalGuard:
     def _observed_async(self, original: Callable[..., Any]) -> Callable[..., Any]:
         async def call(*args: Any, **kwargs: Any) -> Any:
             if not self._is_first():
-                end = time.monotonic() + _FIRST_WAIT_S
-                while not self._first_outcome.is_set() and time.monotonic() < end:
-                    await asyncio.sleep(_POLL_S)
+                await self._wait_while(lambda: not self._first_outcome.is_set())
             try:
                 self._raise_if_stopped()
+                self._in_flight += 1
                 try:
                     reply = await original(*args, **kwargs)
                 except Exception as exc:
                     self._failed(exc)
                     raise
+                finally:
+                    self._in_flight -= 1
             except RefusedRequestsError as exc:
+                await self._wait_while(lambda: self._in_flight > 0)  # their answers are to be kept
                 # Several tasks end so, and asyncio would report those whose exception is not retrieved.
                 raise asyncio.CancelledError from exc
             self._succeeded()
             return reply
 
         return call
+
+    @staticmethod
+    async def _wait_while(condition: Callable[[], bool]) -> None:
+        end = time.monotonic() + _WAIT_S
+        while condition() and time.monotonic() < end:
+            await asyncio.sleep(_POLL_S)
 
     def _is_first(self) -> bool:
         with self._lock:
