@@ -213,7 +213,8 @@ def wrap_simple_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
 def _own_tasks(names: Iterable[Any]) -> list[TaskFile]:
     """Our tasks among those of an evaluation, whose names lmms-eval has expanded from wildcards but not from groups."""
     files = task_files()
-    members = [member for name in names for member in groups().get(name, (name,)) if isinstance(name, str)]
+    texts = [name for name in names if isinstance(name, str)]  # others are task objects and configurations
+    members = [member for name in texts for member in groups().get(name, (name,))]
     return [files[name] for name in members if name in files]
 
 
