@@ -44,17 +44,26 @@ class TaskSelection:
 
 
 def select(text: str) -> TaskSelection:
-    """Resolve a comma list of names, groups and wildcards."""
+    """Resolve a comma list of names, groups and wildcards.
+
+    A wildcard of which no task can be asked is a fault only if nothing else is left.
+    """
     chosen = TaskSelection()
+    empty: list[str] = []
+    empty_groups: list[str] = []
     for name in text.split(","):
         if not name.startswith(_PREFIXES):
             chosen.add([name], [])
         elif "*" not in name:
             _add_named(chosen, name)
         elif name.startswith("bench_"):
-            _add_groups(chosen, name, fnmatch.filter(groups(), name))
+            empty_groups += _add_groups(chosen, name, fnmatch.filter(groups(), name))
         else:
-            _add_wildcard(chosen, name)
+            empty += _add_wildcard(chosen, name)
+    if chosen.names:
+        chosen.left_out += [f"left out: {fault}" for fault in empty_groups]
+    else:
+        chosen.faults += empty_groups + empty
     return chosen
 
 
@@ -67,7 +76,7 @@ def near_names(name: str, known: Sequence[str]) -> str:
 def _add_named(chosen: TaskSelection, name: str) -> None:
     files = task_files()
     if name in groups():
-        _add_groups(chosen, name, [name])
+        chosen.faults += _add_groups(chosen, name, [name])
     elif name not in files:
         similar = near_names(name, [*files, *groups()]) if len(name) > 4 else ""
         chosen.faults.append(f"no task '{name}'{similar}; all: ad2 tasks")
@@ -79,28 +88,32 @@ def _add_named(chosen: TaskSelection, name: str) -> None:
             chosen.faults.append(f"task {name}: {found.reason}")
 
 
-def _add_groups(chosen: TaskSelection, name: str, matched: Sequence[str]) -> None:
-    """Keep a group if all its tasks can be asked; else the tasks that can, since lmms-eval's mean needs all of them."""
+def _add_groups(chosen: TaskSelection, name: str, matched: Sequence[str]) -> list[str]:
+    """Keep a group if all its tasks can be asked; else the tasks that can, since lmms-eval's mean needs all of them.
+
+    Returns a fault if none can.
+    """
     files = task_files()
     found = {group: _by_readiness(files[member] for member in groups()[group]) for group in matched}
     if not any(ready for ready, _ in found.values()):
         reason = next((f"none of its tasks can be asked: {w[0][1].reason}" for _, w in found.values()), "no such group")
-        chosen.faults.append(f"{name}: {reason}")
-        return
+        return [f"{name}: {reason}"]
     for group, (ready, without) in found.items():
         chosen.left_out += _lines(without)
         chosen.add([t.name for t in ready] if without else [group], ready)
+    return []
 
 
-def _add_wildcard(chosen: TaskSelection, name: str) -> None:
+def _add_wildcard(chosen: TaskSelection, name: str) -> list[str]:
+    """Add the tasks that can be asked; returns a fault if none can."""
     ready, without = _by_readiness(t for t in task_files().values() if fnmatch.fnmatch(t.name, name))
     chosen.left_out += _lines(without)
     if without and not ready:
         missing = all(found.state == "no data" for _, found in without)
         why = "the data of its {} tasks are not imported" if missing else "none of its {} tasks can be asked"
-        chosen.faults.append(f"'{name}': {why.format(len(without))}; see the lines above, or: ad2 demo")
-        return
+        return [f"'{name}': {why.format(len(without))}; see the lines above, or: ad2 demo"]
     chosen.add([t.name for t in ready] or [name], ready)
+    return []
 
 
 def _by_readiness(tasks: Iterable[TaskFile]) -> tuple[list[TaskFile], list[tuple[TaskFile, TaskReadiness]]]:

@@ -79,7 +79,7 @@ def test_a_wildcard_leaves_out_a_task_that_cannot_be_asked(tmp_path: Path, capsy
         ["left out, nothing to ask", "ad2_perception_advanced"],
         ["left out, nothing to ask", "ad2x_drivelm_perception_mc"],
     ]
-    assert last.startswith("error: 'ad2x_drivelm_p*': none of its 1 tasks can be asked")
+    assert last.startswith("error: no model 'opnai'"), "the other tasks can be asked"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 FIRST = 500  # records: if none of them has its images, the folder is wrong, and the rest is not read
 LEAST = 0.5  # share of records with all their images, below which an import is refused
-_EXAMPLES = 3
+_EXAMPLES = 2
 
 
 class MissingImagesError(Ad2Error):
