@@ -51,7 +51,9 @@ ALLOWED: dict[str, set[str]] = {
     "annotate": {"llm", "data", "prompts", "parsing", "metrics", "records", "storage"},
     "scoring": {"judge", "parsing", "metrics", "records", "data.drivelm_text", "storage"},
     "sample": {"data", "records", "storage"},
-    "harness": {"scoring", "judge", "parsing", "prompts", "data", "sample", "records", "storage"},
+    "harness": {
+        "scoring", "judge", "llm", "parsing", "prompts", "data", "sample", "records", "storage", "plugins",
+    },
     "report": {"prompts", "metrics", "records", "storage"},
     "report.text_table": set(),  # the table type of all commands
     "testing": set(),
