@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
+from lmms_eval_ad2.coordinates import FrameSetting
 from lmms_eval_ad2.errors import Ad2Error
 
 OUR_MODELS = ("ad2_chance", "ad2_majority", "ad2_oracle", "ad2_swift")
@@ -33,6 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(arguments: list[str]) -> int:
     """Run lmms-eval in this process; returns its exit code, or 1 for an error that it reports as success."""
+    if frame := os.environ.get(FRAME_ENV):
+        FrameSetting.parse(frame, FRAME_ENV)  # an invalid one must fail before imports that take ten seconds
     arguments = resolve_tasks(arguments)
     check_model(_value(arguments, "--model"))
     check_output(_value(arguments, "--output_path"))

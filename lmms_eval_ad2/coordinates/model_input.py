@@ -52,7 +52,7 @@ class ResizeStep:
 
 @dataclass(frozen=True, slots=True)
 class InputResizing:
-    """How a model resizes an image: steps in order, or one size for every image (`fixed`)."""
+    """How a model resizes an image: steps in order (none: not at all), or one size for every image (`fixed`)."""
 
     steps: tuple[ResizeStep, ...] = ()
     fixed: Size | None = None
@@ -86,11 +86,12 @@ class InputResizing:
             return cls(fixed=(data["fixed"][0], data["fixed"][1]))
         steps = data.get("steps") if isinstance(data, Mapping) else None
         names = ResizeStep.__slots__
-        if isinstance(steps, list) and steps and all(_is_step(step, names) for step in steps):
+        if isinstance(steps, list) and all(_is_step(step, names) for step in steps):
             return cls(tuple(ResizeStep(*(step[name] for name in names)) for step in steps))
         raise Ad2Error(
-            f"{where}: field 'model_input': expected null, {{fixed: [width, height]}} or {{steps: [{{{', '.join(names)}}}"
-            f", ...]}} with whole numbers, found {str(data)[:80]}; name the size: --frame model_input:max_pixels=..."
+            f"{where}: field 'model_input': expected null, {{fixed: [width, height]}} or "
+            f"{{steps: [{{{', '.join(names)}}}, ...]}} with whole numbers, found {str(data)[:80]}; name the size: "
+            "--frame model_input:max_pixels=..."
         )
 
 

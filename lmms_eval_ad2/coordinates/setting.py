@@ -47,7 +47,8 @@ def _resizing(text: str, where: str) -> InputResizing:
         key, _, value = (part.strip() for part in pair.partition("="))
         if key not in (*_LIMITS, *_FIXED):
             near = difflib.get_close_matches(key, (*_LIMITS, *_FIXED), 1)
-            raise Ad2Error(f"{where}: model_input has no '{key}'{f' (did you mean {near[0]}?)' if near else ''}: {HINT}")
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            raise Ad2Error(f"{where}: model_input has no '{key[:40]}'{hint}: {HINT}")
         if not re.fullmatch(r"[0-9]{1,9}", value) or not int(value):
             raise Ad2Error(f"{where}: model_input: {key} must be a whole number from 1, not '{value[:40]}'")
         given[key] = int(value)

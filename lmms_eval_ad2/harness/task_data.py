@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.prompts import task_prompt
 from lmms_eval_ad2.records import Record
@@ -42,6 +44,13 @@ def task_settings(task: Any) -> dict[str, Any] | None:
     return metadata.get("ad2") if isinstance(metadata, dict) else None
 
 
+def variant_of(settings: Mapping[str, Any], task: str) -> TaskVariant:
+    """The variant of a task's `metadata: ad2:` block, in the coordinate frame of this run (AD2_FRAME) if it has one."""
+    variant = TaskVariant.from_dict(settings, f"task {task}")
+    frame = os.environ.get(FRAME_ENV)
+    return variant.with_frame(frame, FRAME_ENV) if frame else variant
+
+
 def wrap_download(original: Callable[..., Any]) -> Callable[..., Any]:
     def download(self: Any, dataset_kwargs: Any = None) -> Any:
         path = self.config.dataset_path
@@ -52,7 +61,7 @@ def wrap_download(original: Callable[..., Any]) -> Callable[..., Any]:
         if settings is None:
             raise Ad2Error(f"task {name}: dataset_path '{path}' needs a block 'ad2' under metadata")
         split = self.config.test_split or "test"
-        rows = load(name, path[len(PREFIX) :], split, TaskVariant.from_dict(settings, f"task {name}"))
+        rows = load(name, path[len(PREFIX) :], split, variant_of(settings, name))
         self.dataset = self.dataset_no_image = {split: rows}
         return None
 

@@ -7,10 +7,12 @@ shapes of one kind are Unparsed, unless the text calls the last one final.
 
 from __future__ import annotations
 
+import functools
 import html
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from lmms_eval_ad2.coordinates import Frame, Size, to_pixels
 from lmms_eval_ad2.coordinates.frames import swapped
@@ -18,7 +20,7 @@ from lmms_eval_ad2.parsing.json_shapes import json_shapes
 from lmms_eval_ad2.parsing.named_numbers import named_shapes
 from lmms_eval_ad2.parsing.native_forms import native_shapes
 from lmms_eval_ad2.parsing.normalise import no_verdict
-from lmms_eval_ad2.parsing.shapes import Notation, Numbers, Shape, fault
+from lmms_eval_ad2.parsing.shapes import CoordinateNotation, Numbers, WrittenShape, fault
 from lmms_eval_ad2.parsing.written_shapes import bare_shapes, corner_box, listed_shapes, stated_extent, without_sizes
 from lmms_eval_ad2.records import Answer, Form, Unparsed
 
@@ -52,11 +54,15 @@ def read_box(text: str, size: Size | None, frame: Frame, model_input: Size | Non
     return found if isinstance(found, Unparsed) else place(found, "box", size, frame, model_input)
 
 
-def find_shape(text: str, form: Form) -> Shape | Unparsed:
+@functools.lru_cache(maxsize=8)  # a reply is read in all frames in turn (scoring/frame_check.py)
+def find_shape(text: str, form: Form) -> WrittenShape | Unparsed:
     """The numbers of the answer as written, for text from normalise.plain."""
-    text = _ESCAPED_MARK.sub("", html.unescape(text))
-    if not re.search(r"[{,]\s?\"", text):  # in valid JSON a quote may have to be escaped
-        text = _ESCAPED_QUOTE.sub("", text)
+    if "&" in text:
+        text = html.unescape(text)
+    if "\\" in text:
+        text = _ESCAPED_MARK.sub("", text)
+        if not re.search(r"[{,]\s?\"", text):  # in valid JSON a quote may have to be escaped
+            text = _ESCAPED_QUOTE.sub("", text)
     inside = _between_tags(text)
     where = without_sizes(text if inside is None else inside)
     for shapes in _kinds(where, form):
@@ -66,32 +72,33 @@ def find_shape(text: str, form: Form) -> Shape | Unparsed:
     return Unparsed(form, "malformed" if attempted else no_verdict(text), text[-200:])
 
 
-def _kinds(text: str, form: Form) -> Iterator[list[Shape]]:
+def _kinds(text: str, form: Form) -> Iterator[list[WrittenShape]]:
     """The shapes of each kind, the most explicit kind first; a kind is read only if those before have none."""
     box = form == "box"
     yield native_shapes(text)
     yield json_shapes(text)
     corners = corner_box(text)
     yield [corners] if corners else []
-    stated = stated_extent(text)
     listed = listed_shapes(text, box=box)
     wanted = 4 if box else 2
     # A list of another length may be a distance, a size or a number of a step beside the coordinates.
     if any(len(shape.values) == wanted for shape in listed):
-        yield [_stated(shape, stated) for shape in listed]
-    yield [_stated(shape, stated) for shape in named_shapes(text)]
+        yield _stated(text, listed)
+    yield _stated(text, named_shapes(text))
     if not any(len(shape.values) > 1 for shape in listed):
-        yield [_stated(shape, stated) for shape in bare_shapes(text, box=box)]
-    yield [_stated(shape, stated) for shape in listed]
+        yield _stated(text, bare_shapes(text, box=box))
+    yield _stated(text, listed)
 
 
-def _stated(shape: Shape, notation: Notation | None) -> Shape:
-    if notation is None or shape.notation is not None:
-        return shape
-    return Shape(shape.start, shape.values, notation, shape.named, shape.notes)
+def _stated(text: str, shapes: list[WrittenShape]) -> list[WrittenShape]:
+    """Give bare numbers the range that the text states, such as "normalised to 0-1000"."""
+    notation = stated_extent(text) if shapes else None
+    if notation is None:
+        return shapes
+    return [replace(shape, notation=notation) if shape.notation is None else shape for shape in shapes]
 
 
-def _chosen(text: str, shapes: list[Shape], form: Form) -> Shape | Unparsed:
+def _chosen(text: str, shapes: list[WrittenShape], form: Form) -> WrittenShape | Unparsed:
     """The only shape, or the last one if the text calls it final; several shapes without such a word are Unparsed."""
     of_form = [shape for shape in shapes if len(shape.values) == (4 if form == "box" else 2)]
     chosen = (of_form or shapes)[-1]
@@ -117,13 +124,13 @@ def _between_tags(text: str) -> str | None:
 
 
 def place(
-    shape: Shape, form: Form, size: Size | None, frame: Frame, model_input: Size | None = None
+    shape: WrittenShape, form: Form, size: Size | None, frame: Frame, model_input: Size | None = None
 ) -> Answer | Unparsed:
     """Convert a shape to pixels of the stored image, under `frame`.
 
     "auto" takes the frame that the notation or the text names, else 0..1 if all numbers are in that range and one is
     fractional, else pixels. A frame that the user named holds, except against a notation that has only one meaning
-    (`Notation.fixed`). Numbers beyond the range of a notation are not in it: they are read as bare numbers.
+    (`CoordinateNotation.fixed`). Numbers beyond the range of a notation are not in it: they are read as bare numbers.
     """
     notation = shape.notation if shape.notation and _fits(shape.values, shape.notation) else None
     if notation and (frame == "auto" or notation.fixed):
@@ -146,7 +153,7 @@ def place(
     return Answer(form, values, "; ".join(filter(None, notes)))
 
 
-def _fits(values: Numbers, notation: Notation) -> bool:
+def _fits(values: Numbers, notation: CoordinateNotation) -> bool:
     """Whether the numbers can be in the notation; whole-number notations exclude fractions of 1."""
     if _inferred(values) == "unit" and notation.extent > 100:
         return False
@@ -158,14 +165,14 @@ def _inferred(values: Numbers) -> Frame:
     return "unit" if all(0 <= v <= 1 for v in values) and any(v % 1 for v in values) else "pixel"
 
 
-def _scaled(shape: Shape, notation: Notation, size: Size | None) -> Numbers | None:
+def _scaled(shape: WrittenShape, notation: CoordinateNotation, size: Size | None) -> Numbers | None:
     if size is None:
         return None
     ordered = swapped(shape.values) if notation.y_first and not shape.named else shape.values
     return tuple(value / notation.extent * size[axis % 2] for axis, value in enumerate(ordered))
 
 
-def _name(notation: Notation) -> str:
+def _name(notation: CoordinateNotation) -> str:
     names = {1: "proportional", 100: "percent", 1000: "per thousand"}
     return names.get(int(notation.extent), f"0 to {notation.extent:g}") + (", y first" if notation.y_first else "")
 

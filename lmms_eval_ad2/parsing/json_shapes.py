@@ -14,21 +14,21 @@ from typing import Any
 from lmms_eval_ad2.numbers import is_number
 from lmms_eval_ad2.parsing.json_reply import KeyValuePairs, json_values
 from lmms_eval_ad2.parsing.named_numbers import from_names
-from lmms_eval_ad2.parsing.shapes import NUMBER, Notation, Shape, shape_of
+from lmms_eval_ad2.parsing.shapes import NUMBER, CoordinateNotation, WrittenShape, shape_of
 
-GEMINI_BOX = Notation(1000, y_first=True, fixed=True)
-GEMINI_POINT = Notation(1000, y_first=True)
+GEMINI_BOX = CoordinateNotation(1000, y_first=True, fixed=True)
+GEMINI_POINT = CoordinateNotation(1000, y_first=True)
 
 _BRACES = 200  # that are tried: each may cost the length of the text
 _NUMBER = re.compile(rf"\s*{NUMBER}\s?%?\s*")
 _RUN = re.compile(rf"\s*[\[(<]{{0,2}}\s*{NUMBER}(?:\s*[,;]\s*{NUMBER}|\s+{NUMBER})+\s*[\])>]{{0,2}}\s*")
 # Lists that are no answer: the size of the image, colours, scores, frames of a video.
-_OTHER = re.compile(r"size|resol|dimen|shape|colou?r|speed|velo|score|conf|prob|range|time|frame|wh$|scale|imagew|imageh")
+_OTHER = re.compile(r"size|resol|dimen|shape|colou?r|speed|velo|score|conf|prob|range|time|frame|scale|wh$")
 _GEOMETRIC = re.compile(r"box|point|coord|rect|region|locat|pos|cent|answer|坐标|位置|框")
 _CORNERS = {"topleft": "tl", "upperleft": "tl", "bottomright": "br", "lowerright": "br"}
 
 
-def key_notation(key: str, labelled: bool) -> Notation | None:
+def key_notation(key: str, labelled: bool) -> CoordinateNotation | None:
     """The notation of a list of numbers under `key`. `labelled`: whether there is a key "label" beside it."""
     name = _plain(key)
     if name == "box2d":
@@ -36,16 +36,16 @@ def key_notation(key: str, labelled: bool) -> Notation | None:
     return GEMINI_POINT if name == "point" and labelled else None
 
 
-def json_shapes(text: str) -> list[Shape]:
+def json_shapes(text: str) -> list[WrittenShape]:
     """The points and boxes of all objects in the text, in order; their start is that of the outermost object."""
-    found: list[tuple[bool, Shape]] = []
+    found: list[tuple[bool, WrittenShape]] = []
     for value, start, _ in json_values(text, _BRACES):
         found += _shapes(value, start)
     named = [shape for geometric, shape in found if geometric]
     return named or [shape for _, shape in found]
 
 
-def _shapes(value: Any, start: int) -> Iterator[tuple[bool, Shape]]:
+def _shapes(value: Any, start: int) -> Iterator[tuple[bool, WrittenShape]]:
     """(whether its key names a box or a point, shape), depth first. Iterative, since the depth is not limited."""
     waiting: list[tuple[str, Any, bool]] = [("", value, False)]
     while waiting:
@@ -56,7 +56,8 @@ def _shapes(value: Any, start: int) -> Iterator[tuple[bool, Shape]]:
                 yield True, whole
                 continue
             has_label = any(_plain(name) == "label" for name, _ in node)
-            waiting.extend((name, inner, has_label) for name, inner in reversed(node) if not _OTHER.search(_plain(name)))
+            kept = [(name, inner, has_label) for name, inner in node if not _OTHER.search(_plain(name))]
+            waiting.extend(reversed(kept))
         elif isinstance(node, list):
             shape = _of_list(key, node, start, labelled)
             if shape:
@@ -67,7 +68,7 @@ def _shapes(value: Any, start: int) -> Iterator[tuple[bool, Shape]]:
             yield bool(_GEOMETRIC.search(_plain(key))), shape_of(start, node, key_notation(key, labelled))
 
 
-def _of_list(key: str, items: list[Any], start: int, labelled: bool) -> Shape | None:
+def _of_list(key: str, items: list[Any], start: int, labelled: bool) -> WrittenShape | None:
     """A list of numbers, or of two points, as a shape; None for a list of anything else."""
     notation = key_notation(key, labelled)
     if len(items) > 1 and all(map(_is_coordinate, items)):
@@ -78,7 +79,7 @@ def _of_list(key: str, items: list[Any], start: int, labelled: bool) -> Shape | 
     return None
 
 
-def _of_object(pairs: KeyValuePairs, start: int) -> Shape | None:
+def _of_object(pairs: KeyValuePairs, start: int) -> WrittenShape | None:
     """Named coordinates, or two opposite corners; None if the object has neither."""
     given: dict[str, Any] = {_plain(name): value for name, value in pairs}
     corners = {_CORNERS[name]: _pair(value) for name, value in given.items() if name in _CORNERS}

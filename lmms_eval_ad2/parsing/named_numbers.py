@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from lmms_eval_ad2.parsing.shapes import ITEM, NUMBER, Shape, shape_of
+from lmms_eval_ad2.parsing.shapes import ITEM, NUMBER, WrittenShape, shape_of
 
 _NAMES: dict[str, str] = {
     **dict.fromkeys(("xmin", "minx", "x1", "x0", "left", "左", "xleft", "xtl"), "x1"),
@@ -26,9 +26,8 @@ _LONG = (  # an axis with its end; x and y alone need a sign or a word before th
 _AXIS = rf"{_LONG}|[xy]"
 _SIDE = r"left|top|right|bottom|width|height|[wh]|宽度?|高度?|[左上右下]"
 _END = r"(?![A-Za-z0-9_])[\"']?(?:[- ]?(?:coordinates?|coord|values?|axis|坐标|值|轴))?"
-_SIGN = (
-    r"(?:\s?(?:[:=]|\b(?:is|at|from|between|of|about|approximately|around|roughly|ranges|spans|in)\b|为|是|从|在|约|大约))"
-)
+_WORDS = "is|at|from|between|of|about|approximately|around|roughly|ranges|spans|in"
+_SIGN = rf"(?:\s?(?:[:=]|\b(?:{_WORDS})\b|为|是|从|在|约|大约))"
 _NAMED = re.compile(
     rf"(?<![A-Za-z0-9_])(?:(?P<long>{_LONG}){_END}{_SIGN}{{0,4}}|(?P<axis>[xy]){_END}{_SIGN}{{1,4}}"
     rf"|(?P<side>{_SIDE})(?![A-Za-z0-9_])[\"']?(?: ?(?:edge|side|boundary|border|边界?|侧))?"
@@ -54,14 +53,15 @@ _FORMS: tuple[tuple[tuple[str, ...], str], ...] = (
 _ELEMENT = re.compile(rf"<(?P<name>{_AXIS}|{_SIDE})>\s?(?P<value>{ITEM})\s?</", re.IGNORECASE)
 _LEGEND_NAME = rf"(?:{_AXIS}|{_SIDE})(?![A-Za-z0-9_])"
 _LEGEND = re.compile(
-    rf"[\[(<]\s?({_LEGEND_NAME}(?:\s?,\s?{_LEGEND_NAME}){{1,3}})\s?[\])>]|(?<![A-Za-z0-9_])({_LEGEND_NAME}(?:, ?{_LEGEND_NAME}){{3}})",
+    rf"[\[(<]\s?({_LEGEND_NAME}(?:\s?,\s?{_LEGEND_NAME}){{1,3}})\s?[\])>]"
+    rf"|(?<![A-Za-z0-9_])({_LEGEND_NAME}(?:, ?{_LEGEND_NAME}){{3}})",
     re.IGNORECASE,
 )
 
 
-def named_shapes(text: str) -> list[Shape]:
+def named_shapes(text: str) -> list[WrittenShape]:
     """Groups of named numbers; a repeated name begins the next group. Incomplete groups are left out."""
-    found: list[Shape] = []
+    found: list[WrittenShape] = []
     group: dict[str, str] = {}
     start = 0
     for match in _NAMED.finditer(_signed(text)):
@@ -77,8 +77,12 @@ def named_shapes(text: str) -> list[Shape]:
 
 def _signed(text: str) -> str:
     """Write names without a sign as `name=number`. Positions change by a few characters at most for each."""
-    text = _ELEMENT.sub(r"\g<name>=\g<value> ", text)
-    return _CENTRED.sub(r" cx=\g<x>, cy=\g<y> ", _PAIRED.sub(r"x=\g<x>, y=\g<y> ", text))
+    low = text.lower()
+    if "</" in low:
+        text = _ELEMENT.sub(r"\g<name>=\g<value> ", text)
+    if "x" in low and "y" in low:
+        text = _PAIRED.sub(r"x=\g<x>, y=\g<y> ", text)
+    return _CENTRED.sub(r" cx=\g<x>, cy=\g<y> ", text) if "cent" in low or "中心" in low else text
 
 
 def _range(name: str, value: str, last: str | None) -> dict[str, str]:
@@ -90,7 +94,7 @@ def canonical(name: str) -> str:
     return _NAMES.get(re.sub(r"[_ ]", "", name.lower()), name.lower())
 
 
-def from_names(given: Mapping[str, str], start: int) -> Shape | None:
+def from_names(given: Mapping[str, str], start: int) -> WrittenShape | None:
     """The shape of named numbers, as text; None if the names are incomplete."""
     values = {canonical(name): value for name, value in given.items()}
     for names, note in _FORMS:
@@ -99,7 +103,7 @@ def from_names(given: Mapping[str, str], start: int) -> Shape | None:
     return None
 
 
-def in_order(names: tuple[str, ...], found: Shape, note: str = "") -> Shape:
+def in_order(names: tuple[str, ...], found: WrittenShape, note: str = "") -> WrittenShape:
     """Convert numbers with these names, in their order, to (x, y) or (x_min, y_min, x_max, y_max)."""
     notes = (note,) if note else ()
     if len(found.values) != len(names):
@@ -114,7 +118,7 @@ def in_order(names: tuple[str, ...], found: Shape, note: str = "") -> Shape:
         values = tuple(by_name[name] for name in ("x1", "y1", "x2", "y2"))
     elif set(names) == {"x", "y"}:
         values = (by_name["x"], by_name["y"])
-    return Shape(found.start, values, found.notation, named=True, notes=notes)
+    return WrittenShape(found.start, values, found.notation, named=True, notes=notes)
 
 
 def legends(text: str) -> Iterator[tuple[int, tuple[str, ...], str]]:

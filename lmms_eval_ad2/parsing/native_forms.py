@@ -20,12 +20,21 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lmms_eval_ad2.parsing.shapes import PERCENT, RUN, THOUSAND, Notation, Shape, hull, numbers, shape_of
+from lmms_eval_ad2.parsing.shapes import (
+    PERCENT,
+    RUN,
+    THOUSAND,
+    CoordinateNotation,
+    WrittenShape,
+    hull,
+    numbers,
+    shape_of,
+)
 
-_DETECTED = Notation(999, fixed=True)  # DeepSeek-VL2 divides by 999
-_POINTED = Notation(1000, fixed=True)  # Molmo2
-_PALIGEMMA = Notation(1024, y_first=True, fixed=True)
-_FLORENCE = Notation(1000, fixed=True)
+_DETECTED = CoordinateNotation(999, fixed=True)  # DeepSeek-VL2 divides by 999
+_POINTED = CoordinateNotation(1000, fixed=True)  # Molmo2
+_PALIGEMMA = CoordinateNotation(1024, y_first=True, fixed=True)
+_FLORENCE = CoordinateNotation(1000, fixed=True)
 
 _LABEL = re.compile(r"<\|?(?P<name>object_ref_start|ref|p)\|?>", re.IGNORECASE)
 _LABEL_LIMIT = 400  # characters of a label
@@ -40,7 +49,7 @@ _LOCATIONS = re.compile(r"(?:<loc_?\d{1,4}>\s?){2,}", re.IGNORECASE)
 _INNER = re.compile(r"[\[(<]([^\[\]()<>]{3,200})[\])>]")
 
 
-def native_shapes(text: str) -> list[Shape]:
+def native_shapes(text: str) -> list[WrittenShape]:
     """All shapes in native notations, in order of the text; malformed ones are included."""
     text = _without_labels(text)
     found = [*_regions(text), *_tags(text), *_locations(text)]
@@ -62,7 +71,7 @@ def _without_labels(text: str) -> str:
     return "".join([*parts, text[position:]])
 
 
-def _regions(text: str) -> Iterator[Shape]:
+def _regions(text: str) -> Iterator[WrittenShape]:
     """Numbers between an opening and a closing mark; the closing one may be missing."""
     for mark in _REGION.finditer(text):
         name, body = mark["name"].lower(), mark["body"]
@@ -77,21 +86,21 @@ def _regions(text: str) -> Iterator[Shape]:
             continue
         if name == "quad" and len(values) == 8:
             box = hull([values[i : i + 2] for i in range(0, 8, 2)], aligned=False)
-            yield Shape(mark.start(), box or values, notation, named=True, notes=("box around a quadrilateral",))
+            yield WrittenShape(mark.start(), box or values, notation, named=True, notes=("box around a quadrilateral",))
             continue
         for part in _parts(body):
             yield _x_first(shape_of(mark.start(), part, notation))
 
 
 def _parts(body: str) -> list[str]:
-    """One text per shape: InternVL and DeepSeek-VL2 list several boxes as [[...], [...]]; Qwen-VL a box as two points."""
+    """One text per shape: InternVL and DeepSeek-VL2 list boxes as [[...], [...]], Qwen-VL writes one as two points."""
     inner = [match[1] for match in _INNER.finditer(body)]
     if len(inner) == 2 and all(len(numbers(part)[0]) == 2 for part in inner):
         return [",".join(inner)]
     return inner or [body]
 
 
-def _tags(text: str) -> Iterator[Shape]:
+def _tags(text: str) -> Iterator[WrittenShape]:
     """Coordinates in attributes. Molmo's <points> holds points, never the corners of a box."""
     for tag in _TAG.finditer(text):
         given = {a["name"].lower().replace("_", ""): a["value"] for a in _ATTRIBUTE.finditer(tag["body"])}
@@ -104,32 +113,32 @@ def _tags(text: str) -> Iterator[Shape]:
                 break
 
 
-def _pointed(start: int, given: dict[str, str]) -> Iterator[Shape]:
+def _pointed(start: int, given: dict[str, str]) -> Iterator[WrittenShape]:
     if "coords" in given:
         values, _ = numbers(given["coords"])
         pairs = [values[i + 1 : i + 3] for i in range(1, len(values) - 2, 3)] if len(values) % 3 == 1 else [values]
         for pair in pairs:
-            yield Shape(start, pair, _POINTED, named=True)
+            yield WrittenShape(start, pair, _POINTED, named=True)
         return
     for name, value in given.items():
         if name.startswith("x") and (other := given.get(f"y{name[1:]}")) is not None:
             yield _attributed(start, [value, other], PERCENT)
 
 
-def _attributed(start: int, given: list[str], notation: Notation | None) -> Shape:
+def _attributed(start: int, given: list[str], notation: CoordinateNotation | None) -> WrittenShape:
     return _x_first(shape_of(start, ",".join(given), notation))
 
 
-def _x_first(shape: Shape) -> Shape:
+def _x_first(shape: WrittenShape) -> WrittenShape:
     """All families that use these marks write x first, whatever the order of bare numbers is."""
     return replace(shape, named=True)
 
 
-def _locations(text: str) -> Iterator[Shape]:
+def _locations(text: str) -> Iterator[WrittenShape]:
     """Location tokens: four make a box, two a point; more are several boxes."""
     for match in _LOCATIONS.finditer(text):
         values = tuple(map(float, re.findall(r"\d+", match[0])))
         notation = _FLORENCE if "_" in match[0] else _PALIGEMMA
         width = 4 if len(values) % 4 == 0 else len(values)
         for at in range(0, len(values), width):
-            yield Shape(match.start(), values[at : at + width], notation)
+            yield WrittenShape(match.start(), values[at : at + width], notation)

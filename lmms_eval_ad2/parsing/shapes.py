@@ -19,7 +19,7 @@ _ITEM = re.compile(rf"(?P<value>{NUMBER}|{_NOT_FINITE})\s?(?P<unit>%|percent\b|p
 
 
 @dataclass(frozen=True, slots=True)
-class Notation:
+class CoordinateNotation:
     """What a notation says about its numbers: they run from 0 to `extent` along both sides of the image.
 
     y_first: the numbers are (y, x) or (y_min, x_min, y_max, x_max). fixed: only one meaning is possible, so that it
@@ -31,12 +31,12 @@ class Notation:
     fixed: bool = False
 
 
-PERCENT = Notation(100, fixed=True)
-THOUSAND = Notation(1000)
+PERCENT = CoordinateNotation(100, fixed=True)
+THOUSAND = CoordinateNotation(1000)
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class WrittenShape:
     """A point (2 numbers), a box (4) or a malformed list of numbers. `start`: its position in the text.
 
     values: in the order of the text, unless `named`: then x first, since the text names the axes. notation: None for
@@ -45,7 +45,7 @@ class Shape:
 
     start: int
     values: Numbers
-    notation: Notation | None = None
+    notation: CoordinateNotation | None = None
     named: bool = False
     notes: tuple[str, ...] = ()
 
@@ -64,17 +64,17 @@ def numbers(body: str) -> tuple[Numbers, bool | None]:
 
     Values that are not finite are kept, and refused later.
     """
-    items = list(_ITEM.finditer(body))
-    shares = {item["unit"] is not None and item["unit"].lower() in ("%", "percent") for item in items}
-    return tuple(float(item["value"]) for item in items), shares.pop() if len(shares) == 1 else None
+    items = _ITEM.findall(body)
+    shares = {unit.lower() in ("%", "percent") for _, unit in items}
+    return tuple([float(value) for value, _ in items]), shares.pop() if len(shares) == 1 else None
 
 
-def shape_of(start: int, body: str, notation: Notation | None = None) -> Shape:
+def shape_of(start: int, body: str, notation: CoordinateNotation | None = None) -> WrittenShape:
     """The shape of a list of numbers; percent signs decide its notation, a mixture makes it malformed."""
     values, percent = numbers(body)
     if percent is None:
-        return Shape(start, (math.nan,))
-    return Shape(start, values, PERCENT if percent else notation)
+        return WrittenShape(start, (math.nan,))
+    return WrittenShape(start, values, PERCENT if percent else notation)
 
 
 def hull(points: Sequence[Numbers], *, aligned: bool) -> Numbers | None:

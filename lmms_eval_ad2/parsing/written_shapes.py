@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from lmms_eval_ad2.parsing.json_shapes import key_notation
 from lmms_eval_ad2.parsing.named_numbers import in_order, legends
-from lmms_eval_ad2.parsing.shapes import NUMBER, RUN, Notation, Shape, hull, numbers, shape_of
+from lmms_eval_ad2.parsing.shapes import ITEM, RUN, CoordinateNotation, Numbers, WrittenShape, hull, numbers, shape_of
 
 _LIST = re.compile(rf"(?P<open>[<\[({{])\s*(?P<body>{RUN})(?:\s*,)?\s*(?P<close>[>\])}}])", re.IGNORECASE)
 # Text between two corners that are written as two points. Adjacent <x,y> are separate points.
 _GAP = re.compile(r"\s*(?P<word>,|;|to|至|到|-|->|,?\s?and|和|与)?\s*", re.IGNORECASE)
 _TO = ("to", "至", "到", "-", "->")
 _AND = ("and", ", and", ",and", "和", "与")
-_DIAGONAL = re.compile(r"(?:corners?|vertices|diagonal|opposite|between|对角|角点|顶点)[^\d\[(<]{0,30}\Z", re.IGNORECASE)
+_DIAGONAL = re.compile(
+    r"(?:corners?|vertices|diagonal|opposite|between|对角|角点|顶点)[^\d\[(<]{0,30}\Z", re.IGNORECASE
+)
 _PIXEL_SIZE = re.compile(r"(?<![\d.])\d{2,5}\s?[x×*]\s?\d{2,5}(?![\d.])")
 _KEY = re.compile(r"(?P<key>[A-Za-z_]\w{0,30})[\"']?\s?[:=]\s?[\[\s]{0,3}\Z")
 _LABEL_KEY = re.compile(r"[\"']label[\"']\s?:")
@@ -30,7 +32,8 @@ _STATED = re.compile(
     r"(?:-|~|,|to|and|到|至)\s?(?P<extent>1000|999|100|1(?:\.0)?)(?![.\d])",
     re.IGNORECASE,
 )
-_PADDED = re.compile(rf"\s*\d{{3}}(?:\s*[,;]\s*\d{{3}})+\s*")
+_PADDED = re.compile(r"\s*\d{3}(?:\s*[,;]\s*\d{3})+\s*")
+_LEADING_ZERO = re.compile(r"(?<!\d)0\d\d")
 
 _CORNER = re.compile(
     r"(?P<tl>\b(?:top|upper)[-_ ]?left|\bleft[-_ ]?(?:top|upper)|左上|上左)"
@@ -40,7 +43,10 @@ _CORNER = re.compile(
     re.IGNORECASE,
 )
 _CORNER_WORDS = r"(?:(?!\band\b|\b[xy]\b)[^\d()\[\]<>{},;.\n和与]){0,40}"
-_PAIR = rf"(?:[\[(<{{]\s?{RUN}\s?[\])>}}]|{NUMBER}\s?%?\s?,\s?{NUMBER}|x\s?[:=]?\s?{NUMBER}\s?%?\s?[,;]?\s?y\s?[:=]?\s?{NUMBER})"
+_PAIR = (
+    rf"(?:[\[(<{{]\s?{RUN}\s?[\])>}}]|{ITEM}\s?,\s?{ITEM}"
+    rf"|x\s?[:=]?\s?{ITEM}\s?[,;]?\s?y\s?[:=]?\s?{ITEM})"
+)
 _PAIR_AFTER = re.compile(rf"{_CORNER_WORDS}(?P<pair>{_PAIR})", re.IGNORECASE)
 _PAIR_BEFORE = re.compile(rf"(?P<pair>{_PAIR}){_CORNER_WORDS}\Z", re.IGNORECASE)
 _WINDOW = 80  # characters around the name of a corner
@@ -58,14 +64,17 @@ def without_sizes(text: str) -> str:
     return _PIXEL_SIZE.sub(lambda match: " " * len(match[0]), text)
 
 
-def stated_extent(text: str) -> Notation | None:
+def stated_extent(text: str) -> CoordinateNotation | None:
     """The range of the numbers if the text names it, such as "normalised to 0-1000"; None if it names several."""
     extents = {float(match["extent"]) for match in _STATED.finditer(text)}
-    return Notation(extents.pop()) if len(extents) == 1 else None
+    return CoordinateNotation(extents.pop()) if len(extents) == 1 else None
 
 
-def corner_box(text: str) -> Shape | None:
+def corner_box(text: str) -> WrittenShape | None:
     """A box from two opposite corners in words; None without them, or if a corner has several values."""
+    low = text.lower()
+    if not (("left" in low and "right" in low) or ("左" in low and "右" in low)):
+        return None
     marks = list(_CORNER.finditer(text))
     for pattern, before in ((_PAIR_BEFORE, True), (_PAIR_AFTER, False)):
         found: dict[str, set[str]] = {}
@@ -81,75 +90,86 @@ def corner_box(text: str) -> Shape | None:
     return None
 
 
-def listed_shapes(text: str, *, box: bool) -> list[Shape]:
+@dataclass(frozen=True, slots=True)
+class NumberList:
+    """A bracketed list: its text inside the brackets, and where it stands with them."""
+
+    start: int
+    end: int
+    bracket: str
+    body: str
+    values: Numbers
+
+
+def listed_shapes(text: str, *, box: bool) -> list[WrittenShape]:
     """Every bracketed list of numbers; points in a row are joined to a box if `box` is wanted or the text says so."""
-    names = [(end, names, note) for end, names, note in legends(text)]
-    shapes: list[Shape] = []
-    run: list[re.Match[str]] = []
+    shapes: list[WrittenShape] = []
+    run: list[NumberList] = []
     for match in _LIST.finditer(text):
-        if run and not _follows(text, run[-1], match, box=box):
+        found = NumberList(match.start(), match.end(), match["open"], match["body"], numbers(match["body"])[0])
+        if run and not _follows(text, run[-1], found):
             shapes += _joined(text, run, box=box)
             run = []
-        run.append(match)
+        run.append(found)
     shapes += _joined(text, run, box=box) if run else []
+    names = list(legends(text)) if shapes else []
     return [_ordered(shape, names) for shape in shapes]
 
 
-def _follows(text: str, last: re.Match[str], match: re.Match[str], *, box: bool) -> bool:
+def _follows(text: str, last: NumberList, found: NumberList) -> bool:
     """Whether two lists are points of one shape."""
-    if "<" in (last["open"], match["open"]) or match.start() - last.end() > 12:
+    if "<" in (last.bracket, found.bracket) or not len(last.values) == len(found.values) == 2:
         return False
-    gap = _GAP.fullmatch(text, last.end(), match.start())
-    both = all(len(numbers(one["body"])[0]) == 2 for one in (last, match))
-    return bool(gap) and both
+    return found.start - last.end <= 12 and bool(_GAP.fullmatch(text, last.end, found.start))
 
 
-def _joined(text: str, run: Sequence[re.Match[str]], *, box: bool) -> list[Shape]:
+def _joined(text: str, run: Sequence[NumberList], *, box: bool) -> list[WrittenShape]:
     """One shape for a row of points: two are corners, four may be those of a rectangle; else one shape per list."""
     if len(run) == 1:
         return _single(text, run[0])
     first, last = run[0], run[-1]
-    nested = text[: first.start()].rstrip()[-1:] == "[" and text[last.end() : last.end() + 4].lstrip()[:1] == "]"
-    word = text[first.end() : run[1].start()].strip().lower()
-    diagonal = word in _AND and _DIAGONAL.search(text[max(0, first.start() - 60) : first.start()])
+    outside = text[max(0, first.start - 4) : first.start].rstrip(), text[last.end : last.end + 4].lstrip()
+    nested = outside[0].endswith("[") and outside[1].startswith("]")
+    word = text[first.end : run[1].start].strip().lower()
+    diagonal = word in _AND and _DIAGONAL.search(text[max(0, first.start - 60) : first.start])
     if len(run) == 2 and (nested or diagonal or word in _TO or (box and word not in _AND)):
-        return [shape_of(first.start(), f"{first['body']},{last['body']}")]
-    upright = hull([numbers(match["body"])[0] for match in run], aligned=True)
+        return [shape_of(first.start, f"{first.body},{last.body}")]
+    upright = hull([one.values for one in run], aligned=True)
     if upright:
-        return [Shape(first.start(), upright, notes=("box around a quadrilateral",))]
-    return [shape for match in run for shape in _single(text, match)]
+        return [WrittenShape(first.start, upright, notes=("box around a quadrilateral",))]
+    return [shape for one in run for shape in _single(text, one)]
 
 
-def _single(text: str, match: re.Match[str]) -> list[Shape]:
+def _single(text: str, found: NumberList) -> list[WrittenShape]:
     """The shapes of one list: CogVLM separates boxes by semicolons. None for the size of the image."""
-    before = text[max(0, match.start() - 60) : match.start()]
-    body = match["body"]
-    if len(numbers(body)[0]) == 2 and _OTHER.search(before):
+    before = text[max(0, found.start - 60) : found.start]
+    if len(found.values) == 2 and _OTHER.search(before):
         return []
-    notation = _padded(body) or _keyed(text, match.start(), before)
-    parts = body.split(";")
+    notation = _padded(found.body) or _keyed(text, found.start, before)
+    parts = found.body.split(";")
     if len(parts) > 1 and all(len(numbers(part)[0]) == 4 for part in parts):
-        return [shape_of(match.start(), part, notation) for part in parts]
-    found = shape_of(match.start(), body, notation)
-    if len(found.values) == 8:
-        upright = hull([found.values[i : i + 2] for i in range(0, 8, 2)], aligned=True)
-        return [replace(found, values=upright, notes=("box around a quadrilateral",))] if upright else [found]
-    return [found]
+        return [shape_of(found.start, part, notation) for part in parts]
+    shape = shape_of(found.start, found.body, notation)
+    if len(shape.values) == 8:
+        upright = hull([shape.values[i : i + 2] for i in range(0, 8, 2)], aligned=True)
+        return [replace(shape, values=upright, notes=("box around a quadrilateral",))] if upright else [shape]
+    return [shape]
 
 
-def _padded(body: str) -> Notation | None:
+def _padded(body: str) -> CoordinateNotation | None:
     """CogVLM and CogAgent write every number with three digits, 000 to 999; only a leading zero tells them apart."""
-    zeros = any(len(part.strip()) == 3 and part.strip()[0] == "0" for part in re.split("[,;]", body))
-    return Notation(1000, fixed=True) if zeros and _PADDED.fullmatch(body) else None
+    if "0" not in body or not _PADDED.fullmatch(body):
+        return None
+    return CoordinateNotation(1000, fixed=True) if _LEADING_ZERO.search(body) else None
 
 
-def _keyed(text: str, start: int, before: str) -> Notation | None:
+def _keyed(text: str, start: int, before: str) -> CoordinateNotation | None:
     """The notation of a list after a JSON key, for JSON that is cut off or not valid."""
-    key = _KEY.search(before)
+    key = _KEY.search(before) if before.rstrip(" [\n")[-1:] in (":", "=") else None
     return key_notation(key["key"], bool(_LABEL_KEY.search(text[max(0, start - 200) : start + 200]))) if key else None
 
 
-def _ordered(shape: Shape, names: Sequence[tuple[int, tuple[str, ...], str]]) -> Shape:
+def _ordered(shape: WrittenShape, names: Sequence[tuple[int, tuple[str, ...], str]]) -> WrittenShape:
     """Apply the last list of names before the shape, else the first after it, with as many names as numbers."""
     fitting = [legend for legend in names if len(legend[1]) == len(shape.values)]
     if shape.notation is not None or not fitting:
@@ -158,7 +178,7 @@ def _ordered(shape: Shape, names: Sequence[tuple[int, tuple[str, ...], str]]) ->
     return in_order(order, shape, note)
 
 
-def bare_shapes(text: str, *, box: bool) -> list[Shape]:
+def bare_shapes(text: str, *, box: bool) -> list[WrittenShape]:
     """Numbers without brackets: the whole text, four numbers with commas, or numbers after a cue such as "box:"."""
     whole = text.strip().rstrip(".")
     if _BARE.fullmatch(whole):

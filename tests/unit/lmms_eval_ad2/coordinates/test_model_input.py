@@ -66,13 +66,13 @@ def test_step_equals_the_real_processor(size: tuple[int, int], limits: dict[str,
 
 
 def test_json_is_read_back() -> None:
-    for resizing in (InputResizing((DEFAULT, ResizeStep(1, 1, 5))), InputResizing(fixed=(448, 336))):
+    for resizing in (InputResizing(), InputResizing((DEFAULT, ResizeStep(1, 1, 5))), InputResizing(fixed=(448, 336))):
         assert InputResizing.from_json(resizing.to_json(), "summary.json") == resizing
     assert InputResizing.from_json(None, "summary.json") is None
 
 
 @pytest.mark.parametrize(
-    "data", ["28", [], {}, {"steps": []}, {"steps": [{"factor": 28}]}, {"fixed": [0, 3]}, {"fixed": [1.5, 3]},
+    "data", ["28", [], {}, {"steps": 3}, {"steps": [{"factor": 28}]}, {"fixed": [0, 3]}, {"fixed": [1.5, 3]},
              {"steps": [{"factor": 28, "min_pixels": 1, "max_pixels": "9"}]}],
 )  # fmt: skip
 def test_broken_json_is_one_error_with_the_field(data: Any) -> None:

@@ -98,7 +98,7 @@ PIECES = (
     *("<box>", "</box>", "<|box_start|>", "<|det|>", "<ref>", "<point x=", '"50"', " y=", "<points coords=", ">", "<"),
     *("<loc0123>", "<quad>", "[", "]", "(", ")", "{", "}", '"box_2d": ', '"point": ', '"label": ', ",", ";", " ", "%"),
     *("1", "064", "500", "0.5", "-3", "1e999", "nan", "x1=", "y=", "top-left ", "bottom-right ", "左上", "右下", "to"),
-    *("width ", "centre ", "[x, y, w, h]", "0-1000", "normalised", "1600x900", "final ", "\\", "&lt;", "<OUTPUT START>"),
+    *("width ", "centre ", "[x, y, w, h]", "0-1000", "normalised", "1600x900", "final ", "\\", "&lt;", "OUTPUT START"),
 )
 
 
