@@ -99,7 +99,7 @@ def test_a_complete_run_on_the_command_line_of_lmms_eval(tiny_qwen: Path, tmp_pa
     args = f"pretrained={tiny_qwen},device_map=cpu,min_pixels=3136,max_pixels=12544"
     run_lmms_eval("--model", "qwen2_5_vl", "--model_args", args, "--device", "cpu", "--batch_size", "2", "--limit", "4",
          "--tasks", "ad2demo_perception_base,ad2demo_coda_general", "--gen_kwargs", "max_new_tokens=8",
-         "--output_path", tmp_path, cwd=tmp_path)  # fmt: skip
+         "--output_path", tmp_path, cwd=tmp_path, AD2_FRAME="model_input")  # fmt: skip
     folder = run_folder(tmp_path)
     rows = [
         json.loads(line)
@@ -109,3 +109,6 @@ def test_a_complete_run_on_the_command_line_of_lmms_eval(tiny_qwen: Path, tmp_pa
     assert len(rows) == 8
     assert all(isinstance(r["raw"], str) and r["raw"].strip() for r in rows)
     assert {r["status"] for r in rows} <= {"ok", "unparsed"}
+    about = json.loads((folder / "summary.json").read_text("utf-8"))["run"]
+    assert about["frame"] == "model_input"
+    assert about["model_input"]["steps"][-1] == {"factor": 28, "min_pixels": 3136, "max_pixels": 12544}

@@ -47,7 +47,7 @@ ALLOWED: dict[str, set[str]] = {
         "llm", "data", "prompts", "metrics", "parsing", "records", "storage", "report.text_table",
     },
     # Training files: the texts and images of the tasks, from training splits.
-    "export": {"scoring", "prompts", "data", "records", "storage"},
+    "export": {"coordinates", "scoring", "prompts", "data", "records", "storage"},
     # Human annotation: a page over the data home.
     "annotate": {"llm", "data", "prompts", "parsing", "metrics", "records", "storage"},
     "scoring": {"coordinates", "judge", "parsing", "metrics", "records", "data.drivelm_text", "storage"},
