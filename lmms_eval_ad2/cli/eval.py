@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
+from lmms_eval_ad2.coordinates import FrameSetting
 from lmms_eval_ad2.options import add_command, option
 
 
@@ -22,6 +24,12 @@ class EvalOptions:
         "lexical | embedding:NAME | evaluate:SCRIPT | openai:model=…,base_url=… | a YAML file (default: AD2_JUDGE)",
         default=None,
         metavar="SPEC",
+    )
+    frame: str | None = option(
+        "frame in which points and boxes are asked and read: auto, pixel, unit, percent, thousand, thousand_yx, "
+        "model_input[:max_pixels=N,...]; see docs/models.md (default: the tasks' own, or AD2_FRAME)",
+        default=None,
+        metavar="FRAME",
     )
     prompts: str | None = option("YAML file that overrides prompts", default=None, metavar="FILE")
     limit: int | None = option("only the first N records of each task", default=None, metavar="N")
@@ -70,7 +78,10 @@ def arguments(options: EvalOptions) -> list[str]:
 
 
 def run(options: EvalOptions) -> int:
-    for variable, value in (("AD2_JUDGE", options.judge), ("AD2_PROMPTS", options.prompts)):
+    if options.frame is not None:
+        FrameSetting.parse(options.frame, "--frame")
+    settings = (("AD2_JUDGE", options.judge), ("AD2_PROMPTS", options.prompts), (FRAME_ENV, options.frame))
+    for variable, value in settings:
         if value:
             os.environ[variable] = value
     if options.dry_run:

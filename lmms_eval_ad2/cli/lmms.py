@@ -7,10 +7,13 @@ arguments are passed to lmms-eval unchanged.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
+from lmms_eval_ad2.coordinates import FrameSetting
 from lmms_eval_ad2.errors import Ad2Error
 
 
@@ -28,6 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(arguments: list[str]) -> int:
     """Run lmms-eval in this process; returns its exit code, or 1 for an error that it reports as success."""
+    if frame := os.environ.get(FRAME_ENV):
+        FrameSetting.parse(frame, FRAME_ENV)  # an invalid one must fail before imports that take ten seconds
     arguments = checked(arguments)
     sys.argv = ["lmms_eval", *arguments]
     if not needs_plugin(arguments):

@@ -5,8 +5,9 @@ after each batch. The files of all ranks are read at start, so a run can be resu
 Unreadable lines are skipped, and their answers requested again.
 
 Key: all inputs of the answer: task, prompt, generation settings, content of the image files, variant (marks, views),
-round and repetition index. The folder belongs to one model (storage/identity.py). Failures, empty answers and rank
-padding are not stored.
+round and repetition index. The coordinate frame is part of the prompt where it matters: a run in another frame does not
+ask again for answers whose prompt is the same. The folder belongs to one model (storage/identity.py). Failures, empty
+answers and rank padding are not stored.
 """
 
 from __future__ import annotations
@@ -98,11 +99,17 @@ def request_key(lm: Any, request: Any, images: Callable[[Path], str]) -> str:
         record,
         context,
         gen,
-        info.variant.changes(),
+        _asked(lm, info.variant.changes()),
         [images(info.image_root / name) for name in json.loads(record)["images"]],
         (request.metadata or {}).get("ad2_step", 0),
     ]
     return digest(inputs)
+
+
+def _asked(lm: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that affect answers beyond the prompt; the baselines' answers are written in the frame."""
+    own = getattr(lm, "answers_in_frame", False)
+    return {key: value for key, value in changes.items() if own or key not in ("frame", "model_input")}
 
 
 @contextmanager

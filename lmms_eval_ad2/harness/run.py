@@ -16,12 +16,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
+from lmms_eval_ad2.coordinates import InputResizing
+from lmms_eval_ad2.coordinates.misfit import misfit_warnings
+from lmms_eval_ad2.coordinates.setting import HINT
 from lmms_eval_ad2.errors import Ad2Error, install_hint
-from lmms_eval_ad2.harness import hooks, run_checks
+from lmms_eval_ad2.harness import hooks, model_input, run_checks
 from lmms_eval_ad2.harness.batched_generation import IMAGE_ENCODING
 from lmms_eval_ad2.harness.journal import AnswerJournal, attach
 from lmms_eval_ad2.harness.run_identity import identity, model_label, redact, versions
-from lmms_eval_ad2.harness.task_data import task_settings
+from lmms_eval_ad2.harness.task_data import TASKS, task_settings
 from lmms_eval_ad2.harness.task_files import TaskFile, groups, task_files
 from lmms_eval_ad2.parsing import FAILURES
 from lmms_eval_ad2.scoring import judge_ratings, result_files
@@ -29,7 +33,7 @@ from lmms_eval_ad2.storage.code_state import UNKNOWN
 from lmms_eval_ad2.storage.identity import run_folder
 
 PREVIOUS = "summary.previous.json"
-SAME_SETTINGS = ("limit", "offset", "gen_kwargs", "prompts_sha256")  # must be equal for tables in one summary
+SAME_SETTINGS = ("limit", "offset", "gen_kwargs", "prompts_sha256", "frame")  # must be equal for tables in one summary
 
 
 class EvaluationRun:
@@ -39,6 +43,7 @@ class EvaluationRun:
         self.model = model if isinstance(model, str) else type(model).__name__
         self.model_args, self.cli, self.seed = redact(model_args) if model_args else "", cli, seed
         self.tables: dict[str, dict[str, Any]] = {}
+        self.resizing: InputResizing | None = None  # of images by the model; None: not known
         self._judge: Any = None
         self.ours = False
         out = getattr(cli, "output_path", None)
@@ -96,6 +101,8 @@ class EvaluationRun:
             "policy": "official",  # of the main scores; every cell also has the strict score
             "profile": Path(hooks.prompts().source).name,  # "packaged", or the user's file of prompts
             "prompts_sha256": hooks.prompts().sha256,
+            "frame": os.environ.get(FRAME_ENV) or None,  # of all tasks; None: each task's own
+            "model_input": self.resizing.to_json() if self.resizing else None,
             "image_encoding": {k: os.environ.get(k, v) for k, v in IMAGE_ENCODING.items()},
             "judge": judge_ratings.judge_record(judge) if judge else None,
             "versions": versions(),
@@ -161,6 +168,8 @@ def _evaluate(original: Callable[..., Any], lm: Any, task_dict: Any, args: Any, 
     rank = int(os.environ.get("RANK", 0))
     if rank == 0:
         run.judge()  # an invalid specification must fail before the model runs for hours
+        run.resizing = model_input.of_model(lm)
+        _check_input_size(run, own_task_names(task_dict))
         run.begin()
     journal = AnswerJournal(run.folder / "journal", rank) if run.folder else None
     with attach(lm, journal):
@@ -168,7 +177,20 @@ def _evaluate(original: Callable[..., Any], lm: Any, task_dict: Any, args: Any, 
     if results is not None:
         run.finish()
         _check_requests(run.tables)
+        blocks = {name: table.get("coordinates") for name, table in run.tables.items()}
+        for warning in misfit_warnings(blocks, str(run.folder or "RUN")):
+            print(f"ad2: {warning}", flush=True)
     return results
+
+
+def _check_input_size(run: EvaluationRun, tasks: Collection[str]) -> None:
+    """Say before the model runs that its input's size is not known, if a task reads answers in pixels of it."""
+    variants = [TASKS[name].variant for name in tasks if name in TASKS]
+    if run.resizing is None and any(v.frame == "model_input" and not v.model_input for v in variants):
+        print(
+            f"ad2: frame model_input: how {run.model} resizes images is not known; points and boxes will be unparsed "
+            f"(no_model_input_size). Name it: {HINT}", file=sys.stderr, flush=True,
+        )  # fmt: skip
 
 
 def _check_requests(tables: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.harness.askable import askable, nothing_to_ask, part_table, records_of
-from lmms_eval_ad2.harness.task_files import SAMPLE
+from lmms_eval_ad2.harness.task_files import SAMPLE, variant_of
 from lmms_eval_ad2.scoring import distractors
 from lmms_eval_ad2.scoring.rotation import rotations
 from lmms_eval_ad2.scoring.score_columns import DISTRACTOR_BENCHMARK
@@ -48,7 +48,7 @@ def wrap_download(original: Callable[..., Any]) -> Callable[..., Any]:
         if settings is None:
             raise Ad2Error(f"task {name}: dataset_path '{path}' needs a block 'ad2' under metadata")
         split = self.config.test_split or "test"
-        rows = load(name, path[len(PREFIX) :], split, TaskVariant.from_dict(settings, f"task {name}"))
+        rows = load(name, path[len(PREFIX) :], split, variant_of(settings, name))
         self.dataset = self.dataset_no_image = {split: rows}
         return None
 

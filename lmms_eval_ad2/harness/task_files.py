@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import yaml
 
+from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
 from lmms_eval_ad2.errors import Ad2Error
 
 if TYPE_CHECKING:
@@ -24,6 +26,15 @@ class _Loader(yaml.SafeLoader):
 
 
 _Loader.add_constructor("!function", lambda loader, node: node.value)
+
+
+def variant_of(settings: Mapping[str, Any], task: str) -> TaskVariant:
+    """The variant of a task's `metadata: ad2:` block, in the coordinate frame of this run (AD2_FRAME) if it has one."""
+    from lmms_eval_ad2.scoring.variant import TaskVariant
+
+    variant = TaskVariant.from_dict(settings, f"task {task}")
+    frame = os.environ.get(FRAME_ENV)
+    return variant.with_frame(frame, FRAME_ENV) if frame else variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +60,8 @@ class TaskFile:
     generation: Mapping[str, Any] = field(default_factory=dict)
 
     def variant(self) -> TaskVariant:
-        from lmms_eval_ad2.scoring.variant import TaskVariant
-
-        return TaskVariant.from_dict(self.settings, f"task {self.name}")
+        """The task's variant, in the coordinate frame of this run."""
+        return variant_of(self.settings, self.name)
 
     def ready(self) -> bool:
         return self.readiness().state == "ready"

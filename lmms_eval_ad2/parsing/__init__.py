@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from lmms_eval_ad2.coordinates import Frame
 from lmms_eval_ad2.parsing.chain import read_chain
 from lmms_eval_ad2.parsing.count import read_count
 from lmms_eval_ad2.parsing.free_text import read_ocr, read_vqa
-from lmms_eval_ad2.parsing.geometry import Frame, read_box, read_point
+from lmms_eval_ad2.parsing.geometry import read_box, read_point
 from lmms_eval_ad2.parsing.json_answers import answer_in_json
 from lmms_eval_ad2.parsing.normalise import asks_for_picture, plain
 from lmms_eval_ad2.parsing.option import read_option
@@ -36,6 +37,7 @@ def parse(
     options: Mapping[str, str] | None = None,
     image_size: tuple[int, int] | None = None,
     frame: Frame = "auto",
+    model_input: tuple[int, int] | None = None,
     n_steps: int = 0,
     question: str = "",
     words: tuple[str, str] = YES_NO,
@@ -44,9 +46,9 @@ def parse(
 
     mc: `letters` are those offered (default: those of `options`, else A to F); `options` maps a letter to its text, so
     that an option quoted verbatim can be recognised.
-    point, box: pixels of the stored image, of (width, height) `image_size`. `frame` is the unit of the model's numbers:
-    "pixel", "unit" (0..1), "thousand" (0..1000), or "auto": 0..1 if all numbers are in that range and one is
-    fractional, else pixels. Values outside the image are kept, with a note.
+    point, box: pixels of the stored image, of (width, height) `image_size`. `frame` is the frame of the model's numbers
+    (coordinates.Frame, see geometry.place); "model_input" needs `model_input`, the (width, height) of the image as the
+    model sees it. Values outside the image are kept, with a note.
     chain: `n_steps` strings, see `read_chain`.
     """
     failed = failure_reason(text)
@@ -77,7 +79,7 @@ def parse(
         case "count":
             return read_count(plain(reply), question)
         case "point":
-            return read_point(plain(reply), image_size, frame)
+            return read_point(plain(reply), image_size, frame, model_input)
         case "box":
-            return read_box(plain(reply), image_size, frame)
+            return read_box(plain(reply), image_size, frame, model_input)
     raise ValueError(f"unknown form {form!r}")

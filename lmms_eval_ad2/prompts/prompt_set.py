@@ -39,6 +39,8 @@ SLOTS: dict[str, tuple[str, str]] = {
     "ocr": ("question", ""),
     "point": ("question", "frame"),
     "box": ("question", "frame"),
+    "point_yx": ("question", "frame"),
+    "box_yx": ("question", "frame"),
     "chain": ("question tags", "n steps"),
     "chain_step": ("i question", "name"),
     "chain_tag": ("i", "name"),
