@@ -93,7 +93,7 @@ FORCED = re.compile(
 
 
 @dataclass(frozen=True)
-class Clause:
+class TextClause:
     """`text` in lower case; `start` in the whole text; `sentence`: number of its sentence, from 0."""
 
     text: str
@@ -134,7 +134,7 @@ class Clause:
         return bool(_TENTATIVE.search(_NO_NEGATION.sub(" ", self.text)))
 
 
-def clauses(text: str) -> Iterator[Clause]:
+def clauses(text: str) -> Iterator[TextClause]:
     """The clauses of plain text, in order."""
     low, start, sentence, conditional, word = text.lower(), 0, 0, False, ""
     for match in (*_BREAK.finditer(low), None):
@@ -144,7 +144,7 @@ def clauses(text: str) -> Iterator[Clause]:
             head = word + " " + low[start : start + 8]
             conditional = conditional or bool(_OTHERWISE.search(low[start : start + 14]))
             conditional = conditional and not (_CONTRAST.search(head) or CONCLUSION.search(head))
-            clause = Clause(low[start:stop], start, sentence, sign, conditional, word)
+            clause = TextClause(low[start:stop], start, sentence, sign, conditional, word)
             yield clause
             conditional = conditional or (clause.open and not _CONSEQUENCE.search(clause.text))
         if match is None:

@@ -19,7 +19,7 @@ from lmms_eval_ad2.parsing.option_verdicts import (
     NEGATED_RIGHT,
     OPEN,
     QUESTION,
-    Verdict,
+    LetterVerdict,
     find_verdicts,
     last_verdict,
     sentence_before,
@@ -111,7 +111,7 @@ def _distinct(options: Mapping[str, str], texts: Mapping[str, str]) -> dict[str,
     return {k: options[k] for k, text in distinct.items() if shared[text] == 1 and (len(text) > 1 or text.isdigit())}
 
 
-def _checked(text: str, verdict: Verdict, offered: set[str], texts: Mapping[str, str]) -> Answer | Unparsed:
+def _checked(text: str, verdict: LetterVerdict, offered: set[str], texts: Mapping[str, str]) -> Answer | Unparsed:
     tail = text[-200:]
     if verdict.open:
         return Unparsed("mc", "hedged", tail)
@@ -126,7 +126,7 @@ def _checked(text: str, verdict: Verdict, offered: set[str], texts: Mapping[str,
     return Answer("mc", letter)
 
 
-def _from_heads(text: str, mentions: Sequence[LetterMention], texts: Mapping[str, str]) -> Verdict | None:
+def _from_heads(text: str, mentions: Sequence[LetterMention], texts: Mapping[str, str]) -> LetterVerdict | None:
     """ "B. The blue truck": the only letter at the start of a line, unless the text lists several options."""
     enumerated = {mention.letter for mention in mentions if _ENUMERATED.match(text, mention.end)}
     if len(enumerated) > 1:
@@ -142,10 +142,10 @@ def _from_heads(text: str, mentions: Sequence[LetterMention], texts: Mapping[str
                 heads.append(mention)
     if len({mention.letter for mention in heads}) != 1:
         return None
-    return Verdict(frozenset({heads[0].letter}), heads[0])
+    return LetterVerdict(frozenset({heads[0].letter}), heads[0])
 
 
-def _from_brackets(text: str, mentions: Sequence[LetterMention]) -> Verdict | None:
+def _from_brackets(text: str, mentions: Sequence[LetterMention]) -> LetterVerdict | None:
     """ "... is turning left (C).": the text has only one letter in brackets, and a clause ends with it."""
     bracketed = [
         m
@@ -161,7 +161,7 @@ def _from_brackets(text: str, mentions: Sequence[LetterMention]) -> Verdict | No
     closed = re.match(r"\)(?:[.!,;]|\s?\Z|\s?\n)", text[last.end : last.end + 3]) is not None
     if not closed or _NEGATION.search(left) or OPEN.search(left):
         return None
-    return Verdict(frozenset({last.letter}), last)
+    return LetterVerdict(frozenset({last.letter}), last)
 
 
 def _text_after(text: str, mention: LetterMention) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lmms_eval_ad2.parsing.clauses import Clause, clauses, denied, exception
+from lmms_eval_ad2.parsing.clauses import TextClause, clauses, denied, exception
 from lmms_eval_ad2.parsing.question_words import superlatives
 from lmms_eval_ad2.parsing.quoted import FILLERS, numerals
 from lmms_eval_ad2.parsing.revisions import REVISION
@@ -132,7 +132,7 @@ def _pattern(option: str) -> re.Pattern[str] | None:
     return re.compile(edge_left + gap.join(parts) + edge_right)
 
 
-def _by_clause(found: Sequence[Clause], named: Sequence[_Named]) -> Iterable[tuple[Clause, list[_Named]]]:
+def _by_clause(found: Sequence[TextClause], named: Sequence[_Named]) -> Iterable[tuple[TextClause, list[_Named]]]:
     index = 0
     for position, clause in enumerate(found):
         stop = found[position + 1].start if position + 1 < len(found) else clause.start + len(clause.text) + 1_000_000
@@ -144,7 +144,7 @@ def _by_clause(found: Sequence[Clause], named: Sequence[_Named]) -> Iterable[tup
             yield clause, group
 
 
-def _is_denied(clause: Clause, low: str, item: _Named, named: Sequence[_Named]) -> bool:
+def _is_denied(clause: TextClause, low: str, item: _Named, named: Sequence[_Named]) -> bool:
     """By the negations in its clause, without the names of options, and without what describes another option."""
     left = low[clause.start : item.start]
     stop = max(clause.start + len(clause.text), item.end)

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lmms_eval_ad2.parsing.clauses import FORCED, Clause, clauses, exception, negations, without_idioms
+from lmms_eval_ad2.parsing.clauses import FORCED, TextClause, clauses, exception, negations, without_idioms
 from lmms_eval_ad2.parsing.option_mentions import OPENERS, LetterMention, groups
 from lmms_eval_ad2.parsing.question_words import WORST, asks_for_the_worst, superlatives
 
@@ -135,7 +135,7 @@ _RESTATED = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class LetterVerdict:
     """Letters that a text marks as its answer."""
 
     letters: frozenset[str]
@@ -146,9 +146,11 @@ class Verdict:
     said: str = ""  # its sentence since the mention before
 
 
-def find_verdicts(text: str, mentions: Sequence[LetterMention], question: str = "") -> tuple[list[Verdict], set[str]]:
+def find_verdicts(
+    text: str, mentions: Sequence[LetterMention], question: str = ""
+) -> tuple[list[LetterVerdict], set[str]]:
     """The verdicts of plain `text` in order, and the letters that it denies somewhere."""
-    found: list[Verdict] = []
+    found: list[LetterVerdict] = []
     no: set[str] = set()
     parts = list(clauses(text))
     starts = [part.start for part in parts]
@@ -186,19 +188,19 @@ def find_verdicts(text: str, mentions: Sequence[LetterMention], question: str = 
         tentative = OPEN.search(left) and not _DECIDED.search(left)
         is_open = (either and len(letters) > 1) or (bool(tentative) and not affirmed)
         also = bool(confirmed and (confirmed["also"] or confirmed["zh_also"]))
-        found.append(Verdict(letters, first, is_open, also, alone, left[-max(1, first.start - previous_end) :]))
+        found.append(LetterVerdict(letters, first, is_open, also, alone, left[-max(1, first.start - previous_end) :]))
         previous_end = last.end
     return _that_restate(found, question), no
 
 
-def _that_restate(verdicts: list[Verdict], question: str) -> list[Verdict]:
+def _that_restate(verdicts: list[LetterVerdict], question: str) -> list[LetterVerdict]:
     """Of verdicts for several letters, those that repeat a superlative of the question: "the closest one is A"."""
     asked = superlatives(question)
     restating = [verdict for verdict in verdicts if any(word in verdict.said for word in asked)]
     return restating if restating and len({v.letters for v in verdicts}) > 1 else verdicts
 
 
-def _is_open(clause: Clause, left: str, own_left: str, right: str) -> bool:
+def _is_open(clause: TextClause, left: str, own_left: str, right: str) -> bool:
     """Whether a mention is in a condition, a question, or told as what the writer thought before."""
     if clause.forced or FORCED.search(left):
         return False
@@ -213,7 +215,7 @@ def _says_no(right: str) -> bool:
 
 
 def _polarity(
-    clause: Clause, text: str, first: LetterMention, last: LetterMention, left: str, right: str, *, asks_worst: bool
+    clause: TextClause, text: str, first: LetterMention, last: LetterMention, left: str, right: str, *, asks_worst: bool
 ) -> tuple[bool, bool]:
     """Whether a mention is affirmed by its wording alone, and whether it is denied."""
     own_left = text[max(clause.start, first.start - _LEFT) : first.start].lower() if first.start >= clause.start else ""
@@ -259,7 +261,7 @@ def _marked(left: str, right: str, mention: LetterMention) -> bool:
     return mention.dressed and left[-1:] in tuple(OPENERS) and bool(_ANSWER_AHEAD.search(left))
 
 
-def _ends_text(text: str, clause: Clause, first: LetterMention, last: LetterMention) -> bool:
+def _ends_text(text: str, clause: TextClause, first: LetterMention, last: LetterMention) -> bool:
     """Whether the mention is all of the last clause: "given the reflections, B."."""
     before, after = text[clause.start : first.start], text[last.end :][:40]
     if not after and _TRUNCATED.search(text[: first.start][-24:]):
@@ -286,7 +288,7 @@ def _alone(text: str, first: LetterMention, last: LetterMention) -> bool:
     return (at_start and line_ends) or (ends and (at_line or at_sentence))
 
 
-def last_verdict(text: str, verdicts: Sequence[Verdict]) -> Verdict | None:
+def last_verdict(text: str, verdicts: Sequence[LetterVerdict]) -> LetterVerdict | None:
     """The last verdict, joined with the one before it if the two are adjacent or the last one has "also"."""
     if not verdicts:
         return None
@@ -296,5 +298,5 @@ def last_verdict(text: str, verdicts: Sequence[Verdict]) -> Verdict | None:
         between = text[before.mention.end : last.mention.start]
         adjacent = before.alone and last.alone and not any(character.isalnum() for character in between[:200])
         if last.also or adjacent:
-            return Verdict(before.letters | last.letters, last.mention, before.open or last.open)
+            return LetterVerdict(before.letters | last.letters, last.mention, before.open or last.open)
     return last

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lmms_eval_ad2.parsing.clauses import Clause, clauses, denied
+from lmms_eval_ad2.parsing.clauses import TextClause, clauses, denied
 from lmms_eval_ad2.parsing.normalise import plain
 from lmms_eval_ad2.parsing.revisions import REVISION
 
@@ -142,7 +142,7 @@ def _of_name(low: str, name: str) -> tuple[list[str], bool]:
     return verdicts, concludes
 
 
-def _denied(clause: Clause, text: str, named: re.Match[str]) -> bool:
+def _denied(clause: TextClause, text: str, named: re.Match[str]) -> bool:
     """Whether a named thing is denied: what follows "who", "that" or "with" describes it, and does not deny it."""
     right = re.split(r"\b(?:that|who|with|without|and)\b", text[named.end() :])[0]
     return denied(text[: named.end()] + right, named.start(), named.end())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from lmms_eval_ad2.parsing.clauses import Clause, clauses, denied, negations
+from lmms_eval_ad2.parsing.clauses import TextClause, clauses, denied, negations
 from lmms_eval_ad2.parsing.normalise import no_verdict, without_refusals
 from lmms_eval_ad2.parsing.presence import stated
 from lmms_eval_ad2.parsing.revisions import REVISION
@@ -147,12 +147,12 @@ def _verdict_words(low: str) -> list[_VerdictWord]:
     return found
 
 
-def _words_of(clause: Clause) -> list[re.Match[str]]:
+def _words_of(clause: TextClause) -> list[re.Match[str]]:
     matches = [*_WORD.finditer(clause.text), *_ZH_WORD.finditer(clause.text)]
     return sorted(matches, key=lambda match: match.start())
 
 
-def _verdict(low: str, clause: Clause, match: re.Match[str]) -> str | None:
+def _verdict(low: str, clause: TextClause, match: re.Match[str]) -> str | None:
     """ "yes", "no", "hedged", None for an open condition, or "skip" for a word that is no verdict."""
     start, end = clause.start + match.start(), clause.start + match.end()
     left, right, word = low[max(0, start - 24) : start], low[end : end + 16], match.group()
