@@ -27,7 +27,8 @@ _NEGATION = re.compile(
     r"|\b(?:rul(?:e|es|ed|ing) out|exclud\w+|eliminat\w+|reject\w*|discard\w*|dismiss\w*|den(?:y|ies"
     r"|ied|ying)|disagree\w*"
     r"|doubt\w*|lack\w*|miss(?:es|ing)?|overlook\w*|absent|absence|wrong|incorrect|false|untrue|invalid|impossible"
-    r"|unlikely|implausible|inconceivable|contradict\w*|fails? to|free of|devoid|unsuitable|mistaken|mistake|error"
+    r"|unlikely|implausible|inconceivable|contradict\w*|cross(?:ed|es|ing)? out|fails? to|free of"
+    r"|devoid|unsuitable|mistaken|mistake|error"
     r"|inaccurate|improbable|inconsistent)\b"
     r"|不可能|不存在|不正确|不合适|不符合|不对|不是|不能|不会|并非|没有|没能|未能|否认|否定|排除|错误|错的|错了|矛盾|缺乏|缺少|忽视|忽略"
     r"|与其|[不没无非未]"
@@ -47,7 +48,8 @@ _CONTRAST = re.compile(r"\b(?:but|however|yet)\b|但|不过|然而|而是")
 # What the writer thought before.
 _FORMER = re.compile(
     r"\b(?:at first|at a first glance|at first glance|initially|originally|previously|earlier"
-    r"|i (?:first |had |once )?thought|first thought|seemed|i was inclined|i assumed|my first|(?:you"
+    r"|i (?:first |had |once )?thought|first thought|seemed|i was inclined|i assumed|considered"
+    r"|was considering|thought about|was tempted|question (?:suggests|implies|assumes)|my first|(?:you"
     r"|one|some|many|people|others)(?: people)? (?:might|may|could|would)|i'd have (?:said|agreed"
     r"|thought)|i would have)\b"
     r"|以为|一开始|起初|最初|原本|原先|本来|乍一看|一度|之前|看着像|看似|看起来像"
@@ -60,7 +62,8 @@ CONCLUSION = re.compile(
 _BREAK = re.compile(
     r"[.!?;\n]+(?=\s|\Z|[\u4e00-\u9fff])|\n|[,:]\s?|\s-+\s|\s\|\s"
     r"|\b(?:and|yet) (?=(?:it|he|she|they|there|i|we|you|this|that) (?:is|are|was|were|do|does|did|has"
-    r"|have|had|can|could|will|would|may|might)\w*|(?:isn't|aren't)\b)|\band (?=(?:do|does|did|is|are"
+    r"|have|had|can|could|will|would|should|must|need|may|might|won't)\w*|(?:isn't|aren't)\b)"
+    r"|\band (?=(?:do|does|did|is|are"
     r"|was|were|can|could|should|would|will)(?:n't| not)\b|cannot\b|not\b|never\b|neither\b|(?:the"
     r"|my) (?:\w+ )?answer\b)"
     r"|\bso\b(?! (?:many|much|far|as|long|that)\b)"

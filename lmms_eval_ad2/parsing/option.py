@@ -25,6 +25,7 @@ from lmms_eval_ad2.parsing.option_verdicts import (
     sentence_before,
 )
 from lmms_eval_ad2.parsing.quoted import by_text, gist, quoted_option, whole_option
+from lmms_eval_ad2.parsing.revisions import REVISION
 from lmms_eval_ad2.parsing.sides import RIGHT_IDIOM
 from lmms_eval_ad2.parsing.verdict_tables import rated_in_json, rated_in_rows, with_ticks
 from lmms_eval_ad2.records import Answer, Unparsed
@@ -36,6 +37,7 @@ _PLACE = re.compile(
 )
 _DEPENDS = re.compile(r"\bdepend(?:s|ing)? on\b|取决于|视[^,.]{1,12}而定", re.IGNORECASE)
 _BOTH = re.compile(r"\bboth (?:are|of|answers?|options?|would|seem)\b|(?:两者|两个|二者)都", re.IGNORECASE)
+_SHORT = 400  # characters; a longer text may say something else after its first words
 _RIGHT = 60  # characters of context after a mention
 _ENUMERATED = re.compile(r"[)\]]?[.):、]\s?[^\s.,;)]")
 _HEAD_RIGHT = re.compile(
@@ -43,7 +45,7 @@ _HEAD_RIGHT = re.compile(
 )
 _BESIDE = re.compile(r"[)\]}>\"']{0,3}\s?[.):,、-]?\s?[(\"']{0,2}(?P<text>[^\n<\"]{1,400})")
 _LETTERS_ONLY = re.compile(r"[A-Z]{2,8}\.?")
-_ANSWER_LINE = re.compile(r"(\banswer|答案|结论)[:：]?\s*\n+\s*", re.IGNORECASE)
+_ANSWER_LINE = re.compile(r"(\banswer(?: is)?|答案是?|结论是?)[:：]?\s*\n+\s*", re.IGNORECASE)
 _NEGATION = re.compile(r"\b(?:not|no|never|neither|nor|if|whether|unless)\b|n't\b|\?|不|没|是否|如果", re.IGNORECASE)
 
 
@@ -55,6 +57,8 @@ def read_option(text: str, letters: Sequence[str], options: Mapping[str, str], q
     whole = whole_option(text, letters_of)
     if whole:
         return Answer("mc", whole, "by its text")
+    opening = re.split(r"[.,;:!\n]", text, maxsplit=1)[0]
+    headed = whole_option(opening, letters_of)
     text = with_ticks(text)
     best = rated_in_json(text, offered)
     best = rated_in_rows(text, offered) if best is None else best
@@ -74,7 +78,8 @@ def read_option(text: str, letters: Sequence[str], options: Mapping[str, str], q
         known = _distinct(options, texts)
         low = RIGHT_IDIOM.sub(" ", without_refusals(text.lower())[0])
         stated = (
-            _by_number(low, letters)
+            (None if REVISION.search(low) or len(low) > _SHORT else headed)
+            or _by_number(low, letters)
             or quoted_option(text, letters_of)
             or stated_option(low, known, no, question)
             or remaining(offered, no)

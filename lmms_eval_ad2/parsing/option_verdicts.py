@@ -21,7 +21,7 @@ _DRESS = r"(?:the )?(?:option|choice|letter|选项)?\s?[(\[{<\"']{0,3}\Z"
 _UNDRESS = re.compile(r"(?:\bthe )?(?:\boption|\bchoice|\bletter|选项)? ?[(\[{<\"']{0,3}\Z")
 _CLAUSE_END = re.compile(
     r"[)\]}>\"']{0,3}\s?(?:\Z|[.,;:!\n<)\]}]|because\b|since\b|rather than\b|instead of\b|as (?:my|the)\b"
-    r"|over\b|given\b|for (?:me|this|sure)\b|then\b|here\b|as in\b|final answer\b"
+    r"|over\b|given\b|for (?:me|this|sure)\b|then\b|here\b|as in\b|(?:and )?not\b|final answer\b"
     r"|(?:选?项)?(?:吧|呢|了|哦|哈|啊|呀|啦|嘛|无疑))"
 )
 _ADVERBS = (
@@ -86,6 +86,8 @@ _CONFIRMED = re.compile(
     r"[)\]}>\"']{0,3}\s?(?:选?项)?(?:(?:best |also best |clearly )?(?:describes|matches|fits|remains|prevails|wins"
     r"|it is\b|it must be|is it(?=\s?[.!]|\Z)|is what i(?:'d| would| will|'ll)? (?:\w+ )?"
     r"(?:select|choose|pick|go with|answer|say)"
+    r"|is (?:clearly |by far |certainly )?the (?:most (?!un|in|im)\w+|best|safest|\w+est)(?: (?:choice"
+    r"|option|answer|one|match))\b|(?:stays|stands as) (?:my|the)\b"
     r"|is not (?:just|only|merely)|is what (?:the|we|you|i) |does(?=\s?[.!]|\Z)"
     r"|is (?:the |a )?(?:better|best|safer|safest|stronger|closest|closer|only) (?:one|choice|option|fit|match|answer))"
     r"|(?:is|are|was) (?:the )?(?:only )?(?:one )?(?:left|remaining|the one)\b|(?:is|as|would be|seems"

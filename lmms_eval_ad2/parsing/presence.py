@@ -34,7 +34,8 @@ _THERE_ONLY = re.compile(
 )
 NOT_ONE = re.compile(
     r"一(?:个|辆|名|位|只|条|盏)[\u4e00-\u9fff]{0,4}(?:都|也)(?:没有?|看不到|不见|找不到|看不见|未见)"
-    r"|\bnot (?:a single(?: [a-z]+)?|even one|one)\b(?! of)"
+    r"|\bnot (?:a single(?: [a-z]+)?|even one|one)\b(?! of)|\bnone (?:can|is|are|was"
+    r"|were) (?:be )?(?:visible|seen|made out|present|found|detected)\b"
 )
 # "Bus stop", "pedestrian crossing", 公交车广告牌: the name of something else.
 _COMPOUND = re.compile(
@@ -43,6 +44,7 @@ _COMPOUND = re.compile(
     r"|reflections?|toys?|route|rack|parking|zone)\b|(?:广告|海报|站|专用|标志|模型|雕像|图案|影子|倒影|通道|提示|道(?!路))"
 )
 _NOBODY = re.compile(r"\b(?:nobody|no one|no-one)\b(?! (?:else|other))|空无一人|没有?人|无人")
+_EMPTY = re.compile(r"\b(?:completely|entirely|totally|quite) empty\b|空无一[人车物]|空空如也")
 _PERSON = re.compile(r"pedestrian|person|people|人")
 _QUOTED = re.compile(r"\"[^\"\n]{1,60}\"|(?<![a-z])'[^'\n]{1,60}'(?![a-z])")
 _ABSENT = re.compile(
@@ -132,7 +134,11 @@ def _of_name(low: str, name: str) -> tuple[list[str], bool]:
         pronoun = _THERE_ONLY.search(text) or NOT_ONE.search(text)
         if named:
             verdicts.append("no" if _denied(clause, text, named) else "yes")
-        elif (_NOBODY.search(text) and _PERSON.search(name)) or (pronoun and pronoun.re is NOT_ONE):
+        elif (
+            _EMPTY.search(text)
+            or (_NOBODY.search(text) and _PERSON.search(name))
+            or (pronoun and pronoun.re is NOT_ONE)
+        ):
             verdicts.append("no")
         elif pronoun and not re.match(r" [a-z]+", text[pronoun.end() :]):
             verdicts.append("no" if denied(text, pronoun.start(), pronoun.end("head")) else "yes")

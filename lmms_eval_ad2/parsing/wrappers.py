@@ -30,6 +30,7 @@ _ANSWER_TAG = re.compile(
     r"|\[(?P<slash>/?)(?:FINAL_)?ANSWER\]",
     re.IGNORECASE,
 )
+_NESTING = 4  # marks of an answer within each other that are resolved
 _BOXED = re.compile(r"\\f?boxed\s?\{")
 # Special tokens, but not those that mark coordinates.
 _COORDINATE_TOKEN = r"/?(?:ref|det|box|quad|point|grounding|object_ref|loc)\w{0,20}"
@@ -60,8 +61,11 @@ def unwrap(reply: str) -> tuple[str, bool]:
     text = _ESCAPED_TAG.sub(lambda m: html.unescape(m.group()), reply)
     text, unfinished = _without_thoughts(_final_channel(_UNUSED_THOUGHT.sub(" ", text)))
     text = _first_turn(text)
-    marked = _marked_answer(text)
-    text = text if marked is None else marked
+    for _ in range(_NESTING):
+        marked = _marked_answer(text)
+        if marked is None:
+            break
+        text = marked
     return _ROLE.sub("", _TOKEN.sub("", text)).strip(), unfinished
 
 

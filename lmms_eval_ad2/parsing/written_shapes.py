@@ -53,7 +53,8 @@ _WINDOW = 80  # characters around the name of a corner
 
 _BARE = re.compile(RUN, re.IGNORECASE)
 _CUE = re.compile(
-    r"(?:\b(?:box|bbox|points?|position|coordinates?|location|located|centre|center|answer|at|is|are)|坐标|位置|点|答案|框|在|为|是)"
+    r"(?:\b(?:box|bbox|points?|position|coordinates?|location|located|centre|center|answer|at|is|are)"
+    r"|坐标|位置|点|答案|框|在|为|是)"
     r"[\s:=\"'*]{0,6}\Z|[:=]\s?\Z",
     re.IGNORECASE,
 )

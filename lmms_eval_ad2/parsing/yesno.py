@@ -15,7 +15,7 @@ from lmms_eval_ad2.parsing.normalise import no_verdict, without_refusals
 from lmms_eval_ad2.parsing.presence import stated
 from lmms_eval_ad2.parsing.revisions import REVISION
 from lmms_eval_ad2.parsing.sides import read_side
-from lmms_eval_ad2.parsing.verdict_tables import rated_in_json
+from lmms_eval_ad2.parsing.verdict_tables import rated_in_json, with_ticks
 from lmms_eval_ad2.records import Answer, Unparsed
 
 YES_NO = ("yes", "no")
@@ -55,19 +55,20 @@ _WORD = re.compile(
     r"(?<![a-z0-9-])(?:yes|no|yeah|yep|nope|true|false|affirmative|negative|correct|incorrect)(?![a-z0-9-])"
 )
 _NO_RIGHT = re.compile(
-    r"[)\]}>\"']{0,3}(?:\Z|\s?[.,;!:…\n<}-]| (?:it|there|they|he|she|i|we|you|because|since|as|the|this|that"
+    r"[)\]}>\"']{0,3}(?:\Z|\s?[.,;!:…\n<}|-]| (?:it|there|they|he|she|i|we|you|because|since|as|the|this|that"
     r"|would|is|was|from|for"
     r"|but|and|in|with|given|due|✓|✗)\b)"
 )
 _ZH_WORD = re.compile(
     r"(?:没错|不是的|不是|不对|不正确|不存在|并没有|没有|是的|有的|对的|正确|存在|错误|肯定的?|否定的?|能|不能|可以|不可以|会|不会|是|有|对|否|没|无|不|错)"
-    r"(?=[)\]}>\"']{0,3}(?:\Z|\s?[.,;!…\n<}~]|就|吧|呢|啊|哦))"
+    r"(?=[)\]}>\"']{0,3}(?:\Z|\s?[.,;!…\n<}~(]|就|吧|呢|啊|哦))"
 )
 _MAYBE_LEFT = re.compile(
     r"(?:\b(?:maybe|perhaps|possibly|might be|could be|may be|either)|可能|也许|或许|大概)[, ]{0,2}(?:a |an |就|是)?\Z"
 )
 _QUESTIONED = re.compile(r"[\"')\]]{0,2} ?\?")
 _ENTRY = re.compile(r"(?m)^[ -]{0,8}[\w ]{1,40}: ?(true|false|yes|no)\s*$")
+_TICKED = re.compile(r"✓ {0,3}(yes|no|是|否|有|没有)(?![\w])")
 _JOINT = re.compile(r"[\"'\s,.;]{0,3}(?P<word>and|or|nor|but|/|\||和|或|或者|还是)?[\"'\s]{0,2}(?:a |an )?[\"']?")
 
 
@@ -82,7 +83,7 @@ class _VerdictWord:
 def read_yesno(text: str, question: str = "", words: tuple[str, str] = YES_NO) -> Answer | Unparsed:
     """ "yes" or "no" from plain `text`; with `words` "left" and "right", a side. `question` says what is asked for."""
     if words != YES_NO:
-        return read_side(text)
+        return read_side(text, question)
     low = text.lower()
     whole = _WHOLE.get(re.sub(r"[^\w✓✗' \u4e00-\u9fff]+", " ", low).strip(" '"))
     if whole:
@@ -90,6 +91,9 @@ def read_yesno(text: str, question: str = "", words: tuple[str, str] = YES_NO) -
     best = rated_in_json(text, (*YES_NO, "是", "否", "有", "无", "没有"))
     if best is not None:
         return Answer("yesno", _WHOLE[best[0].lower()]) if len(best) == 1 else Unparsed("yesno", "several", text[-200:])
+    ticked = {match[1] for match in _TICKED.finditer(with_ticks(low))}
+    if len(ticked) == 1:
+        return Answer("yesno", _WHOLE[ticked.pop()])
     entries = {match[1] for match in _ENTRY.finditer(low)}  # exists: false
     if len(entries) == 1:
         return Answer("yesno", _WHOLE[entries.pop()])
