@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
@@ -34,6 +35,10 @@ class EvalOptions:
     limit: int | None = option("only the first N records of each task", default=None, metavar="N")
     batch_size: str = option("lmms-eval's --batch_size (default 1)", default="1", metavar="N")
     device: str | None = option("lmms-eval's --device", default=None)
+    dry_run: bool = option(
+        "only check data, images, model, key, prompts and judge, and print the requests and the judge's cost to come",
+        default=False,
+    )
     rest: tuple[str, ...] = option(
         "after --: further options of lmms-eval", default=(), positional=True, metavar="OPTION"
     )
@@ -79,6 +84,10 @@ def run(options: EvalOptions) -> int:
     for variable, value in settings:
         if value:
             os.environ[variable] = value
+    if options.dry_run:
+        from lmms_eval_ad2.cli import dry_run
+
+        return dry_run.run(options.model, options.model_args, Path(options.out), arguments(options), options.tasks)
     from lmms_eval_ad2.cli import lmms
 
     code = lmms.run(arguments(options))

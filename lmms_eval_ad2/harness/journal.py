@@ -12,6 +12,7 @@ answers and rank padding are not stored.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,8 +23,10 @@ from typing import Any
 from tqdm import tqdm
 
 import lmms_eval_ad2
+from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.harness import batched_generation
 from lmms_eval_ad2.harness.batched_generation import GenerateFn, request_parts
+from lmms_eval_ad2.harness.refusal_guard import RefusalGuard, RefusedRequestsError
 from lmms_eval_ad2.harness.task_data import TASKS
 from lmms_eval_ad2.parsing import failure_reason
 from lmms_eval_ad2.storage.files import file_sha256
@@ -70,7 +73,7 @@ def _answer(content: bytes) -> tuple[str, str]:
     return str(row["key"]), str(row["text"])
 
 
-class _ImageHashes:
+class ImageHashes:
     """Content hashes of image files, computed once per file."""
 
     def __init__(self) -> None:
@@ -113,8 +116,8 @@ def _asked(lm: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
 def attach(lm: Any, journal: AnswerJournal | None) -> Iterator[None]:
     """Within the block, `lm.generate_until` reads and writes the journal and generates one task at a time."""
     own = vars(lm).get("generate_until")  # set on the instance by the caller: restored at the end
-    original = lm.generate_until
-    lm.generate_until = lambda requests: _generate(lm, original, list(requests), journal)
+    original, guard = lm.generate_until, RefusalGuard(lm)
+    lm.generate_until = lambda requests: _generate(lm, original, list(requests), journal, guard)
     try:
         yield
     finally:
@@ -125,7 +128,9 @@ def attach(lm: Any, journal: AnswerJournal | None) -> Iterator[None]:
             journal.close()
 
 
-def _generate(lm: Any, generate: GenerateFn, requests: list[Any], journal: AnswerJournal | None) -> list[Any]:
+def _generate(
+    lm: Any, generate: GenerateFn, requests: list[Any], journal: AnswerJournal | None, guard: RefusalGuard
+) -> list[Any]:
     ours = [i for i, r in enumerate(requests) if request_parts(lm, r)[3] in TASKS]
     answers: list[Any] = [None] * len(requests)
     others = sorted(set(range(len(requests))) - set(ours))
@@ -140,12 +145,22 @@ def _generate(lm: Any, generate: GenerateFn, requests: list[Any], journal: Answe
     if known:
         print(f"ad2: {len(known)} of {len(ours)} answers are in the journal; requesting {len(todo)}", flush=True)
     saver = _Saver(journal, keys, requests)
-    with tqdm(total=len(todo), desc="answers", disable=getattr(lm, "rank", 0) != 0 or not todo) as bar:
-        for batch in batched_generation.answers(lm, generate, requests, todo, saver.save):
-            saver.save(batch)
-            for i, answer in batch.items():
-                answers[i] = answer
-            bar.update(len(batch))
+    try:
+        with (
+            guard.active(),
+            tqdm(total=len(todo), desc="answers", disable=getattr(lm, "rank", 0) != 0 or not todo) as bar,
+        ):
+            for batch in batched_generation.answers(lm, generate, requests, todo, saver.save):
+                saver.save(batch)
+                guard.check(batch.values())
+                for i, answer in batch.items():
+                    answers[i] = answer
+                bar.update(len(batch))
+    except (RefusedRequestsError, asyncio.CancelledError) as exc:
+        if guard.refusal is None:
+            raise
+        kept = "; the answers so far are kept: correct it, then run the same command again" if journal else ""
+        raise Ad2Error(f"{guard.refusal}{kept}") from exc
     return answers
 
 
@@ -165,7 +180,7 @@ class _Saver:
 
 
 def _keys(lm: Any, requests: list[Any], ours: list[int]) -> dict[int, str]:
-    images, seen = _ImageHashes(), Counter[str]()
+    images, seen = ImageHashes(), Counter[str]()
     keys = {}
     for i in ours:
         key = request_key(lm, requests[i], images)

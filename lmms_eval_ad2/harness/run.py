@@ -9,15 +9,10 @@ from __future__ import annotations
 
 import atexit
 import datetime as dt
-import hashlib
 import os
-import platform
-import re
 import sys
 import traceback
-import uuid
-from collections.abc import Callable, Collection, Mapping
-from importlib import metadata
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +20,16 @@ from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
 from lmms_eval_ad2.coordinates import InputResizing
 from lmms_eval_ad2.coordinates.misfit import misfit_warnings
 from lmms_eval_ad2.coordinates.setting import HINT
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.harness import hooks, model_input
+from lmms_eval_ad2.errors import Ad2Error, install_hint
+from lmms_eval_ad2.harness import hooks, model_input, run_checks
 from lmms_eval_ad2.harness.batched_generation import IMAGE_ENCODING
 from lmms_eval_ad2.harness.journal import AnswerJournal, attach
+from lmms_eval_ad2.harness.run_identity import identity, model_label, redact, versions
 from lmms_eval_ad2.harness.task_data import TASKS, task_settings
+from lmms_eval_ad2.harness.task_files import TaskFile, groups, task_files
 from lmms_eval_ad2.parsing import FAILURES
 from lmms_eval_ad2.scoring import judge_ratings, result_files
-from lmms_eval_ad2.storage.code_state import UNKNOWN, code_label
+from lmms_eval_ad2.storage.code_state import UNKNOWN
 from lmms_eval_ad2.storage.identity import run_folder
 
 PREVIOUS = "summary.previous.json"
@@ -98,7 +95,7 @@ class EvaluationRun:
             "label": model_label(self.model, self.model_args),
             "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
             "seed": self.seed,
-            "limit": None if limit in (None, -1) else limit,
+            "limit": None if limit in (None, -1) else _whole(limit),
             "offset": getattr(self.cli, "offset", 0) or 0,
             "gen_kwargs": getattr(self.cli, "gen_kwargs", None) or None,
             "policy": "official",  # of the main scores; every cell also has the strict score
@@ -110,6 +107,11 @@ class EvaluationRun:
             "judge": judge_ratings.judge_record(judge) if judge else None,
             "versions": versions(),
         }
+
+
+def _whole(limit: float) -> float:
+    """lmms-eval parses 120 as 120.0; below 1 the limit is a fraction of the records."""
+    return int(limit) if float(limit).is_integer() else limit
 
 
 def _both_versions(earlier: Mapping[str, Any], now: dict[str, str], kept: Collection[str]) -> dict[str, str]:
@@ -212,16 +214,48 @@ def wrap_simple_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
         global _current
         cli = kwargs.get("cli_args")
         _current = EvaluationRun(model, model_args, cli, int(kwargs.get("random_seed") or 0))
+        ours = _own_tasks(kwargs.get("tasks") or ())
         destroy_process_group_at_exit()
         try:
+            if cli is not None and ours:
+                _check_before_loading(model, model_args, ours, bool(kwargs.get("force_simple")))
             return original(model, model_args, *args, **kwargs)
         except Exception as exc:
+            error = exc
+            if isinstance(exc, ImportError) and ours and not _current.ours:  # the model is not loaded yet
+                error = _import_fault(model, exc)
             # Called as a library, or without a task of ours: the caller, or lmms-eval, handles the error.
-            if cli is None or not (_current.ours or isinstance(exc, Ad2Error)):
+            if cli is None or not (_current.ours or isinstance(error, Ad2Error)):
                 raise
-            exit_after_error(exc)
+            exit_after_error(error)
 
     return simple_evaluate
+
+
+def _own_tasks(names: Iterable[Any]) -> list[TaskFile]:
+    """Our tasks among those of an evaluation, whose names lmms-eval has expanded from wildcards but not from groups."""
+    files = task_files()
+    texts = [name for name in names if isinstance(name, str)]  # others are task objects and configurations
+    members = [member for name in texts for member in groups().get(name, (name,))]
+    return [files[name] for name in members if name in files]
+
+
+def _check_before_loading(model: Any, model_args: Any, tasks: Sequence[TaskFile], force_simple: bool) -> None:
+    """Raise Ad2Error for a mistake that would otherwise be found after the model is loaded."""
+    name = model if isinstance(model, str) else None
+    on_records = any(task.settings for task in tasks)
+    for fault in run_checks.faults(name, model_args, force_simple=force_simple, ours=on_records):
+        raise Ad2Error(fault)
+    for task in tasks:
+        found = task.readiness()
+        if found.state != "ready":
+            raise Ad2Error(f"task {task.name}: {found.reason}")
+
+
+def _import_fault(model: Any, error: ImportError) -> Ad2Error:
+    """One line for a library of the model that cannot be imported."""
+    remedy = f": {install_hint(error.name)}" if isinstance(error, ModuleNotFoundError) and error.name else ""
+    return Ad2Error(f"--model {model} cannot be imported: {error}{remedy}")
 
 
 def exit_after_error(exc: BaseException) -> None:
@@ -236,79 +270,6 @@ def exit_after_error(exc: BaseException) -> None:
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
         os._exit(code)  # immediately: other ranks wait in a collective until torchrun ends them
     raise SystemExit(code)
-
-
-# --- identity of a run: model, arguments, weights, seeds, endpoint ---
-
-_ENDPOINTS = ("OPENAI_API_BASE", "OPENAI_BASE_URL", "AZURE_OPENAI_API_BASE")
-_WEIGHTS = ("*.safetensors", "*.bin", "*.gguf", "config.json", "adapter_config.json")
-_SECRETS = (
-    (re.compile(r"://[^@/\s,]+@"), "://[REDACTED]@"),
-    (re.compile(r"\bsk-[\w-]{8,}"), "[REDACTED]"),
-    (re.compile(r"(?i)\bbearer\s+[^\s,;]+"), "Bearer [REDACTED]"),
-    (re.compile(r"(?i)(\b\w*(?:key|auth|password|secret|token)\s*=)[^,\s]+"), r"\1[REDACTED]"),
-)
-VERSIONS = ("lmms_eval", "torch", "transformers", "pillow", "pycocoevalcap", "jiwer", "ms_swift", "openai")
-
-
-def redact(model_args: Any) -> str:
-    """Return the model arguments as text, without keys, tokens and passwords."""
-    from lmms_eval.evaluator import _redact_eval_config_secrets as hide
-
-    if isinstance(model_args, dict):
-        model_args = ",".join(f"{k}={v}" for k, v in sorted(model_args.items()))
-    text = str(hide(str(model_args or "")))
-    for pattern, replacement in _SECRETS:
-        text = pattern.sub(replacement, text)
-    return text
-
-
-def pairs(model_args: str) -> dict[str, str]:
-    """Parse `a=1,b=2` into a dictionary."""
-    return dict(p.split("=", 1) for p in model_args.split(",") if "=" in p)
-
-
-def model_label(model: str, model_args: str) -> str:
-    """A short name for tables: the checkpoint's, if there is one."""
-    known = pairs(model_args)
-    for key in ("pretrained", "model_version", "model"):
-        if known.get(key):
-            return known[key].rstrip("/").split("/")[-1]
-    return model
-
-
-def identity(model: Any, model_args: str, cli: Any) -> dict[str, Any]:
-    """All inputs of the answers besides the request itself; the run's folder is named by its hash."""
-    if not isinstance(model, str):  # an object made by the caller: a later one cannot be recognised as equal
-        return {"model": type(model).__name__, "object": uuid.uuid4().hex}
-    known = pairs(model_args)
-    return {
-        "model": model,
-        "args": model_args,
-        "seed": getattr(cli, "seed", None),
-        "force_simple": bool(getattr(cli, "force_simple", False)),
-        "system": getattr(cli, "system_instruction", None),
-        "endpoint": {k: redact(os.environ[k]) for k in _ENDPOINTS if k in os.environ},
-        "weights": {k: weights(Path(v)) for k, v in known.items() if k in ("pretrained", "model") and Path(v).is_dir()},
-    }
-
-
-def weights(folder: Path) -> str:
-    """Return a hash of a checkpoint folder: names, sizes and time stamps of its files."""
-    files = sorted({p for pattern in _WEIGHTS for p in folder.glob(pattern)})
-    text = ";".join(f"{p.name}:{p.stat().st_size}:{p.stat().st_mtime_ns}" for p in files)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def versions() -> dict[str, str]:
-    """The versions of the packages that can change a score."""
-    found = {"lmms_eval_ad2": code_label(), "python": platform.python_version()}
-    for name in VERSIONS:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 # --- several ranks ---

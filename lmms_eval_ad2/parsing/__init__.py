@@ -7,6 +7,7 @@ the length of the text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from lmms_eval_ad2.coordinates import Frame
@@ -14,13 +15,18 @@ from lmms_eval_ad2.parsing.chain import read_chain
 from lmms_eval_ad2.parsing.count import read_count
 from lmms_eval_ad2.parsing.free_text import read_ocr, read_vqa
 from lmms_eval_ad2.parsing.geometry import read_box, read_point
-from lmms_eval_ad2.parsing.normalise import plain, without_thoughts
+from lmms_eval_ad2.parsing.json_answers import answer_in_json
+from lmms_eval_ad2.parsing.normalise import asks_for_picture, plain
 from lmms_eval_ad2.parsing.option import read_option
 from lmms_eval_ad2.parsing.reasons import FAILURES, REASONS, failure_reason
-from lmms_eval_ad2.parsing.yesno import read_yesno
+from lmms_eval_ad2.parsing.wrappers import unwrap
+from lmms_eval_ad2.parsing.yesno import SIDES, YES_NO, read_yesno
 from lmms_eval_ad2.records import Answer, Form, Unparsed
 
-__all__ = ["FAILURES", "REASONS", "Frame", "failure_reason", "parse"]
+# AD2-Bench section 3.2: marks of the answer to a question for a box.
+_OUTPUT_TAG = re.compile(r"<\s?/?OUTPUT[ _]?(?:START|END)\s?>", re.IGNORECASE)
+
+__all__ = ["FAILURES", "REASONS", "SIDES", "YES_NO", "Frame", "failure_reason", "parse"]
 
 
 def parse(
@@ -33,6 +39,8 @@ def parse(
     frame: Frame = "auto",
     model_input: tuple[int, int] | None = None,
     n_steps: int = 0,
+    question: str = "",
+    words: tuple[str, str] = YES_NO,
 ) -> Answer | Unparsed:
     """Parse `text` as an answer of `form`; the reasons of an Unparsed are listed in `REASONS`.
 
@@ -46,9 +54,17 @@ def parse(
     failed = failure_reason(text)
     if failed:
         return Unparsed(form, failed, text[:200])
-    reply, unfinished = without_thoughts(text)
+    reply, unfinished = unwrap(text)
     if not reply:
         return Unparsed(form, "unfinished_thought" if unfinished else "empty", text[:200])
+    if form not in ("point", "box"):
+        reply = _OUTPUT_TAG.sub(" ", reply).strip()
+    inner = answer_in_json(reply, form) if form not in ("point", "box", "chain") else None
+    reply = reply if inner is None else inner
+    if not reply.strip():
+        return Unparsed(form, "empty", text[:200])
+    if form in ("mc", "yesno", "count") and asks_for_picture(plain(reply)):
+        return Unparsed(form, "refusal", text[:200])
     match form:
         case "vqa":
             return read_vqa(reply)
@@ -57,11 +73,11 @@ def parse(
         case "chain":
             return read_chain(reply, n_steps)
         case "mc":
-            return read_option(plain(reply), letters or tuple(options or "ABCDEF"), options or {})
+            return read_option(plain(reply), letters or tuple(options or "ABCDEF"), options or {}, question)
         case "yesno":
-            return read_yesno(plain(reply))
+            return read_yesno(plain(reply), question, words)
         case "count":
-            return read_count(plain(reply))
+            return read_count(plain(reply), question)
         case "point":
             return read_point(plain(reply), image_size, frame, model_input)
         case "box":

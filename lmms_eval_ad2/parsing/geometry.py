@@ -27,7 +27,7 @@ from lmms_eval_ad2.records import Answer, Form, Unparsed
 _TAG = re.compile(r"<?\s?OUTPUT[ _]?(?P<which>START|END)\s?>?", re.IGNORECASE)
 _FINAL = re.compile(
     r"(?:final|answer|therefore|thus|hence|in conclusion|correct(?:ed|ion)?|actually|wait|instead"
-    r"|最终|答案|因此|所以|更正|不对|应为|应该是)[^\n\])>]{0,80}\Z",
+    r"|asked (?:about|for)|最终|答案|因此|所以|更正|不对|应为|应该是)[^\n\])>]{0,80}\Z",
     re.IGNORECASE,
 )
 # Marks and keys may be escaped as in Markdown (\\<box\\>, box\\_2d), or as JSON within JSON.

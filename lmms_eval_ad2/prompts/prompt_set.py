@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.errors import Ad2Error, DataError, yaml_fault
 from lmms_eval_ad2.records import LANGS, Lang
 
 PACKAGED = "default.yaml"
@@ -134,7 +134,7 @@ def _read(file: str, text: str, known: list[str] | None = None) -> dict[str, dic
     try:
         data = yaml_mapping(file, text, "a mapping with the keys 'en' and 'zh'")
     except yaml.YAMLError as exc:
-        raise DataError(file, None, "file", "valid YAML", str(exc)) from exc
+        raise DataError(file, None, "file", "valid YAML", yaml_fault(exc)) from exc
     texts: dict[str, dict[str, str]] = {lang: {} for lang in LANGS}
     for lang, table in data.items():
         if lang not in LANGS or not isinstance(table, dict):

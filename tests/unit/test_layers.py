@@ -52,7 +52,10 @@ ALLOWED: dict[str, set[str]] = {
     "annotate": {"llm", "data", "prompts", "parsing", "metrics", "records", "storage"},
     "scoring": {"coordinates", "judge", "parsing", "metrics", "records", "data.drivelm_text", "storage"},
     "sample": {"data", "records", "storage"},
-    "harness": {"coordinates", "scoring", "judge", "parsing", "prompts", "data", "sample", "records", "storage"},
+    "harness": {
+        "coordinates", "scoring", "judge", "llm", "parsing", "prompts", "data", "sample", "records", "storage",
+        "plugins",
+    },
     "report": {"coordinates", "prompts", "metrics", "records", "storage"},
     "report.text_table": set(),  # the table type of all commands
     "testing": set(),

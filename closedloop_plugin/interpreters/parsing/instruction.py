@@ -16,8 +16,9 @@ from closedloop_plugin.interpreters.parsing.controls import UnreadableReply, is_
 from closedloop_plugin.interpreters.parsing.key_values import UnclearValue, names_driving, read_pair
 from closedloop_plugin.interpreters.parsing.words import STRENGTH, TextFindings, UnclearInstruction, read_text
 from lmms_eval_ad2.parsing import FAILURES
-from lmms_eval_ad2.parsing.json_reply import KeyValuePairs, last_object, leaves, split_objects, unwrapped
+from lmms_eval_ad2.parsing.json_reply import KeyValuePairs, last_object, leaves, split_objects
 from lmms_eval_ad2.parsing.normalise import declines, plain
+from lmms_eval_ad2.parsing.wrappers import unwrapped
 
 REASONS = (
     "no_action", "negated_only", "contradiction", "hedged", "conditional", "several", "ambiguous_negation",

@@ -19,7 +19,7 @@ from lmms_eval_ad2.coordinates import InputResizing
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.harness.models.arguments import refuse_unknown, whole_number
 from lmms_eval_ad2.harness.models.generation import failure
-from lmms_eval_ad2.harness.task_data import variant_of
+from lmms_eval_ad2.harness.task_files import variant_of
 from lmms_eval_ad2.records import Form, Record, Value
 from lmms_eval_ad2.scoring.reference_answers import chain, reference, written
 from lmms_eval_ad2.scoring.sample import input_size

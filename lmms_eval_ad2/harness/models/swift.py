@@ -268,7 +268,12 @@ class ServerEngine:
         try:
             names = [m.id for m in self._client.with_options(timeout=30, max_retries=1).models.list().data]
         except self._openai.OpenAIError as exc:
-            hint = "Is `swift deploy` running there?"
+            refused = isinstance(exc, (self._openai.AuthenticationError, self._openai.PermissionDeniedError))
+            hint = (
+                "Is the key in SWIFT_API_KEY or OPENAI_API_KEY right?"
+                if refused
+                else "Is `swift deploy` running there?"
+            )
             raise Ad2Error(f"ad2_swift: no list of models from {self._url}: {exc} {hint}") from exc
         if model and (model in names or not names):
             return model

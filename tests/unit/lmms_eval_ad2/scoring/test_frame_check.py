@@ -14,7 +14,7 @@ from lmms_eval_ad2.cli import rescore
 from lmms_eval_ad2.coordinates import FRAMES, InputResizing
 from lmms_eval_ad2.coordinates.misfit import misfit_warnings
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.harness.task_data import variant_of
+from lmms_eval_ad2.harness.task_files import variant_of
 from lmms_eval_ad2.metrics.typed_answers import iou
 from lmms_eval_ad2.records import BilingualText, Record
 from lmms_eval_ad2.scoring import pipeline, result_files
