@@ -123,6 +123,8 @@ def _annotate(row: dict[str, Any], table: dict[str, Any]) -> None:
             row[f"{column} 95% CI,{FILTER}"] = f"{cell['ci'][0]:.2f} to {cell['ci'][1]:.2f}"
     if table["judge"]:
         row[f"judge,{FILTER}"] = table["judge"]
+    if (frame := (table.get("coordinates") or {}).get("frame", "auto")) != "auto":
+        row[f"coordinate frame,{FILTER}"] = frame
     if maker := table.get("data", {}).get("maker"):
         row[f"distractors made by,{FILTER}"] = maker
 

@@ -91,8 +91,11 @@ def processor_step(processor: Any) -> ResizeStep | None:
     images = getattr(processor, "image_processor", processor)
     if not any(base.__name__ in _SMART for base in type(images).__mro__) or not getattr(images, "do_resize", True):
         return None
-    factor = int(images.patch_size) * int(images.merge_size)
-    return ResizeStep(factor, int(images.size["shortest_edge"]), int(images.size["longest_edge"]))
+    try:
+        factor = int(images.patch_size) * int(images.merge_size)
+        return ResizeStep(factor, int(images.size["shortest_edge"]), int(images.size["longest_edge"]))
+    except (AttributeError, KeyError, TypeError, ValueError):  # another structure than that of transformers 5
+        return None
 
 
 def vision_utils_limits() -> tuple[int, int]:

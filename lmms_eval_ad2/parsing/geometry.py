@@ -132,7 +132,9 @@ def place(
     fractional, else pixels. A frame that the user named holds, except against a notation that has only one meaning
     (`CoordinateNotation.fixed`). Numbers beyond the range of a notation are not in it: they are read as bare numbers.
     """
-    notation = shape.notation if shape.notation and _fits(shape.values, shape.notation) else None
+    notation = _fitting(shape)
+    if notation is None and shape.notation and shape.notation.fixed and shape.notation.y_first:
+        return Unparsed(form, "malformed", str(shape.values))  # neither its range nor its order can be relied on
     if notation and (frame == "auto" or notation.fixed):
         values = _scaled(shape, notation, size)
         note = _name(notation)
@@ -153,11 +155,17 @@ def place(
     return Answer(form, values, "; ".join(filter(None, notes)))
 
 
-def _fits(values: Numbers, notation: CoordinateNotation) -> bool:
-    """Whether the numbers can be in the notation; whole-number notations exclude fractions of 1."""
-    if _inferred(values) == "unit" and notation.extent > 100:
-        return False
-    return all(0 <= value <= notation.extent for value in values)
+def _fitting(shape: WrittenShape) -> CoordinateNotation | None:
+    """The shape's notation if its numbers can be in it; None if not.
+
+    Fractions of 1 are not per thousand: they are proportions, in the order of the notation if it is fixed.
+    """
+    notation = shape.notation
+    if notation is None or not all(0 <= value <= notation.extent for value in shape.values):
+        return None
+    if notation.extent > 100 and _inferred(shape.values) == "unit":
+        return replace(notation, extent=1) if notation.fixed else None
+    return notation
 
 
 def _inferred(values: Numbers) -> Frame:

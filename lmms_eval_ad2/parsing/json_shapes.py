@@ -13,7 +13,7 @@ from typing import Any
 
 from lmms_eval_ad2.numbers import is_number
 from lmms_eval_ad2.parsing.json_reply import KeyValuePairs, json_values
-from lmms_eval_ad2.parsing.named_numbers import from_names
+from lmms_eval_ad2.parsing.named_numbers import ORDERS, from_names, in_order
 from lmms_eval_ad2.parsing.shapes import NUMBER, CoordinateNotation, WrittenShape, shape_of
 
 GEMINI_BOX = CoordinateNotation(1000, y_first=True, fixed=True)
@@ -72,7 +72,9 @@ def _of_list(key: str, items: list[Any], start: int, labelled: bool) -> WrittenS
     """A list of numbers, or of two points, as a shape; None for a list of anything else."""
     notation = key_notation(key, labelled)
     if len(items) > 1 and all(map(_is_coordinate, items)):
-        return shape_of(start, ",".join(map(str, items[:9])), notation)
+        shape = shape_of(start, ",".join(map(str, items[:9])), notation)
+        order = ORDERS.get(_plain(key).removeprefix("bbox").removeprefix("box"))
+        return in_order(order, shape) if order else shape
     pairs = [item for item in items if isinstance(item, list) and len(item) == 2 and all(map(_is_coordinate, item))]
     if len(pairs) == len(items) == 2 and not _plain(key).endswith("points"):
         return shape_of(start, ",".join(str(number) for pair in pairs for number in pair), notation)

@@ -27,7 +27,7 @@ _AXIS = rf"{_LONG}|[xy]"
 _SIDE = r"left|top|right|bottom|width|height|[wh]|宽度?|高度?|[左上右下]"
 _END = r"(?![A-Za-z0-9_])[\"']?(?:[- ]?(?:coordinates?|coord|values?|axis|坐标|值|轴))?"
 _WORDS = "is|at|from|between|of|about|approximately|around|roughly|ranges|spans|in"
-_SIGN = rf"(?:\s?(?:[:=]|\b(?:{_WORDS})\b|为|是|从|在|约|大约))"
+_SIGN = rf"(?:\s?(?:[:=≈]|\b(?:{_WORDS})\b|为|是|从|在|约|大约))"
 _NAMED = re.compile(
     rf"(?<![A-Za-z0-9_])(?:(?P<long>{_LONG}){_END}{_SIGN}{{0,4}}|(?P<axis>[xy]){_END}{_SIGN}{{1,4}}"
     rf"|(?P<side>{_SIDE})(?![A-Za-z0-9_])[\"']?(?: ?(?:edge|side|boundary|border|边界?|侧))?"
@@ -37,7 +37,7 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 # Written without a sign between name and number: "x 850, y 420", "<x>850</x>", "centre (600, 450)".
-_PAIRED = re.compile(rf"(?<![A-Za-z0-9_])x\s?(?P<x>{ITEM})\s?[,;]?\s?(?:and\s)?y\s?(?P<y>{ITEM})", re.IGNORECASE)
+_PAIRED = re.compile(rf"(?<![A-Za-z0-9_])x\s(?P<x>{ITEM})\s?[,;]?\s?(?:and\s)?y\s(?P<y>{ITEM})", re.IGNORECASE)
 _CENTRED = re.compile(
     rf"(?:\bcent(?:er|re)|中心)[^\d\n\[(<,;.]{{0,20}}[\[(<]\s?(?P<x>{ITEM})\s?,\s?(?P<y>{ITEM})\s?[\])>]", re.IGNORECASE
 )
@@ -51,6 +51,27 @@ _FORMS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("cx", "cy"), ""),
 )
 _ELEMENT = re.compile(rf"<(?P<name>{_AXIS}|{_SIDE})>\s?(?P<value>{ITEM})\s?</", re.IGNORECASE)
+# "850 pixels from the left, 420 from the top", "距左边850像素，距上边420像素"
+_FROM_EDGES = re.compile(
+    rf"(?P<x>{ITEM})\s?(?:from|to the right of) the left(?: edge| side)?[^\d\n]{{0,12}}"
+    rf"(?P<y>{ITEM})\s?(?:from|below) the top"
+    rf"|距离?左[^\d\n]{{0,6}}(?P<x2>{ITEM})[^\d\n]{{0,8}}距离?上[^\d\n]{{0,6}}(?P<y2>{ITEM})",
+    re.IGNORECASE,
+)
+# "(x1, y1) = (400, 300)"
+_CORNER_NAMES = re.compile(
+    rf"[\[(]\s?(?P<x>x[a-z0-9_]{{1,5}})\s?,\s?(?P<y>y[a-z0-9_]{{1,5}})\s?[\])]\s?(?:[:=]|is|为|是)\s?"
+    rf"[\[(<]\s?(?P<a>{ITEM})\s?,\s?(?P<b>{ITEM})\s?[\])>]",
+    re.IGNORECASE,
+)
+# Names of whole orders, as used for keys and formats.
+ORDERS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("xyxy", "ltrb"), ("x1", "y1", "x2", "y2")),
+    **dict.fromkeys(("yxyx", "tlbr"), ("y1", "x1", "y2", "x2")),
+    **dict.fromkeys(("xywh", "ltwh"), ("x", "y", "w", "h")),
+    "cxcywh": ("cx", "cy", "w", "h"),
+}
+_ORDER = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(ORDERS)})(?![A-Za-z])", re.IGNORECASE)
 _LEGEND_NAME = rf"(?:{_AXIS}|{_SIDE})(?![A-Za-z0-9_])"
 _LEGEND = re.compile(
     rf"[\[(<]\s?({_LEGEND_NAME}(?:\s?,\s?{_LEGEND_NAME}){{1,3}})\s?[\])>]"
@@ -82,6 +103,9 @@ def _signed(text: str) -> str:
         text = _ELEMENT.sub(r"\g<name>=\g<value> ", text)
     if "x" in low and "y" in low:
         text = _PAIRED.sub(r"x=\g<x>, y=\g<y> ", text)
+        text = _CORNER_NAMES.sub(r"\g<x>=\g<a>, \g<y>=\g<b> ", text)
+    if "the left" in low or "距" in low:
+        text = _FROM_EDGES.sub(lambda m: f"x={m['x'] or m['x2']}, y={m['y'] or m['y2']} ", text)
     return _CENTRED.sub(r" cx=\g<x>, cy=\g<y> ", text) if "cent" in low or "中心" in low else text
 
 
@@ -122,8 +146,11 @@ def in_order(names: tuple[str, ...], found: WrittenShape, note: str = "") -> Wri
 
 
 def legends(text: str) -> Iterator[tuple[int, tuple[str, ...], str]]:
-    """(end, names, note) of each list of names, such as "[y_min, x_min, y_max, x_max]", that tells an order."""
+    """(end, names, note) of each text that tells an order: "[y_min, x_min, y_max, x_max]", "xywh"."""
     known = {frozenset(names): note for names, note in _FORMS}
+    for match in _ORDER.finditer(text):
+        names = ORDERS[match[0].lower()]
+        yield match.end(), names, known[frozenset(names)]
     for match in _LEGEND.finditer(text):
         names = tuple(canonical(name.strip()) for name in (match[1] or match[2]).split(","))
         note = known.get(frozenset(names))

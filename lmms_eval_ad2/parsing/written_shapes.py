@@ -45,7 +45,7 @@ _CORNER = re.compile(
 _CORNER_WORDS = r"(?:(?!\band\b|\b[xy]\b)[^\d()\[\]<>{},;.\n和与]){0,40}"
 _PAIR = (
     rf"(?:[\[(<{{]\s?{RUN}\s?[\])>}}]|{ITEM}\s?,\s?{ITEM}"
-    rf"|x\s?[:=]?\s?{ITEM}\s?[,;]?\s?y\s?[:=]?\s?{ITEM})"
+    rf"|x(?=[\s:=坐-])[^\d\n(]{{0,12}}{ITEM}\s?[,;]?\s?(?:and\s)?[^\d\n(]{{0,6}}y(?=[\s:=坐-])[^\d\n(]{{0,12}}{ITEM})"
 )
 _PAIR_AFTER = re.compile(rf"{_CORNER_WORDS}(?P<pair>{_PAIR})", re.IGNORECASE)
 _PAIR_BEFORE = re.compile(rf"(?P<pair>{_PAIR}){_CORNER_WORDS}\Z", re.IGNORECASE)
@@ -77,7 +77,7 @@ def corner_box(text: str) -> WrittenShape | None:
     if not (("left" in low and "right" in low) or ("左" in low and "右" in low)):
         return None
     marks = list(_CORNER.finditer(text))
-    for pattern, before in ((_PAIR_BEFORE, True), (_PAIR_AFTER, False)):
+    for pattern, before in ((_PAIR_AFTER, False), (_PAIR_BEFORE, True)):
         found: dict[str, set[str]] = {}
         for mark in marks:
             where = text[max(0, mark.start() - _WINDOW) : mark.start()] if before else ""
@@ -103,10 +103,15 @@ class NumberList:
 
 
 def listed_shapes(text: str, *, box: bool) -> list[WrittenShape]:
-    """Every bracketed list of numbers; points in a row are joined to a box if `box` is wanted or the text says so."""
+    """Every bracketed list of numbers; points in a row are joined to a box if `box` is wanted or the text says so.
+
+    For a point, lists in the requested form <x,y> leave out all others.
+    """
     shapes: list[WrittenShape] = []
     run: list[NumberList] = []
-    for match in _LIST.finditer(text):
+    matches = list(_LIST.finditer(text))
+    asked = [] if box else [match for match in matches if match["open"] == "<"]
+    for match in asked or matches:
         found = NumberList(match.start(), match.end(), match["open"], match["body"], numbers(match["body"])[0])
         if run and not _follows(text, run[-1], found):
             shapes += _joined(text, run, box=box)

@@ -38,6 +38,7 @@ steps = st.builds(
 )  # fmt: skip
 
 
+@pytest.mark.integration
 @settings(max_examples=examples(200), deadline=None)
 @given(st.integers(28, 9000), st.integers(28, 9000), steps)
 @example(1920, 1080, DEFAULT)
@@ -53,6 +54,7 @@ def test_step_equals_the_functions_of_transformers_and_qwen_vl_utils(width: int,
             assert got == (want[1], want[0])
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("size", [(1920, 1080), (1600, 900), (640, 360), (333, 777), (2000, 30)])
 @pytest.mark.parametrize("limits", [{}, {"min_pixels": 200_704, "max_pixels": 401_408}, {"patch_size": 16}])
 def test_step_equals_the_real_processor(size: tuple[int, int], limits: dict[str, int]) -> None:
