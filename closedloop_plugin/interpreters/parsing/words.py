@@ -17,12 +17,13 @@ from closedloop_plugin.interpreters.parsing.key_values import (
     read_part,
     speed_ms,
 )
+from closedloop_plugin.interpreters.parsing.layouts import with_colons
 from lmms_eval_ad2.parsing.normalise import plain
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 _CLAUSE = re.compile(r",\s*|;\s*|:\s+|\bbut\b|\bso\b(?! that| as)|\bwhile\b|\s-\s")
 _AND = re.compile(r"\band\b")
-_PART = re.compile(r"(\s*[,;|]\s*|\s+(?:/|and)\s+)")
+_PART = re.compile(r"(\s*(?:(?<!\d),|,(?!\d)|[;|])\s*|\s+(?:/|and)\s+)")  # not at the comma of "0,4"
 _TARGET = re.compile(
     rf"\b(?:to|at|of|around|about|below|under)(?: (?:a (?:speed|pace) of|about|around))? "
     rf"(?:(?P<number>{NUMBER}) ?(?P<unit>{SPEED_UNIT})|(?P<zero>0|zero)(?![\w.]))"
@@ -52,8 +53,8 @@ class TextFindings:
 
 def read_text(answer: str, findings: TextFindings) -> None:
     """Add what a text says to `findings`. Raises UnclearInstruction; UnclearValue for a value without a meaning."""
-    answer = _ROW.sub(r"\1: \2\n", answer)
     text = re.sub(r" {2,}", " ", lex.THINGS.sub(" something ", plain(answer).lower()))
+    text = _ROW.sub(r"\1: \2\n", with_colons(text))
     for sentence in _SENTENCE.split(text):
         _sentence(sentence.strip(), findings)
 
