@@ -25,7 +25,7 @@ _PHRASES: dict[str, str] = {
     **dict.fromkeys(("轻轻", "轻微", "稍微", "略微", "略", "轻", "缓慢", "缓缓", "平稳", "逐渐", "慢慢"), "gently"),
     **dict.fromkeys(("紧急", "急", "立即", "立刻", "马上", "全力"), "hard"),
     # paces
-    **dict.fromkeys(("停车等待", "停车", "停下来", "停下", "停止", "停住", "保持静止", "保持停车", "等待"), "stop"),
+    **dict.fromkeys(("停车等待", "停车", "停下来", "停下", "停止", "停住", "停", "保持静止", "保持停车", "等待"), "stop"),
     **dict.fromkeys(("减速慢行", "减速行驶", "减速", "降低车速", "降低速度", "降速", "慢行", "放慢速度"), "slow down"),
     **dict.fromkeys(("加速行驶", "加速", "提高车速", "提高速度", "提速"), "accelerate"),
     **dict.fromkeys(
@@ -34,6 +34,7 @@ _PHRASES: dict[str, str] = {
     ),
     **dict.fromkeys(("继续行驶", "继续前进", "前进", "继续", "行驶", "通行", "起步", "通过"), "drive"),
     **dict.fromkeys(("倒车", "后退"), "reverse"),
+    **dict.fromkeys(("保持不变", "保持", "维持"), "maintain"),
     # ways
     **dict.fromkeys(("向左转弯", "向左转", "左转弯", "左转"), "turn left"),
     **dict.fromkeys(("向右转弯", "向右转", "右转弯", "右转"), "turn right"),
@@ -49,7 +50,7 @@ _PHRASES: dict[str, str] = {
     **dict.fromkeys(("然后", "随后", "接着", "再"), ", then"),
     **dict.fromkeys(
         ("自车", "本车", "车辆", "我", "应该", "应当", "应", "需要", "需", "必须", "请", "将", "把", "可以", "现在", "建议", "选择",
-         "的", "了", "吧", "进行", "一下", "所以", "因此", "故", "在路口", "在前方路口", "路口"),
+         "的", "了", "吧", "进行", "一下", "所以", "因此", "故", "就", "在路口", "在前方路口", "路口"),
         "",
     ),
 }  # fmt: skip
@@ -57,6 +58,11 @@ _KNOWN = re.compile("|".join(sorted(map(re.escape, _PHRASES), key=len, reverse=T
 _RUN = re.compile(r"[\u3400-\u9fff]+")
 _REASON = re.compile(r"因为|由于|以便|以免|以避免|避免|为了|从而|原因|理由|考虑到|鉴于|确保")
 _CONDITION = re.compile(r"如果|若|假如|要是|一旦|当|直到|除非|等到|待")
+# Another road user is the subject. Without a place, "车辆" is our car.
+_OTHERS = re.compile(
+    r"(?:(?:前方|前面|对面|对向|左侧|右侧|左边|右边|旁边|后方|后面)的?[^停减加左右刹]{0,4}?(?:车辆|[公卡货轿客]?交?车(?!道))|前车|后车|行人|骑车人|骑行者|孩子|儿童)"
+    r"(?!.*(?:自车|本车|我|请|应|需))"
+)
 _DRIVING = re.compile(
     r"停|刹|制动|减速|加速|提速|降速|慢行|匀速|车速|速度|左|右|直行|变道|并线|转弯|掉头|倒车|后退|油门|转向|方向盘|前进|起步|行驶|等待|让行|不|勿|别|禁止"
 )
@@ -79,7 +85,9 @@ def _translated(run: str) -> str:
     if position == len(run):
         return " ".join(filter(None, words))
     tail = run[position:]
-    if (_REASON.match(tail)):
+    if _OTHERS.match(run):
+        return "something"
+    if _REASON.match(tail):
         return " ".join([*filter(None, words), "because something"])
     if _CONDITION.match(tail):
         return " ".join([*filter(None, words), "if something"])

@@ -59,7 +59,7 @@ def parse_instruction(words: str) -> DrivingInstruction:
     try:
         answer = in_english(answer)
     except UnknownWords:
-        raise UnclearInstruction("unknown_words") from None
+        raise UnclearInstruction("refusal" if declines(plain(answer)) else "unknown_words") from None
     objects, _ = reply_objects(answer[-controls.LONGEST :], _is_wanted)
     findings = TextFindings()
     try:

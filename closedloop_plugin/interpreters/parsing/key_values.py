@@ -149,7 +149,7 @@ def read_part(part: str, findings: PairFindings) -> bool:
     found = _BETWEEN.match(text)
     if found and (_STATE.match(text) or (found["sign"] == "is" and _kind(_name(found["key"])) in _STATES)):
         return True  # "current speed: 5 m/s", "the speed is 5 m/s": how things are, not what to do
-    found = found or _SET.match(text) or _BESIDE.match(text) or _BEFORE.match(text)
+    found = _SET.match(text) or found or _BESIDE.match(text) or _BEFORE.match(text)
     if found is None:
         return False
     if read_pair(found["key"], found["value"], findings):
@@ -354,8 +354,8 @@ def speed_ms(number: str, unit: str) -> float:
 
 
 def _lane(name: str, value: str, findings: PairFindings) -> bool:
-    if value in ("left", "right"):
-        findings.ways.add(f"change_{value}")
+    if side := re.fullmatch(r"(?:(?:change|switch|move) )?(?:to (?:the )?)?(left|right)(?: lane)?", value):
+        findings.ways.add(f"change_{side[1]}")
         return True
     return _direction(name, value, findings)
 

@@ -54,6 +54,7 @@ _ROWS = re.compile(
     rf"[(\[|]? ?(?P<keys>{_KEY}(?:{_NEXT_CELL}{_KEY}){{1,3}}) ?[)\]|]?(?: ?[:=] ?| are | ?\n[-|: ]*\n?)"
     rf"[(\[|]? ?(?P<cells>{_CELL}(?:{_NEXT_CELL}{_CELL}){{1,3}})(?![\w.%]) ?[)\]|]?"
 )
+_WITH = re.compile(rf"\bwith (?=(?:an? |the )?(?:\d?\.\d+|\d+{_PERCENT}|0|zero|no) (?:of )?{_KEY}|{_KEY}{_LIMITS} ?(?:[:=]|is\b|at\b))")
 _STEER_BY = re.compile(
     r"\bsteer(?:ing)? (?:(?:slight|gent|sharp)(?:ly|le)? |hard |a (?:bit|little) )?(?:to the )?"
     rf"(?:(?P<side>left|right)(?: by| at)? ?\(?(?P<number>{NUMBER} ?%?)|(?:by |at )?(?P<first>{NUMBER} ?%?) (?:to the )?"
@@ -86,6 +87,7 @@ _ACTS = re.compile(_ACT)
 def with_colons(text: str) -> str:
     """Lower-case plain text with its pairs as "key: value", set apart from each other and from actions by commas."""
     text = _EQUALS.sub(": ", _ARROWS.sub(" -> ", _IS_NOT.sub(r"\1 not", _QUOTES.sub("", text.replace("_", " ")))))
+    text = _WITH.sub("and ", text.replace("&", " and "))
     text = _NEXT_LINE.sub(r"\1 ", _MEMBER.sub(". ", _BOX.sub(_box, text)))
     text = _STAYS.sub(r"\1 is ", _OPENED.sub(", ", _ROWS.sub(_row, text)))
     text = _STEER_BY.sub(lambda m: f"steer: {m['number'] or m['first']} {m['side'] or m['then']}", text)

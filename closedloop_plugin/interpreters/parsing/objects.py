@@ -28,7 +28,7 @@ _PAIR = re.compile(
 _BEGUN = re.compile(r"[\s,;|]*(?:[\"']?(?P<key>[A-Za-z_][\w -]{0,40})?(?P<sign>[\"']?\s*[:=].*)?[\"']?)", re.DOTALL)
 _FENCE = re.compile(r"\s*`{3,}\s*\Z")
 _BARE = {"true": True, "false": False, "null": None}
-_JSON_IN_A_STRING = re.compile(r"\{\s*(?:\\+n\s*)*\\+[\"']")
+_JSON_IN_A_STRING = re.compile(r"\{\s*(?:\\+n\s*)*\\+[\"']|\\n\s*[\"'}]")
 _ESCAPE = re.compile(r"\\+([\"'nrt])")
 
 _NAME = r"[A-Za-z_][\w.-]{0,40}"
