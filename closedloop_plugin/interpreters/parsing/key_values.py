@@ -80,7 +80,7 @@ _CONTROLS = ("throttle", "brake", "steer")
 _STATES = ("speed", "lane", "direction")  # "the speed is ..." is how things are, not what to do
 _STATE = re.compile(r"(?:(?:the|my|our|ego|vehicle|car)(?:'s)? )*(?:current|present|speed limit|limit)\b")
 _LEAD = re.compile(
-    r"\A(?:(?:[-*•>]|\(?\d{1,2}[.)]|please|now|so|i(?:'d|'ll| would| will)"
+    r"\A(?:(?:[-*•>]|\(?\d{1,2}[.)]|please|now|so|and|also|but|i(?:'d|'ll| would| will)"
     r"|(?:the )?(?:car|ego(?: vehicle)?|vehicle|we|you) (?:should|must)) +)+"
 )
 _BETWEEN = re.compile(
@@ -114,6 +114,7 @@ _DENIAL = re.compile(
     r"|(?:not |un)(?:needed|required|necessary|applied|pressed|used|active|engaged)(?: at all)?|no (?:\w+ ){0,2}?"
     r"(?:brak(?:e|ing)|throttle|steering|acceleration|turn(?:ing)?|input)(?: (?:needed|required|necessary))?"
 )
+_BEGINS_WITH_DENIAL = re.compile(r"(?:none|no|not|nil|zero|off|un\w+)\b|0(?![.\d])")
 _YES = re.compile(r"[✓✔✅]|yes|true|on|applied|pressed|active|engaged|needed|required|appl(?:y|ied)|press(?:ed)?")
 _APPLIES = re.compile(r"(?:appl(?:y|ied)|press(?:ed)?|use|engaged?|push|step on)\b(?!.*\b(?:no|not|don't|without)\b)")
 _DEGREES = {
@@ -155,7 +156,8 @@ def read_part(part: str, findings: PairFindings) -> bool:
     if read_pair(found["key"], found["value"], findings):
         return True
     kind = _kind(_name(found["key"]))
-    if kind in _CONTROLS and found.groupdict().get("sign") in _COLONS:
+    sign = found.groupdict().get("sign")
+    if kind in _CONTROLS and (sign in _COLONS or (sign and _BEGINS_WITH_DENIAL.match(found["value"]))):
         # Else words.py would read "Brake: as needed" as braking, and drop "Steer: as needed".
         raise UnclearValue(f"unclear_value {kind}")
     return False

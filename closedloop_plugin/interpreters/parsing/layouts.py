@@ -25,17 +25,15 @@ _PERCENT = r"(?: ?%| percent\b)"
 _RANGE = rf"{NUMBER}{_PERCENT}? ?(?:-|~|\.\.|to|or) ?{NUMBER}{_PERCENT}?{_COMPLETE}"  # written with a colon: unread
 _ZERO = rf"[+-]?0+(?:\.0+)?{_PERCENT}?{_COMPLETE}"
 _SHARE = rf"[+-]?(?:\d?\.\d+{_PERCENT}?|\d{{1,3}}(?:\.\d+)?{_PERCENT}|[01]){_COMPLETE}"
-# Without words that begin a longer phrase, as "not safe to go" and "no time to lose".
-_DENIED = (
-    rf"(?:{_ZERO}|(?:none|zero|nil|null|false|off|n/a|never|inactive|unused|released|disengaged|unpressed|untouched"
-    r"|not (?:needed|required|necessary|applied|pressed|used|active|engaged)|(?<=none )at all)\b"
-    rf"(?: (?:at all|whatsoever|needed|required|necessary)\b)?|[{CROSS}]|no(?: need)?\b{_END})"
-)
-
 _KEY = rf"(?<![\w'-])(?<!hand )(?<!parking ){AXIS_KEY}(?!\w)"
 _LIMITS = r"(?: ?\([^()\n]{0,30}\))?"  # "throttle (0-1)"
 _ACT = re.sub(r"\?P<\w+>", "?:", f"(?:{lex.PACE.pattern}|{lex.WAY.pattern})")
-
+# Without words that begin a longer phrase, as "not safe to go" and "no time to lose".
+_DENIED = (
+    rf"(?:{_ZERO}|(?:none|zero|nil|null|false|off|n/a|never|inactive|unused|released|disengaged|unpressed|untouched"
+    r"|not (?:needed|required|necessary|applied|pressed|used|active|engaged))\b"
+    rf"(?: (?:at all|whatsoever|needed|required|necessary)\b)?|[{CROSS}]|no(?: need)?\b(?:{_END}|(?= (?:{_ACT}|{_KEY}))))"
+)
 _QUOTES = re.compile(r"\"|(?<![a-z])'(?=[^'\n]{1,40}'(?![a-z]))|(?<=[\w.%])'(?=\s?[:=,;}])")
 _ARROWS = re.compile(r"\s?(?:→|[=-]+>)\s?")
 _EQUALS = re.compile(r"\s?(?::=|==+|≈)\s?")
@@ -66,7 +64,7 @@ _STEER_ANGLE = re.compile(
 _PAIR = re.compile(
     rf"(?<![\w.:=-])(?<![:=] )(?P<value_first>\d?\.\d+|\d{{1,3}}{_PERCENT}|0|zero) (?:of )?(?P<key_after>{_KEY})"
     rf"|(?P<key>{_KEY})(?:"
-    rf"{_LIMITS} ?(?::|=|->) ?(?P<denied>{_DENIED})"
+    rf"{_LIMITS} ?(?::|=|->|is\b|at\b) ?(?P<denied>{_DENIED})"
     rf"| ?[(\[{{<] ?(?:[a-z]{{1,12}} ?[=:] ?)?(?P<inside>{_DENIED}|{NUMBER}{_PERCENT}?) ?[)\]}}>](?! ?[:=])"
     rf"|(?: - |- ?| -(?=[a-z]))(?P<dashed>{_DENIED}|{_SHARE})"
     rf"|\s(?P<beside>{_DENIED}|{_SHARE}|{_RANGE}))"

@@ -96,7 +96,7 @@ def _turn(side: str) -> str:
         rf"{_TURN} (?!slight|gently|a (?:little|bit)){_FEW}{side}(?! of way|-hand| lane)(?: turn)?",
         rf"{side} turn",
         rf"{_AIM} {_FEW}{side} {_SHARP}\b",
-        rf"(?:{_AIM} )?{_SHARP} (?:to the )?{side}(?! lane|-hand)",
+        rf"(?:{_AIM} )?(?<!brake )(?<!braking )(?<!stop ){_SHARP} (?:to the )?{side}(?! lane|-hand)",
     )
 
 

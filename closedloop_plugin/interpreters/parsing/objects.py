@@ -29,11 +29,11 @@ _BEGUN = re.compile(r"[\s,;|]*(?:[\"']?(?P<key>[A-Za-z_][\w -]{0,40})?(?P<sign>[
 _FENCE = re.compile(r"\s*`{3,}\s*\Z")
 _BARE = {"true": True, "false": False, "null": None}
 _JSON_IN_A_STRING = re.compile(r"\{\s*(?:\\+n\s*)*\\+[\"']|\\n\s*[\"'}]")
-_ESCAPE = re.compile(r"\\+([\"'nrt])")
+_ESCAPE = re.compile(r"\\+([\"'nrt]|\Z)")
 
 _NAME = r"[A-Za-z_][\w.-]{0,40}"
 _LEAF = re.compile(
-    rf"<(?P<tag>{_NAME})(?:\s[^<>]{{0,200}})?>(?P<body>[^<>]{{0,1000}})<(?:/\s?(?P=tag)\s?>|/[\w.-]{{0,40}}\Z)"
+    rf"<(?P<tag>{_NAME}(?: \w{{1,20}}){{0,2}})(?:\s[^<>]{{0,200}})?>(?P<body>[^<>]{{0,1000}})<(?:/\s?(?P=tag)\s?>|/[\w.-]{{0,40}}\Z)"
 )
 _OPEN_TAG = re.compile(rf"<(?P<key>{_NAME}|\Z)(?:>[^<>]{{0,1000}})?\Z")
 _ATTRIBUTE = re.compile(rf"({_NAME})\s?=\s?(?:\"([^\"<>]{{0,200}})\"|'([^'<>]{{0,200}})')")
@@ -58,7 +58,7 @@ class ReplyObject:
 def reply_objects(answer: str, wanted: Callable[[str], bool]) -> tuple[list[ReplyObject], str]:
     """The objects in the order of the text, and the text without them. Tags are an object if a `wanted` name is there."""
     if _JSON_IN_A_STRING.search(answer) and not any(True for _ in json_values(answer)):
-        answer = _ESCAPE.sub(lambda match: match[1] if match[1] in "\"'" else " ", answer)
+        answer = _ESCAPE.sub(lambda match: match[1] if match[1] in ("\"", "'") else " ", answer)
     found = [ReplyObject(value, start, end) for value, start, end in json_values(answer)]
     rest = _without(answer, found)
     for pattern in (_BRACES, _CALL):
