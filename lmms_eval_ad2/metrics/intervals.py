@@ -48,7 +48,7 @@ FRACTION: Bounds = (0.0, 1.0)
 PERCENT: Bounds = (0.0, 100.0)
 
 _UPPER = 0.975  # two-sided 95 %
-_ROUNDING = 1e-18  # a smaller variance of values scaled to 0..1 is rounding error
+_ROUNDING = 1e-18  # a smaller variance of values scaled to 0..1, or relative to an unbounded figure, is rounding error
 
 
 @dataclass(frozen=True, slots=True)
