@@ -1,6 +1,6 @@
 """Agents by their command-line specification (`--agent`).
 
-expert | still | straight | random | speed-only | steer-only
+expert | speaking-expert | still | straight | random | speed-only | steer-only
 endpoint:MODEL@http://host:port/v1[,timeout=60,max_tokens=256,temperature=0,format=jpeg,...]
 endpoint:http://host:port/v1,model=MODEL,...
 lmms:NAME[,pretrained=...,batch_size=4,device=cpu,...]      (max_new_tokens and temperature: generation settings)
@@ -58,8 +58,9 @@ def make_agent(
     """The agent for `spec`. Raises Ad2Error, in one line, if it is malformed.
 
     tasks: of TASKS (default: "action"); hybrid interpreters also need "threat". For another package's agent they are
-    given if its texts go through an interpreter, see AgentWithTasks. cameras: "front" (default) or "surround", optionally with a
-    size as in "front@800x450", or Camera objects. cache: for replies of an endpoint (not with --latency measured).
+    given if its texts go through an interpreter, see AgentWithTasks. cameras: "front" (default) or "surround",
+    optionally with a size as in "front@800x450", or Camera objects. cache: for replies of an endpoint (not with
+    --latency measured).
     fine_grained: "off", "prompt" (= True) or "question", see ModelAgent. history: earlier decisions of its episode that
     the agent gets with every request; a model gets more if the prompts need more `frames`.
     """

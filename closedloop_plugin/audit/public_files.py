@@ -1,9 +1,9 @@
 """Obtaining the files of an audit, from a folder or from their repositories; every file is checked by its hash.
 
-A given file is recognised by its sha256, whatever its name. Downloaded ones are DIR/ID.json and DIR/routes.xml; a result
-with one file per route is DIR/ID/ROUTE.json in both folders. A file that is in neither is downloaded into the second
-one, once, in one attempt: the first failure ends the command, and files that are complete stay. Content appears under
-its name only after its hash was checked.
+A given file is recognised by its sha256, whatever its name. Downloaded ones are DIR/ID.json and DIR/routes.xml; a
+result with one file per route is DIR/ID/ROUTE.json in both folders. A file that is in neither is downloaded into the
+second one, once, in one attempt: the first failure ends the command, and files that are complete stay. Content appears
+under its name only after its hash was checked.
 """
 
 from __future__ import annotations

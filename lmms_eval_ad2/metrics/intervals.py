@@ -15,9 +15,9 @@ the variance, with sum 1.
     Wilson(p, n* = p (1 - p) / V, t)            interval of values between two bounds, p = m scaled to 0..1 (Dean and
                                                 Pagano 2015): stays inside the bounds and keeps a width close to them
 
-If the units of every column are equal, V is 0 and does not show how far others may differ. Without bounds there is then
-no interval. With bounds, other units may lie at either bound, which is u_k of them in column k. As Wilson's interval for
-a share of 0 in G*_k units contains the u with score G*_k u / (1 - u) <= z^2, the limit in each direction is
+If the units of every column are equal, V is 0 and does not show how far others may differ. Without bounds there is
+then no interval. With bounds, a share u_k of other units may lie at a bound. Wilson's interval for a share of 0 in G*_k
+units contains the u with G*_k u / (1 - u) <= z^2, z = 1.96; so the distance to the limit in each direction is
 
     max_u sum_k u_k d_k / K    under    sum_k n_k u_k / (1 - u_k) <= z^2,    d_k = |bound - m_k|
     n_k = G*_k / sum_l r_kl,   r_kl = sum_g s_gk s_gl / (|s_k| |s_l|)
@@ -63,9 +63,9 @@ class ConfidenceInterval:
 class ClusterJackknife:
     """The mean of one or more columns' figures with the leave-one-unit-out deviations of each.
 
-    `figures`: of the columns, shape (columns,). `column_moves`: deviations of `unit_moves`, whose squares over units add
-    up to the variance of a column, shape (units, columns). `shares`: share of each unit in each column, same shape, sum 1
-    over units. `floor`: the variance of the mean if all values were independent, the lower limit of V.
+    `figures`: of the columns, shape (columns,). `column_moves`: deviations of `unit_moves`, whose squares over units
+    add up to the variance of a column, shape (units, columns). `shares`: share of each unit in each column, same shape,
+    sum 1 over units. `floor`: the variance of the mean if all values were independent, the lower limit of V.
     """
 
     figures: Floats
@@ -108,7 +108,7 @@ class ClusterJackknife:
     def weights(self) -> Floats:
         """w_g, shape (units,), sum 1: the variance of each column split by the shares of its units.
 
-        If no column varies, the variances are those of equally varying values: proportional to the sum of squared shares.
+        If no column varies, the variances are those of equally varying values: the sums of squared shares.
         """
         variances = (self.column_moves**2).sum(axis=0)
         by_column = variances if variances.any() else (self.shares**2).sum(axis=0)

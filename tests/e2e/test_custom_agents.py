@@ -32,9 +32,13 @@ def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("policy", None)
 
 
+def test_the_example_has_at_most_thirty_lines() -> None:
+    assert EXAMPLE and len(EXAMPLE[1].splitlines()) <= 30
+
+
 def test_the_example_drives_a_route(policy: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    words = ["drive", "run", "--suite", "demo", "--routes-ids", "101", "--agent", "policy:make,checkpoint="]
+    words = ["drive", "run", "--suite", "demo", "--routes-ids", "101", "--agent", "policy:Policy,checkpoint="]
     assert main([*words, "--size", "160x90", "--decision-hz", "1", "--out", str(out)]) == 0
     (record,) = [json.loads(line) for line in (out / "episodes.jsonl").read_text("utf-8").splitlines()]
     assert record["end"] != "agent failed" and record["ticks"] > 20, record
@@ -133,7 +137,7 @@ def test_an_agent_that_speaks_has_the_ceiling_of_its_task(
 
 
 def test_an_entry_point_gives_an_agent_a_name(policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = metadata.EntryPoint("my-policy", "policy:make", plugins.AGENTS)
+    entry = metadata.EntryPoint("my-policy", "policy:Policy", plugins.AGENTS)
     monkeypatch.setattr(metadata, "entry_points", lambda group: [entry] if group == plugins.AGENTS else [])
     agent = make_agent("my-policy", cameras="front@160x90")
     assert agent.name == "my policy" and agent.cameras[0].width == 160

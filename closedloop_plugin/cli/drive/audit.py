@@ -94,8 +94,8 @@ def _docs(options: DriveAuditOptions, section: ReportSection, n: int, routes: in
         "`bench2drive`), beside the\nfigures that their authors print. The comparison is possible because the authors "
         "published their files. It concerns\nthe number of routes behind each figure and the width of the intervals; "
         "it does not judge models or authors.",
-        "Files of `--files` are recognised by the sha256 of the list, whatever their names; only a result with one file "
-        "per route\nneeds its names, `ID/ROUTE.json`.",
+        "Files of `--files` are recognised by the sha256 of the list, whatever their names; only a result with one "
+        "file per route\nneeds its names, `ID/ROUTE.json`.",
         f"This page is written by `{command} --docs {docs}`.",
         f"## {section.title}",
         render(section, markdown=True),

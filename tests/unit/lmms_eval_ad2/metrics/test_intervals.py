@@ -155,7 +155,8 @@ def test_paired_difference_leaves_out_the_same_units_of_both() -> None:
     """Differences 1, 0, 2 and 3, 5: means 1 and 4; each column weighs by the variance of its differences."""
     sizes = np.array([[1.0, 0.0]] * 3 + [[0.0, 1.0]] * 2)
     base = np.array([[70.0, 0.0], [10.0, 0.0], [40.0, 0.0], [0.0, 20.0], [0.0, 90.0]])
-    a = ClusterJackknife.of_ratios(base + [[1, 0], [0, 0], [2, 0], [0, 3], [0, 5]], sizes)
+    more = np.array([[1, 0], [0, 0], [2, 0], [0, 3], [0, 5]])
+    a = ClusterJackknife.of_ratios(base + more, sizes)
     b = ClusterJackknife.of_ratios(base, sizes)
     assert a is not None and b is not None
     drop = a.minus(b)
