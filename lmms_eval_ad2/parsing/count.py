@@ -80,7 +80,8 @@ _STRONG_LEFT = re.compile(
     r"|\b(?:leaves|leaving|makes|making) (?:us with |it |just |only )?"
     r"|\bnot [^.;\n]{0,40}\bbut (?:only |just |rather )?|而是|(?:合计|总计|共计|总数|total)[\s|:]*|= ?"
     r"|\\boxed ?\{ ?|<answer> ?|答案[\"']?(?:是|为)?[: ]*"
-    r"|(?:总共|一共|共计|合计|总计|共)有?[: ]*|(?:总数|数量)(?:是|为)?[: ]*|(?:全图|图中|画面中?|图里)(?:仅|只|共|总共)有"
+    r"|(?:总共|一共|共计|合计|总计|共)有?[: ]*|(?:总数|数量)(?:是|为)?[: ]*"
+    r"|(?:全图|图中|画面中?|图里)(?:仅|只|共|总共)有"
     r"|\b(?:answer|count|number|total)[\"']? ?: ?)" + _DRESS
 )
 _STRONG_RIGHT = re.compile(r"(?: [a-z]+){0,2} (?:in total|altogether|in all|total)\b")
