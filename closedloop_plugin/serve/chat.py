@@ -6,13 +6,13 @@ OpenAI-compatible servers do.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from closedloop_plugin.serve.api_error import ApiError, wrong
 from lmms_eval_ad2.numbers import is_number, is_whole
+from lmms_eval_ad2.storage.untrusted_json import parse
 
 MOST_IMAGES = 64
 MOST_TOKENS = 65_536
@@ -58,8 +58,8 @@ def read_chat(raw: bytes) -> ChatCompletionRequest:
 def mapping_of(raw: bytes | str, what: str) -> Mapping[str, Any]:
     """Parse a JSON object. ApiError if `raw` is not one; `what` names it in the message."""
     try:
-        data = json.loads(raw)
-    except (ValueError, RecursionError) as exc:
+        data = parse(raw, finite=False)  # a number that is not finite is refused with its field
+    except ValueError as exc:
         raise ApiError(400, f"{what}: not JSON: {str(exc)[:200]}", code="invalid_json") from None
     if not isinstance(data, dict):
         raise ApiError(400, f"{what}: expected a JSON object", code="invalid_json")

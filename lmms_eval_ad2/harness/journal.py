@@ -24,8 +24,8 @@ import lmms_eval_ad2
 from lmms_eval_ad2.harness import batched_generation
 from lmms_eval_ad2.harness.batched_generation import GenerateFn, request_parts
 from lmms_eval_ad2.harness.task_data import TASKS
+from lmms_eval_ad2.image_files import image_sha256
 from lmms_eval_ad2.parsing import failure_reason
-from lmms_eval_ad2.storage.files import file_sha256
 from lmms_eval_ad2.storage.identity import digest
 from lmms_eval_ad2.storage.journal import JournalFile, JournalLine, parse_object, scan
 
@@ -73,18 +73,18 @@ class _ImageHashes:
     """Content hashes of image files, computed once per file."""
 
     def __init__(self) -> None:
-        self._seen: dict[Path, str] = {}
+        self._seen: dict[tuple[Path, str], str] = {}
 
-    def __call__(self, path: Path) -> str:
-        if path not in self._seen:
+    def __call__(self, root: Path, name: str) -> str:
+        if (root, name) not in self._seen:
             try:
-                self._seen[path] = file_sha256(path)
+                self._seen[root, name] = image_sha256(root, name)
             except OSError:
-                self._seen[path] = "unreadable"  # rendering the image raises the error, with the file's name
-        return self._seen[path]
+                self._seen[root, name] = "unreadable"  # rendering the image raises the error, with the file's name
+        return self._seen[root, name]
 
 
-def request_key(lm: Any, request: Any, images: Callable[[Path], str]) -> str:
+def request_key(lm: Any, request: Any, images: Callable[[Path, str], str]) -> str:
     """Return the sha256 over all inputs of the answer; the record's JSON covers its marks and texts."""
     context, gen, row, task = request_parts(lm, request)
     info = TASKS[task]
@@ -96,7 +96,7 @@ def request_key(lm: Any, request: Any, images: Callable[[Path], str]) -> str:
         context,
         gen,
         info.variant.changes(),
-        [images(info.image_root / name) for name in json.loads(record)["images"]],
+        [images(info.image_root, name) for name in json.loads(record)["images"]],
         (request.metadata or {}).get("ad2_step", 0),
     ]
     return digest(inputs)

@@ -33,6 +33,7 @@ from lmms_eval_ad2.storage.code_state import UNKNOWN
 from lmms_eval_ad2.storage.files import atomic_write
 from lmms_eval_ad2.storage.journal import has_lines
 from lmms_eval_ad2.storage.lock import lock_folder
+from lmms_eval_ad2.storage.untrusted_json import load
 
 RUN, RESULTS = "run.json", "episodes.jsonl"
 COMMIT = "commit"  # key of an identity
@@ -111,7 +112,7 @@ def read_run(folder: Path) -> dict[str, Any]:
     if not file.is_file():
         raise Ad2Error(f"{folder}: no run.json: not a folder written by `ad2 drive run --out`")
     try:
-        run = json.loads(file.read_text("utf-8"))
+        run = load(file)
         return {"identity": dict(run["identity"]), "selection": dict(run["selection"])}
     except (ValueError, KeyError, TypeError) as exc:
         raise Ad2Error(f"{file}: not a run description ({exc}); choose another --out") from exc

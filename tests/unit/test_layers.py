@@ -31,27 +31,27 @@ ALLOWED: dict[str, set[str]] = {
     "plugins": set(),
     "sigterm": set(),
     "storage": set(),
-    "strict_pillow": set(),
+    "image_files": {"storage"},
     "data": set(),
     "data.drivelm_text": set(),
-    "data.releases": {"records", "data.drivelm_text", "storage", "strict_pillow"},
-    "data.home": {"records", "data.releases", "storage"},
-    "prompts": {"records", "strict_pillow"},
+    "data.releases": {"records", "data.drivelm_text", "storage", "image_files"},
+    "data.home": {"records", "data.releases", "storage", "image_files"},
+    "prompts": {"records", "image_files"},
     "parsing": {"records"},
     "metrics": {"records"},
-    "llm": set(),
+    "llm": {"storage"},
     "judge": {"llm", "records", "storage", "testing.fake_judge"},
     # Builds AutoDrive-QA's questions: reads releases and the data home, asks models, writes a file that releases read.
     "mcq": {
-        "llm", "data", "prompts", "metrics", "parsing", "records", "storage", "report.text_table",
+        "llm", "data", "image_files", "prompts", "metrics", "parsing", "records", "storage", "report.text_table",
     },
     # Training files: the texts and images of the tasks, from training splits.
-    "export": {"scoring", "prompts", "data", "records", "storage"},
+    "export": {"scoring", "image_files", "prompts", "data", "records", "storage"},
     # Human annotation: a page over the data home.
     "annotate": {"llm", "data", "prompts", "parsing", "metrics", "records", "storage"},
     "scoring": {"judge", "parsing", "metrics", "records", "data.drivelm_text", "storage"},
     "sample": {"data", "records", "storage"},
-    "harness": {"scoring", "judge", "parsing", "prompts", "data", "sample", "records", "storage"},
+    "harness": {"scoring", "image_files", "judge", "parsing", "prompts", "data", "sample", "records", "storage"},
     "report": {"prompts", "metrics", "records", "storage"},
     "report.text_table": set(),  # the table type of all commands
     "testing": set(),
@@ -93,7 +93,7 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
 TABLES = {OPEN: ALLOWED, CLOSED: CLOSED_ALLOWED}
 # Parts of the open-loop package that the closed loop may import; its commands may import a few more.
 SHARED = {
-    "errors", "numbers", "storage", "strict_pillow", "prompts", "parsing", "llm", "metrics", "report",
+    "errors", "numbers", "storage", "image_files", "prompts", "parsing", "llm", "metrics", "report",
     "report.text_table", "plugins",
 }  # fmt: skip
 SHARED_WITH_COMMANDS = SHARED | {"installation", "options", "sigterm"}

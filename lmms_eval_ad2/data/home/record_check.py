@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from lmms_eval_ad2.data.releases.images import path_fault
+from lmms_eval_ad2.image_files import path_fault
 from lmms_eval_ad2.records import FORMS, MARKS, Record
 
 # Key of `meta`, set by readers of releases without answers: the record can be asked but not scored.

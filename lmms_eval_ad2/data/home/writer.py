@@ -133,7 +133,7 @@ class StagedImport:
             return DataError(self.label, where, "id", "an id that no other record has", record.id)
         if self.check_images:
             for path in record.images:
-                if problem := self._image_fault(self.image_root / path, record.image_size):
+                if problem := self._image_fault(self.image_root, path, record.image_size):
                     return DataError(self.label, where, "images", "a readable image", f"{path}: {problem}")
         return None
 
