@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
+import logging
 import socket
 import sys
 import threading
@@ -15,7 +15,7 @@ from typing import TextIO
 from aiohttp import web
 
 from closedloop_plugin.serve.driver_service import DriverService
-from closedloop_plugin.serve.http_api import ChatHttpApi
+from closedloop_plugin.serve.http_api import CLIENT_FAULTS, ChatHttpApi
 from closedloop_plugin.serve.service import ChatService
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -58,7 +58,11 @@ def listening(api: ChatHttpApi, host: str, port: int, log: TextIO | None = None)
     """Serve HTTP until the block ends; yields the base URL for clients. Port 0: any free one."""
     loop = asyncio.new_event_loop()
     # handler_cancellation: a client that disconnects cancels its request if it still waits.
-    runner = web.AppRunner(api.application(), access_log=None, handler_cancellation=True, shutdown_timeout=_SHUTDOWN_S)
+    # auto_decompress: a body of 400 kB may unpack to 400 MB before the handler can refuse it.
+    runner = web.AppRunner(
+        api.application(host), access_log=None, handler_cancellation=True, shutdown_timeout=_SHUTDOWN_S,
+        auto_decompress=False, logger=_logger(),
+    )  # fmt: skip
     thread = threading.Thread(target=loop.run_forever, name="ad2-serve", daemon=True)
     thread.start()
     try:
@@ -76,12 +80,12 @@ def listening(api: ChatHttpApi, host: str, port: int, log: TextIO | None = None)
         loop.close()
 
 
-def is_loopback(host: str) -> bool:
-    """Whether the address is reachable from this machine only."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+def _logger() -> logging.Logger:
+    """A logger without the faults of clients: malformed requests, lost connections."""
+    logger = logging.getLogger("ad2.serve")
+    if not logger.filters:
+        logger.addFilter(lambda entry: not (entry.exc_info and isinstance(entry.exc_info[1], CLIENT_FAULTS)))
+    return logger
 
 
 async def _start(runner: web.AppRunner, host: str, port: int) -> str:

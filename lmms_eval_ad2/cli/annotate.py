@@ -57,6 +57,10 @@ class AnnotationPageOptions:
     port: int = option(
         "port to listen on; 0 selects a free one (default 7861)", default=7861, least=0, most=65_535, metavar="P"
     )
+    allow_host: str = option(
+        "further names, separated by commas, that browsers may use for this page (default: its address and names)",
+        default="", metavar="NAMES",
+    )  # fmt: skip
     no_page: bool = option("create the folder and the drafts, then exit", default=False)
 
 
@@ -140,11 +144,13 @@ def page(options: AnnotateOptions) -> int:
     if options.no_page:
         return 0
     from lmms_eval_ad2.annotate.page import serve
+    from lmms_eval_ad2.served_hosts import allowed_names, is_loopback
 
-    if options.host not in ("127.0.0.1", "localhost", "::1"):
+    if not is_loopback(options.host):
         print(f"warning: on {options.host} everyone who can reach this port can see the pictures and change the texts")
     with ended_by_sigterm(), contextlib.suppress(KeyboardInterrupt):
-        serve(project, reviewer=reviewer, host=options.host, port=options.port)
+        hosts = allowed_names(options.allow_host)
+        serve(project, reviewer=reviewer, host=options.host, port=options.port, allowed_hosts=hosts)
     print(f"stopped; all decisions are in {folder.path}")
     return 0
 

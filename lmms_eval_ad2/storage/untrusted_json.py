@@ -23,22 +23,27 @@ from lmms_eval_ad2.storage.files import open_regular
 
 DEEPEST = 64  # levels of objects and lists
 LARGEST_FILE = 32 << 20  # bytes of a result file
+_CHUNK = 1 << 20
 _STRUCTURE = b'[]{}",'
 _OTHERS = bytes(set(range(256)) - set(_STRUCTURE))
 _STRING = re.compile(rb'"[^"]*"')
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1, ord(","): 0}
 
 
-def parse(text: bytes | str, *, finite: bool = True) -> Any:
+def parse(text: bytes | bytearray | str, *, finite: bool = True, most_values: int | None = None) -> Any:
     """The value of a JSON text (bytes: UTF-8, with or without a byte order mark).
 
     Raises json.JSONDecodeError if it is not JSON, another ValueError if it is not UTF-8, nested too deeply, or contains
-    a doubled key, or, with `finite`, NaN or an infinite number.
+    a doubled key, more than `most_values` values, or, with `finite`, NaN or an infinite number.
     """
-    content = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
-    if sum(map(content.count, (b"[", b"{"))) > DEEPEST:  # otherwise it cannot be too deep
-        NestingScanner().feed(content)
-    shown = content.decode("utf-8-sig") if isinstance(text, bytes) else text
+    content = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    levels, separators = sum(map(content.count, (b"[", b"{"))), content.count(b",")
+    # Otherwise, it cannot be too deep or have too many values.
+    if levels > DEEPEST or (most_values is not None and levels + separators > most_values):
+        scanner = NestingScanner(most_values=most_values)
+        for start in range(0, len(content), _CHUNK):
+            scanner.feed(bytes(content[start : start + _CHUNK]))
+    shown = text if isinstance(text, str) else text.decode("utf-8-sig")
     constant, number = (_no_constant, _finite) if finite else (None, None)
     return json.loads(shown, object_pairs_hook=_unique, parse_constant=constant, parse_float=number)
 
@@ -73,16 +78,20 @@ class NestingScanner:
 
     level, most: a part is what lies between two separators at depth `level` or above, such as an item of the outermost
     list at level 1. It may have `most` bytes, to the precision of a chunk. `feed` raises ValueError for a longer part,
-    and for a depth of more than DEEPEST.
+    for a depth of more than DEEPEST, and for more than `most_values` values.
     """
 
-    def __init__(self, level: int = 0, most: int | None = None) -> None:
-        self._level, self._most = level, most
-        self._depth, self._part = 0, 0
+    def __init__(self, level: int = 0, most: int | None = None, most_values: int | None = None) -> None:
+        self._level, self._most, self._most_values = level, most, most_values
+        self._depth = self._part = self._values = 0
         self._in_string, self._carry = False, b""
 
     def feed(self, chunk: bytes) -> None:
-        depths = self._depths(self._marks(chunk))
+        marks = self._marks(chunk)
+        self._values += len(marks)  # each value is followed by a comma or bracket, each container has two
+        if self._most_values is not None and self._values > 2 * self._most_values:
+            raise ValueError(f"more than {self._most_values:,} values")
+        depths = self._depths(marks)
         if max(depths, default=0) > DEEPEST:
             raise ValueError(f"nested more than {DEEPEST} levels deep")
         if self._most is None:

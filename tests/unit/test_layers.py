@@ -30,6 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     "options": set(),
     "plugins": set(),
     "sigterm": set(),
+    "served_hosts": set(),
     "storage": set(),
     "image_files": {"storage"},
     "data": set(),
@@ -48,7 +49,7 @@ ALLOWED: dict[str, set[str]] = {
     # Training files: the texts and images of the tasks, from training splits.
     "export": {"scoring", "image_files", "prompts", "data", "records", "storage"},
     # Human annotation: a page over the data home.
-    "annotate": {"llm", "data", "prompts", "parsing", "metrics", "records", "storage"},
+    "annotate": {"served_hosts", "llm", "data", "prompts", "parsing", "metrics", "records", "storage"},
     "scoring": {"judge", "parsing", "metrics", "records", "data.drivelm_text", "storage"},
     "sample": {"data", "records", "storage"},
     "harness": {"scoring", "image_files", "judge", "parsing", "prompts", "data", "sample", "records", "storage"},
@@ -93,7 +94,7 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
 TABLES = {OPEN: ALLOWED, CLOSED: CLOSED_ALLOWED}
 # Parts of the open-loop package that the closed loop may import; its commands may import a few more.
 SHARED = {
-    "errors", "numbers", "storage", "image_files", "prompts", "parsing", "llm", "metrics", "report",
+    "errors", "numbers", "storage", "image_files", "served_hosts", "prompts", "parsing", "llm", "metrics", "report",
     "report.text_table", "plugins",
 }  # fmt: skip
 SHARED_WITH_COMMANDS = SHARED | {"installation", "options", "sigterm"}

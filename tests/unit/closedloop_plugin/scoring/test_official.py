@@ -122,7 +122,7 @@ def test_files_too_large_for_a_result_file_are_not_read(
     assert [r.getMessage() for r in caplog.records] == [
         f"{large}: left out, {large.stat().st_size:,} bytes are too many for an official result file"
     ]
-    with pytest.raises(Ad2Error, match="more than .* bytes; an official result file"):
+    with pytest.raises(Ad2Error, match=r"more than .* bytes; an official result file"):
         read([large])
 
 
