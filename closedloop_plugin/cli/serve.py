@@ -93,11 +93,11 @@ def register(subparsers: Any) -> None:
 
 def run(options: ServeOptions) -> int:
     from closedloop_plugin.core.profiles import profile
-    from closedloop_plugin.harness.lmms_model import without_secrets
     from closedloop_plugin.serve.batching import RequestBatcher
     from closedloop_plugin.serve.http_api import ChatHttpApi, RequestLimits
     from closedloop_plugin.serve.server import serve
     from lmms_eval_ad2.served_hosts import allowed_names, is_loopback
+    from lmms_eval_ad2.storage.redaction import redacted
 
     options = replace(options, agent=options.agent.strip())
     rules = profile(options.profile)
@@ -117,7 +117,7 @@ def run(options: ServeOptions) -> int:
         ),
         key=key,
         allowed_hosts=allowed_names(options.allow_host),
-        model=without_secrets(options.agent),
+        model=redacted(options.agent),
     )
     with ended_by_sigterm():
         serve(api, options.host, options.port, lambda: _load(options, rules))

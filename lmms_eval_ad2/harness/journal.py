@@ -11,6 +11,7 @@ padding are not stored.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ from lmms_eval_ad2.image_files import image_sha256
 from lmms_eval_ad2.parsing import failure_reason
 from lmms_eval_ad2.storage.identity import digest
 from lmms_eval_ad2.storage.journal import JournalFile, JournalLine, parse_object, scan
+from lmms_eval_ad2.storage.redaction import environment_keys, without_keys
 
 
 class AnswerJournal:
@@ -137,7 +139,7 @@ def _generate(lm: Any, generate: GenerateFn, requests: list[Any], journal: Answe
         for batch in batched_generation.answers(lm, generate, requests, todo, saver.save):
             saver.save(batch)
             for i, answer in batch.items():
-                answers[i] = answer
+                answers[i] = _without_keys(answer, saver.api_keys)
             bar.update(len(batch))
     return answers
 
@@ -148,13 +150,14 @@ class _Saver:
     def __init__(self, journal: AnswerJournal | None, keys: Mapping[int, str], requests: Sequence[Any]) -> None:
         self._journal, self._keys, self._requests = journal, keys, requests
         self._saved: set[int] = set()
+        self.api_keys = environment_keys()
 
     def save(self, answers: Mapping[int, Any]) -> None:
         if self._journal is None:
             return
         new = [i for i in answers if i not in self._saved and not _padding(self._requests[i])]
         self._saved.update(new)
-        self._journal.put([(self._keys[i], _text(answers[i])) for i in new])
+        self._journal.put([(self._keys[i], _text(_without_keys(answers[i], self.api_keys))) for i in new])
 
 
 def _keys(lm: Any, requests: list[Any], ours: list[int]) -> dict[int, str]:
@@ -169,6 +172,17 @@ def _keys(lm: Any, requests: list[Any], ours: list[int]) -> dict[int, str]:
 
 def _padding(request: Any) -> bool:
     return bool((request.metadata or {}).get("__padding_only__"))
+
+
+def _without_keys(answer: Any, api_keys: Sequence[str]) -> Any:
+    """The answer without API keys, which an endpoint may repeat in a completion: answers are stored."""
+    if isinstance(answer, str):
+        return without_keys(answer, api_keys)
+    if type(answer) in (list, tuple):
+        return type(answer)(_without_keys(part, api_keys) for part in answer)
+    if dataclasses.is_dataclass(answer) and not isinstance(answer, type) and hasattr(answer, "text"):
+        return dataclasses.replace(answer, text=_without_keys(answer.text, api_keys))
+    return answer
 
 
 def _text(answer: Any) -> str:

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import atexit
 import datetime as dt
-import hashlib
 import os
 import platform
-import re
 import sys
 import traceback
 import uuid
@@ -30,6 +28,8 @@ from lmms_eval_ad2.parsing import FAILURES
 from lmms_eval_ad2.scoring import judge_ratings, result_files
 from lmms_eval_ad2.storage.code_state import UNKNOWN, code_label
 from lmms_eval_ad2.storage.identity import run_folder
+from lmms_eval_ad2.storage.local_weights import local_weights
+from lmms_eval_ad2.storage.redaction import redacted
 
 PREVIOUS = "summary.previous.json"
 SAME_SETTINGS = ("limit", "offset", "gen_kwargs", "prompts_sha256")  # must be equal for tables in one summary
@@ -45,7 +45,7 @@ class EvaluationRun:
         self._judge: Any = None
         self.ours = False
         out = getattr(cli, "output_path", None)
-        self.folder = run_folder(Path(out), self.model, identity(model, self.model_args, cli)) if out else None
+        self.folder = run_folder(Path(out), self.model, identity(model, model_args, cli)) if out else None
 
     def judge(self) -> Any:
         """The judge of this run (AD2_JUDGE); replies are cached in the run folder, else in the data home."""
@@ -219,26 +219,14 @@ def exit_after_error(exc: BaseException) -> None:
 # --- identity of a run: model, arguments, weights, seeds, endpoint ---
 
 _ENDPOINTS = ("OPENAI_API_BASE", "OPENAI_BASE_URL", "AZURE_OPENAI_API_BASE")
-_WEIGHTS = ("*.safetensors", "*.bin", "*.gguf", "config.json", "adapter_config.json")
-_SECRETS = (
-    (re.compile(r"://[^@/\s,]+@"), "://[REDACTED]@"),
-    (re.compile(r"\bsk-[\w-]{8,}"), "[REDACTED]"),
-    (re.compile(r"(?i)\bbearer\s+[^\s,;]+"), "Bearer [REDACTED]"),
-    (re.compile(r"(?i)(\b\w*(?:key|auth|password|secret|token)\s*=)[^,\s]+"), r"\1[REDACTED]"),
-)
 VERSIONS = ("lmms_eval", "torch", "transformers", "pillow", "pycocoevalcap", "jiwer", "ms_swift", "openai")
 
 
 def redact(model_args: Any) -> str:
     """Return the model arguments as text, without keys, tokens and passwords."""
-    from lmms_eval.evaluator import _redact_eval_config_secrets as hide
-
     if isinstance(model_args, dict):
         model_args = ",".join(f"{k}={v}" for k, v in sorted(model_args.items()))
-    text = str(hide(str(model_args or "")))
-    for pattern, replacement in _SECRETS:
-        text = pattern.sub(replacement, text)
-    return text
+    return redacted(str(model_args or ""))
 
 
 def pairs(model_args: str) -> dict[str, str]:
@@ -255,27 +243,19 @@ def model_label(model: str, model_args: str) -> str:
     return model
 
 
-def identity(model: Any, model_args: str, cli: Any) -> dict[str, Any]:
+def identity(model: Any, model_args: Any, cli: Any) -> dict[str, Any]:
     """All inputs of the answers besides the request itself; the run's folder is named by its hash."""
     if not isinstance(model, str):  # an object made by the caller: a later one cannot be recognised as equal
         return {"model": type(model).__name__, "object": uuid.uuid4().hex}
-    known = pairs(model_args)
     return {
         "model": model,
-        "args": model_args,
+        "args": redact(model_args),
         "seed": getattr(cli, "seed", None),
         "force_simple": bool(getattr(cli, "force_simple", False)),
         "system": getattr(cli, "system_instruction", None),
         "endpoint": {k: redact(os.environ[k]) for k in _ENDPOINTS if k in os.environ},
-        "weights": {k: weights(Path(v)) for k, v in known.items() if k in ("pretrained", "model") and Path(v).is_dir()},
+        "weights": local_weights(model_args or ""),
     }
-
-
-def weights(folder: Path) -> str:
-    """Return a hash of a checkpoint folder: names, sizes and time stamps of its files."""
-    files = sorted({p for pattern in _WEIGHTS for p in folder.glob(pattern)})
-    text = ";".join(f"{p.name}:{p.stat().st_size}:{p.stat().st_mtime_ns}" for p in files)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def versions() -> dict[str, str]:

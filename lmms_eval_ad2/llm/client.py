@@ -15,7 +15,7 @@ import random
 import time
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
@@ -34,6 +34,7 @@ from lmms_eval_ad2.llm.completion import (
 )
 from lmms_eval_ad2.llm.connections import ConnectionPool
 from lmms_eval_ad2.llm.request_body import encoded
+from lmms_eval_ad2.storage.redaction import HIDDEN, without_keys
 
 __all__ = ["ChatClient", "ChatReply", "EndpointConfig", "RequestFailure"]
 
@@ -178,7 +179,7 @@ class ChatClient:
         self._pool.note_reply(self._url)
         if 200 <= status < 300:
             try:
-                return read_completion(raw)
+                return self._without_key(read_completion(raw))
             except NoCompletion as exc:
                 raise _RetryableError(exc.reason, self._clean(exc.detail)) from exc
         return self._read_error(status, headers, raw)
@@ -196,10 +197,16 @@ class ChatClient:
             raise _RetryableError(f"http_{status}", text)
         return RequestFailure(f"http_{status}", text, refused=True)
 
+    def _without_key(self, reply: ChatReply) -> ChatReply:
+        """The reply without the key, which a server may repeat in its text: replies are stored."""
+        keys = (self.endpoint.api_key,)
+        model = reply.model and without_keys(reply.model, keys)
+        return replace(reply, text=without_keys(reply.text, keys), model=model)
+
     def _clean(self, text: str) -> str:
         """`text` on one line, shortened, without the key, which some servers repeat in their messages."""
         key = self.endpoint.api_key
-        return printable(text.replace(key, "***") if key else text)[:DETAIL]
+        return printable(text.replace(key, HIDDEN) if key else text)[:DETAIL]
 
 
 # The key, the account or the address is wrong, not the request: every further request would fail as well.

@@ -43,6 +43,30 @@ def test_other_weights_at_the_same_path_are_another_run(tmp_path: Path) -> None:
     assert folder(args=f"pretrained={tmp_path}") != before
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "pretrained",
+        "model",
+        "adapters",
+        "peft",
+        "lora_path",
+        "model_name_or_path",
+        "ckpt_dir",
+        "model_path",
+        "any_name",
+    ],
+)
+def test_weights_in_any_argument_are_part_of_the_identity(tmp_path: Path, name: str) -> None:
+    checkpoint = tmp_path / "adapter_model.safetensors"
+    checkpoint.write_bytes(b"1")
+    args = f"device=cuda,{name}={tmp_path},batch_size=1"
+    before = folder(args=args)
+    assert folder(args=args) == before
+    checkpoint.write_bytes(b"22")  # trained again at the same path
+    assert folder(args=args) != before
+
+
 def test_a_summary_with_tables_of_an_earlier_version_names_both() -> None:
     now = versions()
     assert now["lmms_eval_ad2"] == code_label()
@@ -69,6 +93,14 @@ def test_a_model_object_never_resumes() -> None:
         "key=sk-SECRET-abcdefgh",
         "headers=Authorization: Bearer SECRET",
         "auth=SECRET",
+        "pw=SECRET",
+        "db_password=SECRET",
+        "passwd: SECRET",
+        "pretrained=hf_SECRETabcdefghij",
+        "x=AIzaSECRET_abcdefghij",
+        "gh=ghp_SECRETabcdefghij",
+        "sk-SECRETSECRET",
+        "{'api_key': 'SECRET', 'a': 1}",
     ],
 )
 def test_secrets_are_redacted(text: str) -> None:
