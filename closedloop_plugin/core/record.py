@@ -97,7 +97,7 @@ class EpisodeRecord:
             where = ".".join(map(str, first["loc"]))
             found = "" if first["type"] in ("missing", "json_invalid") else f", found {first['input']!r:.60}"
             raise ValueError(f"{f'field {where!r}: ' if where else ''}{first['msg']}{found}") from exc
-        return cls(**parse(line))
+        return cls(**parse(line, finite=False))
 
 
 @cache

@@ -18,6 +18,7 @@ from closedloop_plugin.serve.driver_service import DriverService
 from closedloop_plugin.serve.http_api import CLIENT_FAULTS, ChatHttpApi
 from closedloop_plugin.serve.service import ChatService
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.printed import show
 
 _REPORT_PERIOD_S = 60.0
 _SHUTDOWN_S = 2.0  # for replies being sent when the server ends
@@ -41,14 +42,14 @@ def serve(api: ChatHttpApi, host: str, port: int, load: Callable[[], LoadedServi
     log = sys.stderr  # keep this object: while a model runs, sys.stderr is replaced to hide its progress bars
     with listening(api, host, port, log) as url:
         try:
-            print(f"{url}: loading {api.model}", file=log, flush=True)
+            show(f"{url}: loading {api.model}", file=log, flush=True)
             loaded = load()
             api.open(loaded.services, loaded.driver, loaded.model)
             names = ", ".join(service.name for service in loaded.services)
-            print(f"{url}: ready, models: {names}", flush=True)
+            show(f"{url}: ready, models: {names}", flush=True)
             api.batcher.work()
         except KeyboardInterrupt:
-            print(f"stopped; {api.summary()}", file=log, flush=True)
+            show(f"stopped; {api.summary()}", file=log, flush=True)
         finally:
             api.batcher.close()
 
@@ -109,5 +110,5 @@ async def _report(api: ChatHttpApi, log: TextIO) -> None:
     while True:
         await asyncio.sleep(_REPORT_PERIOD_S)
         if (line := api.summary()) != last:
-            print(line, file=log, flush=True)
+            show(line, file=log, flush=True)
             last = line

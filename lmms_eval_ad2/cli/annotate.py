@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from lmms_eval_ad2.options import ExclusiveOptions, add_command, option
+from lmms_eval_ad2.printed import show
 from lmms_eval_ad2.sigterm import ended_by_sigterm
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def page(options: AnnotateOptions) -> int:
     reviewer = reviewer_name(options.reviewer) if options.reviewer else ""
     _ensure_sample(options.source)
     folder = open_or_make(options.out, _request(options))
-    print(f"{folder.path}: {len(folder)} records of {folder.about.source}, images in {folder.about.image_root}")
+    show(f"{folder.path}: {len(folder)} records of {folder.about.source}, images in {folder.about.image_root}")
     if options.pre:
         _drafts(folder, options.pre)
     project = AnnotationProject(folder)
@@ -188,10 +189,10 @@ def _drafts(folder: AnnotationFolder, spec: str) -> None:
 
     begun = {name for _, name in ReviewLog(folder.path / ACTIONS).states}
     summary = preannotation.fill(folder, spec, begun)
-    print(summary.line())
+    show(summary.line())
     for code, detail in summary.details.items():
         if detail:
-            print(f"  {code}, for example: {' '.join(detail.split())[:200]}")
+            show(f"  {code}, for example: {' '.join(detail.split())[:200]}")
 
 
 def _open_project(path: Path) -> AnnotationProject:
@@ -209,8 +210,8 @@ def export(options: AnnotationExportOptions) -> int:
     done = write(project, options.out, reviewer=options.reviewer, merged=options.merge)
     print(f"{done.n} of {len(project.folder)} records -> {options.out}")
     for reason, count in done.left_out.most_common():
-        print(f"  left out: {count} {reason}")
-    print(f"  image paths are relative to {project.folder.about.image_root}")
+        show(f"  left out: {count} {reason}")
+    show(f"  image paths are relative to {project.folder.about.image_root}")
     return 0 if done.n else 1
 
 
@@ -222,7 +223,7 @@ def agreement(options: AnnotationAgreementOptions) -> int:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return 0
     for line in _lines(found):
-        print(line)
+        show(line)
     return 0
 
 

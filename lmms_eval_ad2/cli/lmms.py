@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.printed import show
 
 OUR_MODELS = ("ad2_chance", "ad2_majority", "ad2_oracle", "ad2_swift")
 
@@ -24,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return run(arguments)
     except Ad2Error as exc:
-        print(f"error: {exc}", file=sys.stderr)
+        show(f"error: {exc}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted; with --output_path the same command resumes this run", file=sys.stderr)
@@ -107,7 +108,7 @@ def _exit_code(call: Callable[[], Any]) -> int:
     except SystemExit as exc:
         if exc.code is None or isinstance(exc.code, int):
             return int(exc.code or 0)
-        print(exc.code, file=sys.stderr)
+        show(exc.code, file=sys.stderr)
         return 1
     return 0
 

@@ -25,6 +25,7 @@ from lmms_eval_ad2.harness.batched_generation import IMAGE_ENCODING
 from lmms_eval_ad2.harness.journal import AnswerJournal, attach
 from lmms_eval_ad2.harness.task_data import task_settings
 from lmms_eval_ad2.parsing import FAILURES
+from lmms_eval_ad2.printed import show
 from lmms_eval_ad2.scoring import judge_ratings, result_files
 from lmms_eval_ad2.storage.code_state import UNKNOWN, code_label
 from lmms_eval_ad2.storage.identity import run_folder
@@ -79,7 +80,7 @@ class EvaluationRun:
             tables = {**earlier["tasks"], **tables}
             about["versions"] = _both_versions(earlier, about["versions"], kept=earlier["tasks"].keys() - self.tables)
         elif earlier and (lost := sorted(set(earlier["tasks"]) - set(tables))):
-            print(f"ad2: an earlier run here had other settings or another judge; no longer in the summary: {lost}")
+            show(f"ad2: an earlier run here had other settings or another judge; no longer in the summary: {lost}")
         path = result_files.write_summary(self.folder, about, tables)
         (self.folder / PREVIOUS).unlink(missing_ok=True)
         print(f"ad2: results in {path.parent}; tables: ad2 report {path.parent}", flush=True)
@@ -207,7 +208,7 @@ def exit_after_error(exc: BaseException) -> None:
     code = 1
     if isinstance(exc, Ad2Error):
         code = 2
-        print(f"error: {exc}", file=sys.stderr, flush=True)
+        show(f"error: {exc}", file=sys.stderr, flush=True)
     else:
         traceback.print_exception(exc)
     sys.stdout.flush()

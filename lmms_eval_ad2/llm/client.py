@@ -28,12 +28,12 @@ from lmms_eval_ad2.llm.completion import (
     LONGEST_BODY,
     ChatReply,
     NoCompletion,
-    printable,
     read_completion,
     read_error,
 )
 from lmms_eval_ad2.llm.connections import ConnectionPool
 from lmms_eval_ad2.llm.request_body import encoded
+from lmms_eval_ad2.printed import one_line
 from lmms_eval_ad2.storage.redaction import HIDDEN, without_keys
 
 __all__ = ["ChatClient", "ChatReply", "EndpointConfig", "RequestFailure"]
@@ -206,7 +206,7 @@ class ChatClient:
     def _clean(self, text: str) -> str:
         """`text` on one line, shortened, without the key, which some servers repeat in their messages."""
         key = self.endpoint.api_key
-        return printable(text.replace(key, HIDDEN) if key else text)[:DETAIL]
+        return one_line(" ".join((text.replace(key, HIDDEN) if key else text).split()))[:DETAIL]
 
 
 # The key, the account or the address is wrong, not the request: every further request would fail as well.

@@ -72,11 +72,6 @@ def read_error(raw: bytes) -> tuple[str, str]:
     return "", str(error)
 
 
-def printable(text: str) -> str:
-    """`text` on one line, without control characters and characters that cannot be encoded."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
-
-
 def _encodable(text: str) -> str:
     """`text` with lone surrogates, which JSON allows and UTF-8 does not, as question marks."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.printed import one_line
 from lmms_eval_ad2.report.summary_fields import RERUN_HINT, DistractorRates, ScoreCell, SummaryReader
 from lmms_eval_ad2.storage.untrusted_json import lines, parse
 from lmms_eval_ad2.storage.untrusted_json import load as load_json
@@ -162,7 +163,7 @@ def _read(path: Path) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
 
 def _run(path: Path, about: Mapping[str, Any], tasks: Mapping[str, Any], judge_suffix: str) -> RunSummary:
     reader = SummaryReader(path, judge_suffix)
-    label = str(about.get("label") or about.get("model") or path.parent.name)
+    label = one_line(str(about.get("label") or about.get("model") or path.parent.name))
     read = {name: _task(reader, name, table) for name, table in tasks.items()}
     return RunSummary(path.parent, label, about, dict(sorted(read.items(), key=lambda item: _position(item[1]))))
 
@@ -232,7 +233,7 @@ def _shortest(folders: Sequence[Path]) -> dict[Path, str]:
 
 def _task(reader: SummaryReader, name: str, table: Any) -> TaskSummary:
     here = reader.inside("tasks").inside(name)
-    if Path(name).name != name:  # the name is used in file names
+    if Path(name).name != name or not name.isprintable():  # the name is used in file names
         raise reader.wrong("tasks", "names of tasks", name)
     if not isinstance(table, dict):
         raise reader.inside("tasks").wrong(name, "a mapping", table)

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.printed import show
 from lmms_eval_ad2.storage.code_state import UNKNOWN
 from lmms_eval_ad2.storage.files import atomic_write
 from lmms_eval_ad2.storage.journal import has_lines
@@ -98,7 +99,7 @@ def continued(folder: Path, stored: Mapping[str, Any], current: Mapping[str, Any
         return dict(current)
     before, now = all_commits([stored]), all_commits([stored, current])
     if now != before:
-        print(
+        show(
             f"ad2: {folder} has results of commit {before or UNKNOWN}, and this is {current[COMMIT] or UNKNOWN}: its "
             "figures may mix two states of the code; the list of commits is kept with them",
             file=sys.stderr,

@@ -26,6 +26,7 @@ ALLOWED: dict[str, set[str]] = {
     "records": set(),
     "errors": set(),
     "numbers": set(),
+    "printed": set(),
     "installation": set(),
     "options": set(),
     "plugins": set(),
@@ -58,7 +59,7 @@ ALLOWED: dict[str, set[str]] = {
     "testing": set(),
     "testing.fake_judge": {"judge", "llm", "records"},
 }  # fmt: skip
-EVERYWHERE = {"errors", "numbers"}  # may be imported by every part of its package
+EVERYWHERE = {"errors", "numbers", "printed"}  # may be imported by every part of its package
 PROTOCOLS = {"worlds.base", "agents.base", "interpreters.base", "maps.base"}
 CLOSED_ALLOWED: dict[str, set[str]] = {
     "core": set(),
@@ -94,8 +95,8 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
 TABLES = {OPEN: ALLOWED, CLOSED: CLOSED_ALLOWED}
 # Parts of the open-loop package that the closed loop may import; its commands may import a few more.
 SHARED = {
-    "errors", "numbers", "storage", "image_files", "served_hosts", "prompts", "parsing", "llm", "metrics", "report",
-    "report.text_table", "plugins",
+    "errors", "numbers", "printed", "storage", "image_files", "served_hosts", "prompts", "parsing", "llm", "metrics",
+    "report", "report.text_table", "plugins",
 }  # fmt: skip
 SHARED_WITH_COMMANDS = SHARED | {"installation", "options", "sigterm"}
 # heavy library -> the folders or files that may import it
