@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 import unicodedata
@@ -31,6 +32,17 @@ def one_line(text: str) -> str:
 def show(text: object, *, file: TextIO | None = None, end: str = "\n", flush: bool = False) -> None:
     """Print a text that may contain parts of untrusted origin."""
     print(printable(str(text)), file=file or sys.stdout, end=end, flush=flush)
+
+
+class _PrintableFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
+def print_logs_safely() -> None:
+    """Escape control characters in the warnings that Python prints if no logging is configured."""
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(_PrintableFormatter())
 
 
 def visible(value: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 from lmms_eval_ad2 import __version__, plugins
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.printed import print_logs_safely, show
 
 # The order of `ad2 --help`; commands of other distributions follow by name.
 ORDER = (
@@ -64,6 +64,7 @@ def _add(subparsers: Any, entry: EntryPoint) -> bool:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. A mistake of the user is one message and code 2, Ctrl-C is 130."""
     words = sys.argv[1:] if argv is None else argv
+    print_logs_safely()
     try:
         args = parser(words).parse_args(words)
         return int(args.func(args) or 0)

@@ -8,6 +8,7 @@ Without it no answers are kept. The hash covers all that defines the model: argu
 from __future__ import annotations
 
 import atexit
+import contextlib
 import datetime as dt
 import os
 import platform
@@ -30,6 +31,7 @@ from lmms_eval_ad2.scoring import judge_ratings, result_files
 from lmms_eval_ad2.storage.code_state import UNKNOWN, code_label
 from lmms_eval_ad2.storage.identity import run_folder
 from lmms_eval_ad2.storage.local_weights import local_weights
+from lmms_eval_ad2.storage.lock import lock_folder
 from lmms_eval_ad2.storage.redaction import redacted
 
 PREVIOUS = "summary.previous.json"
@@ -158,15 +160,18 @@ def _evaluate(original: Callable[..., Any], lm: Any, task_dict: Any, args: Any, 
             "ad2: without --output_path no answers are kept: a killed run cannot be resumed, nor the answers rescored"
         )
     rank = int(os.environ.get("RANK", 0))
-    if rank == 0:
-        run.judge()  # an invalid specification must fail before the model runs for hours
-        run.begin()
-    journal = AnswerJournal(run.folder / "journal", rank) if run.folder else None
-    with attach(lm, journal):
-        results = original(lm, task_dict, *args, **kwargs)
-    if results is not None:
-        run.finish()
-        _check_requests(run.tables)
+    with contextlib.ExitStack() as held:
+        if rank == 0:
+            if run.folder:
+                held.enter_context(lock_folder(run.folder))
+            run.judge()  # an invalid specification must fail before the model runs for hours
+            run.begin()
+        journal = AnswerJournal(run.folder / "journal", rank) if run.folder else None
+        with attach(lm, journal):
+            results = original(lm, task_dict, *args, **kwargs)
+        if results is not None:
+            run.finish()
+            _check_requests(run.tables)
     return results
 
 

@@ -50,6 +50,12 @@ def read_summary(folder: Path, name: str = "summary.json") -> dict[str, Any]:
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         found = data.get("schema") if isinstance(data, dict) else type(data).__name__
         raise DataError(path, None, "schema", SCHEMA, found, "was it written by another version?")
+    for block in ("run", "tasks"):
+        if not isinstance(data.get(block), dict):
+            raise DataError(path, None, block, "an object", data.get(block))
+    for name in data["tasks"]:  # used in file names
+        if Path(name).name != name or not name.isprintable():
+            raise DataError(path, None, "tasks", "names of tasks", name)
     return data
 
 
