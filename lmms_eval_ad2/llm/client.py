@@ -89,7 +89,9 @@ class ChatClient:
         self._url = endpoint.base_url.rstrip("/") + "/chat/completions"
         self._proxy = _proxy(self._url)
         self._backoff = RetryBackoff(endpoint.backoff_s, endpoint.seed)
-        self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        self._headers = {
+            "Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity",
+        }  # fmt: skip
         if endpoint.api_key:
             self._headers["Authorization"] = f"Bearer {endpoint.api_key}"
         self._timeout = aiohttp.ClientTimeout(total=endpoint.timeout_s)
@@ -229,7 +231,9 @@ def _hint(status: int) -> str:
 
 
 async def _bounded(response: aiohttp.ClientResponse) -> bytes:
-    """The body. Raises _RetryableError once it is longer than any completion, before it fills the memory."""
+    """The body. Raises _RetryableError if it is compressed, or as soon as it is longer than any completion."""
+    if (coding := response.headers.get("Content-Encoding", "identity").strip().lower()) not in ("", "identity"):
+        raise _RetryableError("invalid_reply", f"a body with Content-Encoding {coding[:40]!r}, which was not requested")
     parts, size = [], 0
     async for part in response.content.iter_chunked(_CHUNK):
         size += len(part)
