@@ -42,9 +42,10 @@ def host_fault(header: str | None, bound: str, further: Sequence[str] = ()) -> s
 
 
 def _name(header: str) -> str:
-    """The host without its port."""
+    """The host without its port; "" if it is none."""
     if header.startswith("["):
-        return _plain(header[1:].partition("]")[0])
+        address, _, rest = header[1:].partition("]")
+        return _plain(address) if not rest or rest.startswith(":") else ""
     return _plain(header.partition(":")[0])
 
 

@@ -214,9 +214,8 @@ def test_request_bodies_need_bounded_memory() -> None:
 
 def test_only_the_names_of_this_server_are_accepted() -> None:
     with serving("--model", "straight", "--allow-host", "gpu7,other") as (_, url):
-        codes = {
-            host: exchange(url, b"{}", Host=host) for host in ("gpu7", "localhost:80", "evil.example", "gpu7.evil")
-        }
+        hosts = ("gpu7", "localhost:80", "evil.example", "gpu7.evil")
+        codes = {host: exchange(url, b"{}", Host=host) for host in hosts}
     assert codes["gpu7"][0] == codes["localhost:80"][0] == 400
     assert codes["evil.example"] == codes["gpu7.evil"] == (421, "wrong_host")
 

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from lmms_eval_ad2.harness.run import _both_versions, identity, model_label, redact, versions
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.harness import run
+from lmms_eval_ad2.harness.run import EvaluationRun, _both_versions, identity, model_label, redact, versions
 from lmms_eval_ad2.storage.code_state import code_label
 from lmms_eval_ad2.storage.identity import run_folder
+from lmms_eval_ad2.storage.lock import lock_folder
 
 pytestmark = pytest.mark.integration
 
@@ -65,6 +68,27 @@ def test_weights_in_any_argument_are_part_of_the_identity(tmp_path: Path, name: 
     assert folder(args=args) == before
     checkpoint.write_bytes(b"22")  # trained again at the same path
     assert folder(args=args) != before
+
+
+def test_one_process_at_a_time_writes_to_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    current = EvaluationRun("m", "", argparse.Namespace(**vars(CLI), output_path=str(tmp_path)))
+    monkeypatch.setattr(run, "_current", current)
+    monkeypatch.setattr(run, "own_task_names", lambda task_dict: ["ad2_relation"])
+    evaluated: list[object] = []
+    evaluate = run.wrap_evaluate(lambda lm, task_dict: evaluated.append(lm))
+
+    class Model:
+        def generate_until(self, requests: list[object]) -> list[object]:
+            return requests
+
+    lm = Model()
+    assert current.folder is not None
+    with lock_folder(current.folder), pytest.raises(Ad2Error, match="another process is writing to this folder"):
+        evaluate(lm, {})
+    assert not evaluated
+    evaluate(lm, {})
+    evaluate(lm, {})  # the lock is released at the end
+    assert evaluated == [lm, lm]
 
 
 def test_a_summary_with_tables_of_an_earlier_version_names_both() -> None:
