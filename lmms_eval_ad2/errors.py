@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
+from lmms_eval_ad2.printed import one_line
+
 # Where pip finds this package: "." is a checkout. After a release: the distribution's name, here and in the docs.
 PACKAGE = "."
 
@@ -89,7 +91,8 @@ class DataError(Ad2Error):
         if self.found is not None:
             shown = repr(self.found)
             text += f", found {shown if len(shown) <= 120 else shown[:117] + '...'}"
-        return text + (f". {self.hint}" if self.hint else "")
+        # On one line: a field's name of several lines could look like further messages.
+        return one_line(text + (f". {self.hint}" if self.hint else ""))
 
 
 class MissingExtra(Ad2Error):

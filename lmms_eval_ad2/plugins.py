@@ -21,6 +21,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.printed import show
+
 COMMANDS = "ad2.commands"
 RUN_KINDS = "ad2.run_kinds"
 TASK_SOURCES = "ad2.task_sources"
@@ -92,7 +94,7 @@ def loaded(group: str) -> tuple[Any, ...]:
 
 
 def warn(text: str) -> None:
-    print(f"warning: {text}", file=sys.stderr)
+    show(f"warning: {text}", file=sys.stderr)
 
 
 def _only(entries: list[metadata.EntryPoint]) -> metadata.EntryPoint:

@@ -8,7 +8,6 @@ measures are equal.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from closedloop_plugin.audit.result_list import PrintedFigures
 from closedloop_plugin.scoring.driving import driving_score, success_rate
 from closedloop_plugin.scoring.official_record import OfficialRecord
 from lmms_eval_ad2.numbers import is_bounded
+from lmms_eval_ad2.storage.untrusted_json import load
 
 LAST_DECIMAL = 0.01  # percent
 MEASURES = {"driving_score": "Driving Score", "success_rate": "Success Rate"}
@@ -94,8 +94,8 @@ def own_figures(path: Path) -> PrintedFigures | None:
     if path.is_dir():
         return None
     try:
-        data = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        data = load(path)
+    except (OSError, ValueError):
         return None  # official.read reports what is wrong with the file
     if not isinstance(data, dict):
         return None

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.printed import show
 
 if TYPE_CHECKING:
     from closedloop_plugin.carla.servers.lifecycle import CarlaServerStatus
@@ -215,13 +216,13 @@ def _print_faults(found: Sequence[CarlaServerStatus], folder: Path, waited_s: fl
     for s in (s for s in found if not s.good):
         print()
         if s.record is None or s.probe.answers:
-            print(advice(s.probe) or f"{s.server}: {s.state}")
+            show(advice(s.probe) or f"{s.server}: {s.state}")
         if s.record and s.state == "unwatched":
             print(f"{s.server}: its supervisor was killed; ad2 carla down --port {s.record.port} stops the server")
         elif s.record and s.state != "answers":
             late = f", no answer within {waited_s:g} s" if waited_s and s.state == "starting" else ""
-            print(f"{s.server}: {s.state}{late}{': ' if s.record.reason else ''}{s.record.reason}; its log ends:")
-            print(tail(log_file(folder, s.record.port)) or "  (nothing)")
+            show(f"{s.server}: {s.state}{late}{': ' if s.record.reason else ''}{s.record.reason}; its log ends:")
+            show(tail(log_file(folder, s.record.port)) or "  (nothing)")
             over = s.state in ("failed", "gone")  # no supervisor is running
             remedy = "fix it and start it again with ad2 carla up" if over else "ad2 carla status shows its progress"
             print(f"  {remedy}; ad2 carla down --port {s.record.port} {'removes' if over else 'stops'} it")
@@ -242,7 +243,7 @@ def _stay(folder: Path, ports: Sequence[int]) -> int:
             for e in kept:
                 if before.get(e.port) != (e.stage, e.restarts):
                     before[e.port] = (e.stage, e.restarts)
-                    print(f"{time.strftime('%H:%M:%S')} {e.server_name}: {e.stage} {e.reason}".rstrip(), flush=True)
+                    show(f"{time.strftime('%H:%M:%S')} {e.server_name}: {e.stage} {e.reason}".rstrip(), flush=True)
             time.sleep(0.5)
     except KeyboardInterrupt:
         code = 0

@@ -33,6 +33,10 @@ class AddressOptions:
     port: int = option(
         "port to listen on; 0 selects a free one (default 8100)", default=8100, least=0, most=65_535, metavar="P"
     )
+    allow_host: str = option(
+        "further names, separated by commas, that clients may use for this server (default: its address and names)",
+        default="", metavar="NAMES",
+    )  # fmt: skip
     api_key_env: str | None = option(
         "environment variable with the key that clients must send", default=None, metavar="NAME"
     )
@@ -89,10 +93,11 @@ def register(subparsers: Any) -> None:
 
 def run(options: ServeOptions) -> int:
     from closedloop_plugin.core.profiles import profile
-    from closedloop_plugin.harness.lmms_model import without_secrets
     from closedloop_plugin.serve.batching import RequestBatcher
     from closedloop_plugin.serve.http_api import ChatHttpApi, RequestLimits
-    from closedloop_plugin.serve.server import is_loopback, serve
+    from closedloop_plugin.serve.server import serve
+    from lmms_eval_ad2.served_hosts import allowed_names, is_loopback
+    from lmms_eval_ad2.storage.redaction import redacted
 
     options = replace(options, agent=options.agent.strip())
     rules = profile(options.profile)
@@ -105,9 +110,14 @@ def run(options: ServeOptions) -> int:
         )
     api = ChatHttpApi(
         RequestBatcher(batch=options.batch, window_s=options.window_ms / 1000),
-        RequestLimits(queue=options.queue, body_bytes=int(options.max_body_mb * 2**20)),
+        RequestLimits(
+            queue=options.queue,
+            body_bytes=int(options.max_body_mb * 2**20),
+            parsed=max(RequestLimits.parsed, 2 * options.batch),
+        ),
         key=key,
-        model=without_secrets(options.agent),
+        allowed_hosts=allowed_names(options.allow_host),
+        model=redacted(options.agent),
     )
     with ended_by_sigterm():
         serve(api, options.host, options.port, lambda: _load(options, rules))

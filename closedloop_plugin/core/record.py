@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from lmms_eval_ad2.storage.untrusted_json import parse
+
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
@@ -95,7 +97,7 @@ class EpisodeRecord:
             where = ".".join(map(str, first["loc"]))
             found = "" if first["type"] in ("missing", "json_invalid") else f", found {first['input']!r:.60}"
             raise ValueError(f"{f'field {where!r}: ' if where else ''}{first['msg']}{found}") from exc
-        return cls(**json.loads(line))
+        return cls(**parse(line, finite=False))
 
 
 @cache

@@ -6,7 +6,6 @@ import contextlib
 import difflib
 import functools
 import io
-import re
 import time
 from collections.abc import Mapping, Sequence
 from importlib import metadata
@@ -18,20 +17,21 @@ from closedloop_plugin.agents.model_backend import ModelQuestion, ModelReply
 from lmms_eval_ad2.errors import Ad2Error, require
 from lmms_eval_ad2.numbers import is_number
 from lmms_eval_ad2.parsing import failure_reason
+from lmms_eval_ad2.storage.local_weights import local_weights
+from lmms_eval_ad2.storage.redaction import environment_keys, redacted, without_keys
 
 MAX_TOKENS = 256
 # Generation settings in a spec; all other arguments are passed to the model's class.
 GENERATION = ("max_new_tokens", "temperature")
 _TASK, _SPLIT = "ad2_drive", "run"
-# Arguments whose values are kept out of records, logs and messages: api_key=, token=, hf_token=, openai_key= ...
-_SECRET = re.compile(r"(?i)\b([\w-]*(?:key|token|secret|password)\s*=)[^,]*")
 
 
 class LmmsModel:
     """`lm`: a loaded lmms-eval model; during a call its task_dict has one additional entry."""
 
     def __init__(self, lm: Any, name: str, args: str = "", generation: Mapping[str, Any] | None = None) -> None:
-        self.lm, self.name, self.args = lm, f"lmms:{name}", without_secrets(args)
+        self.lm, self.name, self.args = lm, f"lmms:{name}", redacted(args)
+        self._weights = local_weights(args)
         self._generation = {"max_new_tokens": MAX_TOKENS, "temperature": 0.0, **(generation or {})}
         self._generation["do_sample"] = self._generation["temperature"] > 0
 
@@ -80,13 +80,16 @@ class LmmsModel:
         use the settings of its first request for all of it."""
         given = {"max_new_tokens": max_tokens, "temperature": temperature}
         changed = {**self._generation, **{k: v for k, v in given.items() if v is not None}}
-        return LmmsModel(self.lm, self.name.removeprefix("lmms:"), self.args, changed)
+        tuned = LmmsModel(self.lm, self.name.removeprefix("lmms:"), self.args, changed)
+        tuned._weights = self._weights
+        return tuned
 
     def describe(self) -> dict[str, Any]:
         return {
             "backend": "lmms",
             "model": self.name.removeprefix("lmms:"),
             "model_args": self.args,
+            **({"weights": self._weights} if self._weights else {}),
             "lmms_eval": metadata.version("lmms-eval"),
             **self._generation,
         }
@@ -102,11 +105,6 @@ class LmmsModel:
         return instance("generate_until", args, 0, {"task": _TASK, "doc_id": index, "repeats": 1})
 
 
-def without_secrets(args: str) -> str:
-    """model_args with redacted secrets, for run.json, records and result files."""
-    return _SECRET.sub(r"\1[REDACTED]", args)
-
-
 def _visuals(doc: list[Image.Image]) -> list[Image.Image]:
     """doc_to_visual of lmms-eval; one function for all requests, since model classes use the first one of a batch."""
     return doc
@@ -120,7 +118,7 @@ def _messages(text: str, doc: list[Image.Image]) -> list[dict[str, Any]]:
 
 def _reply(output: Any, seconds: float) -> ModelReply:
     text, _ = require("lmms_eval.api.instance").unwrap_generation_output(output)
-    text = text if isinstance(text, str) else str(text)
+    text = without_keys(text if isinstance(text, str) else str(text), environment_keys())
     failed = failure_reason(text)
     if failed:  # placeholders of lmms-eval for a missing answer
         return ModelReply(error=f"{failed}: {' '.join(text.split())[:300]}", seconds=seconds)

@@ -49,6 +49,7 @@ from closedloop_plugin.suites.lookup import Suite, suite
 from closedloop_plugin.threats.task_suite import THREAT, about, suite_of
 from closedloop_plugin.worlds.recipes import workers_for, world_recipe
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.redaction import redacted
 
 PREFIX = "ad2drive:"  # dataset_path: "ad2drive:SUITE"
 DEFAULTS: Mapping[str, Any] = {
@@ -199,7 +200,7 @@ def _spec_of(cli: Any) -> tuple[str, str] | None:
         return None
     if isinstance(args, Mapping):
         args = ",".join(f"{key}={value}" for key, value in args.items())
-    return model, evaluator._redact_eval_config_secrets(str(args))
+    return model, redacted(str(args))
 
 
 def _wrap_agentic(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,6 +14,7 @@ from closedloop_plugin.runner.run import AGAIN, episodes_of
 from closedloop_plugin.runner.store import EpisodeStore, by_suite, read_records
 from closedloop_plugin.scoring.official import to_official
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.printed import show
 from lmms_eval_ad2.storage.identity import COMMIT, all_commits, compared, differences, read_run
 
 _FILES = ("metric_info", "tracks")  # frames are not copied: they may be large, and scoring does not use them
@@ -44,7 +45,7 @@ def merge(out: Path, folders: Sequence[Path]) -> MergedRun:
     selection = {"routes": routes, "repetitions": repetitions, "merged": [str(folder) for folder in folders]}
     identity = {**runs[0]["identity"], COMMIT: all_commits(run["identity"] for run in runs)}
     if ", " in (identity[COMMIT] or ""):
-        print(f"ad2: the folders are of several commits: {identity[COMMIT]}", file=sys.stderr)
+        show(f"ad2: the folders are of several commits: {identity[COMMIT]}", file=sys.stderr)
     with EpisodeStore(out, identity, selection) as store:
         for record, folder in kept:
             if _replaces(record, store.has(record.route_id, record.repetition)):

@@ -23,10 +23,11 @@ from typing import Any
 from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
 from closedloop_plugin.scoring.official_record import SCORES, OfficialRecord, parse_record
 from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.storage.untrusted_json import LARGEST_FILE, lines, parse, read_bytes
 
 EPISODES = "episodes.jsonl"
 MERGED = "merged.json"
-LARGEST_BYTES = 256 * 2**20  # of an official result file; one with 220 records has about 1 MB
+LARGEST_BYTES = LARGEST_FILE  # of an official result file; one with 220 records has about 1 MB
 _log = logging.getLogger(__name__)
 _DECODER = json.JSONDecoder()
 
@@ -65,13 +66,13 @@ def read_apart(paths: Sequence[Path]) -> OfficialResults:
 def read_file(file: Path) -> tuple[list[OfficialRecord], int]:
     """(records, number lost at a truncated end) of one file."""
     try:
-        if file.suffix != ".jsonl" and (size := file.stat().st_size) > LARGEST_BYTES:
-            raise Ad2Error(f"{file}: {size:,} bytes; an official result file has at most {LARGEST_BYTES:,}")
-        text = file.read_bytes().decode("utf-8", errors="replace")
+        if file.suffix == ".jsonl":
+            return _episodes(file)
+        text = read_bytes(file, LARGEST_BYTES).decode("utf-8", errors="replace")
     except OSError as exc:
         raise Ad2Error(f"{file}: cannot be read ({exc.strerror})") from exc
-    if file.suffix == ".jsonl":
-        return _episodes(file, text)
+    except ValueError as exc:
+        raise Ad2Error(f"{file}: {exc}; an official result file has 1 MB") from exc
     rows, lost = _official(file, text)
     return [parse_record(row, file, i) for i, row in enumerate(rows)], lost
 
@@ -201,11 +202,11 @@ def _files(path: Path) -> list[Path]:
 def _official(file: Path, text: str) -> tuple[list[Any], int]:
     """(raw records, number lost)."""
     try:
-        data = json.loads(text)
-    except RecursionError as exc:
-        raise Ad2Error(f"{file}: nested too deeply for a result file") from exc
-    except ValueError:
+        data = parse(text, finite=False)
+    except json.JSONDecodeError:
         return _whole_records(file, text)
+    except ValueError as exc:
+        raise Ad2Error(f"{file}: not a result file: {exc}") from exc
     if not isinstance(data, dict) or not isinstance(data.get("_checkpoint"), dict):
         raise DataError(file, None, "_checkpoint", "an object with the records of an official result file")
     rows = data["_checkpoint"].get("records")
@@ -233,17 +234,19 @@ def _whole_records(file: Path, text: str) -> tuple[list[Any], int]:
         rows.append(row)
 
 
-def _episodes(file: Path, text: str) -> tuple[list[OfficialRecord], int]:
+def _episodes(file: Path) -> tuple[list[OfficialRecord], int]:
     """Records of episodes.jsonl; an incomplete last line counts as one lost record."""
-    *lines, rest = text.split("\n")
-    records = []
-    for row, line in enumerate(lines, 1):
+    records: list[OfficialRecord] = []
+    for row, content in lines(file):
+        line = content.decode("utf-8", errors="replace")
+        if not line.endswith("\n"):
+            return records, 1 if line.strip() else 0
         try:
             episode = EpisodeRecord.from_json(line)
-        except (ValueError, TypeError, RecursionError) as exc:
+        except (ValueError, TypeError) as exc:
             raise DataError(file, row, "line", "an episode record", line[:80], f"({exc})") from exc
         try:
             records.append(from_episode(episode, file, row))
         except (AttributeError, TypeError) as exc:
             raise DataError(file, row, "line", "the fields of an episode record", None, f"({exc})") from exc
-    return records, 1 if rest.strip() else 0
+    return records, 0

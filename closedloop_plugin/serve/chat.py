@@ -6,16 +6,17 @@ OpenAI-compatible servers do.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from closedloop_plugin.serve.api_error import ApiError, wrong
 from lmms_eval_ad2.numbers import is_number, is_whole
+from lmms_eval_ad2.storage.untrusted_json import parse
 
 MOST_IMAGES = 64
 MOST_TOKENS = 65_536
+MOST_VALUES = 100_000  # in a body; bounds the memory of the parsed request
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class ChatCompletionRequest:
     stream: bool = False
 
 
-def read_chat(raw: bytes) -> ChatCompletionRequest:
+def read_chat(raw: bytes | bytearray) -> ChatCompletionRequest:
     """Parse a request body. ApiError names the invalid field."""
     body = mapping_of(raw, "the body")
     model = body.get("model")
@@ -55,11 +56,12 @@ def read_chat(raw: bytes) -> ChatCompletionRequest:
     )
 
 
-def mapping_of(raw: bytes | str, what: str) -> Mapping[str, Any]:
+def mapping_of(raw: bytes | bytearray | str, what: str) -> Mapping[str, Any]:
     """Parse a JSON object. ApiError if `raw` is not one; `what` names it in the message."""
     try:
-        data = json.loads(raw)
-    except (ValueError, RecursionError) as exc:
+        # A number that is not finite is refused later, with the name of its field.
+        data = parse(raw, finite=False, most_values=MOST_VALUES)
+    except ValueError as exc:
         raise ApiError(400, f"{what}: not JSON: {str(exc)[:200]}", code="invalid_json") from None
     if not isinstance(data, dict):
         raise ApiError(400, f"{what}: expected a JSON object", code="invalid_json")

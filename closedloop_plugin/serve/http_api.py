@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import json
 import sys
@@ -10,37 +11,60 @@ import time
 import traceback
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from closedloop_plugin.serve.api_error import ApiError
 from closedloop_plugin.serve.batching import RequestBatcher
 from closedloop_plugin.serve.chat import ChatCompletionRequest, read_chat
 from closedloop_plugin.serve.driver_service import DriverService
 from closedloop_plugin.serve.service import ChatService, ServiceReply, ServiceRequest
+from lmms_eval_ad2.served_hosts import host_fault
 
+# A client that leaves, or sends no HTTP.
+CLIENT_FAULTS = (ConnectionError, web.RequestPayloadError, HttpProcessingError)
 _BODY_S = 60.0  # time limit for receiving a request body
 _LOADING_RETRY_S = 5
+_PARSERS = 2  # requests parsed at the same time; each may need 1.2 GB
 
 
 @dataclass(frozen=True)
 class RequestLimits:
-    """`queue`: requests in progress at once, from first byte to reply, which also bounds memory."""
+    """Limits of the requests in progress, which also bound memory (docs/security.md).
+
+    queue: requests at once, from first byte to reply; body_bytes: of one body; bodies_bytes: of all bodies that are
+    being received or wait to be parsed; parsed: requests at once whose images are decoded, until their replies.
+    """
 
     queue: int = 256
     body_bytes: int = 64 * 2**20
+    bodies_bytes: int = 512 * 2**20
+    parsed: int = 16
 
 
 class ChatHttpApi:
     """OpenAI-compatible HTTP API. Replies 503 until `open` is called."""
 
-    def __init__(self, batcher: RequestBatcher, limits: RequestLimits, key: str = "", model: str = "") -> None:
+    def __init__(
+        self,
+        batcher: RequestBatcher,
+        limits: RequestLimits,
+        key: str = "",
+        model: str = "",
+        allowed_hosts: Sequence[str] = (),
+    ) -> None:
         self.batcher, self.limits, self.model = batcher, limits, model
         self.answered = self.failed = self.pending = 0
+        self._bodies_bytes = 0
+        self._parsed = asyncio.Semaphore(limits.parsed)
+        self._parsers = ThreadPoolExecutor(max_workers=_PARSERS, thread_name_prefix="ad2-serve-parser")
         self.last_failure = ""
         self._key = key.encode()
+        self._host, self._allowed_hosts = "127.0.0.1", tuple(allowed_hosts)
         self._log = sys.stderr  # keep this object: while a model runs, sys.stderr is replaced to hide its output
         self._services: dict[str, ChatService] = {}
         self._driver: DriverService | None = None
@@ -51,14 +75,20 @@ class ChatHttpApi:
         self._driver, self.model = driver, model
         self._services = {service.name: service for service in services}
 
-    def application(self) -> web.Application:
+    def application(self, host: str = "127.0.0.1") -> web.Application:
+        """`host`: the address that is listened on; requests with other Host headers are refused (served_hosts)."""
+        self._host = host
         app = web.Application(client_max_size=self.limits.body_bytes, middlewares=[self._guard])
+        app.on_cleanup.append(self._close)
         app.router.add_get("/health", self._health)
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/v1/models/{name:.+}", self._model)
         app.router.add_get("/v1/ad2/driver", self._describe)
         app.router.add_post("/v1/chat/completions", self._complete)
         return app
+
+    async def _close(self, app: web.Application) -> None:
+        self._parsers.shutdown(wait=False)
 
     def summary(self) -> str:
         """Counts so far, as one line for the log."""
@@ -71,9 +101,12 @@ class ChatHttpApi:
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         try:
+            self._check_headers(request)
             if request.path != "/health":
                 self._check_key(request)
             return await handler(request)
+        except CLIENT_FAULTS:  # the connection is lost: nobody receives this
+            return error_response(ApiError(400, "the request was not received completely"))
         except ApiError as refusal:
             return error_response(refusal)
         except web.HTTPException as exc:  # no such path, wrong method, body too large
@@ -81,6 +114,15 @@ class ChatHttpApi:
         except Exception:  # a bug: the client gets an error object, the log the traceback
             traceback.print_exc(file=self._log)
             return error_response(ApiError(500, "internal error of this server; see its log", code="internal_error"))
+
+    def _check_headers(self, request: web.Request) -> None:
+        if fault := host_fault(request.headers.get("Host"), self._host, self._allowed_hosts):
+            raise ApiError(421, fault, code="wrong_host")
+        coding = request.headers.get("Content-Encoding", "identity")
+        if coding.strip().lower() not in ("", "identity"):
+            raise ApiError(
+                415, f"Content-Encoding {coding[:40]!r}: send the body uncompressed", code="unsupported_encoding"
+            )
 
     def _check_key(self, request: web.Request) -> None:
         given = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
@@ -118,14 +160,27 @@ class ChatHttpApi:
             raise ApiError(429, f"{self.pending} requests are in progress already", code="queue_full", retry_s=1)
         self.pending += 1
         try:
-            raw = await self._body(request)
-            chat, service, parsed = await asyncio.get_running_loop().run_in_executor(None, self._read, raw)
-            reply = await asyncio.wrap_future(self.batcher.put(service, parsed))
+            async with contextlib.AsyncExitStack() as held:
+                chat, service, parsed = await self._parse(request, held)
+                reply = await asyncio.wrap_future(self.batcher.put(service, parsed))
         finally:
             self.pending -= 1
         return self._response(chat, reply)
 
-    async def _body(self, request: web.Request) -> bytes:
+    async def _parse(
+        self, request: web.Request, held: contextlib.AsyncExitStack
+    ) -> tuple[ChatCompletionRequest, ChatService, ServiceRequest]:
+        """Receive and parse a request. Its place among the parsed ones is added to `held`."""
+        body = bytearray()
+        try:
+            await self._receive(request, body)
+            await held.enter_async_context(self._parsed)
+            return await asyncio.get_running_loop().run_in_executor(self._parsers, self._read, body)
+        finally:
+            self._bodies_bytes -= len(body)
+
+    async def _receive(self, request: web.Request, body: bytearray) -> None:
+        """Append the body of a request, and count its bytes in `_bodies_bytes`."""
         # A web page cannot send this content type cross-origin without a CORS preflight: protects against CSRF.
         if request.content_type != "application/json":
             raise ApiError(415, "expected Content-Type: application/json", code="unsupported_media_type")
@@ -136,13 +191,18 @@ class ChatHttpApi:
         if (request.content_length or 0) > most:
             raise too_large
         try:
-            return await asyncio.wait_for(request.read(), _BODY_S)
-        except web.HTTPRequestEntityTooLarge:
-            raise too_large from None
+            async with asyncio.timeout(_BODY_S):
+                async for part in request.content.iter_any():
+                    body += part
+                    self._bodies_bytes += len(part)
+                    if len(body) > most:
+                        raise too_large
+                    if self._bodies_bytes > max(self.limits.bodies_bytes, most):
+                        raise ApiError(429, "too many large requests at once", code="queue_full", retry_s=1)
         except TimeoutError:
             raise ApiError(408, f"the body did not come within {_BODY_S:g} s") from None
 
-    def _read(self, raw: bytes) -> tuple[ChatCompletionRequest, ChatService, ServiceRequest]:
+    def _read(self, raw: bytearray) -> tuple[ChatCompletionRequest, ChatService, ServiceRequest]:
         chat = read_chat(raw)
         service = self._service(chat.model)
         return chat, service, service.read(chat)

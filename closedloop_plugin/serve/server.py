@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
+import logging
 import socket
 import sys
 import threading
@@ -15,9 +15,10 @@ from typing import TextIO
 from aiohttp import web
 
 from closedloop_plugin.serve.driver_service import DriverService
-from closedloop_plugin.serve.http_api import ChatHttpApi
+from closedloop_plugin.serve.http_api import CLIENT_FAULTS, ChatHttpApi
 from closedloop_plugin.serve.service import ChatService
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.printed import show
 
 _REPORT_PERIOD_S = 60.0
 _SHUTDOWN_S = 2.0  # for replies being sent when the server ends
@@ -41,14 +42,14 @@ def serve(api: ChatHttpApi, host: str, port: int, load: Callable[[], LoadedServi
     log = sys.stderr  # keep this object: while a model runs, sys.stderr is replaced to hide its progress bars
     with listening(api, host, port, log) as url:
         try:
-            print(f"{url}: loading {api.model}", file=log, flush=True)
+            show(f"{url}: loading {api.model}", file=log, flush=True)
             loaded = load()
             api.open(loaded.services, loaded.driver, loaded.model)
             names = ", ".join(service.name for service in loaded.services)
-            print(f"{url}: ready, models: {names}", flush=True)
+            show(f"{url}: ready, models: {names}", flush=True)
             api.batcher.work()
         except KeyboardInterrupt:
-            print(f"stopped; {api.summary()}", file=log, flush=True)
+            show(f"stopped; {api.summary()}", file=log, flush=True)
         finally:
             api.batcher.close()
 
@@ -58,7 +59,11 @@ def listening(api: ChatHttpApi, host: str, port: int, log: TextIO | None = None)
     """Serve HTTP until the block ends; yields the base URL for clients. Port 0: any free one."""
     loop = asyncio.new_event_loop()
     # handler_cancellation: a client that disconnects cancels its request if it still waits.
-    runner = web.AppRunner(api.application(), access_log=None, handler_cancellation=True, shutdown_timeout=_SHUTDOWN_S)
+    # auto_decompress: a body of 400 kB may unpack to 400 MB before the handler can refuse it.
+    runner = web.AppRunner(
+        api.application(host), access_log=None, handler_cancellation=True, shutdown_timeout=_SHUTDOWN_S,
+        auto_decompress=False, logger=_logger(),
+    )  # fmt: skip
     thread = threading.Thread(target=loop.run_forever, name="ad2-serve", daemon=True)
     thread.start()
     try:
@@ -76,12 +81,12 @@ def listening(api: ChatHttpApi, host: str, port: int, log: TextIO | None = None)
         loop.close()
 
 
-def is_loopback(host: str) -> bool:
-    """Whether the address is reachable from this machine only."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+def _logger() -> logging.Logger:
+    """A logger without the faults of clients: malformed requests, lost connections."""
+    logger = logging.getLogger("ad2.serve")
+    if not logger.filters:
+        logger.addFilter(lambda entry: not (entry.exc_info and isinstance(entry.exc_info[1], CLIENT_FAULTS)))
+    return logger
 
 
 async def _start(runner: web.AppRunner, host: str, port: int) -> str:
@@ -105,5 +110,5 @@ async def _report(api: ChatHttpApi, log: TextIO) -> None:
     while True:
         await asyncio.sleep(_REPORT_PERIOD_S)
         if (line := api.summary()) != last:
-            print(line, file=log, flush=True)
+            show(line, file=log, flush=True)
             last = line

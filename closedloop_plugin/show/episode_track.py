@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Any
 
 from closedloop_plugin.show.track_log import FORMAT
 from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.storage.untrusted_json import load
 
 Pose = tuple[float, float, float, float]  # t, x, y, yaw
 
@@ -86,7 +86,7 @@ def reply_lines(reply: dict[str, Any]) -> list[str]:
 def read_track(file: Path) -> EpisodeTrack:
     """Read a file with the result of TrackLog.to_json."""
     try:
-        raw = json.loads(file.read_text("utf-8"))
+        raw = load(file, finite=False)
     except FileNotFoundError:
         raise Ad2Error(f"{file}: no such track file") from None
     except (ValueError, OSError) as exc:

@@ -11,7 +11,6 @@ The line with the route is read as text; programs are not executed here.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from typing import Any
 from closedloop_plugin.core.routes import Route, read_routes, select
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.storage.files import file_sha256
+from lmms_eval_ad2.storage.untrusted_json import load
 
 INDEX = "suite.json"
 _NAMED = r"(?P<suite>[^\"'\s:]{1,200}):(?P<id>[A-Za-z0-9_.-]{1,80})"
@@ -97,8 +97,8 @@ def json_object(file: Path, expected: str, hint: str = "") -> dict[str, Any]:
     if not file.is_file():
         return {}
     try:
-        found = json.loads(file.read_bytes())
-    except (ValueError, RecursionError) as exc:
+        found = load(file)
+    except ValueError as exc:
         raise DataError(file, None, "file", "JSON", str(exc), hint) from exc
     if not isinstance(found, dict):
         raise DataError(file, None, "file", expected, found)

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from closedloop_plugin.core.routes import valid_route_id
 from closedloop_plugin.suites.programs import INDEX, index_of
 from closedloop_plugin.threats.templates.program import program
 from closedloop_plugin.threats.transcript import ThreatAttempt, ThreatTranscript
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.image_files import locate, open_image
 from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json, file_sha256
 from lmms_eval_ad2.storage.identity import continued, refuse_differences
 
@@ -100,9 +100,16 @@ class ThreatFolder:
 
     def images(self, transcript: ThreatTranscript) -> tuple[np.ndarray, ...]:
         """The interview's frames, (H, W, 3) uint8 RGB; missing files are skipped."""
-        files = [self.path / name for name in transcript.interview.frames]
-        inside = [f for f in files if f.resolve().is_relative_to(self.path.resolve())]
-        return tuple(np.asarray(Image.open(f).convert("RGB")) for f in inside if f.is_file())
+        return tuple(frame for name in transcript.interview.frames if (frame := self._image(name)) is not None)
+
+    def _image(self, name: str) -> np.ndarray | None:
+        try:
+            with open_image(locate(self.path, name)) as image:
+                return np.asarray(image.convert("RGB"))
+        except FileNotFoundError:
+            return None
+        except OSError as exc:
+            raise Ad2Error(f"{self.path / name}: not a readable image ({exc})") from exc
 
 
 def _kept_attempts(transcript: ThreatTranscript) -> list[ThreatAttempt]:

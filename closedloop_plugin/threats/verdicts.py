@@ -7,7 +7,6 @@ Reasons of failed checks enter the prompts of later attempts: their wording is p
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import Counter
@@ -22,6 +21,7 @@ from closedloop_plugin.runner.episode import unharmed
 from closedloop_plugin.threats.spec import Adversary, AdversaryBehaviour, ThreatSpec
 from closedloop_plugin.threats.transcript import ScenarioVerdict
 from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.storage.untrusted_json import load
 
 NEAR_M = 30.0  # largest distance of the centres of ego and actor for a threat
 MOVED_M = 0.5
@@ -94,8 +94,8 @@ def draw_of(record: EpisodeRecord, folder: Path, spec: ThreatSpec | None = None)
         return ScenarioDraw(record, must_move=must_move)
     kind = None if spec is None else KINDS.get(spec.adversary, spec.adversary.value)
     try:
-        nearest = nearest_since(json.loads(file.read_bytes()), acted, kind, must_move)
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as exc:
+        nearest = nearest_since(load(file), acted, kind, must_move)
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as exc:
         hint = f"Remove {folder}; everything is then driven again"
         raise DataError(file, None, "file", "a track as `ad2 drive run` writes it", repr(exc), hint) from exc
     return ScenarioDraw(record, nearest, must_move)

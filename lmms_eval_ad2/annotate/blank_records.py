@@ -54,7 +54,7 @@ def blank_records(root: Path, asks: Iterable[str], boxes: Path | None = None) ->
         raise DataError(boxes, None, unknown[0], f"a picture below {root}", unknown[0])
     for path, name in zip(pictures, names, strict=True):
         try:
-            size = size_of(path)
+            size = size_of(root, name)
         except OSError as exc:
             raise DataError(path, None, "image", "a readable image", str(exc), "Repair or remove it.") from exc
         yield from _of_picture(name, size, asks, marked.get(name, []))
@@ -85,7 +85,7 @@ def _record(name: str, size: tuple[int, int], ask: str, suffix: str = "", **more
 
 def read_boxes(path: Path) -> Boxes:
     """Read boxes (x_min, y_min, x_max, y_max) in pixels with their categories, by image. Raises DataError."""
-    data = stream.load_json(path)
+    data = stream.load_json(path, limit=64 << 20)  # one file for a whole folder of pictures
     if not isinstance(data, Mapping):
         raise DataError(path, None, "file", "an object {...}", data, _BOX_HINT)
     if "annotations" in data and "images" in data:

@@ -10,14 +10,18 @@ import asyncio
 import functools
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lmms_eval_ad2.annotate import page_html
 from lmms_eval_ad2.annotate.actions import LONGEST, reviewer_name
+from lmms_eval_ad2.annotate.page_guard import PageGuard
 from lmms_eval_ad2.annotate.project import AnnotationProject
 from lmms_eval_ad2.annotate.record_view import RecordView
 from lmms_eval_ad2.errors import Ad2Error, require
+
+_CONNECTIONS = 256  # of all browsers at once; each may hold a body of MOST_BODY
+_EVENTS = 1024  # waiting in Gradio's queue: the actions, and one event for each open page (`_never`)
 
 
 class AnnotationPage:
@@ -67,6 +71,7 @@ class AnnotationPage:
             self.on(blocks.load, self._first, [self.reviewer], self.number)
             blocks.load(_never, show_progress="hidden", concurrency_limit=1, concurrency_id="open pages",
                         api_visibility="private")  # fmt: skip
+        blocks.queue(max_size=_EVENTS)
         return blocks
 
     def on(self, event: Callable[..., Any], work: Callable[..., Any], inputs: list[Any], outputs: Any) -> None:
@@ -148,8 +153,18 @@ async def _never() -> None:
     await asyncio.Event().wait()
 
 
-def serve(project: AnnotationProject, *, reviewer: str = "", host: str = "127.0.0.1", port: int = 7861) -> None:
-    """Serve the page until Ctrl-C or SIGTERM. Raises Ad2Error if the address cannot be used."""
+def serve(
+    project: AnnotationProject,
+    *,
+    reviewer: str = "",
+    host: str = "127.0.0.1",
+    port: int = 7861,
+    allowed_hosts: Sequence[str] = (),
+) -> None:
+    """Serve the page until Ctrl-C or SIGTERM. Raises Ad2Error if the address cannot be used.
+
+    allowed_hosts: further names under which browsers may open the page (served_hosts).
+    """
     page = AnnotationPage(project, reviewer)
     gr, fastapi, uvicorn = page.gr, require("fastapi"), require("uvicorn")
     app = fastapi.FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
@@ -174,7 +189,10 @@ def serve(project: AnnotationProject, *, reviewer: str = "", host: str = "127.0.
         f"annotation page: http://{shown}:{listener.getsockname()[1]}/   (Ctrl-C stops it; everything is saved)",
         flush=True,
     )
-    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2)
+    config = uvicorn.Config(
+        PageGuard(app, host, allowed_hosts), log_level="warning", timeout_graceful_shutdown=2,
+        limit_concurrency=_CONNECTIONS,
+    )  # fmt: skip
     uvicorn.Server(config).run(sockets=[listener])
 
 

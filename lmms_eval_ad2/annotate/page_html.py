@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.annotate.record_images import data_url, rendered
 from lmms_eval_ad2.annotate.record_review import PieceReview, RecordReview, title
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.printed import visible
 from lmms_eval_ad2.records import VisualPrompt
 
 # No requests to other hosts, whatever Gradio's page would load; the page cannot be framed.
@@ -97,6 +98,11 @@ def progress(done: int, total: int, number: int) -> str:
     )
 
 
+def escape(text: str) -> str:
+    """Escape text for HTML, attributes included; control and bidirectional characters become visible."""
+    return html.escape(visible(text))
+
+
 def picture(review: RecordReview, root: Path) -> str:
     """The images with the reviewer's marks; a click toggles full size. An unreadable image is replaced by the error.
 
@@ -106,7 +112,7 @@ def picture(review: RecordReview, root: Path) -> str:
         images = rendered(review.drawn, root)
     except Ad2Error as exc:
         return f'<div class="status bad">{escape(str(exc))}</div>'
-    name = escape(", ".join(review.record.images), quote=True)
+    name = escape(", ".join(review.record.images))
     mosaic = len(images) < len(review.record.images)
     return "".join(_framed(image, name, drawable=place == 0 and not mosaic) for place, image in enumerate(images))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from lmms_eval_ad2.options import ExclusiveOptions, add_command, option
+from lmms_eval_ad2.printed import show
 from lmms_eval_ad2.sigterm import ended_by_sigterm
 
 if TYPE_CHECKING:
@@ -57,6 +58,10 @@ class AnnotationPageOptions:
     port: int = option(
         "port to listen on; 0 selects a free one (default 7861)", default=7861, least=0, most=65_535, metavar="P"
     )
+    allow_host: str = option(
+        "further names, separated by commas, that browsers may use for this page (default: its address and names)",
+        default="", metavar="NAMES",
+    )  # fmt: skip
     no_page: bool = option("create the folder and the drafts, then exit", default=False)
 
 
@@ -133,18 +138,20 @@ def page(options: AnnotateOptions) -> int:
     reviewer = reviewer_name(options.reviewer) if options.reviewer else ""
     _ensure_sample(options.source)
     folder = open_or_make(options.out, _request(options))
-    print(f"{folder.path}: {len(folder)} records of {folder.about.source}, images in {folder.about.image_root}")
+    show(f"{folder.path}: {len(folder)} records of {folder.about.source}, images in {folder.about.image_root}")
     if options.pre:
         _drafts(folder, options.pre)
     project = AnnotationProject(folder)
     if options.no_page:
         return 0
     from lmms_eval_ad2.annotate.page import serve
+    from lmms_eval_ad2.served_hosts import allowed_names, is_loopback
 
-    if options.host not in ("127.0.0.1", "localhost", "::1"):
+    if not is_loopback(options.host):
         print(f"warning: on {options.host} everyone who can reach this port can see the pictures and change the texts")
     with ended_by_sigterm(), contextlib.suppress(KeyboardInterrupt):
-        serve(project, reviewer=reviewer, host=options.host, port=options.port)
+        hosts = allowed_names(options.allow_host)
+        serve(project, reviewer=reviewer, host=options.host, port=options.port, allowed_hosts=hosts)
     print(f"stopped; all decisions are in {folder.path}")
     return 0
 
@@ -182,10 +189,10 @@ def _drafts(folder: AnnotationFolder, spec: str) -> None:
 
     begun = {name for _, name in ReviewLog(folder.path / ACTIONS).states}
     summary = preannotation.fill(folder, spec, begun)
-    print(summary.line())
+    show(summary.line())
     for code, detail in summary.details.items():
         if detail:
-            print(f"  {code}, for example: {' '.join(detail.split())[:200]}")
+            show(f"  {code}, for example: {' '.join(detail.split())[:200]}")
 
 
 def _open_project(path: Path) -> AnnotationProject:
@@ -203,8 +210,8 @@ def export(options: AnnotationExportOptions) -> int:
     done = write(project, options.out, reviewer=options.reviewer, merged=options.merge)
     print(f"{done.n} of {len(project.folder)} records -> {options.out}")
     for reason, count in done.left_out.most_common():
-        print(f"  left out: {count} {reason}")
-    print(f"  image paths are relative to {project.folder.about.image_root}")
+        show(f"  left out: {count} {reason}")
+    show(f"  image paths are relative to {project.folder.about.image_root}")
     return 0 if done.n else 1
 
 
@@ -216,7 +223,7 @@ def agreement(options: AnnotationAgreementOptions) -> int:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return 0
     for line in _lines(found):
-        print(line)
+        show(line)
     return 0
 
 

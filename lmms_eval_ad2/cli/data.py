@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.printed import show
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.data.home import DatasetManifest, DatasetVerification
@@ -94,9 +95,9 @@ def run_import(options: DataImportOptions) -> int:
         partial=options.partial,
         resume=not options.no_resume,
     )
-    print(_describe(manifest))
+    show(_describe(manifest))
     for reason, number in manifest.left_out.items():
-        print(f"  left out by design: {number} ({reason})")
+        show(f"  left out by design: {number} ({reason})")
     if manifest.bad_rows:
         from lmms_eval_ad2.data.home.location import split_dir
 
@@ -115,7 +116,7 @@ def run_list(options: DataListOptions) -> int:
     if not manifests:
         print(f"no datasets in {home()}; ad2 data schema lists the releases that can be imported")
     for manifest in manifests:
-        print(_describe(manifest))
+        show(_describe(manifest))
     return 0
 
 
@@ -136,7 +137,7 @@ def run_relocate(options: DataRelocateOptions) -> int:
 
     for split in _splits(options.name, options.split):
         manifest = relocate(options.name, split, options.images)
-        print(f"{manifest.name} ({manifest.split}): images at {manifest.image_root}")
+        show(f"{manifest.name} ({manifest.split}): images at {manifest.image_root}")
     return 0
 
 
@@ -177,8 +178,8 @@ def _verdict_dict(verdict: DatasetVerification) -> dict[str, Any]:
 def _print_verdict(verdict: DatasetVerification) -> None:
     images = f", {verdict.n_images} images" if verdict.n_images else ""
     state = "ok" if verdict.ok else f"{verdict.n_problems} problems"
-    print(f"{verdict.name} ({verdict.split}): {verdict.n} records{images}: {state}")
+    show(f"{verdict.name} ({verdict.split}): {verdict.n} records{images}: {state}")
     for problem in verdict.problems:
-        print(f"  {problem}")
+        show(f"  {problem}")
     if verdict.n_problems > len(verdict.problems):
         print(f"  ... and {verdict.n_problems - len(verdict.problems)} more")

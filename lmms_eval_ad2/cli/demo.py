@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.printed import show
 
 BASELINES = ("ad2_chance", "ad2_oracle")
 
@@ -56,7 +57,7 @@ def run(options: DemoOptions) -> int:
     closing = [line for part in parts for line in part(options.out)]
     print(f"\nreport page: {page.resolve()}")
     for line in closing:
-        print(line)
+        show(line)
     print("The sample images are rendered, not photographs: these figures only show that the installation works.")
     print(f"demo took {time.monotonic() - started:.0f} s")
     print(f"next: . {Path(sys.executable).parent / 'activate'}   (adds ad2 and lmms_eval to PATH), then ad2 tasks")

@@ -86,13 +86,12 @@ def run(options: DriveLmScoreOptions) -> int:
 
 def _load(path: Path) -> Any:
     from lmms_eval_ad2.errors import Ad2Error, DataError
+    from lmms_eval_ad2.storage.untrusted_json import load
 
     try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
+        return load(path, most=64 << 20)
     except OSError as exc:
         raise Ad2Error(f"cannot read {path}: {exc.strerror or exc}") from exc
-    except RecursionError:
-        raise DataError(path, None, "(file)", "JSON of usual nesting depth") from None
     except ValueError as exc:
         raise DataError(path, None, "(file)", "UTF-8 JSON", str(exc)) from exc
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.printed import show
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.export.splits import ExportTask
@@ -57,7 +58,7 @@ def run_swift(options: ExportSwiftOptions) -> int:
     )
     card = export(tasks, tested, settings)
     _print_summary(card, options.out)
-    print(f"{options.out}: {card['rows']} rows, sha256 {card['sha256'][:16]}; card: {card_path(options.out)}")
+    show(f"{options.out}: {card['rows']} rows, sha256 {card['sha256'][:16]}; card: {card_path(options.out)}")
     return 0
 
 
@@ -109,7 +110,7 @@ def _imported(names: list[str], tasks: dict[str, ExportTask], split: str) -> lis
     if names and not there:
         raise Ad2Error(f"none of {len(names)} tasks has its data of split '{split}'{hints}")
     if missing:
-        print(f"left out, no split '{split}': the tasks of {', '.join(missing)}{hints}", file=sys.stderr)
+        show(f"left out, no split '{split}': the tasks of {', '.join(missing)}{hints}", file=sys.stderr)
     return there
 
 
@@ -117,19 +118,19 @@ def _print_summary(card: dict[str, Any], out: Path) -> None:
     """Print counts by task, questions left out, and the limits of the leak check."""
     for name, about in card["tasks"].items():
         left = ", ".join(f"{why} {n}" for why, n in about["left_out"].items())
-        print(
+        show(
             f"{name}: {about['rows']} rows of {about['dataset']}/{about['split']}"
             + (f"; left out: {left}" * bool(left))
         )
     if card["unreadable"]["questions"]:
         first = "".join(f"\n  {fault}" for fault in card["unreadable"]["first"])
-        print(f"left out, no readable picture: {card['unreadable']['questions']} questions{first}", file=sys.stderr)
+        show(f"left out, no readable picture: {card['unreadable']['questions']} questions{first}", file=sys.stderr)
     leak = card["leak_check"]
     compared = ", ".join(f"{c['name']}/{c['split']}" for c in leak["compared_with"])
-    print(f"leak check: compared with {compared or 'nothing'}"
+    show(f"leak check: compared with {compared or 'nothing'}"
           + "".join(f"; {what} {leak[what]}" for what in ("dropped", "allowed") if leak[what]))  # fmt: skip
     for name in leak["without_own_evaluation_split"]:
-        print(
+        show(
             f"WARNING: no evaluation split of {name} is imported, so it is unknown whether {out.name} contains "
             f"questions of it: import it (ad2 data import {name} ...) and export again before you report a score on it",
             file=sys.stderr,

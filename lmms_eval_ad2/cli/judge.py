@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.printed import show
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.judge.agreement import JudgeAgreement
@@ -52,12 +53,12 @@ def rate(options: JudgeRateOptions) -> int:
     files.write_ratings(options.out, items, results, judge.label)
     marks = [r.score for r in results if isinstance(r, JudgeRating)]
     mean = f", mean {sum(marks) / len(marks):.2f}" if marks else ""
-    print(f"{judge.label}: {len(marks)} of {len(results)} rated{mean} -> {options.out}")
+    show(f"{judge.label}: {len(marks)} of {len(results)} rated{mean} -> {options.out}")
     unscored = [r for r in results if not isinstance(r, JudgeRating)]
     for reason, count in Counter(u.reason for u in unscored).most_common():
         detail = next((u.detail for u in unscored if u.reason == reason and u.detail), "")
-        print(f"  not rated: {count} {reason}" + (f" ({detail})" if detail else ""))
-    print("  " + ", ".join(f"{name} {value}" for name, value in judge.usage.items()))
+        show(f"  not rated: {count} {reason}" + (f" ({detail})" if detail else ""))
+    show("  " + ", ".join(f"{name} {value}" for name, value in judge.usage.items()))
     return 0 if marks else 1
 
 
@@ -70,7 +71,7 @@ def agree(options: JudgeAgreeOptions) -> int:
         print(json.dumps(tables, indent=2))
         return 0
     for task, table in tables.items():
-        print(f"{task}: " + _line(table))
+        show(f"{task}: " + _line(table))
     print("consistency: same winner as the human majority; the judge's ties and missing ratings count as misses")
     return 0
 

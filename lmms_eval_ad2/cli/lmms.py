@@ -15,6 +15,7 @@ from typing import Any
 from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
 from lmms_eval_ad2.coordinates import FrameSetting
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.printed import show
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -22,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return run(arguments)
     except Ad2Error as exc:
-        print(f"error: {exc}", file=sys.stderr)
+        show(f"error: {exc}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted; with --output_path the same command resumes this run", file=sys.stderr)
@@ -116,6 +117,6 @@ def _exit_code(call: Callable[[], Any]) -> int:
     except SystemExit as exc:
         if exc.code is None or isinstance(exc.code, int):
             return int(exc.code or 0)
-        print(exc.code, file=sys.stderr)
+        show(exc.code, file=sys.stderr)
         return 1
     return 0

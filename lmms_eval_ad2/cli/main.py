@@ -11,6 +11,7 @@ from typing import Any
 
 from lmms_eval_ad2 import __version__, plugins
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.printed import print_logs_safely, show
 
 # The order of `ad2 --help`; commands of other distributions follow by name.
 ORDER = (
@@ -63,11 +64,12 @@ def _add(subparsers: Any, entry: EntryPoint) -> bool:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. A mistake of the user is one message and code 2, Ctrl-C is 130."""
     words = sys.argv[1:] if argv is None else argv
+    print_logs_safely()
     try:
         args = parser(words).parse_args(words)
         return int(args.func(args) or 0)
     except Ad2Error as exc:
-        print(f"error: {_printable(exc)}", file=sys.stderr)
+        show(f"error: {exc}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader (head, less) has ended
         sys.stderr.close()
@@ -75,24 +77,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as exc:
         if exc.errno in (errno.ENOSPC, errno.EDQUOT):
             where = f"{exc.filename}: " if exc.filename else ""
-            print(f"error: {where}the disk is full; free some space, then the same command resumes", file=sys.stderr)
+            show(f"error: {where}the disk is full; free some space, then the same command resumes", file=sys.stderr)
             return 2
         if exc.errno not in USER_FILE_ERRNOS:
             raise
-        print(
-            f"error: {exc.filename}: {exc.strerror}; choose another path, or correct its permissions", file=sys.stderr
-        )
+        show(f"error: {exc.filename}: {exc.strerror}; choose another path, or correct its permissions", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted; the same command resumes where this one stopped", file=sys.stderr)
         return 130
-
-
-def _printable(error: Ad2Error) -> str:
-    """A message quotes files and servers, whose text must not control the terminal."""
-    from lmms_eval_ad2.report.text_table import printable
-
-    return printable(str(error))
 
 
 if __name__ == "__main__":

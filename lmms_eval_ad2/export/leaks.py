@@ -21,6 +21,7 @@ from tqdm import tqdm
 from lmms_eval_ad2.data.home import DatasetManifest
 from lmms_eval_ad2.data.home.dataset import load_dataset
 from lmms_eval_ad2.export.splits import is_evaluation
+from lmms_eval_ad2.image_files import locate
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.storage.files import file_sha256
 
@@ -66,7 +67,7 @@ class HeldOutIndex:
             if found := self._seen.get(key):
                 return self._leak("same_item", found)
         for path in record.images:
-            if found := self._image_match(image_root / path):
+            if found := self._image_match(image_root, path):
                 same = text_key(record) in self._texts
                 return self._leak("same_question" if same else "same_image", found, path)
         scene = scene_key(record)
@@ -88,26 +89,30 @@ class HeldOutIndex:
             for key in (*item_keys(record), *((scene,) if scene else ())):
                 self._seen.setdefault(key, where)
             for path in record.images:
-                self._add_image(dataset.image_root / path, where)
+                self._add_image(dataset.image_root, path, where)
 
-    def _add_image(self, path: Path, where: tuple[int, str]) -> None:
+    def _add_image(self, root: Path, name: str, where: tuple[int, str]) -> None:
+        path = root / name
         if path in self._indexed:
             return
         self._indexed.add(path)
         self._seen.setdefault(image_key(path), where)
         try:
-            self._sizes.setdefault(path.stat().st_size, {})[path] = where
+            file = locate(root, name)
+            self._sizes.setdefault(file.stat().st_size, {})[file] = where
         except OSError:
             return  # the images of an evaluation split may have moved: then only names are compared
 
-    def _image_match(self, path: Path) -> tuple[int, str] | None:
+    def _image_match(self, root: Path, name: str) -> tuple[int, str] | None:
         """The evaluation question that shows this image; file contents are read only if sizes are equal."""
+        path = root / name
         if path not in self._matches:
-            self._matches[path] = self._seen.get(image_key(path)) or self._same_content(path)
+            self._matches[path] = self._seen.get(image_key(path)) or self._same_content(root, name)
         return self._matches[path]
 
-    def _same_content(self, path: Path) -> tuple[int, str] | None:
+    def _same_content(self, root: Path, name: str) -> tuple[int, str] | None:
         try:
+            path = locate(root, name)
             others = self._sizes.get(path.stat().st_size, {})
             return next((where for other, where in others.items() if self._hash(other) == self._hash(path)), None)
         except OSError:

@@ -285,17 +285,16 @@ class TrainingImages:
         self.folder = folder.absolute()
         self.original: set[Path] = set()
         self.drawn: set[Path] = set()
-        self._turned: dict[Path, bool] = {}
+        self._turned: dict[tuple[Path, str], bool] = {}
         self._done: dict[tuple[Any, ...], list[str]] = {}
 
     def of(self, record: Record, image_root: Path, variant: TaskVariant) -> list[str]:
         """Absolute paths, in the order in which the model is shown them. Raises DataError for an unreadable image."""
         stored = task_prompt.stored_images(record, variant)
-        if stored is not None:
+        if stored is not None and not any(self._is_turned(image_root, path) for path in stored):
             paths = [(image_root / path).absolute() for path in stored]
-            if not any(self._is_turned(path) for path in paths):
-                self.original.update(paths)
-                return [str(path) for path in paths]
+            self.original.update(paths)
+            return [str(path) for path in paths]
         # Everything on which the drawn image depends: a frame with many questions is drawn once.
         key = (image_root, record.images, record.mark, record.benchmark, variant.mark, variant.coords, variant.layout,
                variant.views)  # fmt: skip
@@ -304,11 +303,11 @@ class TrainingImages:
             self._done[key] = [str(self._write(image)) for image in images]
         return self._done[key]
 
-    def _is_turned(self, path: Path) -> bool:
+    def _is_turned(self, root: Path, name: str) -> bool:
         """Whether a training program may rotate the file by its header; evaluation shows the pixels as stored."""
-        if path not in self._turned:
-            self._turned[path] = visual.is_turned(path)
-        return self._turned[path]
+        if (root, name) not in self._turned:
+            self._turned[root, name] = visual.is_turned(root, name)
+        return self._turned[root, name]
 
     def _write(self, image: Any) -> Path:
         buffer = io.BytesIO()

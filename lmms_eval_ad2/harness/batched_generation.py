@@ -18,6 +18,7 @@ from typing import Any
 
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.harness.refusal_guard import RefusedRequestsError
+from lmms_eval_ad2.printed import show
 
 GenerateFn = Callable[[list[Any]], list[Any]]  # requests -> answers
 SaveFn = Callable[[dict[int, Any]], None]  # answers by request index
@@ -72,7 +73,7 @@ def _isolate_failures(generate: GenerateFn) -> GenerateFn:
         except DataError as exc:
             if len(requests) > 1:
                 return [a for r in requests for a in call([r])]
-            print(f"ad2: sample skipped: {exc}", file=sys.stderr, flush=True)
+            show(f"ad2: sample skipped: {exc}", file=sys.stderr, flush=True)
             return [f"{NO_MEDIA} {exc}"]
 
     return call

@@ -13,6 +13,7 @@ answers and rank padding are not stored.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,10 +29,11 @@ from lmms_eval_ad2.harness import batched_generation
 from lmms_eval_ad2.harness.batched_generation import GenerateFn, request_parts
 from lmms_eval_ad2.harness.refusal_guard import RefusalGuard, RefusedRequestsError
 from lmms_eval_ad2.harness.task_data import TASKS
+from lmms_eval_ad2.image_files import image_sha256
 from lmms_eval_ad2.parsing import failure_reason
-from lmms_eval_ad2.storage.files import file_sha256
 from lmms_eval_ad2.storage.identity import digest
 from lmms_eval_ad2.storage.journal import JournalFile, JournalLine, parse_object, scan
+from lmms_eval_ad2.storage.redaction import environment_keys, without_keys
 
 
 class AnswerJournal:
@@ -77,18 +79,18 @@ class ImageHashes:
     """Content hashes of image files, computed once per file."""
 
     def __init__(self) -> None:
-        self._seen: dict[Path, str] = {}
+        self._seen: dict[tuple[Path, str], str] = {}
 
-    def __call__(self, path: Path) -> str:
-        if path not in self._seen:
+    def __call__(self, root: Path, name: str) -> str:
+        if (root, name) not in self._seen:
             try:
-                self._seen[path] = file_sha256(path)
+                self._seen[root, name] = image_sha256(root, name)
             except OSError:
-                self._seen[path] = "unreadable"  # rendering the image raises the error, with the file's name
-        return self._seen[path]
+                self._seen[root, name] = "unreadable"  # rendering the image raises the error, with the file's name
+        return self._seen[root, name]
 
 
-def request_key(lm: Any, request: Any, images: Callable[[Path], str]) -> str:
+def request_key(lm: Any, request: Any, images: Callable[[Path, str], str]) -> str:
     """Return the sha256 over all inputs of the answer; the record's JSON covers its marks and texts."""
     context, gen, row, task = request_parts(lm, request)
     info = TASKS[task]
@@ -100,7 +102,7 @@ def request_key(lm: Any, request: Any, images: Callable[[Path], str]) -> str:
         context,
         gen,
         _asked(lm, info.variant.changes()),
-        [images(info.image_root / name) for name in json.loads(record)["images"]],
+        [images(info.image_root, name) for name in json.loads(record)["images"]],
         (request.metadata or {}).get("ad2_step", 0),
     ]
     return digest(inputs)
@@ -154,7 +156,7 @@ def _generate(
                 saver.save(batch)
                 guard.check(batch.values())
                 for i, answer in batch.items():
-                    answers[i] = answer
+                    answers[i] = _without_keys(answer, saver.api_keys)
                 bar.update(len(batch))
     except (RefusedRequestsError, asyncio.CancelledError) as exc:
         if guard.refusal is None:
@@ -170,13 +172,14 @@ class _Saver:
     def __init__(self, journal: AnswerJournal | None, keys: Mapping[int, str], requests: Sequence[Any]) -> None:
         self._journal, self._keys, self._requests = journal, keys, requests
         self._saved: set[int] = set()
+        self.api_keys = environment_keys()
 
     def save(self, answers: Mapping[int, Any]) -> None:
         if self._journal is None:
             return
         new = [i for i in answers if i not in self._saved and not _padding(self._requests[i])]
         self._saved.update(new)
-        self._journal.put([(self._keys[i], _text(answers[i])) for i in new])
+        self._journal.put([(self._keys[i], _text(_without_keys(answers[i], self.api_keys))) for i in new])
 
 
 def _keys(lm: Any, requests: list[Any], ours: list[int]) -> dict[int, str]:
@@ -191,6 +194,17 @@ def _keys(lm: Any, requests: list[Any], ours: list[int]) -> dict[int, str]:
 
 def _padding(request: Any) -> bool:
     return bool((request.metadata or {}).get("__padding_only__"))
+
+
+def _without_keys(answer: Any, api_keys: Sequence[str]) -> Any:
+    """The answer without API keys, which an endpoint may repeat in a completion: answers are stored."""
+    if isinstance(answer, str):
+        return without_keys(answer, api_keys)
+    if type(answer) in (list, tuple):
+        return type(answer)(_without_keys(part, api_keys) for part in answer)
+    if dataclasses.is_dataclass(answer) and not isinstance(answer, type) and hasattr(answer, "text"):
+        return dataclasses.replace(answer, text=_without_keys(answer.text, api_keys))
+    return answer
 
 
 def _text(answer: Any) -> str:

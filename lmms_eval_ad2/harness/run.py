@@ -8,6 +8,7 @@ Without it no answers are kept. The hash covers all that defines the model: argu
 from __future__ import annotations
 
 import atexit
+import contextlib
 import datetime as dt
 import os
 import sys
@@ -28,9 +29,11 @@ from lmms_eval_ad2.harness.run_identity import identity, model_label, redact, ve
 from lmms_eval_ad2.harness.task_data import TASKS, task_settings
 from lmms_eval_ad2.harness.task_files import TaskFile, groups, task_files
 from lmms_eval_ad2.parsing import FAILURES
+from lmms_eval_ad2.printed import show
 from lmms_eval_ad2.scoring import judge_ratings, result_files
 from lmms_eval_ad2.storage.code_state import UNKNOWN
 from lmms_eval_ad2.storage.identity import run_folder
+from lmms_eval_ad2.storage.lock import lock_folder
 
 PREVIOUS = "summary.previous.json"
 SAME_SETTINGS = ("limit", "offset", "gen_kwargs", "prompts_sha256", "frame")  # must be equal for tables in one summary
@@ -47,7 +50,7 @@ class EvaluationRun:
         self._judge: Any = None
         self.ours = False
         out = getattr(cli, "output_path", None)
-        self.folder = run_folder(Path(out), self.model, identity(model, self.model_args, cli)) if out else None
+        self.folder = run_folder(Path(out), self.model, identity(model, model_args, cli)) if out else None
 
     def judge(self) -> Any:
         """The judge of this run (AD2_JUDGE); replies are cached in the run folder, else in the data home."""
@@ -81,7 +84,7 @@ class EvaluationRun:
             tables = {**earlier["tasks"], **tables}
             about["versions"] = _both_versions(earlier, about["versions"], kept=earlier["tasks"].keys() - self.tables)
         elif earlier and (lost := sorted(set(earlier["tasks"]) - set(tables))):
-            print(f"ad2: an earlier run here had other settings or another judge; no longer in the summary: {lost}")
+            show(f"ad2: an earlier run here had other settings or another judge; no longer in the summary: {lost}")
         path = result_files.write_summary(self.folder, about, tables)
         (self.folder / PREVIOUS).unlink(missing_ok=True)
         print(f"ad2: results in {path.parent}; tables: ad2 report {path.parent}", flush=True)
@@ -166,20 +169,23 @@ def _evaluate(original: Callable[..., Any], lm: Any, task_dict: Any, args: Any, 
             "ad2: without --output_path no answers are kept: a killed run cannot be resumed, nor the answers rescored"
         )
     rank = int(os.environ.get("RANK", 0))
-    if rank == 0:
-        run.judge()  # an invalid specification must fail before the model runs for hours
-        run.resizing = model_input.of_model(lm)
-        _check_input_size(run, own_task_names(task_dict))
-        run.begin()
-    journal = AnswerJournal(run.folder / "journal", rank) if run.folder else None
-    with attach(lm, journal):
-        results = original(lm, task_dict, *args, **kwargs)
-    if results is not None:
-        run.finish()
-        _check_requests(run.tables)
-        blocks = {name: table.get("coordinates") for name, table in run.tables.items()}
-        for warning in misfit_warnings(blocks, str(run.folder or "RUN")):
-            print(f"ad2: {warning}", flush=True)
+    with contextlib.ExitStack() as held:
+        if rank == 0:
+            if run.folder:
+                held.enter_context(lock_folder(run.folder))
+            run.judge()  # an invalid specification must fail before the model runs for hours
+            run.resizing = model_input.of_model(lm)
+            _check_input_size(run, own_task_names(task_dict))
+            run.begin()
+        journal = AnswerJournal(run.folder / "journal", rank) if run.folder else None
+        with attach(lm, journal):
+            results = original(lm, task_dict, *args, **kwargs)
+        if results is not None:
+            run.finish()
+            _check_requests(run.tables)
+            blocks = {name: table.get("coordinates") for name, table in run.tables.items()}
+            for warning in misfit_warnings(blocks, str(run.folder or "RUN")):
+                show(f"ad2: {warning}", flush=True)
     return results
 
 
@@ -263,7 +269,7 @@ def exit_after_error(exc: BaseException) -> None:
     code = 1
     if isinstance(exc, Ad2Error):
         code = 2
-        print(f"error: {exc}", file=sys.stderr, flush=True)
+        show(f"error: {exc}", file=sys.stderr, flush=True)
     else:
         traceback.print_exception(exc)
     sys.stdout.flush()

@@ -5,27 +5,18 @@ Imports nothing of lmms-eval, so that the folder of a run is known before lmms-e
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
-import re
 import uuid
 from collections.abc import Mapping
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.storage.code_state import code_label
+from lmms_eval_ad2.storage.local_weights import local_weights
+from lmms_eval_ad2.storage.redaction import redacted
 
 _ENDPOINTS = ("OPENAI_API_BASE", "OPENAI_BASE_URL", "AZURE_OPENAI_API_BASE")
-_WEIGHTS = ("*.safetensors", "*.bin", "*.gguf", "config.json", "adapter_config.json")
-_SECRETS = (
-    (re.compile(r"://[^@/\s,]+@"), "://[REDACTED]@"),
-    (re.compile(r"\bsk-[\w-]{8,}"), "[REDACTED]"),
-    (re.compile(r"\bhf_[A-Za-z0-9]{20,}\b"), "[REDACTED]"),
-    (re.compile(r"(?i)\bbearer\s+[^\s,;]+"), "Bearer [REDACTED]"),
-    (re.compile(r"(?i)(\b\w*(?:key|auth|password|secret|token)\s*=)[^,\s]+"), r"\1[REDACTED]"),
-)
 VERSIONS = ("lmms_eval", "torch", "transformers", "pillow", "pycocoevalcap", "jiwer", "ms_swift", "openai")
 
 
@@ -33,10 +24,7 @@ def redact(model_args: Any) -> str:
     """Return the model arguments as text, without keys, tokens and passwords."""
     if isinstance(model_args, dict):
         model_args = ",".join(f"{k}={v}" for k, v in sorted(model_args.items()))
-    text = str(model_args or "")
-    for pattern, replacement in _SECRETS:
-        text = pattern.sub(replacement, text)
-    return text
+    return redacted(str(model_args or ""))
 
 
 def pairs(model_args: str | Mapping[str, Any] | None) -> dict[str, str]:
@@ -55,27 +43,19 @@ def model_label(model: str, model_args: str) -> str:
     return model
 
 
-def identity(model: Any, model_args: str, cli: Any) -> dict[str, Any]:
+def identity(model: Any, model_args: Any, cli: Any) -> dict[str, Any]:
     """All inputs of the answers besides the request itself; the run's folder is named by its hash."""
     if not isinstance(model, str):  # an object made by the caller: a later one cannot be recognised as equal
         return {"model": type(model).__name__, "object": uuid.uuid4().hex}
-    known = pairs(model_args)
     return {
         "model": model,
-        "args": model_args,
+        "args": redact(model_args),
         "seed": getattr(cli, "seed", None),
         "force_simple": bool(getattr(cli, "force_simple", False)),
         "system": getattr(cli, "system_instruction", None),
         "endpoint": {k: redact(os.environ[k]) for k in _ENDPOINTS if k in os.environ},
-        "weights": {k: weights(Path(v)) for k, v in known.items() if k in ("pretrained", "model") and Path(v).is_dir()},
+        "weights": local_weights(model_args or ""),
     }
-
-
-def weights(folder: Path) -> str:
-    """Return a hash of a checkpoint folder: names, sizes and time stamps of its files."""
-    files = sorted({p for pattern in _WEIGHTS for p in folder.glob(pattern)})
-    text = ";".join(f"{p.name}:{p.stat().st_size}:{p.stat().st_mtime_ns}" for p in files)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def versions() -> dict[str, str]:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.harness import hooks, task_data
 from lmms_eval_ad2.harness.journal import ImageHashes, read_lines, request_key
-from lmms_eval_ad2.harness.run_identity import identity, redact
+from lmms_eval_ad2.harness.run_identity import identity
 from lmms_eval_ad2.harness.task_data import LoadedTask
 from lmms_eval_ad2.harness.task_files import TaskFile
 from lmms_eval_ad2.judge.base import JudgeItem
@@ -88,8 +88,7 @@ def _seeds(text: str) -> list[int | None]:
 
 def folder_of(out: Path, model: str, model_args: str, host: HostOptions) -> Path:
     """The folder of the run below `out`."""
-    args = redact(model_args) if model_args else ""
-    return run_folder(out, model, identity(model, args, host.parsed))
+    return run_folder(out, model, identity(model, model_args, host.parsed))
 
 
 @dataclass(slots=True)
@@ -208,13 +207,14 @@ class _BoundedHashes(ImageHashes):
         self._left = BYTES_HASHED
         self.exhausted = False
 
-    def __call__(self, path: Path) -> str:
-        if path not in self._seen:
+    def __call__(self, root: Path, name: str) -> str:
+        if (root, name) not in self._seen:
+            path = root / name
             self._left -= path.stat().st_size if path.is_file() else 0
             if self._left < 0:
                 self.exhausted = True
                 return "unknown"
-        return super().__call__(path)
+        return super().__call__(root, name)
 
 
 def _answers(folder: Path) -> dict[str, str]:

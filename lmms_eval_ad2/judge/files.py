@@ -15,6 +15,7 @@ from lmms_eval_ad2.llm.settings import one_of
 from lmms_eval_ad2.numbers import is_number
 from lmms_eval_ad2.records import Unscored
 from lmms_eval_ad2.storage.files import atomic_write
+from lmms_eval_ad2.storage.untrusted_json import lines, parse
 
 Row = dict[str, Any]
 _COPIED_FIELDS = ("task", "model", "run")
@@ -23,19 +24,21 @@ _COPIED_FIELDS = ("task", "model", "run")
 def rows(path: Path) -> Iterator[tuple[int, Row]]:
     """Read a JSONL file: line number (from 1) and object of each line that is not blank."""
     try:
-        text = Path(path).read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as exc:
+        for number, line in lines(Path(path)):
+            if line.strip(b"\xef\xbb\xbf \t\r\n"):
+                yield number, _row(path, number, line)
+    except OSError as exc:
         raise Ad2Error(f"cannot read {path}: {exc}") from exc
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as exc:
-            raise DataError(path, number, "(line)", "a JSON object", line[:80], f"JSON: {exc}") from exc
-        if not isinstance(row, dict):
-            raise DataError(path, number, "(line)", "a JSON object", row)
-        yield number, row
+
+
+def _row(path: Path, number: int, line: bytes) -> Row:
+    try:
+        row = parse(line)
+    except ValueError as exc:
+        raise DataError(path, number, "(line)", "a JSON object", line[:80], f"JSON: {exc}") from exc
+    if not isinstance(row, dict):
+        raise DataError(path, number, "(line)", "a JSON object", row)
+    return row
 
 
 def read_items(path: Path) -> list[tuple[JudgeItem, Row]]:

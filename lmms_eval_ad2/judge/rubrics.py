@@ -33,6 +33,7 @@ from lmms_eval_ad2.judge.verdict import REPLY_FORMS, ReplyForm, read
 from lmms_eval_ad2.llm import untrusted_text
 from lmms_eval_ad2.llm.settings import check_keys, one_of
 from lmms_eval_ad2.records import Unscored
+from lmms_eval_ad2.storage.untrusted_json import parse
 
 RUBRICS = (
     "coda_general", "coda_suggestion", "coda_region", "ad2_sacs", "ad2_slps", "ad2_orcs", "ad2_djss", "ad2_vqa",
@@ -240,8 +241,8 @@ def _system(path: Path) -> str:
 
 def _json(path: Path) -> Any:
     try:
-        return json.loads(_text(path))
-    except json.JSONDecodeError as exc:
+        return parse(_text(path))
+    except ValueError as exc:
         raise Ad2Error(f"{path} is not JSON: {exc}") from exc
 
 

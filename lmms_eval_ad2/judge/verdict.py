@@ -1,10 +1,11 @@
 """Parsing of a judge's reply: the mark, or a reason for none. No number is guessed from prose.
 
-`strict` (ours): the last `[[n]]` of the reply, whole or decimal, from 1 to 10. Other content of double brackets is
-ignored.
+`strict` (ours): the number n, whole or decimal, from 1 to 10, of all `[[n]]` in the reply. A reply with different
+numbers ("[[5]] out of [[10]]") has no mark: which of them is the rating would be a guess. Other content of double
+brackets is ignored.
 
 `official` (CODA-LM's script, for its own prompts): the whole number after the first `Rating: [[`, else after the first
-`rating is: [[`, else after the first `[[`.
+`rating is: [[`, else after the first `[[`; further numbers do not matter.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from lmms_eval_ad2.records import Unscored
 ReplyForm = Literal["strict", "official"]
 REPLY_FORMS: tuple[ReplyForm, ...] = ("strict", "official")
 
-UNPARSED, OUT_OF_RANGE, EMPTY, TRUNCATED, REFUSED = (
-    "unparsed_reply", "out_of_range", "empty_reply", "truncated_reply", "refused",
+UNPARSED, SEVERAL, OUT_OF_RANGE, EMPTY, TRUNCATED, REFUSED = (
+    "unparsed_reply", "several_ratings", "out_of_range", "empty_reply", "truncated_reply", "refused",
 )  # fmt: skip
 
 _STRICT = re.compile(r"\[\[\s*([+-]?[0-9]+(?:\.[0-9]+)?)\s*\]\]")
@@ -30,7 +31,10 @@ _SHOWN = 200
 
 
 def read(reply: str, finish_reason: str | None, form: ReplyForm, rubric: str) -> float | Unscored:
-    """The mark of `reply`; Unscored if it is empty, truncated, refused or unreadable, or the mark is out of range."""
+    """The mark of `reply`.
+
+    Unscored if the reply is empty, truncated, refused or unreadable, has several marks, or one that is out of range.
+    """
     if finish_reason == "length":
         return Unscored(rubric, TRUNCATED, shown(reply))
     if finish_reason == "content_filter":
@@ -38,31 +42,30 @@ def read(reply: str, finish_reason: str | None, form: ReplyForm, rubric: str) ->
     text = _THOUGHT.sub("", reply)
     if not text.strip():
         return Unscored(rubric, EMPTY)
-    mark = _official(text) if form == "official" else _strict(text)
-    if mark is None:
-        return Unscored(rubric, UNPARSED, shown(reply))
+    marks = _official(text) if form == "official" else _strict(text)
+    if len(marks) != 1:
+        return Unscored(rubric, SEVERAL if marks else UNPARSED, shown(reply))
+    (mark,) = marks
     if not LOWEST <= mark <= HIGHEST:
         return Unscored(rubric, OUT_OF_RANGE, shown(reply))
     return mark
 
 
-def _strict(text: str) -> float | None:
-    if _unfinished(text):
-        return None
-    found = _STRICT.findall(text)
-    return float(found[-1]) if found else None
+def _strict(text: str) -> set[float]:
+    """The different marks in `text`."""
+    return set() if _unfinished(text) else {float(number) for number in _STRICT.findall(text)}
 
 
-def _official(text: str) -> float | None:
+def _official(text: str) -> set[float]:
     """The text between a lead and the next `]]` if it is a whole number; else the next lead is tried."""
     if _unfinished(text):
-        return None
+        return set()
     for lead in _OFFICIAL_LEADS:
         _, found, rest = text.partition(lead)
         number = rest.split(lead)[0].split("]]")[0]
         if found and _WHOLE.fullmatch(number):
-            return float(number)
-    return None
+            return {float(number)}
+    return set()
 
 
 def _unfinished(text: str) -> bool:

@@ -15,7 +15,7 @@ import random
 import time
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
@@ -28,13 +28,14 @@ from lmms_eval_ad2.llm.completion import (
     LONGEST_BODY,
     ChatReply,
     NoCompletion,
-    printable,
     read_completion,
     read_error,
 )
 from lmms_eval_ad2.llm.connections import ConnectionPool
 from lmms_eval_ad2.llm.refusal import FATAL_CODES, FATAL_STATUS, remedy
 from lmms_eval_ad2.llm.request_body import encoded
+from lmms_eval_ad2.printed import one_line
+from lmms_eval_ad2.storage.redaction import HIDDEN, without_keys
 
 __all__ = ["ChatClient", "ChatReply", "EndpointConfig", "RequestFailure"]
 
@@ -90,7 +91,9 @@ class ChatClient:
         self._url = endpoint.base_url.rstrip("/") + "/chat/completions"
         self._proxy = _proxy(self._url)
         self._backoff = RetryBackoff(endpoint.backoff_s, endpoint.seed)
-        self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        self._headers = {
+            "Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity",
+        }  # fmt: skip
         if endpoint.api_key:
             self._headers["Authorization"] = f"Bearer {endpoint.api_key}"
         self._timeout = aiohttp.ClientTimeout(total=endpoint.timeout_s)
@@ -180,7 +183,7 @@ class ChatClient:
         self._pool.note_reply(self._url)
         if 200 <= status < 300:
             try:
-                return read_completion(raw)
+                return self._without_key(read_completion(raw))
             except NoCompletion as exc:
                 raise _RetryableError(exc.reason, self._clean(exc.detail)) from exc
         return self._read_error(status, headers, raw)
@@ -199,14 +202,22 @@ class ChatClient:
             raise _RetryableError(f"http_{status}", text)
         return RequestFailure(f"http_{status}", text, refused=True)
 
+    def _without_key(self, reply: ChatReply) -> ChatReply:
+        """The reply without the key, which a server may repeat in its text: replies are stored."""
+        keys = (self.endpoint.api_key,)
+        model = reply.model and without_keys(reply.model, keys)
+        return replace(reply, text=without_keys(reply.text, keys), model=model)
+
     def _clean(self, text: str) -> str:
         """`text` on one line, shortened, without the key, which some servers repeat in their messages."""
         key = self.endpoint.api_key
-        return printable(text.replace(key, "***") if key else text)[:DETAIL]
+        return one_line(" ".join((text.replace(key, HIDDEN) if key else text).split()))[:DETAIL]
 
 
 async def _bounded(response: aiohttp.ClientResponse) -> bytes:
-    """The body. Raises _RetryableError once it is longer than any completion, before it fills the memory."""
+    """The body. Raises _RetryableError if it is compressed, or as soon as it is longer than any completion."""
+    if (coding := response.headers.get("Content-Encoding", "identity").strip().lower()) not in ("", "identity"):
+        raise _RetryableError("invalid_reply", f"a body with Content-Encoding {coding[:40]!r}, which was not requested")
     parts, size = [], 0
     async for part in response.content.iter_chunked(_CHUNK):
         size += len(part)

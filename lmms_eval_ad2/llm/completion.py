@@ -6,15 +6,15 @@ cannot be encoded as UTF-8.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lmms_eval_ad2.storage.untrusted_json import parse
+
 LONGEST_BODY = 8 * 2**20  # bytes; far above the longest answer of any model
 DETAIL = 300  # characters of a message or name that are kept
 _MOST_TOKENS = 10**9  # of one reply; a larger count is an error of the endpoint
-_UNREADABLE = (ValueError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ class NoCompletion(Exception):
 def read_completion(raw: bytes) -> ChatReply:
     """The ChatReply in a body with status 200. Raises NoCompletion if it contains none."""
     try:
-        data = json.loads(raw)
+        data = parse(raw)
         choice = data["choices"][0]
         message = choice["message"]
         content = message.get("content")
-    except (*_UNREADABLE, KeyError, IndexError, TypeError, AttributeError) as exc:
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as exc:
         start = raw[:DETAIL].decode("utf-8", "replace").strip()
         raise NoCompletion("invalid_reply", f"not a chat completion: {start!r}") from exc
     finish, model = _short_text(choice.get("finish_reason")), _short_text(data.get("model"))
@@ -63,18 +63,13 @@ def read_error(raw: bytes) -> tuple[str, str]:
     """Code and message of an error body of any structure; of an HTML page, its beginning."""
     text = raw.decode("utf-8", "replace")
     try:
-        data = json.loads(text)
-    except _UNREADABLE:
+        data = parse(text)
+    except ValueError:
         return "", text.strip()[:DETAIL] or "(no body)"
     error = data.get("error", data) if isinstance(data, dict) else data
     if isinstance(error, dict):
         return str(error.get("code") or ""), str(error.get("message") or error.get("detail") or text)
     return "", str(error)
-
-
-def printable(text: str) -> str:
-    """`text` on one line, without control characters and characters that cannot be encoded."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def _encodable(text: str) -> str:

@@ -29,9 +29,11 @@ class ConnectionPool:
     """Keep-alive connections of the running event loop. `limit`: simultaneous ones, 0 for no limit."""
 
     def __init__(self, limit: int = 0) -> None:
+        # auto_decompress: a reply of 256 kB could unpack to 256 MB before its size is checked.
         self.http = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=limit, ttl_dns_cache=300), cookie_jar=aiohttp.DummyCookieJar()
-        )
+            connector=aiohttp.TCPConnector(limit=limit, ttl_dns_cache=300), cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+        )  # fmt: skip
         self._last_reply: dict[str, float] = {}  # by URL, on the monotonic clock
         self._accepted: set[tuple[str, str]] = set()  # addresses and keys
 

@@ -27,6 +27,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.printed import printable
 from lmms_eval_ad2.report.text_table import TextTable
 from lmms_eval_ad2.storage.code_state import code_label
 
@@ -111,7 +112,7 @@ def markdown(card: Mapping[str, Any]) -> str:
         _section("Settings", _pairs(card["settings"])),
         _section("Resources used", _pairs(card["account"])),
     ]
-    return "\n\n".join(part for section in sections for part in section) + "\n"
+    return printable("\n\n".join(part for section in sections for part in section)) + "\n"
 
 
 def _construction(card: Mapping[str, Any]) -> str:

@@ -6,7 +6,6 @@ DriveLM and NuScenes-QA are both based on nuScenes; a scene is therefore identif
 
 from __future__ import annotations
 
-import json
 import random
 from collections import defaultdict
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.storage.files import atomic_write
+from lmms_eval_ad2.storage.untrusted_json import parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,9 @@ def _chosen(scenes: dict[str, list[int]], wanted: float, seed: int) -> set[str]:
 
 def _scene(line: str, source: Path, number: int) -> str:
     try:
-        row = json.loads(line)
+        row = parse(line)
         cluster = row["cluster"]
-    except (ValueError, KeyError, TypeError, RecursionError) as exc:
+    except (ValueError, KeyError, TypeError) as exc:
         raise DataError(source, number, "cluster", "a question of ad2 mcq build with its scene", str(exc)) from exc
     if not isinstance(cluster, str) or not cluster:
         raise DataError(source, number, "cluster", "the name of a scene", cluster)

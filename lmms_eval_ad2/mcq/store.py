@@ -29,10 +29,12 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.image_files import allow_links_to
 from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json
 from lmms_eval_ad2.storage.identity import refuse_differences
 from lmms_eval_ad2.storage.journal import JournalFile, parse_object, read
 from lmms_eval_ad2.storage.lock import lock_folder
+from lmms_eval_ad2.storage.untrusted_json import load
 
 Key = tuple[str, str]  # (source, id)
 STATUSES = ("made", "rejected", "passing")
@@ -100,7 +102,7 @@ class QuestionStore:
         return [key for key, status in self._status.items() if status in statuses]
 
     def link_images(self, roots: Mapping[str, Path]) -> None:
-        """Link OUT/images/<source> to the image folder; not a copy, since nuScenes has 400 GB."""
+        """Link OUT/images/<source> to the image folder, and allow it; not a copy, since nuScenes has 400 GB."""
         for name, root in roots.items():
             link = self.folder / "images" / name
             link.parent.mkdir(exist_ok=True)
@@ -109,6 +111,7 @@ class QuestionStore:
             elif link.exists():
                 raise Ad2Error(f"{link}: expected a link to {root}; move the existing file or folder away")
             link.symlink_to(root.absolute(), target_is_directory=True)
+            allow_links_to(root)
 
     def _append(self, line: Mapping[str, Any]) -> int:
         """Append one line; its offset in the file."""
@@ -188,7 +191,7 @@ def _check_settings(folder: Path, settings: Mapping[str, Any], begun: bool) -> N
         atomic_write_json(path, here, errors="backslashreplace")
         return
     try:
-        there = dict(json.loads(path.read_text("utf-8")))
-    except (ValueError, TypeError, RecursionError) as exc:
+        there = dict(load(path))
+    except (OSError, ValueError, TypeError) as exc:
         raise Ad2Error(f"{path}: not the settings of a build ({exc}); choose another --out") from exc
     refuse_differences(folder, there, here, "questions made", "settings")

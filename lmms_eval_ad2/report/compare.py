@@ -13,9 +13,10 @@ from typing import Any
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.metrics import paired_comparison
 from lmms_eval_ad2.metrics.intervals import FRACTION
+from lmms_eval_ad2.printed import printable
 from lmms_eval_ad2.report import tables
 from lmms_eval_ad2.report.runs import RunSummary, TaskSummary, judge_sha, sample_rows
-from lmms_eval_ad2.report.text_table import TextTable, printable
+from lmms_eval_ad2.report.text_table import TextTable, escape
 
 _FORCE = "to compare them anyway: --force"
 
@@ -182,7 +183,8 @@ def render(
         "tasks.",
         tables.INTERVALS,
     ]
-    return printable("\n".join(lines)) + "\n"
+    text = [escape(line) if markdown and line != table else line for line in lines]
+    return printable("\n".join(text)) + "\n"
 
 
 def _p(value: float | None) -> str:

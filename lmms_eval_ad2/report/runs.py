@@ -15,7 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.printed import one_line
 from lmms_eval_ad2.report.summary_fields import RERUN_HINT, DistractorRates, ScoreCell, SummaryReader
+from lmms_eval_ad2.storage.untrusted_json import lines, parse
+from lmms_eval_ad2.storage.untrusted_json import load as load_json
 
 SCHEMA = "ad2-run/1"
 FLOORS = {"ad2_chance": "chance", "ad2_majority": "majority"}
@@ -162,8 +165,8 @@ def unfinished(paths: Sequence[Path]) -> list[Path]:
 def _read(path: Path) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """Read the blocks "run" and "tasks" of a summary."""
     try:
-        data = json.loads(path.read_text("utf-8"), parse_constant=_not_finite)
-    except (OSError, ValueError, RecursionError) as exc:
+        data = load_json(path)
+    except (OSError, ValueError) as exc:
         raise DataError(path, None, "file", "the summary of a run, as JSON", str(exc), RERUN_HINT) from exc
     found = data.get("schema") if isinstance(data, dict) else type(data).__name__
     if found != SCHEMA:
@@ -174,7 +177,7 @@ def _read(path: Path) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
 
 def _run(path: Path, about: Mapping[str, Any], tasks: Mapping[str, Any], judge_suffix: str) -> RunSummary:
     reader = SummaryReader(path, judge_suffix)
-    label = str(about.get("label") or about.get("model") or path.parent.name)
+    label = one_line(str(about.get("label") or about.get("model") or path.parent.name))
     read = {name: _task(reader, name, table) for name, table in tasks.items()}
     return RunSummary(path.parent, label, about, dict(sorted(read.items(), key=lambda item: _position(item[1]))))
 
@@ -211,10 +214,6 @@ def _judge_suffixes(abouts: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _not_finite(text: str) -> float:
-    raise ValueError(f"{text} is not a JSON number")
-
-
 def _distinct(runs: Sequence[RunSummary]) -> list[RunSummary]:
     """Give runs of the same model different names: by judge if these differ, else by folder."""
     same = Counter(run.name for run in runs)
@@ -248,7 +247,7 @@ def _shortest(folders: Sequence[Path]) -> dict[Path, str]:
 
 def _task(reader: SummaryReader, name: str, table: Any) -> TaskSummary:
     here = reader.inside("tasks").inside(name)
-    if Path(name).name != name:  # the name is used in file names
+    if Path(name).name != name or not name.isprintable():  # the name is used in file names
         raise reader.wrong("tasks", "names of tasks", name)
     if not isinstance(table, dict):
         raise reader.inside("tasks").wrong(name, "a mapping", table)
@@ -283,19 +282,18 @@ def sample_rows(run: RunSummary, task: str) -> Iterator[dict[str, Any]]:
     """Yield the rows of samples/<task>.jsonl; an incomplete last line is skipped with a warning."""
     path = run.folder / "samples" / f"{task}.jsonl"
     try:
-        with path.open(encoding="utf-8", errors="replace") as handle:
-            for number, line in enumerate(handle, 1):
-                row = _row(path, number, line)
-                if row is not None:
-                    yield row
+        for number, line in lines(path):
+            row = _row(path, number, line.decode("utf-8", "replace"))
+            if row is not None:
+                yield row
     except FileNotFoundError:
         raise DataError(path, None, "file", "the samples of a finished run", "no such file") from None
 
 
 def _row(path: Path, number: int, line: str) -> dict[str, Any] | None:
     try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as exc:
+        row = parse(line)
+    except ValueError as exc:
         if not line.endswith("\n"):  # only the last line can be incomplete: a truncated copy
             _log.warning("%s: line %d breaks off; left out", path, number)
             return None

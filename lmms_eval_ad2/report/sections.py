@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lmms_eval_ad2.printed import printable
 from lmms_eval_ad2.report import tables
-from lmms_eval_ad2.report.text_table import TextTable, escape, printable
+from lmms_eval_ad2.report.text_table import TextTable, escape
 
 Span = tuple[float, float]
 

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 
 from lmms_eval_ad2.coordinates.misfit import misfit_warnings
 from lmms_eval_ad2.metrics.intervals import METHOD
+from lmms_eval_ad2.printed import printable
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
 from lmms_eval_ad2.report.grid import GridColumn, GridRow, ResultGrid, grids
 from lmms_eval_ad2.report.runs import RunSummary, ScoreCell
 from lmms_eval_ad2.report.task_groups import data_notes
-from lmms_eval_ad2.report.text_table import TextTable, escape, printable
+from lmms_eval_ad2.report.text_table import TextTable, escape
 
 NONE = "–"
 WIDTH = 120  # of lines of prose in a terminal

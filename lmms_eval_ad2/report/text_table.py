@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lmms_eval_ad2.errors import require
+from lmms_eval_ad2.printed import printable
 
 _ALIGNMENTS = {"l": "left", "r": "right", "c": "center"}
-
-
-def printable(text: str) -> str:
-    """Remove control characters (a label could otherwise control the terminal); line breaks stay."""
-    return "".join(c for c in text if c == "\n" or unicodedata.category(c) not in ("Cc", "Cf"))
 
 
 def escape(text: str) -> str:

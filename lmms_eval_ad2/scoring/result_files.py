@@ -15,6 +15,7 @@ from typing import Any
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.scoring.sample import ScoredSample
 from lmms_eval_ad2.storage.files import atomic_write
+from lmms_eval_ad2.storage.untrusted_json import lines, load, parse
 
 SCHEMA = "ad2-run/1"
 
@@ -41,7 +42,7 @@ def read_summary(folder: Path, name: str = "summary.json") -> dict[str, Any]:
     """Read summary.json of a run folder; raises DataError if it is absent, broken or of another schema."""
     path = folder / name
     try:
-        data = json.loads(path.read_text("utf-8"))
+        data = load(path)
     except FileNotFoundError:
         raise DataError(path, None, "file", "a finished run", None, "run the same command again to finish it") from None
     except (OSError, ValueError) as exc:
@@ -49,6 +50,12 @@ def read_summary(folder: Path, name: str = "summary.json") -> dict[str, Any]:
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         found = data.get("schema") if isinstance(data, dict) else type(data).__name__
         raise DataError(path, None, "schema", SCHEMA, found, "was it written by another version?")
+    for block in ("run", "tasks"):
+        if not isinstance(data.get(block), dict):
+            raise DataError(path, None, block, "an object", data.get(block))
+    for name in data["tasks"]:  # used in file names
+        if Path(name).name != name or not name.isprintable():
+            raise DataError(path, None, "tasks", "names of tasks", name)
     return data
 
 
@@ -56,11 +63,10 @@ def read_samples(folder: Path, task: str) -> Iterator[dict[str, Any]]:
     """Yield the rows of samples/<task>.jsonl."""
     path = folder / "samples" / f"{task}.jsonl"
     try:
-        with path.open(encoding="utf-8") as handle:
-            for number, line in enumerate(handle, 1):
-                try:
-                    yield json.loads(line)
-                except ValueError as exc:
-                    raise DataError(path, number, "line", "one JSON object", line[:80]) from exc
+        for number, line in lines(path):
+            try:
+                yield parse(line)
+            except ValueError as exc:
+                raise DataError(path, number, "line", "one JSON object", line[:80], f"({exc})") from exc
     except FileNotFoundError:
         raise DataError(path, None, "file", "the samples of a finished run", None) from None

@@ -6,10 +6,11 @@ import errno
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk full, over quota, over the file size limit
 _CHUNK = 1 << 20
@@ -61,10 +62,25 @@ def atomic_write_json(path: Path, value: Any, errors: str = "strict") -> None:
         handle.write("\n")
 
 
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file for reading, without waiting.
+
+    Raises OSError for a folder, and for a FIFO, socket or device, which may have no end or block.
+    """
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EACCES, "not a regular file", str(path))
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
 def file_sha256(path: Path) -> str:
-    """Hexadecimal sha256 of a file's content, read in chunks of 1 MiB."""
+    """Hexadecimal sha256 of a regular file's content, read in chunks of 1 MiB."""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
     return digest.hexdigest()

@@ -29,10 +29,12 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.printed import show
 from lmms_eval_ad2.storage.code_state import UNKNOWN
 from lmms_eval_ad2.storage.files import atomic_write
 from lmms_eval_ad2.storage.journal import has_lines
 from lmms_eval_ad2.storage.lock import lock_folder
+from lmms_eval_ad2.storage.untrusted_json import load
 
 RUN, RESULTS = "run.json", "episodes.jsonl"
 COMMIT = "commit"  # key of an identity
@@ -97,7 +99,7 @@ def continued(folder: Path, stored: Mapping[str, Any], current: Mapping[str, Any
         return dict(current)
     before, now = all_commits([stored]), all_commits([stored, current])
     if now != before:
-        print(
+        show(
             f"ad2: {folder} has results of commit {before or UNKNOWN}, and this is {current[COMMIT] or UNKNOWN}: its "
             "figures may mix two states of the code; the list of commits is kept with them",
             file=sys.stderr,
@@ -111,7 +113,7 @@ def read_run(folder: Path) -> dict[str, Any]:
     if not file.is_file():
         raise Ad2Error(f"{folder}: no run.json: not a folder written by `ad2 drive run --out`")
     try:
-        run = json.loads(file.read_text("utf-8"))
+        run = load(file)
         return {"identity": dict(run["identity"]), "selection": dict(run["selection"])}
     except (ValueError, KeyError, TypeError) as exc:
         raise Ad2Error(f"{file}: not a run description ({exc}); choose another --out") from exc

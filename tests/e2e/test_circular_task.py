@@ -75,7 +75,7 @@ def test_each_rotation_has_its_own_row_and_journal_key(
     assert "(A) q1 says B" in prompts[1]
     model = SimpleNamespace(is_simple=True)
     requests = [SimpleNamespace(args=("same words", {}, None, i, "t", "test"), metadata={}) for i in range(8)]
-    assert len({request_key(model, r, lambda path: "one") for r in requests}) == 8
+    assert len({request_key(model, r, lambda root, name: "one") for r in requests}) == 8
 
 
 def test_only_multiple_choice_records_are_used(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:

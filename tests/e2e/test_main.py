@@ -18,7 +18,7 @@ def test_error_messages_contain_no_terminal_control_codes(tmp_path: Path, capsys
     assert main(["mcq", "split", str(tmp_path / name)]) == 2
     output = capsys.readouterr().err
     assert output.startswith("error: cannot read")
-    assert "absent[2J.jsonl" in output
+    assert "absent\\x1b[2J\\x07.jsonl" in output
     assert output.endswith("\n")
     assert not {"\x1b", "\x07"} & set(output)
 

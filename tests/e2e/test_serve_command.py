@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import signal
 import socket
+import struct
 import subprocess
 import threading
 import urllib.error
 import urllib.request
+import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
 from support.closedloop.serving import user
+from support.peak_memory import need_proc, peak_kib
 from support.running import BIN, REPO, environment
 
 from closedloop_plugin.agents.make import BUILT_IN
 from lmms_eval_ad2.cli.main import main, parser
 from lmms_eval_ad2.testing.fake_endpoint import serve as fake_endpoint
 
+BODIES_MIB = 2048  # docs/security.md
 DRIVE_REQUEST = {
     "ad2_drive": 1, "episode": "e", "tick": 0, "time_s": 0.0, "speed": 0.0, "command": "lane follow",
     "target": [8.0, 0.0], "speed_limit": None, "cameras": [],
@@ -170,3 +177,67 @@ def test_serve_has_the_driver_options_of_drive_run() -> None:
     assert {"interpreter", "mode", "tasks", "camera", "policy", "decision_hz"} <= set(vars(args)) & set(vars(driving))
     assert not {"agent", "latency"} & set(vars(args))
     assert {"expert", "straight"} <= set(BUILT_IN)
+
+
+def exchange(url: str, body: bytes, **headers: str) -> tuple[int, str]:
+    """Send one chat request; (status, error code), (0, "") if the server ends the connection before it has read it."""
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=120)
+    try:
+        connection.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json", **headers})
+        reply = connection.getresponse()
+        return reply.status, str((json.loads(reply.read()).get("error") or {}).get("code"))
+    except ConnectionError:
+        return 0, ""
+    finally:
+        connection.close()
+
+
+def test_request_bodies_need_bounded_memory() -> None:
+    """Compressed bodies, those with the most values, and the largest texts, several at once."""
+    need_proc()
+    packed = zlib.compress(bytes(400 << 20), 1)
+    largest = (64 << 20) - 200
+    text = {"model": "ad2-driver", "messages": user("TEXT")}
+    long = json.dumps(text).encode().replace(b"TEXT", "\U0001f600".encode() + b"x" * largest)
+    values = b'{"messages":[' + b"{}," * (largest // 3) + b"{}]}"
+    with serving("--model", "straight") as (process, url), ThreadPoolExecutor(8) as pool:
+        before = peak_kib(process.pid)
+        refused = list(pool.map(lambda _: exchange(url, packed, **{"Content-Encoding": "deflate"}), range(8)))
+        assert set(refused) <= {(415, "unsupported_encoding"), (0, "")}
+        assert peak_kib(process.pid) - before < 64 << 10
+        assert set(pool.map(lambda _: exchange(url, values)[0], range(4))) == {400}
+        assert set(pool.map(lambda _: exchange(url, long)[0], range(3))) == {400}
+        assert (peak_kib(process.pid) - before) >> 10 < BODIES_MIB
+        message = {"role": "user", "content": json.dumps(DRIVE_REQUEST)}
+        assert post(url, {"model": "ad2-driver", "messages": [message]})[0] == 200
+
+
+def test_only_the_names_of_this_server_are_accepted() -> None:
+    with serving("--model", "straight", "--allow-host", "gpu7,other") as (_, url):
+        hosts = ("gpu7", "localhost:80", "evil.example", "gpu7.evil")
+        codes = {host: exchange(url, b"{}", Host=host) for host in hosts}
+    assert codes["gpu7"][0] == codes["localhost:80"][0] == 400
+    assert codes["evil.example"] == codes["gpu7.evil"] == (421, "wrong_host")
+
+
+def test_clients_that_leave_leave_no_traceback() -> None:
+    """At every point of a request, by a reset or an orderly end; and bytes that are not HTTP."""
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    body = json.dumps({"model": "ad2-driver", "messages": user("x")}).encode()
+    whole = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    parts = [
+        head, b"\x16\x03\x01 no HTTP\r\n\r\n", head + b"Content-Length: 99\r\n\r\n{", whole,
+        head + b"Transfer-Encoding: chunked\r\n\r\n5\r\n{", head + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{",
+    ]  # fmt: skip
+    with serving("--model", "straight") as (process, url):
+        address = urlsplit(url)
+        for part in parts:
+            for linger in (struct.pack("ii", 1, 0), struct.pack("ii", 0, 0)):  # a reset, an orderly end
+                with socket.create_connection((address.hostname, address.port)) as client:
+                    client.sendall(part)
+                    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        message = {"role": "user", "content": json.dumps(DRIVE_REQUEST)}
+        assert post(url, {"model": "ad2-driver", "messages": [message]})[0] == 200
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+    assert "Traceback" not in err and "Error" not in err

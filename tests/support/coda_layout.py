@@ -39,7 +39,7 @@ def write_layout(
         if number <= len(sources):
             shutil.copy(sources[number - 1], image)
         else:
-            image.symlink_to(sources[number % len(sources)])
+            image.symlink_to(f"{number % len(sources) + 1:04d}.jpg")
         for ann, lang in (("CODA-LM", "en"), ("CODA-LM-chinese", "zh")):
             if lang == "zh" and not chinese:
                 continue

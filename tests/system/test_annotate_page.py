@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import struct
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -210,3 +212,32 @@ def test_boxes_and_points_are_written_and_read_as_numbers() -> None:
     for bad, message in (("1 2 3", "line 1"), ("a b", "line 1"), ("1 2\n1 2 3 4", "either boxes")):
         with pytest.raises(Ad2Error, match=message):
             page_html.read_marks(bad)
+
+
+def test_requests_that_do_not_come_from_the_page(tmp_path: Path) -> None:
+    """Refused in one line; clients that leave, or send no HTTP, leave no traceback."""
+    with served("sample_coda_lm", "--out", tmp_path / "notes", cwd=tmp_path) as server:
+        address = urlsplit(server.url)
+
+        def exchange(content: bytes, linger: int | None = None) -> bytes:
+            with socket.create_connection((address.hostname, address.port), timeout=60) as client:
+                client.sendall(content)
+                if linger is None:
+                    return client.makefile("rb").readline()
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", linger, 0))
+            return b""
+
+        page = b"GET / HTTP/1.1\r\nConnection: close\r\nHost: %s\r\n"
+        post = b"POST /gradio_api/queue/join HTTP/1.1\r\nContent-Type: application/json\r\nHost: localhost\r\n"
+        for part in (page % b"localhost", page % b"localhost" + b"\r\n", b"\x16\x03 no HTTP\r\n\r\n",
+                     post + b"Content-Length: 99\r\n\r\n{"):  # fmt: skip
+            for linger in (1, 0):
+                exchange(part, linger)
+        assert b" 200 " in exchange(page % b"localhost" + b"\r\n")
+        assert b" 421 " in exchange(page % b"evil.example" + b"\r\n")
+        assert b" 403 " in exchange(page % b"localhost" + b"Origin: http://evil.example\r\n\r\n")
+        assert b" 413 " in exchange(post + b"Content-Length: 2000000\r\n\r\n")
+        assert b" 415 " in exchange(post + b"Content-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx")
+        server.stop()
+        output = server.process.stdout.read()
+    assert "Traceback" not in output

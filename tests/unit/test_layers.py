@@ -26,42 +26,44 @@ ALLOWED: dict[str, set[str]] = {
     "records": set(),
     "errors": set(),
     "numbers": set(),
+    "printed": set(),
     "installation": set(),
     "options": set(),
     "plugins": set(),
     "sigterm": set(),
+    "served_hosts": set(),
     "storage": set(),
-    "strict_pillow": set(),
+    "image_files": {"storage"},
     "coordinates": set(),
     "data": set(),
     "data.drivelm_text": set(),
-    "data.releases": {"records", "data.drivelm_text", "storage", "strict_pillow"},
-    "data.home": {"records", "data.releases", "storage"},
-    "prompts": {"coordinates", "records", "strict_pillow"},
+    "data.releases": {"records", "data.drivelm_text", "storage", "image_files"},
+    "data.home": {"records", "data.releases", "storage", "image_files"},
+    "prompts": {"coordinates", "records", "image_files"},
     "parsing": {"coordinates", "records"},
     "metrics": {"records"},
-    "llm": set(),
+    "llm": {"storage"},
     "judge": {"llm", "records", "storage", "testing.fake_judge"},
     # Builds AutoDrive-QA's questions: reads releases and the data home, asks models, writes a file that releases read.
     "mcq": {
-        "llm", "data", "prompts", "metrics", "parsing", "records", "storage", "report.text_table",
+        "llm", "data", "image_files", "prompts", "metrics", "parsing", "records", "storage", "report.text_table",
     },
     # Training files: the texts and images of the tasks, from training splits.
-    "export": {"coordinates", "scoring", "prompts", "data", "records", "storage"},
+    "export": {"coordinates", "scoring", "image_files", "prompts", "data", "records", "storage"},
     # Human annotation: a page over the data home.
-    "annotate": {"llm", "data", "prompts", "parsing", "metrics", "records", "storage"},
+    "annotate": {"served_hosts", "llm", "data", "prompts", "parsing", "metrics", "records", "storage"},
     "scoring": {"coordinates", "judge", "parsing", "metrics", "records", "data.drivelm_text", "storage"},
     "sample": {"data", "records", "storage"},
     "harness": {
-        "coordinates", "scoring", "judge", "llm", "parsing", "prompts", "data", "sample", "records", "storage",
-        "plugins",
+        "coordinates", "scoring", "image_files", "judge", "llm", "parsing", "prompts", "data", "sample", "records",
+        "storage", "plugins",
     },
     "report": {"coordinates", "prompts", "metrics", "records", "storage"},
     "report.text_table": set(),  # the table type of all commands
     "testing": set(),
     "testing.fake_judge": {"judge", "llm", "records"},
 }  # fmt: skip
-EVERYWHERE = {"errors", "numbers"}  # may be imported by every part of its package
+EVERYWHERE = {"errors", "numbers", "printed"}  # may be imported by every part of its package
 PROTOCOLS = {"worlds.base", "agents.base", "interpreters.base", "maps.base"}
 CLOSED_ALLOWED: dict[str, set[str]] = {
     "core": set(),
@@ -97,8 +99,8 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
 TABLES = {OPEN: ALLOWED, CLOSED: CLOSED_ALLOWED}
 # Parts of the open-loop package that the closed loop may import; its commands may import a few more.
 SHARED = {
-    "errors", "numbers", "storage", "strict_pillow", "prompts", "parsing", "llm", "metrics", "report",
-    "report.text_table", "plugins",
+    "errors", "numbers", "printed", "storage", "image_files", "served_hosts", "prompts", "parsing", "llm", "metrics",
+    "report", "report.text_table", "plugins",
 }  # fmt: skip
 SHARED_WITH_COMMANDS = SHARED | {"installation", "options", "sigterm"}
 # heavy library -> the folders or files that may import it

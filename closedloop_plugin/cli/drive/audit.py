@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.audit import HOST
 from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.printed import show
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.report.sections import ReportSection
@@ -57,7 +58,7 @@ def run(options: DriveAuditOptions) -> int:
         raise Ad2Error(f"--files {options.files}: no such folder")
     listed = read_list(options.results)
     sources = FileSources(options.out / "files", options.files, options.host)
-    found = audit(listed, sources, report=lambda line: print(line, file=sys.stderr))
+    found = audit(listed, sources, report=lambda line: show(line, file=sys.stderr))
     section = audit_section(found)
     text = render(section)
     try:
@@ -72,8 +73,8 @@ def run(options: DriveAuditOptions) -> int:
                 handle.write(_docs(options, section, len(found.results), len(found.routes)))
     except OSError as exc:
         raise Ad2Error(f"{options.out}: the report cannot be written ({exc.strerror or exc})") from exc
-    print(text)
-    print(f"written: {options.out}/audit.txt, audit.json, audit.html" + (f", {options.docs}" if options.docs else ""))
+    show(text)
+    show(f"written: {options.out}/audit.txt, audit.json, audit.html" + (f", {options.docs}" if options.docs else ""))
     return 0
 
 
@@ -83,6 +84,7 @@ def _title(options: DriveAuditOptions) -> str:
 
 def _docs(options: DriveAuditOptions, section: ReportSection, n: int, routes: int) -> str:
     from lmms_eval_ad2.report.sections import render
+    from lmms_eval_ad2.report.text_table import escape
 
     command = f"ad2 drive audit {options.results.as_posix()} --out runs/audit"
     docs = options.docs.as_posix() if options.docs else "FILE"
@@ -97,7 +99,7 @@ def _docs(options: DriveAuditOptions, section: ReportSection, n: int, routes: in
         "Files of `--files` are recognised by the sha256 of the list, whatever their names; only a result with one "
         "file per route\nneeds its names, `ID/ROUTE.json`.",
         f"This page is written by `{command} --docs {docs}`.",
-        f"## {section.title}",
+        f"## {escape(section.title)}",
         render(section, markdown=True),
     ]
     return "\n\n".join(blocks)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.printed import show
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +65,7 @@ def _routes(options: DriveMapOptions, file: Path) -> int:
             f"{route.id}: {road.file} ({road.source}, {road.facts['topology']}, {road.path.length:.0f} m, "
             f"waypoints within {error.max():.2f} m)"
         )
-        print(line + (" experimental" if road.experimental else ""))
+        show(line + (" experimental" if road.experimental else ""))
         if not options.no_picture:
             print(f"  {draw(road, options.out / f'{route.id}.png')}")
     return 0

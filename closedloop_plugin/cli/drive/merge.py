@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.printed import show
 
 if TYPE_CHECKING:
     from closedloop_plugin.core.record import EpisodeRecord
@@ -38,10 +39,10 @@ def run(options: DriveMergeOptions) -> int:
 
     found = merge(options.out, options.folders)
     duplicates = f", {found.duplicates} duplicates removed" if found.duplicates else ""
-    print(f"{len(found.records)} episodes in {options.out}{duplicates}, {len(found.missing)} missing")
+    show(f"{len(found.records)} episodes in {options.out}{duplicates}, {len(found.missing)} missing")
     for route_id, repetition in found.missing:
-        print(f"  missing: route {route_id} repetition {repetition}")
-    print(_scores(options.out, found.records))
+        show(f"  missing: route {route_id} repetition {repetition}")
+    show(_scores(options.out, found.records))
     return 1 if found.missing else 0
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.printed import show
 
 if TYPE_CHECKING:
     import numpy as np
@@ -88,11 +89,11 @@ def run(options: DriveReadOptions) -> int:
     texts = [sys.stdin.read() if text == "-" else text for text in options.texts]
     found = [_read(text, options, rules) for text in texts]
     if options.json:
-        print(json.dumps([reply.to_json() for reply in found], indent=1))
+        show(json.dumps([reply.to_json() for reply in found], indent=1))
         return 0
     for text, reply in zip(texts, found, strict=True):
         line = " ".join(text.split())
-        print(f"{line[:_SHOWN]}{'...' if len(line) > _SHOWN else ''}\n    {reply}")
+        show(f"{line[:_SHOWN]}{'...' if len(line) > _SHOWN else ''}\n    {reply}")
     return 0
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from lmms_eval_ad2.storage.untrusted_json import load, parse
 
 if TYPE_CHECKING:
     from closedloop_plugin.core.profiles import Profile
@@ -60,8 +61,8 @@ def is_drive_run(path: Path) -> bool:
     if not (file.is_file() and (path / "episodes.jsonl").is_file()):
         return False
     try:
-        identity = json.loads(file.read_text("utf-8"))["identity"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        identity = load(file)["identity"]
+    except (OSError, ValueError, KeyError, TypeError):
         return True  # reading it gives the error
     return not isinstance(identity, dict) or "suite" in identity
 
@@ -103,8 +104,8 @@ def _left_out(run: Path) -> bool:
     with (run / "episodes.jsonl").open("rb") as handle:
         first = handle.readline(MOST_BYTES)
     try:
-        reason = "a single program" if json.loads(first)["scenario"] == PROGRAM else ""
-    except (ValueError, KeyError, TypeError, RecursionError):
+        reason = "a single program" if parse(first)["scenario"] == PROGRAM else ""
+    except (ValueError, KeyError, TypeError):
         reason = "" if first.endswith(b"\n") else "no episode yet"  # a broken line gives the error when it is read
     if reason:
         _log.warning("%s: %s, left out", run, reason)

@@ -16,6 +16,7 @@ from closedloop_plugin.cli.drive.options import (
 )
 from closedloop_plugin.cli.drive.world import WorldOptions
 from lmms_eval_ad2.options import ExclusiveOptions, add_command, option
+from lmms_eval_ad2.printed import show
 
 EXAMPLES = """examples:
   ad2 drive run --suite demo --agent expert --out out/expert --video
@@ -117,15 +118,15 @@ def run(options: DriveRunOptions) -> int:
     prepared = prepare(options)
     records = drive(prepared.run, prepared.agent, prepared.interpreter)
     rules = prepared.run.worker_config.conditions.profile
-    print(report(records, prepared.routes, rules, options.repetitions, prepared.run.identity))
+    show(report(records, prepared.routes, rules, options.repetitions, prepared.run.identity))
     for note in prepared.notes:
-        print(note)
+        show(note)
     if options.shard:
         print(f"shard {options.shard}; join the shards with: ad2 drive merge OUT {options.out} ...")
     failed = [r for r in records if r.end in FAILED]
     for record in failed:
         name = f"route {record.route_id} repetition {record.repetition}"
-        print(f"failed: {name}: {record.end}: {record.reason}", file=sys.stderr)
+        show(f"failed: {name}: {record.end}: {record.reason}", file=sys.stderr)
     if any(r.end in AGAIN for r in failed):
         print("to repeat episodes whose world or agent failed, add --retry-failed to the same command", file=sys.stderr)
     return 1 if failed or len(records) < len(prepared.run.tasks) else 0

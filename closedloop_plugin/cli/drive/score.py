@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.printed import show
 from lmms_eval_ad2.report.text_table import TextTable
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def run(options: DriveScoreOptions) -> int:
         more = {"routes": str(options.routes), "files": list(results.files), "left_out": dict(what.left_out)}
         print(json.dumps({**found, **more}, indent=1))
     else:
-        print(render(found, Path(options.routes).name, results.files))
+        show(render(found, Path(options.routes).name, results.files))
     return 0
 
 

@@ -137,11 +137,11 @@ def _seen(kind: str) -> bool:
 def pick(episode: EpisodeFiles, track: EpisodeTrack, camera: str | None, most: int) -> list[Shot]:
     """Saved frames, spread over the episode and at its infractions, each with the text of its moment."""
     import numpy as np
-    from PIL import Image
 
     from closedloop_plugin.show.episode_track import progress
     from closedloop_plugin.show.film_strip import choose
     from closedloop_plugin.show.top_view import NAMES
+    from lmms_eval_ad2.image_files import open_image
 
     frames = _frames(episode, camera)
     if not frames:
@@ -151,7 +151,7 @@ def pick(episode: EpisodeFiles, track: EpisodeTrack, camera: str | None, most: i
     at_infractions = [min(range(len(frames)), key=lambda i: abs(moments[i].t - p["time_s"])) for p in track.places]
     shots = []
     for i in choose([along[m.tick] for m in moments], most, at_infractions):
-        with Image.open(frames[i][1]) as image:
+        with open_image(frames[i][1]) as image:
             names = [
                 NAMES.get(p["kind"], p["kind"]) for p, k in zip(track.places, at_infractions, strict=True) if k == i
             ]

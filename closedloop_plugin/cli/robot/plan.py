@@ -13,6 +13,7 @@ from closedloop_plugin.cli.drive.options import DecisionOptions, DriverOptions, 
 from closedloop_plugin.cli.robot.vehicle import RobotOptions, planner_socket, robot_of, token_file
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.options import add_command, fixed, option
+from lmms_eval_ad2.printed import show
 from lmms_eval_ad2.sigterm import ended_by_sigterm
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def run(options: RobotPlanOptions) -> int:
                 planner.work()
         except KeyboardInterrupt:
             counts = ", ".join(f"{k} {v}" for k, v in sorted((planner.journal.counts + planner.cycle.counts).items()))
-            print(f"stopped; {counts or 'nothing happened'}", file=sys.stderr)
+            show(f"stopped; {counts or 'nothing happened'}", file=sys.stderr)
     return 0
 
 
@@ -125,7 +126,7 @@ def _planner(options: RobotPlanOptions, robot: RobotConfig, token: bytes) -> Pla
         seed=options.seed,
         strict=options.policy == "strict",
         motion_s=robot.onboard.motion_s,
-        journal=PlannerJournal(options.out, options.frames, lambda line: print(line, file=sys.stderr, flush=True)),
+        journal=PlannerJournal(options.out, options.frames, lambda line: show(line, file=sys.stderr, flush=True)),
     )
 
 

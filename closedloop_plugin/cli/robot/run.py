@@ -14,6 +14,7 @@ from closedloop_plugin.cli.robot.plan import VehicleDriverOptions
 from closedloop_plugin.cli.robot.vehicle import planner_socket, robot_of, token_file
 from lmms_eval_ad2.errors import Ad2Error, install_command
 from lmms_eval_ad2.options import add_command, fixed, identity_of, option
+from lmms_eval_ad2.printed import show
 
 if TYPE_CHECKING:
     from closedloop_plugin.agents.base import Agent
@@ -212,7 +213,7 @@ def _known_identity(options: RobotRunOptions, robot: RobotConfig) -> dict[str, A
 
 def _print_record(record: Any) -> None:
     what = f": {record.what}" if record.what and record.what != record.end else ""
-    print(f"{record.segment} run {record.run}: {record.end}{what}, {record.completion:.0f} %", flush=True)
+    show(f"{record.segment} run {record.run}: {record.end}{what}, {record.completion:.0f} %", flush=True)
 
 
 @contextlib.contextmanager
@@ -282,7 +283,7 @@ def _tunnelled(robot: RobotConfig, port: int) -> Iterator[None]:
     """An ssh tunnel for the whole course; each run starts its own planner behind it."""
     from closedloop_plugin.robots.transport.tunnel import READY_S, SshTunnel
 
-    with SshTunnel(robot, port, lambda line: print(f"tunnel {line}", file=sys.stderr)) as way:
+    with SshTunnel(robot, port, lambda line: show(f"tunnel {line}", file=sys.stderr)) as way:
         if not way.wait_up(READY_S):
             raise Ad2Error(
                 f"no tunnel to {robot.link.host} port {robot.link.port}: {way.reason}. `ssh` to it must work without a "

@@ -9,6 +9,7 @@ from typing import Any
 from closedloop_plugin.cli.robot.vehicle import RobotOptions, home, planner_socket, robot_of
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.printed import show
 
 EPILOG = """The stop is sent through the running planner. If no planner answers, or the vehicle does not confirm
 within half a second, it is sent directly to the vehicle by ssh. It stays in effect until it is released, also for new
@@ -50,7 +51,7 @@ def run(options: RobotStopOptions) -> int:
         done = emergency.release(robot, planner_socket(robot), options.on_board)
     else:
         done = emergency.stop(robot, planner_socket(robot), options.reason, options.on_board)
-    print(done.message)
+    show(done.message)
     return 0 if done.confirmed else 1
 
 
@@ -63,5 +64,5 @@ def _by_name(options: RobotStopOptions, problem: str) -> int:
         confirmed = emergency.stop_by_planner(socket_path(home(), Path(options.robot).stem), options.reason)
     except Ad2Error as exc:
         confirmed, problem = False, f"{exc}; {problem}"
-    print(f"{'stopped: the vehicle stands' if confirmed else emergency.OFF} ({problem})")
+    show(f"{'stopped: the vehicle stands' if confirmed else emergency.OFF} ({problem})")
     return 0 if confirmed else 1

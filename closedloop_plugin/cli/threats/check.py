@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.cli.drive.world import WorldOptions
 from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.printed import show
 
 if TYPE_CHECKING:
     from closedloop_plugin.threats.check import ScenarioProgram
@@ -105,7 +106,7 @@ def run(options: ThreatCheckOptions) -> int:
         if folder:
             update_left_out(folder, verdicts)
     under_carla = _under_carla(programs, towns, options.map, seed, options.json) if options.carla_model else None
-    print(_json(verdicts, under_carla) if options.json else _report(programs, verdicts, under_carla, out))
+    show(_json(verdicts, under_carla) if options.json else _report(programs, verdicts, under_carla, out))
     good = all(v.passed for v in verdicts.values()) and not any((under_carla or {}).values())
     return 0 if good else 1
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from closedloop_plugin.cli.drive.world import WorldOptions
 from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.printed import show
 
 if TYPE_CHECKING:
     from closedloop_plugin.threats.generate import GeneratedThreats, ThreatGenerationConfig
@@ -110,9 +111,9 @@ def run(options: ThreatGenerateOptions) -> int:
     interviewee = make_interviewee(options.agent, profile=job.profile, cameras=job.cameras, **more)
     fuser = make_fuser(options.fuser, repairs=options.repairs, **more)
     made = generate(job, interviewee, fuser)
-    print(summary(made, job))
+    show(summary(made, job))
     for route, reason in sorted({**made.failed, **made.unsound}.items()):
-        print(f"{'left out' if route in made.unsound else 'no scenario'}: route {route}: {reason}", file=sys.stderr)
+        show(f"{'left out' if route in made.unsound else 'no scenario'}: route {route}: {reason}", file=sys.stderr)
     return 1 if made.failed or made.unsound else 0
 
 

@@ -17,6 +17,7 @@ from closedloop_plugin.cli.drive.options import (
 )
 from closedloop_plugin.cli.drive.world import WorldOptions
 from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.printed import show
 
 if TYPE_CHECKING:
     from closedloop_plugin.runner.assemble import RouteSelection, RunConfig
@@ -114,7 +115,7 @@ def run(options: ThreatSearchOptions) -> int:
     if not options.no_expert:
         trials = _checked(options, config, subject, search_config, trials)
     found = _written(options.out, search_config, trials)
-    print(text(found, options.out))
+    show(text(found, options.out))
     return 1 if found["not_scored"] else 0
 
 

@@ -25,6 +25,7 @@ from closedloop_plugin.robots.course.referee import RETRYABLE, SegmentEndReason
 from lmms_eval_ad2.numbers import is_number
 from lmms_eval_ad2.storage.identity import RESULTS
 from lmms_eval_ad2.storage.journal import JournalFile, read
+from lmms_eval_ad2.storage.untrusted_json import parse
 
 _NUMBERS = ("completion", "length_m", "driven_m", "time_s")
 
@@ -77,7 +78,7 @@ class SegmentRunRecord:
     @classmethod
     def from_json(cls, line: str) -> SegmentRunRecord:
         """Parse a line. ValueError or TypeError if it is invalid."""
-        raw = json.loads(line)
+        raw = parse(line)
         if not isinstance(raw, dict):
             raise TypeError("expected an object")
         unknown = set(raw) - {f.name for f in fields(cls)}

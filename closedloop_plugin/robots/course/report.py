@@ -10,8 +10,9 @@ from statistics import fmean
 
 from closedloop_plugin.robots.course.published import PublishedVehicleTable
 from closedloop_plugin.robots.course.records import SegmentRunRecord
+from lmms_eval_ad2.printed import printable
 from lmms_eval_ad2.report import tables
-from lmms_eval_ad2.report.text_table import TextTable, escape, printable
+from lmms_eval_ad2.report.text_table import TextTable, escape
 
 METHOD = (
     "completed: runs that reached the segment's end, of those that count. completion: share of the planned path driven "

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Protocol
 
 from closedloop_plugin.robots.onboard import wire
@@ -13,7 +15,49 @@ from closedloop_plugin.robots.planner.journal import PlannerJournal
 from closedloop_plugin.robots.planner.session import PlannerHandshake, SessionLost, VehicleRefused, VehicleSession
 
 RETRY_S = 0.1
-HANDSHAKES_MAX = 8  # connections in their handshake at once
+HANDSHAKES_MAX = 32  # connections in their handshake at once
+HANDSHAKES_PER_ADDRESS = 8
+
+
+@dataclass(eq=False)
+class _Handshake:
+    """A connection that is not authenticated yet. displaced: closed in favour of a newer one."""
+
+    sock: socket.socket
+    peer: str
+    displaced: bool = False
+
+
+class _Handshakes:
+    """The connections in their handshake, oldest first. A new one always finds room: a vehicle is authenticated within
+    one round trip, so that the oldest connection of an address that fills its places is hardly the vehicle's."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: list[_Handshake] = []
+
+    def add(self, new: _Handshake) -> None:
+        with self._lock:
+            by_address = Counter(one.peer for one in self._open)
+            if by_address[new.peer] >= HANDSHAKES_PER_ADDRESS:
+                self._displace(new.peer)
+            elif len(self._open) >= HANDSHAKES_MAX:
+                self._displace(by_address.most_common(1)[0][0])
+            self._open.append(new)
+
+    def remove(self, one: _Handshake) -> bool:
+        """False if it was displaced meanwhile."""
+        with self._lock:
+            if not one.displaced:
+                self._open.remove(one)
+            return not one.displaced
+
+    def _displace(self, peer: str) -> None:
+        oldest = next(one for one in self._open if one.peer == peer)
+        self._open.remove(oldest)
+        oldest.displaced = True
+        with suppress(OSError):
+            oldest.sock.shutdown(socket.SHUT_RDWR)  # wakes its thread
 
 
 class ConnectionHandler(Protocol):
@@ -46,7 +90,7 @@ class ConnectionListener:
             handler,
             journal,
         )
-        self._handshakes = threading.Semaphore(HANDSHAKES_MAX)
+        self._handshakes = _Handshakes()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._accept, name="ad2-listener", daemon=True)
         self._thread.start()
@@ -67,26 +111,27 @@ class ConnectionListener:
                     return
                 self._journal.event("refused", "cannot accept", detail=str(exc))
                 continue
-            if not self._handshakes.acquire(blocking=False):
-                self._journal.event("refused", "too many strangers")
-                sock.close()
-                continue
-            threading.Thread(target=self._serve, args=[sock, str(peer[0])], name="ad2-vehicle", daemon=True).start()
+            handshake = _Handshake(sock, str(peer[0]))
+            self._handshakes.add(handshake)
+            threading.Thread(target=self._serve, args=[handshake], name="ad2-vehicle", daemon=True).start()
 
-    def _serve(self, sock: socket.socket, peer: str) -> None:
-        session = None
+    def _serve(self, handshake: _Handshake) -> None:
+        session, refused = None, ("", "")
         try:
-            session = self._authenticate(sock)
+            session = self._authenticate(handshake.sock)
         except VehicleRefused as exc:
-            self._journal.event("refused", exc.reason, detail=str(exc)[:300], peer=peer)
+            refused = exc.reason, str(exc)[:300]
         except OSError as exc:  # closed while the welcome was sent
-            self._journal.event("refused", "no handshake", detail=str(exc), peer=peer)
+            refused = "no handshake", str(exc)
         finally:
-            self._handshakes.release()
+            stayed = self._handshakes.remove(handshake)
             if session is None:
-                sock.close()
+                handshake.sock.close()
         if session is not None:
             self._read_frames(session)
+            return
+        reason, detail = refused if stayed else ("displaced", "a newer connection took its place")
+        self._journal.event("refused", reason, detail=detail, peer=handshake.peer)
 
     def _authenticate(self, sock: socket.socket) -> VehicleSession:
         handshake = PlannerHandshake(sock)

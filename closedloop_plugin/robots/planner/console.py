@@ -16,6 +16,7 @@ from typing import Any, TextIO
 from closedloop_plugin.robots.planner import control_socket, emergency
 from closedloop_plugin.robots.vehicles.robot_config import RobotConfig
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.printed import one_line
 
 PERIOD_S = 0.1
 REASON = "key in the console"
@@ -100,11 +101,11 @@ class PlannerConsole:
             try:
                 self._lines = lines_of(control_socket.send_request(self.file, "state"))
             except Ad2Error as exc:
-                self._lines = [f"{self.robot.name}: NO PLANNER", *textwrap.wrap(plain(str(exc)), _WIDTH)]
+                self._lines = [f"{self.robot.name}: NO PLANNER", *textwrap.wrap(one_line(str(exc)), _WIDTH)]
             self._quit.wait(PERIOD_S)
 
     def _draw(self) -> None:
-        lines = [*self._lines, "", *textwrap.wrap(plain(self.note), _WIDTH), _KEYS]
+        lines = [*self._lines, "", *textwrap.wrap(one_line(self.note), _WIDTH), _KEYS]
         self.out.write(_HOME + "".join(f"{line}{_CLEAR}\n" for line in lines) + _BELOW)
         self.out.flush()
 
@@ -115,14 +116,14 @@ def lines_of(state: dict[str, Any]) -> list[str]:
     shown = f"{state['robot']}: {'STOPPED: ' + state['latched'] if state['latched'] else state['state']}"
     wheels = order.get("twist") or order.get("word")
     lines = [
-        plain(shown),
+        one_line(shown),
         "vehicle     " + "; ".join(_vehicle(state)),
         f"last frame  {'none' if age is None else f'{age:.1f} s ago'}",
-        f"words       {plain(state['words']) or '-'}",
+        f"words       {one_line(state['words']) or '-'}",
         "control     " + (", ".join(f"{k} {order[k]:.2f}" for k in ("steer", "throttle", "brake")) if order else "-"),
         f"wheels      {_wheels(wheels)}",
         "thinking    " + ("-" if state["thinking_s"] is None else f"{1000 * state['thinking_s']:.0f} ms"),
-        "counts      " + plain(", ".join(f"{k} {v}" for k, v in sorted(state["counts"].items()))),
+        "counts      " + one_line(", ".join(f"{k} {v}" for k, v in sorted(state["counts"].items()))),
     ]
     return [part for line in lines for part in textwrap.wrap(line, _WIDTH, subsequent_indent=" " * 12) or [""]]
 
@@ -130,18 +131,13 @@ def lines_of(state: dict[str, Any]) -> list[str]:
 def _vehicle(state: dict[str, Any]) -> list[str]:
     words = ["connected" if state["connected"] else "NOT CONNECTED"]
     words += ["it stands"] if state["stands"] else []
-    return [*words, f"it said: {plain(state['said'])}"] if state["said"] else words
-
-
-def plain(text: str) -> str:
-    """Control characters replaced: a terminal would execute them."""
-    return "".join(c if c.isprintable() else " " for c in text)
+    return [*words, f"it said: {one_line(state['said'])}"] if state["said"] else words
 
 
 def _wheels(wheels: Any) -> str:
     if isinstance(wheels, dict):
         return f"{wheels['vx']:.3f} m/s, {wheels['vy']:.3f} m/s left, {wheels['wz']:.3f} rad/s left"
-    return plain(str(wheels)) if wheels else "-"
+    return one_line(str(wheels)) if wheels else "-"
 
 
 def show(robot: RobotConfig, file: Path) -> bool:

@@ -7,6 +7,7 @@ from html import escape
 
 from closedloop_plugin.threats.search.trial import SearchTrial
 from closedloop_plugin.worlds.base import ParameterDomain
+from lmms_eval_ad2.printed import visible
 
 WIDE, HIGH, GAP = 260, 170, 46  # px: size of a panel, and space between panels for labels
 COLOURS = {"failed": "#c0392b", "passed": "#7f8c8d"}
@@ -75,7 +76,7 @@ def _frame() -> str:
 
 def _word(x: float, y: float, text: str, anchor: str = "start", size: int = 11) -> str:
     style = STYLE.replace("11px", f"{size}px")
-    return f'<text x="{x}" y="{y}" text-anchor="{anchor}" style="{style}">{escape(text)}</text>'
+    return f'<text x="{x}" y="{y}" text-anchor="{anchor}" style="{style}">{escape(visible(text))}</text>'
 
 
 def _text(value: object) -> str:

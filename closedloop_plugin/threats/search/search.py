@@ -43,6 +43,7 @@ from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.numbers import is_whole
 from lmms_eval_ad2.storage.files import atomic_write
 from lmms_eval_ad2.storage.journal import JournalFile
+from lmms_eval_ad2.storage.untrusted_json import load
 
 
 @dataclass(frozen=True)
@@ -223,7 +224,7 @@ def _lag(config: ThreatSearchConfig, store: EpisodeStore) -> int:
 def _lag_there(file: Path) -> int:
     hint = "It is the number of runs by which draws precede their results; choose another --out"
     try:
-        lag = json.loads(file.read_bytes())["lag"]
+        lag = load(file)["lag"]
     except (OSError, ValueError, KeyError, TypeError) as exc:
         raise DataError(file, None, "lag", "a whole number", str(exc), hint) from exc
     if not is_whole(lag, low=1):

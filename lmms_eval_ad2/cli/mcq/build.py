@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.printed import show
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.mcq.base import DistractorMaker
@@ -118,7 +119,7 @@ def run(options: McqBuildOptions) -> int:
     job = job_of(options)
     with ended_by_sigterm():
         result = build(job)
-    print(summary(result, job.out))
+    show(summary(result, job.out))
     return 1 if result.unfinished or result.short or not result.card["counts"]["n"] else 0
 
 

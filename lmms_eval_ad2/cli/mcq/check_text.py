@@ -6,7 +6,8 @@ from typing import Any
 
 from lmms_eval_ad2.mcq.chance import ALPHA, FEW
 from lmms_eval_ad2.mcq.check import RATIO, comparison_text
-from lmms_eval_ad2.report.text_table import TextTable, printable
+from lmms_eval_ad2.printed import printable
+from lmms_eval_ad2.report.text_table import TextTable
 
 _ROWS = 5  # examples of each list; the JSON report has more
 _WIDTH = 90  # characters of an option

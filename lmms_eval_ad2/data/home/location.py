@@ -1,6 +1,5 @@
-"""Layout of the data home.
+"""Layout of the data home (storage/home.py).
 
-    HOME = $AD2_HOME, else $XDG_CACHE_HOME/lmms-eval-ad2, else ~/.cache/lmms-eval-ad2
     HOME/data/<name>/<split>/records-00000.parquet, ...   2,000 records per part
                              bad_rows.jsonl               only if rows were skipped
                              manifest.json                written last: a folder without it is not a dataset
@@ -8,6 +7,7 @@
     HOME/data/<name>/.<split>.old/                        previous import, only while it is being replaced
     HOME/data/<name>/.<split>.lock                        held (flock) by the importing process
     HOME/images/<name>/<split>/                           images extracted from annotation files (llava format)
+    HOME/image_folders                                    allowed targets of links (image_files.py)
 
 Write order of an import: each part to a temporary name, fsync, rename; then progress.json in the same way; after the
 last part the manifest; then `.new` replaces the split. A process killed between any two of these steps leaves the
@@ -16,21 +16,15 @@ previous dataset or a `.new` folder from which the same command resumes.
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.home import home
+
+__all__ = ["extracted_dir", "home", "split_dir"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-
-
-def home() -> Path:
-    """The path of the data home, which may not exist yet."""
-    if given := os.environ.get("AD2_HOME"):
-        return Path(given).expanduser().absolute()
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "lmms-eval-ad2"
 
 
 def split_dir(name: str, split: str, root: Path | None = None) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write_json
+from lmms_eval_ad2.storage.untrusted_json import load
 
 SCHEMA = "ad2-data/1"
 
@@ -59,7 +59,7 @@ class DatasetManifest:
         """Read the manifest of a folder; raises FileNotFoundError without one, Ad2Error if it is damaged."""
         path = folder / "manifest.json"
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
+            data = load(path)
             if data["schema"] != SCHEMA:
                 raise Ad2Error(
                     f"{path}: schema '{data['schema']}', this version reads '{SCHEMA}': import the data again"

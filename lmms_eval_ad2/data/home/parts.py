@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from lmms_eval_ad2.data.home.manifest import DatasetPart
 from lmms_eval_ad2.data.releases import parquet
@@ -14,27 +15,38 @@ from lmms_eval_ad2.storage.files import file_sha256
 
 COLUMNS = ("id", "benchmark", "task", "subtask", "form", "record")
 PART_SIZE = 2000
+PART_CHARACTERS = 32 << 20  # of records as JSON; bounds the memory of an import of large records
 
 
-def write_part(folder: Path, index: int, rows: Sequence[tuple[Record, str]]) -> DatasetPart:
-    """Write the records and their JSON as part `index`; durable on return."""
+class PartRow(NamedTuple):
+    """A record as stored: the columns, `record` as JSON."""
+
+    id: str
+    benchmark: str
+    task: str
+    subtask: str
+    form: str
+    record: str
+
+
+def write_part(folder: Path, index: int, rows: Sequence[PartRow]) -> DatasetPart:
+    """Write records as part `index`; durable on return."""
     path = folder / f"records-{index:05d}.parquet"
-    columns = {name: [getattr(record, name) for record, _ in rows] for name in COLUMNS[:-1]}
-    parquet.write_rows(path, {**columns, "record": [text for _, text in rows]})
+    parquet.write_rows(path, {name: [getattr(row, name) for row in rows] for name in COLUMNS})
     parquet.release_memory()
     tally = RecordTally()
-    for record, text in rows:
-        tally.add(record.id, record.task, record.subtask, record.form, text)
+    for row in rows:
+        tally.add(row.id, row.task, row.subtask, row.form, row.record)
     return DatasetPart(path.name, len(rows), file_sha256(path), tally.sha256)
 
 
 def read_part(path: Path) -> Iterator[dict[str, str]]:
-    return parquet.read_rows(path, COLUMNS)
+    return parquet.read_rows(path, COLUMNS, trusted=True)
 
 
 def read_records(paths: Iterable[Path]) -> Iterator[Record]:
     for path in paths:
-        for row in parquet.read_rows(path, ("record",)):
+        for row in parquet.read_rows(path, ("record",), trusted=True):
             yield Record.from_json(row["record"])
 
 

@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from lmms_eval_ad2.data.releases.images import path_fault
-from lmms_eval_ad2.records import FORMS, MARKS, Record
+from lmms_eval_ad2.data.releases.untrusted_row import LARGEST_SIDE, LONGEST_TEXT, MOST_PARTS
+from lmms_eval_ad2.image_files import path_fault
+from lmms_eval_ad2.records import FORMS, MARKS, BilingualText, Record
 
 # Key of `meta`, set by readers of releases without answers: the record can be asked but not scored.
 UNANSWERED = "unanswered"
@@ -21,6 +22,9 @@ _TYPED: dict[str, tuple[re.Pattern[str], str]] = {
     "box": (re.compile(rf"\[{_NUMBER}(?:, {_NUMBER}){{3}}\]"), "'[x1, y1, x2, y2]' in pixels"),
 }
 _MARK_LENGTH = {"point": 2, "box": 4}
+LONGEST_NAME = 500  # characters of an id, task, view ...
+LONGEST_RECORD = 1 << 20  # characters of a record as JSON, with its meta
+MOST_MARKS = 1000
 
 Fault = tuple[str, str, Any]
 
@@ -44,6 +48,26 @@ def _names(record: Record) -> Iterator[Fault]:
         yield "question", "a question in at least one language", ""
 
 
+def _lengths(record: Record) -> Iterator[Fault]:
+    """Bounds, so that no text of a release is a burden for everything that reads records."""
+    names = [(name, getattr(record, name)) for name in ("id", "benchmark", "task", "subtask", "cluster")]
+    names += [("views", view) for view in record.views] + [("steps", step.name) for step in record.steps]
+    for name, value in names:
+        if isinstance(value, str) and len(value) > LONGEST_NAME:
+            yield name, f"at most {LONGEST_NAME:,} characters", f"{len(value):,}"
+    texts = [("question", record.question), ("answer", record.answer)]
+    texts += [("options", option.text) for option in record.options]
+    texts += [("steps", text) for step in record.steps for text in (step.question, step.answer)]
+    for name, text in (*texts, ("mark", BilingualText(record.mark.text))):
+        if (length := max(len(text.en), len(text.zh))) > LONGEST_TEXT:
+            yield name, f"at most {LONGEST_TEXT:,} characters", f"{length:,}"
+    for name in ("images", "options", "steps"):
+        if (number := len(getattr(record, name))) > MOST_PARTS:
+            yield name, f"at most {MOST_PARTS}", number
+    if len(record.mark.coords) > MOST_MARKS:
+        yield "mark", f"at most {MOST_MARKS:,} points or boxes", len(record.mark.coords)
+
+
 def _images(record: Record) -> Iterator[Fault]:
     if not record.images:
         yield "images", "at least one image", []
@@ -52,8 +76,9 @@ def _images(record: Record) -> Iterator[Fault]:
             yield "images", fault, path
     if record.views and len(record.views) != len(record.images):
         yield "views", f"one name per image ({len(record.images)})", list(record.views)
-    if record.image_size is not None and not (len(record.image_size) == 2 and min(record.image_size) > 0):
-        yield "image_size", "[width, height] in pixels, both above 0", record.image_size
+    size = record.image_size
+    if size is not None and not (len(size) == 2 and all(0 < side <= LARGEST_SIDE for side in size)):
+        yield "image_size", f"[width, height] in pixels, 1 to {LARGEST_SIDE:,}", size
 
 
 def _options(record: Record) -> Iterator[Fault]:
@@ -97,4 +122,4 @@ def _mark(record: Record) -> Iterator[Fault]:
             yield "mark", "a box with x_min < x_max and y_min < y_max", coords
 
 
-_CHECKS: tuple[Callable[[Record], Iterator[Fault]], ...] = (_names, _images, _options, _answer, _mark)
+_CHECKS: tuple[Callable[[Record], Iterator[Fault]], ...] = (_names, _lengths, _images, _options, _answer, _mark)

@@ -105,5 +105,5 @@ class _Check:
     def _check_images(self, record: Record, label: str) -> Iterator[str]:
         for path in record.images:
             self.seen_images.add(path)
-            if problem := self._fault(self.dataset.image_root / path, record.image_size):
+            if problem := self._fault(self.dataset.image_root, path, record.image_size):
                 yield f"{label}: image {path}: {problem}"

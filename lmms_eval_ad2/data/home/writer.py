@@ -27,8 +27,8 @@ from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.data.home.image_presence import ImagePresence, MissingImagesError
 from lmms_eval_ad2.data.home.location import split_dir
 from lmms_eval_ad2.data.home.manifest import DatasetManifest, DatasetPart
-from lmms_eval_ad2.data.home.parts import PART_SIZE, RecordTally, read_part, write_part
-from lmms_eval_ad2.data.home.record_check import record_fault
+from lmms_eval_ad2.data.home.parts import PART_CHARACTERS, PART_SIZE, PartRow, RecordTally, read_part, write_part
+from lmms_eval_ad2.data.home.record_check import LONGEST_NAME, LONGEST_RECORD, record_fault
 from lmms_eval_ad2.data.releases.base import BadRow, Item, OmittedRow
 from lmms_eval_ad2.data.releases.images import image_fault
 from lmms_eval_ad2.errors import Ad2Error, DataError
@@ -71,7 +71,8 @@ class StagedImport:
         self.parts: list[DatasetPart] = []
         self.left_out: Counter[str] = Counter()
         self.bad_rows = 0
-        self._rows: list[tuple[Record, str]] = []
+        self._rows: list[PartRow] = []
+        self._characters = 0  # of the records in `_rows`
         self._consumed = self._skip = 0
         self._stream, self._expected_stream = hashlib.sha256(), ""
         self._image_fault = lru_cache(maxsize=8192)(image_fault)
@@ -118,14 +119,17 @@ class StagedImport:
 
     def _add(self, record: Record, text: str) -> None:
         self.tally.add(record.id, record.task, record.subtask, record.form, text)
-        self._rows.append((record, text))
-        if len(self._rows) >= self.part_size:
+        self._rows.append(PartRow(record.id, record.benchmark, record.task, record.subtask, record.form, text))
+        self._characters += len(text)
+        if len(self._rows) >= self.part_size or self._characters >= PART_CHARACTERS:
             self._flush()
 
     def _fault(self, record: Record, text: str) -> DataError | None:
-        where = f"record '{record.id}'"
+        where = f"record '{record.id[:LONGEST_NAME]}'"
         if fault := record_fault(record):
             return DataError(self.label, where, *fault)
+        if len(text) > LONGEST_RECORD:
+            return DataError(self.label, where, "record", f"at most {LONGEST_RECORD:,} characters", f"{len(text):,}")
         try:
             text.encode("utf-8")
         except UnicodeEncodeError as exc:
@@ -134,7 +138,7 @@ class StagedImport:
             return DataError(self.label, where, "id", "an id that no other record has", record.id)
         if self.check_images:
             for path in record.images:
-                if problem := self._image_fault(self.image_root / path, record.image_size):
+                if problem := self._image_fault(self.image_root, path, record.image_size):
                     return DataError(self.label, where, "images", "a readable image", f"{path}: {problem}")
         return None
 
@@ -148,7 +152,7 @@ class StagedImport:
 
     def _flush(self) -> None:
         self.parts.append(write_part(self.folder, len(self.parts), self._rows))
-        self._rows = []
+        self._rows, self._characters = [], 0
         self._bad_file.flush()
         progress = {
             "key": self.key, "consumed": self._consumed, "stream": self._stream.hexdigest(),

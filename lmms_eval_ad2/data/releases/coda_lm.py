@@ -150,13 +150,17 @@ class _Frame:
                 yield BadRow(exc)
 
     def _image_size(self) -> tuple[int, int]:
-        path = self.image_root / self.image
         try:
-            return size_of(path)
+            return size_of(self.image_root, self.image)
         except OSError as exc:
             file = next(iter(self.paths.values()))
             raise DataError(
-                file, None, "image", f"an image at {path}", f"{exc}", "Give its folder: --images DIR"
+                file,
+                None,
+                "image",
+                f"an image at {self.image_root / self.image}",
+                f"{exc}",
+                "Give its folder: --images DIR",
             ) from exc
 
     def _general(self) -> BilingualText:

@@ -2,41 +2,81 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error, DataError, require
-from lmms_eval_ad2.storage.files import atomic_path
+from lmms_eval_ad2.storage.files import atomic_path, open_regular
+
+_STATUS = Path("/proc/self/status")
+
+
+BATCH_MEMORY = 512 << 20  # bytes that a batch of rows of an untrusted file may need; 2 kB can unpack to many GB
 
 
 def _open(path: Path) -> Any:
     parquet = require("pyarrow.parquet", "to read parquet files")
     arrow = require("pyarrow")
+    usual = arrow.default_memory_pool()
+    # Used for all reads of this file. Arrow's own allocator reserves 1 GiB at once, which no limit counts.
+    arrow.set_memory_pool(arrow.system_memory_pool())
     try:
-        return parquet.ParquetFile(path)
+        return parquet.ParquetFile(path, buffer_size=1 << 20)
     except (arrow.ArrowException, OSError) as exc:
         raise Ad2Error(f"{path} is not a readable parquet file: {exc}") from exc
+    finally:
+        arrow.set_memory_pool(usual)
 
 
-def read_rows(path: Path, columns: Sequence[str], batch: int = 256) -> Iterator[dict[str, Any]]:
-    """Rows as dicts, in file order, `batch` rows in memory at a time.
+def read_rows(
+    path: Path, columns: Sequence[str], batch: int = 256, *, trusted: bool = False
+) -> Iterator[dict[str, Any]]:
+    """Rows as dicts, in file order, `batch` rows in memory at a time, with at most BATCH_MEMORY (Linux).
 
-    Raises DataError for a missing column, Ad2Error for a damaged file.
+    trusted: a file that this package wrote, whose rows are bounded already. Raises DataError for a missing column,
+    Ad2Error for a damaged file, and for rows that need too much memory.
     """
     arrow = require("pyarrow")
-    file = _open(path)
+    limit = contextlib.nullcontext if trusted else _limited_memory
     try:
-        for column in columns:
-            if column not in file.schema_arrow.names:
-                raise DataError(path, None, column, "a column of this name", list(file.schema_arrow.names))
-        try:
-            for rows in file.iter_batches(batch_size=batch, columns=list(columns)):
-                yield from rows.to_pylist()
-        except (arrow.ArrowException, OSError) as exc:
-            raise Ad2Error(f"{path} is damaged: {exc}") from exc
+        with limit(), open_regular(path):  # refuses a FIFO
+            file = _open(path)
+        with file:
+            for column in columns:
+                if column not in file.schema_arrow.names:
+                    raise DataError(path, None, column, "a column of this name", list(file.schema_arrow.names))
+            batches = file.iter_batches(batch_size=batch, columns=list(columns), use_threads=trusted)
+            while True:
+                with limit():
+                    found = next(batches, None)
+                    rows = None if found is None else found.to_pylist()
+                if rows is None:
+                    return
+                yield from rows
+    except MemoryError:
+        raise Ad2Error(f"{path}: {batch} rows need more than {BATCH_MEMORY >> 20} MiB: not read") from None
+    except (arrow.ArrowException, OSError) as exc:
+        raise Ad2Error(f"{path} is damaged: {exc}") from exc
+
+
+@contextlib.contextmanager
+def _limited_memory() -> Iterator[None]:
+    """Within the block, allocating BATCH_MEMORY more than now raises MemoryError. No effect outside Linux."""
+    if not _STATUS.exists():
+        yield
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    now = next(int(line.split()[1]) << 10 for line in _STATUS.read_text().splitlines() if line.startswith("VmData"))
+    bounds = [bound for bound in (now + BATCH_MEMORY, soft, hard) if bound != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_DATA, (min(bounds), hard))
+    try:
+        yield
     finally:
-        file.close()
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
 def write_rows(path: Path, columns: Mapping[str, Sequence[str]]) -> None:

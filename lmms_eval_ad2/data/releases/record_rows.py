@@ -8,11 +8,10 @@ from typing import Any, get_args
 
 from lmms_eval_ad2.data.releases.base import BenchmarkRelease, OpenedRelease
 from lmms_eval_ad2.data.releases.stream import open_rows
-from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
+from lmms_eval_ad2.data.releases.untrusted_row import MOST_PARTS, UntrustedRow
 from lmms_eval_ad2.records import (
     FORMS,
     AnswerOption,
-    BilingualText,
     Form,
     MarkKind,
     ReasoningStep,
@@ -34,8 +33,6 @@ Images: --images DIR (default: the folder of the file). --as NAME: name of the d
   image_size, subtask_id, cluster, scene, meta    optional
 """
 
-LONGEST = 20_000  # characters of one text
-MOST = 100  # images, options or steps of one record
 FIELDS = tuple(Record.__dataclass_fields__)
 _FORMS: dict[str, Form] = {form: form for form in FORMS}
 _MARKS: dict[str, MarkKind] = {kind: kind for kind in get_args(MarkKind)}
@@ -54,47 +51,38 @@ def read_row(row: UntrustedRow) -> Iterable[Record]:
     """The record of a row; raises DataError with the name of an unknown or invalid field."""
     row.only(FIELDS)
     images, views = row.image_list(), row.strings("views")
-    if len(images) > MOST:
-        raise row.fail("images", f"at most {MOST} images", len(images))
+    if len(images) > MOST_PARTS:
+        raise row.fail("images", f"at most {MOST_PARTS} images", len(images))
     if views and len(views) != len(images):
         raise row.fail("views", f"one name per image ({len(images)})", list(views))
     form = _FORMS[row.choice("form", FORMS, "vqa")]
     options = tuple(
-        AnswerOption(inner.string("letter"), _text(inner, "text"), inner.string("kind", "distractor"))
+        AnswerOption(inner.string("letter"), inner.text("text"), inner.string("kind", "distractor"))
         for inner in _several(row, "options")
     )
     letter = row.string("letter", "")
     if options and letter not in [option.letter for option in options]:
         raise row.fail("letter", "the letter of one of the options", letter)
     steps = tuple(
-        ReasoningStep(
-            inner.string("name"), _text(inner, "question"), _text(inner, "answer"), inner.integer("subtask_id")
-        )
+        ReasoningStep(inner.string("name"), inner.text("question"), inner.text("answer"), inner.integer("subtask_id"))
         for inner in _several(row, "steps")
     )
     task = row.string("task", "all")
     return [
         Record(
             id=row.string("id"), benchmark=row.string("benchmark", "records"), task=task,
-            subtask=row.string("subtask", task), form=form, images=images, question=_text(row, "question"),
-            answer=_text(row, "answer", required=False), letter=letter, options=options, mark=_mark(row), steps=steps,
+            subtask=row.string("subtask", task), form=form, images=images, question=row.text("question"),
+            answer=row.text("answer", required=False), letter=letter, options=options, mark=_mark(row), steps=steps,
             views=views, image_size=row.size("image_size"), subtask_id=row.integer("subtask_id"),
             cluster=row.string("cluster", images[0]), scene=_mapping(row, "scene"), meta=_mapping(row, "meta"),
         )
     ]  # fmt: skip
 
 
-def _text(row: UntrustedRow, field: str, required: bool = True) -> BilingualText:
-    text = row.text(field, required)
-    if max(len(text.en), len(text.zh)) > LONGEST:
-        raise row.fail(field, f"at most {LONGEST:,} characters", max(len(text.en), len(text.zh)))
-    return text
-
-
 def _several(row: UntrustedRow, field: str) -> list[UntrustedRow]:
     inners = row.inners(field)
-    if len(inners) > MOST:
-        raise row.fail(field, f"at most {MOST}", len(inners))
+    if len(inners) > MOST_PARTS:
+        raise row.fail(field, f"at most {MOST_PARTS}", len(inners))
     return inners
 
 
@@ -105,7 +93,7 @@ def _mark(row: UntrustedRow) -> VisualPrompt:
     kind = _MARKS[inner.choice("kind", tuple(_MARKS), "none")]
     length = 4 if kind == "box" else 2
     found = inner.listing("coords", required=False)
-    coords = tuple(inner.numbers("coords", value, length) for value in found[:MOST])
+    coords = tuple(inner.numbers("coords", value, length) for value in found[:MOST_PARTS])
     return VisualPrompt(kind, coords, inner.string("text", ""))
 
 

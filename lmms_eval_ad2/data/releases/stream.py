@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from lmms_eval_ad2.data.releases import stream
 from lmms_eval_ad2.data.releases.base import BadRow, Item, OpenedRelease, existing, image_folder
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 from lmms_eval_ad2.errors import Ad2Error, DataError, require
 from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.storage.files import open_regular
+from lmms_eval_ad2.storage.untrusted_json import BoundedReader, DoubledKeys, load, parse
 
-LONGEST_LINE = 64 << 20  # bytes; a longer line is not a row of a benchmark
+LONGEST_ROW = 8 << 20  # bytes of a line or item; benchmarks have rows of a few kB, and scenes of 1 MB
+LARGEST_FILE = 8 << 20  # bytes of a file that is read at once
 
 Numbered = tuple[int, Any]
 
@@ -33,10 +35,10 @@ def rows(path: Path) -> Iterator[Numbered | DataError]:
 def _lines(path: Path) -> Iterator[Numbered | DataError]:
     with _open(path) as file:
         number = 0
-        while line := file.readline(LONGEST_LINE + 1):
+        while line := file.readline(LONGEST_ROW + 1):
             number += 1
-            if len(line) > LONGEST_LINE:
-                raise DataError(path, number, "line", f"at most {LONGEST_LINE >> 20} MiB", f"{len(line)} bytes or more")
+            if len(line) > LONGEST_ROW:
+                raise DataError(path, number, "line", f"at most {LONGEST_ROW >> 20} MiB", f"{len(line)} bytes or more")
             if number == 1:
                 line = line.removeprefix(b"\xef\xbb\xbf")
             if line.strip():
@@ -45,41 +47,45 @@ def _lines(path: Path) -> Iterator[Numbered | DataError]:
 
 def _parse(line: bytes, path: Path, number: int) -> Numbered | DataError:
     try:
-        return number, json.loads(line.decode("utf-8"), parse_constant=_no_constant)
-    except (ValueError, RecursionError) as exc:
-        return DataError(path, number, "line", "one JSON object in UTF-8", str(exc) or type(exc).__name__)
+        return number, parse(line)
+    except ValueError as exc:
+        return DataError(path, number, "line", "one JSON object in UTF-8", str(exc))
 
 
-def load_json(path: Path, limit: int = 64 << 20) -> Any:
+def load_json(path: Path, limit: int = LARGEST_FILE) -> Any:
     """Read a small JSON file; raises DataError if it is not JSON or has more than `limit` bytes."""
     try:
-        if (size := path.stat().st_size) > limit:
-            raise DataError(path, None, "file", f"at most {limit >> 20} MiB", f"{size} bytes")
-        return json.loads(path.read_bytes().decode("utf-8-sig"), parse_constant=_no_constant)
+        return load(path, limit)
     except OSError as exc:
         raise Ad2Error(f"cannot read {path}: {exc.strerror}") from exc
-    except (ValueError, RecursionError) as exc:
-        raise DataError(path, None, "file", "JSON in UTF-8", str(exc) or type(exc).__name__) from exc
+    except ValueError as exc:
+        raise DataError(path, None, "file", f"JSON in UTF-8, of at most {limit >> 20} MiB", str(exc)) from exc
 
 
 def items(path: Path, prefix: str) -> Iterator[Any]:
     """The values at an ijson `prefix` ("item", "questions.item"), one in memory at a time."""
-    yield from _ijson(path, "items", prefix)
+    yield from _ijson(path, "items", prefix, level=len(prefix.split(".")))
 
 
 def pairs(path: Path) -> Iterator[tuple[str, Any]]:
     """(key, value) of the file's single object, one value in memory at a time."""
-    yield from _ijson(path, "kvitems", "")
+    yield from _ijson(path, "kvitems", "", level=1)
 
 
-def _ijson(path: Path, what: str, prefix: str) -> Iterator[Any]:
+def _ijson(path: Path, what: str, prefix: str, level: int) -> Iterator[Any]:
+    """`level`: the depth of the container of the values."""
     ijson = require("ijson", "to read large JSON files")
+    doubled = DoubledKeys()
     with _open(path) as file:
         if file.read(3) != b"\xef\xbb\xbf":
             file.seek(0)
+        reader = BoundedReader(file, level, LONGEST_ROW)
         try:
-            yield from getattr(ijson, what)(file, prefix, use_float=True)
-        except (ijson.JSONError, UnicodeDecodeError, RecursionError) as exc:
+            for found in getattr(ijson, what)(reader, prefix, use_float=True, map_type=doubled.map_type()):
+                if doubled:
+                    raise DataError(path, None, doubled[0][:80], "each key once in an object", "a doubled key")
+                yield found
+        except (ijson.JSONError, ValueError) as exc:
             raise DataError(path, None, "file", "JSON in UTF-8", str(exc), "The file may be cut off.") from exc
 
 
@@ -92,13 +98,9 @@ def first_token(path: Path) -> str:
 
 def _open(path: Path) -> Any:
     try:
-        return path.open("rb")
+        return open_regular(path)
     except OSError as exc:
         raise Ad2Error(f"cannot read {path}: {exc.strerror}") from exc
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 Reader = Callable[[UntrustedRow], Iterable[Record]]

@@ -10,6 +10,11 @@ from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.numbers import is_number, is_whole
 from lmms_eval_ad2.records import LANGS, BilingualText
 
+LONGEST_TEXT = 20_000  # characters of a string
+MOST_PARTS = 100  # images, options or steps of a record
+LARGEST_SIDE = 100_000  # pixels of an image
+_MOST_INTEGER = 2**53
+
 
 class UntrustedRow:
     """`data` at `row` of `file`; `prefix` is its path inside the row ("options[2].")."""
@@ -41,6 +46,7 @@ class UntrustedRow:
             return default
         if not isinstance(value, str):
             raise self.fail(field, "a string", value)
+        self._check_length(field, value)
         return value.strip()
 
     def choice(self, field: str, allowed: Sequence[str], default: str | None = None) -> str:
@@ -54,7 +60,7 @@ class UntrustedRow:
         value = self.data.get(field)
         if value is None:
             return None
-        if not is_whole(value):
+        if not is_whole(value, low=-_MOST_INTEGER, high=_MOST_INTEGER):
             raise self.fail(field, "a whole number", value)
         return value
 
@@ -72,7 +78,12 @@ class UntrustedRow:
             raise self.fail(field, 'a string or {"en": "...", "zh": "..."}', value)
         if required and not text:
             raise self.fail(field, "a text in at least one language", value)
+        self._check_length(field, text.en, text.zh)
         return text
+
+    def _check_length(self, field: str, *texts: str) -> None:
+        if (length := max(map(len, texts))) > LONGEST_TEXT:
+            raise self.fail(field, f"at most {LONGEST_TEXT:,} characters", f"{length:,}")
 
     def listing(self, field: str, required: bool = True) -> list[Any]:
         value = self.data.get(field)
@@ -104,9 +115,9 @@ class UntrustedRow:
         value = self.data.get(field)
         if value is None:
             return None
-        valid = isinstance(value, list) and len(value) == 2 and all(type(n) is int and n > 0 for n in value)
+        valid = isinstance(value, list) and len(value) == 2 and all(is_whole(n, 1, LARGEST_SIDE) for n in value)
         if not valid:
-            raise self.fail(field, "[width, height] in pixels, whole numbers above 0", value)
+            raise self.fail(field, f"[width, height] in pixels, whole numbers from 1 to {LARGEST_SIDE:,}", value)
         return value[0], value[1]
 
     def image(self, field: str, value: Any) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -18,22 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error, require
+from lmms_eval_ad2.printed import visible
 from lmms_eval_ad2.storage.files import atomic_write
-
-# Control characters, bidirectional controls and invisible characters.
-_HIDDEN = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
-)
-
-
-def visible(value: Any) -> Any:
-    """Text with control, bidirectional and invisible characters replaced by code points such as "[U+202E]".
-
-    Applied to every value of a page; a value that is no text, or markup, stays as it is.
-    """
-    if not isinstance(value, str) or hasattr(value, "__html__"):
-        return value
-    return _HIDDEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", value.replace("\r\n", "\n"))
 
 
 @dataclass(frozen=True)

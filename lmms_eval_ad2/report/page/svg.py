@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lmms_eval_ad2.errors import require
+from lmms_eval_ad2.printed import visible
 
 # Okabe and Ito's palette, suitable for colour-blind readers.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8B7FD1", "#B8A800")
@@ -60,7 +61,7 @@ def svg(figure: Any) -> str:
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
     text = buffer.getvalue()
-    return text[text.index("<svg") :]
+    return str(visible(text[text.index("<svg") :]))
 
 
 def remark(axes: Any, remarks: Sequence[str]) -> None:

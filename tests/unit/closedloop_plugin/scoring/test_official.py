@@ -122,7 +122,7 @@ def test_files_too_large_for_a_result_file_are_not_read(
     assert [r.getMessage() for r in caplog.records] == [
         f"{large}: left out, {large.stat().st_size:,} bytes are too many for an official result file"
     ]
-    with pytest.raises(Ad2Error, match="bytes; an official result file has at most"):
+    with pytest.raises(Ad2Error, match=r"more than .* bytes; an official result file"):
         read([large])
 
 
@@ -143,7 +143,7 @@ def test_read_apart_takes_each_file_as_a_repetition(tmp_path: Path) -> None:
         ('{"_checkpoint": {"records": []}}', "no complete record"),
         ('{"_checkpoint": {"records": [{"route_id"', "no complete record"),
         ('{"_checkpoint": {"records": [3]}}', "row 0: field 'record': expected an object"),
-        ("[" * 100_000, "nested too deeply|not a JSON file"),
+        ("[" * 100_000, "64 levels"),
     ],
 )
 def test_other_files_are_refused(content: str, says: str, tmp_path: Path) -> None:

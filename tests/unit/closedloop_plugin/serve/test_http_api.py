@@ -43,7 +43,7 @@ CUT = data_url(NOISE, "png")[:-400]  # a multiple of four characters: valid base
      *(({"messages": user("a", {"type": "image_url", "image_url": {"url": url}})}, 400, named) for url, named in (
          ("http://169.254.169.254/latest", "nothing is fetched"), ("file:///etc/passwd", "nothing is fetched"),
          ("data:image/svg+xml;base64,PHN2Zy8+", "nothing is fetched"), ("data:image/png;base64,@@@", "not base64"),
-         (f"data:image/png;base64,{BIG}", "not a complete image"), (CUT, "not a complete image: OSError"),
+         (f"data:image/png;base64,{BIG}", "not a complete image"), (CUT, "not a complete image: image file"),
          (data_url(np.zeros((4, 4, 3), np.uint8), "gif").replace("gif", "png"), "not a complete image"))),
      ],
 )  # fmt: skip

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from lmms_eval_ad2.harness.run import _both_versions, _import_fault, _own_tasks
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.harness import run
+from lmms_eval_ad2.harness.run import EvaluationRun, _both_versions, _import_fault, _own_tasks
 from lmms_eval_ad2.harness.run_identity import identity, model_label, redact, versions
 from lmms_eval_ad2.storage.code_state import code_label
 from lmms_eval_ad2.storage.identity import run_folder
+from lmms_eval_ad2.storage.lock import lock_folder
 
 pytestmark = pytest.mark.integration
 
@@ -42,6 +45,51 @@ def test_other_weights_at_the_same_path_are_another_run(tmp_path: Path) -> None:
     assert folder(args=f"pretrained={tmp_path}") == before
     (tmp_path / "model.safetensors").write_bytes(b"22")
     assert folder(args=f"pretrained={tmp_path}") != before
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "pretrained",
+        "model",
+        "adapters",
+        "peft",
+        "lora_path",
+        "model_name_or_path",
+        "ckpt_dir",
+        "model_path",
+        "any_name",
+    ],
+)
+def test_weights_in_any_argument_are_part_of_the_identity(tmp_path: Path, name: str) -> None:
+    checkpoint = tmp_path / "adapter_model.safetensors"
+    checkpoint.write_bytes(b"1")
+    args = f"device=cuda,{name}={tmp_path},batch_size=1"
+    before = folder(args=args)
+    assert folder(args=args) == before
+    checkpoint.write_bytes(b"22")  # trained again at the same path
+    assert folder(args=args) != before
+
+
+def test_one_process_at_a_time_writes_to_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    current = EvaluationRun("m", "", argparse.Namespace(**vars(CLI), output_path=str(tmp_path)))
+    monkeypatch.setattr(run, "_current", current)
+    monkeypatch.setattr(run, "own_task_names", lambda task_dict: ["ad2_relation"])
+    evaluated: list[object] = []
+    evaluate = run.wrap_evaluate(lambda lm, task_dict: evaluated.append(lm))
+
+    class Model:
+        def generate_until(self, requests: list[object]) -> list[object]:
+            return requests
+
+    lm = Model()
+    assert current.folder is not None
+    with lock_folder(current.folder), pytest.raises(Ad2Error, match="another process is writing to this folder"):
+        evaluate(lm, {})
+    assert not evaluated
+    evaluate(lm, {})
+    evaluate(lm, {})  # the lock is released at the end
+    assert evaluated == [lm, lm]
 
 
 def test_a_summary_with_tables_of_an_earlier_version_names_both() -> None:
@@ -81,6 +129,14 @@ def test_a_model_object_never_resumes() -> None:
         "headers=Authorization: Bearer SECRET",
         "auth=SECRET",
         "hf_SECRETabcdefghijklmnopq",
+        "pw=SECRET",
+        "db_password=SECRET",
+        "passwd: SECRET",
+        "pretrained=hf_SECRETabcdefghij",
+        "x=AIzaSECRET_abcdefghij",
+        "gh=ghp_SECRETabcdefghij",
+        "sk-SECRETSECRET",
+        "{'api_key': 'SECRET', 'a': 1}",
     ],
 )
 def test_secrets_are_redacted(text: str) -> None:

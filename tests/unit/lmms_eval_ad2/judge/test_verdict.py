@@ -27,8 +27,14 @@ def official(reply: str) -> float | str:
         ("Rating: [[10]]", 10),
         ("Rating: [[1]]", 1),
         ("[[ 6.5 ]]", 6.5),
-        ("First I thought [[9]], but the light is wrong. Rating: [[3]]", 3),
-        ("The scale ends at [[10]].\n\nRating: [[2]]\n", 2),
+        ("[[3]] is fair. Rating: [[3]], that is [[3.0]]", 3),
+        ("[[5]] out of [[10]]", "several_ratings"),
+        ("I rate [[3]]. The scale is [[1]] to [[10]]", "several_ratings"),
+        ("between [[1]] and [[10]]: 4", "several_ratings"),
+        ("First I thought [[9]], but the light is wrong. Rating: [[3]]", "several_ratings"),
+        ("The scale ends at [[10]].\n\nRating: [[2]]\n", "several_ratings"),
+        ("Rating: [[8]] on ten, so [[80]]", "several_ratings"),
+        ("<think>[[1]] to [[10]]</think>[[n]] is what you want: [[4]]", 4),
         ("**Rating: [[8]]**", 8),
         ("理由充分。\nRating: [[8]]", 8),
         ("<think>Could be [[9]].</think>Rating: [[4]]", 4),
@@ -50,7 +56,6 @@ def official(reply: str) -> float | str:
         ("Rating: [[100]]", "out_of_range"),
         ("Rating: [[-3]]", "out_of_range"),
         ("Rating: [[0.9]]", "out_of_range"),
-        ("Rating: [[8]] on ten, so [[80]]", "out_of_range"),
         ("", "empty_reply"),
         (" \n", "empty_reply"),
         ("<think>[[5]]</think>", "empty_reply"),
@@ -66,6 +71,8 @@ def test_strict_verdicts(reply: str, mark: float | str) -> None:
         ("Rating: [[7]]", 7),
         ("The rating is: [[6]]", 6),
         ("so [[5]]", 5),
+        ("[[5]] out of [[10]]", 5),  # as the official script reads it
+        ("between [[1]] and [[10]]: 4", 1),
         ("so [[5]], or rather Rating: [[8]]", 8),  # its lead comes first in the order of leads
         ("Rating: [[4]] ... Rating: [[9]]", 4),  # the first one, as in the official script
         ("Rating: [[4 ]]", 4),
@@ -94,7 +101,7 @@ def test_the_finish_reason_overrides_the_text(form: verdict.ReplyForm, finish: s
 def test_any_text_gives_a_mark_on_the_scale_or_none(reply: str, form: verdict.ReplyForm) -> None:
     found = verdict.read(reply, "stop", form, "r")
     if isinstance(found, Unscored):
-        assert found.reason in (verdict.UNPARSED, verdict.OUT_OF_RANGE, verdict.EMPTY)
+        assert found.reason in (verdict.UNPARSED, verdict.SEVERAL, verdict.OUT_OF_RANGE, verdict.EMPTY)
     else:
         assert 1 <= found <= 10 and "[[" in reply
 

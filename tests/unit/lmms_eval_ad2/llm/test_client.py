@@ -132,7 +132,15 @@ def test_the_finish_reason_is_kept(kind: str, finish: str) -> None:
 def test_the_key_stays_out_of_messages_and_representations() -> None:
     endpoint = EndpointConfig("http://host/v1", api_key="sk-secret")
     assert "sk-secret" not in repr(endpoint)
-    assert ChatClient(endpoint)._clean("wrong key sk-secret given") == "wrong key *** given"
+    assert ChatClient(endpoint)._clean("wrong key sk-secret given") == "wrong key [REDACTED] given"
+
+
+def test_a_key_that_a_completion_repeats_is_not_kept() -> None:
+    with serve(reply="Your key is sk-secret-1, thank you. It is EMPTY.") as server:
+        reply, _ = complete(server, api_key="sk-secret-1")
+        assert isinstance(reply, ChatReply) and reply.text == "Your key is [REDACTED], thank you. It is EMPTY."
+        reply, _ = complete(server, api_key="EMPTY")  # as users of local servers set it
+        assert isinstance(reply, ChatReply) and "EMPTY" in reply.text
 
 
 def test_a_reply_body_of_excessive_length_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:

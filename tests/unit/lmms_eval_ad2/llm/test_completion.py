@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmms_eval_ad2.llm.cache import ReplyCache
-from lmms_eval_ad2.llm.completion import ChatReply, NoCompletion, printable, read_completion, read_error
+from lmms_eval_ad2.llm.completion import ChatReply, NoCompletion, read_completion, read_error
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None), max_size=8),
@@ -60,10 +60,6 @@ def test_a_body_without_a_completion_is_invalid(raw: bytes) -> None:
 def test_a_too_deeply_nested_error_is_truncated() -> None:
     code, message = read_error(b'{"error":' * 100_000)
     assert code == "" and message.startswith('{"error":') and len(message) == 300
-
-
-def test_printable_text_has_no_terminal_control_characters() -> None:
-    assert printable("a\x1b[31mb\x1b]0;t\x07\n\u202ec\x9b\ud800d") == "a [31mb ]0;t c d"
 
 
 @given(JSON, JSON, JSON, JSON)

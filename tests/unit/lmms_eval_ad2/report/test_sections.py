@@ -32,7 +32,7 @@ def test_text_has_every_table_but_details() -> None:
     head, table, notes, paper = blocks
     assert (head, notes) == ([["-", "A:", "one"], ["-", "careful"]], [["-", "last"]])
     assert table[:3] == [["Scores"], ["of", "a", "suite"], ["run", "score"]]
-    assert table[4:] == [["<b>|x[2J", "50.0"], ["[40.0,", "60.0]"], ["-", "a", "note"]]
+    assert table[4:] == [["<b>|x\\x1b[2J", "50.0"], ["[40.0,", "60.0]"], ["-", "a", "note"]]
     assert paper[0] == ["Paper"] and paper[-1] == ["1"]
     assert "Routes\nroute\n" in render(SECTION, details=True)
 
@@ -40,7 +40,7 @@ def test_text_has_every_table_but_details() -> None:
 def test_markdown_escapes_cells() -> None:
     out = render(SECTION, markdown=True)
     assert "### Scores\n\nof a suite\n\n| run" in out
-    assert "| &lt;b&gt;\\|x[2J | 50.0 [40.0, 60.0] |" in out
+    assert "| &lt;b&gt;\\|x\\x1b[2J | 50.0 [40.0, 60.0] |" in out
 
 
 def test_the_page_shows_sections_without_runs() -> None:

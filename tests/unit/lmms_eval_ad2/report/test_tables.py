@@ -290,7 +290,7 @@ def test_markdown_has_both_figures_in_a_cell_and_escapes_labels(tmp_path: Path) 
 
 def test_control_characters_do_not_reach_the_terminal(tmp_path: Path) -> None:
     text = tables.render(loaded(tmp_path, summary(ad2_tasks("lexical"), label="x\x1b[2Jy‮z", judge="lexical")))
-    assert "x[2Jyz" in text
+    assert "x\\x1b[2Jy\\u202ez" in text
     assert "\x1b" not in text
 
 

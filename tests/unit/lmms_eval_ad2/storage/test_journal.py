@@ -115,7 +115,7 @@ def test_deep_nesting_is_a_broken_line(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
     path.write_bytes(b"[" * 100_000 + b"\n" + LINES[0] + b"\n")
     broken, good = scan(path, parse_object)
-    assert isinstance(broken, BrokenLine) and isinstance(broken.error, RecursionError)
+    assert isinstance(broken, BrokenLine) and "64 levels" in str(broken.error)
     assert isinstance(good, JournalLine) and good.value == ROWS[0]
 
 

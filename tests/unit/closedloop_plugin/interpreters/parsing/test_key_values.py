@@ -16,8 +16,8 @@ from closedloop_plugin.interpreters.parsing.instruction import (
     UnclearInstruction,
     parse_instruction,
 )
-from closedloop_plugin.interpreters.parsing.words import STRENGTH
 from closedloop_plugin.interpreters.parsing.key_values import PairFindings, UnclearValue, read_pair, read_part
+from closedloop_plugin.interpreters.parsing.words import STRENGTH
 
 KMH = 1 / 3.6
 
@@ -266,9 +266,7 @@ def test_a_denied_brake_leaves_the_rest(brake: str, sign: str, denial: str, gap:
     st.sampled_from(["keep the speed", "Throttle: 0.4", "throttle 0.4", "go straight", "steer 0", "turn left", ""]),
     st.booleans(),
 )  # fmt: skip
-def test_a_denied_brake_never_brakes(
-    brake: str, layout: str, denial: str, gap: str, other: str, first: bool
-) -> None:
+def test_a_denied_brake_never_brakes(brake: str, layout: str, denial: str, gap: str, other: str, first: bool) -> None:
     parts = [layout.format(brake, denial), other]
     try:
         found = parse_instruction(gap.join(parts if first else parts[::-1]))

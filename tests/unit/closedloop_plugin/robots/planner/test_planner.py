@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import threading
@@ -24,8 +25,9 @@ from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Control, Decision, RouteCommand
 from closedloop_plugin.interpreters.make import make_interpreter
 from closedloop_plugin.robots.onboard import wire
+from closedloop_plugin.robots.planner import connection_listener
 from closedloop_plugin.robots.planner import session as session_module
-from closedloop_plugin.robots.planner.connection_listener import ConnectionListener
+from closedloop_plugin.robots.planner.connection_listener import HANDSHAKES_PER_ADDRESS, ConnectionListener
 from closedloop_plugin.robots.planner.decision_cycle import FAILURES_MAX
 from closedloop_plugin.robots.planner.journal import PlannerJournal
 from closedloop_plugin.robots.planner.server import PlannerServer
@@ -496,22 +498,35 @@ def test_a_planners_frame_from_a_vehicle_ends_the_session() -> None:
 
 
 def test_silent_connections_do_not_lock_the_vehicle_out() -> None:
-    strangers: list[socket.socket] = []
-    with planning(ScriptedAgent()) as (planner, port):
-
-        def too_many() -> bool:
-            strangers.extend(socket.create_connection(("127.0.0.1", port)) for _ in range(12))
-            return planner.journal.counts["refused: too many strangers"] >= 4
-
-        with pytest.MonkeyPatch.context() as patch:  # the vehicle below has the usual time limit
-            patch.setattr(session_module, "HANDSHAKE_S", 0.3)
-            until(too_many)
-            until(lambda: planner.journal.counts["refused: no handshake"] >= 8)
+    """All places of the address are taken by silent connections, without waiting for their time limit."""
+    with planning(ScriptedAgent()) as (planner, port), contextlib.ExitStack() as opened:
+        for _ in range(3 * HANDSHAKES_PER_ADDRESS):
+            opened.enter_context(socket.create_connection(("127.0.0.1", port)))
+        until(lambda: planner.journal.counts["refused: displaced"] >= 2 * HANDSHAKES_PER_ADDRESS)
         with connected(port) as vehicle:
             vehicle.send_observation(0)
             assert vehicle.receive()[0] == "cmd"  # type: ignore[index]
-        for stranger in strangers:
-            stranger.close()
+            assert planner.journal.counts["refused: no handshake"] == 0
+
+
+def test_silent_connections_are_closed_after_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "HANDSHAKE_S", 0.3)
+    with planning(ScriptedAgent()) as (planner, port), socket.create_connection(("127.0.0.1", port)) as silent:
+        until(lambda: planner.journal.counts["refused: no handshake"] == 1)
+        while silent.recv(4096):  # the planner's hello, then the end
+            pass
+
+
+def test_one_address_cannot_displace_the_connections_of_others() -> None:
+    handshakes = connection_listener._Handshakes()
+    opened = [connection_listener._Handshake(socket.socket(), "10.0.0.1")]
+    opened += [connection_listener._Handshake(socket.socket(), f"10.0.1.{i % 5}") for i in range(100)]
+    for one in opened:
+        handshakes.add(one)
+    assert not opened[0].displaced and len(handshakes._open) == connection_listener.HANDSHAKES_MAX
+    assert [handshakes.remove(one) for one in opened] == [not one.displaced for one in opened]
+    for one in opened:
+        one.sock.close()
 
 
 def test_closing_the_planner_stops_the_vehicle() -> None:

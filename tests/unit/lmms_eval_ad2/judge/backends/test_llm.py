@@ -108,6 +108,7 @@ def test_a_failure_is_unscored_and_not_cached(tmp_path: Path, kind: str, reason:
     ("reply", "reason"),
     [
         ("Score: 0 (rule 1 violated)", "unparsed_reply"), ("10", "unparsed_reply"), ("Rating: [[0]]", "out_of_range"),
+        ("[[5]] out of [[10]]", "several_ratings"), ("I rate [[3]]. The scale is [[1]] to [[10]]", "several_ratings"),
         ("I am sorry, I cannot rate this.", "unparsed_reply"), ("<html>Rating: 9</html>", "unparsed_reply"),
     ],
 )  # fmt: skip

@@ -104,7 +104,7 @@ def test_images_are_small_jpegs_with_the_mark(page_html: str) -> None:
 def test_missing_images_are_reported(page_html: str) -> None:
     text = Reader(page_html).text
     assert "no such file" in text
-    assert "an image is outside the data set's folder" in text
+    assert "others are not opened" in text
     assert "the record cannot be read" in text
 
 

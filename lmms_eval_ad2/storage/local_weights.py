@@ -1,0 +1,85 @@
+"""The local files that model arguments name, as part of a run's identity.
+
+Weights that are trained again at the same path are another model. Every argument is searched, since each model class
+has names of its own for checkpoints, adapters and tokenizers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+# Files that affect the answers of a model: weights, configurations, tokenizers, chat templates, code.
+SUFFIXES = frozenset({
+    ".safetensors", ".bin", ".gguf", ".ggml", ".pt", ".pth", ".ckpt", ".pkl", ".onnx", ".engine", ".npz", ".npy", ".h5",
+    ".msgpack", ".model", ".json", ".jinja", ".txt", ".tiktoken", ".py", ".yaml", ".yml",
+})  # fmt: skip
+MOST_ENTRIES = 20_000  # of a folder; one with more holds other things besides a model
+
+_ARGUMENT = re.compile(r"(?:^|,)\s*([\w.-]+)=")
+_LISTED = re.compile(r"[,;|\[\](){}'\"]+")
+_PARTS = re.compile(r"[\s,;|\[\](){}'\":=]+")
+
+
+def local_weights(model_args: str | Mapping[str, Any]) -> dict[str, str]:
+    """A hash for each argument whose value names an existing local file or folder, or several of them.
+
+    model_args: "name=value,name=value", where a value may be a list. The hash covers names, sizes and time stamps of
+    the files, not their content, so that it takes milliseconds for any size of a model.
+    """
+    found = {}
+    for name, value in _arguments(model_args):
+        states = [f"{path}\n{state}" for path in _candidates(value) if (state := _state(path))]
+        if states:
+            found[name] = hashlib.sha256("\n".join(sorted(states)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return found
+
+
+def _arguments(model_args: str | Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if isinstance(model_args, Mapping):
+        yield from ((str(name), str(value)) for name, value in model_args.items())
+        return
+    names = list(_ARGUMENT.finditer(model_args))
+    ends = [*(match.start() for match in names[1:]), len(model_args)]
+    for match, end in zip(names, ends, strict=False):
+        yield match[1], model_args[match.end() : end]
+
+
+def _candidates(value: str) -> list[str]:
+    """The texts in a value that may be paths."""
+    texts = {value.strip(), *_LISTED.split(value), *_PARTS.split(value)}
+    return sorted(text for text in map(str.strip, texts) if text)
+
+
+def _state(text: str) -> str:
+    """Names, sizes and time stamps of a model's files; "" if the text is no path, or the folder has no such file."""
+    path = Path(text)
+    try:
+        path = path.expanduser()
+        if path.is_file():
+            # A bare word may have the name of a file by chance.
+            return _entry(path, path) if os.sep in text or path.suffix in SUFFIXES else ""
+        return "\n".join(sorted(_entry(file, path) for file in _model_files(path))) if path.is_dir() else ""
+    except (OSError, RuntimeError, ValueError):  # too long, an unknown user, a zero byte
+        return ""
+
+
+def _model_files(folder: Path) -> Iterator[Path]:
+    seen = 0
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
+        for name in sorted(files):
+            seen += 1
+            if seen > MOST_ENTRIES:
+                return
+            if (file := Path(place, name)).suffix.lower() in SUFFIXES and file.is_file():
+                yield file
+
+
+def _entry(file: Path, top: Path) -> str:
+    status = file.stat()
+    return f"{file.relative_to(top)}:{status.st_size}:{status.st_mtime_ns}"

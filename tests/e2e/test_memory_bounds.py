@@ -1,0 +1,287 @@
+"""Untrusted bytes need bounded memory: the bounds of docs/security.md, one test for each entry."""
+
+from __future__ import annotations
+
+import json
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+from support.peak_memory import peak_of
+
+from lmms_eval_ad2.data.releases.parquet import BATCH_MEMORY
+from lmms_eval_ad2.data.releases.stream import LONGEST_ROW
+from lmms_eval_ad2.image_files import MOST_PIXELS
+from lmms_eval_ad2.storage.untrusted_json import LARGEST_FILE
+
+ROW_MIB, IMAGE_MIB, FILE_MIB, REPLY_MIB = 384, 1024, 1024, 384  # as stated in docs/security.md
+SMALL_MIB = 96  # for input that is refused early
+PARQUET_MIB = (BATCH_MEMORY >> 20) + 128
+
+IMPORT = """
+from pathlib import Path
+from lmms_eval_ad2.data.home import import_release
+import ijson, pyarrow.parquet, PIL.Image
+
+def work(release, path):
+    source = Path(path)
+    manifest = import_release(release, source, split="val", skip_bad=True, partial=True, images=source.parent)
+    return f"{manifest.n} records, {manifest.bad_rows} bad"
+"""
+GOOD = {
+    "id": "1", "image": "a.jpg", "dimension": "relation", "subtask": "spatial", "form": "vqa", "question": "q",
+    "answer": "a",
+}  # fmt: skip
+
+
+def many(file: BinaryIO, part: bytes, size: int) -> None:
+    """Write `part` repeatedly until `size` bytes are reached."""
+    block = part * (1 + (1 << 20) // len(part))
+    written = 0
+    while written < size:
+        written += file.write(block[: min(len(block), size - written) // len(part) * len(part) or len(part)])
+
+
+def deep(file: BinaryIO) -> None:
+    file.write(b"[" * 100_000)
+
+
+def deep_row(file: BinaryIO) -> None:
+    file.write(b'{"id":' + b"[" * 100_000 + b"\n" + json.dumps(GOOD).encode() + b"\n")
+
+
+def largest_row(file: BinaryIO) -> None:
+    """The most objects that a row may have."""
+    file.write(b'{"meta":[')
+    many(file, b"{},", LONGEST_ROW - 64)
+    file.write(b"{}]}\n" + json.dumps(GOOD).encode() + b"\n")
+
+
+def endless_line(file: BinaryIO) -> None:
+    many(file, b'{"id": "x" ', 200 << 20)
+
+
+def endless_item(file: BinaryIO) -> None:
+    file.write(b'[{"meta":[')
+    many(file, b"{},", 100 << 20)
+
+
+def endless_text(file: BinaryIO) -> None:
+    file.write(b'[{"id":"')
+    many(file, b"x", 200 << 20)
+
+
+def endless_scene(file: BinaryIO) -> None:
+    file.write(b'{"scene":{"key_frames":{')
+    many(file, b'"a":[],', 100 << 20)
+
+
+@pytest.mark.parametrize(
+    ("write", "release", "most", "expected"),
+    [
+        (deep, "ad2_bench", SMALL_MIB, "nested more than 64 levels deep"),
+        (deep_row, "ad2_bench", SMALL_MIB, "1 records, 1 bad"),
+        (largest_row, "ad2_bench", ROW_MIB, "1 records, 1 bad"),
+        (endless_line, "ad2_bench", SMALL_MIB, "at most 8 MiB"),
+        (endless_item, "ad2_bench", ROW_MIB, "a value of more than 8 MiB"),
+        (endless_text, "ad2_bench", SMALL_MIB, "a value of more than 8 MiB"),
+        (endless_scene, "drivelm", ROW_MIB, "a value of more than 8 MiB"),
+    ],
+)
+def test_rows_of_a_release(
+    tmp_path: Path, write: Callable[[BinaryIO], None], release: str, most: int, expected: str
+) -> None:
+    path = tmp_path / "rows.json"
+    with path.open("wb") as file:
+        write(file)
+    peak, outcome = peak_of(IMPORT, release, path)
+    assert expected in outcome
+    assert peak <= most
+
+
+@pytest.fixture
+def parquet_bomb(tmp_path: Path) -> Path:
+    """2 kB; 400 rows of the same 20 MiB."""
+    path = tmp_path / "val.parquet"
+    same = pa.DictionaryArray.from_arrays(pa.array([0] * 400, pa.int32()), pa.array(["x" * (20 << 20)]))
+    names = ("question_id", "segment_id", "images", "question", "answer")
+    pq.write_table(pa.table(dict.fromkeys(names, same)), path, compression="zstd")
+    assert path.stat().st_size < 100_000
+    return path
+
+
+def test_rows_of_a_parquet_release(parquet_bomb: Path) -> None:
+    peak, outcome = peak_of(IMPORT, "lingoqa", parquet_bomb)
+    assert "need more than 512 MiB" in outcome
+    assert peak <= PARQUET_MIB
+
+
+DECODE = """
+from pathlib import Path
+from lmms_eval_ad2.prompts.visual import load_image
+from lmms_eval_ad2.image_files import open_image
+
+def work(root, name):
+    return load_image(Path(root), name).size
+"""
+
+
+@pytest.mark.parametrize(
+    ("side", "most", "expected"),
+    [(7_000, IMAGE_MIB, "(7000, 7000)"), (13_000, SMALL_MIB, "13000x13000 pixels, more than")],
+)
+def test_images(tmp_path: Path, side: int, most: int, expected: str) -> None:
+    """The largest image that is decoded (with transparency, which needs another copy), and a larger one."""
+    assert 0.95 * MOST_PIXELS < 7_000**2 < MOST_PIXELS
+    path = tmp_path / "a.png"
+    if side > 10_000:
+        Image.fromarray(np.zeros((side, side), np.uint8)).save(path, compress_level=1)
+    else:
+        Image.new("RGBA", (side, side)).save(path, compress_level=1)
+    peak, outcome = peak_of(DECODE, tmp_path, "a.png")
+    assert expected in outcome
+    assert peak <= most
+
+
+READ = """
+from pathlib import Path
+from lmms_eval_ad2.report import runs
+from closedloop_plugin.scoring import official
+from lmms_eval_ad2.storage import journal
+
+def summary(path):
+    return runs.load([path])
+
+def episodes(path):
+    return official.read([path])
+
+def lines(path):
+    return [type(line).__name__ for line in journal.scan(path, journal.parse_object)]
+
+def work(reader, path):
+    return globals()[reader](Path(path))
+"""
+
+
+def largest_file(file: BinaryIO) -> None:
+    file.write(b'{"schema":[')
+    many(file, b"[],", LARGEST_FILE - 64)
+    file.write(b"[]]}\n")
+
+
+def too_large_file(file: BinaryIO) -> None:
+    many(file, b"[],", LARGEST_FILE + 64)
+
+
+@pytest.mark.parametrize(
+    ("write", "name", "reader", "most", "expected"),
+    [
+        pytest.param(
+            largest_file, "summary.json", "summary", FILE_MIB, "field 'schema'", marks=pytest.mark.system, id="largest"
+        ),
+        (too_large_file, "summary.json", "summary", 2 * SMALL_MIB, "more than 32 MiB"),
+        (deep, "summary.json", "summary", SMALL_MIB, "nested more than 64 levels deep"),
+        (too_large_file, "a.json", "episodes", 2 * SMALL_MIB, "more than 32 MiB"),
+        (deep, "a.json", "episodes", SMALL_MIB, "nested more than 64 levels deep"),
+        (too_large_file, "episodes.jsonl", "episodes", 2 * SMALL_MIB, "at most 32 MiB"),
+        (deep_row, "rank0.jsonl", "lines", SMALL_MIB, "['BrokenLine', 'JournalLine']"),
+    ],
+)
+def test_result_files(
+    tmp_path: Path, write: Callable[[BinaryIO], None], name: str, reader: str, most: int, expected: str
+) -> None:
+    path = tmp_path / name
+    with path.open("wb") as file:
+        write(file)
+    peak, outcome = peak_of(READ, reader, path)
+    assert expected in outcome
+    assert peak <= most
+
+
+JUDGE = """
+from lmms_eval_ad2.judge.backends import llm
+from lmms_eval_ad2.judge.base import JudgeItem
+from lmms_eval_ad2.judge.rubrics import load
+from lmms_eval_ad2.llm.client import EndpointConfig
+from lmms_eval_ad2.llm.settings import EndpointSampling
+
+RUBRICS = load()
+
+def work(url):
+    judge = llm.LLMJudge(EndpointConfig(url, max_retries=0, concurrency=8), EndpointSampling("m"), RUBRICS)
+    items = [JudgeItem(str(i), "coda_region", f"answer {i}", reference="a car") for i in range(2)]
+    return sorted({f"{r.reason}: {r.detail}" for r in judge.rate(items, progress=False)})
+"""
+
+
+def endless() -> Iterator[bytes]:
+    while True:
+        yield b" " * (1 << 20)
+
+
+def objects() -> Iterator[bytes]:
+    """The most objects that a reply may have."""
+    yield b'{"choices":[' + b"{}," * ((8 << 20) // 3 - 10)
+    yield b"{}]}"
+
+
+PACKED = zlib.compress(bytes(100 << 20), 1)
+
+
+def packed() -> Iterator[bytes]:
+    """400 kB that unpack to 100 MiB."""
+    yield PACKED
+
+
+@pytest.fixture
+def reply_server() -> Iterator[Callable[[Callable[[], Iterator[bytes]], str], str]]:
+    """A function that starts an endpoint with these bodies; it returns the base URL."""
+    servers: list[ThreadingHTTPServer] = []
+
+    def start(body: Callable[[], Iterator[bytes]], coding: str) -> str:
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self.send_response(200)
+                self.send_header("Content-Encoding", coding)
+                self.end_headers()
+                with suppress(OSError):  # the client ends the connection
+                    for part in body():
+                        self.wfile.write(part)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        servers.append(ThreadingHTTPServer(("127.0.0.1", 0), Handler))
+        threading.Thread(target=servers[0].serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{servers[0].server_address[1]}/v1"
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("body", "coding", "most", "expected"),
+    [
+        (endless, "identity", REPLY_MIB, "too_long"),
+        (objects, "identity", REPLY_MIB, "invalid_reply"),
+        (packed, "deflate", SMALL_MIB, "which was not requested"),
+    ],
+)
+def test_replies_of_a_judge(
+    body: Callable[[], Iterator[bytes]], coding: str, most: int, expected: str, reply_server: Callable[..., str]
+) -> None:
+    peak, outcome = peak_of(JUDGE, reply_server(body, coding))
+    assert expected in outcome
+    assert peak <= most

@@ -1,0 +1,84 @@
+"""Which arguments of a model name local files, and what changes their hash."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lmms_eval_ad2.storage import local_weights as module
+from lmms_eval_ad2.storage.local_weights import local_weights
+
+FORMS: list[Callable[[Path, Path], str]] = [
+    lambda a, b: f"x={a}",
+    lambda a, b: f"adapters={a}:{b}",
+    lambda a, b: f"adapters=[{a},{b}],batch_size=1",
+    lambda a, b: f"x=1,adapters={a},{b}",
+    lambda a, b: f"lora_modules=one={b} two={a}",
+    lambda a, b: f"loras=['{b}', '{a}'],x=2",
+]
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    made = tmp_path / "first", tmp_path / "a name with spaces"
+    for folder in made:
+        (folder / "rank0").mkdir(parents=True)
+        (folder / "rank0" / "model.pt").write_bytes(b"weights")
+    return made
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_paths_are_found_in_lists_and_pairs(folders: tuple[Path, Path], form: Callable[[Path, Path], str]) -> None:
+    text = form(*folders)
+    before = local_weights(text)
+    assert len(before) == 1 and local_weights(text) == before
+    (folders[0] / "rank0" / "model.pt").write_bytes(b"other weights")
+    assert local_weights(text) != before
+
+
+def test_a_mapping_of_arguments(folders: tuple[Path, Path]) -> None:
+    assert set(local_weights({"pretrained": folders[0], "adapters": [str(folders[1])], "device": "cuda"})) == {
+        "pretrained", "adapters",
+    }  # fmt: skip
+
+
+def test_a_file_and_its_time_stamp(tmp_path: Path) -> None:
+    file = tmp_path / "m.gguf"
+    file.write_bytes(b"x")
+    before = local_weights(f"gguf={file}")
+    os.utime(file, ns=(1, 1))
+    assert before and local_weights(f"gguf={file}") != before
+
+
+def test_files_that_do_not_belong_to_the_model_change_nothing(folders: tuple[Path, Path]) -> None:
+    before = local_weights(f"x={folders[0]}")
+    (folders[0] / "events.out.tfevents").write_bytes(b"log")
+    (folders[0] / ".cache").mkdir()
+    (folders[0] / ".cache" / "a.json").write_text("{}")
+    assert local_weights(f"x={folders[0]}") == before
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a=1", "pretrained=Qwen/Qwen2.5-VL-7B-Instruct", f"a={'x' * 5000}", "a=~nobody0/x", "a=\0", "a"]
+)
+def test_other_values_have_no_hash(text: str) -> None:
+    assert local_weights(text) == {}
+
+
+def test_a_word_that_is_also_a_folder_without_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cuda").mkdir()
+    (tmp_path / "1").write_text("x")
+    assert local_weights("device=cuda,batch_size=1") == {}
+
+
+def test_the_search_of_a_large_folder_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_ENTRIES", 3)
+    for number in range(9):
+        (tmp_path / f"{number}.json").write_text("{}")
+    before = local_weights(f"data={tmp_path}")
+    (tmp_path / "8.json").write_text("{ }")
+    assert local_weights(f"data={tmp_path}") == before

@@ -1,0 +1,78 @@
+"""docs/security.md: its numbers are those of the code, and its tests exist."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from support.running import REPO, TESTS
+
+from closedloop_plugin.robots.onboard import wire
+from closedloop_plugin.robots.planner import connection_listener, decision_cycle
+from closedloop_plugin.robots.planner import session as planner_session
+from closedloop_plugin.serve import chat, http_api
+from closedloop_plugin.serve import pictures as served_pictures
+from closedloop_plugin.serve.http_api import RequestLimits
+from closedloop_plugin.threats import spec_parsing
+from lmms_eval_ad2 import image_files
+from lmms_eval_ad2.annotate import page_guard
+from lmms_eval_ad2.data.home import parts, record_check
+from lmms_eval_ad2.data.releases import parquet, stream, untrusted_row
+from lmms_eval_ad2.llm import completion
+from lmms_eval_ad2.storage import journal, untrusted_json
+
+PAGE = (REPO / "docs" / "security.md").read_text("utf-8")
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize("place", sorted(set(re.findall(r"`([\w/]+\.py::\w+)`", PAGE))))
+def test_every_named_test_exists(place: str) -> None:
+    file, _, name = place.partition("::")
+    assert re.search(rf"^def {name}\(", (TESTS / file).read_text("utf-8"), re.MULTILINE)
+
+
+def test_the_page_names_a_test_for_every_entry() -> None:
+    rows = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith(("| entry", "|---"))]
+    assert len(rows) >= 14 and all(".py::" in row for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("{} MiB a line, 64 levels", stream.LONGEST_ROW / MIB),
+        ("{} MiB an item", stream.LONGEST_ROW / MIB),
+        ("a line, {} levels", untrusted_json.DEEPEST),
+        ("{} characters of JSON", f"{record_check.LONGEST_RECORD:,}"),
+        ("{} MiB of records are kept", parts.PART_CHARACTERS / MIB),
+        ("{} MiB (Linux)", parquet.BATCH_MEMORY / MIB + 128),
+        ("{} MiB, 50 million pixels", image_files.MOST_BYTES / MIB),
+        ("64 MiB, {} million pixels", image_files.MOST_PIXELS / 1e6),
+        ("{} MiB, 64 levels | 1 GiB", untrusted_json.LARGEST_FILE / MIB),
+        ("line of a journal | {} MiB", journal.LONGEST_LINE / MIB),
+        ("{} MiB, uncompressed", completion.LONGEST_BODY / MIB),
+        ("{} MiB (`--max-body-mb`)", RequestLimits().body_bytes / MIB),
+        ("{} values, 40 million pixels", f"{chat.MOST_VALUES:,}"),
+        ("values, {} million pixels", served_pictures.MOST_PIXELS / 1e6),
+        ("at most {} MiB together", RequestLimits().bodies_bytes / MIB),
+        ("images of at most {} requests", RequestLimits().parsed),
+        ("{} requests are\nparsed at a time", {2: "two"}[http_api._PARSERS]),
+        ("`ad2 annotate` | {} MiB", page_guard.MOST_BODY / MIB),
+        ("{} values, 64 levels; 256 connections", f"{page_guard.MOST_VALUES:,}"),
+        ("{} KiB header", wire.HEADER_MAX / 1024),
+        ("{} MiB image", wire.BLOB_MAX / MIB),
+        ("{} KiB before it is authenticated", wire.HANDSHAKE_MAX / 1024),
+        ("{} million pixels; 1 KiB", decision_cycle.MOST_PIXELS / 1e6),
+        ("| {} characters, 8 levels", f"{spec_parsing.LONGEST:,}"),
+        ("characters, {} levels", spec_parsing.DEEPEST),
+        ("names have at most {} characters", record_check.LONGEST_NAME),
+        ("a text {}, a record", f"{untrusted_row.LONGEST_TEXT:,}"),
+        ("a record {} images", untrusted_row.MOST_PARTS),
+        ("at most {} pixels a side", f"{untrusted_row.LARGEST_SIDE:,}"),
+        ("more than {} bytes are refused", f"{image_files.LONGEST_NAME:,}"),
+        ("at most {} connections in their handshake", connection_listener.HANDSHAKES_MAX),
+        ("handshake, {} from one address", connection_listener.HANDSHAKES_PER_ADDRESS),
+        ("one address, for {} s", planner_session.HANDSHAKE_S),
+    ],
+)
+def test_the_numbers_are_those_of_the_code(text: str, number: float | str) -> None:
+    assert text.format(number if isinstance(number, str) else f"{number:g}") in PAGE
