@@ -58,6 +58,13 @@ _FROM_EDGES = re.compile(
     rf"|距离?左[^\d\n]{{0,6}}(?P<x2>{ITEM})[^\d\n]{{0,8}}距离?上[^\d\n]{{0,6}}(?P<y2>{ITEM})",
     re.IGNORECASE,
 )
+# "40% of the width and 30% of the height", "宽度的40%，高度的30%"
+_SHARES = re.compile(
+    r"(?P<x>\d+(?:\.\d+)?\s?(?:%|percent)) of (?:the |its )?(?:image(?:'s)? |picture(?:'s)? )?width[^\d\n]{0,16}"
+    r"(?P<y>\d+(?:\.\d+)?\s?(?:%|percent)) of (?:the |its )?(?:image(?:'s)? |picture(?:'s)? )?height"
+    r"|宽度?的?(?P<x2>\d+(?:\.\d+)?\s?%)[^\d\n]{0,10}高度?的?(?P<y2>\d+(?:\.\d+)?\s?%)",
+    re.IGNORECASE,
+)
 # "(x1, y1) = (400, 300)"
 _CORNER_NAMES = re.compile(
     rf"[\[(]\s?(?P<x>x[a-z0-9_]{{1,5}})\s?,\s?(?P<y>y[a-z0-9_]{{1,5}})\s?[\])]\s?(?:[:=]|is|为|是)\s?"
@@ -75,7 +82,7 @@ _ORDER = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(ORDERS)})(?![A-Za-z])", re.IGNO
 _LEGEND_NAME = rf"(?:{_AXIS}|{_SIDE})(?![A-Za-z0-9_])"
 _LEGEND = re.compile(
     rf"[\[(<]\s?({_LEGEND_NAME}(?:\s?,\s?{_LEGEND_NAME}){{1,3}})\s?[\])>]"
-    rf"|(?<![A-Za-z0-9_])({_LEGEND_NAME}(?:, ?{_LEGEND_NAME}){{3}})",
+    rf"|(?<![A-Za-z0-9_])({_LEGEND_NAME}(?:(?:, ?| ?\| ?){_LEGEND_NAME}){{3}})",
     re.IGNORECASE,
 )
 
@@ -106,6 +113,8 @@ def _signed(text: str) -> str:
         text = _CORNER_NAMES.sub(r"\g<x>=\g<a>, \g<y>=\g<b> ", text)
     if "the left" in low or "距" in low:
         text = _FROM_EDGES.sub(lambda m: f"x={m['x'] or m['x2']}, y={m['y'] or m['y2']} ", text)
+    if "%" in low or "percent" in low:
+        text = _SHARES.sub(lambda m: f"x={m['x'] or m['x2']}, y={m['y'] or m['y2']} ", text)
     return _CENTRED.sub(r" cx=\g<x>, cy=\g<y> ", text) if "cent" in low or "中心" in low else text
 
 
@@ -152,7 +161,7 @@ def legends(text: str) -> Iterator[tuple[int, tuple[str, ...], str]]:
         names = ORDERS[match[0].lower()]
         yield match.end(), names, known[frozenset(names)]
     for match in _LEGEND.finditer(text):
-        names = tuple(canonical(name.strip()) for name in (match[1] or match[2]).split(","))
+        names = tuple(canonical(name.strip()) for name in re.split(r"[,|]", match[1] or match[2]))
         note = known.get(frozenset(names))
         if note is not None and (not note or names in {form for form, _ in _FORMS}):
             yield match.end(), names, note

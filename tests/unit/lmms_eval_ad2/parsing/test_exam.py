@@ -16,8 +16,7 @@ from lmms_eval_ad2.parsing import SIDES, YES_NO, parse
 from lmms_eval_ad2.records import Answer, Unparsed
 
 ROWS: list[dict[str, Any]] = [
-    json.loads(line)
-    for line in (Path(__file__).parent / "exams" / "exam_a.jsonl").read_text("utf-8").splitlines()
+    json.loads(line) for line in (Path(__file__).parent / "exams" / "exam_a.jsonl").read_text("utf-8").splitlines()
 ]
 COORDINATES = ("point", "box")
 MOST_FALSE, MOST_LOST = 2 / 600, 18 / 600
