@@ -25,7 +25,10 @@ _RUN = re.compile(rf"\s*[\[(<]{{0,2}}\s*{NUMBER}(?:\s*[,;]\s*{NUMBER}|\s+{NUMBER
 # Lists that are no answer: the size of the image, colours, scores, frames of a video.
 _OTHER = re.compile(r"size|resol|dimen|shape|colou?r|speed|velo|score|conf|prob|range|time|frame|scale|wh$")
 _GEOMETRIC = re.compile(r"box|point|coord|rect|region|locat|pos|cent|answer|坐标|位置|框")
-_CORNERS = {"topleft": "tl", "upperleft": "tl", "bottomright": "br", "lowerright": "br"}
+_CORNERS = {
+    **dict.fromkeys(("topleft", "upperleft", "lefttop", "左上", "左上角", "左上点"), "tl"),
+    **dict.fromkeys(("bottomright", "lowerright", "rightbottom", "右下", "右下角", "右下点"), "br"),
+}
 
 
 def key_notation(key: str, labelled: bool) -> CoordinateNotation | None:

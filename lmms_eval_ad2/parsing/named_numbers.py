@@ -58,16 +58,14 @@ _FROM_EDGES = re.compile(
     rf"|距离?左[^\d\n]{{0,6}}(?P<x2>{ITEM})[^\d\n]{{0,8}}距离?上[^\d\n]{{0,6}}(?P<y2>{ITEM})",
     re.IGNORECASE,
 )
-# "40% of the width and 30% of the height", 宽度的40%、高度的30%
-_SHARE = r"\d{1,3}(?:\.\d{1,4})?"
-_OF_EXTENT = re.compile(
-    rf"(?P<x>{_SHARE})\s?% of the (?:\w+(?:'s)? )?width[^\d\n]{{0,60}}"
-    rf"(?P<y>{_SHARE})\s?% of the (?:\w+(?:'s)? )?height"
-    rf"|宽度?的\s?(?P<x2>{_SHARE})\s?%[^\d\n]{{0,20}}高度?的\s?(?P<y2>{_SHARE})\s?%"
-)
 _THOUSANDS = re.compile(r"(?<![\d,.])\d{1,3}(?:,\d{3}){1,3}(?=\s?(?:px|pixels?|像素))")
-# A table with one row: | x_min | y_min | over | 711 | 402 |
-_TABLE = re.compile(r"\|(?P<head>[^\n\d|]*(?:\|[^\n|]*){2,5})\|\s?\n\|[\s:|-]{3,80}\|\s?\n\|(?P<row>[^\n]{3,200})\|")
+# "40% of the width and 30% of the height", "宽度的40%，高度的30%"
+_SHARES = re.compile(
+    r"(?P<x>\d+(?:\.\d+)?\s?(?:%|percent)) of (?:the |its )?(?:image(?:'s)? |picture(?:'s)? )?width[^\d\n]{0,40}"
+    r"(?P<y>\d+(?:\.\d+)?\s?(?:%|percent)) of (?:the |its )?(?:image(?:'s)? |picture(?:'s)? )?height"
+    r"|宽度?的?(?P<x2>\d+(?:\.\d+)?\s?%)[^\d\n]{0,10}高度?的?(?P<y2>\d+(?:\.\d+)?\s?%)",
+    re.IGNORECASE,
+)
 # "(x1, y1) = (400, 300)"
 _CORNER_NAMES = re.compile(
     rf"[\[(]\s?(?P<x>x[a-z0-9_]{{1,5}})\s?,\s?(?P<y>y[a-z0-9_]{{1,5}})\s?[\])]\s?(?:[:=]|is|为|是)\s?"
@@ -85,7 +83,7 @@ _ORDER = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(ORDERS)})(?![A-Za-z])", re.IGNO
 _LEGEND_NAME = rf"(?:{_AXIS}|{_SIDE})(?![A-Za-z0-9_])"
 _LEGEND = re.compile(
     rf"[\[(<]\s?({_LEGEND_NAME}(?:\s?,\s?{_LEGEND_NAME}){{1,3}})\s?[\])>]"
-    rf"|(?<![A-Za-z0-9_])({_LEGEND_NAME}(?:, ?{_LEGEND_NAME}){{3}})",
+    rf"|(?<![A-Za-z0-9_])({_LEGEND_NAME}(?:(?:, ?| ?\| ?){_LEGEND_NAME}){{3}})",
     re.IGNORECASE,
 )
 
@@ -111,10 +109,6 @@ def _signed(text: str) -> str:
     text = _THOUSANDS.sub(lambda m: m[0].replace(",", ""), text)
     text = text.replace("横坐标", "x").replace("纵坐标", "y")
     low = text.lower()
-    if "---" in low:
-        text = _TABLE.sub(_row, text)
-    if "%" in low:
-        text = _OF_EXTENT.sub(lambda m: f"x={m['x'] or m['x2']}%, y={m['y'] or m['y2']}% ", text)
     if "</" in low:
         text = _ELEMENT.sub(r"\g<name>=\g<value> ", text)
     if "x" in low and "y" in low:
@@ -122,16 +116,9 @@ def _signed(text: str) -> str:
         text = _CORNER_NAMES.sub(r"\g<x>=\g<a>, \g<y>=\g<b> ", text)
     if "the left" in low or "距" in low:
         text = _FROM_EDGES.sub(lambda m: f"x={m['x'] or m['x2']}, y={m['y'] or m['y2']} ", text)
+    if "%" in low or "percent" in low:
+        text = _SHARES.sub(lambda m: f"x={m['x'] or m['x2']}, y={m['y'] or m['y2']} ", text)
     return _CENTRED.sub(r" cx=\g<x>, cy=\g<y> ", text) if "cent" in low or "中心" in low else text
-
-
-def _row(table: re.Match[str]) -> str:
-    """A row of a table as `name=number` pairs; the table itself if its head has no names of coordinates."""
-    names = [cell.strip() for cell in table["head"].split("|")]
-    cells = [cell.strip() for cell in table["row"].split("|")]
-    if len(names) != len(cells) or any(canonical(name) not in _NAMES.values() for name in names):
-        return table[0]
-    return ", ".join(f"{name}={cell}" for name, cell in zip(names, cells, strict=True)) + "\n"
 
 
 def _range(name: str, value: str, last: str | None) -> dict[str, str]:
@@ -177,7 +164,7 @@ def legends(text: str) -> Iterator[tuple[int, tuple[str, ...], str]]:
         names = ORDERS[match[0].lower()]
         yield match.end(), names, known[frozenset(names)]
     for match in _LEGEND.finditer(text):
-        names = tuple(canonical(name.strip()) for name in (match[1] or match[2]).split(","))
+        names = tuple(canonical(name.strip()) for name in re.split(r"[,|]", match[1] or match[2]))
         note = known.get(frozenset(names))
         if note is not None and (not note or names in {form for form, _ in _FORMS}):
             yield match.end(), names, note

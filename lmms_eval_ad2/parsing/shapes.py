@@ -13,7 +13,7 @@ NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?"
 _NOT_FINITE = r"[-+]?(?:nan|inf(?:inity)?)\b"
 _UNIT = r"(?:\s?(?:%|percent\b|px\b|pixels?\b|像素))?"
 ITEM = rf"(?:{NUMBER}|{_NOT_FINITE}){_UNIT}"
-SEPARATOR = r"(?:\s*[,;、]\s*|\s+)"
+SEPARATOR = r"(?:\s*[,;、|]\s*|\s+)"  # a bar: the cells of a table
 RUN = rf"{ITEM}(?:{SEPARATOR}{ITEM})*"
 _ITEM = re.compile(rf"(?P<value>{NUMBER}|{_NOT_FINITE})\s?(?P<unit>%|percent\b|px\b|pixels?\b|像素)?", re.IGNORECASE)
 

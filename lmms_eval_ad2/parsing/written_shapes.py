@@ -185,7 +185,7 @@ def _ordered(shape: WrittenShape, names: Sequence[tuple[int, tuple[str, ...], st
 
 
 def bare_shapes(text: str, *, box: bool) -> list[WrittenShape]:
-    """Numbers without brackets: the whole text, four numbers with commas, or numbers after a cue such as "box:"."""
+    """Numbers without brackets: the whole text, four numbers with commas, cells of a table, or after a cue ("box:")."""
     whole = text.strip().rstrip(".")
     if _BARE.fullmatch(whole):
         return [shape_of(0, whole)]
@@ -194,6 +194,7 @@ def bare_shapes(text: str, *, box: bool) -> list[WrittenShape]:
         if len(numbers(match[0][:400])[0]) != (4 if box else 2):
             continue
         cued = _CUE.search(text[max(0, match.start() - 40) : match.start()])
-        if cued or (box and match[0].count(",") == 3):
+        if cued or match[0].count("|") == (3 if box else 1) or (box and match[0].count(",") == 3):
             shapes.append(shape_of(match.start(), match[0]))
-    return shapes
+    names = list(legends(text)) if shapes else []
+    return [_ordered(shape, names) for shape in shapes]
