@@ -16,8 +16,8 @@ from closedloop_plugin.interpreters.parsing.instruction import (
     UnclearInstruction,
     parse_instruction,
 )
-from closedloop_plugin.interpreters.parsing.words import STRENGTH
 from closedloop_plugin.interpreters.parsing.key_values import PairFindings, UnclearValue, read_pair, read_part
+from closedloop_plugin.interpreters.parsing.words import STRENGTH
 
 KMH = 1 / 3.6
 
@@ -150,8 +150,8 @@ def test_other_parts_are_left_to_the_words(part: str) -> None:
 SHARE = st.integers(0, 100).map(lambda n: n / 100)
 LAYOUTS = (
     "json", "fenced", "nested", "loose", "lines", "bullets", "commas", "equals", "percent", "blanks", "semicolons",
-    "no commas", "quoted keys", "no brace", "string", "in a string", "tags", "attributes", "call", "members", "brackets",
-    "next line", "row", "table",
+    "no commas", "quoted keys", "no brace", "string", "in a string", "tags", "attributes", "call", "members",
+    "brackets", "next line", "row", "table",
 )  # fmt: skip
 
 
@@ -226,7 +226,8 @@ WRITTEN_CUT = ("json", "fenced", "loose", "semicolons", "no commas", "string", "
 @settings(max_examples=examples(600), deadline=None)
 @given(
     st.sampled_from(WRITTEN_CUT), SHARE, st.integers(-100, 100).map(lambda n: n / 100),
-    st.permutations(["throttle", "steer", "brake"]), st.floats(0, 1), st.sampled_from(["", '"the road', "0.12", "null"]),
+    st.permutations(["throttle", "steer", "brake"]), st.floats(0, 1),
+    st.sampled_from(["", '"the road', "0.12", "null"]),
 )  # fmt: skip
 def test_a_control_that_is_cut_off_is_that_control_or_unread(
     layout: str, pressed: float, steer: float, order: list[str], share: float, more: str
@@ -266,9 +267,7 @@ def test_a_denied_brake_leaves_the_rest(brake: str, sign: str, denial: str, gap:
     st.sampled_from(["keep the speed", "Throttle: 0.4", "throttle 0.4", "go straight", "steer 0", "turn left", ""]),
     st.booleans(),
 )  # fmt: skip
-def test_a_denied_brake_never_brakes(
-    brake: str, layout: str, denial: str, gap: str, other: str, first: bool
-) -> None:
+def test_a_denied_brake_never_brakes(brake: str, layout: str, denial: str, gap: str, other: str, first: bool) -> None:
     parts = [layout.format(brake, denial), other]
     try:
         found = parse_instruction(gap.join(parts if first else parts[::-1]))
