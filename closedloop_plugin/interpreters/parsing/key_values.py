@@ -117,7 +117,8 @@ _DENIAL = re.compile(
     r"|false|null|n/a|never|released?|inactive|neutral|nothing|disengaged|unpressed|untouched"
     r"|(?:do not|don't|not|avoid)(?: [a-z]+){0,4}"
     r"|(?:not |un)(?:needed|required|necessary|applied|pressed|used|active|engaged)(?: at all)?|no (?:\w+ ){0,2}?"
-    r"(?:brak(?:e|ing)|throttle|steering|acceleration|turn(?:ing)?|stop(?:ping)?|input)(?: (?:needed|required|necessary))?"
+    r"(?:brak(?:e|ing)|throttle|steering|acceleration|turn(?:ing)?|stop(?:ping)?|input)"
+    r"(?: (?:needed|required|necessary))?"
 )
 _BEGINS_WITH_DENIAL = re.compile(r"(?:none|no|not|nil|zero|off|un\w+)\b|0(?![.\d])")
 _YES = re.compile(r"[✓✔✅]|yes|true|on|applied|pressed|active|engaged|needed|required|appl(?:y|ied)|press(?:ed)?")

@@ -14,7 +14,7 @@ from closedloop_plugin.interpreters.parsing import lexicon as lex
 from closedloop_plugin.interpreters.parsing.key_values import AXIS_KEY, CROSS, NUMBER
 
 _NEAR = 40  # characters before a pair that are searched for what it follows
-_END = r"(?=\s*(?:[.,;!|)\]}\n]|\Z|and\b)|\s-\s)"
+_END = r"(?=\s*(?:[.,;!|)\]}\n]|\Z|and\b)|\s-(?:\s|\Z))"
 # Not followed by a unit, by the other end of a range, or by more digits.
 _COMPLETE = (
     r"(?![\w%])(?!\.\d|,\d| ?(?:-|~|/|\.\.|to|or) ?[\d.])"
@@ -45,7 +45,7 @@ _ARROWS = re.compile(r"\s?(?:→|[=-]+>)\s?")
 _EQUALS = re.compile(r"\s?(?::=|==+|≈)\s?")
 _IS_NOT = re.compile(r"\b(is|are)n'?t\b")
 _STAYS = re.compile(rf"({_KEY}) (?:stays?|remains?|equals?|(?:is |be |stays )?(?:kept|held))(?: at)? ")
-_NEXT_LINE = re.compile(rf"({_KEY}{_LIMITS} ?[:=]) ?\n+ ?(?=\S)")
+_NEXT_LINE = re.compile(rf"({_KEY}{_LIMITS} ?[:=](?= ?\n+ ?\S)|{_ACT} ?[:=](?= ?\n+ ?{_DENIED})) ?\n+ ?")
 _MEMBER = re.compile(rf"(?<=[a-z])\.(?={AXIS_KEY}\b)")  # "vehicle.brake = 0"
 _OPENED = re.compile(rf"[(\[{{<] ?(?={_KEY}{_LIMITS}(?: ?[:=]| {_DENIED}| {_SHARE}))")
 _BOX = re.compile(
@@ -78,7 +78,7 @@ _PAIR = re.compile(
     rf"|(?: - |- ?| -(?=[a-z]))(?P<dashed>{_DENIED}|{_SHARE})"
     rf"|\s(?P<beside>{_DENIED}|{_SHARE}|{_RANGE}))"
     rf"|(?P<act>{_ACT})(?: ?[(\[] ?(?P<act_inside>{_DENIED}) ?[)\]]"
-    rf"|(?: - ?| ?: ?| ?= ?| )(?P<act_beside>{_DENIED}){_END_OR_NEXT})"
+    rf"|(?: - ?| ?(?::|=|->) ?| is | )(?P<act_beside>{_DENIED}){_END_OR_NEXT})"
 )
 _SIGN = re.compile(rf"(?P<key>{_KEY}{_LIMITS}) ?(?::|=|->) ?(?!{_DENIED})")
 _BEFORE_AN_ACT = re.compile(rf"(?P<pair>{_KEY} ?(?::|=|->) ?(?:{_DENIED}|{_SHARE})|{_ACT}: {_DENIED})(?={_NEXT})")
