@@ -1,14 +1,18 @@
 """Chinese driving words, translated to the English ones that the other modules read.
 
-A run of Chinese characters is translated if the table covers all of it. A run that gives a reason or a condition becomes
-one, a run without a driving word says nothing, and any other run makes the reply unread: it may deny what it names.
+A run of Chinese characters is translated if the table covers all of it. A run that gives a reason or a condition
+becomes one, a run about others or without a driving word says nothing, and any other run makes the reply unread: it may
+deny what it names.
 """
 
 from __future__ import annotations
 
 import re
 
-_TRADITIONAL = str.maketrans("剎煞門轉減車變換穩駛極輕緩無沒須應該請將為動開關啟現於點後時當則對彎檔紅綠燈單續維觀讓", "刹刹门转减车变换稳驶极轻缓无没须应该请将为动开关启现于点后时当则对弯档红绿灯单续维观让")
+_TRADITIONAL = str.maketrans(
+    "剎煞門轉減車變換穩駛極輕緩無沒須應該請將為動開關啟現於點後時當則對彎檔紅綠燈單續維觀讓",
+    "刹刹门转减车变换稳驶极轻缓无没须应该请将为动开关启现于点后时当则对弯档红绿灯单续维观让",
+)
 # Longest first. Words that only join the others are empty.
 _PHRASES: dict[str, str] = {
     # controls
@@ -25,11 +29,15 @@ _PHRASES: dict[str, str] = {
     **dict.fromkeys(("轻轻", "轻微", "稍微", "略微", "略", "轻", "缓慢", "缓缓", "平稳", "逐渐", "慢慢"), "gently"),
     **dict.fromkeys(("紧急", "急", "立即", "立刻", "马上", "全力"), "hard"),
     # paces
-    **dict.fromkeys(("停车等待", "停车", "停下来", "停下", "停止", "停住", "停", "保持静止", "保持停车", "等待"), "stop"),
+    **dict.fromkeys(
+        ("停车等待", "停车", "停下来", "停下", "停止", "停住", "停", "保持静止", "保持停车", "等待"),
+        "stop",
+    ),
     **dict.fromkeys(("减速慢行", "减速行驶", "减速", "降低车速", "降低速度", "降速", "慢行", "放慢速度"), "slow down"),
     **dict.fromkeys(("加速行驶", "加速", "提高车速", "提高速度", "提速"), "accelerate"),
     **dict.fromkeys(
-        ("保持当前车速", "保持当前速度", "保持车速", "保持速度", "维持车速", "维持速度", "维持当前速度", "匀速行驶", "匀速", "保持匀速"),
+        ("保持当前车速", "保持当前速度", "保持车速", "保持速度", "维持车速", "维持速度", "维持当前速度",
+         "匀速行驶", "匀速", "保持匀速"),
         "keep the speed",
     ),
     **dict.fromkeys(("继续行驶", "继续前进", "前进", "继续", "行驶", "通行", "起步", "通过"), "drive"),
@@ -49,7 +57,8 @@ _PHRASES: dict[str, str] = {
     **dict.fromkeys(("并且", "并", "且", "同时", "和", "以及"), ", "),
     **dict.fromkeys(("然后", "随后", "接着", "再"), ", then"),
     **dict.fromkeys(
-        ("自车", "本车", "车辆", "我", "应该", "应当", "应", "需要", "需", "必须", "请", "将", "把", "可以", "现在", "建议", "选择",
+        ("自车", "本车", "车辆", "我", "应该", "应当", "应", "需要", "需", "必须", "请", "将", "把",
+         "可以", "现在", "建议", "选择",
          "的", "了", "吧", "进行", "一下", "所以", "因此", "故", "就", "在路口", "在前方路口", "路口"),
         "",
     ),
@@ -74,7 +83,11 @@ class UnknownWords(Exception):
 
 def in_english(text: str) -> str:
     """The text with its Chinese words in English. Raises UnknownWords."""
-    return _RUN.sub(lambda match: f" {_translated(match.group().translate(_TRADITIONAL))} ", text) if _RUN.search(text) else text
+    return (
+        _RUN.sub(lambda match: f" {_translated(match.group().translate(_TRADITIONAL))} ", text)
+        if _RUN.search(text)
+        else text
+    )
 
 
 def _translated(run: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from closedloop_plugin.core.state import Control
 from closedloop_plugin.interpreters.parsing import controls
@@ -25,7 +24,8 @@ from lmms_eval_ad2.parsing.wrappers import unwrapped
 REASONS = (
     "no_action", "negated_only", "contradiction", "hedged", "conditional", "several", "ambiguous_negation",
     "refusal", "reverse", "unfinished_thought", "several_speeds", "no_unit", "unknown_unit", "off_scale",
-    "unclear_value", "doubled_key", "missing_key", "not_a_number", "not_finite", "truncated", "malformed", "unknown_words", *FAILURES,
+    "unclear_value", "doubled_key", "missing_key", "not_a_number", "not_finite", "truncated", "malformed",
+    "unknown_words", *FAILURES,
 )  # fmt: skip
 LONGEST = 4000  # characters of prose that are parsed, from the start
 _DEED = re.compile(
@@ -112,7 +112,9 @@ def _object_in_words(objects: list[ReplyObject]) -> KeyValuePairs | None:
     for item in reversed(objects):
         keys = [key for key, _ in item.value] if isinstance(item.value, KeyValuePairs) else []
         wanted = any(map(_is_wanted, keys))
-        if item.begun is not None and (not item.begun or _is_wanted(item.begun) or (wanted and not any(map(_is_deed, keys)))):
+        if item.begun is not None and (
+            not item.begun or _is_wanted(item.begun) or (wanted and not any(map(_is_deed, keys)))
+        ):
             raise UnclearInstruction("truncated")
         if wanted and item.malformed:
             raise UnclearInstruction("malformed")

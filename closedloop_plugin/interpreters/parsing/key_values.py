@@ -55,7 +55,10 @@ _OURS = (
     r"(?:(?:the|my|our|your|emergency|ego|car|vehicle|target|desired|wanted|recommended|suggested|required|new|next|final|set"
     r"|control|longitudinal)(?:'s)? )*"
 )
-_PART = r"(?: (?:pedal|value|level|input|command|control|action|angle|position|force|intensity|amount|rate|ratio|pressure))?"
+_PART = (
+    r"(?: (?:pedal|value|level|input|command|control|action|angle|position|force|intensity|amount|rate|ratio"
+    r"|pressure))?"
+)
 _NAME = "|".join(f"(?P<{name}>{pattern})" for name, pattern in _KEYS.items())
 _KEY = re.compile(rf"{_OURS}(?:{_NAME}){_PART}")
 # What stands beside the name of a key: "speed (km/h)", "throttle_pct", "brake (0-1)".
@@ -103,8 +106,10 @@ _BEFORE = re.compile(
 
 _ASIDE = re.compile(r"\s?\([^()]{0,60}\)?\Z")  # "0.4 (gentle)"
 _SIDED = re.compile(
-    rf"(?:[a-z]+ )?(?:to the )?(?:(?P<before>left|right)(?:ward)?(?: by| at)? )?(?P<number>{NUMBER}) ?(?P<percent>%|percent)?"
-    r"(?: (?:(?:(?:slight|gent|sharp)(?:ly|le)?|hard|to the|a (?:little|bit)) ){0,3}(?P<after>left|right)| straight(?: ahead)?)?"
+    r"(?:[a-z]+ )?(?:to the )?(?:(?P<before>left|right)(?:ward)?(?: by| at)? )?"
+    rf"(?P<number>{NUMBER}) ?(?P<percent>%|percent)?"
+    r"(?: (?:(?:(?:slight|gent|sharp)(?:ly|le)?|hard|to the|a (?:little|bit)) ){0,3}(?P<after>left|right)"
+    r"| straight(?: ahead)?)?"
 )
 _NUMERIC = re.compile(rf"(?P<number>{NUMBER})\s?(?P<unit>[^\s\d.,;]{{0,12}}[2²]?)")
 _DENIAL = re.compile(
@@ -112,7 +117,8 @@ _DENIAL = re.compile(
     r"|false|null|n/a|never|released?|inactive|neutral|nothing|disengaged|unpressed|untouched"
     r"|(?:do not|don't|not|avoid)(?: [a-z]+){0,4}"
     r"|(?:not |un)(?:needed|required|necessary|applied|pressed|used|active|engaged)(?: at all)?|no (?:\w+ ){0,2}?"
-    r"(?:brak(?:e|ing)|throttle|steering|acceleration|turn(?:ing)?|input)(?: (?:needed|required|necessary))?"
+    r"(?:brak(?:e|ing)|throttle|steering|acceleration|turn(?:ing)?|stop(?:ping)?|input)"
+    r"(?: (?:needed|required|necessary))?"
 )
 _BEGINS_WITH_DENIAL = re.compile(r"(?:none|no|not|nil|zero|off|un\w+)\b|0(?![.\d])")
 _YES = re.compile(r"[✓✔✅]|yes|true|on|applied|pressed|active|engaged|needed|required|appl(?:y|ied)|press(?:ed)?")
@@ -144,7 +150,7 @@ def read_part(part: str, findings: PairFindings) -> bool:
 
     Raises UnclearValue for a value without a meaning: no_unit, unknown_unit, off_scale, doubled_key, unclear_value.
     """
-    text = _LEAD.sub("", part.strip()).strip(" .!\"'{}[]<>")
+    text = _LEAD.sub("", part.strip()).strip(" .!\"'{}[]<>").rstrip(" -")
     if text.count(")") > text.count("("):
         text = text.rstrip(" )")
     found = _BETWEEN.match(text)

@@ -14,12 +14,12 @@ from closedloop_plugin.interpreters.parsing import lexicon as lex
 from closedloop_plugin.interpreters.parsing.key_values import AXIS_KEY, CROSS, NUMBER
 
 _NEAR = 40  # characters before a pair that are searched for what it follows
-_END = r"(?=\s*(?:[.,;!|)\]}\n]|\Z|and\b))"
+_END = r"(?=\s*(?:[.,;!|)\]}\n]|\Z|and\b)|\s-(?:\s|\Z))"
 # Not followed by a unit, by the other end of a range, or by more digits.
 _COMPLETE = (
     r"(?![\w%])(?!\.\d|,\d| ?(?:-|~|/|\.\.|to|or) ?[\d.])"
-    r"(?! ?(?:°|m/s|km/h|(?:m|met(?:er|re)s?|s|secs?|seconds?|km|ft|feet|yards?|g|n|nm|bar|psi|deg\w*|rad\w*|mph|kmh|kph|mps"
-    r"|x|times?)\b))"
+    r"(?! ?(?:°|m/s|km/h|(?:m|met(?:er|re)s?|s|secs?|seconds?|km|ft|feet|yards?|g|n|nm|bar|psi|deg\w*|rad\w*|mph|kmh"
+    r"|kph|mps|x|times?)\b))"
 )
 _PERCENT = r"(?: ?%| percent\b)"
 _RANGE = rf"{NUMBER}{_PERCENT}? ?(?:-|~|\.\.|to|or) ?{NUMBER}{_PERCENT}?{_COMPLETE}"  # written with a colon: unread
@@ -28,18 +28,24 @@ _SHARE = rf"[+-]?(?:\d?\.\d+{_PERCENT}?|\d{{1,3}}(?:\.\d+)?{_PERCENT}|[01]){_COM
 _KEY = rf"(?<![\w'-])(?<!hand )(?<!parking ){AXIS_KEY}(?!\w)"
 _LIMITS = r"(?: ?\([^()\n]{0,30}\))?"  # "throttle (0-1)"
 _ACT = re.sub(r"\?P<\w+>", "?:", f"(?:{lex.PACE.pattern}|{lex.WAY.pattern})")
+# What follows a value is another pair or action; "no braking" and "no throttle" are one phrase.
+_NEXT = (
+    rf" (?:(?:please |now |just )?(?!\w+ing\b|\w+ion\b|brak|stops?\b|lane|left|right){_ACT}"
+    rf"|{_KEY}{_LIMITS}(?: ?[:=(\[]|->| [\d.]))"
+)
+_END_OR_NEXT = rf"(?:{_END}|(?={_NEXT}))"
 # Without words that begin a longer phrase, as "not safe to go" and "no time to lose".
 _DENIED = (
     rf"(?:{_ZERO}|(?:none|zero|nil|null|false|off|n/a|never|inactive|unused|released|disengaged|unpressed|untouched"
     r"|not (?:needed|required|necessary|applied|pressed|used|active|engaged))\b"
-    rf"(?: (?:at all|whatsoever|needed|required|necessary)\b)?|[{CROSS}]|no(?: need)?\b(?:{_END}|(?= (?:{_ACT}|{_KEY}))))"
+    rf"(?: (?:at all|whatsoever|needed|required|necessary)\b)?|[{CROSS}]|no(?: need)?\b{_END_OR_NEXT})"
 )
 _QUOTES = re.compile(r"\"|(?<![a-z])'(?=[^'\n]{1,40}'(?![a-z]))|(?<=[\w.%])'(?=\s?[:=,;}])")
 _ARROWS = re.compile(r"\s?(?:→|[=-]+>)\s?")
 _EQUALS = re.compile(r"\s?(?::=|==+|≈)\s?")
 _IS_NOT = re.compile(r"\b(is|are)n'?t\b")
 _STAYS = re.compile(rf"({_KEY}) (?:stays?|remains?|equals?|(?:is |be |stays )?(?:kept|held))(?: at)? ")
-_NEXT_LINE = re.compile(rf"({_KEY}{_LIMITS} ?[:=]) ?\n+ ?(?=\S)")
+_NEXT_LINE = re.compile(rf"({_KEY}{_LIMITS} ?[:=](?= ?\n+ ?\S)|{_ACT} ?[:=](?= ?\n+ ?{_DENIED})) ?\n+ ?")
 _MEMBER = re.compile(rf"(?<=[a-z])\.(?={AXIS_KEY}\b)")  # "vehicle.brake = 0"
 _OPENED = re.compile(rf"[(\[{{<] ?(?={_KEY}{_LIMITS}(?: ?[:=]| {_DENIED}| {_SHARE}))")
 _BOX = re.compile(
@@ -52,14 +58,17 @@ _ROWS = re.compile(
     rf"[(\[|]? ?(?P<keys>{_KEY}(?:{_NEXT_CELL}{_KEY}){{1,3}}) ?[)\]|]?(?: ?[:=] ?| are | ?\n[-|: ]*\n?)"
     rf"[(\[|]? ?(?P<cells>{_CELL}(?:{_NEXT_CELL}{_CELL}){{1,3}})(?![\w.%]) ?[)\]|]?"
 )
-_WITH = re.compile(rf"\bwith (?=(?:an? |the )?(?:\d?\.\d+|\d+{_PERCENT}|0|zero|no) (?:of )?{_KEY}|{_KEY}{_LIMITS} ?(?:[:=]|is\b|at\b))")
+_WITH = re.compile(
+    rf"\bwith (?=(?:an? |the )?(?:\d?\.\d+|\d+{_PERCENT}|0|zero|no) (?:of )?{_KEY}|{_KEY}{_LIMITS} ?(?:[:=]|is\b|at\b))"
+)
 _STEER_BY = re.compile(
     r"\bsteer(?:ing)? (?:(?:slight|gent|sharp)(?:ly|le)? |hard |a (?:bit|little) )?(?:to the )?"
-    rf"(?:(?P<side>left|right)(?: by| at)? ?\(?(?P<number>{NUMBER} ?%?)|(?:by |at )?(?P<first>{NUMBER} ?%?) (?:to the )?"
-    rf"(?P<then>left|right)){_COMPLETE}\)?"
+    rf"(?:(?P<side>left|right)(?: by| at)? ?\(?(?P<number>{NUMBER} ?%?)"
+    rf"|(?:by |at )?(?P<first>{NUMBER} ?%?) (?:to the )?(?P<then>left|right)){_COMPLETE}\)?"
 )
 _STEER_ANGLE = re.compile(
-    rf"\b(?:steer(?:ing)?|(?:steering )?wheel)(?= )(?P<angle>[^,.;:\n]{{0,30}}?{NUMBER} ?(?:°|deg(?:ree)?s?\b|rad(?:ian)?s?\b))"
+    r"\b(?:steer(?:ing)?|(?:steering )?wheel)(?= )"
+    rf"(?P<angle>[^,.;:\n]{{0,30}}?{NUMBER} ?(?:°|deg(?:ree)?s?\b|rad(?:ian)?s?\b))"
 )
 _PAIR = re.compile(
     rf"(?<![\w.:=-])(?<![:=] )(?P<value_first>\d?\.\d+|\d{{1,3}}{_PERCENT}|0|zero) (?:of )?(?P<key_after>{_KEY})"
@@ -68,18 +77,20 @@ _PAIR = re.compile(
     rf"| ?[(\[{{<] ?(?:[a-z]{{1,12}} ?[=:] ?)?(?P<inside>{_DENIED}|{NUMBER}{_PERCENT}?) ?[)\]}}>](?! ?[:=])"
     rf"|(?: - |- ?| -(?=[a-z]))(?P<dashed>{_DENIED}|{_SHARE})"
     rf"|\s(?P<beside>{_DENIED}|{_SHARE}|{_RANGE}))"
-    rf"|(?P<act>{_ACT})(?: ?[(\[] ?(?P<act_inside>{_DENIED}) ?[)\]]|(?: - ?| ?: ?| ?= ?| )(?P<act_beside>{_DENIED}){_END})"
+    rf"|(?P<act>{_ACT})(?: ?[(\[] ?(?P<act_inside>{_DENIED}) ?[)\]]"
+    rf"|(?: - ?| ?(?::|=|->) ?| is | )(?P<act_beside>{_DENIED}){_END_OR_NEXT})"
 )
 _SIGN = re.compile(rf"(?P<key>{_KEY}{_LIMITS}) ?(?::|=|->) ?(?!{_DENIED})")
-_BEFORE_AN_ACT = re.compile(rf"(?P<pair>{_KEY} ?(?::|=|->) ?(?:{_DENIED}|{_SHARE})) (?=(?:please |now |just )?{_ACT})")
+_BEFORE_AN_ACT = re.compile(rf"(?P<pair>{_KEY} ?(?::|=|->) ?(?:{_DENIED}|{_SHARE})|{_ACT}: {_DENIED})(?={_NEXT})")
 
 _SEPARATED = re.compile(r"(?:[,;|.!?:\n(\[{<>*•-]|\d[.)]|\band)\s*\Z")
 _NEGATED = re.compile(r"(?:\b(?:not|no|never|without|avoid|or|nor|than)|n't)\s\Z")
 _VALUE_BEFORE = re.compile(
-    r"(?:\d\.?|%|°|/[sh]|\b(?:percent|none|no|zero|off|on|yes|true|false|left|right|straight|ahead|forward|hard|full|gent(?:le|ly)"
-    r"|light(?:ly)?|medium|moderate(?:ly)?|maintain|keep|constant|steady|slow(?:ly)?|fast|deg(?:ree)?s?|neutral|with))\)?\s\Z"
+    r"(?:\d\.?|%|°|/[sh]|\b(?:percent|none|no|zero|off|on|yes|true|false|left|right|straight|ahead|forward|hard|full"
+    r"|gent(?:le|ly)|light(?:ly)?|medium|moderate(?:ly)?|maintain|keep|constant|steady|slow(?:ly)?|fast|deg(?:ree)?s?|neutral|with))\)?\s\Z"
 )
 _ACTS = re.compile(_ACT)
+_FOLLOWED = re.compile(_NEXT)
 
 
 def with_colons(text: str) -> str:
@@ -91,7 +102,7 @@ def with_colons(text: str) -> str:
     text = _STEER_BY.sub(lambda m: f"steer: {m['number'] or m['first']} {m['side'] or m['then']}", text)
     text = _rewritten(_PAIR, _STEER_ANGLE.sub(r", steer: \g<angle>", text), _pair)
     text = _rewritten(_SIGN, text, lambda match: (match.group(), False))
-    return _BEFORE_AN_ACT.sub(r"\g<pair>, ", text)
+    return _BEFORE_AN_ACT.sub(r"\g<pair>,", text)
 
 
 def _box(match: re.Match[str]) -> str:
@@ -109,17 +120,19 @@ def _row(match: re.Match[str]) -> str:
 
 def _pair(match: re.Match[str]) -> tuple[str, bool]:
     """The pair with a colon, and whether it may be set apart from any text: a denial denies its own key only."""
+    # Another pair may follow at once: "stop (no) throttle: 0.4". So may a condition, which stays in this part.
+    comma = "," * bool(_FOLLOWED.match(match.string, match.end()))
     if match["key_after"]:
         return f"{match['key_after']}: {match['value_first']}", True
     if match["act"]:
-        return f"{match['act']}: {match['act_inside'] or match['act_beside']}", True
+        return f"{match['act']}: {match['act_inside'] or match['act_beside']}{comma}", True
     if match["denied"]:
-        return match.group(), True
+        return f"{match.group()}{comma}", True
     value = match["inside"] or match["dashed"] or match["beside"]
     denied = re.fullmatch(_DENIED, value) is not None
     if match["dashed"] and match["key"].startswith("steer") and not denied and value[0] not in "+-":
         value = f"- {value}"  # "steer - 0.1": a dash or a minus sign; unread
-    return f"{match['key']}: {value}", denied
+    return f"{match['key']}: {value}{comma}", denied
 
 
 def _rewritten(pattern: re.Pattern[str], text: str, write: Callable[[re.Match[str]], tuple[str, bool]]) -> str:

@@ -88,7 +88,13 @@ _SHARP = r"(?:hard|sharp(?:ly)?|full(?:y)?|strong(?:ly)?|all the way|max(?:imum)
 
 
 def _slight(side: str) -> str:
-    return _any(rf"{_AIM} (?!(?:[\w-]+ )?{_SHARP}\b){_FEW}{side}(?! {_SHARP}\b)", rf"(?:slight(?:ly)?|a (?:little|bit)|gently) {_FEW}{side}") + "(?!-hand| lane)"
+    return (
+        _any(
+            rf"{_AIM} (?!(?:[\w-]+ )?{_SHARP}\b){_FEW}{side}(?! {_SHARP}\b)",
+            rf"(?:slight(?:ly)?|a (?:little|bit)|gently) {_FEW}{side}",
+        )
+        + "(?!-hand| lane)"
+    )
 
 
 def _turn(side: str) -> str:
@@ -145,7 +151,14 @@ NOT = _words(
     r"neither", r"no",
 )  # fmt: skip
 WITHOUT = _words(
-    r"without", r"off (?:of )?the(?= brak)", r"instead of", r"rather than", r"avoid(?:ing)?", r"prevent(?:ing)?", r"than", r"releas(?:e|es|ing)"
+    r"without",
+    r"off (?:of )?the(?= brak)",
+    r"instead of",
+    r"rather than",
+    r"avoid(?:ing)?",
+    r"prevent(?:ing)?",
+    r"than",
+    r"releas(?:e|es|ing)",
 )
 NAMES_AN_ACT = re.compile(r"(?:ing|stops?|brakes?|acceleration|deceleration)\Z")  # can follow WITHOUT
 READY = _words(r"(?:be |get )?(?:prepared?|preparing|ready|plan|planning) (?:to|for)")

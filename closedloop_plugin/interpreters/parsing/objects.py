@@ -1,9 +1,9 @@
 """Objects of a driving reply: JSON, a loose notation, calls and XML-like tags; also unfinished ones.
 
-JSON is read by lmms_eval_ad2.parsing. What that does not read, but a person does, is read here: other separators between
-the pairs (`;`, a blank, a line break), `Control(throttle=0.4, brake=0)`, `<throttle>0.4</throttle>`, JSON within a JSON
-string, and an object that the end of the reply cuts off. Of such an object only finished values count. A number at the
-end of the reply is not finished, since it may be the beginning of another one (0.0 of 0.05).
+JSON is read by lmms_eval_ad2.parsing. What that does not read, but a person does, is read here: other separators
+between the pairs (`;`, a blank, a line break), `Control(throttle=0.4, brake=0)`, `<throttle>0.4</throttle>`,
+JSON within a JSON string, and an object that the end of the reply cuts off. Of such an object only finished values
+count. A number at the end of the reply is not finished, since it may be the beginning of another one (0.0 of 0.05).
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _ESCAPE = re.compile(r"\\+([\"'nrt]|\Z)")
 
 _NAME = r"[A-Za-z_][\w.-]{0,40}"
 _LEAF = re.compile(
-    rf"<(?P<tag>{_NAME}(?: \w{{1,20}}){{0,2}})(?:\s[^<>]{{0,200}})?>(?P<body>[^<>]{{0,1000}})<(?:/\s?(?P=tag)\s?>|/[\w.-]{{0,40}}\Z)"
+    rf"<(?P<tag>{_NAME}(?: \w{{1,20}}){{0,2}})(?:\s[^<>]{{0,200}})?>(?P<body>[^<>]{{0,1000}})"
+    r"<(?:/\s?(?P=tag)\s?>|/[\w.-]{0,40}\Z)"
 )
 _OPEN_TAG = re.compile(rf"<(?P<key>{_NAME}|\Z)(?:>[^<>]{{0,1000}})?\Z")
 _ATTRIBUTE = re.compile(rf"({_NAME})\s?=\s?(?:\"([^\"<>]{{0,200}})\"|'([^'<>]{{0,200}})')")
@@ -56,9 +57,9 @@ class ReplyObject:
 
 
 def reply_objects(answer: str, wanted: Callable[[str], bool]) -> tuple[list[ReplyObject], str]:
-    """The objects in the order of the text, and the text without them. Tags are an object if a `wanted` name is there."""
+    """The objects in the order of the text, and the text without them. Tags count if one has a `wanted` name."""
     if _JSON_IN_A_STRING.search(answer) and not any(True for _ in json_values(answer)):
-        answer = _ESCAPE.sub(lambda match: match[1] if match[1] in ("\"", "'") else " ", answer)
+        answer = _ESCAPE.sub(lambda match: match[1] if match[1] in ('"', "'") else " ", answer)
     found = [ReplyObject(value, start, end) for value, start, end in json_values(answer)]
     rest = _without(answer, found)
     for pattern in (_BRACES, _CALL):

@@ -23,7 +23,7 @@ from lmms_eval_ad2.parsing.normalise import plain
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 _CLAUSE = re.compile(r",\s*|;\s*|:\s+|\bbut\b|\bso\b(?! that| as)|\bwhile\b|\s-\s")
 _AND = re.compile(r"\band\b")
-_PART = re.compile(r"(\s*(?:(?<!\d),|,(?!\d)|[;|])\s*|\s+(?:/|-|and)\s+)")  # not at the comma of "0,4"
+_PART = re.compile(r"(\s*(?:(?<!\d),|,(?!\d)|[;|])\s*|\s+(?:/|-|and)(?:\s+|\Z))")  # not at the comma of "0,4"
 _TARGET = re.compile(
     rf"\b(?:to|at|of|around|about|below|under)(?: (?:a (?:speed|pace) of|about|around))? "
     rf"(?:(?P<number>{NUMBER}) ?(?P<unit>{SPEED_UNIT})|(?P<zero>0|zero)(?![\w.]))"

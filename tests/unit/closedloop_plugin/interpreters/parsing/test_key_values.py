@@ -125,6 +125,34 @@ REPLIES = [
     ("Steering: 10 degrees", "unknown_unit"),
     ("Direction: turn left. Steering: 0.3", "contradiction"),
     ("Heading: 45", "no_unit"),
+    ("Throttle: 0.4, Steer: hard left", pedals(0.4, 0.0, way="left")),
+    ("Steer: hard left", says("go", "left")), ("Steer hard left.", says("go", "left", "hard")),
+    ("Throttle: 0.4, Steering angle: 20 degrees left", "unknown_unit"),
+    ("Throttle: 0.4, Brake: 0, Steer: 15° right", "unknown_unit"),
+    ("Steer 20 degrees left, throttle 0.4", "unknown_unit"),
+    ("Steer: 0.2 left, throttle: 0.3", pedals(0.3, 0.0, -0.2)),
+    ("Steer: +0.2 left, throttle: 0.3", "unclear_value steer"),
+    ("Steer (positive = left): 0.2, throttle: 0.3", "unclear_value steer"),
+    ("Throttle - 0.3, steer - 0.2", "unclear_value steer"),  # a dash or a minus sign
+    # other layouts
+    ('{"throttle":0.4,"steer":0,"brake":0.0', "truncated"),
+    ('{"throttle": 0.4, "steer": 0, "brake": 0.0, "reason": "the ro', pedals(0.4, 0.0, 0.0)),
+    ('"throttle":0.4,"steer":0,"brake":0.0', pedals(0.4, 0.0, 0.0)),
+    ('{"throttle":0.4;"steer":0;"brake":0.0}', pedals(0.4, 0.0, 0.0)),
+    ('{"throttle":0.4 "steer":0 "brake":0.0}', pedals(0.4, 0.0, 0.0)),
+    (r'"{\"throttle\":0.4,\"steer\":0,\"brake\":0.0}"', pedals(0.4, 0.0, 0.0)),
+    ("<throttle>0.4</throttle><steer>0</steer><brake>0</brake>", pedals(0.4, 0.0, 0.0)),
+    ("carla.VehicleControl(throttle=0.4, steer=0.0, brake=0.0)", pedals(0.4, 0.0, 0.0)),
+    ("throttle 0.4 brake 0", pedals(0.4, 0.0)), ("brake 0 throttle 0.4", pedals(0.4, 0.0)),
+    ("Throttle 0.4 brake none steer 0", pedals(0.4, 0.0, 0.0)),
+    ("Throttle 40% Brake 0% Steer 0%", pedals(0.4, 0.0, 0.0)),
+    ("Go straight brake none", says("go", "straight")), ("Stop - no. Go.", says()),
+    ("brake - none", "negated_only"), ("brake(none)", "negated_only"), ("brake (0)", "negated_only"),
+    ("brake [0]", "negated_only"), ("stop (no)", "negated_only"), ('{"pace": "none"}', "negated_only"),
+    ("Slow down if needed, brake: 0", "conditional"),
+    ("Brake 0.3-0.5", "unclear_value brake"), ("Throttle: 0,4, Brake: 0", "unclear_value throttle"),
+    ('{"throttle": 0.4, "steer": 0, "brake": 0,4}', "malformed"),
+    ("Throttle: 0.4\nBrake:", "unclear_value brake"),
 ]  # fmt: skip
 
 
@@ -150,8 +178,8 @@ def test_other_parts_are_left_to_the_words(part: str) -> None:
 SHARE = st.integers(0, 100).map(lambda n: n / 100)
 LAYOUTS = (
     "json", "fenced", "nested", "loose", "lines", "bullets", "commas", "equals", "percent", "blanks", "semicolons",
-    "no commas", "quoted keys", "no brace", "string", "in a string", "tags", "attributes", "call", "members", "brackets",
-    "next line", "row", "table",
+    "no commas", "quoted keys", "no brace", "string", "in a string", "tags", "attributes", "call", "members",
+    "brackets", "next line", "row", "table",
 )  # fmt: skip
 
 
@@ -226,7 +254,8 @@ WRITTEN_CUT = ("json", "fenced", "loose", "semicolons", "no commas", "string", "
 @settings(max_examples=examples(600), deadline=None)
 @given(
     st.sampled_from(WRITTEN_CUT), SHARE, st.integers(-100, 100).map(lambda n: n / 100),
-    st.permutations(["throttle", "steer", "brake"]), st.floats(0, 1), st.sampled_from(["", '"the road', "0.12", "null"]),
+    st.permutations(["throttle", "steer", "brake"]), st.floats(0, 1),
+    st.sampled_from(["", '"the road', "0.12", "null"]),
 )  # fmt: skip
 def test_a_control_that_is_cut_off_is_that_control_or_unread(
     layout: str, pressed: float, steer: float, order: list[str], share: float, more: str
