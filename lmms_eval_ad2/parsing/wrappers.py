@@ -31,6 +31,8 @@ _ANSWER_TAG = re.compile(
     re.IGNORECASE,
 )
 _NESTING = 4  # marks of an answer within each other that are resolved
+# Tags that a reply may leave open; `<number>` alone is more likely a placeholder.
+_UNCLOSED = re.compile(r"<(?:final[ _-]?)?(?:answer|conclusion|solution|response)>|<\||\[", re.IGNORECASE)
 _BOXED = re.compile(r"\\f?boxed\s?\{")
 # Special tokens, but not those that mark coordinates.
 _COORDINATE_TOKEN = r"/?(?:ref|det|box|quad|point|grounding|object_ref|loc)\w{0,20}"
@@ -150,7 +152,7 @@ def _marks(text: str) -> Iterator[tuple[int, int, str]]:
         elif not opens and (opened is not None or last_end < 0):
             yield start, tag.end(), text[opened or 0 : position]
             opened, last_end = None, tag.end()
-    if opened is not None:
+    if opened is not None and _UNCLOSED.match(text, start):
         yield start, len(text), text[opened:]
 
 

@@ -35,6 +35,7 @@ SLOTS: dict[str, tuple[str, str]] = {
     "vqa_relation": ("question", ""),
     "vqa_reasoning": ("question", ""),
     "yesno": ("question", ""),
+    "side": ("question", ""),
     "count": ("question", ""),
     "ocr": ("question", ""),
     "point": ("question", "frame"),

@@ -115,7 +115,8 @@ def _free(record: Record, lang: Lang, question: str, prompts: PromptSet, frame: 
 
 
 def _typed(record: Record, lang: Lang, question: str, prompts: PromptSet, frame: Frame) -> str:
-    return prompts.fill(record.form, lang, question=question)
+    side = record.form == "yesno" and record.answer.get("en") in ("left", "right")  # AD2-Bench A.5
+    return prompts.fill("side" if side else record.form, lang, question=question)
 
 
 def _spatial(record: Record, lang: Lang, question: str, prompts: PromptSet, frame: Frame) -> str:

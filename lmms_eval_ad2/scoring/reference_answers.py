@@ -8,7 +8,7 @@ from lmms_eval_ad2.coordinates import Frame, Size, from_pixels
 from lmms_eval_ad2.records import Answer, Form, Lang, Record, Value
 from lmms_eval_ad2.scoring.sample import reference_text, target_of
 
-YES_NO: dict[Lang, dict[str, str]] = {"en": {"yes": "yes", "no": "no"}, "zh": {"yes": "是", "no": "否"}}
+WORDS: dict[Lang, dict[str, str]] = {"en": {}, "zh": {"yes": "是", "no": "否", "left": "左", "right": "右"}}
 
 
 def reference(record: Record, form: Form, lang: Lang, step: int = 0) -> Value | None:
@@ -32,7 +32,7 @@ def written(
     image as the model sees it; without them the numbers stay pixels.
     """
     if form == "yesno":
-        return YES_NO[lang].get(str(value), str(value))
+        return WORDS[lang].get(str(value), str(value))
     if isinstance(value, tuple) and form in ("point", "box"):
         pixels = [float(v) for v in value]
         numbers = [_number(v) for v in from_pixels(pixels, frame, size, model_input) or pixels]
