@@ -34,12 +34,13 @@ _NEGATION = re.compile(
     r"|与其|[不没无非未]"
 )
 _CONDITION = re.compile(
-    r"\b(?:if|unless|whether|suppos(?:e|ing)|assuming|provided that|in case|were it|had it)\b"
+    r"\bhad there been\b|\b(?:if|unless|whether|suppos(?:e|ing)|assuming|provided that|in case|were it|had it)\b"
     r"|如果|若是|若(?!干)|假如|假设|(?<!主)(?<!只)要是|除非|倘若|是否(?!定|认|[.,;!]|\Z)|是不是|有没有|能不能|能否(?!认)|可否(?!认)|取决于"
     r"|\bdepend(?:s|ing)? on\b"
 )
 _TENTATIVE = re.compile(
-    r"\b(?:maybe|perhaps|possibly|might|could|may|not sure|unsure|uncertain|unclear|can't tell|cannot tell|hard to)\b"
+    r"\b(?:maybe|perhaps|possibly|might|could(?! (?:be (?:identified|seen|found|detected|made out)"
+    r"|not)\b)|may|not sure|unsure|uncertain|unclear|can't tell|cannot tell|hard to)\b"
     r"|(?<!不)(?<!最有)(?<!最)可能|也许|或许|不确定|说不准|不清楚|难以|无法"
 )
 _OTHERWISE = re.compile(r"\A\s*(?:\w+ )?(?:otherwise|or else|else)\b|\A\s*(?:否则|不然)")

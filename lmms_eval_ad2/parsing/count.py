@@ -65,7 +65,7 @@ _PRONOUN_LEFT = re.compile(
 )
 _RANGE_LEFT = re.compile(
     r"(?:\b(?:at least|at most|more than|less than|fewer than|over|up to|under|no (?:more|less|fewer) than)|[<>≥≤]=?"
-    r"|至少|超过|不少于|最多|不到|多于|少于|不超过) ?\Z"
+    r"|至少|超过|不少于|最多|不到|多于|少于|不超过)有? ?\Z"
 )
 _RANGE_RIGHT = re.compile(
     rf" ?\+(?! ?\d)|,? or (?:more|fewer|less)\b| ?[{_MEASURE}]?(?:以上|以下|左右以上|多[{_MEASURE}])"
@@ -78,7 +78,7 @@ _STRONG_LEFT = re.compile(
     r"|\b(?:in total|altogether|in all|overall),? ?(?:there (?:is|are)|i (?:can )?(?:see|count))? ?"
     r"|\b\w{0,20}(?:num|count|total|number)\w{0,20}[\"']?\s?[:=] ?|\b(?:exactly|precisely|a total of) "
     r"|\b(?:leaves|leaving|makes|making) (?:us with |it |just |only )?"
-    r"|\bnot [^.;\n]{0,40}\bbut (?:only |just |rather )?|而是|(?:合计|总计|共计|总数|total)[\s|:]*|= ?"
+    r"|\bnot [^.;\n]{0,40}\bbut (?:only |just |rather )?|而是|(?:合计|总计|共计|总数|\btotal(?: \w+)?)[\s|:]*|= ?"
     r"|\\boxed ?\{ ?|<answer> ?|答案[\"']?(?:是|为)?[: ]*"
     r"|(?:总共|一共|共计|合计|总计|共)有?[: ]*|(?:总数|数量)(?:是|为)?[: ]*"
     r"|(?:全图|图中|画面中?|图里)(?:仅|只|共|总共)有"

@@ -58,6 +58,8 @@ _TEXT_TAG = re.compile(
 _PAIRED_TAG = re.compile(r"<(?P<tag>[biuaq])(?:\s[^<>]{0,200})?>(?P<body>[^<>]{0,2000})</(?P=tag)>", re.IGNORECASE)
 _COMMENT = re.compile(r"<!--(?:(?!-->).){0,2000}-->", re.DOTALL)
 _QUOTE_MARK = re.compile(r"^[ ]{0,3}(?:> ?){1,4}", re.MULTILINE)
+# A heading "Answer" with the answer in the next line.
+ANSWER_LINE = re.compile(r"(\banswer(?: is)?|答案是?|结论是?)[:：]?\s*\n+\s*", re.IGNORECASE)
 _BLANK_LINES = re.compile(r"\n{3,}")
 
 # Nothing to see, no way to tell, no information: said of the question, it is no statement about the scene.

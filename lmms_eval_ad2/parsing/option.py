@@ -11,8 +11,8 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from lmms_eval_ad2.parsing.clauses import negations
-from lmms_eval_ad2.parsing.normalise import no_verdict, without_refusals
+from lmms_eval_ad2.parsing.clauses import clauses, negations
+from lmms_eval_ad2.parsing.normalise import ANSWER_LINE, no_verdict, without_refusals
 from lmms_eval_ad2.parsing.option_mentions import LetterMention, find_mentions
 from lmms_eval_ad2.parsing.option_statements import remaining, stated_option
 from lmms_eval_ad2.parsing.option_verdicts import (
@@ -36,6 +36,11 @@ _PLACE = re.compile(
     r"|options))\b|第([一二三四五六])(?:个)?(?:选项|项|答案)"
 )
 _DEPENDS = re.compile(r"\bdepend(?:s|ing)? on\b|取决于|视[^,.]{1,12}而定", re.IGNORECASE)
+_UNSETTLED = re.compile(
+    r"\b(?:can't|cannot|can not|could not|couldn't|unable to) (?:\w+ )?(?:choose|decide|pick|settle)\b"
+    r"|(?:无法|难以|没法|不能)(?:抉择|取舍|决定|选择)",
+    re.IGNORECASE,
+)
 _BOTH = re.compile(r"\bboth (?:are|of|answers?|options?|would|seem)\b|(?:两者|两个|二者)都", re.IGNORECASE)
 _SHORT = 400  # characters; a longer text may say something else after its first words
 _RIGHT = 60  # characters of context after a mention
@@ -45,7 +50,6 @@ _HEAD_RIGHT = re.compile(
 )
 _BESIDE = re.compile(r"[)\]}>\"']{0,3}\s?[.):,、-]?\s?[(\"']{0,2}(?P<text>[^\n<\"]{1,400})")
 _LETTERS_ONLY = re.compile(r"[A-Z]{2,8}\.?")
-_ANSWER_LINE = re.compile(r"(\banswer(?: is)?|答案是?|结论是?)[:：]?\s*\n+\s*", re.IGNORECASE)
 _NEGATION = re.compile(r"\b(?:not|no|never|neither|nor|if|whether|unless)\b|n't\b|\?|不|没|是否|如果", re.IGNORECASE)
 
 
@@ -70,7 +74,7 @@ def read_option(text: str, letters: Sequence[str], options: Mapping[str, str], q
         return Answer("mc", said.pop())
     if _LETTERS_ONLY.fullmatch(text) and set(text.rstrip(".")) <= offered:
         return Unparsed("mc", "several", text)
-    text = _ANSWER_LINE.sub(r"\1: ", text)
+    text = ANSWER_LINE.sub(r"\1: ", text)
     mentions = find_mentions(_without_option_texts(text, options))
     verdicts, no = find_verdicts(text, mentions, question)
     verdict = last_verdict(text, verdicts) or _from_heads(text, mentions, texts) or _from_brackets(text, mentions)
@@ -86,6 +90,8 @@ def read_option(text: str, letters: Sequence[str], options: Mapping[str, str], q
         )
         return Answer("mc", stated, "by its text") if stated else Unparsed("mc", no_verdict(text), text[-200:])
     if _DEPENDS.search(text) and len({letter for found in verdicts for letter in found.letters}) > 1:
+        return Unparsed("mc", "hedged", text[-200:])
+    if _UNSETTLED.search(text[verdict.mention.end :]):
         return Unparsed("mc", "hedged", text[-200:])
     if _BOTH.search(text[verdict.mention.end :]) and len(verdicts) > 1 and verdicts[-2].letters != verdict.letters:
         return Unparsed("mc", "several", text[-200:])
@@ -103,7 +109,11 @@ def _without_option_texts(text: str, options: Mapping[str, str]) -> str:
 def _by_number(low: str, letters: Sequence[str]) -> str | None:
     """The letter that a text names by its place: "the second option", 第二个选项."""
     places = {_PLACES.index(next(group for group in match.groups() if group)) % 6 for match in _PLACE.finditer(low)}
-    if len(places) != 1 or negations(low) or len(low) > 200:
+    if (
+        len(places) != 1
+        or len(low) > 200
+        or any(negations(part.text) for part in clauses(low) if _PLACE.search(part.text))
+    ):
         return None
     place = places.pop()
     return letters[place].strip().upper() if place < len(letters) else None

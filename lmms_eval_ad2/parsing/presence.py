@@ -34,7 +34,8 @@ _THERE_ONLY = re.compile(
 )
 NOT_ONE = re.compile(
     r"一(?:个|辆|名|位|只|条|盏)[\u4e00-\u9fff]{0,4}(?:都|也)(?:没有?|看不到|不见|找不到|看不见|未见)"
-    r"|\bnot (?:a single(?: [a-z]+)?|even one|one)\b(?! of)|\bnone (?:can|is|are|was"
+    r"|\bnot (?:a single(?: [a-z]+)?|even one|one)\b(?! of)|\bthere (?:isn't|aren't|wasn't|is not"
+    r"|are not) (?:one|any)\b(?! other)|\bnone (?:can|is|are|was"
     r"|were) (?:be )?(?:visible|seen|made out|present|found|detected)\b"
 )
 # "Bus stop", "pedestrian crossing", 公交车广告牌: the name of something else.

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, replace
 
 from lmms_eval_ad2.parsing.clauses import TextClause, clauses, denied, negations
-from lmms_eval_ad2.parsing.normalise import no_verdict, without_refusals
+from lmms_eval_ad2.parsing.normalise import ANSWER_LINE, no_verdict, without_refusals
 from lmms_eval_ad2.parsing.presence import stated
 from lmms_eval_ad2.parsing.revisions import REVISION
 from lmms_eval_ad2.parsing.sides import read_side
@@ -84,7 +84,7 @@ def read_yesno(text: str, question: str = "", words: tuple[str, str] = YES_NO) -
     """ "yes" or "no" from plain `text`; with `words` "left" and "right", a side. `question` says what is asked for."""
     if words != YES_NO:
         return read_side(text, question)
-    low = text.lower()
+    low = ANSWER_LINE.sub(r"\1: ", text.lower())
     whole = _WHOLE.get(re.sub(r"[^\w✓✗' \u4e00-\u9fff]+", " ", low).strip(" '"))
     if whole:
         return Answer("yesno", whole)

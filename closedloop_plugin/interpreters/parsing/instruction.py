@@ -14,7 +14,7 @@ from closedloop_plugin.interpreters.parsing import controls
 from closedloop_plugin.interpreters.parsing.chinese import UnknownWords, in_english
 from closedloop_plugin.interpreters.parsing.controls import UnreadableReply, is_axis, values_of
 from closedloop_plugin.interpreters.parsing.key_values import UnclearValue, names_driving, read_pair
-from closedloop_plugin.interpreters.parsing.objects import ReplyObject, reply_objects
+from closedloop_plugin.interpreters.parsing.objects import ReplyFields, reply_objects
 from closedloop_plugin.interpreters.parsing.words import STRENGTH, TextFindings, UnclearInstruction, read_text
 from lmms_eval_ad2.parsing import FAILURES
 from lmms_eval_ad2.parsing.json_reply import KeyValuePairs, last_object, leaves
@@ -84,7 +84,7 @@ def _is_deed(key: str) -> bool:
     return bool(_DEED.fullmatch(key.strip().lower().replace("_", " ")))
 
 
-def _control_object(objects: list[ReplyObject]) -> DrivingInstruction | None:
+def _control_object(objects: list[ReplyFields]) -> DrivingInstruction | None:
     """The last object with the keys of a control, if it has numbers for throttle, steer and brake."""
     item = next((item for item in reversed(objects) if last_object([item.value], is_axis) is not None), None)
     found = last_object([item.value], is_axis) if item else None
@@ -104,7 +104,7 @@ def _control_object(objects: list[ReplyObject]) -> DrivingInstruction | None:
     return DrivingInstruction(throttle=control.throttle, brake=control.brake, steer=control.steer)
 
 
-def _object_in_words(objects: list[ReplyObject]) -> KeyValuePairs | None:
+def _object_in_words(objects: list[ReplyFields]) -> KeyValuePairs | None:
     """The last object with a wanted key. Raises UnclearInstruction if the end of the reply cuts off what it says.
 
     An unfinished object is read if it names the action and ends in something else: {"action": "stop", "reason": "the l

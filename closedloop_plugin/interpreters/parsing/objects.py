@@ -42,7 +42,7 @@ _WITH_ATTRIBUTES = re.compile(rf"<{_NAME}(?P<body>(?:\s+{_ATTRIBUTE.pattern}){{1
 
 
 @dataclass(frozen=True)
-class ReplyObject:
+class ReplyFields:
     """`value`: KeyValuePairs, or another value of JSON; without the pair that the end of the reply cuts off.
 
     begun: the key of that pair, "" if the key itself is not finished; None for a finished object. malformed: some part
@@ -56,11 +56,11 @@ class ReplyObject:
     malformed: bool = False
 
 
-def reply_objects(answer: str, wanted: Callable[[str], bool]) -> tuple[list[ReplyObject], str]:
+def reply_objects(answer: str, wanted: Callable[[str], bool]) -> tuple[list[ReplyFields], str]:
     """The objects in the order of the text, and the text without them. Tags count if one has a `wanted` name."""
     if _JSON_IN_A_STRING.search(answer) and not any(True for _ in json_values(answer)):
         answer = _ESCAPE.sub(lambda match: match[1] if match[1] in ('"', "'") else " ", answer)
-    found = [ReplyObject(value, start, end) for value, start, end in json_values(answer)]
+    found = [ReplyFields(value, start, end) for value, start, end in json_values(answer)]
     rest = _without(answer, found)
     for pattern in (_BRACES, _CALL):
         groups = (match for match in pattern.finditer(rest) if not wanted(_called(match)))  # not "brake(value=0)"
@@ -75,7 +75,7 @@ def reply_objects(answer: str, wanted: Callable[[str], bool]) -> tuple[list[Repl
     return found, re.sub(f"{_TAKEN}+", " ", rest)
 
 
-def _without(text: str, found: list[ReplyObject]) -> str:
+def _without(text: str, found: list[ReplyFields]) -> str:
     kept, position = [], 0
     for item in found:
         kept += [text[position : item.start], _TAKEN * (item.end - item.start)]
@@ -83,7 +83,7 @@ def _without(text: str, found: list[ReplyObject]) -> str:
     return "".join([*kept, text[position:]])
 
 
-def _repeats(item: ReplyObject, found: list[ReplyObject], text: str) -> bool:
+def _repeats(item: ReplyFields, found: list[ReplyFields], text: str) -> bool:
     """Whether an unfinished object repeats an earlier one, as of a model that does not end its reply."""
     if item.begun is None:
         return False
@@ -92,7 +92,7 @@ def _repeats(item: ReplyObject, found: list[ReplyObject], text: str) -> bool:
     return any(other.startswith(written) for other in earlier)
 
 
-def _in_strings(item: ReplyObject, wanted: Callable[[str], bool]) -> Iterator[ReplyObject]:
+def _in_strings(item: ReplyFields, wanted: Callable[[str], bool]) -> Iterator[ReplyFields]:
     """Objects that are written in a string of an object: {"response": "{\\"throttle\\": 0.4}"}."""
     waiting = [item.value]
     while waiting:  # iterative, since the depth is not limited
@@ -110,7 +110,7 @@ def _called(match: re.Match[str]) -> str:
     return match.group().partition("(")[0].rpartition(".")[2]
 
 
-def _loose(match: re.Match[str]) -> ReplyObject | None:
+def _loose(match: re.Match[str]) -> ReplyFields | None:
     """The object in braces, or of a call; None for other text in braces."""
     body = _FENCE.sub("", match["body"])
     cut = not match["end"] and body == match["body"]  # a closing fence ends an object that lacks its brace
@@ -120,7 +120,7 @@ def _loose(match: re.Match[str]) -> ReplyObject | None:
         return None
     malformed = begun is None if cut else bool(left.strip(" \n\t\r,;|"))
     key = (begun["key"] or "").strip() if begun and begun["sign"] else ""
-    return ReplyObject(pairs, match.start(), match.end(), key if cut else None, malformed)
+    return ReplyFields(pairs, match.start(), match.end(), key if cut else None, malformed)
 
 
 def _pairs(body: str, cut: bool) -> tuple[KeyValuePairs, str]:
@@ -136,7 +136,7 @@ def _pairs(body: str, cut: bool) -> tuple[KeyValuePairs, str]:
     return pairs, body[position:]
 
 
-def _tags(text: str, wanted: Callable[[str], bool]) -> list[ReplyObject]:
+def _tags(text: str, wanted: Callable[[str], bool]) -> list[ReplyFields]:
     """The object of all XML-like tags that contain no others, and of attributes; empty without a wanted name."""
     found = [(match, [(match["tag"], match["body"].strip())]) for match in _LEAF.finditer(text)]
     for match in _WITH_ATTRIBUTES.finditer(text):
@@ -150,4 +150,4 @@ def _tags(text: str, wanted: Callable[[str], bool]) -> list[ReplyObject]:
     start = min([match.start() for match, _ in found] + ([begun.start()] if begun else []))
     end = max([match.end() for match, _ in found] + ([len(text)] if begun else []))
     key = None if begun is None else begun["key"] if ">" in begun.group() else ""
-    return [ReplyObject(pairs, start, end, key)]
+    return [ReplyFields(pairs, start, end, key)]
