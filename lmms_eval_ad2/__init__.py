@@ -1,3 +1,3 @@
 """lmms-eval-ad2: driving benchmarks for vision-language models as plain lmms-eval tasks."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"

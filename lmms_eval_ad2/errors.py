@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
@@ -34,7 +35,41 @@ INSTALL = {
     "rosbags": install_command("robots"),
     "defusedxml": install_command("robots"),
     "pyparsing": install_command("robots"),
+    "decord": install_command("models"),
+    "qwen_vl_utils": install_command("models"),
+    # Modules whose distribution has another name.
+    "qwen_omni_utils": "pip install qwen-omni-utils",
+    "google": "pip install google-genai",
+    "reka": "pip install reka-api",
+    "whisper": "pip install openai-whisper",
+    "timeout_decorator": "pip install timeout-decorator",
 }
+# Modules of models' own repositories: distributions of these names are something else.
+FROM_REPOSITORY = ("apps", "cambrian", "core", "llava", "lmms_engine", "ola", "oryx", "vita")
+
+
+def install_hint(module: str) -> str:
+    """The command that installs a module, or where to find it."""
+    root = module.split(".")[0]
+    if root in FROM_REPOSITORY:
+        return f"{root} is part of the model's own repository: install that"
+    return INSTALL.get(root, f"pip install {root}")
+
+
+def install_all(modules: Iterable[str]) -> str:
+    """The command that installs all of these modules, and where to find those that pip does not install."""
+    hints = dict.fromkeys(install_hint(module) for module in modules)
+    packages = [hint.removeprefix("pip install ") for hint in hints if hint.startswith("pip install ")]
+    others = [hint for hint in hints if not hint.startswith("pip install ")]
+    return "; ".join([*([f"pip install {' '.join(packages)}"] if packages else []), *others])
+
+
+def yaml_fault(error: Exception) -> str:
+    """The message of a YAMLError in one line: place and problem, without the quoted lines of the file."""
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    if mark is None or problem is None:
+        return " ".join(str(error).split())[:300]
+    return f"{problem} (line {mark.line + 1}, column {mark.column + 1})"
 
 
 class Ad2Error(Exception):
@@ -70,9 +105,8 @@ def require(module: str, why: str = "") -> ModuleType:
         return importlib.import_module(module)
     except ImportError as exc:
         root = module.split(".")[0]
-        command = INSTALL.get(root, f"pip install {root}")
         # The library is installed, but one of its own imports fails: report that import.
         if getattr(exc, "name", None) not in (None, root, module):
             raise Ad2Error(f"{root} is installed but cannot be imported: {exc}") from exc
         need = f" ({why})" if why else ""
-        raise MissingExtra(f"{root} is needed{need} and not installed: {command}") from exc
+        raise MissingExtra(f"{root} is needed{need} and not installed: {install_hint(root)}") from exc

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from importlib import metadata
 
+from lmms_eval_ad2.errors import install_hint
+
 Finding = tuple[str, bool, str]  # name, whether the check passed, result and remedy
 
 
@@ -18,11 +20,21 @@ def version_of(distribution: str) -> str | None:
 
 
 def imports(name: str) -> Finding:
-    """Check that a library can be imported, in a subprocess: a broken torchvision could crash the interpreter."""
+    """Check that a library can be imported."""
+    good, text = try_import(name)
+    if good:
+        return name, True, text
+    cuda = "a CPU torch with a CUDA torchvision? see docs/install.md"
+    fix = cuda if name == "torchvision" else install_hint(name)
+    return name, False, f"cannot be imported ({text}): {fix}"
+
+
+def try_import(name: str) -> tuple[bool, str]:
+    """Import a module in a subprocess, since a broken torchvision could crash the interpreter.
+
+    Returns whether it succeeded, and the module's version, "imports", or the last line of the error.
+    """
     code = f"import {name}; print(getattr({name}, '__version__', 'imports'))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    if done.returncode == 0:
-        return name, True, done.stdout.strip()
-    reason = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "no message"
-    fix = "a CPU torch with a CUDA torchvision? see docs/install.md" if name == "torchvision" else f"pip install {name}"
-    return name, False, f"cannot be imported ({reason}): {fix}"
+    lines = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines()
+    return done.returncode == 0, lines[-1] if lines else "no message"

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from closedloop_plugin.agents.base import Agent
+from closedloop_plugin.agents.base import Agent, DecisionRequest
+from closedloop_plugin.agents.driving_prompts import TASKS
 from closedloop_plugin.core.camera import Camera
+from closedloop_plugin.core.state import Decision
 from lmms_eval_ad2 import plugins
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -73,3 +76,36 @@ def _checked(agent: Any, spec: str) -> Agent:
     if missing:
         raise Ad2Error(f"--agent {spec}: the {type(agent).__name__} lacks {', '.join(missing)}: see docs/agents.md")
     return agent
+
+
+class AgentWithTasks:
+    """An own agent whose texts go through an interpreter: its description names the tasks that it answers.
+
+    The ceiling beside its scores is that of these tasks, so that an answer to another one is an error.
+    """
+
+    def __init__(self, agent: Agent, tasks: Sequence[str]) -> None:
+        self.agent, self.tasks = agent, tuple(tasks)
+        self.name, self.privileged, self.local, self.cameras = agent.name, agent.privileged, agent.local, agent.cameras
+
+    def start(self, episode: str, seed: int) -> None:
+        self.agent.start(episode, seed)
+
+    def end(self, episode: str) -> None:
+        self.agent.end(episode)
+
+    def describe(self) -> dict[str, Any]:
+        """The agent's description with the tasks, which thereby are part of a run's identity."""
+        return {**self.agent.describe(), "tasks": list(self.tasks)}
+
+    def decide(self, requests: Sequence[DecisionRequest]) -> list[Decision]:
+        """See Agent.decide."""
+        return [self._checked(decision) for decision in self.agent.decide(requests)]
+
+    def _checked(self, decision: Decision) -> Decision:
+        others = [task for task in decision.texts if task in TASKS and task not in self.tasks]
+        if not others or decision.control is not None or decision.error is not None:
+            return decision
+        named = f"--tasks {','.join((*(t for t in self.tasks if t in decision.texts), *others))}"
+        why = f"the agent answers {', '.join(others)}, and its tasks are {', '.join(self.tasks)}: give {named}"
+        return replace(decision, error=why)

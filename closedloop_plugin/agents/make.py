@@ -1,6 +1,6 @@
 """Agents by their command-line specification (`--agent`).
 
-expert | still | straight | random | speed-only | steer-only
+expert | speaking-expert | still | straight | random | speed-only | steer-only
 endpoint:MODEL@http://host:port/v1[,timeout=60,max_tokens=256,temperature=0,format=jpeg,...]
 endpoint:http://host:port/v1,model=MODEL,...
 lmms:NAME[,pretrained=...,batch_size=4,device=cpu,...]      (max_new_tokens and temperature: generation settings)
@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from closedloop_plugin.agents.base import Agent
-from closedloop_plugin.agents.custom import make_custom
+from closedloop_plugin.agents.custom import AgentWithTasks, make_custom
 from closedloop_plugin.agents.custom import names as custom_names
 from closedloop_plugin.agents.driving_prompts import TASKS, DrivingPrompts
 from closedloop_plugin.agents.history import with_history
@@ -46,7 +46,7 @@ FINE_GRAINED = ("off", "prompt", "question")
 def make_agent(
     spec: str,
     *,
-    tasks: Sequence[str] = ("action",),
+    tasks: Sequence[str] | None = None,
     cameras: str | Sequence[Camera] | None = None,
     prompts: PromptTexts | Path | str | None = None,
     cache: Path | None = None,
@@ -57,8 +57,10 @@ def make_agent(
 ) -> Agent:
     """The agent for `spec`. Raises Ad2Error, in one line, if it is malformed.
 
-    tasks: of TASKS; hybrid interpreters also need "threat". cameras: "front" (default) or "surround", optionally with a
-    size as in "front@800x450", or Camera objects. cache: for replies of an endpoint (not with --latency measured).
+    tasks: of TASKS (default: "action"); hybrid interpreters also need "threat". For another package's agent they are
+    given if its texts go through an interpreter, see AgentWithTasks. cameras: "front" (default) or "surround",
+    optionally with a size as in "front@800x450", or Camera objects. cache: for replies of an endpoint (not with
+    --latency measured).
     fine_grained: "off", "prompt" (= True) or "question", see ModelAgent. history: earlier decisions of its episode that
     the agent gets with every request; a model gets more if the prompts need more `frames`.
     """
@@ -76,7 +78,7 @@ def make_agent(
         custom = None if kind in BUILT_IN else make_custom(spec, cameras=seen, profile=rules, seed=seed)
         if custom is None:
             raise _unknown(spec, kind)
-        return with_history(custom, history)
+        return with_history(custom if tasks is None else AgentWithTasks(custom, _tasks(tasks)), history)
     seen = cameras_of(cameras, rules)
     asked = _tasks(tasks)
     fine = _fine_grained(fine_grained, asked)
@@ -134,7 +136,8 @@ def cameras_of(wanted: str | Sequence[Camera] | None, profile: Profile) -> tuple
     return tuple(replace(c, width=int(width), height=int(height)) for c in chosen)
 
 
-def _tasks(tasks: Sequence[str]) -> tuple[str, ...]:
+def _tasks(tasks: Sequence[str] | None) -> tuple[str, ...]:
+    tasks = ("action",) if tasks is None else tasks
     asked = tuple(dict.fromkeys([tasks] if isinstance(tasks, str) else tasks))
     unknown = [t for t in asked if t not in TASKS]
     if unknown or not asked:

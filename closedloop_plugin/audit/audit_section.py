@@ -70,9 +70,10 @@ def _printed(found: FileAudit) -> SectionTable:
     elsewhere = sum(one.equal_over is not None and not one.reproduced for one in everything)
     text = (
         f"Published figures: {len(everything)}, of which {len(everything) - own} are printed and {own} are {OWN_KEYS}. "
-        f"Equal to the mean over all {len(found.routes)} routes, to the last "
-        f"printed decimal: {whole}. Equal to the mean over another number of records, or of another file: {elsewhere}. "
-        f"Unexplained: {len(everything) - whole - elsewhere}. The figures of one source are explained together: they "
+        f"Equal to the mean over all {len(found.routes)} routes: {whole}. Equal to the mean over another number of "
+        f"records, or of another file: {elsewhere}. Unexplained: {len(everything) - whole - elsewhere}. Equal means "
+        "within 0.01, so that a figure whose decimals are cut off instead of rounded counts "
+        f"({_not_rounded(found)}). The figures of one source are explained together: they "
         "must be means of one result over the same routes, and another result is named only if both measures are "
         "printed and equal. A mean over the records of a file leaves out "
         "the routes without a record; the drives behind it are the same. DS: Driving Score, SR: Success Rate (%)."
@@ -80,6 +81,16 @@ def _printed(found: FileAudit) -> SectionTable:
     notes = [f"{result.name}: {result.listed.note}" for result in found.results if result.listed.note]
     headers = ["result", "published in", "published DS / SR", "over all routes", "the published figures are"]
     return SectionTable("Published and recomputed", headers, rows, "llrrl", caption=[text], notes=notes)
+
+
+def _not_rounded(found: FileAudit) -> str:
+    names = [
+        f"{result.name}, {MEASURES[one.measure]} {one.printed:.2f} for {one.not_rounded:.3f}"
+        for result, figures in zip(found.results, found.explained, strict=True)
+        for one in figures
+        if one.not_rounded is not None
+    ]
+    return "; ".join(names) or "none here"
 
 
 def _meaning(figures: Sequence[ExplainedFigure]) -> str:

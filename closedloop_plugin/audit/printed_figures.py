@@ -59,6 +59,12 @@ class ExplainedFigure:
         return self.equal_over is not None and self.equal_over.whole and not self.of_result
 
     @property
+    def not_rounded(self) -> float | None:
+        """The mean of a figure that is equal to it, but is not its rounding (decimals cut off); else None."""
+        mean = getattr(self.equal_over, self.measure, None)
+        return mean if mean is not None and f"{mean:.2f}" != f"{self.printed:.2f}" else None
+
+    @property
     def text(self) -> str:
         return UNEXPLAINED if self.equal_over is None else f"the mean over the {self.over}"
 

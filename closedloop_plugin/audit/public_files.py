@@ -1,8 +1,9 @@
 """Obtaining the files of an audit, from a folder or from their repositories; every file is checked by its hash.
 
-A result is DIR/ID.json, or DIR/ID/ROUTE.json if it has one file per route; the route file is DIR/routes.xml. A file
-that is in neither folder is downloaded into the second one, once, in one attempt: the first failure ends the command,
-and files that are complete stay. Content appears under its name only after its hash was checked.
+A given file is recognised by its sha256, whatever its name. Downloaded ones are DIR/ID.json and DIR/routes.xml; a
+result with one file per route is DIR/ID/ROUTE.json in both folders. A file that is in neither is downloaded into the
+second one, once, in one attempt: the first failure ends the command, and files that are complete stay. Content appears
+under its name only after its hash was checked.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import hashlib
 import shutil
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import quote
@@ -38,6 +40,8 @@ class FileSources:
 
     def find(self, file: PublicFile, name: str, routes: Sequence[str] = ()) -> Path:
         """Path of the file, or of the folder of a result with one file per route. Raises Ad2Error."""
+        if not file.by_route and (known := self._given_by_hash.get(file.sha256)):
+            return known
         disk_name = name if file.by_route else f"{name}{file.suffix}"
         for folder in (self.given, self.downloaded):
             if folder is not None and (path := folder / disk_name).exists():
@@ -54,6 +58,33 @@ class FileSources:
         except OSError as exc:
             raise Ad2Error(f"{path}: cannot be written ({exc.strerror or exc})") from exc
         return path
+
+    @cached_property
+    def _given_by_hash(self) -> Mapping[str, Path]:
+        """sha256 -> path of the files directly in `given` that may be listed ones; unreadable ones are left out."""
+        found: dict[str, Path] = {}
+        try:
+            paths = sorted(self.given.iterdir()) if self.given else []
+        except OSError as exc:
+            raise Ad2Error(f"--files {self.given}: cannot be read ({exc.strerror})") from exc
+        for path in paths:
+            try:
+                if path.is_file() and path.stat().st_size <= self.most_bytes:
+                    found.setdefault(file_sha256(path), path)
+            except OSError:
+                continue
+        return found
+
+    def _by_hand(self, file: PublicFile, disk_name: str) -> str:
+        """What to do if a file cannot be downloaded."""
+        if file.by_route:
+            looked = f" ({self.given} has no folder {Path(disk_name).parent})" if self.given else ""
+            return f"get it by another way and give its folder: --files DIR, with the name {disk_name} in DIR{looked}"
+        looked = f"; none of the {len(self._given_by_hash)} file(s) of {self.given} has it" if self.given else ""
+        return (
+            "get it by another way and give its folder: --files DIR, under any name (it is recognised by its sha256, "
+            f"{file.sha256}{looked})"
+        )
 
     def _download_parts(self, path: Path, file: PublicFile, routes: Sequence[str]) -> None:
         """One file per route into a folder that gets its name when all of them are there and have the right hash."""
@@ -72,7 +103,7 @@ class FileSources:
 
     def _download(self, file: PublicFile, path: str, disk_name: str) -> bytes:
         address = _address(self.host, file, path)
-        by_hand = f"get it by another way and give its folder: --files DIR, with the name {disk_name}"
+        by_hand = self._by_hand(file, disk_name)
         if not address.startswith(("https://", "http://")):
             raise Ad2Error(f"{address}: not an address that begins with https:// or http://")
         try:

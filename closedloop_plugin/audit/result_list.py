@@ -21,7 +21,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.errors import Ad2Error, DataError, yaml_fault
 
 ROUTE = "{route}"
 MOST_LIST_BYTES = 1 << 20
@@ -100,7 +100,7 @@ def read_list(file: Path) -> ResultList:
     except OSError as exc:
         raise Ad2Error(f"{file}: cannot be read ({exc.strerror})") from exc
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as exc:
-        raise Ad2Error(f"{file}: not a YAML file: {' '.join(str(exc).split())[:200]}") from exc
+        raise Ad2Error(f"{file}: not a YAML file: {yaml_fault(exc)}") from exc
     return parse_list(raw, file)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.runner.episode import EpisodeResult, EvaluationConditions
-from closedloop_plugin.runner.store import EpisodeStore, disk_full
+from closedloop_plugin.runner.store import EpisodeStore, disk_full, saved
 from closedloop_plugin.runner.unread_replies import UnreadReplies, UnreadReply
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -24,7 +24,7 @@ class RunEndedEarly(Ad2Error):
         self.store, self.reason, self.rest = store, reason, rest
 
     def __str__(self) -> str:
-        return f"{self.reason} {self.store.count} episodes are safe, {self.rest}"
+        return f"{self.reason} {saved(self.store.count)}, {self.rest}"
 
 
 def mute(record: EpisodeRecord) -> bool:
@@ -94,8 +94,16 @@ class EarlyStop:
         command = last.command(self.conditions.profile.name, self.conditions.rules.policy)
         raise RunEndedEarly(
             self.store,
-            f"{self._unread.count} replies in a row cannot be read: {samples}. {written} of them are in {file}; "
+            f"{_replies(self._unread.count)} cannot be read: {samples}. {_listed(written)} in {file}; "
             f"`{command}` shows what a text drives.",
             "those in progress were not saved. When the model answers as the prompt asks, the same command resumes; "
             "--stop-after-unread 0 (under lmms-eval AD2_DRIVE_STOP_AFTER_UNREAD=0) drives on all the same",
         )
+
+
+def _replies(count: int) -> str:
+    return "1 reply" if count == 1 else f"{count} replies in a row"
+
+
+def _listed(count: int) -> str:
+    return "It is" if count == 1 else f"{count} of them are"

@@ -84,6 +84,11 @@ class EpisodeStore:
         self.close()
 
 
+def saved(count: int) -> str:
+    """How many episodes are kept, as a clause of an error."""
+    return "1 episode is safe" if count == 1 else f"{count} episodes are safe"
+
+
 @contextmanager
 def disk_full(folder: Path, count: Callable[[], int]) -> Iterator[None]:
     """Convert the errors of a full disk to Ad2Error. `count`: number of saved episodes, for the message."""
@@ -93,7 +98,7 @@ def disk_full(folder: Path, count: Callable[[], int]) -> Iterator[None]:
         if exc.errno not in DISK_FULL:
             raise
         raise Ad2Error(
-            f"{folder}: the disk is full ({exc.strerror}); {count()} episodes are safe. Free some space and start the "
+            f"{folder}: the disk is full ({exc.strerror}); {saved(count())}. Free some space and start the "
             "same command again: it continues from there"
         ) from exc
 

@@ -67,10 +67,10 @@ def beside(origin: Mapping[str, Any]) -> CeilingComparison | None:
     tasks = str(origin.get("tasks") or "").split(",")
     task = next((task for task in FIRST if task in tasks), None)
     ceiling = next((row for row in alike if (row.task, row.interpreter) == (task, interpreter) and row.task), None)
-    named = f"ceiling of {task or 'an unknown task'} through {interpreter} (speaking-expert)"
+    named = f"ceiling of {task or 'a task that the records do not name'} through {interpreter} (speaking-expert)"
     if ceiling is None:
         where = f"{origin.get('suite')} in the {origin.get('backend')} world under {origin.get('profile')}"
-        missing = f"{named}: not measured for {where}"
+        missing = f"{named}: {f'not measured for {where}' if task else 'not known; drive with --tasks'}"
         first = f"{_text([('expert', expert)])}; " if expert else ""
         return CeilingComparison(expert, None, first + missing)
     rows = [(named, ceiling), *([("expert", expert)] if expert else [])]

@@ -13,9 +13,8 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -188,32 +187,28 @@ def _figure(sums: Floats) -> Floats:
 def _intervals(sums: tuple[Floats, Floats], bounds: Bounds) -> tuple[Span | None, ...]:
     """Intervals of a, b, a - b and 100 (a - b) / a; None if a part has fewer than two routes.
 
-    The last is also None if a is 0, or if leaving out a route does not change it (b is 0).
+    Without bounds an interval is also None if no route differs; the last, if a is 0 or if leaving out a route does not
+    change it (b is 0).
     """
     a, b = (ClusterJackknife.of_ratios(part[..., 0], part[..., 1]) for part in sums)
     if a is None or b is None:
         return (None,) * 4
     width = bounds[1] - bounds[0]
-    drop = _joint(a, b, lambda x, y: x - y)
+    drop = a.minus(b)
     spans = [_span(a, bounds), _span(b, bounds), _span(drop, (-width, width))]
     if a.figure <= 0:
         return (*spans, None)
-    relative = _joint(a, b, lambda x, y: 100.0 * (x - y) / x)
+    # A move is the scaled change of a figure without a route (see intervals.unit_moves): x + move is carried through.
+    x, y = a.figure + a.moves, b.figure + b.moves
+    whole = 100.0 * drop.figure / a.figure
+    relative = ClusterJackknife.of_moves(whole, 100.0 * (x - y) / x - whole, drop.weights)
     varies = float(np.abs(relative.moves).max()) > _ROUNDING
     return (*spans, _span(relative, (-math.inf, 100.0)) if varies else None)
 
 
-def _joint(a: ClusterJackknife, b: ClusterJackknife, figure: Callable[[Any, Any], Any]) -> ClusterJackknife:
-    """Jackknife of a figure of both runs, leaving out the same route of both."""
-    # moves[i] is the scaled change of a figure without route i (see intervals.unit_moves), carried through `figure`.
-    whole = figure(a.figure, b.figure)
-    moved = figure(a.figure + a.moves, b.figure + b.moves) - whole
-    return ClusterJackknife(whole, moved, (a.weights + b.weights) / 2)
-
-
-def _span(found: ClusterJackknife, bounds: Bounds) -> Span:
+def _span(found: ClusterJackknife, bounds: Bounds) -> Span | None:
     interval = found.interval(bounds)
-    return interval.low, interval.high
+    return None if interval is None else (interval.low, interval.high)
 
 
 def _tested(units: Sequence[str], sums: tuple[Floats, Floats], seed: int) -> tuple[float | None, str]:

@@ -26,7 +26,7 @@ class DataImportOptions:
     format: str | None = option("format of a release that has several (coda_lm: raw, llava)", default=None, metavar="F")
     skip_bad: bool = option("continue after bad rows; they are counted and listed", default=False)
     check_images: bool = option("decode every image; a broken one is a bad row", default=False)
-    partial: bool = option("accept other numbers of records than the release has", default=False)
+    partial: bool = option("accept other numbers of records than the release has, and missing images", default=False)
     name: str | None = option("store it under this name", default=None, flag="--as", metavar="NAME")
     no_resume: bool = option("restart instead of continuing an interrupted import", default=False)
 

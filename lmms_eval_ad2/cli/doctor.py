@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import dataclass
 from typing import Any
 
-from lmms_eval_ad2.installation import Finding, imports, version_of
-from lmms_eval_ad2.options import add_command
+from lmms_eval_ad2.installation import Finding, imports, try_import, version_of
+from lmms_eval_ad2.options import add_command, option
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoctorOptions:
+    """`ad2 doctor`."""
+
+    model: str | None = option("also check what this model of lmms-eval needs", default=None, metavar="NAME")
+    model_args: str = option("its --model_args: api_key, base_url, ...", default="", metavar="KEY=VALUE,...")
 
 
 def register(subparsers: Any) -> None:
-    add_command(subparsers, "doctor", run, help="check this installation")
+    add_command(subparsers, "doctor", run, DoctorOptions, help="check this installation")
 
 
-def run() -> int:
+def run(options: DoctorOptions) -> int:
     from lmms_eval_ad2 import plugins
 
     findings = [
@@ -23,12 +32,13 @@ def run() -> int:
         imports("torchvision"),
         _cv2(),
         *(line for findings_of in plugins.loaded(plugins.DOCTOR) for line in findings_of()),
+        *(_of_model(options) if options.model else _models()),
         _java(),
         _home(),
         _judge(),
     ]
     for name, good, text in findings:
-        print(f"{'ok  ' if good else 'FAIL'}  {name:<12} {text}")
+        print(f"{'ok  ' if good else 'FAIL'}  {name:<13} {text}")
     return 0 if all(good for _, good, _ in findings) else 1
 
 
@@ -52,6 +62,42 @@ def _cv2() -> Finding:
         fix = f"pip uninstall -y {' '.join(found)} && pip install 'opencv-python-headless>=4.8,<5'"
         return "cv2", False, f"{' and '.join(found)} overwrite each other: {fix}"
     return "cv2", True, found[0] if found else "not installed (the open-loop tasks do not need it)"
+
+
+def _models() -> list[Finding]:
+    """The libraries that many models need and lmms-eval does not install."""
+    from lmms_eval_ad2.errors import install_hint
+    from lmms_eval_ad2.harness.model_requirements import importable
+
+    missing = "not installed; for --model qwen2_5_vl and others (ad2 doctor --model NAME): "
+    return [
+        (name, True, (version_of(name) or "found") if importable(name) else missing + install_hint(name))
+        for name in ("decord", "qwen_vl_utils")
+    ]
+
+
+def _of_model(options: DoctorOptions) -> list[Finding]:
+    """A model's wrapper, the libraries that it needs, and its API key."""
+    from lmms_eval_ad2.errors import Ad2Error, install_hint
+    from lmms_eval_ad2.harness import model_requirements
+    from lmms_eval_ad2.harness.run_identity import pairs
+
+    arguments = pairs(options.model_args)
+    try:
+        wrapper = model_requirements.find_wrapper(str(options.model))
+    except Ad2Error as exc:
+        return [("model", False, str(exc))]
+    needed = model_requirements.needed_by(wrapper, arguments)
+    missing = [name for name in needed if not model_requirements.importable(name)]
+    found = [("model", True, f"{wrapper.name} needs {', '.join(needed)}")]
+    found += [(name, False, f"not installed: {install_hint(name)}") for name in missing]
+    if not missing:  # the libraries may be there and not work
+        good, text = try_import(wrapper.class_path.rpartition(".")[0])
+        found.append(("wrapper", good, wrapper.class_path if good else f"{wrapper.class_path}: {text}"))
+    if variables := model_requirements.key_variables(wrapper.model_id, arguments):
+        fault = model_requirements.key_fault(wrapper, arguments)
+        found.append(("API key", fault is None, fault or f"{' or '.join(variables)} is set"))
+    return found
 
 
 def _java() -> Finding:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
+from lmms_eval_ad2.coordinates import FrameSetting
 from lmms_eval_ad2.options import add_command, option
 
 
@@ -22,10 +25,20 @@ class EvalOptions:
         default=None,
         metavar="SPEC",
     )
+    frame: str | None = option(
+        "frame in which points and boxes are asked and read: auto, pixel, unit, percent, thousand, thousand_yx, "
+        "model_input[:max_pixels=N,...]; see docs/models.md (default: the tasks' own, or AD2_FRAME)",
+        default=None,
+        metavar="FRAME",
+    )
     prompts: str | None = option("YAML file that overrides prompts", default=None, metavar="FILE")
     limit: int | None = option("only the first N records of each task", default=None, metavar="N")
     batch_size: str = option("lmms-eval's --batch_size (default 1)", default="1", metavar="N")
     device: str | None = option("lmms-eval's --device", default=None)
+    dry_run: bool = option(
+        "only check data, images, model, key, prompts and judge, and print the requests and the judge's cost to come",
+        default=False,
+    )
     rest: tuple[str, ...] = option(
         "after --: further options of lmms-eval", default=(), positional=True, metavar="OPTION"
     )
@@ -65,9 +78,16 @@ def arguments(options: EvalOptions) -> list[str]:
 
 
 def run(options: EvalOptions) -> int:
-    for variable, value in (("AD2_JUDGE", options.judge), ("AD2_PROMPTS", options.prompts)):
+    if options.frame is not None:
+        FrameSetting.parse(options.frame, "--frame")
+    settings = (("AD2_JUDGE", options.judge), ("AD2_PROMPTS", options.prompts), (FRAME_ENV, options.frame))
+    for variable, value in settings:
         if value:
             os.environ[variable] = value
+    if options.dry_run:
+        from lmms_eval_ad2.cli import dry_run
+
+        return dry_run.run(options.model, options.model_args, Path(options.out), arguments(options), options.tasks)
     from lmms_eval_ad2.cli import lmms
 
     code = lmms.run(arguments(options))

@@ -67,8 +67,8 @@ def find_tasks(names: str, split: str) -> tuple[list[ExportTask], dict[str, set[
 
     A pattern selects the tasks whose data have `split` and prints those left out; a name is always selected.
     """
-    from lmms_eval_ad2.cli.tasks import groups
     from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.harness.task_files import groups
 
     all_tasks = {task.name: task for task in _open_loop()}
     tested: dict[str, set[str]] = defaultdict(set)
@@ -79,7 +79,7 @@ def find_tasks(names: str, split: str) -> tuple[list[ExportTask], dict[str, set[
         if name in all_tasks:
             matched = [name]
         elif name in groups():
-            matched = _in_group(name)
+            matched = list(groups()[name])
         elif "*" in name:
             matched = _imported(fnmatch.filter(all_tasks, name), all_tasks, split)
         else:
@@ -94,24 +94,10 @@ def find_tasks(names: str, split: str) -> tuple[list[ExportTask], dict[str, set[
 
 def _open_loop() -> list[ExportTask]:
     """All our tasks on records of the data home, sorted by name."""
-    from lmms_eval_ad2.cli.tasks import catalogue, load_yaml, tasks_dir
     from lmms_eval_ad2.export.splits import ExportTask
-    from lmms_eval_ad2.scoring.variant import TaskVariant
+    from lmms_eval_ad2.harness.task_files import catalogue
 
-    files = {path.stem: path for path in tasks_dir().rglob("*.yaml")}
-    found = []
-    for task in catalogue():
-        settings = (load_yaml(files[task.name]).get("metadata") or {}).get("ad2")
-        if settings:
-            variant = TaskVariant.from_dict(settings, f"task {task.name}")
-            found.append(ExportTask(task.name, task.dataset, task.split, variant))
-    return found
-
-
-def _in_group(name: str) -> list[str]:
-    from lmms_eval_ad2.cli.tasks import load_yaml, tasks_dir
-
-    return [str(task) for task in load_yaml(next(tasks_dir().rglob(f"{name}.yaml")))["task"]]
+    return [ExportTask(t.name, t.dataset, t.split, t.variant()) for t in catalogue() if t.settings]
 
 
 def _imported(names: list[str], tasks: dict[str, ExportTask], split: str) -> list[str]:

@@ -8,13 +8,14 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from lmms_eval_ad2.options import add_command, option
 
 if TYPE_CHECKING:
+    from lmms_eval_ad2.coordinates import InputResizing
     from lmms_eval_ad2.judge.base import Judge
     from lmms_eval_ad2.scoring.sample import ScoredSample
     from lmms_eval_ad2.scoring.variant import TaskVariant
@@ -29,8 +30,8 @@ class RescoreOptions:
     )
     out: Path | None = option("folder of the new run (default: RUN-rescored-<judge>)", default=None, metavar="DIR")
     judge: str | None = option("as in ad2 eval", default=None, metavar="SPEC")
-    frame: Literal["auto", "pixel", "unit", "thousand"] | None = option(
-        "frame of the coordinates in answers", default=None
+    frame: str | None = option(
+        "frame in which points and boxes are read, as in ad2 eval (default: the run's)", default=None, metavar="FRAME"
     )
 
 
@@ -42,11 +43,14 @@ def register(subparsers: Any) -> None:
 
 def run(options: RescoreOptions) -> int:
     from lmms_eval_ad2 import report
+    from lmms_eval_ad2.coordinates import FrameSetting
     from lmms_eval_ad2.errors import Ad2Error
     from lmms_eval_ad2.judge import make_judge
     from lmms_eval_ad2.report import tables
     from lmms_eval_ad2.scoring import judge_ratings, result_files
 
+    if options.frame is not None:
+        FrameSetting.parse(options.frame, "--frame")
     if options.judge:
         os.environ["AD2_JUDGE"] = options.judge
     source = _find(options.run)
@@ -55,14 +59,25 @@ def run(options: RescoreOptions) -> int:
     target = options.out or source.with_name(f"{source.name}-rescored-{_tag(judge, options.frame)}")
     if target.resolve() == source.resolve():
         raise Ad2Error(f"--out {target}: is the run itself; choose another folder")
+    resizing = _resizing(source, old["run"])
     tables_new = {
-        name: rescore_task(source=source, target=target, name=name, table=table, judge=judge, frame=options.frame)
+        name: rescore_task(
+            source=source, target=target, name=name, table=table, judge=judge, frame=options.frame, resizing=resizing
+        )
         for name, table in old["tasks"].items()
     }
+    _check_input_size(tables_new)
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     result_files.write_summary(
         target,
-        {**old["run"], "judge": judge_ratings.judge_record(judge), "rescored_from": source.name, "date": now},
+        {
+            **old["run"],
+            "judge": judge_ratings.judge_record(judge),
+            "frame": options.frame or old["run"].get("frame"),
+            "model_input": resizing.to_json() if resizing else None,
+            "rescored_from": source.name,
+            "date": now,
+        },
         tables_new,
     )
     print(tables.render(report.load([target])))
@@ -85,6 +100,27 @@ def _find(path: Path) -> Path:
     return found[0]
 
 
+def _resizing(source: Path, about: dict[str, Any]) -> InputResizing | None:
+    """How the model of a run resized images: as recorded; runs of earlier versions name only their arguments."""
+    from lmms_eval_ad2.coordinates import InputResizing
+    from lmms_eval_ad2.harness import model_input
+    from lmms_eval_ad2.harness.run_identity import pairs
+
+    recorded = InputResizing.from_json(about.get("model_input"), str(source / "summary.json"))
+    if recorded or "model_input" in about:
+        return recorded
+    return model_input.of_arguments(str(about.get("model")), pairs(str(about.get("model_args") or "")))
+
+
+def _check_input_size(tables: dict[str, dict[str, Any]]) -> None:
+    from lmms_eval_ad2.coordinates.setting import HINT
+
+    reason = "unparsed:no_model_input_size"
+    n = sum(table["reasons"].get(reason, 0) for table in tables.values())
+    if n:
+        print(f"{n} points and boxes unparsed: the run does not tell how the model resizes images; use --frame {HINT}")
+
+
 def _tag(judge: Judge, frame: str | None) -> str:
     """The judge's name and a hash of its settings: two different rescorings never share a folder."""
     text = json.dumps([judge.describe(), frame], sort_keys=True, default=str)
@@ -93,24 +129,29 @@ def _tag(judge: Judge, frame: str | None) -> str:
 
 
 def rescore_task(
-    source: Path, target: Path, name: str, table: dict[str, Any], judge: Judge, frame: str | None
-) -> dict[str, Any]:
+    source: Path, target: Path, name: str, table: dict[str, Any], judge: Judge, frame: str | None,
+    resizing: InputResizing | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """Read, parse, judge and summarise one task's saved answers."""
+    from lmms_eval_ad2.coordinates import InputResizing
     from lmms_eval_ad2.scoring import pipeline
     from lmms_eval_ad2.scoring.variant import TaskVariant
 
     about = {"benchmark": table["benchmark"], "part": table["part"], "captions": table["captions"], **table["variant"]}
     variant = TaskVariant.from_dict(about, name)
     if frame:
-        variant = replace(variant, frame=frame)  # type: ignore[arg-type]
-    new, _ = pipeline.score_task(_again(source, name, variant), name, variant, lambda: judge, target)
+        variant = variant.with_frame(frame, "--frame")
+    stated = (table.get("coordinates") or {}).get("model_input")  # that of a task, or of --frame, before the model's
+    resizing = InputResizing.from_json(stated, f"{source}, {name}") or resizing
+    again = _again(source, name, variant, resizing)
+    new, _ = pipeline.score_task(again, name, variant, lambda: judge, target, resizing=resizing)
     return {**new, "data": table["data"]}
 
 
-def _again(folder: Path, name: str, variant: TaskVariant) -> Iterator[ScoredSample]:
+def _again(folder: Path, name: str, variant: TaskVariant, resizing: InputResizing | None) -> Iterator[ScoredSample]:
     from lmms_eval_ad2.records import Record
     from lmms_eval_ad2.scoring import result_files
     from lmms_eval_ad2.scoring.sample import score_sample
 
     for row in result_files.read_samples(folder, name):
-        yield score_sample(Record.from_dict(row["record"]), row["raw"], variant, name, row["prompt"])
+        yield score_sample(Record.from_dict(row["record"]), row["raw"], variant, name, row["prompt"], resizing)

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from lmms_eval_ad2 import __version__
+from lmms_eval_ad2.coordinates.setting import HINT
 from lmms_eval_ad2.data.home import Dataset, open_dataset
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.export.leaks import SCENE, HeldOutIndex
@@ -33,6 +34,7 @@ from lmms_eval_ad2.prompts.media_tags import without_tags
 from lmms_eval_ad2.prompts.prompt_set import PromptSet
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.reference_answers import chain, reference, written
+from lmms_eval_ad2.scoring.sample import input_size
 from lmms_eval_ad2.scoring.variant import TaskVariant
 from lmms_eval_ad2.storage.files import atomic_write, atomic_write_bytes, atomic_write_json, file_sha256
 
@@ -232,7 +234,10 @@ def training_turns(record: Record, variant: TaskVariant, prompts: PromptSet) -> 
         value = reference(record, form, lang)
         if value is None:
             return []
-        answer = written(value, form, lang, variant.frame, record.image_size)
+        size = input_size(record, variant, None)
+        if variant.frame == "model_input" and size is None and isinstance(value, tuple):
+            raise Ad2Error(f"{record.id}: a training file in the frame model_input needs the size of the input: {HINT}")
+        answer = written(value, form, lang, variant.frame, record.image_size, size)
         return [(task_prompt.prompt_text(record, variant, prompts), answer)]
     steps = [reference(record, form, lang, step) for step in range(len(record.steps))]
     answers = [str(step) for step in steps if step is not None]

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.harness.refusal_guard import RefusedRequestsError
 from lmms_eval_ad2.printed import show
 
 GenerateFn = Callable[[list[Any]], list[Any]]  # requests -> answers
@@ -110,8 +111,13 @@ def _threads(
     with ThreadPoolExecutor(max_workers=max(1, workers)) as pool:
         futures = {pool.submit(generate, [requests[i]]): i for i in todo}
         try:
-            for future in as_completed(futures):
-                yield [(futures[future], future.result()[0])]
+            for future in as_completed(list(futures)):
+                answer = future.result()[0]
+                yield [(futures.pop(future), answer)]
+        except RefusedRequestsError:
+            pool.shutdown(wait=True, cancel_futures=True)
+            yield [(i, f.result()[0]) for f, i in futures.items() if not f.cancelled() and f.exception() is None]
+            raise
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

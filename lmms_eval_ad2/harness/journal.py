@@ -5,12 +5,14 @@ after each batch. The files of all ranks are read at start, so a run can be resu
 Unreadable lines are skipped, and their answers requested again.
 
 Key: all inputs of the answer: task, prompt, generation settings, content of the image files, variant (marks, views),
-round and repetition index. The folder belongs to one model (storage/identity.py). Failures, empty answers and rank
-padding are not stored.
+round and repetition index. The coordinate frame is part of the prompt where it matters: a run in another frame does not
+ask again for answers whose prompt is the same. The folder belongs to one model (storage/identity.py). Failures, empty
+answers and rank padding are not stored.
 """
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 from collections import Counter
@@ -22,8 +24,10 @@ from typing import Any
 from tqdm import tqdm
 
 import lmms_eval_ad2
+from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.harness import batched_generation
 from lmms_eval_ad2.harness.batched_generation import GenerateFn, request_parts
+from lmms_eval_ad2.harness.refusal_guard import RefusalGuard, RefusedRequestsError
 from lmms_eval_ad2.harness.task_data import TASKS
 from lmms_eval_ad2.image_files import image_sha256
 from lmms_eval_ad2.parsing import failure_reason
@@ -71,7 +75,7 @@ def _answer(content: bytes) -> tuple[str, str]:
     return str(row["key"]), str(row["text"])
 
 
-class _ImageHashes:
+class ImageHashes:
     """Content hashes of image files, computed once per file."""
 
     def __init__(self) -> None:
@@ -97,19 +101,25 @@ def request_key(lm: Any, request: Any, images: Callable[[Path, str], str]) -> st
         record,
         context,
         gen,
-        info.variant.changes(),
+        _asked(lm, info.variant.changes()),
         [images(info.image_root, name) for name in json.loads(record)["images"]],
         (request.metadata or {}).get("ad2_step", 0),
     ]
     return digest(inputs)
 
 
+def _asked(lm: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that affect answers beyond the prompt; the baselines' answers are written in the frame."""
+    own = getattr(lm, "answers_in_frame", False)
+    return {key: value for key, value in changes.items() if own or key not in ("frame", "model_input")}
+
+
 @contextmanager
 def attach(lm: Any, journal: AnswerJournal | None) -> Iterator[None]:
     """Within the block, `lm.generate_until` reads and writes the journal and generates one task at a time."""
     own = vars(lm).get("generate_until")  # set on the instance by the caller: restored at the end
-    original = lm.generate_until
-    lm.generate_until = lambda requests: _generate(lm, original, list(requests), journal)
+    original, guard = lm.generate_until, RefusalGuard(lm)
+    lm.generate_until = lambda requests: _generate(lm, original, list(requests), journal, guard)
     try:
         yield
     finally:
@@ -120,7 +130,9 @@ def attach(lm: Any, journal: AnswerJournal | None) -> Iterator[None]:
             journal.close()
 
 
-def _generate(lm: Any, generate: GenerateFn, requests: list[Any], journal: AnswerJournal | None) -> list[Any]:
+def _generate(
+    lm: Any, generate: GenerateFn, requests: list[Any], journal: AnswerJournal | None, guard: RefusalGuard
+) -> list[Any]:
     ours = [i for i, r in enumerate(requests) if request_parts(lm, r)[3] in TASKS]
     answers: list[Any] = [None] * len(requests)
     others = sorted(set(range(len(requests))) - set(ours))
@@ -135,12 +147,22 @@ def _generate(lm: Any, generate: GenerateFn, requests: list[Any], journal: Answe
     if known:
         print(f"ad2: {len(known)} of {len(ours)} answers are in the journal; requesting {len(todo)}", flush=True)
     saver = _Saver(journal, keys, requests)
-    with tqdm(total=len(todo), desc="answers", disable=getattr(lm, "rank", 0) != 0 or not todo) as bar:
-        for batch in batched_generation.answers(lm, generate, requests, todo, saver.save):
-            saver.save(batch)
-            for i, answer in batch.items():
-                answers[i] = _without_keys(answer, saver.api_keys)
-            bar.update(len(batch))
+    try:
+        with (
+            guard.active(),
+            tqdm(total=len(todo), desc="answers", disable=getattr(lm, "rank", 0) != 0 or not todo) as bar,
+        ):
+            for batch in batched_generation.answers(lm, generate, requests, todo, saver.save):
+                saver.save(batch)
+                guard.check(batch.values())
+                for i, answer in batch.items():
+                    answers[i] = _without_keys(answer, saver.api_keys)
+                bar.update(len(batch))
+    except (RefusedRequestsError, asyncio.CancelledError) as exc:
+        if guard.refusal is None:
+            raise
+        kept = "; the answers so far are kept: correct it, then run the same command again" if journal else ""
+        raise Ad2Error(f"{guard.refusal}{kept}") from exc
     return answers
 
 
@@ -161,7 +183,7 @@ class _Saver:
 
 
 def _keys(lm: Any, requests: list[Any], ours: list[int]) -> dict[int, str]:
-    images, seen = _ImageHashes(), Counter[str]()
+    images, seen = ImageHashes(), Counter[str]()
     keys = {}
     for i in ours:
         key = request_key(lm, requests[i], images)

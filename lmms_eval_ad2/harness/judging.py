@@ -40,13 +40,15 @@ def samples_of(task: LoadedTask, payloads: Sequence[dict[str, Any]]) -> Iterator
     for row in sorted(answers):
         record = Record.from_json(task.records[row].as_py())
         raw = read_rounds(answers[row]) if task.variant.rounds else answers[row]
-        yield score_sample(record, raw, task.variant, task.name, prompt_of(record, task))
+        yield score_sample(record, raw, task.variant, task.name, prompt_of(record, task), run.current().resizing)
 
 
 def score(name: str, payloads: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[SampleSummary]]:
     """Judge and summarise one task; its samples are written to the run's folder."""
     current, task = run.current(), TASKS[name]
-    table, lines = pipeline.score_task(samples_of(task, payloads), name, task.variant, current.judge, current.folder)
+    table, lines = pipeline.score_task(
+        samples_of(task, payloads), name, task.variant, current.judge, current.folder, resizing=current.resizing
+    )
     table["data"] = task.data
     current.tables[name] = table
     return table, lines
@@ -121,6 +123,8 @@ def _annotate(row: dict[str, Any], table: dict[str, Any]) -> None:
             row[f"{column} 95% CI,{FILTER}"] = f"{cell['ci'][0]:.2f} to {cell['ci'][1]:.2f}"
     if table["judge"]:
         row[f"judge,{FILTER}"] = table["judge"]
+    if (frame := (table.get("coordinates") or {}).get("frame", "auto")) != "auto":
+        row[f"coordinate frame,{FILTER}"] = frame
     if maker := table.get("data", {}).get("maker"):
         row[f"distractors made by,{FILTER}"] = maker
 

@@ -14,12 +14,10 @@ import importlib
 import sys
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-TASKS_DIR = Path(__file__).resolve().parent.parent / "tasks"
-if not TASKS_DIR.is_dir():  # in an editable install the folder is at the top of the checkout
-    TASKS_DIR = Path(__file__).resolve().parents[2] / "tasks"
+from lmms_eval_ad2.harness.task_files import tasks_dir
+
 _MARK = "_ad2_wrapped"
 
 
@@ -72,7 +70,7 @@ def _initialize_tasks(original: Callable[..., Any]) -> Callable[..., Any]:
 def own_index() -> dict[str, dict[str, Any]]:
     """Our tasks in TaskManager's index format. Files are named after their tasks, so none is read at start-up."""
     index: dict[str, dict[str, Any]] = {}
-    for path in sorted(TASKS_DIR.rglob("*.yaml")):
+    for path in sorted(tasks_dir().rglob("*.yaml")):
         if path.stem.startswith("bench_"):
             index[path.stem] = {"type": "group", "task": -1, "yaml_path": str(path)}
         elif not path.stem.startswith("_"):

@@ -11,31 +11,32 @@ import atexit
 import contextlib
 import datetime as dt
 import os
-import platform
 import sys
 import traceback
-import uuid
-from collections.abc import Callable, Collection, Mapping
-from importlib import metadata
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.harness import hooks
+from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
+from lmms_eval_ad2.coordinates import InputResizing
+from lmms_eval_ad2.coordinates.misfit import misfit_warnings
+from lmms_eval_ad2.coordinates.setting import HINT
+from lmms_eval_ad2.errors import Ad2Error, install_hint
+from lmms_eval_ad2.harness import hooks, model_input, run_checks
 from lmms_eval_ad2.harness.batched_generation import IMAGE_ENCODING
 from lmms_eval_ad2.harness.journal import AnswerJournal, attach
-from lmms_eval_ad2.harness.task_data import task_settings
+from lmms_eval_ad2.harness.run_identity import identity, model_label, redact, versions
+from lmms_eval_ad2.harness.task_data import TASKS, task_settings
+from lmms_eval_ad2.harness.task_files import TaskFile, groups, task_files
 from lmms_eval_ad2.parsing import FAILURES
 from lmms_eval_ad2.printed import show
 from lmms_eval_ad2.scoring import judge_ratings, result_files
-from lmms_eval_ad2.storage.code_state import UNKNOWN, code_label
+from lmms_eval_ad2.storage.code_state import UNKNOWN
 from lmms_eval_ad2.storage.identity import run_folder
-from lmms_eval_ad2.storage.local_weights import local_weights
 from lmms_eval_ad2.storage.lock import lock_folder
-from lmms_eval_ad2.storage.redaction import redacted
 
 PREVIOUS = "summary.previous.json"
-SAME_SETTINGS = ("limit", "offset", "gen_kwargs", "prompts_sha256")  # must be equal for tables in one summary
+SAME_SETTINGS = ("limit", "offset", "gen_kwargs", "prompts_sha256", "frame")  # must be equal for tables in one summary
 
 
 class EvaluationRun:
@@ -45,6 +46,7 @@ class EvaluationRun:
         self.model = model if isinstance(model, str) else type(model).__name__
         self.model_args, self.cli, self.seed = redact(model_args) if model_args else "", cli, seed
         self.tables: dict[str, dict[str, Any]] = {}
+        self.resizing: InputResizing | None = None  # of images by the model; None: not known
         self._judge: Any = None
         self.ours = False
         out = getattr(cli, "output_path", None)
@@ -96,16 +98,23 @@ class EvaluationRun:
             "label": model_label(self.model, self.model_args),
             "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
             "seed": self.seed,
-            "limit": None if limit in (None, -1) else limit,
+            "limit": None if limit in (None, -1) else _whole(limit),
             "offset": getattr(self.cli, "offset", 0) or 0,
             "gen_kwargs": getattr(self.cli, "gen_kwargs", None) or None,
             "policy": "official",  # of the main scores; every cell also has the strict score
             "profile": Path(hooks.prompts().source).name,  # "packaged", or the user's file of prompts
             "prompts_sha256": hooks.prompts().sha256,
+            "frame": os.environ.get(FRAME_ENV) or None,  # of all tasks; None: each task's own
+            "model_input": self.resizing.to_json() if self.resizing else None,
             "image_encoding": {k: os.environ.get(k, v) for k, v in IMAGE_ENCODING.items()},
             "judge": judge_ratings.judge_record(judge) if judge else None,
             "versions": versions(),
         }
+
+
+def _whole(limit: float) -> float:
+    """lmms-eval parses 120 as 120.0; below 1 the limit is a fraction of the records."""
+    return int(limit) if float(limit).is_integer() else limit
 
 
 def _both_versions(earlier: Mapping[str, Any], now: dict[str, str], kept: Collection[str]) -> dict[str, str]:
@@ -165,6 +174,8 @@ def _evaluate(original: Callable[..., Any], lm: Any, task_dict: Any, args: Any, 
             if run.folder:
                 held.enter_context(lock_folder(run.folder))
             run.judge()  # an invalid specification must fail before the model runs for hours
+            run.resizing = model_input.of_model(lm)
+            _check_input_size(run, own_task_names(task_dict))
             run.begin()
         journal = AnswerJournal(run.folder / "journal", rank) if run.folder else None
         with attach(lm, journal):
@@ -172,7 +183,20 @@ def _evaluate(original: Callable[..., Any], lm: Any, task_dict: Any, args: Any, 
         if results is not None:
             run.finish()
             _check_requests(run.tables)
+            blocks = {name: table.get("coordinates") for name, table in run.tables.items()}
+            for warning in misfit_warnings(blocks, str(run.folder or "RUN")):
+                show(f"ad2: {warning}", flush=True)
     return results
+
+
+def _check_input_size(run: EvaluationRun, tasks: Collection[str]) -> None:
+    """Say before the model runs that its input's size is not known, if a task reads answers in pixels of it."""
+    variants = [TASKS[name].variant for name in tasks if name in TASKS]
+    if run.resizing is None and any(v.frame == "model_input" and not v.model_input for v in variants):
+        print(
+            f"ad2: frame model_input: how {run.model} resizes images is not known; points and boxes will be unparsed "
+            f"(no_model_input_size). Name it: {HINT}", file=sys.stderr, flush=True,
+        )  # fmt: skip
 
 
 def _check_requests(tables: Mapping[str, Any]) -> None:
@@ -196,16 +220,48 @@ def wrap_simple_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
         global _current
         cli = kwargs.get("cli_args")
         _current = EvaluationRun(model, model_args, cli, int(kwargs.get("random_seed") or 0))
+        ours = _own_tasks(kwargs.get("tasks") or ())
         destroy_process_group_at_exit()
         try:
+            if cli is not None and ours:
+                _check_before_loading(model, model_args, ours, bool(kwargs.get("force_simple")))
             return original(model, model_args, *args, **kwargs)
         except Exception as exc:
+            error = exc
+            if isinstance(exc, ImportError) and ours and not _current.ours:  # the model is not loaded yet
+                error = _import_fault(model, exc)
             # Called as a library, or without a task of ours: the caller, or lmms-eval, handles the error.
-            if cli is None or not (_current.ours or isinstance(exc, Ad2Error)):
+            if cli is None or not (_current.ours or isinstance(error, Ad2Error)):
                 raise
-            exit_after_error(exc)
+            exit_after_error(error)
 
     return simple_evaluate
+
+
+def _own_tasks(names: Iterable[Any]) -> list[TaskFile]:
+    """Our tasks among those of an evaluation, whose names lmms-eval has expanded from wildcards but not from groups."""
+    files = task_files()
+    texts = [name for name in names if isinstance(name, str)]  # others are task objects and configurations
+    members = [member for name in texts for member in groups().get(name, (name,))]
+    return [files[name] for name in members if name in files]
+
+
+def _check_before_loading(model: Any, model_args: Any, tasks: Sequence[TaskFile], force_simple: bool) -> None:
+    """Raise Ad2Error for a mistake that would otherwise be found after the model is loaded."""
+    name = model if isinstance(model, str) else None
+    on_records = any(task.settings for task in tasks)
+    for fault in run_checks.faults(name, model_args, force_simple=force_simple, ours=on_records):
+        raise Ad2Error(fault)
+    for task in tasks:
+        found = task.readiness()
+        if found.state != "ready":
+            raise Ad2Error(f"task {task.name}: {found.reason}")
+
+
+def _import_fault(model: Any, error: ImportError) -> Ad2Error:
+    """One line for a library of the model that cannot be imported."""
+    remedy = f": {install_hint(error.name)}" if isinstance(error, ModuleNotFoundError) and error.name else ""
+    return Ad2Error(f"--model {model} cannot be imported: {error}{remedy}")
 
 
 def exit_after_error(exc: BaseException) -> None:
@@ -220,59 +276,6 @@ def exit_after_error(exc: BaseException) -> None:
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
         os._exit(code)  # immediately: other ranks wait in a collective until torchrun ends them
     raise SystemExit(code)
-
-
-# --- identity of a run: model, arguments, weights, seeds, endpoint ---
-
-_ENDPOINTS = ("OPENAI_API_BASE", "OPENAI_BASE_URL", "AZURE_OPENAI_API_BASE")
-VERSIONS = ("lmms_eval", "torch", "transformers", "pillow", "pycocoevalcap", "jiwer", "ms_swift", "openai")
-
-
-def redact(model_args: Any) -> str:
-    """Return the model arguments as text, without keys, tokens and passwords."""
-    if isinstance(model_args, dict):
-        model_args = ",".join(f"{k}={v}" for k, v in sorted(model_args.items()))
-    return redacted(str(model_args or ""))
-
-
-def pairs(model_args: str) -> dict[str, str]:
-    """Parse `a=1,b=2` into a dictionary."""
-    return dict(p.split("=", 1) for p in model_args.split(",") if "=" in p)
-
-
-def model_label(model: str, model_args: str) -> str:
-    """A short name for tables: the checkpoint's, if there is one."""
-    known = pairs(model_args)
-    for key in ("pretrained", "model_version", "model"):
-        if known.get(key):
-            return known[key].rstrip("/").split("/")[-1]
-    return model
-
-
-def identity(model: Any, model_args: Any, cli: Any) -> dict[str, Any]:
-    """All inputs of the answers besides the request itself; the run's folder is named by its hash."""
-    if not isinstance(model, str):  # an object made by the caller: a later one cannot be recognised as equal
-        return {"model": type(model).__name__, "object": uuid.uuid4().hex}
-    return {
-        "model": model,
-        "args": redact(model_args),
-        "seed": getattr(cli, "seed", None),
-        "force_simple": bool(getattr(cli, "force_simple", False)),
-        "system": getattr(cli, "system_instruction", None),
-        "endpoint": {k: redact(os.environ[k]) for k in _ENDPOINTS if k in os.environ},
-        "weights": local_weights(model_args or ""),
-    }
-
-
-def versions() -> dict[str, str]:
-    """The versions of the packages that can change a score."""
-    found = {"lmms_eval_ad2": code_label(), "python": platform.python_version()}
-    for name in VERSIONS:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 # --- several ranks ---

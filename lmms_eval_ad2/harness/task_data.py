@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.prompts import task_prompt
-from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.harness.askable import askable, nothing_to_ask, part_table, records_of
+from lmms_eval_ad2.harness.task_files import SAMPLE, variant_of
 from lmms_eval_ad2.scoring import distractors
 from lmms_eval_ad2.scoring.rotation import rotations
 from lmms_eval_ad2.scoring.score_columns import DISTRACTOR_BENCHMARK
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
-if TYPE_CHECKING:
-    from lmms_eval_ad2.data.home import Dataset
-
 PREFIX = "ad2:"
-SAMPLE = "sample_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +48,23 @@ def wrap_download(original: Callable[..., Any]) -> Callable[..., Any]:
         if settings is None:
             raise Ad2Error(f"task {name}: dataset_path '{path}' needs a block 'ad2' under metadata")
         split = self.config.test_split or "test"
-        rows = load(name, path[len(PREFIX) :], split, TaskVariant.from_dict(settings, f"task {name}"))
+        rows = load(name, path[len(PREFIX) :], split, variant_of(settings, name))
         self.dataset = self.dataset_no_image = {split: rows}
         return None
 
     return download
 
 
-def load(task: str, name: str, split: str, variant: TaskVariant) -> Any:
-    """Return the rows of a task as a datasets.Dataset; the hooks use its columns `ad2_task` and `ad2_row`."""
-    import datasets
-    import pyarrow as pa
+@dataclass(frozen=True, slots=True)
+class TaskRows:
+    """The records that a task asks, as a table with one row per question (per rotation, if circular)."""
 
+    task: LoadedTask
+    table: Any
+
+
+def read(task: str, name: str, split: str, variant: TaskVariant) -> TaskRows:
+    """Read the records of a task and enter it in TASKS. Raises Ad2Error if there is nothing to ask."""
     from lmms_eval_ad2.data.home import open_dataset
 
     if name.startswith(SAMPLE):
@@ -71,15 +72,15 @@ def load(task: str, name: str, split: str, variant: TaskVariant) -> Any:
 
         ensure_sample()
     source = open_dataset(name, split)
-    table, left_out = _of_part(task, source, variant)
+    part = part_table(source, variant)
+    table = askable(part, variant)
+    if table.num_rows == 0:
+        raise Ad2Error(f"task {task}: {nothing_to_ask(source, variant)}")
+    questions, left_out = table.num_rows, part.num_rows - table.num_rows
     not_in_lang = _without_chinese(table) if variant.lang == "zh" else 0
-    if not_in_lang:
-        print(f"ad2: {task}: {not_in_lang} of {table.num_rows} records have no Chinese text; asked in English")
-    questions = table.num_rows
-    provenance = distractors.provenance(_records(table)) if variant.benchmark == DISTRACTOR_BENCHMARK else {}
+    provenance = distractors.provenance(records_of(table)) if variant.benchmark == DISTRACTOR_BENCHMARK else {}
     if variant.circular:
         table = _rotated(table)
-        print(f"ad2: {task}: {questions} questions, each once per rotation of its options: {table.num_rows}")
     info = {
         "name": name,
         "split": split,
@@ -92,41 +93,39 @@ def load(task: str, name: str, split: str, variant: TaskVariant) -> Any:
         "image_root": str(source.image_root),
     }
     TASKS[task] = LoadedTask(task, variant, Path(source.image_root), info, table["record"])
+    return TaskRows(TASKS[task], table)
+
+
+def load(task: str, name: str, split: str, variant: TaskVariant) -> Any:
+    """Return the rows of a task as a datasets.Dataset; the hooks use its columns `ad2_task` and `ad2_row`."""
+    import datasets
+    import pyarrow as pa
+
+    rows = read(task, name, split, variant)
+    for note in notes(rows.task):
+        print(f"ad2: {task}: {note}")
+    table = rows.table
     table = table.append_column("ad2_task", pa.repeat(task, table.num_rows))
     table = table.append_column("ad2_row", pa.array(range(table.num_rows), pa.int64()))
     return datasets.Dataset(datasets.table.InMemoryTable(table))
 
 
-def _of_part(task: str, source: Dataset, variant: TaskVariant) -> tuple[Any, int]:
-    """Return the records of the task's part that fit its variant, and the number of those left out."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
-    parts = [pq.read_table(path, memory_map=True) for path in source.parts]
-    part = pa.concat_tables([t.filter(pc.equal(t["task"], variant.part)) for t in parts])
-    table = _askable(part, variant)
-    left_out = part.num_rows - table.num_rows
+def notes(task: LoadedTask) -> list[str]:
+    """What the user should know about the records of a task: how many are left out, and how they are asked."""
+    data, found = task.data, []
+    questions, left_out = data["questions"], data["left_out"]
     if left_out:
-        print(f"ad2: {task}: {left_out} of {part.num_rows} records do not fit this variant; left out")
-    if table.num_rows == 0:
-        raise Ad2Error(
-            f"task {task}: dataset '{source.name}' ({source.split}) has no records of part '{variant.part}'"
-            + (f" that fit this variant ({variant.changes()})" if left_out else "")
-            + f"; see: ad2 data verify {source.name}"
-        )
-    return table, left_out
-
-
-def _records(table: Any) -> Iterator[Record]:
-    """Yield the records of a table, with one chunk of text in memory at a time."""
-    for chunk in table["record"].chunks:
-        yield from map(Record.from_json, chunk.to_pylist())
+        found.append(f"{left_out} of {questions + left_out} records do not fit this variant; left out")
+    if data["not_in_lang"]:
+        found.append(f"{data['not_in_lang']} of {questions} records have no Chinese text; asked in English")
+    if task.variant.circular:
+        found.append(f"{questions} questions, each once per rotation of its options: {data['n']}")
+    return found
 
 
 def _without_chinese(table: Any) -> int:
     """Count records with neither a Chinese question nor a Chinese reference (CODA-LM has only the latter)."""
-    return sum(not (r.question.zh or r.answer.zh) for r in _records(table))
+    return sum(not (r.question.zh or r.answer.zh) for r in records_of(table))
 
 
 def _rotated(table: Any) -> Any:
@@ -134,7 +133,7 @@ def _rotated(table: Any) -> Any:
     import pyarrow as pa
 
     rows, ids, texts = [], [], []
-    for row, record in enumerate(_records(table)):
+    for row, record in enumerate(records_of(table)):
         for rotated in rotations(record):
             rows.append(row)
             ids.append(rotated.id)
@@ -144,21 +143,3 @@ def _rotated(table: Any) -> Any:
         column = table.schema.get_field_index(name)
         table = table.set_column(column, name, pa.array(values, table.schema.field(name).type))
     return table
-
-
-def _askable(table: Any, variant: TaskVariant) -> Any:
-    """Keep only the records that fit the variant (a canonical task asks every record of its part)."""
-    plain = variant.form is None and variant.style == "direct" and not (variant.rounds or variant.circular)
-    if plain and variant.mark == "native" and not variant.coords:
-        return table
-    import pyarrow as pa
-
-    keep = [can_ask(record, variant) for record in _records(table)]
-    return table.filter(pa.array(keep, pa.bool_()))
-
-
-def can_ask(record: Record, variant: TaskVariant) -> bool:
-    """Whether the record has the form and the visual prompt that the variant needs."""
-    if variant.circular and variant.asked_form(record.form) != "mc":
-        return False
-    return task_prompt.can_ask(record, variant)

@@ -9,7 +9,7 @@ from typing import Any
 from lmms_eval_ad2.judge import spec as _spec
 from lmms_eval_ad2.judge.base import Judge, JudgeItem, JudgeRating
 
-__all__ = ["Judge", "JudgeItem", "JudgeRating", "make_judge"]
+__all__ = ["Judge", "JudgeItem", "JudgeRating", "backend_of", "check_judge", "make_judge"]
 
 
 def make_judge(spec: str | Path | Mapping[str, Any] | None, *, cache: Path | None = None) -> Judge:
@@ -21,3 +21,13 @@ def make_judge(spec: str | Path | Mapping[str, Any] | None, *, cache: Path | Non
     Raises Ad2Error for an unknown backend or key, a missing library or model, a missing API key.
     """
     return _spec.build(_spec.read(spec), cache)
+
+
+def backend_of(spec: str | Path | Mapping[str, Any] | None) -> str:
+    """The backend that a specification names. Raises Ad2Error as `make_judge` for one that cannot be read."""
+    return str(_spec.read(spec)["backend"])
+
+
+def check_judge(spec: str | Path | Mapping[str, Any] | None) -> None:
+    """Raise Ad2Error for a specification that `make_judge` refuses, without loading a model or a metric's script."""
+    _spec.check(_spec.read(spec))

@@ -27,7 +27,7 @@ from typing import Any
 
 import yaml
 
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.errors import Ad2Error, DataError, yaml_fault
 from lmms_eval_ad2.judge.base import JudgeItem
 from lmms_eval_ad2.judge.verdict import REPLY_FORMS, ReplyForm, read
 from lmms_eval_ad2.llm import untrusted_text
@@ -124,7 +124,7 @@ def from_yaml(text: str, file: object, base: Mapping[str, Rubric]) -> dict[str, 
     try:
         data = yaml.safe_load(text)
     except yaml.YAMLError as exc:
-        raise Ad2Error(f"{file} is not YAML: {exc}") from exc
+        raise Ad2Error(f"{file} is not YAML: {yaml_fault(exc)}") from exc
     if not isinstance(data, dict) or not isinstance(data.get("rubrics"), dict):
         raise DataError(file, None, "rubrics", "a mapping from rubric names to rubrics", type(data).__name__)
     check_keys(data, ("common", "closing", "rubrics"), f"{file}")

@@ -76,6 +76,21 @@ def build(settings: Mapping[str, Any], cache: Path | None) -> Judge:
     return _BUILDERS[settings["backend"]](settings, cache)
 
 
+def check(settings: Mapping[str, Any]) -> None:
+    """Raise Ad2Error for settings that make no judge; models and metric scripts are located, not loaded."""
+    match settings["backend"]:
+        case "embedding":
+            from lmms_eval_ad2.judge.backends import embedding
+
+            embedding.check(CheckedSettings(settings, "judge").text("model"))
+        case "evaluate":
+            from lmms_eval_ad2.judge.backends import evaluate_metric
+
+            evaluate_metric.locate(CheckedSettings(settings, "judge").text("script"))
+        case _:
+            build(settings, None)
+
+
 def _lexical(settings: Mapping[str, Any], cache: Path | None) -> Judge:
     from lmms_eval_ad2.judge.backends.lexical import LexicalJudge
 

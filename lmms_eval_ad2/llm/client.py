@@ -32,6 +32,7 @@ from lmms_eval_ad2.llm.completion import (
     read_error,
 )
 from lmms_eval_ad2.llm.connections import ConnectionPool
+from lmms_eval_ad2.llm.refusal import FATAL_CODES, FATAL_STATUS, remedy
 from lmms_eval_ad2.llm.request_body import encoded
 from lmms_eval_ad2.printed import one_line
 from lmms_eval_ad2.storage.redaction import HIDDEN, without_keys
@@ -40,6 +41,7 @@ __all__ = ["ChatClient", "ChatReply", "EndpointConfig", "RequestFailure"]
 
 # The server has not processed a throttled request, so it may be repeated more often than a failed one.
 THROTTLE_FACTOR = 4
+_KEY_VARIABLE = "OPENAI_API_KEY, or the variable named by api_key_env"
 _CHUNK = 2**16  # bytes
 _REACH_TRIES, _REACH_TIMEOUT_S = 3, 5.0
 
@@ -189,8 +191,9 @@ class ChatClient:
     def _read_error(self, status: int, headers: Mapping[str, str], raw: bytes) -> RequestFailure:
         code, message = read_error(raw)
         text = self._clean(f"HTTP {status}: {message}")
-        if status < 400 or status in _FATAL_STATUS or code in _FATAL_CODES:
-            raise Ad2Error(f"{self.endpoint.base_url} refuses every request: {text}. {_hint(status)}".rstrip())
+        if status < 400 or status in FATAL_STATUS or code in FATAL_CODES:
+            hint = remedy(status, _KEY_VARIABLE)
+            raise Ad2Error(f"{self.endpoint.base_url} refuses every request: {text}. {hint}".rstrip())
         if status == 429:
             raise _RetryableError("throttled", text, retry_after(headers), throttled=True)
         if status == 503 and (wait := retry_after(headers)) is not None:
@@ -209,25 +212,6 @@ class ChatClient:
         """`text` on one line, shortened, without the key, which some servers repeat in their messages."""
         key = self.endpoint.api_key
         return one_line(" ".join((text.replace(key, HIDDEN) if key else text).split()))[:DETAIL]
-
-
-# The key, the account or the address is wrong, not the request: every further request would fail as well.
-_FATAL_STATUS = (401, 402, 403, 404, 405)
-_FATAL_CODES = ("insufficient_quota", "billing_hard_limit_reached", "model_not_found")
-_HINTS = {
-    401: "Is the key in the environment right? (OPENAI_API_KEY, or the variable named by api_key_env)",
-    402: "The account has no credit left",
-    403: "The key has no right to this model or endpoint",
-    404: "Check the model's name, and that base_url ends as the server's does (often in /v1)",
-    405: "Check base_url: the server at this address is no chat endpoint",
-    429: "The account has no credit left",
-}
-
-
-def _hint(status: int) -> str:
-    if status < 400:
-        return "It points elsewhere, and requests with a key do not follow redirects: correct base_url"
-    return _HINTS.get(status, "")
 
 
 async def _bounded(response: aiohttp.ClientResponse) -> bytes:

@@ -14,9 +14,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
+
+if TYPE_CHECKING:
+    from lmms_eval_ad2.llm.client import EndpointConfig
 
 CHECK_VALID_S = 10.0  # a reply that is not older proves that a server listens
 _CLOSE_S = 2.0  # time to close the connections at the end of the process
@@ -32,6 +35,7 @@ class ConnectionPool:
             auto_decompress=False,
         )  # fmt: skip
         self._last_reply: dict[str, float] = {}  # by URL, on the monotonic clock
+        self._accepted: set[tuple[str, str]] = set()  # addresses and keys
 
     def note_reply(self, url: str) -> None:
         self._last_reply[url] = time.monotonic()
@@ -42,6 +46,13 @@ class ConnectionPool:
     def replied_recently(self, url: str) -> bool:
         """True if the last connection to `url` gave a reply, at most CHECK_VALID_S ago."""
         return time.monotonic() - self._last_reply.get(url, float("-inf")) <= CHECK_VALID_S
+
+    def note_accepted(self, endpoint: EndpointConfig) -> None:
+        self._accepted.add((endpoint.base_url, endpoint.api_key))
+
+    def has_accepted(self, endpoint: EndpointConfig) -> bool:
+        """True if a completion has been received from this address with this key."""
+        return (endpoint.base_url, endpoint.api_key) in self._accepted
 
     async def close(self) -> None:
         await self.http.close()

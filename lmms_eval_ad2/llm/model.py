@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import yaml
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.errors import Ad2Error, yaml_fault
 from lmms_eval_ad2.llm.settings import (
     ENDPOINT_KEYS,
     PRICE_KEYS,
@@ -161,7 +161,7 @@ def yaml_mapping(path: Path, what: str, keys: str) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as exc:
         raise Ad2Error(f"cannot read {what} {path}: {exc}") from exc
     except yaml.YAMLError as exc:
-        raise Ad2Error(f"{path} is not YAML: {exc}") from exc
+        raise Ad2Error(f"{path} is not YAML: {yaml_fault(exc)}") from exc
     if not isinstance(data, dict):
         raise Ad2Error(f"{path}: expected a mapping with {keys}")
     return data

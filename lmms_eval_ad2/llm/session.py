@@ -8,6 +8,7 @@ at once instead of after hours of time-outs.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,8 @@ Payload = Mapping[str, Any]
 Accept = Callable[[ChatReply], bool]
 
 _MIN_STREAK = 16  # failures in a row before an endpoint counts as down, whatever the concurrency
+# A wrong key is refused within this time, with few requests in flight; without a reply the others follow.
+_FIRST_IN_FLIGHT, _FIRST_WAIT_S = 4, 10.0
 _REFUSED_FIRST = 8  # refusals without any success: the request format is wrong, not the items
 _REFUSED_STREAK = 64  # refusals in a row after a success: the endpoint has changed, not the items
 
@@ -75,6 +78,9 @@ class EndpointSession:
         self._disk = ThreadPoolExecutor(1, "ad2-replies")
         self._slots = asyncio.Semaphore(endpoint.concurrency)
         self._pending: dict[str, asyncio.Future[ChatReply | RequestFailure]] = {}
+        self._pool = pool
+        self._started, self._first_outcome = 0, asyncio.Event()
+        self._refusal: Ad2Error | None = None
         self._succeeded = False
         self._streak = self._refused = 0  # since the last success
         self._counted = (0, 0)  # requests and retries of the client that are already in `tally`
@@ -130,9 +136,10 @@ class EndpointSession:
     ) -> ChatReply | RequestFailure:
         """The endpoint's reply, requested once fewer than `concurrency` are in flight; cached if it passes `accept`."""
         async with self._slots:
+            await self._wait_for_first()
             if self.down is None:
                 body = payload() if callable(payload) else payload
-                outcome = await self._client.complete(body)
+                outcome = await self._complete(body)
             else:
                 body, outcome = {}, self.down
         if isinstance(outcome, ChatReply) and self.cache is not None and accept(outcome):
@@ -143,6 +150,26 @@ class EndpointSession:
         if isinstance(outcome, RequestFailure) and not self._succeeded:
             return replace(outcome, refused=False)  # before the first success, any item might be refused
         return outcome
+
+    async def _complete(self, body: Payload) -> ChatReply | RequestFailure:
+        try:
+            return await self._client.complete(body)
+        except Ad2Error as exc:
+            self._refusal = exc
+            raise
+        finally:
+            self._first_outcome.set()
+
+    async def _wait_for_first(self) -> None:
+        """Wait for the first outcome if enough requests are in flight, unless the endpoint has accepted the key."""
+        self._started += 1
+        known = self._pool is not None and self._pool.has_accepted(self.endpoint)
+        if known or self._started <= _FIRST_IN_FLIGHT:
+            return
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._first_outcome.wait(), _FIRST_WAIT_S)
+        if self._refusal is not None:
+            raise self._refusal
 
     async def _on_disk(self, work: Callable[..., T], *arguments: Any) -> T:
         """Run `work` in the disk thread, shielded: a reply is cached even if another request's error ends the run."""
@@ -159,6 +186,8 @@ class EndpointSession:
         """Detect an endpoint that refuses everything (raises Ad2Error) or is down (the remaining requests fail)."""
         if isinstance(outcome, ChatReply):
             self._succeeded, self._streak, self._refused = True, 0, 0
+            if self._pool is not None:
+                self._pool.note_accepted(self.endpoint)
         elif outcome.refused:
             self._refused += 1
             if not self._succeeded and self._refused >= _REFUSED_FIRST:

@@ -15,8 +15,15 @@ the variance, with sum 1.
     Wilson(p, n* = p (1 - p) / V, t)            interval of values between two bounds, p = m scaled to 0..1 (Dean and
                                                 Pagano 2015): stays inside the bounds and keeps a width close to them
 
-If all units are equal, V is 0 and does not show how far others may differ. The interval is then Wilson's for a share of
-0 in G* units: that share of other units may lie at either bound.
+If the units of every column are equal, V is 0 and does not show how far others may differ. Without bounds there is
+then no interval. With bounds, a share u_k of other units may lie at a bound. Wilson's interval for a share of 0 in G*_k
+units contains the u with G*_k u / (1 - u) <= z^2, z = 1.96; so the distance to the limit in each direction is
+
+    max_u sum_k u_k d_k / K    under    sum_k n_k u_k / (1 - u_k) <= z^2,    d_k = |bound - m_k|
+    n_k = G*_k / sum_l r_kl,   r_kl = sum_g s_gk s_gl / (|s_k| |s_l|)
+
+s_gk is the share of unit g in column k; n_k is smaller than G*_k for columns that share units. For one column, and for
+the pooled units of equal columns, this is Wilson's interval; a column of few units moves a mean of K columns by 1 / K.
 
 docs/architecture.md reports the coverage of these intervals and of alternatives.
 """
@@ -41,7 +48,7 @@ FRACTION: Bounds = (0.0, 1.0)
 PERCENT: Bounds = (0.0, 100.0)
 
 _UPPER = 0.975  # two-sided 95 %
-_ROUNDING = 1e-18  # a smaller variance of values scaled to 0..1 is rounding error
+_ROUNDING = 1e-18  # a smaller variance of values scaled to 0..1, or relative to an unbounded figure, is rounding error
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +61,16 @@ class ConfidenceInterval:
 
 @dataclass(frozen=True, slots=True)
 class ClusterJackknife:
-    """A figure with its leave-one-unit-out deviations; `moves` and `weights` have shape (units,).
+    """The mean of one or more columns' figures with the leave-one-unit-out deviations of each.
 
-    `moves`: scaled deviations of `unit_moves`, whose squares add up to the variance V. `weights`: share of each unit in
-    the variance, sum 1. `floor`: the variance if all values were independent, the lower limit of V.
+    `figures`: of the columns, shape (columns,). `column_moves`: deviations of `unit_moves`, whose squares over units
+    add up to the variance of a column, shape (units, columns). `shares`: share of each unit in each column, same shape,
+    sum 1 over units. `floor`: the variance of the mean if all values were independent, the lower limit of V.
     """
 
-    figure: float
-    moves: Floats
-    weights: Floats
+    figures: Floats
+    column_moves: Floats
+    shares: Floats
     floor: float = 0.0
 
     @classmethod
@@ -71,35 +79,85 @@ class ClusterJackknife:
 
         None if there is no column, or if a column has values in fewer than two units: its variance is then unknown.
         """
-        remaining = sizes.sum(axis=0) - sizes
+        total = sizes.sum(axis=0)
+        remaining = total - sizes
         if not sizes.size or not (remaining > 0).all():
             return None
-        figures = sums.sum(axis=0) / sizes.sum(axis=0)
-        # m(-g) of each column is the mean of the remaining values; the mean over columns is linear, so are its moves.
+        figures = sums.sum(axis=0) / total
+        # m(-g) of each column is the mean of the remaining values.
         by_column = unit_moves(figures, (sums.sum(axis=0) - sums) / remaining, (sizes > 0).sum(axis=0))
-        weights = _weights((by_column**2).sum(axis=0), sizes)
-        return cls(float(figures.mean()), by_column.mean(axis=1), weights, floor)
+        return cls(figures, by_column, sizes / total, floor)
 
-    def interval(self, bounds: Bounds = UNBOUNDED) -> ConfidenceInterval:
-        """The 95 % interval of the figure. `bounds`: those of the values."""
-        variance = max(self.floor, float(self.moves @ self.moves))  # V
-        effective = 1 / float(self.weights @ self.weights)  # G* = 1 / sum w_g^2
-        quantile = float(stdtrit(max(1.0, effective - 1), _UPPER))  # t
+    @classmethod
+    def of_moves(cls, figure: float, moves: Floats, weights: Floats) -> ClusterJackknife:
+        """Jackknife of any figure from its `moves` (see unit_moves) and `weights`, both of shape (units,)."""
+        return cls(np.array([figure]), moves[:, None], weights[:, None])
+
+    @property
+    def figure(self) -> float:
+        """m, the mean over the columns."""
+        return float(self.figures.mean())
+
+    @property
+    def moves(self) -> Floats:
+        """Deviations of `figure`, shape (units,): their squares add up to V. A mean over columns is linear."""
+        moves: Floats = self.column_moves.mean(axis=1)
+        return moves
+
+    @property
+    def weights(self) -> Floats:
+        """w_g, shape (units,), sum 1: the variance of each column split by the shares of its units.
+
+        If no column varies, the variances are those of equally varying values: the sums of squared shares.
+        """
+        variances = (self.column_moves**2).sum(axis=0)
+        by_column = variances if variances.any() else (self.shares**2).sum(axis=0)
+        weights: Floats = self.shares @ (by_column / by_column.sum())
+        return weights
+
+    def minus(self, other: ClusterJackknife) -> ClusterJackknife:
+        """Jackknife of the difference of two paired figures: the same units and columns, left out of both together."""
+        shares = (self.shares + other.shares) / 2
+        return ClusterJackknife(self.figures - other.figures, self.column_moves - other.column_moves, shares)
+
+    def interval(self, bounds: Bounds = UNBOUNDED) -> ConfidenceInterval | None:
+        """The 95 % interval of the figure; None without bounds if no unit differs. `bounds`: those of the values."""
+        moves, weights = self.moves, self.weights
+        variance = max(self.floor, float(moves @ moves))  # V
+        quantile = float(stdtrit(max(1.0, 1 / float(weights @ weights) - 1), _UPPER))  # t, G* = 1 / sum w_g^2
         low, high = bounds
         if not math.isfinite(high - low):
+            if variance <= _ROUNDING * self.figure**2:
+                return None
             half = quantile * math.sqrt(variance)
             return ConfidenceInterval(max(low, self.figure - half), min(high, self.figure + half))
         # p and its variance on the scale 0..1.
         share, share_variance = (self.figure - low) / (high - low), variance / (high - low) ** 2
         if share_variance < _ROUNDING or not 0 < share < 1:
-            # No spread: up to `others` (Wilson's upper limit of 0 in G*) of the units may lie at either bound.
-            others = wilson(0.0, effective).high
-            return ConfidenceInterval(
-                self.figure - others * (self.figure - low), self.figure + others * (high - self.figure)
-            )
+            return ConfidenceInterval(self.figure - self._unseen(low), self.figure + self._unseen(high))
         # n* = p (1 - p) / V: the number of independent 0/1 values whose share p has this variance.
         interval = _score_interval(share, share * (1 - share) / share_variance, quantile)
         return ConfidenceInterval(low + interval.low * (high - low), low + interval.high * (high - low))
+
+    def _unseen(self, bound: float) -> float:
+        """How far the figure may lie towards `bound` although no unit differs: max_u of the module's description.
+
+        The maximum is at 1 - u_k = sqrt(n_k / d_k) / t, or u_k = 0 if that exceeds 1. Used up is then the sum of
+        t sqrt(n_k d_k) - n_k over the columns with u_k > 0, which are those with the smallest n_k / d_k: the smallest t
+        over all numbers of such columns is the right one.
+        """
+        distances = np.abs(bound - self.figures)
+        overlap = self.shares.T @ self.shares  # sum_g s_gk s_gl, diagonal 1 / G*_k
+        norms = np.sqrt(overlap.diagonal())
+        units = 1 / (norms * (overlap / norms).sum(axis=1))[distances > 0]
+        distances = distances[distances > 0]
+        if not distances.size:
+            return 0.0
+        order = np.argsort(units / distances)
+        units, distances = units[order], distances[order]
+        t = ((ndtri(_UPPER) ** 2 + units.cumsum()) / np.sqrt(units * distances).cumsum()).min()
+        unseen = np.maximum(0.0, 1 - np.sqrt(units / distances) / t)
+        return float(unseen @ distances) / len(self.figures)
 
 
 def mean_interval(
@@ -164,17 +222,6 @@ def _score_interval(share: float, n: float, quantile: float) -> ConfidenceInterv
     centre = (share + quantile**2 / (2 * n)) / scale
     half = quantile / scale * math.sqrt(share * (1 - share) / n + quantile**2 / (4 * n**2))
     return ConfidenceInterval(max(0.0, centre - half), min(1.0, centre + half))
-
-
-def _weights(variances: Floats, sizes: Floats) -> Floats:
-    """w_g, shape (units,), sum 1: the variance of each column (columns,) split by the sizes of its units.
-
-    If no column varies, the variances are those of equally varying values: proportional to the sum of squared shares.
-    """
-    shares = sizes / sizes.sum(axis=0)
-    by_column = variances if variances.any() else (shares**2).sum(axis=0)
-    weights: Floats = shares @ (by_column / by_column.sum())
-    return weights
 
 
 def _shared_units(columns: Sequence[Floats], clusters: Sequence[Sequence[Hashable] | None]) -> tuple[Floats, Floats]:

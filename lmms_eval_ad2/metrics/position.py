@@ -96,12 +96,13 @@ def _distance(shares: Floats, expected: Floats) -> Floats:
 
 
 def _distance_interval(chosen: Floats, uniform: Floats) -> ConfidenceInterval | None:
-    """Jackknife interval of the distance; None for fewer than two clusters."""
+    """Jackknife interval of the distance; None for fewer than two clusters, or if all are alike."""
     if len(chosen) < 2:
         return None
     all_chosen, all_uniform = chosen.sum(axis=0), uniform.sum(axis=0)
     without = _distance(*_shares(all_chosen - chosen, all_uniform - uniform))  # d(-g), shape (clusters,)
     weights = chosen.sum(axis=1) / chosen.sum()
     distance = float(_distance(*_shares(all_chosen, all_uniform)))
-    interval = ClusterJackknife(distance, unit_moves(distance, without, len(chosen)), weights).interval(NOT_NEGATIVE)
-    return ConfidenceInterval(interval.low, min(1.0, interval.high))
+    found = ClusterJackknife.of_moves(distance, unit_moves(distance, without, len(chosen)), weights)
+    interval = found.interval(NOT_NEGATIVE)
+    return None if interval is None else ConfidenceInterval(interval.low, min(1.0, interval.high))

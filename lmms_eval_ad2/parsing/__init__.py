@@ -7,19 +7,26 @@ the length of the text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
+from lmms_eval_ad2.coordinates import Frame
 from lmms_eval_ad2.parsing.chain import read_chain
 from lmms_eval_ad2.parsing.count import read_count
 from lmms_eval_ad2.parsing.free_text import read_ocr, read_vqa
-from lmms_eval_ad2.parsing.geometry import Frame, read_box, read_point
-from lmms_eval_ad2.parsing.normalise import plain, without_thoughts
+from lmms_eval_ad2.parsing.geometry import read_box, read_point
+from lmms_eval_ad2.parsing.json_answers import answer_in_json
+from lmms_eval_ad2.parsing.normalise import asks_for_picture, plain
 from lmms_eval_ad2.parsing.option import read_option
 from lmms_eval_ad2.parsing.reasons import FAILURES, REASONS, failure_reason
-from lmms_eval_ad2.parsing.yesno import read_yesno
+from lmms_eval_ad2.parsing.wrappers import unwrap
+from lmms_eval_ad2.parsing.yesno import SIDES, YES_NO, read_yesno
 from lmms_eval_ad2.records import Answer, Form, Unparsed
 
-__all__ = ["FAILURES", "REASONS", "Frame", "failure_reason", "parse"]
+# AD2-Bench section 3.2: marks of the answer to a question for a box.
+_OUTPUT_TAG = re.compile(r"<\s?/?OUTPUT[ _]?(?:START|END)\s?>", re.IGNORECASE)
+
+__all__ = ["FAILURES", "REASONS", "SIDES", "YES_NO", "Frame", "failure_reason", "parse"]
 
 
 def parse(
@@ -30,23 +37,34 @@ def parse(
     options: Mapping[str, str] | None = None,
     image_size: tuple[int, int] | None = None,
     frame: Frame = "auto",
+    model_input: tuple[int, int] | None = None,
     n_steps: int = 0,
+    question: str = "",
+    words: tuple[str, str] = YES_NO,
 ) -> Answer | Unparsed:
     """Parse `text` as an answer of `form`; the reasons of an Unparsed are listed in `REASONS`.
 
     mc: `letters` are those offered (default: those of `options`, else A to F); `options` maps a letter to its text, so
     that an option quoted verbatim can be recognised.
-    point, box: pixels of the stored image, of (width, height) `image_size`. `frame` is the unit of the model's numbers:
-    "pixel", "unit" (0..1), "thousand" (0..1000), or "auto": 0..1 if all numbers are in that range and one is
-    fractional, else pixels. Values outside the image are kept, with a note.
+    point, box: pixels of the stored image, of (width, height) `image_size`. `frame` is the frame of the model's numbers
+    (coordinates.Frame, see geometry.place); "model_input" needs `model_input`, the (width, height) of the image as the
+    model sees it. Values outside the image are kept, with a note.
     chain: `n_steps` strings, see `read_chain`.
     """
     failed = failure_reason(text)
     if failed:
         return Unparsed(form, failed, text[:200])
-    reply, unfinished = without_thoughts(text)
+    reply, unfinished = unwrap(text)
     if not reply:
         return Unparsed(form, "unfinished_thought" if unfinished else "empty", text[:200])
+    if form not in ("point", "box"):
+        reply = _OUTPUT_TAG.sub(" ", reply).strip()
+    inner = answer_in_json(reply, form) if form not in ("point", "box", "chain") else None
+    reply = reply if inner is None else inner
+    if not reply.strip():
+        return Unparsed(form, "empty", text[:200])
+    if form in ("mc", "yesno", "count") and asks_for_picture(plain(reply)):
+        return Unparsed(form, "refusal", text[:200])
     match form:
         case "vqa":
             return read_vqa(reply)
@@ -55,13 +73,13 @@ def parse(
         case "chain":
             return read_chain(reply, n_steps)
         case "mc":
-            return read_option(plain(reply), letters or tuple(options or "ABCDEF"), options or {})
+            return read_option(plain(reply), letters or tuple(options or "ABCDEF"), options or {}, question)
         case "yesno":
-            return read_yesno(plain(reply))
+            return read_yesno(plain(reply), question, words)
         case "count":
-            return read_count(plain(reply))
+            return read_count(plain(reply), question)
         case "point":
-            return read_point(plain(reply), image_size, frame)
+            return read_point(plain(reply), image_size, frame, model_input)
         case "box":
-            return read_box(plain(reply), image_size, frame)
+            return read_box(plain(reply), image_size, frame, model_input)
     raise ValueError(f"unknown form {form!r}")

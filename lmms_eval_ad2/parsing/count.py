@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from lmms_eval_ad2.parsing.normalise import declines, hedges, no_verdict
+from lmms_eval_ad2.parsing.clauses import CONCLUSION, clauses
+from lmms_eval_ad2.parsing.normalise import declines, hedges, no_verdict, without_refusals
+from lmms_eval_ad2.parsing.presence import NOT_ONE
+from lmms_eval_ad2.parsing.question_words import counted_noun
+from lmms_eval_ad2.parsing.revisions import REVISION
 from lmms_eval_ad2.records import Answer, Unparsed
 
 _ONES = {
@@ -26,16 +30,30 @@ _TOKEN = re.compile(
     r"(?<![A-Za-z0-9_.])(?P<digits>\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?P<fraction>\.\d+)?(?![A-Za-z0-9_]|-[a-z])(?!\.\d)"
     rf"|(?<![a-z-])(?P<word>(?:{'|'.join(_TENS)})(?:[- ](?:{'|'.join(list(_ONES)[1:10])}))?|{'|'.join(_ONES)})"
     r"(?![a-z]|-[a-z])(?! (?:hundred|thousand|dozen))"
-    rf"|(?<!第)(?<![零〇一二两三四五六七八九十百])(?P<zh>[零〇一二两俩三四五六七八九十]{{1,3}})(?=[{_MEASURE}]|[)\]}}\"']{{0,3}}\s?(?:\Z|[.,;!\n到至或~-]))"
+    rf"|(?<!第)(?<![零〇一二两三四五六七八九十百])(?P<zh>[零〇一二两俩三四五六七八九十百]{{1,6}})(?=[{_MEASURE}]|车道"
+    rf"|[)\]}}\"']{{0,3}}\s?(?:\Z|[.,;!\n到至或~-]))"
 )
+_DOZENS = {
+    "half a dozen": "6",
+    "a half dozen": "6",
+    "one dozen": "12",
+    "a dozen": "12",
+    "a pair of": "2",
+    "俩": "两个",
+    "仨": "三个",
+}
+_DOZEN = re.compile("|".join(_DOZENS), re.IGNORECASE)
 _COORDINATES = re.compile(r"[<\[(][^<>\[\]()\n]{0,60}\d ?, ?-?\d[^<>\[\]()\n]{0,60}[>\])]")
-_SINGLE = re.compile(r"(\bthere(?: is|'s) (?:only |just )?)a single\b")
+_SINGLE = re.compile(
+    r"(\A|[.!?:\n] ?|\b(?:there(?: is|'s|'s)|i(?: can)? see|shows|contains|only|just) (?:only "
+    r"|just )?)a single\b(?! (?:lane|file|row|line)\b)"
+)
 _LIST_ITEM = re.compile(r"(?m)^ ?(\d{1,2})[.)、] ?(?=[^\s\d])")
 _LABEL_LEFT = re.compile(
     r"(?:\b(?:step|image|figure|fig\.?|frame|lane|camera|cam|route|highway|line|option|page|picture|view|photo|score"
     r"|confidence|rating|level|no\.)|#|第|步骤|图|置信度) ?[:#]? ?\Z"
     r"|\b(?:number|car|vehicle|truck|bus|object|pedestrian) \Z"
-    r"|\blimit(?: is| of)? \Z|(?:\bnot|不是) ?\Z"
+    r"|限速 ?\Z|其中 ?\Z|\blimit(?: \w+){0,2} \Z|(?:\bnot|不是) ?\Z"
 )
 _UNIT_RIGHT = re.compile(
     r" ?(?:%|°|米|公里|秒|分钟|度|点|年|月|日|号|岁|时)"
@@ -58,8 +76,12 @@ _DRESS = r"(?:(?:a |only|just|exactly|about|approximately|around|roughly|total o
 _STRONG_LEFT = re.compile(
     r"(?:\b(?:answer|count|total|number|sum)\b[^.;\n\d]{0,60}?(?:\b(?:is|are|was|of)|[:=]) ?"
     r"|\b(?:in total|altogether|in all|overall),? ?(?:there (?:is|are)|i (?:can )?(?:see|count))? ?"
-    r"|= ?|\\boxed ?\{ ?|<answer> ?|答案[\"']?(?:是|为)?[: ]*"
+    r"|\b\w{0,20}(?:num|count|total|number)\w{0,20}[\"']?\s?[:=] ?|\b(?:exactly|precisely|a total of) "
+    r"|\b(?:leaves|leaving|makes|making) (?:us with |it |just |only )?"
+    r"|\bnot [^.;\n]{0,40}\bbut (?:only |just |rather )?|而是|(?:合计|总计|共计|总数|total)[\s|:]*|= ?"
+    r"|\\boxed ?\{ ?|<answer> ?|答案[\"']?(?:是|为)?[: ]*"
     r"|(?:总共|一共|共计|合计|总计|共)有?[: ]*|(?:总数|数量)(?:是|为)?[: ]*"
+    r"|(?:全图|图中|画面中?|图里)(?:仅|只|共|总共)有"
     r"|\b(?:answer|count|number|total)[\"']? ?: ?)" + _DRESS
 )
 _STRONG_RIGHT = re.compile(r"(?: [a-z]+){0,2} (?:in total|altogether|in all|total)\b")
@@ -90,13 +112,27 @@ class _Found:
     about: bool = False
 
 
-def read_count(text: str) -> Answer | Unparsed:
-    """The final number of plain `text`. "No cars" is 0; "about 10" is 10, with the note "approximate"."""
-    low = _SINGLE.sub(r"\1one", _COORDINATES.sub(" ; ", text.lower()))
+def read_count(text: str, question: str = "") -> Answer | Unparsed:
+    """The final number of plain `text`. "No cars" is 0; "about 10" is 10, with the note "approximate".
+
+    `question` ("How many lanes …?") says which of several numbers counts.
+    """
+    noun = counted_noun(question)
+    text = _DOZEN.sub(lambda match: _DOZENS[match.group().lower()], text)
+    low = _SINGLE.sub(r"\1one", _COORDINATES.sub(" ; ", without_refusals(text.lower())[0]))
+    if noun:
+        low = re.sub(rf"(?<![a-z0-9])([a-z]+|\d+)-({noun})", r"\1 \2", low)
+    if NOT_ONE.search(low) or (noun and _none_of(low, noun)):
+        return Answer("count", 0)
     if low.strip(" .!\"'()") in _NONE_WHOLE:
         return Answer("count", 0)
+    former = [part for part in clauses(low) if part.former]
     found = _merged(low, [item for match in _tokens(low) if (item := _judge(low, match))])
-    chosen = _chosen(low, found)
+    kept = [
+        item for item in found if not any(part.start <= item.start < part.start + len(part.text) for part in former)
+    ]
+    found = kept or found
+    chosen = _chosen(low, found, noun)
     if chosen is None:
         if len(found) > 1 or (found and _NONE.search(low)):
             return Unparsed("count", "too_many_numbers", text[-200:])
@@ -108,6 +144,17 @@ def read_count(text: str) -> Answer | Unparsed:
     if chosen.value is None:
         return Unparsed("count", chosen.fault, text[-200:])
     return Answer("count", chosen.value, "approximate" if chosen.about else "")
+
+
+def _none_of(low: str, noun: str) -> bool:
+    """Whether the text says that there are no `noun`, and gives no number of them."""
+    none = re.search(rf"(?<!, )\b(?:no|zero) (?:[a-z]+ )?(?:{noun})", low)
+    return bool(
+        none
+        and not re.search(
+            rf"(?:\d|{'|'.join(_ONES)})[ -](?:[a-z]+ )?(?:{noun})", low[: none.start()] + low[none.end() :]
+        )
+    )
 
 
 def _tokens(low: str) -> list[re.Match[str]]:
@@ -123,14 +170,18 @@ def _judge(low: str, match: re.Match[str]) -> _Found | None:
     left, right = low[max(0, start - 90) : start], low[end : end + 24]
     if _LABEL_LEFT.search(left) or _UNIT_RIGHT.match(right):
         return None
-    if match["word"] == "one" and (_PRONOUN_LEFT.search(left) or right.startswith(" of ")):
+    if match["word"] == "one" and (_PRONOUN_LEFT.search(left) or re.match(r" (?:of|twice|too|by one)\b", right)):
         return None
     value, fault = _value(match)
     if re.search(r"(?<![\w)])-\Z", left):
         value, fault = None, "not_a_count"
     if _RANGE_LEFT.search(left) or _RANGE_RIGHT.match(right):
         value, fault = None, "range"
-    alone = (start == 0 and right.lstrip(".").startswith("\n\n")) or (left.endswith("\n\n") and not right.strip(" ."))
+    alone = (
+        bool(re.search(r"[.!?] \Z", left) and not right.strip(" .!"))
+        or (start == 0 and right.lstrip(".").startswith("\n\n"))
+        or (left.endswith("\n\n") and not right.strip(" ."))
+    )
     strong = alone or bool(_STRONG_LEFT.search(left) or _STRONG_RIGHT.match(right))
     return _Found(
         start=start,
@@ -156,13 +207,34 @@ def _value(match: re.Match[str]) -> tuple[int | None, str]:
 
 
 def _chinese(text: str) -> tuple[int | None, str]:
-    """零 to 九十九. Two neighbouring units ("三四") are a range."""
+    """零 to 九百九十九. Two neighbouring units ("三四") are a range."""
+    hundreds, hundred, rest = text.partition("百")
+    if hundred:
+        if len(hundreds) != 1 or hundreds == "十":
+            return None, "malformed"
+        below, fault = _chinese(rest.removeprefix("零") or "零")
+        return (None, fault) if below is None else (100 * _ZH[hundreds] + below, "")
     head, ten, tail = text.partition("十")
     if not ten:
         return (_ZH[text], "") if len(text) == 1 else (None, "range")
     if len(head) > 1 or len(tail) > 1 or "十" in tail:
         return None, "malformed"
     return 10 * (_ZH[head] if head else 1) + (_ZH[tail] if tail else 0), ""
+
+
+def _concluded(low: str, found: list[_Found]) -> _Found | None:
+    """The number of the last clause that is a conclusion or follows a correction, if that clause has just one."""
+    revised = [match.end() for match in REVISION.finditer(low)]
+    after = [item for item in found if revised and item.start >= revised[-1]]
+    if after and len({item.value for item in after}) == 1:
+        return after[-1]
+    parts = list(clauses(low))
+    for part, following in zip(reversed(parts), (None, *reversed(parts)), strict=False):
+        stop = following.start if following else len(low)
+        inside = [item for item in found if part.start <= item.start < stop]
+        if inside and CONCLUSION.search(part.begins_with + " " + part.text[: max(0, inside[0].start - part.start)]):
+            return inside[-1] if len({item.value for item in inside}) == 1 else None
+    return None
 
 
 def _merged(low: str, found: list[_Found]) -> list[_Found]:
@@ -182,11 +254,24 @@ def _merged(low: str, found: list[_Found]) -> list[_Found]:
     return merged
 
 
-def _chosen(low: str, found: list[_Found]) -> _Found | None:
-    """The last number called the answer or the total; else the only number; else the sum that a breakdown follows."""
+def _chosen(low: str, found: list[_Found], noun: str) -> _Found | None:
+    """The last number called the answer or the total; else that of a conclusion or a correction, or of what was asked.
+
+    Else the only number, or the sum that a breakdown follows.
+    """
     strong = [item for item in found if item.strong]
+    concluded = _concluded(low, found)
+    if concluded and (not strong or concluded.start > strong[-1].start):
+        return concluded
     if strong:
         return strong[-1]
+    named = [
+        item
+        for item in found
+        if noun and re.match(rf"[)\]\"' ]{{0,3}}(?:[a-z]+ ){{0,2}}(?:{noun})", low[item.end : item.end + 60])
+    ]
+    if len({(item.value, item.fault) for item in named}) == 1:
+        return named[-1]
     if len({(item.value, item.fault) for item in found}) == 1 and not _NONE.search(low):
         return found[-1]
     weak = [item for item in found if item.weak]

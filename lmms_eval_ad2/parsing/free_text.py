@@ -1,15 +1,33 @@
-"""Parse free text: OCR and open questions. The text is the answer, apart from fences, labels and quotes."""
+"""Parse free text: OCR and open questions. The text is the answer, apart from fences, labels and quotes around it."""
 
 from __future__ import annotations
 
 import re
 
-from lmms_eval_ad2.parsing.normalise import is_refused_reply
+from lmms_eval_ad2.parsing.normalise import is_refused_reply, without_html, without_refusals
 from lmms_eval_ad2.records import Answer, Unparsed
 
 _FENCED = re.compile(r"\A```[A-Za-z]{0,12}\n?(?P<body>[^`]*)```\Z")
-_LABEL = re.compile(r"\A(?:final answer|answer|答案|回答|识别结果)\s*[:：]\s*", re.IGNORECASE)
+_LABEL = re.compile(
+    r"\A(?:(?:the |final |detected |extracted |recogni[sz]ed |ocr |visible |license |licence |number "
+    r"|road |street |traffic )*"
+    r"(?:answer|text|plate|plate number|sign|sign text|transcription|result|content|output|reading"
+    r"|name)(?: (?:on|in|of) the [a-z ]{1,30}?)?"
+    r"|(?:识别|最终|图中|图片中|路牌|标志|车牌|招牌|上的|的|检测到|文字|内容){0,4}(?:答案|回答|结果|文字|文本|内容|车牌号码?|车牌|路名)(?:是|为)?)\s*[:：]\s*",
+    re.IGNORECASE,
+)
 _QUOTES = {'"': '"', "'": "'", "“": "”", "‘": "’", "「": "」", "『": "』", "`": "`"}
+# "The sign says "STOP"." and 牌子上写着“停”。: one sentence, and one quotation that ends it.
+_SAYS = re.compile(
+    r"\A[^\"“「『`\n.!?。]{1,120}?(?:\b(?:says?|reads?|shows?|displays?|states?|is|as|contains?|written"
+    r"|with the (?:text|words?))\b|写着?|显示|标着|印着|是|为|读作)"
+    r"\s?(?:the (?:text|words?|following) ?)?[:：,，]?\s?(?:\"(?P<a>[^\"\n]{1,400})\""
+    r"|“(?P<b>[^”\n]{1,400})”|「(?P<c>[^」\n]{1,400})」|『(?P<d>[^』\n]{1,400})』|`(?P<e>[^`\n]{1,400})`"
+    r"|'(?P<f>[^'\n]{1,400})')"
+    r"(?: on it| in (?:white|red|black|blue|yellow|green)(?: letters)?|的字样|字样|几个字|这几个字)?\s?[.!。！]?\Z",
+    re.IGNORECASE,
+)
+_EMPHASIS = re.compile(r"\*{2}|__(?=\S)|(?<=\S)__")
 
 
 def read_vqa(text: str) -> Answer | Unparsed:
@@ -18,11 +36,17 @@ def read_vqa(text: str) -> Answer | Unparsed:
 
 
 def read_ocr(text: str) -> Answer | Unparsed:
-    """The reply without a code fence, a leading "Answer:" and one pair of quotes around all of it."""
+    """The text that was read: without a code fence, a label, an introduction and a pair of quotes around all of it."""
     if is_refused_reply(text):
         return Unparsed("ocr", "refusal", text[:200])
     fenced = _FENCED.match(text)
-    bare = fenced.group("body").strip() if fenced else text
+    bare = _EMPHASIS.sub("", without_html(fenced.group("body") if fenced else text)).strip()
+    says = _SAYS.match(bare)
+    if says:
+        bare = next(group for group in says.groups() if group is not None).strip()
+        return Answer("ocr", bare) if bare else Unparsed("ocr", "empty")
+    if without_refusals(bare.lower())[1] and not re.search(r"[\"“「『`:：]", bare):
+        return Unparsed("ocr", "refusal", text[:200])
     bare = _LABEL.sub("", bare).strip()
     closing = _QUOTES.get(bare[:1])
     if closing and len(bare) >= 2 and bare.endswith(closing) and not {bare[0], closing} & set(bare[1:-1]):

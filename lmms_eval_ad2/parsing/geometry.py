@@ -1,114 +1,116 @@
-"""Parse points and boxes. Results are pixels of the stored image, origin top left, not clipped to the image."""
+"""Parse points and boxes. Results are pixels of the stored image, origin top left, not clipped to the image.
+
+A reply is searched in this order, and the first kind that has a shape decides: between AD2-Bench's output tags, native
+marks of model families, JSON, corners in words, lists in brackets, named numbers, bare numbers. Several different
+shapes of one kind are Unparsed, unless the text calls the last one final.
+"""
 
 from __future__ import annotations
 
+import functools
+import html
 import math
 import re
-from typing import Literal
+from collections.abc import Iterator
+from dataclasses import replace
 
+from lmms_eval_ad2.coordinates import Frame, Size, to_pixels
+from lmms_eval_ad2.coordinates.frames import swapped
+from lmms_eval_ad2.parsing.json_shapes import json_shapes
+from lmms_eval_ad2.parsing.named_numbers import named_shapes
+from lmms_eval_ad2.parsing.native_forms import native_shapes
 from lmms_eval_ad2.parsing.normalise import no_verdict
+from lmms_eval_ad2.parsing.shapes import CoordinateNotation, Numbers, WrittenShape, fault
+from lmms_eval_ad2.parsing.written_shapes import bare_shapes, corner_box, listed_shapes, stated_extent, without_sizes
 from lmms_eval_ad2.records import Answer, Form, Unparsed
 
-Frame = Literal["auto", "pixel", "unit", "thousand"]
-Numbers = tuple[float, ...]
-Size = tuple[int, int] | None
-
-_NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?"
-_NOT_FINITE = r"[-+]?(?:nan|inf(?:inity)?)"
-_LIST = re.compile(
-    rf"(?P<open>[<\[(])\s*(?P<body>(?:{_NUMBER}|{_NOT_FINITE})(?:(?:\s*[,;]\s*|\s+)(?:{_NUMBER}|{_NOT_FINITE}))*)(?:\s*,)?\s*[>\])]",
-    re.IGNORECASE,
-)
-_BARE = re.compile(rf"(?:{_NUMBER})(?:(?:\s*[,;]\s*|\s+)(?:{_NUMBER}))*\.?", re.IGNORECASE)
-# Text between two corners that are written as two points, as by Qwen-VL. Adjacent <x,y> are separate points.
-_CORNER_GAP = re.compile(r"\s*(?:,|to|至|到|-|->)?\s*", re.IGNORECASE)
 _TAG = re.compile(r"<?\s?OUTPUT[ _]?(?P<which>START|END)\s?>?", re.IGNORECASE)
-_NAMED = re.compile(
-    rf"(?<![A-Za-z0-9_])(?P<name>x_?min|min_?x|y_?min|min_?y|x_?max|max_?x|y_?max|max_?y|x_?[12]|y_?[12]"
-    rf"|left|top|right|bottom|width|height|[xywh])(?![A-Za-z0-9_])[\"']?\s{{0,4}}[:=]\s{{0,4}}[\"']?(?P<value>{_NUMBER})",
-    re.IGNORECASE,
-)
-_NAMES: dict[str, str] = {
-    **dict.fromkeys(("xmin", "minx", "x1", "left"), "x1"),
-    **dict.fromkeys(("ymin", "miny", "y1", "top"), "y1"),
-    **dict.fromkeys(("xmax", "maxx", "x2", "right"), "x2"),
-    **dict.fromkeys(("ymax", "maxy", "y2", "bottom"), "y2"),
-    **dict.fromkeys(("width", "w"), "w"),
-    **dict.fromkeys(("height", "h"), "h"),
-    "x": "x",
-    "y": "y",
-}
 _FINAL = re.compile(
-    r"(?:final|answer|therefore|thus|hence|in conclusion|correct(?:ed)?|最终|答案|因此|所以)[^\n\])>]{0,80}\Z",
+    r"(?:final|answer|therefore|thus|hence|in conclusion|correct(?:ed|ion)?|actually|wait|instead"
+    r"|asked (?:about|for)|最终|答案|因此|所以|更正|不对|应为|应该是)[^\n\])>]{0,80}\Z",
     re.IGNORECASE,
 )
+# Marks and keys may be escaped as in Markdown (\\<box\\>, box\\_2d), or as JSON within JSON.
+_ESCAPED_MARK = re.compile(r"\\(?=[<>|_\[\](){}])")
+_ESCAPED_QUOTE = re.compile(r"\\{1,4}(?=[\"'])")
+_NOTES: dict[Frame, str] = {
+    "unit": "proportional", "percent": "percent", "thousand": "per thousand", "thousand_yx": "per thousand, y first",
+    "model_input": "pixels of the model's input",
+}  # fmt: skip
 
 
-def read_point(text: str, size: Size, frame: Frame) -> Answer | Unparsed:
-    """A point (x, y). A box is converted to its centre (AD2-Bench A.4), with a note."""
-    found = _find(text, "point")
-    if isinstance(found, Unparsed):
-        return found
-    values, notes = found
-    if len(values) == 4:
-        values = ((values[0] + values[2]) / 2, (values[1] + values[3]) / 2)
-        notes = [*notes, "centre of a box"]
-    return _placed("point", values, found[0], notes, size, frame)
+def read_point(text: str, size: Size | None, frame: Frame, model_input: Size | None = None) -> Answer | Unparsed:
+    """A point (x, y). A box is converted to its centre (AD2-Bench A.4), with a note.
+
+    size: (width, height) of the stored image; model_input: of the image as the model sees it.
+    """
+    found = find_shape(text, "point")
+    return found if isinstance(found, Unparsed) else place(found, "point", size, frame, model_input)
 
 
-def read_box(text: str, size: Size, frame: Frame) -> Answer | Unparsed:
-    """A box (x_min, y_min, x_max, y_max). Corners in another order are reordered, with a note."""
-    found = _find(text, "box")
-    if isinstance(found, Unparsed):
-        return found
-    values, notes = found
-    if len(values) == 2:
-        return Unparsed("box", "point_for_box", text[-200:])
-    x1, y1, x2, y2 = values
-    ordered = (min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2))
-    if ordered != values:
-        notes = [*notes, "corners reordered"]
-    if ordered[0] == ordered[2] or ordered[1] == ordered[3]:
-        notes = [*notes, "no area"]
-    return _placed("box", ordered, values, notes, size, frame)
+def read_box(text: str, size: Size | None, frame: Frame, model_input: Size | None = None) -> Answer | Unparsed:
+    """A box (x_min, y_min, x_max, y_max). Corners in another order are reordered, with a note. Sizes: `read_point`."""
+    found = find_shape(text, "box")
+    return found if isinstance(found, Unparsed) else place(found, "box", size, frame, model_input)
 
 
-def _find(text: str, form: Form) -> tuple[Numbers, list[str]] | Unparsed:
-    """The two or four numbers of the answer, as written, and notes on how they were read."""
+@functools.lru_cache(maxsize=8)  # a reply is read in all frames in turn (scoring/frame_check.py)
+def find_shape(text: str, form: Form) -> WrittenShape | Unparsed:
+    """The numbers of the answer as written, for text from normalise.plain."""
+    if "&" in text:
+        text = html.unescape(text)
+    if "\\" in text:
+        text = _ESCAPED_MARK.sub("", text)
+        if not re.search(r"[{,]\s?\"", text):  # in valid JSON a quote may have to be escaped
+            text = _ESCAPED_QUOTE.sub("", text)
     inside = _between_tags(text)
-    where = text if inside is None else inside
-    shapes = _listed(where)
-    if not shapes:
-        named = _named(where)
-        if named:
-            return named
-        bare = _BARE.fullmatch(where.strip())
-        shapes = [(0, _floats(where))] if bare else []
-    if not shapes:
-        reason = "malformed" if inside is not None or re.search(r"[<\[(]\s?\d", where) else no_verdict(text)
-        return Unparsed(form, reason, text[-200:])
-    return _chosen(where, shapes, form)
+    where = without_sizes(text if inside is None else inside)
+    for shapes in _kinds(where, form):
+        if shapes:
+            return _chosen(where, shapes, form)
+    attempted = inside is not None or re.search(r"[<\[(]\s?\d", where)
+    return Unparsed(form, "malformed" if attempted else no_verdict(text), text[-200:])
 
 
-def _chosen(text: str, shapes: list[tuple[int, Numbers]], form: Form) -> tuple[Numbers, list[str]] | Unparsed:
+def _kinds(text: str, form: Form) -> Iterator[list[WrittenShape]]:
+    """The shapes of each kind, the most explicit kind first; a kind is read only if those before have none."""
+    box = form == "box"
+    yield native_shapes(text)
+    yield json_shapes(text)
+    corners = corner_box(text)
+    yield [corners] if corners else []
+    listed = listed_shapes(text, box=box)
+    wanted = 4 if box else 2
+    # A list of another length may be a distance, a size or a number of a step beside the coordinates.
+    if any(len(shape.values) == wanted for shape in listed):
+        yield _stated(text, listed)
+    yield _stated(text, named_shapes(text))
+    if not any(len(shape.values) > 1 for shape in listed):
+        yield _stated(text, bare_shapes(text, box=box))
+    yield _stated(text, listed)
+
+
+def _stated(text: str, shapes: list[WrittenShape]) -> list[WrittenShape]:
+    """Give bare numbers the range that the text states, such as "normalised to 0-1000"."""
+    notation = stated_extent(text) if shapes else None
+    if notation is None:
+        return shapes
+    return [replace(shape, notation=notation) if shape.notation is None else shape for shape in shapes]
+
+
+def _chosen(text: str, shapes: list[WrittenShape], form: Form) -> WrittenShape | Unparsed:
     """The only shape, or the last one if the text calls it final; several shapes without such a word are Unparsed."""
-    of_form = [shape for shape in shapes if len(shape[1]) == (4 if form == "box" else 2)]
-    start, values = (of_form or shapes)[-1]
-    fault = _fault(values)
-    if fault:
-        return Unparsed(form, fault, text[-200:])
-    distinct = {shape for _, shape in shapes if len(shape) == len(values)}
-    if len(distinct) > 1 and not _FINAL.search(text[max(0, start - 100) : start]):
-        return Unparsed(form, "several_boxes" if len(values) == 4 else "several_points", text[-200:])
-    return values, []
-
-
-def _fault(values: Numbers) -> str | None:
-    if not all(math.isfinite(value) for value in values):
-        return "malformed"
-    if len(values) > 4:
-        return "too_many_numbers"
-    return None if len(values) in (2, 4) else "malformed"
+    of_form = [shape for shape in shapes if len(shape.values) == (4 if form == "box" else 2)]
+    chosen = (of_form or shapes)[-1]
+    reason = fault(chosen.values)
+    if reason:
+        return Unparsed(form, reason, text[-200:])
+    distinct = {shape.values for shape in shapes if len(shape.values) == len(chosen.values)}
+    if len(distinct) > 1 and not _FINAL.search(text[max(0, chosen.start - 100) : chosen.start]):
+        return Unparsed(form, "several_boxes" if len(chosen.values) == 4 else "several_points", text[-200:])
+    if form == "box" and len(chosen.values) == 2:
+        return Unparsed(form, "point_for_box", text[-200:])
+    return chosen
 
 
 def _between_tags(text: str) -> str | None:
@@ -121,63 +123,75 @@ def _between_tags(text: str) -> str | None:
     return None
 
 
-def _listed(text: str) -> list[tuple[int, Numbers]]:
-    """Every bracketed list of numbers with its position; two adjacent points, unless in <>, are joined to a box."""
-    shapes: list[tuple[int, Numbers]] = []
-    last_end, pairable = 0, False
-    for match in _LIST.finditer(text):
-        values = _floats(match["body"])
-        pair = len(values) == 2 and match["open"] != "<"
-        if pair and pairable and _CORNER_GAP.fullmatch(text[last_end : match.start()][:12]):
-            shapes[-1] = (shapes[-1][0], shapes[-1][1] + values)
-            pair = False
-        else:
-            shapes.append((match.start(), values))
-        last_end, pairable = match.end(), pair
-    return shapes
-
-
-def _floats(body: str) -> Numbers:
-    """The numbers of a list; values that are not finite are kept and refused later."""
-    parts = [part for part in re.split(r"[\s,;]+", body.strip().rstrip(".")) if part]
-    return tuple(float(part) for part in parts)
-
-
-def _named(text: str) -> tuple[Numbers, list[str]] | None:
-    """Named numbers: x1, min_x, left and similar; x, y, width, height; x and y alone. The last of each name is used."""
-    values = {_NAMES[m["name"].lower().replace("_", "")]: float(m["value"]) for m in _NAMED.finditer(text)}
-    if not all(math.isfinite(value) for value in values.values()):
-        return None
-    for names, note in (
-        (("x1", "y1", "x2", "y2"), ""),
-        (("x", "y", "w", "h"), "from width and height"),
-        (("x", "y"), ""),
-    ):
-        if all(name in values for name in names):
-            picked = tuple(values[name] for name in names)
-            if note:
-                x, y, width, height = picked
-                return (x, y, x + width, y + height), [note]
-            return picked, []
-    return None
-
-
-def _placed(
-    form: Form, values: Numbers, written: Numbers, notes: list[str], size: Size, frame: Frame
+def place(
+    shape: WrittenShape, form: Form, size: Size | None, frame: Frame, model_input: Size | None = None
 ) -> Answer | Unparsed:
-    """Convert `values` to pixels. "auto" decides by the numbers as `written`, since a centre can be fractional."""
-    if frame == "auto":
-        frame = "unit" if all(0 <= v <= 1 for v in written) and any(v % 1 for v in written) else "pixel"
-        notes = [*notes, "proportional"] if frame == "unit" else notes
-    elif frame != "pixel":
-        notes = [*notes, "proportional" if frame == "unit" else "per thousand"]
-    if frame != "pixel":
-        if size is None:
-            return Unparsed(form, "no_image_size", str(written))
-        scale = 1.0 if frame == "unit" else 1000.0
-        values = tuple(value / scale * size[axis % 2] for axis, value in enumerate(values))
+    """Convert a shape to pixels of the stored image, under `frame`.
+
+    "auto" takes the frame that the notation or the text names, else 0..1 if all numbers are in that range and one is
+    fractional, else pixels. A frame that the user named holds, except against a notation that has only one meaning
+    (`CoordinateNotation.fixed`). Numbers beyond the range of a notation are not in it: they are read as bare numbers.
+    """
+    notation = _fitting(shape)
+    if notation is None and shape.notation and shape.notation.fixed and shape.notation.y_first:
+        return Unparsed(form, "malformed", str(shape.values))  # neither its range nor its order can be relied on
+    if notation and (frame == "auto" or notation.fixed):
+        values = _scaled(shape, notation, size)
+        note = _name(notation)
+    else:
+        used = _inferred(shape.values) if frame == "auto" else frame
+        if used == "model_input" and model_input is None:
+            return Unparsed(form, "no_model_input_size", str(shape.values))
+        written = swapped(shape.values) if used == "thousand_yx" and shape.named else shape.values
+        values = to_pixels(written, used, size, model_input)
+        note = _NOTES.get(used, "")
+    if values is None:
+        return Unparsed(form, "no_image_size", str(shape.values))
+    values, notes = _formed(values, form)
     if not all(math.isfinite(value) for value in values):
-        return Unparsed(form, "malformed", str(written))
-    if size is not None and any(not 0 <= value <= size[axis % 2] for axis, value in enumerate(values)):
-        notes = [*notes, "outside the image"]
-    return Answer(form, values, "; ".join(notes))
+        return Unparsed(form, "malformed", str(shape.values))
+    outside = size is not None and any(not 0 <= value <= size[axis % 2] for axis, value in enumerate(values))
+    notes = [*shape.notes, *notes, note, "outside the image" if outside else ""]
+    return Answer(form, values, "; ".join(filter(None, notes)))
+
+
+def _fitting(shape: WrittenShape) -> CoordinateNotation | None:
+    """The shape's notation if its numbers can be in it; None if not.
+
+    Fractions of 1 are not per thousand: they are proportions, in the order of the notation if it is fixed.
+    """
+    notation = shape.notation
+    if notation is None or not all(0 <= value <= notation.extent for value in shape.values):
+        return None
+    if notation.extent > 100 and _inferred(shape.values) == "unit":
+        return replace(notation, extent=1) if notation.fixed else None
+    return notation
+
+
+def _inferred(values: Numbers) -> Frame:
+    """The frame of bare numbers."""
+    return "unit" if all(0 <= v <= 1 for v in values) and any(v % 1 for v in values) else "pixel"
+
+
+def _scaled(shape: WrittenShape, notation: CoordinateNotation, size: Size | None) -> Numbers | None:
+    if size is None:
+        return None
+    ordered = swapped(shape.values) if notation.y_first and not shape.named else shape.values
+    return tuple(value / notation.extent * size[axis % 2] for axis, value in enumerate(ordered))
+
+
+def _name(notation: CoordinateNotation) -> str:
+    names = {1: "proportional", 100: "percent", 1000: "per thousand"}
+    return names.get(int(notation.extent), f"0 to {notation.extent:g}") + (", y first" if notation.y_first else "")
+
+
+def _formed(values: Numbers, form: Form) -> tuple[Numbers, list[str]]:
+    """The values in the requested form, and notes."""
+    if len(values) == 2:
+        return values, []
+    if form == "point":
+        return ((values[0] + values[2]) / 2, (values[1] + values[3]) / 2), ["centre of a box"]
+    x1, y1, x2, y2 = values
+    ordered = (min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2))
+    notes = ["corners reordered"] if ordered != values else []
+    return ordered, [*notes, *(["no area"] if ordered[0] == ordered[2] or ordered[1] == ordered[3] else [])]

@@ -11,9 +11,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from lmms_eval_ad2.parsing.normalise import without_thoughts
-from lmms_eval_ad2.parsing.reasons import failure_reason
-
 _FLAT = re.compile(r"\{([^{}]{1,400})\}")
 _PAIR = re.compile(
     r"\s*(?P<q>[\"']?)(?P<key>[A-Za-z_]{1,40})(?P=q)\s*[:=]\s*"
@@ -27,16 +24,6 @@ class KeyValuePairs(list[tuple[str, Any]]):
 
 _DECODER = json.JSONDecoder(object_pairs_hook=KeyValuePairs)
 _PLAIN = json.JSONDecoder()
-
-
-def unwrapped(reply: str) -> tuple[str, str | None]:
-    """The answer without thinking tags, role and end tokens, and the code of REASONS why there is none, or None."""
-    if failed := failure_reason(reply):
-        return "", failed
-    answer, unfinished = without_thoughts(reply)
-    if unfinished:
-        return answer, "unfinished_thought"
-    return answer, None if answer else "empty"
 
 
 def json_values(

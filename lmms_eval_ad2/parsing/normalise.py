@@ -1,7 +1,8 @@
-"""Normalise a model's text before parsing (thoughts, markup, full-width characters), and detect refusals."""
+"""Normalise a model's text before parsing (HTML, Markdown, LaTeX, full-width characters), and detect refusals."""
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 
@@ -25,17 +26,88 @@ _SIGNS = {
     ord("～"): "~",
     ord("。"): ". ",
 }
-_PLAIN: dict[int, str | None] = {**_WIDE, **_STYLED, **_SIGNS}
+# Traditional characters of words that matter for verdicts.
+_SIMPLIFIED = dict(
+    zip(
+        map(ord, "應為選項對錯無沒這個輛還並認實際後來則說車當確誤該絕據從開關閉圖擇斷準與會過"),
+        "应为选项对错无没这个辆还并认实际后来则说车当确误该绝据从开关闭图择断准与会过",
+        strict=True,
+    )
+)
+_PLAIN: dict[int, str | None] = {**_WIDE, **_STYLED, **_SIGNS, **_SIMPLIFIED}
 
-_THOUGHT = re.compile(r"[<◁](/?)(?:think|thinking|thought|reasoning)[>▷]", re.IGNORECASE)
-_TOKEN = re.compile(r"<\|(?:im_end|im_start|endoftext|eot_id|end|eos)\|>|</s>|<s>|<end_of_utterance>")
-_ROLE = re.compile(r"\A\s*(?:assistant|ASSISTANT)\s*[:\n]")
 _FENCE = re.compile(r"```[A-Za-z]{0,12}")
 _LATEX = re.compile(r"\\(?:text|textbf|textit|mathrm|mathbf|mathsf|bf|rm)\s?(?=\{)|\\[()\[\]]|\$")
 _EMPHASIS = re.compile(r"\*{1,3}|__|^[ ]{0,3}#{1,6} ", re.MULTILINE)
 
+# Pictographs, but not check marks.
+_EMOJI = re.compile(
+    r"[\U0001f000-\U0001faff\u2600-\u2610\u2613-\u2704\u2706-\u2712\u2719-\u274b\u274d\u274f-\u27bf\ufe0f\u200d]"
+)
+_STRUCK = re.compile(r"~~[^~\n]{1,400}~~|<(?P<tag>s|del|strike)>[^<]{0,400}</(?P=tag)>", re.IGNORECASE)
+_LINE_TAG = re.compile(
+    r"</?(?:br|p|div|li|ul|ol|h[1-6]|tr|table|tbody|thead|hr|blockquote|section|summary|details)(?:\s[^<>]{0,200})?/?>",
+    re.IGNORECASE,
+)
+_TEXT_TAG = re.compile(
+    r"</?(?:strong|em|code|pre|span|mark|font|td|th|small|big|sub|sup|center|html|body|kbd|samp|var|tt"
+    r"|ins)(?:\s[^<>]{0,200})?/?>",
+    re.IGNORECASE,
+)
+# One-letter tags may also be an option in angle brackets: they are tags if they are closed.
+_PAIRED_TAG = re.compile(r"<(?P<tag>[biuaq])(?:\s[^<>]{0,200})?>(?P<body>[^<>]{0,2000})</(?P=tag)>", re.IGNORECASE)
+_COMMENT = re.compile(r"<!--(?:(?!-->).){0,2000}-->", re.DOTALL)
+_QUOTE_MARK = re.compile(r"^[ ]{0,3}(?:> ?){1,4}", re.MULTILINE)
 _BLANK_LINES = re.compile(r"\n{3,}")
 
+# Nothing to see, no way to tell, no information: said of the question, it is no statement about the scene.
+_PICTURE = r"(?:images?|pictures?|photos?|photographs?|attachments?|screenshots?|videos?|frames?)"
+_MISSING = re.compile(
+    rf"\b(?:no|not any|n't any|not an|n't an|without(?: an| the| a| any)?) (?:\w+ )?{_PICTURE}\b(?! of\b| sensor)"
+    rf"|\b{_PICTURE} (?:is|was|were|are|has|have|did|does|seems?|appears?|could"
+    rf"|can)? ?(?:to be )?(?:not|n't)(?: be| been)?"
+    r" (?:\w+ly )?(?:visible|provided|attached|available|load(?:ed|ing)?|displayed|included|uploaded"
+    r"|accessible|come through|opened|received|shown|sent)"
+    rf"|\b{_PICTURE} (?:\w+ )?(?:is |was |seems to be |appears to be )?(?:missing|blank|empty"
+    rf"|failed to load|corrupt(?:ed)?|black|unavailable)\b"
+    r"|\bknow nothing about\b|\bfile (?:seems|appears|is|was)(?: to be)? (?:corrupt|damaged|empty|missing)"
+    r"|\bno way (?:to|of|for me to|that i can) (?:tell|know|determin|say|judg|answer|see|confirm|verif|be sure|decid)"
+    r"|\b(?:not enough|n't enough|insufficient|not sufficient|no|lacks?|lacking|limited"
+    r"|without(?: more| further| additional| any)?|more|too little)"
+    r" (?:\w+ )?(?:information|detail|details|context|data|evidence|visual information)\b(?! sign| board)"
+    rf"|\b(?:could|can|would) you (?:please )?(?:re-?upload|upload|share|provide|attach|send|resend)\b"
+    rf"|\bplease (?:provide|upload|attach|share|send|give|supply|re-?upload|resend)\b"
+    rf"|\bneed (?:to see )?(?:the|an|a|your|you to) (?:\w+ ){{0,3}}{_PICTURE}"
+    rf"|(?:(?:\bnot|n't|cannot|unable to|never|failed to) (?:\w+ )?(?:see|view|access|open|find"
+    rf"|receive[d]?|load|get|got|provided?|attached?)"
+    rf"|\bnot (?:been )?given) (?:(?:any|the|an?|your|this|that) )?(?:\w+ )?{_PICTURE}\b(?! of\b)"
+    r"|没有?(?:能够?)?(?:提供|上传|收到|看到|附|附带|给出|加载|检测到|接收到|显示)[^,.;]{0,6}(?:图|照片|画面|影像)"
+    r"|(?:图|照片|画面|影像)[^,.;]{0,6}(?:没有?|未|并未)(?:能够?)?(?:提供|上传|收到|加载|显示|附上|成功)|未(?:提供|上传|收到|附)[^,.;]{0,6}(?:图|照片|画面)"
+    r"|没有?(?:任何)?(?:图片|图像|照片|附件|画面)(?!中|里|上)|没有?(?:任何)?(?:办法|法|从)(?:判断|确定|回答|看|知道|得知|辨|作答|确认)|没有足够"
+    r"|信息不(?:足|够)|缺(?:乏|少)(?:足够)?(?:的)?信息|不足以"
+    r"|(?:看不到|没看到|看不见|找不到)[^,.;]{0,8}(?:图|照片|画面)(?!中|里|上)"
+    r"|没有?(?:任何|相关|更多)?(?:的)?(?:信息|依据|线索)(?:可|来|能|判断|表明我)?|请(?:您)?(?:提供|上传|发送|补充|重新)"
+)
+_ASKS = re.compile(
+    rf"\b(?:please|could you|can you|you need to|kindly) (?:\w+ ){{0,2}}(?:provide|upload|attach|share"
+    rf"|send|supply|resend|re-upload) (?:\w+ ){{0,4}}(?:{_PICTURE}|it\b|one\b)"
+    r"|请(?:您)?(?:先|重新|再)?(?:提供|上传|发送|补充|附上)[^,.;]{0,8}(?:图|照片|画面)"
+)
+# The writer cannot answer: nothing else in the sentence is an answer.
+_UNDECIDED = re.compile(
+    r"\b(?:can't|cannot|can not|could not|couldn't|impossible to|not possible to|unable to|not able to"
+    r"|hard to|difficult to)"
+    r" (?:\w+ )?(?:be )?(?:determine[d]?|tell|answer(?:ed)?|judge[d]?|verify|verified|make out|discern"
+    r"|decide[d]?|assist|help|provide"
+    r"|analy[sz]e|process|access|open|view|identify|confirm)\b|\bneither confirm\b"
+    r"|\bbeyond recognition\b|\b(?:can't|cannot|can not|unable to|not able to) (?:\w+ )?read\b"
+    r"|\btoo (?:blurr(?:y|ed)|small|far(?: away)?|dark|distant|dirty"
+    r"|low)(?: \w+){0,3} to (?:be )?(?:read|see|make out|recogni[sz]e|tell|identify)"
+    r"|\b(?:illegible|unreadable|unrecogni[sz]able|(?:not|isn't) (?:legible|readable"
+    r"|recogni[sz]able))\b|\b(?:isn't|is not|not) (?:clear|certain|known|sure)\b"
+    r"|(?:无法|难以|没法|不能|无从)(?:\w{0,4})?(?:判断|确定|辨认|辨别|识别|看清|得知|确认|回答|看到|读取|分辨|判定|作答|加载|打开|查看)(?!出?没有)"
+    r"|看不清|看不见图"
+)
 _REFUSAL = re.compile(
     r"\b(?:sorry|apologi[sz]e|as an ai)\b"
     r"|\b(?:can't|cannot|can not|unable to|not able to|won't) "
@@ -61,46 +133,63 @@ _HEDGE = re.compile(
     r"|it depends|might|could be|may be)\b"
     r"|不确定|无法确定|不能确定|难以|说不准|不清楚|看不清|也许|或许|可能|无法判断|不好说|不能判断"
 )
+_SENTENCE = re.compile(r"(?<=[.!?;\n])(?=\s|\Z)")
+_CONTRAST = re.compile(r"\bbut\b|\bhowever\b|\bthough\b|但是?|不过")
 _REPLY_LIMIT = 240  # characters; a longer reply has content besides a refusal
 
 
-def without_thoughts(text: str) -> tuple[str, bool]:
-    """The text outside thinking tags, and whether the text ends inside one.
-
-    A closing tag without an opening one ends a thought that began in the prompt, where chat templates often put the
-    opening tag.
-    """
-    kept: list[str] = []
-    start, inside = 0, False
-    for tag in _THOUGHT.finditer(text):
-        closes = bool(tag.group(1))
-        if closes and not inside:
-            kept.clear()
-        elif not closes and not inside:
-            kept.append(text[start : tag.start()])
-        inside = not closes
-        start = tag.end()
-    if not inside:
-        kept.append(text[start:])
-    return _ROLE.sub("", _TOKEN.sub("", "".join(kept))).strip(), inside
-
-
 def plain(text: str) -> str:
-    """Half-width text without Markdown, LaTeX and code fences: for finding verdicts, not for text that is scored."""
-    text = _FENCE.sub(" ", text).translate(_PLAIN)
-    text = _EMPHASIS.sub("", _LATEX.sub(" ", text))
+    """Half-width text without HTML, Markdown, LaTeX and fences: for finding verdicts, not for text that is scored."""
+    text = _EMOJI.sub(" ", text)
+    text = without_html(_FENCE.sub(" ", text).translate(_PLAIN))
+    text = _QUOTE_MARK.sub("", _EMPHASIS.sub("", _LATEX.sub(" ", text)))
     # Collapse runs of blanks, on which some patterns would take long.
     return _BLANK_LINES.sub("\n\n", "\n".join(" ".join(line.split()) for line in text.split("\n"))).strip()
 
 
+def without_html(text: str) -> str:
+    """The text of HTML; what is struck through is left out, and a paragraph is a line. Other tags stay."""
+    if "<" in text or "~~" in text or "&" in text:
+        text = _PAIRED_TAG.sub(lambda m: m["body"], _STRUCK.sub(" ", _COMMENT.sub(" ", text)))
+        text = _TEXT_TAG.sub("", _LINE_TAG.sub("\n", text))
+        text = html.unescape(text) if "&" in text else text
+    return text
+
+
 def declines(text: str) -> bool:
     """Whether plain text without a verdict is a refusal."""
-    return bool(_REFUSAL.search(text[:400].lower()))
+    low = text[:400].lower()
+    return bool(_REFUSAL.search(low) or _MISSING.search(low))
+
+
+def asks_for_picture(text: str) -> bool:
+    """Whether plain text asks the user for a picture, so that nothing in it can be an answer about one."""
+    return bool(_ASKS.search(text[: _REPLY_LIMIT * 4].lower()))
+
+
+def without_refusals(low: str) -> tuple[str, bool]:
+    """Lower-case plain text without sentences that say that the question cannot be answered, and whether any did."""
+    kept, refuses = [], False
+    for part in _SENTENCE.split(low):
+        missing = _MISSING.search(part) or _UNDECIDED.search(part)
+        refuses = refuses or bool(missing)
+        if missing:
+            # "I cannot see the plate, but there is a car": what follows the contrast stands.
+            contrast = _CONTRAST.search(part, missing.end())
+            part = part[contrast.end() :] if contrast else ""
+        kept.append(part)
+    return "".join(kept), refuses
 
 
 def is_refused_reply(text: str) -> bool:
     """Whether the whole reply is a refusal, without any other content."""
-    return len(text) <= _REPLY_LIMIT and bool(_REFUSED_REPLY.fullmatch(plain(text).lower()))
+    if len(text) > _REPLY_LIMIT:
+        return False
+    low = plain(text).lower()
+    if _REFUSED_REPLY.fullmatch(low):
+        return True
+    parts = [part for part in _SENTENCE.split(low) if any(c.isalnum() for c in part)]
+    return bool(parts) and all(_MISSING.search(part) for part in parts)
 
 
 def hedges(text: str) -> bool:

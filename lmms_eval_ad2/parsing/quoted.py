@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 _TEXT_MARK = re.compile(r"(?:\banswer(?: is|:|\"? ?:)|答案(?:是|为|:)|<answer>|\\boxed ?\{)", re.IGNORECASE)
 _LETTER_FIRST = re.compile(r"\W{0,4}(?:[A-Za-z]\s?(?:[^\w\s]|\Z)|[A-Z]\s[A-Z])")
-_FILLERS = frozenset(("a", "an", "the", "and", "it", "is", "are"))
+FILLERS = frozenset(("a", "an", "the", "and", "it", "is", "are"))
 _DOUBT = re.compile(
     r"\b(?:not|no|never|neither|nor|if|whether|unless|might|may|could|maybe|perhaps|possibly|either)\b"
     r"|n't\b|\?|不|没|是否|如果|可能|也许|或许",
@@ -16,9 +16,19 @@ _DOUBT = re.compile(
 _LIMIT = 2_000  # characters; no option is longer
 
 
+_COUNTED = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_NUMBER_WORDS = {word: str(value) for value, word in enumerate(_COUNTED)}
+_NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(_NUMBER_WORDS)})\b")
+
+
+def numerals(low: str) -> str:
+    """Lower-case text with the number words up to twelve as digits."""
+    return _NUMBER_WORD.sub(lambda match: _NUMBER_WORDS[match.group()], low)
+
+
 def _words(text: str) -> list[str]:
     """Lower-case words, digits and ideographs, without filler words, which do not distinguish options."""
-    return [word for word in re.sub(r"[\W_]+", " ", text[:_LIMIT].casefold()).split() if word not in _FILLERS]
+    return [word for word in re.sub(r"[\W_]+", " ", text[:_LIMIT].casefold()).split() if word not in FILLERS]
 
 
 def gist(text: str) -> str:

@@ -34,6 +34,7 @@ REASONS: dict[str, str] = {
     "several_points": "several points, none marked as the answer",
     "several_boxes": "several boxes, none marked as the answer",
     "no_image_size": "proportional coordinates without an image size to scale them by",
+    "no_model_input_size": "coordinates of the model's input, whose size is not known",
     "no_tags": "no step tags in a chain of thought",
 }
 

@@ -1,114 +1,189 @@
-"""Parse yes or no, English or Chinese: the last explicit verdict, else a single statement of presence or absence."""
+"""Parse yes or no, English or Chinese: an explicit verdict, else a statement that something is present or absent.
+
+Of several explicit verdicts, the last that is called the answer counts; else the one at the head of the reply, unless
+the reply takes it back later; else the last. A verdict in a condition is none; one that is denied ("it would be wrong
+to say yes") is the other one.
+"""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, replace
 
-from lmms_eval_ad2.parsing.normalise import declines, no_verdict
+from lmms_eval_ad2.parsing.clauses import TextClause, clauses, denied, negations
+from lmms_eval_ad2.parsing.normalise import no_verdict, without_refusals
+from lmms_eval_ad2.parsing.presence import stated
+from lmms_eval_ad2.parsing.revisions import REVISION
+from lmms_eval_ad2.parsing.sides import read_side
+from lmms_eval_ad2.parsing.verdict_tables import rated_in_json, with_ticks
 from lmms_eval_ad2.records import Answer, Unparsed
 
-_WHOLE = {
-    **dict.fromkeys(
-        ("yes", "y", "yeah", "yep", "true", "correct", "是", "是的", "有", "有的", "对", "对的", "没错"), "yes"
-    ),
-    **dict.fromkeys(("正确", "存在", "能", "可以", "会", "可见", "visible", "present"), "yes"),
-    **dict.fromkeys(("no", "n", "nope", "false", "incorrect", "wrong", "none", "not visible", "not present"), "no"),
-    **dict.fromkeys(("否", "不", "不是", "不是的", "没有", "没", "无", "不对", "错", "错误", "不正确"), "no"),
-    **dict.fromkeys(("不存在", "不能", "不可以", "不会", "不可见", "看不到", "没看到"), "no"),
-}
+YES_NO = ("yes", "no")
+SIDES = ("left", "right")
+_YES = (
+    "yes|y|yeah|yep|yup|true|correct|right|affirmative|certainly|definitely|absolutely|of course|sure"
+    "|indeed|✓|是|是的|有|有的|对|对的|没错|正确|存在|能|可以|会|可见|当然|确实|确实有|肯定|肯定的"
+    "|能看到|看得到|visible|present|positive|it is|there is|there are|可以看到|当然有|嗯|是有的|是滴"
+    "|是哒|有哒|indeed there is|indeed there are|there is indeed|there are indeed|yes it is"
+    "|yes there is|yes there are"
+)
+_NO = (
+    "no|n|nope|nah|false|incorrect|wrong|none|not visible|not present|negative|certainly not"
+    "|definitely not|absolutely not|of course not|not at all|by no means|never|not really|absent|✗"
+    "|no way|否|不|不是|不是的|没有|没|无|不对|错|错误|不正确|不存在|不能|不可以|不会|不可见|看不到"
+    "|没看到|否定|否定的|当然没有|当然不|并没有|没有的|it is not|it isn't|there is not|there isn't"
+    "|there aren't|there is none|there are none|没有看到|未见"
+)
+_WHOLE = {word: verdict for words, verdict in ((_YES, "yes"), (_NO, "no")) for word in words.split("|")}
 _OPEN = r"[(\[{<\"']{0,3}\Z"
 # Start of a clause, or end of words that introduce a verdict.
 _LEAD = re.compile(
-    r"(?:\A|[.!?;:,\n>{]|\b(?:so|therefore|thus|hence|but|is|be|say|answer|definitely|clearly|probably|likely|certainly)"
-    r"|答案(?:是|为)?|回答(?:是|为)?|因此|所以|故|应该?(?:是|为)|认为|我想)[,: ]{0,2}" + _OPEN
+    r"(?:\A"
+    r"|[.!?;:,\n>{✓✗|]|[\u2600-\u27bf\U0001f300-\U0001faff]|\b(?:so|therefore|thus|hence|but|is|be|a|say|saying|answer|answering"
+    r"|definitely|clearly|probably|likely|certainly|it's|still|with|conclude|actually|wait|to|say that"
+    r"|reply|or|and|hmm|well|ok|okay|oh|sorry|then|think|think that|\w+ly)"
+    r"|答案(?:是|为|应该是|应为)?|回答(?:是|为)?|结论(?:是|为)?|因此|所以|故|应该?(?:是|为)|认为|我想|那就|说|回答说|其实|哦|啊)"
+    r"[,: \"']{0,3}" + _OPEN
 )
 _ANSWER = re.compile(
-    r"(?:\banswer[\"']?(?: is)?[: ]{0,2}|答案[\"']?(?:是|为)?[: ]{0,2}|\\boxed ?\{|<answer> ?|\A)" + _OPEN
+    r"(?:\b(?:answer|verdict|conclusion|result|response|final)[\"']?(?: to (?:the|this"
+    r"|your) question)?(?: is| remains| should be| must be|'s)?"
+    r"(?: (?:a|an|still|clearly|definitely|actually|therefore|thus|simply|most likely|probably|clear))*[: \"']{0,3}"
+    r"|(?:答案|结论|判断|回答)[\"']?(?:应该|应|只能|还|仍然?|依然)?(?:是|为)?[: \"']{0,3}|\\boxed ?\{|\A)" + _OPEN
 )
-_WORD = re.compile(r"(?<![a-z0-9-])(?:yes|no|true|false)(?![a-z0-9-])")
+_WORD = re.compile(
+    r"(?<![a-z0-9-])(?:yes|no|yeah|yep|nope|true|false|affirmative|negative|correct|incorrect)(?![a-z0-9-])"
+)
 _NO_RIGHT = re.compile(
-    r"[)\]}>\"']{0,3}(?:\Z|\s?[.,;!:\n<}-]| (?:it|there|they|he|she|i|we|you|because|since|the|this|that)\b)"
+    r"[)\]}>\"']{0,3}(?:\Z|\s?[.,;!:…\n<}|-]| (?:it|there|they|he|she|i|we|you|because|since|as|the|this|that"
+    r"|would|is|was|from|for"
+    r"|but|and|in|with|given|due|✓|✗)\b)"
 )
 _ZH_WORD = re.compile(
-    r"(?:没错|不是的|不是|不对|不正确|不存在|没有|是的|有的|对的|正确|存在|错误|是|有|对|否|没|无|不|错)(?=[)\]}>\"']{0,3}(?:\Z|\s?[.,;!\n<}]))"
+    r"(?:没错|不是的|不是|不对|不正确|不存在|并没有|没有|是的|有的|对的|正确|存在|错误|肯定的?|否定的?|能|不能|可以|不可以|会|不会|是|有|对|否|没|无|不|错)"
+    r"(?=[)\]}>\"']{0,3}(?:\Z|\s?[.,;!…\n<}~(]|就|吧|呢|啊|哦))"
 )
-_NOT_LEFT = re.compile(r"(?:\bnot|n't|不是)\s?[\"']?\Z")
-_MAYBE_LEFT = re.compile(r"(?:\b(?:maybe|perhaps|possibly|might be|could be|may be)|可能|也许|或许)[, ]{0,2}\Z")
-_JOINT = re.compile(r"[\"'\s,.;]{0,3}(?P<word>and|or|but|/|\||和|或)?[\"'\s]{0,2}")
-_ABSENT = re.compile(
-    r"\bthere (?:is|are|was|were)(?: no\b(?! doubt| question)| not\b|n't\b| none\b)|\bthere's no\b"
-    r"|\bno\b(?! doubt| question)[^.,;\n]{1,60}\b(?:is|are|was|were|can be)\b[^.\n]{0,20}"
-    r"\b(?:visible|present|seen|detected|shown|found)\b"
-    r"|(?:\bnot|n't)(?: be)?(?: \w+)? (?:visible|present|seen|detected|found|shown)\b"
-    r"|\bi (?:do not|don't|cannot|can't|can not|did not|didn't) (?:see|find|detect|observe|spot)\b"
-    r"|\b(?:does not|doesn't|do not|don't) (?:show|contain|appear|exist|have)\b"
-    r"|没有|不存在|看不到|未见|未发现|没看到|并无|不可见"
+_MAYBE_LEFT = re.compile(
+    r"(?:\b(?:maybe|perhaps|possibly|might be|could be|may be|either)|可能|也许|或许|大概)[, ]{0,2}(?:a |an |就|是)?\Z"
 )
-_PRESENT = re.compile(
-    r"\bthere (?:is|are|was|were) (?:a|an|one|two|three|some|several|many|multiple|\d+)\b"
-    r"|\b(?:is|are) (?:\w+ly )?(?:visible|present)\b|\bcan be seen\b"
-    r"|\bi (?:can )?see (?:a|an|one|two|some|several)\b|(?:图中|画面中|图片中"
-    r"|图像中|画面里|图里)(?:确实)?有|\A有(?!可能|没有)|存在|可以看到|能看到"
-)
+_QUESTIONED = re.compile(r"[\"')\]]{0,2} ?\?")
+_ENTRY = re.compile(r"(?m)^[ -]{0,8}[\w ]{1,40}: ?(true|false|yes|no)\s*$")
+_TICKED = re.compile(r"✓ {0,3}(yes|no|是|否|有|没有)(?![\w])")
+_JOINT = re.compile(r"[\"'\s,.;]{0,3}(?P<word>and|or|nor|but|/|\||和|或|或者|还是)?[\"'\s]{0,2}(?:a |an )?[\"']?")
 
 
-def read_yesno(text: str) -> Answer | Unparsed:
-    """ "yes" or "no" from plain `text`. A statement without either word is used only if it is the whole reply."""
+@dataclass(frozen=True, slots=True)
+class _VerdictWord:
+    start: int
+    verdict: str | None  # None: a condition, or said with doubt
+    strong: bool
+    head: bool
+
+
+def read_yesno(text: str, question: str = "", words: tuple[str, str] = YES_NO) -> Answer | Unparsed:
+    """ "yes" or "no" from plain `text`; with `words` "left" and "right", a side. `question` says what is asked for."""
+    if words != YES_NO:
+        return read_side(text, question)
     low = text.lower()
-    whole = _WHOLE.get(low.strip(" .!\"'()[]{}<>\n"))
+    whole = _WHOLE.get(re.sub(r"[^\w✓✗' \u4e00-\u9fff]+", " ", low).strip(" '"))
     if whole:
         return Answer("yesno", whole)
-    events = _events(low)
-    if events:
-        _, verdict = max(events)
-        return Unparsed("yesno", "hedged", text[-200:]) if verdict == "hedged" else Answer("yesno", verdict)
-    stated = _stated(low)
-    return Answer("yesno", stated, "statement") if stated else Unparsed("yesno", no_verdict(text), text[-200:])
+    best = rated_in_json(text, (*YES_NO, "是", "否", "有", "无", "没有"))
+    if best is not None:
+        return Answer("yesno", _WHOLE[best[0].lower()]) if len(best) == 1 else Unparsed("yesno", "several", text[-200:])
+    ticked = {match[1] for match in _TICKED.finditer(with_ticks(low))}
+    if len(ticked) == 1:
+        return Answer("yesno", _WHOLE[ticked.pop()])
+    entries = {match[1] for match in _ENTRY.finditer(low)}  # exists: false
+    if len(entries) == 1:
+        return Answer("yesno", _WHOLE[entries.pop()])
+    kept, refuses = without_refusals(low)
+    verdicts = _verdict_words(kept)
+    chosen = _chosen(kept, verdicts)
+    revised = [match.end() for match in REVISION.finditer(kept)]
+    if revised and verdicts and verdicts[-1].start < revised[-1]:  # "No. Correction: there is one behind the bus."
+        chosen = stated(kept[revised[-1] :], question, alone=True) or chosen
+    if chosen:
+        return Answer("yesno", chosen) if chosen in YES_NO else Unparsed("yesno", "hedged", text[-200:])
+    said = stated(kept, question, alone=not (refuses or verdicts))
+    if said:
+        return Answer("yesno", said, "statement")
+    return Unparsed("yesno", "hedged" if verdicts and not refuses else no_verdict(text), text[-200:])
 
 
-def _events(low: str) -> list[tuple[int, str]]:
-    """Every explicit verdict ("yes", "no" or "hedged") with its position."""
-    found: list[tuple[int, str]] = []
-    previous: re.Match[str] | None = None
-    for match in _WORD.finditer(low):
-        verdict = _english(low, match)
-        between = low[previous.end() : match.start()][:12] if previous and previous.group() != match.group() else "-"
-        joint = _JOINT.fullmatch(between)
-        if joint and (verdict or joint["word"]):
-            verdict = "hedged"
-        if verdict:
-            found.append((match.start(), verdict))
-        previous = match
-    for match in _ZH_WORD.finditer(low):
-        left = low[max(0, match.start() - 16) : match.start()]
-        if _LEAD.search(left if match.start() <= 16 else "-" + left):
-            found.append((match.start(), _WHOLE[match.group()]))
-        elif _MAYBE_LEFT.search(left):
-            found.append((match.start(), "hedged"))
+def _chosen(low: str, verdicts: list[_VerdictWord]) -> str | None:
+    """ "yes", "no" or "hedged"; None without a verdict that stands."""
+    standing = [word for word in verdicts if word.verdict]
+    if not standing:
+        return None
+    strong = [word for word in standing if word.strong]
+    if strong:
+        return strong[-1].verdict
+    if standing[0].head and standing[0].verdict != "hedged" and not REVISION.search(low[standing[0].start :]):
+        return standing[0].verdict
+    return standing[-1].verdict
+
+
+def _verdict_words(low: str) -> list[_VerdictWord]:
+    """Every explicit verdict, in order."""
+    found: list[_VerdictWord] = []
+    previous_end, previous_word = -100, ""
+    for clause in clauses(low):
+        for match in _words_of(clause):
+            start = clause.start + match.start()
+            verdict = _verdict(low, clause, match)
+            joint = _JOINT.fullmatch(low[previous_end:start]) if 0 <= start - previous_end <= 12 else None
+            other = previous_word and _WHOLE.get(previous_word) != _WHOLE.get(match.group())
+            if joint and other and (joint["word"] or (verdict not in (None, "skip") and found and found[-1].verdict)):
+                verdict = "hedged"
+                if found and found[-1].verdict:
+                    found[-1] = replace(found[-1], verdict="hedged")
+            previous_end, previous_word = start + len(match.group()), match.group()
+            if verdict == "skip":
+                continue
+            left = low[max(0, start - 60) : start]
+            strong = (
+                start > 0 and bool(_ANSWER.search("-" + left if start > 60 else left)) and left.strip(" \"'([{<") != ""
+            )
+            if clause.conditional or clause.former:
+                verdict = None
+            found.append(_VerdictWord(start, verdict, strong, not any(c.isalnum() for c in low[:start])))
     return found
 
 
-def _english(low: str, match: re.Match[str]) -> str | None:
-    left, right = low[max(0, match.start() - 24) : match.start()], low[match.end() : match.end() + 16]
-    word = match.group()
-    if _NOT_LEFT.search(left) or right.lstrip("\"' ").startswith("?"):
-        return None
+def _words_of(clause: TextClause) -> list[re.Match[str]]:
+    matches = [*_WORD.finditer(clause.text), *_ZH_WORD.finditer(clause.text)]
+    return sorted(matches, key=lambda match: match.start())
+
+
+def _verdict(low: str, clause: TextClause, match: re.Match[str]) -> str | None:
+    """ "yes", "no", "hedged", None for an open condition, or "skip" for a word that is no verdict."""
+    start, end = clause.start + match.start(), clause.start + match.end()
+    left, right, word = low[max(0, start - 24) : start], low[end : end + 16], match.group()
+    if _QUESTIONED.match(right) or (clause.ends_with.startswith("?") and not right.strip("\"' ")):
+        return "skip"
     if _MAYBE_LEFT.search(left):
         return "hedged"
-    if word in ("true", "false"):
-        return _WHOLE[word] if _ANSWER.search(left) and match.start() > 0 and _NO_RIGHT.match(right) else None
+    verdict = _WHOLE.get(word)
     # "-" keeps the cut at 24 characters from matching as the start of the text.
-    if not _LEAD.search(left if match.start() <= 24 else "-" + left):
+    lead = _LEAD.search(left if start <= 24 else "-" + left)
+    negated = re.search(r"(?:\bnot|n't|不是|不为)\s?(?:a )?[\"']?\Z", left)
+    if word in ("true", "false", "correct", "incorrect", "affirmative", "negative"):
+        if not (_ANSWER.search("-" + left) or (start == 0 and re.match(r"[,.!:]", right))) or not _NO_RIGHT.match(
+            right
+        ):
+            return "skip"
+    elif (
+        (not lead and not negated) or (word == "no" and not _NO_RIGHT.match(right)) or (not word.isascii() and not lead)
+    ):
+        return "skip"
+    if clause.open and not clause.forced:
         return None
-    return word if word == "yes" or _NO_RIGHT.match(right) else None
-
-
-def _stated(low: str) -> str | None:
-    """Presence stated by a single sentence: "yes", "no", or None for neither or both."""
-    if len(low) > 400 or "?" in low or re.search(r"[.!?\n](?=\s?\S)", low):
-        return None
-    if declines(low) and not re.search(r"\bany\b", low):
-        return None
-    absent = bool(_ABSENT.search(low))
-    present = bool(_PRESENT.search(_ABSENT.sub(" ", low)))
-    return None if absent == present else ("no" if absent else "yes")
+    rest = clause.text[match.end() :]
+    if re.match(
+        r"[\"')\]]{0,2}(?: (?:it|there|they|the|this|that|i|we)\b)", rest
+    ):  # a statement that follows the verdict
+        flipped = bool(negations(clause.text[: match.start()]) % 2)
+    else:
+        flipped = denied(clause.text, match.start(), match.end())
+    return ("no" if verdict == "yes" else "yes") if flipped else verdict

@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.errors import Ad2Error, DataError, yaml_fault
 from lmms_eval_ad2.records import LANGS, Lang
 
 PACKAGED = "default.yaml"
@@ -35,10 +35,13 @@ SLOTS: dict[str, tuple[str, str]] = {
     "vqa_relation": ("question", ""),
     "vqa_reasoning": ("question", ""),
     "yesno": ("question", ""),
+    "side": ("question", ""),
     "count": ("question", ""),
     "ocr": ("question", ""),
     "point": ("question", "frame"),
     "box": ("question", "frame"),
+    "point_yx": ("question", "frame"),
+    "box_yx": ("question", "frame"),
     "chain": ("question tags", "n steps"),
     "chain_step": ("i question", "name"),
     "chain_tag": ("i", "name"),
@@ -132,7 +135,7 @@ def _read(file: str, text: str, known: list[str] | None = None) -> dict[str, dic
     try:
         data = yaml_mapping(file, text, "a mapping with the keys 'en' and 'zh'")
     except yaml.YAMLError as exc:
-        raise DataError(file, None, "file", "valid YAML", str(exc)) from exc
+        raise DataError(file, None, "file", "valid YAML", yaml_fault(exc)) from exc
     texts: dict[str, dict[str, str]] = {lang: {} for lang in LANGS}
     for lang, table in data.items():
         if lang not in LANGS or not isinstance(table, dict):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.errors import DataError, yaml_fault
 from lmms_eval_ad2.prompts.prompt_set import check_text, filled, texts_sha256, user_text, yaml_mapping
 
 if TYPE_CHECKING:  # from Python 3.11 on
@@ -63,7 +63,7 @@ def _table(file: str, text: str, slots: Slots, elsewhere: Mapping[str, str], bou
     try:
         data = yaml_mapping(file, text, "a mapping from prompt keys to texts")
     except yaml.YAMLError as exc:
-        raise DataError(file, None, "file", "valid YAML", " ".join(str(exc).split())) from exc
+        raise DataError(file, None, "file", "valid YAML", yaml_fault(exc)) from exc
     for key, value in data.items():
         if key in bounds:
             least, most = bounds[key]

@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 
 from PIL import Image
 
+from lmms_eval_ad2.coordinates import Frame
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.prompts import text, visual
 from lmms_eval_ad2.prompts.marks import MarkChoice, effective_mark
@@ -39,7 +40,7 @@ class PromptSettings(Protocol):
     @property
     def rounds(self) -> bool: ...
     @property
-    def frame(self) -> text.Frame: ...
+    def frame(self) -> Frame: ...
     def asked_form(self, form: Form) -> Form: ...
 
 

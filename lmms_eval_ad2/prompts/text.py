@@ -11,6 +11,8 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
+from lmms_eval_ad2.coordinates import Frame
+from lmms_eval_ad2.coordinates.frames import EXTENTS
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.prompts.marks import MarkChoice, effective_mark, unit_coords
 from lmms_eval_ad2.prompts.prompt_set import PromptSet
@@ -18,8 +20,6 @@ from lmms_eval_ad2.prompts.views import CAMERAS, GRID, Layout, Views, is_mosaic,
 from lmms_eval_ad2.records import Form, Lang, ReasoningStep, Record, VisualPrompt
 
 __all__ = ["PromptSet", "build", "build_round", "can_ask", "effective_mark"]
-
-Frame = Literal["auto", "pixel", "unit", "thousand"]
 
 _TAG = re.compile(r"<[A-Za-z]\w*,\s*CAM_[A-Z_]+,\s*-?[\d.]+,\s*-?[\d.]+>")
 # A model's own image token inside a question would be counted as one more image.
@@ -50,7 +50,8 @@ def build(
     form: ask in this form instead of the record's own; style "chain": all steps, with tags, in one turn.
     coords: give marked regions as coordinates in the text, normalised to 0..1 (render the image with mark "none").
     mark, layout, views: as passed to `visual.render`, so that text and image agree.
-    frame: coordinate frame in which points and boxes are to be answered; "auto" is pixels.
+    frame: coordinate frame in which points and boxes are to be answered; "auto" is pixels. "model_input" asks for
+    pixels without naming the stored size, which is not the size that the model sees.
     Raises Ad2Error if the record cannot be asked in this way.
     """
     prompts = prompts or PromptSet.load()
@@ -114,17 +115,19 @@ def _free(record: Record, lang: Lang, question: str, prompts: PromptSet, frame: 
 
 
 def _typed(record: Record, lang: Lang, question: str, prompts: PromptSet, frame: Frame) -> str:
-    return prompts.fill(record.form, lang, question=question)
+    side = record.form == "yesno" and record.answer.get("en") in ("left", "right")  # AD2-Bench A.5
+    return prompts.fill("side" if side else record.form, lang, question=question)
 
 
 def _spatial(record: Record, lang: Lang, question: str, prompts: PromptSet, frame: Frame) -> str:
-    if frame in ("unit", "thousand"):
+    if frame in EXTENTS:
         frame_text = prompts.fill(f"frame_{frame}", lang)
-    elif record.image_size is None:
+    elif record.image_size is None or frame == "model_input":
         frame_text = prompts.fill("frame_pixel", lang)
     else:
         frame_text = prompts.fill("frame_pixel_size", lang, width=record.image_size[0], height=record.image_size[1])
-    return prompts.fill(record.form, lang, question=question, frame=frame_text)
+    key = f"{record.form}_yx" if frame == "thousand_yx" else record.form
+    return prompts.fill(key, lang, question=question, frame=frame_text)
 
 
 def _chain(record: Record, lang: Lang, question: str, prompts: PromptSet, frame: Frame) -> str:

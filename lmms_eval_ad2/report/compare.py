@@ -80,7 +80,7 @@ def compare_sets(
         (a, b)
         for a in run_a.tasks.values() for b in run_b.tasks.values()
         if (a.distractors, b.distractors) == sets and not a.open_ended
-        and (a.benchmark, a.part, dict(a.variant)) == (b.benchmark, b.part, dict(b.variant))
+        and (a.benchmark, a.part, a.asked) == (b.benchmark, b.part, b.asked)
     ]  # fmt: skip
     if not pairs:
         known = [", ".join(sorted({t.distractors for t in r.tasks.values() if t.distractors})) for r in (run_a, run_b)]
@@ -207,9 +207,14 @@ def _differences(a: TaskSummary, b: TaskSummary, other_judge: bool, required_fie
         found.append(f"judge {a.judge or 'none'} against {b.judge or 'none'}")
     elif a.judge and other_judge:
         found.append(f"judge {a.judge} with other rubrics or settings")
-    if dict(a.variant) != dict(b.variant):
-        found.append(f"asked as {dict(a.variant)} against {dict(b.variant)}")
+    if a.asked != b.asked:
+        found.append(f"asked as {a.asked} against {b.asked}")
     return found
+
+
+def _frames(a: TaskSummary, b: TaskSummary) -> list[str]:
+    """Each model answers in its own frame: a difference is named, not refused."""
+    return [f"coordinates in the frame {a.frame} against {b.frame}"] if a.frame != b.frame else []
 
 
 def _shown(value: Any) -> str:
@@ -220,7 +225,8 @@ def _row(
     run_a: RunSummary, run_b: RunSummary, pair: tuple[TaskSummary, TaskSummary], differences: Sequence[str], seed: int
 ) -> TaskComparison:
     name = " / ".join(dict.fromkeys(task.name for task in pair))
-    notes = [*differences, *(f"distractors made by {maker}" for maker in dict.fromkeys(t.maker for t in pair) if maker)]
+    makers = dict.fromkeys(t.maker for t in pair if t.maker)
+    notes = [*differences, *_frames(*pair), *(f"distractors made by {maker}" for maker in makers)]
     a, clusters = _scores(run_a, pair[0])
     b, more = _scores(run_b, pair[1])
     shared = a.keys() & b.keys()

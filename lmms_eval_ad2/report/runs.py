@@ -30,6 +30,8 @@ ORDER = {
     "autodrive_qa": ("perception", "prediction", "planning"),
 }
 
+FRAME_SETTINGS = ("frame", "model_input")  # of a variant: how coordinates are read
+
 _log = logging.getLogger(__name__)
 
 
@@ -53,6 +55,18 @@ class TaskSummary:
     position: ScoreCell | None = None
     correctness: ScoreCell | None = None
     interval_method: str | None = None  # None: an earlier version's bootstrap
+    coordinates: Mapping[str, Any] = field(default_factory=dict)  # scoring/frame_check.py; empty without points, boxes
+
+    @property
+    def frame(self) -> str:
+        """The frame in which points and boxes are read, as in --frame."""
+        frame, more = self.variant.get("frame"), self.variant.get("model_input")
+        return f"{frame}:{more}" if frame and more else str(frame or "auto")
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The settings of the question: the variant without the frame, in which each model answers in its own way."""
+        return {key: value for key, value in self.variant.items() if key not in FRAME_SETTINGS}
 
     @property
     def open_ended(self) -> bool:
@@ -255,6 +269,7 @@ def _task(reader: SummaryReader, name: str, table: Any) -> TaskSummary:
         position=here.position(table, "position"),
         correctness=here.inside("data").correctness(here.mapping(table, "data"), "correctness"),
         interval_method=_named(table, "interval_method"),
+        coordinates=here.mapping(table, "coordinates", {}),
     )
 
 

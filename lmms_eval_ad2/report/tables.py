@@ -7,8 +7,9 @@ strict scores below. In Markdown both are in one cell.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
+from lmms_eval_ad2.coordinates.misfit import misfit_warnings
 from lmms_eval_ad2.metrics.intervals import METHOD
 from lmms_eval_ad2.printed import printable
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
@@ -215,12 +216,16 @@ def _overview(runs: Sequence[RunSummary], markdown: bool) -> str:
     return text + (f"\n\n{notes}" if notes and markdown else f"\n{notes}" if notes else "")
 
 
-def warnings(runs: Iterable[RunSummary]) -> list[str]:
-    """Remarks on the data of all runs, with the names of the runs concerned."""
+def warnings(runs: Sequence[RunSummary]) -> list[str]:
+    """Remarks on the data and the coordinate frames of all runs, with the names of the runs concerned."""
     found: dict[str, list[str]] = {}
     for run in runs:
         for task in run.tasks.values():
             name = str(task.data.get("name", "?"))
             for note in data_notes(name, run.about.get("limit"), task.maker):
                 found.setdefault(f"{name}: {note}", []).append(run.name)
-    return [f"{text} ({', '.join(dict.fromkeys(names))})" for text, names in found.items()]
+    notes = [f"{text} ({', '.join(dict.fromkeys(names))})" for text, names in found.items()]
+    for run in runs:
+        blocks = {f"{run.name}, {task.name}": task.coordinates for task in run.tasks.values()}
+        notes += misfit_warnings(blocks)
+    return notes

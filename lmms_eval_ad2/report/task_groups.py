@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lmms_eval_ad2.numbers import is_number
-from lmms_eval_ad2.report.runs import RunSummary, TaskSummary
+from lmms_eval_ad2.report.runs import FRAME_SETTINGS, RunSummary, TaskSummary
 
 Signature = tuple[tuple[str, Any], ...]
 
@@ -34,7 +34,14 @@ class TaskGroup:
     def label(self) -> str:
         words = [self.run.role] if self.run.role != "run" else []
         words += [text for key, value in self.signature if (text := _word(self.benchmark, key, value))]
+        words += [f"frame {text}" for text in self.frames if text != "auto"]
         return f"{self.run.name} ({', '.join(words)})" if words else self.run.name
+
+    @property
+    def frames(self) -> tuple[str, ...]:
+        """The coordinate frames of its tasks with points or boxes; earlier versions do not state which have any."""
+        stated = "frame" in self.run.about
+        return tuple(dict.fromkeys(t.frame for t in self.tasks.values() if t.coordinates or not stated))
 
     @property
     def views(self) -> str:
@@ -109,8 +116,11 @@ def group_tasks(runs: Sequence[RunSummary], benchmark: str) -> list[TaskGroup]:
 
 
 def signature_of(task: TaskSummary) -> Signature:
-    """The variant settings that distinguish rows: without the style of chains and the form of multiple-choice tasks."""
-    own = {"judge"}
+    """The variant settings that distinguish rows: without the style of chains and the form of multiple-choice tasks.
+
+    The frame of coordinates belongs to the model: it is in the row's label, but does not split its tasks.
+    """
+    own = {"judge", *FRAME_SETTINGS}
     if task.part == "cot":
         own.add("style")
     if task.benchmark in MULTI_VIEW:
@@ -133,7 +143,7 @@ def _word(benchmark: str, key: str, value: Any) -> str:
         ("mark", "none"): "no mark",
         ("circular", True): "all orders of the options",
     }
-    named = {"lang": "{}", "mark": "mark as {}", "form": "asked as {}", "frame": "frame {}"}
+    named = {"lang": "{}", "mark": "mark as {}", "form": "asked as {}"}
     return words.get((key, value)) or named.get(key, f"{key} {{}}").format(value)
 
 

@@ -21,9 +21,14 @@ def _empty(item: JudgeItem) -> bool:
     return not item.answer.strip()
 
 
+def to_rate(sample: ScoredSample) -> list[JudgeItem]:
+    """The pending items that the judge is asked about."""
+    return [item for item in sample.pending if not _empty(item)]
+
+
 def apply(samples: Sequence[ScoredSample], judge: Judge, *, progress: bool = True) -> None:
     """Rate all pending items of `samples` in one batch and set their columns."""
-    items = [item for s in samples for item in s.pending if not _empty(item)]
+    items = [item for s in samples for item in to_rate(s)]
     verdicts = dict(zip((i.id for i in items), judge.rate(items, progress=progress), strict=True)) if items else {}
     for sample in samples:
         if sample.pending:

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.coordinates import InputResizing
 from lmms_eval_ad2.judge.base import Judge
 from lmms_eval_ad2.metrics.caption import caption_scores
 from lmms_eval_ad2.metrics.intervals import (
@@ -26,6 +27,7 @@ from lmms_eval_ad2.metrics.intervals import (
 )
 from lmms_eval_ad2.records import Unscored
 from lmms_eval_ad2.scoring import circular, distractors, judge_ratings
+from lmms_eval_ad2.scoring.frame_check import FrameCheck
 from lmms_eval_ad2.scoring.result_files import sample_writer
 from lmms_eval_ad2.scoring.sample import ScoredSample
 from lmms_eval_ad2.scoring.sample_summary import BREAKDOWNS, SampleSummary
@@ -40,14 +42,15 @@ JUDGED_FORMS = ("vqa", "chain")
 
 def score_task(
     samples: Iterable[ScoredSample], task: str, variant: TaskVariant, judge: Callable[[], Judge], folder: Path | None,
-    *, progress: bool = True,
+    *, progress: bool = True, resizing: InputResizing | None = None,
 ) -> tuple[dict[str, Any], list[SampleSummary]]:  # fmt: skip
     """Judge the pending samples, write samples/<task>.jsonl below `folder` (None: no file), return table and lines.
 
-    `judge` is called only if a sample needs one.
+    `judge` is called only if a sample needs one. `resizing`: as given to `score_sample`.
     """
     lines: list[SampleSummary] = []
     label = None
+    check = FrameCheck(variant, resizing)
     with sample_writer(folder, task) as write:
         for chunk in _chunks(samples):
             if any(s.pending for s in chunk):
@@ -56,7 +59,10 @@ def score_task(
             for sample in chunk:
                 write(sample)
                 lines.append(SampleSummary.of(sample, variant))
-    return summarise(lines, variant, label), lines
+                check.add(sample)
+    table = summarise(lines, variant, label)
+    coordinates = check.summary()
+    return table | ({"coordinates": coordinates} if coordinates else {}), lines
 
 
 def _chunks(samples: Iterable[ScoredSample]) -> Iterator[list[ScoredSample]]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lmms_eval_ad2.coordinates import Frame, Size, from_pixels
 from lmms_eval_ad2.records import Answer, Form, Lang, Record, Value
 from lmms_eval_ad2.scoring.sample import reference_text, target_of
-from lmms_eval_ad2.scoring.variant import Frame
 
-YES_NO: dict[Lang, dict[str, str]] = {"en": {"yes": "yes", "no": "no"}, "zh": {"yes": "是", "no": "否"}}
+WORDS: dict[Lang, dict[str, str]] = {"en": {}, "zh": {"yes": "是", "no": "否", "left": "左", "right": "右"}}
 
 
 def reference(record: Record, form: Form, lang: Lang, step: int = 0) -> Value | None:
@@ -23,15 +23,19 @@ def reference(record: Record, form: Form, lang: Lang, step: int = 0) -> Value | 
     return target.value if isinstance(target, Answer) else None
 
 
-def written(value: Value, form: Form, lang: Lang, frame: Frame, size: tuple[int, int] | None) -> str:
+def written(
+    value: Value, form: Form, lang: Lang, frame: Frame, size: Size | None, model_input: Size | None = None
+) -> str:
     """Format `value` (Answer.value of `form`; points and boxes in pixels) as text; a string of a point or box is kept.
 
-    `frame`: coordinate frame of the answer; proportional frames need `size` (width, height) in pixels.
+    `frame`: coordinate frame of the answer. It needs `size` (width, height) in pixels, "model_input" also that of the
+    image as the model sees it; without them the numbers stay pixels.
     """
     if form == "yesno":
-        return YES_NO[lang].get(str(value), str(value))
+        return WORDS[lang].get(str(value), str(value))
     if isinstance(value, tuple) and form in ("point", "box"):
-        numbers = [_number(v) for v in in_frame([float(v) for v in value], frame, size)]
+        pixels = [float(v) for v in value]
+        numbers = [_number(v) for v in from_pixels(pixels, frame, size, model_input) or pixels]
         return f"<{','.join(numbers)}>" if form == "point" else f"<OUTPUT START>[{', '.join(numbers)}]<OUTPUT END>"
     return str(value)
 
@@ -39,14 +43,6 @@ def written(value: Value, form: Form, lang: Lang, frame: Frame, size: tuple[int,
 def chain(steps: Sequence[str]) -> str:
     """Format all steps of a chain of thought for one turn, each in tags (AD2-Bench section 3.2)."""
     return "\n".join(f"<start{number}>{text}<end>" for number, text in enumerate(steps, 1))
-
-
-def in_frame(pixels: Sequence[float], frame: Frame, size: tuple[int, int] | None) -> list[float]:
-    """Convert alternating x, y from pixels to `frame`: value * scale / size; without `size` they stay pixels."""
-    scale = {"unit": 1, "thousand": 1000}.get(frame)
-    if scale is None or size is None:
-        return list(pixels)
-    return [value * scale / size[axis % 2] for axis, value in enumerate(pixels)]
 
 
 def _number(value: float) -> str:

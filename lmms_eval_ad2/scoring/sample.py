@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from lmms_eval_ad2.coordinates import InputResizing
 from lmms_eval_ad2.judge.base import JudgeItem
 from lmms_eval_ad2.metrics import ocr, typed_answers
-from lmms_eval_ad2.parsing import failure_reason, parse
+from lmms_eval_ad2.parsing import SIDES, YES_NO, failure_reason, parse
 from lmms_eval_ad2.records import Answer, Form, Lang, Record, Unparsed
 from lmms_eval_ad2.scoring.score_columns import column_of
 from lmms_eval_ad2.scoring.variant import TaskVariant
@@ -64,9 +65,13 @@ class ScoredSample:
 
 
 def score_sample(
-    record: Record, raw: str | Sequence[str], variant: TaskVariant, task: str, prompt: str = ""
-) -> ScoredSample:
-    """Parse `raw` (a list of texts if asked in rounds) as an answer to `record`, and score it if it needs no judge."""
+    record: Record, raw: str | Sequence[str], variant: TaskVariant, task: str, prompt: str = "",
+    resizing: InputResizing | None = None,
+) -> ScoredSample:  # fmt: skip
+    """Parse `raw` (a list of texts if asked in rounds) as an answer to `record`, and score it if it needs no judge.
+
+    resizing: how the model resizes images, for the frame "model_input"; the variant's own takes precedence.
+    """
     form = variant.asked_form(record.form)
     part = variant.part
     sample = ScoredSample(
@@ -78,7 +83,7 @@ def score_sample(
     failed = next((r for t in ([raw] if isinstance(raw, str) else raw) if (r := failure_reason(t))), None)
     if failed:
         return _not_scored(sample, "unscored", failed)
-    read = _read(record, raw, form, variant)
+    read = _read(record, raw, form, variant, resizing)
     if isinstance(read, Unparsed):
         return _not_scored(sample, "unparsed", read.reason)
     sample.answer, sample.note = read.value, read.note
@@ -127,15 +132,29 @@ def set_column(sample: ScoredSample, column: str, official: float | None, strict
     _set_score(sample)
 
 
-def _read(record: Record, raw: str | Sequence[str], form: Form, variant: TaskVariant) -> Answer | Unparsed:
+def _read(
+    record: Record, raw: str | Sequence[str], form: Form, variant: TaskVariant, resizing: InputResizing | None
+) -> Answer | Unparsed:
     if not isinstance(raw, str):
         texts = tuple(t.strip() for t in raw)
         return Answer("chain", texts, "rounds") if any(texts) else Unparsed("chain", "empty")
     options = {o.letter: o.text.get(variant.lang) for o in record.options}
     return parse(
-        raw, form, letters=tuple(options), options=options, image_size=record.image_size,
-        frame=variant.frame, n_steps=len(record.steps),
+        raw, form, letters=tuple(options), options=options, image_size=record.image_size, frame=variant.frame,
+        model_input=input_size(record, variant, resizing), n_steps=len(record.steps),
+        question=record.question.get(variant.lang), words=words_of(record),
     )  # fmt: skip
+
+
+def words_of(record: Record) -> tuple[str, str]:
+    """The two answers that a yes/no question offers: "left" and "right" if it asks for a side (AD2-Bench A.5)."""
+    return SIDES if record.form == "yesno" and record.answer.get("en") in SIDES else YES_NO
+
+
+def input_size(record: Record, variant: TaskVariant, resizing: InputResizing | None) -> tuple[int, int] | None:
+    """(width, height) of the record's image as the model sees it; None if it is not known."""
+    used = (variant.resizing() if variant.model_input else None) or resizing
+    return used.size_of(record.image_size) if used else None
 
 
 def target_of(record: Record, form: Form, lang: Lang) -> Answer | Unparsed:
@@ -144,7 +163,9 @@ def target_of(record: Record, form: Form, lang: Lang) -> Answer | Unparsed:
         ok = any(o.letter == record.letter for o in record.options)
         return Answer("mc", record.letter) if ok else Unparsed("mc", BAD_REFERENCE)
     text = record.answer.get(lang)
-    return parse(text, form, image_size=record.image_size, frame="pixel", n_steps=len(record.steps))
+    return parse(
+        text, form, image_size=record.image_size, frame="pixel", n_steps=len(record.steps), words=words_of(record)
+    )
 
 
 def _score_exact(sample: ScoredSample, record: Record, read: Answer, variant: TaskVariant) -> None:

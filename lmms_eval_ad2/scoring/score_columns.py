@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.errors import DataError, yaml_fault
 
 # part -> columns whose unweighted mean is the part's score
 # (AD2 Tables 3, 5, 6, 7; CODA-LM Tables 2, 3; AutoDrive-QA Table 1)
@@ -68,7 +68,7 @@ def _read(text: str, file: str) -> dict[str, Subtask]:
     try:
         data = yaml.safe_load(text) or {}
     except yaml.YAMLError as exc:
-        raise DataError(file, None, "file", "valid YAML", str(exc)) from exc
+        raise DataError(file, None, "file", "valid YAML", yaml_fault(exc)) from exc
     if not isinstance(data, dict):
         raise DataError(file, None, "file", "a mapping: sub-task name -> {part, column, id}", data)
     table = {}

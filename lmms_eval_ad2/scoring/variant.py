@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, get_args
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal
 
+from lmms_eval_ad2.coordinates import FRAMES, Frame, FrameSetting, InputResizing
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.records import FORMS, Form, Lang
-
-Frame = Literal["auto", "pixel", "unit", "thousand"]
 
 CHOICES: dict[str, tuple[Any, ...]] = {
     "lang": ("en", "zh"),
@@ -19,7 +18,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "mark": ("native", "none", "text", "point", "box"),
     "layout": ("list", "mosaic"),
     "views": ("all", "front", "asked"),
-    "frame": get_args(Frame),
+    "frame": FRAMES,
     "judge": (True, False),
     "circular": (True, False),
 }
@@ -33,7 +32,8 @@ class TaskVariant:
     form: ask in this form instead of the record's own (for example an MC record as VQA).
     style: "chain" asks for all steps, tagged, in one turn; `rounds` asks step by step.
     mark: the visual prompt to draw; coords: give the region as normalised coordinates in the text.
-    frame: frame of coordinates in answers (parsing.parse).
+    frame: coordinate frame in which points and boxes are asked and read (coordinates.Frame); model_input: the numbers
+    that determine the size of the model's input, e.g. "max_pixels=2007040", if the model does not tell them.
     captions: n-gram metrics over the free-text answers, in addition to the score.
     judge: False scores free text by `captions` alone (AutoDrive-QA Table 1's open-ended columns).
     circular: ask each multiple-choice question once per rotation of its options (scoring/rotation.py).
@@ -50,6 +50,7 @@ class TaskVariant:
     views: Literal["all", "front", "asked"] = "all"
     rounds: bool = False
     frame: Frame = "auto"
+    model_input: str = ""
     captions: tuple[str, ...] = ()
     judge: bool = True
     circular: bool = False
@@ -57,6 +58,7 @@ class TaskVariant:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str) -> TaskVariant:
         """Build a variant from YAML; raises Ad2Error for invalid keys or values. `where`: the task, for errors."""
+        data = _with_frame_split(data, where)
         known = [f.name for f in fields(cls)]
         for key, value in data.items():
             if key not in known:
@@ -73,6 +75,20 @@ class TaskVariant:
             raise Ad2Error(f"{where}: metadata.ad2.circular rotates options: only for form mc, no chain, no rounds")
         return cls(**{**data, "captions": tuple(data.get("captions", ()))})
 
+    def with_frame(self, text: str, where: str) -> TaskVariant:
+        """The task asked and read in another frame, as written in --frame; raises Ad2Error for an invalid one."""
+        setting = FrameSetting.parse(text, where)
+        return replace(self, frame=setting.frame, model_input=text.partition(":")[2].strip())
+
+    @property
+    def frame_text(self) -> str:
+        """The frame as it is written in --frame."""
+        return f"{self.frame}:{self.model_input}" if self.model_input else self.frame
+
+    def resizing(self) -> InputResizing | None:
+        """How the model resizes images, if the task names it; None: the model tells it, or nobody."""
+        return FrameSetting.parse(self.frame_text, "frame").resizing
+
     def asked_form(self, form: Form) -> Form:
         """Return the form in which a record of `form` is asked."""
         if self.style == "chain" or self.rounds:
@@ -83,6 +99,17 @@ class TaskVariant:
         """Return the settings that differ from the canonical task."""
         plain = asdict(TaskVariant(self.benchmark, self.part))
         return {k: v for k, v in asdict(self).items() if v != plain[k] and k != "captions"}
+
+
+def _with_frame_split(data: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """Split `frame: "model_input:max_pixels=..."` into its two fields, and check them."""
+    if "frame" not in data and "model_input" not in data:
+        return data
+    text = str(data.get("frame", "auto"))
+    more = data.get("model_input")
+    text = f"{text}:{more}" if more else text
+    setting = FrameSetting.parse(text, f"{where}: metadata.ad2.frame")
+    return {**data, "frame": setting.frame, "model_input": text.partition(":")[2].strip()}
 
 
 def _steps(data: Mapping[str, Any]) -> bool:

@@ -17,6 +17,7 @@ from lmms_eval_ad2 import plugins
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.errors import Ad2Error
 
+FAKE_WORLD = "closedloop_plugin.testing.fake_world:FakeWorld"
 EXAMPLE = re.search(r"```python\n(.*?)```", (REPO / "docs/agents.md").read_text("utf-8"), re.DOTALL)
 
 
@@ -31,9 +32,13 @@ def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("policy", None)
 
 
+def test_the_example_has_at_most_thirty_lines() -> None:
+    assert EXAMPLE and len(EXAMPLE[1].splitlines()) <= 30
+
+
 def test_the_example_drives_a_route(policy: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    words = ["drive", "run", "--suite", "demo", "--routes-ids", "101", "--agent", "policy:make,checkpoint="]
+    words = ["drive", "run", "--suite", "demo", "--routes-ids", "101", "--agent", "policy:Policy,checkpoint="]
     assert main([*words, "--size", "160x90", "--decision-hz", "1", "--out", str(out)]) == 0
     (record,) = [json.loads(line) for line in (out / "episodes.jsonl").read_text("utf-8").splitlines()]
     assert record["end"] != "agent failed" and record["ticks"] > 20, record
@@ -74,7 +79,7 @@ def test_an_agent_gets_its_last_decisions_with_history(
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "looking_back", raising=False)
     words = ["drive", "run", "--suite", "demo", "--limit", "1", "--agent", "looking_back:make", "--history", "2"]
-    more = ["--world", "closedloop_plugin.testing.fake_world:FakeWorld", "--size", "64x36", "--decision-hz", "1"]
+    more = ["--world", FAKE_WORLD, "--size", "64x36", "--decision-hz", "1"]
     more += ["--profile", "bench2drive", "--out", str(tmp_path / "run")]
     assert main([*words, *more]) == 0
     (record,) = [json.loads(line) for line in (tmp_path / "run/episodes.jsonl").read_text("utf-8").splitlines()]
@@ -82,8 +87,57 @@ def test_an_agent_gets_its_last_decisions_with_history(
     assert record["agent"] == {"name": "looks back", "history": 2}
 
 
+SPEAKS = """
+from closedloop_plugin.core.state import Decision
+
+class Agent:
+    name, privileged, local, cameras = "speaks", False, {local}, ()
+    def start(self, episode, seed): ...
+    def end(self, episode): ...
+    def decide(self, requests): return [Decision({{"{task}": "Go straight."}})] * len(requests)
+    def describe(self): return {{"name": self.name}}
+
+def make(cameras, profile, seed): return Agent()
+"""
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_an_agent_that_speaks_has_the_ceiling_of_its_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], local: bool
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def drive(task: str, *more: str) -> int:
+        monkeypatch.delitem(sys.modules, "speaking", raising=False)
+        (tmp_path / "speaking.py").write_text(SPEAKS.format(local=local, task=task), "utf-8")
+        words = [
+            "drive",
+            "run",
+            "--suite",
+            "demo",
+            "--limit",
+            "1",
+            "--agent",
+            "speaking:make",
+            "--interpreter",
+            "rules",
+        ]
+        return main([*words, "--world", FAKE_WORLD, "--decision-hz", "1", *more])
+
+    assert drive("action", "--out", str(tmp_path / "spoken")) == 0
+    (record,) = [json.loads(line) for line in (tmp_path / "spoken/episodes.jsonl").read_text("utf-8").splitlines()]
+    assert record["agent"] == {"name": "speaks", "tasks": ["action"]} and record["end"] != "agent failed", record
+    assert "ceiling of action through rules" in capsys.readouterr().out
+    assert drive("trajectory", "--out", str(tmp_path / "other")) == 2
+    said = "the agent answers trajectory, and its tasks are action: give --tasks trajectory"
+    assert said in capsys.readouterr().err
+    named = ["--tasks", "trajectory", "--stop-after-unread", "0", "--out", str(tmp_path / "named")]
+    assert drive("trajectory", *named) == 0
+    assert "ceiling of trajectory through rules" in capsys.readouterr().out
+
+
 def test_an_entry_point_gives_an_agent_a_name(policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = metadata.EntryPoint("my-policy", "policy:make", plugins.AGENTS)
+    entry = metadata.EntryPoint("my-policy", "policy:Policy", plugins.AGENTS)
     monkeypatch.setattr(metadata, "entry_points", lambda group: [entry] if group == plugins.AGENTS else [])
     agent = make_agent("my-policy", cameras="front@160x90")
     assert agent.name == "my policy" and agent.cameras[0].width == 160

@@ -63,13 +63,47 @@ def test_import_list_verify_relocate(source: Path, tmp_path: Path, capsys: pytes
     assert open_dataset("mine", "dev").image_root == images
 
 
-def test_wrong_image_folders_cause_a_warning(source: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_images_of_a_first_import_cause_a_warning(source: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert ad2("import", "ad2_bench", str(source), "--skip-bad") == 0
-    assert caplog.text.count("no file a.jpg in") == 1
+    assert caplog.text.count("the images of 0 of 2 records are in") == 1
+    assert "missing, e.g. a.jpg." in caplog.text
     (source.parent / "a.jpg").touch()
     caplog.clear()
     assert ad2("import", "ad2_bench", str(source), "--skip-bad", "--as", "again") == 0
     assert caplog.text == ""
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["--images", "default folder"])
+def test_an_import_with_a_wrong_image_folder_keeps_the_earlier_one(
+    source: Path, tmp_path: Path, named: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    (source.parent / "a.jpg").touch()
+    words = ("import", "ad2_bench", str(source), "--skip-bad")
+    assert ad2(*words) == 0
+    before = open_dataset("ad2_bench", "test")
+    wrong = tmp_path / "wrong"
+    wrong.mkdir()
+    other = source.rename(wrong / "rows.jsonl") if not named else source
+    again = ("import", "ad2_bench", str(other), "--skip-bad", *(("--images", str(wrong)) if named else ()))
+    with pytest.raises(
+        Ad2Error, match=r"images of 0 of 2 records are in .*wrong; missing, e.g. a.jpg. Give .*--images"
+    ):
+        ad2(*again)
+    assert open_dataset("ad2_bench", "test") == before
+    assert not [p for p in before.parts[0].parents[1].iterdir() if p.name.endswith(".new")]
+    assert ad2(*again, "--partial") == 0
+    assert open_dataset("ad2_bench", "test").image_root == wrong
+    assert "starting again" not in caplog.text
+
+
+def test_a_wrong_image_folder_is_found_before_the_whole_release_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lmms_eval_ad2.data.home.image_presence.FIRST", 2)
+    rows = [json.dumps({**ROW, "id": f"q{i}"}) for i in range(3)]
+    (tmp_path / "rows.jsonl").write_text("\n".join([*rows, "not read"]), encoding="utf-8")
+    with pytest.raises(Ad2Error, match="images of none of the first 2 records"):
+        ad2("import", "ad2_bench", str(tmp_path / "rows.jsonl"), "--images", str(tmp_path))
 
 
 def test_a_repeated_import_writes_nothing(source: Path) -> None:

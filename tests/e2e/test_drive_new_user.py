@@ -234,7 +234,7 @@ def test_help_has_examples_and_exit_codes(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_closed_loop_tasks_without_routes_show_a_hint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from lmms_eval_ad2.cli.tasks import TaskFile
+    from lmms_eval_ad2.harness.task_files import TaskFile
 
     monkeypatch.setenv("AD2_HOME", str(tmp_path))
     monkeypatch.delenv("AD2_BENCH2DRIVE_ROUTES", raising=False)

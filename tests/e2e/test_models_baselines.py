@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.builders import boxed, chain, record
 
+from lmms_eval_ad2.coordinates import FRAMES
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.harness.models import manifests
 from lmms_eval_ad2.parsing import failure_reason, parse
@@ -228,11 +229,12 @@ TYPED = [
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
-@pytest.mark.parametrize("frame", ["auto", "pixel", "unit", "thousand"])
+@pytest.mark.parametrize("frame", FRAMES)
 @pytest.mark.parametrize("asked", TYPED, ids=lambda r: r.form)
 def test_the_oracle_scores_100(baselines: Any, asked: Record, frame: Any, lang: Any) -> None:
     (answer,) = ask(baselines.OracleModel(), [asked], lang=lang, frame=frame)
-    sample = score_sample(asked, answer, TaskVariant(**AD2, lang=lang, frame=frame), "t")
+    variant = TaskVariant(**AD2, lang=lang, frame=frame)
+    sample = score_sample(asked, answer, variant, "t", resizing=baselines.OracleModel.input_resizing)
     assert sample.status == "ok"
     assert sample.score == pytest.approx(100, abs=1e-4)
 
@@ -267,7 +269,7 @@ def test_a_task_without_settings_uses_the_form_of_the_record(baselines: Any) -> 
 @given(
     st.tuples(*[st.floats(0, 1, allow_nan=False)] * 4),
     st.tuples(st.integers(16, 8000), st.integers(16, 8000)),
-    st.sampled_from(["pixel", "unit", "thousand"]),
+    st.sampled_from(["pixel", "unit", "percent", "thousand", "thousand_yx", "model_input"]),
 )
 def test_written_points_and_boxes_parse_to_the_same_values(
     corners: tuple[float, ...], size: tuple[int, int], frame: Any
@@ -275,7 +277,8 @@ def test_written_points_and_boxes_parse_to_the_same_values(
     (x1, x2), (y1, y2) = sorted(corners[:2]), sorted(corners[2:])
     value = (x1 * size[0], y1 * size[1], x2 * size[0], y2 * size[1])
     for form, expected in (("box", value), ("point", value[:2])):
-        got = parse(written(expected, form, "en", frame, size), form, image_size=size, frame=frame)
+        text = written(expected, form, "en", frame, size, (1400, 700))
+        got = parse(text, form, image_size=size, frame=frame, model_input=(1400, 700))
         if isinstance(got, Answer):
             assert got.value == pytest.approx(expected, abs=1e-3)
         else:  # a box without area is not a box

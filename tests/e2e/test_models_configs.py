@@ -12,6 +12,7 @@ import pytest
 import yaml
 from support.running import run_lmms_eval, tables
 
+from lmms_eval_ad2.coordinates import FrameSetting
 from lmms_eval_ad2.harness.models import manifests
 
 REPO = Path(__file__).resolve().parents[2]
@@ -64,9 +65,12 @@ def test_lmms_eval_accepts_each_run_file(path: Path, monkeypatch: pytest.MonkeyP
     types = {action.dest: action.type for action in parser._actions}
     for run in runs(path):
         assert run.keys() - {"env"} <= types.keys()
-        assert all(isinstance(v, (str, int)) for v in run.values())
+        assert all(isinstance(v, (str, int)) for k, v in run.items() if k != "env")
         given = dict(pair.split("=", 1) for pair in run.get("model_args", "").split(",") if pair)
         assert given.keys() <= known_arguments(run["model"]), run["model"]
+        if frame := run.get("env", {}).get("AD2_FRAME"):
+            FrameSetting.parse(frame, path.name)
+        assert frame or run["model"] in {m.model_id for m in manifests()} - {"ad2_swift"}, "the family's frame"
         for group in run["tasks"].split(","):
             assert list((REPO / "tasks").glob(f"*/{group}.yaml")), group
 

@@ -44,14 +44,15 @@ def index():
     return {k: (v["type"], v["yaml_path"], v.get("task")) for k, v in m.task_index.items()}, m.all_groups, m.all_tags
 before = index()
 from lmms_eval_ad2.harness import plugin
+from lmms_eval_ad2.harness.task_files import tasks_dir
 plugin.install()
 after = index()
 ours = {k for k, v in after[0].items() if "ad2" in k or k.startswith("bench_")}
 assert {k: v for k, v in after[0].items() if k not in ours} == before[0], "the host's tasks changed"
 assert [g for g in after[1] if g not in ours] == before[1] and after[2] == before[2]
 from lmms_eval.tasks import TaskManager as T
-assert plugin.TASKS_DIR.is_dir()
-only = T(include_defaults=False, include_path=str(plugin.TASKS_DIR))
+assert tasks_dir().is_dir()
+only = T(include_defaults=False, include_path=str(tasks_dir()))
 assert set(only.all_tasks) == ours
 assert plugin.own_index() == {k: only.task_index[k] for k in ours}, "a file is not named like its task"
 print(json.dumps([len(before[0]), len(ours)]))

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from support.running import BIN, run, run_folder, run_lmms_eval, tables
 
+from lmms_eval_ad2.scoring.result_files import read_samples
+
 TASKS = "ad2demo_perception_base,ad2demo_relation,ad2demo_cot,ad2demo_cot_rounds,ad2demo_mcq_planning"
 
 
@@ -86,6 +88,25 @@ def test_rescoring_needs_no_model_and_keeps_the_numbers(finished: Path, tmp_path
     other = tables(tmp_path / "fake")
     assert other["ad2demo_cot"]["judge"] == "fake"
     assert other["ad2demo_perception_base"] == tables(finished)["ad2demo_perception_base"]
+
+
+def test_a_frame_is_asked_read_recorded_and_can_be_changed_without_the_model(tmp_path: Path) -> None:
+    frame = "model_input:max_pixels=500000"
+    words = ("--model", "ad2_oracle", "--tasks", "ad2demo_perception_base", "--out", tmp_path, "--frame", frame)
+    printed = run(BIN / "ad2", "eval", *words, cwd=tmp_path).stdout
+    assert f"ad2_oracle (ceiling, frame {frame})" in printed
+    table = tables(tmp_path)["ad2demo_perception_base"]
+    assert {c: table["columns"][c]["official"] for c in ("location", "detection")} == pytest.approx(
+        {"location": 100, "detection": 100}
+    )
+    assert table["variant"] == {"frame": "model_input", "model_input": "max_pixels=500000"}
+    summary = json.loads((run_folder(tmp_path) / "summary.json").read_text("utf-8"))
+    assert summary["run"]["frame"] == frame
+    prompts = [r["prompt"] for r in read_samples(run_folder(tmp_path), "ad2demo_perception_base") if r["form"] == "box"]
+    assert prompts and not any("wide and" in prompt for prompt in prompts)
+    printed = run(BIN / "ad2", "rescore", tmp_path, "--frame", "unit", "--out", tmp_path / "u", cwd=tmp_path).stdout
+    assert "boxes score 0.0, but 100.0 in 'model_input'" in printed
+    assert tables(tmp_path / "u")["ad2demo_perception_base"]["columns"]["detection"]["official"] == 0
 
 
 def test_rescoring_into_the_run_folder_is_refused(finished: Path, tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lmms_eval_ad2.cli.tasks import catalogue, load_yaml, tasks_dir
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS, NAIVE, TASKS
+from lmms_eval_ad2.harness.task_files import catalogue, load_yaml, tasks_dir
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
 TASK_FILES = {task.name: task for task in catalogue()}

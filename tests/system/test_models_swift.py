@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from lmms_eval_ad2.errors import Ad2Error, MissingExtra
-from lmms_eval_ad2.harness.models.generation import GenerationSettings, sampling_of
+from lmms_eval_ad2.harness.models.generation import GenerationSettings, ModelPrompt, sampling_of
 from lmms_eval_ad2.parsing import failure_reason
 from lmms_eval_ad2.prompts.media_tags import MEDIA_TAGS, without_tags
 from lmms_eval_ad2.testing.fake_endpoint import serve
@@ -74,6 +74,15 @@ def test_batches_do_not_change_the_answers(loaded: Any) -> None:
     assert all(text and not failure_reason(text) for text in together)
     assert together[0] != together[2], "the same words about different images: the image does not reach the model"
     assert [ask(loaded, [doc])[0] for doc in DOCS] == together
+
+
+def test_the_size_of_the_model_s_input_is_that_of_the_template(loaded: Any) -> None:
+    engine, resizing = loaded._engine, loaded.input_resizing
+    for size in ((1920, 1080), (160, 90)):
+        prompt = ModelPrompt("What is there?", (Image.new("RGB", size),))
+        request = engine._swift.InferRequest(messages=engine._messages(prompt))
+        grid = engine._engine.template.encode(request)["image_grid_thw"][0].tolist()  # in patches of 14
+        assert resizing.size_of(size) == (grid[2] * 14, grid[1] * 14)
 
 
 def test_the_tasks_settings_reach_the_engine(loaded: Any) -> None:

@@ -10,6 +10,8 @@ import pytest
 from PIL import Image
 from support.running import run_folder, run_lmms_eval
 
+from lmms_eval_ad2.harness.model_input import of_arguments, of_model
+
 pytest_plugins = ("support.tiny_models",)  # the fixture tiny_qwen
 
 GREEDY = {"max_new_tokens": 8, "temperature": 0, "until": []}
@@ -49,12 +51,55 @@ def test_the_wrapper_of_lmms_eval_generates(tiny_qwen: Path, simple: bool) -> No
     assert len(set(texts)) == 3, "other images, the same answer: the images do not reach the model"
 
 
+class StopHereError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("limits", ["", ",min_pixels=200704,max_pixels=401408"], ids=["default", "limits"])
+@pytest.mark.parametrize("simple", [True, False], ids=["simple", "chat"])
+def test_the_size_of_the_model_s_input_is_the_real_one(tiny_qwen: Path, simple: bool, limits: str) -> None:
+    """The wrapper's own code, up to the tensors that the model is given; `image_grid_thw` counts patches of 14."""
+    from lmms_eval.api.instance import Instance
+    from lmms_eval.models import get_model
+
+    model = get_model("qwen2_5_vl", force_simple=simple).create_from_arg_string(
+        f"pretrained={tiny_qwen},device_map=cpu{limits}", {"batch_size": 1, "device": "cpu"}
+    )
+    seen: list[tuple[int, int]] = []
+
+    def generate(**inputs: Any) -> None:
+        grid = inputs["image_grid_thw"][0].tolist()
+        seen.append((grid[2] * 14, grid[1] * 14))
+        raise StopHereError
+
+    model.model.generate = generate
+    sizes = [(1920, 1080), (1600, 900), (640, 360)]
+    model.task_dict = {"t": {"test": sizes}}
+    for i in range(len(sizes)):
+        args: tuple[Any, ...] = (
+            ("", GREEDY, lambda size: [Image.new("RGB", size)], i, "t", "test")
+            if simple
+            else ("", lambda size: [{"role": "user", "content": [{"type": "image", "url": Image.new("RGB", size)}]}],
+                  GREEDY, i, "t", "test")
+        )  # fmt: skip
+        with pytest.raises(StopHereError):
+            model.generate_until([Instance("generate_until", args, 0, {"task": "t", "doc_id": i, "repeats": 1})])
+    resizing = of_model(model)
+    assert resizing is not None
+    assert [resizing.size_of(size) for size in sizes] == seen
+    if not limits:
+        assert seen[0] == ((1680, 924) if simple else (1680, 952))
+    if not simple:  # the wrapper that --model loads
+        of_old_run = of_arguments("qwen2_5_vl", dict(pair.split("=") for pair in limits.split(",") if pair))
+        assert of_old_run == resizing
+
+
 def test_a_complete_run_on_the_command_line_of_lmms_eval(tiny_qwen: Path, tmp_path: Path) -> None:
     """A model that answers nonsense: everything is counted, nothing crashes, nothing is scored by accident."""
     args = f"pretrained={tiny_qwen},device_map=cpu,min_pixels=3136,max_pixels=12544"
     run_lmms_eval("--model", "qwen2_5_vl", "--model_args", args, "--device", "cpu", "--batch_size", "2", "--limit", "4",
          "--tasks", "ad2demo_perception_base,ad2demo_coda_general", "--gen_kwargs", "max_new_tokens=8",
-         "--output_path", tmp_path, cwd=tmp_path)  # fmt: skip
+         "--output_path", tmp_path, cwd=tmp_path, AD2_FRAME="model_input")  # fmt: skip
     folder = run_folder(tmp_path)
     rows = [
         json.loads(line)
@@ -64,3 +109,6 @@ def test_a_complete_run_on_the_command_line_of_lmms_eval(tiny_qwen: Path, tmp_pa
     assert len(rows) == 8
     assert all(isinstance(r["raw"], str) and r["raw"].strip() for r in rows)
     assert {r["status"] for r in rows} <= {"ok", "unparsed"}
+    about = json.loads((folder / "summary.json").read_text("utf-8"))["run"]
+    assert about["frame"] == "model_input"
+    assert about["model_input"]["steps"][-1] == {"factor": 28, "min_pixels": 3136, "max_pixels": 12544}

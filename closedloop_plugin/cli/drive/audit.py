@@ -21,7 +21,12 @@ class DriveAuditOptions:
 
     results: Path = option("YAML file with the results to audit", metavar="LIST", positional=True)
     out: Path = option("folder of the tables, the page and the downloaded files", metavar="DIR")
-    files: Path | None = option("folder of files that are not to be downloaded", default=None, metavar="DIR")
+    files: Path | None = option(
+        "folder of files that are not to be downloaded: route file and results under any name, recognised by the "
+        "sha256 of the list; a result with one file per route as ID/ROUTE.json",
+        default=None,
+        metavar="DIR",
+    )
     docs: Path | None = option("also write the report as a Markdown page", default=None, metavar="FILE")
     host: str = option(f"address in front of REPOSITORY/COMMIT/PATH (default {HOST})", default=HOST, metavar="URL")
 
@@ -91,6 +96,8 @@ def _docs(options: DriveAuditOptions, section: ReportSection, n: int, routes: in
         "`bench2drive`), beside the\nfigures that their authors print. The comparison is possible because the authors "
         "published their files. It concerns\nthe number of routes behind each figure and the width of the intervals; "
         "it does not judge models or authors.",
+        "Files of `--files` are recognised by the sha256 of the list, whatever their names; only a result with one "
+        "file per route\nneeds its names, `ID/ROUTE.json`.",
         f"This page is written by `{command} --docs {docs}`.",
         f"## {escape(section.title)}",
         render(section, markdown=True),

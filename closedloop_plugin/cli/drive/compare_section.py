@@ -31,9 +31,10 @@ SECTION = "compare"
 HEAD = 18  # width of a suite's name in its column's header, characters
 METHOD = (
     "in brackets 95 % intervals over these routes, as ad2 report has them (leave one out, Student's t; the same routes "
-    "for both columns and the drop). p: exact McNemar test where every route is right or wrong, else a sign-flip test "
-    "over routes; p (Holm) is corrected over the first five rows, and over the others. A drop above 0 is worse "
-    "driving, but for rows marked with v, where less is better."
+    "for both columns and the drop). Where no route differs, the interval contains what 0 of n routes allow for others "
+    "of the same kind; figures without bounds have none there. p: exact McNemar test where every route is right or "
+    "wrong, else a sign-flip test over routes; p (Holm) is corrected over the first five rows, and over the others. A "
+    "drop above 0 is worse driving, but for rows marked with v, where less is better."
 )
 RULES = {
     "common": "Figures are means over the routes that both runs drove (n), repetitions averaged by route; ",

@@ -135,13 +135,15 @@ def driver_of(options: DriverOptions, rules: Profile, policy: str = "strict") ->
     unless the options name it.
     """
     interpreter = _interpreter(options, rules, policy)
-    agent = _agent(options, rules, interpreter)
+    speaks = answers_in_text(options.agent) or bool(options.interpreter)
+    tasks = _asked(options, interpreter) if speaks else None
+    agent = _agent(options, rules, tasks)
     recipe = None
     if agent.local:
         settings = {"spec": options.agent, "cameras": _view(options), "seed": options.seed, "profile": rules}
-        settings |= {"tasks": _asked(options, interpreter), "history": options.history or 0}
+        settings |= {"tasks": tasks, "history": options.history or 0}
         recipe = FactoryRecipe("closedloop_plugin.agents.make:make_agent", settings)
-    if not (answers_in_text(options.agent) or options.interpreter):
+    if not speaks:
         return DriverSetup(agent=agent, agent_recipe=recipe, cameras=_cameras(options, rules, agent))
     near = interpreter.local and interpreter.mode != "hybrid"
     return DriverSetup(
@@ -172,9 +174,9 @@ def _rules_recipe(rules: Profile) -> FactoryRecipe:
     return FactoryRecipe(where, {"spec": "rules", "mode": "rules", "profile": rules})
 
 
-def _agent(options: DriverOptions, rules: Profile, interpreter: Interpreter) -> Agent:
+def _agent(options: DriverOptions, rules: Profile, tasks: tuple[str, ...] | None) -> Agent:
     return make_agent(
-        options.agent, tasks=_asked(options, interpreter), cameras=_view(options), prompts=options.prompts,
+        options.agent, tasks=tasks, cameras=_view(options), prompts=options.prompts,
         seed=options.seed, profile=rules, fine_grained=options.fine_grained or "off", history=options.history or 0,
     )  # fmt: skip
 

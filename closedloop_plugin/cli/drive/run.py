@@ -33,9 +33,11 @@ then:
 
 agents:
   expert                 reads the state of the simulation (privileged, and labelled so)
+  speaking-expert        the same planner, which answers in words or waypoints (privileged); see --tasks
   still, straight, random, speed-only, steer-only      baselines; random follows --seed
   endpoint:MODEL@URL[,timeout=60,max_tokens=256,...]   any OpenAI-compatible server
   lmms:NAME[,pretrained=...,...]                       any lmms-eval model, in this process
+  MODULE:CALLABLE[,name=value,...]                     your own, see docs/agents.md; or the name of an entry point
 
 exit code: 0 all episodes ran, 1 some failed (listed), 2 invalid arguments, or the agent's replies cannot be read (see
 --stop-after-unread), 130 Ctrl-C"""

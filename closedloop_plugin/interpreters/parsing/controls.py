@@ -14,8 +14,9 @@ from typing import Any
 
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import Control
-from lmms_eval_ad2.parsing.json_reply import KeyValuePairs, last_object, split_objects, unwrapped
+from lmms_eval_ad2.parsing.json_reply import KeyValuePairs, last_object, split_objects
 from lmms_eval_ad2.parsing.normalise import declines
+from lmms_eval_ad2.parsing.wrappers import unwrapped
 
 # Reason codes of unparsed replies, which are written to records.
 REASONS = (

@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from closedloop_plugin.core.state import Control
 from closedloop_plugin.interpreters.parsing import controls
+from closedloop_plugin.interpreters.parsing.chinese import UnknownWords, in_english
 from closedloop_plugin.interpreters.parsing.controls import UnreadableReply, is_axis, values_of
 from closedloop_plugin.interpreters.parsing.key_values import UnclearValue, names_driving, read_pair
+from closedloop_plugin.interpreters.parsing.objects import ReplyObject, reply_objects
 from closedloop_plugin.interpreters.parsing.words import STRENGTH, TextFindings, UnclearInstruction, read_text
 from lmms_eval_ad2.parsing import FAILURES
-from lmms_eval_ad2.parsing.json_reply import KeyValuePairs, last_object, leaves, split_objects, unwrapped
+from lmms_eval_ad2.parsing.json_reply import KeyValuePairs, last_object, leaves
 from lmms_eval_ad2.parsing.normalise import declines, plain
+from lmms_eval_ad2.parsing.wrappers import unwrapped
 
 REASONS = (
     "no_action", "negated_only", "contradiction", "hedged", "conditional", "several", "ambiguous_negation",
     "refusal", "reverse", "unfinished_thought", "several_speeds", "no_unit", "unknown_unit", "off_scale",
-    "unclear_value", "doubled_key", "missing_key", "not_a_number", "not_finite", *FAILURES,
+    "unclear_value", "doubled_key", "missing_key", "not_a_number", "not_finite", "truncated", "malformed",
+    "unknown_words", *FAILURES,
 )  # fmt: skip
 LONGEST = 4000  # characters of prose that are parsed, from the start
 _DEED = re.compile(
@@ -53,33 +56,44 @@ def parse_instruction(words: str) -> DrivingInstruction:
     answer, missing = unwrapped(words)
     if missing and missing != "empty":
         raise UnclearInstruction(missing)
-    values, _ = split_objects(answer[-controls.LONGEST :])
+    try:
+        answer = in_english(answer)
+    except UnknownWords:
+        raise UnclearInstruction("refusal" if declines(plain(answer)) else "unknown_words") from None
+    objects, _ = reply_objects(answer[-controls.LONGEST :], _is_wanted)
     findings = TextFindings()
     try:
-        control = _control_object(values)
+        control = _control_object(objects)
         if control is not None:
             return control
-        objects = [
-            value for value in values if isinstance(value, KeyValuePairs) and any(_is_wanted(key) for key, _ in value)
-        ]
-        if objects:
-            _object(objects[-1], findings)
+        found = _object_in_words(objects)
+        if found is not None:
+            _object(found, findings)
         else:
-            read_text(split_objects(answer[:LONGEST])[1], findings)
-        return _instruction(answer, findings)
+            read_text(reply_objects(answer[:LONGEST], _is_wanted)[1], findings)
+        return _instruction(answer, findings, cut=any(item.begun is not None for item in objects))
     except (UnclearValue, UnreadableReply) as exc:
         raise UnclearInstruction(str(exc)) from None
 
 
 def _is_wanted(key: str) -> bool:
-    return names_driving(key) or bool(_DEED.fullmatch(key.strip().lower().replace("_", " ")))
+    return names_driving(key) or _is_deed(key)
 
 
-def _control_object(values: list[Any]) -> DrivingInstruction | None:
+def _is_deed(key: str) -> bool:
+    return bool(_DEED.fullmatch(key.strip().lower().replace("_", " ")))
+
+
+def _control_object(objects: list[ReplyObject]) -> DrivingInstruction | None:
     """The last object with the keys of a control, if it has numbers for throttle, steer and brake."""
-    found = last_object(values, is_axis)
-    if found is None:
+    item = next((item for item in reversed(objects) if last_object([item.value], is_axis) is not None), None)
+    found = last_object([item.value], is_axis) if item else None
+    if item is None or found is None:
         return None
+    if item.malformed:
+        raise UnclearInstruction("malformed")
+    if any(key.strip().lower() == "reverse" and value is True for key, value in found):
+        raise UnclearInstruction("reverse")
     try:
         numbers = values_of(found)
     except UnreadableReply as exc:
@@ -90,12 +104,32 @@ def _control_object(values: list[Any]) -> DrivingInstruction | None:
     return DrivingInstruction(throttle=control.throttle, brake=control.brake, steer=control.steer)
 
 
+def _object_in_words(objects: list[ReplyObject]) -> KeyValuePairs | None:
+    """The last object with a wanted key. Raises UnclearInstruction if the end of the reply cuts off what it says.
+
+    An unfinished object is read if it names the action and ends in something else: {"action": "stop", "reason": "the l
+    """
+    for item in reversed(objects):
+        keys = [key for key, _ in item.value] if isinstance(item.value, KeyValuePairs) else []
+        wanted = any(map(_is_wanted, keys))
+        if item.begun is not None and (
+            not item.begun or _is_wanted(item.begun) or (wanted and not any(map(_is_deed, keys)))
+        ):
+            raise UnclearInstruction("truncated")
+        if wanted and item.malformed:
+            raise UnclearInstruction("malformed")
+        if wanted:
+            return item.value
+    return None
+
+
+_LEVELS = ("value", "level", "amount", "percent", "percentage", "action", "direction")
 _JSON_WORDS = {True: "yes", False: "no", None: "none"}
 
 
 def _object(found: KeyValuePairs, findings: TextFindings) -> None:
     """The parts of an object in words, or without steering. Keys that do not name driving are ignored."""
-    for key, value in leaves(found, _is_wanted):
+    for key, value in leaves(_without_levels(found), _is_wanted):
         text = _JSON_WORDS[value] if value is None or isinstance(value, bool) else str(value)
         if names_driving(key):
             if read_pair(key, text, findings.pairs):
@@ -110,7 +144,20 @@ def _object(found: KeyValuePairs, findings: TextFindings) -> None:
         raise UnclearValue(f"missing_key {missing}")
 
 
-def _instruction(answer: str, findings: TextFindings) -> DrivingInstruction:
+def _without_levels(found: KeyValuePairs) -> KeyValuePairs:
+    """The object with {"brake": {"value": 0}} as {"brake": 0}."""
+    flat = KeyValuePairs()
+    for key, value in found:
+        if is_axis(key) and isinstance(value, KeyValuePairs):
+            levels = [inner for name, inner in value if name.strip().lower() in _LEVELS]
+            if len(levels) != 1:
+                raise UnclearValue(f"not_a_number {key.strip().lower()}")
+            value = levels[0]
+        flat.append((key, value))
+    return flat
+
+
+def _instruction(answer: str, findings: TextFindings, *, cut: bool) -> DrivingInstruction:
     pairs = findings.pairs
     paces, ways = findings.paces | pairs.paces, findings.ways | pairs.ways
     findings.negated |= pairs.denied
@@ -119,7 +166,9 @@ def _instruction(answer: str, findings: TextFindings) -> DrivingInstruction:
     speed = next(iter(pairs.speeds), None)
     pedals = _pedals(pairs.pedals, paces)
     if not paces and not ways and pedals is None and speed is None:
-        raise UnclearInstruction(_why_nothing(plain(answer).lower(), findings))
+        if pairs.steer is not None:
+            raise UnclearInstruction("missing_key throttle")
+        raise UnclearInstruction("truncated" if cut else _why_nothing(plain(answer).lower(), findings))
     pace, way = _one_pace(paces), _one_way(ways)
     if pace == "stop" and speed:
         raise UnclearInstruction("contradiction")

@@ -84,13 +84,25 @@ def _change(side: str) -> str:
     )
 
 
+_SHARP = r"(?:hard|sharp(?:ly)?|full(?:y)?|strong(?:ly)?|all the way|max(?:imum)?)"
+
+
 def _slight(side: str) -> str:
-    return _any(rf"{_AIM} {_FEW}{side}", rf"(?:slight(?:ly)?|a (?:little|bit)|gently) {_FEW}{side}") + "(?!-hand| lane)"
+    return (
+        _any(
+            rf"{_AIM} (?!(?:[\w-]+ )?{_SHARP}\b){_FEW}{side}(?! {_SHARP}\b)",
+            rf"(?:slight(?:ly)?|a (?:little|bit)|gently) {_FEW}{side}",
+        )
+        + "(?!-hand| lane)"
+    )
 
 
 def _turn(side: str) -> str:
     return _any(
-        rf"{_TURN} (?!slight|gently|a (?:little|bit)){_FEW}{side}(?! of way|-hand| lane)(?: turn)?", rf"{side} turn"
+        rf"{_TURN} (?!slight|gently|a (?:little|bit)){_FEW}{side}(?! of way|-hand| lane)(?: turn)?",
+        rf"{side} turn",
+        rf"{_AIM} {_FEW}{side} {_SHARP}\b",
+        rf"(?:{_AIM} )?(?<!brake )(?<!braking )(?<!stop ){_SHARP} (?:to the )?{side}(?! lane|-hand)",
     )
 
 
@@ -133,13 +145,20 @@ SUBORDINATE = re.compile(
     r"|to (?:avoid|allow|let|prevent|ensure|give|be safe))\b"
 )
 NOT = _words(
-    r"(?:do|does|did|should|must|need|can|will) ?not", r"(?:do|does|did|should|must|need|ca|wo)n't",
+    r"(?:do|does|did|should|must|need|can|will) ?not", r"(?:do|does|did|should|must|need|ca|wo|is|are)n't",
     r"not (?:necessary|needed|required|safe|allowed|advisable|recommended|possible|yet)(?: to)?", r"never",
     r"no (?:need|reason|necessity) (?:to|for)", r"unable to", r"not to", r"not", r"no longer", r"refrain from", r"nor",
     r"neither", r"no",
 )  # fmt: skip
 WITHOUT = _words(
-    r"without", r"instead of", r"rather than", r"avoid(?:ing)?", r"prevent(?:ing)?", r"than", r"releas(?:e|es|ing)"
+    r"without",
+    r"off (?:of )?the(?= brak)",
+    r"instead of",
+    r"rather than",
+    r"avoid(?:ing)?",
+    r"prevent(?:ing)?",
+    r"than",
+    r"releas(?:e|es|ing)",
 )
 NAMES_AN_ACT = re.compile(r"(?:ing|stops?|brakes?|acceleration|deceleration)\Z")  # can follow WITHOUT
 READY = _words(r"(?:be |get )?(?:prepared?|preparing|ready|plan|planning) (?:to|for)")

@@ -12,7 +12,8 @@ import re
 from closedloop_plugin.agents.driving_prompts import WAYPOINT_S
 from closedloop_plugin.agents.tracking import MAX_WHEEL, WHEELBASE, pedals
 from closedloop_plugin.core.state import Control
-from lmms_eval_ad2.parsing.normalise import plain, without_thoughts
+from lmms_eval_ad2.parsing.normalise import plain
+from lmms_eval_ad2.parsing.wrappers import unwrap
 
 REASONS = ("no_waypoints", "too_few_waypoints", "not_finite", "implausible_waypoints", "truncated_waypoints")
 FARTHEST_M = 250.0
@@ -34,7 +35,7 @@ class NoTrajectory(Exception):
 
 def read_waypoints(text: str) -> Points:
     """Two or more (metres forward, metres to the left). Raises NoTrajectory."""
-    answer, unfinished = without_thoughts(text[-LONGEST:])
+    answer, unfinished = unwrap(text[-LONGEST:])
     if unfinished:
         raise NoTrajectory("no_waypoints")
     text = plain(answer)

@@ -17,12 +17,13 @@ from closedloop_plugin.interpreters.parsing.key_values import (
     read_part,
     speed_ms,
 )
+from closedloop_plugin.interpreters.parsing.layouts import with_colons
 from lmms_eval_ad2.parsing.normalise import plain
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 _CLAUSE = re.compile(r",\s*|;\s*|:\s+|\bbut\b|\bso\b(?! that| as)|\bwhile\b|\s-\s")
 _AND = re.compile(r"\band\b")
-_PART = re.compile(r"(\s*[,;|]\s*|\s+(?:/|and)\s+)")
+_PART = re.compile(r"(\s*(?:(?<!\d),|,(?!\d)|[;|])\s*|\s+(?:/|-|and)(?:\s+|\Z))")  # not at the comma of "0,4"
 _TARGET = re.compile(
     rf"\b(?:to|at|of|around|about|below|under)(?: (?:a (?:speed|pace) of|about|around))? "
     rf"(?:(?P<number>{NUMBER}) ?(?P<unit>{SPEED_UNIT})|(?P<zero>0|zero)(?![\w.]))"
@@ -52,8 +53,8 @@ class TextFindings:
 
 def read_text(answer: str, findings: TextFindings) -> None:
     """Add what a text says to `findings`. Raises UnclearInstruction; UnclearValue for a value without a meaning."""
-    answer = _ROW.sub(r"\1: \2\n", answer)
     text = re.sub(r" {2,}", " ", lex.THINGS.sub(" something ", plain(answer).lower()))
+    text = _ROW.sub(r"\1: \2\n", with_colons(text))
     for sentence in _SENTENCE.split(text):
         _sentence(sentence.strip(), findings)
 
@@ -86,24 +87,39 @@ def _without_pairs(sentence: str, findings: TextFindings) -> str:
     """The sentence without its key-value parts, which are added to the findings.
 
     A reason or a later action ends them ("Brake: none because ..."), unless a reason opens the sentence. A part with a
-    condition is noted only.
+    condition is noted only, and the pairs after it count only as denials ("Brake if needed, throttle: 0").
     """
     parts = _PART.split(sentence)
-    kept = ""
+    kept, conditional = "", False
     for number, (part, sign) in enumerate(zip(parts[::2], [*parts[1::2], ""], strict=True)):
         if number == 0 and lex.SUBORDINATE.match(part):
             kept += part + sign
             continue
         tail, condition = lex.TAIL.search(part), lex.CONDITION.search(part)
-        if condition and read_part(part[: condition.start()], PairFindings()):
-            findings.conditional = True
-            break
-        read = not condition and read_part(part[: tail.start()] if tail else part, findings.pairs)
-        if tail or condition:
-            return kept if read else kept + "".join(parts[2 * number :])
-        if not read:
+        said = part[: tail.start()] if tail else part
+        if condition:
+            pair = read_part(part[: condition.start()], PairFindings())
+            findings.conditional |= pair
+            conditional = True
+            kept += "" if pair else part + sign
+        elif conditional:
+            kept += "" if _denied_or_conditional(said, findings) else part + sign
+        elif tail:
+            return kept if read_part(said, findings.pairs) else kept + "".join(parts[2 * number :])
+        elif not read_part(said, findings.pairs):
             kept += part + sign
     return kept
+
+
+def _denied_or_conditional(part: str, findings: TextFindings) -> bool:
+    """Whether a part after a condition is a pair. It is noted as a denial, or as what the condition may cover."""
+    pairs = PairFindings()
+    if not read_part(part, pairs):
+        return False
+    denies = pairs.denied and not (pairs.paces or pairs.ways or any(pairs.pedals.values()))
+    findings.pairs.denied |= denies
+    findings.conditional |= not denies
+    return True
 
 
 def _is_ours(clause: str, before: bool) -> bool:

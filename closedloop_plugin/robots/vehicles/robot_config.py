@@ -16,7 +16,7 @@ import yaml
 from closedloop_plugin.robots.vehicles.base import RosTopics, Vehicle, VehicleCalibration, VehicleLimits
 from closedloop_plugin.robots.vehicles.jetbot import JETBOTS
 from closedloop_plugin.robots.vehicles.limo import LIMOS
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.errors import Ad2Error, DataError, yaml_fault
 from lmms_eval_ad2.numbers import is_number
 
 FOLDER = Path(__file__).resolve().parents[3] / "configs" / "robots"
@@ -159,7 +159,7 @@ def _yaml(file: Path) -> dict[Any, Any]:
     except (OSError, UnicodeDecodeError) as exc:
         raise Ad2Error(f"cannot read the robot's file {file}: {exc}") from exc
     except yaml.YAMLError as exc:
-        raise DataError(file, None, "file", "valid YAML", " ".join(str(exc).split())) from exc
+        raise DataError(file, None, "file", "valid YAML", yaml_fault(exc)) from exc
     if not isinstance(data, dict):
         raise DataError(file, None, "file", f"a mapping of {', '.join(_SECTIONS)}", data)
     return data

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.data.home.dataset import load_dataset
+from lmms_eval_ad2.data.home.image_presence import ImagePresence
 from lmms_eval_ad2.data.home.location import extracted_dir, split_dir
 from lmms_eval_ad2.data.home.manifest import DatasetManifest
 from lmms_eval_ad2.data.home.writer import finished, import_key, write_dataset
-from lmms_eval_ad2.data.releases import Item, OpenedRelease, find_release
+from lmms_eval_ad2.data.releases import find_release
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.storage.files import file_sha256
-
-log = logging.getLogger(__name__)
 
 LISTED = 50  # source files listed one by one in a manifest; more are recorded as one hash
 
@@ -40,7 +38,9 @@ def import_release(
     If `resume`, a dataset already imported from the same files with the same arguments is returned unchanged.
 
     Raises Ad2Error if `source` does not have the release's layout, DataError for bad rows (unless `skip_bad`) and for
-    numbers of records that differ from the release's (unless `partial`).
+    numbers of records that differ from the release's (unless `partial`). Raises MissingImagesError if less than half of
+    the records have their images in the folder `images`, or if an import that has its images would be replaced
+    (unless `partial`); otherwise missing images cause a warning.
     """
     reader = find_release(release)
     name = name or release
@@ -59,27 +59,23 @@ def import_release(
     key = import_key(opened.image_root, origin, skip_bad, check_images)
     if resume and (done := finished(split_dir(name, opened.split, home), key)):
         return done
+    required = not partial and (images is not None or _has_images(name, opened.split, home))
+    presence = ImagePresence(opened.image_root, name, opened.split, required=required)
     return write_dataset(
-        name, opened.split, _checked_items(opened, name), image_root=opened.image_root, source=origin,
+        name, opened.split, opened.records(), image_root=opened.image_root, source=origin,
         skip_bad=skip_bad, check_images=check_images, home=home, resume=resume,
-        expected={} if partial else opened.expected,
+        expected={} if partial else opened.expected, presence=presence,
     )  # fmt: skip
 
 
-def _checked_items(opened: OpenedRelease, name: str) -> Iterator[Item]:
-    """The items; warns if images of the first record are missing, since --images may be the wrong folder."""
-    checked = False
-    for item in opened.records():
-        if not checked and isinstance(item, Record):
-            checked = True
-            for path in item.images:
-                if not (opened.image_root / path).is_file():
-                    log.warning(
-                        "%s: no file %s in %s. If the images are elsewhere: ad2 data relocate %s --images DIR",
-                        name, path, opened.image_root, name,
-                    )  # fmt: skip
-                    break
-        yield item
+def _has_images(name: str, split: str, home: Path | None) -> bool:
+    """Whether the dataset is already imported, with the images of its first record."""
+    try:
+        dataset = load_dataset(name, split, home)
+        first = next(dataset.records(), None)
+    except Ad2Error:
+        return False
+    return first is not None and all((dataset.image_root / path).is_file() for path in first.images)
 
 
 def _files(paths: list[Path]) -> list[Mapping[str, Any]]:

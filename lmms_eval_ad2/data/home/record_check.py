@@ -16,7 +16,7 @@ UNANSWERED = "unanswered"
 
 _NUMBER = r"-?\d+(?:\.\d+)?"
 _TYPED: dict[str, tuple[re.Pattern[str], str]] = {
-    "yesno": (re.compile(r"yes|no"), "'yes' or 'no'"),
+    "yesno": (re.compile(r"yes|no|left|right"), "'yes' or 'no' ('left' or 'right' if the question asks for a side)"),
     "count": (re.compile(r"\d+"), "a whole number"),
     "point": (re.compile(rf"<{_NUMBER},{_NUMBER}>"), "'<x,y>' in pixels"),
     "box": (re.compile(rf"\[{_NUMBER}(?:, {_NUMBER}){{3}}\]"), "'[x1, y1, x2, y2]' in pixels"),

@@ -24,6 +24,7 @@ from typing import Any
 from tqdm import tqdm
 
 from lmms_eval_ad2 import __version__
+from lmms_eval_ad2.data.home.image_presence import ImagePresence, MissingImagesError
 from lmms_eval_ad2.data.home.location import split_dir
 from lmms_eval_ad2.data.home.manifest import DatasetManifest, DatasetPart
 from lmms_eval_ad2.data.home.parts import PART_CHARACTERS, PART_SIZE, PartRow, RecordTally, read_part, write_part
@@ -226,13 +227,15 @@ def write_dataset(
     resume: bool = True,
     expected: Mapping[str, int] | None = None,
     part_size: int = PART_SIZE,
+    presence: ImagePresence | None = None,
 ) -> DatasetManifest:
     """Store `records` as split `split` of dataset `name`; a previous one is replaced after all records are written.
 
     `source` describes the origin of the records (as JSON) and is part of the identity of the import: an interrupted
     import is resumed only with the same source and arguments. `expected`: number of records by task; other numbers
     raise DataError. Raises DataError at the first bad row or repeated id (with `skip_bad` it is counted, and listed in
-    bad_rows.jsonl), and Ad2Error if there is nothing to store.
+    bad_rows.jsonl), and Ad2Error if there is nothing to store. `presence` counts the images that are there, and may
+    refuse the import.
     """
     final = split_dir(name, split, home)
     final.parent.mkdir(parents=True, exist_ok=True)
@@ -254,10 +257,13 @@ def write_dataset(
             resume=resume,
         ) as stage:
             try:
-                _add_all(stage, records, label)
+                _add_all(stage, records, label, presence)
             except SourceChangedError as exc:
                 shutil.rmtree(new)
                 raise Ad2Error(f"{label}: {exc}; its parts are removed: run the same command again") from exc
+            except MissingImagesError:
+                shutil.rmtree(new)
+                raise
         _check_counts(stage, expected or {}, label)
         manifest = DatasetManifest(
             name=name, split=split, n=stage.tally.n, sha256=stage.tally.sha256, counts=stage.tally.sorted_counts(),
@@ -290,12 +296,16 @@ def import_key(
     return digest([__version__, str(Path(image_root).absolute()), dict(source), *arguments])
 
 
-def _add_all(stage: StagedImport, records: Iterable[Item], label: str) -> None:
+def _add_all(stage: StagedImport, records: Iterable[Item], label: str, presence: ImagePresence | None) -> None:
     with tqdm(desc=label, unit=" records", disable=None) as bar:
         for item in records:
             stage.take(item)
             if isinstance(item, Record):
                 bar.update()
+                if presence is not None:
+                    presence.add(item)
+    if presence is not None:
+        presence.check()
     stage.finish()
 
 

@@ -32,7 +32,7 @@ Images: --images DIR (default: the folder of the file).
   question      "text" or {"en": "...", "zh": "..."}
   options       {"A": text, ..., "F": text} or null; E: none of the options matches, F: the target is not in the image
   letter        the correct option; may be omitted if answer is that letter or that option's text
-  answer        mc, vqa, ocr: text | yesno: yes or no | count: whole number | point: [x, y]
+  answer        mc, vqa, ocr: text | yesno: yes or no, or left or right | count: whole number | point: [x, y]
                 box: [x_min, y_min, x_max, y_max]
   coords_frame  pixel (default) | normalised (0..1 of width and height); applies to answer and prompt
   prompt        {"type": none | text | point | box, "coords": [[...], ...], "text": ""} or null
@@ -51,6 +51,16 @@ FIELDS = (
 SEVERITIES = ("", "light", "moderate", "severe")
 _KINDS = {"E": "none_matches", "F": "absent"}
 _YES_NO = {"yes": "yes", "no": "no", "是": "yes", "否": "no", "true": "yes", "false": "no"}
+_SIDES = {
+    "left": "left",
+    "right": "right",
+    "左": "left",
+    "右": "right",
+    "左侧": "left",
+    "右侧": "right",
+    "左边": "left",
+    "右边": "right",
+}
 _COORDS = {"point": 2, "box": 4}
 
 
@@ -159,9 +169,9 @@ def _typed(row: UntrustedRow, form: str) -> BilingualText:
     value = row.get("answer")
     if form == "yesno":
         word = str(value).lower() if isinstance(value, bool) else row.text("answer").get("en").lower().rstrip(".。")
-        if word not in _YES_NO:
-            raise row.fail("answer", "yes or no", value)
-        return BilingualText(en=_YES_NO[word])
+        if word not in _YES_NO and word not in _SIDES:
+            raise row.fail("answer", "yes or no, or left or right", value)
+        return BilingualText(en=_YES_NO.get(word) or _SIDES[word])
     if form == "count":
         number = value if type(value) is int else row.text("answer").get("en")
         if not (str(number).isascii() and str(number).isdigit() and len(str(number)) <= 9):

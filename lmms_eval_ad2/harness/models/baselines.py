@@ -15,11 +15,14 @@ from typing import Any, NamedTuple
 
 from lmms_eval.api.model import lmms
 
+from lmms_eval_ad2.coordinates import InputResizing
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.harness.models.arguments import refuse_unknown, whole_number
 from lmms_eval_ad2.harness.models.generation import failure
+from lmms_eval_ad2.harness.task_files import variant_of
 from lmms_eval_ad2.records import Form, Record, Value
 from lmms_eval_ad2.scoring.reference_answers import chain, reference, written
+from lmms_eval_ad2.scoring.sample import input_size, words_of
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
 LARGEST_COUNT = 10
@@ -30,6 +33,8 @@ class BaselineModel(lmms):
 
     is_simple = True
     name = ""
+    input_resizing = InputResizing()  # no image is opened, none is resized
+    answers_in_frame = True  # its answers depend on the task's frame, whatever the prompt is
     batch_size = 1024  # answers per write of the journal; generation itself is not batched
 
     def __init__(
@@ -69,12 +74,13 @@ class BaselineModel(lmms):
         record = self._record(self.task_dict[task][split][doc_id], task)
         metadata = request.metadata or {}
         ours = metadata.get("ad2")
-        variant = TaskVariant.from_dict(ours, f"task {task}") if ours else TaskVariant(record.benchmark, record.task)
+        variant = variant_of(ours, task) if ours else TaskVariant(record.benchmark, record.task)
         form = variant.asked_form(record.form)
         step = metadata.get("ad2_step", settings.get("ad2_step"))
         if form != "chain":
             value = self.value(record, form, 0, variant, task, split)
-            return written(value, form, variant.lang, variant.frame, record.image_size)
+            size = input_size(record, variant, self.input_resizing)
+            return written(value, form, variant.lang, variant.frame, record.image_size, size)
         if step is not None:
             return str(self.value(record, "chain", int(step), variant, task, split))
         if variant.rounds:
@@ -118,7 +124,7 @@ class ChanceModel(BaselineModel):
             case "mc":
                 return rng.choice(offered(record))
             case "yesno":
-                return rng.choice(("yes", "no"))
+                return rng.choice(words_of(record))
             case "count":
                 return rng.randint(0, LARGEST_COUNT)
             case "point" | "box":

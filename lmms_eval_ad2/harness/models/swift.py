@@ -16,7 +16,10 @@ from lmms_eval.api.model import lmms
 from loguru import logger
 from tqdm import tqdm
 
+from lmms_eval_ad2.coordinates import InputResizing
+from lmms_eval_ad2.coordinates.model_input import MERGE_SIZE, PATCH_SIZE, ResizeStep
 from lmms_eval_ad2.errors import Ad2Error, require
+from lmms_eval_ad2.harness.model_input import processor_step, vision_utils_limits
 from lmms_eval_ad2.harness.models.arguments import refuse_unknown, whole_number
 from lmms_eval_ad2.harness.models.generation import (
     GenerationSettings,
@@ -95,6 +98,11 @@ class SwiftModel(lmms):
         accelerator = getattr(self, "accelerator", None)
         return accelerator.device if accelerator is not None else torch.device("cpu")
 
+    @property
+    def input_resizing(self) -> InputResizing | None:
+        """How the loaded model resizes images; None if that is not known, as for a server."""
+        return self._engine.input_resizing() if isinstance(self._engine, InProcessEngine) else None
+
     def generate_until(self, requests: list[Any]) -> list[str]:
         by_sampling: dict[GenerationSettings, list[int]] = {}
         for i, request in enumerate(requests):
@@ -155,6 +163,19 @@ class InProcessEngine:
                 return [failure(f"{type(exc).__name__}: {exc}")]
         # One sample, or the size of the batch, is the cause: repeat one by one.
         return [text for prompt in prompts for text in self.generate([prompt], sampling)]
+
+    def input_resizing(self) -> InputResizing | None:
+        """ms-swift's template of the Qwen-VL family: to max_pixels in proportion, then as qwen_vl_utils, not again."""
+        template = getattr(self._engine, "template", None)
+        images = getattr(getattr(template, "processor", None), "image_processor", None)
+        if processor_step(images) is None or not any(b.__name__ == "Qwen2VLTemplate" for b in type(template).__mro__):
+            return None
+        patch_size = int(images.patch_size) if template.version == "v3" else PATCH_SIZE  # type: ignore[union-attr]
+        factor = patch_size * MERGE_SIZE
+        low, high = (count * factor**2 for count in vision_utils_limits())
+        most = getattr(template, "max_pixels", None)
+        first = (ResizeStep(1, 1, int(most)),) if most else ()
+        return InputResizing((*first, ResizeStep(factor, low, high)))
 
     def _infer(self, prompts: Sequence[ModelPrompt], sampling: GenerationSettings) -> list[Any]:
         config = self._swift.RequestConfig(
@@ -247,7 +268,12 @@ class ServerEngine:
         try:
             names = [m.id for m in self._client.with_options(timeout=30, max_retries=1).models.list().data]
         except self._openai.OpenAIError as exc:
-            hint = "Is `swift deploy` running there?"
+            refused = isinstance(exc, (self._openai.AuthenticationError, self._openai.PermissionDeniedError))
+            hint = (
+                "Is the key in SWIFT_API_KEY or OPENAI_API_KEY right?"
+                if refused
+                else "Is `swift deploy` running there?"
+            )
             raise Ad2Error(f"ad2_swift: no list of models from {self._url}: {exc} {hint}") from exc
         if model and (model in names or not names):
             return model

@@ -98,8 +98,19 @@ def locate(model: str) -> str:
     return model
 
 
+def check(model: str) -> None:
+    """Raise Ad2Error without a model or its library; nothing is loaded."""
+    locate(model)
+    if importlib.util.find_spec("sentence_transformers") is None:
+        _library()
+
+
+def _library() -> Any:
+    return require("sentence_transformers", "the embedding judge")
+
+
 def _load(source: str, device: str) -> Any:
-    library = require("sentence_transformers", "the embedding judge")
+    library = _library()
     try:
         return library.SentenceTransformer(source, device=device)
     except (OSError, ValueError, RuntimeError) as exc:

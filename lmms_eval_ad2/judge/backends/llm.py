@@ -56,6 +56,14 @@ class LLMJudge:
             for item, r in zip(items, requests, strict=True)
         ]
 
+    def unsent(self, items: Sequence[JudgeItem]) -> list[tuple[str, Mapping[str, Any]]]:
+        """Key and body of the requests whose reply is not in the cache; `rate` sends those with equal keys once."""
+        requests = [r for item in items if isinstance(r := self._request(item), _Request)]
+        if self._cache is None and self._cache_path is not None and self._cache_path.exists():
+            self._cache = ReplyCache(self._cache_path)
+        cached = self._cache.get_many({r.key for r in requests}) if self._cache else {}
+        return [(r.key, r.payload) for r in requests if r.key not in cached]
+
     def _request(self, item: JudgeItem) -> _Request | Unscored:
         name = one_of(item.rubric, self.rubrics, "rubric")
         rubric = self.rubrics[name]

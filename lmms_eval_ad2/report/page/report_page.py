@@ -103,6 +103,7 @@ def _about(run: RunSummary) -> dict[str, Any]:
         "date": about.get("date"),
         "seed": about.get("seed"),
         "first records only": about.get("limit"),
+        "coordinate frame": about.get("frame"),
         "prompts sha256": about.get("prompts_sha256"),
         "rescored from": about.get("rescored_from"),
         "versions": about.get("versions"),

@@ -16,7 +16,7 @@ from lmms_eval_ad2 import image_files
 from lmms_eval_ad2.data.home import import_release
 from lmms_eval_ad2.data.releases.images import image_fault, size_of
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.harness.journal import _ImageHashes
+from lmms_eval_ad2.harness.journal import ImageHashes
 from lmms_eval_ad2.image_files import ImageOutsideError, allow_links_to, image_sha256, locate, open_image, path_fault
 from lmms_eval_ad2.prompts.visual import is_turned, load_image
 
@@ -58,7 +58,7 @@ def test_nothing_else_is_opened_by_any_reader(root: Path, name: str) -> None:
     with pytest.raises(OSError):
         image_sha256(root, name)
     assert image_fault(root, name, None)
-    assert _ImageHashes()(root, name) == "unreadable"
+    assert ImageHashes()(root, name) == "unreadable"
 
 
 @pytest.mark.parametrize("name", OUTSIDE)

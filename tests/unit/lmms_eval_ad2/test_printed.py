@@ -53,6 +53,7 @@ def test_a_field_name_of_a_release_cannot_forge_a_message(tmp_path: Path, capsys
 def test_names_in_a_manifest_are_printed_without_effect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = tmp_path / "images"
     root.mkdir()
+    (root / "a.jpg").write_bytes(b"")  # an import without any of its images is refused
     row = {"id": ESC, "benchmark": "b", "task": f"t{ESC}", "images": ["a.jpg"], "question": "q", "answer": "a"}
     path = tmp_path / "r.jsonl"
     path.write_text(json.dumps(row) + "\n", "utf-8")

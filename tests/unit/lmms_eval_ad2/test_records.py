@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tiers import examples
 
-from lmms_eval_ad2.data.home.parts import read_records, write_part
+from lmms_eval_ad2.data.home.parts import PartRow, read_records, write_part
 from lmms_eval_ad2.records import FORMS, AnswerOption, BilingualText, ReasoningStep, Record, VisualPrompt
 
 WORDS = st.text(max_size=12)
@@ -59,10 +59,14 @@ def test_json_round_trip(record: Record) -> None:
     assert decoded.to_json() == record.to_json()
 
 
+def row_of(record: Record) -> PartRow:
+    return PartRow(record.id, record.benchmark, record.task, record.subtask, record.form, record.to_json())
+
+
 @given(st.lists(RECORDS, min_size=1, max_size=5))
 @settings(max_examples=examples(30), deadline=None)
 def test_parquet_round_trip(records: list[Record]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        part = write_part(Path(folder), 0, [(record, record.to_json()) for record in records])
+        part = write_part(Path(folder), 0, [row_of(record) for record in records])
         assert part.n == len(records)
         assert list(read_records([Path(folder) / part.file])) == records

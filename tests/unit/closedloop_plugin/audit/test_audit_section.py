@@ -62,6 +62,13 @@ def test_text_has_every_table(found: FileAudit) -> None:
     assert max(map(len, text.split("\nFiles\n")[0].splitlines())) <= 160
 
 
+def test_figures_that_are_cut_off_are_named() -> None:
+    text = " ".join(render(audit_section(audit_of([audited_result("thirds", [100.0, 100.0, 0.0], 66.66)]))).split())
+    assert "counts (Thirds, Driving Score 66.66 for 66.667; Thirds, Success Rate 66.66 for 66.667)" in text
+    text = " ".join(render(audit_section(audit_of([audited_result("thirds", [100.0, 100.0, 0.0], 66.67)]))).split())
+    assert "counts (none here)" in text
+
+
 def test_the_data_of_the_report_is_the_whole_audit(found: FileAudit) -> None:
     data = audit_section(found).data
     assert [one["id"] for one in data["results"]] == ["strong", "weak"]

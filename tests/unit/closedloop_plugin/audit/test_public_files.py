@@ -39,6 +39,15 @@ def test_another_version_of_a_given_file_is_refused(tmp_path: Path) -> None:
         FileSources(tmp_path / "out", tmp_path).find(listed(content=CONTENT), "one")
 
 
+def test_a_given_file_is_recognised_by_its_hash(tmp_path: Path) -> None:
+    (tmp_path / "one.json").write_bytes(b"an older version under the name of the list")
+    (tmp_path / "merged (2).json").write_bytes(CONTENT)
+    (tmp_path / "gone.json").symlink_to(tmp_path / "nowhere")
+    sources = FileSources(tmp_path / "out", tmp_path, "nowhere:")
+    assert sources.find(listed(content=CONTENT), "one") == tmp_path / "merged (2).json"
+    assert sources.find(listed(content=CONTENT), "routes") == tmp_path / "merged (2).json"
+
+
 def test_a_folder_with_one_file_per_route_has_the_hash_of_its_listing(tmp_path: Path) -> None:
     file = listed(path=BY_ROUTE, sha256=LISTING)
     (tmp_path / "one").mkdir()
@@ -99,6 +108,18 @@ def test_no_server_is_one_line(tmp_path: Path) -> None:
     with refusing_port() as port, pytest.raises(Ad2Error, match=r"cannot be downloaded \(.*refused") as found:
         FileSources(tmp_path, host=f"http://127.0.0.1:{port}").find(listed(), "one")
     assert "\n" not in str(found.value)
+
+
+@pytest.mark.integration
+def test_the_error_says_what_was_looked_for(tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_bytes(b"another file")
+    with serving({}) as server:
+        sources = FileSources(tmp_path / "out", tmp_path, server.address)
+        looked = rf"under any name .*sha256, {sha256(CONTENT)}; none of the 1 file\(s\) of .* has it"
+        with pytest.raises(Ad2Error, match=looked):
+            sources.find(listed(content=CONTENT), "one")
+        with pytest.raises(Ad2Error, match=r"with the name one/1\.json in DIR \(.* has no folder one\)"):
+            sources.find(listed(path=BY_ROUTE), "one", ROUTES)
 
 
 @pytest.mark.integration

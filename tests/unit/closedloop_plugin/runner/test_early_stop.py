@@ -82,6 +82,11 @@ def test_the_twentieth_reply_in_a_row_stops(store: EpisodeStore) -> None:
     assert json.loads((store.folder / "logs/unread.jsonl").read_text().splitlines()[19])["reply"] == "turtles"
 
 
+def test_one_reply_is_counted_in_the_singular(store: EpisodeStore) -> None:
+    with pytest.raises(Ad2Error, match=r"^1 reply cannot be read: .*\. It is in .*unread\.jsonl; "):
+        early_stop(store, after=1).reply(UNREAD)
+
+
 def test_the_error_counts_results_that_are_kept_after_it(store: EpisodeStore) -> None:
     stop = early_stop(store, after=1)
     with pytest.raises(RunEndedEarly, match="0 episodes are safe") as found:
@@ -90,7 +95,7 @@ def test_the_error_counts_results_that_are_kept_after_it(store: EpisodeStore) ->
         task=tasks()[0], conditions=stop.conditions, end=EndReason.COMPLETED, reason="", backend="fake", version="1"
     )
     stop.add(EpisodeResult(record))  # of another world
-    assert " 1 episodes are safe, those in progress were not saved. When" in str(found.value)
+    assert " 1 episode is safe, those in progress were not saved. When" in str(found.value)
 
 
 def test_zero_never_stops(store: EpisodeStore) -> None:

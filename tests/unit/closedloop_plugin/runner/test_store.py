@@ -144,7 +144,7 @@ def test_a_full_disk_is_reported_and_loses_nothing(tmp_path: Path, monkeypatch: 
             patch.setattr(journal.os, "fsync", fail)
         else:
             patch.setattr(store_module, "_write_json", fail)
-        with pytest.raises(Ad2Error, match=r"disk is full.*1 episodes are safe") as caught:
+        with pytest.raises(Ad2Error, match=r"disk is full.*1 episode is safe") as caught:
             store.save(EpisodeResult(record(1), {"0": {}}))
     assert "\n" not in str(caught.value)
     assert store.lines.read_bytes() == before

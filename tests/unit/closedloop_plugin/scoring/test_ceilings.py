@@ -51,7 +51,10 @@ def test_of_several_tasks_the_one_that_the_rules_use_first_counts() -> None:
     ("origin", "said"),
     [
         (_origin(interpreter="cng:m"), "ceiling of action through cng:m (speaking-expert): not measured for s in the"),
-        (_origin(tasks=""), "ceiling of an unknown task through rules"),
+        (
+            _origin(tasks=""),
+            "ceiling of a task that the records do not name through rules (speaking-expert): not known",
+        ),
         (_origin(suite="mine"), "not measured for mine in the embedded world under p"),
         (_origin(backend="carla"), "not measured for s in the carla world under p"),
     ],

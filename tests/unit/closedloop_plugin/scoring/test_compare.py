@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,25 @@ def test_skill_score_has_an_interval_if_every_ability_has_two_routes() -> None:
     skill = row(compare(*compared_runs(a, b)), "skill_score")
     assert (skill.a, skill.b) == (100.0, pytest.approx((4 * 50.0 + 75.0) / 5))
     assert skill.ci_drop is not None and skill.ci_drop[0] < skill.drop < skill.ci_drop[1]  # type: ignore[operator]
+
+
+def test_runs_that_differ_on_no_route_have_the_interval_of_none_in_n() -> None:
+    """The Skill Score's is at most the mean of its abilities'; a measure without bounds has none."""
+    types = [BRAKES, OVERTAKES, MERGES, GIVES, SIGNS]
+    speeds = {"min_speed_infractions": ["Average speed is 80 % of the surrounding traffic's one"]}
+    a = [
+        completed(f"{t}{k}", 100.0 * (k > 1), scenario=t, scenario_name=t, junctions_passed=1, hits=0)
+        for t in types
+        for k in range(10 if t == GIVES else 40)
+    ]
+    a = [replace(one, infractions={**one.infractions, **speeds}) for one in a]
+    found = compare(*compared_runs(a, a))
+    skill, few, many = row(found, "skill_score"), 100 * wilson(0, 10).high, 100 * wilson(0, 40).high
+    assert (skill.drop, row(found, "Give_Way").ci_drop) == (0.0, pytest.approx((-few, few)))
+    assert row(found, "Merging").ci_drop == pytest.approx((-many, many))
+    assert skill.ci_drop == pytest.approx((-few / 5, few / 5))
+    for name in ("efficiency", "collisions_per_km"):
+        assert (row(found, name).drop, row(found, name).ci_drop) == (0.0, None)
 
 
 def test_failed_episodes_are_listed_and_not_counted_as_0() -> None:

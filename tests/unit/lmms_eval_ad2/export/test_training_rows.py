@@ -12,6 +12,7 @@ from support.builders import BASE, boxed, chain, record
 from support.training_sets import MCQ, mcq
 
 from lmms_eval_ad2.cli.export import find_tasks
+from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.export import training
 from lmms_eval_ad2.export.splits import ExportTask
 from lmms_eval_ad2.export.training import TrainingImages
@@ -39,6 +40,8 @@ POINT = record("p", "point", answer=BilingualText("<10,20>"))
         (record("n", "count", answer=BilingualText("3")), BASE, "3"),
         (POINT, BASE, "<10,20>"),
         (POINT, THOUSAND, "<100,400>"),
+        (POINT, BASE.with_frame("thousand_yx", "t"), "<400,100>"),
+        (POINT, BASE.with_frame("model_input:width=200,height=200", "t"), "<20,80>"),
         (boxed(), BASE, "<OUTPUT START>[10, 10, 30, 30]<OUTPUT END>"),
         (record("o", "ocr", answer=BilingualText("STOP 30")), BASE, "STOP 30"),
     ],
@@ -50,6 +53,11 @@ def test_target_is_scored_as_correct(question: Record, variant: TaskVariant, ans
     sample = score_sample(question, target, variant, "t")
     assert sample.status == "ok"
     assert sample.form == "vqa" or sample.score == 100
+
+
+def test_target_in_an_input_of_unknown_size_is_refused() -> None:
+    with pytest.raises(Ad2Error, match="p: a training file in the frame model_input needs the size"):
+        training.training_turns(POINT, BASE.with_frame("model_input", "t"), PROMPTS)
 
 
 def test_chain_is_tagged_and_read_back_completely() -> None:

@@ -116,6 +116,21 @@ def test_every_input_is_in_the_key(change: str, tasks: Path, monkeypatch: pytest
     assert len(second.calls) == 1, f"{change} is not part of the key"
 
 
+@pytest.mark.parametrize("answers_in_frame", [False, True])
+def test_another_frame_with_the_same_prompt_asks_again_only_models_that_answer_in_it(
+    answers_in_frame: bool, tasks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = task_data.TASKS["ta"]
+    for frame, calls in (("auto", 1), ("pixel", int(answers_in_frame)), ("model_input:max_pixels=9", answers_in_frame)):
+        variant = info.variant.with_frame(frame, "test")
+        monkeypatch.setitem(task_data.TASKS, "ta", replace(info, variant=variant))
+        model = Model()
+        model.answers_in_frame = answers_in_frame  # type: ignore[attr-defined]
+        with attach(model, AnswerJournal(tasks / "j", 0)):
+            model.generate_until([request("ta", 0)])
+        assert len(model.calls) == calls, frame
+
+
 def test_answers_before_a_failure_are_stored(tasks: Path) -> None:
     class Failing(Model):
         def generate_until(self, requests: list[Any]) -> list[str]:

@@ -9,7 +9,8 @@ import pytest
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.harness import run
-from lmms_eval_ad2.harness.run import EvaluationRun, _both_versions, identity, model_label, redact, versions
+from lmms_eval_ad2.harness.run import EvaluationRun, _both_versions, _import_fault, _own_tasks
+from lmms_eval_ad2.harness.run_identity import identity, model_label, redact, versions
 from lmms_eval_ad2.storage.code_state import code_label
 from lmms_eval_ad2.storage.identity import run_folder
 from lmms_eval_ad2.storage.lock import lock_folder
@@ -102,6 +103,16 @@ def test_a_summary_with_tables_of_an_earlier_version_names_both() -> None:
     assert _both_versions({"run": {}}, now, kept={"a"})["lmms_eval_ad2"] == f"unknown, {code_label()}"
 
 
+def test_our_tasks_are_found_among_names_groups_and_objects() -> None:
+    found = _own_tasks(["mmmu_val", {"task": "ad2_relation"}, "bench_coda_lm", "ad2_cot"])
+    assert [t.name for t in found] == ["ad2_coda_general", "ad2_coda_region", "ad2_coda_suggestion", "ad2_cot"]
+
+
+def test_a_library_that_a_model_lacks_is_one_line() -> None:
+    text = str(_import_fault("m", ModuleNotFoundError("No module named 'decord'", name="decord")))
+    assert text == "--model m cannot be imported: No module named 'decord': pip install '.[models]'"
+
+
 def test_a_model_object_never_resumes() -> None:
     model = object()
     assert folder(model) != folder(model)
@@ -117,6 +128,7 @@ def test_a_model_object_never_resumes() -> None:
         "key=sk-SECRET-abcdefgh",
         "headers=Authorization: Bearer SECRET",
         "auth=SECRET",
+        "hf_SECRETabcdefghijklmnopq",
         "pw=SECRET",
         "db_password=SECRET",
         "passwd: SECRET",

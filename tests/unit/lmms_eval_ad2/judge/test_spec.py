@@ -9,7 +9,7 @@ import yaml
 from support.running import REPO
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.judge import make_judge
+from lmms_eval_ad2.judge import backend_of, check_judge, make_judge
 from lmms_eval_ad2.judge.backends.llm import LLMJudge
 
 CONFIGS = sorted((REPO / "configs" / "judges").glob("*.yaml"))
@@ -82,6 +82,8 @@ def test_a_key_in_another_environment_variable(monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 def test_invalid_specs_are_rejected_with_the_reason(spec: object, message: str) -> None:
+    with pytest.raises(Ad2Error, match=message):
+        check_judge(spec)  # type: ignore[arg-type]
     with pytest.raises(Ad2Error, match=message) as caught:
         make_judge(spec)  # type: ignore[arg-type]
     assert "secretword" not in str(caught.value) and "sk-1" not in str(caught.value)
@@ -102,6 +104,25 @@ def test_paths_in_a_spec_file_are_relative_to_it(tmp_path: Path) -> None:
     file.write_text("- a\n- b\n")
     with pytest.raises(Ad2Error, match="expected a mapping with the key 'backend'"):
         make_judge(str(file))
+
+
+def test_a_file_that_is_no_yaml_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "judge.yaml").write_text("backend: openai\n  model: [m\nbase_url: http://h/v1\n")
+    with pytest.raises(Ad2Error, match=r"judge.yaml is not YAML: .* \(line 2, column 8\)$") as caught:
+        check_judge(tmp_path / "judge.yaml")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_check_locates_models_and_scripts_without_loading_them(tmp_path: Path) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text("raise SystemExit('executed')")
+    check_judge(f"evaluate:{script}")
+    assert backend_of(f"evaluate:{script}") == "evaluate"
+    check_judge(f"embedding:{tmp_path}")  # a folder without a model
+    with pytest.raises(Ad2Error, match="is no local script"):
+        check_judge("evaluate:rouge")
+    with pytest.raises(Ad2Error, match="needs a model"):
+        check_judge("embedding:")
 
 
 @pytest.mark.integration

@@ -77,6 +77,20 @@ def test_an_invalid_api_key_stops_the_run_after_saving_received_replies(tmp_path
     assert tally.requests >= 21
 
 
+def test_an_invalid_api_key_is_found_with_few_requests_in_flight() -> None:
+    with serve(failures=["401"], cycle=True, latency_s=0.05) as server, pytest.raises(Ad2Error, match="OPENAI_API_KEY"):
+        batch.ask(payloads(500), endpoint(server, concurrency=64), progress=False)
+    assert server.requests <= 4
+
+
+def test_with_a_key_that_was_accepted_before_all_requests_start_at_once() -> None:
+    with serve(reply=answer) as server:
+        batch.ask(payloads(1), endpoint(server, concurrency=8), progress=False)
+        server.behaviour.latency_s = 0.5
+        batch.ask(payloads(8), endpoint(server, concurrency=8), progress=False)
+    assert server.most_in_flight == 8, "with a new key, four start after the reply to another"
+
+
 def test_refusals_of_all_first_requests_are_an_error() -> None:
     with serve(failures=["400"], cycle=True) as server, pytest.raises(Ad2Error, match="refused each of the first 8"):
         batch.ask(payloads(5000), endpoint(server), progress=False)

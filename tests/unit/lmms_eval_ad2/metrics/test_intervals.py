@@ -75,7 +75,8 @@ def test_bounded_interval_is_wilsons_with_students_quantile() -> None:
 
 
 def test_interval_of_constant_values_depends_on_the_number_of_units() -> None:
-    assert mean_interval([0.5] * 10) == ConfidenceInterval(0.5, 0.5)
+    assert mean_interval([0.5] * 10) is None, "without bounds equal values say nothing about others"
+    assert mean_interval([0.0] * 10, bounds=NOT_NEGATIVE) is None
     assert ends(mean_interval([1.0] * 10, bounds=FRACTION)) == pytest.approx(ends(wilson(1, 10)))
     assert ends(mean_interval([0.0] * 30, clusters=[i // 10 for i in range(30)], bounds=FRACTION)) == pytest.approx(
         ends(wilson(0, 3))
@@ -100,7 +101,6 @@ def test_copies_in_a_cluster_do_not_narrow_the_interval() -> None:
 
 
 def test_mean_of_means_weighs_columns_alike() -> None:
-    assert mean_of_means_interval([[1.0] * 3, [0.0] * 300]) == ConfidenceInterval(0.5, 0.5)
     rng = np.random.default_rng(7)
     a, b = rng.normal(0, 1, 200), rng.normal(10, 3, 50)
     low, high = ends(mean_of_means_interval([a, b]))
@@ -126,6 +126,48 @@ def test_columns_of_the_same_samples_are_not_independent() -> None:
     assert width(apart) == pytest.approx(width(one) / 2**0.5, rel=0.02)
     with pytest.raises(ValueError, match=r"shorter|longer"):
         mean_of_means_interval([column], clusters=[names, names])
+
+
+def test_equal_units_in_every_column_bound_what_others_may_do() -> None:
+    """Of 10 units none differs: 27.75 % of others may. A column moves the mean of five by a fifth of that."""
+    few = wilson(0, 10).high
+    assert few == pytest.approx(0.2775, abs=1e-4)
+    abilities = [[1.0] * n for n in (45, 80, 60, 10, 95)]
+    assert ends(mean_of_means_interval(abilities, bounds=FRACTION)) == pytest.approx((1 - few / 5, 1.0))
+    alike = mean_of_means_interval([[0.0] * 10] * 5, bounds=FRACTION)
+    assert ends(alike) == pytest.approx((0.0, wilson(0, 50).high)), "equal columns are pooled"
+    names = [f"s{i}" for i in range(10)]
+    shared = mean_of_means_interval([[0.0] * 10] * 5, clusters=[names] * 5, bounds=FRACTION)
+    assert ends(shared) == pytest.approx((0.0, few)), "unless they are the same units"
+    opposite = mean_of_means_interval([[1.0] * 10, [0.0] * 1000], bounds=FRACTION)
+    assert ends(opposite) == pytest.approx((0.5 - few / 2, 0.5 + wilson(0, 1000).high / 2))
+
+
+def test_bound_of_equal_units_is_the_maximum_over_the_columns() -> None:
+    """Against a search: max (u + v) / 2 under 10 u / (1 - u) + 14 v / (1 - v) <= z^2."""
+    found = mean_of_means_interval([[0.0] * 10, [0.0] * 14], bounds=FRACTION)
+    used = np.linspace(0, stats.norm.ppf(0.975) ** 2, 100_001)
+    rest = used[-1] - used
+    assert ends(found)[1] == pytest.approx(((used / (10 + used) + rest / (14 + rest)) / 2).max(), abs=1e-9)
+
+
+def test_paired_difference_leaves_out_the_same_units_of_both() -> None:
+    """Differences 1, 0, 2 and 3, 5: means 1 and 4; each column weighs by the variance of its differences."""
+    sizes = np.array([[1.0, 0.0]] * 3 + [[0.0, 1.0]] * 2)
+    base = np.array([[70.0, 0.0], [10.0, 0.0], [40.0, 0.0], [0.0, 20.0], [0.0, 90.0]])
+    more = np.array([[1, 0], [0, 0], [2, 0], [0, 3], [0, 5]])
+    a = ClusterJackknife.of_ratios(base + more, sizes)
+    b = ClusterJackknife.of_ratios(base, sizes)
+    assert a is not None and b is not None
+    drop = a.minus(b)
+    assert drop.figure == pytest.approx(2.5)
+    variances = np.array([1 / 3, 2 / 2])  # s^2 / n
+    assert drop.moves @ drop.moves == pytest.approx(variances.sum() / 4)
+    shares = variances / variances.sum()
+    assert drop.weights == pytest.approx([*[shares[0] / 3] * 3, *[shares[1] / 2] * 2])
+    half = stats.t.ppf(0.975, 1 / (drop.weights @ drop.weights) - 1) * math.sqrt(variances.sum() / 4)
+    assert ends(drop.interval()) == pytest.approx((2.5 - half, 2.5 + half))
+    assert a.minus(a).interval() is None
 
 
 def test_jackknife_of_ratios_of_sums() -> None:
@@ -191,3 +233,24 @@ def test_intervals_reach_their_coverage_with_few_clusters(number: int) -> None:
         assert percentiles / rounds < 0.87
     else:
         assert ours / rounds <= 0.985, "not by being wide"
+
+
+@pytest.mark.parametrize("missed", [0.05, 0.2, 0.5])
+def test_paired_intervals_of_a_mean_of_means_reach_their_coverage(missed: float) -> None:
+    """The abilities of Bench2Drive: A succeeds everywhere, B misses a share of the ten routes of one, so the drop is
+    a fifth of it. [0, 0] where no route differs would contain it in 41 % of the cases for 5 %."""
+    number = [45, 80, 60, 10, 95]
+    sizes = np.zeros((sum(number), 5))
+    sizes[np.arange(sum(number)), np.repeat(np.arange(5), number)] = 1.0
+    a = ClusterJackknife.of_ratios(100 * sizes, sizes)
+    rng = np.random.default_rng(5)
+    hits, same, rounds = 0, 0, 400
+    for _ in range(rounds):
+        failed = (rng.random(len(sizes)) < missed)[:, None] & (np.arange(5) == 3)
+        b = ClusterJackknife.of_ratios(100 * sizes * ~failed, sizes)
+        assert a is not None and b is not None
+        low, high = ends(a.minus(b).interval((-100.0, 100.0)))
+        hits += low <= 20 * missed <= high
+        same += low == -high
+    assert hits / rounds >= 0.93
+    assert missed > 0.05 or same / rounds > 0.5

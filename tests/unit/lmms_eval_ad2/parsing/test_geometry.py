@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+import math
+from typing import Any
 
-from lmms_eval_ad2.parsing import parse
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.tiers import examples
+
+from lmms_eval_ad2.coordinates import FRAMES
+from lmms_eval_ad2.parsing import REASONS, parse
 from lmms_eval_ad2.records import Answer, Unparsed
 
 SIZE = (1600, 900)
@@ -34,6 +41,11 @@ def test_frame_of_a_centre_is_inferred_from_the_original_numbers() -> None:
         ("[1700, 250]", "auto", (1700, 250), "outside the image"),
         ("[-1, 250]", "pixel", (-1, 250), "outside the image"),
         ("[1.5, 0.5]", "unit", (2400, 450), "proportional; outside the image"),
+        ("[50, 25]", "percent", (800, 225), "percent"),
+        ("[50%, 25%]", "auto", (800, 225), "percent"),
+        ("[50%, 25%]", "pixel", (800, 225), "percent"),
+        ("[250, 500]", "thousand_yx", (800, 225), "per thousand, y first"),
+        ("x=500, y=250", "thousand_yx", (800, 225), "per thousand, y first"),
     ],
 )
 def test_coordinate_frames(text: str, frame: str, want: tuple[float, ...], note: str) -> None:
@@ -41,9 +53,23 @@ def test_coordinate_frames(text: str, frame: str, want: tuple[float, ...], note:
 
 
 def test_proportions_need_an_image_size() -> None:
-    for frame in ("auto", "unit", "thousand"):
-        got = parse("[0.5, 0.25]", "point", frame=frame)
+    for frame in ("auto", "unit", "percent", "thousand", "thousand_yx"):
+        got = parse("[0.5, 0.25]", "point", frame=frame)  # type: ignore[arg-type]
         assert isinstance(got, Unparsed) and got.reason == "no_image_size"
+
+
+def test_pixels_of_the_model_s_input_are_scaled_by_its_size() -> None:
+    text = "[1465.625, 767.4074, 1661.0417, 911.2963]"  # (1500, 800, 1700, 950) of 1920 x 1080
+    got = parse(text, "box", image_size=(1920, 1080), frame="model_input", model_input=(1876, 1036))
+    assert isinstance(got, Answer) and got.note == "pixels of the model's input"
+    assert got.value == pytest.approx((1500, 800, 1700, 950), abs=1e-3)
+
+
+def test_pixels_of_an_input_of_unknown_size_are_not_guessed() -> None:
+    got = parse("[1, 2, 3, 4]", "box", image_size=SIZE, frame="model_input")
+    assert isinstance(got, Unparsed) and got.reason == "no_model_input_size"
+    got = parse("[1, 2, 3, 4]", "box", frame="model_input", model_input=(100, 100))
+    assert isinstance(got, Unparsed) and got.reason == "no_image_size"
 
 
 def test_reordered_corners_and_empty_boxes_are_noted() -> None:
@@ -66,3 +92,29 @@ def test_requested_kind_is_read_from_a_reply_with_points_and_boxes() -> None:
     text = "[10, 20, 110, 220], centre (60, 120)"
     assert parse(text, "box") == Answer("box", (10, 20, 110, 220))
     assert parse(text, "point") == Answer("point", (60, 120))
+
+
+PIECES = (
+    *("<box>", "</box>", "<|box_start|>", "<|det|>", "<ref>", "<point x=", '"50"', " y=", "<points coords=", ">", "<"),
+    *("<loc0123>", "<quad>", "[", "]", "(", ")", "{", "}", '"box_2d": ', '"point": ', '"label": ', ",", ";", " ", "%"),
+    *("1", "064", "500", "0.5", "-3", "1e999", "nan", "x1=", "y=", "top-left ", "bottom-right ", "左上", "右下", "to"),
+    *("width ", "centre ", "[x, y, w, h]", "0-1000", "normalised", "1600x900", "final ", "\\", "&lt;", "OUTPUT START"),
+)
+
+
+@settings(max_examples=examples(400), deadline=None)
+@given(
+    st.lists(st.sampled_from(PIECES), max_size=24).map("".join),
+    st.sampled_from(("point", "box")),
+    st.sampled_from(FRAMES),
+    st.sampled_from((None, SIZE)),
+)
+def test_any_text_of_marks_and_numbers_gives_finite_values_or_a_reason(
+    text: str, form: Any, frame: Any, size: Any
+) -> None:
+    got = parse(text, form, image_size=size, frame=frame, model_input=(1400, 700))
+    if isinstance(got, Unparsed):
+        assert got.reason in REASONS
+    else:
+        values: Any = got.value
+        assert len(values) == (2 if form == "point" else 4) and all(map(math.isfinite, values))

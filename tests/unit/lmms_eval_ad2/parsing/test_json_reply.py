@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tiers import examples
 
-from lmms_eval_ad2.parsing.json_reply import KeyValuePairs, last_dict, last_object, leaves, split_objects, unwrapped
+from lmms_eval_ad2.parsing.json_reply import KeyValuePairs, last_dict, last_object, leaves, split_objects
+from lmms_eval_ad2.parsing.wrappers import unwrapped
 
 
 @pytest.mark.parametrize(
@@ -34,7 +35,7 @@ def test_objects_are_separated_from_the_text(text: str, values: list, rest: str)
     [
         ("a", ("a", None)), ("", ("", "empty")), ("<think>a</think>b", ("b", None)),
         ("<think>a", ("", "unfinished_thought")), ("[GENERATION_FAILED]", ("", "generation_failed")),
-        ("Assistant: a", ("Assistant: a", None)), ("assistant: a</s>", ("a", None)),
+        ("Assistant: a", ("a", None)), ("assistant: a</s>", ("a", None)),
     ],
 )  # fmt: skip
 def test_a_reply_is_unwrapped(reply: str, expected: tuple[str, str | None]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lmms_eval_ad2.parsing import parse
-from lmms_eval_ad2.parsing.normalise import plain, without_thoughts
+from lmms_eval_ad2.parsing.normalise import plain
+from lmms_eval_ad2.parsing.wrappers import unwrap
 from lmms_eval_ad2.records import Answer, Unparsed
 
 
@@ -63,7 +64,7 @@ def test_unknown_form_is_a_value_error() -> None:
     ],
 )
 def test_thoughts_are_removed(text: str, left: str, inside: bool) -> None:
-    assert without_thoughts(text) == (left, inside)
+    assert unwrap(text) == (left, inside)
 
 
 def test_plain_normalises_characters_and_markup() -> None:

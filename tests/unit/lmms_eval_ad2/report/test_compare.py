@@ -66,6 +66,14 @@ def test_samples_of_one_run_only_are_counted(tmp_path: Path) -> None:
     assert "1 only in A, 2 only in B, 2 unscored" in text
 
 
+def test_frames_of_coordinates_may_differ_and_are_named(tmp_path: Path) -> None:
+    coordinates = {"frame": "auto", "model_input": None, "by_frame": {}}
+    change = {"variant": {"frame": "model_input", "model_input": "max_pixels=9"}, "coordinates": coordinates}
+    runs = pair(tmp_path, {"t": scores([1.0, 2.0])}, {"t": scores([1.0, 2.0])}, {"coordinates": coordinates}, change)
+    text = comparing.render(*runs, compare(*runs))
+    assert "coordinates in the frame auto against model_input:max_pixels=9" in text
+
+
 def test_no_sample_scored_in_both_runs(tmp_path: Path) -> None:
     row = compare(*pair(tmp_path, {"t": scores([None])}, {"t": scores([100.0])}))[0]
     assert (row.n, row.mean_a, row.p_value, row.test) == (0, None, None, "none")

@@ -48,6 +48,29 @@ def test_overall_table_with_its_average_and_interval(tmp_path: Path) -> None:
     assert "55.0 [54.0, 56.0]" in tables.render(runs)
 
 
+BOXES = {"box": {"n": 9, "scores": {"auto": 1.0, "thousand": 88.0}}}
+
+
+def test_the_frame_of_coordinates_is_in_the_label_of_rows_with_points_or_boxes(tmp_path: Path) -> None:
+    """All tasks of a run share AD2_FRAME: they stay one row, and only rows with coordinates name it."""
+    framed = {"variant": {"frame": "thousand"}}
+    tasks = {name: {**table, **framed} for name, table in ad2_tasks().items()}
+    tasks["ad2_perception_base"]["coordinates"] = {"frame": "thousand", "model_input": None, "by_frame": BOXES}
+    coda = {"ad2_coda_general": {**task("coda_lm", "general", cell(50.0)), **framed}}
+    runs = loaded(tmp_path, summary({**tasks, **coda}, frame="thousand"))
+    labels = {
+        key: [row.label for row in grid_of(runs, key).rows if row.kind == "run"] for key in ("ad2_bench/2", "coda_lm/2")
+    }
+    assert labels == {"ad2_bench/2": ["toy-7b (frame thousand)"], "coda_lm/2": ["toy-7b"]}
+
+
+def test_a_frame_that_does_not_fit_is_noted_below_the_tables(tmp_path: Path) -> None:
+    tasks = ad2_tasks()
+    tasks["ad2_perception_base"]["coordinates"] = {"frame": "auto", "model_input": None, "by_frame": BOXES}
+    text = tables.render(loaded(tmp_path, summary(tasks)))
+    assert "9 boxes score 1.0, but 88.0 in 'thousand'" in text and "ad2 rescore RUN --frame thousand" in text
+
+
 def test_other_judges_have_separate_columns(tmp_path: Path) -> None:
     runs = loaded(
         tmp_path,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 
 import pytest
 from support.closedloop.models import FakeModel
 
+from closedloop_plugin.agents import make
 from closedloop_plugin.agents.model_backend import ModelQuestion
 from closedloop_plugin.cli.drive import merge, routes, run
 from closedloop_plugin.runner.store import read_records
@@ -25,6 +27,12 @@ def ad2_drive(*arguments: object) -> int:
         part.register(parts)
     args = parser.parse_args([str(w) for w in arguments])
     return int(args.func(args))
+
+
+def test_the_help_names_every_agent() -> None:
+    listed = run.EXAMPLES.partition("\nagents:\n")[2]
+    for name in (*make.BUILT_IN, make.SPEAKING, *(f"{model}:" for model in make.MODELS), "MODULE:CALLABLE"):
+        assert re.search(rf"(^|[ ,]){re.escape(name)}", listed, re.MULTILINE), name
 
 
 @pytest.mark.integration

@@ -50,7 +50,7 @@ def test_any_text_gives_a_known_action_or_a_known_reason(text: str) -> None:
     try:
         instruction = parse_instruction(text)
     except UnclearInstruction as exc:
-        assert str(exc) in REASONS
+        assert str(exc).split()[0] in REASONS
     else:
         assert instruction.pace in PACES and instruction.pace != "reverse"
         assert instruction.way is None or instruction.way in WAYS

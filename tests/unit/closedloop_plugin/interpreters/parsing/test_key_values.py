@@ -17,6 +17,7 @@ from closedloop_plugin.interpreters.parsing.instruction import (
     parse_instruction,
 )
 from closedloop_plugin.interpreters.parsing.key_values import PairFindings, UnclearValue, read_pair, read_part
+from closedloop_plugin.interpreters.parsing.words import STRENGTH
 
 KMH = 1 / 3.6
 
@@ -124,6 +125,34 @@ REPLIES = [
     ("Steering: 10 degrees", "unknown_unit"),
     ("Direction: turn left. Steering: 0.3", "contradiction"),
     ("Heading: 45", "no_unit"),
+    ("Throttle: 0.4, Steer: hard left", pedals(0.4, 0.0, way="left")),
+    ("Steer: hard left", says("go", "left")), ("Steer hard left.", says("go", "left", "hard")),
+    ("Throttle: 0.4, Steering angle: 20 degrees left", "unknown_unit"),
+    ("Throttle: 0.4, Brake: 0, Steer: 15° right", "unknown_unit"),
+    ("Steer 20 degrees left, throttle 0.4", "unknown_unit"),
+    ("Steer: 0.2 left, throttle: 0.3", pedals(0.3, 0.0, -0.2)),
+    ("Steer: +0.2 left, throttle: 0.3", "unclear_value steer"),
+    ("Steer (positive = left): 0.2, throttle: 0.3", "unclear_value steer"),
+    ("Throttle - 0.3, steer - 0.2", "unclear_value steer"),  # a dash or a minus sign
+    # other layouts
+    ('{"throttle":0.4,"steer":0,"brake":0.0', "truncated"),
+    ('{"throttle": 0.4, "steer": 0, "brake": 0.0, "reason": "the ro', pedals(0.4, 0.0, 0.0)),
+    ('"throttle":0.4,"steer":0,"brake":0.0', pedals(0.4, 0.0, 0.0)),
+    ('{"throttle":0.4;"steer":0;"brake":0.0}', pedals(0.4, 0.0, 0.0)),
+    ('{"throttle":0.4 "steer":0 "brake":0.0}', pedals(0.4, 0.0, 0.0)),
+    (r'"{\"throttle\":0.4,\"steer\":0,\"brake\":0.0}"', pedals(0.4, 0.0, 0.0)),
+    ("<throttle>0.4</throttle><steer>0</steer><brake>0</brake>", pedals(0.4, 0.0, 0.0)),
+    ("carla.VehicleControl(throttle=0.4, steer=0.0, brake=0.0)", pedals(0.4, 0.0, 0.0)),
+    ("throttle 0.4 brake 0", pedals(0.4, 0.0)), ("brake 0 throttle 0.4", pedals(0.4, 0.0)),
+    ("Throttle 0.4 brake none steer 0", pedals(0.4, 0.0, 0.0)),
+    ("Throttle 40% Brake 0% Steer 0%", pedals(0.4, 0.0, 0.0)),
+    ("Go straight brake none", says("go", "straight")), ("Stop - no. Go.", says()),
+    ("brake - none", "negated_only"), ("brake(none)", "negated_only"), ("brake (0)", "negated_only"),
+    ("brake [0]", "negated_only"), ("stop (no)", "negated_only"), ('{"pace": "none"}', "negated_only"),
+    ("Slow down if needed, brake: 0", "conditional"),
+    ("Brake 0.3-0.5", "unclear_value brake"), ("Throttle: 0,4, Brake: 0", "unclear_value throttle"),
+    ('{"throttle": 0.4, "steer": 0, "brake": 0,4}', "malformed"),
+    ("Throttle: 0.4\nBrake:", "unclear_value brake"),
 ]  # fmt: skip
 
 
@@ -147,7 +176,11 @@ def test_other_parts_are_left_to_the_words(part: str) -> None:
 
 
 SHARE = st.integers(0, 100).map(lambda n: n / 100)
-LAYOUTS = ("json", "fenced", "nested", "loose", "lines", "bullets", "commas", "equals", "percent")
+LAYOUTS = (
+    "json", "fenced", "nested", "loose", "lines", "bullets", "commas", "equals", "percent", "blanks", "semicolons",
+    "no commas", "quoted keys", "no brace", "string", "in a string", "tags", "attributes", "call", "members",
+    "brackets", "next line", "row", "table",
+)  # fmt: skip
 
 
 def written(layout: str, pairs: list[tuple[str, float]]) -> str:
@@ -169,6 +202,36 @@ def written(layout: str, pairs: list[tuple[str, float]]) -> str:
             return "; ".join(f"{k}={v}" for k, v in pairs)
         case "percent":
             return "\n".join(f"{k}: {v * 100:.0f}%" for k, v in pairs)
+        case "blanks":
+            return " ".join(f"{k} {v}" for k, v in pairs)
+        case "semicolons":
+            return "{" + ";".join(f'"{k}":{v}' for k, v in pairs) + "}"
+        case "no commas":
+            return "{" + " ".join(f'"{k}":{v}' for k, v in pairs) + "}"
+        case "quoted keys":
+            return ",".join(f'"{k}":{v}' for k, v in pairs)
+        case "no brace":
+            return "```json\n" + json.dumps(data, indent=1).rstrip("}") + "```"
+        case "string":
+            return json.dumps(json.dumps(data, indent=1))
+        case "in a string":
+            return json.dumps({"response": json.dumps(data)})
+        case "tags":
+            return "".join(f"<{k}>{v}</{k}>" for k, v in pairs)
+        case "attributes":
+            return "<control " + " ".join(f'{k}="{v}"' for k, v in pairs) + "/>"
+        case "call":
+            return "carla.VehicleControl(" + ", ".join(f"{k}={v}" for k, v in pairs) + ", hand_brake=False)"
+        case "members":
+            return "\n".join(f"control.{k} = {v}" for k, v in pairs)
+        case "brackets":
+            return ", ".join(f"{k} ({v})" for k, v in pairs)
+        case "next line":
+            return "\n".join(f"{k}:\n{v}" for k, v in pairs)
+        case "row":
+            return ", ".join(data) + " = " + ", ".join(map(str, data.values()))
+        case "table":
+            return "\n".join(["|".join(data), "|".join("---" for _ in data), "|".join(map(str, data.values()))])
     return "\n".join(f"{k}: {v}" for k, v in pairs)
 
 
@@ -185,17 +248,60 @@ def test_a_control_in_any_layout_is_that_control(
     assert (found.throttle, found.steer, found.brake) == pytest.approx(tuple(values.values()))
 
 
-DENIALS = st.sampled_from(["none", "no", "0", "0.0", "0%", "off", "not needed", "not applied", "zero", "false", "null"])
-SIGNS = st.sampled_from([": ", "=", " = ", " -> ", " is "])
+WRITTEN_CUT = ("json", "fenced", "loose", "semicolons", "no commas", "string", "in a string", "call")
+
+
+@settings(max_examples=examples(600), deadline=None)
+@given(
+    st.sampled_from(WRITTEN_CUT), SHARE, st.integers(-100, 100).map(lambda n: n / 100),
+    st.permutations(["throttle", "steer", "brake"]), st.floats(0, 1),
+    st.sampled_from(["", '"the road', "0.12", "null"]),
+)  # fmt: skip
+def test_a_control_that_is_cut_off_is_that_control_or_unread(
+    layout: str, pressed: float, steer: float, order: list[str], share: float, more: str
+) -> None:
+    values = {"throttle": pressed, "steer": steer, "brake": 0.0}
+    reply = written(layout, [(key, values[key]) for key in order])
+    if more and layout == "json":
+        reply = reply.replace("}", f', "reason": {more}')
+    try:
+        found = parse_instruction(reply[: round(share * len(reply))])
+    except UnclearInstruction:
+        return
+    assert (found.throttle, found.steer, found.brake) == pytest.approx(tuple(values.values()))
+
+
+DENIALS = st.sampled_from(
+    ["none", "no", "0", "0.0", "0%", "off", "not needed", "not applied", "zero", "false", "null", "none at all", "❌"]
+)
+SIGNS = st.sampled_from([": ", "=", " = ", " -> ", " is ", " ", " - ", ":", " => ", ":\n"])
+BRACKETS = st.sampled_from(["{} ({})", "{}({})", "{} [{}]", '"{}": {}', '"{}": "{}"', "<{0}>{1}</{0}>", "**{}** {}"])
+GAPS = st.sampled_from([". ", ", ", "\n", "; ", " ", " - ", " | ", " and "])
 BRAKES = st.sampled_from(["brake", "Brake", "braking", "the brake", "Brake pedal", "brakes"])
 
 
 @settings(max_examples=examples(200), deadline=None)
 @given(BRAKES, SIGNS, DENIALS, st.sampled_from([". ", ", ", "\n", "; "]), st.booleans())
-def test_a_denied_brake_never_brakes(brake: str, sign: str, denial: str, gap: str, first: bool) -> None:
+def test_a_denied_brake_leaves_the_rest(brake: str, sign: str, denial: str, gap: str, first: bool) -> None:
     parts = [f"{brake}{sign}{denial}", "keep the speed"]
     found = parse_instruction(gap.join(parts if first else parts[::-1]))
     assert found.pace == "keep" and not found.brake
+
+
+@settings(max_examples=examples(800), deadline=None)
+@given(
+    st.sampled_from(["brake", "Brake", "braking", "the brake", "Brake pedal", "brakes", "emergency brake", "stop"]),
+    st.one_of(BRACKETS, SIGNS.map(lambda sign: "{}" + sign + "{}")), DENIALS, GAPS,
+    st.sampled_from(["keep the speed", "Throttle: 0.4", "throttle 0.4", "go straight", "steer 0", "turn left", ""]),
+    st.booleans(),
+)  # fmt: skip
+def test_a_denied_brake_never_brakes(brake: str, layout: str, denial: str, gap: str, other: str, first: bool) -> None:
+    parts = [layout.format(brake, denial), other]
+    try:
+        found = parse_instruction(gap.join(parts if first else parts[::-1]))
+    except UnclearInstruction:
+        return
+    assert found.pace not in STRENGTH and not found.brake
 
 
 KEYS = st.sampled_from(["throttle", "brake", "steer", "speed", "direction", "lane change", "stop", "turn left",

@@ -11,6 +11,7 @@ from support.judging import items, judge_for
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.judge import JudgeItem, JudgeRating
+from lmms_eval_ad2.judge.backends.llm import LLMJudge
 from lmms_eval_ad2.records import Unscored
 from lmms_eval_ad2.testing import fake_replies
 from lmms_eval_ad2.testing.fake_endpoint import serve
@@ -137,6 +138,19 @@ def test_an_invalid_api_key_ends_the_run_after_saving_received_replies(tmp_path:
     with serve() as healthy:
         judge_for(healthy, tmp_path / "c.sqlite").rate(items(20), progress=False)
     assert healthy.requests == 10
+
+
+def test_the_requests_to_come_are_those_without_a_cached_reply(tmp_path: Path) -> None:
+    cache, three = tmp_path / "c.sqlite", items(3)
+    with serve(reply=by_number) as server:
+        judge = judge_for(server, cache)
+        assert isinstance(judge, LLMJudge)
+        assert len(judge.unsent(three)) == 3 and not cache.exists(), "a plan writes nothing"
+        judge.rate(three[:2], progress=False)
+        ((key, body),) = judge.unsent([*three, JudgeItem("empty", "coda_region", "", "")])
+        sent = server.requests
+    assert sent == 2
+    assert "answer number 2" in body["messages"][-1]["content"] and len(key) == 64
 
 
 def test_an_unknown_rubric_is_an_error() -> None:

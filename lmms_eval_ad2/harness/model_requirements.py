@@ -1,0 +1,216 @@
+"""What a model of `--model` needs: its wrapper, third-party libraries, an API key. Found without importing the wrapper.
+
+lmms-eval's registry of models imports little (0.1 s); a wrapper imports torch and transformers (5 to 10 s). The
+libraries of a wrapper are therefore read from its source: the unconditional imports of its file and of the files of
+lmms-eval that it imports, and those optional ones without which it cannot process images.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import functools
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lmms_eval_ad2.errors import Ad2Error, install_all, require
+from lmms_eval_ad2.harness.run_identity import pairs
+
+# Optional imports without which wrappers cannot process images; the others (decord in many files) are for video or
+# audio only. By the way in which they are imported: optional_import("module", ...), or in a `try`.
+_OPTIONAL = ("qwen_vl_utils", "reka", "vllm")
+_TRIED = ("qwen_omni_utils", "google.genai", "anthropic", "dashscope")
+LAZY = {"litellm": ("litellm",)}  # imported with the first request
+# Wrappers that read an .env file above their own folder.
+_READ_DOTENV = ("openai", "async_openai")
+# Model -> environment variables, one of which has its API key.
+_KEYS = {
+    "openai": ("OPENAI_API_KEY",),
+    "async_openai": ("OPENAI_API_KEY",),
+    "gpt4v": ("OPENAI_API_KEY",),
+    "gpt4o_audio": ("OPENAI_API_KEY",),
+    "batch_gpt4": ("OPENAI_API_KEY",),
+    "claude": ("ANTHROPIC_API_KEY",),
+    "gemini": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+    "reka": ("REKA_API_KEY",),
+    "qwen_vl_api": ("DASHSCOPE_API_KEY",),
+}
+_TRUE = ("true", "1", "yes", "y")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelWrapper:
+    """A model class of lmms-eval's registry. `model_id`: its name without aliases."""
+
+    name: str
+    model_id: str
+    class_path: str
+
+    def libraries(self) -> tuple[str, ...]:
+        """The third-party modules that it needs, sorted."""
+        found = set(LAZY.get(self.model_id, ()))
+        if path := _source(self.class_path.rpartition(".")[0]):
+            found |= _libraries(path)
+        return tuple(sorted(found))
+
+
+def find_wrapper(name: str, force_simple: bool = False) -> ModelWrapper:
+    """The wrapper of `--model name`; raises Ad2Error with similar names if lmms-eval has none."""
+    registry = require("lmms_eval.models").MODEL_REGISTRY_V2
+    names = registry.list_model_names()
+    if name not in names:
+        near = difflib.get_close_matches(name, names, 3, 0.6)
+        hint = f"did you mean {' or '.join(near)}?" if near else "lmms-eval models lists them"
+        raise Ad2Error(f"no model '{name}'; {hint}")
+    resolved = registry.resolve(name, force_simple)
+    return ModelWrapper(name, resolved.model_id, resolved.class_path)
+
+
+def faults(name: str, model_args: str | Mapping[str, Any] | None = None, force_simple: bool = False) -> list[str]:
+    """Everything that keeps a model from being loaded, one line each with the remedy: name, libraries, API key."""
+    try:
+        wrapper = find_wrapper(name, force_simple)
+    except Ad2Error as exc:
+        return [str(exc)]
+    arguments = pairs(model_args)
+    found = []
+    if missing := [module for module in needed_by(wrapper, arguments) if not importable(module)]:
+        found.append(f"--model {name} needs {' and '.join(missing)}, not installed: {install_all(missing)}")
+    if fault := key_fault(wrapper, arguments):
+        found.append(fault)
+    return found
+
+
+def check_model(name: str, model_args: str | Mapping[str, Any] | None = None, force_simple: bool = False) -> None:
+    """Raise Ad2Error for the first of `faults`."""
+    for fault in faults(name, model_args, force_simple):
+        raise Ad2Error(fault)
+
+
+def needed_by(wrapper: ModelWrapper, arguments: Mapping[str, str]) -> tuple[str, ...]:
+    """The modules that a wrapper needs with these model arguments."""
+    if wrapper.model_id == "ad2_swift":
+        return (*wrapper.libraries(), "openai" if "server" in arguments else "swift")
+    return wrapper.libraries()
+
+
+def key_variables(model_id: str, arguments: Mapping[str, str]) -> tuple[str, ...]:
+    """The environment variables of which one has the model's API key; empty if none is needed."""
+    if "api_key" in arguments or _is_true(arguments.get("vertexai")):
+        return ()
+    if _is_true(arguments.get("azure_openai")):
+        return ("AZURE_OPENAI_API_KEY",)
+    if model_id in ("gpt4v", "gpt4o_audio", "batch_gpt4") and os.environ.get("API_TYPE", "openai") == "azure":
+        return ("AZURE_API_KEY",)
+    return _KEYS.get(model_id, ())
+
+
+def key_fault(wrapper: ModelWrapper, arguments: Mapping[str, str]) -> str | None:
+    """One line if the API key is not set, else None."""
+    variables = key_variables(wrapper.model_id, arguments)
+    if not variables or any(os.environ.get(variable) for variable in variables):
+        return None
+    if wrapper.model_id in _READ_DOTENV and any(map(_in_dotenv, variables)):
+        return None
+    own_server = arguments.get("base_url") or os.environ.get("OPENAI_API_BASE") or os.environ.get("OPENAI_BASE_URL")
+    free = " (any text, if the server needs no key)" if own_server and wrapper.model_id in _READ_DOTENV else ""
+    return f"--model {wrapper.name}: {' or '.join(variables)} is not set: export {variables[0]}=...{free}"
+
+
+def is_endpoint(model_id: str) -> bool:
+    """Whether the model is a service behind an API key."""
+    return model_id in _KEYS or model_id in LAZY
+
+
+def importable(module: str) -> bool:
+    """Whether a module is installed; only its parent packages are imported."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _is_true(value: str | None) -> bool:
+    return str(value).lower() in _TRUE
+
+
+def _in_dotenv(variable: str) -> bool:
+    from dotenv import dotenv_values
+
+    start = _source("lmms_eval.models")
+    file = next((path for folder in start.parents if (path := folder / ".env").is_file()), None) if start else None
+    return file is not None and bool(dotenv_values(file).get(variable))
+
+
+# --- imports in source files ---
+
+
+def _source(module: str) -> Path | None:
+    """The file of a module. Files of lmms-eval are found by their path, so that no parent package is imported."""
+    root, _, rest = module.partition(".")
+    try:
+        spec = importlib.util.find_spec(root if root == "lmms_eval" else module)
+    except (ImportError, ValueError):
+        return None
+    if spec is None or not spec.origin or not spec.origin.endswith(".py"):
+        return None
+    if root != "lmms_eval":
+        return Path(spec.origin)
+    path = Path(spec.origin).parent.joinpath(*filter(None, rest.split(".")))
+    return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)
+
+
+@functools.cache
+def _libraries(path: Path) -> frozenset[str]:
+    """The libraries that a file needs, with those of the files of lmms-eval and of ours that it imports."""
+    found: set[str] = set()
+    seen: set[Path] = set()
+    waiting = [path]
+    while waiting:
+        file = waiting.pop()
+        if file in seen:
+            continue
+        seen.add(file)
+        for name in _needed_names(ast.parse(file.read_text("utf-8")), file):
+            root = name.split(".")[0]
+            if root in ("lmms_eval", "lmms_eval_ad2"):
+                waiting += [f for module in (name, name.rpartition(".")[0]) if (f := _source(module))]
+            elif root not in sys.stdlib_module_names:
+                found.add(name if name in _TRIED else root)
+    return frozenset(found)
+
+
+def _needed_names(tree: ast.Module, file: Path) -> Iterator[str]:
+    """Dotted names that the import of a file needs, and needed optional ones (of lmms-eval's models only)."""
+    for node in tree.body:
+        yield from _names_of(node, lambda name: True)
+        if isinstance(node, ast.Try) and "models" in file.parts:
+            for inner in node.body:
+                yield from _names_of(inner, lambda name: name in _TRIED)
+        elif isinstance(node, ast.Assign):
+            yield from _optional_import(node.value)
+
+
+def _names_of(node: ast.stmt, wanted: Callable[[str], bool]) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        ours = node.module.split(".")[0] == "lmms_eval"  # the imported name may be a module
+        names = [f"{node.module}.{alias.name}" for alias in node.names] if ours else [node.module]
+    else:
+        return
+    yield from filter(wanted, names)
+
+
+def _optional_import(value: ast.expr) -> Iterator[str]:
+    """The module of `optional_import("module", "attribute")`, if it is needed for images."""
+    if not (isinstance(value, ast.Call) and getattr(value.func, "id", "") == "optional_import"):
+        return
+    words = [a.value for a in value.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+    if words and words[0] in _OPTIONAL and words[1:] != ["fetch_video"]:
+        yield words[0]

@@ -1,0 +1,69 @@
+"""Identity of an evaluation run: model, arguments, weights, seeds, endpoint; secrets are redacted.
+
+Imports nothing of lmms-eval, so that the folder of a run is known before lmms-eval is imported.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import uuid
+from collections.abc import Mapping
+from importlib import metadata
+from typing import Any
+
+from lmms_eval_ad2.storage.code_state import code_label
+from lmms_eval_ad2.storage.local_weights import local_weights
+from lmms_eval_ad2.storage.redaction import redacted
+
+_ENDPOINTS = ("OPENAI_API_BASE", "OPENAI_BASE_URL", "AZURE_OPENAI_API_BASE")
+VERSIONS = ("lmms_eval", "torch", "transformers", "pillow", "pycocoevalcap", "jiwer", "ms_swift", "openai")
+
+
+def redact(model_args: Any) -> str:
+    """Return the model arguments as text, without keys, tokens and passwords."""
+    if isinstance(model_args, dict):
+        model_args = ",".join(f"{k}={v}" for k, v in sorted(model_args.items()))
+    return redacted(str(model_args or ""))
+
+
+def pairs(model_args: str | Mapping[str, Any] | None) -> dict[str, str]:
+    """Parse `a=1,b=2` into a dictionary of texts."""
+    if isinstance(model_args, Mapping):
+        return {str(key): str(value) for key, value in model_args.items()}
+    return dict(p.split("=", 1) for p in (model_args or "").split(",") if "=" in p)
+
+
+def model_label(model: str, model_args: str) -> str:
+    """A short name for tables: the checkpoint's, if there is one."""
+    known = pairs(model_args)
+    for key in ("pretrained", "model_version", "model"):
+        if known.get(key):
+            return known[key].rstrip("/").split("/")[-1]
+    return model
+
+
+def identity(model: Any, model_args: Any, cli: Any) -> dict[str, Any]:
+    """All inputs of the answers besides the request itself; the run's folder is named by its hash."""
+    if not isinstance(model, str):  # an object made by the caller: a later one cannot be recognised as equal
+        return {"model": type(model).__name__, "object": uuid.uuid4().hex}
+    return {
+        "model": model,
+        "args": redact(model_args),
+        "seed": getattr(cli, "seed", None),
+        "force_simple": bool(getattr(cli, "force_simple", False)),
+        "system": getattr(cli, "system_instruction", None),
+        "endpoint": {k: redact(os.environ[k]) for k in _ENDPOINTS if k in os.environ},
+        "weights": local_weights(model_args or ""),
+    }
+
+
+def versions() -> dict[str, str]:
+    """The versions of the packages that can change a score."""
+    found = {"lmms_eval_ad2": code_label(), "python": platform.python_version()}
+    for name in VERSIONS:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,159 @@
+"""Our task files, read without importing lmms-eval: names, groups, data, and whether their data can be asked."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import yaml
+
+from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
+from lmms_eval_ad2.errors import Ad2Error
+
+if TYPE_CHECKING:
+    from lmms_eval_ad2.plugins import TaskSource
+    from lmms_eval_ad2.scoring.variant import TaskVariant
+
+SAMPLE = "sample_"  # prefix of the bundled datasets, which are imported when they are first read
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads lmms-eval's `!function` tags as text; nothing is imported."""
+
+
+_Loader.add_constructor("!function", lambda loader, node: node.value)
+
+
+def variant_of(settings: Mapping[str, Any], task: str) -> TaskVariant:
+    """The variant of a task's `metadata: ad2:` block, in the coordinate frame of this run (AD2_FRAME) if it has one."""
+    from lmms_eval_ad2.scoring.variant import TaskVariant
+
+    variant = TaskVariant.from_dict(settings, f"task {task}")
+    frame = os.environ.get(FRAME_ENV)
+    return variant.with_frame(frame, FRAME_ENV) if frame else variant
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReadiness:
+    """Whether a task can be asked; `reason` is one line for the user if it cannot."""
+
+    state: Literal["ready", "no data", "no images", "nothing to ask"]
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFile:
+    """The entries of a task's YAML file that are used without lmms-eval.
+
+    `settings`: the block `metadata: ad2:`; empty for tasks on other data than records (the closed loop).
+    """
+
+    name: str
+    dataset: str
+    split: str
+    description: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    generation: Mapping[str, Any] = field(default_factory=dict)
+
+    def variant(self) -> TaskVariant:
+        """The task's variant, in the coordinate frame of this run."""
+        return variant_of(self.settings, self.name)
+
+    def ready(self) -> bool:
+        return self.readiness().state == "ready"
+
+    def readiness(self) -> TaskReadiness:
+        """Read as little as possible: the manifest, and records only until the first one that fits the variant."""
+        if ":" in self.dataset:
+            source = self._source()
+            there = source is not None and source.ready(self.dataset.removeprefix(source.prefix))
+            return TaskReadiness("ready") if there else TaskReadiness("no data", f"not there: {self.hint()}")
+        if self.dataset.startswith(SAMPLE):
+            return TaskReadiness("ready")
+        from lmms_eval_ad2.data.home import open_dataset
+        from lmms_eval_ad2.data.home.dataset import load_dataset
+        from lmms_eval_ad2.harness.askable import has_askable, nothing_to_ask
+
+        try:
+            data = load_dataset(self.dataset, self.split)
+        except Ad2Error as exc:
+            return TaskReadiness("no data", str(exc))
+        try:
+            open_dataset(self.dataset, self.split)
+        except Ad2Error as exc:
+            return TaskReadiness("no images", str(exc))
+        variant = self.variant()
+        if has_askable(data, variant):
+            return TaskReadiness("ready")
+        return TaskReadiness("nothing to ask", nothing_to_ask(data, variant))
+
+    def _source(self) -> TaskSource | None:
+        """The plugin that provides the data if they are no release (the closed loop's suites of routes)."""
+        from lmms_eval_ad2 import plugins
+
+        found = plugins.loaded(plugins.TASK_SOURCES)
+        return next((source for source in found if self.dataset.startswith(source.prefix)), None)
+
+    def hint(self) -> str:
+        if ":" in self.dataset:
+            source = self._source()
+            if source is None:
+                return f"install the package that reads {self.dataset}"
+            return str(source.hint(self.dataset.removeprefix(source.prefix)))
+        from lmms_eval_ad2.data.releases import RELEASES
+
+        split = "" if self.split == "test" else f" --split {self.split}"
+        # A dataset in the layout of a release under another name: autodrive_qa_naive.
+        release = next((name for name in RELEASES if self.dataset.startswith(f"{name}_")), None)
+        named = f" --as {self.dataset}" if release else ""
+        return f"ad2 data import {release or self.dataset} SOURCE{split}{named}"
+
+
+def tasks_dir() -> Path:
+    """The folder of YAML files: lmms_eval_ad2/tasks if installed, tasks/ in a checkout."""
+    package = Path(__file__).resolve().parents[1]
+    return package / "tasks" if (package / "tasks").is_dir() else package.parent / "tasks"
+
+
+def load_yaml(path: Path) -> dict[str, Any]:
+    """Read a task file and merge its `include`, as lmms-eval does."""
+    data = yaml.load(path.read_text("utf-8"), _Loader) or {}
+    if "include" in data:
+        base = load_yaml(path.parent / data.pop("include"))
+        data = {**base, **data}
+    return dict(data)
+
+
+@functools.cache
+def catalogue() -> tuple[TaskFile, ...]:
+    """All our tasks (not the groups), sorted by name."""
+    found = []
+    for path in sorted(tasks_dir().rglob("*.yaml")):
+        if path.name.startswith("_"):
+            continue
+        data = load_yaml(path)
+        if isinstance(data.get("task"), str):
+            metadata = data.get("metadata") or {}
+            found.append(
+                TaskFile(
+                    data["task"], str(data["dataset_path"]).removeprefix("ad2:"), data.get("test_split", "test"),
+                    str(metadata.get("about", "")), metadata.get("ad2") or {}, data.get("generation_kwargs") or {},
+                )
+            )  # fmt: skip
+    return tuple(sorted(found, key=lambda t: t.name))
+
+
+def task_files() -> dict[str, TaskFile]:
+    """All our tasks by name."""
+    return {task.name: task for task in catalogue()}
+
+
+@functools.cache
+def groups() -> dict[str, tuple[str, ...]]:
+    """Our groups, whose names are the stems of their files, and the tasks of each, sorted by name."""
+    files = sorted(tasks_dir().rglob("bench_*.yaml"), key=lambda p: p.stem)
+    return {path.stem: tuple(str(task) for task in load_yaml(path)["task"]) for path in files}

@@ -1,0 +1,163 @@
+"""Recognise an option by what a text states: the only option whose text is affirmed, or the only one not denied."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lmms_eval_ad2.parsing.clauses import TextClause, clauses, denied, exception
+from lmms_eval_ad2.parsing.question_words import superlatives
+from lmms_eval_ad2.parsing.quoted import FILLERS, numerals
+from lmms_eval_ad2.parsing.revisions import REVISION
+
+_LIMIT = 20_000  # characters examined, the last ones of the text
+_PREFERRED = re.compile(
+    r"(?:\b(?:rather than|instead of|as opposed to|not|over|than|unlike|nor|from)|而不是|而非|不是|并非)"
+    r"(?: (?:the|a|an|any|because of|on|in|at|for|to))*\s?[\"'(]{0,2}\Z"
+)
+# What follows a name describes it, and does not deny it.
+_DESCRIPTION = re.compile(
+    r"\b(?:that|who|which|with|without|and|or|where|when|as|rather than|instead of|not|than|over)\b|而不是|而非|和|或"
+)
+_JOINED = re.compile(r"[\s,]*(?:or|and|nor|或者?|和|、)?\s*(?:in |on |at |from )?(?:the |a |an )?")
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """An option named by its text, with its place in the text."""
+
+    letter: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class OptionClaims:
+    """What a text says of the options: letters in the order in which they are affirmed and denied."""
+
+    affirmed: tuple[str, ...]
+    denied: frozenset[str]
+    doubted: frozenset[str]
+    concluded: str  # the letter that the last conclusion or revision affirms, or ""
+
+
+def claims_by_text(text: str, options: Mapping[str, str], question: str = "") -> OptionClaims:
+    """The claims of lower-case plain text about options that it names by their texts."""
+    asked = superlatives(question)
+    low = numerals(text.lower()[-_LIMIT:])
+    found = list(clauses(low))
+    affirmed: list[str] = []
+    no: set[str] = set()
+    doubted: set[str] = set()
+    concluded = ""
+    revised = [match.start() for match in REVISION.finditer(low)]
+    for clause, named in _by_clause(found, _named(low, options)):
+        letters = []
+        preferred_end = -1  # end of a name that "rather than" denies: "rather than the left or the right lane"
+        for item in named:
+            joined = 0 <= preferred_end <= item.start and _JOINED.fullmatch(low[preferred_end : item.start])
+            if joined or _PREFERRED.search(low[clause.start : item.start]):
+                preferred_end = item.end
+            if joined:
+                no.add(item.letter)
+                continue
+            if clause.open or clause.conditional or clause.tentative or clause.former:
+                doubted.add(item.letter)
+            elif _is_denied(clause, low, item, named):
+                no.add(item.letter)
+            else:
+                letters.append(item.letter)
+        affirmed += letters
+        after_revision = any(position <= clause.start + len(clause.text) for position in revised)
+        restates = any(word in clause.text for word in asked)
+        if len(set(letters)) == 1 and (clause.concludes or after_revision or restates):
+            concluded = letters[0]
+    return OptionClaims(tuple(affirmed), frozenset(no), frozenset(doubted), concluded)
+
+
+def stated_option(
+    text: str, options: Mapping[str, str], denied_letters: Iterable[str] = (), question: str = ""
+) -> str | None:
+    """The letter of the option that `text` states; None for none or several.
+
+    `denied_letters`: those that the text denies by letter. An option that is denied and affirmed counts as affirmed
+    only in a conclusion.
+    """
+    claims = claims_by_text(text, options, question)
+    no = claims.denied | set(denied_letters)
+    yes = [letter for letter in dict.fromkeys(claims.affirmed) if letter not in no]
+    if claims.concluded and (len(yes) != 1 or yes[0] != claims.concluded):
+        return claims.concluded
+    if len(yes) == 1:
+        return yes[0]
+    if not yes:
+        return remaining(options, no, claims.doubted)
+    return None
+
+
+def remaining(offered: Iterable[str], no: Iterable[str], doubted: Iterable[str] = ()) -> str | None:
+    """The only offered letter that is not denied, of at least three."""
+    letters = set(offered)
+    left = letters - set(no)
+    return left.pop() if len(letters) >= 3 and len(left) == 1 and not left & set(doubted) else None
+
+
+def _named(low: str, options: Mapping[str, str]) -> list[_Named]:
+    """Where options are named by their whole text, longer texts first; places do not overlap."""
+    taken: list[_Named] = []
+    occupied = bytearray(len(low))
+    for letter, option in sorted(options.items(), key=lambda pair: -len(pair[1])):
+        pattern = _pattern(option)
+        if pattern is None:
+            continue
+        for match in pattern.finditer(low):
+            if not any(occupied[match.start() : match.end()]):
+                occupied[match.start() : match.end()] = b"\x01" * (match.end() - match.start())
+                taken.append(_Named(letter, match.start(), match.end()))
+    return sorted(taken, key=lambda item: item.start)
+
+
+def _pattern(option: str) -> re.Pattern[str] | None:
+    text = numerals(option.lower().strip(" .!?"))
+    words = re.findall(r"[a-z0-9_]+|[\u4e00-\u9fff]+", text)
+    words = [word for word in words[:-1] if word not in FILLERS] + words[-1:]  # "Object A" ends with a letter
+    if not words or len(words) > 40:
+        return None
+    gap = r"(?:[\s\W]|\b(?:a|an|the|is|are|and)\b){0,4}"
+    plural = r"(?:s|es|time)?"
+    parts = [re.escape(word) + (plural if word.isascii() and word.isalpha() else "") for word in words]
+    edge_left = r"(?<![a-z0-9_.])" if words[0].isascii() else ""
+    edge_right = r"(?![a-z0-9_])(?!\.\d)" if words[-1].isascii() else ""
+    return re.compile(edge_left + gap.join(parts) + edge_right)
+
+
+def _by_clause(found: Sequence[TextClause], named: Sequence[_Named]) -> Iterable[tuple[TextClause, list[_Named]]]:
+    index = 0
+    for position, clause in enumerate(found):
+        stop = found[position + 1].start if position + 1 < len(found) else clause.start + len(clause.text) + 1_000_000
+        group = []
+        while index < len(named) and named[index].start < stop:
+            group.append(named[index])
+            index += 1
+        if group:
+            yield clause, group
+
+
+def _is_denied(clause: TextClause, low: str, item: _Named, named: Sequence[_Named]) -> bool:
+    """By the negations in its clause, without the names of options, and without what describes another option."""
+    left = low[clause.start : item.start]
+    stop = max(clause.start + len(clause.text), item.end)
+    right = low[item.end : stop]
+    for other in named:
+        if other.start > item.start:
+            right = right.replace(low[other.start : other.end], " … ", 1)
+        elif other.start < item.start:
+            left = left.replace(low[other.start : other.end], " … ", 1)
+    excepted = exception(left, right)
+    if excepted is not None:
+        return not excepted
+    if _PREFERRED.search(left):
+        return True
+    right = _DESCRIPTION.split(right)[0] if not re.match(r"\s?(?:,|and|or|和|或|…)", right) else right
+    return denied(left + " … " + right, len(left), len(left) + 3)

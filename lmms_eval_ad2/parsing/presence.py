@@ -1,0 +1,175 @@
+"""Statements of presence and absence that answer a question such as "Is there a bus?" without yes or no."""
+
+from __future__ import annotations
+
+import re
+
+from lmms_eval_ad2.parsing.clauses import TextClause, clauses, denied
+from lmms_eval_ad2.parsing.normalise import plain
+from lmms_eval_ad2.parsing.revisions import REVISION
+
+_ASKED = re.compile(
+    r"\b(?:is|are|was|were) there (?:still )?(?:(?:an?|any|some|the|at least one"
+    r"|one or more)\b)? ?(?P<there>[a-z][a-z' -]{1,60})"
+    r"|\b(?:can|could|do|did) you (?:see|find|spot|detect|identify) (?:(?:an?|any|some"
+    r"|the)\b)? ?(?P<see>[a-z][a-z' -]{1,60})"
+    r"|\bdoes (?:the|this) (?:image|picture|scene|photo) (?:contain|show|include|have) (?:(?:an?|any"
+    r"|some|the)\b)? ?(?P<has>[a-z][a-z' -]{1,60})"
+    r"|\b(?:is|are|can|could) (?:(?:an?|any|some|the)\b)? ?(?P<be>[a-z][a-z' -]{1,60}?)"
+    r" (?:be (?:seen|found|observed|detected)|visible|present|shown|in (?:the|this) (?:image|picture"
+    r"|scene|photo)|on the|appear)"
+    r"|(?:有没有|是否有|是否存在|是否能看到|能否看到|能看到|能看见|可以看到|看得到|存在|有)(?:任何|一个|一辆|一名)?(?P<zh>[\u4e00-\u9fff]{1,12}?)"
+    r"(?:吗|\?|么|的吗|存在|可见|\Z|,)"
+)
+_NOUN_END = re.compile(
+    r"\s(?:in|on|at|ahead|of the|near|behind|visible|present|within|to the|that|which|who|approaching"
+    r"|crossing|along|by|inside|here|from"
+    r"|directly|currently|right|left|between|around|nearby|anywhere|with|moving|parked|standing"
+    r"|waiting|close|blocking|next)\b"
+)
+_THERE = re.compile(r"\bthere(?:'s| is| are| was| were| isn't| aren't| wasn't| seems to be| appears to be)\b")
+_THERE_ONLY = re.compile(
+    r"(?P<head>\bthere(?:'s| is| are| was| were)) (?:indeed |only |exactly |just )?(?:one|two|three"
+    r"|four|none|some|several|many|\d+)\b(?! other)"
+)
+NOT_ONE = re.compile(
+    r"一(?:个|辆|名|位|只|条|盏)[\u4e00-\u9fff]{0,4}(?:都|也)(?:没有?|看不到|不见|找不到|看不见|未见)"
+    r"|\bnot (?:a single(?: [a-z]+)?|even one|one)\b(?! of)|\bnone (?:can|is|are|was"
+    r"|were) (?:be )?(?:visible|seen|made out|present|found|detected)\b"
+)
+# "Bus stop", "pedestrian crossing", 公交车广告牌: the name of something else.
+_COMPOUND = re.compile(
+    r"[- ](?:stops?|lanes?|stations?|crossings?|signs?|shelters?|billboards?|posters?|stickers?"
+    r"|statues?|paintings?|ads?|adverts?|shadows?"
+    r"|reflections?|toys?|route|rack|parking|zone)\b|(?:广告|海报|站|专用|标志|模型|雕像|图案|影子|倒影|通道|提示|道(?!路))"
+)
+_NOBODY = re.compile(r"\b(?:nobody|no one|no-one)\b(?! (?:else|other))|空无一人|没有?人|无人")
+_EMPTY = re.compile(r"\b(?:completely|entirely|totally|quite) empty\b|空无一[人车物]|空空如也")
+_PERSON = re.compile(r"pedestrian|person|people|人")
+_QUOTED = re.compile(r"\"[^\"\n]{1,60}\"|(?<![a-z])'[^'\n]{1,60}'(?![a-z])")
+_ABSENT = re.compile(
+    r"\bthere (?:is|are|was|were)(?: no\b(?! doubt| question| way| need| reason)| not\b|n't\b| none\b)"
+    r"|\bthere's no\b(?! doubt| question| way| need)"
+    r"|\bno\b(?! doubt| question| way)[^.,;\n]{1,60}\b(?:is|are|was|were|can be)\b[^.\n]{0,20}"
+    r"\b(?:visible|present|seen|detected|shown|found)\b"
+    r"|(?:\bnot|n't)(?: be)?(?: \w+)? (?:visible|present|seen|detected|found|shown)\b"
+    r"|\bi (?:do not|don't|cannot|can't|can not|did not|didn't) (?:see|find|detect|observe|spot)\b"
+    r"|\bi see no\b|\bno sign of\b"
+    r"|\b(?:does not|doesn't|do not|don't) (?:show|contain|appear|exist|have|include)\b"
+    r"|没有(?!办法|足够|问题)|不存在|看不到|未见|未发现|没看到|并无|不可见|没发现|未看到|没有发现"
+)
+_PRESENT = re.compile(
+    r"\bthere(?:'s| is| are| was| were) (?:indeed |clearly |actually |also |only )?(?:an?|one|two"
+    r"|three|some|several|many|multiple|\d+)\b"
+    r"|\b(?:is|are) (?:\w+ly )?(?:visible|present)\b|\bcan be seen\b"
+    r"|\bi (?:can )?(?:clearly )?see (?:an?|one|two|some|several)\b|(?:图中|画面中|图片中"
+    r"|图像中|画面里|图里|前方|路边|左侧|右侧|道上|旁边|旁)(?:确实|的确|还|也)?有|\A有(?!可能|没有)|存在|可以看到|能看到|可以看见|清晰可见"
+)
+
+
+def stated(low: str, question: str, *, alone: bool) -> str | None:
+    """ "yes" or "no" as stated in lower-case text; None if nothing or both is stated.
+
+    With a question, each clause that names what was asked for counts, by its polarity. Without one, or if the reply
+    uses other words, a single sentence that states presence or absence; only if it is all of the reply (`alone`).
+    """
+    name = asked_for(question)
+    if name:
+        verdicts, concludes = _of_name(low, name)
+        if len(set(verdicts)) == 1 or (verdicts and (concludes or REVISION.search(low))):
+            return verdicts[-1]
+        if verdicts:
+            return None
+    return _single(low) if alone else None
+
+
+def asked_for(question: str) -> str:
+    """A pattern of the thing whose presence is asked for; "" if the question asks for something else."""
+    low = plain(question).lower()
+    found = _ASKED.search(low)
+    if not found:
+        return _predicate(low)
+    if found["zh"]:
+        return re.escape(re.sub(r"(?:的|任何|明显)", "", found["zh"])[-6:])
+    noun = _NOUN_END.split(next(group for group in found.groups() if group).strip() + " ")[0].strip(" '-")
+    words = [re.escape(_singular(word)) + r"(?:s|es|ies|y)?" for word in noun.split()[-3:]]
+    return r"(?<![a-z-])" + r"[\s-](?:\w+[\s-])?".join(words) + r"(?![a-z])" if words else ""
+
+
+def _predicate(question: str) -> str:
+    """A pattern of the adjective or participle that "Is the road dry?" asks for; "" for another question."""
+    safe = re.search(r"\b(?:is|are|was|would) (?:it|this|that) (?P<word>[a-z]{3,}) (?:to|for|if)\b", question)
+    last = safe or re.search(
+        r"\b(?:is|are|was|were|does|do|has|have|can|should|must|may)\b[^?]{3,80}?\b(?P<word>[a-z]{3,})\s?\?\s*\Z",
+        question,
+    )
+    if last:
+        stem = re.sub(r"(?:ing|ed)\Z", "", last["word"])
+        return rf"(?<![a-z-]){re.escape(stem)}[a-z]{{0,3}}(?![a-z])" if len(stem) > 2 else ""
+    chinese = re.search(r"(?P<word>[\u4e00-\u9fff]{2})了?(?:吗|么)\s?\??\s*\Z", question)
+    return re.escape(chinese["word"]) if chinese else ""
+
+
+def _singular(word: str) -> str:
+    if word in ("people", "persons"):
+        return "pe"
+    for ending, length in (("ies", 3), ("ches", 2), ("shes", 2), ("buses", 2), ("xes", 2)):
+        if word.endswith(ending):
+            return word[:-length]
+    if word.endswith("y") and len(word) > 3:
+        return word[:-1]
+    return word[:-1] if word.endswith("s") and not word.endswith("ss") and len(word) > 3 else word
+
+
+def _of_name(low: str, name: str) -> tuple[list[str], bool]:
+    """The verdicts of all clauses that name the thing, and whether the last of them is drawn as a conclusion."""
+    pattern = re.compile(name)
+    verdicts: list[str] = []
+    concludes = False
+    for clause in clauses(low):
+        text = _QUOTED.sub(lambda m: " " * len(m.group()), clause.text)
+        if clause.open or clause.conditional or clause.tentative or clause.former:
+            continue
+        named = next((m for m in pattern.finditer(text) if not _COMPOUND.match(text, m.end())), None)
+        pronoun = _THERE_ONLY.search(text) or NOT_ONE.search(text)
+        if named:
+            verdicts.append("no" if _denied(clause, text, named) else "yes")
+        elif (
+            _EMPTY.search(text)
+            or (_NOBODY.search(text) and _PERSON.search(name))
+            or (pronoun and pronoun.re is NOT_ONE)
+        ):
+            verdicts.append("no")
+        elif pronoun and not re.match(r" [a-z]+", text[pronoun.end() :]):
+            verdicts.append("no" if denied(text, pronoun.start(), pronoun.end("head")) else "yes")
+        else:
+            continue
+        concludes = clause.concludes
+    return verdicts, concludes
+
+
+def _denied(clause: TextClause, text: str, named: re.Match[str]) -> bool:
+    """Whether a named thing is denied: what follows "who", "that" or "with" describes it, and does not deny it."""
+    right = re.split(r"\b(?:that|who|with|without|and)\b", text[named.end() :])[0]
+    return denied(text[: named.end()] + right, named.start(), named.end())
+
+
+def _single(low: str) -> str | None:
+    if len(low) > 400 or "?" in low or re.search(r"[.!?\n](?=\s?\S)", low.strip()):
+        return None
+    absent = bool(_ABSENT.search(low))
+    present = bool(_PRESENT.search(_ABSENT.sub(" ", low)))
+    found = list(clauses(low))
+    if absent == present or any(clause.open or clause.tentative for clause in found):
+        return None
+    match = (_ABSENT if absent else _PRESENT).search(low)
+    if absent and match and _double(low, match):
+        return "yes"
+    return "no" if absent else ("no" if match and _double(low, match) else "yes")
+
+
+def _double(low: str, match: re.Match[str]) -> bool:
+    """Whether the words before a statement turn it round: "it is wrong to say that there is no …"."""
+    left = re.split(r"[.,;:!?\n]", low[: match.start()])[-1]
+    right = re.split(r"[.,;:!?\n]", low[match.end() :])[0]
+    return denied(left + " … " + (right if re.search(r"错误|不对|错的|wrong|incorrect|false", right) else ""), 0, 0)

@@ -1,0 +1,51 @@
+"""What a question asks for: its superlatives ("the closest", 最近), what it counts, whether it asks for the worst."""
+
+from __future__ import annotations
+
+import re
+
+_SUPERLATIVE = re.compile(
+    r"\b(?:most|least) [a-z]{3,}|\b(?!interest|rest\b|test|west|forest|request|suggest|latest\b|arrest"
+    r"|contest|best\b)[a-z]{2,}est\b|\bbest\b|\bfirst\b|\blast\b"
+    r"|最(?!终|后|新)[\u4e00-\u9fff]{1,3}"
+)
+WORST = re.compile(
+    r"\b(?:least|worst|most (?:un|in|im)(?!port|min|term|tens|dic)\w+|wrong|incorrect|false|not|except"
+    r"|isn't|aren't|doesn't)\b"
+    r"|最不|最差|最坏|错误|不(?:正确|合适|恰当|应该?|属于|符合|是)|有误"
+)
+
+
+_COUNTED = re.compile(
+    r"\bhow many (?:different |visible |other )?(?P<en>[a-z][a-z -]{1,40}?)(?= (?:are|is|can|do|does"
+    r"|in|on|have|were|ahead|visible|there|you|appear|does|at|of)\b|\?|\Z)|多少(?:个|名|辆|条|位|盏|人"
+    r"|只)?(?P<zh>[\u4e00-\u9fff]{1,8}?)(?:\?|？|\Z)|几(?:个|名|辆|条|位|盏"
+    r"|只)(?P<zh2>[\u4e00-\u9fff]{1,8}?)(?:\?|？|\Z)"
+)
+
+
+def counted_noun(question: str) -> str:
+    """A pattern of what "How many …?" counts; "" for another question."""
+    found = _COUNTED.search(question.lower().strip())
+    if not found:
+        return ""
+    if found["en"] is None:
+        return re.escape(found["zh"] or found["zh2"])
+    words = found["en"].split()
+    last = words[-1]
+    for ending, singular in (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("xes", "x"), ("buses", "bus"), ("s", "")):
+        if last.endswith(ending) and len(last) > 3:
+            last = last[: -len(ending)] + singular
+            break
+    stem = re.escape(" ".join([*words[:-1], last]).rstrip("y"))
+    return stem + r"(?:y|ies|es|s)?(?![a-z])"
+
+
+def superlatives(question: str) -> list[str]:
+    """The superlatives of a question, in lower case."""
+    return [match.group() for match in _SUPERLATIVE.finditer(question.lower())]
+
+
+def asks_for_the_worst(question: str) -> bool:
+    """Whether a question asks for what is wrong or least suitable, so that "B is wrong" is an answer."""
+    return bool(WORST.search(question.lower()))

@@ -1,0 +1,17 @@
+"""Words with which a text takes back what it said before."""
+
+from __future__ import annotations
+
+import re
+
+REVISION = re.compile(
+    r"\b(?:wait|scratch that|correction|oops|on second thoughts?|on reflection|upon reflection"
+    r"|reconsider\w*|i mean|i meant|i take that back"
+    r"|let me correct|correcting|revis\w+|chang\w+ (?:my|the|it|that)|no,? actually|actually,? no"
+    r"|my mistake|i was wrong|i misread"
+    r"|looking (?:again|closer|more closely)|after all|hold on|hang on|never ?mind|strike that"
+    r"|instead, i|better:|edit:|no,? sorry|sorry, (?:on|at|the|my)|(?:\.\.\.|…) ?no|i (?:overlooked"
+    r"|missed)|sorry,? (?:i|no|it|there|yes|that))\b|\bhm+,? no\b"
+    r"|更正|纠正|修正|等等|等一下|不对|重新(?:看|考虑|检查|核对|判断)|仔细(?:看|想|核对|一看)|再(?:看|想|核对|仔细|一看)|改(?:为|成|选|口)|哦不|说错|看错|应该说|准确地说"
+    r"|抱歉,(?!我)|收回|实际上"
+)

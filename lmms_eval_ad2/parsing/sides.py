@@ -1,0 +1,68 @@
+"""Parse "left" or "right" (AD2-Bench A.5): a side that a reply gives, not a turn, a correction or "you are right"."""
+
+from __future__ import annotations
+
+import re
+
+from lmms_eval_ad2.parsing.clauses import clauses, denied
+from lmms_eval_ad2.parsing.normalise import no_verdict, without_refusals
+from lmms_eval_ad2.parsing.revisions import REVISION
+from lmms_eval_ad2.parsing.verdict_tables import rated_in_json
+from lmms_eval_ad2.records import Answer, Unparsed
+
+_SIDE = re.compile(r"(?<![a-z])(?P<en>left|right)(?![a-z])|(?P<zh>[左右])")
+RIGHT_IDIOM = re.compile(r"\b(?:you(?:'re| are)|that(?:'s| is)|all|quite|absolutely) right\b")
+_OTHER_LEFT = re.compile(
+    r"(?:\b(?:you(?:'re| are)|that(?:'s| is)|all|quite|is only|turn(?:s|ing|ed)?|mov(?:es"
+    r"|ing) (?:to(?:wards?)? )?(?:the )?|go(?:es|ing)?"
+    r"|has|have|had|nothing|person|one|someone|anyone|from(?: the)?|from left to|from right to"
+    r"|towards?(?: the)?|to its|its own)"
+    r"|从|往|向|朝) ?\Z"
+)
+_OTHER_RIGHT = re.compile(
+    r" (?:in the (?:scene|image|picture)|now|away|behind|next|in front|after|before|at the|to (?:ask"
+    r"|say|point)|of way|turn|here|there|to right|to left)\b"
+    r"|-?turn|转|拐|往|到右|到左"
+)
+_TURN = re.compile(r"\bturn|\bheading|\bmoving|\bgoing|转|拐|行驶方向")
+# Beside something else: "just left of the bus stop", 站牌的左边.
+RELATIVE = re.compile(
+    r" of (?!(?:the |this |our )?(?:road|street|image|picture|frame|scene|lane|ego|us|centre|center|view|car\b))"
+)
+_OF_ANOTHER = re.compile(r"(?<!道路)(?<!画面)(?<!图像)(?<!图片)(?<!自车)(?<!车道)(?<!视野)(?<!路面)(?<!我)(?<!图)的\Z")
+_BOTH = re.compile(r"\b(?:both|either|neither)\b|\bleft or (?:the |on the )?right\b|左右|左(?:侧|边)?(?:还是|或)右")
+_ANSWER = re.compile(
+    r"(?:\b(?:answer|so|therefore|thus|hence|final|conclusion|it's|it is)\b|答案|所以|因此|更正)[^.;\n]{0,40}\Z"
+)
+
+
+def read_side(text: str, question: str = "") -> Answer | Unparsed:
+    """ "left" or "right" from plain `text`; turns count only if the question asks for a turn."""
+    turns = bool(_TURN.search(question.lower()))
+    best = rated_in_json(text, ("left", "right"))
+    if best is not None:
+        return Answer("yesno", best[0].lower()) if len(best) == 1 else Unparsed("yesno", "several", text[-200:])
+    low = without_refusals(text.lower())[0]
+    found: list[tuple[str, bool]] = []
+    for clause in clauses(low):
+        if clause.open or clause.former or _BOTH.search(clause.text):
+            continue
+        for match in _SIDE.finditer(clause.text):
+            side = match["en"] or {"左": "left", "右": "right"}[match["zh"]]
+            left, right = clause.text[: match.start()], clause.text[match.end() :]
+            if not turns and (_OTHER_LEFT.search(left) or _OTHER_RIGHT.match(right)):
+                continue
+            if RELATIVE.match(right) or _OF_ANOTHER.search(left):
+                continue
+            given = denied(
+                left[-40:] + match.group() + right[:0], len(left[-40:]), len(left[-40:]) + len(match.group())
+            )
+            if not given:
+                found.append((side, bool(_ANSWER.search(low[: clause.start + match.start()][-60:]))))
+    sides = [side for side, _ in found]
+    called = [side for side, marked in found if marked]
+    if len(set(sides)) == 1:
+        return Answer("yesno", sides[0])
+    if sides and (called or REVISION.search(low)):
+        return Answer("yesno", called[-1] if called else sides[-1])
+    return Unparsed("yesno", "several" if sides else no_verdict(text), text[-200:])

@@ -1,0 +1,193 @@
+"""A refused key ends the requests of our tasks after a few of them; a local server refuses, OpenAI's clients ask."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from support.builders import record
+
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.harness import task_data
+from lmms_eval_ad2.harness.journal import AnswerJournal, attach, read_lines
+from lmms_eval_ad2.scoring.variant import TaskVariant
+from lmms_eval_ad2.testing.fake_endpoint import FakeEndpointServer, serve
+
+pytestmark = pytest.mark.integration
+
+ROWS, IN_FLIGHT, ATTEMPTS = 40, 8, 3
+KEY = "sk-local-test-key"
+
+
+@pytest.fixture
+def task(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    (tmp_path / "a.jpg").write_bytes(b"one")
+    rows = pa.chunked_array([[record(f"r{i}").to_json() for i in range(ROWS)]])
+    loaded = task_data.LoadedTask("t", TaskVariant("ad2_bench", "perception_base"), tmp_path, {}, rows)
+    monkeypatch.setitem(task_data.TASKS, "t", loaded)
+    yield tmp_path
+
+
+def requests(task: str = "t") -> list[Any]:
+    return [SimpleNamespace(args=(f"q{i}", {}, None, i, task, "test"), metadata={}) for i in range(ROWS)]
+
+
+def payload(request: Any) -> dict[str, Any]:
+    return {"model": "fake", "messages": [{"role": "user", "content": request.args[0]}]}
+
+
+class Wrapper:
+    """Catches every exception, repeats the request and returns the failure as text, as the wrappers of lmms-eval do."""
+
+    __module__ = "lmms_eval.models.chat.openai"
+    is_simple, rank, num_concurrent = True, 0, IN_FLIGHT
+
+    def __init__(self, server: FakeEndpointServer) -> None:
+        import openai
+
+        self.client = openai.OpenAI(base_url=server.url, api_key=KEY, max_retries=0)
+
+    def generate_until(self, requests: list[Any]) -> list[str]:
+        with ThreadPoolExecutor(IN_FLIGHT) as pool:
+            return list(pool.map(self._answer, requests))
+
+    def _answer(self, request: Any) -> str:
+        error = None
+        for _ in range(ATTEMPTS):
+            try:
+                reply = self.client.chat.completions.create(**payload(request))
+                return str(reply.choices[0].message.content)
+            except Exception as exc:
+                error = exc
+        return f"[LMMS_EVAL_REQUEST_FAILED after {ATTEMPTS} retries] {error}"
+
+
+class AsyncWrapper(Wrapper):
+    __module__ = "lmms_eval.models.chat.async_openai"
+
+    def __init__(self, server: FakeEndpointServer) -> None:
+        import openai
+
+        self.client = openai.AsyncOpenAI(base_url=server.url, api_key=KEY, max_retries=0)  # type: ignore[assignment]
+
+    async def maybe_forward_with_tool(self, request: Any, position: int) -> tuple[str, int]:
+        reply = await self.client.chat.completions.create(**payload(request))  # type: ignore[misc]
+        return str(reply.choices[0].message.content), position
+
+    def generate_until(self, requests: list[Any]) -> list[str]:
+        async def answer(request: Any, position: int) -> str:
+            error = None
+            for _ in range(ATTEMPTS):
+                try:
+                    return (await self.maybe_forward_with_tool(request, position))[0]
+                except Exception as exc:
+                    error = exc
+            return f"[LMMS_EVAL_REQUEST_FAILED after {ATTEMPTS} retries] {error}"
+
+        async def run() -> list[str]:
+            slots = asyncio.Semaphore(IN_FLIGHT)
+
+            async def one(request: Any, position: int) -> str:
+                async with slots:
+                    return await answer(request, position)
+
+            return await asyncio.gather(*(one(r, i) for i, r in enumerate(requests)))
+
+        return asyncio.run(run())
+
+
+BOTH = pytest.mark.parametrize("wrapper", [Wrapper, AsyncWrapper])
+
+
+def ask(model: Any, folder: Path, task: str = "t") -> list[str]:
+    with attach(model, AnswerJournal(folder / "journal", 0)):
+        return model.generate_until(requests(task))
+
+
+def stored(folder: Path) -> int:
+    return len(list(read_lines(folder / "journal" / "rank0.jsonl")))
+
+
+@BOTH
+@pytest.mark.parametrize("status", ["401", "404"])
+def test_a_refused_key_ends_the_run_after_one_request(wrapper: type, status: str, task: Path) -> None:
+    with serve(failures=[status], cycle=True) as server, pytest.raises(Ad2Error) as error:
+        ask(wrapper(server), task)
+    assert server.requests == 1
+    assert stored(task) == 0
+    text = str(error.value)
+    assert text.startswith(f"{server.url} refuses every request: Error code: {status}") and "\n" not in text
+    assert ("OPENAI_API_KEY" in text) == (status == "401")
+    assert "the answers so far are kept" in text and KEY not in text
+
+
+@BOTH
+def test_answers_before_a_key_is_revoked_are_kept_and_not_requested_again(
+    wrapper: type, task: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serve(reply="yes", failures=lambda n, body: "ok" if n < 20 else "401") as server:
+        with pytest.raises(Ad2Error, match="refuses every request"):
+            ask(wrapper(server), task)
+        assert 20 < server.requests <= 20 + IN_FLIGHT
+        assert stored(task) == 20
+        assert "never retrieved" not in caplog.text
+        server.behaviour.failures, before = (), server.requests
+        assert ask(wrapper(server), task) == ["yes"] * ROWS
+        assert server.requests == before + ROWS - 20
+
+
+@BOTH
+def test_a_request_that_a_gateway_rejects_is_that_requests_failure(wrapper: type, task: Path) -> None:
+    """OpenRouter's moderation answers with 403."""
+    rejected = lambda n, body: "403" if body["messages"][0]["content"] in ("q0", "q7") else "ok"  # noqa: E731
+    with serve(reply="yes", failures=rejected) as server:
+        answers = ask(wrapper(server), task)
+    assert [i for i, answer in enumerate(answers) if answer != "yes"] == [0, 7]
+
+
+@BOTH
+def test_rejections_without_an_answer_between_them_end_the_run(wrapper: type, task: Path) -> None:
+    with serve(failures=["403"], cycle=True) as server, pytest.raises(Ad2Error, match="no right to this model"):
+        ask(wrapper(server), task)
+    assert server.requests <= 8 + IN_FLIGHT
+
+
+def test_requests_of_other_tasks_are_not_observed(task: Path) -> None:
+    with serve(failures=["401"], cycle=True) as server:
+        answers = ask(Wrapper(server), task, "host")
+        assert server.requests == ROWS * ATTEMPTS
+    assert all(answer.startswith("[LMMS_EVAL_REQUEST_FAILED") for answer in answers)
+
+
+def test_the_client_is_restored(task: Path) -> None:
+    with serve(reply="yes") as server:
+        model = Wrapper(server)
+        ask(model, task)
+        assert "create" not in vars(model.client.chat.completions)
+
+
+@pytest.mark.parametrize("text", ["", "[LMMS_EVAL_REQUEST_FAILED after 5 retries] invalid x-api-key"])
+def test_a_client_that_cannot_be_observed_ends_the_run_if_nothing_is_answered(text: str, task: Path) -> None:
+    """lmms-eval's claude makes a client in each call and returns an empty text after its failures."""
+    model = unobservable(lambda i: text)
+    with pytest.raises(Ad2Error, match=r"none of the first 8 requests was answered.*ANTHROPIC_API_KEY"):
+        ask(model, task)
+    model = unobservable(lambda i: "yes" if i == 3 else text)
+    assert ask(model, task).count("yes") == 1
+
+
+def unobservable(answer: Callable[[int], str]) -> Any:
+    class Claude:
+        __module__ = "lmms_eval.models.simple.claude"
+        is_simple, rank, batch_size = True, 0, 1
+
+        def generate_until(self, requests: list[Any]) -> list[str]:
+            return [answer(request.args[3]) for request in requests]
+
+    return Claude()

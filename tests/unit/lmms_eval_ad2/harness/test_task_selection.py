@@ -1,0 +1,96 @@
+"""`--tasks`: wildcards and groups leave out tasks that cannot be asked, explicit names report them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.builders import chain, record
+
+from lmms_eval_ad2.data.home import open_dataset, write_dataset
+from lmms_eval_ad2.harness.askable import has_askable
+from lmms_eval_ad2.harness.task_files import task_files
+from lmms_eval_ad2.harness.task_selection import select
+from lmms_eval_ad2.records import Record, VisualPrompt
+from lmms_eval_ad2.scoring.variant import TaskVariant
+
+
+def import_as(name: str, records: Sequence[Record], root: Path) -> None:
+    write_dataset(name, "test", records, image_root=root, source={}, resume=False)
+
+
+def drivelm(**changes: Any) -> Record:
+    """A question about objects without options, as in DriveLM's training file."""
+    return record("d1", "vqa", benchmark="drivelm", task="perception", **changes)
+
+
+def test_a_wildcard_leaves_out_tasks_without_data_and_tasks_without_a_question(tmp_path: Path) -> None:
+    import_as("drivelm", [drivelm()], tmp_path)
+    import_as("ad2_bench", [record(), chain(), record("r2", task="relation")], tmp_path)
+    chosen = select("ad2_*,ad2x_drivelm_*,ad2x_cot_rounds")
+    assert chosen.names == ["ad2_cot", "ad2_perception_base", "ad2_relation", "ad2x_cot_rounds"]
+    assert [line for line in chosen.left_out if line.startswith("left out, no data: ad2_coda_general, ad2_coda_region")]
+    nothing = [line for line in chosen.left_out if line.startswith("left out, nothing to ask: ")]
+    assert [line.split(": ")[1] for line in nothing] == [
+        "ad2_perception_advanced", "ad2_reasoning", "ad2x_drivelm_behavior_mc", "ad2x_drivelm_perception_mc",
+    ]  # fmt: skip
+    assert "no records of part 'perception' that fit this variant ({'form': 'mc'})" in nothing[-1]
+    assert not chosen.faults
+    (fault,) = select("ad2x_drivelm_*").faults
+    assert fault == "'ad2x_drivelm_*': none of its 2 tasks can be asked; see the lines above, or: ad2 demo"
+    assert chosen.tasks.keys() == set(chosen.names) and chosen.on_records
+
+
+def test_an_explicit_task_without_a_question_is_one_fault(tmp_path: Path) -> None:
+    import_as("drivelm", [drivelm()], tmp_path)
+    chosen = select("ad2x_drivelm_perception_mc,ad2_relation,mmmu_val,ad2_relatio")
+    assert chosen.names == ["mmmu_val"] == chosen.others and not chosen.left_out
+    first, second, third = chosen.faults
+    assert first.startswith("task ad2x_drivelm_perception_mc: dataset 'drivelm' (test) has no records of part")
+    assert "ad2 data import ad2_bench" in second
+    assert "did you mean ad2_relation" in third
+
+
+def test_an_image_folder_that_is_gone_is_told_apart_from_missing_data(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    import_as("ad2_bench", [record()], tmp_path / "images")
+    (tmp_path / "images").rmdir()
+    (line,) = [line for line in select("ad2_p*").left_out if "perception_base" in line]
+    assert line.startswith("left out, no images: ad2_perception_base: ") and "ad2 data relocate ad2_bench" in line
+
+
+def test_a_group_is_kept_whole_or_replaced_by_the_tasks_that_can_be_asked(tmp_path: Path) -> None:
+    parts = ("perception_base", "perception_advanced", "relation")
+    import_as("ad2_bench", [record(part, task=part) for part in parts], tmp_path)
+    chosen = select("bench_ad2")
+    assert chosen.names == [f"ad2_{part}" for part in parts], "the mean over three of four parts is not the group's"
+    assert chosen.left_out[0].startswith("left out, nothing to ask: ad2_cot: ")
+    import_as("ad2_bench", [*(record(part, task=part) for part in parts), chain()], tmp_path)
+    assert select("bench_ad2,ad2_*").names[0] == "bench_ad2"
+    (fault,) = select("bench_coda_lm").faults
+    assert fault.startswith("bench_coda_lm: none of its tasks can be asked: dataset coda_lm")
+    assert select("bench_x*").faults == ["bench_x*: no such group"]
+    beside = select("bench_coda*,bench_ad2")
+    assert beside.names == ["bench_ad2"] and not beside.faults
+    assert beside.left_out[0].startswith("left out: bench_coda*: none of its tasks can be asked: dataset coda_lm")
+
+
+@pytest.mark.parametrize("name", ["ad2x_relation_mc", "ad2x_cot_rounds", "ad2_cot", "ad2x_relation_mark_box"])
+def test_readiness_is_that_of_the_records(name: str, tmp_path: Path) -> None:
+    """With records that fit no variant first, and then one that fits."""
+    part = "cot" if "cot" in name else "relation"
+    others = [record(f"r{i}", "vqa", task="relation") for i in range(3)]
+    import_as("ad2_bench", others, tmp_path)
+    assert task_files()[name].readiness().state == "nothing to ask"
+    box = VisualPrompt("box", ((1.0, 2.0, 3.0, 4.0),))
+    fitting = chain() if part == "cot" else record("fits", "mc", task="relation", mark=box)
+    import_as("ad2_bench", [*others, fitting], tmp_path)
+    assert task_files()[name].ready()
+
+
+def test_text_that_looks_like_options_does_not_make_a_question_askable(tmp_path: Path) -> None:
+    """Records are searched for the text of options first, and then read."""
+    import_as("drivelm", [drivelm(meta={"options": [{"letter": "A"}]})], tmp_path)
+    assert not has_askable(open_dataset("drivelm", "test"), TaskVariant("drivelm", "perception", form="mc"))
