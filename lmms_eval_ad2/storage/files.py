@@ -67,7 +67,7 @@ def open_regular(path: Path) -> BinaryIO:
 
     Raises OSError for a folder, and for a FIFO, socket or device, which may have no end or block.
     """
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EACCES, "not a regular file", str(path))

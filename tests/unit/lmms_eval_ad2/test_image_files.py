@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 from pathlib import Path
 
 import pytest
 from PIL import Image, ImageFile
+from support.running import REPO
 
 from lmms_eval_ad2 import image_files
 from lmms_eval_ad2.data.home import import_release
@@ -109,6 +111,20 @@ def test_an_overlong_name_in_a_release_is_a_bad_row(root: Path, tmp_path: Path) 
     path.write_text(json.dumps(row))
     with pytest.raises(DataError, match="1,024 bytes"):
         import_release("records", path, images=root)
+
+
+def test_no_other_module_opens_images() -> None:
+    """The servers of published models run without this package, in environments of their own."""
+    opening = re.compile(r"\b(?:PIL\.)?[Ii]mage\.open\(|pillow\.open\(|cv2\.imread|imageio|matplotlib\.image")
+    found = {
+        path.relative_to(REPO).as_posix()
+        for package in ("lmms_eval_ad2", "closedloop_plugin")
+        for path in (REPO / package).rglob("*.py")
+        if opening.search(path.read_text("utf-8"))
+    }
+    assert found == {
+        "lmms_eval_ad2/image_files.py", "closedloop_plugin/carla/leaderboard_agent/advlm_server.py",
+    }  # fmt: skip
 
 
 def test_bounds_and_formats(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
