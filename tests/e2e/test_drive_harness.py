@@ -133,6 +133,7 @@ def test_a_stopped_run_resumes_only_with_the_same_model_and_arguments(
         start(None)
 
 
+@pytest.mark.system  # 10 s and more
 def test_the_same_model_and_seed_give_the_same_scores_through_the_harness_and_the_command(
     harness: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

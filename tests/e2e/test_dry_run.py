@@ -43,6 +43,7 @@ def to_come(text: str, task: str) -> tuple[int, str]:
     return int(answered), requests
 
 
+@pytest.mark.system  # 10 s and more
 @pytest.mark.parametrize(
     ("model", "tasks", "limit", "total"),
     [("openai", f"{TASKS},ad2demo_cot_rounds", 3, 21), ("async_openai", TASKS, 9, 18)],  # three chains of five rounds

@@ -71,6 +71,7 @@ def test_logged_samples_contain_our_ids_and_judged_scores(finished: Path) -> Non
     assert all(r["values"]["sacs"] == pytest.approx(1.0) for r in rows)
 
 
+@pytest.mark.system  # 10 s and more
 def test_two_ranks_give_the_same_numbers_as_one(tmp_path: Path) -> None:
     tasks = "ad2demo_perception_base,ad2demo_coda_general,ad2demo_cot_rounds"
     words = ("-m", "lmms_eval", "--model", "ad2_chance", "--tasks", tasks, "--output_path")

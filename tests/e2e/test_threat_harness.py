@@ -114,6 +114,7 @@ def test_a_folder_of_custom_programs_has_no_agent_and_no_fuser(
     assert (threats["agent"], threats["fuser"], threats["scenarios"]) == (None, None, 1)
 
 
+@pytest.mark.system  # 10 s and more
 def test_the_same_model_gives_the_same_scores_through_the_harness_and_the_command(
     threat_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

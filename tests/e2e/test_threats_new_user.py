@@ -71,6 +71,7 @@ def failing(number: int, body: Any) -> str:
     return Random(number).choice(("500", "cut", "invalid_json")) if Random(-number).random() < 1 / 3 else "ok"
 
 
+@pytest.mark.system  # 10 s and more
 def test_no_route_is_lost_if_a_third_of_the_requests_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each start requests only what is still missing; failures are named and counted."""
     with serve(reply=replies(lambda n: json.dumps(SPEC)), failures=failing) as server:

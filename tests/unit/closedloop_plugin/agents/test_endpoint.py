@@ -37,7 +37,7 @@ def test_decisions_are_in_the_order_of_the_requests() -> None:
     assert len({d.latency_s for d in decisions}) == 1  # one batch, one time
 
 
-@pytest.mark.integration
+@pytest.mark.system
 def test_all_requests_and_tasks_are_in_flight_together() -> None:
     tasks = ("action", "trajectory", "reasoning", "threat")
 

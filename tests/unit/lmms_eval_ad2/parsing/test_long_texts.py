@@ -12,7 +12,7 @@ from lmms_eval_ad2.records import FORMS, Answer, Form
 pytestmark = pytest.mark.integration
 
 SIZE = 100_000
-REPEATED_SIZE = 32_000
+REPEATED_SIZE = 16_000
 FILLER = "The road ahead is wet and the lights of a car on the left are bright. "
 
 # One repeated piece is enough for quadratic time in a backtracking pattern.
