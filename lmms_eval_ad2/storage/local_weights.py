@@ -18,6 +18,12 @@ SUFFIXES = frozenset({
     ".safetensors", ".bin", ".gguf", ".ggml", ".pt", ".pth", ".ckpt", ".pkl", ".onnx", ".engine", ".npz", ".npy", ".h5",
     ".msgpack", ".model", ".json", ".jinja", ".txt", ".tiktoken", ".py", ".yaml", ".yml",
 })  # fmt: skip
+# A folder without any of these is no model: lmms-eval names its folder of results after the model.
+_WEIGHTS = SUFFIXES - {".json", ".jinja", ".txt", ".py", ".yaml", ".yml"}
+_CONFIGURATIONS = frozenset({
+    "config.json", "adapter_config.json", "generation_config.json", "tokenizer_config.json", "tokenizer.json",
+    "params.json", "model_index.json", "args.json",
+})  # fmt: skip
 MOST_ENTRIES = 20_000  # of a folder; one with more holds other things besides a model
 
 _ARGUMENT = re.compile(r"(?:^|,)\s*([\w.-]+)=")
@@ -63,7 +69,10 @@ def _state(text: str) -> str:
         if path.is_file():
             # A bare word may have the name of a file by chance.
             return _entry(path, path) if os.sep in text or path.suffix in SUFFIXES else ""
-        return "\n".join(sorted(_entry(file, path) for file in _model_files(path))) if path.is_dir() else ""
+        files = list(_model_files(path)) if path.is_dir() else []
+        if not any(file.suffix.lower() in _WEIGHTS or file.name in _CONFIGURATIONS for file in files):
+            return ""
+        return "\n".join(sorted(_entry(file, path) for file in files))
     except (OSError, RuntimeError, ValueError):  # too long, an unknown user, a zero byte
         return ""
 

@@ -75,6 +75,16 @@ def test_a_word_that_is_also_a_folder_without_weights(tmp_path: Path, monkeypatc
     assert local_weights("device=cuda,batch_size=1") == {}
 
 
+def test_results_in_a_folder_with_the_name_of_the_model_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """lmms-eval writes its results to OUT/MODEL; with OUT "." the argument model_version=MODEL names that folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fake").mkdir()
+    (tmp_path / "fake" / "20260101_000000_results.json").write_text("{}")
+    assert local_weights("model_version=fake") == {}
+
+
 def test_the_search_of_a_large_folder_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_ENTRIES", 3)
     for number in range(9):
