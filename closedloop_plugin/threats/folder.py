@@ -25,7 +25,7 @@ from closedloop_plugin.suites.programs import INDEX, index_of
 from closedloop_plugin.threats.templates.program import program
 from closedloop_plugin.threats.transcript import ThreatAttempt, ThreatTranscript
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.image_files import locate, open_image
+from lmms_eval_ad2.image_files import ImageOutsideError, locate, open_image
 from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json, file_sha256
 from lmms_eval_ad2.storage.identity import continued, refuse_differences
 
@@ -99,14 +99,14 @@ class ThreatFolder:
         return file_sha256(file) if file.is_file() else ""
 
     def images(self, transcript: ThreatTranscript) -> tuple[np.ndarray, ...]:
-        """The interview's frames, (H, W, 3) uint8 RGB; missing files are skipped."""
+        """The interview's frames, (H, W, 3) uint8 RGB; files that are missing or outside of the folder are skipped."""
         return tuple(frame for name in transcript.interview.frames if (frame := self._image(name)) is not None)
 
     def _image(self, name: str) -> np.ndarray | None:
         try:
             with open_image(locate(self.path, name)) as image:
                 return np.asarray(image.convert("RGB"))
-        except FileNotFoundError:
+        except (FileNotFoundError, ImageOutsideError):
             return None
         except OSError as exc:
             raise Ad2Error(f"{self.path / name}: not a readable image ({exc})") from exc

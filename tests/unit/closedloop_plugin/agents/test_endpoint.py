@@ -37,15 +37,17 @@ def test_decisions_are_in_the_order_of_the_requests() -> None:
     assert len({d.latency_s for d in decisions}) == 1  # one batch, one time
 
 
-@pytest.mark.system
+@pytest.mark.integration
 def test_all_requests_and_tasks_are_in_flight_together() -> None:
     tasks = ("action", "trajectory", "reasoning", "threat")
 
     def in_flight(latency_s: float) -> int:
         with serve(reply="Stop.", latency_s=latency_s) as server:
-            decisions = make_agent(f"endpoint:m@{server.url}", tasks=tasks).decide(
-                [decision_request(f"e{i}") for i in range(4)]
-            )
+            agent = make_agent(f"endpoint:m@{server.url}", tasks=tasks)
+            agent.decide(
+                [decision_request()]
+            )  # until the first reply few requests are in flight, in case all are refused
+            decisions = agent.decide([decision_request(f"e{i}") for i in range(4)])
             assert list(decisions[0].texts) == list(tasks)
             return server.most_in_flight
 
