@@ -44,9 +44,8 @@ def test_all_requests_and_tasks_are_in_flight_together() -> None:
     def in_flight(latency_s: float) -> int:
         with serve(reply="Stop.", latency_s=latency_s) as server:
             agent = make_agent(f"endpoint:m@{server.url}", tasks=tasks)
-            agent.decide(
-                [decision_request()]
-            )  # until the first reply few requests are in flight, in case all are refused
+            # Until the first reply few requests are in flight, in case the endpoint refuses all.
+            agent.decide([decision_request()])
             decisions = agent.decide([decision_request(f"e{i}") for i in range(4)])
             assert list(decisions[0].texts) == list(tasks)
             return server.most_in_flight
