@@ -63,8 +63,6 @@ def parse(
     reply = reply if inner is None else inner
     if not reply.strip():
         return Unparsed(form, "empty", text[:200])
-    if form in ("mc", "yesno", "count") and asks_for_picture(plain(reply)):
-        return Unparsed(form, "refusal", text[:200])
     match form:
         case "vqa":
             return read_vqa(reply)
@@ -72,14 +70,18 @@ def parse(
             return read_ocr(reply)
         case "chain":
             return read_chain(reply, n_steps)
+    reply = plain(reply)
+    if form in ("mc", "yesno", "count") and asks_for_picture(reply):
+        return Unparsed(form, "refusal", text[:200])
+    match form:
         case "mc":
-            return read_option(plain(reply), letters or tuple(options or "ABCDEF"), options or {}, question)
+            return read_option(reply, letters or tuple(options or "ABCDEF"), options or {}, question)
         case "yesno":
-            return read_yesno(plain(reply), question, words)
+            return read_yesno(reply, question, words)
         case "count":
-            return read_count(plain(reply), question)
+            return read_count(reply, question)
         case "point":
-            return read_point(plain(reply), image_size, frame, model_input)
+            return read_point(reply, image_size, frame, model_input)
         case "box":
-            return read_box(plain(reply), image_size, frame, model_input)
+            return read_box(reply, image_size, frame, model_input)
     raise ValueError(f"unknown form {form!r}")

@@ -7,20 +7,12 @@ from dataclasses import dataclass
 
 from lmms_eval_ad2.parsing.clauses import CONCLUSION, clauses
 from lmms_eval_ad2.parsing.normalise import declines, hedges, no_verdict, without_refusals
+from lmms_eval_ad2.parsing.number_words import ONES, TENS
 from lmms_eval_ad2.parsing.presence import NOT_ONE
 from lmms_eval_ad2.parsing.question_words import counted_noun
 from lmms_eval_ad2.parsing.revisions import REVISION
 from lmms_eval_ad2.records import Answer, Unparsed
 
-_ONES = {
-    **{"zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9},
-    **{"ten": 10, "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14, "fifteen": 15, "sixteen": 16},
-    **{"seventeen": 17, "eighteen": 18, "nineteen": 19},
-}
-_TENS = {
-    **{"twenty": 20, "thirty": 30, "forty": 40, "fifty": 50},
-    **{"sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90},
-}
 _ZH = {sign: value for value, sign in enumerate("零一二三四五六七八九十")} | {"〇": 0, "两": 2, "俩": 2}
 _MEASURE = "辆个名位人台只条盏座块根处架艘棵匹头张栋支把件"
 _MAX_DIGITS = 9
@@ -28,7 +20,7 @@ _MOST = 2_000  # numbers examined, the last ones of the text; more occur only if
 
 _TOKEN = re.compile(
     r"(?<![A-Za-z0-9_.])(?P<digits>\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?P<fraction>\.\d+)?(?![A-Za-z0-9_]|-[a-z])(?!\.\d)"
-    rf"|(?<![a-z-])(?P<word>(?:{'|'.join(_TENS)})(?:[- ](?:{'|'.join(list(_ONES)[1:10])}))?|{'|'.join(_ONES)})"
+    rf"|(?<![a-z-])(?P<word>(?:{'|'.join(TENS)})(?:[- ](?:{'|'.join(list(ONES)[1:10])}))?|{'|'.join(ONES)})"
     r"(?![a-z]|-[a-z])(?! (?:hundred|thousand|dozen))"
     rf"|(?<!第)(?<![零〇一二两三四五六七八九十百])(?P<zh>[零〇一二两俩三四五六七八九十百]{{1,6}})(?=[{_MEASURE}]|车道"
     rf"|[)\]}}\"']{{0,3}}\s?(?:\Z|[.,;!\n到至或~-]))"
@@ -152,7 +144,7 @@ def _none_of(low: str, noun: str) -> bool:
     return bool(
         none
         and not re.search(
-            rf"(?:\d|{'|'.join(_ONES)})[ -](?:[a-z]+ )?(?:{noun})", low[: none.start()] + low[none.end() :]
+            rf"(?:\d|{'|'.join(ONES)})[ -](?:[a-z]+ )?(?:{noun})", low[: none.start()] + low[none.end() :]
         )
     )
 
@@ -202,7 +194,7 @@ def _value(match: re.Match[str]) -> tuple[int | None, str]:
         return (int(digits), "") if len(digits) <= _MAX_DIGITS else (None, "malformed")
     if match["word"]:
         parts = re.split(r"[- ]", match["word"])
-        return sum(_TENS.get(part, _ONES.get(part, 0)) for part in parts), ""
+        return sum(TENS.get(part, ONES.get(part, 0)) for part in parts), ""
     return _chinese(match["zh"])
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from lmms_eval_ad2.parsing.number_words import ONES
+
 _TEXT_MARK = re.compile(r"(?:\banswer(?: is|:|\"? ?:)|答案(?:是|为|:)|<answer>|\\boxed ?\{)", re.IGNORECASE)
 _LETTER_FIRST = re.compile(r"\W{0,4}(?:[A-Za-z]\s?(?:[^\w\s]|\Z)|[A-Z]\s[A-Z])")
 FILLERS = frozenset(("a", "an", "the", "and", "it", "is", "are"))
@@ -16,8 +18,7 @@ _DOUBT = re.compile(
 _LIMIT = 2_000  # characters; no option is longer
 
 
-_COUNTED = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-_NUMBER_WORDS = {word: str(value) for value, word in enumerate(_COUNTED)}
+_NUMBER_WORDS = {word: str(value) for word, value in ONES.items() if value <= 12}
 _NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(_NUMBER_WORDS)})\b")
 
 
