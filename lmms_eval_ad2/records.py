@@ -18,6 +18,8 @@ Lang = Literal["en", "zh"]
 LANGS: tuple[Lang, ...] = ("en", "zh")
 
 Form = Literal["mc", "vqa", "yesno", "count", "point", "box", "ocr", "chain"]
+YES_NO = ("yes", "no")
+SIDES = ("left", "right")
 FORMS: tuple[Form, ...] = ("mc", "vqa", "yesno", "count", "point", "box", "ocr", "chain")
 
 MarkKind = Literal["none", "text", "point", "box"]
@@ -76,7 +78,7 @@ class Record:
     """One question about one or several images.
 
     `answer` is the free-text reference, or the canonical text of a typed one:
-    yesno "yes" | "no"; count "3"; point "<x,y>"; box "[x1, y1, x2, y2]".
+    yesno "yes" | "no", or "left" | "right"; count "3"; point "<x,y>"; box "[x1, y1, x2, y2]".
     `letter` is the correct option if there are `options`; a record with options and a free-text answer can be asked
     in either form.
     `views` names the camera of each image (may be empty for single-image benchmarks).
@@ -101,6 +103,11 @@ class Record:
     cluster: str = ""
     scene: Mapping[str, Any] = field(default_factory=dict)
     meta: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """The two answers that a yes/no question offers: "left" and "right" if it asks for a side (AD2-Bench A.5)."""
+        return SIDES if self.form == "yesno" and self.answer.get("en") in SIDES else YES_NO
 
     def to_json(self) -> str:
         """Canonical JSON: sorted keys, no spaces, characters outside ASCII unescaped."""

@@ -72,7 +72,7 @@ def read(record: Record, lang: Lang, model: str, reply: str) -> DraftAnnotation 
         return "too_long"
     if listed(record) == "object":
         return _objects(model, reply)
-    found = parse(reply, record.form, image_size=record.image_size, n_steps=len(record.steps))
+    found = parse(reply, record.form, image_size=record.image_size, n_steps=len(record.steps), words=record.words)
     if isinstance(found, Unparsed):
         return found.reason
     if record.form == "chain" and isinstance(found.value, tuple):

@@ -112,7 +112,9 @@ def _answer(review: RecordReview, options: tuple[AnswerOption, ...], letter: str
         return next((o.text for o in options if o.letter == letter), review.record.answer)
     text = _text(review.record.answer, line, review.lang)
     if review.record.form in ("yesno", "count", "point", "box"):
-        found = parse(text.get(review.lang), review.record.form, image_size=review.record.image_size)
+        found = parse(
+            text.get(review.lang), review.record.form, image_size=review.record.image_size, words=review.record.words
+        )
         if isinstance(found, Answer):
             return BilingualText(en=canonical(found.value, review.record.form))
     return text

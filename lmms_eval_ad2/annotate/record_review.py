@@ -139,7 +139,7 @@ def _line_open(line: PieceReview, review: RecordReview) -> str | None:
         return "an object needs a category"
     form = review.record.form
     if line.base.kind == "answer" and form in _TYPED and isinstance(
-        parse(line.now.text, form, image_size=review.record.image_size), Unparsed
+        parse(line.now.text, form, image_size=review.record.image_size, words=review.record.words), Unparsed
     ):  # fmt: skip
         return f"expected {_TYPED[form]}"
     return None

@@ -20,13 +20,13 @@ from lmms_eval_ad2.parsing.normalise import asks_for_picture, plain
 from lmms_eval_ad2.parsing.option import read_option
 from lmms_eval_ad2.parsing.reasons import FAILURES, REASONS, failure_reason
 from lmms_eval_ad2.parsing.wrappers import unwrap
-from lmms_eval_ad2.parsing.yesno import SIDES, YES_NO, read_yesno
-from lmms_eval_ad2.records import Answer, Form, Unparsed
+from lmms_eval_ad2.parsing.yesno import read_yesno
+from lmms_eval_ad2.records import YES_NO, Answer, Form, Unparsed
 
 # AD2-Bench section 3.2: marks of the answer to a question for a box.
 _OUTPUT_TAG = re.compile(r"<\s?/?OUTPUT[ _]?(?:START|END)\s?>", re.IGNORECASE)
 
-__all__ = ["FAILURES", "REASONS", "SIDES", "YES_NO", "Frame", "failure_reason", "parse"]
+__all__ = ["FAILURES", "REASONS", "Frame", "failure_reason", "parse"]
 
 
 def parse(

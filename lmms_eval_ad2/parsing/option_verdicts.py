@@ -164,14 +164,11 @@ def find_verdicts(
         clause = parts[max(0, bisect_right(starts, first.start) - 1)]
         left = sentence_before(text, first.start)
         right = text[last.end : last.end + _RIGHT]
-        if (
-            len(group) > 2
-            and text[group[0].end : group[1].start].strip() == ","
-            and "、" in text[group[1].end : last.start]
-        ):
-            group, last, either, right = [first], first, False, text[first.end : first.end + _RIGHT]
-        if _says_no(right) and len(group) > 1 and _split_off(text, group, left):
+        apart = _first_apart(text, group)
+        denied_rest = not apart and len(group) > 1 and _says_no(right) and _split_off(text, group, left)
+        if denied_rest:
             no |= {mention.letter for mention in group[1:]}
+        if apart or denied_rest:
             group, last, either, right = [first], first, False, text[first.end : first.end + _RIGHT]
         letters = frozenset(mention.letter for mention in group)
         affirmed, is_denied = _polarity(clause, text, first, last, left, right, asks_worst=asks_worst)
@@ -239,6 +236,15 @@ def _polarity(
     if _NEGATED_LEFT.search(without_idioms(left)) or _says_no(right):
         return False, True
     return False, bool(count % 2) and not _RESTATED.search(own_left)
+
+
+def _first_apart(text: str, group: Sequence[LetterMention]) -> bool:
+    """ "B,A、C、D": Chinese joins the letters of a list by another sign than the clauses."""
+    return (
+        len(group) > 2
+        and text[group[0].end : group[1].start].strip() == ","
+        and "、" in text[group[1].end : group[-1].start]
+    )
 
 
 def _split_off(text: str, group: Sequence[LetterMention], left: str) -> bool:

@@ -8,7 +8,7 @@ from lmms_eval_ad2.parsing.clauses import clauses, denied
 from lmms_eval_ad2.parsing.normalise import no_verdict, without_refusals
 from lmms_eval_ad2.parsing.revisions import REVISION
 from lmms_eval_ad2.parsing.verdict_tables import rated_in_json
-from lmms_eval_ad2.records import Answer, Unparsed
+from lmms_eval_ad2.records import SIDES, Answer, Unparsed
 
 _SIDE = re.compile(r"(?<![a-z])(?P<en>left|right)(?![a-z])|(?P<zh>[左右])")
 RIGHT_IDIOM = re.compile(r"\b(?:you(?:'re| are)|that(?:'s| is)|all|quite|absolutely) right\b")
@@ -39,7 +39,7 @@ _ANSWER = re.compile(
 def read_side(text: str, question: str = "") -> Answer | Unparsed:
     """ "left" or "right" from plain `text`; turns count only if the question asks for a turn."""
     turns = bool(_TURN.search(question.lower()))
-    best = rated_in_json(text, ("left", "right"))
+    best = rated_in_json(text, SIDES)
     if best is not None:
         return Answer("yesno", best[0].lower()) if len(best) == 1 else Unparsed("yesno", "several", text[-200:])
     low = without_refusals(text.lower())[0]

@@ -16,10 +16,8 @@ from lmms_eval_ad2.parsing.presence import stated
 from lmms_eval_ad2.parsing.revisions import REVISION
 from lmms_eval_ad2.parsing.sides import read_side
 from lmms_eval_ad2.parsing.verdict_tables import rated_in_json, with_ticks
-from lmms_eval_ad2.records import Answer, Unparsed
+from lmms_eval_ad2.records import YES_NO, Answer, Unparsed
 
-YES_NO = ("yes", "no")
-SIDES = ("left", "right")
 _YES = (
     "yes|y|yeah|yep|yup|true|correct|right|affirmative|certainly|definitely|absolutely|of course|sure"
     "|indeed|✓|是|是的|有|有的|对|对的|没错|正确|存在|能|可以|会|可见|当然|确实|确实有|肯定|肯定的"

@@ -17,7 +17,7 @@ from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.prompts.marks import MarkChoice, effective_mark, unit_coords
 from lmms_eval_ad2.prompts.prompt_set import PromptSet
 from lmms_eval_ad2.prompts.views import CAMERAS, GRID, Layout, Views, is_mosaic, shown
-from lmms_eval_ad2.records import Form, Lang, ReasoningStep, Record, VisualPrompt
+from lmms_eval_ad2.records import SIDES, Form, Lang, ReasoningStep, Record, VisualPrompt
 
 __all__ = ["PromptSet", "build", "build_round", "can_ask", "effective_mark"]
 
@@ -115,8 +115,7 @@ def _free(record: Record, lang: Lang, question: str, prompts: PromptSet, frame: 
 
 
 def _typed(record: Record, lang: Lang, question: str, prompts: PromptSet, frame: Frame) -> str:
-    side = record.form == "yesno" and record.answer.get("en") in ("left", "right")  # AD2-Bench A.5
-    return prompts.fill("side" if side else record.form, lang, question=question)
+    return prompts.fill("side" if record.words == SIDES else record.form, lang, question=question)
 
 
 def _spatial(record: Record, lang: Lang, question: str, prompts: PromptSet, frame: Frame) -> str:

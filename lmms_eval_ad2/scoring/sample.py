@@ -16,7 +16,7 @@ from typing import Any
 from lmms_eval_ad2.coordinates import InputResizing
 from lmms_eval_ad2.judge.base import JudgeItem
 from lmms_eval_ad2.metrics import ocr, typed_answers
-from lmms_eval_ad2.parsing import SIDES, YES_NO, failure_reason, parse
+from lmms_eval_ad2.parsing import failure_reason, parse
 from lmms_eval_ad2.records import Answer, Form, Lang, Record, Unparsed
 from lmms_eval_ad2.scoring.score_columns import column_of
 from lmms_eval_ad2.scoring.variant import TaskVariant
@@ -142,13 +142,8 @@ def _read(
     return parse(
         raw, form, letters=tuple(options), options=options, image_size=record.image_size, frame=variant.frame,
         model_input=input_size(record, variant, resizing), n_steps=len(record.steps),
-        question=record.question.get(variant.lang), words=words_of(record),
+        question=record.question.get(variant.lang), words=record.words,
     )  # fmt: skip
-
-
-def words_of(record: Record) -> tuple[str, str]:
-    """The two answers that a yes/no question offers: "left" and "right" if it asks for a side (AD2-Bench A.5)."""
-    return SIDES if record.form == "yesno" and record.answer.get("en") in SIDES else YES_NO
 
 
 def input_size(record: Record, variant: TaskVariant, resizing: InputResizing | None) -> tuple[int, int] | None:
@@ -163,9 +158,7 @@ def target_of(record: Record, form: Form, lang: Lang) -> Answer | Unparsed:
         ok = any(o.letter == record.letter for o in record.options)
         return Answer("mc", record.letter) if ok else Unparsed("mc", BAD_REFERENCE)
     text = record.answer.get(lang)
-    return parse(
-        text, form, image_size=record.image_size, frame="pixel", n_steps=len(record.steps), words=words_of(record)
-    )
+    return parse(text, form, image_size=record.image_size, frame="pixel", n_steps=len(record.steps), words=record.words)
 
 
 def _score_exact(sample: ScoredSample, record: Record, read: Answer, variant: TaskVariant) -> None:

@@ -1,4 +1,4 @@
-"""`ad2 eval --dry-run` predicts the requests of a run; a refused key in the middle; the mended run asks the rest."""
+"""`ad2 eval --dry-run` predicts the requests of a run, also of one that continues after a refused API key."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from lmms_eval_ad2.harness.models.generation import failure
 from lmms_eval_ad2.harness.task_files import variant_of
 from lmms_eval_ad2.records import Form, Record, Value
 from lmms_eval_ad2.scoring.reference_answers import chain, reference, written
-from lmms_eval_ad2.scoring.sample import input_size, words_of
+from lmms_eval_ad2.scoring.sample import input_size
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
 LARGEST_COUNT = 10
@@ -124,7 +124,7 @@ class ChanceModel(BaselineModel):
             case "mc":
                 return rng.choice(offered(record))
             case "yesno":
-                return rng.choice(words_of(record))
+                return rng.choice(record.words)
             case "count":
                 return rng.randint(0, LARGEST_COUNT)
             case "point" | "box":
