@@ -13,8 +13,7 @@ from lmms_eval_ad2.parsing import parse
 from lmms_eval_ad2.records import Lang, Record, Unparsed, VisualPrompt
 
 _TYPED = {
-    "yesno": "yes or no", "count": "a whole number", "point": "<x,y> in pixels",
-    "box": "[x_min, y_min, x_max, y_max] in pixels",
+    "count": "a whole number", "point": "<x,y> in pixels", "box": "[x_min, y_min, x_max, y_max] in pixels",
 }  # fmt: skip
 
 
@@ -137,12 +136,12 @@ def _line_open(line: PieceReview, review: RecordReview) -> str | None:
         return "a step needs a name and a question"
     if line.base.kind == "object" and not line.now.name.strip():
         return "an object needs a category"
-    form = review.record.form
-    if line.base.kind == "answer" and form in _TYPED and isinstance(
-        parse(line.now.text, form, image_size=review.record.image_size, words=review.record.words), Unparsed
-    ):  # fmt: skip
-        return f"expected {_TYPED[form]}"
-    return None
+    record = review.record
+    expected = " or ".join(record.words) if record.form == "yesno" else _TYPED.get(record.form)
+    if line.base.kind != "answer" or expected is None:
+        return None
+    read = parse(line.now.text, record.form, image_size=record.image_size, words=record.words)
+    return f"expected {expected}" if isinstance(read, Unparsed) else None
 
 
 def title(line: PieceReview) -> str:
