@@ -53,7 +53,8 @@ _UNIT_RIGHT = re.compile(
     r"|feet|foot|ft|px|pixels?|years?)\b|:\d\d"
 )
 _PRONOUN_LEFT = re.compile(
-    r"\b(?:the|this|that|no|any|some|every|each|which|another|other|first|last|red|right|left) \Z"
+    r"\b(?:the|this|that|no|any|some|every|each|which|another|other|first|second|third|fourth|fifth|last|same|red|right|left"
+    r"|closest|nearest|further|farther|larger|smaller) \Z"
 )
 _RANGE_LEFT = re.compile(
     r"(?:\b(?:at least|at most|more than|less than|fewer than|over|up to|under|no (?:more|less|fewer) than)|[<>≥≤]=?"

@@ -31,8 +31,10 @@ _EMPHASIS = re.compile(r"\*{2}|__(?=\S)|(?<=\S)__")
 
 
 def read_vqa(text: str) -> Answer | Unparsed:
-    """The reply unchanged. A short reply that only declines is Unparsed "refusal"."""
-    return Unparsed("vqa", "refusal", text[:200]) if is_refused_reply(text) else Answer("vqa", text)
+    """The reply, without a code fence around all of it. A short reply that only declines is Unparsed "refusal"."""
+    fenced = _FENCED.match(text)
+    bare = fenced["body"].strip() if fenced else text
+    return Unparsed("vqa", "refusal", text[:200]) if is_refused_reply(text) else Answer("vqa", bare)
 
 
 def read_ocr(text: str) -> Answer | Unparsed:

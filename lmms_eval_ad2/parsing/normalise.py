@@ -81,7 +81,7 @@ _MISSING = re.compile(
     rf"|\bplease (?:provide|upload|attach|share|send|give|supply|re-?upload|resend)\b"
     rf"|\bneed (?:to see )?(?:the|an|a|your|you to) (?:\w+ ){{0,3}}{_PICTURE}"
     rf"|(?:(?:\bnot|n't|cannot|unable to|never|failed to) (?:\w+ )?(?:see|view|access|open|find"
-    rf"|receive[d]?|load|get|got|provided?|attached?)"
+    rf"|receive[d]?|load|get|got|provided?|attached?|contain|include|have|come with)"
     rf"|\bnot (?:been )?given) (?:(?:any|the|an?|your|this|that) )?(?:\w+ )?{_PICTURE}\b(?! of\b)"
     r"|没有?(?:能够?)?(?:提供|上传|收到|看到|附|附带|给出|加载|检测到|接收到|显示)[^,.;]{0,6}(?:图|照片|画面|影像)"
     r"|(?:图|照片|画面|影像)[^,.;]{0,6}(?:没有?|未|并未)(?:能够?)?(?:提供|上传|收到|加载|显示|附上|成功)|未(?:提供|上传|收到|附)[^,.;]{0,6}(?:图|照片|画面)"

@@ -61,8 +61,7 @@ def read_option(text: str, letters: Sequence[str], options: Mapping[str, str], q
     whole = whole_option(text, letters_of)
     if whole:
         return Answer("mc", whole, "by its text")
-    opening = re.split(r"[.,;:!\n]", text, maxsplit=1)[0]
-    headed = whole_option(opening, letters_of)
+    headed = _heading_option(text, letters_of)
     text = with_ticks(text)
     best = rated_in_json(text, offered)
     best = rated_in_rows(text, offered) if best is None else best
@@ -96,6 +95,13 @@ def read_option(text: str, letters: Sequence[str], options: Mapping[str, str], q
     if _BOTH.search(text[verdict.mention.end :]) and len(verdicts) > 1 and verdicts[-2].letters != verdict.letters:
         return Unparsed("mc", "several", text[-200:])
     return _checked(text, verdict, offered, texts)
+
+
+def _heading_option(text: str, letters_of: Mapping[str, str]) -> str | None:
+    """The letter of the option that is the whole text up to the first sign, unless it begins a list of options."""
+    opening, sign, rest = re.split(r"([.,;:!\n]|\Z)", text, maxsplit=1)[:3]
+    listed = sign == "," and any(option in gist(re.split(r"[.;!?\n]", rest)[0]) for option in letters_of)
+    return None if listed else whole_option(opening, letters_of)
 
 
 def _without_option_texts(text: str, options: Mapping[str, str]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lmms_eval_ad2.parsing.clauses import TextClause, clauses, denied, exception
-from lmms_eval_ad2.parsing.question_words import superlatives
+from lmms_eval_ad2.parsing.question_words import asks_for_the_worst, superlatives
 from lmms_eval_ad2.parsing.quoted import FILLERS, numerals
 from lmms_eval_ad2.parsing.revisions import REVISION
 
@@ -18,7 +18,8 @@ _PREFERRED = re.compile(
 )
 # What follows a name describes it, and does not deny it.
 _DESCRIPTION = re.compile(
-    r"\b(?:that|who|which|with|without|and|or|where|when|as|rather than|instead of|not|than|over)\b|而不是|而非|和|或"
+    r"\b(?:that|who|which|with|without|and|or|where|when|as|rather than|instead of|than|over)\b|而不是|而非|和|或"
+    r"|\b(?<!is )(?<!are )(?<!was )(?<!were )(?<!do )(?<!does )(?<!can )not\b"
 )
 _JOINED = re.compile(r"[\s,]*(?:or|and|nor|或者?|和|、)?\s*(?:in |on |at |from )?(?:the |a |an )?")
 
@@ -87,6 +88,8 @@ def stated_option(
     claims = claims_by_text(text, options, question)
     no = claims.denied | set(denied_letters)
     yes = [letter for letter in dict.fromkeys(claims.affirmed) if letter not in no]
+    if asks_for_the_worst(question) and len(yes) > 1 and len(no) == 1:  # "which is not visible?": the denied one
+        return next(iter(no))
     if claims.concluded and (len(yes) != 1 or yes[0] != claims.concluded):
         return claims.concluded
     if len(yes) == 1:

@@ -92,7 +92,7 @@ _CONFIRMED = re.compile(
     r"|is (?:the |a )?(?:better|best|safer|safest|stronger|closest|closer|only) (?:one|choice|option|fit|match|answer))"
     r"|(?:is|are|was) (?:the )?(?:only )?(?:one )?(?:left|remaining|the one)\b|(?:is|as|would be|seems"
     r"|remains) (?:by far |clearly |still |then )?(?:my|the) (?:\w+ )?(?:answer|choice|pick|selection"
-    r"|guess)\b|is (?:the )?(?:more|most) (?:likely|probable|plausible)\b"
+    r"|guess)\b|(?:is|seems|appears|looks)(?: to be)? (?:the )?(?:more|most) (?:likely|probable|plausible)\b"
     r"|(?:is|are|would be|should be|must be|seems|appears|looks)\b(?: to be)?"
     r"(?P<also> also)?(?: both| clearly| definitely| most likely| probably| indeed| therefore| obviously)*"
     r"(?: the)?(?: most| only| single)? (?:correct|right|best|accurate|appropriate|answer|true)"

@@ -68,12 +68,23 @@ _PRESENT = re.compile(
 )
 
 
+_CLAIM = re.compile(r"\b(?:statement|claim|assertion|description|caption)\b|说法|描述|陈述|表述")
+_CALLED = re.compile(
+    r"\b(?:statement|claim|assertion|description|caption|it|this|that) (?:is|was)(?P<negated> not|n't)? (?:\w+ly )?"
+    r"(?:(?P<good>correct|true|right|accurate)|(?P<bad>incorrect|false|wrong|inaccurate|untrue))\b"
+    r"|(?:说法|描述|陈述|表述)(?:是)?(?P<zh_not>不)?(?:(?P<zh_good>正确|对|准确|属实)|(?P<zh_bad>错误|错))"
+)
+
+
 def stated(low: str, question: str, *, alone: bool) -> str | None:
     """ "yes" or "no" as stated in lower-case text; None if nothing or both is stated.
 
     With a question, each clause that names what was asked for counts, by its polarity. Without one, or if the reply
     uses other words, a single sentence that states presence or absence; only if it is all of the reply (`alone`).
     """
+    called = _of_claim(low) if _CLAIM.search(question.lower()) else None
+    if called:
+        return called
     name = asked_for(question)
     if name:
         verdicts, concludes = _of_name(low, name)
@@ -82,6 +93,15 @@ def stated(low: str, question: str, *, alone: bool) -> str | None:
         if verdicts:
             return None
     return _single(low) if alone else None
+
+
+def _of_claim(low: str) -> str | None:
+    """ "The statement is incorrect": what a reply calls a statement whose truth is asked for."""
+    verdicts = {
+        "no" if bool(match["bad"] or match["zh_bad"]) != bool(match["negated"] or match["zh_not"]) else "yes"
+        for match in _CALLED.finditer(low)
+    }
+    return verdicts.pop() if len(verdicts) == 1 else None
 
 
 def asked_for(question: str) -> str:
@@ -97,8 +117,20 @@ def asked_for(question: str) -> str:
     return r"(?<![a-z-])" + r"[\s-](?:\w+[\s-])?".join(words) + r"(?![a-z])" if words else ""
 
 
+# Adverbs at the end of a question, which say nothing of what is asked.
+_WHERE_NOW = re.compile(
+    r"(?:,? (?:here|now|right now|there|ahead|yet|today|currently|at the moment|at present|at this (?:moment|point)"
+    r"|in (?:the|this) (?:image|picture|scene|photo|frame|view|situation|case)|safely|immediately))+(?=\s?\?)"
+)
+_ZH_PREDICATE = re.compile(
+    r"(?:是否|是不是|能否|可否|能不能|会不会|可不可以|应不应该|该不该|需不需要|要不要)"
+    r"(?:正在|在|已经|已|会|能够|能|可以|应该|应|需要)?(?P<word>[\u4e00-\u9fff]{2,8})\s?\??\s*\Z"
+)
+
+
 def _predicate(question: str) -> str:
     """A pattern of the adjective or participle that "Is the road dry?" asks for; "" for another question."""
+    question = _WHERE_NOW.sub("", question)
     safe = re.search(r"\b(?:is|are|was|would) (?:it|this|that) (?P<word>[a-z]{3,}) (?:to|for|if)\b", question)
     last = safe or re.search(
         r"\b(?:is|are|was|were|does|do|has|have|can|should|must|may)\b[^?]{3,80}?\b(?P<word>[a-z]{3,})\s?\?\s*\Z",
@@ -107,8 +139,10 @@ def _predicate(question: str) -> str:
     if last:
         stem = re.sub(r"(?:ing|ed)\Z", "", last["word"])
         return rf"(?<![a-z-]){re.escape(stem)}[a-z]{{0,3}}(?![a-z])" if len(stem) > 2 else ""
-    chinese = re.search(r"(?P<word>[\u4e00-\u9fff]{2})了?(?:吗|么)\s?\??\s*\Z", question)
-    return re.escape(chinese["word"]) if chinese else ""
+    chinese = _ZH_PREDICATE.search(question) or re.search(
+        r"(?P<word>[\u4e00-\u9fff]{2})了?(?:吗|么)\s?\??\s*\Z", question
+    )
+    return re.escape(chinese["word"].rstrip("了的")) if chinese else ""
 
 
 def _singular(word: str) -> str:

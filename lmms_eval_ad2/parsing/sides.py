@@ -11,7 +11,10 @@ from lmms_eval_ad2.parsing.verdict_tables import rated_in_json
 from lmms_eval_ad2.records import SIDES, Answer, Unparsed
 
 _SIDE = re.compile(r"(?<![a-z])(?P<en>left|right)(?![a-z])|(?P<zh>[左右])")
-RIGHT_IDIOM = re.compile(r"\b(?:you(?:'re| are)|that(?:'s| is)|all|quite|absolutely) right\b")
+RIGHT_IDIOM = re.compile(
+    r"\b(?:you(?:'re| are)|that(?:'s| is)|all|quite|absolutely) right\b"
+    r"|\bright (?:in the (?:middle|centre|center)|in front|behind|beside|next to|before|after|now|away|through|across)\b"
+)
 _OTHER_LEFT = re.compile(
     r"(?:\b(?:you(?:'re| are)|that(?:'s| is)|all|quite|is only|turn(?:s|ing|ed)?|mov(?:es"
     r"|ing) (?:to(?:wards?)? )?(?:the )?|go(?:es|ing)?"
@@ -24,6 +27,13 @@ _OTHER_RIGHT = re.compile(
     r"|say|point)|of way|turn|here|there|to right|to left)\b"
     r"|-?turn|转|拐|往|到右|到左"
 )
+# "From the right to the left" names two sides: the question says which end counts.
+_FROM_TO = re.compile(
+    r"\bfrom (?:the |its |our )?(left|right)(?:-hand)?(?: side)? (?:over )?to(?:wards?)? (?:the |its |our )?(left|right)\b"
+    r"|(?:从|由)([左右])[^,.;\n]{0,4}?(?:往|向|到|至)([左右])"
+)
+_ASKS_FROM = re.compile(r"\bfrom\b|\bcom(?:e|es|ing)\b|(?:从|由)(?:哪|什么)|来自")
+_ASKS_TO = re.compile(r"\b(?:to|towards?|direction|heading)\b|往哪|向哪|朝哪|方向")
 _TURN = re.compile(r"\bturn|\bheading|\bmoving|\bgoing|转|拐|行驶方向")
 # Beside something else: "just left of the bus stop", 站牌的左边.
 RELATIVE = re.compile(
@@ -42,7 +52,8 @@ def read_side(text: str, question: str = "") -> Answer | Unparsed:
     best = rated_in_json(text, SIDES)
     if best is not None:
         return Answer("yesno", best[0].lower()) if len(best) == 1 else Unparsed("yesno", "several", text[-200:])
-    low = without_refusals(text.lower())[0]
+    low = RIGHT_IDIOM.sub(" ", without_refusals(text.lower())[0])
+    low = _FROM_TO.sub(lambda way: _end_of(way, question.lower(), turns=turns), low)
     found: list[tuple[str, bool]] = []
     for clause in clauses(low):
         if clause.open or clause.former or _BOTH.search(clause.text):
@@ -66,3 +77,13 @@ def read_side(text: str, question: str = "") -> Answer | Unparsed:
     if sides and (called or REVISION.search(low)):
         return Answer("yesno", called[-1] if called else sides[-1])
     return Unparsed("yesno", "several" if sides else no_verdict(text), text[-200:])
+
+
+def _end_of(way: re.Match[str], question: str, *, turns: bool) -> str:
+    """The end of a way between two sides that the question asks for; blank if it asks for neither."""
+    start, end = (group for group in way.groups() if group)
+    if _ASKS_FROM.search(question):
+        return f" on the {start} " if start in SIDES else start
+    if turns or _ASKS_TO.search(question):
+        return f" on the {end} " if end in SIDES else end
+    return " "

@@ -49,6 +49,12 @@ _ROW = re.compile(
     rf"(?P<value>{_WORDS}|\d{{1,3}}(?:\.\d{{1,6}})? ?%?)(?:[\s,;.|(：:-][^\n]{{0,120}})?",
     re.IGNORECASE,
 )
+# "B. Correct - a red arrow is lit": a verdict beside the letter. Words that are often an option's text are left out.
+_CALLED_ROW = re.compile(
+    r"[\s|>*-]*(?:option |choice |选项 ?)?[(\[]?(?P<key>[A-Z])[)\]]?[.:、)]\s{0,2}"
+    r"(?P<value>correct|incorrect|wrong|正确|错误|不正确|不对|不符合|符合)\s?(?:[-,.;:(、][^\n]{0,400})?",
+    re.IGNORECASE,
+)
 _TICKED = re.compile(
     r"[\s|>*\d.-]*(?:(?P<tick>[✓✗])\s{0,3}(?:option |choice |选项 ?)?[(\[]?(?P<key>[A-Z])(?![A-Za-z0-9])"
     r"|(?:option |choice |选项 ?)?[(\[]?(?P<key2>[A-Z])(?![A-Za-z0-9])[^✓✗]*(?P<tick2>[✓✗]))",
@@ -121,7 +127,8 @@ def _rated_rows(lines: Iterable[str], candidates: Iterable[str]) -> list[str] | 
         if ticked and len(re.findall("[✓✗]", line[:200])) == 1:
             pairs.append((ticked["key"] or ticked["key2"], ticked["tick"] or ticked["tick2"]))
         else:
-            row = _ROW.fullmatch(line.strip().strip("|").strip())
+            bare = line.strip().strip("|").strip()
+            row = _ROW.fullmatch(bare) or _CALLED_ROW.fullmatch(bare)
             if row and _rating(row["value"]) is not None:
                 pairs.append((row["key"], row["value"]))
     return rated(pairs, candidates)

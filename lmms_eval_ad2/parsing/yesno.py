@@ -67,6 +67,9 @@ _MAYBE_LEFT = re.compile(
 _QUESTIONED = re.compile(r"[\"')\]]{0,2} ?\?")
 _ENTRY = re.compile(r"(?m)^[ -]{0,8}[\w ]{1,40}: ?(true|false|yes|no)\s*$")
 _TICKED = re.compile(r"✓ {0,3}(yes|no|是|否|有|没有)(?![\w])")
+_OFFERED = re.compile(r"[\"'(]{0,2}\byes[\"']?(?: ?/ ?| or )[\"']?no\b[\"')]{0,2}|\"?是\"?(?:还是|或者?|/)\"?否\"?")
+_SENTENCE_END = re.compile(r"[.!?;\n]\s")
+_CONTRAST = re.compile(r"\b(?:but|however|although|though|yet|while)\b|但|不过|然而")
 _JOINT = re.compile(r"[\"'\s,.;]{0,3}(?P<word>and|or|nor|but|/|\||和|或|或者|还是)?[\"'\s]{0,2}(?:a |an )?[\"']?")
 
 
@@ -95,7 +98,7 @@ def read_yesno(text: str, question: str = "", words: tuple[str, str] = YES_NO) -
     entries = {match[1] for match in _ENTRY.finditer(low)}  # exists: false
     if len(entries) == 1:
         return Answer("yesno", _WHOLE[entries.pop()])
-    kept, refuses = without_refusals(low)
+    kept, refuses = without_refusals(_without_choice(low))
     verdicts = _verdict_words(kept)
     chosen = _chosen(kept, verdicts)
     revised = [match.end() for match in REVISION.finditer(kept)]
@@ -109,6 +112,12 @@ def read_yesno(text: str, question: str = "", words: tuple[str, str] = YES_NO) -
     return Unparsed("yesno", "hedged" if verdicts and not refuses else no_verdict(text), text[-200:])
 
 
+def _without_choice(low: str) -> str:
+    """The text without the pair of words that were offered ("yes or no"), if it says something else."""
+    rest = _OFFERED.sub(" ", low)
+    return rest if any(character.isalnum() for character in rest) else low
+
+
 def _chosen(low: str, verdicts: list[_VerdictWord]) -> str | None:
     """ "yes", "no" or "hedged"; None without a verdict that stands."""
     standing = [word for word in verdicts if word.verdict]
@@ -116,7 +125,10 @@ def _chosen(low: str, verdicts: list[_VerdictWord]) -> str | None:
         return None
     strong = [word for word in standing if word.strong]
     if strong:
-        return strong[-1].verdict
+        between = low[strong[0].start : strong[-1].start]
+        one = len({word.verdict for word in strong}) == 1 or not _SENTENCE_END.search(between)
+        taken_back = REVISION.search(between) or _CONTRAST.search(between)
+        return strong[-1].verdict if one or taken_back else "hedged"
     if standing[0].head and standing[0].verdict != "hedged" and not REVISION.search(low[standing[0].start :]):
         return standing[0].verdict
     return standing[-1].verdict
