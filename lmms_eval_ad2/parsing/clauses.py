@@ -61,7 +61,7 @@ CONCLUSION = re.compile(
     r"|所以|因此|其实|实际(?:上|为)?|综上|故|那就|可见|最终|总之|由此|因而|说明"
 )
 _BREAK = re.compile(
-    r"[.!?;\n]+(?=\s|\Z|[\u4e00-\u9fff])|\n|[,:]\s?|\s-+\s|\s\|\s"
+    r"[.!?;\n]+(?=\s|\Z|[\u4e00-\u9fff])|\n|[,:]\s?|\s-+\s|\s\|\s|\s?\((?!(?:option|choice|letter)s? )(?=[a-z]+ [a-z])"
     r"|\b(?:and|yet) (?=(?:it|he|she|they|there|i|we|you|this|that) (?:is|are|was|were|do|does|did|has"
     r"|have|had|can|could|will|would|should|must|need|may|might|won't)\w*|(?:isn't|aren't)\b)"
     r"|\band (?=(?:do|does|did|is|are"

@@ -56,6 +56,9 @@ _PRONOUN_LEFT = re.compile(
     r"\b(?:the|this|that|no|any|some|every|each|which|another|other|first|second|third|fourth|fifth|last|same|red|right|left"
     r"|closest|nearest|further|farther|larger|smaller) \Z"
 )
+# "Of the five lamps, two are lit": the number of all, of which some are counted.
+_WHOLE_LEFT = re.compile(r"\b(?:of|among|out of) (?:all )?(?:the|these|those|all) \Z")
+_WHOLE_RIGHT = re.compile(rf" ?[{_MEASURE}][\u4e00-\u9fff]{{0,6}}(?:中|当中|里面?)[,]? ?(?:有|仅|只)")
 _RANGE_LEFT = re.compile(
     r"(?:\b(?:at least|at most|more than|less than|fewer than|over|up to|under|no (?:more|less|fewer) than)|[<>≥≤]=?"
     r"|至少|超过|不少于|最多|不到|多于|少于|不超过)有? ?\Z"
@@ -86,10 +89,14 @@ _NONE = re.compile(
     r"\bthere (?:is|are|was|were)(?: no\b|n't any\b| not any\b| none\b)(?! (?:other|more|additional))"
     r"|\bno [a-z]+(?: [a-z]+)? (?:is|are|can be) (?:visible|present|seen)\b|没有(?!其他|别的)|不存在"
 )
+_NONE_OF_ALL = re.compile(r"\W{0,3}(?:none|neither) of (?:the|these|those|them)\b[^.!?;\n]*[.!]?\s*\Z")
 _NONE_WHOLE = frozenset(("none", "nothing", "没有", "无", "零"))
 _VAGUE = re.compile(
     r"\b(?:several|few|many|multiple|numerous|some|lots?|dozens?|hundreds?|couple|various|countless|plenty)\b"
     rf"|几|许多|很多|多[{_MEASURE}]|若干|一些|大量|数辆|一群"
+)
+_ROW_LABEL = re.compile(
+    r"(?:\A|[\n{,|])[\s\"'|-]*(?P<label>[a-z\u4e00-\u9fff][a-z_ \u4e00-\u9fff]{0,40}?)[\s\"']*[:|=][\s\"']*\Z"
 )
 _BREAKDOWN = re.compile(r"[:(]")
 
@@ -115,7 +122,7 @@ def read_count(text: str, question: str = "") -> Answer | Unparsed:
     low = _SINGLE.sub(r"\1one", _COORDINATES.sub(" ; ", without_refusals(text.lower())[0]))
     if noun:
         low = re.sub(rf"(?<![a-z0-9])([a-z]+|\d+)-({noun})", r"\1 \2", low)
-    if NOT_ONE.search(low) or (noun and _none_of(low, noun)):
+    if NOT_ONE.search(low) or (noun and _none_of(low, noun)) or _NONE_OF_ALL.match(low):
         return Answer("count", 0)
     if low.strip(" .!\"'()") in _NONE_WHOLE:
         return Answer("count", 0)
@@ -163,7 +170,13 @@ def _judge(low: str, match: re.Match[str]) -> _Found | None:
     left, right = low[max(0, start - 90) : start], low[end : end + 24]
     if _LABEL_LEFT.search(left) or _UNIT_RIGHT.match(right):
         return None
-    if match["word"] == "one" and (_PRONOUN_LEFT.search(left) or re.match(r" (?:of|twice|too|by one)\b", right)):
+    if _WHOLE_LEFT.search(left) or _WHOLE_RIGHT.match(right):
+        return None
+    if match["word"] == "one" and (
+        _PRONOUN_LEFT.search(left)
+        or re.match(r" (?:of|twice|too|by one|at a time|another)\b", right)
+        or left.endswith(" by ")
+    ):
         return None
     value, fault = _value(match)
     if re.search(r"(?<![\w)])-\Z", left):
@@ -215,6 +228,13 @@ def _chinese(text: str) -> tuple[int | None, str]:
     return 10 * (_ZH[head] if head else 1) + (_ZH[tail] if tail else 0), ""
 
 
+def _labels(left: str, noun: str) -> bool:
+    """Whether the text before a number is a label of what is counted: `"ambulance": 1`, `| Warning | 4`."""
+    label = _ROW_LABEL.search(left)
+    words = re.findall(r"[a-z]+|[\u4e00-\u9fff]+", label["label"]) if label else []
+    return bool(words) and all(re.search(rf"(?<![a-z]){re.escape(word.rstrip('s'))}", noun) for word in words)
+
+
 def _concluded(low: str, found: list[_Found]) -> _Found | None:
     """The number of the last clause that is a conclusion or follows a correction, if that clause has just one."""
     revised = [match.end() for match in REVISION.finditer(low)]
@@ -261,7 +281,11 @@ def _chosen(low: str, found: list[_Found], noun: str) -> _Found | None:
     named = [
         item
         for item in found
-        if noun and re.match(rf"[)\]\"' ]{{0,3}}(?:[a-z]+ ){{0,2}}(?:{noun})", low[item.end : item.end + 60])
+        if noun
+        and (
+            re.match(rf"[)\]\"' ]{{0,3}}(?:[a-z]+ ){{0,2}}(?:{noun})", low[item.end : item.end + 60])
+            or _labels(low[max(0, item.start - 60) : item.start], noun)
+        )
     ]
     if len({(item.value, item.fault) for item in named}) == 1:
         return named[-1]

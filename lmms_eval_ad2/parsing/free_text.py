@@ -16,6 +16,7 @@ _LABEL = re.compile(
     r"|(?:识别|最终|图中|图片中|路牌|标志|车牌|招牌|上的|的|检测到|文字|内容){0,4}(?:答案|回答|结果|文字|文本|内容|车牌号码?|车牌|路名)(?:是|为)?)\s*[:：]\s*",
     re.IGNORECASE,
 )
+_FINAL_LABEL = re.compile(r"\A[*_# ]{0,6}(?:final answer|最终答案)[*_ ]{0,4}[:：][*_ ]{0,4}\s*", re.IGNORECASE)
 _QUOTES = {'"': '"', "'": "'", "“": "”", "‘": "’", "「": "」", "『": "』", "`": "`"}
 # "The sign says "STOP"." and 牌子上写着“停”。: one sentence, and one quotation that ends it.
 _SAYS = re.compile(
@@ -31,9 +32,9 @@ _EMPHASIS = re.compile(r"\*{2}|__(?=\S)|(?<=\S)__")
 
 
 def read_vqa(text: str) -> Answer | Unparsed:
-    """The reply, without a code fence around all of it. A short reply that only declines is Unparsed "refusal"."""
+    """The reply without HTML, a label "Final answer" and a code fence around it. One that only declines is Unparsed."""
     fenced = _FENCED.match(text)
-    bare = fenced["body"].strip() if fenced else text
+    bare = _FINAL_LABEL.sub("", without_html(fenced["body"] if fenced else text).strip())
     return Unparsed("vqa", "refusal", text[:200]) if is_refused_reply(text) else Answer("vqa", bare)
 
 

@@ -39,23 +39,28 @@ _NOTES: dict[Frame, str] = {
 }  # fmt: skip
 
 
-def read_point(text: str, size: Size | None, frame: Frame, model_input: Size | None = None) -> Answer | Unparsed:
+def read_point(
+    text: str, size: Size | None, frame: Frame, model_input: Size | None = None, question: str = ""
+) -> Answer | Unparsed:
     """A point (x, y). A box is converted to its centre (AD2-Bench A.4), with a note.
 
-    size: (width, height) of the stored image; model_input: of the image as the model sees it.
+    size: (width, height) of the stored image; model_input: of the image as the model sees it. `question` says which of
+    several labelled shapes is asked for.
     """
-    found = find_shape(text, "point")
+    found = find_shape(text, "point", question)
     return found if isinstance(found, Unparsed) else place(found, "point", size, frame, model_input)
 
 
-def read_box(text: str, size: Size | None, frame: Frame, model_input: Size | None = None) -> Answer | Unparsed:
+def read_box(
+    text: str, size: Size | None, frame: Frame, model_input: Size | None = None, question: str = ""
+) -> Answer | Unparsed:
     """A box (x_min, y_min, x_max, y_max). Corners in another order are reordered, with a note. Sizes: `read_point`."""
-    found = find_shape(text, "box")
+    found = find_shape(text, "box", question)
     return found if isinstance(found, Unparsed) else place(found, "box", size, frame, model_input)
 
 
 @functools.lru_cache(maxsize=8)  # a reply is read in all frames in turn (scoring/frame_check.py)
-def find_shape(text: str, form: Form) -> WrittenShape | Unparsed:
+def find_shape(text: str, form: Form, question: str = "") -> WrittenShape | Unparsed:
     """The numbers of the answer as written, for text from normalise.plain."""
     if "&" in text:
         text = html.unescape(text)
@@ -67,7 +72,7 @@ def find_shape(text: str, form: Form) -> WrittenShape | Unparsed:
     where = without_sizes(text if inside is None else inside)
     for shapes in _kinds(where, form):
         if shapes:
-            return _chosen(where, shapes, form)
+            return _chosen(where, _asked_for(shapes, question), form)
     attempted = inside is not None or re.search(r"[<\[(]\s?\d", where)
     return Unparsed(form, "malformed" if attempted else no_verdict(text), text[-200:])
 
@@ -96,6 +101,15 @@ def _stated(text: str, shapes: list[WrittenShape]) -> list[WrittenShape]:
     if notation is None:
         return shapes
     return [replace(shape, notation=notation) if shape.notation is None else shape for shape in shapes]
+
+
+def _asked_for(shapes: list[WrittenShape], question: str) -> list[WrittenShape]:
+    """Of several shapes that all have labels, the only one whose label the question names; else all."""
+    if len(shapes) < 2 or not all(shape.label for shape in shapes):
+        return shapes
+    low = question.lower()
+    named = [shape for shape in shapes if re.search(rf"(?<![a-z]){re.escape(shape.label.lower().rstrip('s'))}", low)]
+    return named if len({shape.values for shape in named}) == 1 else shapes
 
 
 def _chosen(text: str, shapes: list[WrittenShape], form: Form) -> WrittenShape | Unparsed:

@@ -24,6 +24,7 @@ from lmms_eval_ad2.parsing.option_verdicts import (
     last_verdict,
     sentence_before,
 )
+from lmms_eval_ad2.parsing.presence import stated
 from lmms_eval_ad2.parsing.quoted import by_text, gist, quoted_option, whole_option
 from lmms_eval_ad2.parsing.revisions import REVISION
 from lmms_eval_ad2.parsing.sides import RIGHT_IDIOM
@@ -31,14 +32,29 @@ from lmms_eval_ad2.parsing.verdict_tables import rated_in_json, rated_in_rows, w
 from lmms_eval_ad2.records import Answer, Unparsed
 
 _PLACES = ("first", "second", "third", "fourth", "fifth", "sixth", *"一二三四五六")
+_CHOSEN = "|".join(
+    rf"(?<={verb} the {'.' * width} )" for verb in ("pick", "choose", "select", "take", "with") for width in (5, 6)
+)
 _PLACE = re.compile(
-    r"\b(first|second|third|fourth|fifth|sixth) (?:option|choice|answer|of the (?:four|five|six"
-    r"|options))\b|第([一二三四五六])(?:个)?(?:选项|项|答案)"
+    r"\b(first|second|third|fourth|fifth|sixth) (?:option|choice|answer|of the (?:four|five|six|options)"
+    rf"|(?:{_CHOSEN})one)\b"
+    r"|第([一二三四五六])(?:个)?(?:选项|项|答案)"
 )
 _DEPENDS = re.compile(r"\bdepend(?:s|ing)? on\b|取决于|视[^,.]{1,12}而定", re.IGNORECASE)
 _UNSETTLED = re.compile(
     r"\b(?:can't|cannot|can not|could not|couldn't|unable to) (?:\w+ )?(?:choose|decide|pick|settle)\b"
     r"|(?:无法|难以|没法|不能)(?:抉择|取舍|决定|选择)",
+    re.IGNORECASE,
+)
+_TARGET_ABSENT = re.compile(
+    r"\b(?:target|object|item|subject)\b.{0,20}\bnot\b.{0,20}\b(?:image|picture|scene|visible|present|exist)"
+    r"|(?:目标|物体|对象).{0,8}(?:不在|没有|不存在|未出现)"
+)
+_CALLED = re.compile(
+    r"\b(?:correct|final|right|best) (?:answer|option|choice)\b|\banswer is\b|(?:正确|最终)?(?:答案|选项)(?:是|为)"
+)
+_TAKEN_BACK = re.compile(
+    r"\b(?:but|however|although|though|yet|while|no|not|wrong|incorrect|again|final|first|initial)|n't\b|但|不过|然而|不",
     re.IGNORECASE,
 )
 _BOTH = re.compile(r"\bboth (?:are|of|answers?|options?|would|seem)\b|(?:两者|两个|二者)都", re.IGNORECASE)
@@ -48,6 +64,7 @@ _ENUMERATED = re.compile(r"[)\]]?[.):、]\s?[^\s.,;)]")
 _HEAD_RIGHT = re.compile(
     r"项,| as in\b|[)\]}>\"']?\s?(?:[.):、,]|- )|[)\]}>]| (?:because|since|rather than|instead of|over)\b"
 )
+_HEAD_LEFT = re.compile(r"(?:\A|[\n.!?;]\s?)[\s(\[-]*\Z")
 _BESIDE = re.compile(r"[)\]}>\"']{0,3}\s?[.):,、-]?\s?[(\"']{0,2}(?P<text>[^\n<\"]{1,400})")
 _LETTERS_ONLY = re.compile(r"[A-Z]{2,8}\.?")
 _NEGATION = re.compile(r"\b(?:not|no|never|neither|nor|if|whether|unless)\b|n't\b|\?|不|没|是否|如果", re.IGNORECASE)
@@ -80,14 +97,17 @@ def read_option(text: str, letters: Sequence[str], options: Mapping[str, str], q
     if verdict is None:
         known = _distinct(options, texts)
         low = RIGHT_IDIOM.sub(" ", without_refusals(text.lower())[0])
-        stated = (
+        found = (
             (None if REVISION.search(low) or len(low) > _SHORT else headed)
             or _by_number(low, letters)
             or quoted_option(text, letters_of)
-            or stated_option(low, known, no, question)
+            or (None if _lists_options(text, mentions) else stated_option(low, known, no, question))
             or remaining(offered, no)
+            or _absent_target(low, options)
         )
-        return Answer("mc", stated, "by its text") if stated else Unparsed("mc", no_verdict(text), text[-200:])
+        return Answer("mc", found, "by its text") if found else Unparsed("mc", no_verdict(text), text[-200:])
+    if _contradicts(text, verdicts):
+        return Unparsed("mc", "contradiction", text[-200:])
     if _DEPENDS.search(text) and len({letter for found in verdicts for letter in found.letters}) > 1:
         return Unparsed("mc", "hedged", text[-200:])
     if _UNSETTLED.search(text[verdict.mention.end :]):
@@ -95,6 +115,21 @@ def read_option(text: str, letters: Sequence[str], options: Mapping[str, str], q
     if _BOTH.search(text[verdict.mention.end :]) and len(verdicts) > 1 and verdicts[-2].letters != verdict.letters:
         return Unparsed("mc", "several", text[-200:])
     return _checked(text, verdict, offered, texts)
+
+
+def _absent_target(low: str, options: Mapping[str, str]) -> str | None:
+    """The option "the target is not in the image" (F of AD2-Bench) if the reply is one sentence that says so."""
+    letters = [letter for letter, option in options.items() if _TARGET_ABSENT.search(option.lower())]
+    return letters[0].strip().upper() if len(letters) == 1 and stated(low, "", alone=True) == "no" else None
+
+
+def _contradicts(text: str, verdicts: Sequence[LetterVerdict]) -> bool:
+    """Whether the last two verdicts are both called the answer, differ, and nothing takes the first one back."""
+    called = [verdict for verdict in verdicts if _CALLED.search(verdict.said)]
+    if len(called) < 2 or called[-1].also or called[-1].letters == called[-2].letters:
+        return False
+    between = text[called[-2].mention.end : called[-1].mention.start]
+    return not (REVISION.search(between.lower()) or _TAKEN_BACK.search(between))
 
 
 def _heading_option(text: str, letters_of: Mapping[str, str]) -> str | None:
@@ -141,10 +176,22 @@ def _checked(text: str, verdict: LetterVerdict, offered: set[str], texts: Mappin
     letter = verdict.mention.letter
     if letter not in offered:
         return Unparsed("mc", "not_offered", f"{letter} is not among {', '.join(sorted(offered))}")
-    stated = _text_after(text, verdict.mention)
-    if stated and texts.get(letter, "") != stated and stated in texts.values():
+    beside = _text_after(text, verdict.mention)
+    if beside and texts.get(letter, "") != beside and beside in texts.values():
         return Unparsed("mc", "contradiction", tail)
     return Answer("mc", letter)
+
+
+def _lists_options(text: str, mentions: Sequence[LetterMention]) -> bool:
+    """Whether the text goes through the options one by one, without a conclusion after them: "(A) … (B) …"."""
+    heads = [
+        mention
+        for mention in mentions
+        if _ENUMERATED.match(text, mention.end) and _HEAD_LEFT.search(text[max(0, mention.start - 4) : mention.start])
+    ]
+    after = re.split(r"[.!?\n]\s", text[heads[-1].end :])[2:] if heads else []
+    several = len({mention.letter for mention in heads}) > 1
+    return several and not any(part.strip() for part in after) and not REVISION.search(text.lower())
 
 
 def _from_heads(text: str, mentions: Sequence[LetterMention], texts: Mapping[str, str]) -> LetterVerdict | None:

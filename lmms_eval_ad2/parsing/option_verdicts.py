@@ -24,6 +24,7 @@ _CLAUSE_END = re.compile(
     r"|over\b|given\b|for (?:me|this|sure)\b|then\b|here\b|as in\b|(?:and )?not\b|final answer\b"
     r"|(?:选?项)?(?:吧|呢|了|哦|哈|啊|呀|啦|嘛|无疑))"
 )
+_CLAUSE_STOP = re.compile(r"[)\]}>\"']{0,3}\s?(?:\Z|[.,;!\n])")
 _ADVERBS = (
     r"(?:most likely|probably|likely|clearly|definitely|certainly|therefore|simply|actually|indeed|either|both|still"
     r"|,| )*"
@@ -58,6 +59,8 @@ _WEAK = re.compile(
     rf"|(?:因此|所以|故|综上|认为|那就|更正|纠正|不对|还是|其实|最终|{_ZH_IS})[,: ]*)"
     rf"{_ADVERBS}[: ]*\Z"
 )
+# "The proper action is A.": any subject, if the clause ends after a capital letter.
+_SUBJECT_IS = re.compile(rf"\b[a-z]{{2,}} {_IS}[: ]*\Z")
 _ANSWER_AHEAD = re.compile(r"\banswer\b|答案")
 _CONTRAST = re.compile(rf"(?:\bbut(?: rather)?|而是|\bit's|\bit is|,),? ?{_DRESS}")
 _NEGATED_LEFT = re.compile(
@@ -266,6 +269,8 @@ def _marked(left: str, right: str, mention: LetterMention) -> bool:
         return ends or mention.dressed or not (mention.lower or mention.letter == "I")
     if _WEAK.search(bare):
         return ends
+    if not mention.lower and _SUBJECT_IS.search(bare) and not re.search(r"\b(?:second|other|next)\b", bare):
+        return bool(_CLAUSE_STOP.match(right))
     return mention.dressed and left[-1:] in tuple(OPENERS) and bool(_ANSWER_AHEAD.search(left))
 
 

@@ -13,7 +13,8 @@ from lmms_eval_ad2.records import SIDES, Answer, Unparsed
 _SIDE = re.compile(r"(?<![a-z])(?P<en>left|right)(?![a-z])|(?P<zh>[左右])")
 RIGHT_IDIOM = re.compile(
     r"\b(?:you(?:'re| are)|that(?:'s| is)|all|quite|absolutely) right\b"
-    r"|\bright (?:in the (?:middle|centre|center)|in front|behind|beside|next to|before|after|now|away|through|across)\b"
+    r"|\bright (?:in the (?:middle|centre|center)|in front|behind|beside|next to|before|after|now|away|through"
+    r"|across)\b"
 )
 _OTHER_LEFT = re.compile(
     r"(?:\b(?:you(?:'re| are)|that(?:'s| is)|all|quite|is only|turn(?:s|ing|ed)?|mov(?:es"
@@ -29,11 +30,13 @@ _OTHER_RIGHT = re.compile(
 )
 # "From the right to the left" names two sides: the question says which end counts.
 _FROM_TO = re.compile(
-    r"\bfrom (?:the |its |our )?(left|right)(?:-hand)?(?: side)? (?:over )?to(?:wards?)? (?:the |its |our )?(left|right)\b"
+    r"\bfrom (?:the |its |our )?(left|right)(?:-hand)?(?: side)? (?:over )?to(?:wards?)? (?:the |its "
+    r"|our )?(left|right)\b"
     r"|(?:从|由)([左右])[^,.;\n]{0,4}?(?:往|向|到|至)([左右])"
 )
 _ASKS_FROM = re.compile(r"\bfrom\b|\bcom(?:e|es|ing)\b|(?:从|由)(?:哪|什么)|来自")
 _ASKS_TO = re.compile(r"\b(?:to|towards?|direction|heading)\b|往哪|向哪|朝哪|方向")
+_WAY_ASKED = re.compile(r"\b(from|to|towards) (?:which|what) (?:side|direction)|([从由往向朝])哪")
 _TURN = re.compile(r"\bturn|\bheading|\bmoving|\bgoing|转|拐|行驶方向")
 # Beside something else: "just left of the bus stop", 站牌的左边.
 RELATIVE = re.compile(
@@ -54,14 +57,17 @@ def read_side(text: str, question: str = "") -> Answer | Unparsed:
         return Answer("yesno", best[0].lower()) if len(best) == 1 else Unparsed("yesno", "several", text[-200:])
     low = RIGHT_IDIOM.sub(" ", without_refusals(text.lower())[0])
     low = _FROM_TO.sub(lambda way: _end_of(way, question.lower(), turns=turns), low)
-    found: list[tuple[str, bool]] = []
+    found: list[tuple[str, bool, int]] = []  # side, whether it is called the answer, position
+    way = _asked_way(question.lower(), low)
     for clause in clauses(low):
         if clause.open or clause.former or _BOTH.search(clause.text):
             continue
         for match in _SIDE.finditer(clause.text):
             side = match["en"] or {"左": "left", "右": "right"}[match["zh"]]
             left, right = clause.text[: match.start()], clause.text[match.end() :]
-            if not turns and (_OTHER_LEFT.search(left) or _OTHER_RIGHT.match(right)):
+            if way and not re.search(rf"{way}(?: ?the)? ?\Z", left):
+                continue
+            if not turns and not way and (_OTHER_LEFT.search(left) or _OTHER_RIGHT.match(right)):
                 continue
             if RELATIVE.match(right) or _OF_ANOTHER.search(left):
                 continue
@@ -69,9 +75,12 @@ def read_side(text: str, question: str = "") -> Answer | Unparsed:
                 left[-40:] + match.group() + right[:0], len(left[-40:]), len(left[-40:]) + len(match.group())
             )
             if not given:
-                found.append((side, bool(_ANSWER.search(low[: clause.start + match.start()][-60:]))))
-    sides = [side for side, _ in found]
-    called = [side for side, marked in found if marked]
+                at = clause.start + match.start()
+                found.append((side, bool(_ANSWER.search(low[:at][-60:])), at))
+    revised = [match.end() for match in REVISION.finditer(low)]
+    found = [item for item in found if revised and item[2] >= revised[-1]] or found
+    sides = [side for side, _, _ in found]
+    called = [side for side, marked, _ in found if marked]
     if len(set(sides)) == 1:
         return Answer("yesno", sides[0])
     if sides and (called or REVISION.search(low)):
@@ -87,3 +96,10 @@ def _end_of(way: re.Match[str], question: str, *, turns: bool) -> str:
     if turns or _ASKS_TO.search(question):
         return f" on the {end} " if end in SIDES else end
     return " "
+
+
+def _asked_way(question: str, low: str) -> str:
+    """The preposition of "from which side" (从哪一侧) if the reply uses it with a side, else ""."""
+    asked = _WAY_ASKED.search(question)
+    way = next((group for group in asked.groups() if group), "") if asked else ""
+    return way if way and re.search(rf"{way}(?: the)? ?(?:left|right|[左右])", low) else ""

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, replace
 
 from lmms_eval_ad2.parsing.clauses import TextClause, clauses, denied, negations
+from lmms_eval_ad2.parsing.elliptical import elliptical
 from lmms_eval_ad2.parsing.normalise import ANSWER_LINE, no_verdict, without_refusals
 from lmms_eval_ad2.parsing.presence import stated
 from lmms_eval_ad2.parsing.revisions import REVISION
@@ -23,14 +24,17 @@ _YES = (
     "|indeed|✓|是|是的|有|有的|对|对的|没错|正确|存在|能|可以|会|可见|当然|确实|确实有|肯定|肯定的"
     "|能看到|看得到|visible|present|positive|it is|there is|there are|可以看到|当然有|嗯|是有的|是滴"
     "|是哒|有哒|indeed there is|indeed there are|there is indeed|there are indeed|yes it is"
-    "|yes there is|yes there are"
+    "|yes there is|yes there are|that's correct|that is correct|that's right|that is right|that's true|that is true"
+    "|需要|必须|应该|允许"
 )
 _NO = (
     "no|n|nope|nah|false|incorrect|wrong|none|not visible|not present|negative|certainly not"
     "|definitely not|absolutely not|of course not|not at all|by no means|never|not really|absent|✗"
     "|no way|否|不|不是|不是的|没有|没|无|不对|错|错误|不正确|不存在|不能|不可以|不会|不可见|看不到"
     "|没看到|否定|否定的|当然没有|当然不|并没有|没有的|it is not|it isn't|there is not|there isn't"
-    "|there aren't|there is none|there are none|没有看到|未见"
+    "|there aren't|there is none|there are none|没有看到|未见|that's wrong|that is wrong|that's incorrect"
+    "|that is incorrect|that's false|that is false|that's not correct|that is not correct|that's not true"
+    "|that is not true|that's not right|不需要|不用|无需|不必|不应该|不应|不允许|不可|并不"
 )
 _WHOLE = {word: verdict for words, verdict in ((_YES, "yes"), (_NO, "no")) for word in words.split("|")}
 _OPEN = r"[(\[{<\"']{0,3}\Z"
@@ -58,7 +62,7 @@ _NO_RIGHT = re.compile(
     r"|but|and|in|with|given|due|✓|✗)\b)"
 )
 _ZH_WORD = re.compile(
-    r"(?:没错|不是的|不是|不对|不正确|不存在|并没有|没有|是的|有的|对的|正确|存在|错误|肯定的?|否定的?|能|不能|可以|不可以|会|不会|是|有|对|否|没|无|不|错)"
+    r"(?:不需要|不用|无需|不必|不应该|不允许|需要|必须|应该|允许|没错|不是的|不是|不对|不正确|不存在|并没有|没有|是的|有的|对的|正确|存在|错误|肯定的?|否定的?|能|不能|可以|不可以|会|不会|是|有|对|否|没|无|不|错)"
     r"(?=[)\]}>\"']{0,3}(?:\Z|\s?[.,;!…\n<}~(]|就|吧|呢|啊|哦))"
 )
 _MAYBE_LEFT = re.compile(
@@ -106,7 +110,7 @@ def read_yesno(text: str, question: str = "", words: tuple[str, str] = YES_NO) -
         chosen = stated(kept[revised[-1] :], question, alone=True) or chosen
     if chosen:
         return Answer("yesno", chosen) if chosen in YES_NO else Unparsed("yesno", "hedged", text[-200:])
-    said = stated(kept, question, alone=not (refuses or verdicts))
+    said = elliptical(kept, question) or stated(kept, question, alone=not (refuses or verdicts))
     if said:
         return Answer("yesno", said, "statement")
     return Unparsed("yesno", "hedged" if verdicts and not refuses else no_verdict(text), text[-200:])
