@@ -13,6 +13,8 @@ _ELLIPTICAL = re.compile(
 _NOT_ALL = re.compile(
     r"\W{0,3}not (?:all|every|both|each)\b|\W{0,3}only (?:some|one|part) of\b"
     r"|(?:并非|并不是|不是)(?:所有|全部|都)|不全是|不都是"
+    r"|\W{0,3}(?:all|everyone|everything|every \w+)(?: of (?:them|these|those))? (?:except|but|besides|apart from)\b"
+    r"|除了?[^,.;]{1,30}(?:以外|之外|外)?,? ?(?:其他|其余)"
 )
 _ASKS_ALL = re.compile(r"\b(?:all|every|both|each)\b|所有|全部|都|均|全")
 _NEITHER = re.compile(r"\W{0,3}neither\b[^.!?;\n]{1,80}\bnor\b")

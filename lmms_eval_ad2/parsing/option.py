@@ -25,6 +25,7 @@ from lmms_eval_ad2.parsing.option_verdicts import (
     sentence_before,
 )
 from lmms_eval_ad2.parsing.presence import stated
+from lmms_eval_ad2.parsing.question_words import asks_for_the_worst
 from lmms_eval_ad2.parsing.quoted import by_text, gist, quoted_option, whole_option
 from lmms_eval_ad2.parsing.revisions import REVISION
 from lmms_eval_ad2.parsing.sides import RIGHT_IDIOM
@@ -81,7 +82,8 @@ def read_option(text: str, letters: Sequence[str], options: Mapping[str, str], q
     headed = _heading_option(text, letters_of)
     text = with_ticks(text)
     best = rated_in_json(text, offered)
-    best = rated_in_rows(text, offered) if best is None else best
+    if best is None:
+        best = rated_in_rows(text, offered, worst=asks_for_the_worst(question))
     if best is not None:
         return Answer("mc", best[0], "by its rating") if len(best) == 1 else Unparsed("mc", "several", text[-200:])
     text = text.replace("✓", " ").replace("✗", " ")

@@ -34,7 +34,7 @@ _IS = (
 )
 _ZH_IS = r"(?:应该是|应该为|应该选|应为|应是|应选|是|为|选|即)"
 _NOUN = (
-    r"(?:(?<![a-z])ans(?:wers?)?|verdict|conclusion|selection|selected|chosen|prediction|pick|final"
+    r"(?:(?<![a-z])ans(?:wers?)?|verdict|conclusion|exception|odd one(?: out)?|selection|selected|chosen|prediction|pick|final"
     r"|action input|decision|recommendation|决策|判断|最终|letter|choice|option|选项|答案|回答|作答|结论|选择)"
 )
 _STRONG = re.compile(
@@ -102,6 +102,11 @@ _CONFIRMED = re.compile(
     r"|(?P<zh_also>也)?(?:都)?(?:是|为)[^,.;\n]{0,12}最[^,.;\n]{1,8}的|(?:也)?(?:都)?(?:是"
     r"|为)?(?:最)?(?:才是?)?(?:最)?(?:正确|正解|对的|对[,.]|佳|合适|符合|吻合|正确答案)|(?:与|和|跟)[^,.;]{1,14}(?:最|更)?(?:吻合|一致"
     r"|相符|匹配|符合)|(?:选?项)?(?:更|最)(?:贴切|合适|准确|符合|恰当|合理|贴近|好)|没有?问题)"
+)
+_CALLED_TRUE = re.compile(
+    r"[)\]}>\"']{0,3}\s?(?:选?项)?(?:也|都)?(?:是)?(?:正确|对的?|符合|属实|成立|没错)(?!答案|选项|的答案|的选项)"
+    r"|[)\]}>\"']{0,3} (?:is|are) (?:also |both |clearly )?(?:correct|true|right|accurate|fine|visible|present)"
+    r"(?! (?:answer|option|choice|one))"
 )
 QUESTION = re.compile(r"[^.!\n]{0,40}\?")
 
@@ -175,6 +180,8 @@ def find_verdicts(
             group, last, either, right = [first], first, False, text[first.end : first.end + _RIGHT]
         letters = frozenset(mention.letter for mention in group)
         affirmed, is_denied = _polarity(clause, text, first, last, left, right, asks_worst=asks_worst)
+        if asks_worst and not affirmed and _CALLED_TRUE.match(right.lower()):  # "which is wrong?": "A is correct"
+            is_denied = True
         if is_denied:
             negated_before = last.end
             no |= letters

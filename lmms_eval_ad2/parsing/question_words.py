@@ -12,7 +12,7 @@ _SUPERLATIVE = re.compile(
 WORST = re.compile(
     r"\b(?:least|worst|most (?:un|in|im)(?!port|min|term|tens|dic)\w+|wrong|incorrect|false|not|except"
     r"|isn't|aren't|doesn't)\b"
-    r"|最不|最差|最坏|错误|不(?:正确|合适|恰当|应该?|属于|符合|是)|有误"
+    r"|最不|最差|最坏|错误|不(?:正确|合适|恰当|应该?|属于|符合|是|在|存在|需要|可能|会|能)|(?<!有)没有|未(?!来)|有误"
 )
 
 

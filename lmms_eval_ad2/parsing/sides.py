@@ -17,7 +17,7 @@ RIGHT_IDIOM = re.compile(
     r"|across)\b"
 )
 _OTHER_LEFT = re.compile(
-    r"(?:\b(?:you(?:'re| are)|that(?:'s| is)|all|quite|is only|turn(?:s|ing|ed)?|mov(?:es"
+    r"(?:\b(?:you(?:'re| are)|that(?:'s| is)|all|quite|is only|turn(?:s|ing|ed)?|(?:keep|stay|steer|swerve|veer|pass)(?:s|es|ing)?(?: (?:to|on|onto))?(?: the)?|mov(?:es"
     r"|ing) (?:to(?:wards?)? )?(?:the )?|go(?:es|ing)?"
     r"|has|have|had|nothing|person|one|someone|anyone|from(?: the)?|from left to|from right to"
     r"|towards?(?: the)?|to its|its own)"

@@ -63,7 +63,7 @@ _NO_RIGHT = re.compile(
 )
 _ZH_WORD = re.compile(
     r"(?:不需要|不用|无需|不必|不应该|不允许|需要|必须|应该|允许|没错|不是的|不是|不对|不正确|不存在|并没有|没有|是的|有的|对的|正确|存在|错误|肯定的?|否定的?|能|不能|可以|不可以|会|不会|是|有|对|否|没|无|不|错)"
-    r"(?=[)\]}>\"']{0,3}(?:\Z|\s?[.,;!…\n<}~(]|就|吧|呢|啊|哦))"
+    r"(?=[)\]}>\"']{0,3}(?:\Z|\s?[.,;!…\n<}~(]|就|吧|呢|啊|哦|的\s?[.,;!]|的\Z))"
 )
 _MAYBE_LEFT = re.compile(
     r"(?:\b(?:maybe|perhaps|possibly|might be|could be|may be|either)|可能|也许|或许|大概)[, ]{0,2}(?:a |an |就|是)?\Z"
@@ -71,6 +71,7 @@ _MAYBE_LEFT = re.compile(
 _QUESTIONED = re.compile(r"[\"')\]]{0,2} ?\?")
 _ENTRY = re.compile(r"(?m)^[ -]{0,8}[\w ]{1,40}: ?(true|false|yes|no)\s*$")
 _TICKED = re.compile(r"✓ {0,3}(yes|no|是|否|有|没有)(?![\w])")
+_ONLY_IF = re.compile(r"[\"')]{0,2},? (?:but )?(?:only )?(?:if|unless|provided|as long as)\b")
 _OFFERED = re.compile(r"[\"'(]{0,2}\byes[\"']?(?: ?/ ?| or )[\"']?no\b[\"')]{0,2}|\"?是\"?(?:还是|或者?|/)\"?否\"?")
 _SENTENCE_END = re.compile(r"[.!?;\n]\s")
 _CONTRAST = re.compile(r"\b(?:but|however|although|though|yet|while)\b|但|不过|然而")
@@ -178,6 +179,8 @@ def _verdict(low: str, clause: TextClause, match: re.Match[str]) -> str | None:
         return "skip"
     if _MAYBE_LEFT.search(left):
         return "hedged"
+    if _ONLY_IF.match(low, end):
+        return None
     verdict = _WHOLE.get(word)
     # "-" keeps the cut at 24 characters from matching as the start of the text.
     lead = _LEAD.search(left if start <= 24 else "-" + left)
