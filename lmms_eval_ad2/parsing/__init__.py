@@ -20,6 +20,7 @@ from lmms_eval_ad2.parsing.json_answers import answer_in_json
 from lmms_eval_ad2.parsing.native_forms import with_html_boxes
 from lmms_eval_ad2.parsing.normalise import asks_for_picture, plain
 from lmms_eval_ad2.parsing.option import read_option
+from lmms_eval_ad2.parsing.presence import lacks_located
 from lmms_eval_ad2.parsing.reasons import FAILURES, REASONS, failure_reason
 from lmms_eval_ad2.parsing.wrappers import unwrap
 from lmms_eval_ad2.parsing.yesno import read_yesno
@@ -61,7 +62,7 @@ def parse(
         return Unparsed(form, "unfinished_thought" if unfinished else "empty", text[:200])
     if form not in ("point", "box"):
         reply = _OUTPUT_TAG.sub(" ", reply).strip()
-    inner = answer_in_json(reply, form) if form not in ("point", "box", "chain") else None
+    inner = answer_in_json(reply, form, question) if form not in ("point", "box", "chain") else None
     reply = reply if inner is None else inner
     if not reply.strip():
         return Unparsed(form, "empty", text[:200])
@@ -74,6 +75,8 @@ def parse(
             return read_chain(reply, n_steps)
     reply = plain(with_html_boxes(reply) if form in ("point", "box") else reply)
     if form in ("mc", "yesno", "count") and asks_for_picture(reply):
+        return Unparsed(form, "refusal", text[:200])
+    if form in ("point", "box") and lacks_located(reply, question):
         return Unparsed(form, "refusal", text[:200])
     match form:
         case "mc":

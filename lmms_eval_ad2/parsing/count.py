@@ -272,6 +272,9 @@ def _chosen(low: str, found: list[_Found], noun: str) -> _Found | None:
 
     Else the only number, or the sum that a breakdown follows.
     """
+    labelled = [item for item in found if noun and _labels(low[max(0, item.start - 60) : item.start], noun)]
+    if len({item.value for item in labelled}) == 1:
+        return labelled[-1]
     strong = [item for item in found if item.strong]
     concluded = _concluded(low, found)
     if concluded and (not strong or concluded.start > strong[-1].start):
@@ -281,11 +284,7 @@ def _chosen(low: str, found: list[_Found], noun: str) -> _Found | None:
     named = [
         item
         for item in found
-        if noun
-        and (
-            re.match(rf"[)\]\"' ]{{0,3}}(?:[a-z]+ ){{0,2}}(?:{noun})", low[item.end : item.end + 60])
-            or _labels(low[max(0, item.start - 60) : item.start], noun)
-        )
+        if noun and re.match(rf"[)\]\"' ]{{0,3}}(?:[a-z]+ ){{0,2}}(?:{noun})", low[item.end : item.end + 60])
     ]
     if len({(item.value, item.fault) for item in named}) == 1:
         return named[-1]

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from lmms_eval_ad2.parsing.clauses import clauses, negations
-from lmms_eval_ad2.parsing.normalise import ANSWER_LINE, no_verdict, without_refusals
+from lmms_eval_ad2.parsing.normalise import ANSWER_LINE, no_verdict, plain, without_refusals
 from lmms_eval_ad2.parsing.option_mentions import LetterMention, find_mentions
 from lmms_eval_ad2.parsing.option_statements import remaining, stated_option
 from lmms_eval_ad2.parsing.option_verdicts import (
@@ -79,6 +79,7 @@ def read_option(text: str, letters: Sequence[str], options: Mapping[str, str], q
     whole = whole_option(text, letters_of)
     if whole:
         return Answer("mc", whole, "by its text")
+    text = _without_restated(text, options)
     headed = _heading_option(text, letters_of)
     text = with_ticks(text)
     best = rated_in_json(text, offered)
@@ -117,6 +118,18 @@ def read_option(text: str, letters: Sequence[str], options: Mapping[str, str], q
     if _BOTH.search(text[verdict.mention.end :]) and len(verdicts) > 1 and verdicts[-2].letters != verdict.letters:
         return Unparsed("mc", "several", text[-200:])
     return _checked(text, verdict, offered, texts)
+
+
+def _without_restated(text: str, options: Mapping[str, str]) -> str:
+    """`text` without a list of all options by letter and text, if it says something else: "Options: A. … B. …"."""
+    if len(options) < 3:
+        return text
+    parts = [
+        rf"{letter.strip()}\s?[.):、,-]\s?{re.escape(plain(option).strip(' .'))}" for letter, option in options.items()
+    ]
+    found = re.search(r"[\s;,.\"')]{0,4}".join(parts), text, re.IGNORECASE)
+    rest = text[: found.start()] + "\n" + text[found.end() :] if found else text
+    return rest if re.search(r"\w", rest) else text
 
 
 def _absent_target(low: str, options: Mapping[str, str]) -> str | None:

@@ -6,6 +6,7 @@ import re
 
 from lmms_eval_ad2.parsing.clauses import TextClause, clauses, denied
 from lmms_eval_ad2.parsing.normalise import plain
+from lmms_eval_ad2.parsing.question_words import located_noun
 from lmms_eval_ad2.parsing.revisions import REVISION
 
 _ASKED = re.compile(
@@ -47,6 +48,12 @@ _COMPOUND = re.compile(
 _NOBODY = re.compile(r"\b(?:nobody|no one|no-one)\b(?! (?:else|other))|空无一人|没有?人|无人")
 _EMPTY = re.compile(r"\b(?:completely|entirely|totally|quite) empty\b|空无一[人车物]|空空如也")
 _PERSON = re.compile(r"pedestrian|person|people|人")
+_SHORT = 1_000  # characters
+_SIDE = re.compile(
+    r"(?<![a-z])(?:left|right)(?![a-z])(?! (?:turn|now|in front|before|after|behind|next))|[左右](?!转|拐|后)"
+)
+_QUOTED_QUESTION = re.compile(r"\"[^\"\n]{1,200}\?\"|'[^'\n]{1,200}\?'(?![a-z])")
+_COMPARED = re.compile(r"\b(?:only|more|less|fewer|than|same)\b|[a-z]er than|比|唯一|只有|更")
 _QUOTED = re.compile(r"\"[^\"\n]{1,60}\"|(?<![a-z])'[^'\n]{1,60}'(?![a-z])")
 _ABSENT = re.compile(
     r"\bthere (?:is|are|was|were)(?: no\b(?! doubt| question| way| need| reason)| not\b|n't\b| none\b)"
@@ -87,12 +94,13 @@ def stated(low: str, question: str, *, alone: bool) -> str | None:
         return called
     name = asked_for(question)
     if name:
-        verdicts, concludes = _of_name(low, name)
+        verdicts, concludes = _of_name(_without_quotes(low), name, _sides(plain(question).lower()))
         if len(set(verdicts)) == 1 or (verdicts and (concludes or REVISION.search(low))):
             return verdicts[-1]
         if verdicts:
             return None
-    return _single(low) if alone else None
+    about_presence = not question or bool(_ASKED.search(plain(question).lower()))
+    return _single(low) if alone and about_presence else None
 
 
 def _of_claim(low: str) -> str | None:
@@ -102,6 +110,15 @@ def _of_claim(low: str) -> str | None:
         for match in _CALLED.finditer(low)
     }
     return verdicts.pop() if len(verdicts) == 1 else None
+
+
+def lacks_located(text: str, question: str) -> bool:
+    """Whether plain `text` says that the thing that a question for a box or a point locates is not there."""
+    noun = located_noun(question)
+    if not noun or len(text) > _SHORT:
+        return False
+    asked = f"is there a {noun}?" if noun.isascii() else f"有没有{noun}?"
+    return stated(text.lower(), asked, alone=False) == "no"
 
 
 def asked_for(question: str) -> str:
@@ -130,6 +147,8 @@ _ZH_PREDICATE = re.compile(
 
 def _predicate(question: str) -> str:
     """A pattern of the adjective or participle that "Is the road dry?" asks for; "" for another question."""
+    if _COMPARED.search(question):
+        return ""
     question = _WHERE_NOW.sub("", question)
     safe = re.search(r"\b(?:is|are|was|would) (?:it|this|that) (?P<word>[a-z]{3,}) (?:to|for|if)\b", question)
     last = safe or re.search(
@@ -140,7 +159,7 @@ def _predicate(question: str) -> str:
         stem = re.sub(r"(?:ing|ed)\Z", "", last["word"])
         return rf"(?<![a-z-]){re.escape(stem)}[a-z]{{0,3}}(?![a-z])" if len(stem) > 2 else ""
     chinese = _ZH_PREDICATE.search(question) or re.search(
-        r"(?P<word>[\u4e00-\u9fff]{2})了?(?:吗|么)\s?\??\s*\Z", question
+        r"(?P<word>[\u4e00-\u9fff]{2})(?:了|的)?(?:吗|么)\s?\??\s*\Z", question
     )
     return re.escape(chinese["word"].rstrip("了的")) if chinese else ""
 
@@ -156,7 +175,17 @@ def _singular(word: str) -> str:
     return word[:-1] if word.endswith("s") and not word.endswith("ss") and len(word) > 3 else word
 
 
-def _of_name(low: str, name: str) -> tuple[list[str], bool]:
+def _sides(low: str) -> set[str]:
+    """The sides that lower-case text names: "left", "right"."""
+    return {"left" if side in ("left", "左") else "right" for side in _SIDE.findall(low)}
+
+
+def _without_quotes(low: str) -> str:
+    """`low` with blanks for quoted questions, whose sign would end the clause."""
+    return _QUOTED_QUESTION.sub(lambda match: " " * len(match.group()), low)
+
+
+def _of_name(low: str, name: str, sides: set[str]) -> tuple[list[str], bool]:
     """The verdicts of all clauses that name the thing, and whether the last of them is drawn as a conclusion."""
     pattern = re.compile(name)
     verdicts: list[str] = []
@@ -164,6 +193,9 @@ def _of_name(low: str, name: str) -> tuple[list[str], bool]:
     for clause in clauses(low):
         text = _QUOTED.sub(lambda m: " " * len(m.group()), clause.text)
         if clause.open or clause.conditional or clause.tentative or clause.former:
+            continue
+        said = _sides(text)
+        if len(sides) == len(said) == 1 and sides != said:  # of the other side
             continue
         named = next((m for m in pattern.finditer(text) if not _COMPOUND.match(text, m.end())), None)
         pronoun = _THERE_ONLY.search(text) or NOT_ONE.search(text)

@@ -41,6 +41,22 @@ def counted_noun(question: str) -> str:
     return stem + r"(?:y|ies|es|s)?(?![a-z])"
 
 
+# "Detect the bus", "the box of the bus", 请给出公交车的边界框: what is to be located.
+_LOCATED = re.compile(
+    r"\b(?:detect|locate|find|localize|localise|mark|point (?:to|at|out)|where is|where are|ground|outline|(?:bounding )?"
+    r"(?:box|bbox|rectangle|point|position|coordinates?|location|centre|center)(?: coordinates?)? (?:of|for|around|on|enclosing))"
+    r" (?:the |an? |this |all )?(?P<en>[a-z][a-z' -]{1,50}?)(?=[?.,:(\n]| (?:in|on|at|with|as|using|by|and|that|which|near|next"
+    r"|behind|ahead|to|from|within|inside|normali[sz]ed)\b|\Z)"
+    r"|(?:给出|框出|标出|定位|找出|检测|指出|输出|标注)(?:图中|画面中)?(?:的)?(?P<zh>[\u4e00-\u9fff]{2,10}?)(?:的?(?:边界框|位置|坐标|包围框|检测框|中心|框)|[。.?？,，(]|\Z)",
+)
+
+
+def located_noun(question: str) -> str:
+    """The words of what a question for a box or a point locates; "" if it is not found."""
+    found = _LOCATED.search(question.lower())
+    return (found["en"] or found["zh"] or "").strip(" '-") if found else ""
+
+
 def superlatives(question: str) -> list[str]:
     """The superlatives of a question, in lower case."""
     return [match.group() for match in _SUPERLATIVE.finditer(question.lower())]

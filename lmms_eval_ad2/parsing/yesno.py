@@ -106,9 +106,15 @@ def read_yesno(text: str, question: str = "", words: tuple[str, str] = YES_NO) -
     kept, refuses = without_refusals(_without_choice(low))
     verdicts = _verdict_words(kept)
     chosen = _chosen(kept, verdicts)
-    revised = [match.end() for match in REVISION.finditer(kept)]
-    if revised and verdicts and verdicts[-1].start < revised[-1]:  # "No. Correction: there is one behind the bus."
-        chosen = stated(kept[revised[-1] :], question, alone=True) or chosen
+    revised = list(REVISION.finditer(kept))
+    if revised and verdicts and verdicts[-1].start < revised[-1].start():  # "No. Correction: there is one."
+        chosen = stated(kept[revised[-1].end() :], question, alone=True) or (
+            "hedged" if chosen and verdicts[-1].start < revised[0].start() else chosen
+        )
+    elif chosen in YES_NO and not any(word.strong for word in verdicts) and len(verdicts) == 1:
+        first = _SENTENCE_END.search(kept, verdicts[0].start)
+        later = stated(kept[first.end() :], question, alone=False) if first else None
+        chosen = "hedged" if later and later != chosen else chosen
     if chosen:
         return Answer("yesno", chosen) if chosen in YES_NO else Unparsed("yesno", "hedged", text[-200:])
     said = elliptical(kept, question) or stated(kept, question, alone=not (refuses or verdicts))
