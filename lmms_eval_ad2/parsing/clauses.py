@@ -7,7 +7,8 @@ is no bus" affirms the bus. Scopes end with the clause. Clauses that are conditi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -63,7 +64,8 @@ CONCLUSION = re.compile(
     r"|所以|因此|其实|实际(?:上|为)?|综上|故|那就|可见|最终|总之|由此|因而|说明"
 )
 _BREAK = re.compile(
-    r"[.!?;\n]+(?=\s|\Z|[\u4e00-\u9fff])|\n|[,:]\s?|\s-+\s|\s\|\s|\s?\((?!(?:option|choice|letter)s? )(?=[a-z]+ [a-z])|\((?!选项|答案)(?=[\u4e00-\u9fff]{2})"
+    r"[.!?;\n]+(?=\s|\Z|[\u4e00-\u9fff])|\n|[,:]\s?|\s-+\s|\s\|\s|\s?\((?!(?:option|choice"
+    r"|letter)s? )(?=[a-z]+ [a-z])|\((?!选项|答案)(?=[\u4e00-\u9fff]{2})"
     r"|\b(?:and|yet) (?=(?:it|he|she|they|there|i|we|you|this|that) (?:is|are|was|were|do|does|did|has"
     r"|have|had|can|could|will|would|should|must|need|may|might|won't)\w*|(?:isn't|aren't)\b)"
     r"|\band (?=(?:do|does|did|is|are"
@@ -159,6 +161,11 @@ def clauses(text: str) -> Iterator[TextClause]:
             sentence, conditional = sentence + 1, False
         sign = match.group().strip()
         start, word = match.end(), sign if low[start:stop].strip() else f"{word} {sign}"[-40:]
+
+
+def clause_at(parts: Sequence[TextClause], position: int) -> TextClause:
+    """The clause of `parts`, in order, that covers `position`, or the last one before it."""
+    return parts[max(0, bisect_right(parts, position, key=lambda part: part.start) - 1)]
 
 
 def without_idioms(text: str) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from lmms_eval_ad2.parsing.clauses import CONCLUSION, clauses
+from lmms_eval_ad2.parsing.clauses import CONCLUSION, clause_at, clauses
 from lmms_eval_ad2.parsing.normalise import declines, hedges, no_verdict, without_refusals
 from lmms_eval_ad2.parsing.number_words import ONES, TENS
 from lmms_eval_ad2.parsing.presence import NOT_ONE
-from lmms_eval_ad2.parsing.question_words import counted_noun
+from lmms_eval_ad2.parsing.question_words import counted_noun, telling_words
 from lmms_eval_ad2.parsing.revisions import REVISION
 from lmms_eval_ad2.records import Answer, Unparsed
 
@@ -95,6 +95,7 @@ _VAGUE = re.compile(
     r"\b(?:several|few|many|multiple|numerous|some|lots?|dozens?|hundreds?|couple|various|countless|plenty)\b"
     rf"|几|许多|很多|多[{_MEASURE}]|若干|一些|大量|数辆|一群"
 )
+_PARTIAL = re.compile(r"其中|\bof (?:which|whom|them|these|those)\b|\bincluding\b")
 _ROW_LABEL = re.compile(
     r"(?:\A|[\n{,|])[\s\"'|-]*(?P<label>[a-z\u4e00-\u9fff][a-z_ \u4e00-\u9fff]{0,40}?)[\s\"']*[:|=][\s\"']*\Z"
 )
@@ -133,6 +134,9 @@ def read_count(text: str, question: str = "") -> Answer | Unparsed:
     ]
     found = kept or found
     chosen = _chosen(low, found, noun)
+    if chosen is None or (chosen.strong and found[-1].start > chosen.start and _PARTIAL.search(low[chosen.end :])):
+        asked = _of_asked(low, found, question)
+        chosen = asked if asked is None or chosen is None or asked.value != chosen.value else chosen
     if chosen is None:
         if len(found) > 1 or (found and _NONE.search(low)):
             return Unparsed("count", "too_many_numbers", text[-200:])
@@ -226,6 +230,16 @@ def _chinese(text: str) -> tuple[int | None, str]:
     if len(head) > 1 or len(tail) > 1 or "十" in tail:
         return None, "malformed"
     return 10 * (_ZH[head] if head else 1) + (_ZH[tail] if tail else 0), ""
+
+
+def _of_asked(low: str, found: list[_Found], question: str) -> _Found | None:
+    """The only number whose clause has the most words of the question; None if no clause stands out."""
+    words = telling_words(question) if not any(item.fault for item in found) else set()
+    parts = list(clauses(low))
+    scores = [sum(word in clause_at(parts, item.start).text for word in words) for item in found]
+    best = max(scores, default=0)
+    chosen = [item for item, score in zip(found, scores, strict=True) if score == best]
+    return chosen[0] if best > 0 and len(chosen) == 1 else None
 
 
 def _labels(left: str, noun: str) -> bool:

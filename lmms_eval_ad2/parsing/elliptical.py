@@ -16,6 +16,7 @@ _NOT_ALL = re.compile(
     r"|\W{0,3}(?:all|everyone|everything|every \w+)(?: of (?:them|these|those))? (?:except|but|besides|apart from)\b"
     r"|除了?[^,.;]{1,30}(?:以外|之外|外)?,? ?(?:其他|其余)"
 )
+_CONTRARY = re.compile(r"\W{0,3}(?:far from it|(?:quite |just )?the (?:opposite|contrary)|on the contrary)\b|恰恰相反")
 _ASKS_ALL = re.compile(r"\b(?:all|every|both|each)\b|所有|全部|都|均|全")
 _NEITHER = re.compile(r"\W{0,3}neither\b[^.!?;\n]{1,80}\bnor\b")
 _ASKS_PRESENCE = re.compile(r"\b(?:is|are|was|were) there\b|\b(?:can|do) you see\b|\b(?:any|either)\b")
@@ -27,6 +28,8 @@ def elliptical(low: str, question: str) -> str | None:
     if _ASKS_ALL.search(asked) and _NOT_ALL.match(low):
         return "no"
     if _ASKS_PRESENCE.search(asked) and _NEITHER.match(low):
+        return "no"
+    if _CONTRARY.match(low):
         return "no"
     found = _ELLIPTICAL.match(low)
     if not found or not asked:

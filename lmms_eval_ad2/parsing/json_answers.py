@@ -39,7 +39,8 @@ _SMALL = 4  # values of a reply without a key that is called an answer
 def answer_in_json(reply: str, form: Form, question: str = "") -> str | None:
     """The text of the answer in the last JSON object of `reply`; None if there is no such object or no single value.
 
-    A count stands under the noun that `question` counts, or under a key for the total. Booleans are "yes" and "no", null is "", and the values of a list are joined by " and ".
+    A count stands under the noun that `question` counts, or under a key for the total. Booleans are "yes" and "no",
+    null is "", and the values of a list are joined by " and ".
     """
     text = _FENCE.sub(" ", reply)
     last: KeyValuePairs | None = None

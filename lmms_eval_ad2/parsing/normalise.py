@@ -72,6 +72,8 @@ _MISSING = re.compile(
     r"|accessible|come through|opened|received|shown|sent)"
     rf"|\b{_PICTURE} (?:\w+ )?(?:is |was |seems to be |appears to be )?(?:missing|blank|empty"
     rf"|failed to load|corrupt(?:ed)?|black|unavailable)\b"
+    r"|(?:\bnot|n't) (?:have|possess) (?:the |any |an )?(?:ability|capability|capacity|means) to\b"
+    r"|\black the ability to\b"
     r"|\bknow nothing about\b|\bfile (?:seems|appears|is|was)(?: to be)? (?:corrupt|damaged|empty|missing)"
     r"|\bno way (?:to|of|for me to|that i can) (?:tell|know|determin|say|judg|answer|see|confirm|verif|be sure|decid)"
     r"|\b(?:not enough|n't enough|insufficient|not sufficient|no|lacks?|lacking|limited"

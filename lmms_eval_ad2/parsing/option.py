@@ -60,6 +60,7 @@ _TAKEN_BACK = re.compile(
 )
 _BOTH = re.compile(r"\bboth (?:are|of|answers?|options?|would|seem)\b|(?:两者|两个|二者)都", re.IGNORECASE)
 _SHORT = 400  # characters; a longer text may say something else after its first words
+_LOOP = 4  # equal clauses
 _RIGHT = 60  # characters of context after a mention
 _ENUMERATED = re.compile(r"[)\]]?[.):、]\s?[^\s.,;)]")
 _HEAD_RIGHT = re.compile(
@@ -104,7 +105,7 @@ def read_option(text: str, letters: Sequence[str], options: Mapping[str, str], q
             (None if REVISION.search(low) or len(low) > _SHORT else headed)
             or _by_number(low, letters)
             or quoted_option(text, letters_of)
-            or (None if _lists_options(text, mentions) else stated_option(low, known, no, question))
+            or (None if _lists_options(text, mentions) or _repeats(low) else stated_option(low, known, no, question))
             or remaining(offered, no)
             or _absent_target(low, options)
         )
@@ -207,6 +208,12 @@ def _lists_options(text: str, mentions: Sequence[LetterMention]) -> bool:
     after = re.split(r"[.!?\n]\s", text[heads[-1].end :])[2:] if heads else []
     several = len({mention.letter for mention in heads}) > 1
     return several and not any(part.strip() for part in after) and not REVISION.search(text.lower())
+
+
+def _repeats(low: str) -> bool:
+    """Whether a text repeats a clause again and again, as a model does that has got into a loop."""
+    said = Counter(part.text.strip() for part in clauses(low) if len(part.text.strip()) > 8)
+    return max(said.values(), default=0) >= _LOOP
 
 
 def _from_heads(text: str, mentions: Sequence[LetterMention], texts: Mapping[str, str]) -> LetterVerdict | None:

@@ -8,11 +8,10 @@ verdict with two letters.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lmms_eval_ad2.parsing.clauses import FORCED, TextClause, clauses, exception, negations, without_idioms
+from lmms_eval_ad2.parsing.clauses import FORCED, TextClause, clause_at, clauses, exception, negations, without_idioms
 from lmms_eval_ad2.parsing.option_mentions import OPENERS, LetterMention, groups
 from lmms_eval_ad2.parsing.question_words import WORST, asks_for_the_worst, superlatives
 
@@ -34,7 +33,8 @@ _IS = (
 )
 _ZH_IS = r"(?:应该是|应该为|应该选|应为|应是|应选|是|为|选|即)"
 _NOUN = (
-    r"(?:(?<![a-z])ans(?:wers?)?|verdict|conclusion|exception|odd one(?: out)?|selection|selected|chosen|prediction|pick|final"
+    r"(?:(?<![a-z])ans(?:wers?)?|verdict|conclusion|exception|odd one(?: out)?|selection|selected|chosen"
+    r"|prediction|pick|final"
     r"|action input|decision|recommendation|决策|判断|最终|letter|choice|option|选项|答案|回答|作答|结论|选择)"
 )
 _STRONG = re.compile(
@@ -163,13 +163,12 @@ def find_verdicts(
     found: list[LetterVerdict] = []
     no: set[str] = set()
     parts = list(clauses(text))
-    starts = [part.start for part in parts]
     previous_end = 0
     negated_before = -1  # end of the last negated mention: "not A but B"
     asks_worst = asks_for_the_worst(question)
     for group, either in groups(text, mentions):
         first, last = group[0], group[-1]
-        clause = parts[max(0, bisect_right(starts, first.start) - 1)]
+        clause = clause_at(parts, first.start)
         left = sentence_before(text, first.start)
         right = text[last.end : last.end + _RIGHT]
         apart = _first_apart(text, group)

@@ -22,6 +22,7 @@ _ASKED = re.compile(
     r"|(?:有没有|是否有|是否存在|是否能看到|能否看到|能看到|能看见|可以看到|看得到|存在|有)(?:任何|一个|一辆|一名)?(?P<zh>[\u4e00-\u9fff]{1,12}?)"
     r"(?:吗|\?|么|的吗|存在|可见|\Z|,)"
 )
+_GENERIC = re.compile(r"\b(?:traffic|road|safety|warning) (?=(?:cones?|signs?|barriers?)\b)")  # often left out
 _NOUN_END = re.compile(
     r"\s(?:in|on|at|ahead|of the|near|behind|visible|present|within|to the|that|which|who|approaching"
     r"|crossing|along|by|inside|here|from"
@@ -48,6 +49,11 @@ _COMPOUND = re.compile(
 _NOBODY = re.compile(r"\b(?:nobody|no one|no-one)\b(?! (?:else|other))|空无一人|没有?人|无人")
 _EMPTY = re.compile(r"\b(?:completely|entirely|totally|quite) empty\b|空无一[人车物]|空空如也")
 _PERSON = re.compile(r"pedestrian|person|people|人")
+_PERMISSION = re.compile(r"\b(?:permitted|allowed|legal|permissible)\b|允许|准许")
+_FORBIDDEN = re.compile(
+    r"\b(?:must not|mustn't|may not|prohibited|forbidden|prohibits?|forbids?|illegal|not (?:allowed|permitted|legal))\b"
+    r"|禁止|严禁|不得(?!不)|不允许|不准"
+)
 _SHORT = 1_000  # characters
 _SIDE = re.compile(
     r"(?<![a-z])(?:left|right)(?![a-z])(?! (?:turn|now|in front|before|after|behind|next))|[左右](?!转|拐|后)"
@@ -92,6 +98,8 @@ def stated(low: str, question: str, *, alone: bool) -> str | None:
     called = _of_claim(low) if _CLAIM.search(question.lower()) else None
     if called:
         return called
+    if _PERMISSION.search(question.lower()) and any(_FORBIDDEN.search(part.text) for part in _facts(low)):
+        return "no"
     name = asked_for(question)
     if name:
         verdicts, concludes = _of_name(_without_quotes(low), name, _sides(plain(question).lower()))
@@ -130,6 +138,7 @@ def asked_for(question: str) -> str:
     if found["zh"]:
         return re.escape(re.sub(r"(?:的|任何|明显)", "", found["zh"])[-6:])
     noun = _NOUN_END.split(next(group for group in found.groups() if group).strip() + " ")[0].strip(" '-")
+    noun = _GENERIC.sub("", noun)
     words = [re.escape(_singular(word)) + r"(?:s|es|ies|y)?" for word in noun.split()[-3:]]
     return r"(?<![a-z-])" + r"[\s-](?:\w+[\s-])?".join(words) + r"(?![a-z])" if words else ""
 
@@ -151,9 +160,14 @@ def _predicate(question: str) -> str:
         return ""
     question = _WHERE_NOW.sub("", question)
     safe = re.search(r"\b(?:is|are|was|would) (?:it|this|that) (?P<word>[a-z]{3,}) (?:to|for|if)\b", question)
-    last = safe or re.search(
-        r"\b(?:is|are|was|were|does|do|has|have|can|should|must|may)\b[^?]{3,80}?\b(?P<word>[a-z]{3,})\s?\?\s*\Z",
-        question,
+    last = (
+        safe
+        or re.search(
+            r"\b(?:is|are|was|were|does|do|has|have|can|should|must"
+            r"|may)\b[^?]{3,80}?(?<!\bthe )\b(?P<word>[a-z]{3,})\s?\?\s*\Z",
+            question,
+        )
+        or re.search(r"\b(?P<word>[a-z]{3,}ing) (?:the|an?) [a-z ]{2,30}\?\s*\Z", question)
     )
     if last:
         stem = re.sub(r"(?:ing|ed)\Z", "", last["word"])
@@ -175,6 +189,11 @@ def _singular(word: str) -> str:
     return word[:-1] if word.endswith("s") and not word.endswith("ss") and len(word) > 3 else word
 
 
+def _facts(low: str) -> list[TextClause]:
+    """The clauses that state something: without conditions, doubts and former beliefs."""
+    return [c for c in clauses(low) if not (c.open or c.conditional or c.tentative or c.former)]
+
+
 def _sides(low: str) -> set[str]:
     """The sides that lower-case text names: "left", "right"."""
     return {"left" if side in ("left", "左") else "right" for side in _SIDE.findall(low)}
@@ -190,10 +209,8 @@ def _of_name(low: str, name: str, sides: set[str]) -> tuple[list[str], bool]:
     pattern = re.compile(name)
     verdicts: list[str] = []
     concludes = False
-    for clause in clauses(low):
+    for clause in _facts(low):
         text = _QUOTED.sub(lambda m: " " * len(m.group()), clause.text)
-        if clause.open or clause.conditional or clause.tentative or clause.former:
-            continue
         said = _sides(text)
         if len(sides) == len(said) == 1 and sides != said:  # of the other side
             continue

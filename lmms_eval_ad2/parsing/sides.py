@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from lmms_eval_ad2.parsing.clauses import clauses, denied
+from lmms_eval_ad2.parsing.clauses import clause_at, clauses, denied
 from lmms_eval_ad2.parsing.normalise import no_verdict, without_refusals
+from lmms_eval_ad2.parsing.question_words import telling_words
 from lmms_eval_ad2.parsing.revisions import REVISION
 from lmms_eval_ad2.parsing.verdict_tables import rated_in_json
 from lmms_eval_ad2.records import SIDES, Answer, Unparsed
@@ -17,7 +18,8 @@ RIGHT_IDIOM = re.compile(
     r"|across)\b"
 )
 _OTHER_LEFT = re.compile(
-    r"(?:\b(?:you(?:'re| are)|that(?:'s| is)|all|quite|is only|turn(?:s|ing|ed)?|(?:keep|stay|steer|swerve|veer|pass)(?:s|es|ing)?(?: (?:to|on|onto))?(?: the)?|mov(?:es"
+    r"(?:\b(?:you(?:'re| are)|that(?:'s| is)|all|quite|is only|turn(?:s|ing|ed)?|(?:keep|stay|steer|swerve"
+    r"|veer|pass)(?:s|es|ing)?(?: (?:to|on|onto))?(?: the)?|mov(?:es"
     r"|ing) (?:to(?:wards?)? )?(?:the )?|go(?:es|ing)?"
     r"|has|have|had|nothing|person|one|someone|anyone|from(?: the)?|from left to|from right to"
     r"|towards?(?: the)?|to its|its own)"
@@ -42,10 +44,13 @@ _TURN = re.compile(r"\bturn|\bheading|\bmoving|\bgoing|转|拐|行驶方向")
 RELATIVE = re.compile(
     r" of (?!(?:the |this |our )?(?:road|street|image|picture|frame|scene|lane|ego|us|centre|center|view|car\b))"
 )
-_OF_ANOTHER = re.compile(r"(?<!道路)(?<!画面)(?<!图像)(?<!图片)(?<!自车)(?<!车道)(?<!视野)(?<!路面)(?<!我)(?<!图)的\Z")
+_OF_ANOTHER = re.compile(
+    r"(?<!道路)(?<!画面)(?<!图像)(?<!图片)(?<!自车)(?<!本车)(?<!车道)(?<!视野)(?<!路面)(?<!我)(?<!图)的\Z"
+)
 _BOTH = re.compile(r"\b(?:both|either|neither)\b|\bleft or (?:the |on the )?right\b|左右|左(?:侧|边)?(?:还是|或)右")
 _ANSWER = re.compile(
-    r"(?:\b(?:answer|so|therefore|thus|hence|final|conclusion|it's|it is)\b|答案|所以|因此|更正)[^.;\n]{0,40}\Z"
+    r"(?:\b(?:answer|so|therefore|thus|hence|final|conclusion|it's|it is|that is|i\.e\.|namely)\b|也就是|答案"
+    r"|所以|因此|更正)[^.;\n]{0,40}\Z"
 )
 
 
@@ -83,6 +88,9 @@ def read_side(text: str, question: str = "") -> Answer | Unparsed:
     called = [side for side, marked, _ in found if marked]
     if len(set(sides)) == 1:
         return Answer("yesno", sides[0])
+    beside = _of_subject(low, found, question)
+    if beside:
+        return Answer("yesno", beside)
     if sides and (called or REVISION.search(low)):
         return Answer("yesno", called[-1] if called else sides[-1])
     return Unparsed("yesno", "several" if sides else no_verdict(text), text[-200:])
@@ -103,3 +111,17 @@ def _asked_way(question: str, low: str) -> str:
     asked = _WAY_ASKED.search(question)
     way = next((group for group in asked.groups() if group), "") if asked else ""
     return way if way and re.search(rf"{way}(?: the)? ?(?:left|right|[左右])", low) else ""
+
+
+def _of_subject(low: str, found: list[tuple[str, bool, int]], question: str) -> str | None:
+    """The only side in the clauses with the most words of the question; None if no side stands out."""
+    words = telling_words(question) - {"left", "right", "左侧", "右侧", "左边", "右边"}
+    parts = list(clauses(low))
+    scores: dict[str, int] = {}
+    for side, _, at in found:
+        score = sum(word in clause_at(parts, at).text for word in words)
+        scores[side] = max(scores.get(side, 0), score)
+    best = max(scores.values(), default=0)
+    sides = [side for side, score in scores.items() if score == best]
+    # A pair of Chinese characters may also be part of "road" or "vehicle".
+    return sides[0] if best > (0 if question.isascii() else 1) and len(sides) == 1 else None

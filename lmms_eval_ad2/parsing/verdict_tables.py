@@ -55,6 +55,12 @@ _CALLED_ROW = re.compile(
     r"(?P<value>correct|incorrect|wrong|正确|错误|不正确|不对|不符合|符合)\s?(?:[-,.;:(、][^\n]{0,400})?",
     re.IGNORECASE,
 )
+# "B. The child could run into the road. Correct.": the verdict ends the line.
+_ENDED_ROW = re.compile(
+    r"[\s|>*-]*(?:option |choice |选项 ?)?[(\[]?(?P<key>[A-Z])[)\]]?(?:选?项)?[.:、)][^\n]{1,400}?[.!,;:)-]\s?\(?"
+    r"(?P<value>correct|incorrect|wrong|正确|错误|不正确|不对|不符合|符合)\)?\s?[.!]?",
+    re.IGNORECASE,
+)
 _TICKED = re.compile(
     r"[\s|>*\d.-]*(?:(?P<tick>[✓✗])\s{0,3}(?:option |choice |选项 ?)?[(\[]?(?P<key>[A-Z])(?![A-Za-z0-9])"
     r"|(?:option |choice |选项 ?)?[(\[]?(?P<key2>[A-Z])(?![A-Za-z0-9])[^✓✗]*(?P<tick2>[✓✗]))",
@@ -135,7 +141,7 @@ def _rated_rows(lines: Iterable[str], candidates: Iterable[str], *, worst: bool)
             pairs.append((ticked["key"] or ticked["key2"], ticked["tick"] or ticked["tick2"]))
         else:
             bare = line.strip().strip("|").strip()
-            row = _ROW.fullmatch(bare) or _CALLED_ROW.fullmatch(bare)
+            row = _ROW.fullmatch(bare) or _CALLED_ROW.fullmatch(bare) or _ENDED_ROW.fullmatch(bare)
             if row and _rating(row["value"]) is not None:
                 pairs.append((row["key"], row["value"]))
     if worst and pairs and all(isinstance(_rating(value), bool) for _, value in pairs):

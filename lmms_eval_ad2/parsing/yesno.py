@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from lmms_eval_ad2.parsing.clauses import TextClause, clauses, denied, negations
+from lmms_eval_ad2.parsing.clauses import CONCLUSION, TextClause, clauses, denied, negations
 from lmms_eval_ad2.parsing.elliptical import elliptical
 from lmms_eval_ad2.parsing.normalise import ANSWER_LINE, no_verdict, without_refusals
 from lmms_eval_ad2.parsing.presence import stated
@@ -72,7 +72,13 @@ _QUESTIONED = re.compile(r"[\"')\]]{0,2} ?\?")
 _ENTRY = re.compile(r"(?m)^[ -]{0,8}[\w ]{1,40}: ?(true|false|yes|no)\s*$")
 _TICKED = re.compile(r"✓ {0,3}(yes|no|是|否|有|没有)(?![\w])")
 _ONLY_IF = re.compile(r"[\"')]{0,2},? (?:but )?(?:only )?(?:if|unless|provided|as long as)\b")
+_CLAIMED = re.compile(
+    r"(?:\b(?:many|some|most|other|any|an?|the) (?:\w+ )?(?:drivers?|people|persons?|viewers?|observers?|passengers?)\b"
+    r"|有(?:些)?人)[^.!?\n\"']{0,60}(?:says?|said|claims?|thinks?|说|认为)[^\"'\n.]{0,10}(?:\"[^\"\n]{1,200}\"|'[^\n]{1,200}?'(?![a-z]))"
+)
+_MUST = re.compile(r"不能不|不得不|不可不")  # two negations: must
 _OFFERED = re.compile(r"[\"'(]{0,2}\byes[\"']?(?: ?/ ?| or )[\"']?no\b[\"')]{0,2}|\"?是\"?(?:还是|或者?|/)\"?否\"?")
+_AT_SENTENCE = re.compile(r"[.!?\n]\s+[\"'(]?\Z")
 _SENTENCE_END = re.compile(r"[.!?;\n]\s")
 _CONTRAST = re.compile(r"\b(?:but|however|although|though|yet|while)\b|但|不过|然而")
 _JOINT = re.compile(r"[\"'\s,.;]{0,3}(?P<word>and|or|nor|but|/|\||和|或|或者|还是)?[\"'\s]{0,2}(?:a |an )?[\"']?")
@@ -90,7 +96,7 @@ def read_yesno(text: str, question: str = "", words: tuple[str, str] = YES_NO) -
     """ "yes" or "no" from plain `text`; with `words` "left" and "right", a side. `question` says what is asked for."""
     if words != YES_NO:
         return read_side(text, question)
-    low = ANSWER_LINE.sub(r"\1: ", text.lower())
+    low = _MUST.sub("必须", ANSWER_LINE.sub(r"\1: ", text.lower()))
     whole = _WHOLE.get(re.sub(r"[^\w✓✗' \u4e00-\u9fff]+", " ", low).strip(" '"))
     if whole:
         return Answer("yesno", whole)
@@ -103,7 +109,7 @@ def read_yesno(text: str, question: str = "", words: tuple[str, str] = YES_NO) -
     entries = {match[1] for match in _ENTRY.finditer(low)}  # exists: false
     if len(entries) == 1:
         return Answer("yesno", _WHOLE[entries.pop()])
-    kept, refuses = without_refusals(_without_choice(low))
+    kept, refuses = without_refusals(_without_claims(_without_choice(low)))
     verdicts = _verdict_words(kept)
     chosen = _chosen(kept, verdicts)
     revised = list(REVISION.finditer(kept))
@@ -114,13 +120,19 @@ def read_yesno(text: str, question: str = "", words: tuple[str, str] = YES_NO) -
     elif chosen in YES_NO and not any(word.strong for word in verdicts) and len(verdicts) == 1:
         first = _SENTENCE_END.search(kept, verdicts[0].start)
         later = stated(kept[first.end() :], question, alone=False) if first else None
-        chosen = "hedged" if later and later != chosen else chosen
+        if later and later != chosen:
+            chosen = later if CONCLUSION.search(kept[first.end() :]) else "hedged"
     if chosen:
         return Answer("yesno", chosen) if chosen in YES_NO else Unparsed("yesno", "hedged", text[-200:])
     said = elliptical(kept, question) or stated(kept, question, alone=not (refuses or verdicts))
     if said:
         return Answer("yesno", said, "statement")
     return Unparsed("yesno", "hedged" if verdicts and not refuses else no_verdict(text), text[-200:])
+
+
+def _without_claims(low: str) -> str:
+    """The text with blanks for what it quotes from others: "some people may say 'yes'"."""
+    return _CLAIMED.sub(lambda match: " " * len(match.group()), low)
 
 
 def _without_choice(low: str) -> str:
@@ -140,6 +152,11 @@ def _chosen(low: str, verdicts: list[_VerdictWord]) -> str | None:
         one = len({word.verdict for word in strong}) == 1 or not _SENTENCE_END.search(between)
         taken_back = REVISION.search(between) or _CONTRAST.search(between)
         return strong[-1].verdict if one or taken_back else "hedged"
+    for word in standing[1:]:
+        between = low[standing[0].start : word.start]
+        opposite = standing[0].head and {word.verdict, standing[0].verdict} == set(YES_NO)
+        if opposite and _AT_SENTENCE.search(between) and not (REVISION.search(between) or _CONTRAST.search(between)):
+            return "hedged"
     if standing[0].head and standing[0].verdict != "hedged" and not REVISION.search(low[standing[0].start :]):
         return standing[0].verdict
     return standing[-1].verdict
