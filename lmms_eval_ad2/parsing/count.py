@@ -89,6 +89,10 @@ _NONE = re.compile(
     r"\bthere (?:is|are|was|were)(?: no\b|n't any\b| not any\b| none\b)(?! (?:other|more|additional))"
     r"|\bno [a-z]+(?: [a-z]+)? (?:is|are|can be) (?:visible|present|seen)\b|没有(?!其他|别的)|不存在"
 )
+_SEES_NO = (
+    r"(?:\b(?:cannot|can not|do not|did not|could not)|n't) (?:see|find|detect|spot|identify|observe) (?:any|a single) "
+    r"|(?:没有?|未)(?:看到|发现|检测到)(?:任何)?|看不到(?:任何)?"
+)
 _NONE_OF_ALL = re.compile(r"\W{0,3}(?:none|neither) of (?:the|these|those|them)\b[^.!?;\n]*[.!]?\s*\Z")
 _NONE_WHOLE = frozenset(("none", "nothing", "没有", "无", "零"))
 _VAGUE = re.compile(
@@ -119,6 +123,8 @@ def read_count(text: str, question: str = "") -> Answer | Unparsed:
     `question` ("How many lanes …?") says which of several numbers counts.
     """
     noun = counted_noun(question)
+    if noun and re.search(rf"(?:{_SEES_NO})(?:[a-z]+ )?(?:{noun})", text.lower()):
+        return Answer("count", 0)
     text = _DOZEN.sub(lambda match: _DOZENS[match.group().lower()], text)
     low = _SINGLE.sub(r"\1one", _COORDINATES.sub(" ; ", without_refusals(text.lower())[0]))
     if noun:

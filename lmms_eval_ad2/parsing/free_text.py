@@ -17,6 +17,7 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 _FINAL_LABEL = re.compile(r"\A[*_# ]{0,6}(?:final answer|最终答案)[*_ ]{0,4}[:：][*_ ]{0,4}\s*", re.IGNORECASE)
+_LATEX_TEXT = re.compile(r"\A\$?\\(?:text|textbf|mathrm)\{(?P<body>[^{}]*)\}\$?\Z")
 _QUOTES = {'"': '"', "'": "'", "“": "”", "‘": "’", "「": "」", "『": "』", "`": "`"}
 # "The sign says "STOP"." and 牌子上写着“停”。: one sentence, and one quotation that ends it.
 _SAYS = re.compile(
@@ -42,6 +43,7 @@ def read_ocr(text: str) -> Answer | Unparsed:
     """The text that was read: without a code fence, a label, an introduction and a pair of quotes around all of it."""
     if is_refused_reply(text):
         return Unparsed("ocr", "refusal", text[:200])
+    text = _LATEX_TEXT.sub(lambda match: match["body"], text)
     fenced = _FENCED.match(text)
     bare = _EMPHASIS.sub("", without_html(fenced.group("body") if fenced else text)).strip()
     says = _SAYS.match(bare)

@@ -97,6 +97,13 @@ _ASKS = re.compile(
     rf"|send|supply|resend|re-upload) (?:\w+ ){{0,4}}(?:{_PICTURE}|it\b|one\b)"
     r"|请(?:您)?(?:先|重新|再)?(?:提供|上传|发送|补充|附上)[^,.;]{0,8}(?:图|照片|画面)"
 )
+_BLIND = re.compile(
+    rf"(?:\b(?:cannot|can not|unable to|not able to)|n't) (?:\w+ )?(?:view|see|access|open|process|analy[sz]e|receive) "
+    rf"(?:the |any |an? |this |your )?{_PICTURE}\b(?! of\b)|\b(?:text-based|text-only|language) (?:ai|model"
+    rf"|language model)\b"
+    rf"|\bno {_PICTURE} (?:is|was|has been|provided|attached|given)\b|(?:看不到|无法(?:查看|看到|打开"
+    rf"|访问))(?:任何)?(?:图|照片)"
+)
 # The writer cannot answer: nothing else in the sentence is an answer.
 _UNDECIDED = re.compile(
     r"\b(?:can't|cannot|can not|could not|couldn't|impossible to|not possible to|unable to|not able to"
@@ -158,6 +165,11 @@ def without_html(text: str) -> str:
         text = _TEXT_TAG.sub("", _LINE_TAG.sub("\n", text))
         text = html.unescape(text) if "&" in text else text
     return text
+
+
+def is_blind(text: str) -> bool:
+    """Whether plain text says that the writer sees no picture, so that only an explicit verdict in it is an answer."""
+    return bool(_BLIND.search(text[: _REPLY_LIMIT * 4].lower()))
 
 
 def declines(text: str) -> bool:

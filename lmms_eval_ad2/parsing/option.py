@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from lmms_eval_ad2.parsing.clauses import clauses, negations
-from lmms_eval_ad2.parsing.normalise import ANSWER_LINE, no_verdict, plain, without_refusals
+from lmms_eval_ad2.parsing.normalise import ANSWER_LINE, is_blind, no_verdict, plain, without_refusals
 from lmms_eval_ad2.parsing.option_mentions import LetterMention, find_mentions
 from lmms_eval_ad2.parsing.option_statements import remaining, stated_option
 from lmms_eval_ad2.parsing.option_verdicts import (
@@ -24,7 +24,7 @@ from lmms_eval_ad2.parsing.option_verdicts import (
     last_verdict,
     sentence_before,
 )
-from lmms_eval_ad2.parsing.presence import stated
+from lmms_eval_ad2.parsing.presence import stated, without_quotes
 from lmms_eval_ad2.parsing.question_words import asks_for_the_worst
 from lmms_eval_ad2.parsing.quoted import by_text, gist, quoted_option, whole_option
 from lmms_eval_ad2.parsing.revisions import REVISION
@@ -51,6 +51,11 @@ _TARGET_ABSENT = re.compile(
     r"\b(?:target|object|item|subject)\b.{0,20}\bnot\b.{0,20}\b(?:image|picture|scene|visible|present|exist)"
     r"|(?:目标|物体|对象).{0,8}(?:不在|没有|不存在|未出现)"
 )
+_CANNOT_TELL = re.compile(
+    r"\b(?:cannot|can't|can not|not possible to|impossible to) (?:be )?(?:determine|tell|judge|say|know|identif|seen)"
+    r"|\b(?:undetermined|not determinable|unclear|unknown)\b|(?:无法|不能)(?:确定|判断)|不确定|看不清"
+)
+_APOLOGY = re.compile(r"\b(?:sorry|apologi[sz]e|(?:assist|help) with)\b|抱歉|对不起")
 _CALLED = re.compile(
     r"\b(?:correct|final|right|best) (?:answer|option|choice)\b|\banswer is\b|(?:正确|最终)?(?:答案|选项)(?:是|为)"
 )
@@ -100,11 +105,15 @@ def read_option(text: str, letters: Sequence[str], options: Mapping[str, str], q
     verdict = last_verdict(text, verdicts) or _from_heads(text, mentions, texts) or _from_brackets(text, mentions)
     if verdict is None:
         known = _distinct(options, texts)
-        low = RIGHT_IDIOM.sub(" ", without_refusals(text.lower())[0])
+        if is_blind(text):
+            return Unparsed("mc", "refusal", text[-200:])
+        kept, undecided = without_refusals(without_quotes(text.lower()))
+        low = RIGHT_IDIOM.sub(" ", kept)
         found = (
             (None if REVISION.search(low) or len(low) > _SHORT else headed)
             or _by_number(low, letters)
-            or quoted_option(text, letters_of)
+            or (_undetermined(options) if undecided and not _APOLOGY.search(text.lower()) else None)
+            or quoted_option(without_quotes(text), letters_of)
             or (None if _lists_options(text, mentions) or _repeats(low) else stated_option(low, known, no, question))
             or remaining(offered, no)
             or _absent_target(low, options)
@@ -137,6 +146,12 @@ def _absent_target(low: str, options: Mapping[str, str]) -> str | None:
     """The option "the target is not in the image" (F of AD2-Bench) if the reply is one sentence that says so."""
     letters = [letter for letter, option in options.items() if _TARGET_ABSENT.search(option.lower())]
     return letters[0].strip().upper() if len(letters) == 1 and stated(low, "", alone=True) == "no" else None
+
+
+def _undetermined(options: Mapping[str, str]) -> str | None:
+    """The only option that says that the question cannot be answered: "Cannot be determined"."""
+    letters = [letter for letter, option in options.items() if _CANNOT_TELL.search(option.lower())]
+    return letters[0].strip().upper() if len(letters) == 1 else None
 
 
 def _contradicts(text: str, verdicts: Sequence[LetterVerdict]) -> bool:

@@ -54,6 +54,7 @@ _FORBIDDEN = re.compile(
     r"\b(?:must not|mustn't|may not|prohibited|forbidden|prohibits?|forbids?|illegal|not (?:allowed|permitted|legal))\b"
     r"|禁止|严禁|不得(?!不)|不允许|不准"
 )
+_FREE_OF = re.compile(r"\b(?:is|are|was|were)\b[^?]{3,60}\b(?P<word>clear|free|empty) of\b")
 _SHORT = 1_000  # characters
 _SIDE = re.compile(
     r"(?<![a-z])(?:left|right)(?![a-z])(?! (?:turn|now|in front|before|after|behind|next))|[左右](?!转|拐|后)"
@@ -102,7 +103,7 @@ def stated(low: str, question: str, *, alone: bool) -> str | None:
         return "no"
     name = asked_for(question)
     if name:
-        verdicts, concludes = _of_name(_without_quotes(low), name, _sides(plain(question).lower()))
+        verdicts, concludes = _of_name(without_quotes(low), name, _sides(plain(question).lower()))
         if len(set(verdicts)) == 1 or (verdicts and (concludes or REVISION.search(low))):
             return verdicts[-1]
         if verdicts:
@@ -158,6 +159,8 @@ def _predicate(question: str) -> str:
     """A pattern of the adjective or participle that "Is the road dry?" asks for; "" for another question."""
     if _COMPARED.search(question):
         return ""
+    if free := _FREE_OF.search(question):
+        return rf"(?<![a-z]){free['word']}(?![a-z])(?! of)"
     question = _WHERE_NOW.sub("", question)
     safe = re.search(r"\b(?:is|are|was|would) (?:it|this|that) (?P<word>[a-z]{3,}) (?:to|for|if)\b", question)
     last = (
@@ -199,8 +202,8 @@ def _sides(low: str) -> set[str]:
     return {"left" if side in ("left", "左") else "right" for side in _SIDE.findall(low)}
 
 
-def _without_quotes(low: str) -> str:
-    """`low` with blanks for quoted questions, whose sign would end the clause."""
+def without_quotes(low: str) -> str:
+    """Plain text with blanks for quoted questions, whose sign would end the clause."""
     return _QUOTED_QUESTION.sub(lambda match: " " * len(match.group()), low)
 
 
