@@ -11,7 +11,7 @@ from closedloop_plugin.audit.printed_figures import MEASURES, OWN_KEYS, UNEXPLAI
 from closedloop_plugin.audit.rankings import PairedDifference, PublishedRanking
 from closedloop_plugin.audit.sample_size import POINTS, POWER, SampleSizePlan
 from lmms_eval_ad2.report.sections import ReportSection, SectionCell, SectionTable, Span
-from lmms_eval_ad2.report.tables import NONE
+from lmms_eval_ad2.report.cell_text import NONE
 
 SECTION = "audit"
 MARK = " *"  # behind a difference whose interval excludes 0

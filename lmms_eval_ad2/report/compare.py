@@ -14,7 +14,7 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.metrics import paired_comparison
 from lmms_eval_ad2.metrics.intervals import FRACTION
 from lmms_eval_ad2.printed import printable
-from lmms_eval_ad2.report import tables
+from lmms_eval_ad2.report import cell_text, tables
 from lmms_eval_ad2.report.runs import RunSummary, TaskSummary, judge_sha, sample_rows
 from lmms_eval_ad2.report.text_table import TextTable, escape
 
@@ -162,10 +162,10 @@ def render(
     body = []
     for row in rows:
         difference = (
-            tables.NONE if row.difference is None else f"{row.difference:+.1f}{tables.span(row.ci, row.clusters, '+')}"
+            cell_text.NONE if row.difference is None else f"{row.difference:+.1f}{cell_text.span(row.ci, row.clusters, '+')}"
         )
         body.append([
-            row.task, str(row.n), str(row.clusters), tables.number(row.mean_a), tables.number(row.mean_b), difference,
+            row.task, str(row.n), str(row.clusters), cell_text.number(row.mean_a), cell_text.number(row.mean_b), difference,
             _p(row.p_value), _p(row.p_holm), row.test, _left_out(row),
         ])  # fmt: skip
     of_a, of_b = (f", distractors {name}" for name in sets) if sets else ("", "")
@@ -189,7 +189,7 @@ def render(
 
 def _p(value: float | None) -> str:
     if value is None:
-        return tables.NONE
+        return cell_text.NONE
     return "< 0.0001" if value < 0.0001 else f"{value:.4f}"
 
 

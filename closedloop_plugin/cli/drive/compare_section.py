@@ -19,7 +19,7 @@ from lmms_eval_ad2.report.sections import (
     SectionTable,
     Span,
 )
-from lmms_eval_ad2.report.tables import NONE
+from lmms_eval_ad2.report.cell_text import NONE
 from lmms_eval_ad2.report.text_table import few
 
 if TYPE_CHECKING:

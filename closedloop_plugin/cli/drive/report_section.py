@@ -15,7 +15,7 @@ from lmms_eval_ad2.report.sections import (
     SectionTable,
     Span,
 )
-from lmms_eval_ad2.report.tables import NONE
+from lmms_eval_ad2.report.cell_text import NONE
 
 if TYPE_CHECKING:
     from closedloop_plugin.cli.drive.results import DriveResults
