@@ -51,6 +51,8 @@ class TextTable:
         Headers, then cells are wrapped at spaces; a word breaks only where it must. Columns that still do not fit
         follow in further blocks below, each with the first column again.
         """
+        if not self.rows:
+            return self.plain()
         headers = [printable(header) for header in self.headers]
         rows = [[printable(str(cell)) for cell in row] for row in self.rows]
         align = self.align or "l" * max(map(len, [headers, *rows]))

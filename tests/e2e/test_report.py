@@ -33,11 +33,15 @@ def runs(tmp_path: Path) -> Path:
 
 
 def test_report_as_text(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ad2(["report", runs]) == 0
+    assert ad2(["report", runs, "--wide", "--published"]) == 0
     out = capsys.readouterr().out
     assert "AD2-Bench: overall (layout of AD2-Bench, Table 2)" in out
     assert "published: InternVL3-8B" in out
     assert "toy-7b (a)" in out
+    assert ad2(["report", runs]) == 0
+    out = capsys.readouterr().out
+    assert "AD2-Bench: overall (layout of AD2-Bench, Table 2)" in out and "toy-7b (a)" in out
+    assert "InternVL3-8B" not in out and max(map(len, out.splitlines())) <= 100
 
 
 def test_report_as_markdown_without_published_scores(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,8 +72,8 @@ def test_compare_two_runs(runs: Path, capsys: pytest.CaptureFixture[str]) -> Non
     out = capsys.readouterr().out
     assert "A: toy-7b (a)\nB: toy-7b (b)\n" in out
     line = next(x.split() for x in out.splitlines() if x.startswith("ad2_cot"))
-    assert line[:6] == ["ad2_cot", "20", "20", "95.0", "55.0", "+40.0"]  # 20 samples, each with its own image
-    assert line[-4:-1] == ["0.0078", "0.0469", "mcnemar"]  # 2 / 2^8, and corrected for six tasks
+    assert line[:6] == ["ad2_cot", "20", "(20)", "95.0", "55.0", "+40.0"]  # 20 samples, each with its own image
+    assert line[-3:] == ["0.0078", "0.0469", "mcnemar"]  # 2 / 2^8, and corrected for six tasks
 
 
 def test_compare_two_runs_as_json(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -138,7 +138,9 @@ def _scores(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionTable:
         cells = [_cell(found, name, mark=name in found["partial"]) for name in SCORES]
         rows.append([run.name, counts, *cells, str(found["n_inconsistent"])])
     rows += _references(runs)
-    headers = ["run", "episodes\n(missing /\ncrashed)", *(HEADERS[name] for name in SCORES), "inconsistent"]
+    headers = ["run", "episodes\n(missing/\ncrashed)", *(HEADERS[name] for name in SCORES), "inconsistent"]
+    if not any(run.scores["n_inconsistent"] for run in runs):
+        headers, rows = headers[:-1], [row[:-1] for row in rows]
     series = [_series(run, run.scores, IN_PERCENT) for run in runs]
     return SectionTable(
         title="Driving scores",
