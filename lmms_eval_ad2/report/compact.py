@@ -2,7 +2,8 @@
 
 A row has the number of answers with those unparsed and unscored, the official scores, the 95 % interval of the main
 score, and the strict main score. Rows on different data or of different judges, and the papers' rows, are in tables of
-their own, so that no column is nearly empty. Columns that do not fit are left out and named; `ad2 report --wide` (tables.py) has them.
+their own, so that no column is nearly empty. Columns that do not fit are left out and named; `ad2 report --wide`
+(tables.py) has them.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ from dataclasses import dataclass, replace
 
 from lmms_eval_ad2.report.cell_text import NONE, interval, number
 from lmms_eval_ad2.report.grid import GridColumn, GridRow, ResultGrid
-from lmms_eval_ad2.report.text_table import TextTable, columns_of, wrapped
+from lmms_eval_ad2.report.text_table import NARROW, TextTable, columns_of, wrapped
 
 WIDTH = 100  # columns of a terminal
 PAPER = "paper: "  # before the judge of published figures
-LABEL = 22  # columns of a model's name below which other columns are left out; longer names are wrapped
+LABEL = NARROW  # columns of a model's name below which other columns are left out; longer names are wrapped
+MEAN = (
+    "A score over several columns is their mean, as in the papers, not the mean over samples as in ad2 report compare."
+)
 LEGEND = (
     "Official scores; the main score with its 95 % interval. (u/s): unparsed / unscored answers. strict: the main "
-    "score if these count as the worst. – : no value. A score over several columns is their mean, as in the papers, not "
-    "the mean over samples as in ad2 report compare."
+    f"score if these count as the worst. – : no value. {MEAN}"
 )
 MORE = (
     "ad2 report RUN... --published: with the papers' figures; --wide: all columns, intervals, strict scores, and all "
@@ -66,14 +69,24 @@ def _part(row: GridRow, grid: ResultGrid) -> str:
 
 
 def _of_rows(grid: ResultGrid, rows: Sequence[GridRow]) -> ResultGrid:
-    """The grid with these rows and the columns in which they have values; * marks the columns of the only judge."""
+    """The grid with these rows and the columns in which they have values.
+
+    Without the mean of all columns, each headline is main. * marks the columns of the only judge.
+    """
     kept = [i for i in range(len(grid.columns)) if any(row.cells[i] is not None for row in rows)]
     cut = [replace(row, cells=tuple(row.cells[i] for i in kept)) for row in rows]
     columns = [grid.columns[i] for i in kept]
+    if not any(column.main for column in columns):
+        columns = [replace(column, main=column.headline) for column in columns]
     judges = {column.judge for column in columns if column.judge}
     if len(judges) == 1:
         columns = [replace(c, title=f"{c.title}*", judge=None) if c.judge else c for c in columns]
-    return replace(grid, columns=tuple(columns), rows=tuple(cut), caption=f"* rated by {judges.pop().removeprefix(PAPER)}" if len(judges) == 1 else "")
+    return replace(
+        grid,
+        columns=tuple(columns),
+        rows=tuple(cut),
+        caption=f"* rated by {judges.pop().removeprefix(PAPER)}" if len(judges) == 1 else "",
+    )
 
 
 def _table(grid: ResultGrid) -> list[str]:

@@ -24,8 +24,8 @@ MEANS = (
     "run, and of tasks with several columns the mean of the columns, as in the papers."
 )
 METHOD = (
-    "Exact McNemar test if all scores are right or wrong, else a sign-flip test over clusters; p (Holm) is corrected for "
-    "the number of tasks."
+    "Exact McNemar test if all scores are right or wrong, else a sign-flip test over clusters; p (Holm) is corrected "
+    "for the number of tasks."
 )
 _FORCE = "to compare them anyway: --force"
 

@@ -247,7 +247,9 @@ def _row(
         if cell is not None:
             placed[column_index[key, cell.judge]] = cell
     tasks = group.used(layout.parts)
-    judges = dict.fromkeys([*(str(t.judge) for t in tasks if t.judge), *(c.judge for c in cells.values() if c and c.judge)])
+    judges = dict.fromkeys(
+        [*(str(t.judge) for t in tasks if t.judge), *(c.judge for c in cells.values() if c and c.judge)]
+    )
     return GridRow(
         kind=group.run.role,
         label=f"{group.label}: {extra}" if extra else group.label,

@@ -24,17 +24,18 @@ from lmms_eval_ad2.report.text_table import TextTable, escape, wrapped
 WIDTH = 120  # of lines of prose in a terminal
 LEGEND = (
     "First line: scores under the benchmark's own rules [95 % interval]. Second line, 'strict': unparsed and unscored "
-    "answers count as the worst score. – : no value. Scores of different judges are in different columns."
+    "answers count as the worst score. – : no value. Scores of different judges are in different columns. "
+    + compact.MEAN
 )
 LEGEND_MARKDOWN = (
     "official [95 % interval] / strict: official under the benchmark's own rules, strict with unparsed and unscored "
-    "answers as the worst score. – : no value. Scores of different judges are in different columns."
+    "answers as the worst score. – : no value. Scores of different judges are in different columns. " + compact.MEAN
 )
 
 LEGEND_PAGE = (
     "Upper value: score under the benchmark's own rules, with its 95 % interval. Lower value: strict, unparsed and "
     "unscored answers count as the worst score. – : no value. † : a mean over fewer columns than the paper's. "
-    "Scores of different judges are in different columns. Hover over a value to see its counts."
+    "Scores of different judges are in different columns. Hover over a value to see its counts. " + compact.MEAN
 )
 INTERVALS = (
     "Intervals: each cluster (a scene or an image, with all questions on it) is left out in turn (jackknife), and few "

@@ -111,14 +111,17 @@ def wrapped(text: str, width: int, indent: str = "") -> str:
 def _wrapped(text: str, width: int, indent: str) -> list[str]:
     if _width(text) <= width:
         return [text]
-    lines, line = [], ""
+    lines: list[str] = []
+    line = ""
     for piece in _pieces(text, width - len(indent)):
         if line.strip() and _width(line + piece.rstrip()) > width:
             lines, line = [*lines, line.rstrip()], indent + piece.lstrip()
         else:
             line += piece
         while _width(line.rstrip()) > width:  # a long word
-            cut = next(i for i in range(len(line), len(indent), -1) if _width(line[:i]) <= width or i == len(indent) + 1)
+            cut = next(
+                i for i in range(len(line), len(indent), -1) if _width(line[:i]) <= width or i == len(indent) + 1
+            )
             lines, line = [*lines, line[:cut]], indent + line[cut:]
     return [*lines, line.rstrip()] if line.strip() else lines
 
@@ -130,9 +133,7 @@ def _pieces(text: str, width: int) -> list[str]:
     return [part for found in parts for part in found]
 
 
-def _blocks(
-    headers: Sequence[str], rows: Sequence[Sequence[str]], align: str, width: int
-) -> list[list[int]]:
+def _blocks(headers: Sequence[str], rows: Sequence[Sequence[str]], align: str, width: int) -> list[list[int]]:
     """The columns of each block: as many as fit, each block with the first column."""
     least = [_least(headers[i] if headers else "", [row[i] for row in rows], align[i]) for i in range(len(align))]
     blocks, block, used = [], [0], least[0]

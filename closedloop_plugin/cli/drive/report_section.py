@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lmms_eval_ad2.report.cell_text import NONE
 from lmms_eval_ad2.report.sections import (
     CategoryPlot,
     PlotSeries,
@@ -15,7 +16,6 @@ from lmms_eval_ad2.report.sections import (
     SectionTable,
     Span,
 )
-from lmms_eval_ad2.report.cell_text import NONE
 
 if TYPE_CHECKING:
     from closedloop_plugin.cli.drive.results import DriveResults

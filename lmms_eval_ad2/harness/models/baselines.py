@@ -24,6 +24,7 @@ from lmms_eval_ad2.scoring.reference_pools import NoOtherRecordError, ReferenceP
 from lmms_eval_ad2.scoring.sample import input_size
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
+
 class BaselineModel(lmms):
     """Base class of the baselines. Model arguments: `seed` (used by chance); the batch size has no effect."""
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from lmms_eval_ad2.report import cell_text, tables
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
+from lmms_eval_ad2.report.floors import COMPUTED
 from lmms_eval_ad2.report.grid import ResultGrid, grids
 from lmms_eval_ad2.report.page import plots, section_plots
 from lmms_eval_ad2.report.page.html_page import HtmlPage
@@ -106,6 +107,7 @@ def _about(run: RunSummary) -> dict[str, Any]:
         "coordinate frame": about.get("frame"),
         "prompts sha256": about.get("prompts_sha256"),
         "rescored from": about.get("rescored_from"),
+        "computed from": about.get(COMPUTED),
         "versions": about.get("versions"),
         "data": "; ".join(f"{name} {split} sha256 {sha[:16]}" for name, split, sha in sorted(data)),
     }
@@ -124,12 +126,12 @@ def _table(grid: ResultGrid, plot: str | None) -> dict[str, Any]:
         for cell, column in zip(row.cells, grid.columns, strict=True):
             text = cell_text.official(cell, row, column, grid)
             figure, _, span = text.partition(" [")
-            ours = cell is not None and row.kind != "published"
+            ours = cell if row.kind != "published" else None
             cells.append({
                 "figure": figure,
                 "span": f"[{span}" if span else "",
-                "strict": cell_text.number(cell.strict) if ours and cell is not None and cell.strict is not None else "",
-                "tip": cell_text.tip(cell) if ours and cell is not None and not grid.kinds else "",
+                "strict": cell_text.number(ours.strict) if ours and ours.strict is not None else "",
+                "tip": cell_text.tip(ours) if ours and not grid.kinds else "",
             })  # fmt: skip
         n, bad = cell_text.counts(row)
         rows.append({"row": row, "cells": cells, "n": n, "bad": bad})

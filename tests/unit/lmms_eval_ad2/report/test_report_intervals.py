@@ -12,7 +12,7 @@ from support.make_runs import cell, sample, summary, task, write_run
 from lmms_eval_ad2 import report
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.metrics.intervals import METHOD
-from lmms_eval_ad2.report import compare, cell_text, tables
+from lmms_eval_ad2.report import cell_text, compare, tables
 from lmms_eval_ad2.report.page import report_page
 from lmms_eval_ad2.report.runs import ScoreCell
 from lmms_eval_ad2.report.table_rows import mean
@@ -41,7 +41,9 @@ def test_the_method_and_the_number_of_clusters_are_shown(tmp_path: Path) -> None
 @pytest.mark.parametrize("markdown", [False, True])
 def test_one_cluster_has_no_interval_and_the_table_shows_the_reason(tmp_path: Path, markdown: bool) -> None:
     runs = run_of(tmp_path, cell(57.3, clusters=1), interval_method=METHOD)
-    assert tables.render(runs, markdown=markdown, wide=not markdown).count("57.3 [no interval: 1 cluster]") == 2  # the last table too
+    assert (
+        tables.render(runs, markdown=markdown, wide=not markdown).count("57.3 [no interval: 1 cluster]") == 2
+    )  # the last table too
 
 
 def test_runs_with_intervals_of_an_earlier_version_are_listed(tmp_path: Path) -> None:

@@ -121,6 +121,25 @@ def test_unjudged_figure_is_not_in_the_papers_judged_column(tmp_path: Path) -> N
     assert figures(grid, grid.rows[0]) == {"Avg-S [no judge]": 50}
 
 
+@pytest.mark.parametrize("alone", [False, True])
+def test_cells_without_a_readable_answer_stay_in_the_column_of_their_judge(tmp_path: Path, alone: bool) -> None:
+    """Chains that were all unparsed were never rated, so their summary names no judge."""
+
+    def chains(judge: str | None, **counts: int) -> dict[str, Any]:
+        columns = {name: cell(10.0, judge=judge, **counts) for name in ("sacs", "slps", "orcs", "djss")}
+        return {"t": task("ad2_bench", "cot", cell(10.0, judge=judge, **counts), columns)}
+
+    unread = summary(chains(None, unparsed=100), label="unread", judge="lexical")
+    rated = summary(chains("lexical"), label="rated", judge="lexical")
+    runs = loaded(tmp_path, *([unread] if alone else [unread, rated]))
+    grid = grid_of(runs, "ad2_bench/3", with_published=False)
+    headings = ["w/ CoT [lexical]", "SACS [lexical]", "SLPS [lexical]", "ORCS [lexical]", "DJSS [lexical]"]
+    assert [c.heading for c in grid.columns] == headings
+    assert all(figures(grid, row) == dict.fromkeys(headings, 10) for row in grid.rows)
+    average = grid_of(runs, "ad2_bench/2", with_published=False) if not alone else grid
+    assert not any(c.judge == "no judge" for c in average.columns)
+
+
 def test_average_requires_every_part(tmp_path: Path) -> None:
     tasks = ad2_tasks("lexical")
     del tasks["ad2_relation"]
