@@ -92,10 +92,11 @@ def _of_rows(grid: ResultGrid, rows: Sequence[GridRow]) -> ResultGrid:
 def _table(grid: ResultGrid) -> list[str]:
     layout = next((one for one in _layouts(grid) if _fits(grid, one)), None)
     if layout is None:  # more main columns than fit: in several blocks
-        layout = CompactLayout(_main(grid) or tuple(range(len(grid.columns))), strict=False)
+        layout = CompactLayout(_main(grid) or tuple(range(len(grid.columns))), intervals=not _main(grid), strict=False)
     lines = [_text_table(grid, layout).within(WIDTH)]
     out = [column.heading for i, column in enumerate(grid.columns) if i not in layout.columns]
     out += ["strict"] if not layout.strict and any(_strict(row, grid) for row in grid.rows) else []
+    out += ["intervals"] if not layout.intervals else []
     if grid.caption:
         lines.append(wrapped(f"  {grid.caption}", WIDTH, "    "))
     if out:
@@ -113,7 +114,8 @@ def _layouts(grid: ResultGrid) -> list[CompactLayout]:
     for left_out in range(len(others) + 1):
         gone = others[len(others) - left_out :]
         found.append(CompactLayout(tuple(i for i in every if i not in gone)))
-    return [*found, CompactLayout(main, strict=False), CompactLayout(main, intervals=False)]
+    narrow = [CompactLayout(main, strict=False), CompactLayout(main, intervals=False)]
+    return [*found, *narrow, CompactLayout(main, intervals=False, strict=False)]
 
 
 def _main(grid: ResultGrid) -> tuple[int, ...]:

@@ -35,7 +35,7 @@ class UnreadExample:
 
 
 @dataclass(frozen=True)
-class UnreadReplies:
+class UnreadReason:
     """The unread replies of a model to a task with one reason; `n` of `asked` replies."""
 
     model: str
@@ -46,16 +46,16 @@ class UnreadReplies:
     examples: tuple[UnreadExample, ...] = field(default=())
 
 
-def unread(runs: Sequence[RunSummary]) -> list[UnreadReplies]:
+def unread(runs: Sequence[RunSummary]) -> list[UnreadReason]:
     """The unread replies of all tasks, most frequent first. Without its samples, a task has only the counts."""
     return by_count([found for run in runs for task in run.tasks.values() for found in _of_task(run, task)])
 
 
-def by_count(found: Sequence[UnreadReplies]) -> list[UnreadReplies]:
+def by_count(found: Sequence[UnreadReason]) -> list[UnreadReason]:
     return sorted(found, key=lambda one: (-one.n, one.model, one.task, one.reason))
 
 
-def _of_task(run: RunSummary, task: TaskSummary) -> list[UnreadReplies]:
+def _of_task(run: RunSummary, task: TaskSummary) -> list[UnreadReason]:
     counts = {why.partition(":")[2]: n for why, n in task.reasons.items() if why.partition(":")[0] == UNPARSED}
     if not counts and not task.score.n_unparsed:
         return []
@@ -63,11 +63,11 @@ def _of_task(run: RunSummary, task: TaskSummary) -> list[UnreadReplies]:
     try:
         return _of_samples(sample_rows(run, task.name), run, task)
     except DataError:  # no samples, or broken ones: the counts of the summary
-        return [UnreadReplies(run.name, task.name, reason, n, asked) for reason, n in counts.items()]
+        return [UnreadReason(run.name, task.name, reason, n, asked) for reason, n in counts.items()]
 
 
-def _of_samples(rows: Iterator[Mapping[str, Any]], run: RunSummary, task: TaskSummary) -> list[UnreadReplies]:
-    found: dict[str, UnreadReplies] = {}
+def _of_samples(rows: Iterator[Mapping[str, Any]], run: RunSummary, task: TaskSummary) -> list[UnreadReason]:
+    found: dict[str, UnreadReason] = {}
     asked = 0
     for row in rows:
         asked += 1
@@ -75,7 +75,7 @@ def _of_samples(rows: Iterator[Mapping[str, Any]], run: RunSummary, task: TaskSu
             continue
         reason = str(row.get("reason"))[:ID]
         reason = reason if reason in found or len(found) < REASONS else "other"
-        known = found.get(reason) or UnreadReplies(run.name, task.name, reason, 0, 0)
+        known = found.get(reason) or UnreadReason(run.name, task.name, reason, 0, 0)
         examples = known.examples
         if len(examples) < EXAMPLES:
             examples += (UnreadExample(shortened(str(row["id"]), ID), _expected(row, task), _reply(row)),)
@@ -107,7 +107,7 @@ def shortened(text: str, most: int) -> str:
     return f"{text[: most // 2]} … {text[-(most - most // 2 - 3) :]}"
 
 
-def render(found: Sequence[UnreadReplies], *, markdown: bool = False) -> str:
+def render(found: Sequence[UnreadReason], *, markdown: bool = False) -> str:
     """A table of all counts, then the examples of each."""
     if not found:
         return "No unread reply: every reply was read, or is unscored.\n"
