@@ -15,6 +15,7 @@ from lmms_eval_ad2.metrics import paired_comparison
 from lmms_eval_ad2.metrics.intervals import FRACTION
 from lmms_eval_ad2.printed import printable
 from lmms_eval_ad2.report import cell_text, compact, tables
+from lmms_eval_ad2.report.floors import is_lexical
 from lmms_eval_ad2.report.runs import RunSummary, TaskSummary, judge_sha, sample_rows
 from lmms_eval_ad2.report.text_table import TextTable, escape, wrapped
 
@@ -27,6 +28,7 @@ METHOD = (
     "Exact McNemar test if all scores are right or wrong, else a sign-flip test over clusters; p (Holm) is corrected "
     "for the number of tasks."
 )
+FLOOR = "Random answers get a good part of the lexical judge's scale: see the floor rows of ad2 report on the two runs."
 _FORCE = "to compare them anyway: --force"
 
 
@@ -177,6 +179,8 @@ def render(
     below += _by_note("Left out", [(row.task, _left_out(row)) for row in rows])
     below += _by_note("Attention", [(row.task, row.notes) for row in rows])
     below += [MEANS, *_reported(run_a, run_b, rows), METHOD, tables.INTERVALS]
+    if any(is_lexical(task.judge) for run in (run_a, run_b) for task in run.tasks.values()):
+        below.append(FLOOR)
     body = table.markdown() if markdown else table.within(compact.WIDTH)
     text = [escape(x) if markdown else wrapped(x, compact.WIDTH, "  ") for x in lines]
     notes = [escape(x) if markdown else wrapped(x, compact.WIDTH, "  ") for x in below]
