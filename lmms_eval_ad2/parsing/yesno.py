@@ -117,17 +117,23 @@ def read_yesno(text: str, question: str = "", words: tuple[str, str] = YES_NO) -
         chosen = stated(kept[revised[-1].end() :], question, alone=True) or (
             "hedged" if chosen and verdicts[-1].start < revised[0].start() else chosen
         )
-    elif chosen in YES_NO and not any(word.strong for word in verdicts) and len(verdicts) == 1:
-        first = _SENTENCE_END.search(kept, verdicts[0].start)
-        later = stated(kept[first.end() :], question, alone=False) if first else None
-        if later and later != chosen:
-            chosen = later if CONCLUSION.search(kept[first.end() :]) else "hedged"
+    elif chosen in YES_NO and len(verdicts) == 1 and not verdicts[0].strong:
+        chosen = _with_later_sentences(kept, verdicts[0].start, chosen, question)
     if chosen:
         return Answer("yesno", chosen) if chosen in YES_NO else Unparsed("yesno", "hedged", text[-200:])
     said = elliptical(kept, question) or stated(kept, question, alone=not (refuses or verdicts))
     if said:
         return Answer("yesno", said, "statement")
     return Unparsed("yesno", "hedged" if verdicts and not refuses else no_verdict(text), text[-200:])
+
+
+def _with_later_sentences(low: str, start: int, chosen: str, question: str) -> str:
+    """The verdict at `start`, unless later sentences state the opposite: then theirs if it is a conclusion."""
+    end = _SENTENCE_END.search(low, start)
+    later = stated(low[end.end() :], question, alone=False) if end else None
+    if end is None or later in (None, chosen):
+        return chosen
+    return later if later and CONCLUSION.search(low[end.end() :]) else "hedged"
 
 
 def _without_claims(low: str) -> str:
