@@ -93,6 +93,11 @@ _SEES_NO = (
     r"(?:\b(?:cannot|can not|do not|did not|could not)|n't) (?:see|find|detect|spot|identify|observe) (?:any|a single) "
     r"|(?:没有?|未)(?:看到|发现|检测到)(?:任何)?|看不到(?:任何)?"
 )
+# Other parts of what is counted, whose number is not said.
+_REST = re.compile(
+    r"\bthe (?:rest|others|remaining)\b|\b(?:half|most|all|both|some|none) of (?:them|these|those)\b|\beach\b"
+    r"|各有?|其余|剩下|一半"
+)
 _NONE_OF_ALL = re.compile(r"\W{0,3}(?:none|neither) of (?:the|these|those|them)\b[^.!?;\n]*[.!]?\s*\Z")
 _NONE_WHOLE = frozenset(("none", "nothing", "没有", "无", "零"))
 _VAGUE = re.compile(
@@ -153,6 +158,8 @@ def read_count(text: str, question: str = "") -> Answer | Unparsed:
         return Unparsed("count", "hedged", text[-200:])
     if chosen.value is None:
         return Unparsed("count", chosen.fault, text[-200:])
+    if not chosen.strong and _REST.search(low):
+        return Unparsed("count", "too_many_numbers", text[-200:])
     if not chosen.strong and noun and counts_another(low[chosen.end :], noun) and not re.search(noun, low):
         return Unparsed("count", "no_verdict", text[-200:])
     return Answer("count", chosen.value, "approximate" if chosen.about else "")
@@ -160,7 +167,7 @@ def read_count(text: str, question: str = "") -> Answer | Unparsed:
 
 def _none_of(low: str, noun: str) -> bool:
     """Whether the text says that there are no `noun`, and gives no number of them."""
-    none = re.search(rf"(?<!, )\b(?:no|zero) (?:[a-z]+ )?(?:{noun})", low)
+    none = re.search(rf"(?<!, )\b(?:no|zero) (?!other|more|further|additional)(?:[a-z]+ )?(?:{noun})", low)
     return bool(
         none
         and not re.search(
@@ -242,7 +249,9 @@ def _chinese(text: str) -> tuple[int | None, str]:
 
 def _of_asked(low: str, found: list[_Found], question: str) -> _Found | None:
     """The only number whose clause has the most words of the question; None if no clause stands out."""
-    words = telling_words(question) if not any(item.fault for item in found) else set()
+    asked = telling_words(question) if not any(item.fault for item in found) else set()
+    noun = counted_noun(question)
+    words = {word for word in asked if not (noun and re.search(noun, word)) and word not in noun}
     parts = list(clauses(low))
     scores = [sum(word in clause_at(parts, item.start).text for word in words) for item in found]
     best = max(scores, default=0)

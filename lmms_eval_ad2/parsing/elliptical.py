@@ -16,13 +16,17 @@ _NOT_ALL = re.compile(
     r"|\W{0,3}(?:all|everyone|everything|every \w+)(?: of (?:them|these|those))? (?:except|but|besides|apart from)\b"
     r"|除了?[^,.;]{1,30}(?:以外|之外|外)?,? ?(?:其他|其余)"
 )
-_CONTRARY = re.compile(r"\W{0,3}(?:far from it|(?:quite |just )?the (?:opposite|contrary)|on the contrary)\b|恰恰相反")
+_CONTRARY = re.compile(
+    r"\W{0,3}(?:hardly(?=[.,;!])|it(?:'s| is) anything but(?=[.,;!])|far from it|(?:quite "
+    r"|just )?the (?:opposite|contrary)|on the contrary)\b|恰恰相反"
+)
 _OPINION = re.compile(
     r"\W{0,3}i (?:(?P<no>do not|don't|would not|wouldn't) (?:think|believe|say) so|(?:think|believe|guess"
     r"|suppose|would say)"
     r" (?P<not>not)\b|doubt (?P<doubt>it|that)|(?:'m|am) afraid (?P<afraid>not)|(?:think|believe|guess|suppose"
     r"|would say) so)\b"
 )
+_CERTAIN = re.compile(r"\W{0,3}(?:there is |there's )?no doubt(?: about (?:it|that)| whatsoever)?[.,;!]")
 _ASKS_ALL = re.compile(r"\b(?:all|every|both|each)\b|所有|全部|都|均|全")
 _NEITHER = re.compile(r"\W{0,3}neither\b[^.!?;\n]{1,80}\bnor\b")
 _ASKS_PRESENCE = re.compile(r"\b(?:is|are|was|were) there\b|\b(?:can|do) you see\b|\b(?:any|either)\b")
@@ -39,6 +43,8 @@ def elliptical(low: str, question: str) -> str | None:
         return "no" if any(opinion.groups()) else "yes"
     if _CONTRARY.match(low):
         return "no"
+    if asked and _CERTAIN.match(low):
+        return "yes"
     found = _ELLIPTICAL.match(low)
     if not found or not asked:
         return None

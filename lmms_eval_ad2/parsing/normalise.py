@@ -111,6 +111,7 @@ _UNDECIDED = re.compile(
     r" (?:\w+ )?(?:be )?(?:determine[d]?|tell|answer(?:ed)?|judge[d]?|verify|verified|make out|discern"
     r"|decide[d]?|assist|help|provide"
     r"|analy[sz]e|process|access|open|view|identify|confirm)\b|\bneither confirm\b"
+    r"|\bas (?:unanswered|undecided)\b|\bno idea\b(?! why| how)"
     r"|\bbeyond recognition\b|\b(?:can't|cannot|can not|unable to|not able to) (?:\w+ )?read\b"
     r"|\btoo (?:blurr(?:y|ed)|small|far(?: away)?|dark|distant|dirty"
     r"|low)(?: \w+){0,3} to (?:be )?(?:read|see|make out|recogni[sz]e|tell|identify)"

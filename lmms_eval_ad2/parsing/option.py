@@ -42,9 +42,11 @@ _PLACE = re.compile(
     rf"|(?:{_CHOSEN})one)\b"
     r"|第([一二三四五六])(?:个)?(?:选项|项|答案)"
 )
+_OF_TWO = re.compile(r"\bthe (?:former|latter)\b|前者|后者")
 _DEPENDS = re.compile(r"\bdepend(?:s|ing)? on\b|取决于|视[^,.]{1,12}而定", re.IGNORECASE)
 _UNSETTLED = re.compile(
     r"\b(?:can't|cannot|can not|could not|couldn't|unable to) (?:\w+ )?(?:choose|decide|pick|settle)\b"
+    r"|\bno idea\b(?! why| how)"
     r"|(?:无法|难以|没法|不能)(?:抉择|取舍|决定|选择)",
     re.IGNORECASE,
 )
@@ -108,6 +110,8 @@ def read_option(text: str, letters: Sequence[str], options: Mapping[str, str], q
         known = _distinct(options, texts)
         if is_blind(text):
             return Unparsed("mc", "refusal", text[-200:])
+        if _UNSETTLED.search(text):
+            return Unparsed("mc", "hedged", text[-200:])
         kept, undecided = without_refusals(without_quotes(text.lower()))
         low = RIGHT_IDIOM.sub(" ", kept)
         found = (
@@ -180,7 +184,10 @@ def _without_option_texts(text: str, options: Mapping[str, str]) -> str:
 
 
 def _by_number(low: str, letters: Sequence[str]) -> str | None:
-    """The letter that a text names by its place: "the second option", 第二个选项."""
+    """The letter that a text names by its place: "the second option", "the latter" of two, 第二个选项."""
+    pair = list(_OF_TWO.finditer(low)) if len(letters) == 2 else []
+    if len(pair) == 1 and not any(negations(part.text) for part in clauses(low) if _OF_TWO.search(part.text)):
+        return letters[0 if pair[0].group() in ("the former", "前者") else 1].strip().upper()
     places = {_PLACES.index(next(group for group in match.groups() if group)) % 6 for match in _PLACE.finditer(low)}
     if (
         len(places) != 1

@@ -24,6 +24,8 @@ _DESCRIPTION = re.compile(
     r"\b(?:that|who|which|with|without|and|or|where|when|as|rather than|instead of|than|over)\b|而不是|而非|和|或"
     r"|\b(?<!is )(?<!are )(?<!was )(?<!were )(?<!do )(?<!does )(?<!can )not\b"
 )
+_EXCEPTED = re.compile(r" (?:other than|but|except|besides|apart from)\b")
+_CALLED_NO = re.compile(r"\s?[:：]\s?(?:no|nope|not|wrong|incorrect|ruled out|否|不|错)\b")
 _JOINED = re.compile(r"[\s,]*(?:or|and|nor|或者?|和|、)?\s*(?:in |on |at |from )?(?:the |a |an )?")
 
 
@@ -63,6 +65,8 @@ def claims_by_text(text: str, options: Mapping[str, str], question: str = "") ->
         compares = bool(other or (compared and compared[1] not in question.lower()))
         preferred_end = -1  # end of a name that "rather than" denies: "rather than the left or the right lane"
         for item in named:
+            if _EXCEPTED.match(low, item.end):  # "no vehicle other than the bus"
+                continue
             joined = 0 <= preferred_end <= item.start and _JOINED.fullmatch(low[preferred_end : item.start])
             if joined or _PREFERRED.search(low[clause.start : item.start]):
                 preferred_end = item.end
@@ -71,7 +75,7 @@ def claims_by_text(text: str, options: Mapping[str, str], question: str = "") ->
                 continue
             if compares or clause.open or clause.conditional or clause.tentative or clause.former:
                 doubted.add(item.letter)
-            elif _is_denied(clause, low, item, named):
+            elif _CALLED_NO.match(low, item.end) or _is_denied(clause, low, item, named):
                 no.add(item.letter)
             else:
                 letters.append(item.letter)

@@ -6,7 +6,7 @@ import re
 
 REVISION = re.compile(
     r"\bwait(?=\s?[,.!;:…-]|\s(?:no|actually|a (?:second|minute|moment|sec)|let|i)\b)"
-    r"|\b(?:scratch that|correction|oops|on second thoughts?|on reflection|upon reflection"
+    r"|\b(?:scratch that|scrap that|correction|oops|on second thoughts?|on reflection|upon reflection"
     r"|reconsider\w*|i mean|i meant|i take that back"
     r"|let me correct|correcting|revis\w+|chang\w+ (?:my|the|it|that)|no,? actually|actually,? no"
     r"|my mistake|i was wrong|i misread"

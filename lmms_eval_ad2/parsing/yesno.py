@@ -77,6 +77,7 @@ _CLAIMED = re.compile(
     r"|有(?:些)?人)[^.!?\n\"']{0,60}(?:says?|said|claims?|thinks?|说|认为)[^\"'\n.]{0,10}(?:\"[^\"\n]{1,200}\"|'[^\n]{1,200}?'(?![a-z]))"
 )
 _MUST = re.compile(r"不能不|不得不|不可不")  # two negations: must
+_COURTESY = re.compile(r",? (?:i (?:can )?(?:see|understand) why|(?:that's |this is )?(?:a )?good question|let me)\b")
 _OFFERED = re.compile(r"[\"'(]{0,2}\byes[\"']?(?: ?/ ?| or )[\"']?no\b[\"')]{0,2}|\"?是\"?(?:还是|或者?|/)\"?否\"?")
 _AT_SENTENCE = re.compile(r"[.!?\n]\s+[\"'(]?\Z")
 _SENTENCE_END = re.compile(r"[.!?;\n]\s")
@@ -217,6 +218,8 @@ def _verdict(low: str, clause: TextClause, match: re.Match[str]) -> str | None:
         return "hedged"
     if _ONLY_IF.match(low, end):
         return None
+    if _COURTESY.match(low, end):
+        return "skip"
     verdict = _WHOLE.get(word)
     # "-" keeps the cut at 24 characters from matching as the start of the text.
     lead = _LEAD.search(left if start <= 24 else "-" + left)
