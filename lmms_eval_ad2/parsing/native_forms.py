@@ -9,6 +9,7 @@
     DeepSeek-VL2    <|ref|>car<|/ref|><|det|>[[400, 300, 800, 600]]<|/det|>, 0..999
     PaliGemma       <loc0123><loc0456><loc0789><loc1023>: y_min, x_min, y_max, x_max, 0..1023
     Florence-2      <loc_400><loc_300><loc_800><loc_600>
+    DriveLM         <c1,CAM_FRONT,714.3,503.6>
     Qwen2.5-VL      <p data-bbox="400 300 800 600">car</p>, see with_html_boxes
 
 JSON keys (Gemini's box_2d) are read in json_shapes.py, CogVLM's padded numbers in written_shapes.py. Time is linear in
@@ -47,6 +48,9 @@ _ANGLED = re.compile(rf"\s?<\s?{RUN}\s?>", re.IGNORECASE)
 _TAG = re.compile(r"<\s?(?P<name>points?|tracks|b?box|rect|bounding_?box)\s(?P<body>[^<>]{0,20000})>", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"(?<![\w-])(?P<name>[A-Za-z_]{1,12}\d{0,3})\s?=\s?[\"']?(?P<value>[-+.\d,:;%\s]{1,400})")
 _LOCATIONS = re.compile(r"(?:<loc_?\d{1,4}>\s?){2,}", re.IGNORECASE)
+_OBJECT_TAG = re.compile(
+    r"<\s?c\d{1,3}\s?,\s?CAM_[A-Z_]{4,20}\s?,\s?(?P<body>\d{1,5}(?:\.\d+)?\s?,\s?\d{1,5}(?:\.\d+)?)\s?>"
+)
 _HTML_BOX = re.compile(r"<[a-z]\w{0,9}\s[^<>]{0,200}?\b(?:data-)?bbox=[\"'](?P<box>[-\d.,\s]{5,80})[\"'][^<>]{0,200}>")
 _INNER = re.compile(r"[\[(<]([^\[\]()<>]{3,200})[\])>]")
 
@@ -61,7 +65,7 @@ def with_html_boxes(text: str) -> str:
 def native_shapes(text: str) -> list[WrittenShape]:
     """All shapes in native notations, in order of the text; malformed ones are included."""
     text = _without_labels(text)
-    found = [*_regions(text), *_tags(text), *_locations(text)]
+    found = [*_regions(text), *_tags(text), *_locations(text), *_drivelm(text)]
     return sorted(found, key=lambda shape: shape.start)
 
 
@@ -141,6 +145,12 @@ def _attributed(start: int, given: list[str], notation: CoordinateNotation | Non
 def _x_first(shape: WrittenShape) -> WrittenShape:
     """All families that use these marks write x first, whatever the order of bare numbers is."""
     return replace(shape, named=True)
+
+
+def _drivelm(text: str) -> Iterator[WrittenShape]:
+    """Object tags of DriveLM: number, camera, x and y of the centre."""
+    for tag in _OBJECT_TAG.finditer(text):
+        yield _x_first(shape_of(tag.start(), tag["body"]))
 
 
 def _locations(text: str) -> Iterator[WrittenShape]:

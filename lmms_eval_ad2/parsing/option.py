@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from lmms_eval_ad2.parsing.clauses import clauses, negations
+from lmms_eval_ad2.parsing.count import read_count
 from lmms_eval_ad2.parsing.normalise import ANSWER_LINE, is_blind, no_verdict, plain, without_refusals
 from lmms_eval_ad2.parsing.option_mentions import LetterMention, find_mentions
 from lmms_eval_ad2.parsing.option_statements import remaining, stated_option
@@ -27,7 +28,7 @@ from lmms_eval_ad2.parsing.option_verdicts import (
 )
 from lmms_eval_ad2.parsing.presence import stated, without_quotes
 from lmms_eval_ad2.parsing.question_words import asks_for_the_worst
-from lmms_eval_ad2.parsing.quoted import by_text, gist, quoted_option, whole_option
+from lmms_eval_ad2.parsing.quoted import by_text, gist, numerals, quoted_option, whole_option
 from lmms_eval_ad2.parsing.revisions import REVISION
 from lmms_eval_ad2.parsing.sides import RIGHT_IDIOM
 from lmms_eval_ad2.parsing.verdict_tables import rated_in_json, rated_in_rows, with_ticks
@@ -60,7 +61,8 @@ _CANNOT_TELL = re.compile(
 )
 _APOLOGY = re.compile(r"\b(?:sorry|apologi[sz]e|(?:assist|help) with)\b|抱歉|对不起")
 _CALLED = re.compile(
-    r"\b(?:correct|final|right|best) (?:answer|option|choice)\b|\banswer is\b|(?:正确|最终)?(?:答案|选项)(?:是|为)"
+    r"\b(?:correct|final|right|best) (?:answer|option|choice)\b|\banswer(?: is\b| ?:)|(?:正确|最终)?(?:答案"
+    r"|选项)(?:是|为)"
 )
 _TAKEN_BACK = re.compile(
     r"\b(?:but|however|although|though|yet|while|no|not|wrong|incorrect|again|final|first|initial)|n't\b|但|不过|然而|不",
@@ -122,6 +124,7 @@ def read_option(text: str, letters: Sequence[str], options: Mapping[str, str], q
             or (None if _lists_options(text, mentions) or _repeats(low) else stated_option(low, known, no, question))
             or remaining(offered, no)
             or _absent_target(low, options)
+            or _counted_option(text, options, question)
         )
         return Answer("mc", found, "by its text") if found else Unparsed("mc", no_verdict(text), text[-200:])
     if _contradicts(text, verdicts):
@@ -151,6 +154,18 @@ def _absent_target(low: str, options: Mapping[str, str]) -> str | None:
     """The option "the target is not in the image" (F of AD2-Bench) if the reply is one sentence that says so."""
     letters = [letter for letter, option in options.items() if _TARGET_ABSENT.search(option.lower())]
     return letters[0].strip().upper() if len(letters) == 1 and stated(low, "", alone=True) == "no" else None
+
+
+def _counted_option(text: str, options: Mapping[str, str], question: str) -> str | None:
+    """Where all options are numbers: the one that equals the count that the text gives."""
+    numbers = {
+        letter.strip().upper(): numerals(plain(option).lower().strip(" .")) for letter, option in options.items()
+    }
+    if not numbers or not all(number.isdecimal() for number in numbers.values()):
+        return None
+    count = read_count(text, question)
+    letters = [letter for letter, number in numbers.items() if isinstance(count, Answer) and int(number) == count.value]
+    return letters[0] if len(letters) == 1 else None
 
 
 def _undetermined(options: Mapping[str, str]) -> str | None:

@@ -91,6 +91,7 @@ _CONFIRMED = re.compile(
     r"(?:select|choose|pick|go with|answer|say)"
     r"|is (?:clearly |by far |certainly )?the (?:most (?!un|in|im)\w+|best|safest|\w+est)(?: (?:choice"
     r"|option|answer|one|match))\b|(?:stays|stands as) (?:my|the)\b"
+    r"|is (?:clearly |therefore )?the only (?:\w+ )?(?:choice|option|answer|one)\b"
     r"|is not (?:just|only|merely)|is what (?:the|we|you|i) |does(?=\s?[.!]|\Z)"
     r"|is (?:the |a )?(?:better|best|safer|safest|stronger|closest|closer|only) (?:one|choice|option|fit|match|answer))"
     r"|(?:is|are|was) (?:the )?(?:only )?(?:one )?(?:left|remaining|the one)\b|(?:is|as|would be|seems"
