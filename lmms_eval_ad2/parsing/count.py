@@ -70,15 +70,15 @@ _RANGE_JOINT = re.compile(rf" ?[{_MEASURE}]? ?(?:-|~|to|or|到|至|或|或者|�
 _ABOUT = re.compile(r"(?:\b(?:about|approximately|around|roughly|nearly|almost)|大约|大概|约) ?\Z")
 _DRESS = r"(?:(?:a |only|just|exactly|about|approximately|around|roughly|total of|仅|只|大约|约) ?)*[(\[{\"']{0,3}\Z"
 _STRONG_LEFT = re.compile(
-    r"(?:\b(?:answer|count|total|number|sum)\b[^.;\n\d]{0,60}?(?:\b(?:is|are|was|of)|[:=]) ?"
+    r"(?:\b(?:answer|count|(?<!in )total|number|sum)\b[^.;\n\d]{0,60}?(?:\b(?:is|are|was|of)|[:=]) ?"
     r"|\b(?:in total|altogether|in all|overall),? ?(?:there (?:is|are)|i (?:can )?(?:see|count))? ?"
-    r"|\b\w{0,20}(?:num|count|total|number)\w{0,20}[\"']?\s?[:=] ?|\b(?:exactly|precisely|a total of) "
+    r"|(?<!in )\b\w{0,20}(?:num|count|total|number)\w{0,20}[\"']?\s?[:=] ?|\b(?:exactly|precisely|a total of) "
     r"|\b(?:leaves|leaving|makes|making) (?:us with |it |just |only )?"
-    r"|\bnot [^.;\n]{0,40}\bbut (?:only |just |rather )?|而是|(?:合计|总计|共计|总数|\btotal(?: \w+)?)[\s|:]*|= ?"
+    r"|\bnot [^.;\n]{0,40}\bbut (?:only |just |rather )?|而是|(?:合计|总计|共计|总数|(?<!in )\btotal(?: \w+)?)[\s|:]*|= ?"
     r"|\\boxed ?\{ ?|<answer> ?|答案[\"']?(?:是|为)?[: ]*"
     r"|(?:总共|一共|共计|合计|总计|共)有?[: ]*|(?:总数|数量)(?:是|为)?[: ]*"
     r"|(?:全图|图中|画面中?|图里)(?:仅|只|共|总共)有"
-    r"|\b(?:answer|count|number|total)[\"']? ?: ?)" + _DRESS
+    r"|\b(?:answer|count|number|(?<!in )total)[\"']? ?: ?)" + _DRESS
 )
 _STRONG_RIGHT = re.compile(r"(?: [a-z]+){0,2} (?:in total|altogether|in all|total)\b")
 _WEAK_LEFT = re.compile(

@@ -116,6 +116,8 @@ def read_option(text: str, letters: Sequence[str], options: Mapping[str, str], q
             return Unparsed("mc", "hedged", text[-200:])
         kept, undecided = without_refusals(without_quotes(text.lower()))
         low = RIGHT_IDIOM.sub(" ", kept)
+        if counted := _counted_option(text, options, question):
+            return Answer("mc", counted, "by its text")
         found = (
             (None if REVISION.search(low) or len(low) > _SHORT else headed)
             or _by_number(low, letters)
@@ -124,7 +126,6 @@ def read_option(text: str, letters: Sequence[str], options: Mapping[str, str], q
             or (None if _lists_options(text, mentions) or _repeats(low) else stated_option(low, known, no, question))
             or remaining(offered, no)
             or _absent_target(low, options)
-            or _counted_option(text, options, question)
         )
         return Answer("mc", found, "by its text") if found else Unparsed("mc", no_verdict(text), text[-200:])
     if _contradicts(text, verdicts):
