@@ -4,7 +4,8 @@
 PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
-FILES  := setup.cfg pyproject.toml constraints.txt scripts/install.py scripts/torchvision_shim.py scripts/opencv_choice.py
+FILES  := setup.cfg pyproject.toml requirements/lock.txt requirements/torch.txt $(addprefix scripts/,install.py lock_file.py \
+          torchvision_shim.py opencv_choice.py)
 export HF_HUB_OFFLINE := 1
 
 .PHONY: demo quick test verify soak check bench results clean
