@@ -37,29 +37,42 @@ def main() -> int:
     if sys.version_info < (3, 11):  # noqa: UP036 (it runs before anything could check)
         sys.exit(f"Python 3.11 or later is needed, this is {sys.version.split()[0]}")
     started = time.monotonic()
-    python = args.venv / "bin" / "python"
-    if not python.exists():
-        print(f"creating {args.venv} ...", flush=True)
-        venv.create(args.venv, with_pip=True)
+    python = environment(args.venv)
     index = ["--extra-index-url", args.torch_index] if args.torch_index else []
-    torch = lock_file.read_torch()
-    check_torch(python, index, torch)
+    check_torch(python, index)
     reason = lock_file.uncovered()
     source = f"within the bounds of setup.cfg: the lock does not cover {reason}" if reason else "from requirements/lock.txt"
     print(f"installing {source} (2 to 4 minutes the first time) ...", flush=True)
     if reason:
         # A single command: a second one could replace the CPU build by a newer CUDA build.
         target = f"{ROOT}[{args.extras}]" if args.extras else str(ROOT)
-        pip(python, "install", "-q", *index, *torch, "-e", target)
+        pip(python, "install", "-q", *index, *lock_file.read_torch(), "-e", target)
     else:
-        extras = [name.strip() for name in args.extras.split(",") if name.strip()]
-        install_locked(python, lock_file.select(lock_file.read_lock(), extras))
-        pip(python, "install", "-q", *index, *torch)  # its dependencies are installed, except those of CUDA builds
-        pip(python, "install", "-q", "--no-deps", "--no-build-isolation", "-e", str(ROOT))
+        install_locked(python, locked_for(args.extras))
+        install_checkout(python, index)
     for script in ("torchvision_shim.py", "opencv_choice.py"):
         subprocess.run([python, ROOT / "scripts" / script], check=True)
     print(f"installed in {time.monotonic() - started:.0f} s", flush=True)
     return 0
+
+
+def environment(folder: Path) -> Path:
+    """The interpreter of a virtual environment, which is created if it does not exist."""
+    python = folder / "bin" / "python"
+    if not python.exists():
+        print(f"creating {folder} ...", flush=True)
+        venv.create(folder, with_pip=True)
+    return python
+
+
+def locked_for(extras: str) -> list[LockedPackage]:
+    """The locked packages for extras separated by commas."""
+    names = [name.strip() for name in extras.split(",") if name.strip()]
+    packages = lock_file.read_lock()
+    known = {extra for package in packages for extra in package.extras} - {lock_file.BASE}
+    if unknown := sorted(set(names) - known):
+        sys.exit(f"no extra {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+    return lock_file.select(packages, names)
 
 
 def install_locked(python: Path, packages: Sequence[LockedPackage]) -> None:
@@ -73,26 +86,33 @@ def install_locked(python: Path, packages: Sequence[LockedPackage]) -> None:
             pip(python, "install", "-q", *hashed, "-r", str(file))
 
 
+def install_checkout(python: Path, index: Sequence[str]) -> None:
+    """Install torch, torchvision and this checkout; all other dependencies, except those of CUDA builds, are there."""
+    pip(python, "install", "-q", *index, *lock_file.read_torch())
+    pip(python, "install", "-q", "--no-deps", "--no-build-isolation", "-e", str(ROOT))
+
+
 def pip(python: Path, *arguments: str) -> None:
     done = subprocess.run([python, "-m", "pip", "--disable-pip-version-check", *arguments], check=False)
     if done.returncode:
         sys.exit(f"pip failed (code {done.returncode}); see its message above")
 
 
-def check_torch(python: Path, index: Sequence[str], torch: Sequence[str]) -> None:
+def check_torch(python: Path, index: Sequence[str]) -> None:
     """Exit before pip downloads a CUDA build of several gigabytes that this machine cannot use (dry run)."""
     here = subprocess.run([python, "-c", "import torch"], capture_output=True, check=False)
     if here.returncode == 0 or shutil.which("nvidia-smi") or os.environ.get("AD2_ALLOW_CUDA") == "1":
         return
+    torch = next(line for line in lock_file.read_torch() if line.startswith("torch=="))
     command = [python, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--dry-run", "--report", "-"]
-    done = subprocess.run([*command, *index, torch[0]], capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, *index, torch], capture_output=True, text=True, check=False)
     if done.returncode:
-        sys.exit(f"pip cannot find {torch[0]}:\n{done.stderr.strip()[-600:]}")
+        sys.exit(f"pip cannot find {torch}:\n{done.stderr.strip()[-600:]}")
     names = [lock_file.normalized(item["metadata"]["name"]) for item in json.loads(done.stdout)["install"]]
     cuda = [name for name in names if lock_file.GPU_ONLY.match(name)]
     if cuda:
         sys.exit(
-            f"this machine has no NVIDIA GPU, and pip's index would install the CUDA build of {torch[0]} "
+            f"this machine has no NVIDIA GPU, and pip's index would install the CUDA build of {torch} "
             f"with {len(cuda)} GPU packages (several gigabytes).\n"
             "For the CPU build: make demo TORCH_INDEX=<the CPU wheel index from PyTorch's install page>\n"
             "To install the CUDA build anyway: AD2_ALLOW_CUDA=1 make demo"
