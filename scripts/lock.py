@@ -17,12 +17,11 @@ import lock_file
 from lock_file import BASE, BUILDS, GPU_ONLY, LOCK, PYTHONS, TORCH, LockedPackage
 from packaging.markers import Marker
 from packaging.tags import Tag, compatible_tags, cpython_tags
-from resolving import resolve, setup_requirements, wheels_for
+from resolving import marker_environment, resolve, setup_requirements, wheels_for
 
-_MACHINE = "x86_64"
 PLATFORMS = [
-    *(f"manylinux_2_{minor}_{_MACHINE}" for minor in range(40, 4, -1)),
-    *(f"{name}_{_MACHINE}" for name in ("manylinux2014", "manylinux2010", "manylinux1", "linux")),
+    *(f"manylinux_2_{minor}_x86_64" for minor in range(40, 4, -1)),
+    *(f"{name}_x86_64" for name in ("manylinux2014", "manylinux2010", "manylinux1", "linux")),
 ]
 
 
@@ -78,17 +77,7 @@ def locked_package(package: dict[str, Any], extras: list[str]) -> LockedPackage:
 def pythons_of(package: dict[str, Any]) -> list[tuple[int, int]]:
     """The Python versions of the lock that need the package."""
     marker = package.get("marker")
-    return [python for python in PYTHONS if not marker or Marker(marker).evaluate(environment(python))]
-
-
-def environment(python: tuple[int, int]) -> dict[str, str]:
-    version = f"{python[0]}.{python[1]}"
-    return {
-        "python_version": version, "python_full_version": f"{version}.1", "implementation_version": f"{version}.1",
-        "implementation_name": "cpython", "platform_python_implementation": "CPython", "os_name": "posix",
-        "sys_platform": "linux", "platform_system": "Linux", "platform_machine": _MACHINE,
-        "platform_release": "", "platform_version": "", "extra": "",
-    }  # fmt: skip
+    return [python for python in PYTHONS if not marker or Marker(marker).evaluate(marker_environment(python, "linux"))]
 
 
 def tags_of(python: tuple[int, int]) -> frozenset[Tag]:

@@ -19,6 +19,11 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 SETUP = Path(__file__).resolve().parent.parent / "setup.cfg"
 OWN = "lmms-eval-ad2"
+# Variables of requirement markers: Linux on x86-64, macOS on Apple silicon.
+_SYSTEMS = {
+    "linux": {"sys_platform": "linux", "platform_system": "Linux", "platform_machine": "x86_64"},
+    "macos": {"sys_platform": "darwin", "platform_system": "Darwin", "platform_machine": "arm64"},
+}
 # lmms-eval requires the headless build of OpenCV, Scenic the GUI build; both contain the same module (docs/install.md).
 OMITTED = "opencv-python ; python_version < '3'"
 
@@ -45,8 +50,9 @@ def setup_requirements(path: Path = SETUP) -> dict[str, list[str]]:
 
 
 def resolve(
-    requirements: Iterable[str], constraints: Iterable[str] = (), options: Sequence[str] = ("--universal",)
-) -> list[dict[str, Any]]:
+    requirements: Iterable[str], constraints: Iterable[str] = (),
+    options: Sequence[str] = ("--universal", "--python-version", "3.11"),
+) -> list[dict[str, Any]]:  # fmt: skip
     """The packages of a resolution, as in pylock.toml (PEP 751). Exits with uv's message if there is none."""
     with tempfile.TemporaryDirectory() as folder:
         files = {"requirements.txt": requirements, "constraints.txt": constraints, "override.txt": [OMITTED]}
@@ -55,8 +61,6 @@ def resolve(
         result = Path(folder, "pylock.toml")
         command = [sys.executable, "-m", "uv", "pip", "compile", "-q", "requirements.txt", "-c", "constraints.txt"]
         command += ["--override", "override.txt", "--format", "pylock.toml", "-o", result.name, *options]
-        if "--python-version" not in options:
-            command += ["--python-version", "3.11"]
         done = subprocess.run(command, cwd=folder, env=_environment(), capture_output=True, text=True, check=False)
         if done.returncode:
             sys.exit(f"no resolution:\n{done.stderr.strip()[-3000:]}")
@@ -70,6 +74,16 @@ def _environment() -> dict[str, str]:
     )
     index = os.environ.get("PIP_INDEX_URL") or done.stdout.strip()
     return {**({"UV_DEFAULT_INDEX": index} if index else {}), **os.environ}
+
+
+def marker_environment(python: tuple[int, int], system: str) -> dict[str, str]:
+    """The variables of requirement markers for CPython on "linux" or "macos"."""
+    version = f"{python[0]}.{python[1]}"
+    return {
+        "python_version": version, "python_full_version": f"{version}.1", "implementation_version": f"{version}.1",
+        "implementation_name": "cpython", "platform_python_implementation": "CPython", "os_name": "posix",
+        "platform_release": "", "platform_version": "", "extra": "", **_SYSTEMS[system],
+    }  # fmt: skip
 
 
 def wheels_for(package: dict[str, Any], tags: frozenset[Tag]) -> list[dict[str, Any]]:
