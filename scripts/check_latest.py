@@ -1,4 +1,4 @@
-"""Run `make quick` with the newest version of every dependency: exact versions and upper bounds of setup.cfg are ignored.
+"""Run `make quick` with the newest version of every dependency, without upper bounds and exact versions of setup.cfg.
 
     python scripts/check_latest.py                    # installs into .venv-latest, about 5 minutes
     python scripts/check_latest.py --list             # only prints what differs from the lock

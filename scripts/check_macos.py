@@ -28,7 +28,9 @@ def main() -> int:
     print("| extra | packages | built from source | no file for macOS |\n|---|---|---|---|")
     failed = False
     for extra, requirements in setup_requirements().items():
-        source, none, wheels = [], [], []
+        source: list[str] = []
+        none: list[str] = []
+        wheels: list[str] = []
         for package in resolve(requirements, locked):
             marker = package.get("marker")
             if marker and not Marker(marker).evaluate(marker_environment(PYTHON, "macos")):

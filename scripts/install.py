@@ -41,8 +41,11 @@ def main() -> int:
     index = ["--extra-index-url", args.torch_index] if args.torch_index else []
     check_torch(python, index)
     reason = lock_file.uncovered()
-    source = f"within the bounds of setup.cfg: the lock does not cover {reason}" if reason else "from requirements/lock.txt"
-    print(f"installing {source} (2 to 4 minutes the first time) ...", flush=True)
+    bounds = f"within the bounds of setup.cfg: the lock does not cover {reason}"
+    print(
+        f"installing {bounds if reason else 'from requirements/lock.txt'} (2 to 4 minutes the first time) ...",
+        flush=True,
+    )
     if reason:
         # A single command: a second one could replace the CPU build by a newer CUDA build.
         target = f"{ROOT}[{args.extras}]" if args.extras else str(ROOT)
@@ -104,7 +107,8 @@ def check_torch(python: Path, index: Sequence[str]) -> None:
     if here.returncode == 0 or shutil.which("nvidia-smi") or os.environ.get("AD2_ALLOW_CUDA") == "1":
         return
     torch = next(line for line in lock_file.read_torch() if line.startswith("torch=="))
-    command = [python, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--dry-run", "--report", "-"]
+    dry_run = ("install", "-q", "--dry-run", "--report", "-")
+    command: list[str | Path] = [python, "-m", "pip", "--disable-pip-version-check", *dry_run]
     done = subprocess.run([*command, *index, torch], capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"pip cannot find {torch}:\n{done.stderr.strip()[-600:]}")

@@ -42,17 +42,17 @@ _HEAD = """\
 
     python scripts/licences.py    # writes this page from the metadata of the installed packages
 
-This package is under Apache-2.0 ([LICENSE](../LICENSE)). Its dependencies are installed by pip and are not part of it. The table has
-what each package of [requirements/lock.txt](../requirements/lock.txt) declares, or what its licence file contains; "BSD": the variant
-is not declared.
+This package is under Apache-2.0 ([LICENSE](../LICENSE)). Its dependencies are installed by pip and are not part of it.
+The table has what each package of [requirements/lock.txt](../requirements/lock.txt) declares, or what its licence file
+contains; "BSD": the variant is not declared.
 
 Copyleft: {copyleft}.
 Whoever distributes an environment or an image that contains these packages must follow their terms, too.
 
 Not in the metadata:
 
-- pycocoevalcap contains stanford-corenlp-3.4.1.jar (GPL-3.0-or-later) and meteor-1.5.jar (LGPL), which run as Java processes.
-- Wheels contain libraries under other licences: opencv-python-headless FFmpeg (LGPL), av FFmpeg with x264 and x265 (GPL).
+- pycocoevalcap contains stanford-corenlp-3.4.1.jar (GPL-3.0-or-later) and meteor-1.5.jar (LGPL): Java processes.
+- Wheels contain libraries under other licences: opencv-python-headless FFmpeg (LGPL), av FFmpeg with x264, x265 (GPL).
 - CUDA builds of torch install packages of NVIDIA (nvidia-*, cuda-*) under NVIDIA's proprietary licences.
 - rv-ltl (a dependency of Scenic) states no licence.
 
@@ -81,9 +81,9 @@ def licence(name: str) -> str:
     if name in STATED:
         return STATED[name]
     about = metadata.metadata(name)
-    if expression := about.get("License-Expression"):
-        return str(expression)
-    text = (about.get("License") or "").strip().partition("\n")[0].strip()  # of some, a whole licence text
+    if expression := about.get_all("License-Expression"):
+        return expression[0]
+    text = "".join(about.get_all("License") or ()).strip().partition("\n")[0].strip()  # of some, a whole licence text
     found = SPDX.get(text.lower()) or (text if _SPDX_FORM.fullmatch(text) else "")
     classifiers = [line.rpartition(" :: ")[2] for line in about.get_all("Classifier") or () if "License ::" in line]
     stated = [SPDX.get(line.lower(), "") for line in classifiers]

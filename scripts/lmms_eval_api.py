@@ -3,8 +3,8 @@
     python scripts/lmms_eval_api.py       # writes tests/contracts/lmms_eval_api.json from the installed lmms-eval
 
 `make quick` compares the installed lmms-eval with the recording (tests/contracts/test_lmms_eval_api.py) and names each
-part that changed. Before a newer version is allowed in setup.cfg, compare each of these with our code that uses it, then
-record again. A fingerprint is a hash of the syntax tree without docstrings, equal for all versions of Python.
+part that changed. Before a newer version is allowed in setup.cfg, compare each of these with our code that uses it,
+then record again. A fingerprint is a hash of the syntax tree without docstrings, equal for all versions of Python.
 """
 
 from __future__ import annotations

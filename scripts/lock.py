@@ -32,10 +32,7 @@ def main() -> int:
     requirements = setup_requirements()
     found = [package for package in resolve(requirements["dev"], kept(args.upgrade)) if pythons_of(package)]
     versions = [f"{package['name']}=={package['version']}" for package in found]
-    names = {
-        extra: {package["name"] for package in resolve(lines, versions)}
-        for extra, lines in requirements.items()
-    }
+    names = {extra: {package["name"] for package in resolve(lines, versions)} for extra, lines in requirements.items()}
     locked = [
         locked_package(package, [extra for extra in names if package["name"] in names[extra]])
         for package in found

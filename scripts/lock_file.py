@@ -25,8 +25,9 @@ PLATFORM = "linux-x86_64"  # with glibc; sysconfig.get_platform()
 BASE = "base"  # instead of an extra: needed by every installation
 BUILDS = ("torch", "torchvision")  # of one version there are CPU and CUDA builds, so no hash is fixed
 GPU_ONLY = re.compile(r"nvidia-|cuda-|triton$")  # packages of the CUDA builds; torch requires exact versions of them
+_VERSIONS = " and ".join(f"{major}.{minor}" for major, minor in PYTHONS)
 _HEADER = f"""\
-# Versions and hashes of all dependencies of [dev] for CPython {" and ".join(f"{a}.{b}" for a, b in PYTHONS)} on {PLATFORM} with glibc.
+# Versions and hashes of all dependencies of [dev], for {PLATFORM} with glibc and CPython {_VERSIONS}.
 # Written by scripts/lock.py, do not edit. scripts/install.py installs from it; so does pip:
 #     pip install --no-deps --require-hashes -r requirements/lock.txt
 # torch and torchvision are in torch.txt without hashes: CPU and CUDA builds are different files of the same version.
