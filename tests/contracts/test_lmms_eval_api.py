@@ -24,7 +24,7 @@ RECORDED: dict[str, Any] = json.loads(api.RECORDING.read_text("utf-8"))
 def test_part_of_lmms_eval_is_unchanged(name: str) -> None:
     version = metadata.version("lmms-eval")
     assert api.fingerprint(name) == RECORDED["fingerprints"].get(name), (
-        f"{name} is another in lmms-eval {version} than in {RECORDED['version']}: compare it with {api.USED[name]}, "
+        f"{name} of lmms-eval {version} differs from that of {RECORDED['version']}: compare it with {api.USED[name]}, "
         "then run scripts/lmms_eval_api.py"
     )
 
