@@ -4,10 +4,11 @@
 PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
-FILES  := setup.cfg pyproject.toml constraints.txt scripts/install.py scripts/torchvision_shim.py scripts/opencv_choice.py
+FILES  := setup.cfg pyproject.toml requirements/lock.txt requirements/torch.txt $(addprefix scripts/,install.py lock_file.py \
+          torchvision_shim.py opencv_choice.py)
 export HF_HUB_OFFLINE := 1
 
-.PHONY: demo quick test verify soak check bench results clean
+.PHONY: demo quick test verify soak check check-latest bench results clean
 demo: $(VENV)/.installed
 	$(VENV)/bin/ad2 demo --out runs/demo
 
@@ -30,6 +31,11 @@ check: $(VENV)/.installed-dev
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(PY) -m mypy benchmarks
+	MYPYPATH=scripts $(PY) -m mypy $(addprefix scripts/,install.py lock.py check_latest.py check_macos.py licences.py lmms_eval_api.py)
+
+# installs the newest versions into .venv-latest, without the bounds of setup.cfg, and runs `make quick` there
+check-latest: $(VENV)/.installed-dev
+	$(PY) scripts/check_latest.py
 
 # drives and writes the tables of docs/results and the ceilings, about 20 minutes; ROUTES: Bench2Drive's route file
 ROUTES ?= bench2drive220.xml
@@ -54,4 +60,4 @@ $(VENV)/.installed-dev: $(FILES)
 	@touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) runs build dist *.egg-info
+	rm -rf $(VENV) .venv-latest runs build dist *.egg-info
