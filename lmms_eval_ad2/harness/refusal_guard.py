@@ -3,6 +3,7 @@
 The API wrappers of lmms-eval catch every exception, repeat the request and return the failure as the answer. While a
 guard is active, it observes the exceptions of the client below the wrapper. A refusal that concerns every request ends
 the run: it raises a BaseException, which the wrappers do not catch. Until the first reply, the other requests wait.
+Replies without an answer get a failure text there (failed_replies.py).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from lmms_eval_ad2.harness import failed_replies
 from lmms_eval_ad2.harness.model_requirements import is_endpoint, key_variables
 from lmms_eval_ad2.llm.refusal import FATAL_CODES, FATAL_STATUS, remedy
 from lmms_eval_ad2.parsing import failure_reason
@@ -43,10 +45,13 @@ class RefusedRequestsError(BaseException):
 
 
 class RefusalGuard:
-    """Observes the client of one model; `active()` is entered for the requests of our tasks only."""
+    """Observes the client of one model; `active()` is entered for the requests of our tasks only.
 
-    def __init__(self, lm: Any) -> None:
-        self._lm = lm
+    `arguments`: what the user writes the model's arguments in, for messages.
+    """
+
+    def __init__(self, lm: Any, arguments: str = "--model_args") -> None:
+        self._lm, self._arguments = lm, arguments
         self._model_id = type(lm).__module__.rpartition(".")[2]
         self._client, self._method = next(
             ((client, method) for client, method in _METHODS if _find(lm, f"{client}.{method}") is not None), ("", "")
@@ -103,7 +108,7 @@ class RefusalGuard:
                 self._failed(exc)
                 raise
             self._succeeded()
-            return reply
+            return failed_replies.marked(reply)
 
         return call
 
@@ -126,7 +131,7 @@ class RefusalGuard:
                 # Several tasks end so, and asyncio would report those whose exception is not retrieved.
                 raise asyncio.CancelledError from exc
             self._succeeded()
-            return reply
+            return failed_replies.marked(reply)
 
         return call
 
@@ -175,7 +180,7 @@ class RefusalGuard:
         if self._model_id == "swift":
             return " or ".join(_SWIFT_KEYS)
         azure = {"azure_openai": "true"} if type(client).__name__.startswith("Azure") else {}
-        return " or ".join([*key_variables(self._model_id, azure), "api_key of --model_args"])
+        return " or ".join([*key_variables(self._model_id, azure), f"api_key of {self._arguments}"])
 
 
 def _find(lm: Any, path: str) -> Any:
