@@ -42,7 +42,7 @@ class EndpointBehaviour:
     `reply` is a text, the name of a rule of `fake_replies`, or a function of the request body. `failures` are the
     outcomes of the first requests, in order (repeated if `cycle`), or a function of the request's number (from 0) and
     body. `per_second` is a rate limit: requests above it get a 429 with `retry_after_s`. `decoy`, like `reply`, is the
-    text that failures contain, which no client may take for a reply ("several": also another rating).
+    text that failures contain, which no client may take for a reply ("several": and two ratings).
     """
 
     reply: str | Callable[[Body], str] = "Rating: [[7]]"
@@ -192,7 +192,7 @@ _UNUSABLE: dict[str, Callable[[FakeEndpointServer, Body, str], web.Response]] = 
     "broken_off": lambda s, b, d: _json(s._completion(b, d, "error")),
     "refusal": lambda s, b, d: _json(s._completion(b, "", refusal=f"I cannot help with that. {d}")),
     "filtered": lambda s, b, d: _json(s._completion(b, d, "content_filter")),
-    "several": lambda s, b, d: _json(s._completion(b, f"{d}\nRating: [[3]]")),
+    "several": lambda s, b, d: _json(s._completion(b, f"{d} Rating: [[3]] or Rating: [[4]]")),
 }  # fmt: skip
 
 
