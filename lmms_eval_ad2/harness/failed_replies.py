@@ -2,7 +2,7 @@
 
 The API wrappers of lmms-eval return the text of a completion and ignore why it ended: what a content filter has left of
 a reply, or a server that broke off, would be scored as the model's answer. The text of such a reply is replaced by a
-failure text (parsing/reasons.py), so that the item is unscored. The rules are those of our own client (llm/completion.py).
+failure text (parsing/reasons.py), so that the item is unscored, by the rules of our own client (llm/completion.py).
 A reply that ended at the token limit ("length") is the model's answer, however short.
 """
 

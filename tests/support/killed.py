@@ -24,11 +24,11 @@ class OperationCounter:
     """Audit hook of this process; processes that it starts are not counted."""
 
     def __init__(self, folder: str, number: int) -> None:
-        self.folder, self.number, self.count, self.pid = os.path.abspath(folder), number, 0, os.getpid()
+        self.folder, self.number, self.count, self.pid = Path(folder).absolute(), number, 0, os.getpid()
 
     def __call__(self, event: str, args: tuple[Any, ...]) -> None:
         if event == "open":
-            path, mode, flags = args
+            _, mode, flags = args
             if not (set(mode or "") & set("wax+") or int(flags or 0) & (os.O_WRONLY | os.O_RDWR)):
                 return
         elif event not in CHANGES:
@@ -39,7 +39,7 @@ class OperationCounter:
                 os.kill(self.pid, signal.SIGKILL)
 
     def _below(self, path: Any) -> bool:
-        return isinstance(path, str | bytes | os.PathLike) and os.path.abspath(os.fsdecode(path)).startswith(self.folder)
+        return isinstance(path, str | bytes | os.PathLike) and self.folder in Path(os.fsdecode(path)).absolute().parents
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from support.running import BIN, environment, run, run_lmms_eval, tables
 from support.tiers import seeds
 
 from closedloop_plugin.runner.store import read_records
+from lmms_eval_ad2.storage.files import file_sha256
 from lmms_eval_ad2.testing import fake_replies
 from lmms_eval_ad2.testing.fake_endpoint import FakeEndpointServer, serve
 
@@ -89,7 +90,7 @@ def imported(folder: Path) -> dict[str, Any]:
 
 
 def evaluated(folder: Path) -> dict[str, Any]:
-    samples = {file.name: file.read_bytes() for file in folder.glob("out/ad2/*/samples/*.jsonl")}
+    samples = {file.name: file_sha256(file) for file in folder.glob("out/ad2/*/samples/*.jsonl")}
     return {"tables": tables(folder / "out"), "samples": samples}
 
 
@@ -98,7 +99,7 @@ def driven(folder: Path) -> dict[str, Any]:
     records = read_records(folder / "out")
     results = json.loads((folder / "out/results.json").read_text("utf-8"))["_checkpoint"]
     scores = sorted((r["route_id"], r["status"], r["scores"], r["infractions"]) for r in results["records"])
-    tracks = {file.name: file.read_bytes() for file in sorted((folder / "out/metric_info").glob("*.json"))}
+    tracks = {file.name: file_sha256(file) for file in sorted((folder / "out/metric_info").glob("*.json"))}
     return {"records": comparable(records), "scores": scores, "files": tracks}
 
 
@@ -108,13 +109,15 @@ def generated(folder: Path) -> dict[str, Any]:
     return {str(file.relative_to(folder)): _without_times(file) for file in files}
 
 
-def _without_times(file: Path) -> bytes | str:
-    return TIMES.sub(r"\1 0", file.read_text("utf-8")) if file.suffix == ".json" else file.read_bytes()
+def _without_times(file: Path) -> str:
+    """The text of a JSON file without times; the hash of another file."""
+    return TIMES.sub(r"\1 0", file.read_text("utf-8")) if file.suffix == ".json" else file_sha256(file)
 
 
 def judged_items(folder: Path) -> Path:
     path = folder / "items.jsonl"
-    rows = [{"id": f"s{i}", "rubric": "coda_region", "answer": f"car {i}", "reference": f"truck {i}"} for i in range(ITEMS)]
+    common = {"rubric": "coda_region", "reference": "a truck"}
+    rows = [{"id": f"s{i}", "answer": f"car {i}", **common} for i in range(ITEMS)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     return path
 
@@ -129,7 +132,8 @@ def commands(folder: Path, server: FakeEndpointServer) -> Mapping[str, Interrupt
         ),
         "evaluation": InterruptedCommand(
             "lmms_eval",
-            lambda out: ["--model", "openai", "--model_args", model, "--tasks", TASKS, "--output_path", str(out / "out")],
+            lambda out: ["--model", "openai", "--model_args", model, "--tasks", TASKS,
+                         "--output_path", str(out / "out")],
             evaluated,
         ),
         "judging": InterruptedCommand(
@@ -229,5 +233,6 @@ def test_a_command_that_is_killed_at_any_moment_gives_the_same_results(
     case, calm = cases[kind], undisturbed(kind)
     share = kill(case, calm, tmp_path / "run", random.Random(f"{kind} {seed}"), by_time=seed % 2 == 0)
     case.resume(tmp_path / "run")
+    assert not list((tmp_path / "run").rglob(".*.tmp")) or kind == "judging", "files of the killed process are removed"
     assert case.results(tmp_path / "run") == calm.results, f"killed after {share:.0%}"
     record_property(f"{kind}: kills", 1)

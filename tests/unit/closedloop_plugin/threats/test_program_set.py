@@ -42,7 +42,8 @@ from closedloop_plugin.threats.templates.program import program
 
 PAGE = REPO / "docs" / "security.md"
 LENDS, LENDS_NOT = site(), site(left=1)  # whether the oncoming lane is the only way past an obstacle
-SITES = (LENDS, LENDS_NOT, site(left=1, right=1), crossing(), crossing(topology="merge", length_m=160.0, control="none"))
+MERGE = crossing(topology="merge", length_m=160.0, control="none")
+SITES = (LENDS, LENDS_NOT, site(left=1, right=1), crossing(), MERGE)
 EDGE_GAPS, DOOR_GAPS = (-17.5, -10.5, 4.2), (-9.5, 9.5)  # of parked cars, left out within a junction
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w.])")
 WEATHER = re.compile(r"param (\w+) = N +# (?:%|degrees above the horizon): as CARLA's weather parameter\n")
@@ -154,13 +155,13 @@ def some_reply(dice: random.Random, possible: Sequence[ThreatSlot]) -> str:
     rule = RULES[slot.behaviour]
     low, high = dice.choice(slot.rooms)
     ahead = sorted(dice.uniform(low, min(high, 80.0)) for _ in range(2))
-    kind = dice.choice(("time", "distance"))
+    kind, due = dice.choice((("time", (0.5, 8.0)), ("distance", (4.0, 60.0))))
     light = dice.choice(list(EgoLight)) if slot.road is RoadKind.JUNCTION else EgoLight.CYCLE
     sky = {name: dice.uniform(0, 90) for name in ThreatConditions.model_fields if dice.random() < 0.5}
     spec: dict[str, Any] = {
         "adversary": dice.choice(slot.adversaries), "behaviour": slot.behaviour, "road": slot.road,
         "place": {"side": slot.side, "lane": slot.lane, "ahead_m": dice.choice((ahead, ahead[0]))},
-        "trigger": {"kind": kind, "value": sorted(dice.uniform(*((0.5, 8) if kind == "time" else (4, 60))) for _ in "ab")},
+        "trigger": {"kind": kind, "value": sorted(dice.uniform(*due) for _ in "ab")},
         "occluder": dice.choice(slot.occluders), "ego_light": light, "conditions": sky, "weakness": "perception",
         "description": dice.choice(CODE), "why": dice.choice(CODE),
     }  # fmt: skip
@@ -171,11 +172,12 @@ def some_reply(dice: random.Random, possible: Sequence[ThreatSlot]) -> str:
 
 
 def _attacked(dice: random.Random, spec: dict[str, Any]) -> str:
-    """The reply as JSON: a third as it is, a third with code as value or key, a third with a word exchanged or damaged."""
+    """The reply as JSON, in four of six cases with code as a value or key, another word, or code within the text."""
     attack = dice.randrange(6)
     holder = dice.choice((spec, spec["place"], spec["trigger"], spec["conditions"]))
     if attack == 2:
-        holder[dice.choice(sorted(holder) or ["x"])] = dice.choice((*CODE, [1, dice.choice(CODE)], {"low": 1, "x": CODE[0]}))
+        code = dice.choice(CODE)
+        holder[dice.choice(sorted(holder) or ["x"])] = dice.choice((code, [1, code], {"low": 1, "x": code}))
     elif attack == 3:
         holder[dice.choice(CODE)] = 1
     elif attack == 4:
