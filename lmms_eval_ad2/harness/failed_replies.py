@@ -8,6 +8,7 @@ A reply that ended at the token limit ("length") is the model's answer, however 
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from lmms_eval_ad2.llm.completion import BROKEN_OFF
@@ -27,6 +28,14 @@ def marked(reply: Any) -> Any:
         if message is not None and (failure := _failure(choice, message)):
             message.content = failure
     return reply
+
+
+def marked_answer(answer: Any) -> Any:
+    """`answer` (a text, or lmms-eval's dataclass with `text`) with a failure text if it is empty."""
+    text = getattr(answer, "text", answer)
+    if not isinstance(text, str) or text.strip():
+        return answer
+    return NO_TEXT if isinstance(answer, str) else dataclasses.replace(answer, text=NO_TEXT)
 
 
 def _failure(choice: Any, message: Any) -> str | None:

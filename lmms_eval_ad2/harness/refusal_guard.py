@@ -12,7 +12,7 @@ import asyncio
 import inspect
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,9 +22,10 @@ from lmms_eval_ad2.llm.refusal import FATAL_CODES, FATAL_STATUS, remedy
 from lmms_eval_ad2.parsing import failure_reason
 
 # Clients and their methods, from the model: OpenAI and LiteLLM, our own server engine, Gemini, Reka.
+_OPENAI = "chat.completions.create"
 _METHODS = (
-    ("client", "chat.completions.create"),
-    ("_engine._client", "chat.completions.create"),
+    ("client", _OPENAI),
+    ("_engine._client", _OPENAI),
     ("client", "models.generate_content"),
     ("reka", "chat.create"),
 )
@@ -96,6 +97,15 @@ class RefusalGuard:
                     f"none of the first {_UNANSWERED} requests was answered{detail}. {remedy(401, self._keys(None))}"
                 )
                 raise self.refusal
+
+    def marked(self, answers: Mapping[int, Any]) -> dict[int, Any]:
+        """The answers, with a failure text for an empty one of an endpoint whose replies are not seen here.
+
+        Their wrappers return an empty text after a failure, too.
+        """
+        if self._method.endswith(_OPENAI) or not is_endpoint(self._model_id):
+            return dict(answers)
+        return {i: failed_replies.marked_answer(answer) for i, answer in answers.items()}
 
     def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:

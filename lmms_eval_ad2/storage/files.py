@@ -102,7 +102,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def remove_leftovers(*folders: Path) -> None:
-    """Remove the temporary files that killed processes left in `folders` (not below). The caller must hold their lock."""
+    """Remove the temporary files that killed processes left in `folders`, not below. The caller holds their lock."""
     for folder in folders:
         for leftover in folder.glob(".*.tmp"):
             leftover.unlink(missing_ok=True)

@@ -16,6 +16,7 @@ from support.builders import record
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.harness import task_data
 from lmms_eval_ad2.harness.journal import AnswerJournal, attach, read_lines
+from lmms_eval_ad2.parsing import failure_reason
 from lmms_eval_ad2.scoring.variant import TaskVariant
 from lmms_eval_ad2.testing.fake_endpoint import FakeEndpointServer, serve
 
@@ -201,6 +202,13 @@ def test_a_client_that_cannot_be_observed_ends_the_run_if_nothing_is_answered(te
         ask(model, task)
     model = unobservable(lambda i: "yes" if i == 3 else text)
     assert ask(model, task).count("yes") == 1
+
+
+def test_an_empty_answer_of_a_client_that_cannot_be_observed_is_a_failure(task: Path) -> None:
+    """It may be a failed request, and must not be scored as a wrong answer."""
+    answers = ask(unobservable(lambda i: "" if i in (3, 7) else "yes"), task)
+    assert [i for i, answer in enumerate(answers) if failure_reason(answer) == "generation_failed"] == [3, 7]
+    assert stored(task) == ROWS - 2
 
 
 def unobservable(answer: Callable[[int], str]) -> Any:
