@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import difflib
 import functools
@@ -15,6 +16,7 @@ from PIL import Image
 
 from closedloop_plugin.agents.model_backend import ModelQuestion, ModelReply
 from lmms_eval_ad2.errors import Ad2Error, require
+from lmms_eval_ad2.harness.refusal_guard import RefusalGuard, RefusedRequestsError
 from lmms_eval_ad2.numbers import is_number
 from lmms_eval_ad2.parsing import failure_reason
 from lmms_eval_ad2.storage.local_weights import local_weights
@@ -31,6 +33,7 @@ class LmmsModel:
 
     def __init__(self, lm: Any, name: str, args: str = "", generation: Mapping[str, Any] | None = None) -> None:
         self.lm, self.name, self.args = lm, f"lmms:{name}", redacted(args)
+        self._guard = RefusalGuard(lm, arguments=f"lmms:{name}")
         self._weights = local_weights(args)
         self._generation = {"max_new_tokens": MAX_TOKENS, "temperature": 0.0, **(generation or {})}
         self._generation["do_sample"] = self._generation["temperature"] > 0
@@ -53,7 +56,8 @@ class LmmsModel:
         return cls(_load(name.strip(), tuple(sorted(given.items(), key=str))), name.strip(), args, generation)
 
     def ask(self, questions: Sequence[ModelQuestion]) -> list[ModelReply]:
-        """See ModelBackend.ask. One generate_until for all questions; an exception becomes the error of each."""
+        """See ModelBackend.ask. One generate_until for all questions; an exception becomes the error of each, but a
+        refusal of every request (a wrong key, address or model) raises Ad2Error."""
         docs = [[Image.fromarray(image) for image in q.images] for q in questions]
         requests = [self._instance(i, q) for i, q in enumerate(questions)]
         if not requests:
@@ -62,8 +66,13 @@ class LmmsModel:
         start = time.monotonic()
         try:
             # Model classes draw a progress bar per call, which would be one per decision.
-            with contextlib.redirect_stderr(io.StringIO()):
+            with contextlib.redirect_stderr(io.StringIO()), self._guard.active():
                 outputs = self.lm.generate_until(requests)
+            self._guard.check(outputs)
+        except (RefusedRequestsError, asyncio.CancelledError) as exc:
+            if self._guard.refusal is None:
+                raise
+            raise Ad2Error(str(self._guard.refusal)) from exc
         except Exception as exc:  # any exception of a model class is a failure of the model, which is recorded
             error = f"generation_failed: {type(exc).__name__}: {' '.join(str(exc).split())[:300]}"
             return [ModelReply(error=error, seconds=time.monotonic() - start)] * len(requests)

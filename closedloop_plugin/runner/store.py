@@ -25,7 +25,7 @@ from closedloop_plugin.runner.episode import EpisodeResult
 from closedloop_plugin.scoring.official import from_episode
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.numbers import is_number
-from lmms_eval_ad2.storage.files import DISK_FULL, atomic_write
+from lmms_eval_ad2.storage.files import DISK_FULL, atomic_write, remove_leftovers
 from lmms_eval_ad2.storage.identity import RESULTS, check_identity, write_run
 from lmms_eval_ad2.storage.journal import JournalFile, read
 from lmms_eval_ad2.storage.lock import lock_folder
@@ -41,6 +41,7 @@ class EpisodeStore:
         with disk_full(folder, lambda: self.count), ExitStack() as undo:
             self._lock = undo.enter_context(lock_folder(folder))
             check_identity(folder, identity)
+            remove_leftovers(folder, folder / "metric_info", folder / "tracks")
             self._records = {(r.route_id, r.repetition): r for r in read_records(folder)}
             write_run(folder, identity, selection)
             self._journal = JournalFile(self.lines)

@@ -26,7 +26,7 @@ from closedloop_plugin.threats.templates.program import program
 from closedloop_plugin.threats.transcript import ThreatAttempt, ThreatTranscript
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.image_files import ImageOutsideError, locate, open_image
-from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json, file_sha256
+from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json, file_sha256, remove_leftovers
 from lmms_eval_ad2.storage.identity import continued, refuse_differences
 
 _SUITE = re.compile(r"[^\"'\s:\\]{1,200}")
@@ -50,7 +50,11 @@ class ThreatFolder:
         return self.path / "transcripts" / f"{route}.json"
 
     def begin(self, identity: Mapping[str, Any]) -> None:
-        """Compare with an earlier start and mark the folder as unfinished. Raises Ad2Error with every difference."""
+        """Compare with an earlier start and mark the folder as unfinished. Raises Ad2Error with every difference.
+
+        The caller holds the folder's lock.
+        """
+        remove_leftovers(self.path, *(self.path / name for name in ("frames", "transcripts", "scenarios")))
         stored = index_of(self.path)
         if stored and self.transcripts_begun():
             refuse_differences(self.path, stored.get("asked", {}), identity, "threats made")

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.harness.failed_replies import NO_TEXT
 from lmms_eval_ad2.harness.refusal_guard import RefusedRequestsError
 from lmms_eval_ad2.printed import show
 
@@ -27,7 +28,6 @@ ASYNC_MODEL = "lmms_eval.models.chat.async_openai"
 # The endpoint wrappers of lmms-eval encode to PNG by default: 25 times slower, four times larger.
 IMAGE_ENCODING = {"LMMS_IMAGE_ENCODE_FORMAT": "JPEG", "LMMS_IMAGE_JPEG_QUALITY": "95"}
 NO_MEDIA = "[AD2_MEDIA_FAILED]"
-NO_TEXT = "[GENERATION_FAILED] the model returned no text"
 
 
 def request_parts(lm: Any, request: Any) -> tuple[str, Any, int, str]:

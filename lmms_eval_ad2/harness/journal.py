@@ -153,9 +153,10 @@ def _generate(
             tqdm(total=len(todo), desc="answers", disable=getattr(lm, "rank", 0) != 0 or not todo) as bar,
         ):
             for batch in batched_generation.answers(lm, generate, requests, todo, saver.save):
-                saver.save(batch)
-                guard.check(batch.values())
-                for i, answer in batch.items():
+                marked = guard.marked(batch)
+                saver.save(marked)
+                guard.check(marked.values())
+                for i, answer in marked.items():
                     answers[i] = _without_keys(answer, saver.api_keys)
                 bar.update(len(batch))
     except (RefusedRequestsError, asyncio.CancelledError) as exc:

@@ -3,6 +3,7 @@
 The API wrappers of lmms-eval catch every exception, repeat the request and return the failure as the answer. While a
 guard is active, it observes the exceptions of the client below the wrapper. A refusal that concerns every request ends
 the run: it raises a BaseException, which the wrappers do not catch. Until the first reply, the other requests wait.
+Replies without an answer get a failure text there (failed_replies.py).
 """
 
 from __future__ import annotations
@@ -11,18 +12,20 @@ import asyncio
 import inspect
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from lmms_eval_ad2.harness import failed_replies
 from lmms_eval_ad2.harness.model_requirements import is_endpoint, key_variables
 from lmms_eval_ad2.llm.refusal import FATAL_CODES, FATAL_STATUS, remedy
 from lmms_eval_ad2.parsing import failure_reason
 
 # Clients and their methods, from the model: OpenAI and LiteLLM, our own server engine, Gemini, Reka.
+_OPENAI = "chat.completions.create"
 _METHODS = (
-    ("client", "chat.completions.create"),
-    ("_engine._client", "chat.completions.create"),
+    ("client", _OPENAI),
+    ("_engine._client", _OPENAI),
     ("client", "models.generate_content"),
     ("reka", "chat.create"),
 )
@@ -43,10 +46,13 @@ class RefusedRequestsError(BaseException):
 
 
 class RefusalGuard:
-    """Observes the client of one model; `active()` is entered for the requests of our tasks only."""
+    """Observes the client of one model; `active()` is entered for the requests of our tasks only.
 
-    def __init__(self, lm: Any) -> None:
-        self._lm = lm
+    `arguments`: what the user writes the model's arguments in, for messages.
+    """
+
+    def __init__(self, lm: Any, arguments: str = "--model_args") -> None:
+        self._lm, self._arguments = lm, arguments
         self._model_id = type(lm).__module__.rpartition(".")[2]
         self._client, self._method = next(
             ((client, method) for client, method in _METHODS if _find(lm, f"{client}.{method}") is not None), ("", "")
@@ -92,6 +98,15 @@ class RefusalGuard:
                 )
                 raise self.refusal
 
+    def marked(self, answers: Mapping[int, Any]) -> dict[int, Any]:
+        """The answers, with a failure text for an empty one of an endpoint whose replies are not seen here.
+
+        Their wrappers return an empty text after a failure, too.
+        """
+        if self._method.endswith(_OPENAI) or not is_endpoint(self._model_id):
+            return dict(answers)
+        return {i: failed_replies.marked_answer(answer) for i, answer in answers.items()}
+
     def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
             if not self._is_first():
@@ -103,7 +118,7 @@ class RefusalGuard:
                 self._failed(exc)
                 raise
             self._succeeded()
-            return reply
+            return failed_replies.marked(reply)
 
         return call
 
@@ -126,7 +141,7 @@ class RefusalGuard:
                 # Several tasks end so, and asyncio would report those whose exception is not retrieved.
                 raise asyncio.CancelledError from exc
             self._succeeded()
-            return reply
+            return failed_replies.marked(reply)
 
         return call
 
@@ -175,7 +190,7 @@ class RefusalGuard:
         if self._model_id == "swift":
             return " or ".join(_SWIFT_KEYS)
         azure = {"azure_openai": "true"} if type(client).__name__.startswith("Azure") else {}
-        return " or ".join([*key_variables(self._model_id, azure), "api_key of --model_args"])
+        return " or ".join([*key_variables(self._model_id, azure), f"api_key of {self._arguments}"])
 
 
 def _find(lm: Any, path: str) -> Any:

@@ -32,6 +32,7 @@ from lmms_eval_ad2.parsing import FAILURES
 from lmms_eval_ad2.printed import show
 from lmms_eval_ad2.scoring import judge_ratings, result_files
 from lmms_eval_ad2.storage.code_state import UNKNOWN
+from lmms_eval_ad2.storage.files import remove_leftovers
 from lmms_eval_ad2.storage.identity import run_folder
 from lmms_eval_ad2.storage.lock import lock_folder
 
@@ -64,9 +65,12 @@ class EvaluationRun:
         return self._judge
 
     def begin(self) -> None:
-        """Move an earlier summary aside: the folder counts as unfinished until this run is done."""
-        path = self.folder / "summary.json" if self.folder else None
-        if path and path.exists():
+        """Move an earlier summary aside: the folder counts as unfinished until this run is done. Needs its lock."""
+        if self.folder is None:
+            return
+        remove_leftovers(self.folder, self.folder / "samples")
+        path = self.folder / "summary.json"
+        if path.exists():
             path.replace(path.with_name(PREVIOUS))
 
     def finish(self) -> None:

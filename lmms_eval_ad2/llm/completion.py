@@ -13,6 +13,7 @@ from typing import Any
 from lmms_eval_ad2.storage.untrusted_json import parse
 
 LONGEST_BODY = 8 * 2**20  # bytes; far above the longest answer of any model
+BROKEN_OFF = ("error", "abort")  # finish reasons of gateways and servers that failed within a reply
 DETAIL = 300  # characters of a message or name that are kept
 _MOST_TOKENS = 10**9  # of one reply; a larger count is an error of the endpoint
 
@@ -48,6 +49,8 @@ def read_completion(raw: bytes) -> ChatReply:
         start = raw[:DETAIL].decode("utf-8", "replace").strip()
         raise NoCompletion("invalid_reply", f"not a chat completion: {start!r}") from exc
     finish, model = _short_text(choice.get("finish_reason")), _short_text(data.get("model"))
+    if finish in BROKEN_OFF:
+        raise NoCompletion("broken_off", f"finish_reason {finish!r}")
     if message.get("refusal"):
         return ChatReply(_encodable(str(message["refusal"])), "content_filter", model, *_tokens(data))
     if isinstance(content, list):  # content parts

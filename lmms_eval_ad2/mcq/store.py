@@ -30,7 +30,7 @@ from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.image_files import allow_links_to
-from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json
+from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json, remove_leftovers
 from lmms_eval_ad2.storage.identity import refuse_differences
 from lmms_eval_ad2.storage.journal import JournalFile, parse_object, read
 from lmms_eval_ad2.storage.lock import lock_folder
@@ -58,6 +58,7 @@ class QuestionStore:
             self._status: dict[Key, str] = {}
             self._place: dict[Key, int] = {}
             self._accounts: list[dict[str, Any]] = []
+            remove_leftovers(folder, *folder.glob("transcripts/*/*"))
             self._read()
             # As long as every question failed with the endpoint, the settings may still change.
             _check_settings(folder, settings, begun=bool(self.keys("made", "rejected")))

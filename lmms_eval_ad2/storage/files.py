@@ -101,7 +101,8 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files that killed processes left in `folder`. The caller must hold the folder's lock."""
-    for leftover in folder.glob(".*.tmp"):
-        leftover.unlink(missing_ok=True)
+def remove_leftovers(*folders: Path) -> None:
+    """Remove the temporary files that killed processes left in `folders`, not below. The caller holds their lock."""
+    for folder in folders:
+        for leftover in folder.glob(".*.tmp"):
+            leftover.unlink(missing_ok=True)

@@ -3,7 +3,7 @@
 `json` and `ijson` accept any depth, and of a doubled key they keep the last value. Here a text that is nested more
 than DEEPEST levels deep is refused before it is parsed, and so are a doubled key and NaN.
 
-Memory: parsed values need up to 30 times the bytes of their text (a list of empty objects), so a bound of the text is a
+Memory: parsed values need up to 50 times the bytes of their text (lists within lists), so a bound of the text is a
 bound of the memory. `read_bytes` limits a file, `BoundedReader` the parts of a large file that is read as a stream.
 """
 

@@ -30,7 +30,8 @@ HANG_S = 3600.0
 # Outcomes of a request other than a reply. A number is an HTTP status.
 FAILURES = (
     "ok", "307", "400", "401", "402", "403", "404", "405", "408", "429", "500", "502", "503", "hang", "cut",
-    "cut_body", "invalid_json", "no_choices", "empty", "html", "html_200", "truncated", "refusal", "filtered",
+    "cut_body", "invalid_json", "no_choices", "error_200", "empty", "html", "html_200", "truncated", "broken_off",
+    "refusal", "filtered", "several",
 )  # fmt: skip
 
 
@@ -40,7 +41,8 @@ class EndpointBehaviour:
 
     `reply` is a text, the name of a rule of `fake_replies`, or a function of the request body. `failures` are the
     outcomes of the first requests, in order (repeated if `cycle`), or a function of the request's number (from 0) and
-    body. `per_second` is a rate limit: requests above it get a 429 with `retry_after_s`.
+    body. `per_second` is a rate limit: requests above it get a 429 with `retry_after_s`. `decoy`, like `reply`, is the
+    text that failures contain, which no client may take for a reply ("several": and two ratings).
     """
 
     reply: str | Callable[[Body], str] = "Rating: [[7]]"
@@ -51,6 +53,7 @@ class EndpointBehaviour:
     per_second: float | None = None
     report_usage: bool = True
     keep_bodies: bool = False
+    decoy: str | Callable[[Body], str] = "Rating: [[9]]"
 
     def __post_init__(self) -> None:
         unknown = [] if callable(self.failures) else [f for f in self.failures if f not in FAILURES]
@@ -132,7 +135,7 @@ class FakeEndpointServer:
 
     async def _fail(self, kind: str, body: Body, request: web.Request) -> web.StreamResponse:
         if kind.isdigit():
-            return self._status(int(kind))
+            return self._status(int(kind), fake_replies.text(self.behaviour.decoy, body))
         if kind == "hang":
             await asyncio.sleep(HANG_S)
         if kind in ("cut", "hang"):
@@ -140,22 +143,22 @@ class FakeEndpointServer:
             request.transport.abort()
             return web.Response()
         if kind == "cut_body":
-            return await self._cut_body(request)
-        return _UNUSABLE[kind](self, body)
+            return await self._cut_body(request, fake_replies.text(self.behaviour.decoy, body))
+        return _UNUSABLE[kind](self, body, fake_replies.text(self.behaviour.decoy, body))
 
-    async def _cut_body(self, request: web.Request) -> web.StreamResponse:
+    async def _cut_body(self, request: web.Request, decoy: str) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": "4000"})
         await response.prepare(request)
-        await response.write(_CUT_JSON.encode())
+        await response.write(_cut_json(decoy).encode())
         assert request.transport is not None
         request.transport.abort()
         return response
 
-    def _status(self, status: int) -> web.Response:
+    def _status(self, status: int, decoy: str) -> web.Response:
         headers = {}
         if status in (429, 503) and self.behaviour.retry_after_s is not None:
             headers["Retry-After"] = f"{self.behaviour.retry_after_s:g}"
-        error = {"message": f"the fake endpoint says {status}", "type": "fake", "code": None}
+        error = {"message": f"the fake endpoint says {status}", "type": "fake", "code": None, "param": decoy}
         return _json({"error": error}, status, headers)
 
     async def _models(self, request: web.Request) -> web.Response:
@@ -169,17 +172,27 @@ def _json(data: Body, status: int = 200, headers: dict[str, str] | None = None) 
     return web.Response(body=json.dumps(data).encode(), status=status, headers=headers, content_type="application/json")
 
 
-_CUT_JSON = '{"choices": [{"message": {"content": "Rating: [[9]]"'
-_HTML = "<html><head><title>Rating: [[9]]</title></head><body><h1>502 Bad Gateway</h1></body></html>"
-_UNUSABLE: dict[str, Callable[[FakeEndpointServer, Body], web.Response]] = {
-    "invalid_json": lambda s, b: web.Response(text=_CUT_JSON, content_type="application/json"),
-    "no_choices": lambda s, b: _json({"object": "chat.completion", "choices": []}),
-    "empty": lambda s, b: _json(s._completion(b, "")),
-    "html": lambda s, b: web.Response(text=_HTML, status=502, content_type="text/html"),
-    "html_200": lambda s, b: web.Response(text=_HTML, content_type="text/html"),
-    "truncated": lambda s, b: _json(s._completion(b, "One could say Rating: [[9]], but then agai", "length")),
-    "refusal": lambda s, b: _json(s._completion(b, "", refusal="I cannot help with that. Rating: [[9]]")),
-    "filtered": lambda s, b: _json(s._completion(b, "Rating: [[9]]", "content_filter")),
+def _cut_json(decoy: str) -> str:
+    return f'{{"choices": [{{"message": {{"content": {json.dumps(decoy)}'
+
+
+def _html(decoy: str, status: int) -> web.Response:
+    page = f"<html><head><title>{decoy}</title></head><body><h1>502 Bad Gateway</h1></body></html>"
+    return web.Response(text=page, status=status, content_type="text/html")
+
+
+_UNUSABLE: dict[str, Callable[[FakeEndpointServer, Body, str], web.Response]] = {
+    "invalid_json": lambda s, b, d: web.Response(text=_cut_json(d), content_type="application/json"),
+    "no_choices": lambda s, b, d: _json({"object": "chat.completion", "choices": [], "note": d}),
+    "error_200": lambda s, b, d: _json({"error": {"message": d, "code": 502}}),  # OpenRouter, after its first bytes
+    "empty": lambda s, b, d: _json(s._completion(b, "")),
+    "html": lambda s, b, d: _html(d, 502),
+    "html_200": lambda s, b, d: _html(d, 200),
+    "truncated": lambda s, b, d: _json(s._completion(b, f"One could say {d}, but then agai", "length")),
+    "broken_off": lambda s, b, d: _json(s._completion(b, d, "error")),
+    "refusal": lambda s, b, d: _json(s._completion(b, "", refusal=f"I cannot help with that. {d}")),
+    "filtered": lambda s, b, d: _json(s._completion(b, d, "content_filter")),
+    "several": lambda s, b, d: _json(s._completion(b, f"{d} Rating: [[3]] or Rating: [[4]]")),
 }  # fmt: skip
 
 

@@ -23,8 +23,10 @@ from lmms_eval_ad2.data.releases.stream import LONGEST_ROW
 from lmms_eval_ad2.image_files import MOST_PIXELS
 from lmms_eval_ad2.storage.untrusted_json import LARGEST_FILE
 
-ROW_MIB, IMAGE_MIB, FILE_MIB, REPLY_MIB = 384, 1024, 1024, 384  # as stated in docs/security.md
+ROW_MIB, IMAGE_MIB, FILE_MIB, REPLY_MIB = 512, 1024, 2048, 512  # as stated in docs/security.md
+JSON_MIB, PAGE_MIB, FRAME_MIB, THREAT_MIB = 4096, 1280, 64, 4
 SMALL_MIB = 96  # for input that is refused early
+NESTED = b"[" * 60 + b"]" * 60 + b","  # the JSON that needs most memory for its length: a list per two bytes
 PARQUET_MIB = (BATCH_MEMORY >> 20) + 128
 
 IMPORT = """
@@ -60,9 +62,9 @@ def deep_row(file: BinaryIO) -> None:
 
 
 def largest_row(file: BinaryIO) -> None:
-    """The most objects that a row may have."""
+    """The most memory that a row may need."""
     file.write(b'{"meta":[')
-    many(file, b"{},", LONGEST_ROW - 64)
+    many(file, NESTED, LONGEST_ROW - 256)
     file.write(b"{}]}\n" + json.dumps(GOOD).encode() + b"\n")
 
 
@@ -72,7 +74,7 @@ def endless_line(file: BinaryIO) -> None:
 
 def endless_item(file: BinaryIO) -> None:
     file.write(b'[{"meta":[')
-    many(file, b"{},", 100 << 20)
+    many(file, NESTED, 100 << 20)
 
 
 def endless_text(file: BinaryIO) -> None:
@@ -82,7 +84,7 @@ def endless_text(file: BinaryIO) -> None:
 
 def endless_scene(file: BinaryIO) -> None:
     file.write(b'{"scene":{"key_frames":{')
-    many(file, b'"a":[],', 100 << 20)
+    many(file, b'"a":' + NESTED, 100 << 20)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +176,7 @@ def work(reader, path):
 
 def largest_file(file: BinaryIO) -> None:
     file.write(b'{"schema":[')
-    many(file, b"[],", LARGEST_FILE - 64)
+    many(file, NESTED, LARGEST_FILE - 256)
     file.write(b"[]]}\n")
 
 
@@ -229,8 +231,8 @@ def endless() -> Iterator[bytes]:
 
 
 def objects() -> Iterator[bytes]:
-    """The most objects that a reply may have."""
-    yield b'{"choices":[' + b"{}," * ((8 << 20) // 3 - 10)
+    """The most memory that a reply may need."""
+    yield b'{"choices":[' + NESTED * ((8 << 20) // len(NESTED) - 1)
     yield b"{}]}"
 
 
@@ -285,3 +287,161 @@ def test_replies_of_a_judge(
     peak, outcome = peak_of(JUDGE, reply_server(body, coding))
     assert expected in outcome
     assert peak <= most
+
+
+LOAD = """
+from pathlib import Path
+from lmms_eval_ad2.annotate.blank_records import read_boxes
+from lmms_eval_ad2.cli import drivelm
+
+def work(reader, path):
+    read = {"boxes": read_boxes, "answers": drivelm._load}[reader]
+    return type(read(Path(path))).__name__
+"""
+
+
+def largest_boxes(file: BinaryIO) -> None:
+    file.write(b'{"a":[')
+    many(file, NESTED, (64 << 20) - 256)
+    file.write(b"{}]}")
+
+
+def too_large_boxes(file: BinaryIO) -> None:
+    many(file, b"[],", (64 << 20) + 64)
+
+
+@pytest.mark.system  # 3 GiB and 20 s
+@pytest.mark.parametrize("reader", ["boxes", "answers"])
+@pytest.mark.parametrize(("write", "most", "expected"), [
+    (largest_boxes, JSON_MIB, ("field 'a", "dict")), (too_large_boxes, 3 * SMALL_MIB, ("64 MiB", "64 MiB")),
+])  # fmt: skip
+def test_files_of_boxes_and_answers(
+    tmp_path: Path, write: Callable[[BinaryIO], None], reader: str, most: int, expected: tuple[str, str]
+) -> None:
+    path = tmp_path / "a.json"
+    with path.open("wb") as file:
+        write(file)
+    peak, outcome = peak_of(LOAD, reader, path)
+    assert expected[reader == "answers"] in outcome
+    assert peak <= most
+
+
+PAGE = """
+import asyncio, json
+from lmms_eval_ad2.annotate import page, page_guard
+
+BODY = b'{"a":[' + (b"[" * 60 + b"]" * 60 + b",") * (page_guard.MOST_VALUES // 61 - 1) + b'"'
+BODY += b"x" * (page_guard.MOST_BODY - len(BODY) - 3) + b'"]}'
+
+async def request(number, everybody):
+    parts = [{"type": "http.request", "body": BODY[i : i + 65536], "more_body": i + 65536 < len(BODY)}
+             for i in range(0, len(BODY), 65536)]
+    statuses = []
+
+    async def app(scope, receive, send):
+        found = json.loads((await receive())["body"])
+        await everybody.wait()
+        await send({"type": "http.response.start", "status": 200 + len(found["a"]) * 0})
+
+    async def receive():
+        await asyncio.sleep(0)
+        return parts.pop(0)
+
+    async def send(message):
+        statuses.append(message.get("status"))
+
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"host", b"127.0.0.1")]}
+    await page_guard.PageGuard(app, "127.0.0.1")(scope, receive, send)
+    return statuses[0]
+
+async def all_requests():
+    everybody = asyncio.Barrier(page._CONNECTIONS)
+    return await asyncio.gather(*(request(i, everybody) for i in range(page._CONNECTIONS)))
+
+def work():
+    return sorted(set(asyncio.run(all_requests())))
+"""
+
+
+@pytest.mark.system  # 1 GiB and 5 s
+def test_requests_to_the_annotation_page() -> None:
+    """As many as there may be connections, each with the largest body, all parsed before one is answered."""
+    peak, outcome = peak_of(PAGE)
+    assert outcome == "[200]"
+    assert peak <= PAGE_MIB
+
+
+VEHICLE = """
+import io, json, struct
+from PIL import Image
+from closedloop_plugin.robots.onboard import wire
+from closedloop_plugin.robots.planner import decision_cycle
+
+def largest():
+    header = {"kind": "obs", "session": "s", "seq": 1, "stamp": 1.0, "odom": None, "status": {"a": []}, "motion": None}
+    part = [{"": 0}]
+    header["status"]["a"] = part * ((wire.HEADER_MAX - 200) // 8)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    picture = io.BytesIO()
+    Image.effect_noise((2000, 2000), 60).convert("RGB").save(picture, "JPEG", quality=75)
+    blob = picture.getvalue()
+    assert len(text) <= wire.HEADER_MAX and len(blob) <= wire.BLOB_MAX
+    blob += bytes(wire.BLOB_MAX - len(blob))
+    return wire._PREFIX.pack(wire.MAGIC, wire.VERSION, len(text), len(blob)) + text + blob
+
+FRAME = largest()
+Image.open(io.BytesIO(FRAME[-wire.BLOB_MAX:])).size
+
+def work(change):
+    reader = wire.FrameReader()
+    frames = []
+    data = FRAME if change == "largest" else FRAME[:9] + struct.pack(">I", 1 << 31) + FRAME[13:]
+    for start in range(0, len(data), 65536):
+        frames += reader.feed(data[start : start + 65536])
+    (kind, header, blob), = frames
+    wire.check(kind, header)
+    return kind, decision_cycle._decoded(blob).shape
+"""
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("change", "most", "expected"),
+    [("largest", FRAME_MIB, "('obs', (2000, 2000, 3))"), ("longer", 8, "BadFrame: oversized")],
+)
+def test_frames_of_a_vehicle(change: str, most: int, expected: str) -> None:
+    peak, outcome = peak_of(VEHICLE, change)
+    assert expected in outcome
+    assert peak <= most
+
+
+THREAT = """
+import json
+from support.threats.threat_requests import site, valid_spec
+from closedloop_plugin.threats import spec_parsing
+
+SITE = site()
+LONGEST = spec_parsing.LONGEST
+REPLIES = {
+    "nested": '{"a":[' + "[[[[[]]]]]," * (LONGEST // 11 - 2) + "{}]}",
+    "keys": "{" + ",".join(f'"{i}":0' for i in range(LONGEST // 10)) + "}",
+    "longer": json.dumps(valid_spec()) + "x" * (8 << 20),
+    "open": "{" * (8 << 20),
+}
+spec_parsing.read_spec(json.dumps(valid_spec(a=1)), SITE)
+
+def work(kind):
+    read = spec_parsing.read_spec(REPLIES[kind], SITE)
+    return read.spec is not None, read.problems
+"""
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [("nested", "Extra inputs"), ("keys", "Extra inputs"), ("longer", "True"), ("open", "brackets")],
+)
+def test_replies_with_a_threat(reply: str, expected: str) -> None:
+    peak, outcome = peak_of(THREAT, reply)
+    assert expected in outcome
+    assert peak <= THREAT_MIB

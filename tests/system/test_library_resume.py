@@ -19,7 +19,7 @@ from support import library_rows
 from support.library_rows import items, row, store
 from support.tiers import seeds
 
-from lmms_eval_ad2.data.home import open_dataset, verify, write_dataset, writer
+from lmms_eval_ad2.data.home import import_release, open_dataset, verify, write_dataset, writer
 from lmms_eval_ad2.data.releases import Item
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.records import Record
@@ -115,6 +115,25 @@ def test_an_import_resumes_after_a_crash_at_any_write(
     resumed = store(tmp_path / "stopped", N)
     assert (resumed.sha256, resumed.bad_rows, resumed.parts) == (complete.sha256, complete.bad_rows, complete.parts)
     assert bad_rows(tmp_path / "stopped") == bad_rows(tmp_path / "whole")
+
+
+def test_an_import_that_is_killed_after_its_last_rename_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither its progress nor the dataset that it has replaced."""
+    rows = tmp_path / "rows.jsonl"
+    for question in ("Where?", "How many?"):
+        fields = {"id": "1", "image": "a.jpg", "dimension": "relation", "subtask": "spatial", "form": "vqa"}
+        rows.write_text(json.dumps({**fields, "question": question, "answer": "two"}))
+        with monkeypatch.context() as patched, pytest.raises(Crash):
+            crash_at(patched, "remove_traces", 1)
+            import_release("ad2_bench", rows, home=tmp_path, partial=True)
+    folder = tmp_path / "data/ad2_bench"
+    assert (folder / "test/progress.json").exists() and (folder / ".test.old").exists()
+    import_release("ad2_bench", rows, home=tmp_path, partial=True)
+    assert sorted(file.name for file in (folder / "test").iterdir()) == ["manifest.json", "records-00000.parquet"]
+    assert not (folder / ".test.old").exists()
+    assert next(open_dataset("ad2_bench", "test", home=tmp_path).records()).question.en == "How many?"
 
 
 def interrupted(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import types
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from support.closedloop.models import decision_request, picture
@@ -15,7 +18,9 @@ from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.harness import lmms_model
 from closedloop_plugin.harness.lmms_model import LmmsModel
 from closedloop_plugin.prompts.texts import PromptTexts
+from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.testing.fake_endpoint import serve
 
 RULES = profile("bench2advlm")
 
@@ -153,3 +158,31 @@ def test_a_loaded_model_can_be_passed_in(stubs) -> None:
 
 def test_no_requests_give_no_decisions(stubs) -> None:
     assert make_agent("lmms:cl_stub").decide([]) == []
+
+
+@pytest.fixture
+def unloaded() -> Iterator[None]:
+    """Models that the test loads are destroyed after it: an asynchronous client that is collected later, while another
+    test runs an event loop, logs an error there."""
+    yield
+    lmms_model._load.cache_clear()
+    gc.collect()
+
+
+@pytest.mark.usefixtures("unloaded")
+@pytest.mark.parametrize("model", ["openai", "async_openai"])
+@pytest.mark.parametrize("status", ["401", "404"])
+def test_a_refused_key_stops_a_drive_with_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], model: str, status: str
+) -> None:
+    """lmms-eval's wrappers catch the refusal, repeat the request and return the failure as the answer."""
+    with serve(reply="Keep going straight.", failures=lambda n, body: "ok" if n < 3 else status) as server:
+        agent = f"lmms:{model},model_version=fake,base_url={server.url},api_key=sk-local-test-key"
+        words = ("--suite", "demo", "--routes-ids", "101,102", "--size", "64x36", "--agent", agent)
+        world = ("--world", "closedloop_plugin.testing.fake_world:FakeWorld")
+        assert main(["drive", "run", *words, *world, "--out", str(tmp_path / "o")]) == 2
+        assert 3 < server.requests <= 3 + 2, "two worlds wait for a decision"
+    error = capsys.readouterr().err
+    assert f"{server.url} refuses every request: Error code: {status}" in error.strip().splitlines()[-1]
+    assert "Traceback" not in error and "sk-local" not in error
+    assert not (tmp_path / "o/episodes.jsonl").read_text(), "no episode is scored"

@@ -47,7 +47,7 @@ def test_the_page_names_a_test_for_every_entry() -> None:
         ("{} MiB (Linux)", parquet.BATCH_MEMORY / MIB + 128),
         ("{} MiB, 50 million pixels", image_files.MOST_BYTES / MIB),
         ("64 MiB, {} million pixels", image_files.MOST_PIXELS / 1e6),
-        ("{} MiB, 64 levels | 1 GiB", untrusted_json.LARGEST_FILE / MIB),
+        ("{} MiB, 64 levels | 2 GiB", untrusted_json.LARGEST_FILE / MIB),
         ("line of a journal | {} MiB", journal.LONGEST_LINE / MIB),
         ("{} MiB, uncompressed", completion.LONGEST_BODY / MIB),
         ("{} MiB (`--max-body-mb`)", RequestLimits().body_bytes / MIB),

@@ -11,7 +11,7 @@ from lmms_eval_ad2.data.home.dataset import load_dataset
 from lmms_eval_ad2.data.home.image_presence import ImagePresence
 from lmms_eval_ad2.data.home.location import extracted_dir, split_dir
 from lmms_eval_ad2.data.home.manifest import DatasetManifest
-from lmms_eval_ad2.data.home.writer import finished, import_key, write_dataset
+from lmms_eval_ad2.data.home.writer import finished, import_key, remove_traces, write_dataset
 from lmms_eval_ad2.data.releases import find_release
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import file_sha256
@@ -57,7 +57,9 @@ def import_release(
         "files": _files(opened.files),
     }
     key = import_key(opened.image_root, origin, skip_bad, check_images)
-    if resume and (done := finished(split_dir(name, opened.split, home), key)):
+    final = split_dir(name, opened.split, home)
+    if resume and (done := finished(final, key)):
+        remove_traces(final)
         return done
     required = not partial and (images is not None or _has_images(name, opened.split, home))
     presence = ImagePresence(opened.image_root, name, opened.split, required=required)

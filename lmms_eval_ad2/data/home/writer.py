@@ -243,6 +243,7 @@ def write_dataset(
     with lock_in_turn(final.parent / f".{split}.lock", lambda: log.warning(_BUSY, f"{name} {split}")) as waited:
         # The previous holder of the lock may have done the same import (ranks of one run that all need the sample).
         if waited and (done := finished(final, key)):
+            remove_traces(final)
             return done
         new = final.with_name(f".{split}.new")
         label = f"{name} {split}"
@@ -327,6 +328,13 @@ def _replace(new: Path, final: Path) -> None:
     if final.exists():
         final.rename(old)
     new.rename(final)
-    (final / "progress.json").unlink()
-    if old.exists():
-        shutil.rmtree(old)
+    remove_traces(final)
+
+
+def remove_traces(final: Path) -> None:
+    """Remove what is left of an import after `final` is in place: its progress, and the dataset that it replaced.
+
+    A killed import can leave both. Another process may do the same at the same time.
+    """
+    (final / "progress.json").unlink(missing_ok=True)
+    shutil.rmtree(final.with_name(f".{final.name}.old"), ignore_errors=True)

@@ -85,7 +85,7 @@ def test_jpeg_is_the_default_and_close_to_the_picture() -> None:
     [("500", "http_500"), ("503", "http_503"), ("hang", "timeout"), ("cut", "connection"),
      ("html_200", "invalid_reply"), ("invalid_json", "invalid_reply"),
      ("no_choices", "invalid_reply"), ("empty", "empty_reply"), ("400", "http_400"),
-     ("refusal", "refused"), ("filtered", "refused")],
+     ("broken_off", "broken_off"), ("refusal", "refused"), ("filtered", "refused")],
 )  # fmt: skip
 def test_a_failing_request_fails_only_its_own_decision(failure: str, named: str) -> None:
     def fails(number: int, body) -> str:

@@ -16,6 +16,7 @@ from support.builders import record
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.harness import task_data
 from lmms_eval_ad2.harness.journal import AnswerJournal, attach, read_lines
+from lmms_eval_ad2.parsing import failure_reason
 from lmms_eval_ad2.scoring.variant import TaskVariant
 from lmms_eval_ad2.testing.fake_endpoint import FakeEndpointServer, serve
 
@@ -158,6 +159,27 @@ def test_rejections_without_an_answer_between_them_end_the_run(wrapper: type, ta
     assert server.requests <= 8 + IN_FLIGHT
 
 
+@BOTH
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("filtered", "[SAFETY_BLOCKED] the endpoint withheld the reply"),
+        ("refusal", "[SAFETY_BLOCKED] the endpoint withheld the reply"),
+        ("broken_off", "[GENERATION_FAILED] the endpoint broke off the reply"),
+        ("empty", "[GENERATION_FAILED] the model returned no text"),
+        ("truncated", "One could say yes, but then agai"),  # the answer that fits into the token limit
+    ],
+)
+def test_a_reply_without_an_answer_is_a_failure(wrapper: type, kind: str, text: str, task: Path) -> None:
+    """The wrappers ignore finish_reason; what a filter has left of a reply must not be scored."""
+    failing = lambda n, body: kind if body["messages"][0]["content"] in ("q0", "q7") else "ok"  # noqa: E731
+    with serve(reply="yes", decoy="yes", failures=failing) as server:
+        answers = ask(wrapper(server), task)
+        assert server.requests == ROWS, "a repeated request would get the same reply"
+    assert [answers[0], answers[7]] == [text, text] and answers.count("yes") == ROWS - 2
+    assert stored(task) == ROWS - 2 * (kind != "truncated")
+
+
 def test_requests_of_other_tasks_are_not_observed(task: Path) -> None:
     with serve(failures=["401"], cycle=True) as server:
         answers = ask(Wrapper(server), task, "host")
@@ -180,6 +202,13 @@ def test_a_client_that_cannot_be_observed_ends_the_run_if_nothing_is_answered(te
         ask(model, task)
     model = unobservable(lambda i: "yes" if i == 3 else text)
     assert ask(model, task).count("yes") == 1
+
+
+def test_an_empty_answer_of_a_client_that_cannot_be_observed_is_a_failure(task: Path) -> None:
+    """It may be a failed request, and must not be scored as a wrong answer."""
+    answers = ask(unobservable(lambda i: "" if i in (3, 7) else "yes"), task)
+    assert [i for i, answer in enumerate(answers) if failure_reason(answer) == "generation_failed"] == [3, 7]
+    assert stored(task) == ROWS - 2
 
 
 def unobservable(answer: Callable[[int], str]) -> Any:

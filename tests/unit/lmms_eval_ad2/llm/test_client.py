@@ -52,6 +52,8 @@ TEMPORARY = [
     "cut_body",
     "invalid_json",
     "no_choices",
+    "error_200",
+    "broken_off",
     "empty",
     "html",
     "html_200",
@@ -69,6 +71,7 @@ def test_temporary_failures_are_retried(kind: str) -> None:
 REASONS = {
     "500": "http_500", "502": "http_502", "html": "http_502", "cut": "connection", "cut_body": "connection",
     "invalid_json": "invalid_reply", "no_choices": "invalid_reply", "html_200": "invalid_reply", "empty": "empty_reply",
+    "error_200": "invalid_reply", "broken_off": "broken_off",
 }  # fmt: skip
 
 

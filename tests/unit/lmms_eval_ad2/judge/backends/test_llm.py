@@ -84,7 +84,7 @@ FAILURES = {
     "500": "http_500", "503": "http_503", "429": "throttled", "400": "http_400", "cut": "connection",
     "cut_body": "connection", "invalid_json": "invalid_reply", "no_choices": "invalid_reply", "empty": "empty_reply",
     "html": "http_502", "html_200": "invalid_reply", "truncated": "truncated_reply", "refusal": "refused",
-    "filtered": "refused",
+    "filtered": "refused", "broken_off": "broken_off", "error_200": "invalid_reply", "several": "several_ratings",
 }  # fmt: skip
 
 
