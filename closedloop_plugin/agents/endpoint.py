@@ -33,6 +33,8 @@ class EndpointModel:
     A cached reply has no latency, so a run with --latency measured must not use a cache.
     """
 
+    concurrent = True
+
     def __init__(self, options: Mapping[str, Any], *, cache: Path | None = None, seed: int = 0) -> None:
         self.options = dict(options)
         self.name = f"endpoint:{options['model']}"
@@ -83,7 +85,7 @@ class EndpointModel:
             keep=lambda key, reply: reply.finish_reason != "content_filter", progress=False,
         )  # fmt: skip
         seconds = time.monotonic() - start
-        self._served |= {o.model for o in outcomes.values() if isinstance(o, ChatReply) and o.model}
+        self._served.update({o.model for o in outcomes.values() if isinstance(o, ChatReply) and o.model})
         return [_reply(outcomes[key], seconds) for key in keys]
 
     def describe(self) -> dict[str, Any]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from closedloop_plugin.agents.base import Agent, DecisionRequest, PastDecision
+from closedloop_plugin.agents.base import Agent, DecisionRequest, PastDecision, is_concurrent
 from closedloop_plugin.core.state import Decision
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -65,14 +66,18 @@ class AgentWithHistory:
     def __init__(self, agent: Agent, length: int, most_bytes: int = MOST_BYTES) -> None:
         self.agent, self.length, self.most_bytes = agent, length, most_bytes
         self.name, self.privileged, self.local, self.cameras = agent.name, agent.privileged, agent.local, agent.cameras
+        self.concurrent = is_concurrent(agent)
+        self._lock = threading.Lock()  # of the episodes
         self._episodes: OrderedDict[str, EpisodeHistory] = OrderedDict()  # the one that asked last at the end
 
     def start(self, episode: str, seed: int) -> None:
-        self._episodes.pop(episode, None)
+        with self._lock:
+            self._episodes.pop(episode, None)
         self.agent.start(episode, seed)
 
     def end(self, episode: str) -> None:
-        self._episodes.pop(episode, None)
+        with self._lock:
+            self._episodes.pop(episode, None)
         self.agent.end(episode)
 
     def describe(self) -> dict[str, Any]:
@@ -81,9 +86,10 @@ class AgentWithHistory:
 
     def decide(self, requests: Sequence[DecisionRequest]) -> list[Decision]:
         """See Agent.decide."""
-        histories = [self._history(request.episode) for request in requests]
-        complete = [i for i, history in enumerate(histories) if not history.dropped]
-        asked = [replace(requests[i], history=histories[i].recall(requests[i])) for i in complete]
+        with self._lock:
+            histories = [self._history(request.episode) for request in requests]
+            complete = [i for i, history in enumerate(histories) if not history.dropped]
+            asked = [replace(requests[i], history=histories[i].recall(requests[i])) for i in complete]
         answered = self.agent.decide(asked) if asked else []
         if len(answered) != len(asked):
             return answered  # an error of the agent, which the runner reports
@@ -91,7 +97,9 @@ class AgentWithHistory:
         decisions = [Decision(error=why)] * len(requests)
         for i, decision in zip(complete, answered, strict=True):
             decisions[i] = decision
-            self._remember(requests[i], decision)
+            with self._lock:
+                if self._episodes.get(requests[i].episode) is histories[i]:  # else its world was lost meanwhile
+                    self._remember(requests[i], decision, histories[i])
         return decisions
 
     def _history(self, episode: str) -> EpisodeHistory:
@@ -99,11 +107,11 @@ class AgentWithHistory:
         self._episodes.move_to_end(episode)
         return history
 
-    def _remember(self, request: DecisionRequest, decision: Decision) -> None:
+    def _remember(self, request: DecisionRequest, decision: Decision, history: EpisodeHistory) -> None:
         names = [camera.name for camera in self.cameras]
         frames = {name: request.observation.images(name).copy() for name in names}
         seen = replace(request.observation, images=frames.__getitem__)
-        self._episodes[request.episode].remember(PastDecision(seen, decision, control=None), names)
+        history.remember(PastDecision(seen, decision, control=None), names)
         kept = [history for history in self._episodes.values() if history.frame_bytes]
         while len(kept) > 1 and sum(history.frame_bytes for history in kept) > self.most_bytes:
             kept.pop(0).drop()

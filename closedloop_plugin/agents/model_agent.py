@@ -1,4 +1,4 @@
-"""ModelAgent: a vision-language model as fast system, called for all waiting episodes and tasks at once."""
+"""ModelAgent: a vision-language model as fast system, called for all tasks of one or more requests at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.agents.base import DecisionRequest
+from closedloop_plugin.agents.base import DecisionRequest, is_concurrent
 from closedloop_plugin.agents.driving_prompts import DrivingPrompts, chosen_suffix
 from closedloop_plugin.agents.model_backend import ModelBackend, ModelQuestion, ModelReply, fenced
 from closedloop_plugin.core.camera import Camera
@@ -35,7 +35,7 @@ class ModelAgent:
     ) -> None:
         self.backend, self.prompter, self.cameras, self.tasks = backend, prompter, cameras, tasks
         self.fine_grained = fine_grained
-        self.name = backend.name
+        self.name, self.concurrent = backend.name, is_concurrent(backend)
 
     def start(self, episode: str, seed: int) -> None:
         """No state: earlier decisions that a prompt needs are part of the request."""

@@ -35,6 +35,7 @@ class ModelBackend(Protocol):
     """A model behind an endpoint or in this process."""
 
     name: str  # in tables
+    # concurrent: bool = False  # optional, see agents.base.is_concurrent
 
     def ask(self, questions: Sequence[ModelQuestion]) -> list[ModelReply]:
         """One ModelReply per question, in order. Raises Ad2Error only for errors of the user (no server, wrong key)."""

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from closedloop_plugin.agents.base import DecisionRequest
+from closedloop_plugin.agents.base import DecisionRequest, is_concurrent
 from closedloop_plugin.agents.model_backend import ModelBackend, ModelQuestion, ModelReply
 from closedloop_plugin.core.state import Observation
 from closedloop_plugin.prompts.texts import PromptTexts
@@ -19,6 +19,7 @@ class SceneDescriber(Protocol):
     """Describes the front images of several episodes at once."""
 
     name: str
+    # concurrent: bool = False  # optional, see agents.base.is_concurrent
 
     def describe_views(self, requests: Sequence[DecisionRequest]) -> list[ModelReply]: ...
 
@@ -30,7 +31,7 @@ class ModelDescriber:
 
     def __init__(self, backend: ModelBackend, texts: PromptTexts) -> None:
         self.backend, self.texts = backend, texts
-        self.name = backend.name
+        self.name, self.concurrent = backend.name, is_concurrent(backend)
 
     def describe_views(self, requests: Sequence[DecisionRequest]) -> list[ModelReply]:
         prompt = self.texts.fill("describe")
@@ -51,7 +52,7 @@ class OfflineDescriber:
     A run with it shows how a nearly blind slow system behaves.
     """
 
-    name = "offline"
+    name, concurrent = "offline", True
 
     def describe_views(self, requests: Sequence[DecisionRequest]) -> list[ModelReply]:
         return [ModelReply(image_statistics(r.observation)) for r in requests]

@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.agents.base import DecisionRequest
+from closedloop_plugin.agents.base import DecisionRequest, is_concurrent
 from closedloop_plugin.agents.make import make_backend
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import Decision, InterpretedControl
@@ -98,6 +98,7 @@ class HybridInterpreter:
     def __init__(self, first: Interpreter, second: Interpreter) -> None:
         self.first, self.second = first, second
         self.local = first.local and second.local
+        self.concurrent = is_concurrent(first) and is_concurrent(second)
         self.name = f"hybrid:{first.name}|{second.name}"
 
     def interpret(self, items: Sequence[tuple[DecisionRequest, Decision]]) -> list[InterpretedControl]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from closedloop_plugin.agents.base import DecisionRequest
+from closedloop_plugin.agents.base import DecisionRequest, is_concurrent
 from closedloop_plugin.agents.driving_prompts import situation, top_speed
 from closedloop_plugin.agents.model_backend import ModelBackend, ModelQuestion, ModelReply, fenced, harmless
 from closedloop_plugin.core.profiles import Profile
@@ -45,6 +45,7 @@ class ModelInterpreter:
         self.mode, self.backend, self.texts, self.profile = mode, backend, texts, profile
         self.describer = describer
         self.name = f"{mode}:{backend.name}"
+        self.concurrent = is_concurrent(backend) and (describer is None or is_concurrent(describer))
         self._read, self._choices, self._official = read, choices or {}, official
         self.situation = profile.situation if situation is None else situation
 

@@ -35,11 +35,12 @@ from typing import Any
 import numpy as np
 
 from closedloop_plugin.agents.base import Agent, DecisionRequest
-from closedloop_plugin.core.state import Decision, InterpretedControl
+from closedloop_plugin.core.state import Decision
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.runner.decisions import DecisionResponse
 from closedloop_plugin.runner.episode import EpisodeResult, EpisodeTick, EvaluationConditions, TickObserver, run_episode
 from closedloop_plugin.runner.recipe import FactoryRecipe
+from closedloop_plugin.runner.system_calls import decide, interpret, needs_interpreter
 from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.runner.unread_replies import UnreadReply, unread_reply
 from closedloop_plugin.worlds.base import World, WorldError
@@ -109,36 +110,6 @@ class DecisionResponder:
         if self.interpreter is None:
             return self.remote(request, response.decision, True)
         return replace(response, interpreted=interpret(self.interpreter, [(request, response.decision)])[0])
-
-
-def needs_interpreter(decision: Decision) -> bool:
-    return decision.control is None and decision.error is None
-
-
-def decide(agent: Agent, requests: Sequence[DecisionRequest]) -> list[Decision]:
-    """The agent's decisions. An exception of the agent, except Ad2Error, becomes the error of each of them."""
-    try:
-        decisions = agent.decide(requests)
-        if len(decisions) != len(requests):
-            raise ValueError(f"{len(decisions)} decisions for {len(requests)} questions")
-        return decisions
-    except (Ad2Error, WorldError):
-        raise
-    except Exception as exc:
-        return [Decision(error=f"{type(exc).__name__}: {exc}")] * len(requests)
-
-
-def interpret(interpreter: Interpreter, items: Sequence[tuple[DecisionRequest, Decision]]) -> list[InterpretedControl]:
-    """The interpreter's controls. An exception of the interpreter, except Ad2Error, becomes the reason of each."""
-    try:
-        interpreted = interpreter.interpret(items)
-        if len(interpreted) != len(items):
-            raise ValueError(f"{len(interpreted)} readings for {len(items)} items")
-        return interpreted
-    except (Ad2Error, WorldError):
-        raise
-    except Exception as exc:
-        return [InterpretedControl(None, reason=f"the interpreter failed: {type(exc).__name__}: {exc}")] * len(items)
 
 
 def drive(
