@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from closedloop_plugin.agents.base import Agent, DecisionRequest, PastDecision, is_concurrent
+from closedloop_plugin.core.image_encoding import image_encodings
+from closedloop_plugin.core.sent_images import SentImages
 from closedloop_plugin.core.state import Decision
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -45,10 +47,10 @@ class EpisodeHistory:
         self.latest = None
         return tuple(self.past)
 
-    def remember(self, latest: PastDecision, cameras: Sequence[str]) -> None:
+    def remember(self, latest: PastDecision) -> None:
         self.latest = latest
         kept = (*self.past, latest)
-        self.frame_bytes = sum(past.observation.images(name).nbytes for past in kept for name in cameras)
+        self.frame_bytes = sum(getattr(past.observation.images, "nbytes", 0) for past in kept)
 
     def drop(self) -> None:
         self.past.clear()
@@ -66,7 +68,7 @@ class AgentWithHistory:
     def __init__(self, agent: Agent, length: int, most_bytes: int = MOST_BYTES) -> None:
         self.agent, self.length, self.most_bytes = agent, length, most_bytes
         self.name, self.privileged, self.local, self.cameras = agent.name, agent.privileged, agent.local, agent.cameras
-        self.concurrent = is_concurrent(agent)
+        self.concurrent, self.encodings = is_concurrent(agent), image_encodings(agent)
         self._lock = threading.Lock()  # of the episodes
         self._episodes: OrderedDict[str, EpisodeHistory] = OrderedDict()  # the one that asked last at the end
 
@@ -108,10 +110,11 @@ class AgentWithHistory:
         return history
 
     def _remember(self, request: DecisionRequest, decision: Decision, history: EpisodeHistory) -> None:
-        names = [camera.name for camera in self.cameras]
-        frames = {name: request.observation.images(name).copy() for name in names}
-        seen = replace(request.observation, images=frames.__getitem__)
-        history.remember(PastDecision(seen, decision, control=None), names)
+        images = request.observation.images
+        if not isinstance(images, SentImages):  # of a world in this process, which may reuse its arrays
+            images = SentImages({camera.name: images(camera.name).copy() for camera in self.cameras}, {})
+        seen = replace(request.observation, images=images)
+        history.remember(PastDecision(seen, decision, control=None))
         kept = [history for history in self._episodes.values() if history.frame_bytes]
         while len(kept) > 1 and sum(history.frame_bytes for history in kept) > self.most_bytes:
             kept.pop(0).drop()

@@ -32,9 +32,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from closedloop_plugin.agents.base import Agent, DecisionRequest
+from closedloop_plugin.core.image_encoding import ImageEncoding
+from closedloop_plugin.core.sent_images import SentImages
 from closedloop_plugin.core.state import Decision
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.runner.decisions import DecisionResponse
@@ -59,20 +59,9 @@ class WorkerConfig:
     interpreter: FactoryRecipe | None = None
     interprets: bool = False  # there is an interpreter, here or in the parent
     cameras: tuple[str, ...] = ()  # whose images the parent's models need
+    encodings: frozenset[ImageEncoding] | None = None  # in which they need them; None: as arrays
     track: FactoryRecipe | None = None  # makes an object with add(truth, control, note), to_json(road, record)
     recorders: tuple[FactoryRecipe, ...] = ()  # each made with (task=): called every tick, then close(record)
-
-
-@dataclass(frozen=True)
-class SentImages:
-    """Observation.images on the parent's side: the images that were sent with a request."""
-
-    arrays: dict[str, np.ndarray]
-
-    def __call__(self, name: str) -> np.ndarray:
-        if name not in self.arrays:
-            raise Ad2Error(f"no image of camera {name!r} here; there are: {', '.join(self.arrays) or 'none'}")
-        return self.arrays[name]
 
 
 class DecisionResponder:
@@ -174,7 +163,7 @@ def _serve(pipe: Connection, config: WorkerConfig) -> None:
 
     def remote(request: DecisionRequest, decision: Decision | None, parent_interprets: bool) -> DecisionResponse:
         observation = request.observation
-        images = SentImages({name: np.ascontiguousarray(observation.images(name)) for name in config.cameras})
+        images = SentImages.of(observation.images, config.cameras, config.encodings)
         sent = replace(request, observation=replace(observation, images=images))
         pipe.send(("ask", sent, decision, parent_interprets))
         return pipe.recv()
