@@ -37,7 +37,7 @@ from closedloop_plugin.core.image_encoding import ImageEncoding
 from closedloop_plugin.core.sent_images import SentImages
 from closedloop_plugin.core.state import Decision
 from closedloop_plugin.interpreters.base import Interpreter
-from closedloop_plugin.runner.decisions import DecisionResponse
+from closedloop_plugin.runner.decisions import DecisionResponse, TimedDecision
 from closedloop_plugin.runner.episode import EpisodeResult, EpisodeTick, EvaluationConditions, TickObserver, run_episode
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.system_calls import decide, interpret, needs_interpreter
@@ -113,7 +113,8 @@ def drive(
     recorders = [recipe.make(task=task) for recipe in config.recorders]
     all_observers = [*observers, *recorders]
     if track is not None:
-        all_observers.append(lambda tick: track.add(tick.truth, tick.control, reply_note(tick.response)))
+        hz = config.conditions.profile.hz
+        all_observers.append(lambda tick: track.add(tick.truth, tick.control, reply_note(tick.decision, hz)))
     if responder.agent is not None:
         responder.agent.start(task.key, task.setup.seed)
     result = None
@@ -130,13 +131,16 @@ def drive(
     return replace(result, track=track.to_json(road, result.record))
 
 
-def reply_note(response: DecisionResponse | None) -> dict[str, Any] | None:
-    """Texts of a response, for tracks and pictures."""
-    if response is None:
+def reply_note(decision: TimedDecision | None, hz: float) -> dict[str, Any] | None:
+    """Texts and times of a decision, for tracks and pictures."""
+    if decision is None:
         return None
+    response = decision.response
     note: dict[str, Any] = {"texts": dict(response.decision.texts), "error": response.decision.error}
     if control := response.interpreted:
         note |= {"raw": control.raw, "reason": control.reason, "mode": control.mode}
+    if decision.arrived > decision.requested:
+        note |= {"asked_s": round(decision.requested / hz, 3), "arrived_s": round(decision.arrived / hz, 3)}
     return note
 
 
