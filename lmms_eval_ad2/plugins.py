@@ -42,6 +42,8 @@ class RunKind:
     find(path)          the results at or below a path
     report(paths, routes=, published=), compare(a, b, force=, routes=, published=)    a report.sections.ReportSection
 
+    unread(paths)           list of report.unread.UnreadReason: replies that could not be read, by reason
+
     `compare` raises Ad2Error if the two are not comparable, unless `force` is given.
     """
 
@@ -51,6 +53,7 @@ class RunKind:
     find: Callable[[Path], list[Path]]
     report: Callable[..., Any]
     compare: Callable[..., Any]
+    unread: Callable[[list[Path]], list[Any]] = lambda paths: []
 
 
 @dataclass(frozen=True)

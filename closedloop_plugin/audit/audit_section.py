@@ -10,8 +10,8 @@ from closedloop_plugin.audit.file_audit import FileAudit, to_json
 from closedloop_plugin.audit.printed_figures import MEASURES, OWN_KEYS, UNEXPLAINED, ExplainedFigure
 from closedloop_plugin.audit.rankings import PairedDifference, PublishedRanking
 from closedloop_plugin.audit.sample_size import POINTS, POWER, SampleSizePlan
+from lmms_eval_ad2.report.cell_text import NONE
 from lmms_eval_ad2.report.sections import ReportSection, SectionCell, SectionTable, Span
-from lmms_eval_ad2.report.tables import NONE
 
 SECTION = "audit"
 MARK = " *"  # behind a difference whose interval excludes 0

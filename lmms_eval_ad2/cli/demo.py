@@ -49,7 +49,7 @@ def run(options: DemoOptions) -> int:
         if done.returncode:
             tail = "\n".join(log.read_text("utf-8", errors="replace").splitlines()[-15:])
             raise Ad2Error(f"{model} ended with code {done.returncode}; the end of {log}:\n{tail}")
-    runs = report.load([options.out])
+    runs = report.with_floors(report.load([options.out]))
     print(tables.render(runs))
     page = options.out / "report.html"
     report_page.write(runs, page)

@@ -104,4 +104,4 @@ def _tables() -> None:
 
     folder = current().folder
     if folder and current().tables:  # --predict_only makes none
-        print(tables.render(report.load([folder])))
+        print(tables.render(report.with_floors(report.load([folder]))))

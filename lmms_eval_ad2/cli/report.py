@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lmms_eval_ad2.options import ExclusiveOptions, add_command, option
 
 if TYPE_CHECKING:
+    from lmms_eval_ad2.plugins import RunKind
     from lmms_eval_ad2.report import RunSummary
     from lmms_eval_ad2.report.sections import ReportSection
 
@@ -18,6 +19,7 @@ COMPARE = "compare"
 
 
 OUTPUT = ExclusiveOptions()
+ROWS = ExclusiveOptions()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +30,19 @@ class ReportOptions:
     html: Path | None = option("also write a self-contained page", default=None, metavar="PAGE.html")
     markdown: bool = option("print the tables as Markdown", default=False, exclusive=OUTPUT)
     json: bool = option("print the figures as JSON", default=False, exclusive=OUTPUT)
-    no_published: bool = option("omit the papers' figures", default=False)
+    published: bool = option(
+        "with the papers' figures in the terminal too (Markdown, JSON and the page have them)",
+        default=False, exclusive=ROWS,
+    )  # fmt: skip
+    no_published: bool = option("omit the papers' figures everywhere", default=False, exclusive=ROWS)
+    wide: bool = option(
+        "print all columns, intervals and strict scores, and all tasks (default: one row per model, 100 columns)",
+        default=False,
+    )
+    unparsed: bool = option(
+        "list the replies that could not be read instead: by model, task and reason, with counts and examples",
+        default=False,
+    )
     force: bool = option("compare: even if data, judge or prompts differ", default=False)
     routes: str | None = option(
         "driven routes of official Bench2Drive files, and of runs on a suite that is not here (default: the suite of "
@@ -53,7 +67,9 @@ def register(subparsers: Any) -> None:
         run,
         ReportOptions,
         help="print tables of finished runs in the layout of the papers; write a page; compare runs",
-        usage="ad2 report RESULTS... [--html PAGE.html] [--markdown | --json] [--no-published] [--routes FILE]\n"
+        usage="ad2 report RESULTS... [--html PAGE.html] [--wide | --markdown | --json] [--published | --no-published]\n"
+        "                  [--breakdowns] [--routes FILE]\n"
+        "       ad2 report RESULTS... --unparsed [--markdown | --json]\n"
         "       ad2 report compare A B [--html PAGE.html] [--json | --markdown] [--force] [--routes FILE]\n"
         "       ad2 report compare RUN [RUN] --distractors naive all [--json | --markdown] [--force]",
         description="RESULTS are run folders, folders of them, or official Bench2Drive result files. 'compare' tests "
@@ -74,44 +90,78 @@ def run(options: ReportOptions) -> int:
     if options.distractors:
         raise Ad2Error("--distractors is an option of: ad2 report compare RUN [RUN]")
     paths = [Path(p) for p in options.results]
-    published = not options.no_published
+    if options.unparsed:
+        return _unparsed(options, paths)
     sections, covered = _sections(options, paths)
     paths = [path for path in paths if path not in covered or report.holds_runs(path)]
-    runs = report.load(paths) if paths else []  # reports on stderr what it leaves out
+    # Reports on stderr what it leaves out.
+    runs = report.with_floors(report.load(paths)) if paths else []
     if options.routes and not sections:
         raise Ad2Error("--routes names the routes of driven results; there are none in these paths")
     if options.json:
-        print(json.dumps(_as_json(runs, published, sections), ensure_ascii=False, indent=1))
+        print(json.dumps(_as_json(runs, not options.no_published, sections), ensure_ascii=False, indent=1))
     else:
         if runs:
-            shape = {"markdown": options.markdown, "breakdowns": options.breakdowns}
-            print(tables.render(runs, published=published, **shape), end="\n" if sections else "")
+            shape = {"markdown": options.markdown, "breakdowns": options.breakdowns, "wide": options.wide}
+            print(tables.render(runs, published=_in_text(options), **shape), end="\n" if sections else "")
         _print(sections, options)
     if options.html:
         _write_page(options, options.html, sections, runs, report.unfinished(paths))
     return 0
 
 
+def _in_text(options: ReportOptions) -> bool:
+    """Whether the printed tables have the papers' figures: in a terminal only if asked for."""
+    return options.published or (options.markdown and not options.no_published)
+
+
+def _unparsed(options: ReportOptions, paths: Sequence[Path]) -> int:
+    """List unread replies of all kinds of runs."""
+    from lmms_eval_ad2 import report
+    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.report import unread
+
+    if options.html or options.breakdowns or options.routes or options.wide:
+        raise Ad2Error("--unparsed is a list of its own: only --json and --markdown go with it")
+    by_kind, covered = _results(paths)
+    rest = [path for path in paths if path not in covered or report.holds_runs(path)]
+    found = unread.unread(report.load(rest)) if rest else []
+    found = unread.by_count([*found, *(one for kind, results in by_kind for one in kind.unread(results))])
+    if options.json:
+        print(json.dumps({"unread": [asdict(one) for one in found]}, ensure_ascii=False, indent=1))
+    else:
+        print(unread.render(found, markdown=options.markdown), end="")
+    return 0
+
+
 def _sections(options: ReportOptions, paths: Sequence[Path]) -> tuple[list[ReportSection], set[Path]]:
     """(the sections of all run kinds with results at or below the paths, the paths with such results)."""
+    by_kind, covered = _results(paths)
+    published = not options.no_published
+    return [kind.report(results, routes=options.routes, published=published) for kind, results in by_kind], covered
+
+
+def _results(paths: Sequence[Path]) -> tuple[list[tuple[RunKind, list[Path]]], set[Path]]:
+    """(the results at or below the paths by run kind, the paths with such results)."""
     from lmms_eval_ad2 import plugins
 
-    found: list[ReportSection] = []
+    found: list[tuple[RunKind, list[Path]]] = []
     covered: set[Path] = set()
     for kind in plugins.loaded(plugins.RUN_KINDS):
         by_path = {path: results for path in paths if (results := kind.find(path))}
         covered |= by_path.keys()
         results = list({result.resolve(): result for some in by_path.values() for result in some}.values())
         if results:
-            found.append(kind.report(results, routes=options.routes, published=not options.no_published))
+            found.append((kind, results))
     return found, covered
 
 
 def _print(sections: Sequence[ReportSection], options: ReportOptions) -> None:
     from lmms_eval_ad2.report.sections import render
 
+    shape = {"markdown": options.markdown, "details": options.breakdowns, "wide": options.wide}
     for section in sections:
-        print(render(section, markdown=options.markdown, details=options.breakdowns), end="")
+        print(render(section, published=_in_text(options), **shape), end="")
 
 
 def _write_page(
@@ -142,6 +192,8 @@ def _compare(options: ReportOptions) -> int:
     from lmms_eval_ad2.metrics.intervals import METHOD
     from lmms_eval_ad2.report import compare, load
 
+    if options.unparsed:
+        raise Ad2Error("--unparsed lists the replies of runs: ad2 report RUN... --unparsed")
     one = options.distractors and len(options.results) == 2  # two sets of distractors in one run
     if not (one or len(options.results) == 3):
         raise Ad2Error("usage: ad2 report compare A B [--json] [--markdown] [--force] [--distractors SET_A SET_B]")

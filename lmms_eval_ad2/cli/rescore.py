@@ -80,7 +80,7 @@ def run(options: RescoreOptions) -> int:
         },
         tables_new,
     )
-    print(tables.render(report.load([target])))
+    print(tables.render(report.with_floors(report.load([target]))))
     print(f"rescored {len(tables_new)} tasks into {target}")
     return 0
 

@@ -1,6 +1,7 @@
 """Parse a model's text into an Answer, or Unparsed with a reason. Never raises for any text, never guesses.
 
-The last explicit verdict counts, if it is one of the offered answers. English and Chinese, full-width and half-width
+The last explicit verdict counts, if it is one of the offered answers; two that are both called the answer, differ, and
+are not corrected contradict each other. English and Chinese, full-width and half-width
 characters, Markdown, LaTeX and JSON are supported; text between thinking tags is ignored. Parsing takes time linear in
 the length of the text.
 """
@@ -16,8 +17,10 @@ from lmms_eval_ad2.parsing.count import read_count
 from lmms_eval_ad2.parsing.free_text import read_ocr, read_vqa
 from lmms_eval_ad2.parsing.geometry import read_box, read_point
 from lmms_eval_ad2.parsing.json_answers import answer_in_json
+from lmms_eval_ad2.parsing.native_forms import with_html_boxes
 from lmms_eval_ad2.parsing.normalise import asks_for_picture, plain
 from lmms_eval_ad2.parsing.option import read_option
+from lmms_eval_ad2.parsing.presence import lacks_located
 from lmms_eval_ad2.parsing.reasons import FAILURES, REASONS, failure_reason
 from lmms_eval_ad2.parsing.wrappers import unwrap
 from lmms_eval_ad2.parsing.yesno import read_yesno
@@ -59,7 +62,7 @@ def parse(
         return Unparsed(form, "unfinished_thought" if unfinished else "empty", text[:200])
     if form not in ("point", "box"):
         reply = _OUTPUT_TAG.sub(" ", reply).strip()
-    inner = answer_in_json(reply, form) if form not in ("point", "box", "chain") else None
+    inner = answer_in_json(reply, form, question) if form not in ("point", "box", "chain") else None
     reply = reply if inner is None else inner
     if not reply.strip():
         return Unparsed(form, "empty", text[:200])
@@ -70,8 +73,10 @@ def parse(
             return read_ocr(reply)
         case "chain":
             return read_chain(reply, n_steps)
-    reply = plain(reply)
+    reply = plain(with_html_boxes(reply) if form in ("point", "box") else reply)
     if form in ("mc", "yesno", "count") and asks_for_picture(reply):
+        return Unparsed(form, "refusal", text[:200])
+    if form in ("point", "box") and lacks_located(reply, question):
         return Unparsed(form, "refusal", text[:200])
     match form:
         case "mc":
@@ -81,7 +86,7 @@ def parse(
         case "count":
             return read_count(reply, question)
         case "point":
-            return read_point(reply, image_size, frame, model_input)
+            return read_point(reply, image_size, frame, model_input, question)
         case "box":
-            return read_box(reply, image_size, frame, model_input)
+            return read_box(reply, image_size, frame, model_input, question)
     raise ValueError(f"unknown form {form!r}")

@@ -7,7 +7,8 @@ is no bus" affirms the bus. Scopes end with the clause. Clauses that are conditi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -53,7 +54,9 @@ _FORMER = re.compile(
     r"|was considering|thought about|was tempted|question (?:suggests|implies|assumes)|my first|(?:you"
     r"|one|some|many|people|others)(?: people)? (?:might|may|could|would)|i'd have (?:said|agreed"
     r"|thought)|i would have)\b"
-    r"|以为|一开始|起初|最初|原本|原先|本来|乍一看|一度|之前|看着像|看似|看起来像"
+    r"|\b(?:many|some|most|other|any|an?|the) (?:\w+ )?(?:drivers?|people|persons?|viewers?|observers?|readers?"
+    r"|passengers?)(?: \w+ing(?: [^.,;]{1,40})?)? (?:might|may|could|would|will|says?|thinks?|claims?|suggests?)\b"
+    r"|有(?:些)?人(?:会|可能)?(?:说|认为|觉得)|以为|一开始|起初|最初|原本|原先|本来|乍一看|一度|之前|看着像|看似|看起来像"
 )
 CONCLUSION = re.compile(
     r"\b(?:so|therefore|thus|hence|consequently|in fact|actually|in conclusion|overall|finally"
@@ -61,7 +64,8 @@ CONCLUSION = re.compile(
     r"|所以|因此|其实|实际(?:上|为)?|综上|故|那就|可见|最终|总之|由此|因而|说明"
 )
 _BREAK = re.compile(
-    r"[.!?;\n]+(?=\s|\Z|[\u4e00-\u9fff])|\n|[,:]\s?|\s-+\s|\s\|\s"
+    r"[.!?;\n]+(?=\s|\Z|[\u4e00-\u9fff])|\n|[,:]\s?|\s-+\s|\s\|\s|\s?\((?!(?:option|choice"
+    r"|letter)s? )(?=[a-z]+ [a-z])|\((?!选项|答案)(?=[\u4e00-\u9fff]{2})"
     r"|\b(?:and|yet) (?=(?:it|he|she|they|there|i|we|you|this|that) (?:is|are|was|were|do|does|did|has"
     r"|have|had|can|could|will|would|should|must|need|may|might|won't)\w*|(?:isn't|aren't)\b)"
     r"|\band (?=(?:do|does|did|is|are"
@@ -157,6 +161,11 @@ def clauses(text: str) -> Iterator[TextClause]:
             sentence, conditional = sentence + 1, False
         sign = match.group().strip()
         start, word = match.end(), sign if low[start:stop].strip() else f"{word} {sign}"[-40:]
+
+
+def clause_at(parts: Sequence[TextClause], position: int) -> TextClause:
+    """The clause of `parts`, in order, that covers `position`, or the last one before it."""
+    return parts[max(0, bisect_right(parts, position, key=lambda part: part.start) - 1)]
 
 
 def without_idioms(text: str) -> str:

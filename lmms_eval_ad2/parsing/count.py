@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from lmms_eval_ad2.parsing.clauses import CONCLUSION, clauses
+from lmms_eval_ad2.parsing.clauses import CONCLUSION, clause_at, clauses
 from lmms_eval_ad2.parsing.normalise import declines, hedges, no_verdict, without_refusals
 from lmms_eval_ad2.parsing.number_words import ONES, TENS
 from lmms_eval_ad2.parsing.presence import NOT_ONE
-from lmms_eval_ad2.parsing.question_words import counted_noun
+from lmms_eval_ad2.parsing.question_words import counted_noun, telling_words
 from lmms_eval_ad2.parsing.revisions import REVISION
 from lmms_eval_ad2.records import Answer, Unparsed
 
@@ -53,8 +53,12 @@ _UNIT_RIGHT = re.compile(
     r"|feet|foot|ft|px|pixels?|years?)\b|:\d\d"
 )
 _PRONOUN_LEFT = re.compile(
-    r"\b(?:the|this|that|no|any|some|every|each|which|another|other|first|last|red|right|left) \Z"
+    r"\b(?:the|this|that|no|any|some|every|each|which|another|other|first|second|third|fourth|fifth|last|same|red|right|left"
+    r"|closest|nearest|further|farther|larger|smaller) \Z"
 )
+# "Of the five lamps, two are lit": the number of all, of which some are counted.
+_WHOLE_LEFT = re.compile(r"\b(?:of|among|out of) (?:all )?(?:the|these|those|all) \Z")
+_WHOLE_RIGHT = re.compile(rf" ?[{_MEASURE}][\u4e00-\u9fff]{{0,6}}(?:中|当中|里面?)[,]? ?(?:有|仅|只)")
 _RANGE_LEFT = re.compile(
     r"(?:\b(?:at least|at most|more than|less than|fewer than|over|up to|under|no (?:more|less|fewer) than)|[<>≥≤]=?"
     r"|至少|超过|不少于|最多|不到|多于|少于|不超过)有? ?\Z"
@@ -85,10 +89,19 @@ _NONE = re.compile(
     r"\bthere (?:is|are|was|were)(?: no\b|n't any\b| not any\b| none\b)(?! (?:other|more|additional))"
     r"|\bno [a-z]+(?: [a-z]+)? (?:is|are|can be) (?:visible|present|seen)\b|没有(?!其他|别的)|不存在"
 )
+_SEES_NO = (
+    r"(?:\b(?:cannot|can not|do not|did not|could not)|n't) (?:see|find|detect|spot|identify|observe) (?:any|a single) "
+    r"|(?:没有?|未)(?:看到|发现|检测到)(?:任何)?|看不到(?:任何)?"
+)
+_NONE_OF_ALL = re.compile(r"\W{0,3}(?:none|neither) of (?:the|these|those|them)\b[^.!?;\n]*[.!]?\s*\Z")
 _NONE_WHOLE = frozenset(("none", "nothing", "没有", "无", "零"))
 _VAGUE = re.compile(
     r"\b(?:several|few|many|multiple|numerous|some|lots?|dozens?|hundreds?|couple|various|countless|plenty)\b"
     rf"|几|许多|很多|多[{_MEASURE}]|若干|一些|大量|数辆|一群"
+)
+_PARTIAL = re.compile(r"其中|\bof (?:which|whom|them|these|those)\b|\bincluding\b")
+_ROW_LABEL = re.compile(
+    r"(?:\A|[\n{,|])[\s\"'|-]*(?P<label>[a-z\u4e00-\u9fff][a-z_ \u4e00-\u9fff]{0,40}?)[\s\"']*[:|=][\s\"']*\Z"
 )
 _BREAKDOWN = re.compile(r"[:(]")
 
@@ -110,11 +123,13 @@ def read_count(text: str, question: str = "") -> Answer | Unparsed:
     `question` ("How many lanes …?") says which of several numbers counts.
     """
     noun = counted_noun(question)
+    if noun and re.search(rf"(?:{_SEES_NO})(?:[a-z]+ )?(?:{noun})", text.lower()):
+        return Answer("count", 0)
     text = _DOZEN.sub(lambda match: _DOZENS[match.group().lower()], text)
     low = _SINGLE.sub(r"\1one", _COORDINATES.sub(" ; ", without_refusals(text.lower())[0]))
     if noun:
         low = re.sub(rf"(?<![a-z0-9])([a-z]+|\d+)-({noun})", r"\1 \2", low)
-    if NOT_ONE.search(low) or (noun and _none_of(low, noun)):
+    if NOT_ONE.search(low) or (noun and _none_of(low, noun)) or _NONE_OF_ALL.match(low):
         return Answer("count", 0)
     if low.strip(" .!\"'()") in _NONE_WHOLE:
         return Answer("count", 0)
@@ -125,6 +140,9 @@ def read_count(text: str, question: str = "") -> Answer | Unparsed:
     ]
     found = kept or found
     chosen = _chosen(low, found, noun)
+    if chosen is None or (chosen.strong and found[-1].start > chosen.start and _PARTIAL.search(low[chosen.end :])):
+        asked = _of_asked(low, found, question)
+        chosen = asked if asked is None or chosen is None or asked.value != chosen.value else chosen
     if chosen is None:
         if len(found) > 1 or (found and _NONE.search(low)):
             return Unparsed("count", "too_many_numbers", text[-200:])
@@ -162,7 +180,13 @@ def _judge(low: str, match: re.Match[str]) -> _Found | None:
     left, right = low[max(0, start - 90) : start], low[end : end + 24]
     if _LABEL_LEFT.search(left) or _UNIT_RIGHT.match(right):
         return None
-    if match["word"] == "one" and (_PRONOUN_LEFT.search(left) or re.match(r" (?:of|twice|too|by one)\b", right)):
+    if _WHOLE_LEFT.search(left) or _WHOLE_RIGHT.match(right):
+        return None
+    if match["word"] == "one" and (
+        _PRONOUN_LEFT.search(left)
+        or re.match(r" (?:of|twice|too|by one|at a time|another)\b", right)
+        or left.endswith(" by ")
+    ):
         return None
     value, fault = _value(match)
     if re.search(r"(?<![\w)])-\Z", left):
@@ -214,6 +238,23 @@ def _chinese(text: str) -> tuple[int | None, str]:
     return 10 * (_ZH[head] if head else 1) + (_ZH[tail] if tail else 0), ""
 
 
+def _of_asked(low: str, found: list[_Found], question: str) -> _Found | None:
+    """The only number whose clause has the most words of the question; None if no clause stands out."""
+    words = telling_words(question) if not any(item.fault for item in found) else set()
+    parts = list(clauses(low))
+    scores = [sum(word in clause_at(parts, item.start).text for word in words) for item in found]
+    best = max(scores, default=0)
+    chosen = [item for item, score in zip(found, scores, strict=True) if score == best]
+    return chosen[0] if best > 0 and len(chosen) == 1 else None
+
+
+def _labels(left: str, noun: str) -> bool:
+    """Whether the text before a number is a label of what is counted: `"ambulance": 1`, `| Warning | 4`."""
+    label = _ROW_LABEL.search(left)
+    words = re.findall(r"[a-z]+|[\u4e00-\u9fff]+", label["label"]) if label else []
+    return bool(words) and all(re.search(rf"(?<![a-z]){re.escape(word.rstrip('s'))}", noun) for word in words)
+
+
 def _concluded(low: str, found: list[_Found]) -> _Found | None:
     """The number of the last clause that is a conclusion or follows a correction, if that clause has just one."""
     revised = [match.end() for match in REVISION.finditer(low)]
@@ -251,6 +292,9 @@ def _chosen(low: str, found: list[_Found], noun: str) -> _Found | None:
 
     Else the only number, or the sum that a breakdown follows.
     """
+    labelled = [item for item in found if noun and _labels(low[max(0, item.start - 60) : item.start], noun)]
+    if len({item.value for item in labelled}) == 1:
+        return labelled[-1]
     strong = [item for item in found if item.strong]
     concluded = _concluded(low, found)
     if concluded and (not strong or concluded.start > strong[-1].start):

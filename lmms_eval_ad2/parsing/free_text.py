@@ -16,6 +16,8 @@ _LABEL = re.compile(
     r"|(?:识别|最终|图中|图片中|路牌|标志|车牌|招牌|上的|的|检测到|文字|内容){0,4}(?:答案|回答|结果|文字|文本|内容|车牌号码?|车牌|路名)(?:是|为)?)\s*[:：]\s*",
     re.IGNORECASE,
 )
+_FINAL_LABEL = re.compile(r"\A[*_# ]{0,6}(?:final answer|最终答案)[*_ ]{0,4}[:：][*_ ]{0,4}\s*", re.IGNORECASE)
+_LATEX_TEXT = re.compile(r"\A\$?\\(?:text|textbf|mathrm)\{(?P<body>[^{}]*)\}\$?\Z")
 _QUOTES = {'"': '"', "'": "'", "“": "”", "‘": "’", "「": "」", "『": "』", "`": "`"}
 # "The sign says "STOP"." and 牌子上写着“停”。: one sentence, and one quotation that ends it.
 _SAYS = re.compile(
@@ -31,14 +33,17 @@ _EMPHASIS = re.compile(r"\*{2}|__(?=\S)|(?<=\S)__")
 
 
 def read_vqa(text: str) -> Answer | Unparsed:
-    """The reply unchanged. A short reply that only declines is Unparsed "refusal"."""
-    return Unparsed("vqa", "refusal", text[:200]) if is_refused_reply(text) else Answer("vqa", text)
+    """The reply without HTML, a label "Final answer" and a code fence around it. One that only declines is Unparsed."""
+    fenced = _FENCED.match(text)
+    bare = _FINAL_LABEL.sub("", without_html(fenced["body"] if fenced else text).strip())
+    return Unparsed("vqa", "refusal", text[:200]) if is_refused_reply(text) else Answer("vqa", bare)
 
 
 def read_ocr(text: str) -> Answer | Unparsed:
     """The text that was read: without a code fence, a label, an introduction and a pair of quotes around all of it."""
     if is_refused_reply(text):
         return Unparsed("ocr", "refusal", text[:200])
+    text = _LATEX_TEXT.sub(lambda match: match["body"], text)
     fenced = _FENCED.match(text)
     bare = _EMPHASIS.sub("", without_html(fenced.group("body") if fenced else text)).strip()
     says = _SAYS.match(bare)

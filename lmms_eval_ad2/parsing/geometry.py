@@ -16,10 +16,12 @@ from dataclasses import replace
 
 from lmms_eval_ad2.coordinates import Frame, Size, to_pixels
 from lmms_eval_ad2.coordinates.frames import swapped
+from lmms_eval_ad2.parsing.clauses import negations
 from lmms_eval_ad2.parsing.json_shapes import json_shapes
 from lmms_eval_ad2.parsing.named_numbers import named_shapes
 from lmms_eval_ad2.parsing.native_forms import native_shapes
 from lmms_eval_ad2.parsing.normalise import no_verdict
+from lmms_eval_ad2.parsing.question_words import located_noun
 from lmms_eval_ad2.parsing.shapes import CoordinateNotation, Numbers, WrittenShape, fault
 from lmms_eval_ad2.parsing.written_shapes import bare_shapes, corner_box, listed_shapes, stated_extent, without_sizes
 from lmms_eval_ad2.records import Answer, Form, Unparsed
@@ -33,29 +35,37 @@ _FINAL = re.compile(
 # Marks and keys may be escaped as in Markdown (\\<box\\>, box\\_2d), or as JSON within JSON.
 _ESCAPED_MARK = re.compile(r"\\(?=[<>|_\[\](){}])")
 _ESCAPED_QUOTE = re.compile(r"\\{1,4}(?=[\"'])")
+_JOINER = re.compile(r"\b(?:and|or|the|one|two|another|other|also|then|at|is)\b|以及|还有|另一[个辆名]")
+_CONTENT = re.compile(r"[a-z]{3,}|[\u4e00-\u9fff]{2,}")
+_FEW = 12  # shapes that are told apart by the words before them
 _NOTES: dict[Frame, str] = {
     "unit": "proportional", "percent": "percent", "thousand": "per thousand", "thousand_yx": "per thousand, y first",
     "model_input": "pixels of the model's input",
 }  # fmt: skip
 
 
-def read_point(text: str, size: Size | None, frame: Frame, model_input: Size | None = None) -> Answer | Unparsed:
+def read_point(
+    text: str, size: Size | None, frame: Frame, model_input: Size | None = None, question: str = ""
+) -> Answer | Unparsed:
     """A point (x, y). A box is converted to its centre (AD2-Bench A.4), with a note.
 
-    size: (width, height) of the stored image; model_input: of the image as the model sees it.
+    size: (width, height) of the stored image; model_input: of the image as the model sees it. `question` says which of
+    several labelled shapes is asked for.
     """
-    found = find_shape(text, "point")
+    found = find_shape(text, "point", question)
     return found if isinstance(found, Unparsed) else place(found, "point", size, frame, model_input)
 
 
-def read_box(text: str, size: Size | None, frame: Frame, model_input: Size | None = None) -> Answer | Unparsed:
+def read_box(
+    text: str, size: Size | None, frame: Frame, model_input: Size | None = None, question: str = ""
+) -> Answer | Unparsed:
     """A box (x_min, y_min, x_max, y_max). Corners in another order are reordered, with a note. Sizes: `read_point`."""
-    found = find_shape(text, "box")
+    found = find_shape(text, "box", question)
     return found if isinstance(found, Unparsed) else place(found, "box", size, frame, model_input)
 
 
 @functools.lru_cache(maxsize=8)  # a reply is read in all frames in turn (scoring/frame_check.py)
-def find_shape(text: str, form: Form) -> WrittenShape | Unparsed:
+def find_shape(text: str, form: Form, question: str = "") -> WrittenShape | Unparsed:
     """The numbers of the answer as written, for text from normalise.plain."""
     if "&" in text:
         text = html.unescape(text)
@@ -67,7 +77,7 @@ def find_shape(text: str, form: Form) -> WrittenShape | Unparsed:
     where = without_sizes(text if inside is None else inside)
     for shapes in _kinds(where, form):
         if shapes:
-            return _chosen(where, shapes, form)
+            return _chosen(where, _asked_for(where, shapes, question), form)
     attempted = inside is not None or re.search(r"[<\[(]\s?\d", where)
     return Unparsed(form, "malformed" if attempted else no_verdict(text), text[-200:])
 
@@ -96,6 +106,33 @@ def _stated(text: str, shapes: list[WrittenShape]) -> list[WrittenShape]:
     if notation is None:
         return shapes
     return [replace(shape, notation=notation) if shape.notation is None else shape for shape in shapes]
+
+
+def _named_beside(text: str, shapes: list[WrittenShape], noun: str) -> list[WrittenShape]:
+    """The only shape whose words before it, since the shape before, name `noun`; else all."""
+    if not noun or len(shapes) > _FEW:
+        return shapes
+    starts = [0, *(shape.start + 1 for shape in shapes)]
+    before = [text[start : shape.start].lower() for start, shape in zip(starts, shapes, strict=False)]
+    pattern = re.compile(rf"(?<![a-z]){re.escape(noun.split()[-1].rstrip('s'))}")
+    named = [
+        shape
+        for shape, words in zip(shapes, before, strict=True)
+        if pattern.search(words) and not negations(re.split(r"[.;,]", words.strip(" .;,"))[-1])
+    ]
+    each_named = all(_CONTENT.search(_JOINER.sub(" ", words)) for words in before)
+    return named if each_named and len({shape.values for shape in named}) == 1 else shapes
+
+
+def _asked_for(text: str, shapes: list[WrittenShape], question: str) -> list[WrittenShape]:
+    """Of several shapes, the only one whose label the question names, or whose clause names what it locates."""
+    if len({shape.values for shape in shapes}) < 2:
+        return shapes
+    low = question.lower()
+    if not all(shape.label for shape in shapes):
+        return _named_beside(text, shapes, located_noun(question))
+    named = [shape for shape in shapes if re.search(rf"(?<![a-z]){re.escape(shape.label.lower().rstrip('s'))}", low)]
+    return named if len({shape.values for shape in named}) == 1 else shapes
 
 
 def _chosen(text: str, shapes: list[WrittenShape], form: Form) -> WrittenShape | Unparsed:

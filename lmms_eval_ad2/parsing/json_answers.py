@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from lmms_eval_ad2.parsing.json_reply import KeyValuePairs, json_values
+from lmms_eval_ad2.parsing.question_words import counted_noun
 from lmms_eval_ad2.records import Form
 
 _ANSWER = re.compile(
@@ -35,10 +36,11 @@ _VERDICTS = ("yes", "no", "true", "false", "是", "否", "有", "无", "没有")
 _SMALL = 4  # values of a reply without a key that is called an answer
 
 
-def answer_in_json(reply: str, form: Form) -> str | None:
+def answer_in_json(reply: str, form: Form, question: str = "") -> str | None:
     """The text of the answer in the last JSON object of `reply`; None if there is no such object or no single value.
 
-    Booleans are "yes" and "no", null is "", and the values of a list are joined by " and ".
+    A count stands under the noun that `question` counts, or under a key for the total. Booleans are "yes" and "no",
+    null is "", and the values of a list are joined by " and ".
     """
     text = _FENCE.sub(" ", reply)
     last: KeyValuePairs | None = None
@@ -50,7 +52,14 @@ def answer_in_json(reply: str, form: Form) -> str | None:
             answers.append(_under(value, _ANSWER))
     if last is None or len({str(answer) for answer in answers}) > 1:  # a list of options is no answer
         return None
-    found = _under(last, _OWN[form]) if form in _OWN else _NOTHING
+    noun = counted_noun(question) if form == "count" else ""
+    found = (
+        _under(last, re.compile(rf"(?:num(?:ber)?_?(?:of_)?|n_)?(?:{noun})(?:_?(?:count|number))?"))
+        if noun
+        else _NOTHING
+    )
+    if found is _NOTHING and form in _OWN:
+        found = _under(last, _OWN[form])
     if found is _NOTHING:
         found = _under(last, _ANSWER)
     if found is _NOTHING:
@@ -70,7 +79,7 @@ def _under(node: KeyValuePairs, name: re.Pattern[str]) -> Any:
             inner = value if isinstance(value, KeyValuePairs) else None
             if inner is not None:
                 waiting.append(inner)
-            elif name.fullmatch(key.strip()):
+            elif name.fullmatch(key.strip()) or name.fullmatch(key.strip().lower()):
                 found = value
     return found
 

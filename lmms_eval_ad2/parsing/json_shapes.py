@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from lmms_eval_ad2.numbers import is_number
@@ -25,6 +26,7 @@ _RUN = re.compile(rf"\s*[\[(<]{{0,2}}\s*{NUMBER}(?:\s*[,;]\s*{NUMBER}|\s+{NUMBER
 # Lists that are no answer: the size of the image, colours, scores, frames of a video.
 _OTHER = re.compile(r"size|resol|dimen|shape|colou?r|speed|velo|score|conf|prob|range|time|frame|scale|wh$")
 _GEOMETRIC = re.compile(r"box|point|coord|rect|region|locat|pos|cent|answer|坐标|位置|框")
+_LABELS = ("label", "name", "object", "class", "category", "ref", "description", "text", "标签", "名称", "类别", "物体")
 _CORNERS = {
     **dict.fromkeys(("topleft", "upperleft", "lefttop", "左上", "左上角", "左上点"), "tl"),
     **dict.fromkeys(("bottomright", "lowerright", "rightbottom", "右下", "右下角", "右下点"), "br"),
@@ -50,25 +52,36 @@ def json_shapes(text: str) -> list[WrittenShape]:
 
 def _shapes(value: Any, start: int) -> Iterator[tuple[bool, WrittenShape]]:
     """(whether its key names a box or a point, shape), depth first. Iterative, since the depth is not limited."""
-    waiting: list[tuple[str, Any, bool]] = [("", value, False)]
+    waiting: list[tuple[str, Any, Mapping[str, str]]] = [("", value, {})]
     while waiting:
-        key, node, labelled = waiting.pop()
+        key, node, names = waiting.pop()
+        labelled, label = "label" in names, next(iter(names.values()), "")
         if isinstance(node, KeyValuePairs):
             whole = _of_object(node, start)
             if whole:
-                yield True, whole
+                yield True, replace(whole, label=next(iter(_names_of(node).values()), ""))
                 continue
-            has_label = any(_plain(name) == "label" for name, _ in node)
-            kept = [(name, inner, has_label) for name, inner in node if not _OTHER.search(_plain(name))]
+            own = _names_of(node)
+            kept = [(name, inner, own) for name, inner in node if not _OTHER.search(_plain(name))]
             waiting.extend(reversed(kept))
         elif isinstance(node, list):
             shape = _of_list(key, node, start, labelled)
             if shape:
-                yield bool(_GEOMETRIC.search(_plain(key))), shape
+                yield bool(_GEOMETRIC.search(_plain(key))), replace(shape, label=label)
             else:
-                waiting.extend((key, inner, labelled) for inner in reversed(node))
+                waiting.extend((key, inner, names) for inner in reversed(node))
         elif isinstance(node, str) and _RUN.fullmatch(node[:400]):
-            yield bool(_GEOMETRIC.search(_plain(key))), shape_of(start, node, key_notation(key, labelled))
+            shape = shape_of(start, node, key_notation(key, labelled))
+            yield bool(_GEOMETRIC.search(_plain(key))), replace(shape, label=label)
+
+
+def _names_of(node: KeyValuePairs) -> dict[str, str]:
+    """The texts in an object that name what its numbers show, by key."""
+    return {
+        name: value[:200]
+        for key, value in node
+        if (name := _plain(key)) in _LABELS and isinstance(value, str) and value
+    }
 
 
 def _of_list(key: str, items: list[Any], start: int, labelled: bool) -> WrittenShape | None:

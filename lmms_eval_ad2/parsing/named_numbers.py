@@ -31,7 +31,7 @@ _SIGN = rf"(?:\s?(?:[:=≈]|\b(?:{_WORDS})\b|为|是|从|在|约|大约))"
 _NAMED = re.compile(
     rf"(?<![A-Za-z0-9_])(?:(?P<long>{_LONG}){_END}{_SIGN}{{0,4}}|(?P<axis>[xy]){_END}{_SIGN}{{1,4}}"
     rf"|(?P<side>{_SIDE})(?![A-Za-z0-9_])[\"']?(?: ?(?:edge|side|boundary|border|边界?|侧))?"
-    r"(?:\s?(?:[:=]|\b(?:is|at)\b|为|是)){1,3}"
+    r"(?:(?:\s?(?:[:=]|\b(?:is|at)\b|为|是)){1,3}|(?=\s\d+(?:\.\d+)?\s?%))"
     r"|(?P<extent>width|height)(?:\s?\b(?:of|is)\b)?)"
     rf"\s?[\"']?(?P<value>{ITEM})(?:\s?(?:-|~|to|and|到|至)\s?(?:(?P=axis)\s?[:=]\s?)?(?P<last>{NUMBER}))?",
     re.IGNORECASE,

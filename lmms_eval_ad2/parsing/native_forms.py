@@ -9,6 +9,7 @@
     DeepSeek-VL2    <|ref|>car<|/ref|><|det|>[[400, 300, 800, 600]]<|/det|>, 0..999
     PaliGemma       <loc0123><loc0456><loc0789><loc1023>: y_min, x_min, y_max, x_max, 0..1023
     Florence-2      <loc_400><loc_300><loc_800><loc_600>
+    Qwen2.5-VL      <p data-bbox="400 300 800 600">car</p>, see with_html_boxes
 
 JSON keys (Gemini's box_2d) are read in json_shapes.py, CogVLM's padded numbers in written_shapes.py. Time is linear in
 the length of the text.
@@ -46,7 +47,15 @@ _ANGLED = re.compile(rf"\s?<\s?{RUN}\s?>", re.IGNORECASE)
 _TAG = re.compile(r"<\s?(?P<name>points?|tracks|b?box|rect|bounding_?box)\s(?P<body>[^<>]{0,20000})>", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"(?<![\w-])(?P<name>[A-Za-z_]{1,12}\d{0,3})\s?=\s?[\"']?(?P<value>[-+.\d,:;%\s]{1,400})")
 _LOCATIONS = re.compile(r"(?:<loc_?\d{1,4}>\s?){2,}", re.IGNORECASE)
+_HTML_BOX = re.compile(r"<[a-z]\w{0,9}\s[^<>]{0,200}?\b(?:data-)?bbox=[\"'](?P<box>[-\d.,\s]{5,80})[\"'][^<>]{0,200}>")
 _INNER = re.compile(r"[\[(<]([^\[\]()<>]{3,200})[\])>]")
+
+
+def with_html_boxes(text: str) -> str:
+    """HTML with the boxes of its elements, data-bbox="x1 y1 x2 y2" in pixels, as lists before their content."""
+    if "bbox" not in text:
+        return text
+    return _HTML_BOX.sub(lambda tag: f"{tag[0]} [{', '.join(tag['box'].replace(',', ' ').split())}] ", text)
 
 
 def native_shapes(text: str) -> list[WrittenShape]:

@@ -72,6 +72,8 @@ _MISSING = re.compile(
     r"|accessible|come through|opened|received|shown|sent)"
     rf"|\b{_PICTURE} (?:\w+ )?(?:is |was |seems to be |appears to be )?(?:missing|blank|empty"
     rf"|failed to load|corrupt(?:ed)?|black|unavailable)\b"
+    r"|(?:\bnot|n't) (?:have|possess) (?:the |any |an )?(?:ability|capability|capacity|means) to\b"
+    r"|\black the ability to\b"
     r"|\bknow nothing about\b|\bfile (?:seems|appears|is|was)(?: to be)? (?:corrupt|damaged|empty|missing)"
     r"|\bno way (?:to|of|for me to|that i can) (?:tell|know|determin|say|judg|answer|see|confirm|verif|be sure|decid)"
     r"|\b(?:not enough|n't enough|insufficient|not sufficient|no|lacks?|lacking|limited"
@@ -81,7 +83,7 @@ _MISSING = re.compile(
     rf"|\bplease (?:provide|upload|attach|share|send|give|supply|re-?upload|resend)\b"
     rf"|\bneed (?:to see )?(?:the|an|a|your|you to) (?:\w+ ){{0,3}}{_PICTURE}"
     rf"|(?:(?:\bnot|n't|cannot|unable to|never|failed to) (?:\w+ )?(?:see|view|access|open|find"
-    rf"|receive[d]?|load|get|got|provided?|attached?)"
+    rf"|receive[d]?|load|get|got|provided?|attached?|contain|include|have|come with)"
     rf"|\bnot (?:been )?given) (?:(?:any|the|an?|your|this|that) )?(?:\w+ )?{_PICTURE}\b(?! of\b)"
     r"|没有?(?:能够?)?(?:提供|上传|收到|看到|附|附带|给出|加载|检测到|接收到|显示)[^,.;]{0,6}(?:图|照片|画面|影像)"
     r"|(?:图|照片|画面|影像)[^,.;]{0,6}(?:没有?|未|并未)(?:能够?)?(?:提供|上传|收到|加载|显示|附上|成功)|未(?:提供|上传|收到|附)[^,.;]{0,6}(?:图|照片|画面)"
@@ -94,6 +96,13 @@ _ASKS = re.compile(
     rf"\b(?:please|could you|can you|you need to|kindly) (?:\w+ ){{0,2}}(?:provide|upload|attach|share"
     rf"|send|supply|resend|re-upload) (?:\w+ ){{0,4}}(?:{_PICTURE}|it\b|one\b)"
     r"|请(?:您)?(?:先|重新|再)?(?:提供|上传|发送|补充|附上)[^,.;]{0,8}(?:图|照片|画面)"
+)
+_BLIND = re.compile(
+    rf"(?:\b(?:cannot|can not|unable to|not able to)|n't) (?:\w+ )?(?:view|see|access|open|process|analy[sz]e|receive) "
+    rf"(?:the |any |an? |this |your )?{_PICTURE}\b(?! of\b)|\b(?:text-based|text-only|language) (?:ai|model"
+    rf"|language model)\b"
+    rf"|\bno {_PICTURE} (?:is|was|has been|provided|attached|given)\b|(?:看不到|无法(?:查看|看到|打开"
+    rf"|访问))(?:任何)?(?:图|照片)"
 )
 # The writer cannot answer: nothing else in the sentence is an answer.
 _UNDECIDED = re.compile(
@@ -156,6 +165,11 @@ def without_html(text: str) -> str:
         text = _TEXT_TAG.sub("", _LINE_TAG.sub("\n", text))
         text = html.unescape(text) if "&" in text else text
     return text
+
+
+def is_blind(text: str) -> bool:
+    """Whether plain text says that the writer sees no picture, so that only an explicit verdict in it is an answer."""
+    return bool(_BLIND.search(text[: _REPLY_LIMIT * 4].lower()))
 
 
 def declines(text: str) -> bool:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from lmms_eval_ad2.parsing.clauses import clauses, negations
-from lmms_eval_ad2.parsing.normalise import ANSWER_LINE, no_verdict, without_refusals
+from lmms_eval_ad2.parsing.normalise import ANSWER_LINE, is_blind, no_verdict, plain, without_refusals
 from lmms_eval_ad2.parsing.option_mentions import LetterMention, find_mentions
 from lmms_eval_ad2.parsing.option_statements import remaining, stated_option
 from lmms_eval_ad2.parsing.option_verdicts import (
@@ -24,6 +24,8 @@ from lmms_eval_ad2.parsing.option_verdicts import (
     last_verdict,
     sentence_before,
 )
+from lmms_eval_ad2.parsing.presence import stated, without_quotes
+from lmms_eval_ad2.parsing.question_words import asks_for_the_worst
 from lmms_eval_ad2.parsing.quoted import by_text, gist, quoted_option, whole_option
 from lmms_eval_ad2.parsing.revisions import REVISION
 from lmms_eval_ad2.parsing.sides import RIGHT_IDIOM
@@ -31,9 +33,13 @@ from lmms_eval_ad2.parsing.verdict_tables import rated_in_json, rated_in_rows, w
 from lmms_eval_ad2.records import Answer, Unparsed
 
 _PLACES = ("first", "second", "third", "fourth", "fifth", "sixth", *"一二三四五六")
+_CHOSEN = "|".join(
+    rf"(?<={verb} the {'.' * width} )" for verb in ("pick", "choose", "select", "take", "with") for width in (5, 6)
+)
 _PLACE = re.compile(
-    r"\b(first|second|third|fourth|fifth|sixth) (?:option|choice|answer|of the (?:four|five|six"
-    r"|options))\b|第([一二三四五六])(?:个)?(?:选项|项|答案)"
+    r"\b(first|second|third|fourth|fifth|sixth) (?:option|choice|answer|of the (?:four|five|six|options)"
+    rf"|(?:{_CHOSEN})one)\b"
+    r"|第([一二三四五六])(?:个)?(?:选项|项|答案)"
 )
 _DEPENDS = re.compile(r"\bdepend(?:s|ing)? on\b|取决于|视[^,.]{1,12}而定", re.IGNORECASE)
 _UNSETTLED = re.compile(
@@ -41,13 +47,31 @@ _UNSETTLED = re.compile(
     r"|(?:无法|难以|没法|不能)(?:抉择|取舍|决定|选择)",
     re.IGNORECASE,
 )
+_TARGET_ABSENT = re.compile(
+    r"\b(?:target|object|item|subject)\b.{0,20}\bnot\b.{0,20}\b(?:image|picture|scene|visible|present|exist)"
+    r"|(?:目标|物体|对象).{0,8}(?:不在|没有|不存在|未出现)"
+)
+_CANNOT_TELL = re.compile(
+    r"\b(?:cannot|can't|can not|not possible to|impossible to) (?:be )?(?:determine|tell|judge|say|know|identif|seen)"
+    r"|\b(?:undetermined|not determinable|unclear|unknown)\b|(?:无法|不能)(?:确定|判断)|不确定|看不清"
+)
+_APOLOGY = re.compile(r"\b(?:sorry|apologi[sz]e|(?:assist|help) with)\b|抱歉|对不起")
+_CALLED = re.compile(
+    r"\b(?:correct|final|right|best) (?:answer|option|choice)\b|\banswer is\b|(?:正确|最终)?(?:答案|选项)(?:是|为)"
+)
+_TAKEN_BACK = re.compile(
+    r"\b(?:but|however|although|though|yet|while|no|not|wrong|incorrect|again|final|first|initial)|n't\b|但|不过|然而|不",
+    re.IGNORECASE,
+)
 _BOTH = re.compile(r"\bboth (?:are|of|answers?|options?|would|seem)\b|(?:两者|两个|二者)都", re.IGNORECASE)
 _SHORT = 400  # characters; a longer text may say something else after its first words
+_LOOP = 4  # equal clauses
 _RIGHT = 60  # characters of context after a mention
 _ENUMERATED = re.compile(r"[)\]]?[.):、]\s?[^\s.,;)]")
 _HEAD_RIGHT = re.compile(
     r"项,| as in\b|[)\]}>\"']?\s?(?:[.):、,]|- )|[)\]}>]| (?:because|since|rather than|instead of|over)\b"
 )
+_HEAD_LEFT = re.compile(r"(?:\A|[\n.!?;]\s?)[\s(\[-]*\Z")
 _BESIDE = re.compile(r"[)\]}>\"']{0,3}\s?[.):,、-]?\s?[(\"']{0,2}(?P<text>[^\n<\"]{1,400})")
 _LETTERS_ONLY = re.compile(r"[A-Z]{2,8}\.?")
 _NEGATION = re.compile(r"\b(?:not|no|never|neither|nor|if|whether|unless)\b|n't\b|\?|不|没|是否|如果", re.IGNORECASE)
@@ -61,11 +85,12 @@ def read_option(text: str, letters: Sequence[str], options: Mapping[str, str], q
     whole = whole_option(text, letters_of)
     if whole:
         return Answer("mc", whole, "by its text")
-    opening = re.split(r"[.,;:!\n]", text, maxsplit=1)[0]
-    headed = whole_option(opening, letters_of)
+    text = _without_restated(text, options)
+    headed = _heading_option(text, letters_of)
     text = with_ticks(text)
     best = rated_in_json(text, offered)
-    best = rated_in_rows(text, offered) if best is None else best
+    if best is None:
+        best = rated_in_rows(text, offered, worst=asks_for_the_worst(question))
     if best is not None:
         return Answer("mc", best[0], "by its rating") if len(best) == 1 else Unparsed("mc", "several", text[-200:])
     text = text.replace("✓", " ").replace("✗", " ")
@@ -80,15 +105,22 @@ def read_option(text: str, letters: Sequence[str], options: Mapping[str, str], q
     verdict = last_verdict(text, verdicts) or _from_heads(text, mentions, texts) or _from_brackets(text, mentions)
     if verdict is None:
         known = _distinct(options, texts)
-        low = RIGHT_IDIOM.sub(" ", without_refusals(text.lower())[0])
-        stated = (
+        if is_blind(text):
+            return Unparsed("mc", "refusal", text[-200:])
+        kept, undecided = without_refusals(without_quotes(text.lower()))
+        low = RIGHT_IDIOM.sub(" ", kept)
+        found = (
             (None if REVISION.search(low) or len(low) > _SHORT else headed)
             or _by_number(low, letters)
-            or quoted_option(text, letters_of)
-            or stated_option(low, known, no, question)
+            or (_undetermined(options) if undecided and not _APOLOGY.search(text.lower()) else None)
+            or quoted_option(without_quotes(text), letters_of)
+            or (None if _lists_options(text, mentions) or _repeats(low) else stated_option(low, known, no, question))
             or remaining(offered, no)
+            or _absent_target(low, options)
         )
-        return Answer("mc", stated, "by its text") if stated else Unparsed("mc", no_verdict(text), text[-200:])
+        return Answer("mc", found, "by its text") if found else Unparsed("mc", no_verdict(text), text[-200:])
+    if _contradicts(text, verdicts):
+        return Unparsed("mc", "contradiction", text[-200:])
     if _DEPENDS.search(text) and len({letter for found in verdicts for letter in found.letters}) > 1:
         return Unparsed("mc", "hedged", text[-200:])
     if _UNSETTLED.search(text[verdict.mention.end :]):
@@ -96,6 +128,46 @@ def read_option(text: str, letters: Sequence[str], options: Mapping[str, str], q
     if _BOTH.search(text[verdict.mention.end :]) and len(verdicts) > 1 and verdicts[-2].letters != verdict.letters:
         return Unparsed("mc", "several", text[-200:])
     return _checked(text, verdict, offered, texts)
+
+
+def _without_restated(text: str, options: Mapping[str, str]) -> str:
+    """`text` without a list of all options by letter and text, if it says something else: "Options: A. … B. …"."""
+    if len(options) < 3:
+        return text
+    parts = [
+        rf"{letter.strip()}\s?[.):、,-]\s?{re.escape(plain(option).strip(' .'))}" for letter, option in options.items()
+    ]
+    found = re.search(r"[\s;,.\"')]{0,4}".join(parts), text, re.IGNORECASE)
+    rest = text[: found.start()] + "\n" + text[found.end() :] if found else text
+    return rest if re.search(r"\w", rest) else text
+
+
+def _absent_target(low: str, options: Mapping[str, str]) -> str | None:
+    """The option "the target is not in the image" (F of AD2-Bench) if the reply is one sentence that says so."""
+    letters = [letter for letter, option in options.items() if _TARGET_ABSENT.search(option.lower())]
+    return letters[0].strip().upper() if len(letters) == 1 and stated(low, "", alone=True) == "no" else None
+
+
+def _undetermined(options: Mapping[str, str]) -> str | None:
+    """The only option that says that the question cannot be answered: "Cannot be determined"."""
+    letters = [letter for letter, option in options.items() if _CANNOT_TELL.search(option.lower())]
+    return letters[0].strip().upper() if len(letters) == 1 else None
+
+
+def _contradicts(text: str, verdicts: Sequence[LetterVerdict]) -> bool:
+    """Whether the last two verdicts are both called the answer, differ, and nothing takes the first one back."""
+    called = [verdict for verdict in verdicts if _CALLED.search(verdict.said)]
+    if len(called) < 2 or called[-1].also or called[-1].letters == called[-2].letters:
+        return False
+    between = text[called[-2].mention.end : called[-1].mention.start]
+    return not (REVISION.search(between.lower()) or _TAKEN_BACK.search(between))
+
+
+def _heading_option(text: str, letters_of: Mapping[str, str]) -> str | None:
+    """The letter of the option that is the whole text up to the first sign, unless it begins a list of options."""
+    opening, sign, rest = re.split(r"([.,;:!\n]|\Z)", text, maxsplit=1)[:3]
+    listed = sign == "," and any(option in gist(re.split(r"[.;!?\n]", rest)[0]) for option in letters_of)
+    return None if listed else whole_option(opening, letters_of)
 
 
 def _without_option_texts(text: str, options: Mapping[str, str]) -> str:
@@ -135,10 +207,28 @@ def _checked(text: str, verdict: LetterVerdict, offered: set[str], texts: Mappin
     letter = verdict.mention.letter
     if letter not in offered:
         return Unparsed("mc", "not_offered", f"{letter} is not among {', '.join(sorted(offered))}")
-    stated = _text_after(text, verdict.mention)
-    if stated and texts.get(letter, "") != stated and stated in texts.values():
+    beside = _text_after(text, verdict.mention)
+    if beside and texts.get(letter, "") != beside and beside in texts.values():
         return Unparsed("mc", "contradiction", tail)
     return Answer("mc", letter)
+
+
+def _lists_options(text: str, mentions: Sequence[LetterMention]) -> bool:
+    """Whether the text goes through the options one by one, without a conclusion after them: "(A) … (B) …"."""
+    heads = [
+        mention
+        for mention in mentions
+        if _ENUMERATED.match(text, mention.end) and _HEAD_LEFT.search(text[max(0, mention.start - 4) : mention.start])
+    ]
+    after = re.split(r"[.!?\n]\s", text[heads[-1].end :])[2:] if heads else []
+    several = len({mention.letter for mention in heads}) > 1
+    return several and not any(part.strip() for part in after) and not REVISION.search(text.lower())
+
+
+def _repeats(low: str) -> bool:
+    """Whether a text repeats a clause again and again, as a model does that has got into a loop."""
+    said = Counter(part.text.strip() for part in clauses(low) if len(part.text.strip()) > 8)
+    return max(said.values(), default=0) >= _LOOP
 
 
 def _from_heads(text: str, mentions: Sequence[LetterMention], texts: Mapping[str, str]) -> LetterVerdict | None:

@@ -7,18 +7,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lmms_eval_ad2.parsing.clauses import TextClause, clauses, denied, exception
-from lmms_eval_ad2.parsing.question_words import superlatives
+from lmms_eval_ad2.parsing.question_words import asks_for_the_worst, superlatives
 from lmms_eval_ad2.parsing.quoted import FILLERS, numerals
 from lmms_eval_ad2.parsing.revisions import REVISION
 
 _LIMIT = 20_000  # characters examined, the last ones of the text
+# "The taxi is farther away than the sedan" answers the question which one is farther, and no other.
+_COMPARATIVE = re.compile(r"\b(?!rath|oth|lat|earl)([a-z]+er|more [a-z]+|less [a-z]+|fewer)(?: [a-z]+){0,3} than\b")
 _PREFERRED = re.compile(
-    r"(?:\b(?:rather than|instead of|as opposed to|not|over|than|unlike|nor|from)|而不是|而非|不是|并非)"
+    r"(?:\b(?:rather than|instead of|as opposed to|more than(?: just)?|not|over|than|unlike|nor|from)|而不是"
+    r"|而非|不是|并非)"
     r"(?: (?:the|a|an|any|because of|on|in|at|for|to))*\s?[\"'(]{0,2}\Z"
 )
 # What follows a name describes it, and does not deny it.
 _DESCRIPTION = re.compile(
-    r"\b(?:that|who|which|with|without|and|or|where|when|as|rather than|instead of|not|than|over)\b|而不是|而非|和|或"
+    r"\b(?:that|who|which|with|without|and|or|where|when|as|rather than|instead of|than|over)\b|而不是|而非|和|或"
+    r"|\b(?<!is )(?<!are )(?<!was )(?<!were )(?<!do )(?<!does )(?<!can )not\b"
 )
 _JOINED = re.compile(r"[\s,]*(?:or|and|nor|或者?|和|、)?\s*(?:in |on |at |from )?(?:the |a |an )?")
 
@@ -54,6 +58,9 @@ def claims_by_text(text: str, options: Mapping[str, str], question: str = "") ->
     revised = [match.start() for match in REVISION.finditer(low)]
     for clause, named in _by_clause(found, _named(low, options)):
         letters = []
+        compared = _COMPARATIVE.search(clause.text)
+        other = asked and (named_here := superlatives(clause.text)) and not set(named_here) & set(asked)
+        compares = bool(other or (compared and compared[1] not in question.lower()))
         preferred_end = -1  # end of a name that "rather than" denies: "rather than the left or the right lane"
         for item in named:
             joined = 0 <= preferred_end <= item.start and _JOINED.fullmatch(low[preferred_end : item.start])
@@ -62,7 +69,7 @@ def claims_by_text(text: str, options: Mapping[str, str], question: str = "") ->
             if joined:
                 no.add(item.letter)
                 continue
-            if clause.open or clause.conditional or clause.tentative or clause.former:
+            if compares or clause.open or clause.conditional or clause.tentative or clause.former:
                 doubted.add(item.letter)
             elif _is_denied(clause, low, item, named):
                 no.add(item.letter)
@@ -87,6 +94,8 @@ def stated_option(
     claims = claims_by_text(text, options, question)
     no = claims.denied | set(denied_letters)
     yes = [letter for letter in dict.fromkeys(claims.affirmed) if letter not in no]
+    if asks_for_the_worst(question) and len(yes) > 1 and len(no) == 1:  # "which is not visible?": the denied one
+        return next(iter(no))
     if claims.concluded and (len(yes) != 1 or yes[0] != claims.concluded):
         return claims.concluded
     if len(yes) == 1:

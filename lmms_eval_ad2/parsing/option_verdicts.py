@@ -8,11 +8,10 @@ verdict with two letters.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lmms_eval_ad2.parsing.clauses import FORCED, TextClause, clauses, exception, negations, without_idioms
+from lmms_eval_ad2.parsing.clauses import FORCED, TextClause, clause_at, clauses, exception, negations, without_idioms
 from lmms_eval_ad2.parsing.option_mentions import OPENERS, LetterMention, groups
 from lmms_eval_ad2.parsing.question_words import WORST, asks_for_the_worst, superlatives
 
@@ -24,6 +23,7 @@ _CLAUSE_END = re.compile(
     r"|over\b|given\b|for (?:me|this|sure)\b|then\b|here\b|as in\b|(?:and )?not\b|final answer\b"
     r"|(?:选?项)?(?:吧|呢|了|哦|哈|啊|呀|啦|嘛|无疑))"
 )
+_CLAUSE_STOP = re.compile(r"[)\]}>\"']{0,3}\s?(?:\Z|[.,;!\n])")
 _ADVERBS = (
     r"(?:most likely|probably|likely|clearly|definitely|certainly|therefore|simply|actually|indeed|either|both|still"
     r"|,| )*"
@@ -33,7 +33,8 @@ _IS = (
 )
 _ZH_IS = r"(?:应该是|应该为|应该选|应为|应是|应选|是|为|选|即)"
 _NOUN = (
-    r"(?:(?<![a-z])ans(?:wers?)?|verdict|conclusion|selection|selected|chosen|prediction|pick|final"
+    r"(?:(?<![a-z])ans(?:wers?)?|verdict|conclusion|exception|odd one(?: out)?|selection|selected|chosen"
+    r"|prediction|pick|final"
     r"|action input|decision|recommendation|决策|判断|最终|letter|choice|option|选项|答案|回答|作答|结论|选择)"
 )
 _STRONG = re.compile(
@@ -58,6 +59,8 @@ _WEAK = re.compile(
     rf"|(?:因此|所以|故|综上|认为|那就|更正|纠正|不对|还是|其实|最终|{_ZH_IS})[,: ]*)"
     rf"{_ADVERBS}[: ]*\Z"
 )
+# "The proper action is A.": any subject, if the clause ends after a capital letter.
+_SUBJECT_IS = re.compile(rf"\b[a-z]{{2,}} {_IS}[: ]*\Z")
 _ANSWER_AHEAD = re.compile(r"\banswer\b|答案")
 _CONTRAST = re.compile(rf"(?:\bbut(?: rather)?|而是|\bit's|\bit is|,),? ?{_DRESS}")
 _NEGATED_LEFT = re.compile(
@@ -92,13 +95,18 @@ _CONFIRMED = re.compile(
     r"|is (?:the |a )?(?:better|best|safer|safest|stronger|closest|closer|only) (?:one|choice|option|fit|match|answer))"
     r"|(?:is|are|was) (?:the )?(?:only )?(?:one )?(?:left|remaining|the one)\b|(?:is|as|would be|seems"
     r"|remains) (?:by far |clearly |still |then )?(?:my|the) (?:\w+ )?(?:answer|choice|pick|selection"
-    r"|guess)\b|is (?:the )?(?:more|most) (?:likely|probable|plausible)\b"
+    r"|guess)\b|(?:is|seems|appears|looks)(?: to be)? (?:the )?(?:more|most) (?:likely|probable|plausible)\b"
     r"|(?:is|are|would be|should be|must be|seems|appears|looks)\b(?: to be)?"
     r"(?P<also> also)?(?: both| clearly| definitely| most likely| probably| indeed| therefore| obviously)*"
     r"(?: the)?(?: most| only| single)? (?:correct|right|best|accurate|appropriate|answer|true)"
     r"|(?P<zh_also>也)?(?:都)?(?:是|为)[^,.;\n]{0,12}最[^,.;\n]{1,8}的|(?:也)?(?:都)?(?:是"
     r"|为)?(?:最)?(?:才是?)?(?:最)?(?:正确|正解|对的|对[,.]|佳|合适|符合|吻合|正确答案)|(?:与|和|跟)[^,.;]{1,14}(?:最|更)?(?:吻合|一致"
     r"|相符|匹配|符合)|(?:选?项)?(?:更|最)(?:贴切|合适|准确|符合|恰当|合理|贴近|好)|没有?问题)"
+)
+_CALLED_TRUE = re.compile(
+    r"[)\]}>\"']{0,3}\s?(?:选?项)?(?:也|都)?(?:是)?(?:正确|对的?|符合|属实|成立|没错)(?!答案|选项|的答案|的选项)"
+    r"|[)\]}>\"']{0,3} (?:is|are) (?:also |both |clearly )?(?:correct|true|right|accurate|fine|visible|present)"
+    r"(?! (?:answer|option|choice|one))"
 )
 QUESTION = re.compile(r"[^.!\n]{0,40}\?")
 
@@ -155,13 +163,12 @@ def find_verdicts(
     found: list[LetterVerdict] = []
     no: set[str] = set()
     parts = list(clauses(text))
-    starts = [part.start for part in parts]
     previous_end = 0
     negated_before = -1  # end of the last negated mention: "not A but B"
     asks_worst = asks_for_the_worst(question)
     for group, either in groups(text, mentions):
         first, last = group[0], group[-1]
-        clause = parts[max(0, bisect_right(starts, first.start) - 1)]
+        clause = clause_at(parts, first.start)
         left = sentence_before(text, first.start)
         right = text[last.end : last.end + _RIGHT]
         apart = _first_apart(text, group)
@@ -172,6 +179,8 @@ def find_verdicts(
             group, last, either, right = [first], first, False, text[first.end : first.end + _RIGHT]
         letters = frozenset(mention.letter for mention in group)
         affirmed, is_denied = _polarity(clause, text, first, last, left, right, asks_worst=asks_worst)
+        if asks_worst and not affirmed and _CALLED_TRUE.match(right.lower()):  # "which is wrong?": "A is correct"
+            is_denied = True
         if is_denied:
             negated_before = last.end
             no |= letters
@@ -266,6 +275,8 @@ def _marked(left: str, right: str, mention: LetterMention) -> bool:
         return ends or mention.dressed or not (mention.lower or mention.letter == "I")
     if _WEAK.search(bare):
         return ends
+    if not mention.lower and _SUBJECT_IS.search(bare) and not re.search(r"\b(?:second|other|next)\b", bare):
+        return bool(_CLAUSE_STOP.match(right))
     return mention.dressed and left[-1:] in tuple(OPENERS) and bool(_ANSWER_AHEAD.search(left))
 
 

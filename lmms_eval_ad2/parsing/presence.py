@@ -6,6 +6,7 @@ import re
 
 from lmms_eval_ad2.parsing.clauses import TextClause, clauses, denied
 from lmms_eval_ad2.parsing.normalise import plain
+from lmms_eval_ad2.parsing.question_words import located_noun
 from lmms_eval_ad2.parsing.revisions import REVISION
 
 _ASKED = re.compile(
@@ -21,6 +22,7 @@ _ASKED = re.compile(
     r"|(?:有没有|是否有|是否存在|是否能看到|能否看到|能看到|能看见|可以看到|看得到|存在|有)(?:任何|一个|一辆|一名)?(?P<zh>[\u4e00-\u9fff]{1,12}?)"
     r"(?:吗|\?|么|的吗|存在|可见|\Z|,)"
 )
+_GENERIC = re.compile(r"\b(?:traffic|road|safety|warning) (?=(?:cones?|signs?|barriers?)\b)")  # often left out
 _NOUN_END = re.compile(
     r"\s(?:in|on|at|ahead|of the|near|behind|visible|present|within|to the|that|which|who|approaching"
     r"|crossing|along|by|inside|here|from"
@@ -47,6 +49,18 @@ _COMPOUND = re.compile(
 _NOBODY = re.compile(r"\b(?:nobody|no one|no-one)\b(?! (?:else|other))|空无一人|没有?人|无人")
 _EMPTY = re.compile(r"\b(?:completely|entirely|totally|quite) empty\b|空无一[人车物]|空空如也")
 _PERSON = re.compile(r"pedestrian|person|people|人")
+_PERMISSION = re.compile(r"\b(?:permitted|allowed|legal|permissible)\b|允许|准许")
+_FORBIDDEN = re.compile(
+    r"\b(?:must not|mustn't|may not|prohibited|forbidden|prohibits?|forbids?|illegal|not (?:allowed|permitted|legal))\b"
+    r"|禁止|严禁|不得(?!不)|不允许|不准"
+)
+_FREE_OF = re.compile(r"\b(?:is|are|was|were)\b[^?]{3,60}\b(?P<word>clear|free|empty) of\b")
+_SHORT = 1_000  # characters
+_SIDE = re.compile(
+    r"(?<![a-z])(?:left|right)(?![a-z])(?! (?:turn|now|in front|before|after|behind|next))|[左右](?!转|拐|后)"
+)
+_QUOTED_QUESTION = re.compile(r"\"[^\"\n]{1,200}\?\"|'[^'\n]{1,200}\?'(?![a-z])")
+_COMPARED = re.compile(r"\b(?:only|more|less|fewer|than|same)\b|[a-z]er than|比|唯一|只有|更")
 _QUOTED = re.compile(r"\"[^\"\n]{1,60}\"|(?<![a-z])'[^'\n]{1,60}'(?![a-z])")
 _ABSENT = re.compile(
     r"\bthere (?:is|are|was|were)(?: no\b(?! doubt| question| way| need| reason)| not\b|n't\b| none\b)"
@@ -68,20 +82,52 @@ _PRESENT = re.compile(
 )
 
 
+_CLAIM = re.compile(r"\b(?:statement|claim|assertion|description|caption)\b|说法|描述|陈述|表述")
+_CALLED = re.compile(
+    r"\b(?:statement|claim|assertion|description|caption|it|this|that) (?:is|was)(?P<negated> not|n't)? (?:\w+ly )?"
+    r"(?:(?P<good>correct|true|right|accurate)|(?P<bad>incorrect|false|wrong|inaccurate|untrue))\b"
+    r"|(?:说法|描述|陈述|表述)(?:是)?(?P<zh_not>不)?(?:(?P<zh_good>正确|对|准确|属实)|(?P<zh_bad>错误|错))"
+)
+
+
 def stated(low: str, question: str, *, alone: bool) -> str | None:
     """ "yes" or "no" as stated in lower-case text; None if nothing or both is stated.
 
     With a question, each clause that names what was asked for counts, by its polarity. Without one, or if the reply
     uses other words, a single sentence that states presence or absence; only if it is all of the reply (`alone`).
     """
+    called = _of_claim(low) if _CLAIM.search(question.lower()) else None
+    if called:
+        return called
+    if _PERMISSION.search(question.lower()) and any(_FORBIDDEN.search(part.text) for part in _facts(low)):
+        return "no"
     name = asked_for(question)
     if name:
-        verdicts, concludes = _of_name(low, name)
+        verdicts, concludes = _of_name(without_quotes(low), name, _sides(plain(question).lower()))
         if len(set(verdicts)) == 1 or (verdicts and (concludes or REVISION.search(low))):
             return verdicts[-1]
         if verdicts:
             return None
-    return _single(low) if alone else None
+    about_presence = not question or bool(_ASKED.search(plain(question).lower()))
+    return _single(low) if alone and about_presence else None
+
+
+def _of_claim(low: str) -> str | None:
+    """ "The statement is incorrect": what a reply calls a statement whose truth is asked for."""
+    verdicts = {
+        "no" if bool(match["bad"] or match["zh_bad"]) != bool(match["negated"] or match["zh_not"]) else "yes"
+        for match in _CALLED.finditer(low)
+    }
+    return verdicts.pop() if len(verdicts) == 1 else None
+
+
+def lacks_located(text: str, question: str) -> bool:
+    """Whether plain `text` says that the thing that a question for a box or a point locates is not there."""
+    noun = located_noun(question)
+    if not noun or len(text) > _SHORT:
+        return False
+    asked = f"is there a {noun}?" if noun.isascii() else f"有没有{noun}?"
+    return stated(text.lower(), asked, alone=False) == "no"
 
 
 def asked_for(question: str) -> str:
@@ -93,22 +139,46 @@ def asked_for(question: str) -> str:
     if found["zh"]:
         return re.escape(re.sub(r"(?:的|任何|明显)", "", found["zh"])[-6:])
     noun = _NOUN_END.split(next(group for group in found.groups() if group).strip() + " ")[0].strip(" '-")
+    noun = _GENERIC.sub("", noun)
     words = [re.escape(_singular(word)) + r"(?:s|es|ies|y)?" for word in noun.split()[-3:]]
     return r"(?<![a-z-])" + r"[\s-](?:\w+[\s-])?".join(words) + r"(?![a-z])" if words else ""
 
 
+# Adverbs at the end of a question, which say nothing of what is asked.
+_WHERE_NOW = re.compile(
+    r"(?:,? (?:here|now|right now|there|ahead|yet|today|currently|at the moment|at present|at this (?:moment|point)"
+    r"|in (?:the|this) (?:image|picture|scene|photo|frame|view|situation|case)|safely|immediately))+(?=\s?\?)"
+)
+_ZH_PREDICATE = re.compile(
+    r"(?:是否|是不是|能否|可否|能不能|会不会|可不可以|应不应该|该不该|需不需要|要不要)"
+    r"(?:正在|在|已经|已|会|能够|能|可以|应该|应|需要)?(?P<word>[\u4e00-\u9fff]{2,8})\s?\??\s*\Z"
+)
+
+
 def _predicate(question: str) -> str:
     """A pattern of the adjective or participle that "Is the road dry?" asks for; "" for another question."""
+    if _COMPARED.search(question):
+        return ""
+    if free := _FREE_OF.search(question):
+        return rf"(?<![a-z]){free['word']}(?![a-z])(?! of)"
+    question = _WHERE_NOW.sub("", question)
     safe = re.search(r"\b(?:is|are|was|would) (?:it|this|that) (?P<word>[a-z]{3,}) (?:to|for|if)\b", question)
-    last = safe or re.search(
-        r"\b(?:is|are|was|were|does|do|has|have|can|should|must|may)\b[^?]{3,80}?\b(?P<word>[a-z]{3,})\s?\?\s*\Z",
-        question,
+    last = (
+        safe
+        or re.search(
+            r"\b(?:is|are|was|were|does|do|has|have|can|should|must"
+            r"|may)\b[^?]{3,80}?(?<!\bthe )\b(?P<word>[a-z]{3,})\s?\?\s*\Z",
+            question,
+        )
+        or re.search(r"\b(?P<word>[a-z]{3,}ing) (?:the|an?) [a-z ]{2,30}\?\s*\Z", question)
     )
     if last:
         stem = re.sub(r"(?:ing|ed)\Z", "", last["word"])
         return rf"(?<![a-z-]){re.escape(stem)}[a-z]{{0,3}}(?![a-z])" if len(stem) > 2 else ""
-    chinese = re.search(r"(?P<word>[\u4e00-\u9fff]{2})了?(?:吗|么)\s?\??\s*\Z", question)
-    return re.escape(chinese["word"]) if chinese else ""
+    chinese = _ZH_PREDICATE.search(question) or re.search(
+        r"(?P<word>[\u4e00-\u9fff]{2})(?:了|的)?(?:吗|么)\s?\??\s*\Z", question
+    )
+    return re.escape(chinese["word"].rstrip("了的")) if chinese else ""
 
 
 def _singular(word: str) -> str:
@@ -122,14 +192,30 @@ def _singular(word: str) -> str:
     return word[:-1] if word.endswith("s") and not word.endswith("ss") and len(word) > 3 else word
 
 
-def _of_name(low: str, name: str) -> tuple[list[str], bool]:
+def _facts(low: str) -> list[TextClause]:
+    """The clauses that state something: without conditions, doubts and former beliefs."""
+    return [c for c in clauses(low) if not (c.open or c.conditional or c.tentative or c.former)]
+
+
+def _sides(low: str) -> set[str]:
+    """The sides that lower-case text names: "left", "right"."""
+    return {"left" if side in ("left", "左") else "right" for side in _SIDE.findall(low)}
+
+
+def without_quotes(low: str) -> str:
+    """Plain text with blanks for quoted questions, whose sign would end the clause."""
+    return _QUOTED_QUESTION.sub(lambda match: " " * len(match.group()), low)
+
+
+def _of_name(low: str, name: str, sides: set[str]) -> tuple[list[str], bool]:
     """The verdicts of all clauses that name the thing, and whether the last of them is drawn as a conclusion."""
     pattern = re.compile(name)
     verdicts: list[str] = []
     concludes = False
-    for clause in clauses(low):
+    for clause in _facts(low):
         text = _QUOTED.sub(lambda m: " " * len(m.group()), clause.text)
-        if clause.open or clause.conditional or clause.tentative or clause.former:
+        said = _sides(text)
+        if len(sides) == len(said) == 1 and sides != said:  # of the other side
             continue
         named = next((m for m in pattern.finditer(text) if not _COMPOUND.match(text, m.end())), None)
         pronoun = _THERE_ONLY.search(text) or NOT_ONE.search(text)

@@ -12,7 +12,7 @@ _SUPERLATIVE = re.compile(
 WORST = re.compile(
     r"\b(?:least|worst|most (?:un|in|im)(?!port|min|term|tens|dic)\w+|wrong|incorrect|false|not|except"
     r"|isn't|aren't|doesn't)\b"
-    r"|最不|最差|最坏|错误|不(?:正确|合适|恰当|应该?|属于|符合|是)|有误"
+    r"|最不|最差|最坏|错误|不(?:正确|合适|恰当|应该?|属于|符合|是|在|存在|需要|可能|会|能)|(?<!有)没有|未(?!来)|有误"
 )
 
 
@@ -39,6 +39,40 @@ def counted_noun(question: str) -> str:
             break
     stem = re.escape(" ".join([*words[:-1], last]).rstrip("y"))
     return stem + r"(?:y|ies|es|s)?(?![a-z])"
+
+
+_COMMON = frozenset(
+    ("many", "much", "there", "image", "picture", "scene", "photo", "visible", "does", "what", "which", "this",
+     "that", "number", "seen", "with", "have", "from", "total", "count", "front", "side", "your", "vehicle")
+)  # fmt: skip
+_ZH_COMMON = re.compile(r"图中|图像|图片|画面|几[个名辆条位盏只]|多少|有|的|是|在|吗|一共|总共|请问|哪")
+
+
+def telling_words(question: str) -> set[str]:
+    """Words of a question that tell what it asks about: English words, pairs of Chinese characters."""
+    low = question.lower()
+    english = {word for word in re.findall(r"[a-z]{4,}", low) if word not in _COMMON}
+    runs = re.findall(r"[\u4e00-\u9fff]{2,}", _ZH_COMMON.sub(" ", low))
+    return english | {run[i : i + 2] for run in runs for i in range(len(run) - 1)}
+
+
+# "Detect the bus", "the box of the bus", 请给出公交车的边界框: what is to be located.
+_LOCATED = re.compile(
+    r"\b(?:detect|locate|find|localize|localise|mark|point (?:to|at|out)|where is|where are|ground|outline"
+    r"|(?:bounding )?"
+    r"(?:box|bbox|rectangle|point|position|coordinates?|location|centre|center)(?: coordinates?)? (?:of|for"
+    r"|around|on|enclosing))"
+    r" (?:the |an? |this |all )?(?P<en>[a-z][a-z' -]{1,50}?)(?=[?.,:(\n]| (?:in|on|at|with|as|using|by|and"
+    r"|that|which|near|next"
+    r"|behind|ahead|to|from|within|inside|normali[sz]ed)\b|\Z)"
+    r"|(?:给出|框出|标出|定位|找出|检测|指出|输出|标注)(?:图中|画面中)?(?:的)?(?P<zh>[\u4e00-\u9fff]{2,10}?)(?:的?(?:边界框|位置|坐标|包围框|检测框|中心|框)|[。.?？,，(]|\Z)",
+)
+
+
+def located_noun(question: str) -> str:
+    """The words of what a question for a box or a point locates; "" if it is not found."""
+    found = _LOCATED.search(question.lower())
+    return (found["en"] or found["zh"] or "").strip(" '-") if found else ""
 
 
 def superlatives(question: str) -> list[str]:

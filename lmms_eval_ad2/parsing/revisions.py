@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 REVISION = re.compile(
-    r"\b(?:wait|scratch that|correction|oops|on second thoughts?|on reflection|upon reflection"
+    r"\bwait(?=\s?[,.!;:…-]|\s(?:no|actually|a (?:second|minute|moment|sec)|let|i)\b)"
+    r"|\b(?:scratch that|correction|oops|on second thoughts?|on reflection|upon reflection"
     r"|reconsider\w*|i mean|i meant|i take that back"
     r"|let me correct|correcting|revis\w+|chang\w+ (?:my|the|it|that)|no,? actually|actually,? no"
     r"|my mistake|i was wrong|i misread"

@@ -48,6 +48,7 @@ class WrittenShape:
     notation: CoordinateNotation | None = None
     named: bool = False
     notes: tuple[str, ...] = ()
+    label: str = ""  # of the object, if the text gives one
 
 
 def fault(values: Numbers) -> str | None:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import re
 
-from lmms_eval_ad2.parsing.clauses import clauses, denied
+from lmms_eval_ad2.parsing.clauses import clause_at, clauses, denied
 from lmms_eval_ad2.parsing.normalise import no_verdict, without_refusals
+from lmms_eval_ad2.parsing.question_words import telling_words
 from lmms_eval_ad2.parsing.revisions import REVISION
 from lmms_eval_ad2.parsing.verdict_tables import rated_in_json
 from lmms_eval_ad2.records import SIDES, Answer, Unparsed
 
 _SIDE = re.compile(r"(?<![a-z])(?P<en>left|right)(?![a-z])|(?P<zh>[左右])")
-RIGHT_IDIOM = re.compile(r"\b(?:you(?:'re| are)|that(?:'s| is)|all|quite|absolutely) right\b")
+RIGHT_IDIOM = re.compile(
+    r"\b(?:you(?:'re| are)|that(?:'s| is)|all|quite|absolutely) right\b"
+    r"|\bright (?:in the (?:middle|centre|center)|in front|behind|beside|next to|before|after|now|away|through"
+    r"|across)\b"
+)
 _OTHER_LEFT = re.compile(
-    r"(?:\b(?:you(?:'re| are)|that(?:'s| is)|all|quite|is only|turn(?:s|ing|ed)?|mov(?:es"
+    r"(?:\b(?:you(?:'re| are)|that(?:'s| is)|all|quite|is only|turn(?:s|ing|ed)?|(?:keep|stay|steer|swerve"
+    r"|veer|pass)(?:s|es|ing)?(?: (?:to|on|onto))?(?: the)?|mov(?:es"
     r"|ing) (?:to(?:wards?)? )?(?:the )?|go(?:es|ing)?"
     r"|has|have|had|nothing|person|one|someone|anyone|from(?: the)?|from left to|from right to"
     r"|towards?(?: the)?|to its|its own)"
@@ -24,15 +30,27 @@ _OTHER_RIGHT = re.compile(
     r"|say|point)|of way|turn|here|there|to right|to left)\b"
     r"|-?turn|转|拐|往|到右|到左"
 )
+# "From the right to the left" names two sides: the question says which end counts.
+_FROM_TO = re.compile(
+    r"\bfrom (?:the |its |our )?(left|right)(?:-hand)?(?: side)? (?:over )?to(?:wards?)? (?:the |its "
+    r"|our )?(left|right)\b"
+    r"|(?:从|由)([左右])[^,.;\n]{0,4}?(?:往|向|到|至)([左右])"
+)
+_ASKS_FROM = re.compile(r"\bfrom\b|\bcom(?:e|es|ing)\b|(?:从|由)(?:哪|什么)|来自")
+_ASKS_TO = re.compile(r"\b(?:to|towards?|direction|heading)\b|往哪|向哪|朝哪|方向")
+_WAY_ASKED = re.compile(r"\b(from|to|towards) (?:which|what) (?:side|direction)|([从由往向朝])哪")
 _TURN = re.compile(r"\bturn|\bheading|\bmoving|\bgoing|转|拐|行驶方向")
 # Beside something else: "just left of the bus stop", 站牌的左边.
 RELATIVE = re.compile(
     r" of (?!(?:the |this |our )?(?:road|street|image|picture|frame|scene|lane|ego|us|centre|center|view|car\b))"
 )
-_OF_ANOTHER = re.compile(r"(?<!道路)(?<!画面)(?<!图像)(?<!图片)(?<!自车)(?<!车道)(?<!视野)(?<!路面)(?<!我)(?<!图)的\Z")
+_OF_ANOTHER = re.compile(
+    r"(?<!道路)(?<!画面)(?<!图像)(?<!图片)(?<!自车)(?<!本车)(?<!车道)(?<!视野)(?<!路面)(?<!我)(?<!图)的\Z"
+)
 _BOTH = re.compile(r"\b(?:both|either|neither)\b|\bleft or (?:the |on the )?right\b|左右|左(?:侧|边)?(?:还是|或)右")
 _ANSWER = re.compile(
-    r"(?:\b(?:answer|so|therefore|thus|hence|final|conclusion|it's|it is)\b|答案|所以|因此|更正)[^.;\n]{0,40}\Z"
+    r"(?:\b(?:answer|so|therefore|thus|hence|final|conclusion|it's|it is|that is|i\.e\.|namely)\b|也就是|答案"
+    r"|所以|因此|更正)[^.;\n]{0,40}\Z"
 )
 
 
@@ -42,15 +60,19 @@ def read_side(text: str, question: str = "") -> Answer | Unparsed:
     best = rated_in_json(text, SIDES)
     if best is not None:
         return Answer("yesno", best[0].lower()) if len(best) == 1 else Unparsed("yesno", "several", text[-200:])
-    low = without_refusals(text.lower())[0]
-    found: list[tuple[str, bool]] = []
+    low = RIGHT_IDIOM.sub(" ", without_refusals(text.lower())[0])
+    low = _FROM_TO.sub(lambda way: _end_of(way, question.lower(), turns=turns), low)
+    found: list[tuple[str, bool, int]] = []  # side, whether it is called the answer, position
+    way = _asked_way(question.lower(), low)
     for clause in clauses(low):
         if clause.open or clause.former or _BOTH.search(clause.text):
             continue
         for match in _SIDE.finditer(clause.text):
             side = match["en"] or {"左": "left", "右": "right"}[match["zh"]]
             left, right = clause.text[: match.start()], clause.text[match.end() :]
-            if not turns and (_OTHER_LEFT.search(left) or _OTHER_RIGHT.match(right)):
+            if way and not re.search(rf"{way}(?: ?the)? ?\Z", left):
+                continue
+            if not turns and not way and (_OTHER_LEFT.search(left) or _OTHER_RIGHT.match(right)):
                 continue
             if RELATIVE.match(right) or _OF_ANOTHER.search(left):
                 continue
@@ -58,11 +80,48 @@ def read_side(text: str, question: str = "") -> Answer | Unparsed:
                 left[-40:] + match.group() + right[:0], len(left[-40:]), len(left[-40:]) + len(match.group())
             )
             if not given:
-                found.append((side, bool(_ANSWER.search(low[: clause.start + match.start()][-60:]))))
-    sides = [side for side, _ in found]
-    called = [side for side, marked in found if marked]
+                at = clause.start + match.start()
+                found.append((side, bool(_ANSWER.search(low[:at][-60:])), at))
+    revised = [match.end() for match in REVISION.finditer(low)]
+    found = [item for item in found if revised and item[2] >= revised[-1]] or found
+    sides = [side for side, _, _ in found]
+    called = [side for side, marked, _ in found if marked]
     if len(set(sides)) == 1:
         return Answer("yesno", sides[0])
+    beside = _of_subject(low, found, question)
+    if beside:
+        return Answer("yesno", beside)
     if sides and (called or REVISION.search(low)):
         return Answer("yesno", called[-1] if called else sides[-1])
     return Unparsed("yesno", "several" if sides else no_verdict(text), text[-200:])
+
+
+def _end_of(way: re.Match[str], question: str, *, turns: bool) -> str:
+    """The end of a way between two sides that the question asks for; blank if it asks for neither."""
+    start, end = (group for group in way.groups() if group)
+    if _ASKS_FROM.search(question):
+        return f" on the {start} " if start in SIDES else start
+    if turns or _ASKS_TO.search(question):
+        return f" on the {end} " if end in SIDES else end
+    return " "
+
+
+def _asked_way(question: str, low: str) -> str:
+    """The preposition of "from which side" (从哪一侧) if the reply uses it with a side, else ""."""
+    asked = _WAY_ASKED.search(question)
+    way = next((group for group in asked.groups() if group), "") if asked else ""
+    return way if way and re.search(rf"{way}(?: the)? ?(?:left|right|[左右])", low) else ""
+
+
+def _of_subject(low: str, found: list[tuple[str, bool, int]], question: str) -> str | None:
+    """The only side in the clauses with the most words of the question; None if no side stands out."""
+    words = telling_words(question) - {"left", "right", "左侧", "右侧", "左边", "右边"}
+    parts = list(clauses(low))
+    scores: dict[str, int] = {}
+    for side, _, at in found:
+        score = sum(word in clause_at(parts, at).text for word in words)
+        scores[side] = max(scores.get(side, 0), score)
+    best = max(scores.values(), default=0)
+    sides = [side for side, score in scores.items() if score == best]
+    # A pair of Chinese characters may also be part of "road" or "vehicle".
+    return sides[0] if best > (0 if question.isascii() else 1) and len(sides) == 1 else None

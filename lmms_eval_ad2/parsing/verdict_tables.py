@@ -44,9 +44,21 @@ _CHECKBOX = re.compile(r"[\[(](?: ?(?P<set>[xX✓]) ?| {1,2})[\])](?=\s*\S)|\[\]
 _WORDS = "|".join(sorted((re.escape(word) for word in RIGHT | WRONG), key=len, reverse=True))
 _ROW = re.compile(
     r"[\s|>*-]*(?:\d{1,2}[.)] )?(?:p(?:rob(?:ability)?)?(?=\())?(?:option |choice "
-    r"|选项 ?)?[(\[]?(?P<key>[A-Za-z]|yes|no|是|否)[)\]]?(?:(?P<name>[^\n|✓✗]{0,80}?)\s*[|:：=→>-]+\s*|\s+"
+    r"|选项 ?)?[(\[]?(?P<key>[A-Za-z]|yes|no|是|否)[)\]]?(?:(?P<name>[^\n✓✗]{0,80}?)\s*[|:：=→>-]+\s*|\s+"
     r"|(?<=[)\]]))"
     rf"(?P<value>{_WORDS}|\d{{1,3}}(?:\.\d{{1,6}})? ?%?)(?:[\s,;.|(：:-][^\n]{{0,120}})?",
+    re.IGNORECASE,
+)
+# "B. Correct - a red arrow is lit": a verdict beside the letter. Words that are often an option's text are left out.
+_CALLED_ROW = re.compile(
+    r"[\s|>*-]*(?:option |choice |选项 ?)?[(\[]?(?P<key>[A-Z])[)\]]?(?:选?项)?[.:、)]?\s{0,2}(?:是)?"
+    r"(?P<value>correct|incorrect|wrong|正确|错误|不正确|不对|不符合|符合)\s?(?:[-,.;:(、][^\n]{0,400})?",
+    re.IGNORECASE,
+)
+# "B. The child could run into the road. Correct.": the verdict ends the line.
+_ENDED_ROW = re.compile(
+    r"[\s|>*-]*(?:option |choice |选项 ?)?[(\[]?(?P<key>[A-Z])[)\]]?(?:选?项)?[.:、)][^\n]{1,400}?[.!,;:)-]\s?\(?"
+    r"(?P<value>correct|incorrect|wrong|正确|错误|不正确|不对|不符合|符合)\)?\s?[.!]?",
     re.IGNORECASE,
 )
 _TICKED = re.compile(
@@ -104,26 +116,37 @@ def _row_of(node: KeyValuePairs, candidates: Iterable[str]) -> list[tuple[str, A
     return [(letters[0], ratings[0])] if len(letters) == len(ratings) == 1 else []
 
 
-def rated_in_rows(text: str, candidates: Iterable[str]) -> list[str] | None:
-    """`rated` for text in which each line with a candidate at its head gives a rating of it."""
+def rated_in_rows(text: str, candidates: Iterable[str], *, worst: bool = False) -> list[str] | None:
+    """`rated` for text in which each line with a candidate at its head gives a rating of it.
+
+    `worst`: the question asks for what is wrong, so that the only candidate that is called wrong is the answer.
+    """
     lines = text.split("\n")[:200]
     for pattern in (_TICK_AFTER, _TICK_BEFORE):
         pairs = [(match["key"], match["tick"]) for match in pattern.finditer(text[:4000])]
         if len(pairs) > 1 and len(pairs) == len(re.findall("[✓✗]", text[:4000])):
             return rated(pairs, candidates)
-    return _rated_rows(lines, candidates) or _rated_rows(re.split(r"[\n,;]", text[:2000]), candidates) or None
+    whole = text[:2000]
+    for parts in (lines, re.split(r"[\n,;]", whole), re.split(r"[.;\n]\s?(?=\(?[A-Z](?![A-Za-z]))", whole)):
+        if best := _rated_rows(parts, candidates, worst=worst):
+            return best
+    return None
 
 
-def _rated_rows(lines: Iterable[str], candidates: Iterable[str]) -> list[str] | None:
+def _rated_rows(lines: Iterable[str], candidates: Iterable[str], *, worst: bool) -> list[str] | None:
     pairs = []
     for line in lines:
         ticked = _TICKED.match(line[:200])
         if ticked and len(re.findall("[✓✗]", line[:200])) == 1:
             pairs.append((ticked["key"] or ticked["key2"], ticked["tick"] or ticked["tick2"]))
         else:
-            row = _ROW.fullmatch(line.strip().strip("|").strip())
+            bare = line.strip().strip("|").strip()
+            row = _ROW.fullmatch(bare) or _CALLED_ROW.fullmatch(bare) or _ENDED_ROW.fullmatch(bare)
             if row and _rating(row["value"]) is not None:
                 pairs.append((row["key"], row["value"]))
+    if worst and pairs and all(isinstance(_rating(value), bool) for _, value in pairs):
+        wrong = {key.upper() for key, value in pairs if not _rating(value)}
+        return sorted(wrong) if len(pairs) > 2 else None
     return rated(pairs, candidates)
 
 

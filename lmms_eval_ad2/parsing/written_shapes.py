@@ -48,7 +48,7 @@ _PAIR = (
     rf"|x(?=[\s:=坐-])[^\d\n(]{{0,12}}{ITEM}\s?[,;]?\s?(?:and\s)?[^\d\n(]{{0,6}}y(?=[\s:=坐-])[^\d\n(]{{0,12}}{ITEM})"
 )
 _PAIR_AFTER = re.compile(rf"{_CORNER_WORDS}(?P<pair>{_PAIR})", re.IGNORECASE)
-_PAIR_BEFORE = re.compile(rf"(?P<pair>{_PAIR}){_CORNER_WORDS}\Z", re.IGNORECASE)
+_PAIR_BEFORE = re.compile(rf"(?P<pair>{_PAIR}){_CORNER_WORDS}\(?\Z", re.IGNORECASE)
 _WINDOW = 80  # characters around the name of a corner
 
 _BARE = re.compile(RUN, re.IGNORECASE)

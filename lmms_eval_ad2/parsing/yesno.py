@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from lmms_eval_ad2.parsing.clauses import TextClause, clauses, denied, negations
+from lmms_eval_ad2.parsing.clauses import CONCLUSION, TextClause, clauses, denied, negations
+from lmms_eval_ad2.parsing.elliptical import elliptical
 from lmms_eval_ad2.parsing.normalise import ANSWER_LINE, no_verdict, without_refusals
 from lmms_eval_ad2.parsing.presence import stated
 from lmms_eval_ad2.parsing.revisions import REVISION
@@ -23,14 +24,17 @@ _YES = (
     "|indeed|✓|是|是的|有|有的|对|对的|没错|正确|存在|能|可以|会|可见|当然|确实|确实有|肯定|肯定的"
     "|能看到|看得到|visible|present|positive|it is|there is|there are|可以看到|当然有|嗯|是有的|是滴"
     "|是哒|有哒|indeed there is|indeed there are|there is indeed|there are indeed|yes it is"
-    "|yes there is|yes there are"
+    "|yes there is|yes there are|that's correct|that is correct|that's right|that is right|that's true|that is true"
+    "|需要|必须|应该|允许"
 )
 _NO = (
     "no|n|nope|nah|false|incorrect|wrong|none|not visible|not present|negative|certainly not"
     "|definitely not|absolutely not|of course not|not at all|by no means|never|not really|absent|✗"
     "|no way|否|不|不是|不是的|没有|没|无|不对|错|错误|不正确|不存在|不能|不可以|不会|不可见|看不到"
     "|没看到|否定|否定的|当然没有|当然不|并没有|没有的|it is not|it isn't|there is not|there isn't"
-    "|there aren't|there is none|there are none|没有看到|未见"
+    "|there aren't|there is none|there are none|没有看到|未见|that's wrong|that is wrong|that's incorrect"
+    "|that is incorrect|that's false|that is false|that's not correct|that is not correct|that's not true"
+    "|that is not true|that's not right|不需要|不用|无需|不必|不应该|不应|不允许|不可|并不"
 )
 _WHOLE = {word: verdict for words, verdict in ((_YES, "yes"), (_NO, "no")) for word in words.split("|")}
 _OPEN = r"[(\[{<\"']{0,3}\Z"
@@ -58,8 +62,8 @@ _NO_RIGHT = re.compile(
     r"|but|and|in|with|given|due|✓|✗)\b)"
 )
 _ZH_WORD = re.compile(
-    r"(?:没错|不是的|不是|不对|不正确|不存在|并没有|没有|是的|有的|对的|正确|存在|错误|肯定的?|否定的?|能|不能|可以|不可以|会|不会|是|有|对|否|没|无|不|错)"
-    r"(?=[)\]}>\"']{0,3}(?:\Z|\s?[.,;!…\n<}~(]|就|吧|呢|啊|哦))"
+    r"(?:不需要|不用|无需|不必|不应该|不允许|需要|必须|应该|允许|没错|不是的|不是|不对|不正确|不存在|并没有|没有|是的|有的|对的|正确|存在|错误|肯定的?|否定的?|能|不能|可以|不可以|会|不会|是|有|对|否|没|无|不|错)"
+    r"(?=[)\]}>\"']{0,3}(?:\Z|\s?[.,;!…\n<}~(]|就|吧|呢|啊|哦|的\s?[.,;!]|的\Z))"
 )
 _MAYBE_LEFT = re.compile(
     r"(?:\b(?:maybe|perhaps|possibly|might be|could be|may be|either)|可能|也许|或许|大概)[, ]{0,2}(?:a |an |就|是)?\Z"
@@ -67,6 +71,16 @@ _MAYBE_LEFT = re.compile(
 _QUESTIONED = re.compile(r"[\"')\]]{0,2} ?\?")
 _ENTRY = re.compile(r"(?m)^[ -]{0,8}[\w ]{1,40}: ?(true|false|yes|no)\s*$")
 _TICKED = re.compile(r"✓ {0,3}(yes|no|是|否|有|没有)(?![\w])")
+_ONLY_IF = re.compile(r"[\"')]{0,2},? (?:but )?(?:only )?(?:if|unless|provided|as long as)\b")
+_CLAIMED = re.compile(
+    r"(?:\b(?:many|some|most|other|any|an?|the) (?:\w+ )?(?:drivers?|people|persons?|viewers?|observers?|passengers?)\b"
+    r"|有(?:些)?人)[^.!?\n\"']{0,60}(?:says?|said|claims?|thinks?|说|认为)[^\"'\n.]{0,10}(?:\"[^\"\n]{1,200}\"|'[^\n]{1,200}?'(?![a-z]))"
+)
+_MUST = re.compile(r"不能不|不得不|不可不")  # two negations: must
+_OFFERED = re.compile(r"[\"'(]{0,2}\byes[\"']?(?: ?/ ?| or )[\"']?no\b[\"')]{0,2}|\"?是\"?(?:还是|或者?|/)\"?否\"?")
+_AT_SENTENCE = re.compile(r"[.!?\n]\s+[\"'(]?\Z")
+_SENTENCE_END = re.compile(r"[.!?;\n]\s")
+_CONTRAST = re.compile(r"\b(?:but|however|although|though|yet|while)\b|但|不过|然而")
 _JOINT = re.compile(r"[\"'\s,.;]{0,3}(?P<word>and|or|nor|but|/|\||和|或|或者|还是)?[\"'\s]{0,2}(?:a |an )?[\"']?")
 
 
@@ -82,7 +96,7 @@ def read_yesno(text: str, question: str = "", words: tuple[str, str] = YES_NO) -
     """ "yes" or "no" from plain `text`; with `words` "left" and "right", a side. `question` says what is asked for."""
     if words != YES_NO:
         return read_side(text, question)
-    low = ANSWER_LINE.sub(r"\1: ", text.lower())
+    low = _MUST.sub("必须", ANSWER_LINE.sub(r"\1: ", text.lower()))
     whole = _WHOLE.get(re.sub(r"[^\w✓✗' \u4e00-\u9fff]+", " ", low).strip(" '"))
     if whole:
         return Answer("yesno", whole)
@@ -95,18 +109,42 @@ def read_yesno(text: str, question: str = "", words: tuple[str, str] = YES_NO) -
     entries = {match[1] for match in _ENTRY.finditer(low)}  # exists: false
     if len(entries) == 1:
         return Answer("yesno", _WHOLE[entries.pop()])
-    kept, refuses = without_refusals(low)
+    kept, refuses = without_refusals(_without_claims(_without_choice(low)))
     verdicts = _verdict_words(kept)
     chosen = _chosen(kept, verdicts)
-    revised = [match.end() for match in REVISION.finditer(kept)]
-    if revised and verdicts and verdicts[-1].start < revised[-1]:  # "No. Correction: there is one behind the bus."
-        chosen = stated(kept[revised[-1] :], question, alone=True) or chosen
+    revised = list(REVISION.finditer(kept))
+    if revised and verdicts and verdicts[-1].start < revised[-1].start():  # "No. Correction: there is one."
+        chosen = stated(kept[revised[-1].end() :], question, alone=True) or (
+            "hedged" if chosen and verdicts[-1].start < revised[0].start() else chosen
+        )
+    elif chosen in YES_NO and len(verdicts) == 1 and not verdicts[0].strong:
+        chosen = _with_later_sentences(kept, verdicts[0].start, chosen, question)
     if chosen:
         return Answer("yesno", chosen) if chosen in YES_NO else Unparsed("yesno", "hedged", text[-200:])
-    said = stated(kept, question, alone=not (refuses or verdicts))
+    said = elliptical(kept, question) or stated(kept, question, alone=not (refuses or verdicts))
     if said:
         return Answer("yesno", said, "statement")
     return Unparsed("yesno", "hedged" if verdicts and not refuses else no_verdict(text), text[-200:])
+
+
+def _with_later_sentences(low: str, start: int, chosen: str, question: str) -> str:
+    """The verdict at `start`, unless later sentences state the opposite: then theirs if it is a conclusion."""
+    end = _SENTENCE_END.search(low, start)
+    later = stated(low[end.end() :], question, alone=False) if end else None
+    if end is None or later in (None, chosen):
+        return chosen
+    return later if later and CONCLUSION.search(low[end.end() :]) else "hedged"
+
+
+def _without_claims(low: str) -> str:
+    """The text with blanks for what it quotes from others: "some people may say 'yes'"."""
+    return _CLAIMED.sub(lambda match: " " * len(match.group()), low)
+
+
+def _without_choice(low: str) -> str:
+    """The text without the pair of words that were offered ("yes or no"), if it says something else."""
+    rest = _OFFERED.sub(" ", low)
+    return rest if any(character.isalnum() for character in rest) else low
 
 
 def _chosen(low: str, verdicts: list[_VerdictWord]) -> str | None:
@@ -116,7 +154,15 @@ def _chosen(low: str, verdicts: list[_VerdictWord]) -> str | None:
         return None
     strong = [word for word in standing if word.strong]
     if strong:
-        return strong[-1].verdict
+        between = low[strong[0].start : strong[-1].start]
+        one = len({word.verdict for word in strong}) == 1 or not _SENTENCE_END.search(between)
+        taken_back = REVISION.search(between) or _CONTRAST.search(between)
+        return strong[-1].verdict if one or taken_back else "hedged"
+    for word in standing[1:]:
+        between = low[standing[0].start : word.start]
+        opposite = standing[0].head and {word.verdict, standing[0].verdict} == set(YES_NO)
+        if opposite and _AT_SENTENCE.search(between) and not (REVISION.search(between) or _CONTRAST.search(between)):
+            return "hedged"
     if standing[0].head and standing[0].verdict != "hedged" and not REVISION.search(low[standing[0].start :]):
         return standing[0].verdict
     return standing[-1].verdict
@@ -162,6 +208,8 @@ def _verdict(low: str, clause: TextClause, match: re.Match[str]) -> str | None:
         return "skip"
     if _MAYBE_LEFT.search(left):
         return "hedged"
+    if _ONLY_IF.match(low, end):
+        return None
     verdict = _WHOLE.get(word)
     # "-" keeps the cut at 24 characters from matching as the start of the text.
     lead = _LEAD.search(left if start <= 24 else "-" + left)

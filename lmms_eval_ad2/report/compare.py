@@ -14,10 +14,21 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.metrics import paired_comparison
 from lmms_eval_ad2.metrics.intervals import FRACTION
 from lmms_eval_ad2.printed import printable
-from lmms_eval_ad2.report import tables
+from lmms_eval_ad2.report import cell_text, compact, tables
+from lmms_eval_ad2.report.floors import is_lexical
 from lmms_eval_ad2.report.runs import RunSummary, TaskSummary, judge_sha, sample_rows
-from lmms_eval_ad2.report.text_table import TextTable, escape
+from lmms_eval_ad2.report.text_table import TextTable, escape, wrapped
 
+HEADERS = ("Task", "n (clusters)", "A", "B", "A - B [95 % interval]", "p", "p (Holm)", "test")
+MEANS = (
+    "A, B: means over the samples that both runs have and scored. The scores of ad2 report are over all samples of a "
+    "run, and of tasks with several columns the mean of the columns, as in the papers."
+)
+METHOD = (
+    "Exact McNemar test if all scores are right or wrong, else a sign-flip test over clusters; p (Holm) is corrected "
+    "for the number of tasks."
+)
+FLOOR = "Random answers get a good part of the lexical judge's scale: see the floor rows of ad2 report on the two runs."
 _FORCE = "to compare them anyway: --force"
 
 
@@ -158,44 +169,69 @@ def render(
     sets: tuple[str, str] | None = None,
 ) -> str:
     """Return the comparison as a text table with notes; `sets`: as given to `compare_sets`."""
-    headers = ["Task", "n paired", "clusters", "A", "B", "A - B [95 % interval]", "p", "p (Holm)", "test", "left out"]
-    body = []
-    for row in rows:
-        difference = (
-            tables.NONE if row.difference is None else f"{row.difference:+.1f}{tables.span(row.ci, row.clusters, '+')}"
-        )
-        body.append([
-            row.task, str(row.n), str(row.clusters), tables.number(row.mean_a), tables.number(row.mean_b), difference,
-            _p(row.p_value), _p(row.p_holm), row.test, _left_out(row),
-        ])  # fmt: skip
     of_a, of_b = (f", distractors {name}" for name in sets) if sets else ("", "")
-    table = TextTable(headers, body).render(markdown=markdown)
-    lines = [f"A: {run_a.name}{of_a}", f"B: {run_b.name}{of_b}", "", table, ""]
+    table = TextTable(HEADERS, [_cells(row) for row in rows], "lrrrrrrl")
+    lines = [f"A: {run_a.name}{of_a}", f"B: {run_b.name}{of_b}"]
+    below = []
     for key in ("prompts_sha256", "gen_kwargs", "limit", "image_encoding"):
         if run_a.about.get(key) != run_b.about.get(key):
-            lines.append(f"Attention: {key} differs: {run_a.about.get(key)} against {run_b.about.get(key)}")
-    for note in dict.fromkeys(note for row in rows for note in row.notes):
-        tasks = [row.task for row in rows if note in row.notes]
-        lines.append(f"Attention, {'all tasks' if 1 < len(tasks) == len(rows) else ', '.join(tasks)}: {note}")
-    lines += [
-        "Means over the samples that both runs have and scored (not means of columns). Exact McNemar test if all "
-        "scores are right or wrong, else a sign-flip test over clusters; p (Holm) is corrected for the number of "
-        "tasks.",
-        tables.INTERVALS,
-    ]
-    text = [escape(line) if markdown and line != table else line for line in lines]
-    return printable("\n".join(text)) + "\n"
+            below.append(f"Attention: {key} differs: {run_a.about.get(key)} against {run_b.about.get(key)}")
+    below += _by_note("Left out", [(row.task, _left_out(row)) for row in rows])
+    below += _by_note("Attention", [(row.task, row.notes) for row in rows])
+    below += [MEANS, *_reported(run_a, run_b, rows), METHOD, tables.INTERVALS]
+    if any(is_lexical(task.judge) for run in (run_a, run_b) for task in run.tasks.values()):
+        below.append(FLOOR)
+    body = table.markdown() if markdown else table.within(compact.WIDTH)
+    text = [escape(x) if markdown else wrapped(x, compact.WIDTH, "  ") for x in lines]
+    notes = [escape(x) if markdown else wrapped(x, compact.WIDTH, "  ") for x in below]
+    return printable("\n".join([*text, "", body, "", *notes])) + "\n"
+
+
+def _cells(row: TaskComparison) -> list[str]:
+    difference = cell_text.NONE
+    if row.difference is not None:
+        difference = f"{row.difference:+.1f}{cell_text.span(row.ci, row.clusters, '+')}"
+    means = [cell_text.number(row.mean_a), cell_text.number(row.mean_b)]
+    p_values = [_p(row.p_value), _p(row.p_holm)]
+    return [row.task, f"{row.n} ({row.clusters})", *means, difference, *p_values, row.test]
+
+
+def _reported(run_a: RunSummary, run_b: RunSummary, rows: Sequence[TaskComparison]) -> list[str]:
+    """The scores in `ad2 report` of tasks where they are means of columns and differ from the means here."""
+    notes = []
+    for row in rows:
+        a, b = run_a.tasks.get(row.task), run_b.tasks.get(row.task)
+        if a is None or b is None or max(len(a.mean_of), len(b.mean_of)) < 2:
+            continue
+        scores = [cell_text.number(task.score.official) for task in (a, b)]
+        if scores != [cell_text.number(mean) for mean in (row.mean_a, row.mean_b)]:
+            columns = ", ".join(dict.fromkeys((*a.mean_of, *b.mean_of)))
+            notes.append(f"{row.task}: {scores[0]} and {scores[1]} in ad2 report, the mean of its columns ({columns})")
+    return notes
 
 
 def _p(value: float | None) -> str:
     if value is None:
-        return tables.NONE
+        return cell_text.NONE
     return "< 0.0001" if value < 0.0001 else f"{value:.4f}"
 
 
-def _left_out(row: TaskComparison) -> str:
+def _left_out(row: TaskComparison) -> list[str]:
     counts = ((row.only_a, "only in A"), (row.only_b, "only in B"), (row.unscored, "unscored"))
-    return ", ".join(f"{n} {word}" for n, word in counts if n) or "none"
+    text = ", ".join(f"{n} {word}" for n, word in counts if n)
+    return [text] if text else []
+
+
+def _by_note(title: str, of_tasks: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
+    """One line per note with the tasks that have it."""
+    found: dict[str, list[str]] = {}
+    for task, notes in of_tasks:
+        for note in notes:
+            found.setdefault(note, []).append(task)
+    return [
+        f"{title}, {'all tasks' if 1 < len(tasks) == len(of_tasks) else ', '.join(tasks)}: {note}"
+        for note, tasks in found.items()
+    ]
 
 
 def _differences(a: TaskSummary, b: TaskSummary, other_judge: bool, required_fields: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from lmms_eval_ad2.report import published
 from lmms_eval_ad2.report.runs import RunSummary, ScoreCell
 from lmms_eval_ad2.report.table_layouts import CAPTIONS, TABLE_LAYOUTS, TableColumn, TableLayout, default_layout
-from lmms_eval_ad2.report.table_rows import fits, kind_title, rows_of, with_extras
+from lmms_eval_ad2.report.table_rows import Rows, fits, kind_title, means_of, rows_of, with_extras
 from lmms_eval_ad2.report.task_groups import TaskGroup, data_sha, group_tasks, reason_notes, reasons
 
 
@@ -22,7 +22,8 @@ class GridColumn:
     """A column. `judge`: shown under the title; None if no value in the column needed a judge.
 
     `plotted`: can be plotted beside the others (same scale, higher is better). `decimals`: of the runs' values;
-    published ones have those of the paper. `interval`: shown in text, as for headline columns.
+    published ones have those of the paper. `interval`: shown in text, as for headline columns. `main`: the figure of
+    a table with one row per model: the mean of other columns, else each headline.
     """
 
     key: str
@@ -32,6 +33,7 @@ class GridColumn:
     plotted: bool = True
     decimals: int = 1
     interval: bool = False
+    main: bool = False
 
     @property
     def heading(self) -> str:
@@ -101,6 +103,7 @@ def _build(layout: TableLayout, groups: Sequence[TaskGroup], with_published: boo
     ours = [row for row in ours if any(row[2].get(key) is not None for key in core)]
     if not ours:
         return None
+    ours = _with_judges(layout, ours, printed)
     shown = printed if with_published else None
     columns, column_index = _split(layout, [cells for _, _, cells in ours], shown)
     rows = [_row(layout, group, extra, cells, columns, column_index) for group, extra, cells in ours]
@@ -154,6 +157,31 @@ def finalise(grid: ResultGrid) -> ResultGrid:
     )
 
 
+def _with_judges(layout: TableLayout, rows: Rows, printed: published.PublishedTable | None) -> Rows:
+    """Name the judge of cells whose answers were all unparsed or failed, so that they stay in its column.
+
+    No judge was asked about them, so their summary names none: it is the judge of the run, else the only one of the
+    column.
+    """
+    used: dict[str, list[str]] = {}
+    for _, _, cells in rows:
+        for key, cell in cells.items():
+            if cell is not None and cell.judge and cell.judge not in used.setdefault(key, []):
+                used[key].append(cell.judge)
+
+    def judged(key: str, cell: ScoreCell | None, group: TaskGroup) -> ScoreCell | None:
+        in_paper = printed is not None and printed.judge_of(key) is not None
+        if cell is None or cell.judge or cell.n_ok or not (used.get(key) or in_paper):
+            return cell
+        return replace(cell, judge=group.judge or (used[key][0] if len(used.get(key, ())) == 1 else None))
+
+    named: Rows = []
+    for group, extra, cells in rows:
+        found = {key: judged(key, cell, group) for key, cell in cells.items()}
+        named.append((group, extra, found | means_of(layout, found)))
+    return named
+
+
 # --- columns ---
 
 ColumnIndex = dict[tuple[str, str | None], int]  # (column key, judge of a run's score | PRINTED) -> position
@@ -177,18 +205,19 @@ def _split(
             if judge is None and (len(used) > 1 or (in_paper and not shared)):
                 label = "no judge"
             places = [(column.key, judge)] + ([(column.key, PRINTED)] if shared else [])
-            blocks.append((judges.index(judge) if judge else 0, _column(column, label), places))
+            blocks.append((judges.index(judge) if judge else 0, _column(layout, column, label), places))
         if in_paper and len(alike) != 1:
             plain = paper == "no judge" and not used
-            blocks.append((len(judges), _column(column, None if plain else f"paper: {paper}"), [(column.key, PRINTED)]))
+            heading = None if plain else f"paper: {paper}"
+            blocks.append((len(judges), _column(layout, column, heading), [(column.key, PRINTED)]))
         elif not used and not in_paper:
-            blocks.append((0, _column(column, None), []))  # no values: an empty column keeps the layout
+            blocks.append((0, _column(layout, column, None), []))  # no values: an empty column keeps the layout
     blocks.sort(key=lambda block: block[0])
     column_index = {place: position for position, (_, _, places) in enumerate(blocks) for place in places}
     return [column for _, column, _ in blocks], column_index
 
 
-def _column(column: TableColumn, judge: str | None) -> GridColumn:
+def _column(layout: TableLayout, column: TableColumn, judge: str | None) -> GridColumn:
     plotted = column.plotted and not (column.lower_is_better or column.place[-1] in CAPTIONS)
     return GridColumn(
         key=column.key,
@@ -198,6 +227,7 @@ def _column(column: TableColumn, judge: str | None) -> GridColumn:
         plotted=plotted,
         decimals=column.decimals,
         interval=column.interval,
+        main=bool(column.mean_of) or (column.headline and not any(c.mean_of for c in layout.columns)),
     )
 
 
@@ -217,7 +247,9 @@ def _row(
         if cell is not None:
             placed[column_index[key, cell.judge]] = cell
     tasks = group.used(layout.parts)
-    judges = dict.fromkeys(str(t.judge) for t in tasks if t.judge)
+    judges = dict.fromkeys(
+        [*(str(t.judge) for t in tasks if t.judge), *(c.judge for c in cells.values() if c and c.judge)]
+    )
     return GridRow(
         kind=group.run.role,
         label=f"{group.label}: {extra}" if extra else group.label,

@@ -56,6 +56,7 @@ class TaskSummary:
     correctness: ScoreCell | None = None
     interval_method: str | None = None  # None: an earlier version's bootstrap
     coordinates: Mapping[str, Any] = field(default_factory=dict)  # scoring/frame_check.py; empty without points, boxes
+    mean_of: tuple[str, ...] = ()  # the columns whose mean is the score; empty in summaries that do not name them
 
     @property
     def frame(self) -> str:
@@ -178,7 +179,7 @@ def _read(path: Path) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
 def _run(path: Path, about: Mapping[str, Any], tasks: Mapping[str, Any], judge_suffix: str) -> RunSummary:
     reader = SummaryReader(path, judge_suffix)
     label = one_line(str(about.get("label") or about.get("model") or path.parent.name))
-    read = {name: _task(reader, name, table) for name, table in tasks.items()}
+    read = {name: read_task(reader, name, table) for name, table in tasks.items()}
     return RunSummary(path.parent, label, about, dict(sorted(read.items(), key=lambda item: _position(item[1]))))
 
 
@@ -245,7 +246,8 @@ def _shortest(folders: Sequence[Path]) -> dict[Path, str]:
     return marks
 
 
-def _task(reader: SummaryReader, name: str, table: Any) -> TaskSummary:
+def read_task(reader: SummaryReader, name: str, table: Any) -> TaskSummary:
+    """Read the table of one task; raises DataError for an invalid field."""
     here = reader.inside("tasks").inside(name)
     if Path(name).name != name or not name.isprintable():  # the name is used in file names
         raise reader.wrong("tasks", "names of tasks", name)
@@ -270,6 +272,7 @@ def _task(reader: SummaryReader, name: str, table: Any) -> TaskSummary:
         correctness=here.inside("data").correctness(here.mapping(table, "data"), "correctness"),
         interval_method=_named(table, "interval_method"),
         coordinates=here.mapping(table, "coordinates", {}),
+        mean_of=here.inside("score").names(here.mapping(table, "score"), "columns"),
     )
 
 

@@ -6,14 +6,13 @@ the same tables with their plots (page/section_plots.py). Texts may come from un
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from lmms_eval_ad2.printed import printable
-from lmms_eval_ad2.report import tables
-from lmms_eval_ad2.report.text_table import TextTable, escape
+from lmms_eval_ad2.report import compact, tables
+from lmms_eval_ad2.report.text_table import TextTable, escape, wrapped
 
 Span = tuple[float, float]
 
@@ -89,7 +88,8 @@ class ReportSection:
     """What a run kind adds to a report.
 
     name: key of `data` in JSON, anchor on the page; head: lines on top of the text, which the page has in `runs`;
-    warnings, notes: before and after the tables; footer: last, on the page below the tables too.
+    warnings, notes: before and after the tables; footer: the papers' tables, last, on the page below the
+    tables too.
     """
 
     name: str
@@ -103,26 +103,46 @@ class ReportSection:
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
-def render(section: ReportSection, *, markdown: bool = False, details: bool = False) -> str:
-    """The section as text or Markdown."""
-    blocks = [_listed([*section.head, *section.warnings], markdown)]
-    blocks += [_table(table, markdown) for table in section.tables if details or not table.detail]
-    blocks.append(_listed(section.notes, markdown))
-    blocks += [_table(table, markdown) for table in section.footer]
+def render(
+    section: ReportSection, *, markdown: bool = False, details: bool = False, wide: bool = False, published: bool = True
+) -> str:  # fmt: skip
+    """The section as text or Markdown; text has no line above compact.WIDTH, except with `wide`.
+
+    details: with detail tables. published: with the footer, the papers' tables.
+    """
+
+    width = None if markdown else tables.WIDTH if wide else compact.WIDTH
+
+    def shown(table: SectionTable) -> str:
+        return _table(table, width, wide)
+
+    blocks = [_listed([*section.head, *section.warnings], width)]
+    blocks += [shown(table) for table in section.tables if details or not table.detail]
+    blocks.append(_listed(section.notes, width))
+    blocks += [shown(table) for table in section.footer if published]
     return printable("\n\n".join(block for block in blocks if block)) + "\n"
 
 
-def _table(table: SectionTable, markdown: bool) -> str:
-    """Title, caption, table and notes, each without the blank line that Markdown needs between them in text."""
-    title = f"### {escape(table.title)}" if markdown and table.title else table.title
-    body = TextTable(table.headers, table.rows, table.align).render(markdown=markdown) if table.rows else ""
-    parts = [title, "\n".join(_filled(line, markdown) for line in table.caption), body, _listed(table.notes, markdown)]
-    return ("\n\n" if markdown else "\n").join(part for part in parts if part)
+def _table(table: SectionTable, width: int | None, wide: bool) -> str:
+    """Title, caption, table and notes, each without the blank line that Markdown needs between them in text.
+
+    width: of prose, and of the table if it is not `wide`; None: Markdown.
+    """
+    figures = TextTable(table.headers, table.rows, table.align)
+    if width is None:
+        title, body = f"### {escape(table.title)}" if table.title else "", figures.markdown()
+    elif wide:
+        title, body = table.title, figures.plain()
+    else:
+        title, body = wrapped(table.title, width, "  "), figures.within(width)
+    caption = "\n".join(_filled(line, width) for line in table.caption)
+    parts = [title, caption, body if table.rows else "", _listed(table.notes, width)]
+    return ("\n\n" if width is None else "\n").join(part for part in parts if part)
 
 
-def _listed(lines: Sequence[str], markdown: bool) -> str:
-    return "\n".join(_filled(f"- {line}", markdown) for line in lines)
+def _listed(lines: Sequence[str], width: int | None) -> str:
+    return "\n".join(_filled(f"- {line}", width) for line in lines)
 
 
-def _filled(text: str, markdown: bool) -> str:
-    return escape(text) if markdown else textwrap.fill(text, tables.WIDTH, subsequent_indent="  ")
+def _filled(text: str, width: int | None) -> str:
+    return escape(text) if width is None else wrapped(text, width, "  ")

@@ -81,6 +81,12 @@ class SummaryReader:
             raise self.wrong(name, "text", value)
         return value
 
+    def names(self, data: Mapping[str, Any], name: str) -> tuple[str, ...]:
+        value = data.get(name, [])
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self.wrong(name, "a list of names", value)
+        return tuple(value)
+
     def number(self, data: Mapping[str, Any], name: str) -> float | None:
         value = data.get(name)
         if value is not None and not is_number(value):

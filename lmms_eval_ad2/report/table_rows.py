@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lmms_eval_ad2.report.runs import ScoreCell, TaskSummary
@@ -32,10 +32,14 @@ def with_extras(layout: TableLayout, groups: Sequence[TaskGroup]) -> TableLayout
 
 def cells_of(layout: TableLayout, group: TaskGroup) -> dict[str, ScoreCell | None]:
     """Return the cells of a group by column key."""
-    found: dict[str, ScoreCell | None] = {}
-    for column in layout.columns:
-        found[column.key] = mean([found.get(k) for k in column.mean_of]) if column.mean_of else _cell(column, group)
-    return found
+    found = {column.key: _cell(column, group) for column in layout.columns if not column.mean_of}
+    means = means_of(layout, found)
+    return {column.key: means[column.key] if column.mean_of else found[column.key] for column in layout.columns}
+
+
+def means_of(layout: TableLayout, cells: Mapping[str, ScoreCell | None]) -> dict[str, ScoreCell | None]:
+    """The cells of the columns that are the mean of other columns."""
+    return {c.key: mean([cells.get(key) for key in c.mean_of]) for c in layout.columns if c.mean_of}
 
 
 def _cell(column: TableColumn, group: TaskGroup) -> ScoreCell | None:

@@ -1,7 +1,7 @@
 """Result tables as text for a terminal or as Markdown.
 
-A run has two lines in a text table: scores under the benchmark's own rules, with the 95 % interval of main scores, and
-strict scores below. In Markdown both are in one cell.
+A run has one line in a compact text table (compact.py). In a wide one it has two: scores under the benchmark's own
+rules, with the 95 % interval of main scores, and strict scores below. In Markdown both are in one cell.
 """
 
 from __future__ import annotations
@@ -12,50 +12,59 @@ from collections.abc import Sequence
 from lmms_eval_ad2.coordinates.misfit import misfit_warnings
 from lmms_eval_ad2.metrics.intervals import METHOD
 from lmms_eval_ad2.printed import printable
+from lmms_eval_ad2.report import compact
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
+from lmms_eval_ad2.report.cell_text import NGRAM, NONE, clusters, counts, interval, number, official
+from lmms_eval_ad2.report.floors import missing_floors
 from lmms_eval_ad2.report.grid import GridColumn, GridRow, ResultGrid, grids
-from lmms_eval_ad2.report.runs import RunSummary, ScoreCell
+from lmms_eval_ad2.report.runs import RunSummary
 from lmms_eval_ad2.report.task_groups import data_notes
-from lmms_eval_ad2.report.text_table import TextTable, escape
+from lmms_eval_ad2.report.text_table import TextTable, escape, wrapped
 
-NONE = "–"
 WIDTH = 120  # of lines of prose in a terminal
-NGRAM = "– (n-gram metrics only)"
 LEGEND = (
     "First line: scores under the benchmark's own rules [95 % interval]. Second line, 'strict': unparsed and unscored "
-    "answers count as the worst score. – : no value. Scores of different judges are in different columns."
+    "answers count as the worst score. – : no value. Scores of different judges are in different columns. "
+    + compact.MEAN
 )
 LEGEND_MARKDOWN = (
     "official [95 % interval] / strict: official under the benchmark's own rules, strict with unparsed and unscored "
-    "answers as the worst score. – : no value. Scores of different judges are in different columns."
+    "answers as the worst score. – : no value. Scores of different judges are in different columns. " + compact.MEAN
 )
 
 LEGEND_PAGE = (
     "Upper value: score under the benchmark's own rules, with its 95 % interval. Lower value: strict, unparsed and "
     "unscored answers count as the worst score. – : no value. † : a mean over fewer columns than the paper's. "
-    "Scores of different judges are in different columns. Hover over a value to see its counts."
+    "Scores of different judges are in different columns. Hover over a value to see its counts. " + compact.MEAN
 )
 INTERVALS = (
     "Intervals: each cluster (a scene or an image, with all questions on it) is left out in turn (jackknife), and few "
     "clusters widen the interval (Student's t)."
 )
-NO_INTERVAL = "[no interval: 1 cluster]"
+COUNTED = " The number of clusters is in the table of all tasks."
 
 
 def render(
-    runs: Sequence[RunSummary], *, published: bool = True, markdown: bool = False, breakdowns: bool = False
+    runs: Sequence[RunSummary], *, published: bool = False, markdown: bool = False, breakdowns: bool = False,
+    wide: bool = False,
 ) -> str:  # fmt: skip
-    """Return all tables of `runs`, with published results (`published`), and a list of all tasks with their counts.
+    """Return all tables of `runs`, as one compact row per run and table (compact.py), or with all columns.
 
-    `breakdowns`: include tables by sub-task, source, weather and severity.
+    published: with the papers' figures. markdown, wide: with all columns, and a list of all tasks with their counts.
+    breakdowns: with tables by sub-task, source, weather and severity.
     """
     intervals = about_intervals(runs)
+    found = [*grids(runs, with_published=published), *(breakdown_grids(runs) if breakdowns else ())]
+    if not (markdown or wide):
+        blocks = [wrapped(f"{compact.LEGEND} {intervals}", compact.WIDTH), *map(compact.render, found)]
+        blocks.append("\n".join(wrapped(note, compact.WIDTH, "  ") for note in [*warnings(runs), compact.MORE]))
+        return printable("\n\n".join(blocks)) + "\n"
+    intervals += COUNTED
     if markdown:
         blocks = [LEGEND_MARKDOWN, escape(intervals)]
     else:
         blocks = [f"{textwrap.fill(LEGEND, WIDTH)}\n{textwrap.fill(intervals, WIDTH)}"]
-    blocks += [_grid(grid, markdown) for grid in grids(runs, with_published=published)]
-    blocks += [_grid(grid, markdown) for grid in (breakdown_grids(runs) if breakdowns else ())]
+    blocks += [_grid(grid, markdown) for grid in found]
     blocks.append(_overview(runs, markdown))
     return printable("\n\n".join(blocks)) + "\n"
 
@@ -63,66 +72,12 @@ def render(
 def about_intervals(runs: Sequence[RunSummary]) -> str:
     """Explain how the intervals were computed."""
     other = [run.name for run in runs if any(task.interval_method != METHOD for task in run.tasks.values())]
-    text = f"{INTERVALS} Their number is in the table of all tasks."
     if not other:
-        return text
+        return INTERVALS
     return (
-        f"{text} Those of {', '.join(other)} are bootstrap intervals of an earlier version, too narrow below 20 "
+        f"{INTERVALS} Those of {', '.join(other)} are bootstrap intervals of an earlier version, too narrow below 20 "
         "clusters: see ad2 rescore."
     )
-
-
-def number(value: float | None, decimals: int = 1) -> str:
-    return NONE if value is None else f"{value:.{decimals}f}"
-
-
-def span(ci: tuple[float, float] | None, clusters: int | None, sign: str = "") -> str:
-    """Format " [55.1, 59.4]", or the reason for no interval; `sign`: "+" for differences."""
-    if ci:
-        return f" [{ci[0]:{sign}.1f}, {ci[1]:{sign}.1f}]"
-    return f" {NO_INTERVAL}" if clusters == 1 else ""
-
-
-def interval(cell: ScoreCell) -> str:
-    """Format "57.3 [55.1, 59.4]"; without an interval the value (and reason), without a value a dash and the reason."""
-    if cell.official is None:
-        missing = [f"{n} {word}" for n, word in ((cell.n_unparsed, "unparsed"), (cell.n_unscored, "unscored")) if n]
-        return f"{NONE} ({', '.join(missing)})" if missing else NONE
-    mark = "†" if cell.partial else ""
-    return f"{number(cell.official)}{mark}{span(cell.ci, cell.clusters)}"
-
-
-def official(cell: ScoreCell | None, row: GridRow, column: GridColumn, grid: ResultGrid) -> str:
-    """The text of a cell under the benchmark's own rules."""
-    if cell is None:
-        return NONE if row.kind != "published" else ""
-    if row.kind == "published":
-        return number(cell.official, grid.decimals)
-    if grid.kinds:
-        # A share has the number of choices; a rate also the number of offers.
-        return f"{interval(cell)} ({cell.n if cell.n == cell.n_ok else f'{cell.n_ok} of {cell.n}'})"
-    if column.headline or column.interval or cell.official is None:
-        return interval(cell)
-    return number(cell.official, column.decimals) + ("†" if cell.partial else "")
-
-
-def clusters(cell: ScoreCell) -> str:
-    return NONE if cell.clusters is None else str(cell.clusters)
-
-
-def tip(cell: ScoreCell) -> str:
-    """The counts, interval and reason of a cell, as a tool tip."""
-    text = f"n {cell.n}: {cell.n_ok} ok, {cell.n_unparsed} unparsed, {cell.n_unscored} unscored"
-    if cell.ci:
-        text += f"; 95 % interval {number(cell.ci[0])} to {number(cell.ci[1])}"
-    if cell.clusters is not None:
-        text += f"; {cell.clusters} cluster{'' if cell.clusters == 1 else 's'}"
-    return text + (f"; {cell.reason}" if cell.reason else "")
-
-
-def counts(row: GridRow) -> tuple[str, str]:
-    """Format "400" and "2 / 1": the number of samples, and of those unparsed / unscored."""
-    return ("", "") if row.n is None else (str(row.n), f"{row.n_unparsed} / {row.n_unscored}")
 
 
 def _grid(grid: ResultGrid, markdown: bool) -> str:
@@ -228,4 +183,4 @@ def warnings(runs: Sequence[RunSummary]) -> list[str]:
     for run in runs:
         blocks = {f"{run.name}, {task.name}": task.coordinates for task in run.tasks.values()}
         notes += misfit_warnings(blocks)
-    return notes
+    return notes + missing_floors(runs)

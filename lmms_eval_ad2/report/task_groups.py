@@ -64,6 +64,11 @@ class TaskGroup:
         """The set of distractors of its questions; None if the data do not state it."""
         return _joined(t.distractors for t in self.tasks.values())
 
+    @property
+    def judge(self) -> str | None:
+        """The judge of its tasks, else of the run; None if neither names one."""
+        return next((t.judge for t in self.tasks.values() if t.judge), None) or self.run.judge
+
     def used(self, parts: Iterable[str]) -> list[TaskSummary]:
         """Return the tasks of these parts: the canonical ones, or the free-text ones if there are none."""
         wanted = set(parts)

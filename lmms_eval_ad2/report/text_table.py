@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -43,6 +45,23 @@ class TextTable:
         style = "simple" if any(self.headers) else "plain"
         return textwrap.indent(self._tabulate(style, printable), " " * indent)
 
+    def within(self, width: int) -> str:
+        """Aligned text of at most `width` columns (a wide East Asian character takes two).
+
+        Headers, then cells are wrapped at spaces; a word breaks only where it must. Columns that still do not fit
+        follow in further blocks below, each with the first column again.
+        """
+        if not self.rows:
+            return self.plain()
+        headers = [printable(header) for header in self.headers]
+        rows = [[printable(str(cell)) for cell in row] for row in self.rows]
+        align = self.align or "l" * max(map(len, [headers, *rows]))
+        return "\n\n".join(
+            _laid_out([headers[i] for i in block], [[row[i] for i in block] for row in rows],
+                      "".join(align[i] for i in block), width)
+            for block in _blocks(headers, rows, align, width)
+        )  # fmt: skip
+
     def markdown(self, escape: Callable[[str], str] = escape) -> str:
         """A Markdown table; `escape` is applied to every header and cell."""
         return self._tabulate("pipe", lambda text: printable(escape(text)))
@@ -60,3 +79,101 @@ class TextTable:
             rows, headers, tablefmt=style, disable_numparse=True, colalign=align
         )
         return "\n".join(line.rstrip() for line in text.splitlines())
+
+
+GAP = 2  # columns between two columns of a table
+NARROW = 16  # a column of text is wrapped to no less
+
+
+def columns_of(text: str) -> int:
+    """The width of the widest line in a terminal; wide East Asian characters take two columns."""
+    return max((_width(line) for line in text.splitlines()), default=0)
+
+
+def _width(line: str) -> int:
+    return len(line) if line.isascii() else sum(_char_width(char) for char in line)
+
+
+def _char_width(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def wrapped(text: str, width: int, indent: str = "") -> str:
+    """`text` in lines of at most `width` columns, broken at spaces; a longer word after "/", "-" or "_", else anywhere.
+
+    indent: of all lines but the first of each line of `text`.
+    """
+    return "\n".join(line for part in text.split("\n") for line in _wrapped(part, width, indent))
+
+
+def _wrapped(text: str, width: int, indent: str) -> list[str]:
+    if _width(text) <= width:
+        return [text]
+    lines: list[str] = []
+    line = ""
+    for piece in _pieces(text, width - len(indent)):
+        if line.strip() and _width(line + piece.rstrip()) > width:
+            lines, line = [*lines, line.rstrip()], indent + piece.lstrip()
+        else:
+            line += piece
+        while _width(line.rstrip()) > width:  # a long word
+            cut = next(
+                i for i in range(len(line), len(indent), -1) if _width(line[:i]) <= width or i == len(indent) + 1
+            )
+            lines, line = [*lines, line[:cut]], indent + line[cut:]
+    return [*lines, line.rstrip()] if line.strip() else lines
+
+
+def _pieces(text: str, width: int) -> list[str]:
+    """The text in pieces after which a line may break: words, and the parts of words that are wider than `width`."""
+    words = re.findall(r"\s*\S+\s*|\s+", text)
+    parts = (re.findall(r"[^/_-]*(?:[/_-]+|$)", word) if _width(word.rstrip()) > width else [word] for word in words)
+    return [part for found in parts for part in found]
+
+
+def _blocks(headers: Sequence[str], rows: Sequence[Sequence[str]], align: str, width: int) -> list[list[int]]:
+    """The columns of each block: as many as fit, each block with the first column."""
+    least = [_least(headers[i] if headers else "", [row[i] for row in rows], align[i]) for i in range(len(align))]
+    blocks, block, used = [], [0], least[0]
+    for i in range(1, len(least)):
+        if len(block) > 1 and used + GAP + least[i] > width:
+            blocks.append(block)
+            block, used = [0], least[0]
+        block, used = [*block, i], used + GAP + least[i]
+    return [*blocks, block]
+
+
+def _least(header: str, cells: Sequence[str], align: str) -> int:
+    """The least width of a column: figures stay in one line, headers and texts are wrapped."""
+    word = max((_width(piece.rstrip()) for piece in _pieces(header.replace("\n", " "), NARROW)), default=0)
+    body = max(map(columns_of, cells), default=0)
+    return max(word, min(body, NARROW) if align == "l" else body)
+
+
+def _widths(headers: Sequence[str], rows: Sequence[Sequence[str]], align: str, total: int) -> list[int]:
+    """The widths of the columns of a block: each the least, the rest evenly to columns of text, then to headers."""
+    n = len(align)
+    widths = [_least(headers[i] if headers else "", [row[i] for row in rows], align[i]) for i in range(n)]
+    whole = [max(columns_of(row[i]) for row in [headers, *rows] if row) for i in range(n)]
+    for growing in ([i for i in range(n) if align[i] == "l"], range(n)):
+        while sum(widths) < total and (short := [i for i in growing if widths[i] < whole[i]]):
+            widths[min(short, key=lambda i: widths[i])] += 1
+    return widths
+
+
+def _laid_out(headers: Sequence[str], rows: Sequence[Sequence[str]], align: str, width: int) -> str:
+    """One block, wrapped to fit."""
+    n = len(align)
+    widths = _widths(headers, rows, align, width - GAP * (n - 1))
+    cells = [[wrapped(cell, w, "  ") for cell, w in zip(row, widths, strict=True)] for row in rows]
+    lines = list(cells)
+    if any(headers):
+        heads = [wrapped(header, w) for header, w in zip(headers, widths, strict=True)]
+        rules = ["-" * max(columns_of(row[i]) for row in [heads, *cells]) for i in range(n)]
+        lines = [heads, rules, *cells]
+    text = require("tabulate", "tables").tabulate(
+        lines, (), tablefmt="plain", disable_numparse=True, colalign=[_ALIGNMENTS[letter] for letter in align]
+    )
+    return "\n".join(line.rstrip() for line in text.splitlines())

@@ -33,11 +33,34 @@ def runs(tmp_path: Path) -> Path:
 
 
 def test_report_as_text(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ad2(["report", runs]) == 0
+    assert ad2(["report", runs, "--wide", "--published"]) == 0
     out = capsys.readouterr().out
     assert "AD2-Bench: overall (layout of AD2-Bench, Table 2)" in out
     assert "published: InternVL3-8B" in out
     assert "toy-7b (a)" in out
+    assert ad2(["report", runs]) == 0
+    out = capsys.readouterr().out
+    assert "AD2-Bench: overall (layout of AD2-Bench, Table 2)" in out and "toy-7b (a)" in out
+    assert "InternVL3-8B" not in out and max(map(len, out.splitlines())) <= 100
+
+
+def test_unparsed_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [sample(f"s{i}", 0.0, raw="I would say it is red", status="unparsed", reason="no_verdict") for i in range(3)]
+    tasks = {"t": task("ad2_bench", "perception_base", cell(0.0, n=4, unparsed=3))}
+    folder = write_run(tmp_path / "run", summary(tasks), {"t": [*rows, sample("s9", 100.0)]})
+    assert ad2(["report", "--unparsed", folder]) == 0
+    out = capsys.readouterr().out
+    assert "toy-7b, t, no verdict: 3 of 4\n  s0 [yesno]: I would say it is red\n" in out
+    assert ad2(["report", "--unparsed", folder, "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["unread"]
+    assert (found["model"], found["task"], found["reason"], found["n"], found["asked"]) == (
+        "toy-7b",
+        "t",
+        "no_verdict",
+        3,
+        4,
+    )
+    assert found["examples"][0] == {"id": "s0", "expected": "yesno", "reply": "I would say it is red"}
 
 
 def test_report_as_markdown_without_published_scores(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,10 +89,11 @@ def test_report_as_html(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_compare_two_runs(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ad2(["report", "compare", runs / "a", runs / "b"]) == 0
     out = capsys.readouterr().out
-    assert "A: toy-7b (a)\nB: toy-7b (b)\n" in out
+    assert "A: toy-7b (a)\nB: toy-7b (b)\n" in out and max(map(len, out.splitlines())) <= 100
+    assert "Random answers get a good part of the lexical judge's scale" in " ".join(out.split())
     line = next(x.split() for x in out.splitlines() if x.startswith("ad2_cot"))
-    assert line[:6] == ["ad2_cot", "20", "20", "95.0", "55.0", "+40.0"]  # 20 samples, each with its own image
-    assert line[-4:-1] == ["0.0078", "0.0469", "mcnemar"]  # 2 / 2^8, and corrected for six tasks
+    assert line[:6] == ["ad2_cot", "20", "(20)", "95.0", "55.0", "+40.0"]  # 20 samples, each with its own image
+    assert line[-3:] == ["0.0078", "0.0469", "mcnemar"]  # 2 / 2^8, and corrected for six tasks
 
 
 def test_compare_two_runs_as_json(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,6 +109,8 @@ def test_compare_two_runs_as_json(runs: Path, capsys: pytest.CaptureFixture[str]
         (["compare", "{runs}/a", "{runs}/a"], "compared with itself"),
         (["compare", "{runs}", "{runs}/a"], "expected one run, found 2"),
         (["{runs}", "--force"], "--force is an option of"),
+        (["{runs}", "--unparsed", "--html", "page.html"], "--unparsed is a list of its own"),
+        (["compare", "{runs}/a", "{runs}/b", "--unparsed"], "ad2 report RUN... --unparsed"),
     ],
 )
 def test_mistakes_are_reported(runs: Path, words: list[str], message: str) -> None:

@@ -32,6 +32,8 @@ def test_compare_shows_both_runs_with_the_drop_and_the_published_tables_separate
     pair: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["report", "compare", *pair]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 100
+    assert main(["report", "compare", *pair, "--wide", "--published"]) == 0
     out = capsys.readouterr().out
     ours, *tables = out.split("Bench2ADVLM, Table ")
     line = next(text for text in ours.splitlines() if text.startswith("Driving Score"))

@@ -59,6 +59,7 @@ ALLOWED: dict[str, set[str]] = {
         "storage", "plugins",
     },
     "report": {"coordinates", "prompts", "metrics", "records", "storage"},
+    "report.floors": {"report", "judge", "scoring", "records"},  # scores random answers; all else reads result files
     "report.text_table": set(),  # the table type of all commands
     "testing": set(),
     "testing.fake_judge": {"judge", "llm", "records"},

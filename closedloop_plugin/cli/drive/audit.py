@@ -60,7 +60,7 @@ def run(options: DriveAuditOptions) -> int:
     sources = FileSources(options.out / "files", options.files, options.host)
     found = audit(listed, sources, report=lambda line: show(line, file=sys.stderr))
     section = audit_section(found)
-    text = render(section)
+    text = render(section, wide=True)  # hashes in one line
     try:
         with atomic_write(options.out / "audit.txt") as handle:
             handle.write(text)

@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.cli.drive.published_tables import TITLES, published_tables
+from lmms_eval_ad2.report.cell_text import NONE
 from lmms_eval_ad2.report.sections import (
     CategoryPlot,
     DifferencePlot,
@@ -19,7 +20,6 @@ from lmms_eval_ad2.report.sections import (
     SectionTable,
     Span,
 )
-from lmms_eval_ad2.report.tables import NONE
 from lmms_eval_ad2.report.text_table import few
 
 if TYPE_CHECKING:

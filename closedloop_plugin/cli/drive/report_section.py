@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lmms_eval_ad2.report.cell_text import NONE
 from lmms_eval_ad2.report.sections import (
     CategoryPlot,
     PlotSeries,
@@ -15,7 +16,6 @@ from lmms_eval_ad2.report.sections import (
     SectionTable,
     Span,
 )
-from lmms_eval_ad2.report.tables import NONE
 
 if TYPE_CHECKING:
     from closedloop_plugin.cli.drive.results import DriveResults
@@ -138,7 +138,9 @@ def _scores(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionTable:
         cells = [_cell(found, name, mark=name in found["partial"]) for name in SCORES]
         rows.append([run.name, counts, *cells, str(found["n_inconsistent"])])
     rows += _references(runs)
-    headers = ["run", "episodes\n(missing /\ncrashed)", *(HEADERS[name] for name in SCORES), "inconsistent"]
+    headers = ["run", "episodes\n(missing/\ncrashed)", *(HEADERS[name] for name in SCORES), "inconsistent"]
+    if not any(run.scores["n_inconsistent"] for run in runs):
+        headers, rows = headers[:-1], [row[:-1] for row in rows]
     series = [_series(run, run.scores, IN_PERCENT) for run in runs]
     return SectionTable(
         title="Driving scores",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.cli.drive.results import DriveResults, find, is_results, read_results, short_names
+from closedloop_plugin.cli.drive.unread_replies import unread
 from lmms_eval_ad2.plugins import RunKind
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ RUN_KIND = RunKind(
     find=find,
     report=report,
     compare=compare,
+    unread=unread,
 )
 
 

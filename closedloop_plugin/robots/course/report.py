@@ -11,7 +11,7 @@ from statistics import fmean
 from closedloop_plugin.robots.course.published import PublishedVehicleTable
 from closedloop_plugin.robots.course.records import SegmentRunRecord
 from lmms_eval_ad2.printed import printable
-from lmms_eval_ad2.report import tables
+from lmms_eval_ad2.report import cell_text, tables
 from lmms_eval_ad2.report.text_table import TextTable, escape
 
 METHOD = (
@@ -81,12 +81,12 @@ def _heading(records: Sequence[SegmentRunRecord]) -> str:
 
 
 def _ours(result: CourseResult, markdown: bool) -> str:
-    counts = [f"{c.completed}/{c.runs}" if c.runs else tables.NONE for c in result.cells]
-    means = [tables.number(c.completion) for c in result.cells]
+    counts = [f"{c.completed}/{c.runs}" if c.runs else cell_text.NONE for c in result.cells]
+    means = [cell_text.number(c.completion) for c in result.cells]
     done, runs = result.completed
     rows = [
-        ["completed", *counts, f"{done}/{runs} = {100 * done / runs:.0f} %" if runs else tables.NONE],
-        ["completion, %", *means, tables.number(result.completion)],
+        ["completed", *counts, f"{done}/{runs} = {100 * done / runs:.0f} %" if runs else cell_text.NONE],
+        ["completion, %", *means, cell_text.number(result.completion)],
     ]
     return TextTable(["", *(c.segment for c in result.cells), "Average"], rows).render(markdown=markdown)
 

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.report import tables
+from lmms_eval_ad2.report import cell_text, tables
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
+from lmms_eval_ad2.report.floors import COMPUTED
 from lmms_eval_ad2.report.grid import ResultGrid, grids
 from lmms_eval_ad2.report.page import plots, section_plots
 from lmms_eval_ad2.report.page.html_page import HtmlPage
@@ -70,7 +71,7 @@ def page(
         "tasks": [_task(run, task) for run in runs for task in run.tasks.values()],
         "worst": cards(runs, worst_samples),
         "sections": [_section(section) for section in sections],
-        "legend": f"{tables.LEGEND_PAGE} {tables.about_intervals(runs)}",
+        "legend": f"{tables.LEGEND_PAGE} {tables.about_intervals(runs)}{tables.COUNTED}",
     }
     return PAGE.render(values)
 
@@ -106,6 +107,7 @@ def _about(run: RunSummary) -> dict[str, Any]:
         "coordinate frame": about.get("frame"),
         "prompts sha256": about.get("prompts_sha256"),
         "rescored from": about.get("rescored_from"),
+        "computed from": about.get(COMPUTED),
         "versions": about.get("versions"),
         "data": "; ".join(f"{name} {split} sha256 {sha[:16]}" for name, split, sha in sorted(data)),
     }
@@ -122,16 +124,16 @@ def _table(grid: ResultGrid, plot: str | None) -> dict[str, Any]:
     for row in grid.rows:
         cells = []
         for cell, column in zip(row.cells, grid.columns, strict=True):
-            text = tables.official(cell, row, column, grid)
+            text = cell_text.official(cell, row, column, grid)
             figure, _, span = text.partition(" [")
-            ours = cell is not None and row.kind != "published"
+            ours = cell if row.kind != "published" else None
             cells.append({
                 "figure": figure,
                 "span": f"[{span}" if span else "",
-                "strict": tables.number(cell.strict) if ours and cell is not None and cell.strict is not None else "",
-                "tip": tables.tip(cell) if ours and cell is not None and not grid.kinds else "",
+                "strict": cell_text.number(ours.strict) if ours and ours.strict is not None else "",
+                "tip": cell_text.tip(ours) if ours and not grid.kinds else "",
             })  # fmt: skip
-        n, bad = tables.counts(row)
+        n, bad = cell_text.counts(row)
         rows.append({"row": row, "cells": cells, "n": n, "bad": bad})
     return {"grid": grid, "rows": rows, "plot": plot}
 
@@ -141,10 +143,10 @@ def _task(run: RunSummary, task: TaskSummary) -> dict[str, Any]:
         "run": run.name,
         "name": task.name,
         "data": f"{task.data.get('name', '?')} {task.data.get('split', '')}",
-        "judge": task.judge or tables.NONE,
+        "judge": task.judge or cell_text.NONE,
         "cell": task.score,
-        "score": tables.NGRAM if task.open_ended else tables.interval(task.score),
-        "clusters": tables.clusters(task.score),
-        "strict": tables.number(task.score.strict),
+        "score": cell_text.NGRAM if task.open_ended else cell_text.interval(task.score),
+        "clusters": cell_text.clusters(task.score),
+        "strict": cell_text.number(task.score.strict),
         "reasons": ", ".join(f"{reason} {n}" for reason, n in task.reasons.items()),
     }

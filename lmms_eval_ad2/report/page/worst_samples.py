@@ -15,7 +15,7 @@ from typing import Any
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.prompts import visual
 from lmms_eval_ad2.records import Record
-from lmms_eval_ad2.report import tables
+from lmms_eval_ad2.report import cell_text
 from lmms_eval_ad2.report.runs import RunSummary, TaskSummary, sample_rows
 
 
@@ -41,7 +41,7 @@ def _samples(task: TaskSummary, best: WorstSamples) -> list[dict[str, Any]]:
         shown = pictures(row, task)
         samples.append({
             "id": row.get("id"),
-            "score": tables.number(row.get("score")),
+            "score": cell_text.number(row.get("score")),
             "status": row.get("status"),
             "reason": row.get("reason"),
             "subtask": row.get("subtask"),

@@ -63,12 +63,18 @@ def graded(rows: list[dict[str, Any]]) -> tuple[Counter[str], list[str]]:
     return counts, wrong
 
 
+def test_few_answers_are_lost_and_hardly_any_is_read_falsely() -> None:
+    counts, wrong = graded(ROWS)
+    assert counts["lost"] <= MOST_LOST * len(ROWS), "\n".join(wrong)
+    assert counts["false"] <= MOST_FALSE * len(ROWS), "\n".join(wrong)
+
+
 @pytest.mark.parametrize("forms", [("mc",), ("yesno",), ("count", "ocr", "vqa"), COORDINATES], ids="-".join)
-def test_few_answers_are_lost_and_hardly_any_is_read_falsely(forms: tuple[str, ...]) -> None:
+def test_no_form_is_read_much_worse_than_the_others(forms: tuple[str, ...]) -> None:
     rows = [row for row in ROWS if row["form"] in forms]
     counts, wrong = graded(rows)
-    assert counts["lost"] <= MOST_LOST * len(rows), "\n".join(wrong)
-    assert counts["false"] <= MOST_FALSE * len(rows), "\n".join(wrong)
+    assert counts["lost"] <= 1.5 * MOST_LOST * len(rows), "\n".join(wrong)
+    assert counts["false"] <= 1.5 * MOST_FALSE * len(rows), "\n".join(wrong)
 
 
 def test_the_exam_covers_all_forms_in_both_languages() -> None:

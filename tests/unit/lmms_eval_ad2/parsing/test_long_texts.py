@@ -68,7 +68,7 @@ def test_repetitive_text_is_parsed_in_linear_time(form: Form) -> None:
 def test_answer_at_the_end_of_a_long_text_is_found() -> None:
     filler = FILLER * (SIZE // len(FILLER))
     assert parse(filler + "\nThe answer is C.", "mc") == Answer("mc", "C")
-    assert parse("The answer is A. " + filler + "\nThe answer is C.", "mc") == Answer("mc", "C")
+    assert parse("At first I would say A. " + filler + "\nThe answer is C.", "mc") == Answer("mc", "C")
     assert parse("The answer is A. " + filler, "mc") == Answer("mc", "A")
     assert parse(filler + "\nSo the answer is no.", "yesno") == Answer("yesno", "no")
     assert parse(filler + "\nThe total is 7.", "count") == Answer("count", 7)

@@ -138,3 +138,18 @@ def test_other_prompts_are_reported(tmp_path: Path) -> None:
     a, b = pair(tmp_path, {"t": scores([50.0])}, {"t": scores([60.0])})
     b = replace(b, about={**b.about, "prompts_sha256": "ff"})
     assert "Attention: prompts_sha256 differs: None against ff" in comparing.render(a, b, compare(a, b))
+
+
+def test_scores_that_are_means_of_columns_are_named_beside_the_means_of_samples(tmp_path: Path) -> None:
+    """90 samples of one column, 10 of another: the mean of samples is not the mean of the two columns."""
+    rows = [sample(f"s{i}", 100.0 if i < 90 else 0.0) for i in range(100)]
+    score = {**cell(50.0), "columns": ["spatial", "causal"]}
+    for name in "ab":
+        tasks = {"ad2_relation": task("ad2_bench", "relation", score), "same": task("ad2_bench", "relation", score)}
+        same = [sample(f"s{i}", 50.0) for i in range(100)]
+        write_run(tmp_path / name, summary(tasks, label=name), {"ad2_relation": rows, "same": same})
+    (a,), (b,) = report.load([tmp_path / "a"]), report.load([tmp_path / "b"])
+    text = " ".join(comparing.render(a, b, compare(a, b)).split())
+    assert "ad2_relation: 50.0 and 50.0 in ad2 report, the mean of its columns (spatial, causal)" in text
+    assert "same: 50.0" not in text
+    assert "A, B: means over the samples that both runs have and scored." in text

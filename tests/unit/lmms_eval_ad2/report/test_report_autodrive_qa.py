@@ -77,7 +77,7 @@ def test_shares_and_rates_have_counts_and_intervals(tmp_path: Path) -> None:
         "toy-7b: Driving domain misconceptions": 10, "toy-7b: Logical inconsistencies": 20,
         "toy-7b: Question ambiguity": 0,
     }  # fmt: skip
-    text = tables.render([run])
+    text = tables.render([run], wide=True)
     assert "60.0 [55.0, 65.0] (6)" in text
     assert "10.0 [5.0, 15.0] (6 of 60)" in text
     assert "0.0 (0 of 9)" in text
@@ -161,7 +161,7 @@ def test_rotations_of_options_have_a_separate_table(tmp_path: Path) -> None:
     assert order.rows[0].n == 100
     assert "letter preference ↓: 2 answers left out: not every rotation of their questions was asked" in order.notes
     assert [c for c in rows(found["autodrive_qa/1"])["toy-7b"] if c is not None] == [60]
-    text = tables.render([run])
+    text = tables.render([run], wide=True)
     assert "30.0 [26.0, 34.0]" in text
     assert "12.5 [8.0, 17.0]" in text
 

@@ -12,7 +12,7 @@ from support.make_runs import cell, sample, summary, task, write_run
 from lmms_eval_ad2 import report
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.metrics.intervals import METHOD
-from lmms_eval_ad2.report import compare, tables
+from lmms_eval_ad2.report import cell_text, compare, tables
 from lmms_eval_ad2.report.page import report_page
 from lmms_eval_ad2.report.runs import ScoreCell
 from lmms_eval_ad2.report.table_rows import mean
@@ -26,11 +26,11 @@ def run_of(folder: Path, score: dict[str, Any], label: str = "toy-7b", **more: A
 
 def test_the_method_and_the_number_of_clusters_are_shown(tmp_path: Path) -> None:
     runs = run_of(tmp_path, cell(57.3, ci=[41.0, 72.2], clusters=7), interval_method=METHOD)
-    text = " ".join(tables.render(runs).split())
+    text = " ".join(tables.render(runs, wide=True).split())
     assert "is left out in turn (jackknife)" in text and "bootstrap" not in text
-    head, _, line = tables.render(runs).split("All tasks\n")[1].splitlines()[:3]
+    head, _, line = tables.render(runs, wide=True).split("All tasks\n")[1].splitlines()[:3]
     assert line[head.index("Clusters") :].split()[0] == "7"
-    assert "7 clusters" in tables.tip(runs[0].tasks["ad2_mcq_planning"].score)
+    assert "7 clusters" in cell_text.tip(runs[0].tasks["ad2_mcq_planning"].score)
     found = asdict(runs[0].tasks["ad2_mcq_planning"])  # as in --json
     assert (found["interval_method"], found["score"]["clusters"]) == (METHOD, 7)
     report_page.write(runs, tmp_path / "page.html")
@@ -41,7 +41,9 @@ def test_the_method_and_the_number_of_clusters_are_shown(tmp_path: Path) -> None
 @pytest.mark.parametrize("markdown", [False, True])
 def test_one_cluster_has_no_interval_and_the_table_shows_the_reason(tmp_path: Path, markdown: bool) -> None:
     runs = run_of(tmp_path, cell(57.3, clusters=1), interval_method=METHOD)
-    assert tables.render(runs, markdown=markdown).count("57.3 [no interval: 1 cluster]") == 2  # the last table too
+    assert (
+        tables.render(runs, markdown=markdown, wide=not markdown).count("57.3 [no interval: 1 cluster]") == 2
+    )  # the last table too
 
 
 def test_runs_with_intervals_of_an_earlier_version_are_listed(tmp_path: Path) -> None:
@@ -71,7 +73,7 @@ def test_paired_difference_of_few_clusters_has_a_wide_interval(tmp_path: Path) -
     assert (row.clusters, row.difference, row.p_value) == (3, 50.0, 0.5)
     assert row.ci is not None and row.ci[0] < 0 < 50 < row.ci[1] <= 100, "three scenes are no proof"
     text = compare.render(a, b, [row])
-    assert "clusters" in text and "is left out in turn (jackknife)" in text
+    assert "clusters" in text and "is left out in turn (jackknife)" in " ".join(text.split())
 
 
 def test_paired_difference_of_one_cluster_has_no_interval(tmp_path: Path) -> None:

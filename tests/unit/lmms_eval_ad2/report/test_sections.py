@@ -13,6 +13,7 @@ from lmms_eval_ad2.report.sections import (
     SectionTable,
     render,
 )
+from lmms_eval_ad2.report.text_table import columns_of
 
 BAD = "<b>|x\x1b[2J"
 PLOT = CategoryPlot(["x", "y"], [PlotSeries("one", [50.0, None], [(40.0, 60.0), None])], "percent", 100.0)
@@ -35,6 +36,17 @@ def test_text_has_every_table_but_details() -> None:
     assert table[4:] == [["<b>|x\\x1b[2J", "50.0"], ["[40.0,", "60.0]"], ["-", "a", "note"]]
     assert paper[0] == ["Paper"] and paper[-1] == ["1"]
     assert "Routes\nroute\n" in render(SECTION, details=True)
+
+
+def test_text_has_100_columns_except_wide() -> None:
+    name = "a-model-with-a-very-long-name-" * 4
+    cells = [SectionCell("100.00", "[43.85, 100.00]")] * 8
+    table = SectionTable(f"Title of {name}", ["run", *["a long heading"] * 8], [[name, *cells]], "l" + "r" * 8,
+                         caption=[f"about {name}"], notes=["word " * 60])  # fmt: skip
+    section = ReportSection("k", "K", [], [table], head=[name], warnings=["w " * 90], footer=[table])
+    assert max(map(columns_of, render(section).splitlines())) <= 100
+    assert max(map(columns_of, render(section, wide=True).splitlines())) > 200
+    assert render(section).count("Title of") == 2 and render(section, published=False).count("Title of") == 1
 
 
 def test_markdown_escapes_cells() -> None:

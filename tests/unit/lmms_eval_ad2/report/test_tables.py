@@ -67,7 +67,7 @@ def test_the_frame_of_coordinates_is_in_the_label_of_rows_with_points_or_boxes(t
 def test_a_frame_that_does_not_fit_is_noted_below_the_tables(tmp_path: Path) -> None:
     tasks = ad2_tasks()
     tasks["ad2_perception_base"]["coordinates"] = {"frame": "auto", "model_input": None, "by_frame": BOXES}
-    text = tables.render(loaded(tmp_path, summary(tasks)))
+    text = " ".join(tables.render(loaded(tmp_path, summary(tasks))).split())
     assert "9 boxes score 1.0, but 88.0 in 'thousand'" in text and "ad2 rescore RUN --frame thousand" in text
 
 
@@ -121,6 +121,25 @@ def test_unjudged_figure_is_not_in_the_papers_judged_column(tmp_path: Path) -> N
     assert figures(grid, grid.rows[0]) == {"Avg-S [no judge]": 50}
 
 
+@pytest.mark.parametrize("alone", [False, True])
+def test_cells_without_a_readable_answer_stay_in_the_column_of_their_judge(tmp_path: Path, alone: bool) -> None:
+    """Chains that were all unparsed were never rated, so their summary names no judge."""
+
+    def chains(judge: str | None, **counts: int) -> dict[str, Any]:
+        columns = {name: cell(10.0, judge=judge, **counts) for name in ("sacs", "slps", "orcs", "djss")}
+        return {"t": task("ad2_bench", "cot", cell(10.0, judge=judge, **counts), columns)}
+
+    unread = summary(chains(None, unparsed=100), label="unread", judge="lexical")
+    rated = summary(chains("lexical"), label="rated", judge="lexical")
+    runs = loaded(tmp_path, *([unread] if alone else [unread, rated]))
+    grid = grid_of(runs, "ad2_bench/3", with_published=False)
+    headings = ["w/ CoT [lexical]", "SACS [lexical]", "SLPS [lexical]", "ORCS [lexical]", "DJSS [lexical]"]
+    assert [c.heading for c in grid.columns] == headings
+    assert all(figures(grid, row) == dict.fromkeys(headings, 10) for row in grid.rows)
+    average = grid_of(runs, "ad2_bench/2", with_published=False) if not alone else grid
+    assert not any(c.judge == "no judge" for c in average.columns)
+
+
 def test_average_requires_every_part(tmp_path: Path) -> None:
     tasks = ad2_tasks("lexical")
     del tasks["ad2_relation"]
@@ -143,7 +162,7 @@ def test_mean_of_cells() -> None:
 
 
 def test_both_scores_with_counts_and_reasons_are_shown(tmp_path: Path) -> None:
-    text = tables.render(loaded(tmp_path, summary(ad2_tasks("lexical"), judge="lexical")), published=False)
+    text = tables.render(loaded(tmp_path, summary(ad2_tasks("lexical"), judge="lexical")), wide=True)
     base = text[text.index("AD2-Bench: basic perception") :].splitlines()
     assert base[1] == "Data: ad2_bench test"  # shown once; no judge was needed
     official, strict = base[5].split(), base[6].split()
@@ -159,7 +178,7 @@ def test_both_scores_with_counts_and_reasons_are_shown(tmp_path: Path) -> None:
 def test_a_missing_score_has_a_reason(tmp_path: Path) -> None:
     score = cell(None, n=12, unscored=12, judge="lexical")
     table = task("coda_lm", "suggestion", score, reasons={"unscored:judge_timeout": 12})
-    text = tables.render(loaded(tmp_path, summary({"t": table}, judge="lexical")))
+    text = tables.render(loaded(tmp_path, summary({"t": table}, judge="lexical")), wide=True)
     assert "– (12 unscored)" in text
     assert "12 unscored: judge timeout" in text
     assert "nan" not in text.lower()
@@ -261,14 +280,14 @@ def test_region_classes_and_unknown_classes(tmp_path: Path) -> None:
 
 def test_benchmarks_without_a_papers_table_are_shown_too(tmp_path: Path) -> None:
     tasks = {"ad2x_drivelm_planning_mc": task("drivelm", "planning", cell(33.0, ci=[30, 36]), variant={"form": "mc"})}
-    text = tables.render(loaded(tmp_path, summary(tasks)))
+    text = tables.render(loaded(tmp_path, summary(tasks)), wide=True)
     assert "DriveLM: score by part" in text
     assert text.count("33.0 [30.0, 36.0]") == 2  # in its table and among all tasks
 
 
 def test_every_task_is_listed_with_its_counts(tmp_path: Path) -> None:
     runs = loaded(tmp_path, summary({**ad2_tasks("lexical"), **mcq_tasks()}, judge="lexical"))
-    listed = tables.render(runs).split("All tasks\n")[1]
+    listed = tables.render(runs, wide=True).split("All tasks\n")[1]
     for name, table in runs[0].tasks.items():
         line = next(x for x in listed.splitlines() if f" {name} " in x)
         assert f"{table.score.n}" in line.split()

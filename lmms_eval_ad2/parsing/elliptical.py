@@ -1,0 +1,37 @@
+"""Short answers without yes or no that repeat the question's verb: "Both of them do.", "Not all of them."."""
+
+from __future__ import annotations
+
+import re
+
+_VERB = r"(?:do|does|did|is|are|was|were|has|have|had|can|could|will|would|should|must|may)"
+_END = r"\s?(?:[.,;!:]|\Z|- )"
+_ELLIPTICAL = re.compile(
+    r"\W{0,3}(?:(?P<none>neither|none)|(?:both|all|each|every one)|it|they|he|she|there|we|you|the (?:ego|car|vehicle))"
+    rf"(?: of (?:them|these|those|the \w+))?(?: \w+ly| indeed)? {_VERB}(?P<negated>n't| not)?(?: indeed)?{_END}"
+)
+_NOT_ALL = re.compile(
+    r"\W{0,3}not (?:all|every|both|each)\b|\W{0,3}only (?:some|one|part) of\b"
+    r"|(?:并非|并不是|不是)(?:所有|全部|都)|不全是|不都是"
+    r"|\W{0,3}(?:all|everyone|everything|every \w+)(?: of (?:them|these|those))? (?:except|but|besides|apart from)\b"
+    r"|除了?[^,.;]{1,30}(?:以外|之外|外)?,? ?(?:其他|其余)"
+)
+_CONTRARY = re.compile(r"\W{0,3}(?:far from it|(?:quite |just )?the (?:opposite|contrary)|on the contrary)\b|恰恰相反")
+_ASKS_ALL = re.compile(r"\b(?:all|every|both|each)\b|所有|全部|都|均|全")
+_NEITHER = re.compile(r"\W{0,3}neither\b[^.!?;\n]{1,80}\bnor\b")
+_ASKS_PRESENCE = re.compile(r"\b(?:is|are|was|were) there\b|\b(?:can|do) you see\b|\b(?:any|either)\b")
+
+
+def elliptical(low: str, question: str) -> str | None:
+    """ "yes" or "no" by the first words of a lower-case reply; None if it does not begin with such an answer."""
+    asked = question.lower()
+    if _ASKS_ALL.search(asked) and _NOT_ALL.match(low):
+        return "no"
+    if _ASKS_PRESENCE.search(asked) and _NEITHER.match(low):
+        return "no"
+    if _CONTRARY.match(low):
+        return "no"
+    found = _ELLIPTICAL.match(low)
+    if not found or not asked:
+        return None
+    return "no" if bool(found["none"]) != bool(found["negated"]) else "yes"

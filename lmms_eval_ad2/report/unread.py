@@ -1,0 +1,130 @@
+"""Replies that could not be read, by model, task and reason, with examples: `ad2 report --unparsed`.
+
+A model that answers in a form of its own shows as one reason with many replies that look alike. The samples are read
+line by line; only counts and a few shortened replies stay in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.printed import one_line, printable
+from lmms_eval_ad2.report.compact import WIDTH
+from lmms_eval_ad2.report.runs import RunSummary, TaskSummary, sample_rows
+from lmms_eval_ad2.report.text_table import TextTable, escape, wrapped
+
+EXAMPLES = 3  # per model, task and reason
+REPLY = 160  # characters of a reply; its middle is left out
+ID = 80
+REASONS = 50  # per task, of a foreign file; further ones are "other"
+UNPARSED = "unparsed"
+MOST_TURNS = 20
+IN_FRAME = ("point", "box")
+
+
+@dataclass(frozen=True)
+class UnreadExample:
+    """One unread reply. id: of the sample, or route and repetition; expected: form of the answer; reply: shortened."""
+
+    id: str
+    expected: str
+    reply: str
+
+
+@dataclass(frozen=True)
+class UnreadReason:
+    """The unread replies of a model to a task with one reason; `n` of `asked` replies."""
+
+    model: str
+    task: str
+    reason: str
+    n: int
+    asked: int
+    examples: tuple[UnreadExample, ...] = field(default=())
+
+
+def unread(runs: Sequence[RunSummary]) -> list[UnreadReason]:
+    """The unread replies of all tasks, most frequent first. Without its samples, a task has only the counts."""
+    return by_count([found for run in runs for task in run.tasks.values() for found in _of_task(run, task)])
+
+
+def by_count(found: Sequence[UnreadReason]) -> list[UnreadReason]:
+    return sorted(found, key=lambda one: (-one.n, one.model, one.task, one.reason))
+
+
+def _of_task(run: RunSummary, task: TaskSummary) -> list[UnreadReason]:
+    counts = {why.partition(":")[2]: n for why, n in task.reasons.items() if why.partition(":")[0] == UNPARSED}
+    if not counts and not task.score.n_unparsed:
+        return []
+    asked = max(task.score.n, sum(counts.values()))
+    try:
+        return _of_samples(sample_rows(run, task.name), run, task)
+    except DataError:  # no samples, or broken ones: the counts of the summary
+        return [UnreadReason(run.name, task.name, reason, n, asked) for reason, n in counts.items()]
+
+
+def _of_samples(rows: Iterator[Mapping[str, Any]], run: RunSummary, task: TaskSummary) -> list[UnreadReason]:
+    found: dict[str, UnreadReason] = {}
+    asked = 0
+    for row in rows:
+        asked += 1
+        if row.get("status") != UNPARSED:
+            continue
+        reason = str(row.get("reason"))[:ID]
+        reason = reason if reason in found or len(found) < REASONS else "other"
+        known = found.get(reason) or UnreadReason(run.name, task.name, reason, 0, 0)
+        examples = known.examples
+        if len(examples) < EXAMPLES:
+            examples += (UnreadExample(shortened(str(row["id"]), ID), _expected(row, task), _reply(row)),)
+        found[reason] = replace(known, n=known.n + 1, examples=examples)
+    return [replace(one, asked=asked) for one in found.values()]
+
+
+def _expected(row: Mapping[str, Any], task: TaskSummary) -> str:
+    """The form of the answer: with the letters offered, the frame of coordinates, or the words of a yes/no question."""
+    form = str(row.get("form"))
+    record = row.get("record")
+    options = record.get("options") if isinstance(record, Mapping) else None
+    if form == "mc" and isinstance(options, list):
+        letters = [str(o.get("letter")) for o in options if isinstance(o, Mapping)]
+        return shortened(f"{form} {'/'.join(letters)}", ID)
+    return f"{form}, frame {task.frame}" if form in IN_FRAME else shortened(form, ID)
+
+
+def _reply(row: Mapping[str, Any]) -> str:
+    raw = row.get("raw")
+    turns = [raw] if not isinstance(raw, list) else raw[:MOST_TURNS]  # several if asked in rounds
+    return shortened(" | ".join("" if turn is None else shortened(str(turn), REPLY) for turn in turns), REPLY)
+
+
+def shortened(text: str, most: int) -> str:
+    """`text` with at most `most` characters; the middle is left out, since a reply answers at its start or end."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 2]} … {text[-(most - most // 2 - 3) :]}"
+
+
+def render(found: Sequence[UnreadReason], *, markdown: bool = False) -> str:
+    """A table of all counts, then the examples of each."""
+    if not found:
+        return "No unread reply: every reply was read, or is unscored.\n"
+    headers = ["n", "of", "model", "task", "reason"]
+    cells = [[str(one.n), str(one.asked), one.model, one.task, _words(one.reason)] for one in found]
+    table = TextTable(headers, cells, "rrlll")
+    total = f"Unread replies: {sum(one.n for one in found)}"
+    blocks = [total, table.markdown() if markdown else table.within(WIDTH)]
+    for one in found:
+        title = f"{one.model}, {one.task}, {_words(one.reason)}: {one.n} of {one.asked}"
+        lines = [f"{one_line(e.id)} [{e.expected}]: {one_line(e.reply) or '(empty)'}" for e in one.examples]
+        if markdown:
+            blocks.append("\n".join([f"### {escape(title)}\n", *(f"- {escape(line)}" for line in lines)]))
+        elif lines:
+            blocks.append("\n".join([wrapped(title, WIDTH), *(wrapped(f"  {line}", WIDTH, "    ") for line in lines)]))
+    return printable("\n\n".join(blocks)) + "\n"
+
+
+def _words(reason: str) -> str:
+    return reason.replace("_", " ")
