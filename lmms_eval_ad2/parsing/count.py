@@ -9,7 +9,7 @@ from lmms_eval_ad2.parsing.clauses import CONCLUSION, clause_at, clauses
 from lmms_eval_ad2.parsing.normalise import declines, hedges, no_verdict, without_refusals
 from lmms_eval_ad2.parsing.number_words import ONES, TENS
 from lmms_eval_ad2.parsing.presence import NOT_ONE
-from lmms_eval_ad2.parsing.question_words import counted_noun, telling_words
+from lmms_eval_ad2.parsing.question_words import counted_noun, counts_another, telling_words
 from lmms_eval_ad2.parsing.revisions import REVISION
 from lmms_eval_ad2.records import Answer, Unparsed
 
@@ -153,6 +153,8 @@ def read_count(text: str, question: str = "") -> Answer | Unparsed:
         return Unparsed("count", "hedged", text[-200:])
     if chosen.value is None:
         return Unparsed("count", chosen.fault, text[-200:])
+    if not chosen.strong and noun and counts_another(low[chosen.end :], noun) and not re.search(noun, low):
+        return Unparsed("count", "no_verdict", text[-200:])
     return Answer("count", chosen.value, "approximate" if chosen.about else "")
 
 

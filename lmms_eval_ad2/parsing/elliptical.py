@@ -17,6 +17,12 @@ _NOT_ALL = re.compile(
     r"|除了?[^,.;]{1,30}(?:以外|之外|外)?,? ?(?:其他|其余)"
 )
 _CONTRARY = re.compile(r"\W{0,3}(?:far from it|(?:quite |just )?the (?:opposite|contrary)|on the contrary)\b|恰恰相反")
+_OPINION = re.compile(
+    r"\W{0,3}i (?:(?P<no>do not|don't|would not|wouldn't) (?:think|believe|say) so|(?:think|believe|guess"
+    r"|suppose|would say)"
+    r" (?P<not>not)\b|doubt (?P<doubt>it|that)|(?:'m|am) afraid (?P<afraid>not)|(?:think|believe|guess|suppose"
+    r"|would say) so)\b"
+)
 _ASKS_ALL = re.compile(r"\b(?:all|every|both|each)\b|所有|全部|都|均|全")
 _NEITHER = re.compile(r"\W{0,3}neither\b[^.!?;\n]{1,80}\bnor\b")
 _ASKS_PRESENCE = re.compile(r"\b(?:is|are|was|were) there\b|\b(?:can|do) you see\b|\b(?:any|either)\b")
@@ -29,6 +35,8 @@ def elliptical(low: str, question: str) -> str | None:
         return "no"
     if _ASKS_PRESENCE.search(asked) and _NEITHER.match(low):
         return "no"
+    if asked and (opinion := _OPINION.match(low)):
+        return "no" if any(opinion.groups()) else "yes"
     if _CONTRARY.match(low):
         return "no"
     found = _ELLIPTICAL.match(low)

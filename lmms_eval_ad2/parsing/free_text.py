@@ -34,6 +34,7 @@ _EMPHASIS = re.compile(r"\*{2}|__(?=\S)|(?<=\S)__")
 
 def read_vqa(text: str) -> Answer | Unparsed:
     """The reply without HTML, a label "Final answer" and a code fence around it. One that only declines is Unparsed."""
+    text = _LATEX_TEXT.sub(lambda match: match["body"], text)
     fenced = _FENCED.match(text)
     bare = _FINAL_LABEL.sub("", without_html(fenced["body"] if fenced else text).strip())
     return Unparsed("vqa", "refusal", text[:200]) if is_refused_reply(text) else Answer("vqa", bare)

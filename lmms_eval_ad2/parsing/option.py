@@ -16,6 +16,7 @@ from lmms_eval_ad2.parsing.normalise import ANSWER_LINE, is_blind, no_verdict, p
 from lmms_eval_ad2.parsing.option_mentions import LetterMention, find_mentions
 from lmms_eval_ad2.parsing.option_statements import remaining, stated_option
 from lmms_eval_ad2.parsing.option_verdicts import (
+    CONDITION_AFTER,
     NEGATED_RIGHT,
     OPEN,
     QUESTION,
@@ -243,7 +244,9 @@ def _from_heads(text: str, mentions: Sequence[LetterMention], texts: Mapping[str
         if at_head and (mention.start <= 16 or "\n" in line) and mention.letter != "I":
             right = text[mention.end : mention.end + _RIGHT]
             named = texts.get(mention.letter) and _text_after(text, mention) == texts[mention.letter]
-            if (named or _HEAD_RIGHT.match(right)) and not NEGATED_RIGHT.match(right) and not QUESTION.match(right):
+            if (named or _HEAD_RIGHT.match(right)) and not (
+                NEGATED_RIGHT.match(right) or QUESTION.match(right) or CONDITION_AFTER.match(right)
+            ):
                 heads.append(mention)
     if len({mention.letter for mention in heads}) != 1:
         return None

@@ -33,7 +33,7 @@ _IS = (
 )
 _ZH_IS = r"(?:应该是|应该为|应该选|应为|应是|应选|是|为|选|即)"
 _NOUN = (
-    r"(?:(?<![a-z])ans(?:wers?)?|verdict|conclusion|exception|odd one(?: out)?|selection|selected|chosen"
+    r"(?:(?<![a-z])ans(?:wers?)?|(?<!in)correct|verdict|conclusion|exception|odd one(?: out)?|selection|selected|chosen"
     r"|prediction|pick|final"
     r"|action input|decision|recommendation|决策|判断|最终|letter|choice|option|选项|答案|回答|作答|结论|选择)"
 )
@@ -134,7 +134,7 @@ _DESCRIPTION = re.compile(
     r"[.,;:!?\n)]|\b(?:that|who|which|with|without|and|or|nor|where|when|as|because|since|rather than"
     r"|instead of|not|than|over|but|although|though|while|so)\b|而不是|而非|因为|由于|但"
 )
-_CONDITION_AFTER = re.compile(
+CONDITION_AFTER = re.compile(
     r"[)\]}>\"']{0,3},? (?:only )?(?:if|unless|provided|assuming)\b(?! (?:i|we) (?:had|have|must|were)| forced)"
     r"|[)\]}>\"']{0,3},? otherwise\b"
 )
@@ -214,7 +214,7 @@ def _is_open(clause: TextClause, left: str, own_left: str, right: str) -> bool:
         return False
     if QUESTION.match(right) or _CONDITION.search(own_left):
         return True
-    after = _CONDITION_AFTER.match(right)
+    after = CONDITION_AFTER.match(right)
     return bool(clause.conditional or after or (clause.former and not clause.revises))
 
 

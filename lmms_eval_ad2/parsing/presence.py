@@ -173,7 +173,7 @@ def _predicate(question: str) -> str:
         or re.search(r"\b(?P<word>[a-z]{3,}ing) (?:the|an?) [a-z ]{2,30}\?\s*\Z", question)
     )
     if last:
-        stem = re.sub(r"(?:ing|ed)\Z", "", last["word"])
+        stem = re.sub(r"(?<=[a-z]{3})(?:ing|ed)\Z", "", last["word"])
         return rf"(?<![a-z-]){re.escape(stem)}[a-z]{{0,3}}(?![a-z])" if len(stem) > 2 else ""
     chinese = _ZH_PREDICATE.search(question) or re.search(
         r"(?P<word>[\u4e00-\u9fff]{2})(?:了|的)?(?:吗|么)\s?\??\s*\Z", question

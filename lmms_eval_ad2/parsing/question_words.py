@@ -75,6 +75,25 @@ def located_noun(question: str) -> str:
     return (found["en"] or found["zh"] or "").strip(" '-") if found else ""
 
 
+# Words for one kind of thing each, and words that cover several kinds.
+_KINDS = (
+    "truck|lorr", "bus|coach", "bicycle|bike|cyclist", "motorcycle|motorbike", "van", "taxi"
+    "|cab", "tram", "train", "cone",
+    "sign", "light|signal", "lane", "wheelchair", "stroller", "dog", "tree", "pedestrian|people|person"
+    "|child", "scooter",
+    "ambulance", "barrier",
+)  # fmt: skip
+_COUNTED_THING = re.compile(r" (?:[a-z]+ ){0,2}?(?P<word>[a-z]{3,})(?=[\s.,;!]|\Z)")
+
+
+def counts_another(right: str, noun: str) -> bool:
+    """Whether the words after a number name another kind of thing than the pattern `noun`: "3 trucks" for bicycles."""
+    found = _COUNTED_THING.match(right)
+    said = [kind for kind in _KINDS if found and re.match(kind, found["word"])]
+    asked = [kind for kind in _KINDS if re.search(rf"(?:{kind})", noun)]
+    return bool(said and asked and said[0] not in asked)
+
+
 def superlatives(question: str) -> list[str]:
     """The superlatives of a question, in lower case."""
     return [match.group() for match in _SUPERLATIVE.finditer(question.lower())]

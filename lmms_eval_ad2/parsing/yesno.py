@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from lmms_eval_ad2.parsing.clauses import CONCLUSION, TextClause, clauses, denied, negations
 from lmms_eval_ad2.parsing.elliptical import elliptical
-from lmms_eval_ad2.parsing.normalise import ANSWER_LINE, no_verdict, without_refusals
+from lmms_eval_ad2.parsing.normalise import ANSWER_LINE, no_verdict, plain, without_refusals
 from lmms_eval_ad2.parsing.presence import stated
 from lmms_eval_ad2.parsing.revisions import REVISION
 from lmms_eval_ad2.parsing.sides import read_side
@@ -96,7 +96,7 @@ def read_yesno(text: str, question: str = "", words: tuple[str, str] = YES_NO) -
     """ "yes" or "no" from plain `text`; with `words` "left" and "right", a side. `question` says what is asked for."""
     if words != YES_NO:
         return read_side(text, question)
-    low = _MUST.sub("必须", ANSWER_LINE.sub(r"\1: ", text.lower()))
+    low = _MUST.sub("必须", ANSWER_LINE.sub(r"\1: ", _without_question(text.lower(), question)))
     whole = _WHOLE.get(re.sub(r"[^\w✓✗' \u4e00-\u9fff]+", " ", low).strip(" '"))
     if whole:
         return Answer("yesno", whole)
@@ -134,6 +134,13 @@ def _with_later_sentences(low: str, start: int, chosen: str, question: str) -> s
     if end is None or later in (None, chosen):
         return chosen
     return later if later and CONCLUSION.search(low[end.end() :]) else "hedged"
+
+
+def _without_question(low: str, question: str) -> str:
+    """The text without the question at its head, if it says something else."""
+    asked = plain(question).lower().strip(" ?.")
+    rest = low.lstrip()[len(asked) :] if len(asked) > 5 and low.lstrip().startswith(asked) else low
+    return rest.lstrip(" ?.:,-\n") if re.search(r"\w", rest) else low
 
 
 def _without_claims(low: str) -> str:
