@@ -1,4 +1,7 @@
-"""Speed-up by parallel worlds with one slow model: 8 episodes in 8 world processes against 1; 200 ms per batch.
+"""Parallel worlds with slow models: one that answers any batch in 200 ms, and an endpoint with random latencies.
+
+The model in this process: 8 episodes in 8 world processes against 1. The endpoint: 8 and 32 worlds against the ideal of
+independent ones, in which every world asks again as soon as its own reply has arrived.
 
 All episodes have the same length (a car that creeps until the tick limit): with routes of different lengths the longest
 one would bound the ratio. "Times faster" is a ratio of wall times, which include the start of all processes. In the
@@ -8,12 +11,14 @@ benchmark, so the rate of answers is compared while all worlds drive.
 
 from __future__ import annotations
 
+import math
+import random
 import statistics
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.camera import Camera
@@ -30,11 +35,14 @@ from closedloop_plugin.worlds.base import EpisodeSetup
 
 ANSWER_S, DECISION_HZ, EPISODES = 0.2, 2.0, 8
 SECONDS = 15.0  # of each episode: 30 questions
+SIGMA = 0.6  # of the logarithm of an endpoint's latency
 FAKE = FactoryRecipe("closedloop_plugin.testing.fake_world:FakeWorld")
 
 
 class SlowModel:
     """Answers any batch after 200 ms; the car creeps."""
+
+    concurrent = False
 
     name, privileged, local = "slow", False, False
     cameras: tuple[Camera, ...] = ()
@@ -46,26 +54,61 @@ class SlowModel:
 
     def end(self, episode: str) -> None: ...
 
+    def latency_s(self) -> float:
+        return ANSWER_S
+
     def describe(self) -> dict[str, Any]:
         return {"name": self.name}
 
     def decide(self, requests: Sequence[DecisionRequest]) -> list[Decision]:
         self.batches.append((time.perf_counter(), [request.episode for request in requests]))
-        time.sleep(ANSWER_S)
+        time.sleep(self.latency_s())
         return [
             Decision(control=Control(throttle=0.12 if request.observation.speed < 1.5 else 0.0)) for request in requests
         ]
 
 
+class SlowEndpoint(SlowModel):
+    """Answers each request after a latency of its own: log-normal, median 200 ms, sigma 0.6."""
+
+    concurrent = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._random = random.Random(0)
+        self.latencies: list[float] = []
+
+    def latency_s(self) -> float:
+        self.latencies.append(self._random.lognormvariate(math.log(ANSWER_S), SIGMA))
+        return self.latencies[-1]
+
+
+def measure_endpoint() -> dict[str, float]:
+    """In the fake world: answers per second while all worlds drive, against the ideal of independent worlds."""
+    found: dict[str, float] = {}
+    _, alone = _run(FAKE, 1, 1, SlowEndpoint())
+    times = sorted(at for at, _ in alone.batches)
+    # s between a reply and the world's next request, without other worlds
+    world_s = (times[-1] - times[0] - sum(alone.latencies[: len(times) - 1])) / (len(times) - 1)
+    for workers in (8, 32):
+        seconds, model = _run(FAKE, workers, workers, SlowEndpoint())
+        ideal = workers / (statistics.mean(model.latencies) + world_s)
+        found[f"endpoint, {workers} workers: s with start-up"] = seconds
+        found[f"endpoint, {workers} workers: share of the ideal rate"] = _rate(model, workers) / ideal
+    return found
+
+
 def measure() -> dict[str, float]:
     """In the fake world: the runner alone, including the start of its processes."""
-    one, _ = _run(FAKE, 1, EPISODES)
-    many, model = _run(FAKE, EPISODES, EPISODES)
+    one, _ = _run(FAKE, 1, EPISODES, SlowModel())
+    _, alone = _run(FAKE, 1, 1, SlowModel())
+    many, model = _run(FAKE, EPISODES, EPISODES, SlowModel())
     return {
         "fake world: 1 worker, s": one,
         f"fake world: {EPISODES} workers, s": many,
         "fake world: questions in a batch": statistics.mean(len(keys) for _, keys in model.batches),
-        "fake world: times faster": one / many,
+        "fake world: times faster with start-up": one / many,
+        "fake world: times faster while all drive": _rate(model, EPISODES) / _rate(alone, 1),
     }
 
 
@@ -73,8 +116,8 @@ def measure_embedded() -> dict[str, float]:
     """In the embedded world without cameras: answers per second while all worlds drive."""
     with tempfile.TemporaryDirectory() as folder:
         world = FactoryRecipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {"folder": Path(folder)})
-        _, alone = _run(world, 1, 1)
-        many, model = _run(world, EPISODES, EPISODES)
+        _, alone = _run(world, 1, 1, SlowModel())
+        many, model = _run(world, EPISODES, EPISODES, SlowModel())
     return {
         f"embedded world: {EPISODES} workers, s with start-up": many,
         "embedded world: 1 worker, answers/s": _rate(alone, 1),
@@ -97,13 +140,15 @@ def _rate(model: SlowModel, episodes: int) -> float:
     return sum(len(keys) for at, keys in model.batches if start <= at < end) / (end - start)
 
 
-def _run(world: FactoryRecipe, workers: int, episodes: int) -> tuple[float, SlowModel]:
+M = TypeVar("M", bound=SlowModel)
+
+
+def _run(world: FactoryRecipe, workers: int, episodes: int, model: M) -> tuple[float, M]:
     """(wall time of the run in s, the model with its log of batches)."""
     rules = profile("bench2drive")
     ticks = round(SECONDS * rules.hz)
     route = suite("demo").routes[2]
     tasks = [EpisodeTask("demo", route.id, k, EpisodeSetup(route, k, max_ticks=ticks)) for k in range(episodes)]
-    model = SlowModel()
     results: list[EpisodeResult] = []
     config = WorkerConfig(world, EvaluationConditions(rules, DecisionRules(decision_hz=DECISION_HZ), model.describe()))
     start = time.perf_counter()
@@ -121,5 +166,5 @@ def _run(world: FactoryRecipe, workers: int, episodes: int) -> tuple[float, Slow
 
 
 if __name__ == "__main__":
-    for key, value in (measure() | measure_embedded()).items():
+    for key, value in (measure() | measure_endpoint() | measure_embedded()).items():
         print(f"{key:<70} {value:,.3f}", flush=True)

@@ -122,7 +122,7 @@ def _each(model: SlowModel, question: ModelQuestion) -> float:
 def _body(question: ModelQuestion) -> bytes:
     """The request body as EndpointModel sends it."""
     model = EndpointModel.from_spec("slow@http://127.0.0.1:1/v1")
-    payload = model._payload(question, [model._data_url(image) for image in question.images])
+    payload = model._payload(question, [model.encoding.data_url(np.asarray(image)) for image in question.images])
     return json.dumps({"model": "slow", "messages": payload["messages"]}).encode()
 
 

@@ -37,8 +37,10 @@ class Agent(Protocol):
 
     name: str  # in tables, e.g. "expert (privileged)", "lmms:qwen2_5_vl"
     privileged: bool  # uses ground truth
-    local: bool  # True: cheap, no model; one instance per world process. False: one in the parent process, batched
+    local: bool  # True: cheap, no model; one instance per world process. False: one in the parent process
     cameras: tuple[Camera, ...]  # that it needs
+    # Optional, see is_concurrent:
+    # concurrent: bool = False  # calls may come from several threads at once, so that each request is answered alone
 
     def start(self, episode: str, seed: int) -> None: ...
 
@@ -51,3 +53,11 @@ class Agent(Protocol):
     def describe(self) -> dict[str, Any]:
         """Name, model, model_args, hash of the prompts, tasks; part of every result."""
         ...
+
+
+def is_concurrent(system: object) -> bool:
+    """Whether a fast or slow system, or a model, takes calls from several threads at once, as an endpoint does.
+
+    If not (the default), it is called in one thread, with all requests that wait.
+    """
+    return bool(getattr(system, "concurrent", False))

@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from closedloop_plugin.agents.base import Agent, DecisionRequest
+from closedloop_plugin.agents.base import Agent, DecisionRequest, is_concurrent
 from closedloop_plugin.agents.driving_prompts import TASKS
 from closedloop_plugin.core.camera import Camera
+from closedloop_plugin.core.image_encoding import image_encodings
 from closedloop_plugin.core.state import Decision
 from lmms_eval_ad2 import plugins
 from lmms_eval_ad2.errors import Ad2Error
@@ -87,6 +88,7 @@ class AgentWithTasks:
     def __init__(self, agent: Agent, tasks: Sequence[str]) -> None:
         self.agent, self.tasks = agent, tuple(tasks)
         self.name, self.privileged, self.local, self.cameras = agent.name, agent.privileged, agent.local, agent.cameras
+        self.concurrent, self.encodings = is_concurrent(agent), image_encodings(agent)
 
     def start(self, episode: str, seed: int) -> None:
         self.agent.start(episode, seed)

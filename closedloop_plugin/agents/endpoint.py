@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import difflib
-import io
 import os
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from PIL import Image
-
 from closedloop_plugin.agents.model_backend import ModelQuestion, ModelReply
+from closedloop_plugin.core.image_encoding import JPEG_QUALITY, ImageEncoding
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm import batch
 from lmms_eval_ad2.llm.cache import ReplyCache, key_of
@@ -24,7 +19,6 @@ from lmms_eval_ad2.llm.client import ChatClient, ChatReply, EndpointConfig, Requ
 from lmms_eval_ad2.llm.settings import OPENAI_URL, key_for, url
 
 MAX_TOKENS = 256
-JPEG_QUALITY = 90
 
 
 class EndpointModel:
@@ -33,6 +27,8 @@ class EndpointModel:
     A cached reply has no latency, so a run with --latency measured must not use a cache.
     """
 
+    concurrent = True
+
     def __init__(self, options: Mapping[str, Any], *, cache: Path | None = None, seed: int = 0) -> None:
         self.options = dict(options)
         self.name = f"endpoint:{options['model']}"
@@ -40,7 +36,9 @@ class EndpointModel:
         self._seed = int(options.get("seed", seed))
         self._temperature = float(options.get("temperature", 0.0))
         self._limit_key = endpoint_choice(options, "max_tokens_key", ("max_tokens", "max_completion_tokens"))
-        self._format = endpoint_choice(options, "format", ("jpeg", "png"))
+        self.encoding = ImageEncoding(
+            endpoint_choice(options, "format", ("jpeg", "png")), options.get("quality", JPEG_QUALITY)
+        )
         self._cache = ReplyCache(cache) if cache else None
         self._served: set[str] = set()
         self.endpoint = EndpointConfig(
@@ -83,7 +81,7 @@ class EndpointModel:
             keep=lambda key, reply: reply.finish_reason != "content_filter", progress=False,
         )  # fmt: skip
         seconds = time.monotonic() - start
-        self._served |= {o.model for o in outcomes.values() if isinstance(o, ChatReply) and o.model}
+        self._served.update({o.model for o in outcomes.values() if isinstance(o, ChatReply) and o.model})
         return [_reply(outcomes[key], seconds) for key in keys]
 
     def describe(self) -> dict[str, Any]:
@@ -95,7 +93,7 @@ class EndpointModel:
             "temperature": self._temperature,
             "seed": self._seed,
             "max_tokens": self.options.get("max_tokens", MAX_TOKENS),
-            "image_format": self._format,
+            "image_format": self.encoding.format,
             "cache": self._cache is not None,
             "served_as": sorted(self._served),
         }
@@ -119,16 +117,11 @@ class EndpointModel:
         return key_of({**payload, "_of": question.key} if self._temperature else payload)
 
     def _data_urls(self, questions: Sequence[ModelQuestion]) -> dict[int, str]:
-        """Data URLs by id of the image, which a decision's tasks share. Threaded, since Pillow releases the GIL."""
+        """Data URLs by id of the image, which a decision's tasks share."""
         images = {id(image): image for q in questions for image in q.images}
-        with ThreadPoolExecutor(8) as pool:
-            return dict(zip(images, pool.map(self._data_url, images.values()), strict=True))
-
-    def _data_url(self, image: np.ndarray) -> str:
-        buffer = io.BytesIO()
-        quality = {"quality": self.options.get("quality", JPEG_QUALITY)} if self._format == "jpeg" else {}
-        Image.fromarray(image).save(buffer, self._format.upper(), **quality)
-        return f"data:image/{self._format};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+        return {
+            key: image if isinstance(image, str) else self.encoding.data_url(image) for key, image in images.items()
+        }
 
 
 def _reply(outcome: ChatReply | RequestFailure, seconds: float) -> ModelReply:

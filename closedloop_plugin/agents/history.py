@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from closedloop_plugin.agents.base import Agent, DecisionRequest, PastDecision
+from closedloop_plugin.agents.base import Agent, DecisionRequest, PastDecision, is_concurrent
+from closedloop_plugin.core.image_encoding import image_encodings
+from closedloop_plugin.core.sent_images import SentImages
 from closedloop_plugin.core.state import Decision
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -44,10 +47,10 @@ class EpisodeHistory:
         self.latest = None
         return tuple(self.past)
 
-    def remember(self, latest: PastDecision, cameras: Sequence[str]) -> None:
+    def remember(self, latest: PastDecision) -> None:
         self.latest = latest
         kept = (*self.past, latest)
-        self.frame_bytes = sum(past.observation.images(name).nbytes for past in kept for name in cameras)
+        self.frame_bytes = sum(getattr(past.observation.images, "nbytes", 0) for past in kept)
 
     def drop(self) -> None:
         self.past.clear()
@@ -65,14 +68,18 @@ class AgentWithHistory:
     def __init__(self, agent: Agent, length: int, most_bytes: int = MOST_BYTES) -> None:
         self.agent, self.length, self.most_bytes = agent, length, most_bytes
         self.name, self.privileged, self.local, self.cameras = agent.name, agent.privileged, agent.local, agent.cameras
+        self.concurrent, self.encodings = is_concurrent(agent), image_encodings(agent)
+        self._lock = threading.Lock()  # of the episodes
         self._episodes: OrderedDict[str, EpisodeHistory] = OrderedDict()  # the one that asked last at the end
 
     def start(self, episode: str, seed: int) -> None:
-        self._episodes.pop(episode, None)
+        with self._lock:
+            self._episodes.pop(episode, None)
         self.agent.start(episode, seed)
 
     def end(self, episode: str) -> None:
-        self._episodes.pop(episode, None)
+        with self._lock:
+            self._episodes.pop(episode, None)
         self.agent.end(episode)
 
     def describe(self) -> dict[str, Any]:
@@ -81,9 +88,10 @@ class AgentWithHistory:
 
     def decide(self, requests: Sequence[DecisionRequest]) -> list[Decision]:
         """See Agent.decide."""
-        histories = [self._history(request.episode) for request in requests]
-        complete = [i for i, history in enumerate(histories) if not history.dropped]
-        asked = [replace(requests[i], history=histories[i].recall(requests[i])) for i in complete]
+        with self._lock:
+            histories = [self._history(request.episode) for request in requests]
+            complete = [i for i, history in enumerate(histories) if not history.dropped]
+            asked = [replace(requests[i], history=histories[i].recall(requests[i])) for i in complete]
         answered = self.agent.decide(asked) if asked else []
         if len(answered) != len(asked):
             return answered  # an error of the agent, which the runner reports
@@ -91,7 +99,9 @@ class AgentWithHistory:
         decisions = [Decision(error=why)] * len(requests)
         for i, decision in zip(complete, answered, strict=True):
             decisions[i] = decision
-            self._remember(requests[i], decision)
+            with self._lock:
+                if self._episodes.get(requests[i].episode) is histories[i]:  # else its world was lost meanwhile
+                    self._remember(requests[i], decision, histories[i])
         return decisions
 
     def _history(self, episode: str) -> EpisodeHistory:
@@ -99,11 +109,12 @@ class AgentWithHistory:
         self._episodes.move_to_end(episode)
         return history
 
-    def _remember(self, request: DecisionRequest, decision: Decision) -> None:
-        names = [camera.name for camera in self.cameras]
-        frames = {name: request.observation.images(name).copy() for name in names}
-        seen = replace(request.observation, images=frames.__getitem__)
-        self._episodes[request.episode].remember(PastDecision(seen, decision, control=None), names)
+    def _remember(self, request: DecisionRequest, decision: Decision, history: EpisodeHistory) -> None:
+        images = request.observation.images
+        if not isinstance(images, SentImages):  # of a world in this process, which may reuse its arrays
+            images = SentImages({camera.name: images(camera.name).copy() for camera in self.cameras}, {})
+        seen = replace(request.observation, images=images)
+        history.remember(PastDecision(seen, decision, control=None))
         kept = [history for history in self._episodes.values() if history.frame_bytes]
         while len(kept) > 1 and sum(history.frame_bytes for history in kept) > self.most_bytes:
             kept.pop(0).drop()

@@ -1,4 +1,4 @@
-"""ModelAgent: a vision-language model as fast system, called for all waiting episodes and tasks at once."""
+"""ModelAgent: a vision-language model as fast system, called for all tasks of one or more requests at once."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.agents.base import DecisionRequest
+from closedloop_plugin.agents.base import DecisionRequest, is_concurrent
 from closedloop_plugin.agents.driving_prompts import DrivingPrompts, chosen_suffix
-from closedloop_plugin.agents.model_backend import ModelBackend, ModelQuestion, ModelReply, fenced
+from closedloop_plugin.agents.model_backend import ModelBackend, ModelQuestion, ModelReply, encoding_of, fenced
 from closedloop_plugin.core.camera import Camera
+from closedloop_plugin.core.image_encoding import image_for
 from closedloop_plugin.core.state import Decision
 
 
@@ -35,7 +36,8 @@ class ModelAgent:
     ) -> None:
         self.backend, self.prompter, self.cameras, self.tasks = backend, prompter, cameras, tasks
         self.fine_grained = fine_grained
-        self.name = backend.name
+        self.name, self.concurrent = backend.name, is_concurrent(backend)
+        self.encoding, self.encodings = encoding_of(backend)
 
     def start(self, episode: str, seed: int) -> None:
         """No state: earlier decisions that a prompt needs are part of the request."""
@@ -59,10 +61,12 @@ class ModelAgent:
                 questions.append(ModelQuestion(key, text, images))
         return questions
 
-    def _images(self, request: DecisionRequest) -> tuple[np.ndarray, ...]:
+    def _images(self, request: DecisionRequest) -> tuple[np.ndarray | str, ...]:
         """The images of all cameras at each moment, the earliest first."""
         moments = [*(past.observation for past in self.prompter.shown(request.history)), request.observation]
-        return tuple(moment.images(camera.name) for moment in moments for camera in self.cameras)
+        return tuple(
+            image_for(moment.images, camera.name, self.encoding) for moment in moments for camera in self.cameras
+        )
 
     def decisions(self, requests: Sequence[DecisionRequest], replies: Sequence[ModelReply]) -> list[Decision]:
         """Decisions from the replies to `questions(requests)`; one failed task fails the decision."""

@@ -9,16 +9,20 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from closedloop_plugin.core.image_encoding import ImageEncoding
 from lmms_eval_ad2.llm.untrusted_text import DOT, SPECIAL_TOKEN, is_visible
 
 
 @dataclass(frozen=True)
 class ModelQuestion:
-    """A prompt with images, (H, W, 3) uint8 RGB, which precede the text. `key`: unique within a call."""
+    """A prompt with images, which precede the text. `key`: unique within a call.
+
+    Images are arrays, (H, W, 3) uint8 RGB, or data URLs in the `encoding` of the backend.
+    """
 
     key: str
     text: str
-    images: tuple[np.ndarray, ...] = ()
+    images: tuple[np.ndarray | str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -35,12 +39,21 @@ class ModelBackend(Protocol):
     """A model behind an endpoint or in this process."""
 
     name: str  # in tables
+    # Optional:
+    # concurrent: bool = False  # see agents.base.is_concurrent
+    # encoding: ImageEncoding  # of images, which then may be data URLs; without one they are arrays
 
     def ask(self, questions: Sequence[ModelQuestion]) -> list[ModelReply]:
         """One ModelReply per question, in order. Raises Ad2Error only for errors of the user (no server, wrong key)."""
         ...
 
     def describe(self) -> dict[str, Any]: ...
+
+
+def encoding_of(backend: ModelBackend) -> tuple[ImageEncoding | None, frozenset[ImageEncoding] | None]:
+    """(the encoding of a backend's images, `encodings` of a system that asks it: see image_encodings)."""
+    encoding = getattr(backend, "encoding", None)
+    return encoding, None if encoding is None else frozenset([encoding])
 
 
 # Escaping of model text inside another model's prompt. As for judges (llm/untrusted_text.py), and braces are escaped

@@ -63,6 +63,8 @@ class EpisodeRecord:
     places: list[dict[str, Any]] = field(default_factory=list)  # of the infractions: kind, time_s, x, y, text
     drawn: dict[str, Any] = field(default_factory=dict)  # values of its program's free parameters
     margins: dict[str, Any] = field(default_factory=dict)  # distances to failure, see scoring.margins
+    # Of each decision in words, simulated s: request, arrival, begin and end of the application of its control.
+    decisions: list[list[float | None]] = field(default_factory=list)
     comfort: dict[str, Any] = field(default_factory=dict)  # official and corrected share, segments
     junctions_passed: int | None = None
     reason: str = ""  # of a failure

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
+import numpy as np
 from PIL import Image
 
 from closedloop_plugin.agents.model_backend import ModelQuestion, ModelReply
@@ -58,7 +59,8 @@ class LmmsModel:
     def ask(self, questions: Sequence[ModelQuestion]) -> list[ModelReply]:
         """See ModelBackend.ask. One generate_until for all questions; an exception becomes the error of each, but a
         refusal of every request (a wrong key, address or model) raises Ad2Error."""
-        docs = [[Image.fromarray(image) for image in q.images] for q in questions]
+        # Without an `encoding`, all images are arrays.
+        docs = [[Image.fromarray(np.asarray(image)) for image in q.images] for q in questions]
         requests = [self._instance(i, q) for i, q in enumerate(questions)]
         if not requests:
             return []

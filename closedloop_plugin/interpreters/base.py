@@ -18,6 +18,7 @@ class Interpreter(Protocol):
     name: str  # e.g. "rules", "cng:endpoint:llama-3-8b"
     mode: str  # "cng" | "dcs" | "rules" | "hybrid"
     local: bool  # see Agent.local
+    # concurrent: bool = False  # optional, see agents.base.is_concurrent
 
     def interpret(self, items: Sequence[tuple[DecisionRequest, Decision]]) -> list[InterpretedControl]:
         """One InterpretedControl per item, in order; for an unparsed reply one without control, never a guess."""

@@ -7,8 +7,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from closedloop_plugin.agents.base import DecisionRequest
-from closedloop_plugin.agents.model_backend import ModelBackend, ModelQuestion, ModelReply
+from closedloop_plugin.agents.base import DecisionRequest, is_concurrent
+from closedloop_plugin.agents.model_backend import ModelBackend, ModelQuestion, ModelReply, encoding_of
+from closedloop_plugin.core.image_encoding import image_for
 from closedloop_plugin.core.state import Observation
 from closedloop_plugin.prompts.texts import PromptTexts
 
@@ -19,6 +20,7 @@ class SceneDescriber(Protocol):
     """Describes the front images of several episodes at once."""
 
     name: str
+    # concurrent: bool = False  # optional, see agents.base.is_concurrent
 
     def describe_views(self, requests: Sequence[DecisionRequest]) -> list[ModelReply]: ...
 
@@ -30,16 +32,17 @@ class ModelDescriber:
 
     def __init__(self, backend: ModelBackend, texts: PromptTexts) -> None:
         self.backend, self.texts = backend, texts
-        self.name = backend.name
+        self.name, self.concurrent = backend.name, is_concurrent(backend)
+        self.encoding, self.encodings = encoding_of(backend)
 
     def describe_views(self, requests: Sequence[DecisionRequest]) -> list[ModelReply]:
         prompt = self.texts.fill("describe")
-        return self.backend.ask(
-            [
-                ModelQuestion(f"{i}|{r.episode}|{r.observation.tick}|describe", prompt, (r.observation.images(FRONT),))
-                for i, r in enumerate(requests)
-            ]
-        )
+        return self.backend.ask([self._question(i, request, prompt) for i, request in enumerate(requests)])
+
+    def _question(self, number: int, request: DecisionRequest, prompt: str) -> ModelQuestion:
+        seen = request.observation
+        image = image_for(seen.images, FRONT, self.encoding)
+        return ModelQuestion(f"{number}|{request.episode}|{seen.tick}|describe", prompt, (image,))
 
     def describe(self) -> dict[str, Any]:
         return {"describer": self.name, **self.backend.describe()}
@@ -51,7 +54,7 @@ class OfflineDescriber:
     A run with it shows how a nearly blind slow system behaves.
     """
 
-    name = "offline"
+    name, concurrent = "offline", True
 
     def describe_views(self, requests: Sequence[DecisionRequest]) -> list[ModelReply]:
         return [ModelReply(image_statistics(r.observation)) for r in requests]

@@ -18,8 +18,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.agents.base import DecisionRequest
+from closedloop_plugin.agents.base import DecisionRequest, is_concurrent
 from closedloop_plugin.agents.make import make_backend
+from closedloop_plugin.core.image_encoding import common_encodings
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import Decision, InterpretedControl
 from closedloop_plugin.interpreters.base import Interpreter
@@ -98,6 +99,8 @@ class HybridInterpreter:
     def __init__(self, first: Interpreter, second: Interpreter) -> None:
         self.first, self.second = first, second
         self.local = first.local and second.local
+        self.concurrent = is_concurrent(first) and is_concurrent(second)
+        self.encodings = common_encodings((first, second))
         self.name = f"hybrid:{first.name}|{second.name}"
 
     def interpret(self, items: Sequence[tuple[DecisionRequest, Decision]]) -> list[InterpretedControl]:

@@ -8,9 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from closedloop_plugin.agents.base import DecisionRequest
+from closedloop_plugin.agents.base import DecisionRequest, is_concurrent
 from closedloop_plugin.agents.driving_prompts import situation, top_speed
-from closedloop_plugin.agents.model_backend import ModelBackend, ModelQuestion, ModelReply, fenced, harmless
+from closedloop_plugin.agents.model_backend import (
+    ModelBackend,
+    ModelQuestion,
+    ModelReply,
+    encoding_of,
+    fenced,
+    harmless,
+)
+from closedloop_plugin.core.image_encoding import image_encodings, image_for
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import Control, Decision, InterpretedControl, Observation
 from closedloop_plugin.interpreters.describers import FRONT, SceneDescriber
@@ -45,6 +53,9 @@ class ModelInterpreter:
         self.mode, self.backend, self.texts, self.profile = mode, backend, texts, profile
         self.describer = describer
         self.name = f"{mode}:{backend.name}"
+        self.concurrent = is_concurrent(backend) and (describer is None or is_concurrent(describer))
+        self.encoding, seen = encoding_of(backend)
+        self.encodings = seen if describer is None else image_encodings(describer)
         self._read, self._choices, self._official = read, choices or {}, official
         self.situation = profile.situation if situation is None else situation
 
@@ -113,7 +124,7 @@ class ModelInterpreter:
 
     def _question(self, number: int, request: DecisionRequest, decision: Decision, description: str) -> ModelQuestion:
         key = f"{number}|{request.episode}|{request.observation.tick}|{self.mode}"
-        images = () if self.describer else (request.observation.images(FRONT),)
+        images = () if self.describer else (image_for(request.observation.images, FRONT, self.encoding),)
         return ModelQuestion(key, self.prompt(request.observation, decision, description), images)
 
     def _interpreted(self, reply: ModelReply, before_s: float) -> InterpretedControl:

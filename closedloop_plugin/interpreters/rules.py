@@ -15,6 +15,7 @@ from typing import Any
 from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.agents.driving_prompts import top_speed
 from closedloop_plugin.agents.tracking import pedals, to_speed
+from closedloop_plugin.core.image_encoding import ImageEncoding
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import Control, Decision, InterpretedControl, Observation
 from closedloop_plugin.interpreters.lanes import RouteLanes
@@ -37,6 +38,7 @@ class RuleInterpreter:
     name = "rules"
     mode = "rules"
     local = True
+    encodings: frozenset[ImageEncoding] = frozenset()  # it sees no image
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile

@@ -12,6 +12,7 @@ from typing import Any
 
 from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.core.camera import Camera
+from closedloop_plugin.core.image_encoding import common_encodings
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.interpreters.base import Interpreter
@@ -98,6 +99,7 @@ def assemble(config: RunConfig, selection: RouteSelection, driver: DriverSetup) 
         interpreter=driver.interpreter_recipe,
         interprets=driver.interpreter is not None,
         cameras=tuple(c.name for c in driver.cameras) if any(remote(driver)) else (),
+        encodings=common_encodings(system for system in remote(driver) if system is not None),
         track=config.track,
         recorders=config.recorders,
     )

@@ -59,6 +59,27 @@ class DecisionResponse:
 
 
 @dataclass
+class TimedDecision:
+    """A response and its times, as ticks: of its request, of its arrival, and of the steps with its control.
+
+    `applied`: the first tick, and the tick after the last one; None while (or if) its control is not applied.
+    """
+
+    response: DecisionResponse
+    control: Control
+    interpreted: bool
+    requested: int
+    arrived: int
+    applied: tuple[int, int] | None = None
+
+    def times(self, hz: float) -> list[float | None]:
+        """Simulated times in s: request, arrival, begin and end of the application (None if there was none)."""
+        begin, end = self.applied or (None, None)
+        ticks = (self.requested, self.arrived, begin, end)
+        return [None if tick is None else round(tick / hz, 3) for tick in ticks]
+
+
+@dataclass
 class ControlScheduler:
     """The control of every tick of one episode. At most one request is open; the last control is held in between.
 
@@ -73,7 +94,9 @@ class ControlScheduler:
     end: EndReason | None = None
     reason: str = ""
     _held: Control = COAST
-    _pending: list[tuple[int, Control, bool]] = field(default_factory=list)  # (tick, control, interpreted?)
+    current: TimedDecision | None = None  # whose control is applied; None before the first one
+    times: list[list[float | None]] = field(default_factory=list)  # of decisions in words, see TimedDecision.times
+    _pending: list[TimedDecision] = field(default_factory=list)  # at most one, but for the tick in which it arrives
     _next: int = 0
     _failures: int = 0
 
@@ -86,15 +109,29 @@ class ControlScheduler:
         delay = self.rules.latency.of(self.counts["decisions"], self.seed, response.spent_s)
         at = tick + math.ceil(delay * self.profile.hz - 1e-9)  # 1e-9: a latency of whole ticks is not rounded up
         self.counts["decisions"] += 1
-        self._pending.append((at, *self._control_of(response)))
+        self._pending.append(TimedDecision(response, *self._control_of(response), requested=tick, arrived=at))
         self._next = self._decision_tick(max(at, tick + 1))
 
     def control(self, tick: int, speed: float) -> Control:
         """The control of the step from `tick`. `speed` in m/s, for the profile's limits."""
-        while self._pending and tick >= self._pending[0][0]:
-            _, control, interpreted = self._pending.pop(0)
-            self._held = self.profile.post(control, speed) if interpreted else control
+        while self._pending and tick >= self._pending[0].arrived:
+            self._keep_times(self.current)
+            self.current = self._pending.pop(0)
+            control = self.current.control
+            self._held = self.profile.post(control, speed) if self.current.interpreted else control
+        if self.current:
+            self.current.applied = (self.current.applied[0] if self.current.applied else tick, tick + 1)
         return self._held
+
+    def finish(self) -> list[list[float | None]]:
+        """The times of all decisions in words, at the end of the episode."""
+        for decision in (self.current, *self._pending):
+            self._keep_times(decision)
+        return self.times
+
+    def _keep_times(self, decision: TimedDecision | None) -> None:
+        if decision is not None and decision.response.decision.control is None:
+            self.times.append(decision.times(self.profile.hz))
 
     def _decision_tick(self, earliest: int) -> int:
         """The first tick not before `earliest` that is a multiple of the decision period, rounded up."""

@@ -14,7 +14,7 @@ from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
 from closedloop_plugin.core.state import STATUS, Control, EndReason, GroundTruth, Observation
-from closedloop_plugin.runner.decisions import ControlScheduler, DecisionResponse, DecisionRules
+from closedloop_plugin.runner.decisions import ControlScheduler, DecisionResponse, DecisionRules, TimedDecision
 from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.scoring.margins import SafetyMargins
 from closedloop_plugin.scoring.metric_log import MetricLog
@@ -42,12 +42,12 @@ class TickObserver(Protocol):
 
 @dataclass(frozen=True)
 class EpisodeTick:
-    """One tick. `control`: applied in the step to this tick; `response`: only if one was given in that step."""
+    """One tick. `control`: applied in the step to this tick. `decision`: its origin, at its first step only."""
 
     observation: Observation
     truth: GroundTruth
     control: Control
-    response: DecisionResponse | None = None
+    decision: TimedDecision | None = None
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,6 @@ class Episode:
         self.referee = Referee(self.conditions.profile, world.road, self.task.setup.route)
         end = self._record_tick(observation, Control())
         while end is None:
-            response = None
             if controls.due(observation.tick):
                 response = yield self._request(observation, control)
                 controls.take(response, observation.tick)
@@ -129,13 +128,14 @@ class Episode:
                     return controls.end, controls.reason
             if world.done is not None:
                 return self._ended(world.done)
+            before = controls.current
             control = controls.control(observation.tick, observation.speed)
             observation = world.step(control)
-            end = self._record_tick(observation, control, response)
+            end = self._record_tick(observation, control, None if controls.current is before else controls.current)
         return end, ""
 
     def _record_tick(
-        self, observation: Observation, control: Control, response: DecisionResponse | None = None
+        self, observation: Observation, control: Control, decision: TimedDecision | None = None
     ) -> EndReason | None:
         """Pass the tick to logs and observers, then to the referee: why the episode ends with it, or None."""
         assert self.referee is not None
@@ -144,7 +144,7 @@ class Episode:
         self.margins.add(truth)
         self.controls.counts.update(f"crossed {mark}" for mark in truth.crossed)
         for observe in self.observers:
-            observe(EpisodeTick(observation, truth, control, response))
+            observe(EpisodeTick(observation, truth, control, decision))
         return self.referee.tick(truth)
 
     def _request(self, observation: Observation, applied: Control | None) -> DecisionRequest:
@@ -170,7 +170,9 @@ class Episode:
             task=self.task, conditions=self.conditions, end=end, reason=reason,
             backend=self.world.backend, version=self.world.version,
         )  # fmt: skip
-        known: dict[str, Any] = {"system_s": system_s, "counts": dict(self.controls.counts)}
+        known: dict[str, Any] = {
+            "system_s": system_s, "counts": dict(self.controls.counts), "decisions": self.controls.finish(),
+        }  # fmt: skip
         if self.referee and self.truth:
             outcome, truth, road = self.referee.outcome(), self.truth, self.world.road
             known |= {

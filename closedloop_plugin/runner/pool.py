@@ -1,4 +1,4 @@
-"""WorldPool: runs episodes in world processes and answers their decision requests in batches.
+"""WorldPool: runs episodes in world processes, and sends them the responses to their decision requests.
 
 A world process that dies, fails or sends nothing for `world_timeout_s` is killed and replaced. Its episode is retried
 up to `retries` times, on another server if there are several, and then recorded as failed with the reason. For servers
@@ -22,12 +22,12 @@ from pathlib import Path
 from closedloop_plugin.agents.base import Agent, DecisionRequest
 from closedloop_plugin.core.state import Decision, EndReason
 from closedloop_plugin.interpreters.base import Interpreter
-from closedloop_plugin.runner.decisions import DecisionResponse
 from closedloop_plugin.runner.episode import EpisodeResult, blank_record
+from closedloop_plugin.runner.responses import OpenRequest, ResponseService
 from closedloop_plugin.runner.scheduler import EpisodeScheduler
 from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.runner.unread_replies import UnreadReply
-from closedloop_plugin.runner.worker import WorkerConfig, decide, interpret, needs_interpreter
+from closedloop_plugin.runner.worker import WorkerConfig
 from lmms_eval_ad2.errors import Ad2Error
 
 TAIL_BYTES = 8000  # of a log, that are searched for its last line
@@ -53,7 +53,7 @@ class _WorkerHandle:
     pipe: Connection
     task: EpisodeTask | None = None
     last_message: float = 0.0  # monotonic time
-    request: tuple[DecisionRequest, Decision | None, bool] | None = None
+    request: OpenRequest | None = None
     ready: bool = False
     started: bool = False  # the parent's agent.start was called for the episode
 
@@ -76,8 +76,6 @@ class WorldPool:
     _reasons: dict[str, None] = field(default_factory=dict)  # for which servers were given up
     _tries: Counter[str] = field(default_factory=Counter)
     _backend: tuple[str, str] = ("", "")
-    _batch_s: float = 0.0  # duration of the last batch; the wait for further requests is proportional to it
-    _oldest_request: float = 0.0  # monotonic time of the oldest open request
 
     def __post_init__(self) -> None:
         self._scheduler = EpisodeScheduler(
@@ -86,6 +84,7 @@ class WorldPool:
             starts=self.limits.starts,
             first_starts=self.limits.first_starts,
         )
+        self._responses = ResponseService(self.agent, self.interpreter)
 
     def run(self, tasks: Sequence[EpisodeTask]) -> None:
         """Run all tasks. Ad2Error (an error of the user) and Ctrl-C end the run; saved results are kept."""
@@ -100,6 +99,7 @@ class WorldPool:
                 self._assign_idle()
         finally:
             self._shut_down(self._workers)
+            self._responses.close()
 
     def offer(self, task: EpisodeTask) -> None:
         """Add a task; only while `more`."""
@@ -144,6 +144,7 @@ class WorldPool:
 
     def _kill(self, worker: _WorkerHandle) -> None:
         """Kill a world process and end its episode for the agent."""
+        self._responses.forget(worker.number)
         if worker.task and worker.started and self.agent:
             self.agent.end(worker.task.key)
         worker.pipe.close()
@@ -206,9 +207,11 @@ class WorldPool:
     # Messages
 
     def _receive(self) -> None:
-        """Handle all messages that have arrived; waits for the first up to a timeout."""
+        """Handle all messages that have arrived; waits for the first, or for a response, up to a timeout."""
         pipes = {worker.pipe: worker for worker in self._workers}
-        for pipe in wait(list(pipes), timeout=self._receive_timeout()):
+        for pipe in wait([*pipes, self._responses.reader], timeout=self._receive_timeout()):
+            if pipe is self._responses.reader:
+                continue
             worker = pipes[pipe]  # type: ignore[index]
             try:
                 message = worker.pipe.recv()
@@ -233,14 +236,10 @@ class WorldPool:
                         self._finish_episode(worker, *parts)
 
     def _receive_timeout(self) -> float:
-        """Seconds to wait for a message: while requests are open, until their batch is due."""
-        if any(w.request for w in self._workers):
-            return max(0.0, self._oldest_request + self._batch_window() - time.monotonic())
-        return min(1.0, self.limits.world_timeout_s / 4)
-
-    def _batch_window(self) -> float:
-        """Seconds that the first request of a batch waits for others: half of the last batch's time, 5 ms to 1 s."""
-        return min(max(self._batch_s / 2, 0.005), 1.0)
+        """Seconds to wait for a message: at most until open requests are due."""
+        longest = min(1.0, self.limits.world_timeout_s / 4)
+        due = self._responses.wait_s()
+        return longest if due is None else min(longest, due)
 
     def _on_ready(self, worker: _WorkerHandle, backend: str, version: str) -> None:
         worker.ready, self._backend = True, (backend, version)
@@ -258,9 +257,8 @@ class WorldPool:
     def _on_ask(
         self, worker: _WorkerHandle, request: DecisionRequest, decision: Decision | None, interpret: bool
     ) -> None:
-        if not any(w.request for w in self._workers):
-            self._oldest_request = time.monotonic()
-        worker.request = (request, decision, interpret)
+        worker.request = OpenRequest(worker.number, request, decision, interpret)
+        self._responses.add(worker.request)
 
     def _on_reply(self, worker: _WorkerHandle, unread: UnreadReply | None) -> None:
         self.on_reply(unread)
@@ -275,6 +273,7 @@ class WorldPool:
         if worker.started and self.agent:
             self.agent.end(task.key)
         worker.started = False
+        self._responses.forget(worker.number)
         self._scheduler.episode_finished(worker.number)
         if tries := self._tries[task.key]:
             record = result.record
@@ -313,40 +312,18 @@ class WorldPool:
                     self.on_restart(f"{server}: not ready when the last episode ended")
                 self._kill(worker)
 
-    # Answers
-
     def _answer(self) -> None:
-        """Answer all open requests in one batch, once every busy world has sent one or the batch is due."""
-        asking = [w for w in self._workers if w.request]
-        busy = [w for w in self._workers if w.task]
-        due = self._oldest_request + self._batch_window()
-        if not asking or (len(asking) < len(busy) and time.monotonic() < due):
-            return
-        started = time.monotonic()
-        responses = self._responses([w.request for w in asking if w.request])
-        self._batch_s = time.monotonic() - started
-        for worker, response in zip(asking, responses, strict=True):
+        """Send the responses that are complete."""
+        asking = {id(worker.request): worker for worker in self._workers if worker.request}
+        for item in self._responses.collect():
+            worker = asking.get(id(item))
+            if worker is None:  # its world was lost
+                continue
             worker.request, worker.last_message = None, time.monotonic()
             try:
-                worker.pipe.send(response)
+                worker.pipe.send(item.response)
             except OSError:
                 self._replace_lost(worker, self._death_reason(worker))
-
-    def _responses(self, requests: Sequence[tuple[DecisionRequest, Decision | None, bool]]) -> list[DecisionResponse]:
-        decisions = [decision for _, decision, _ in requests]
-        undecided = [i for i, decision in enumerate(decisions) if decision is None]
-        if undecided:
-            assert self.agent is not None
-            for i, decision in zip(undecided, decide(self.agent, [requests[i][0] for i in undecided]), strict=True):
-                decisions[i] = decision
-        responses = [DecisionResponse(d) for d in decisions if d is not None]
-        open_ = [i for i, (_, _, wanted) in enumerate(requests) if wanted and needs_interpreter(responses[i].decision)]
-        if open_:
-            assert self.interpreter is not None
-            items = [(requests[i][0], responses[i].decision) for i in open_]
-            for i, interpreted in zip(open_, interpret(self.interpreter, items), strict=True):
-                responses[i] = replace(responses[i], interpreted=interpreted)
-        return responses
 
     # Timeouts
 

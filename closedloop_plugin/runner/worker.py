@@ -32,14 +32,15 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from closedloop_plugin.agents.base import Agent, DecisionRequest
-from closedloop_plugin.core.state import Decision, InterpretedControl
+from closedloop_plugin.core.image_encoding import ImageEncoding
+from closedloop_plugin.core.sent_images import SentImages
+from closedloop_plugin.core.state import Decision
 from closedloop_plugin.interpreters.base import Interpreter
-from closedloop_plugin.runner.decisions import DecisionResponse
+from closedloop_plugin.runner.decisions import DecisionResponse, TimedDecision
 from closedloop_plugin.runner.episode import EpisodeResult, EpisodeTick, EvaluationConditions, TickObserver, run_episode
 from closedloop_plugin.runner.recipe import FactoryRecipe
+from closedloop_plugin.runner.system_calls import decide, interpret, needs_interpreter
 from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.runner.unread_replies import UnreadReply, unread_reply
 from closedloop_plugin.worlds.base import World, WorldError
@@ -58,20 +59,9 @@ class WorkerConfig:
     interpreter: FactoryRecipe | None = None
     interprets: bool = False  # there is an interpreter, here or in the parent
     cameras: tuple[str, ...] = ()  # whose images the parent's models need
+    encodings: frozenset[ImageEncoding] | None = None  # in which they need them; None: as arrays
     track: FactoryRecipe | None = None  # makes an object with add(truth, control, note), to_json(road, record)
     recorders: tuple[FactoryRecipe, ...] = ()  # each made with (task=): called every tick, then close(record)
-
-
-@dataclass(frozen=True)
-class SentImages:
-    """Observation.images on the parent's side: the images that were sent with a request."""
-
-    arrays: dict[str, np.ndarray]
-
-    def __call__(self, name: str) -> np.ndarray:
-        if name not in self.arrays:
-            raise Ad2Error(f"no image of camera {name!r} here; there are: {', '.join(self.arrays) or 'none'}")
-        return self.arrays[name]
 
 
 class DecisionResponder:
@@ -111,36 +101,6 @@ class DecisionResponder:
         return replace(response, interpreted=interpret(self.interpreter, [(request, response.decision)])[0])
 
 
-def needs_interpreter(decision: Decision) -> bool:
-    return decision.control is None and decision.error is None
-
-
-def decide(agent: Agent, requests: Sequence[DecisionRequest]) -> list[Decision]:
-    """The agent's decisions. An exception of the agent, except Ad2Error, becomes the error of each of them."""
-    try:
-        decisions = agent.decide(requests)
-        if len(decisions) != len(requests):
-            raise ValueError(f"{len(decisions)} decisions for {len(requests)} questions")
-        return decisions
-    except (Ad2Error, WorldError):
-        raise
-    except Exception as exc:
-        return [Decision(error=f"{type(exc).__name__}: {exc}")] * len(requests)
-
-
-def interpret(interpreter: Interpreter, items: Sequence[tuple[DecisionRequest, Decision]]) -> list[InterpretedControl]:
-    """The interpreter's controls. An exception of the interpreter, except Ad2Error, becomes the reason of each."""
-    try:
-        interpreted = interpreter.interpret(items)
-        if len(interpreted) != len(items):
-            raise ValueError(f"{len(interpreted)} readings for {len(items)} items")
-        return interpreted
-    except (Ad2Error, WorldError):
-        raise
-    except Exception as exc:
-        return [InterpretedControl(None, reason=f"the interpreter failed: {type(exc).__name__}: {exc}")] * len(items)
-
-
 def drive(
     world: World,
     task: EpisodeTask,
@@ -153,7 +113,8 @@ def drive(
     recorders = [recipe.make(task=task) for recipe in config.recorders]
     all_observers = [*observers, *recorders]
     if track is not None:
-        all_observers.append(lambda tick: track.add(tick.truth, tick.control, reply_note(tick.response)))
+        hz = config.conditions.profile.hz
+        all_observers.append(lambda tick: track.add(tick.truth, tick.control, reply_note(tick.decision, hz)))
     if responder.agent is not None:
         responder.agent.start(task.key, task.setup.seed)
     result = None
@@ -170,13 +131,16 @@ def drive(
     return replace(result, track=track.to_json(road, result.record))
 
 
-def reply_note(response: DecisionResponse | None) -> dict[str, Any] | None:
-    """Texts of a response, for tracks and pictures."""
-    if response is None:
+def reply_note(decision: TimedDecision | None, hz: float) -> dict[str, Any] | None:
+    """Texts and times of a decision, for tracks and pictures."""
+    if decision is None:
         return None
+    response = decision.response
     note: dict[str, Any] = {"texts": dict(response.decision.texts), "error": response.decision.error}
     if control := response.interpreted:
         note |= {"raw": control.raw, "reason": control.reason, "mode": control.mode}
+    if decision.arrived > decision.requested:
+        note |= {"asked_s": round(decision.requested / hz, 3), "arrived_s": round(decision.arrived / hz, 3)}
     return note
 
 
@@ -203,7 +167,7 @@ def _serve(pipe: Connection, config: WorkerConfig) -> None:
 
     def remote(request: DecisionRequest, decision: Decision | None, parent_interprets: bool) -> DecisionResponse:
         observation = request.observation
-        images = SentImages({name: np.ascontiguousarray(observation.images(name)) for name in config.cameras})
+        images = SentImages.of(observation.images, config.cameras, config.encodings)
         sent = replace(request, observation=replace(observation, images=images))
         pipe.send(("ask", sent, decision, parent_interprets))
         return pipe.recv()

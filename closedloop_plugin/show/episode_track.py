@@ -80,6 +80,8 @@ def reply_lines(reply: dict[str, Any]) -> list[str]:
     lines = [f"{task}: {text}" for task, text in (reply.get("texts") or {}).items()]
     if reply.get("raw"):
         lines.append(f"{reply.get('mode') or 'reply'}: {reply['raw']}")
+    if "asked_s" in reply and "arrived_s" in reply:
+        lines.append(f"asked at {reply['asked_s']:.1f} s, applied from {reply['arrived_s']:.1f} s")
     return lines + [f"{name}: {reply[name]}" for name in ("reason", "error") if reply.get(name)]
 
 

@@ -44,7 +44,8 @@ class TrackLog:
         self._last: tuple[GroundTruth, Control] | None = None
 
     def add(self, truth: GroundTruth, control: Control, note: Mapping[str, Any] | None = None) -> None:
-        """`note`: texts of the models in this tick: texts {task: answer}, error, raw, reason, mode; all optional."""
+        """`note`: on the decision whose control begins to apply in the step to this tick, all optional: texts
+        {task: answer}, error, raw, reason, mode; asked_s and arrived_s, s, if it was delayed."""
         if note is not None:
             self._note = _short(note)
         self._last = truth, control
@@ -145,7 +146,8 @@ def _short(note: Mapping[str, Any]) -> dict[str, Any]:
     """The note with truncated texts and without empty fields."""
     texts = {str(k): _cut(v) for k, v in (note.get("texts") or {}).items()}
     rest = {k: _cut(note[k]) for k in ("error", "raw", "reason", "mode") if note.get(k)}
-    return {**({"texts": texts} if texts else {}), **rest}
+    times = {k: note[k] for k in ("asked_s", "arrived_s") if k in note}
+    return {**({"texts": texts} if texts else {}), **rest, **times}
 
 
 def _cut(text: Any) -> str:

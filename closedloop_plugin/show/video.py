@@ -44,9 +44,10 @@ class VideoRecorder:
         self._lines: list[str] = []
 
     def __call__(self, tick: Any) -> None:
-        if tick.response is not None:
-            interpreted = tick.response.interpreted
-            reply = {"texts": dict(tick.response.decision.texts), "error": tick.response.decision.error}
+        if tick.decision is not None:
+            response = tick.decision.response
+            interpreted = response.interpreted
+            reply = {"texts": dict(response.decision.texts), "error": response.decision.error}
             if interpreted:
                 reply |= {"raw": interpreted.raw, "mode": interpreted.mode, "reason": interpreted.reason}
             self._lines = reply_lines(reply)

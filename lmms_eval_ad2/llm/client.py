@@ -32,6 +32,7 @@ from lmms_eval_ad2.llm.completion import (
     read_error,
 )
 from lmms_eval_ad2.llm.connections import ConnectionPool
+from lmms_eval_ad2.llm.endpoint_gate import EndpointGate
 from lmms_eval_ad2.llm.refusal import FATAL_CODES, FATAL_STATUS, remedy
 from lmms_eval_ad2.llm.request_body import encoded
 from lmms_eval_ad2.printed import one_line
@@ -81,10 +82,13 @@ class _RetryableError(Exception):
 class ChatClient:
     """`async with ChatClient(endpoint) as client: await client.complete(payload)`. Counts requests and retries.
 
-    `pool`: connections that outlive the client; without one the client opens and closes its own.
+    `pool`: connections that outlive the client; without one the client opens and closes its own. `gate`: limits that
+    are shared with other clients.
     """
 
-    def __init__(self, endpoint: EndpointConfig, pool: ConnectionPool | None = None) -> None:
+    def __init__(
+        self, endpoint: EndpointConfig, pool: ConnectionPool | None = None, gate: EndpointGate | None = None
+    ) -> None:
         self.endpoint = endpoint
         self.requests = 0
         self.retries = 0
@@ -98,7 +102,7 @@ class ChatClient:
             self._headers["Authorization"] = f"Bearer {endpoint.api_key}"
         self._timeout = aiohttp.ClientTimeout(total=endpoint.timeout_s)
         self._pool, self._owns_pool = pool, pool is None
-        self._limiter = RequestRateLimiter(endpoint.rpm)
+        self._limiter = (gate or EndpointGate(endpoint)).limiter
 
     async def __aenter__(self) -> ChatClient:
         if self._owns_pool:
@@ -269,29 +273,3 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return max(0.0, when - time.time())
-
-
-class RequestRateLimiter:
-    """Limits the starts of all workers: at most `per_minute`, and none during a pause that the server demands."""
-
-    def __init__(self, per_minute: float | None = None) -> None:
-        self._gap_s = 60.0 / per_minute if per_minute else 0.0
-        self._next = 0.0
-        self._paused_until = 0.0
-
-    def pause(self, seconds: float) -> None:
-        """Delay every start until `seconds` from now."""
-        self._paused_until = max(self._paused_until, asyncio.get_running_loop().time() + seconds)
-
-    async def wait(self) -> None:
-        """Return when this worker may start a request."""
-        clock = asyncio.get_running_loop().time
-        while True:
-            start = max(clock(), self._next, self._paused_until)
-            if self._gap_s:
-                self._next = start + self._gap_s
-            if (delay := start - clock()) <= 0:
-                return
-            await asyncio.sleep(delay)
-            if clock() >= self._paused_until:
-                return

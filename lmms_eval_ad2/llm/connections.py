@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
+from lmms_eval_ad2.llm.endpoint_gate import EndpointGate
+
 if TYPE_CHECKING:
     from lmms_eval_ad2.llm.client import EndpointConfig
 
@@ -36,6 +38,11 @@ class ConnectionPool:
         )  # fmt: skip
         self._last_reply: dict[str, float] = {}  # by URL, on the monotonic clock
         self._accepted: set[tuple[str, str]] = set()  # addresses and keys
+        self._gates: dict[EndpointConfig, EndpointGate] = {}
+
+    def gate(self, endpoint: EndpointConfig) -> EndpointGate:
+        """The gate of all requests to `endpoint`; to be called in the event loop."""
+        return self._gates.setdefault(endpoint, EndpointGate(endpoint))
 
     def note_reply(self, url: str) -> None:
         self._last_reply[url] = time.monotonic()

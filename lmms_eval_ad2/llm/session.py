@@ -8,7 +8,6 @@ at once instead of after hours of time-outs.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,14 +19,13 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm.cache import ReplyCache
 from lmms_eval_ad2.llm.client import ChatClient, ChatReply, EndpointConfig, RequestFailure
 from lmms_eval_ad2.llm.connections import ConnectionPool
+from lmms_eval_ad2.llm.endpoint_gate import EndpointGate
 
 T = TypeVar("T")
 Payload = Mapping[str, Any]
 Accept = Callable[[ChatReply], bool]
 
 _MIN_STREAK = 16  # failures in a row before an endpoint counts as down, whatever the concurrency
-# A wrong key is refused within this time, with few requests in flight; without a reply the others follow.
-_FIRST_IN_FLIGHT, _FIRST_WAIT_S = 4, 10.0
 _REFUSED_FIRST = 8  # refusals without any success: the request format is wrong, not the items
 _REFUSED_STREAK = 64  # refusals in a row after a success: the endpoint has changed, not the items
 
@@ -73,14 +71,12 @@ class EndpointSession:
         self.endpoint, self.cache = endpoint, cache
         self.tally = tally if tally is not None else RequestUsage()
         self.down: RequestFailure | None = None
-        self._client = ChatClient(endpoint, pool)
+        self._gate = pool.gate(endpoint) if pool is not None else EndpointGate(endpoint)
+        self._client = ChatClient(endpoint, pool, self._gate)
         # Cache accesses run in a separate thread: waiting for the disk must not block the event loop.
         self._disk = ThreadPoolExecutor(1, "ad2-replies")
-        self._slots = asyncio.Semaphore(endpoint.concurrency)
         self._pending: dict[str, asyncio.Future[ChatReply | RequestFailure]] = {}
         self._pool = pool
-        self._started, self._first_outcome = 0, asyncio.Event()
-        self._refusal: Ad2Error | None = None
         self._succeeded = False
         self._streak = self._refused = 0  # since the last success
         self._counted = (0, 0)  # requests and retries of the client that are already in `tally`
@@ -92,11 +88,13 @@ class EndpointSession:
         except BaseException:
             await self._client.__aexit__(None, None, None)
             raise
+        self._gate.enter()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._gate.leave()
         self._count_requests()
         self._disk.shutdown(wait=True)
         await self._client.__aexit__(kind, exc, trace)
@@ -135,8 +133,8 @@ class EndpointSession:
         self, payload: Payload | Callable[[], Payload], *, key: str, accept: Accept = lambda reply: True
     ) -> ChatReply | RequestFailure:
         """The endpoint's reply, requested once fewer than `concurrency` are in flight; cached if it passes `accept`."""
-        async with self._slots:
-            await self._wait_for_first()
+        async with self._gate.slots:
+            await self._gate.wait_for_first(self._pool is not None and self._pool.has_accepted(self.endpoint))
             if self.down is None:
                 body = payload() if callable(payload) else payload
                 outcome = await self._complete(body)
@@ -152,24 +150,14 @@ class EndpointSession:
         return outcome
 
     async def _complete(self, body: Payload) -> ChatReply | RequestFailure:
+        refusal = None
         try:
             return await self._client.complete(body)
         except Ad2Error as exc:
-            self._refusal = exc
+            refusal = exc
             raise
         finally:
-            self._first_outcome.set()
-
-    async def _wait_for_first(self) -> None:
-        """Wait for the first outcome if enough requests are in flight, unless the endpoint has accepted the key."""
-        self._started += 1
-        known = self._pool is not None and self._pool.has_accepted(self.endpoint)
-        if known or self._started <= _FIRST_IN_FLIGHT:
-            return
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._first_outcome.wait(), _FIRST_WAIT_S)
-        if self._refusal is not None:
-            raise self._refusal
+            self._gate.note_outcome(refusal)
 
     async def _on_disk(self, work: Callable[..., T], *arguments: Any) -> T:
         """Run `work` in the disk thread, shielded: a reply is cached even if another request's error ends the run."""

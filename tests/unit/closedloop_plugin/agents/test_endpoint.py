@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from support.closedloop.time_limits import LIMITS_S, with_growing_limits
 
 from closedloop_plugin.agents.endpoint import EndpointModel, endpoint_options
 from closedloop_plugin.agents.make import make_agent
+from closedloop_plugin.core.image_encoding import ImageEncoding, common_encodings
+from closedloop_plugin.core.sent_images import SentImages
 from closedloop_plugin.core.state import Decision
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.testing.fake_endpoint import serve
@@ -223,3 +226,29 @@ def test_invalid_specs_are_refused(spec: str, says: str) -> None:
 def test_invalid_agents_are_refused_with_the_reason(spec: str, more: dict, says: str) -> None:
     with pytest.raises(Ad2Error, match=says):
         make_agent(spec, **more)
+
+
+@pytest.mark.integration
+def test_pictures_that_the_world_has_encoded_give_the_same_request() -> None:
+    def body(encode: bool) -> dict[str, object]:
+        with serve(reply="Stop.", keep_bodies=True) as server:
+            agent = make_agent(f"endpoint:m@{server.url},quality=80", cameras="surround@80x45")
+            request = decision_request()
+            if encode:
+                names = [camera.name for camera in agent.cameras]
+                sent = SentImages.of(request.observation.images, names, common_encodings([agent]))
+                assert not sent.arrays and len(sent.urls) == len(names)
+                request = replace(request, observation=replace(request.observation, images=sent))
+            assert agent.decide([request])[0].error is None
+            return server.bodies[0]
+
+    assert body(encode=True) == body(encode=False)
+
+
+@pytest.mark.integration
+def test_a_model_in_this_process_gets_arrays() -> None:
+    with serve() as server:
+        endpoint, arrays = make_agent(f"endpoint:m@{server.url}"), make_agent("straight")
+    assert common_encodings([endpoint]) == {ImageEncoding("jpeg", 90)}
+    assert common_encodings([endpoint, arrays]) is None
+    assert common_encodings([]) == frozenset()

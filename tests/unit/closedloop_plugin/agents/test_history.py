@@ -81,7 +81,7 @@ def test_frames_are_copies_of_the_agents_cameras_only() -> None:
     agent.decide([at(2)])
     (past,) = inner.seen[1].history
     assert past.observation.images("front").max() == 0
-    with pytest.raises(KeyError):
+    with pytest.raises(Ad2Error, match="no image of camera 'back'"):
         past.observation.images("back")
 
 

@@ -198,3 +198,24 @@ def test_a_text_reply_without_an_interpreter_is_an_agent_failure() -> None:
     scheduler.take(DecisionResponse(Decision({"action": "brake"})), 0)
     assert scheduler.end == EndReason.AGENT_FAILED
     assert WAITS.label == "waits"
+
+
+def test_the_times_of_each_decision_in_words_are_kept() -> None:
+    """20 Hz, 0.1 s: requested at tick 0, applied in the steps from ticks 2 and 3, until that of the next at tick 4."""
+    scheduler = ControlScheduler(AT_20_HZ, DecisionRules(latency=read_latency("0.1")), 0)
+    begun = []
+    for tick in range(5):
+        if scheduler.due(tick):
+            scheduler.take(reply_response(GO if tick < 2 else TURN), tick)
+        before = scheduler.current
+        scheduler.control(tick, 3.0)
+        if scheduler.current is not before:
+            begun.append((tick, scheduler.current.control if scheduler.current else None))
+    assert begun == [(2, GO), (4, TURN)]
+    assert scheduler.finish() == [[0.0, 0.1, 0.1, 0.2], [0.1, 0.2, 0.2, 0.25], [0.2, 0.3, None, None]]
+
+
+def test_controls_of_an_agent_have_no_times() -> None:
+    scheduler = ControlScheduler(AT_20_HZ, DecisionRules(), 0)
+    run_scheduler(scheduler, 6, [control_response(GO)])
+    assert scheduler.finish() == []

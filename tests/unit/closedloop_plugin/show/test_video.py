@@ -33,7 +33,7 @@ class Tick:
 
     truth: Any
     observation: Any
-    response: Any = None
+    decision: Any = None
     control: Control = field(default_factory=lambda: Control(0.1, 0.5, 0.0))
 
 
@@ -42,7 +42,7 @@ def tick(n: int) -> Tick:
     decision = SimpleNamespace(texts=model_answer(n)["texts"], error=None)
     response = SimpleNamespace(decision=decision, interpreted=interpreted)
     view = SimpleNamespace(images=lambda name: picture(n, 321, 181) if name == "front" else None)
-    return Tick(truth(n), view, response if n % 10 == 0 else None)
+    return Tick(truth(n), view, SimpleNamespace(response=response) if n % 10 == 0 else None)
 
 
 def test_a_film_plays_in_real_time(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from aiohttp import web_protocol
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm import batch, connections
 from lmms_eval_ad2.llm.client import ChatReply, EndpointConfig, RequestFailure
+from lmms_eval_ad2.llm.endpoint_gate import RequestRateLimiter
 from lmms_eval_ad2.testing.fake_endpoint import FakeEndpointServer, serve
 
 pytestmark = pytest.mark.integration
@@ -119,3 +120,58 @@ def test_a_process_ends_without_warnings() -> None:
     with serve() as server:
         done = subprocess.run([sys.executable, "-X", "dev", "-c", code, server.url], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def ask_in_threads(server: FakeEndpointServer, number: int, **settings: Any) -> list[Any]:
+    """One call in each of `number` threads at once, as of `number` worlds: replies, failures and errors."""
+    outcomes: list[Any] = [None] * number
+
+    def call(i: int) -> None:
+        try:
+            outcomes[i] = ask(server, f"q{i}", **settings)
+        except Ad2Error as exc:
+            outcomes[i] = exc
+
+    threads = [threading.Thread(target=call, args=(i,)) for i in range(number)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return outcomes
+
+
+def test_calls_at_the_same_time_share_the_limit_of_requests_in_flight() -> None:
+    with serve(reply="one", latency_s=0.02) as server:
+        outcomes = ask_in_threads(server, 12, concurrency=3)
+        assert all(isinstance(outcome, ChatReply) for outcome in outcomes)
+        assert server.most_in_flight <= 3
+
+
+def test_a_key_that_is_refused_is_sent_by_few_of_many_calls() -> None:
+    with serve(failures=lambda number, body: "401", latency_s=0.05) as server:
+        outcomes = ask_in_threads(server, 12)
+        assert all(isinstance(outcome, Ad2Error) for outcome in outcomes)
+        assert server.requests <= 4
+
+
+def test_a_later_call_asks_again_after_a_refusal() -> None:
+    with serve(reply="one", failures=["401"]) as server:
+        with pytest.raises(Ad2Error):
+            ask(server, "first")
+        assert isinstance(ask(server, "second"), ChatReply)
+
+
+def test_the_limit_per_minute_holds_over_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    limiters: list[object] = []
+    original = RequestRateLimiter.wait
+
+    async def note(self: RequestRateLimiter) -> None:
+        limiters.append(self)
+        await original(self)
+
+    monkeypatch.setattr(RequestRateLimiter, "wait", note)
+    with serve(reply="one") as server:
+        for name in ("a", "b"):
+            ask(server, name, rpm=60_000)
+        ask(server, "c", rpm=30_000)
+    assert limiters[0] is limiters[1] and limiters[0] is not limiters[2]
