@@ -53,19 +53,14 @@ def parse(
     (coordinates.Frame, see geometry.place); "model_input" needs `model_input`, the (width, height) of the image as the
     model sees it. Values outside the image are kept, with a note.
     chain: `n_steps` strings, see `read_chain`.
+    `question` is used only to know what is asked for; `words`: the two answers of a yes/no question.
     """
     failed = failure_reason(text)
     if failed:
         return Unparsed(form, failed, text[:200])
-    reply, unfinished = unwrap(text)
-    if not reply:
-        return Unparsed(form, "unfinished_thought" if unfinished else "empty", text[:200])
-    if form not in ("point", "box"):
-        reply = _OUTPUT_TAG.sub(" ", reply).strip()
-    inner = answer_in_json(reply, form, question) if form not in ("point", "box", "chain") else None
-    reply = reply if inner is None else inner
-    if not reply.strip():
-        return Unparsed(form, "empty", text[:200])
+    reply = _answer_within(text, form, question)
+    if isinstance(reply, Unparsed):
+        return reply
     match form:
         case "vqa":
             return read_vqa(reply)
@@ -73,10 +68,14 @@ def parse(
             return read_ocr(reply)
         case "chain":
             return read_chain(reply, n_steps)
-    reply = plain(with_html_boxes(reply) if form in ("point", "box") else reply)
-    if form in ("mc", "yesno", "count") and asks_for_picture(reply):
-        return Unparsed(form, "refusal", text[:200])
-    if form in ("point", "box") and lacks_located(reply, question):
+        case "point" | "box":
+            reply = plain(with_html_boxes(reply))
+            if lacks_located(reply, question):
+                return Unparsed(form, "refusal", text[:200])
+            read = read_point if form == "point" else read_box
+            return read(reply, image_size, frame, model_input, question)
+    reply = plain(reply)
+    if asks_for_picture(reply):
         return Unparsed(form, "refusal", text[:200])
     match form:
         case "mc":
@@ -85,8 +84,17 @@ def parse(
             return read_yesno(reply, question, words)
         case "count":
             return read_count(reply, question)
-        case "point":
-            return read_point(reply, image_size, frame, model_input, question)
-        case "box":
-            return read_box(reply, image_size, frame, model_input, question)
     raise ValueError(f"unknown form {form!r}")
+
+
+def _answer_within(text: str, form: Form, question: str) -> str | Unparsed:
+    """The text of the answer: without wrappers, and in JSON the value that is called the answer."""
+    reply, unfinished = unwrap(text)
+    if not reply:
+        return Unparsed(form, "unfinished_thought" if unfinished else "empty", text[:200])
+    if form in ("point", "box"):  # marks and JSON say what the numbers are
+        return reply
+    reply = _OUTPUT_TAG.sub(" ", reply).strip()
+    inner = answer_in_json(reply, form, question) if form != "chain" else None
+    reply = reply if inner is None else inner
+    return reply if reply.strip() else Unparsed(form, "empty", text[:200])

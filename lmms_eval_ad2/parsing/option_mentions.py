@@ -24,6 +24,8 @@ _JOIN = re.compile(
     r"|,|;|/|&|\+|、|和|与|及|以及|或者|或|还是)"
     rf"\s?(?:option |choice |选项)?[{re.escape(OPENERS)}]{{0,3}}"
 )
+# After a letter: it begins an entry of a list.
+ENUMERATED = re.compile(r"[)\]]?[.):、]\s?[^\s.,;)]")
 _OR = re.compile(r"or|/|或|还是")
 
 

@@ -1,0 +1,192 @@
+"""Recognise an option without its letter: by its text, its place, or the number that it states.
+
+Used for replies in which no letter is a verdict. A text that goes through the options one by one, that repeats itself,
+or whose writer sees no picture states none of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from lmms_eval_ad2.parsing.clauses import clauses, negations
+from lmms_eval_ad2.parsing.count import read_count
+from lmms_eval_ad2.parsing.normalise import is_blind, no_verdict, plain, without_refusals
+from lmms_eval_ad2.parsing.option_mentions import ENUMERATED, LetterMention
+from lmms_eval_ad2.parsing.option_statements import remaining, stated_option
+from lmms_eval_ad2.parsing.presence import stated, without_quotes
+from lmms_eval_ad2.parsing.quoted import by_text, gist, numerals, quoted_option, whole_option
+from lmms_eval_ad2.parsing.revisions import REVISION
+from lmms_eval_ad2.parsing.sides import RIGHT_IDIOM
+from lmms_eval_ad2.records import Answer, Unparsed
+
+UNSETTLED = re.compile(
+    r"\b(?:can't|cannot|can not|could not|couldn't|unable to) (?:\w+ )?(?:choose|decide|pick|settle)\b"
+    r"|\bno idea\b(?! why| how)"
+    r"|(?:无法|难以|没法|不能)(?:抉择|取舍|决定|选择)",
+    re.IGNORECASE,
+)
+_PLACES = ("first", "second", "third", "fourth", "fifth", "sixth", *"一二三四五六")
+_CHOSEN = "|".join(
+    rf"(?<={verb} the {'.' * width} )" for verb in ("pick", "choose", "select", "take", "with") for width in (5, 6)
+)
+_PLACE = re.compile(
+    r"\b(first|second|third|fourth|fifth|sixth) (?:option|choice|answer|of the (?:four|five|six|options)"
+    rf"|(?:{_CHOSEN})one)\b"
+    r"|第([一二三四五六])(?:个)?(?:选项|项|答案)"
+)
+_OF_TWO = re.compile(r"\bthe (?:former|latter)\b|前者|后者")
+_TARGET_ABSENT = re.compile(
+    r"\b(?:target|object|item|subject)\b.{0,20}\bnot\b.{0,20}\b(?:image|picture|scene|visible|present|exist)"
+    r"|(?:目标|物体|对象).{0,8}(?:不在|没有|不存在|未出现)"
+)
+_CANNOT_TELL = re.compile(
+    r"\b(?:cannot|can't|can not|not possible to|impossible to) (?:be )?(?:determine|tell|judge|say|know|identif|seen)"
+    r"|\b(?:undetermined|not determinable|unclear|unknown)\b|(?:无法|不能)(?:确定|判断)|不确定|看不清"
+)
+_APOLOGY = re.compile(r"\b(?:sorry|apologi[sz]e|(?:assist|help) with)\b|抱歉|对不起")
+_SHORT = 400  # characters; a longer text may say something else after its first words
+_LOOP = 4  # equal clauses
+_HEAD_LEFT = re.compile(r"(?:\A|[\n.!?;]\s?)[\s(\[-]*\Z")
+
+
+@dataclass(frozen=True)
+class OfferedOptions:
+    """The letters and the texts of a question's options; the texts may be missing."""
+
+    letters: Sequence[str]
+    texts: Mapping[str, str]
+
+    @cached_property
+    def offered(self) -> frozenset[str]:
+        """The letters as capitals."""
+        return frozenset(letter.strip().upper() for letter in self.letters)
+
+    @cached_property
+    def gists(self) -> dict[str, str]:
+        """Letter, as a capital -> gist of its text."""
+        return {letter.strip().upper(): gist(option) for letter, option in self.texts.items()}
+
+    @cached_property
+    def by_gist(self) -> dict[str, str]:
+        """Gist of a text -> letter, see quoted.by_text."""
+        return by_text(self.gists)
+
+
+def option_by_text(
+    text: str, options: OfferedOptions, mentions: Sequence[LetterMention], denied: Iterable[str], question: str
+) -> Answer | Unparsed:
+    """The option that plain `text` states without a verdict on a letter; `denied`: letters that it denies."""
+    if is_blind(text):
+        return Unparsed("mc", "refusal", text[-200:])
+    if UNSETTLED.search(text):
+        return Unparsed("mc", "hedged", text[-200:])
+    kept, undecided = without_refusals(without_quotes(text.lower()))
+    low = RIGHT_IDIOM.sub(" ", kept)
+    lists = _lists_options(text, mentions) or _repeats(low)
+    found = (
+        _counted_option(text, options.texts, question)
+        or (None if REVISION.search(low) or len(low) > _SHORT else heading_option(text, options.by_gist))
+        or _by_number(low, options.letters)
+        or (_undetermined(options.texts) if undecided and not _APOLOGY.search(text.lower()) else None)
+        or quoted_option(without_quotes(text), options.by_gist)
+        or (None if lists else stated_option(low, _distinct(options.texts, options.gists), denied, question))
+        or remaining(options.offered, denied)
+        or _absent_target(low, options.texts)
+    )
+    return Answer("mc", found, "by its text") if found else Unparsed("mc", no_verdict(text), text[-200:])
+
+
+def without_restated(text: str, options: Mapping[str, str]) -> str:
+    """`text` without a list of all options by letter and text, if it says something else: "Options: A. … B. …"."""
+    if len(options) < 3:
+        return text
+    parts = [
+        rf"{letter.strip()}\s?[.):、,-]\s?{re.escape(plain(option).strip(' .'))}" for letter, option in options.items()
+    ]
+    found = re.search(r"[\s;,.\"')]{0,4}".join(parts), text, re.IGNORECASE)
+    rest = text[: found.start()] + "\n" + text[found.end() :] if found else text
+    return rest if re.search(r"\w", rest) else text
+
+
+def _absent_target(low: str, options: Mapping[str, str]) -> str | None:
+    """The option "the target is not in the image" (F of AD2-Bench) if the reply is one sentence that says so."""
+    letters = [letter for letter, option in options.items() if _TARGET_ABSENT.search(option.lower())]
+    return letters[0].strip().upper() if len(letters) == 1 and stated(low, "", alone=True) == "no" else None
+
+
+def _counted_option(text: str, options: Mapping[str, str], question: str) -> str | None:
+    """Where all options are numbers: the one that equals the count that the text gives."""
+    numbers = {
+        letter.strip().upper(): numerals(plain(option).lower().strip(" .")) for letter, option in options.items()
+    }
+    if not numbers or not all(number.isdecimal() for number in numbers.values()):
+        return None
+    count = read_count(text, question)
+    letters = [letter for letter, number in numbers.items() if isinstance(count, Answer) and int(number) == count.value]
+    return letters[0] if len(letters) == 1 else None
+
+
+def _undetermined(options: Mapping[str, str]) -> str | None:
+    """The only option that says that the question cannot be answered: "Cannot be determined"."""
+    letters = [letter for letter, option in options.items() if _CANNOT_TELL.search(option.lower())]
+    return letters[0].strip().upper() if len(letters) == 1 else None
+
+
+def heading_option(text: str, letters_of: Mapping[str, str]) -> str | None:
+    """The letter of the option that is the whole text up to the first sign, unless it begins a list of options."""
+    opening, sign, rest = re.split(r"([.,;:!\n]|\Z)", text, maxsplit=1)[:3]
+    listed = sign == "," and any(option in gist(re.split(r"[.;!?\n]", rest)[0]) for option in letters_of)
+    return None if listed else whole_option(opening, letters_of)
+
+
+def without_option_texts(text: str, options: Mapping[str, str]) -> str:
+    """`text` with blanks for the texts of options that hold a lone capital ("Object B"), which names no option."""
+    for option in options.values():
+        if re.search(r"(?<![A-Za-z0-9])[A-H](?![A-Za-z0-9])", option.strip()) and len(option.strip()) > 1:
+            text = re.sub(re.escape(option.strip()), lambda m: " " * len(m.group()), text, flags=re.IGNORECASE)
+    return text
+
+
+def _by_number(low: str, letters: Sequence[str]) -> str | None:
+    """The letter that a text names by its place: "the second option", "the latter" of two, 第二个选项."""
+    pair = list(_OF_TWO.finditer(low)) if len(letters) == 2 else []
+    if len(pair) == 1 and not any(negations(part.text) for part in clauses(low) if _OF_TWO.search(part.text)):
+        return letters[0 if pair[0].group() in ("the former", "前者") else 1].strip().upper()
+    places = {_PLACES.index(next(group for group in match.groups() if group)) % 6 for match in _PLACE.finditer(low)}
+    if (
+        len(places) != 1
+        or len(low) > 200
+        or any(negations(part.text) for part in clauses(low) if _PLACE.search(part.text))
+    ):
+        return None
+    place = places.pop()
+    return letters[place].strip().upper() if place < len(letters) else None
+
+
+def _distinct(options: Mapping[str, str], texts: Mapping[str, str]) -> dict[str, str]:
+    """Options without empty texts, lone letters and texts that two options share."""
+    shared = Counter(texts.values())
+    distinct = {letter: texts[letter.strip().upper()] for letter in options}
+    return {k: options[k] for k, text in distinct.items() if shared[text] == 1 and (len(text) > 1 or text.isdigit())}
+
+
+def _lists_options(text: str, mentions: Sequence[LetterMention]) -> bool:
+    """Whether the text goes through the options one by one, without a conclusion after them: "(A) … (B) …"."""
+    heads = [
+        mention
+        for mention in mentions
+        if ENUMERATED.match(text, mention.end) and _HEAD_LEFT.search(text[max(0, mention.start - 4) : mention.start])
+    ]
+    after = re.split(r"[.!?\n]\s", text[heads[-1].end :])[2:] if heads else []
+    several = len({mention.letter for mention in heads}) > 1
+    return several and not any(part.strip() for part in after) and not REVISION.search(text.lower())
+
+
+def _repeats(low: str) -> bool:
+    """Whether a text repeats a clause again and again, as a model does that has got into a loop."""
+    said = Counter(part.text.strip() for part in clauses(low) if len(part.text.strip()) > 8)
+    return max(said.values(), default=0) >= _LOOP
