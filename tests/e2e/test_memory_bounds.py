@@ -92,9 +92,9 @@ def endless_scene(file: BinaryIO) -> None:
     [
         (deep, "ad2_bench", SMALL_MIB, "nested more than 64 levels deep"),
         (deep_row, "ad2_bench", SMALL_MIB, "1 records, 1 bad"),
-        (largest_row, "ad2_bench", ROW_MIB, "1 records, 1 bad"),
+        pytest.param(largest_row, "ad2_bench", ROW_MIB, "1 records, 1 bad", marks=pytest.mark.system),
         (endless_line, "ad2_bench", SMALL_MIB, "at most 8 MiB"),
-        (endless_item, "ad2_bench", ROW_MIB, "a value of more than 8 MiB"),
+        pytest.param(endless_item, "ad2_bench", ROW_MIB, "a value of more than 8 MiB", marks=pytest.mark.system),
         (endless_text, "ad2_bench", SMALL_MIB, "a value of more than 8 MiB"),
         (endless_scene, "drivelm", ROW_MIB, "a value of more than 8 MiB"),
     ],
@@ -277,7 +277,7 @@ def reply_server() -> Iterator[Callable[[Callable[[], Iterator[bytes]], str], st
     ("body", "coding", "most", "expected"),
     [
         (endless, "identity", REPLY_MIB, "too_long"),
-        (objects, "identity", REPLY_MIB, "invalid_reply"),
+        pytest.param(objects, "identity", REPLY_MIB, "invalid_reply", marks=pytest.mark.system),
         (packed, "deflate", SMALL_MIB, "which was not requested"),
     ],
 )
