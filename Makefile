@@ -1,6 +1,6 @@
 # demo: install and run the sample     check: lint and types     bench: benchmarks, as ratios     results: docs/results
 # quick: unit tests, about a minute     test: every feature once, 10 minutes on two cores
-# verify: kill tests, real-time tests, servers, full fuzzing, 25 minutes   soak: large counts, 25 minutes
+# verify: kill tests, real-time tests, servers, full fuzzing, 25 minutes   soak: large counts, 35 minutes
 PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python

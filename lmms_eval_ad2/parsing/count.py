@@ -316,7 +316,7 @@ def _chosen(low: str, found: list[_Found], noun: str) -> _Found | None:
     named = [
         item
         for item in found
-        if noun and re.match(rf"[)\]\"' ]{{0,3}}(?:[a-z]+ ){{0,2}}(?:{noun})", low[item.end : item.end + 60])
+        if noun and re.match(rf"[)\]\"' ]{{0,3}}[{_MEASURE}]?(?:[a-z]+ ){{0,2}}(?:{noun})", low[item.end : item.end + 60])
     ]
     if len({(item.value, item.fault) for item in named}) == 1:
         return named[-1]

@@ -26,7 +26,10 @@ _OPINION = re.compile(
     r" (?P<not>not)\b|doubt (?P<doubt>it|that)|(?:'m|am) afraid (?P<afraid>not)|(?:think|believe|guess|suppose"
     r"|would say) so)\b"
 )
-_CERTAIN = re.compile(r"\W{0,3}(?:there is |there's )?no doubt(?: about (?:it|that)| whatsoever)?[.,;!]")
+_CERTAIN = re.compile(
+    r"\W{0,3}(?:(?:there is |there's )?no doubt(?: about (?:it|that)| whatsoever)?[.,;!]"
+    rf"|(?:no problem|without (?:a |any )?doubt),? (?:it|they|he|she|you|we) {_VERB}\b(?! not|n't)|大概率(?:会|是|能))"
+)
 _ASKS_ALL = re.compile(r"\b(?:all|every|both|each)\b|所有|全部|都|均|全")
 _NEITHER = re.compile(r"\W{0,3}neither\b[^.!?;\n]{1,80}\bnor\b")
 _ASKS_PRESENCE = re.compile(r"\b(?:is|are|was|were) there\b|\b(?:can|do) you see\b|\b(?:any|either)\b")

@@ -17,6 +17,7 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 _FINAL_LABEL = re.compile(r"\A[*_# ]{0,6}(?:final answer|最终答案)[*_ ]{0,4}[:：][*_ ]{0,4}\s*", re.IGNORECASE)
+_STEP_TAG = re.compile(r"<(?:start|end)\d{0,2}>")  # AD2-Bench's marks of a step
 _LATEX_TEXT = re.compile(r"\A\$?\\(?:text|textbf|mathrm)\{(?P<body>[^{}]*)\}\$?\Z")
 _QUOTES = {'"': '"', "'": "'", "“": "”", "‘": "’", "「": "」", "『": "』", "`": "`"}
 # "The sign says "STOP"." and 牌子上写着“停”。: one sentence, and one quotation that ends it.
@@ -36,7 +37,7 @@ def read_vqa(text: str) -> Answer | Unparsed:
     """The reply without HTML, a label "Final answer" and a code fence around it. One that only declines is Unparsed."""
     text = _LATEX_TEXT.sub(lambda match: match["body"], text)
     fenced = _FENCED.match(text)
-    bare = _FINAL_LABEL.sub("", without_html(fenced["body"] if fenced else text).strip())
+    bare = _FINAL_LABEL.sub("", _STEP_TAG.sub("", without_html(fenced["body"] if fenced else text)).strip())
     return Unparsed("vqa", "refusal", text[:200]) if is_refused_reply(text) else Answer("vqa", bare)
 
 

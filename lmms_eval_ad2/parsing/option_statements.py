@@ -137,7 +137,7 @@ def _pattern(option: str) -> re.Pattern[str] | None:
     words = [word for word in words[:-1] if word not in FILLERS] + words[-1:]  # "Object A" ends with a letter
     if not words or len(words) > 40:
         return None
-    gap = r"(?:[\s\W]|\b(?:a|an|the|is|are|and)\b){0,4}"
+    gap = r"(?:[\s\W]|\b(?:a|an|the|is|are|and)\b){0,6}"
     plural = r"(?:s|es|time)?"
     parts = [re.escape(word) + (plural if word.isascii() and word.isalpha() else "") for word in words]
     edge_left = r"(?<![a-z0-9_.])" if words[0].isascii() else ""

@@ -150,7 +150,7 @@ _WHERE_NOW = re.compile(
     r"|in (?:the|this) (?:image|picture|scene|photo|frame|view|situation|case)|safely|immediately))+(?=\s?\?)"
 )
 _ZH_PREDICATE = re.compile(
-    r"(?:是否|是不是|能否|可否|能不能|会不会|可不可以|应不应该|该不该|需不需要|要不要)"
+    r"(?:是否被?|是不是|能否|可否|能不能|会不会|可不可以|应不应该|该不该|需不需要|要不要)"
     r"(?:正在|在|已经|已|会|能够|能|可以|应该|应|需要)?(?P<word>[\u4e00-\u9fff]{2,8})\s?\??\s*\Z"
 )
 

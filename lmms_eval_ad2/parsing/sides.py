@@ -21,14 +21,15 @@ _OTHER_LEFT = re.compile(
     r"(?:\b(?:you(?:'re| are)|that(?:'s| is)|all|quite|is only|turn(?:s|ing|ed)?|(?:keep|stay|steer|swerve"
     r"|veer|pass)(?:s|es|ing)?(?: (?:to|on|onto))?(?: the)?|mov(?:es"
     r"|ing) (?:to(?:wards?)? )?(?:the )?|go(?:es|ing)?"
-    r"|has|have|had|nothing|person|one|someone|anyone|from(?: the)?|from left to|from right to"
+    r"|has|have|had|nothing|(?:space|room|gap|time|much|many|any) |just|recently|already|that|which|who|person"
+    r"|one|someone|anyone|from(?: the)?|from left to|from right to"
     r"|towards?(?: the)?|to its|its own)"
     r"|从|往|向|朝) ?\Z"
 )
 _OTHER_RIGHT = re.compile(
     r" (?:in the (?:scene|image|picture)|now|away|behind|next|in front|after|before|at the|to (?:ask"
     r"|say|point)|of way|turn|here|there|to right|to left)\b"
-    r"|-?turn|转|拐|往|到右|到左"
+    r"|-?turn(?:ing)?(?: lane| arrow| signal| light)?|-hand (?:turn|drive)|转|拐|往|到右|到左"
 )
 # "From the right to the left" names two sides: the question says which end counts.
 _FROM_TO = re.compile(
@@ -38,11 +39,20 @@ _FROM_TO = re.compile(
 )
 _ASKS_FROM = re.compile(r"\bfrom\b|\bcom(?:e|es|ing)\b|(?:从|由)(?:哪|什么)|来自")
 _ASKS_TO = re.compile(r"\b(?:to|towards?|direction|heading)\b|往哪|向哪|朝哪|方向")
-_WAY_ASKED = re.compile(r"\b(from|to|towards) (?:which|what) (?:side|direction)|([从由往向朝])哪")
+_WAY_ASKED = re.compile(
+    r"\b(from|to|towards) (?:which|what) (?:side|direction)|\b(?:which|what) (?:side"
+    r"|direction)\b[^?]*\b(from)\s?\?|([从由往向朝])哪"
+)
 _TURN = re.compile(r"\bturn|\bheading|\bmoving|\bgoing|转|拐|行驶方向")
 # Beside something else: "just left of the bus stop", 站牌的左边.
 RELATIVE = re.compile(
     r" of (?!(?:the |this |our )?(?:road|street|image|picture|frame|scene|lane|ego|us|centre|center|view|car\b))"
+)
+# "From the taxi driver's own perspective it is the left door": a side as another sees it.
+_VIEWPOINT = re.compile(
+    r"\bfrom (?:the |its |his |her |their |an? )(?!ego|our|camera|image|viewer)[a-z' ]{2,40}(?:perspective"
+    r"|point of view|viewpoint"
+    r"|angle|view)\b|从(?!自车|本车|图|画面|我)[^,.;]{1,12}(?:的?角度|视角)"
 )
 _OF_ANOTHER = re.compile(
     r"(?<!道路)(?<!画面)(?<!图像)(?<!图片)(?<!自车)(?<!本车)(?<!车道)(?<!视野)(?<!路面)(?<!我)(?<!图)的\Z"
@@ -65,7 +75,7 @@ def read_side(text: str, question: str = "") -> Answer | Unparsed:
     found: list[tuple[str, bool, int]] = []  # side, whether it is called the answer, position
     way = _asked_way(question.lower(), low)
     for clause in clauses(low):
-        if clause.open or clause.former or _BOTH.search(clause.text):
+        if clause.open or clause.former or _BOTH.search(clause.text) or _VIEWPOINT.search(clause.text):
             continue
         for match in _SIDE.finditer(clause.text):
             side = match["en"] or {"左": "left", "右": "right"}[match["zh"]]
