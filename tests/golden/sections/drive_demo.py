@@ -58,7 +58,7 @@ def _variants(work: Workspace) -> dict[str, Any]:
         "no traffic": ("--routes-ids", "103", "--agent", "expert", "--no-traffic"),
         "repetitions": ("--routes-ids", "102", "--agent", "random", "--repetitions", "2", "--seed", "7"),
         "words read": (*lmms, f"lmms:dummy,response={READABLE}"),
-        "words unread, official": (*lmms, f"lmms:dummy,response={UNREADABLE}"),
+        "words unread, official": (*lmms, f"lmms:dummy,response={UNREADABLE}", "--stop-after-unread", "0"),
         "words unread, strict": (*lmms, f"lmms:dummy,response={UNREADABLE}", "--policy", "strict"),
     }
     found = {}
