@@ -41,6 +41,7 @@ _SINGLE = re.compile(
     r"|just )?)a single\b(?! (?:lane|file|row|line)\b)"
 )
 _LIST_ITEM = re.compile(r"(?m)^ ?(\d{1,2})[.)、] ?(?=[^\s\d])")
+_INLINE_ITEM = re.compile(r"(?:\A|[:,;.] ?)\(?(\d{1,2})\) ?(?=[^\s\d])")  # "1) a van, 2) a bus"
 _LABEL_LEFT = re.compile(
     r"(?:\b(?:step|image|figure|fig\.?|frame|lane|camera|cam|route|highway|line|option|page|picture|view|photo|score"
     r"|confidence|rating|level|no\.)|#|第|步骤|图|置信度) ?[:#]? ?\Z"
@@ -179,8 +180,10 @@ def _none_of(low: str, noun: str) -> bool:
 
 def _tokens(low: str) -> list[re.Match[str]]:
     """Number tokens, without the numbering of a list."""
-    items = [match.start(1) for match in _LIST_ITEM.finditer(low)]
-    numbering = set(items) if len(items) > 1 else set()
+    numbering: set[int] = set()
+    for pattern in (_LIST_ITEM, _INLINE_ITEM):
+        items = [match.start(1) for match in pattern.finditer(low)]
+        numbering |= set(items) if len(items) > 1 else set()
     return [match for match in _TOKEN.finditer(low) if match.start() not in numbering][-_MOST:]
 
 
@@ -194,7 +197,7 @@ def _judge(low: str, match: re.Match[str]) -> _Found | None:
         return None
     if match["word"] == "one" and (
         _PRONOUN_LEFT.search(left)
-        or re.match(r" (?:of|twice|too|by one|at a time|another)\b", right)
+        or re.match(r" (?:of|twice|too|by one|at a time|another|after)\b", right)
         or left.endswith(" by ")
     ):
         return None
@@ -316,7 +319,8 @@ def _chosen(low: str, found: list[_Found], noun: str) -> _Found | None:
     named = [
         item
         for item in found
-        if noun and re.match(rf"[)\]\"' ]{{0,3}}[{_MEASURE}]?(?:[a-z]+ ){{0,2}}(?:{noun})", low[item.end : item.end + 60])
+        if noun
+        and re.match(rf"[)\]\"' ]{{0,3}}[{_MEASURE}]?(?:[a-z]+ ){{0,2}}(?:{noun})", low[item.end : item.end + 60])
     ]
     if len({(item.value, item.fault) for item in named}) == 1:
         return named[-1]

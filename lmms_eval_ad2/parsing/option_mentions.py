@@ -17,7 +17,7 @@ _LABEL = re.compile(r"(?:\boption|\bchoice|\bletter|选项)[\s_]?[(\[{<\"']{0,3}
 _ARTICLE = re.compile(
     r" (?!(?:because|since|as|and|or|nor|is|are|was|due|given|which|but|would be|should be|must be"
     r"|matches|fits|describes|would|could|should|can|cannot|will|must|may|might|has|had|does|doesn't|were|seems|remains"
-    r"|appears|it is)\b)[a-z0-9]"
+    r"|appears|looks|it is)\b)[a-z0-9]"
 )
 _JOIN = re.compile(
     rf"[{re.escape(CLOSERS)}]{{0,3}}\s?(?P<word>,? ?(?:and also|and|or|as well as)"

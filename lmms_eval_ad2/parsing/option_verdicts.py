@@ -19,7 +19,7 @@ _LEFT, _RIGHT = 100, 60  # characters of context before and after a mention
 _DRESS = r"(?:the )?(?:option|choice|letter|选项)?\s?[(\[{<\"']{0,3}\Z"
 _UNDRESS = re.compile(r"(?:\bthe )?(?:\boption|\bchoice|\bletter|选项)? ?[(\[{<\"']{0,3}\Z")
 _CLAUSE_END = re.compile(
-    r"[)\]}>\"']{0,3}\s?(?:\Z|[.,;:!\n<)\]}]|because\b|since\b|rather than\b|instead of\b|as (?:my|the)\b"
+    r"[)\]}>\"']{0,3}\s?(?:\Z|[.,;:!\n<)\]}(]|because\b|since\b|rather than\b|instead of\b|as (?:my|the)\b"
     r"|over\b|given\b|for (?:me|this|sure)\b|then\b|here\b|as in\b|(?:and )?not\b|final answer\b"
     r"|(?:选?项)?(?:吧|呢|了|哦|哈|啊|呀|啦|嘛|无疑))"
 )
@@ -52,7 +52,7 @@ _STRONG = re.compile(
 # These introduce a verdict only if the clause ends after the letter: "so C." but not "so C is ahead".
 _WEAK = re.compile(
     rf"(?:\b(?:it|this|that|guess)(?: {_IS}|'s)(?: an?)?[: ]*|\bone\b[^\n]{{0,70}}?\b{_IS}\b ?"
-    r"|\b(?:say|think|believe|therefore|thus|hence|so|no|wait|correction|reflection|rather|most likely"
+    r"|\b(?:say|think|believe|therefore|thus|hence|so|no|wait|correction|reflection|rather|most likely|most probably"
     r"|maybe|perhaps|possibly|probably|definitely|thoughts?|mean|meant|actually|sorry|oops|finally"
     r"|ultimately|clearly|obviously|surely|undoubtedly|(?:gotta|got to|has to|have to|must) be"
     r"|without (?:a |any )?(?:question|doubt)|no question|no doubt|mak(?:es|ing) it)\b[,: ]*"

@@ -55,6 +55,7 @@ _FORBIDDEN = re.compile(
     r"|禁止|严禁|不得(?!不)|不允许|不准"
 )
 _FREE_OF = re.compile(r"\b(?:is|are|was|were)\b[^?]{3,60}\b(?P<word>clear|free|empty) of\b")
+_NO_OTHER = re.compile(r"\b(?:no|not any|n't any) (?:other|more|further|additional)\b|没有其他|没有别的")
 _SHORT = 1_000  # characters
 _SIDE = re.compile(
     r"(?<![a-z])(?:left|right)(?![a-z])(?! (?:turn|now|in front|before|after|behind|next))|[左右](?!转|拐|后)"
@@ -215,6 +216,8 @@ def _of_name(low: str, name: str, sides: set[str]) -> tuple[list[str], bool]:
     for clause in _facts(low):
         text = _QUOTED.sub(lambda m: " " * len(m.group()), clause.text)
         said = _sides(text)
+        if _NO_OTHER.search(text):
+            continue
         if len(sides) == len(said) == 1 and sides != said:  # of the other side
             continue
         named = next((m for m in pattern.finditer(text) if not _COMPOUND.match(text, m.end())), None)

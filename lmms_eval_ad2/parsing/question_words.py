@@ -83,6 +83,7 @@ _KINDS = (
     "|child", "scooter",
     "ambulance", "barrier",
 )  # fmt: skip
+_PRONOUN = re.compile(r"\b(?:it|it's|he|she|they|that|this)\b")
 _COUNTED_THING = re.compile(r" (?:[a-z]+ ){0,2}?(?P<word>[a-z]{3,})(?=[\s.,;!]|\Z)")
 
 
@@ -92,6 +93,13 @@ def counts_another(right: str, noun: str) -> bool:
     said = [kind for kind in _KINDS if found and re.match(kind, found["word"])]
     asked = [kind for kind in _KINDS if re.search(rf"(?:{kind})", noun)]
     return bool(said and asked and said[0] not in asked)
+
+
+def names_another(low: str, question: str) -> bool:
+    """Whether lower-case text names things of other kinds only than the one kind that a question asks for."""
+    asked = [kind for kind in _KINDS if re.search(rf"\b(?:{kind})", question.lower())]
+    said = [kind for kind in _KINDS if re.search(rf"\b(?:{kind})[a-z]* (?:is|are|was|were|stands?|sits?|lies?)\b", low)]
+    return len(asked) == 1 and bool(said) and asked[0] not in said and not _PRONOUN.search(low)
 
 
 def superlatives(question: str) -> list[str]:

@@ -6,7 +6,7 @@ import re
 
 from lmms_eval_ad2.parsing.clauses import clause_at, clauses, denied
 from lmms_eval_ad2.parsing.normalise import no_verdict, without_refusals
-from lmms_eval_ad2.parsing.question_words import telling_words
+from lmms_eval_ad2.parsing.question_words import names_another, telling_words
 from lmms_eval_ad2.parsing.revisions import REVISION
 from lmms_eval_ad2.parsing.verdict_tables import rated_in_json
 from lmms_eval_ad2.records import SIDES, Answer, Unparsed
@@ -39,6 +39,8 @@ _FROM_TO = re.compile(
 )
 _ASKS_FROM = re.compile(r"\bfrom\b|\bcom(?:e|es|ing)\b|(?:从|由)(?:哪|什么)|来自")
 _ASKS_TO = re.compile(r"\b(?:to|towards?|direction|heading)\b|往哪|向哪|朝哪|方向")
+_ASKS_RELATIVE = re.compile(r"\b(?:side|left|right) of\b")
+_OF_IT = re.compile(r" of (?:it|us|them|him|her)\b")
 _WAY_ASKED = re.compile(
     r"\b(from|to|towards) (?:which|what) (?:side|direction)|\b(?:which|what) (?:side"
     r"|direction)\b[^?]*\b(from)\s?\?|([从由往向朝])哪"
@@ -73,7 +75,7 @@ def read_side(text: str, question: str = "") -> Answer | Unparsed:
     low = RIGHT_IDIOM.sub(" ", without_refusals(text.lower())[0])
     low = _FROM_TO.sub(lambda way: _end_of(way, question.lower(), turns=turns), low)
     found: list[tuple[str, bool, int]] = []  # side, whether it is called the answer, position
-    way = _asked_way(question.lower(), low)
+    way, relative = _asked_way(question.lower(), low), bool(_ASKS_RELATIVE.search(question.lower()))
     for clause in clauses(low):
         if clause.open or clause.former or _BOTH.search(clause.text) or _VIEWPOINT.search(clause.text):
             continue
@@ -84,7 +86,7 @@ def read_side(text: str, question: str = "") -> Answer | Unparsed:
                 continue
             if not turns and not way and (_OTHER_LEFT.search(left) or _OTHER_RIGHT.match(right)):
                 continue
-            if RELATIVE.match(right) or _OF_ANOTHER.search(left):
+            if (RELATIVE.match(right) and not (relative and _OF_IT.match(right))) or _OF_ANOTHER.search(left):
                 continue
             given = denied(
                 left[-40:] + match.group() + right[:0], len(left[-40:]), len(left[-40:]) + len(match.group())
@@ -94,6 +96,8 @@ def read_side(text: str, question: str = "") -> Answer | Unparsed:
                 found.append((side, bool(_ANSWER.search(low[:at][-60:])), at))
     revised = [match.end() for match in REVISION.finditer(low)]
     found = [item for item in found if revised and item[2] >= revised[-1]] or found
+    if found and names_another(low, question):
+        return Unparsed("yesno", "no_verdict", text[-200:])
     sides = [side for side, _, _ in found]
     called = [side for side, marked, _ in found if marked]
     if len(set(sides)) == 1:
@@ -129,7 +133,11 @@ def _of_subject(low: str, found: list[tuple[str, bool, int]], question: str) -> 
     parts = list(clauses(low))
     scores: dict[str, int] = {}
     for side, _, at in found:
-        score = sum(word in clause_at(parts, at).text for word in words)
+        clause = clause_at(parts, at)
+        said = clause.text
+        if question.isascii():  # an English clause may go on with "on the right"
+            said = " ".join(part.text for part in parts if part.sentence == clause.sentence)
+        score = sum(word in said for word in words)
         scores[side] = max(scores.get(side, 0), score)
     best = max(scores.values(), default=0)
     sides = [side for side, score in scores.items() if score == best]
