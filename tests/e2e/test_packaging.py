@@ -52,6 +52,7 @@ def test_the_wheel_has_every_file(wheel: Path) -> None:
     assert not [n for n in names if n.startswith(("tests/", "benchmarks/", "tasks/"))]
 
 
+@pytest.mark.system
 def test_the_installed_wheel_runs(wheel: Path, tmp_path: Path) -> None:
     """In a new environment with the dependencies of this one, but not this package."""
     run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv", cwd=tmp_path)
