@@ -30,6 +30,10 @@ _CERTAIN = re.compile(
     r"\W{0,3}(?:(?:there is |there's )?no doubt(?: about (?:it|that)| whatsoever)?[.,;!]"
     rf"|(?:no problem|without (?:a |any )?doubt),? (?:it|they|he|she|you|we) {_VERB}\b(?! not|n't)|大概率(?:会|是|能))"
 )
+_NOT_SO = re.compile(
+    r"\W{0,3}(?:absolutely|definitely|certainly|probably|surely|clearly|likely|presumably|most likely|of course|rather"
+    r"|apparently|obviously) not[.,;!]|(?:当然|恐怕|应该|大概|显然)(?:不|没有)[,.;!]"
+)
 _ASKS_ALL = re.compile(r"\b(?:all|every|both|each)\b|所有|全部|都|均|全")
 _NEITHER = re.compile(r"\W{0,3}neither\b[^.!?;\n]{1,80}\bnor\b")
 _ASKS_PRESENCE = re.compile(r"\b(?:is|are|was|were) there\b|\b(?:can|do) you see\b|\b(?:any|either)\b")
@@ -45,6 +49,8 @@ def elliptical(low: str, question: str) -> str | None:
     if asked and (opinion := _OPINION.match(low)):
         return "no" if any(opinion.groups()) else "yes"
     if _CONTRARY.match(low):
+        return "no"
+    if asked and _NOT_SO.match(low):
         return "no"
     if asked and _CERTAIN.match(low):
         return "yes"

@@ -37,6 +37,12 @@ _ESCAPED_MARK = re.compile(r"\\(?=[<>|_\[\](){}])")
 _ESCAPED_QUOTE = re.compile(r"\\{1,4}(?=[\"'])")
 _JOINER = re.compile(r"\b(?:and|or|the|one|two|another|other|also|then|at|is)\b|以及|还有|另一[个辆名]")
 _CONTENT = re.compile(r"[a-z]{3,}|[\u4e00-\u9fff]{2,}")
+# "(510, 600)? No, that is a bag." and "[…] would be the scooter."
+_TAKEN_BACK = re.compile(
+    r"[\[(<{][^\[\]()<>{}]{3,100}[\])>}]+\W{0,6}(?:no\b|not\b|wrong\b|(?:would be|is|belongs to) (?:the|an?)\b"
+    r"|不对|不是)",
+    re.IGNORECASE,
+)
 _FEW = 12  # shapes that are told apart by the words before them
 _NOTES: dict[Frame, str] = {
     "unit": "proportional", "percent": "percent", "thousand": "per thousand", "thousand_yx": "per thousand, y first",
@@ -77,7 +83,7 @@ def find_shape(text: str, form: Form, question: str = "") -> WrittenShape | Unpa
     where = without_sizes(text if inside is None else inside)
     for shapes in _kinds(where, form):
         if shapes:
-            return _chosen(where, _asked_for(where, shapes, question), form)
+            return _chosen(where, _asked_for(where, _standing(where, shapes), question), form)
     attempted = inside is not None or re.search(r"[<\[(]\s?\d", where)
     return Unparsed(form, "malformed" if attempted else no_verdict(text), text[-200:])
 
@@ -106,6 +112,14 @@ def _stated(text: str, shapes: list[WrittenShape]) -> list[WrittenShape]:
     if notation is None:
         return shapes
     return [replace(shape, notation=notation) if shape.notation is None else shape for shape in shapes]
+
+
+def _standing(text: str, shapes: list[WrittenShape]) -> list[WrittenShape]:
+    """The shapes that the text does not take back or give to another object directly after them; all if none stands."""
+    if not 1 < len(shapes) <= _FEW:
+        return shapes
+    kept = [shape for shape in shapes if not _TAKEN_BACK.match(text[shape.start : shape.start + 160])]
+    return kept or shapes
 
 
 def _named_beside(text: str, shapes: list[WrittenShape], noun: str) -> list[WrittenShape]:

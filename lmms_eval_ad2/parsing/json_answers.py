@@ -58,6 +58,8 @@ def answer_in_json(reply: str, form: Form, question: str = "") -> str | None:
         if noun
         else _NOTHING
     )
+    if found is _NOTHING and form == "count" and str(_under(last, _ANSWER)).strip().isdecimal():
+        found = _under(last, _ANSWER)
     if found is _NOTHING and form in _OWN:
         found = _under(last, _OWN[form])
     if found is _NOTHING:

@@ -86,7 +86,8 @@ OPEN = re.compile(
     r"\b(?:might|may|could|maybe|perhaps|possibly|either|between)\b[^,]*\Z|(?<!最)(?<!最有)(?:可能|也许|或许)[^,]*\Z"
 )
 _CONFIRMED = re.compile(
-    r"[)\]}>\"']{0,3}\s?(?:选?项)?(?:(?:best |also best |clearly )?(?:describes|matches|fits|remains|prevails|wins"
+    r"[)\]}>\"']{0,3}\s?(?:选?项)?(?:the (?:right|correct|best) (?:one|answer|choice|option)\b"
+    r"|(?:best |also best |clearly )?(?:describes|matches|fits|remains|prevails|wins"
     r"|it is\b|it must be|is it(?=\s?[.!]|\Z)|is what i(?:'d| would| will|'ll)? (?:\w+ )?"
     r"(?:select|choose|pick|go with|answer|say)"
     r"|is (?:clearly |by far |certainly )?the (?:most (?!un|in|im)\w+|best|safest|\w+est)(?: (?:choice"

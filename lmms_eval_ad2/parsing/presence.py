@@ -102,15 +102,18 @@ def stated(low: str, question: str, *, alone: bool) -> str | None:
         return called
     if _PERMISSION.search(question.lower()) and any(_FORBIDDEN.search(part.text) for part in _facts(low)):
         return "no"
-    name = asked_for(question)
-    if name:
-        verdicts, concludes = _of_name(without_quotes(low), name, _sides(plain(question).lower()))
+    sides = _sides(plain(question).lower())
+    names = [asked_for(question)]
+    present = _ASKED.search(plain(question).lower())
+    if present and present["be"]:  # "Is the visibility good in this scene?" may ask for a property
+        names.append(_predicate(plain(question).lower()))
+    for name in names:
+        verdicts, concludes = _of_name(without_quotes(low), name, sides) if name else ([], False)
         if len(set(verdicts)) == 1 or (verdicts and (concludes or REVISION.search(low))):
             return verdicts[-1]
         if verdicts:
             return None
-    about_presence = not question or bool(_ASKED.search(plain(question).lower()))
-    return _single(low) if alone and about_presence else None
+    return _single(low) if alone and (present or not question) else None
 
 
 def _of_claim(low: str) -> str | None:
@@ -179,7 +182,7 @@ def _predicate(question: str) -> str:
     chinese = _ZH_PREDICATE.search(question) or re.search(
         r"(?P<word>[\u4e00-\u9fff]{2})(?:了|的)?(?:吗|么)\s?\??\s*\Z", question
     )
-    return re.escape(chinese["word"].rstrip("了的")) if chinese else ""
+    return re.escape(chinese["word"].rstrip("了的")).replace("了", "了?") if chinese else ""
 
 
 def _singular(word: str) -> str:
