@@ -38,7 +38,9 @@ def read_vqa(text: str) -> Answer | Unparsed:
     text = _LATEX_TEXT.sub(lambda match: match["body"], text)
     fenced = _FENCED.match(text)
     bare = _FINAL_LABEL.sub("", _STEP_TAG.sub("", without_html(fenced["body"] if fenced else text)).strip())
-    return Unparsed("vqa", "refusal", text[:200]) if is_refused_reply(text) else Answer("vqa", bare)
+    if is_refused_reply(text):
+        return Unparsed("vqa", "refusal", text[:200])
+    return Answer("vqa", bare) if bare else Unparsed("vqa", "empty", text[:200])
 
 
 def read_ocr(text: str) -> Answer | Unparsed:
