@@ -100,6 +100,7 @@ _REST = re.compile(
     r"\bthe (?:rest|others|remaining)\b|\b(?:half|most|all|both|some|none) of (?:them|these|those)\b|\beach\b"
     r"|各有?|其余|剩下|一半"
 )
+_QUOTED_TEXT = re.compile(r"\"(?=[^\"\n]*[A-Za-z])[^\"\n]{2,80}\d[^\"\n]{0,80}\"")  # numbers that are written on a sign
 _NONE_OF_ALL = re.compile(r"\W{0,3}(?:none|neither) of (?:the|these|those|them)\b[^.!?;\n]*[.!]?\s*\Z")
 _NONE_WHOLE = frozenset(("none", "nothing", "没有", "无", "零"))
 _VAGUE = re.compile(
@@ -132,6 +133,7 @@ def read_count(text: str, question: str = "") -> Answer | Unparsed:
     noun = counted_noun(question)
     if noun and re.search(rf"(?:{_SEES_NO})(?:[a-z]+ )?(?:{noun})", text.lower()):
         return Answer("count", 0)
+    text = _QUOTED_TEXT.sub(" ; ", text)
     text = _DOZEN.sub(lambda match: _DOZENS[match.group().lower()], text)
     low = _SINGLE.sub(r"\1one", _COORDINATES.sub(" ; ", without_refusals(text.lower())[0]))
     if noun:

@@ -34,6 +34,10 @@ _NOT_SO = re.compile(
     r"\W{0,3}(?:absolutely|definitely|certainly|probably|surely|clearly|likely|presumably|most likely|of course|rather"
     r"|apparently|obviously) not[.,;!]|(?:当然|恐怕|应该|大概|显然)(?:不|没有)[,.;!]"
 )
+_JUDGED = re.compile(
+    r"\W{0,3}(?:that|this|it)(?:'s| is) (?:\w+ly )?(?:correct|right|true|(?P<no>incorrect|wrong|false"
+    r"|not (?:correct|right|true)))[.,;!]"
+)
 _ASKS_ALL = re.compile(r"\b(?:all|every|both|each)\b|所有|全部|都|均|全")
 _NEITHER = re.compile(r"\W{0,3}neither\b[^.!?;\n]{1,80}\bnor\b")
 _ASKS_PRESENCE = re.compile(r"\b(?:is|are|was|were) there\b|\b(?:can|do) you see\b|\b(?:any|either)\b")
@@ -50,6 +54,8 @@ def elliptical(low: str, question: str) -> str | None:
         return "no" if any(opinion.groups()) else "yes"
     if _CONTRARY.match(low):
         return "no"
+    if asked and (judged := _JUDGED.match(low)):
+        return "no" if judged["no"] else "yes"
     if asked and _NOT_SO.match(low):
         return "no"
     if asked and _CERTAIN.match(low):

@@ -128,14 +128,18 @@ def _named_beside(text: str, shapes: list[WrittenShape], noun: str) -> list[Writ
         return shapes
     starts = [0, *(shape.start + 1 for shape in shapes)]
     before = [text[start : shape.start].lower() for start, shape in zip(starts, shapes, strict=False)]
-    pattern = re.compile(rf"(?<![a-z]){re.escape(noun.split()[-1].rstrip('s'))}")
-    named = [
-        shape
-        for shape, words in zip(shapes, before, strict=True)
-        if pattern.search(words) and not negations(re.split(r"[.;,]", words.strip(" .;,"))[-1])
-    ]
-    each_named = all(_CONTENT.search(_JOINER.sub(" ", words)) for words in before)
-    return named if each_named and len({shape.values for shape in named}) == 1 else shapes
+    if not all(_CONTENT.search(_JOINER.sub(" ", words)) for words in before):
+        return shapes
+    for name in (noun, noun.split()[-1]):  # "red car", "car"
+        pattern = re.compile(rf"(?<![a-z]){re.escape(name.rstrip('s'))}")
+        named = [
+            shape
+            for shape, words in zip(shapes, before, strict=True)
+            if pattern.search(words) and not negations(re.split(r"[.;,]", words.strip(" .;,"))[-1])
+        ]
+        if len({shape.values for shape in named}) == 1:
+            return named
+    return shapes
 
 
 def _asked_for(text: str, shapes: list[WrittenShape], question: str) -> list[WrittenShape]:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from lmms_eval_ad2.parsing.normalise import ANSWER_LINE
 from lmms_eval_ad2.parsing.option_mentions import ENUMERATED, LetterMention, find_mentions
 from lmms_eval_ad2.parsing.option_texts import (
+    ANNOUNCED,
     UNSETTLED,
     OfferedOptions,
     option_by_text,
@@ -102,7 +103,8 @@ def _contradicts(text: str, verdicts: Sequence[LetterVerdict]) -> bool:
     if len(called) < 2 or called[-1].also or called[-1].letters == called[-2].letters:
         return False
     between = text[called[-2].mention.end : called[-1].mention.start]
-    return not (REVISION.search(between.lower()) or _TAKEN_BACK.search(between))
+    between = _CALLED.sub(" ", between.lower())
+    return not (REVISION.search(between) or _TAKEN_BACK.search(between))
 
 
 def _checked(text: str, verdict: LetterVerdict, given: OfferedOptions) -> Answer | Unparsed:
@@ -123,7 +125,7 @@ def _checked(text: str, verdict: LetterVerdict, given: OfferedOptions) -> Answer
 def _from_heads(text: str, mentions: Sequence[LetterMention], texts: Mapping[str, str]) -> LetterVerdict | None:
     """ "B. The blue truck": the only letter at the start of a line, unless the text lists several options."""
     enumerated = {mention.letter for mention in mentions if ENUMERATED.match(text, mention.end)}
-    if len(enumerated) > 1:
+    if len(enumerated) > 1 or ANNOUNCED.search(text):
         return None
     heads: list[LetterMention] = []
     for mention in mentions:

@@ -23,6 +23,7 @@ from lmms_eval_ad2.parsing.revisions import REVISION
 from lmms_eval_ad2.parsing.sides import RIGHT_IDIOM
 from lmms_eval_ad2.records import Answer, Unparsed
 
+ANNOUNCED = re.compile(r"\bone by one\b|\bgo through (?:the|each|all)\b|逐一|逐个|逐项", re.IGNORECASE)
 UNSETTLED = re.compile(
     r"\b(?:can't|cannot|can not|could not|couldn't|unable to) (?:\w+ )?(?:choose|decide|pick|settle)\b"
     r"|\bno idea\b(?! why| how)"
@@ -86,7 +87,7 @@ def option_by_text(
         return Unparsed("mc", "hedged", text[-200:])
     kept, undecided = without_refusals(without_quotes(text.lower()))
     low = RIGHT_IDIOM.sub(" ", kept)
-    lists = _lists_options(text, mentions) or _repeats(low)
+    lists = _lists_options(text, mentions) or _repeats(low) or bool(ANNOUNCED.search(text))
     found = (
         _counted_option(text, options.texts, question)
         or (None if REVISION.search(low) or len(low) > _SHORT else heading_option(text, options.by_gist))

@@ -125,6 +125,11 @@ def _of_claim(low: str) -> str | None:
     return verdicts.pop() if len(verdicts) == 1 else None
 
 
+def asks_presence(question: str) -> bool:
+    """Whether a question asks if something is there."""
+    return bool(_ASKED.search(plain(question).lower()))
+
+
 def lacks_located(text: str, question: str) -> bool:
     """Whether plain `text` says that the thing that a question for a box or a point locates is not there."""
     noun = located_noun(question)

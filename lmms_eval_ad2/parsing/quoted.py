@@ -45,7 +45,11 @@ def by_text(texts: Mapping[str, str]) -> dict[str, str]:
     counts: dict[str, int] = {}
     for option in texts.values():
         counts[option] = counts.get(option, 0) + 1
-    return {option: letter for letter, option in texts.items() if len(option) > 1 and counts[option] == 1}
+    return {
+        option: letter
+        for letter, option in texts.items()
+        if (len(option) > 1 or not option.isascii()) and counts[option] == 1
+    }
 
 
 def whole_option(text: str, letters: Mapping[str, str]) -> str | None:

@@ -86,7 +86,8 @@ def read_side(text: str, question: str = "") -> Answer | Unparsed:
                 continue
             if not turns and not way and (_OTHER_LEFT.search(left) or _OTHER_RIGHT.match(right)):
                 continue
-            if (RELATIVE.match(right) and not (relative and _OF_IT.match(right))) or _OF_ANOTHER.search(left):
+            of_another = RELATIVE.match(right) and not (relative and _of_asked(right, question.lower()))
+            if of_another or _OF_ANOTHER.search(left):
                 continue
             given = denied(
                 left[-40:] + match.group() + right[:0], len(left[-40:]), len(left[-40:]) + len(match.group())
@@ -118,6 +119,12 @@ def _end_of(way: re.Match[str], question: str, *, turns: bool) -> str:
     if turns or _ASKS_TO.search(question):
         return f" on the {end} " if end in SIDES else end
     return " "
+
+
+def _of_asked(right: str, question: str) -> bool:
+    """Whether " of it" or " of the bus" after a side names what the question asks the side of."""
+    thing = re.match(r" of (?:the |this |our )?([a-z]{3,})", right)
+    return bool(_OF_IT.match(right) or (thing and re.search(rf"\bof (?:the )?[a-z ]{{0,20}}{thing[1]}", question)))
 
 
 def _asked_way(question: str, low: str) -> str:

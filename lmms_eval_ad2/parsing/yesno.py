@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from lmms_eval_ad2.parsing.clauses import CONCLUSION, TextClause, clauses, denied, negations
 from lmms_eval_ad2.parsing.elliptical import elliptical
 from lmms_eval_ad2.parsing.normalise import ANSWER_LINE, no_verdict, plain, without_refusals
-from lmms_eval_ad2.parsing.presence import stated
+from lmms_eval_ad2.parsing.presence import asks_presence, stated
 from lmms_eval_ad2.parsing.revisions import REVISION
 from lmms_eval_ad2.parsing.sides import read_side
 from lmms_eval_ad2.parsing.verdict_tables import rated_in_json, with_ticks
@@ -80,7 +80,7 @@ _MUST = re.compile(r"不能不|不得不|不可不")  # two negations: must
 _COURTESY = re.compile(r",? (?:i (?:can )?(?:see|understand) why|(?:that's |this is )?(?:a )?good question|let me)\b")
 _OFFERED = re.compile(r"[\"'(]{0,2}\byes[\"']?(?: ?/ ?| or )[\"']?no\b[\"')]{0,2}|\"?是\"?(?:还是|或者?|/)\"?否\"?")
 _AT_SENTENCE = re.compile(r"[.!?\n]\s+[\"'(]?\Z")
-_SENTENCE_END = re.compile(r"[.!?;\n]\s")
+_SENTENCE_END = re.compile(r"[.!?;]\s|\n")
 _CONTRAST = re.compile(r"\b(?:but|however|although|though|yet|while)\b|但|不过|然而")
 _JOINT = re.compile(r"[\"'\s,.;]{0,3}(?P<word>and|or|nor|but|/|\||和|或|或者|还是)?[\"'\s]{0,2}(?:a |an )?[\"']?")
 
@@ -134,7 +134,9 @@ def _with_later_sentences(low: str, start: int, chosen: str, question: str) -> s
     later = stated(low[end.end() :], question, alone=False) if end else None
     if end is None or later in (None, chosen):
         return chosen
-    return later if later and CONCLUSION.search(low[end.end() :]) else "hedged"
+    if later and CONCLUSION.search(low[end.end() :]):
+        return later
+    return "hedged" if asks_presence(question) else chosen
 
 
 def _without_question(low: str, question: str) -> str:
