@@ -49,7 +49,8 @@ _CONSEQUENCE = re.compile(r"就|那么|则|会|将|便")  # the consequence of a
 _CONTRAST = re.compile(r"\b(?:but|however|yet)\b|但|不过|然而|而是")
 # What the writer thought before.
 _FORMER = re.compile(
-    r"\b(?:at first|at a first glance|at first glance|initially|originally|previously|earlier|normally|usually"
+    r"\b(?:at first|at a first glance|at first glance|initially|originally|previously|earlier|normally"
+    r"|first,? i (?:said|answered|chose|picked)|usually"
     r"|(?:about|going|wanted|meant) to say|almost said"
     r"|i (?:first |had |once )?thought|first thought|seemed|i was inclined|i assumed|considered"
     r"|was considering|thought about|was tempted|question (?:suggests|implies|assumes)|my first|(?:you"
