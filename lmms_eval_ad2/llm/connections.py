@@ -42,7 +42,9 @@ class ConnectionPool:
 
     def gate(self, endpoint: EndpointConfig) -> EndpointGate:
         """The gate of all requests to `endpoint`; to be called in the event loop."""
-        return self._gates.setdefault(endpoint, EndpointGate(endpoint))
+        if endpoint not in self._gates:
+            self._gates[endpoint] = EndpointGate(endpoint)
+        return self._gates[endpoint]
 
     def note_reply(self, url: str) -> None:
         self._last_reply[url] = time.monotonic()

@@ -18,8 +18,8 @@ _FIRST_IN_FLIGHT, _FIRST_WAIT_S = 4, 10.0
 class EndpointGate:
     """At most `concurrency` requests in flight, `rpm` a minute, and few before the first outcome.
 
-    Sessions that run at the same time (a closed-loop decision is one) share the gate; its counts of requests begin anew
-    when one enters while no other is open, so that a corrected server is asked again.
+    Sessions that run at the same time share the gate; in the closed loop, each decision is a session. The count and a
+    refusal are reset when a session enters while no other is open, so that a corrected server is asked again.
     """
 
     def __init__(self, endpoint: EndpointConfig) -> None:

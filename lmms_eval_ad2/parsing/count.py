@@ -259,7 +259,8 @@ def _of_asked(low: str, found: list[_Found], question: str) -> _Found | None:
     noun = counted_noun(question)
     words = {word for word in asked if not (noun and re.search(noun, word)) and word not in noun}
     parts = list(clauses(low))
-    scores = [sum(word in clause_at(parts, item.start).text for word in words) for item in found]
+    said = {part.start: sum(word in part.text for word in words) for part in parts}
+    scores = [said[clause_at(parts, item.start).start] for item in found]
     best = max(scores, default=0)
     chosen = [item for item, score in zip(found, scores, strict=True) if score == best]
     return chosen[0] if best > 0 and len(chosen) == 1 else None

@@ -159,14 +159,8 @@ def _by_clause(found: Sequence[TextClause], named: Sequence[_Named]) -> Iterable
 
 def _is_denied(clause: TextClause, low: str, item: _Named, named: Sequence[_Named]) -> bool:
     """By the negations in its clause, without the names of options, and without what describes another option."""
-    left = low[clause.start : item.start]
-    stop = max(clause.start + len(clause.text), item.end)
-    right = low[item.end : stop]
-    for other in named:
-        if other.start > item.start:
-            right = right.replace(low[other.start : other.end], " … ", 1)
-        elif other.start < item.start:
-            left = left.replace(low[other.start : other.end], " … ", 1)
+    left = _without_names(low, clause.start, item.start, named)
+    right = _without_names(low, item.end, max(clause.start + len(clause.text), item.end), named)
     excepted = exception(left, right)
     if excepted is not None:
         return not excepted
@@ -174,3 +168,13 @@ def _is_denied(clause: TextClause, low: str, item: _Named, named: Sequence[_Name
         return True
     right = _DESCRIPTION.split(right)[0] if not re.match(r"\s?(?:,|and|or|和|或|…)", right) else right
     return denied(left + " … " + right, len(left), len(left) + 3)
+
+
+def _without_names(low: str, start: int, stop: int, named: Sequence[_Named]) -> str:
+    """`low[start:stop]` with a sign in place of each name."""
+    parts = []
+    for other in named:
+        if start <= other.start and other.end <= stop:
+            parts.append(low[start : other.start])
+            start = other.end
+    return " … ".join([*parts, low[start:stop]])

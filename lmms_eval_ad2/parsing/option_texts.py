@@ -44,6 +44,7 @@ _TARGET_ABSENT = re.compile(
     r"\b(?:target|object|item|subject)\b.{0,20}\bnot\b.{0,20}\b(?:image|picture|scene|visible|present|exist)"
     r"|(?:目标|物体|对象).{0,8}(?:不在|没有|不存在|未出现)"
 )
+# "Cannot be determined": the option that says that the question cannot be answered.
 _CANNOT_TELL = re.compile(
     r"\b(?:cannot|can't|can not|not possible to|impossible to) (?:be )?(?:determine|tell|judge|say|know|identif|seen)"
     r"|\b(?:undetermined|not determinable|unclear|unknown)\b|(?:无法|不能)(?:确定|判断)|不确定|看不清"
@@ -92,7 +93,7 @@ def option_by_text(
         _counted_option(text, options.texts, question)
         or (None if REVISION.search(low) or len(low) > _SHORT else heading_option(text, options.by_gist))
         or _by_number(low, options.letters)
-        or (_undetermined(options.texts) if undecided and not _APOLOGY.search(text.lower()) else None)
+        or (_only_option(_CANNOT_TELL, options.texts) if undecided and not _APOLOGY.search(text.lower()) else None)
         or quoted_option(without_quotes(text), options.by_gist)
         or (None if lists else stated_option(low, _distinct(options.texts, options.gists), denied, question))
         or remaining(options.offered, denied)
@@ -115,8 +116,7 @@ def without_restated(text: str, options: Mapping[str, str]) -> str:
 
 def _absent_target(low: str, options: Mapping[str, str]) -> str | None:
     """The option "the target is not in the image" (F of AD2-Bench) if the reply is one sentence that says so."""
-    letters = [letter for letter, option in options.items() if _TARGET_ABSENT.search(option.lower())]
-    return letters[0].strip().upper() if len(letters) == 1 and stated(low, "", alone=True) == "no" else None
+    return _only_option(_TARGET_ABSENT, options) if stated(low, "", alone=True) == "no" else None
 
 
 def _counted_option(text: str, options: Mapping[str, str], question: str) -> str | None:
@@ -131,9 +131,9 @@ def _counted_option(text: str, options: Mapping[str, str], question: str) -> str
     return letters[0] if len(letters) == 1 else None
 
 
-def _undetermined(options: Mapping[str, str]) -> str | None:
-    """The only option that says that the question cannot be answered: "Cannot be determined"."""
-    letters = [letter for letter, option in options.items() if _CANNOT_TELL.search(option.lower())]
+def _only_option(pattern: re.Pattern[str], options: Mapping[str, str]) -> str | None:
+    """The letter of the only option whose text matches `pattern`."""
+    letters = [letter for letter, option in options.items() if pattern.search(option.lower())]
     return letters[0].strip().upper() if len(letters) == 1 else None
 
 

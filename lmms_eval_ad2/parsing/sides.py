@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lmms_eval_ad2.parsing.clauses import clause_at, clauses, denied
+from lmms_eval_ad2.parsing.clauses import TextClause, clause_at, clauses, denied
 from lmms_eval_ad2.parsing.normalise import no_verdict, without_refusals
 from lmms_eval_ad2.parsing.question_words import names_another, telling_words
 from lmms_eval_ad2.parsing.revisions import REVISION
@@ -45,6 +45,7 @@ _WAY_ASKED = re.compile(
     r"\b(from|to|towards) (?:which|what) (?:side|direction)|\b(?:which|what) (?:side"
     r"|direction)\b[^?]*\b(from)\s?\?|([从由往向朝])哪"
 )
+_CONTEXT = 80  # characters beside a side
 _TURN = re.compile(r"\bturn|\bheading|\bmoving|\bgoing|转|拐|行驶方向")
 # Beside something else: "just left of the bus stop", 站牌的左边.
 RELATIVE = re.compile(
@@ -81,7 +82,8 @@ def read_side(text: str, question: str = "") -> Answer | Unparsed:
             continue
         for match in _SIDE.finditer(clause.text):
             side = match["en"] or {"左": "left", "右": "right"}[match["zh"]]
-            left, right = clause.text[: match.start()], clause.text[match.end() :]
+            left = clause.text[max(0, match.start() - _CONTEXT) : match.start()]
+            right = clause.text[match.end() : match.end() + _CONTEXT]
             if way and not re.search(rf"{way}(?: ?the)? ?\Z", left):
                 continue
             if not turns and not way and (_OTHER_LEFT.search(left) or _OTHER_RIGHT.match(right)):
@@ -94,7 +96,7 @@ def read_side(text: str, question: str = "") -> Answer | Unparsed:
             )
             if not given:
                 at = clause.start + match.start()
-                found.append((side, bool(_ANSWER.search(low[:at][-60:])), at))
+                found.append((side, bool(_ANSWER.search(low[max(0, at - 60) : at])), at))
     revised = [match.end() for match in REVISION.finditer(low)]
     found = [item for item in found if revised and item[2] >= revised[-1]] or found
     if found and names_another(low, question):
@@ -138,15 +140,18 @@ def _of_subject(low: str, found: list[tuple[str, bool, int]], question: str) -> 
     """The only side in the clauses with the most words of the question; None if no side stands out."""
     words = telling_words(question) - {"left", "right", "左侧", "右侧", "左边", "右边"}
     parts = list(clauses(low))
+    said: dict[int, set[str]] = {}  # of `words`, by where they stand
+    for part in parts:
+        said.setdefault(_place(part, question), set()).update(word for word in words if word in part.text)
     scores: dict[str, int] = {}
     for side, _, at in found:
-        clause = clause_at(parts, at)
-        said = clause.text
-        if question.isascii():  # an English clause may go on with "on the right"
-            said = " ".join(part.text for part in parts if part.sentence == clause.sentence)
-        score = sum(word in said for word in words)
-        scores[side] = max(scores.get(side, 0), score)
+        scores[side] = max(scores.get(side, 0), len(said[_place(clause_at(parts, at), question)]))
     best = max(scores.values(), default=0)
     sides = [side for side, score in scores.items() if score == best]
     # A pair of Chinese characters may also be part of "road" or "vehicle".
     return sides[0] if best > (0 if question.isascii() else 1) and len(sides) == 1 else None
+
+
+def _place(clause: TextClause, question: str) -> int:
+    """The sentence of a clause, since an English clause may go on with "on the right"; in Chinese the clause."""
+    return clause.sentence if question.isascii() else clause.start

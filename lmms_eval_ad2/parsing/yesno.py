@@ -168,14 +168,22 @@ def _chosen(low: str, verdicts: list[_VerdictWord]) -> str | None:
         one = len({word.verdict for word in strong}) == 1 or not _SENTENCE_END.search(between)
         taken_back = REVISION.search(between) or _CONTRAST.search(between)
         return strong[-1].verdict if one or taken_back else "hedged"
-    for word in standing[1:]:
-        between = low[standing[0].start : word.start]
-        opposite = standing[0].head and {word.verdict, standing[0].verdict} == set(YES_NO)
-        if opposite and _AT_SENTENCE.search(between) and not (REVISION.search(between) or _CONTRAST.search(between)):
-            return "hedged"
+    if standing[0].head and _contradicted(low, standing):
+        return "hedged"
     if standing[0].head and standing[0].verdict != "hedged" and not REVISION.search(low[standing[0].start :]):
         return standing[0].verdict
     return standing[-1].verdict
+
+
+def _contradicted(low: str, standing: list[_VerdictWord]) -> bool:
+    """Whether a later sentence begins with the opposite of the first verdict, before anything takes that back."""
+    first = standing[0]
+    ends = [match.start() for pattern in (REVISION, _CONTRAST) if (match := pattern.search(low, first.start))]
+    return any(
+        {word.verdict, first.verdict} == set(YES_NO) and _AT_SENTENCE.search(low[max(0, word.start - 8) : word.start])
+        for word in standing[1:]
+        if word.start <= min(ends, default=len(low))
+    )
 
 
 def _verdict_words(low: str) -> list[_VerdictWord]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
 from lmms_eval_ad2.parsing import parse
-from lmms_eval_ad2.records import FORMS, Answer, Form
+from lmms_eval_ad2.records import FORMS, SIDES, Answer, Form
 
 pytestmark = pytest.mark.integration
 
@@ -50,11 +51,30 @@ REPEATED = (
 )
 
 
-def cpu_seconds(text: str, form: Form) -> float:
+def cpu_seconds(text: str, form: Form, **keywords: Any) -> float:
     """Processor time, not wall time: other processes do not count."""
     start = time.process_time()
-    parse(text, form)
+    parse(text, form, **keywords)
     return time.process_time() - start
+
+
+# With what the question asks for, and with both answers all over the text.
+ASKED: tuple[tuple[Form, str, dict[str, Any]], ...] = (
+    ("yesno", "the bus is on the left and the car is on the right ", {"question": "Where is the bus?", "words": SIDES}),
+    ("yesno", "The bus is on the left. The car is on the right. ", {"question": "Where is the bus?", "words": SIDES}),
+    ("yesno", "Yes, there is a bus. No bus ", {"question": "Is there a bus?"}),
+    ("count", "2 buses of which 3 are red and 4 green ", {"question": "How many green buses are there?"}),
+    ("mc", "the answer is A but the van is larger than the bus ", {"options": {"A": "The van", "B": "The bus"}}),
+)
+
+
+@pytest.mark.parametrize(("form", "piece", "keywords"), ASKED)
+def test_answers_to_a_question_are_parsed_in_linear_time(form: Form, piece: str, keywords: dict[str, Any]) -> None:
+    short, long = (piece * (size // len(piece)) for size in (REPEATED_SIZE // 8, REPEATED_SIZE))
+    least = 0.01  # s: the floor reduces noise
+    assert any(
+        cpu_seconds(long, form, **keywords) <= 30 * max(cpu_seconds(short, form, **keywords), least) for _ in range(5)
+    )
 
 
 @pytest.mark.parametrize("form", FORMS)
