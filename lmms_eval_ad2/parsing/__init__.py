@@ -65,7 +65,7 @@ def parse(
         case "vqa":
             return read_vqa(reply)
         case "ocr":
-            return read_ocr(reply)
+            return read_ocr(reply, question)
         case "chain":
             return read_chain(reply, n_steps)
         case "point" | "box":

@@ -20,7 +20,8 @@ _NO_NEGATION = re.compile(
     r"|\bwhether or not\b|\bno (?:fewer|less|more) than\b|不如|\bno[- ](?:parking|entry|stopping|passing"
     r"|overtaking|u-turn|left turn|right turn|turn)\b"
     r"|\b(?:nothing|anything) (?:wrong|unusual)\b|\bnone other than\b|\bno less than\b|\bno sooner\b"
-    r"|不(?:仅|但|只|少|远|久|同|过|禁|断|错|妨|得不|止|光)|无(?:论|障碍|人(?:车|机|配送|驾)|疑|轨|线)|非(?:机动|常|凡)|未来"
+    r"|不(?:仅|但|只|少|远|久|同|过|禁|断|错|妨|得不|止|光|到(?= ?[0-9一二三四五六七八九十]))"
+    r"|无(?:论|障碍|人(?:车|机|配送|驾)|疑|轨|线)|非(?:机动|常|凡)|未来"
     r"|没(?:有)?问题|没错|毫无疑问|差不多|是不是|有没有|是否(?!定|认)|能不能|会不会"
 )
 _NEGATION = re.compile(
@@ -29,11 +30,12 @@ _NEGATION = re.compile(
     r"|ied|ying)|disagree\w*"
     r"|doubt\w*|lack\w*|miss(?:es|ing)?|overlook\w*|absent|absence|wrong|incorrect|false|untrue|invalid|impossible"
     r"|unlikely|implausible|inconceivable|contradict\w*|cross(?:ed|es|ing)? out|fails? to|free of"
-    r"|devoid|unsuitable|mistaken|mistake|error"
+    r"|devoid|unsuitable|(?:is|are) out(?! of| in| on| there)|mistaken|mistake|error"
     r"|inaccurate|improbable|inconsistent)\b"
     r"|不可能|不存在|不正确|不合适|不符合|不对|不是|不能|不会|并非|没有|没能|未能|否认|否定|排除|错误|错的|错了|矛盾|缺乏|缺少|忽视|忽略"
     r"|与其|[不没无非未]"
 )
+_NEITHER = re.compile(r"[不没无][^,.;]{1,14}(?=[也又][不没无])")
 _CONDITION = re.compile(
     r"\bhad there been\b|\b(?:if|unless|whether|suppos(?:e|ing)|assuming|provided that|in case|were it|had it)\b"
     r"|如果|若是|若(?!干)|假如|假设|(?<!主)(?<!只)要是|除非|倘若|是否(?!定|认|[.,;!]|\Z)|是不是|有没有|能不能|能否(?!认)|可否(?!认)|取决于"
@@ -87,7 +89,7 @@ _EXCEPTION = re.compile(
     r"\b(?P<all>anything|everything|every(?: other)? \w+|all(?: \w+){0,3}|each \w+"
     r"|any \w+)?(?P<none>nothing|none|no \w+)? ?"
     r"\b(?:other than|but|except(?: for)?|besides|apart from|aside from|excluding) (?:for )?(?:the |a "
-    r"|an )?(?:option |choice |选项)?[\"'(]{0,2}\Z|(?P<zh>除了?)(?:选项)?[\"'(]{0,2}\Z"
+    r"|an )?(?:option |choice |选项)?[\"'(]{0,2}\Z|(?P<zh>(?<![排清消])除了?)(?:选项)?[\"'(]{0,2}\Z"
 )
 _WEAK_NEGATIVE = re.compile(
     r"\b(?:would|will|could)\b[^.;\n]{0,20}\b(?:cause|crash|collide|be dangerous|be unsafe|be illegal"
@@ -99,6 +101,12 @@ FORCED = re.compile(
     r"\b(?:if|were) (?:i|we) (?:had|have|must|were|to|need)\b|\bif (?:i|we) (?:\w+ )(?:had|have|must"
     r"|were)\b|\bif (?:forced|pressed|pushed|required|i'm forced|made to)\b|\bforced to\b|硬要|(?:如果|若"
     r"|假如|要是)(?:必须|一定要|非要|只能|非得)"
+)
+
+
+_COURTESY = re.compile(
+    r"\b(?:hope|let me know|feel free|please|happy to|if you(?:'d| would| have| need))\b"
+    r"|希望|如果您|如有|欢迎|请注意|祝"
 )
 
 
@@ -165,6 +173,19 @@ def clauses(text: str) -> Iterator[TextClause]:
         start, word = match.end(), sign if low[start:stop].strip() else f"{word} {sign}"[-40:]
 
 
+def last_sentence(low: str) -> list[TextClause]:
+    """The clauses of the last sentence of lower-case text that is no courtesy; empty if it is the only one."""
+    sentences: list[list[TextClause]] = []
+    before: TextClause | None = None
+    for part in clauses(low):
+        if before is None or (part.sentence != before.sentence and before.ends_with != ";"):
+            sentences.append([])
+        sentences[-1].append(part)
+        before = part
+    kept = [group for group in sentences if not any(_COURTESY.search(part.text) for part in group)]
+    return kept[-1] if len(kept) > 1 else []
+
+
 def clause_at(parts: Sequence[TextClause], position: int) -> TextClause:
     """The clause of `parts`, in order, that covers `position`, or the last one before it."""
     return parts[max(0, bisect_right(parts, position, key=lambda part: part.start) - 1)]
@@ -176,8 +197,8 @@ def without_idioms(text: str) -> str:
 
 
 def negations(text: str) -> int:
-    """The number of negations in lower-case text. "Neither A nor B" is one."""
-    found = _NEGATION.findall(without_idioms(text))
+    """The number of negations in lower-case text. "Neither A nor B" is one, as is 既不左转也不右转."""
+    found = _NEGATION.findall(_NEITHER.sub("", without_idioms(text)))
     nor = found.count("nor")
     return len(found) - (nor if nor < len(found) else nor - 1 if nor else 0)
 

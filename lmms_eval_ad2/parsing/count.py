@@ -97,9 +97,11 @@ _SEES_NO = (
 )
 # Other parts of what is counted, whose number is not said.
 _REST = re.compile(
-    r"\bthe (?:rest|others|remaining)\b|\b(?:half|most|all|both|some|none) of (?:them|these|those)\b|\beach\b"
+    r"\bthe (?:rest|others|remaining)\b|(?<=[.,;] )excluding\b"
+    r"|\b(?:half|most|both|some|none) of (?:them|these|those)\b|\beach\b"
     r"|各有?|其余|剩下|一半"
 )
+_ANSWER = re.compile(r"(?:\banswer|答案)[^\n.]{0,20}\Z")
 _QUOTED_TEXT = re.compile(r"\"(?=[^\"\n]*[A-Za-z])[^\"\n]{2,80}\d[^\"\n]{0,80}\"")  # numbers that are written on a sign
 _NONE_OF_ALL = re.compile(r"\W{0,3}(?:none|neither) of (?:the|these|those|them)\b[^.!?;\n]*[.!]?\s*\Z")
 _NONE_WHOLE = frozenset(("none", "nothing", "没有", "无", "零"))
@@ -136,12 +138,12 @@ def read_count(text: str, question: str = "") -> Answer | Unparsed:
     text = _QUOTED_TEXT.sub(" ; ", text)
     text = _DOZEN.sub(lambda match: _DOZENS[match.group().lower()], text)
     low = _SINGLE.sub(r"\1one", _COORDINATES.sub(" ; ", without_refusals(text.lower())[0]))
-    if noun:
-        low = re.sub(rf"(?<![a-z0-9])([a-z]+|\d+)-({noun})", r"\1 \2", low)
+    low = _with_counted(low, noun) if noun else low
     if NOT_ONE.search(low) or (noun and _none_of(low, noun)) or _NONE_OF_ALL.match(low):
         return Answer("count", 0)
     if low.strip(" .!\"'()") in _NONE_WHOLE:
         return Answer("count", 0)
+    low = re.sub(r"\bof (?:which|whom)\b", "of them", low)  # no end of the clause
     former = [part for part in clauses(low) if part.former]
     found = _merged(low, [item for match in _tokens(low) if (item := _judge(low, match))])
     kept = [
@@ -149,9 +151,7 @@ def read_count(text: str, question: str = "") -> Answer | Unparsed:
     ]
     found = kept or found
     chosen = _chosen(low, found, noun)
-    if chosen is None or (chosen.strong and found[-1].start > chosen.start and _PARTIAL.search(low[chosen.end :])):
-        asked = _of_asked(low, found, question)
-        chosen = asked if asked is None or chosen is None or asked.value != chosen.value else chosen
+    chosen = _restricted(low, found, chosen, question)
     if chosen is None:
         if len(found) > 1 or (found and _NONE.search(low)):
             return Unparsed("count", "too_many_numbers", text[-200:])
@@ -164,9 +164,16 @@ def read_count(text: str, question: str = "") -> Answer | Unparsed:
         return Unparsed("count", chosen.fault, text[-200:])
     if not chosen.strong and _REST.search(low):
         return Unparsed("count", "too_many_numbers", text[-200:])
-    if not chosen.strong and noun and counts_another(low[chosen.end :], noun) and not re.search(noun, low):
+    if not chosen.strong and noun and counts_another(low[chosen.end :], noun):
         return Unparsed("count", "no_verdict", text[-200:])
     return Answer("count", chosen.value, "approximate" if chosen.about else "")
+
+
+def _with_counted(low: str, noun: str) -> str:
+    """Lower-case text with "three-lane" as "three lane", and "both lanes" as "2 lanes"."""
+    low = re.sub(rf"(?<![a-z0-9])([a-z]+|\d+)-({noun})", r"\1 \2", low)
+    last = noun.rsplit("\\ ", 1)[-1]  # "both officers" are two police officers
+    return re.sub(rf"\bboth (?:of )?(?:the |these )?(?=(?:[a-z]+ )?(?:{last}))", "2 ", low)
 
 
 def _none_of(low: str, noun: str) -> bool:
@@ -253,17 +260,34 @@ def _chinese(text: str) -> tuple[int | None, str]:
     return 10 * (_ZH[head] if head else 1) + (_ZH[tail] if tail else 0), ""
 
 
-def _of_asked(low: str, found: list[_Found], question: str) -> _Found | None:
-    """The only number whose clause has the most words of the question; None if no clause stands out."""
-    asked = telling_words(question) if not any(item.fault for item in found) else set()
-    noun = counted_noun(question)
-    words = {word for word in asked if not (noun and re.search(noun, word)) and word not in noun}
+def _restricted(low: str, found: list[_Found], chosen: _Found | None, question: str) -> _Found | None:
+    """`chosen`, or the number of the part that the question restricts the count to; None if that part has several."""
+    words = _restricting(question, counted_noun(question))
+    if chosen is None or (words and found[-1].start > chosen.start and not _ANSWER.search(low[: chosen.start])):
+        asked = _of_asked(low, found, words)
+        partial = chosen is None or (chosen.strong and _PARTIAL.search(low[chosen.end :]))
+        if partial or (asked and chosen not in asked):
+            chosen = asked[0] if len(asked) == 1 else None
+    return chosen
+
+
+def _restricting(question: str, noun: str) -> set[str]:
+    """The words of a question that restrict what it counts: "in the ego lane", 正在行驶."""
+    words = telling_words(question)
+    words |= set(re.findall(r"\b(?:ego|red)\b", question.lower())) if words else words
+    counted = tuple(re.findall(r"[a-z]{3,}", noun.split("(")[0]))
+    return {word for word in words if not word.startswith(counted) and word not in noun}
+
+
+def _of_asked(low: str, found: list[_Found], words: set[str]) -> list[_Found]:
+    """The numbers in clauses with the most of `words`; none if no clause has any, or a number is at fault."""
+    if any(item.fault for item in found):
+        return []
     parts = list(clauses(low))
     said = {part.start: sum(word in part.text for word in words) for part in parts}
     scores = [said[clause_at(parts, item.start).start] for item in found]
     best = max(scores, default=0)
-    chosen = [item for item, score in zip(found, scores, strict=True) if score == best]
-    return chosen[0] if best > 0 and len(chosen) == 1 else None
+    return [item for item, score in zip(found, scores, strict=True) if score == best > 0]
 
 
 def _labels(left: str, noun: str) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from lmms_eval_ad2.parsing.question_words import telling_words
+
 _VERB = r"(?:do|does|did|is|are|was|were|has|have|had|can|could|will|would|should|must|may)"
 _END = r"\s?(?:[.,;!:]|\Z|- )"
 _ELLIPTICAL = re.compile(
@@ -16,6 +18,17 @@ _NOT_ALL = re.compile(
     r"|\W{0,3}(?:all|everyone|everything|every \w+)(?: of (?:them|these|those))? (?:except|but|besides|apart from)\b"
     r"|除了?[^,.;]{1,30}(?:以外|之外|外)?,? ?(?:其他|其余)"
 )
+_ONLY_ONE = re.compile(
+    r"\b(?:only|just) (?:one|some|part|half)(?: of (?:them|these|those|the \w+))?\b"
+    r"|只有(?:一|部分|其中)|仅有?(?:一|部分)"
+)
+# "All of the cars but the red one are moving": the opposite holds for what is excepted.
+_ALL_BUT = re.compile(
+    r"\b(?:all|every|everything|everyone|each)\b[^.;,]{0,40}?\b(?:but|except(?: for)?|besides|apart from|other than)"
+    r" (?P<en>[^.;,]{1,40}?)(?: (?:is|are|was|were|has|have|do|does|can|will)\b|[.;,]|\Z)"
+    r"|(?<![排清消])除了?(?P<zh>[^,.;]{1,30}?)(?:以外|之外|外)?,? ?(?:其他|其余)"
+)
+_COMMON = frozenset(("the", "are", "was", "has", "any", "can", "all"))
 _CONTRARY = re.compile(
     r"\W{0,3}(?:hardly(?=[.,;!])|it(?:'s| is) anything but(?=[.,;!])|far from it|(?:quite "
     r"|just )?the (?:opposite|contrary)|on the contrary)\b|恰恰相反"
@@ -43,10 +56,20 @@ _NEITHER = re.compile(r"\W{0,3}neither\b[^.!?;\n]{1,80}\bnor\b")
 _ASKS_PRESENCE = re.compile(r"\b(?:is|are|was|were) there\b|\b(?:can|do) you see\b|\b(?:any|either)\b")
 
 
+def said_of_others(low: str, question: str) -> str:
+    """What a lower-case reply says of all but the asked thing ("all but the red one are moving"), or ""."""
+    found = _ALL_BUT.search(low)
+    named = (found["en"] or found["zh"]) if found else ""
+    asked = telling_words(question) | set(re.findall(r"\b[a-z]{3}\b", question.lower())) - _COMMON
+    return low[found.end() :] if found and any(word in named for word in asked) else ""
+
+
 def elliptical(low: str, question: str) -> str | None:
     """ "yes" or "no" by the first words of a lower-case reply; None if it does not begin with such an answer."""
     asked = question.lower()
     if _ASKS_ALL.search(asked) and _NOT_ALL.match(low):
+        return "no"
+    if _ASKS_ALL.search(asked) and _ONLY_ONE.search(low):
         return "no"
     if _ASKS_PRESENCE.search(asked) and _NEITHER.match(low):
         return "no"

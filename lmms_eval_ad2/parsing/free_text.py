@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from lmms_eval_ad2.parsing.normalise import is_refused_reply, without_html, without_refusals
+from lmms_eval_ad2.parsing.question_words import telling_words
 from lmms_eval_ad2.records import Answer, Unparsed
 
 _FENCED = re.compile(r"\A```[A-Za-z]{0,12}\n?(?P<body>[^`]*)```\Z")
@@ -14,6 +15,40 @@ _LABEL = re.compile(
     r"(?:answer|text|plate|plate number|sign|sign text|transcription|result|content|output|reading"
     r"|name)(?: (?:on|in|of) the [a-z ]{1,30}?)?"
     r"|(?:识别|最终|图中|图片中|路牌|标志|车牌|招牌|上的|的|检测到|文字|内容){0,4}(?:答案|回答|结果|文字|文本|内容|车牌号码?|车牌|路名)(?:是|为)?)\s*[:：]\s*",
+    re.IGNORECASE,
+)
+# "The plate of the car ahead is 7KLM392.", "It reads: STOP", 车牌号是:粤B: a sentence that only gives the text.
+_INTRODUCTION = re.compile(
+    r"\A(?:it|this|(?:the|this|that) [a-z' -]{1,60}?|[a-z ]{0,20}(?:sign|plate))"
+    r" (?:says?|reads?|is|shows?|displays?|states?|(?:is )?as follows)\s*[:：]\s*"
+    r"|\A(?:the|its) [a-z' -]{0,50}?(?:plate|number)[a-z' -]{0,40}? (?:is|reads?) (?=[A-Z0-9·. -]{3,14}\Z)"
+    r"|\A[^:：。.,，\n“\"]{1,24}(?:是|为|写着|写的|显示|如下)[:：]\s*",
+    re.IGNORECASE,
+)
+# "The sign says SPEED LIMIT 45.": capitals need no quotes.
+_CAPITALS = re.compile(
+    r"\A(?:The|It|This|That|Its)\b[a-z' -]{0,60}? (?:says?|reads?|is|shows?|displays?|appears to be|seems to be|as)"
+    r" (?=[A-Z0-9][A-Z0-9 ·.,'&/-]*\Z)"
+)
+_ANSWER_LINE = re.compile(
+    r"(?:\n|[.!?。] )[*_# ]{0,6}(?:(?:final|correct)? ?answer|(?:最终|正确)?答案)[*_ ]{0,4}[:：][*_ ]{0,4}\s*"
+    r"(?P<text>[^\n]{1,400}?)[*_]{0,3}\s*\Z",
+    re.IGNORECASE,
+)
+# A remark on the sign after its text: "**Elm Street**\n\nThe sign is green …", 粤B·5K82F。车牌为蓝底白字.
+_REMARK = re.compile(
+    r"(?:\n\s*\n|。\s?|\.\s+)(?:the (?:sign|plate|text|letters|vehicle|car|truck)|it (?:is|was)|this (?:is|sign|plate)"
+    r"|(?:该|这|此)|车牌|路?牌|标志|文字|字体)[^\n]{1,400}\Z",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(r"\"([^\"\n]{1,400})\"|“([^”\n]{1,400})”|「([^」\n]{1,400})」|『([^』\n]{1,400})』")
+# The words of "the sign below the stop sign" tell of another thing too.
+_BESIDE = re.compile(
+    r"\b(?:below|beneath|under|above|over|behind|beside|next to|near|left of|right of)\b|[旁下上后]方?的"
+)
+_AND_MORE = re.compile(r"\b(?:and|below|above|under|then|followed)\b|和|下面|上面|以及|还有")  # both are on the sign
+_CANNOT = re.compile(
+    r"\A(?:i'?m |i am )?(?:very |so )?sorry,? (?:but )?i (?:can't|cannot|can not|won't|am (?:not able|unable) to)\b",
     re.IGNORECASE,
 )
 _FINAL_LABEL = re.compile(r"\A[*_# ]{0,6}(?:final answer|最终答案)[*_ ]{0,4}[:：][*_ ]{0,4}\s*", re.IGNORECASE)
@@ -34,30 +69,60 @@ _EMPHASIS = re.compile(r"\*{2}|__(?=\S)|(?<=\S)__")
 
 
 def read_vqa(text: str) -> Answer | Unparsed:
-    """The reply without HTML, a label "Final answer" and a code fence around it. One that only declines is Unparsed."""
+    """The reply without HTML and a code fence around it, or what it labels as its answer at its head or end.
+
+    One that only declines is Unparsed.
+    """
     text = _LATEX_TEXT.sub(lambda match: match["body"], text)
     fenced = _FENCED.match(text)
     bare = _FINAL_LABEL.sub("", _STEP_TAG.sub("", without_html(fenced["body"] if fenced else text)).strip())
+    bare = final["text"] if (final := _ANSWER_LINE.search(bare)) else bare
     if is_refused_reply(text):
         return Unparsed("vqa", "refusal", text[:200])
     return Answer("vqa", bare) if bare else Unparsed("vqa", "empty", text[:200])
 
 
-def read_ocr(text: str) -> Answer | Unparsed:
-    """The text that was read: without a code fence, a label, an introduction and a pair of quotes around all of it."""
+def read_ocr(text: str, question: str = "") -> Answer | Unparsed:
+    """The text that was read: without a code fence, a label, an introduction and a pair of quotes around all of it.
+
+    Of several quotations, the one whose clause has the most words of `question`; Unparsed if none stands out.
+    """
     if is_refused_reply(text):
         return Unparsed("ocr", "refusal", text[:200])
     text = _LATEX_TEXT.sub(lambda match: match["body"], text)
     fenced = _FENCED.match(text)
     bare = _EMPHASIS.sub("", without_html(fenced.group("body") if fenced else text)).strip()
+    bare = _REMARK.sub("", final["text"] if (final := _ANSWER_LINE.search(bare)) else bare)
     says = _SAYS.match(bare)
     if says:
         bare = next(group for group in says.groups() if group is not None).strip()
         return Answer("ocr", bare) if bare else Unparsed("ocr", "empty")
-    if without_refusals(bare.lower())[1] and not re.search(r"[\"“「『`:：]", bare):
+    if len({match.group() for match in _QUOTED.finditer(bare)}) > 1 and not _QUOTED.match(bare):
+        chosen = _quoted(bare, question)
+        return Answer("ocr", chosen) if chosen else Unparsed("ocr", "several", text[:200])
+    quoted = re.search(r"[\"“「『`:：]", bare)
+    if not quoted and (without_refusals(bare.lower())[1] or _CANNOT.match(bare)):
         return Unparsed("ocr", "refusal", text[:200])
-    bare = _LABEL.sub("", bare).strip()
+    bare = _without_introduction(bare)
     closing = _QUOTES.get(bare[:1])
     if closing and len(bare) >= 2 and bare.endswith(closing) and not {bare[0], closing} & set(bare[1:-1]):
         bare = bare[1:-1].strip()
     return Answer("ocr", bare) if bare else Unparsed("ocr", "empty")
+
+
+def _without_introduction(text: str) -> str:
+    """The text after a label or the words that introduce it, also without the sign that ends their sentence."""
+    labelled = _LABEL.sub("", text).strip()
+    bare = _CAPITALS.sub("", _INTRODUCTION.sub("", text.rstrip(".。"))).strip()
+    return bare if labelled == text and bare != text.rstrip(".。") else labelled
+
+
+def _quoted(text: str, question: str) -> str | None:
+    """The quotation in the clause with the most words of the question; None if two clauses have equally many."""
+    words = set() if _BESIDE.search(question) else telling_words(question)
+    found = [(match, text[: match.start()]) for match in _QUOTED.finditer(text)]
+    scores = [(sum(w in re.split(r"[.,;。，；!?\"”]", left)[-1].lower() for w in words), m) for m, left in found]
+    best = max(score for score, _ in scores)
+    top = [match for score, match in scores if score == best]
+    alone = len(top) == 1 and len(found) > 1 and not _AND_MORE.search(text[found[0][0].end() : found[1][0].start()])
+    return next(group for group in top[0].groups() if group).strip() if best and alone else None

@@ -7,7 +7,7 @@ from typing import Any
 
 from lmms_eval_ad2.parsing.json_reply import KeyValuePairs, json_values
 from lmms_eval_ad2.parsing.question_words import counted_noun
-from lmms_eval_ad2.records import Form
+from lmms_eval_ad2.records import SIDES, Form
 
 _ANSWER = re.compile(
     r"(?:the[_ ]?)?(?:final|correct|best|selected|chosen|predicted|my|your|model)?[_ ]?"
@@ -26,6 +26,7 @@ _OWN: dict[str, re.Pattern[str]] = {
         r"(?:ocr_?)?(?:text|content|plate|license_plate|licence_plate|transcription|number)|文字|文本|车牌号?|内容",
         re.IGNORECASE,
     ),
+    "vqa": re.compile(r"text|content|文字|内容", re.IGNORECASE),
 }
 _COMMENT = re.compile(
     r"(?:reason|explanation|rationale|thought|analysis|confidence|score|prob|why|说明|理由|原因|解释|置信度|思考|分析)\w{0,20}",
@@ -64,6 +65,8 @@ def answer_in_json(reply: str, form: Form, question: str = "") -> str | None:
         found = _under(last, _OWN[form])
     if found is _NOTHING:
         found = _under(last, _ANSWER)
+    if found is _NOTHING and form == "yesno":
+        found = _asked(last, question)
     if found is _NOTHING:
         found = _only_value(last, form)
     return None if found is _NOTHING else _as_text(found)
@@ -84,6 +87,18 @@ def _under(node: KeyValuePairs, name: re.Pattern[str]) -> Any:
             elif name.fullmatch(key.strip()) or name.fullmatch(key.strip().lower()):
                 found = value
     return found
+
+
+def _asked(node: KeyValuePairs, question: str) -> Any:
+    """The value that is yes, no or a side, under the only key that is a word of the question: `"wet": true`."""
+    words = set(re.findall(r"[a-z]{3,}|[\u4e00-\u9fff]+", question.lower()))
+    values = [
+        value
+        for key, value in node
+        if (key.strip().lower() in words and (isinstance(value, bool) or str(value).lower() in (*_VERDICTS, *SIDES)))
+        or (key.strip().lower() in ("side", "方位") and str(value).lower() in SIDES)
+    ]
+    return values[0] if len(values) == 1 else _NOTHING
 
 
 def _only_value(node: KeyValuePairs, form: Form) -> Any:

@@ -10,8 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from lmms_eval_ad2.parsing.clauses import negations
 from lmms_eval_ad2.parsing.normalise import ANSWER_LINE
 from lmms_eval_ad2.parsing.option_mentions import ENUMERATED, LetterMention, find_mentions
+from lmms_eval_ad2.parsing.option_names import named_in
+from lmms_eval_ad2.parsing.option_statements import claims_by_text
 from lmms_eval_ad2.parsing.option_texts import (
     ANNOUNCED,
     UNSETTLED,
@@ -72,7 +75,7 @@ def read_option(text: str, letters: Sequence[str], options: Mapping[str, str], q
         return option_by_text(text, given, mentions, denied, question)
     after = text[verdict.mention.end :]
     several = len({letter for found in verdicts for letter in found.letters}) > 1
-    if _contradicts(text, verdicts):
+    if _contradicts(text, verdicts) or _states_another(text, verdict, given, question):
         return Unparsed("mc", "contradiction", text[-200:])
     if UNSETTLED.search(after) or (several and _DEPENDS.search(text)):
         return Unparsed("mc", "hedged", text[-200:])
@@ -105,6 +108,15 @@ def _contradicts(text: str, verdicts: Sequence[LetterVerdict]) -> bool:
     between = text[called[-2].mention.end : called[-1].mention.start]
     between = _CALLED.sub(" ", between.lower())
     return not (REVISION.search(between) or _TAKEN_BACK.search(between))
+
+
+def _states_another(text: str, verdict: LetterVerdict, given: OfferedOptions, question: str) -> bool:
+    """Whether a short reply describes only another option: "The light is red, so the answer is B (green)."."""
+    low = text.lower()
+    if len(text) > _RIGHT * 4 or negations(low) or len({mention.letter for mention in find_mentions(text)}) > 1:
+        return False
+    named = set(named_in(low, given.texts, question))
+    return len(named) == 1 and named == set(claims_by_text(low, given.texts, question).affirmed) - verdict.letters
 
 
 def _checked(text: str, verdict: LetterVerdict, given: OfferedOptions) -> Answer | Unparsed:

@@ -19,6 +19,9 @@ _ARTICLE = re.compile(
     r"|matches|fits|describes|would|could|should|can|cannot|will|must|may|might|has|had|does|doesn't|were|seems|remains"
     r"|appears|looks|it is)\b)[a-z0-9]"
 )
+_PRONOUN = re.compile(
+    r" (?!(?:because|since|as|and|or|nor|is|are|given|which|but|would be|matches|fits|describes|it is)\b)[a-z]"
+)
 _JOIN = re.compile(
     rf"[{re.escape(CLOSERS)}]{{0,3}}\s?(?P<word>,? ?(?:and also|and|or|as well as)"
     r"|,|;|/|&|\+|、|和|与|及|以及|或者|或|还是)"
@@ -48,7 +51,7 @@ def find_mentions(text: str) -> list[LetterMention]:
         around = text[start - 1 : start] in tuple(OPENERS) and text[end : end + 1] in tuple(CLOSERS)
         dressed = around or bool(_LABEL.search(text[max(0, start - 12) : start].lower()))
         raw = match["letter"]
-        if raw in "AaIi" and not dressed and _ARTICLE.match(text, end):
+        if raw in "AaIi" and not dressed and (_ARTICLE if raw in "Aa" else _PRONOUN).match(text, end):
             continue
         found.append(LetterMention(raw.upper(), start, end, raw.islower(), dressed))
     return found[-_MOST:]

@@ -6,12 +6,19 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lmms_eval_ad2.parsing.clauses import TextClause, clauses, denied, exception
-from lmms_eval_ad2.parsing.question_words import asks_for_the_worst, superlatives
-from lmms_eval_ad2.parsing.quoted import FILLERS, numerals
+from lmms_eval_ad2.parsing.clauses import TextClause, clauses, denied, exception, last_sentence
+from lmms_eval_ad2.parsing.option_names import NamedOption, named_in, named_options
+from lmms_eval_ad2.parsing.question_words import (
+    asks_for_the_worst,
+    of_another_road_user,
+    other_superlatives,
+    superlatives,
+)
+from lmms_eval_ad2.parsing.quoted import numerals
 from lmms_eval_ad2.parsing.revisions import REVISION
 
 _LIMIT = 20_000  # characters examined, the last ones of the text
+_HEAD, _FIRST = 400, 8  # characters of the head of a reply; of what may stand before an option that begins it
 # "The taxi is farther away than the sedan" answers the question which one is farther, and no other.
 _COMPARATIVE = re.compile(r"\b(?!rath|oth|lat|earl)([a-z]+er|more [a-z]+|less [a-z]+|fewer)(?: [a-z]+){0,3} than\b")
 _PREFERRED = re.compile(
@@ -25,17 +32,11 @@ _DESCRIPTION = re.compile(
     r"|\b(?<!is )(?<!are )(?<!was )(?<!were )(?<!do )(?<!does )(?<!can )not\b"
 )
 _EXCEPTED = re.compile(r" (?:other than|but|except|besides|apart from)\b")
-_CALLED_NO = re.compile(r"\s?[:：]\s?(?:no|nope|not|wrong|incorrect|ruled out|否|不|错)\b")
+_CALLED_NO = re.compile(
+    r"\s?[:：]\s?(?:no|nope|not|none|wrong|incorrect|ruled out|absent|missing"
+    r"|i (?:do not|don't|cannot|can't) (?:see|find|spot)|否|不|错)\b"
+)
 _JOINED = re.compile(r"[\s,]*(?:or|and|nor|或者?|和|、)?\s*(?:in |on |at |from )?(?:the |a |an )?")
-
-
-@dataclass(frozen=True, slots=True)
-class _Named:
-    """An option named by its text, with its place in the text."""
-
-    letter: str
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +52,22 @@ class OptionClaims:
 def claims_by_text(text: str, options: Mapping[str, str], question: str = "") -> OptionClaims:
     """The claims of lower-case plain text about options that it names by their texts."""
     asked = superlatives(question)
-    low = numerals(text.lower()[-_LIMIT:])
+    low = numerals(text.lower()[-_LIMIT:]).replace("最为", "最")
     found = list(clauses(low))
     affirmed: list[str] = []
     no: set[str] = set()
     doubted: set[str] = set()
     concluded = ""
+    compared = {part.sentence for part in found if _compares(part.text, question)}
     revised = [match.start() for match in REVISION.finditer(low)]
-    for clause, named in _by_clause(found, _named(low, options)):
+    for clause, named in _by_clause(found, named_options(low, options)):
         letters = []
-        compared = _COMPARATIVE.search(clause.text)
-        other = asked and (named_here := superlatives(clause.text)) and not set(named_here) & set(asked)
-        compares = bool(other or (compared and compared[1] not in question.lower()))
+        compares = (
+            other_superlatives(clause.text, question)
+            or _compares(clause.text, question)
+            or (clause.sentence in compared and not clause.concludes)
+        )
+        of_another = named[0].start > clause.start + 4 and of_another_road_user(clause.text, question)
         preferred_end = -1  # end of a name that "rather than" denies: "rather than the left or the right lane"
         for item in named:
             if _EXCEPTED.match(low, item.end):  # "no vehicle other than the bus"
@@ -73,7 +78,7 @@ def claims_by_text(text: str, options: Mapping[str, str], question: str = "") ->
             if joined:
                 no.add(item.letter)
                 continue
-            if compares or clause.open or clause.conditional or clause.tentative or clause.former:
+            if compares or of_another or clause.open or clause.conditional or clause.tentative or clause.former:
                 doubted.add(item.letter)
             elif _CALLED_NO.match(low, item.end) or _is_denied(clause, low, item, named):
                 no.add(item.letter)
@@ -85,6 +90,11 @@ def claims_by_text(text: str, options: Mapping[str, str], question: str = "") ->
         if len(set(letters)) == 1 and (clause.concludes or after_revision or restates):
             concluded = letters[0]
     return OptionClaims(tuple(affirmed), frozenset(no), frozenset(doubted), concluded)
+
+
+def _compares(low: str, question: str) -> bool:
+    """Whether lower-case text compares by another word than the question: "shorter than" for "Which is longer?"."""
+    return any(match[1] not in question.lower() for match in _COMPARATIVE.finditer(low))
 
 
 def stated_option(
@@ -103,10 +113,21 @@ def stated_option(
     if claims.concluded and (len(yes) != 1 or yes[0] != claims.concluded):
         return claims.concluded
     if len(yes) == 1:
-        return yes[0]
+        return yes[0] if claims.concluded or _stands_at_end(text, options, question, yes[0]) else None
     if not yes:
         return remaining(options, no, claims.doubted)
     return None
+
+
+def _stands_at_end(low: str, options: Mapping[str, str], question: str, letter: str) -> bool:
+    """Whether a reply of several sentences begins with the option `letter`, or names it in its last sentence."""
+    last = last_sentence(low)
+    if not last:
+        return True
+    said = low[last[0].start : last[-1].start + len(last[-1].text)]
+    at_head = [item.letter for item in named_options(numerals(low[:_HEAD]), options) if item.start < _FIRST]
+    named = [item.letter for item in named_options(numerals(said), options)]
+    return letter in {*at_head, *named, *named_in(said, options, question)}
 
 
 def remaining(offered: Iterable[str], no: Iterable[str], doubted: Iterable[str] = ()) -> str | None:
@@ -116,36 +137,9 @@ def remaining(offered: Iterable[str], no: Iterable[str], doubted: Iterable[str] 
     return left.pop() if len(letters) >= 3 and len(left) == 1 and not left & set(doubted) else None
 
 
-def _named(low: str, options: Mapping[str, str]) -> list[_Named]:
-    """Where options are named by their whole text, longer texts first; places do not overlap."""
-    taken: list[_Named] = []
-    occupied = bytearray(len(low))
-    for letter, option in sorted(options.items(), key=lambda pair: -len(pair[1])):
-        pattern = _pattern(option)
-        if pattern is None:
-            continue
-        for match in pattern.finditer(low):
-            if not any(occupied[match.start() : match.end()]):
-                occupied[match.start() : match.end()] = b"\x01" * (match.end() - match.start())
-                taken.append(_Named(letter, match.start(), match.end()))
-    return sorted(taken, key=lambda item: item.start)
-
-
-def _pattern(option: str) -> re.Pattern[str] | None:
-    text = numerals(option.lower().strip(" .!?"))
-    words = re.findall(r"[a-z0-9_]+|[\u4e00-\u9fff]+", text)
-    words = [word for word in words[:-1] if word not in FILLERS] + words[-1:]  # "Object A" ends with a letter
-    if not words or len(words) > 40:
-        return None
-    gap = r"(?:[\s\W]|\b(?:a|an|the|is|are|and)\b){0,6}"
-    plural = r"(?:s|es|time)?"
-    parts = [re.escape(word) + (plural if word.isascii() and word.isalpha() else "") for word in words]
-    edge_left = r"(?<![a-z0-9_.])" if words[0].isascii() else ""
-    edge_right = r"(?![a-z0-9_])(?!\.\d)" if words[-1].isascii() else ""
-    return re.compile(edge_left + gap.join(parts) + edge_right)
-
-
-def _by_clause(found: Sequence[TextClause], named: Sequence[_Named]) -> Iterable[tuple[TextClause, list[_Named]]]:
+def _by_clause(
+    found: Sequence[TextClause], named: Sequence[NamedOption]
+) -> Iterable[tuple[TextClause, list[NamedOption]]]:
     index = 0
     for position, clause in enumerate(found):
         stop = found[position + 1].start if position + 1 < len(found) else clause.start + len(clause.text) + 1_000_000
@@ -157,7 +151,7 @@ def _by_clause(found: Sequence[TextClause], named: Sequence[_Named]) -> Iterable
             yield clause, group
 
 
-def _is_denied(clause: TextClause, low: str, item: _Named, named: Sequence[_Named]) -> bool:
+def _is_denied(clause: TextClause, low: str, item: NamedOption, named: Sequence[NamedOption]) -> bool:
     """By the negations in its clause, without the names of options, and without what describes another option."""
     left = _without_names(low, clause.start, item.start, named)
     right = _without_names(low, item.end, max(clause.start + len(clause.text), item.end), named)
@@ -170,7 +164,7 @@ def _is_denied(clause: TextClause, low: str, item: _Named, named: Sequence[_Name
     return denied(left + " … " + right, len(left), len(left) + 3)
 
 
-def _without_names(low: str, start: int, stop: int, named: Sequence[_Named]) -> str:
+def _without_names(low: str, start: int, stop: int, named: Sequence[NamedOption]) -> str:
     """`low[start:stop]` with a sign in place of each name."""
     parts = []
     for other in named:

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from lmms_eval_ad2.parsing.clauses import clauses, negations
+from lmms_eval_ad2.parsing.clauses import clauses, last_sentence, negations
 from lmms_eval_ad2.parsing.count import read_count
 from lmms_eval_ad2.parsing.normalise import is_blind, no_verdict, plain, without_refusals
+from lmms_eval_ad2.parsing.option_conclusions import concluded_option, one_of_two
 from lmms_eval_ad2.parsing.option_mentions import ENUMERATED, LetterMention
 from lmms_eval_ad2.parsing.option_statements import remaining, stated_option
 from lmms_eval_ad2.parsing.presence import stated, without_quotes
@@ -30,15 +31,27 @@ UNSETTLED = re.compile(
     r"|(?:无法|难以|没法|不能)(?:抉择|取舍|决定|选择)",
     re.IGNORECASE,
 )
-_PLACES = ("first", "second", "third", "fourth", "fifth", "sixth", *"一二三四五六")
+_PLACES = (
+    *("first", "second", "third", "fourth", "fifth", "sixth"),
+    *("one", "two", "three", "four", "five", "six"),
+    *"一二三四五六",
+)
 _CHOSEN = "|".join(
     rf"(?<={verb} the {'.' * width} )" for verb in ("pick", "choose", "select", "take", "with") for width in (5, 6)
 )
 _PLACE = re.compile(
     r"\b(first|second|third|fourth|fifth|sixth) (?:option|choice|answer|of the (?:four|five|six|options)"
     rf"|(?:{_CHOSEN})one)\b"
+    r"|\b(?:option|choice) (one|two|three|four|five|six)\b"
     r"|第([一二三四五六])(?:个)?(?:选项|项|答案)"
 )
+_RANGE = re.compile(
+    r"(?P<above>more than |over |超过|多于)?(?P<low>\d{1,4}) ?[辆个名位条盏人]?"
+    r"(?: ?(?:-|~|to|到|至) ?(?P<high>\d{1,4}))?(?P<more> or more|\+|[辆个名位条盏人]?(?:及|或)?(?:以上|更多))?"
+    r"(?: (?!m\b|km|second)[a-z]+|[辆个名位条盏人])?"
+)
+_ASKS_NUMBER = re.compile(r"\bhow many\b|\bnumber of\b|\bcount\b|数量|几[辆个名位条盏只]|多少[辆个名位条盏只人]")
+_MOST_COUNTED = 100_000
 _OF_TWO = re.compile(r"\bthe (?:former|latter)\b|前者|后者")
 _TARGET_ABSENT = re.compile(
     r"\b(?:target|object|item|subject)\b.{0,20}\bnot\b.{0,20}\b(?:image|picture|scene|visible|present|exist)"
@@ -88,14 +101,18 @@ def option_by_text(
         return Unparsed("mc", "hedged", text[-200:])
     kept, undecided = without_refusals(without_quotes(text.lower()))
     low = RIGHT_IDIOM.sub(" ", kept)
-    lists = _lists_options(text, mentions) or _repeats(low) or bool(ANNOUNCED.search(text))
+    unread = undecided and without_refusals("".join(part.text + ". " for part in last_sentence(text.lower())))[1]
+    lists = unread or _lists_options(text, mentions) or _repeats(low) or bool(ANNOUNCED.search(text))
+    distinct = _distinct(options.texts, options.gists)
     found = (
         _counted_option(text, options.texts, question)
         or (None if REVISION.search(low) or len(low) > _SHORT else heading_option(text, options.by_gist))
         or _by_number(low, options.letters)
         or (_only_option(_CANNOT_TELL, options.texts) if undecided and not _APOLOGY.search(text.lower()) else None)
         or quoted_option(without_quotes(text), options.by_gist)
-        or (None if lists else stated_option(low, _distinct(options.texts, options.gists), denied, question))
+        or (None if lists else stated_option(low, distinct, denied, question))
+        or one_of_two(low, distinct)
+        or concluded_option(low, distinct, question)
         or remaining(options.offered, denied)
         or _absent_target(low, options.texts)
     )
@@ -120,15 +137,25 @@ def _absent_target(low: str, options: Mapping[str, str]) -> str | None:
 
 
 def _counted_option(text: str, options: Mapping[str, str], question: str) -> str | None:
-    """Where all options are numbers: the one that equals the count that the text gives."""
-    numbers = {
-        letter.strip().upper(): numerals(plain(option).lower().strip(" .")) for letter, option in options.items()
-    }
-    if not numbers or not all(number.isdecimal() for number in numbers.values()):
+    """Where all options are numbers or ranges of them: the one that the count falls into that the text gives."""
+    ranges = {letter: _range_of(numerals(plain(option).lower().strip(" ."))) for letter, option in options.items()}
+    bare = all(option.strip(" .").isdecimal() for option in options.values())
+    if not ranges or None in ranges.values() or not (bare or _ASKS_NUMBER.search(question.lower())):
         return None
     count = read_count(text, question)
-    letters = [letter for letter, number in numbers.items() if isinstance(count, Answer) and int(number) == count.value]
-    return letters[0] if len(letters) == 1 else None
+    letters = [letter for letter, held in ranges.items() if held and isinstance(count, Answer) and count.value in held]
+    return letters[0].strip().upper() if len(letters) == 1 else None
+
+
+def _range_of(option: str) -> range | None:
+    """The numbers that an option such as "7", "4-6", "more than 10" or 10辆及以上 stands for."""
+    found = _RANGE.fullmatch(option)
+    if not found:
+        return None
+    low = int(found["low"]) + (found["above"] is not None)
+    if found["above"] or found["more"]:
+        return range(low, _MOST_COUNTED)
+    return range(low, int(found["high"] or low) + 1)
 
 
 def _only_option(pattern: re.Pattern[str], options: Mapping[str, str]) -> str | None:
@@ -141,6 +168,7 @@ def heading_option(text: str, letters_of: Mapping[str, str]) -> str | None:
     """The letter of the option that is the whole text up to the first sign, unless it begins a list of options."""
     opening, sign, rest = re.split(r"([.,;:!\n]|\Z)", text, maxsplit=1)[:3]
     listed = sign == "," and any(option in gist(re.split(r"[.;!?\n]", rest)[0]) for option in letters_of)
+    listed = listed or any(gist(re.split(r"[.,;:]", line)[0]) in letters_of for line in rest.split("\n")[1:])
     return None if listed else whole_option(opening, letters_of)
 
 
@@ -157,6 +185,8 @@ def _by_number(low: str, letters: Sequence[str]) -> str | None:
     pair = list(_OF_TWO.finditer(low)) if len(letters) == 2 else []
     if len(pair) == 1 and not any(negations(part.text) for part in clauses(low) if _OF_TWO.search(part.text)):
         return letters[0 if pair[0].group() in ("the former", "前者") else 1].strip().upper()
+    ends = re.search(r"[.;,!?\n]\s?((?:so|hence|thus|therefore|因此|所以)[^.!?\n]{1,60}[.!]?)\s*\Z", low)
+    low = ends[1] if ends else low
     places = {_PLACES.index(next(group for group in match.groups() if group)) % 6 for match in _PLACE.finditer(low)}
     if (
         len(places) != 1

@@ -46,6 +46,7 @@ _STRONG = re.compile(
     r"|leaves?(?: us with)?|leaving(?: us with)?|only remaining|from (?:option )?[a-z] to"
     r"|switch(?:ing)? to|chang\w+ my mind to|chang(?:e|ing)(?: my answer| it)? to)\b[,: ]*"
     r"|(?:应选|故选|选择|我选|维持|坚持|猜|改成|改为|改选|只剩下?|剩下的?(?:就)?是?|选)[: ]*"
+    r"|\A\W?(?:(?:so|thus|hence|therefore),? )?only |\A\W?(?:因此|所以)?,?只有"
     r"|\\boxed ?\{[{ ]*|<answer> ?|\[(?:答案|answer|结论)\] ?|(?:->|=>|→|⇒|➜|➡) ?|对应(?:的)?(?:是|为)?(?:选项)?)"
     rf"{_ADVERBS}[: ]*\Z"
 )
@@ -215,6 +216,8 @@ def _is_open(clause: TextClause, left: str, own_left: str, right: str) -> bool:
     if clause.forced or FORCED.search(left):
         return False
     if QUESTION.match(right) or _CONDITION.search(own_left):
+        return True
+    if len(_CONDITION.findall(left)) > 1 and not clause.concludes:  # "if …, A; if …, B; in front, C"
         return True
     after = CONDITION_AFTER.match(right)
     return bool(clause.conditional or after or (clause.former and not clause.revises))

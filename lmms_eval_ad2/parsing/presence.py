@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from lmms_eval_ad2.parsing.clauses import TextClause, clauses, denied
+from lmms_eval_ad2.parsing.clauses import TextClause, clauses, denied, last_sentence
 from lmms_eval_ad2.parsing.normalise import plain
-from lmms_eval_ad2.parsing.question_words import located_noun
+from lmms_eval_ad2.parsing.opposites import beside, by_opposite, in_another_place, place_is_empty
+from lmms_eval_ad2.parsing.question_words import located_noun, names_another, of_another_road_user
 from lmms_eval_ad2.parsing.revisions import REVISION
 
 _ASKED = re.compile(
@@ -102,18 +103,32 @@ def stated(low: str, question: str, *, alone: bool) -> str | None:
         return called
     if _PERMISSION.search(question.lower()) and any(_FORBIDDEN.search(part.text) for part in _facts(low)):
         return "no"
-    sides = _sides(plain(question).lower())
+    asked = plain(question).lower()
+    present = _ASKED.search(asked)
+    if present and place_is_empty(_facts(low), asked):
+        return "no"
+    sides = _sides(asked)
     names = [asked_for(question)]
-    present = _ASKED.search(plain(question).lower())
     if present and present["be"]:  # "Is the visibility good in this scene?" may ask for a property
-        names.append(_predicate(plain(question).lower()))
+        names.append(_predicate(asked))
     for name in names:
-        verdicts, concludes = _of_name(without_quotes(low), name, sides) if name else ([], False)
+        verdicts, concludes = _of_name(without_quotes(low), name, sides, asked) if name else ([], False)
+        if verdicts and not present and not _named_last(low, name):
+            return None
         if len(set(verdicts)) == 1 or (verdicts and (concludes or REVISION.search(low))):
             return verdicts[-1]
         if verdicts:
             return None
-    return _single(low) if alone and (present or not question) else None
+    if opposite := by_opposite(_facts(low), asked):
+        return opposite
+    elsewhere = in_another_place(low, asked)
+    return _single(low) if alone and not elsewhere and (present or not question) else None
+
+
+def _named_last(low: str, name: str) -> bool:
+    """Whether the last of several sentences names the asked property, so that no other one decides."""
+    last = last_sentence(low)
+    return not last or any(re.search(name, part.text) for part in last)
 
 
 def _of_claim(low: str) -> str | None:
@@ -164,6 +179,12 @@ _ZH_PREDICATE = re.compile(
 )
 
 
+# "... to the left lane?": the last word is no predicate.
+_IN_PLACE = re.compile(
+    r"\b(?:to|into|in|on|onto|at|from|of|with|for|through) (?:the|an?|this|our|its) (?:\w+ ){0,2}\w+\s?\?"
+)
+
+
 def _predicate(question: str) -> str:
     """A pattern of the adjective or participle that "Is the road dry?" asks for; "" for another question."""
     if _COMPARED.search(question):
@@ -172,14 +193,16 @@ def _predicate(question: str) -> str:
         return rf"(?<![a-z]){free['word']}(?![a-z])(?! of)"
     question = _WHERE_NOW.sub("", question)
     safe = re.search(r"\b(?:is|are|was|would) (?:it|this|that) (?P<word>[a-z]{3,}) (?:to|for|if)\b", question)
+    if not safe and _IN_PLACE.search(question):
+        return ""
     last = (
         safe
+        or re.search(r"\b(?P<word>[a-z]{3,}ing) (?:the|an?) [a-z ]{2,30}\?\s*\Z", question)
         or re.search(
             r"\b(?:is|are|was|were|does|do|has|have|can|should|must"
             r"|may)\b[^?]{3,80}?(?<!\bthe )\b(?P<word>[a-z]{3,})\s?\?\s*\Z",
             question,
         )
-        or re.search(r"\b(?P<word>[a-z]{3,}ing) (?:the|an?) [a-z ]{2,30}\?\s*\Z", question)
     )
     if last:
         stem = re.sub(r"(?<=[a-z]{3})(?:ing|ed)\Z", "", last["word"])
@@ -187,7 +210,7 @@ def _predicate(question: str) -> str:
     chinese = _ZH_PREDICATE.search(question) or re.search(
         r"(?P<word>[\u4e00-\u9fff]{2})(?:了|的)?(?:吗|么)\s?\??\s*\Z", question
     )
-    return re.escape(chinese["word"].rstrip("了的")).replace("了", "了?") if chinese else ""
+    return re.escape(chinese["word"].rstrip("了的着")).replace("了", "了?") if chinese else ""
 
 
 def _singular(word: str) -> str:
@@ -216,20 +239,25 @@ def without_quotes(low: str) -> str:
     return _QUOTED_QUESTION.sub(lambda match: " " * len(match.group()), low)
 
 
-def _of_name(low: str, name: str, sides: set[str]) -> tuple[list[str], bool]:
+def _of_name(low: str, name: str, sides: set[str], question: str) -> tuple[list[str], bool]:
     """The verdicts of all clauses that name the thing, and whether the last of them is drawn as a conclusion."""
     pattern = re.compile(name)
+    is_property = not _ASKED.search(question)
     verdicts: list[str] = []
     concludes = False
     for clause in _facts(low):
         text = _QUOTED.sub(lambda m: " " * len(m.group()), clause.text)
         said = _sides(text)
-        if _NO_OTHER.search(text):
+        if _NO_OTHER.search(text) or of_another_road_user(text, question):
+            continue
+        if is_property and (beside(text) - beside(question) or names_another(text, question)):
             continue
         if len(sides) == len(said) == 1 and sides != said:  # of the other side
             continue
         named = next((m for m in pattern.finditer(text) if not _COMPOUND.match(text, m.end())), None)
         pronoun = _THERE_ONLY.search(text) or NOT_ONE.search(text)
+        if named and in_another_place(text, question):
+            continue
         if named:
             verdicts.append("no" if _denied(clause, text, named) else "yes")
         elif (

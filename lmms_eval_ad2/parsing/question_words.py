@@ -24,13 +24,16 @@ _COUNTED = re.compile(
 )
 
 
+_ZH_DOING = re.compile(r"正在|正|在|可以|能|可|已|被|过")  # what follows restricts what is counted
+
+
 def counted_noun(question: str) -> str:
     """A pattern of what "How many …?" counts; "" for another question."""
     found = _COUNTED.search(question.lower().strip())
     if not found:
         return ""
     if found["en"] is None:
-        return re.escape(found["zh"] or found["zh2"])
+        return re.escape(_ZH_DOING.split(found["zh"] or found["zh2"])[0] or found["zh"] or found["zh2"])
     words = found["en"].split()
     last = words[-1]
     for ending, singular in (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("xes", "x"), ("buses", "bus"), ("s", "")):
@@ -77,7 +80,7 @@ def located_noun(question: str) -> str:
 
 # Words for one kind of thing each, and words that cover several kinds.
 _KINDS = (
-    "truck|lorr", "bus|coach", "bicycle|bike|cyclist", "motorcycle|motorbike", "van", "taxi"
+    "truck|lorr", "bus|coach", "bicycle|bike|cyclist", "motorcycl|motorbike", "van", "taxi"
     "|cab", "tram", "train", "cone",
     "sign", "light|signal", "lane", "wheelchair", "stroller", "dog", "tree", "pedestrian|people|person"
     "|child", "scooter",
@@ -99,12 +102,47 @@ def names_another(low: str, question: str) -> bool:
     """Whether lower-case text names things of other kinds only than the one kind that a question asks for."""
     asked = [kind for kind in _KINDS if re.search(rf"\b(?:{kind})", question.lower())]
     said = [kind for kind in _KINDS if re.search(rf"\b(?:{kind})[a-z]* (?:is|are|was|were|stands?|sits?|lies?)\b", low)]
-    return len(asked) == 1 and bool(said) and asked[0] not in said and not _PRONOUN.search(low)
+    return len(asked) == 1 and bool(said) and not re.search(rf"\b(?:{asked[0]})", low) and not _PRONOUN.search(low)
+
+
+_SAME = {"nearest": "closest", "furthest": "farthest"}
+
+
+def other_superlatives(low: str, question: str) -> bool:
+    """Whether lower-case text has superlatives, and all are others than those of a question that has some."""
+    said, asked = ({_SAME.get(word, word) for word in superlatives(text)} for text in (low, question))
+    return bool(said and asked and not said & asked)
 
 
 def superlatives(question: str) -> list[str]:
     """The superlatives of a question, in lower case."""
     return [match.group() for match in _SUPERLATIVE.finditer(question.lower())]
+
+
+_EGO = re.compile(r"\b(?:ego|host|own|our|we|us|you|your|autonomous|current|self|driver)\b|自车|本车|主车|我")
+# The subject of a clause: another road user than the ego vehicle, which a reply may call "the car".
+_ROAD_USER = re.compile(
+    r"\W*(?:and |while |whereas )?(?:the|an?|another|one|this|that|two|three|several) (?:(?:[a-z-]+ ){0,3}?(?:vans?"
+    r"|trucks?|lorry|bus|suv|sedan|pickup|taxi|cyclists?|pedestrians?|motorcyclist|motorcycle|motorbike|scooter|tram"
+    r"|man|woman|child)|(?:[a-z-]+ ){1,3}?(?:cars?|vehicles?)"
+    r"|(?:car|vehicle) (?:ahead|in front|behind|next to|to the))\b"
+    r"(?! (?:stop|lane|crossing))"
+    r"|[^,.;道]{0,8}(?:前车|对向车辆?|轿车|货车|卡车|公交车|出租车|面包车|皮卡|行人|骑手|摩托车|电动车)(?![道位站的])"
+)
+
+
+_ROAD_USERS = re.compile(
+    r"\b(?:van|truck|lorry|bus|suv|sedan|pickup|taxi|cyclist|pedestrian|motorcycl\w+|object|hazard"
+    r"|road user|scooter|other"
+    r"|(?:car|vehicle)s? (?:ahead|in front))\b|前车|[货卡轿客]车|行人|哪[个辆]|骑"
+)
+
+
+def of_another_road_user(low: str, question: str) -> bool:
+    """Whether a lower-case clause is about another road user, where a question asks about the ego vehicle."""
+    asked = question.lower()
+    of_ego = _EGO.search(asked) and not (_SUPERLATIVE.search(asked) or _ROAD_USERS.search(asked))
+    return bool(of_ego and _ROAD_USER.match(low) and not _EGO.search(low))
 
 
 def asks_for_the_worst(question: str) -> bool:

@@ -99,12 +99,16 @@ def read_side(text: str, question: str = "") -> Answer | Unparsed:
                 found.append((side, bool(_ANSWER.search(low[max(0, at - 60) : at])), at))
     revised = [match.end() for match in REVISION.finditer(low)]
     found = [item for item in found if revised and item[2] >= revised[-1]] or found
-    if found and names_another(low, question):
+    parts = list(clauses(low))
+    named = " ; ".join({(part := clause_at(parts, at)).start: part.text for _, _, at in found}.values())
+    if found and (names_another(low, question) or names_another(named, question)):
         return Unparsed("yesno", "no_verdict", text[-200:])
     sides = [side for side, _, _ in found]
     called = [side for side, marked, _ in found if marked]
     if len(set(sides)) == 1:
         return Answer("yesno", sides[0])
+    if called and found[-1][1]:
+        return Answer("yesno", called[-1])
     beside = _of_subject(low, found, question)
     if beside:
         return Answer("yesno", beside)

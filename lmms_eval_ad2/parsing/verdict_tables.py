@@ -46,7 +46,7 @@ _ROW = re.compile(
     r"[\s|>*-]*(?:\d{1,2}[.)] )?(?:p(?:rob(?:ability)?)?(?=\())?(?:option |choice "
     r"|选项 ?)?[(\[]?(?P<key>[A-Za-z]|yes|no|是|否)[)\]]?(?:(?P<name>[^\n✓✗]{0,80}?)\s*[|:：=→>-]+\s*|\s+"
     r"|(?<=[)\]]))"
-    rf"(?P<value>{_WORDS}|\d{{1,3}}(?:\.\d{{1,6}})? ?%?)(?:[\s,;.|(：:-][^\n]{{0,120}})?",
+    rf"(?P<value>{_WORDS}|\d{{1,3}}(?:\.\d{{1,6}})? ?%?)分?(?:[\s,;.|(：:-][^\n]{{0,120}})?",
     re.IGNORECASE,
 )
 # "B. Correct - a red arrow is lit": a verdict beside the letter. Words that are often an option's text are left out.
@@ -58,7 +58,7 @@ _CALLED_ROW = re.compile(
 # "B. The child could run into the road. Correct.": the verdict ends the line.
 _ENDED_ROW = re.compile(
     r"[\s|>*-]*(?:option |choice |选项 ?)?[(\[]?(?P<key>[A-Z])[)\]]?(?:选?项)?[.:、)][^\n]{1,400}?[.!,;:)-]\s?\(?"
-    r"(?P<value>correct|incorrect|wrong|正确|错误|不正确|不对|不符合|符合)\)?\s?[.!]?",
+    r"(?:描述|说法|表述|该项)?(?P<value>correct|incorrect|wrong|正确|错误|不正确|不对|不符合|符合)\)?\s?[.!]?",
     re.IGNORECASE,
 )
 _TICKED = re.compile(

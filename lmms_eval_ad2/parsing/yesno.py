@@ -11,8 +11,9 @@ import re
 from dataclasses import dataclass, replace
 
 from lmms_eval_ad2.parsing.clauses import CONCLUSION, TextClause, clauses, denied, negations
-from lmms_eval_ad2.parsing.elliptical import elliptical
+from lmms_eval_ad2.parsing.elliptical import elliptical, said_of_others
 from lmms_eval_ad2.parsing.normalise import ANSWER_LINE, no_verdict, plain, without_refusals
+from lmms_eval_ad2.parsing.opposites import by_opposite
 from lmms_eval_ad2.parsing.presence import asks_presence, stated
 from lmms_eval_ad2.parsing.revisions import REVISION
 from lmms_eval_ad2.parsing.sides import read_side
@@ -76,6 +77,7 @@ _CLAIMED = re.compile(
     r"(?:\b(?:many|some|most|other|any|an?|the) (?:\w+ )?(?:drivers?|people|persons?|viewers?|observers?|passengers?)\b"
     r"|有(?:些)?人)[^.!?\n\"']{0,60}(?:says?|said|claims?|thinks?|说|认为)[^\"'\n.]{0,10}(?:\"[^\"\n]{1,200}\"|'[^\n]{1,200}?'(?![a-z]))"
 )
+_DEPENDS = re.compile(r"\b(?:it|this|that) (?:all )?depends on\b|取决于")
 _MUST = re.compile(r"不能不|不得不|不可不")  # two negations: must
 _COURTESY = re.compile(r",? (?:i (?:can )?(?:see|understand) why|(?:that's |this is )?(?:a )?good question|let me)\b")
 _OFFERED = re.compile(r"[\"'(]{0,2}\byes[\"']?(?: ?/ ?| or )[\"']?no\b[\"')]{0,2}|\"?是\"?(?:还是|或者?|/)\"?否\"?")
@@ -120,9 +122,14 @@ def read_yesno(text: str, question: str = "", words: tuple[str, str] = YES_NO) -
         )
     elif chosen in YES_NO and len(verdicts) == 1 and not verdicts[0].strong:
         chosen = _with_later_sentences(kept, verdicts[0].start, chosen, question)
+    if _DEPENDS.search(kept) and len({word.verdict for word in verdicts}) > 1:
+        return Unparsed("yesno", "hedged", text[-200:])
     if chosen:
         return Answer("yesno", chosen) if chosen in YES_NO else Unparsed("yesno", "hedged", text[-200:])
     said = elliptical(kept, question) or stated(kept, question, alone=not (refuses or verdicts))
+    others = stated(of_others, question, alone=False) if (of_others := said_of_others(kept, question)) else None
+    if others:
+        said = "no" if others == "yes" else "yes"
     if said:
         return Answer("yesno", said, "statement")
     return Unparsed("yesno", "hedged" if verdicts and not refuses else no_verdict(text), text[-200:])
@@ -136,7 +143,8 @@ def _with_later_sentences(low: str, start: int, chosen: str, question: str) -> s
         return chosen
     if later and CONCLUSION.search(low[end.end() :]):
         return later
-    return "hedged" if asks_presence(question) else chosen
+    excluded = by_opposite(clauses(low[end.end() :]), plain(question).lower())
+    return "hedged" if asks_presence(question) or excluded == later else chosen
 
 
 def _without_question(low: str, question: str) -> str:
@@ -235,7 +243,7 @@ def _verdict(low: str, clause: TextClause, match: re.Match[str]) -> str | None:
     lead = _LEAD.search(left if start <= 24 else "-" + left)
     negated = re.search(r"(?:\bnot|n't|不是|不为)\s?(?:a )?[\"']?\Z", left)
     if word in ("true", "false", "correct", "incorrect", "affirmative", "negative"):
-        if not (_ANSWER.search("-" + left) or (start == 0 and re.match(r"[,.!:]", right))) or not _NO_RIGHT.match(
+        if not (_ANSWER.search("-" + left) or (start == 0 and re.match(r" ?[,.!:-]", right))) or not _NO_RIGHT.match(
             right
         ):
             return "skip"
