@@ -34,6 +34,7 @@ FRONT = EGO_LENGTH / 2  # m from the ego's centre to its bumper
 CRUISE_SHARE = 0.65  # of the speed limit; scenario flows are timed for this speed (scenarios/flows.py)
 COMFORT_DECELERATION = 2.0  # m/s2, planned stops
 PASSING = 8.0  # m/s, highest speed in the oncoming lane
+EVADE_BELOW = -2.5  # m/s2: an evasion is considered if staying in the lane needs harder braking
 ASIDE = 0.9  # m of an evasion, about to the edge of a lane of 3.5 m
 FIRST_ACCELERATIONS = (2.0, 0.8, 0.0, -1.5, -3.5, -7.5)  # m/s2 that the rollouts try, from full to emergency braking
 
@@ -234,8 +235,9 @@ def must_stop(line: StopLine, gap: float, scene: ExpertScene, state: ExpertState
 def follow(scene: ExpertScene, state: ExpertState) -> float:
     """Car-following acceleration behind the actors in the ego's own corridor, m/s2 (IDM, Treiber et al. 2000)."""
     best = math.inf
-    for x in scene.actors:
-        corridor = float(state.lateral.at(np.array([x.s - x.half_s]))[0])  # d of the ego when it reaches the actor
+    # d of the ego when it reaches each actor
+    corridors = state.lateral.at(np.array([x.s - x.half_s for x in scene.actors])).tolist()
+    for x, corridor in zip(scene.actors, corridors, strict=True):
         if x.s <= scene.s + 1.0 or x.v_s < -1.0 or abs(x.d - corridor) > x.half_d + EGO_WIDTH / 2 + 0.15:
             continue  # behind, oncoming, or with 0.15 m to spare beside the corridor
         if abs(x.v_d) > 1.0:
@@ -264,13 +266,12 @@ def safest_acceleration(scene: ExpertScene, state: ExpertState, wanted: float, t
     firsts = [wanted] + [a for a in FIRST_ACCELERATIONS if a < wanted - 0.05]
     if not others:
         return wanted
-    discs = forecast.forecast([x.actor for x in others], [forecast_on_road(x, scene) for x in others])
+    discs = forecast.forecast([x.actor for x in others], predicted_poses(others, scene))
     margin = 0.15 if state.standing_s < 20.0 else 0.0  # m; after 20 s at a standstill the car accepts tight gaps
-    runs = [forecast.rollout(scene.speed, a, then, max(top, 3.0)) for a in firsts for then in (1.8, -5.0)]
-    places = scene.s + np.stack(runs)
 
-    def contact_times(offset: LateralOffset) -> np.ndarray:
+    def contact_times(offset: LateralOffset, tried: Sequence[float]) -> np.ndarray:
         """For each first acceleration the time to contact of its better continuation, s; inf: free."""
+        places = scene.s + forecast.rollouts(scene.speed, tried, (1.8, -5.0), max(top, 3.0))
         times = forecast.contact_times(scene.road.path, places, offset.at, (EGO_LENGTH, EGO_WIDTH), discs, margin)
         return times.reshape(-1, 2).max(1)
 
@@ -278,26 +279,37 @@ def safest_acceleration(scene: ExpertScene, state: ExpertState, wanted: float, t
         free = np.flatnonzero(np.isinf(times))
         return firsts[free[0]] if len(free) else -math.inf
 
-    straight = contact_times(state.lateral)
+    if wanted >= EVADE_BELOW and np.isinf(contact_times(state.lateral, firsts[:1])[0]):
+        return wanted  # usually; the others need not be rolled out
+    straight = contact_times(state.lateral, firsts)
     best = strongest(straight)
     # Evade only if staying in place needs hard braking.
-    for side in (-ASIDE, ASIDE) if best < -2.5 and may_evade(scene, state) else ():
+    for side in (-ASIDE, ASIDE) if best < EVADE_BELOW and may_evade(scene, state) else ():
         evasion = LateralOffset()
         evasion.move(scene.s, scene.d, side, scene.speed, "aside")
-        other = strongest(contact_times(evasion))
+        other = strongest(contact_times(evasion, firsts))
         if other > best:
             best, state.lateral, state.evading_until = other, evasion, scene.truth.time_s + 1.5
     # No rollout is free: the one with the latest contact, but at least 6 m/s2 of braking.
     return best if best > -math.inf else min(firsts[int(straight.argmax())], -6.0)
 
 
-def forecast_on_road(x: RouteActor, scene: ExpertScene) -> np.ndarray | None:
-    """Forecast of an actor that follows the ego's road, (T, 3); None near junctions and for crossing or slow actors."""
+def predicted_poses(actors: Sequence[RouteActor], scene: ExpertScene) -> np.ndarray:
+    """(3, A, T) of x, y, yaw: along the ego's road for actors that follow it, else at constant motion."""
+    poses = forecast.constant_motion([x.actor for x in actors])
+    follow = [k for k, x in enumerate(actors) if follows_road(x, scene)]
+    if follow:
+        rows = np.array([(x.s, x.d, x.v_s, x.v_d) for x in (actors[k] for k in follow)])
+        poses[:, follow] = forecast.along_path(scene.road.path, *rows.T[:, :, None])
+    return poses
+
+
+def follows_road(x: RouteActor, scene: ExpertScene) -> bool:
+    """Whether an actor follows the ego's road: not near junctions, where it may turn, nor crossing or slow."""
+    if abs(x.v_s) < 1.0 or abs(x.v_d) > 0.25 * abs(x.v_s):  # slower than walking, or 14 degrees off the road
+        return False
     reach = 5.0 + abs(x.v_s) * forecast.HORIZON_S
-    near = any(start - reach < x.s < end + reach for start, end in scene.road.junctions)
-    if near or abs(x.v_s) < 1.0 or abs(x.v_d) > 0.25 * abs(x.v_s):  # slower than walking, or 14 degrees off the road
-        return None
-    return forecast.along_path(scene.road.path, x.s, x.d, x.v_s, x.v_d)
+    return not any(start - reach < x.s < end + reach for start, end in scene.road.junctions)
 
 
 def may_evade(scene: ExpertScene, state: ExpertState) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from closedloop_plugin.core.frames import to_ego
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.state import Actor, Control
@@ -51,16 +53,15 @@ def curve_speed(path: RoutePath, s: float, speed: float, limit: float, sideways:
     # A bend of curvature k allows v_k = sqrt(a_lat / k); x metres before it sqrt(v_k^2 + 2 a x) with a = 2 m/s2 is
     # allowed. The braking distance from v is v^2 / (2 a) = v^2 / 4.
     reach = 6.0 + speed * speed / 4.0
-    best = limit
-    step = 0
-    while step * 1.5 < reach:
-        at = s + step * 1.5
-        bend = abs(path.bend(max(at - 1.5, 0.0), 3.0)) / 3.0
-        if bend > 1e-3:
-            allowed = math.sqrt(sideways / bend)
-            best = min(best, math.sqrt(allowed * allowed + 2 * 2.0 * step * 1.5))
-        step += 1
-    return max(best, 2.0)
+    ahead = np.arange(int(reach / 1.5) + 2) * 1.5
+    ahead = ahead[ahead < reach]
+    start = np.maximum(s + ahead - 1.5, 0.0)
+    before, after = np.interp([start, np.minimum(start + 3.0, path.length)], path.s, path.yaw)
+    bend = np.abs(after - before) / 3.0
+    bends = bend > 1e-3
+    allowed = np.sqrt(sideways / bend[bends])
+    speeds = np.sqrt(allowed * allowed + 2 * 2.0 * ahead[bends])
+    return max(min(limit, float(speeds.min(initial=math.inf))), 2.0)
 
 
 def control(ego: Actor, path: RoutePath, s: float, offset: float, acceleration: float) -> Control:

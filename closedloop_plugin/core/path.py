@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -23,21 +25,34 @@ class RoutePath:
         along = np.r_[0.0, np.cumsum(np.hypot(*np.diff(raw, axis=0).T))]
         self.length = float(along[-1])
         self.s = np.linspace(0.0, self.length, max(2, math.ceil(self.length / step) + 1))
-        self.xy = np.column_stack([np.interp(self.s, along, raw[:, i]) for i in (0, 1)])
+        self.x, self.y = (np.interp(self.s, along, raw[:, i]) for i in (0, 1))
+        self.xy = np.column_stack([self.x, self.y])
         d = np.gradient(self.xy, self.s, axis=0)
         self.yaw = np.unwrap(np.arctan2(d[:, 1], d[:, 0]))
         self.curvature = np.gradient(self.yaw, self.s)  # kappa = d yaw / d s, 1/m, left > 0
+        # For `pose`: plain numbers, since numpy takes ten times as long for a single one.
+        self._stations = self.s.tolist()
+        self._poses = list(zip(*(column.tolist() for column in (self.x, self.y, self.yaw)), strict=True))
         # For `locate`: start a, vector b and |b|^2 of each segment.
-        (self._ax, self._ay), (self._bx, self._by) = self.xy[:-1].T.copy(), np.diff(self.xy, axis=0).T.copy()
+        self._ax, self._ay, self._bx, self._by = self.x[:-1], self.y[:-1], np.diff(self.x), np.diff(self.y)
         self._bb = self._bx * self._bx + self._by * self._by
 
     def pose(self, s: float, d: float = 0.0) -> tuple[float, float, float]:
         """(x, y, yaw) at arc length s and offset d to the left; beyond its ends the path is extended straight."""
         i = min(max(s, 0.0), self.length)
-        x, y = (float(np.interp(i, self.s, self.xy[:, k])) for k in (0, 1))
-        yaw = float(np.interp(i, self.s, self.yaw))
+        x, y, yaw = self._interpolated(i)
         over = s - i
         return x + over * math.cos(yaw) - d * math.sin(yaw), y + over * math.sin(yaw) + d * math.cos(yaw), wrap(yaw)
+
+    def _interpolated(self, s: float) -> tuple[float, float, float]:
+        """(x, y, yaw) at s in [0, length], with the arithmetic of numpy.interp."""
+        i = bisect_right(self._stations, s) - 1
+        start = self._stations[i]
+        if s == start:
+            return self._poses[i]
+        step, past = self._stations[i + 1] - start, s - start
+        (x, y, yaw), (x1, y1, yaw1) = self._poses[i], self._poses[i + 1]
+        return (x1 - x) / step * past + x, (y1 - y) / step * past + y, (yaw1 - yaw) / step * past + yaw
 
     def locate(self, x: float, y: float, near: float | None = None, reach: float = 30.0) -> tuple[float, float]:
         """(s, d) of the closest point of the path.
@@ -45,25 +60,53 @@ class RoutePath:
         With `near`, only points within `reach` metres of arc length from it are considered (for paths that cross
         themselves). Beyond its ends the path is extended straight, as in `pose`: s < 0 or s > length.
         """
-        lo, hi = 0, len(self._bb)
-        if near is not None:
-            first, last = self.s.searchsorted((near - reach, near + reach))
-            lo = min(int(first), hi - 1)
-            hi = min(max(int(last), lo + 1), hi)
+        lo, hi = self._window(near, reach)
+        t, gap = self._feet(x, y, lo, hi)
+        i = int(gap.argmin())
+        return self._station(x, y, lo + i, float(t[i]), float(gap[i]))
+
+    def locate_all(
+        self, points: Sequence[tuple[float, float]], near: float | None = None, reach: float = 30.0
+    ) -> list[tuple[float, float]]:
+        """(s, d) of each point, as by `locate`; faster for several points."""
+        if not points:
+            return []
+        lo, hi = self._window(near, reach)
+        xy = np.array(points)
+        t, gap = self._feet(xy[:, :1], xy[:, 1:], lo, hi)
+        index = gap.argmin(1)
+        row = np.arange(len(index))
+        found = zip(points, index.tolist(), t[row, index].tolist(), gap[row, index].tolist(), strict=True)
+        return [self._station(x, y, lo + i, t, gap) for (x, y), i, t, gap in found]
+
+    def _window(self, near: float | None, reach: float) -> tuple[int, int]:
+        """First and last + 1 of the segments within `reach` metres of `near`."""
+        last = len(self._bb)
+        if near is None:
+            return 0, last
+        lo = min(bisect_left(self._stations, near - reach), last - 1)
+        return lo, min(max(bisect_left(self._stations, near + reach), lo + 1), last)
+
+    def _feet(self, x: Any, y: Any, lo: int, hi: int) -> tuple[np.ndarray, np.ndarray]:
+        """Foot on each segment, as its share t of the segment, and squared distance to it, m2: (hi - lo,) for one
+        point, (N, hi - lo) for N points with x and y of shape (N, 1)."""
         ax, ay, bx, by = self._ax[lo:hi], self._ay[lo:hi], self._bx[lo:hi], self._by[lo:hi]
         # Foot of the point p on a segment a + t b: t = (p - a).b / |b|^2, clipped to [0, 1] except at the two ends.
         along = ((x - ax) * bx + (y - ay) * by) / self._bb[lo:hi]
         t = np.minimum(np.maximum(along, 0.0), 1.0)
-        if lo == 0 and along[0] < 0.0:
-            t[0] = along[0]
-        if hi == len(self._bb) and along[-1] > 1.0:
-            t[-1] = along[-1]
+        if lo == 0:
+            t[..., 0] = np.minimum(along[..., 0], t[..., 0])
+        if hi == len(self._bb):
+            t[..., -1] = np.maximum(along[..., -1], t[..., -1])
         gx, gy = x - (ax + t * bx), y - (ay + t * by)
-        gap = gx * gx + gy * gy
-        i = int(gap.argmin())
-        s = float(self.s[lo + i] + t[i] * (self.s[lo + i + 1] - self.s[lo + i]))
-        side = bx[i] * (y - ay[i]) - by[i] * (x - ax[i])  # b x (p - a): positive to the left
-        return s, math.copysign(math.sqrt(float(gap[i])), side)
+        return t, gx * gx + gy * gy
+
+    def _station(self, x: float, y: float, i: int, t: float, gap: float) -> tuple[float, float]:
+        """(s, d) of a point with its foot at t on segment i, `gap` m2 away."""
+        s = self._stations[i] + t * (self._stations[i + 1] - self._stations[i])
+        ax, ay, _ = self._poses[i]
+        side = float(self._bx[i]) * (y - ay) - float(self._by[i]) * (x - ax)  # b x (p - a): positive to the left
+        return s, math.copysign(math.sqrt(gap), side)
 
     def bend(self, s: float, ahead: float) -> float:
         """Change of direction over the next `ahead` metres, radians, left > 0."""

@@ -22,9 +22,9 @@ DOOR = 0.9  # m that an open door adds to a car's width
 
 def with_doors(a: Actor) -> Actor:
     """The actor with its width extended by open doors."""
-    left, right = DOOR * ("left" in a.doors), DOOR * ("right" in a.doors)
-    if not left and not right:
+    if not a.doors:
         return a
+    left, right = DOOR * ("left" in a.doors), DOOR * ("right" in a.doors)
     out = (left - right) / 2  # shift of the centre to the left
     return replace(a, x=a.x - out * math.sin(a.yaw), y=a.y + out * math.cos(a.yaw), width=a.width + left + right)
 
@@ -45,10 +45,9 @@ class RouteActor:
 def route_actors(path: RoutePath, truth: GroundTruth, near: float, reach: float = 90.0) -> list[RouteActor]:
     """All actors within `reach` metres of the ego, in the route frame. `near`: the ego's s."""
     out = []
-    for a in map(with_doors, truth.actors):
-        if math.hypot(a.x - truth.ego.x, a.y - truth.ego.y) > reach:
-            continue
-        s, d = path.locate(a.x, a.y, near, reach)
+    ego = truth.ego
+    actors = [a for a in map(with_doors, truth.actors) if math.hypot(a.x - ego.x, a.y - ego.y) <= reach]
+    for a, (s, d) in zip(actors, path.locate_all([(a.x, a.y) for a in actors], near, reach), strict=True):
         turn = a.yaw - path.pose(s)[2]
         c, k = abs(math.cos(turn)), abs(math.sin(turn))
         half = a.length / 2, a.width / 2  # extents of the axis-aligned box around the rotated one
@@ -66,7 +65,7 @@ BACK_M = 14.0  # length of the ramp back into the lane
 
 def _smooth(u: np.ndarray) -> np.ndarray:
     """Smoothstep 3u^2 - 2u^3, clipped to [0, 1]: zero slope at both ends."""
-    u = np.clip(u, 0.0, 1.0)
+    u = np.minimum(np.maximum(u, 0.0), 1.0)
     return u * u * (3 - 2 * u)
 
 

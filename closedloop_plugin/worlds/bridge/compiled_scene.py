@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import random
-import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,55 +41,10 @@ def scenic() -> Any:
     except Ad2Error as exc:
         text = str(exc) + str(exc.__cause__)
         raise Ad2Error(LIBGL_HINT) if "libGL" in text or "libgthread" in text else exc from None
-    import scenic.core.dynamics as dynamics
+    from closedloop_plugin.worlds.bridge.scenic_patches import apply_patches
 
-    # Scenic's watchdog, a SIGALRM around each behaviour step, would count model calls; the pool has its own.
-    dynamics.stuckBehaviorWarningTimeout = 0
-    _cache_parses()
-    _record_source_lines()
+    apply_patches()
     return module
-
-
-def _cache_parses() -> None:
-    """Cache syntax trees by source text and return copies; parsing takes two thirds of a reset otherwise."""
-    import scenic.syntax.translator as translator
-
-    parse: Callable[..., Any] = translator.parse_string
-    if hasattr(parse, "cache"):
-        return
-    known: dict[tuple[str, str, str], Any] = {}
-
-    def wrapped(source: str, mode: str, filename: str) -> Any:
-        key = source, mode, filename
-        if key not in known:
-            if len(known) > 200:
-                known.clear()
-            known[key] = parse(source, mode, filename=filename)
-        return _copy_tree(known[key])
-
-    wrapped.cache = known  # type: ignore[attr-defined]
-    translator.parse_string = wrapped
-
-
-def _record_source_lines() -> None:
-    """Store with each distribution the line that defines it, for place_of: it is evaluated later, at sampling."""
-    from scenic.core.distributions import Distribution
-
-    own: Any = Distribution.__init__
-    if hasattr(own, "records_lines"):
-        return
-
-    def wrapped(self: Any, *args: Any, **kwargs: Any) -> None:
-        own(self, *args, **kwargs)
-        frame, line = sys._getframe(1), None
-        while frame is not None:  # the outermost .scenic frame is the user's
-            if frame.f_code.co_filename.endswith(".scenic"):
-                line = frame.f_code.co_filename, frame.f_lineno
-            frame = frame.f_back  # type: ignore[assignment]
-        self.__dict__["_source_line"] = line  # Scenic turns attribute access into distributions
-
-    wrapped.records_lines = True  # type: ignore[attr-defined]
-    Distribution.__init__ = wrapped
 
 
 def _source_line(exc: BaseException) -> tuple[str, int] | None:
@@ -101,19 +54,6 @@ def _source_line(exc: BaseException) -> tuple[str, int] | None:
         if line is not None:
             return line
     return None
-
-
-def _copy_tree(node: Any) -> Any:
-    """Deep copy of a syntax tree; copy.deepcopy fails on Scenic's nodes."""
-    if isinstance(node, list):
-        return [_copy_tree(one) for one in node]
-    if isinstance(node, tuple):
-        return tuple(_copy_tree(one) for one in node)
-    if not isinstance(node, ast.AST):
-        return node
-    copy = type(node).__new__(type(node))
-    copy.__dict__.update({name: _copy_tree(value) for name, value in node.__dict__.items()})
-    return copy
 
 
 def scene_for(

@@ -17,6 +17,7 @@ from closedloop_plugin.worlds.base import EpisodeSetup, InvalidScene, ParameterD
 from closedloop_plugin.worlds.bodies.body import SimulatedBody
 from closedloop_plugin.worlds.bodies.traffic_lights import TrafficLightCycle
 from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene, scene_for, space_for
+from closedloop_plugin.worlds.bridge.disk_cache import use_disk_cache
 from closedloop_plugin.worlds.bridge.ground import ON_ROUTE_M
 from closedloop_plugin.worlds.bridge.params import weather_of
 from closedloop_plugin.worlds.bridge.program_setup import params_for, program_of, road_ahead, stage_for
@@ -40,6 +41,7 @@ class ScenicWorld:
     def __init__(self, folder: Path, version: str) -> None:
         self.version = version
         self._folder = Path(folder)
+        use_disk_cache(self._folder / "parsed")
         self._session: ScenicSession | None = None
         self._road: RoadMap | None = None
         self._simulation: Any = None  # Scenic's, with our bodies in it

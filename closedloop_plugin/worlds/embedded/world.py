@@ -12,7 +12,7 @@ import numpy as np
 from closedloop_plugin.core.routes import Route, Weather
 from closedloop_plugin.core.state import EgoContact
 from closedloop_plugin.maps.base import RoadLayout, RoadMap
-from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene
+from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene, scenic
 from closedloop_plugin.worlds.bridge.ground import NetworkGround
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from closedloop_plugin.worlds.bridge.world import ScenicWorld
@@ -29,6 +29,9 @@ class EmbeddedWorld(ScenicWorld):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, f"1 (scenic {version('scenic')})")
         self._renderer: Any = None
+        scenic()
+        # Imported now, so that a world process excludes them from garbage collection.
+        from closedloop_plugin.worlds.embedded import building_obstacles, simulation, traffic  # noqa: F401
 
     def _road_for(self, route: Route, layout: RoadLayout, town: Path | None) -> RoadMap:
         from closedloop_plugin.maps.build import road_for

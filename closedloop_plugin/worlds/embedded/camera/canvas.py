@@ -58,12 +58,25 @@ class Canvas:
 
     def flat(self, colour: Colour, x: float, y: float, distance: float) -> Colour:
         """Shaded colour of an object without a surface normal (a limb, a tree's crown) at (x, y)."""
+        return self.flats((colour,), x, y, distance)[0]
+
+    def flats(self, colours: Sequence[Colour], x: float, y: float, distance: float) -> list[Colour]:
+        """Shaded colours of the parts of one object, as `flat`."""
         lamps, clear = self.lamp_light(x, y), math.exp(-self.light.thickness * distance)
-        r, g, b = (
-            min(255.0, c * (k + lamps) * clear + f * (1 - clear))
-            for c, k, f in zip(colour, self.upright, self.light.fog.tolist(), strict=True)
-        )
-        return r, g, b
+        k0, k1, k2 = self.upright
+        k0, k1, k2 = k0 + lamps, k1 + lamps, k2 + lamps
+        mist = 1 - clear
+        f0, f1, f2 = self.fog
+        f0, f1, f2 = f0 * mist, f1 * mist, f2 * mist
+        return [
+            (min(255.0, r * k0 * clear + f0), min(255.0, g * k1 * clear + f1), min(255.0, b * k2 * clear + f2))
+            for r, g, b in colours
+        ]
+
+    @cached_property
+    def fog(self) -> list[float]:
+        """Colour of distant objects, per channel."""
+        return self.light.fog.tolist()
 
     @cached_property
     def upright(self) -> list[float]:
@@ -98,15 +111,34 @@ class Canvas:
         """Draw a round bar from a to b, map frame."""
         u0, v0, d0 = self.lens.project_point(*a)
         u1, v1, d1 = self.lens.project_point(*b)
+        self._bar((u0, v0, d0), (u1, v1, d1), radius, colour)
+
+    def _bar(self, a: Place, b: Place, radius: float, colour: Colour) -> None:
+        """Draw a round bar between two projected points: u, v, depth."""
+        (u0, v0, d0), (u1, v1, d1) = a, b
         if min(d0, d1) < NEAR or max(abs(u0), abs(v0), abs(u1), abs(v1)) > MAX_PIXEL:
             return
         width = int(min(4 * radius * self.lens.focal / (d0 + d1) + 0.5, 4000.0))
         p, q = (round(u0 * 16) - 8, round(v0 * 16) - 8), (round(u1 * 16) - 8, round(v1 * 16) - 8)
         cv2.line(self.image, p, q, colour, max(width, 1), cv2.LINE_AA, SHIFT)
 
+    def capsules(self, ends: np.ndarray, parts: Sequence[tuple[float, bool, Colour]]) -> None:
+        """Draw bars and spheres in order. `ends`: (2, n, 3) map points; `parts`: radius, whether a sphere, colour."""
+        u, v, depth = self.lens.project_each(ends.reshape(-1, 3))
+        places = list(zip(u.tolist(), v.tolist(), depth.tolist(), strict=True))
+        for a, b, (radius, round_, colour) in zip(places, places[len(parts) :], parts, strict=False):
+            if round_:
+                self._disc(a, radius, colour)
+            else:
+                self._bar(a, b, radius, colour)
+
     def ball(self, centre: Place, radius: float, colour: Colour) -> None:
         """Draw a sphere."""
-        u, v, depth = self.lens.project_point(*centre)
+        self._disc(self.lens.project_point(*centre), radius, colour)
+
+    def _disc(self, centre: Place, radius: float, colour: Colour) -> None:
+        """Draw a sphere around a projected point: u, v, depth."""
+        u, v, depth = centre
         if depth < NEAR or max(abs(u), abs(v)) > MAX_PIXEL:
             return
         size = min(radius * self.lens.focal / depth, 4000.0)

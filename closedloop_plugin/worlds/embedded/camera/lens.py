@@ -72,6 +72,17 @@ class PinholeLens:
         u = self.width / 2 + (dx * self.right[0] + dy * self.right[1]) * scale
         return u, self.height / 2 + (self.up - z) * scale, depth
 
+    def project_each(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(N, 3) map points -> u, v, depth, (N,) each, as `project_point`.
+
+        u, v are meaningless behind the near plane.
+        """
+        dx, dy = points[:, 0] - self.x, points[:, 1] - self.y
+        depth = dx * self.ahead[0] + dy * self.ahead[1]
+        scale = self.focal / np.where(depth < NEAR, 1.0, depth)
+        u = self.width / 2 + (dx * self.right[0] + dy * self.right[1]) * scale
+        return u, self.height / 2 + (self.up - points[:, 2]) * scale, depth
+
     def in_view(self, local: np.ndarray, radius: np.ndarray | float, far: float) -> np.ndarray:
         """(N,) whether discs around camera-frame points (N, 2) intersect the field of view, nearer than `far` m."""
         c, s = math.cos(self.half_angle), math.sin(self.half_angle)
@@ -102,17 +113,20 @@ def clip_near(local: np.ndarray, z: np.ndarray, near: float = NEAR) -> tuple[np.
 
     A concave polygon gets extra edges along the near plane, which even-odd filling handles.
     """
-    inside = local[:, 0] >= near
-    if inside.all():
+    depth = local[:, 0]
+    inside = depth >= near
+    kept = int(np.count_nonzero(inside))
+    if kept == len(local):
         return local, z
-    if not inside.any():
+    if not kept:
         return local[:0], z[:0]
-    points = np.column_stack([local, z])
-    after = np.roll(points, -1, axis=0)
-    crosses = inside != np.roll(inside, -1)
-    span = np.where(crosses, after[:, 0] - points[:, 0], 1.0)
-    cut = points + ((near - points[:, 0]) / span)[:, None] * (after - points)
-    both = np.stack([points, cut], axis=1).reshape(-1, 3)
-    keep = np.stack([inside, crosses], axis=1).reshape(-1)
-    kept = both[keep]
-    return kept[:, :2], kept[:, 2]
+    points = np.empty((len(local) + 1, 3))  # closed: the last is the first
+    points[:-1, :2], points[:-1, 2] = local, z
+    points[-1] = points[0]
+    step = points[1:] - points[:-1]
+    crosses = inside != np.append(inside[1:], inside[0])
+    both = np.empty((len(local), 2, 3))  # each point, then the crossing after it
+    both[:, 0] = points[:-1]
+    both[:, 1] = points[:-1] + ((near - depth) / np.where(crosses, step[:, 0], 1.0))[:, None] * step
+    found = both[np.stack([inside, crosses], axis=1)]
+    return found[:, :2], found[:, 2]

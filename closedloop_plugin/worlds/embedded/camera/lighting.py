@@ -11,9 +11,9 @@ import numpy as np
 from closedloop_plugin.core.routes import Weather
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SceneLighting:
-    """Colours are RGB floats 0..255, shares 0..1."""
+    """Colours are RGB floats 0..255, shares 0..1. One object per weather (see light_of), hashed by identity."""
 
     day: float  # 0 night .. 1 day
     ambient: np.ndarray  # (3,) factor on every surface

@@ -141,11 +141,10 @@ def draw_mesh(canvas: Canvas, mesh: Mesh, x: float, y: float, yaw: float) -> Non
         colours[shining] = canvas.tint(mesh.colours[faces][shining], 1.0, 0.4 * distance)
     shades = colours.tolist()
     starts = mesh.starts
-    whole = float(depth.min()) >= NEAR
-    pixels = fixed(uv) if whole else None
-    for i, face in enumerate(faces.tolist()):
-        a, b = starts[face], starts[face + 1]
-        if pixels is not None:
-            canvas.fill_fixed(pixels[a:b], shades[i])
-        else:
-            canvas.polygon(world[a:b], tuple(shades[i]))
+    if float(depth.min()) < NEAR:
+        for face, shade in zip(faces.tolist(), shades, strict=True):
+            canvas.polygon(world[starts[face] : starts[face + 1]], tuple(shade))
+        return
+    pixels = fixed(uv)
+    for face, shade in zip(faces.tolist(), shades, strict=True):
+        canvas.fill_fixed(pixels[starts[face] : starts[face + 1]], shade)

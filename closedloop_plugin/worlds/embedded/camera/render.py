@@ -72,7 +72,7 @@ class CameraRenderer:
 
     def _canvas(self, lens: PinholeLens, view: SceneView) -> Canvas:
         light = light_of(view.weather)
-        image = np.zeros((lens.height, lens.width, 3), np.uint8)
+        image = np.empty((lens.height, lens.width, 3), np.uint8)  # sky and ground cover all of it
         beams = min(1.0, max(0.0, (light.night - 0.35) / 0.4))
         posts = self.scenery.lamps
         lit: list[tuple[float, float]] = []
@@ -107,6 +107,7 @@ class CameraRenderer:
         solid = np.arange(len(table)) < len(houses) + len(actors)
         n1, n2 = len(houses), len(houses) + len(actors)
         n3, n4 = n2 + len(trees), n2 + len(trees) + len(posts)
+        crowns = street.trees_of(canvas, trees)
         for i in back_to_front(BoxFootprints(*table.T), solid, (lens.x, lens.y)):
             if i < n1:
                 for wall in walls.get(int(shown[i]), []):
@@ -114,7 +115,7 @@ class CameraRenderer:
             elif i < n2:
                 draw_actor(canvas, actors[i - n1], view.time_s)
             elif i < n3:
-                street.draw_tree(canvas, trees[i - n2])
+                street.draw_tree(canvas, crowns[i - n2])
             elif i < n4:
                 street.draw_post(canvas, posts[i - n3])
             else:

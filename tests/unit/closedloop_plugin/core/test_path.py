@@ -31,6 +31,19 @@ def test_locate_near_does_not_jump_at_a_crossing() -> None:
     assert crossing_last == pytest.approx(250, abs=1)
 
 
+@given(st.floats(-30, 130), st.floats(-3, 3), st.one_of(st.none(), st.floats(-20, 120)))
+def test_poses_and_places_of_single_points_are_those_of_arrays(s: float, d: float, near: float | None) -> None:
+    """Bit for bit: `pose` as numpy.interp, and `locate_all` as `locate`."""
+    path = RoutePath([(0, 0), (30.3, 1), (40, 20), (35, 80)])
+    x, y, _ = path.pose(s, d)
+    inside = min(max(s, 0.0), path.length)
+    if s == inside and d == 0.0:
+        assert (x, y) == (np.interp(s, path.s, path.xy[:, 0]), np.interp(s, path.s, path.xy[:, 1]))
+    points = [(x, y), (5.0, s), (-s, 40.0)]
+    assert path.locate_all(points, near, 40.0) == [path.locate(*point, near, 40.0) for point in points]
+    assert path.locate_all([]) == []
+
+
 def test_commands_begin_15_m_before_the_manoeuvre() -> None:
     angle = np.linspace(0, math.pi / 2, 60)
     turn = np.column_stack([40 + 10 * np.sin(angle), 10 - 10 * np.cos(angle)])

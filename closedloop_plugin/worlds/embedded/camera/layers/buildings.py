@@ -65,33 +65,50 @@ class BuildingLayer:
         local = lens.local(quads[..., :2])
         depth = local[..., 0].min(axis=1)
         pixels = fixed(lens.pixels(np.maximum(local, (NEAR, -np.inf)), quads[..., 2]))
+        ahead, seen = depth >= NEAR, _in_picture(pixels, lens)
+        dark = light.day < 0.5
         out: dict[int, list[BuildingWall]] = {}
-        ends = np.r_[0, np.cumsum(b - a)].tolist()
-        for k, house in enumerate(shown[which].tolist()):
-            part = slice(ends[k], ends[k + 1])
-            near = (local[part], quads[part, :, 2]) if depth[ends[k]] < NEAR else None
-            panes = pixels[part][FIXED:][depth[part][FIXED:] >= NEAR]
+        stop = 0
+        for k, (house, size) in enumerate(zip(shown[which].tolist(), (b - a).tolist(), strict=True)):
+            start, stop = stop, stop + size
+            solids, panes = slice(start, min(start + FIXED, stop)), slice(min(start + FIXED, stop), stop)
+            drawn = ahead[panes] & seen[panes]
             found = BuildingWall(
-                index=int(wall[k]),
                 distance=float(distance[k]),
                 shades=shades[k],
-                solid=pixels[part][:FIXED],
-                panes=panes,
-                near=near,
+                solid=pixels[solids],
+                panes=pixels[panes][drawn],
+                lit=_lit(int(wall[k]), ahead[panes])[drawn] if dark else drawn[:0],
+                near=(local[solids], quads[solids, :, 2]) if depth[start] < NEAR else None,
             )
             out.setdefault(house, []).append(found)
         return out
+
+
+def _in_picture(quads: np.ndarray, lens: PinholeLens) -> np.ndarray:
+    """(n,) whether upright fixed-point quads (n, 4, 2), as _quads orders their corners, can touch the picture."""
+    border = 4 << SHIFT  # anti-aliased edges
+    u, v = quads[:, :2, 0], quads[..., 1]
+    right, bottom = (lens.width << SHIFT) + border, (lens.height << SHIFT) + border
+    across = (np.maximum(u[:, 0], u[:, 1]) > -border) & (np.minimum(u[:, 0], u[:, 1]) < right)
+    return across & (np.maximum(v[:, 0], v[:, 1]) > -border) & (np.minimum(v[:, 2], v[:, 3]) < bottom)
+
+
+def _lit(wall: int, ahead: np.ndarray) -> np.ndarray:
+    """(n,) whether there is light behind the windows of a wall; counted from the first that is `ahead`."""
+    number = np.cumsum(ahead) - 1
+    return np.asarray((number * 2654435761 + wall * 40503) % 97 < 34)
 
 
 @dataclass(frozen=True)
 class BuildingWall:
     """One wall in one frame."""
 
-    index: int
     distance: float
     shades: list[list[float]]  # of the wall, of its cornice and door, of its windows
     solid: np.ndarray  # (3, 4, 2) fixed-point pixels of wall, cornice, door; (1, 4, 2) far away
-    panes: np.ndarray  # (n, 4, 2) fixed-point pixels of the windows
+    panes: np.ndarray  # (n, 4, 2) fixed-point pixels of the windows in the picture
+    lit: np.ndarray  # (n,) whether there is light behind a window; empty by day
     near: tuple[np.ndarray, np.ndarray] | None  # camera-frame corners and heights of a wall that crosses the near plane
 
 
@@ -110,10 +127,9 @@ def draw_wall(canvas: Canvas, wall: BuildingWall) -> None:
     if not len(wall.panes) or span <= 3:
         return
     cv2.fillPoly(canvas.image, list(wall.panes), wall.shades[2], cv2.LINE_AA, SHIFT)
-    if canvas.light.day < 0.5:
-        lit = (np.arange(len(wall.panes)) * 2654435761 + wall.index * 40503) % 97 < 34
+    if wall.lit.any():
         warm = canvas.glowing((226.0, 178.0, 96.0), wall.distance)
-        cv2.fillPoly(canvas.image, list(wall.panes[lit]), warm, cv2.LINE_AA, SHIFT)
+        cv2.fillPoly(canvas.image, list(wall.panes[wall.lit]), warm, cv2.LINE_AA, SHIFT)
 
 
 def _quads(a: np.ndarray, b: np.ndarray, height: float, length: float) -> np.ndarray:

@@ -16,12 +16,15 @@ import numpy as np
 
 from closedloop_plugin.worlds.embedded.camera.canvas import SHIFT, Canvas, fixed
 from closedloop_plugin.worlds.embedded.camera.lens import NEAR, PinholeLens, clip_near
+from closedloop_plugin.worlds.embedded.camera.lighting import SceneLighting
 from closedloop_plugin.worlds.embedded.camera.scenery import RoadMarking, StaticScenery
 
 KERB = 0.16  # m, height of a sidewalk
 GRAIN_SIZE = 512
 GRAIN_PER_M = 16.0
 GRAIN_FAR = 45.0  # m: grain would alias beyond
+PERIOD = GRAIN_SIZE / GRAIN_PER_M  # m
+TILES = 4  # repetitions of the grain: 128 m, more than GRAIN_FAR in any direction
 SURFACES = {
     "asphalt": (92.0, 93.0, 97.0),
     "junction": (92.0, 93.0, 97.0),
@@ -47,6 +50,12 @@ def grain() -> np.ndarray:
         big = cv2.resize(noise, None, fx=step, fy=step, interpolation=cv2.INTER_LINEAR)
         out += big[2 * step : 2 * step + GRAIN_SIZE, 2 * step : 2 * step + GRAIN_SIZE]
     return np.clip(np.rint(128 + out), 60, 196).astype(np.uint8)
+
+
+@lru_cache(maxsize=1)
+def _tiled_grain() -> np.ndarray:
+    """The grain repeated: sampling within a texture is twice as fast as across its border."""
+    return np.tile(grain(), (TILES, TILES))
 
 
 class GroundLayer:
@@ -97,18 +106,19 @@ class GroundLayer:
         if not rings:
             return
         local = canvas.lens.local(np.concatenate([ring for _, ring in rings]))
-        ahead = local[:, 0] >= NEAR
         pixels = fixed(canvas.lens.pixels(np.maximum(local, (NEAR, -np.inf)), height))
+        ends = np.cumsum([len(ring) for _, ring in rings])
+        starts = np.append(0, ends[:-1])
+        nearest = np.minimum.reduceat(local[:, 0], starts).tolist()
+        farthest = np.maximum.reduceat(local[:, 0], starts).tolist()
         contours: list[list[np.ndarray]] = [[] for _ in which]
-        stop = 0
-        for k, ring in rings:
-            start, stop = stop, stop + len(ring)
-            if ahead[start:stop].all():
-                contours[k].append(pixels[start:stop])
-                continue
-            cut, _ = clip_near(local[start:stop], np.zeros(len(ring)))
-            if len(cut) > 2:
-                contours[k].append(fixed(canvas.lens.pixels(cut, height)))
+        for j, (start, stop) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+            if nearest[j] >= NEAR:
+                contours[rings[j][0]].append(pixels[start:stop])
+            elif farthest[j] >= NEAR:
+                cut, _ = clip_near(local[start:stop], np.zeros(stop - start))
+                if len(cut) > 2:
+                    contours[rings[j][0]].append(fixed(canvas.lens.pixels(cut, height)))
         for contour, colour in zip(contours, colours, strict=True):
             if contour:
                 cv2.fillPoly(canvas.image, contour, colour, cv2.LINE_AA, SHIFT)
@@ -129,19 +139,17 @@ class GroundLayer:
         z = np.array([0.0, 0.0, KERB, KERB])
         pixels = fixed(lens.pixels(np.maximum(lines, (NEAR, -np.inf)), z))
         whole = lines[..., 0].min(axis=1) >= NEAR
-        bright = canvas.light.ambient * 0.9
-        tone = np.array(KERBSTONE)
-        away = np.hypot(*middle[chosen].T)
-        places = ((self.kerbs[chosen, :2] + self.kerbs[chosen, 2:]) / 2).tolist()
-        for k, place in enumerate(places):
-            shade = canvas.tint(
-                tone, bright + 0.6 * canvas.lamp_light(*place) if canvas.beams > 0 else bright, float(away[k])
-            )
+        gain = np.broadcast_to(canvas.light.ambient * 0.9, (len(chosen), 3))
+        if canvas.beams > 0:
+            places = ((self.kerbs[chosen, :2] + self.kerbs[chosen, 2:]) / 2).tolist()
+            gain = gain + 0.6 * np.array([canvas.lamp_light(*place) for place in places])[:, None]
+        shades = canvas.tint(np.array(KERBSTONE), gain, np.hypot(*middle[chosen].T)[:, None]).tolist()
+        for k, shade in enumerate(shades):
             if whole[k]:
-                canvas.fill_fixed(pixels[k], shade.tolist())
+                canvas.fill_fixed(pixels[k], shade)
             else:
                 line, height = clip_near(lines[k], z)
-                canvas.fill_fixed(fixed(lens.pixels(line, height)), shade.tolist())
+                canvas.fill_fixed(fixed(lens.pixels(line, height)), shade)
 
     def _shade(self, canvas: Canvas, shadows: list[np.ndarray], top: int) -> None:
         """Apply light, grain, shadows, wetness and fog: one factor and one addend per pixel."""
@@ -150,40 +158,57 @@ class GroundLayer:
         if not len(part):
             return
         depth = ground_depth(lens)
-        factor = np.full(part.shape[:2], 128, np.uint8)
         near = int(np.searchsorted(-depth, -GRAIN_FAR))
+        factor = np.empty(part.shape[:2], np.uint8)
+        factor[:near] = 128
         if near < len(factor):
             factor[near:] = _grain(lens, top + near, len(factor) - near)
+        start = near  # rows above have the factor 1
         for shape in shadows:
             local, _ = clip_near(lens.local(shape), np.zeros(len(shape)))
             if len(local) > 2:
-                cv2.fillConvexPoly(factor, fixed(lens.pixels(local, 0.0) - (0, top)), 74, cv2.LINE_AA, SHIFT)
-        gain = light.ambient + light.direct * max(0.0, float(light.sun[2]))
-        gain = gain * (1 - 0.38 * light.wet)
-        clear = light.clear(depth)
-        # Wet asphalt reflects the sky, more at a small grazing angle atan(height / depth).
-        shine = light.wet * 0.55 * np.exp(-np.arctan2(lens.up, depth) / 0.13)
-        keep = (clear * (1 - shine))[:, None] * gain[None]
-        add = clear[:, None] * shine[:, None] * light.horizon + (1 - clear)[:, None] * light.fog
-        rows = np.clip(keep * 255 * 2 / 3, 0, 255)  # factors up to 1.5 scaled to a byte
-        scaled = cv2.multiply(part, cv2.merge((factor, factor, factor)), scale=1 / 128)
-        width = part.shape[1]
-        wide = _wide(rows, width)
+                pixels = lens.pixels(local, 0.0) - (0, top)
+                cv2.fillConvexPoly(factor, fixed(pixels), 74, cv2.LINE_AA, SHIFT)
+                start = min(start, max(0, int(pixels[:, 1].min()) - 2))
+        grained = part[start:]
+        if len(grained):
+            cv2.multiply(grained, cv2.cvtColor(factor[start:], cv2.COLOR_GRAY2RGB), dst=grained, scale=1 / 128)
+        wide, add = _row_light(light, lens.width, lens.height, lens.focal, lens.up)
         if canvas.beams > 0:
-            wide = cv2.add(wide, _beam(canvas, depth, clear))
-        shaded = cv2.multiply(scaled, wide, scale=1.5 / 255)
-        cv2.add(shaded, _wide(add, width), dst=part)
+            wide = cv2.add(wide, _beam(canvas, depth, light.clear(depth)))
+        cv2.multiply(part, wide, dst=part, scale=1.5 / 255)
+        cv2.add(part, add, dst=part)
+
+
+@lru_cache(maxsize=4)  # six cameras have two fields of view
+def _row_light(light: SceneLighting, width: int, height: int, focal: float, up: float) -> tuple[np.ndarray, np.ndarray]:
+    """Factor (1.5 is 255) and addend of the ground, (rows, width, 3) uint8 each: light, wetness and fog by row."""
+    depth = _depth(height, focal, up)
+    gain = light.ambient + light.direct * max(0.0, float(light.sun[2]))
+    gain = gain * (1 - 0.38 * light.wet)
+    clear = light.clear(depth)
+    # Wet asphalt reflects the sky, more at a small grazing angle atan(height / depth).
+    shine = light.wet * 0.55 * np.exp(-np.arctan2(up, depth) / 0.13)
+    keep = (clear * (1 - shine))[:, None] * gain[None]
+    add = clear[:, None] * shine[:, None] * light.horizon + (1 - clear)[:, None] * light.fog
+    rows = np.clip(keep * 255 * 2 / 3, 0, 255)  # factors up to 1.5 scaled to a byte
+    return _wide(rows, width), _wide(add, width)
 
 
 def _wide(rows: np.ndarray, width: int) -> np.ndarray:
     """(rows, 3) floats -> (rows, width, 3) uint8."""
-    return cv2.resize(np.rint(rows).astype(np.uint8)[:, None], (width, len(rows)), interpolation=cv2.INTER_NEAREST)
+    return np.repeat(np.rint(rows).astype(np.uint8)[:, None], width, axis=1)
 
 
 def ground_depth(lens: PinholeLens) -> np.ndarray:
     """(rows,) depth in m of the ground in each row below the horizon, at pixel centres: focal * up / (v - H / 2)."""
-    rows = np.arange((lens.height + 1) // 2, lens.height) + 0.5 - lens.height / 2
-    return lens.focal * lens.up / np.maximum(rows, 0.25)
+    return _depth(lens.height, lens.focal, lens.up)
+
+
+@lru_cache(maxsize=8)
+def _depth(height: int, focal: float, up: float) -> np.ndarray:
+    rows = np.arange((height + 1) // 2, height) + 0.5 - height / 2
+    return focal * up / np.maximum(rows, 0.25)
 
 
 def _plane(lens: PinholeLens, top: int) -> np.ndarray:
@@ -202,13 +227,14 @@ def _plane(lens: PinholeLens, top: int) -> np.ndarray:
 
 
 def _grain(lens: PinholeLens, top: int, rows: int) -> np.ndarray:
-    period = GRAIN_SIZE / GRAIN_PER_M  # the position modulo the period keeps numbers small
+    """(rows, W) uint8: the grain of the ground from row `top` on, sampled at every second pixel."""
+    x, y = _low_corner(lens)  # of the ground seen, in a period of the texture: keeps numbers small
     near = PinholeLens(
         width=lens.width,
         height=lens.height,
         focal=lens.focal,
-        x=lens.x % period,
-        y=lens.y % period,
+        x=lens.x - PERIOD * math.floor(x / PERIOD),
+        y=lens.y - PERIOD * math.floor(y / PERIOD),
         up=lens.up,
         ahead=lens.ahead,
         right=lens.right,
@@ -217,8 +243,15 @@ def _grain(lens: PinholeLens, top: int, rows: int) -> np.ndarray:
     warp[:2] *= GRAIN_PER_M
     flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
     size = (lens.width + 1) // 2, (rows + 1) // 2
-    half = cv2.warpPerspective(grain(), warp, size, flags=flags, borderMode=cv2.BORDER_WRAP)
+    half = cv2.warpPerspective(_tiled_grain(), warp, size, flags=flags, borderMode=cv2.BORDER_WRAP)
     return cv2.resize(half, (2 * size[0], 2 * size[1]), interpolation=cv2.INTER_LINEAR)[:rows, : lens.width]
+
+
+def _low_corner(lens: PinholeLens) -> tuple[float, float]:
+    """Smallest x and y of the ground in view, nearer than GRAIN_FAR, in the map frame (m)."""
+    side = GRAIN_FAR * lens.width / 2 / lens.focal
+    low = [min(0.0, GRAIN_FAR * lens.ahead[i] - side * abs(lens.right[i])) for i in (0, 1)]
+    return lens.x + low[0], lens.y + low[1]
 
 
 def _beam(canvas: Canvas, depth: np.ndarray, clear: np.ndarray) -> np.ndarray:
@@ -240,7 +273,7 @@ def _beam(canvas: Canvas, depth: np.ndarray, clear: np.ndarray) -> np.ndarray:
             beam = beam + 0.42 * np.exp(-((x - px) ** 2 + (y - py) ** 2) / 90)
     light = np.minimum(beam, 0.95) * canvas.beams * clear[::step, None] * (255 / 1.5)
     wide = cv2.resize(light.astype(np.float32), (light.shape[1] * step, len(rows) * step))
-    part = np.rint(wide[: len(depth), : lens.width]).astype(np.uint8)
+    part = cv2.convertScaleAbs(wide[: len(depth), : lens.width])  # rounded as np.rint
     warm = (part, cv2.convertScaleAbs(part, alpha=0.93), cv2.convertScaleAbs(part, alpha=0.76))
     return cv2.merge(warm)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,8 +29,7 @@ DARK = (30.0, 30.0, 32.0)
 UNPAINTED = (120, 120, 130)  # default colour of an Actor
 
 
-@dataclass(frozen=True)
-class LimbCapsule:
+class LimbCapsule(NamedTuple):
     """A limb from a to b, or a sphere if b is None; metres in the body's frame (ahead, left, up)."""
 
     a: tuple[float, float, float]
@@ -58,16 +58,14 @@ def draw_body(canvas: Canvas, actor: Actor, time_s: float) -> None:
         colour = canvas.flat(hoop.colour, actor.x, actor.y, distance)
         canvas.ring(place(ring, actor.x, actor.y, actor.yaw), hoop.tube, colour)
     c, s = math.cos(actor.yaw), math.sin(actor.yaw)
-    shades = {p.colour: canvas.flat(p.colour, actor.x, actor.y, distance) for p in parts}
     ahead = canvas.lens.ahead[0] * c + canvas.lens.ahead[1] * s, -canvas.lens.ahead[0] * s + canvas.lens.ahead[1] * c
     # From the back to the front; equal depths keep the order of the list.
-    for part in sorted(parts, key=lambda p: -round(_along(p, ahead), 3)):
-        a = (actor.x + part.a[0] * c - part.a[1] * s, actor.y + part.a[0] * s + part.a[1] * c, part.a[2])
-        if part.b is None:
-            canvas.ball(a, part.radius, shades[part.colour])
-            continue
-        b = (actor.x + part.b[0] * c - part.b[1] * s, actor.y + part.b[0] * s + part.b[1] * c, part.b[2])
-        canvas.limb(a, b, part.radius, shades[part.colour])
+    parts = sorted(parts, key=lambda p: -round(_along(p, ahead), 3))
+    shades = canvas.flats([p.colour for p in parts], actor.x, actor.y, distance)
+    own = np.array([[p.a for p in parts], [p.b or p.a for p in parts]])
+    ends = place(own.reshape(-1, 3), actor.x, actor.y, actor.yaw).reshape(own.shape)
+    drawn = [(p.radius, p.b is None, shade) for p, shade in zip(parts, shades, strict=True)]
+    canvas.capsules(ends, drawn)
 
 
 def _along(part: LimbCapsule, axis: tuple[float, float]) -> float:

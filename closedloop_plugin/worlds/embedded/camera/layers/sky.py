@@ -57,25 +57,31 @@ def _clouds(share: float) -> np.ndarray:
 
 @lru_cache(maxsize=16)
 def _rays(width: int, height: int, focal: float) -> tuple[np.ndarray, np.ndarray]:
-    """Panorama column (relative to the first) and row for every second pixel of the upper half."""
+    """Panorama column (relative to the first) and row for every second pixel of the upper half, as cv2.convertMaps."""
     u = (np.arange(0, width + 1, 2) + 1.0 - width / 2) / focal
     v = (height / 2 - np.arange(0, (height + 1) // 2 + 1, 2) - 1.0) / focal
     turn = np.arctan(u) * (AROUND / math.tau) + AROUND / 4
     rise = np.arctan(np.maximum(v, 0)[:, None] / np.hypot(1.0, u)[None])
     row = (1 - np.minimum(rise / TOP, 1.0)) * (RISE - 1)
-    return np.repeat(turn[None].astype(np.float32), len(v), axis=0), row.astype(np.float32)
+    columns = np.repeat(turn[None].astype(np.float32), len(v), axis=0)
+    return cv2.convertMaps(columns, row.astype(np.float32), cv2.CV_16SC2)
 
 
-def draw_sky(image: np.ndarray, lens: PinholeLens, weather: Weather) -> None:
-    """Fill the upper half, horizon included; sampled at half the resolution, since the sky is smooth."""
-    turn, row = _rays(lens.width, lens.height, lens.focal)
-    yaw = math.atan2(lens.ahead[1], lens.ahead[0])
-    first = round(-yaw / math.tau * AROUND - AROUND / 4) % AROUND
+@lru_cache(maxsize=8)  # the directions of six cameras, which change only while the ego turns
+def _sky(weather: Weather, width: int, height: int, focal: float, first: int) -> np.ndarray:
+    """(rows, width, 3) the upper half, horizon included; sampled at half the resolution, since the sky is smooth."""
+    turn, row = _rays(width, height, focal)
     view = panorama(weather)[:, first : first + AROUND]
     half = cv2.remap(view, turn, row, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
     whole = cv2.resize(half, (2 * half.shape[1], 2 * half.shape[0]), interpolation=cv2.INTER_LINEAR)
-    rows = (lens.height + 1) // 2
-    image[:rows] = whole[:rows, : lens.width]
+    return whole[: (height + 1) // 2, :width]
+
+
+def draw_sky(image: np.ndarray, lens: PinholeLens, weather: Weather) -> None:
+    """Fill the upper half."""
+    yaw = math.atan2(lens.ahead[1], lens.ahead[0])
+    first = round(-yaw / math.tau * AROUND - AROUND / 4) % AROUND
+    image[: (lens.height + 1) // 2] = _sky(weather, lens.width, lens.height, lens.focal, first)
 
 
 def draw_rain(canvas: Canvas, time_s: float) -> None:
@@ -94,4 +100,4 @@ def draw_rain(canvas: Canvas, time_s: float) -> None:
     mask = np.zeros((height, width), np.uint8)
     shade = int(26 + 34 * light.day)
     cv2.polylines(mask, list(lines.astype(np.int32)), False, shade, 1, cv2.LINE_AA, 4)
-    canvas.image[:] = cv2.add(canvas.image, cv2.merge((mask, mask, mask)))
+    cv2.add(canvas.image, cv2.cvtColor(mask, cv2.COLOR_GRAY2RGB), dst=canvas.image)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 
 import cv2
@@ -11,6 +12,7 @@ import numpy as np
 from closedloop_plugin.core.state import SignalState
 from closedloop_plugin.worlds.embedded.camera.canvas import SHIFT, Canvas, Colour, fixed
 from closedloop_plugin.worlds.embedded.camera.layers.plates import give_way, stop
+from closedloop_plugin.worlds.embedded.camera.lens import NEAR
 from closedloop_plugin.worlds.embedded.camera.mesh import Mesh, MeshBuilder, draw_mesh
 from closedloop_plugin.worlds.embedded.camera.scenery import TrafficControlDevice
 
@@ -30,31 +32,56 @@ HEAD = 0.36  # m between two lamps of a signal
 SIMPLE_FROM = 45.0  # m: beyond, a signal is a dark bar with one lit lamp
 
 
-@lru_cache(maxsize=4)
-def _leaves(shape: int) -> np.ndarray:
-    """(24, 2) outline of a crown, radius about 1."""
-    rng = np.random.default_rng([shape, 5])
+# Parts of a crown: size, shift up and to the left, brightness.
+SHARES, LIFTS, TONES = np.array([1.0, 0.74, 0.42]), np.array([0.0, 0.2, 0.38]), (0.72, 0.95, 1.18)
+
+
+@lru_cache(maxsize=1)
+def _outlines() -> np.ndarray:
+    """(4, 24, 2) outlines of crowns, radius about 1."""
     angle = np.arange(24) * (math.tau / 24)
-    radius = 1.0 + rng.uniform(-0.13, 0.13, 24)
-    return np.column_stack([np.cos(angle), np.sin(angle)]) * radius[:, None]
+    radius = 1.0 + np.stack([np.random.default_rng([shape, 5]).uniform(-0.13, 0.13, 24) for shape in range(4)])
+    return np.stack([np.cos(angle), np.sin(angle)], axis=-1) * radius[..., None]
 
 
-def draw_tree(canvas: Canvas, row: np.ndarray) -> None:
+@dataclass(frozen=True)
+class TreeOutline:
+    """One tree in one frame: its trunk, and the three parts of its crown from the darkest to the lightest."""
+
+    row: tuple[float, float, float, float]  # x, y, height, crown radius
+    crown: np.ndarray  # (3, 24, 2) fixed-point pixels
+    depth: float
+    tones: list[Colour]  # of the trunk, then of the crown
+
+
+def trees_of(canvas: Canvas, rows: np.ndarray) -> list[TreeOutline]:
+    """The trees (n, 4) of a frame, projected together."""
+    x, y, height, radius = rows.T
+    u, v, depth = canvas.lens.project_each(np.column_stack([x, y, height - radius]))
+    size = radius * canvas.lens.focal / np.maximum(depth, NEAR)
+    shapes = np.abs(x * 13 + y * 7).astype(int) % 4
+    middles = np.stack(
+        [u[:, None] - (0.12 * size)[:, None] * LIFTS, v[:, None] - size[:, None] * LIFTS], axis=-1
+    )  # (n, 3, 2)
+    crowns = (size[:, None] * SHARES)[..., None, None] * _outlines()[shapes][:, None] + middles[:, :, None]
+    crowns = fixed(np.minimum(np.maximum(crowns, -1e6), 1e6))
+    out = []
+    for k, (row, shape, away) in enumerate(zip(rows.tolist(), shapes.tolist(), depth.tolist(), strict=True)):
+        leaves = [((64.0 + 6 * shape) * tone, (104.0 + 4 * shape) * tone, 52.0 * tone) for tone in TONES]
+        distance = math.hypot(row[0] - canvas.lens.x, row[1] - canvas.lens.y)
+        tones = canvas.flats([(96.0, 74.0, 54.0), *leaves], row[0], row[1], distance)
+        out.append(TreeOutline(tuple(row), crowns[k], away, tones))
+    return out
+
+
+def draw_tree(canvas: Canvas, tree: TreeOutline) -> None:
     """Draw a trunk and a crown that is lighter above."""
-    x, y, height, radius = row.tolist()
-    lens = canvas.lens
-    distance = math.hypot(x - lens.x, y - lens.y)
-    trunk = canvas.flat((96.0, 74.0, 54.0), x, y, distance)
-    canvas.limb((x, y, 0.0), (x, y, height - radius), 0.16, trunk)
-    u, v, depth = lens.project_point(x, y, height - radius)
-    if depth < 0.8:
+    x, y, height, radius = tree.row
+    canvas.limb((x, y, 0.0), (x, y, height - radius), 0.16, tree.tones[0])
+    if tree.depth < 0.8:
         return
-    size = radius * lens.focal / depth
-    shape = int(abs(x * 13 + y * 7)) % 4
-    for share, lift, tone in ((1.0, 0.0, 0.72), (0.74, 0.2, 0.95), (0.42, 0.38, 1.18)):
-        colour = canvas.flat(((64.0 + 6 * shape) * tone, (104.0 + 4 * shape) * tone, 52.0 * tone), x, y, distance)
-        blob = size * share * _leaves(shape) + (u - 0.12 * size * lift, v - size * lift)
-        cv2.fillPoly(canvas.image, [fixed(np.minimum(np.maximum(blob, -1e6), 1e6))], colour, cv2.LINE_AA, SHIFT)
+    for part, tone in zip(tree.crown, tree.tones[1:], strict=True):
+        cv2.fillPoly(canvas.image, [part], tone, cv2.LINE_AA, SHIFT)
 
 
 def draw_post(canvas: Canvas, row: np.ndarray) -> None:

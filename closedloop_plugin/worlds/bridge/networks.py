@@ -1,0 +1,50 @@
+"""Road networks of maps: parsed by Scenic, and cached on disk from the second use on, since many maps are used once."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import pickle
+import struct
+from pathlib import Path
+from typing import Any
+
+from closedloop_plugin.worlds.bridge.disk_cache import NETWORKS, disk_cache, entry_name
+
+_OPTIONS = bytes(8)  # in the place of Scenic's hash of map options: entries are for its defaults
+
+
+def cache_networks() -> None:
+    """Let Scenic read maps through our cache, instead of through its own beside the map, which others may write."""
+    from scenic.domains.driving.roads import Network
+
+    parse: Any = Network.fromFile.__func__
+
+    def from_file(cls: Any, path: Any, useCache: bool = True, writeCache: bool = True, **options: Any) -> Any:
+        if useCache or writeCache or options or Path(path).suffix != ".xodr":
+            return parse(cls, path, useCache=useCache, writeCache=writeCache, **options)
+        return _network(cls, Path(path), parse)
+
+    Network.fromFile = classmethod(from_file)
+
+
+def _network(cls: Any, path: Path, parse: Any) -> Any:
+    """The network of an OpenDRIVE file, from the cache if it is there."""
+    store, data = disk_cache(NETWORKS), path.read_bytes()
+    digest, name = hashlib.blake2b(data).digest(), entry_name(data, ".snet")
+    entry = store.open(name) if store else None
+    if entry is not None:
+        try:
+            return cls.fromPickle(entry, originalDigest=digest, optionsDigest=_OPTIONS)
+        except (pickle.UnpicklingError, cls.DigestMismatchError):
+            pass  # empty, or damaged
+    network = parse(cls, path, useCache=False, writeCache=False)
+    if store:
+        store.write(name, b"" if entry is None else _packed(network, digest))
+    return network
+
+
+def _packed(network: Any, digest: bytes) -> bytes:
+    """The network in Scenic's format, compressed in a tenth of the time that its own function takes."""
+    header = struct.pack("<I", network._currentFormatVersion()) + digest + _OPTIONS
+    return header + gzip.compress(pickle.dumps(network), compresslevel=1)

@@ -1,0 +1,39 @@
+"""Garbage collection of world processes: no full collection within an episode, and one after it."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+from support.closedloop.doubles import Follower
+from support.closedloop.runs import tasks, worker_config
+
+from closedloop_plugin.runner.worker import DecisionResponder, drive
+from closedloop_plugin.testing.fake_world import FakeWorld
+
+
+class Cycle:
+    """An object that only a collection removes."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+class LitteringWorld(FakeWorld):
+    """Makes garbage at its reset, and enough objects to start collections of all generations."""
+
+    def reset(self, setup: Any) -> Any:
+        self.garbage = weakref.ref(Cycle())
+        self.kept = [[] for _ in range(300_000)]  # type: ignore[var-annotated]
+        self.full_collections = gc.get_stats()[2]["collections"]
+        return super().reset(setup)
+
+
+def test_a_full_collection_runs_once_and_after_the_episode() -> None:
+    run_plan, world, before = worker_config(), LitteringWorld(), gc.get_threshold()
+    at_start = gc.get_stats()[2]["collections"]
+    drive(world, tasks(max_ticks=2)[0], run_plan, DecisionResponder(run_plan, Follower(), None, None))
+    assert world.full_collections == at_start, "within the episode"
+    assert gc.get_stats()[2]["collections"] == at_start + 1
+    assert world.garbage() is None and gc.get_threshold() == before
