@@ -5,7 +5,6 @@ tests/system/test_drive_memory.py uses it too.
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import subprocess
@@ -24,7 +23,7 @@ from closedloop_plugin.core.state import Decision
 from closedloop_plugin.runner.episode import EvaluationConditions
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.task import EpisodeTask
-from closedloop_plugin.runner.worker import DecisionResponder, WorkerConfig, drive, freeze_scene_objects
+from closedloop_plugin.runner.worker import DecisionResponder, WorkerConfig, drive
 from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.worlds.base import EpisodeSetup
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
@@ -72,9 +71,7 @@ def inside(episodes: int) -> dict[str, float]:
                 EpisodeTask("demo", route.id, i, EpisodeSetup(route, i, (CAMERA,), max_ticks=TICKS)),
                 config,
                 responder,
-                [freeze_scene_objects],
             )
-            gc.unfreeze()
             if i + 1 in (early, episodes // 2, episodes):
                 resident_mb[i + 1] = _resident()
         world.close()

@@ -5,7 +5,6 @@ Measured in processor time, to which other processes on the machine do not add.
 
 from __future__ import annotations
 
-import gc
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +24,7 @@ from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.runner.episode import EvaluationConditions
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.task import EpisodeTask
-from closedloop_plugin.runner.worker import DecisionResponder, WorkerConfig, drive, freeze_scene_objects
+from closedloop_plugin.runner.worker import DecisionResponder, WorkerConfig, drive
 from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.worlds.base import EpisodeSetup, ParameterDomain
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
@@ -133,9 +132,7 @@ def _drive(world: EmbeddedWorld, label: str, cameras: tuple[Camera, ...]) -> dic
             EpisodeTask("demo", route.id, 0, EpisodeSetup(route, 1, cameras)),
             config,
             responder,
-            [freeze_scene_objects],
         )
-        gc.unfreeze()
     total = time.thread_time() - start
     ticks = clock.calls["step"]
     agent_s = clock.seconds["agent"] + clock.seconds["reset"]

@@ -44,7 +44,9 @@ class CarlaUpOptions:
     image: str | None = option(
         "container image instead of --binary, e.g. carlasim/carla:0.9.16", default=None, metavar="IMAGE"
     )
-    engine: Literal["docker", "podman"] = option("container engine of --image (default docker)", default="docker")
+    container_engine: Literal["docker", "podman"] = option(
+        "container engine of --image (default docker)", default="docker"
+    )
     ports: str = option("ports, one server each (default 2000)", default="2000", metavar="P,P,...")
     gpus: str = option("one GPU for all servers, or one for each (default: CARLA's)", default="", metavar="G,G,...")
     quality: str = option("quality of rendering (default: CARLA's, Epic)", default="", choices=("Low", "Epic"))
@@ -93,7 +95,7 @@ def up(options: CarlaUpOptions) -> int:
         raise Ad2Error("--wait and --hang are seconds above 0")
     what = {"binary": str(options.binary.expanduser().absolute())} if options.binary else {}
     if options.image:
-        what.update(image=options.image, engine=options.engine)
+        what.update(image=options.image, engine=options.container_engine)
     jobs = spec.server_specs(
         _numbers("--ports", options.ports),
         _numbers("--gpus", options.gpus),

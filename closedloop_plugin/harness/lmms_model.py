@@ -8,6 +8,7 @@ import difflib
 import functools
 import io
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
@@ -17,7 +18,9 @@ from PIL import Image
 
 from closedloop_plugin.agents.model_backend import ModelQuestion, ModelReply
 from lmms_eval_ad2.errors import Ad2Error, require
+from lmms_eval_ad2.harness.library import model_object
 from lmms_eval_ad2.harness.refusal_guard import RefusalGuard, RefusedRequestsError
+from lmms_eval_ad2.harness.several_servers import spread_over_servers
 from lmms_eval_ad2.numbers import is_number
 from lmms_eval_ad2.parsing import failure_reason
 from lmms_eval_ad2.storage.local_weights import local_weights
@@ -34,6 +37,7 @@ class LmmsModel:
 
     def __init__(self, lm: Any, name: str, args: str = "", generation: Mapping[str, Any] | None = None) -> None:
         self.lm, self.name, self.args = lm, f"lmms:{name}", redacted(args)
+        spread_over_servers(getattr(lm, "client", None))
         self._guard = RefusalGuard(lm, arguments=f"lmms:{name}")
         self._weights = local_weights(args)
         self._generation = {"max_new_tokens": MAX_TOKENS, "temperature": 0.0, **(generation or {})}
@@ -55,6 +59,17 @@ class LmmsModel:
             if not is_number(value) or value < 0:
                 raise Ad2Error(f"lmms:{name}: {key}: expected a number of at least 0, found {value!r}")
         return cls(_load(name.strip(), tuple(sorted(given.items(), key=str))), name.strip(), args, generation)
+
+    @classmethod
+    def from_object(cls, model: Any, name: str | None, batch_size: int) -> LmmsModel:
+        """A model object of lmms-eval, or a function, see FunctionModel.
+
+        `name`: of the model and its weights; without one, the model is equal to no other in the identity of a run.
+        """
+        lm = model_object(model, name, batch_size)
+        return cls(
+            lm, name or str(getattr(lm, "name", type(lm).__name__)), "" if name else f"object={uuid.uuid4().hex}"
+        )
 
     def ask(self, questions: Sequence[ModelQuestion]) -> list[ModelReply]:
         """See ModelBackend.ask. One generate_until for all questions; an exception becomes the error of each, but a

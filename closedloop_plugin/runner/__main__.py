@@ -1,4 +1,4 @@
-"""`python -m closedloop_plugin.runner FD PARENT`: a world process. Started by pool.py only."""
+"""`python -m closedloop_plugin.runner FD PARENT`: a world process. Started by world_processes.py only."""
 
 import sys
 from multiprocessing.connection import Connection

@@ -24,6 +24,7 @@ from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.run import DriveRun
 from closedloop_plugin.runner.task import EpisodeTask, episode_seed, shard
 from closedloop_plugin.runner.worker import WorkerConfig
+from closedloop_plugin.runner.world_processes import LocalEngine, WorldEngine
 from closedloop_plugin.worlds.base import EpisodeSetup
 from lmms_eval_ad2.storage.code_state import code_identity, code_label
 from lmms_eval_ad2.storage.files import file_sha256
@@ -77,6 +78,7 @@ class RunConfig:
     track: FactoryRecipe | None = None
     recorders: tuple[FactoryRecipe, ...] = ()
     limits: PoolLimits = field(default_factory=PoolLimits)
+    engine: WorldEngine = field(default_factory=LocalEngine)
     stop_after_unread: int = STOP_AFTER_UNREAD
     retry_failed: bool = False
     quiet: bool = False
@@ -110,6 +112,7 @@ def assemble(config: RunConfig, selection: RouteSelection, driver: DriverSetup) 
         tasks=shard(_tasks(config, selection, driver.cameras), selection.shard),
         worker_config=worker_config,
         limits=config.limits,
+        engine=config.engine,
         stop_after_unread=config.stop_after_unread,
         retry_failed=config.retry_failed,
         quiet=config.quiet,

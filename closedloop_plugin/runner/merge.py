@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.runner.episode import EpisodeResult
@@ -15,34 +16,41 @@ from closedloop_plugin.runner.store import EpisodeStore, by_suite, read_records
 from closedloop_plugin.scoring.official import to_official
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.printed import show
-from lmms_eval_ad2.storage.identity import COMMIT, all_commits, compared, differences, read_run
+from lmms_eval_ad2.shards import RunShard, shards_text
+from lmms_eval_ad2.storage.identity import COMMIT, RUN, all_commits, read_run, refuse_unlike
 
 _FILES = ("metric_info", "tracks")  # frames are not copied: they may be large, and scoring does not use them
 
 
 @dataclass(frozen=True)
 class MergedRun:
+    """`missing`, `not_asked`: (route id, repetition) without a record, of the runs' selections and of the other routes
+    of the suite."""
+
     records: list[EpisodeRecord]
     duplicates: int
-    missing: list[tuple[str, int]]  # (route id, repetition) of the whole suite
+    missing: list[tuple[str, int]]
+    not_asked: list[tuple[str, int]]
 
 
-def merge(out: Path, folders: Sequence[Path]) -> MergedRun:
-    """Write `out` from folders with the same run identity. Raises Ad2Error if identities differ.
+def merge(out: Path, folders: Sequence[Path], *, partial: bool = False) -> MergedRun:
+    """Write `out` from folders with the same run identity.
 
-    Of duplicates, an episode that ran is preferred to one that failed, also against an existing `out`.
+    Of duplicates, an episode that ran is preferred to one that failed, also against an existing `out`. Raises Ad2Error
+    if identities differ, or (without `partial`) if an episode of the runs' selections is missing.
     """
     runs = [read_run(folder) for folder in folders]
-    for folder, run in zip(folders[1:], runs[1:], strict=True):
-        if differ := differences(compared(runs[0]["identity"]), compared(run["identity"])):
-            text = "; ".join(differ).replace(" there and ", f" in {folders[0]} and ").replace(" here", f" in {folder}")
-            raise Ad2Error(f"not one run: {text}")
+    refuse_unlike(folders, [run["identity"] for run in runs])
     if out.resolve() in {folder.resolve() for folder in folders}:
         raise Ad2Error(f"{out}: the merged run needs its own folder")
     kept, seen = _kept(folders)
-    routes = runs[0]["selection"]["routes"]
-    repetitions = max(run["selection"]["repetitions"] for run in runs)
-    selection = {"routes": routes, "repetitions": repetitions, "merged": [str(folder) for folder in folders]}
+    before = [read_run(out)] if (out / RUN).exists() else []
+    selection = _selection([*runs, *before], folders)
+    routes = selection["routes"]
+    present = {_key(record) for record, _ in kept} | {_key(record) for record in read_records(out)}
+    missing = [key for key in _episodes(selection, selection["asked"]) if key not in present]
+    if missing and not partial:
+        raise Ad2Error(f"{_missing_text(runs, missing)}; to merge the others: --partial")
     identity = {**runs[0]["identity"], COMMIT: all_commits(run["identity"] for run in runs)}
     if ", " in (identity[COMMIT] or ""):
         show(f"ad2: the folders are of several commits: {identity[COMMIT]}", file=sys.stderr)
@@ -53,9 +61,37 @@ def merge(out: Path, folders: Sequence[Path]) -> MergedRun:
                 store.save(EpisodeResult(record))
         records = by_suite(store.records, routes)
         store.write_results(to_official(records, episodes_of(selection, records)))
-    present = {(r.route_id, r.repetition) for r in records}
-    wanted = [(route, k) for route in routes for k in range(repetitions)]
-    return MergedRun(records, seen - len(kept), [key for key in wanted if key not in present])
+    others = [key for key in _episodes(selection, routes) if key not in present and key not in {*missing}]
+    return MergedRun(records, seen - len(kept), missing, others)
+
+
+def _selection(runs: Sequence[Mapping[str, Any]], folders: Sequence[Path]) -> dict[str, Any]:
+    """The selection of the merged run: the routes that any run was asked to drive, in the order of the suite."""
+    routes = runs[0]["selection"]["routes"]
+    asked = {route for run in runs for route in run["selection"].get("asked", run["selection"]["routes"])}
+    return {
+        "routes": routes,
+        "asked": [route for route in routes if route in asked],
+        "repetitions": max(run["selection"]["repetitions"] for run in runs),
+        "merged": [str(folder) for folder in folders],
+    }
+
+
+def _episodes(selection: Mapping[str, Any], routes: Sequence[str]) -> list[tuple[str, int]]:
+    return [(route, k) for route in routes for k in range(selection["repetitions"])]
+
+
+def _key(record: EpisodeRecord) -> tuple[str, int]:
+    return record.route_id, record.repetition
+
+
+def _missing_text(runs: Sequence[Mapping[str, Any]], missing: Sequence[tuple[str, int]]) -> str:
+    """One line: the shards that were not given, and the first missing episodes."""
+    given = [RunShard.parse(text) for run in runs if (text := run["selection"].get("shard"))]
+    absent = [i for i in range(1, given[0].of + 1) if i not in {s.index for s in given}] if given else []
+    shards = f" ({shards_text(absent, given[0].of)})" if absent and len({s.of for s in given}) == 1 else ""
+    named = ", ".join(f"route {route} repetition {k}" for route, k in missing[:3])
+    return f"{len(missing)} episodes are missing{shards}: {named}{', ...' if len(missing) > 3 else ''}"
 
 
 def _replaces(record: EpisodeRecord, existing: EpisodeRecord | None) -> bool:
@@ -67,7 +103,7 @@ def _kept(folders: Sequence[Path]) -> tuple[list[tuple[EpisodeRecord, Path]], in
     best: dict[tuple[str, int], tuple[EpisodeRecord, Path]] = {}
     seen = 0
     for folder in folders:
-        own = {(r.route_id, r.repetition): r for r in read_records(folder)}  # within a folder the last line counts
+        own = {_key(r): r for r in read_records(folder)}  # within a folder the last line counts
         seen += len(own)
         for key, record in own.items():
             if _replaces(record, best[key][0] if key in best else None):

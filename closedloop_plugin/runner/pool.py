@@ -1,17 +1,14 @@
 """WorldPool: runs episodes in world processes, and sends them the responses to their decision requests.
 
 A world process that dies, fails or sends nothing for `world_timeout_s` is killed and replaced. Its episode is retried
-up to `retries` times, on another server if there are several, and then recorded as failed with the reason. For servers
-that are given up see scheduler.py.
+up to `retries` times, on another server if there are several, and then recorded as failed with the reason. The loss of
+a whole machine is not a failure of its episode and is counted apart. For servers that are given up see scheduler.py,
+for where the processes run world_processes.py.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
-import socket
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -28,9 +25,11 @@ from closedloop_plugin.runner.scheduler import EpisodeScheduler
 from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.runner.unread_replies import UnreadReply
 from closedloop_plugin.runner.worker import WorkerConfig
+from closedloop_plugin.runner.world_processes import LocalEngine, ProcessDeath, WorldEngine, WorldProcess
 from lmms_eval_ad2.errors import Ad2Error
 
-TAIL_BYTES = 8000  # of a log, that are searched for its last line
+MACHINE_LOSSES = 20  # of one episode: more, and it is the episode that brings down its machines
+WAIT_NOTE_S = 10.0  # without a place for a process, after which this is reported
 
 
 @dataclass(frozen=True)
@@ -49,13 +48,17 @@ class _WorkerHandle:
     """State of a world process in the parent."""
 
     number: int
-    process: subprocess.Popen[bytes]
-    pipe: Connection
+    process: WorldProcess
     task: EpisodeTask | None = None
     last_message: float = 0.0  # monotonic time
     request: OpenRequest | None = None
     ready: bool = False
     started: bool = False  # the parent's agent.start was called for the episode
+    created: float = field(default_factory=time.monotonic)
+
+    @property
+    def pipe(self) -> Connection:
+        return self.process.pipe
 
 
 @dataclass(kw_only=True)
@@ -67,7 +70,9 @@ class WorldPool:
     agent: Agent | None
     interpreter: Interpreter | None
     on_result: Callable[[EpisodeResult], None]
+    engine: WorldEngine = field(default_factory=LocalEngine)
     on_restart: Callable[[str], None] = lambda reason: None
+    on_wait: Callable[[str], None] = lambda reason: None  # worlds wait for a place in the cluster
     on_reply: Callable[[UnreadReply | None], None] = lambda unread: None  # of a model; None: it was read
     logs: Path | None = None
     more: bool = False  # on_result may `offer` further tasks until it calls `finish`; idle worlds wait for them
@@ -75,6 +80,8 @@ class WorldPool:
     _workers: list[_WorkerHandle] = field(default_factory=list)
     _reasons: dict[str, None] = field(default_factory=dict)  # for which servers were given up
     _tries: Counter[str] = field(default_factory=Counter)
+    _machine_losses: Counter[str] = field(default_factory=Counter)
+    _wait_note: str = ""
     _backend: tuple[str, str] = ("", "")
 
     def __post_init__(self) -> None:
@@ -112,28 +119,9 @@ class WorldPool:
     # Processes
 
     def _start(self, number: int) -> _WorkerHandle:
-        """A new world process. Not by multiprocessing, which would import the caller's main module again."""
-        own_end, worker_end = socket.socketpair()
-        command = [sys.executable, "-m", "closedloop_plugin.runner", str(worker_end.fileno()), str(os.getpid())]
-        environment = {
-            "OPENBLAS_NUM_THREADS": "1",  # worlds run in parallel, one core each
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
-            "PYTHONUNBUFFERED": "1",
-        }
-        log = self._log(number)
-        with worker_end, (log or Path(os.devnull)).open("wb") as out:
-            process = subprocess.Popen(
-                command,
-                pass_fds=[worker_end.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                env=environment,
-            )
-        worker = _WorkerHandle(number, process, Connection(own_end.detach()), last_message=time.monotonic())
-        worker.pipe.send(replace(self.worker_config, world=self.worker_config.world.of(number)))
-        return worker
+        config = replace(self.worker_config, world=self.worker_config.world.of(number))
+        process = self.engine.start(config, self._log(number))
+        return _WorkerHandle(number, process, last_message=time.monotonic())
 
     def _log(self, number: int) -> Path | None:
         """File for the simulator's output, since the terminal shows the progress bar."""
@@ -147,24 +135,27 @@ class WorldPool:
         self._responses.forget(worker.number)
         if worker.task and worker.started and self.agent:
             self.agent.end(worker.task.key)
-        worker.pipe.close()
         worker.process.kill()
-        worker.process.wait()
 
     def _shut_down(self, workers: Sequence[_WorkerHandle]) -> None:
         """End world processes after a common grace period, in which they leave a CARLA server in asynchronous mode."""
         for worker in workers:
-            worker.pipe.close()
+            worker.process.close()
         until = time.monotonic() + self.limits.shutdown_s
         for worker in workers:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                worker.process.wait(max(0.0, until - time.monotonic()))
+            worker.process.wait(max(0.0, until - time.monotonic()))
             self._kill(worker)
 
-    def _replace_lost(self, worker: _WorkerHandle, reason: str) -> None:
+    def _replace_dead(self, worker: _WorkerHandle) -> None:
+        """Replace a world whose pipe has ended."""
+        death: ProcessDeath = worker.process.death()
+        self._replace_lost(worker, death.reason, death.machine_lost)
+
+    def _replace_lost(self, worker: _WorkerHandle, reason: str, machine_lost: bool = False) -> None:
         """Replace a world that failed, if there is work left, and retry its episode."""
         scheduler = self._scheduler
-        scheduler.world_lost(worker.number, worker.task, worker.ready)
+        if not machine_lost:
+            scheduler.world_lost(worker.number, worker.task, worker.ready)
         self._kill(worker)
         self._workers.remove(worker)
         self.restarts += 1
@@ -181,13 +172,14 @@ class WorldPool:
             raise Ad2Error("; ".join(self._reasons))
         self.on_restart(reason)
         if worker.task:
-            self._retry(worker.task, reason)
+            self._retry(worker.task, reason, machine_lost)
         if number is not None and len(scheduler.waiting) > sum(not w.task for w in self._workers):
             self._workers.append(self._start(number))
 
-    def _retry(self, task: EpisodeTask, reason: str) -> None:
-        self._tries[task.key] += 1
-        if self._tries[task.key] <= self.limits.retries:
+    def _retry(self, task: EpisodeTask, reason: str, machine_lost: bool) -> None:
+        counter, most = (self._machine_losses, MACHINE_LOSSES) if machine_lost else (self._tries, self.limits.retries)
+        counter[task.key] += 1
+        if counter[task.key] <= most:
             self._scheduler.waiting.appendleft(task)
             return
         conditions, (backend, version) = self.worker_config.conditions, self._backend
@@ -199,7 +191,7 @@ class WorldPool:
             backend=backend,
             version=version,
         )
-        self.on_result(EpisodeResult(replace(record, counts={"retries": self.limits.retries})))
+        self.on_result(EpisodeResult(replace(record, counts={"retries": counter[task.key] - 1})))
 
     def _log_hint(self, worker: _WorkerHandle) -> str:
         return f"; see {self._log(worker.number)}" if self.logs else ""
@@ -216,7 +208,7 @@ class WorldPool:
             try:
                 message = worker.pipe.recv()
             except (EOFError, OSError):  # OSError: it died while it sent a message
-                self._replace_lost(worker, self._death_reason(worker))
+                self._replace_dead(worker)
                 continue
             worker.last_message = time.monotonic()
             try:
@@ -298,7 +290,7 @@ class WorldPool:
         try:
             worker.pipe.send(("run", worker.task))
         except OSError:
-            self._replace_lost(worker, self._death_reason(worker))
+            self._replace_dead(worker)
 
     def _assign_idle(self) -> None:
         """Assign offered tasks to idle workers; without work left, kill those that have not started yet."""
@@ -323,7 +315,7 @@ class WorldPool:
             try:
                 worker.pipe.send(item.response)
             except OSError:
-                self._replace_lost(worker, self._death_reason(worker))
+                self._replace_dead(worker)
 
     # Timeouts
 
@@ -331,26 +323,16 @@ class WorldPool:
         now = time.monotonic()
         for worker in list(self._workers):
             allowed = self.limits.world_timeout_s if worker.ready else self.limits.start_timeout_s
-            if worker.ready and worker.task is None:
-                worker.last_message = now  # idle workers send nothing
+            if worker.process.waits_for or (worker.ready and worker.task is None):
+                worker.last_message = now  # a process without a place, or an idle one, sends nothing
             if worker.request is None and now - worker.last_message > allowed and not worker.pipe.poll():
                 self._replace_lost(worker, f"hung: no sign of life for {allowed:g} s")
+        self._report_waiting(now)
 
-    def _death_reason(self, worker: _WorkerHandle) -> str:
-        try:
-            code = worker.process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            return "the world process closed its pipe"
-        how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return f"the world process died ({how}){_last_line(self._log(worker.number))}"
-
-
-def _last_line(file: Path | None) -> str:
-    """The last line of a log, as part of a reason."""
-    if file is None or not file.is_file():
-        return ""
-    with file.open("rb") as log:  # only its end: a simulator may print a warning at every tick
-        log.seek(max(0, file.stat().st_size - TAIL_BYTES))
-        text = log.read(TAIL_BYTES).decode("utf-8", "replace")
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return f"; it last printed: {lines[-1][:200]}" if lines else ""
+    def _report_waiting(self, now: float) -> None:
+        """Report worlds that wait long for a place in the cluster, once for each number of them."""
+        waiting = [w for w in self._workers if w.process.waits_for and now - w.created > WAIT_NOTE_S]
+        note = f"{len(waiting)} of {len(self._workers)} wait for {waiting[0].process.waits_for}" if waiting else ""
+        if note != self._wait_note and note:
+            self.on_wait(note)
+        self._wait_note = note

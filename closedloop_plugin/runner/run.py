@@ -19,6 +19,7 @@ from closedloop_plugin.runner.pool import PoolLimits, WorldPool
 from closedloop_plugin.runner.store import EpisodeStore, by_suite
 from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.runner.worker import WorkerConfig
+from closedloop_plugin.runner.world_processes import LocalEngine, WorldEngine
 from closedloop_plugin.scoring.official import to_official
 
 AGAIN = (EndReason.WORLD_FAILED, EndReason.AGENT_FAILED)  # worth a retry; a rejected scene is not
@@ -34,6 +35,7 @@ class DriveRun:
     tasks: Sequence[EpisodeTask]
     worker_config: WorkerConfig
     limits: PoolLimits = field(default_factory=PoolLimits)
+    engine: WorldEngine = field(default_factory=LocalEngine)  # neither in the identity nor in the records
     stop_after_unread: int = STOP_AFTER_UNREAD  # see EarlyStop
     retry_failed: bool = False
     quiet: bool = False
@@ -55,10 +57,12 @@ def run(drive_run: DriveRun, agent: Agent | None, interpreter: Interpreter | Non
                 pool = WorldPool(
                     worker_config=drive_run.worker_config,
                     limits=drive_run.limits,
+                    engine=drive_run.engine,
                     agent=agent,
                     interpreter=interpreter,
                     on_result=stop.add,
                     on_restart=bar.restarted,
+                    on_wait=bar.waiting,
                     on_reply=stop.reply,
                     logs=drive_run.folder / "logs",
                 )
@@ -104,6 +108,10 @@ class _ProgressBar:
             self.bar.write(f"a world was lost: {reason}")
         self._show()
         self.bar.refresh()
+
+    def waiting(self, note: str) -> None:
+        if not self.bar.disable:
+            self.bar.write(f"worlds: {note}")
 
     def _show(self) -> None:
         records = self.store.records

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from closedloop_plugin.worlds.base import EpisodeSetup
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.shards import RunShard
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,80}")
 
@@ -43,10 +44,5 @@ def shard(tasks: Sequence[EpisodeTask], which: str | None) -> list[EpisodeTask]:
     """Shard "i/N" (i from 1): every N-th task, so that scenario types are spread over the shards."""
     if which is None:
         return list(tasks)
-    try:
-        index, total = (int(part) for part in which.split("/"))
-    except ValueError:
-        raise Ad2Error(f"--shard {which}: expected i/N, as in 1/4") from None
-    if not 1 <= index <= total:
-        raise Ad2Error(f"--shard {which}: i must be from 1 to N")
-    return list(tasks)[index - 1 :: total]
+    part = RunShard.parse(which)
+    return list(tasks)[part.index - 1 :: part.of]

@@ -12,7 +12,8 @@ Messages to the parent, tuples that begin with their kind:
     ("failed", reason)                  the world failed; this process ends, and a new one retries the episode
     ("user", message)                   an error of the user (Ad2Error), which ends the run
 From the parent: WorkerConfig, then ("run", EpisodeTask), DecisionResponse, or the end of the pipe. Messages are
-pickled; the pipe is an inherited socket pair, to which no third process can write.
+pickled; the pipe is an inherited socket pair, to which no third process can write, or a connection that both ends have
+authenticated (cluster/authenticated_pipe.py).
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import faulthandler
-import gc
 import os
 import signal
 import sys
@@ -39,6 +39,7 @@ from closedloop_plugin.core.state import Decision
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.runner.decisions import DecisionResponse, TimedDecision
 from closedloop_plugin.runner.episode import EpisodeResult, EpisodeTick, EvaluationConditions, TickObserver, run_episode
+from closedloop_plugin.runner.garbage import collected_afterwards, keep_imports
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.system_calls import decide, interpret, needs_interpreter
 from closedloop_plugin.runner.task import EpisodeTask
@@ -101,6 +102,7 @@ class DecisionResponder:
         return replace(response, interpreted=interpret(self.interpreter, [(request, response.decision)])[0])
 
 
+@collected_afterwards()
 def drive(
     world: World,
     task: EpisodeTask,
@@ -149,6 +151,11 @@ def main(pipe: Connection, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the parent ends this process
     _exit_with_parent(parent)
     faulthandler.enable()  # writes the stack of a native crash to the log
+    serve(pipe)
+
+
+def serve(pipe: Connection) -> None:
+    """Receive a WorkerConfig and run episodes until the parent ends the pipe. Errors become messages to the parent."""
     try:
         _serve(pipe, pipe.recv())
     except (EOFError, BrokenPipeError, ConnectionResetError):
@@ -175,24 +182,15 @@ def _serve(pipe: Connection, config: WorkerConfig) -> None:
     agent = config.agent.make() if config.agent else None
     interpreter = config.interpreter.make() if config.interpreter else None
     responder = DecisionResponder(config, agent, interpreter, remote, lambda unread: pipe.send(("reply", unread)))
+    keep_imports()
     pipe.send(("ready", world.backend, world.version))
     try:
         while True:
             _, task = pipe.recv()
             pipe.send(("start", task.key, task.setup.seed))
-            pipe.send(("done", drive(world, task, config, responder, [_Heartbeat(pipe), freeze_scene_objects])))
-            gc.unfreeze()
+            pipe.send(("done", drive(world, task, config, responder, [_Heartbeat(pipe)])))
     finally:
         world.close()
-
-
-def freeze_scene_objects(tick: EpisodeTick) -> None:
-    """Exclude the objects of a compiled scene from garbage collection until gc.unfreeze() after the episode.
-
-    About 300,000 objects live until the episode ends; one collection among them takes as long as hundreds of steps.
-    """
-    if tick.truth.tick == 0:
-        gc.freeze()
 
 
 class _Heartbeat:

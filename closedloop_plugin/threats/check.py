@@ -33,6 +33,7 @@ from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.run import DriveRun, run
 from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.runner.task import EpisodeTask, episode_seed
+from closedloop_plugin.runner.world_processes import LocalEngine, WorldEngine
 from closedloop_plugin.suites.programs import index_of, json_object, named_programs, route_of, routes_for, sha_of
 from closedloop_plugin.threats.spec import ThreatSpec
 from closedloop_plugin.threats.transcript import ScenarioVerdict, ThreatTranscript
@@ -95,6 +96,7 @@ def check(
     judge: str = "expert",
     tries: int = 4,
     workers: int = 1,
+    engine: WorldEngine | None = None,
     seed: int = 0,
     profile: Profile,
     towns: Mapping[str, Path] | None = None,
@@ -113,7 +115,7 @@ def check(
     limits = PoolLimits(workers, retries=1)  # a program that hangs would hang again
     runner = _DrawRunner(
         out=out, world=world, judge=judge, seed=seed, profile=profile, towns=towns or {}, map=map, limits=limits,
-        retry_failed=retry_failed, quiet=quiet,
+        engine=engine or LocalEngine(), retry_failed=retry_failed, quiet=quiet,
     )  # fmt: skip
     with lock_folder(out):
         names = _forget_changed(out, shas)
@@ -147,6 +149,7 @@ class _DrawRunner:
     towns: Mapping[str, Path]
     map: Path | None
     limits: PoolLimits
+    engine: WorldEngine
     retry_failed: bool
     quiet: bool
 
@@ -159,7 +162,7 @@ class _DrawRunner:
         )
         config = RunConfig(
             self.out, self.world, self.profile, seed=self.seed, track=TRACK, recorders=recorders, limits=self.limits,
-            retry_failed=self.retry_failed, quiet=self.quiet,
+            engine=self.engine, retry_failed=self.retry_failed, quiet=self.quiet,
         )  # fmt: skip
         assembled = assemble(config, RouteSelection(SUITE, "see programs.json", list(names)), driver)
         draw: DriveRun = replace(

@@ -17,6 +17,7 @@ from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.task import episode_seed
+from closedloop_plugin.runner.world_processes import LocalEngine, WorldEngine
 from closedloop_plugin.suites.lookup import Suite
 from closedloop_plugin.suites.programs import index_of
 from closedloop_plugin.threats.base import Fuser, Interviewee, ThreatRequest
@@ -49,6 +50,7 @@ class ThreatGenerationConfig:
     seed: int = 0
     frames: int = 1
     workers: int = 1
+    engine: WorldEngine = field(default_factory=LocalEngine)
     attempts: int = 3  # maximum number of scenarios generated for one route
     tries: int = 4  # maximum number of draws of each that the judge drives
     checked: bool = True
@@ -137,6 +139,7 @@ def _interviews(job: ThreatGenerationConfig, folder: ThreatFolder, interviewee: 
         seed=job.seed,
         frames=job.frames,
         workers=job.workers,
+        engine=job.engine,
         profile=job.profile,
         towns=job.towns,
         quiet=job.quiet,
@@ -194,8 +197,8 @@ def _check(job: ThreatGenerationConfig, folder: ThreatFolder, transcripts: dict[
             ScenarioProgram(t.route, folder.program_file(t.route), routes[t.route], spec=s) for t, s in unchecked
         ]
         verdicts = check(
-            programs, job.folder / "check", world=job.world, tries=job.tries, workers=job.workers, seed=job.seed,
-            profile=job.profile, towns=job.towns, quiet=job.quiet,
+            programs, job.folder / "check", world=job.world, tries=job.tries, workers=job.workers, engine=job.engine,
+            seed=job.seed, profile=job.profile, towns=job.towns, quiet=job.quiet,
         )  # fmt: skip
         for transcript, _ in unchecked:
             updated = _with_verdict(transcript, verdicts[transcript.route])

@@ -28,6 +28,7 @@ from closedloop_plugin.runner.pool import PoolLimits, WorldPool
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.task import EpisodeTask, episode_seed
 from closedloop_plugin.runner.worker import WorkerConfig
+from closedloop_plugin.runner.world_processes import LocalEngine, WorldEngine
 from closedloop_plugin.threats.base import Interviewee, InterviewFrame
 from closedloop_plugin.threats.site import site_of
 from closedloop_plugin.threats.snapshot import write_jpeg
@@ -55,6 +56,7 @@ def interview(
     seed: int,
     frames: int = 1,
     workers: int = 1,
+    engine: WorldEngine | None = None,
     profile: Profile,
     towns: Mapping[str, Path],
     quiet: bool = False,
@@ -88,8 +90,9 @@ def interview(
 
             config = _worker_config(world, interviewee, cameras, profile)
             WorldPool(
-                worker_config=config, limits=PoolLimits(workers), agent=collector, interpreter=None, on_result=finished
-            ).run(tasks)
+                worker_config=config, limits=PoolLimits(workers), engine=engine or LocalEngine(), agent=collector,
+                interpreter=None, on_result=finished, on_wait=lambda note: bar.disable or bar.write(f"worlds: {note}"),
+            ).run(tasks)  # fmt: skip
     return failed
 
 

@@ -10,47 +10,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.closedloop.doubles import TextFollower
-from support.closedloop.runs import run_into, tasks, worker_config
+from support.closedloop.long_drive import MeasuringDriver, drive
+from support.closedloop.runs import FAKE
 from support.running import REPO
 from support.tiers import count
-
-from closedloop_plugin.runner.pool import PoolLimits
-from closedloop_plugin.runner.recipe import FactoryRecipe
 
 pytestmark = [pytest.mark.soak, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
 
 # Allowed after the first tenth of the episodes. The parent process keeps the record of each episode until the end.
 WORLD_GROWTH_MB, WORKER_GROWTH_MB, PARENT_GROWTH_MB, RECORD_MB = 20, 5, 5, 0.015
-ROUTES, TICKS = 6, 20  # of the demo suite; steps of an episode
 
 
-def resident_mb(pid: int) -> float:
-    """Resident memory of a process, MB."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-
-class MeasuringDriver(TextFollower):
-    """Drives in the parent process; after each episode it measures this process and its world process."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.resident_mb: list[tuple[float, ...]] = []
-
-    def end(self, episode: str) -> None:
-        super().end(episode)
-        self.batches.clear()
-        children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-        self.resident_mb.append((resident_mb(os.getpid()), *(resident_mb(int(pid)) for pid in children)))
-
-
-def drive_and_measure(folder: Path, n: int) -> list[tuple[float, ...]]:
+def drive_and_measure(folder: Path, n: int) -> list[tuple[float, float]]:
     """Drive `n` episodes with one worker; returns the memory of parent and worker after each, MB."""
     driver = MeasuringDriver()
-    reader = FactoryRecipe("support.closedloop.doubles:Reader")
-    config = worker_config(name="bench2advlm", agent=None, interpreter=reader, interprets=True)
-    records = run_into(folder, tasks(n // ROUTES, max_ticks=TICKS), config, driver, limits=PoolLimits(workers=1))
-    assert len(records) == n // ROUTES * ROUTES
+    assert len(drive(folder, n, FAKE, driver, workers=1)) == n
     return driver.resident_mb
 
 

@@ -101,7 +101,9 @@ def _check_program(spec: CarlaServerSpec) -> None:
         if not re.fullmatch(r"[A-Za-z0-9][\w./:@-]*", spec.image):
             raise Ad2Error(f"--image {spec.image}: expected an image's name, such as carlasim/carla:0.9.16")
         if spec.engine not in ENGINES or not shutil.which(spec.engine):
-            raise Ad2Error(f"--engine {spec.engine}: not found on PATH; expected {' or '.join(ENGINES)}, installed")
+            raise Ad2Error(
+                f"--container-engine {spec.engine}: not found on PATH; expected {' or '.join(ENGINES)}, installed"
+            )
         return
     file = Path(spec.binary)
     if not file.is_file():

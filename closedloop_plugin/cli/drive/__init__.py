@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from closedloop_plugin.cli.drive import audit, map, merge, read, routes, run, score, show
+from closedloop_plugin.cli.drive import audit, map, read, routes, run, score, show
 
-PARTS = (run, score, audit, show, read, merge, routes, map)
+PARTS = (run, score, audit, show, read, routes, map)
 
 
 def register(subparsers: Any) -> None:

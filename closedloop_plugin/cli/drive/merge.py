@@ -1,49 +1,26 @@
-"""`ad2 drive merge`: join the shards of a run into one folder."""
+"""`ad2 merge` of folders of `ad2 drive run`: joins them, and returns the text to print."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from lmms_eval_ad2.options import add_command, option
-from lmms_eval_ad2.printed import show
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from closedloop_plugin.core.record import EpisodeRecord
 
 
-@dataclass(frozen=True, kw_only=True)
-class DriveMergeOptions:
-    """`ad2 drive merge`."""
+def merge(out: Path, folders: Sequence[Path], *, partial: bool) -> str:
+    """Join folders of one run in `out`. Frames and videos are not copied. Raises Ad2Error as runner.merge.merge."""
+    from closedloop_plugin.runner.merge import merge as merged
 
-    out: Path = option(metavar="OUT", positional=True)
-    folders: tuple[Path, ...] = option(metavar="DIR", positional=True)
-
-
-def register(subparsers: Any) -> None:
-    add_command(
-        subparsers,
-        "merge",
-        run,
-        DriveMergeOptions,
-        help="join the folders of one run, remove duplicates, list missing episodes",
-        description="Join folders of `ad2 drive run` with the same arguments (shards, machines) into OUT. Frames and "
-        "videos are not copied.",
-    )
-
-
-def run(options: DriveMergeOptions) -> int:
-    """Return 0 if the suite is complete, 1 if episodes are missing."""
-    from closedloop_plugin.runner.merge import merge
-
-    found = merge(options.out, options.folders)
+    found = merged(out, folders, partial=partial)
     duplicates = f", {found.duplicates} duplicates removed" if found.duplicates else ""
-    show(f"{len(found.records)} episodes in {options.out}{duplicates}, {len(found.missing)} missing")
-    for route_id, repetition in found.missing:
-        show(f"  missing: route {route_id} repetition {repetition}")
-    show(_scores(options.out, found.records))
-    return 1 if found.missing else 0
+    lines = [f"{len(found.records)} episodes in {out}{duplicates}, {len(found.missing)} missing"]
+    lines += [f"  missing: route {route_id} repetition {repetition}" for route_id, repetition in found.missing]
+    if found.not_asked:
+        lines.append(f"{len(found.not_asked)} episodes of the suite were not selected in any of the folders")
+    return "\n".join([*lines, _scores(out, found.records)])
 
 
 def _scores(out: Path, records: list[EpisodeRecord]) -> str:

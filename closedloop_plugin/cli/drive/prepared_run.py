@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.agents.make import BUILT_IN, SPEAKING, answers_in_text, cameras_of, make_agent
+from closedloop_plugin.agents.model_backend import ModelBackend
 from closedloop_plugin.cli.drive.selection import program_subject, suite_subject
-from closedloop_plugin.cli.drive.world import limits_of, world_of
+from closedloop_plugin.cli.drive.world import engine_of, limits_of, world_of
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile, profile
 from closedloop_plugin.core.routes import Route
@@ -48,8 +49,11 @@ class PreparedRun:
     notes: tuple[str, ...] = ()  # on the suite, printed below the scores
 
 
-def prepare(options: DriveRunOptions) -> PreparedRun:
-    """Return the run with its models loaded and all options checked; nothing is driven yet."""
+def prepare(options: DriveRunOptions, given: ModelBackend | Agent | None = None, quiet: bool = False) -> PreparedRun:
+    """Return the run with its models loaded and all options checked; nothing is driven yet.
+
+    `given`: the fast system that `options.agent` only names, see make_agent.
+    """
     _check(options)
     rules = profile(options.profile)
     if options.scenario:
@@ -68,10 +72,12 @@ def prepare(options: DriveRunOptions) -> PreparedRun:
         limits=limits_of(options, world, workers),
         stop_after_unread=options.stop_after_unread,
         retry_failed=options.retry_failed,
+        quiet=quiet,
     )
     check_folder(options.out, config_identity(config, subject))  # before a model is loaded, which takes minutes
-    driver = driver_of(options, rules, options.policy)
-    config = replace(config, recorders=_recorders(options, driver.cameras))
+    engine = engine_of(options, world, workers)  # before models, whose replicas may run in its cluster
+    driver = driver_of(options, rules, options.policy, given)
+    config = replace(config, engine=engine, recorders=_recorders(options, driver.cameras))
     run = assemble(config, subject, driver)
     # The runner records resolved values; an option without such a key is recorded as given.
     run = replace(run, identity={**run.identity, **identity_of(options, run.identity)})
@@ -128,18 +134,20 @@ def _without_effect(options: DriverOptions, slow: bool) -> list[str]:
     return [f"--{name.replace('_', '-')}" for name in unused if getattr(options, name) is not None]
 
 
-def driver_of(options: DriverOptions, rules: Profile, policy: str = "strict") -> DriverSetup:
+def driver_of(
+    options: DriverOptions, rules: Profile, policy: str = "strict", given: ModelBackend | Agent | None = None
+) -> DriverSetup:
     """Return the driver. `policy` "official": numbers of the slow system are adapted as in the public code.
 
     An agent that sets the controls itself gets no interpreter, so that no result names one; nor does a custom one,
-    unless the options name it.
+    unless the options name it. A `given` agent is called in this process.
     """
     interpreter = _interpreter(options, rules, policy)
     speaks = answers_in_text(options.agent) or bool(options.interpreter)
     tasks = _asked(options, interpreter) if speaks else None
-    agent = _agent(options, rules, tasks)
+    agent = _agent(options, rules, tasks, given)
     recipe = None
-    if agent.local:
+    if agent.local and given is None:
         settings = {"spec": options.agent, "cameras": _view(options), "seed": options.seed, "profile": rules}
         settings |= {"tasks": tasks, "history": options.history or 0}
         recipe = FactoryRecipe("closedloop_plugin.agents.make:make_agent", settings)
@@ -174,9 +182,11 @@ def _rules_recipe(rules: Profile) -> FactoryRecipe:
     return FactoryRecipe(where, {"spec": "rules", "mode": "rules", "profile": rules})
 
 
-def _agent(options: DriverOptions, rules: Profile, tasks: tuple[str, ...] | None) -> Agent:
+def _agent(
+    options: DriverOptions, rules: Profile, tasks: tuple[str, ...] | None, given: ModelBackend | Agent | None
+) -> Agent:
     return make_agent(
-        options.agent, tasks=tasks, cameras=_view(options), prompts=options.prompts,
+        options.agent, given=given, tasks=tasks, cameras=_view(options), prompts=options.prompts,
         seed=options.seed, profile=rules, fine_grained=options.fine_grained or "off", history=options.history or 0,
     )  # fmt: skip
 

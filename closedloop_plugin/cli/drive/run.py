@@ -14,7 +14,7 @@ from closedloop_plugin.cli.drive.options import (
     ProgramOptions,
     SimulatedDecisionOptions,
 )
-from closedloop_plugin.cli.drive.world import WorldOptions
+from closedloop_plugin.cli.drive.world import EngineOptions, WorldOptions
 from lmms_eval_ad2.options import ExclusiveOptions, add_command, option
 from lmms_eval_ad2.printed import show
 
@@ -61,7 +61,7 @@ class DriveSelectionOptions(ProgramOptions):
     routes_ids: str | None = option("only these routes of the suite, in this order", default=None, metavar="ID,ID")
     limit: int | None = option("only the first N routes", default=None, metavar="N", least=1)
     shard: str | None = option(
-        "only shard i of N (1/N to N/N); join shards with ad2 drive merge", default=None, metavar="i/N"
+        "only shard i of N (1/N to N/N); join shards with ad2 merge", default=None, metavar="i/N"
     )
     repetitions: int = option("repetitions of each route, each with its own seed", default=1, metavar="N", least=1)
     seed: int = option(
@@ -81,15 +81,16 @@ class DriveFolderOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class DriveRunOptions(
-    DriveSelectionOptions, WorldOptions, DriveFolderOptions, PoolOptions, DriverOptions, SimulatedDecisionOptions
-):
+    DriveSelectionOptions, WorldOptions, DriveFolderOptions, PoolOptions, EngineOptions, DriverOptions,
+    SimulatedDecisionOptions,
+):  # fmt: skip
     """`ad2 drive run`."""
 
 
 GROUPS = {
     "routes and world": (ProgramOptions, DriveSelectionOptions, WorldOptions),
     "driver": (DriverOptions, DecisionOptions, SimulatedDecisionOptions),
-    "run": (DriveFolderOptions, PoolOptions),
+    "run": (DriveFolderOptions, PoolOptions, EngineOptions),
 }
 
 
@@ -122,7 +123,7 @@ def run(options: DriveRunOptions) -> int:
     for note in prepared.notes:
         show(note)
     if options.shard:
-        print(f"shard {options.shard}; join the shards with: ad2 drive merge OUT {options.out} ...")
+        print(f"shard {options.shard}; join the shards with: ad2 merge OUT {options.out} ...")
     failed = [r for r in records if r.end in FAILED]
     for record in failed:
         name = f"route {record.route_id} repetition {record.repetition}"

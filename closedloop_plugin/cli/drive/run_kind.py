@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from closedloop_plugin.cli.drive.results import DriveResults, find, is_results, read_results, short_names
+from closedloop_plugin.cli.drive.merge import merge
+from closedloop_plugin.cli.drive.results import DriveResults, find, is_drive_run, is_results, read_results, short_names
 from closedloop_plugin.cli.drive.unread_replies import unread
 from lmms_eval_ad2.plugins import RunKind
 
@@ -66,6 +67,13 @@ def compare(a: Path, b: Path, *, force: bool, routes: str | None, published: boo
     )
 
 
+def parts(path: Path) -> list[Path]:
+    """The run folders at or below a path, also those of a single program or without an episode."""
+    if is_drive_run(path) or not path.is_dir():
+        return [path] if is_drive_run(path) else []
+    return sorted(file.parent for file in path.rglob("run.json") if is_drive_run(file.parent))
+
+
 RUN_KIND = RunKind(
     name="drive",
     about="a run folder of `ad2 drive run` (run.json and episodes.jsonl) or an official Bench2Drive result file",
@@ -74,6 +82,8 @@ RUN_KIND = RunKind(
     report=report,
     compare=compare,
     unread=unread,
+    parts=parts,
+    merge=merge,
 )
 
 

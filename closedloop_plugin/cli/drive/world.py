@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from lmms_eval_ad2.options import option
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from closedloop_plugin.cli.drive.options import PoolOptions
     from closedloop_plugin.runner.pool import PoolLimits
     from closedloop_plugin.runner.recipe import FactoryRecipe
+    from closedloop_plugin.runner.world_processes import WorldEngine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,34 @@ class WorldOptions:
         metavar="S",
     )  # fmt: skip
     any_version: bool = option("accept a CARLA server of another version", default=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions:
+    """Where the worlds run. Results do not depend on it, so a folder may be resumed by another engine."""
+
+    engine: Literal["local", "ray"] = option(
+        "where the worlds run: local (default), in processes of this machine; ray, on the nodes of a Ray cluster",
+        default="local",
+    )
+    ray_address: str | None = option(
+        "with --engine ray: HOST:PORT of a cluster of which this machine is a node, or auto (default: Ray is started "
+        "on this machine)", default=None, metavar="ADDRESS",
+    )  # fmt: skip
+
+
+def engine_of(options: EngineOptions, world: FactoryRecipe, workers: int) -> WorldEngine:
+    """Return the engine; with Ray, connected to its cluster."""
+    from closedloop_plugin.runner.world_processes import LocalEngine
+    from lmms_eval_ad2.errors import Ad2Error
+
+    if options.engine == "local":
+        if options.ray_address is not None:
+            raise Ad2Error(f"--ray-address {options.ray_address}: belongs to --engine ray")
+        return LocalEngine()
+    from closedloop_plugin.cluster.world_actors import RayEngine
+
+    return RayEngine(options.ray_address, workers, len(world.each))
 
 
 def world_of(options: WorldOptions, workers: int | None) -> tuple[FactoryRecipe, int]:

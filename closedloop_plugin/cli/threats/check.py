@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from closedloop_plugin.cli.drive.world import WorldOptions
+from closedloop_plugin.cli.drive.world import EngineOptions, WorldOptions
 from lmms_eval_ad2.options import add_command, option
 from lmms_eval_ad2.printed import show
 
@@ -41,7 +41,7 @@ exit code: 0 all scenarios pass, 1 some do not (with reasons), 2 invalid argumen
 
 
 @dataclass(frozen=True, kw_only=True)
-class ThreatCheckOptions(WorldOptions):
+class ThreatCheckOptions(WorldOptions, EngineOptions):
     """`ad2 threats check`."""
 
     paths: tuple[Path, ...] = option("folder of programs, or programs", metavar="DIR|FILE.scenic", positional=True)
@@ -75,7 +75,7 @@ def register(parts: Any) -> None:
 
 def run(options: ThreatCheckOptions) -> int:
     from closedloop_plugin.cli.drive.selection import towns_of
-    from closedloop_plugin.cli.drive.world import world_of
+    from closedloop_plugin.cli.drive.world import engine_of, world_of
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.suites.programs import index_of
     from closedloop_plugin.threats.check import check
@@ -95,11 +95,12 @@ def run(options: ThreatCheckOptions) -> int:
     routes = [p.route for p in programs if p.route]
     towns = towns_of(options.towns, routes, routes)
     world, workers = world_of(options, options.workers)
+    engine = engine_of(options, world, workers)
     # The lock of `generate`, which writes the verdicts and suite.json too.
     with lock_folder(folder) if index else nullcontext():  # type: ignore[arg-type]
         verdicts = check(
             programs, out, world=world, judge=options.agent, tries=options.tries, workers=workers,
-            seed=seed, profile=rules, towns=towns, quiet=options.json, map=options.map,
+            engine=engine, seed=seed, profile=rules, towns=towns, quiet=options.json, map=options.map,
             retry_failed=options.retry_failed,
         )  # fmt: skip
         write_verdicts(folder or out, verdicts, out, [p.file for p in programs])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from closedloop_plugin.cli.drive.world import WorldOptions
+from closedloop_plugin.cli.drive.world import EngineOptions, WorldOptions
 from lmms_eval_ad2.options import add_command, option
 from lmms_eval_ad2.printed import show
 
@@ -75,14 +75,14 @@ class ThreatFolderOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ThreatGenerateOptions(ThreatRoutesOptions, WorldOptions, ThreatModelOptions, ThreatFolderOptions):
+class ThreatGenerateOptions(ThreatRoutesOptions, WorldOptions, ThreatModelOptions, ThreatFolderOptions, EngineOptions):
     """`ad2 threats generate`."""
 
 
 GROUPS = {
     "routes": (ThreatRoutesOptions, WorldOptions),
     "target and fuser": (ThreatModelOptions,),
-    "run": (ThreatFolderOptions,),
+    "run": (ThreatFolderOptions, EngineOptions),
 }
 
 
@@ -120,7 +120,7 @@ def run(options: ThreatGenerateOptions) -> int:
 def _job(options: ThreatGenerateOptions, prompts_sha256: str) -> ThreatGenerationConfig:
     from closedloop_plugin.agents.make import cameras_of
     from closedloop_plugin.cli.drive.selection import select_routes, towns_of
-    from closedloop_plugin.cli.drive.world import world_of
+    from closedloop_plugin.cli.drive.world import engine_of, world_of
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.suites.lookup import suite
     from closedloop_plugin.threats.generate import ThreatGenerationConfig
@@ -139,8 +139,8 @@ def _job(options: ThreatGenerateOptions, prompts_sha256: str) -> ThreatGeneratio
         cameras=cameras_of(options.camera + (f"@{options.size}" if options.size else ""), rules),
         base_file=file if file.is_file() and file_sha256(file) == found.sha256 else None,  # not a file called "demo"
         towns=towns_of(options.towns, found.routes, routes), seed=options.seed, frames=options.frames,
-        workers=workers, attempts=options.attempts, tries=options.tries, checked=not options.no_check,
-        prompts_sha256=prompts_sha256,
+        workers=workers, engine=engine_of(options, world, workers), attempts=options.attempts, tries=options.tries,
+        checked=not options.no_check, prompts_sha256=prompts_sha256,
     )  # fmt: skip
 
 

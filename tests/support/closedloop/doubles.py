@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +118,11 @@ class Faulty(FakeWorld):
         while self._setup.route is not None and self._setup.route.id == self.held and self.hold.exists():
             time.sleep(0.01)
         observation = super().step(control)
-        if self.mine and observation.tick == self.at and self._fails_now():
+        self._fail_at(observation.tick)
+        return observation
+
+    def _fail_at(self, tick: int) -> None:
+        if self.mine and tick == self.at and self._fails_now():
             if self.how == "die":
                 print("about to die", flush=True)
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -126,7 +130,6 @@ class Faulty(FakeWorld):
                 time.sleep(3600)
             if self.how == "raise":
                 raise WorldError("lost a frame")
-        return observation
 
     def _fails_now(self) -> bool:
         if not self.once:
@@ -134,6 +137,30 @@ class Faulty(FakeWorld):
         file = Path(self.once)
         first = not file.exists()
         file.touch()
+        return first
+
+
+class PlannedFaults(Faulty):
+    """Fails once in each episode of `plan`, which maps its seed to (how, tick); tick 0 is the reset.
+
+    Files in `marks`: the seeds of the episodes that failed, and `pid<N>` of a process that hangs.
+    """
+
+    def __init__(self, plan: Mapping[int, tuple[str, int]], marks: str) -> None:
+        super().__init__(how="")
+        self.plan, self.marks = plan, Path(marks)
+
+    def reset(self, setup: EpisodeSetup) -> Observation:
+        self.how, self.at = self.plan.get(setup.seed, ("", -1))
+        self.once = str(self.marks / str(setup.seed))
+        observation = super().reset(setup)
+        self._fail_at(0)
+        return observation
+
+    def _fails_now(self) -> bool:
+        first = super()._fails_now()
+        if first and self.how == "hang":
+            (self.marks / f"pid{os.getpid()}").touch()
         return first
 
 

@@ -28,7 +28,10 @@ def test_merged_shards_equal_the_complete_run(tmp_path: Path) -> None:
     for kind in ("metric_info", "tracks"):
         names = [sorted(f.name for f in (tmp_path / run / kind).glob("*")) for run in ("all", "whole")]
         assert names[0] == names[1]
-    part = merge(tmp_path / "part", [tmp_path / "s1"])
+    with pytest.raises(Ad2Error, match="3 episodes are missing: route 102 repetition 0, "):
+        merge(tmp_path / "part", [tmp_path / "s1"])
+    assert not (tmp_path / "part").exists()
+    part = merge(tmp_path / "part", [tmp_path / "s1"], partial=True)
     assert part.missing == [("102", 0), ("104", 0), ("106", 0)]
     again = merge(tmp_path / "part", [tmp_path / "s2"])  # a merged folder can grow
     assert again.missing == []
@@ -65,6 +68,6 @@ def test_shards_of_several_commits_are_merged_and_all_are_listed(
 def test_a_later_merge_takes_the_latest_episode(tmp_path: Path) -> None:
     failing = worker_config(FactoryRecipe("support.closedloop.doubles:Faulty", {"how": "raise"}))
     run_into(tmp_path / "a", tasks()[:1], failing, limits=PoolLimits(retries=0))
-    assert merge(tmp_path / "all", [tmp_path / "a"]).records[0].end == EndReason.WORLD_FAILED
+    assert merge(tmp_path / "all", [tmp_path / "a"], partial=True).records[0].end == EndReason.WORLD_FAILED
     run_into(tmp_path / "a", tasks()[:1], worker_config(), retry_failed=True)
-    assert merge(tmp_path / "all", [tmp_path / "a"]).records[0].end == EndReason.COMPLETED
+    assert merge(tmp_path / "all", [tmp_path / "a"], partial=True).records[0].end == EndReason.COMPLETED

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import socket
 import struct
 import subprocess
@@ -12,7 +11,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
-from support.closedloop.doubles import Follower, RemoteReader, TextFollower
+from support.closedloop.doubles import RemoteReader, TextFollower
 from support.closedloop.runs import comparable, run_into, tasks, worker_config
 from support.closedloop.time_limits import speed_up_clock
 
@@ -23,8 +22,8 @@ from closedloop_plugin.runner.episode import EpisodeResult, blank_record
 from closedloop_plugin.runner.latency import read_latency
 from closedloop_plugin.runner.pool import PoolLimits, WorldPool, _WorkerHandle
 from closedloop_plugin.runner.recipe import FactoryRecipe
-from closedloop_plugin.runner.worker import DecisionResponder, drive, freeze_scene_objects
-from closedloop_plugin.testing.fake_world import FakeWorld
+from closedloop_plugin.runner.worker import WorkerConfig
+from closedloop_plugin.runner.world_processes import LocalEngine, LocalProcess, ProcessDeath
 from lmms_eval_ad2.errors import Ad2Error
 
 pytestmark = pytest.mark.integration
@@ -199,21 +198,6 @@ def test_eight_worlds_share_a_slow_model(tmp_path: Path) -> None:
     assert sum(agent.batches) / len(agent.batches) > 5
 
 
-def test_scene_objects_are_frozen_until_the_episode_ends() -> None:
-    before, run_plan = gc.get_freeze_count(), worker_config()
-    try:
-        drive(
-            FakeWorld(),
-            tasks(max_ticks=2)[0],
-            run_plan,
-            DecisionResponder(run_plan, Follower(), None, None),
-            [freeze_scene_objects],
-        )
-        assert gc.get_freeze_count() > before
-    finally:
-        gc.unfreeze()
-
-
 def test_a_world_that_dies_in_the_middle_of_a_message_is_a_lost_world(tmp_path: Path) -> None:
     parent_end, world_end = socket.socketpair()
     world_end.sendall(struct.pack("!i", 100) + b"half")  # multiprocessing's header: 100 bytes follow
@@ -222,9 +206,9 @@ def test_a_world_that_dies_in_the_middle_of_a_message_is_a_lost_world(tmp_path: 
     pool = WorldPool(
         worker_config=worker_config(), limits=PoolLimits(), agent=None, interpreter=None, on_result=lambda result: None
     )
-    pool._replace_lost = lambda worker, reason: lost.append(reason)  # type: ignore[method-assign]
+    pool._replace_lost = lambda worker, reason, machine_lost: lost.append(reason)  # type: ignore[method-assign]
     with subprocess.Popen(["true"]) as process:
-        pool._workers = [_WorkerHandle(0, process, Connection(parent_end.detach()))]
+        pool._workers = [_WorkerHandle(0, LocalProcess(process, Connection(parent_end.detach())))]
         pool._receive()
     assert lost == ["the world process died (exit code 0)"]
 
@@ -265,8 +249,8 @@ def test_results_that_have_arrived_are_kept_when_another_world_ends_the_run() ->
             process = stack.enter_context(subprocess.Popen(["true"]))
             agent.start(task.key, 0)
             pipe = stack.enter_context(Connection(parent_end.detach()))
-            pool._workers.append(_WorkerHandle(number, process, pipe, task, started=True))
-        pool._replace_lost = lambda worker, reason: None  # type: ignore[method-assign]
+            pool._workers.append(_WorkerHandle(number, LocalProcess(process, pipe), task, started=True))
+        pool._replace_lost = lambda worker, reason, machine_lost: None  # type: ignore[method-assign]
         with pytest.raises(Ad2Error, match=r"^20 replies in a row"):
             pool._receive()
     assert sorted(kept) == ["102", "103"]
@@ -274,19 +258,59 @@ def test_results_that_have_arrived_are_kept_when_another_world_ends_the_run() ->
 
 
 def test_only_the_end_of_a_long_log_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("closedloop_plugin.runner.pool.TAIL_BYTES", 14)
-    (tmp_path / "worker0.log").write_text("warning\n" * 9 + "für\nzu wenig \N{SNOWMAN}\n\n", "utf-8")
-    pool = WorldPool(
-        worker_config=worker_config(),
-        limits=PoolLimits(),
-        agent=None,
-        interpreter=None,
-        on_result=lambda result: None,
-        logs=tmp_path,
-    )
+    monkeypatch.setattr("closedloop_plugin.runner.world_processes.TAIL_BYTES", 14)
+    log = tmp_path / "worker0.log"
+    log.write_text("warning\n" * 9 + "für\nzu wenig \N{SNOWMAN}\n\n", "utf-8")
     with subprocess.Popen(["true"]) as process, socket.socket() as unused:
-        worker = _WorkerHandle(0, process, Connection(unused.detach()))
-        assert (
-            pool._death_reason(worker) == "the world process died (exit code 0); it last printed: zu wenig \N{SNOWMAN}"
-        )
-        worker.pipe.close()
+        world = LocalProcess(process, Connection(unused.detach()), log)
+        reason = "the world process died (exit code 0); it last printed: zu wenig \N{SNOWMAN}"
+        assert world.death() == ProcessDeath(reason)
+        world.close()
+
+
+class LostMachineEngine(LocalEngine):
+    """Reports each death of a process as the loss of its machine."""
+
+    def start(self, config: WorkerConfig, log: Path | None) -> LocalProcess:
+        process = super().start(config, log)
+        process.death = lambda: ProcessDeath("node a was lost", machine_lost=True)  # type: ignore[method-assign]
+        return process
+
+
+def test_the_loss_of_a_machine_does_not_use_up_retries(tmp_path: Path, clean: tuple[list[EpisodeRecord], Path]) -> None:
+    bad = worker_config(faulty("die", once=str(tmp_path / "happened")))
+    records = run_into(
+        tmp_path / "run", tasks(), bad, limits=PoolLimits(workers=1, retries=0), engine=LostMachineEngine()
+    )
+    assert comparable(records) == comparable(clean[0])
+    assert not any("retries" in r.counts for r in records)
+
+
+def test_an_episode_that_brings_down_every_machine_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("closedloop_plugin.runner.pool.MACHINE_LOSSES", 1)
+    records = run_into(tmp_path, tasks()[2:4], worker_config(faulty("die")), engine=LostMachineEngine())
+    assert (records[0].end, records[0].reason) == (EndReason.WORLD_FAILED, "node a was lost")
+    assert records[1].end == "completed"
+
+
+class PlacelessEngine(LocalEngine):
+    """Processes that wait for a place."""
+
+    def start(self, config: WorkerConfig, log: Path | None) -> LocalProcess:
+        process = super().start(config, log)
+        process.waits_for = "a node with a free CPU"
+        return process
+
+
+def test_a_process_without_a_place_is_not_hung_but_reported_once() -> None:
+    notes: list[str] = []
+    pool = WorldPool(
+        worker_config=worker_config(), limits=PoolLimits(start_timeout_s=0.0, workers=2), engine=PlacelessEngine(),
+        agent=None, interpreter=None, on_result=lambda result: None, on_wait=notes.append,
+    )  # fmt: skip
+    pool._workers = [pool._start(0), pool._start(1)]
+    pool._workers[0].created -= 100.0
+    for _ in range(3):
+        pool._check_timeouts()
+    assert notes == ["1 of 2 wait for a node with a free CPU"] and pool.restarts == 0
+    pool._shut_down(pool._workers)

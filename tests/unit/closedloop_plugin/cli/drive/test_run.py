@@ -1,4 +1,4 @@
-"""`ad2 drive run` in the fake world, and `ad2 drive merge` of its shards."""
+"""`ad2 drive run` in the fake world, and `ad2 merge` of its shards."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from support.closedloop.models import FakeModel
 
 from closedloop_plugin.agents import make
 from closedloop_plugin.agents.model_backend import ModelQuestion
-from closedloop_plugin.cli.drive import merge, routes, run
+from closedloop_plugin.cli.drive import routes, run
 from closedloop_plugin.runner.store import read_records
+from lmms_eval_ad2.cli import merge
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.identity import read_run
 
@@ -56,12 +57,16 @@ def test_shards_merge_into_one_table(tmp_path: Path, capsys: pytest.CaptureFixtu
     for i in (1, 2):
         assert ad2_drive("run", "--suite", "demo", "--agent", "still", "--out", tmp_path / f"s{i}", *FAKE,
                          "--shard", f"{i}/2", "--limit", 2) == 0  # fmt: skip
-    assert "ad2 drive merge OUT" in capsys.readouterr().out
-    assert ad2_drive("merge", tmp_path / "all", tmp_path / "s1", tmp_path / "s2") == 1
+    assert "ad2 merge OUT" in capsys.readouterr().out
+    with pytest.raises(Ad2Error, match=r"1 episodes are missing \(shard 2/2\): route 102 repetition 0; .*--partial"):
+        ad2_drive("merge", tmp_path / "all", tmp_path / "s1")
+    assert ad2_drive("merge", tmp_path / "all", tmp_path) == 0
     out = capsys.readouterr().out
-    assert "2 episodes" in out
-    assert "4 missing" in out
-    assert "missing: route 106 repetition 0" in out
+    assert "2 episodes in" in out and " 0 missing" in out
+    assert "4 episodes of the suite were not selected" in out
+    (tmp_path / "other").mkdir()
+    with pytest.raises(Ad2Error, match=r"holds runs of ad2 drive and .*other of ad2 eval: merge them apart"):
+        ad2_drive("merge", tmp_path / "new", tmp_path / "s1", tmp_path / "other")
 
 
 @pytest.mark.parametrize(
