@@ -30,7 +30,7 @@ SIZE = (160, 90)  # pixels of an image: small, so that copying over loopback doe
 def measure(questions: int = QUESTIONS, latency: float = LATENCY) -> dict[str, float]:
     with _endpoint(latency) as url, tempfile.TemporaryDirectory() as folder:
         bare = asyncio.run(_bare(url))
-        seconds, cpu, requests = _ours(url, Path(folder), questions)
+        seconds, cpu, requests = build(url, Path(folder), questions)
         bare = (bare + asyncio.run(_bare(url))) / 2
     ideal = IN_FLIGHT / latency
     return {
@@ -45,7 +45,7 @@ def measure(questions: int = QUESTIONS, latency: float = LATENCY) -> dict[str, f
     }
 
 
-def _ours(url: str, folder: Path, questions: int) -> tuple[float, float, int]:
+def build(url: str, folder: Path, questions: int) -> tuple[float, float, int]:
     """(wall time in s, processor time in s, requests) of a build."""
     from lmms_eval_ad2.mcq.base import AcceptedQuestion, Outcome
     from lmms_eval_ad2.mcq.maker_spec import make_maker

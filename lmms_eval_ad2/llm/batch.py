@@ -71,12 +71,16 @@ class _Batch:
         """Run all workers to their end; the first Ad2Error cancels the others and is raised."""
         queue = iter(self.missing.items())
         async with EndpointSession(self.endpoint, self.cache, self.tally, pool) as session:
-            workers = min(self.endpoint.concurrency, len(self.missing))
+            workers = min(self.endpoint.in_flight, len(self.missing))
             await together(self._work(session, queue) for _ in range(workers))
 
     async def _work(self, session: EndpointSession, queue: Iterator[tuple[str, Mapping[str, Any]]]) -> None:
         for key, payload in queue:
-            self.outcomes[key] = await session.fetch(payload, key=key, accept=functools.partial(self.keep, key))
-            if not self.bar.disable and len(self.outcomes) % _SHOW_EVERY == 0:
-                self.bar.set_postfix(tokens=self.tally.prompt_tokens + self.tally.completion_tokens, refresh=False)
-            self.bar.update()
+            accept = functools.partial(self.keep, key)
+            await session.deliver(payload, key=key, accept=accept, done=self._finished)
+
+    def _finished(self, key: str, outcome: ChatReply | RequestFailure) -> None:
+        self.outcomes[key] = outcome
+        if not self.bar.disable and len(self.outcomes) % _SHOW_EVERY == 0:
+            self.bar.set_postfix(tokens=self.tally.prompt_tokens + self.tally.completion_tokens, refresh=False)
+        self.bar.update()

@@ -7,8 +7,9 @@ One sqlite file in WAL mode, one table `replies`:
     prompt_tokens, completion_tokens
     created             unix time
 
-Each reply is one transaction, written before the reply is used: a process that is killed loses only the requests in
-flight. Failures are never written. Several processes may share a file.
+A reply is written before it is used, the replies of a few milliseconds in one transaction (grouped_cache.py): a process
+that is killed loses only those and the requests in flight. Failures are never written. Several processes may share a
+file.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.llm.client import ChatReply
+from lmms_eval_ad2.llm.completion import ChatReply
 
 _TABLE = """CREATE TABLE IF NOT EXISTS replies (
     key TEXT PRIMARY KEY, text TEXT NOT NULL, finish_reason TEXT, model TEXT,
     prompt_tokens INTEGER, completion_tokens INTEGER, created REAL NOT NULL) WITHOUT ROWID"""
 _COLUMNS = "text, finish_reason, model, prompt_tokens, completion_tokens"
+_CANONICAL = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 _AT_ONCE = 500  # keys in one SELECT; sqlite allows 999 in old builds
 
 
 def key_of(inputs: Any) -> str:
     """sha256 of the canonical JSON of `inputs` (sorted keys, no spaces)."""
-    text = json.dumps(inputs, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(_CANONICAL.encode(inputs).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class ReplyCache:
@@ -67,12 +68,21 @@ class ReplyCache:
 
     def put(self, key: str, reply: ChatReply) -> None:
         """Store one reply; after the return it survives the end of this process."""
-        row = (
-            key, reply.text, reply.finish_reason, reply.model, reply.prompt_tokens, reply.completion_tokens,
-            time.time(),
-        )  # fmt: skip
-        with self._converted_errors():
-            self._db.execute(f"INSERT OR REPLACE INTO replies (key, {_COLUMNS}, created) VALUES (?,?,?,?,?,?,?)", row)
+        self.put_many([(key, reply)])
+
+    def put_many(self, replies: Iterable[tuple[str, ChatReply]]) -> None:
+        """Store replies, in one transaction; see `put`."""
+        now = time.time()
+        rows = [
+            (key, r.text, r.finish_reason, r.model, r.prompt_tokens, r.completion_tokens, now) for key, r in replies
+        ]
+        if not rows:
+            return
+        with self._converted_errors(), self._db:
+            self._db.execute("BEGIN")
+            self._db.executemany(
+                f"INSERT OR REPLACE INTO replies (key, {_COLUMNS}, created) VALUES (?,?,?,?,?,?,?)", rows
+            )
 
     def __len__(self) -> int:
         with self._converted_errors():

@@ -1,10 +1,10 @@
-"""Asynchronous client of one OpenAI-compatible endpoint: POST {base_url}/chat/completions.
+"""Asynchronous client of an OpenAI-compatible endpoint of one or several servers: POST {base_url}/chat/completions.
 
 `ChatClient.complete` returns a ChatReply or a RequestFailure. Failures that may be temporary (throttling, 5xx,
 time-outs, cut connections, invalid JSON, an empty text) are retried a bounded number of times. Failures that concern
 every request (a wrong key, an unknown model, no credit) raise Ad2Error.
 
-Why aiohttp and not the openai SDK: docs/decisions/0011-llm-client.md.
+Why neither the openai SDK nor aiohttp: docs/decisions/0011-llm-client.md.
 """
 
 from __future__ import annotations
@@ -13,16 +13,13 @@ import asyncio
 import email.utils
 import random
 import time
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any
-from urllib.parse import urlsplit
-
-import aiohttp
 
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.llm.base_urls import split_urls
 from lmms_eval_ad2.llm.completion import (
     DETAIL,
     LONGEST_BODY,
@@ -33,8 +30,11 @@ from lmms_eval_ad2.llm.completion import (
 )
 from lmms_eval_ad2.llm.connections import ConnectionPool
 from lmms_eval_ad2.llm.endpoint_gate import EndpointGate
+from lmms_eval_ad2.llm.http_connections import HttpAddress
+from lmms_eval_ad2.llm.http_response import HttpResponse, InvalidHttpResponse, TooLongResponse
 from lmms_eval_ad2.llm.refusal import FATAL_CODES, FATAL_STATUS, remedy
 from lmms_eval_ad2.llm.request_body import encoded
+from lmms_eval_ad2.llm.server_balancer import EndpointServer
 from lmms_eval_ad2.printed import one_line
 from lmms_eval_ad2.storage.redaction import HIDDEN, without_keys
 
@@ -43,13 +43,16 @@ __all__ = ["ChatClient", "ChatReply", "EndpointConfig", "RequestFailure"]
 # The server has not processed a throttled request, so it may be repeated more often than a failed one.
 THROTTLE_FACTOR = 4
 _KEY_VARIABLE = "OPENAI_API_KEY, or the variable named by api_key_env"
-_CHUNK = 2**16  # bytes
 _REACH_TRIES, _REACH_TIMEOUT_S = 3, 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointConfig:
-    """Address and request limits. `rpm`: requests per minute; `max_retries`: repeats of one request."""
+    """Addresses and request limits of a model.
+
+    `base_url`: of its servers, as in base_urls.py. `concurrency`, `rpm`: requests in flight, and per minute, at each of
+    them. `max_retries`: repeats of one request.
+    """
 
     base_url: str
     api_key: str = field(default="", repr=False)
@@ -59,6 +62,11 @@ class EndpointConfig:
     rpm: float | None = None
     backoff_s: float = 0.5
     seed: int = 0
+
+    @property
+    def in_flight(self) -> int:
+        """Requests in flight at all servers together."""
+        return self.concurrency * len(split_urls(self.base_url))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,21 +100,13 @@ class ChatClient:
         self.endpoint = endpoint
         self.requests = 0
         self.retries = 0
-        self._url = endpoint.base_url.rstrip("/") + "/chat/completions"
-        self._proxy = _proxy(self._url)
         self._backoff = RetryBackoff(endpoint.backoff_s, endpoint.seed)
-        self._headers = {
-            "Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity",
-        }  # fmt: skip
-        if endpoint.api_key:
-            self._headers["Authorization"] = f"Bearer {endpoint.api_key}"
-        self._timeout = aiohttp.ClientTimeout(total=endpoint.timeout_s)
         self._pool, self._owns_pool = pool, pool is None
-        self._limiter = (gate or EndpointGate(endpoint)).limiter
+        self._balancer = (gate or EndpointGate(endpoint)).balancer
 
     async def __aenter__(self) -> ChatClient:
         if self._owns_pool:
-            self._pool = ConnectionPool(limit=self.endpoint.concurrency)
+            self._pool = ConnectionPool()
         return self
 
     async def __aexit__(
@@ -116,88 +116,102 @@ class ChatClient:
             await self._pool.close()
 
     async def reach(self) -> None:
-        """Raise Ad2Error if no server listens at the address, before every item spends its retries.
+        """Raise Ad2Error if no server listens at any address, before every item spends its retries.
 
-        Not checked behind a proxy, or if the pool had a reply from this address within the last seconds.
+        Not checked behind a proxy, or if the pool had a reply from one of them within the last seconds. Of several
+        servers, those that do not listen are left out.
         """
-        if self._proxy or (self._pool is not None and self._pool.replied_recently(self._url)):
+        servers = [server for server in self._balancer.servers if not server.out] or self._balancer.servers
+        if any(s.address.proxy or (self._pool is not None and self._pool.replied_recently(s.url)) for s in servers):
             return
-        parts = urlsplit(self._url)
-        port = parts.port or (443 if parts.scheme == "https" else 80)
         for attempt in range(_REACH_TRIES):
-            try:
-                _, writer = await asyncio.wait_for(asyncio.open_connection(parts.hostname, port), _REACH_TIMEOUT_S)
-                writer.close()
+            faults = await asyncio.gather(*(_listening_fault(server.address) for server in servers))
+            if not all(faults):
+                for server, fault in zip(servers, faults, strict=True):
+                    if fault:
+                        self._balancer.choice.take_out(server, fault)
                 return
-            except (OSError, TimeoutError) as exc:
-                failure = exc
-                if attempt + 1 < _REACH_TRIES:
-                    await asyncio.sleep(0.2 * 4**attempt)
+            if attempt + 1 < _REACH_TRIES:
+                await asyncio.sleep(0.2 * 4**attempt)
+        where = ", ".join(f"{server.url} ({fault})" for server, fault in zip(servers, faults, strict=True))
         raise Ad2Error(
-            f"no endpoint answers at {self.endpoint.base_url} ({failure}); start it or correct base_url, then run the "
-            "same command again: earlier results are kept"
+            f"no endpoint answers at {where}; start it or correct base_url, then run the same command again: earlier "
+            "results are kept"
         )
 
     async def complete(self, payload: Mapping[str, Any]) -> ChatReply | RequestFailure:
-        """One completion of `payload` (the JSON body). Raises Ad2Error if no request can succeed."""
+        """One completion of `payload` (the JSON body). Raises Ad2Error if no request can succeed.
+
+        A request whose server is left out because of it goes to another one, which does not count as one of its
+        repeats; at most once for each other server, since the request itself may be the cause.
+        """
+        assert self._pool is not None, "use the client in 'async with'"
         body = encoded(payload)
-        failed = throttled = 0
+        failed = throttled = moved = 0
+        server = None
         while True:
-            await self._limiter.wait()
-            self.requests += 1
+            server = await self._balancer.acquire(self._pool.http, avoid=server)
             try:
-                return await self._attempt(body)
-            except _RetryableError as error:
+                await server.limiter.wait()
+                self.requests += 1
+                return await self._attempt(self._pool, server, body)
+            except _RetryableError as exc:
+                error = exc
+            finally:
+                self._balancer.release(server)
+            if moved < len(self._balancer.servers) - 1 and self._balancer.choice.is_replaced(server):
+                moved += 1
+            else:
                 throttled, failed = throttled + error.throttled, failed + (not error.throttled)
                 limit = self.endpoint.max_retries
                 if failed > limit or throttled > limit * THROTTLE_FACTOR:
                     return error.failure
-                await self._wait(error, failed + throttled - 1)
+                await self._wait(error, server, failed + throttled - 1)
             self.retries += 1
 
-    async def _wait(self, error: _RetryableError, attempt: int) -> None:
+    async def _wait(self, error: _RetryableError, server: EndpointServer, attempt: int) -> None:
         delay = self._backoff.delay(attempt)
         if error.throttled:
             # All workers pause; the jitter then spreads their next requests.
             pause = min(error.wait_s if error.wait_s is not None else delay, LONGEST_RETRY_AFTER_S)
-            self._limiter.pause(pause)
-            delay = pause + self._backoff.delay(0)
+            server.limiter.pause(pause)
+            others = [other for other in self._balancer.servers if not other.out and other is not server]
+            delay = (0.0 if others else pause) + self._backoff.delay(0)
         await asyncio.sleep(delay)
 
-    async def _attempt(self, body: bytes) -> ChatReply | RequestFailure:
-        assert self._pool is not None, "use the client in 'async with'"
+    async def _attempt(self, pool: ConnectionPool, server: EndpointServer, body: bytes) -> ChatReply | RequestFailure:
         try:
-            async with self._pool.http.post(
-                self._url,
-                data=body,
-                headers=self._headers,
-                timeout=self._timeout,
-                proxy=self._proxy,
-                allow_redirects=False,
-            ) as response:
-                raw, status, headers = await _bounded(response), response.status, response.headers
+            response = await pool.http.send(server.address, server.head, body, self.endpoint.timeout_s)
         except TimeoutError as exc:
-            self._pool.note_connection_failure(self._url)
+            pool.note_connection_failure(server.url)
+            self._balancer.choice.note_failure(server, "timeout")
             raise _RetryableError("timeout", f"no reply within {self.endpoint.timeout_s:g} s") from exc
-        except aiohttp.InvalidURL as exc:
-            raise Ad2Error(f"base_url {self.endpoint.base_url!r} is not a URL") from exc
-        except (aiohttp.ClientError, OSError) as exc:
-            self._pool.note_connection_failure(self._url)
-            raise _RetryableError("connection", self._clean(f"{type(exc).__name__}: {exc}")) from exc
-        self._pool.note_reply(self._url)
-        if 200 <= status < 300:
-            try:
-                return self._without_key(read_completion(raw))
-            except NoCompletion as exc:
-                raise _RetryableError(exc.reason, self._clean(exc.detail)) from exc
-        return self._read_error(status, headers, raw)
+        except TooLongResponse as exc:
+            raise _RetryableError("too_long", f"a body of more than {LONGEST_BODY:,} bytes") from exc
+        except (OSError, InvalidHttpResponse) as exc:
+            pool.note_connection_failure(server.url)
+            detail = self._clean(f"{type(exc).__name__}: {exc}")
+            self._balancer.choice.note_failure(server, detail, gone=True)
+            raise _RetryableError("connection", detail) from exc
+        pool.note_reply(server.url)
+        if response.status >= 500 and "retry-after" not in response.headers:
+            self._balancer.choice.note_failure(server, f"http_{response.status}")
+        else:
+            self._balancer.note_reply(server)
+        if not 200 <= response.status < 300:
+            return self._read_error(server, response)
+        try:
+            return self._without_key(read_completion(_plain_body(response)))
+        except NoCompletion as exc:
+            raise _RetryableError(exc.reason, self._clean(exc.detail)) from exc
 
-    def _read_error(self, status: int, headers: Mapping[str, str], raw: bytes) -> RequestFailure:
-        code, message = read_error(raw)
+    def _read_error(self, server: EndpointServer, response: HttpResponse) -> RequestFailure:
+        status, headers = response.status, response.headers
+        code, message = read_error(response.body)
         text = self._clean(f"HTTP {status}: {message}")
         if status < 400 or status in FATAL_STATUS or code in FATAL_CODES:
             hint = remedy(status, _KEY_VARIABLE)
-            raise Ad2Error(f"{self.endpoint.base_url} refuses every request: {text}. {hint}".rstrip())
+            raise Ad2Error(f"{server.url} refuses every request: {text}. {hint}".rstrip())
         if status == 429:
             raise _RetryableError("throttled", text, retry_after(headers), throttled=True)
         if status == 503 and (wait := retry_after(headers)) is not None:
@@ -208,9 +222,11 @@ class ChatClient:
 
     def _without_key(self, reply: ChatReply) -> ChatReply:
         """The reply without the key, which a server may repeat in its text: replies are stored."""
-        keys = (self.endpoint.api_key,)
-        model = reply.model and without_keys(reply.model, keys)
-        return replace(reply, text=without_keys(reply.text, keys), model=model)
+        key = self.endpoint.api_key
+        if not key or key not in f"{reply.text}\n{reply.model}":
+            return reply
+        model = reply.model and without_keys(reply.model, (key,))
+        return replace(reply, text=without_keys(reply.text, (key,)), model=model)
 
     def _clean(self, text: str) -> str:
         """`text` on one line, shortened, without the key, which some servers repeat in their messages."""
@@ -218,25 +234,23 @@ class ChatClient:
         return one_line(" ".join((text.replace(key, HIDDEN) if key else text).split()))[:DETAIL]
 
 
-async def _bounded(response: aiohttp.ClientResponse) -> bytes:
-    """The body. Raises _RetryableError if it is compressed, or as soon as it is longer than any completion."""
-    if (coding := response.headers.get("Content-Encoding", "identity").strip().lower()) not in ("", "identity"):
-        raise _RetryableError("invalid_reply", f"a body with Content-Encoding {coding[:40]!r}, which was not requested")
-    parts, size = [], 0
-    async for part in response.content.iter_chunked(_CHUNK):
-        size += len(part)
-        if size > LONGEST_BODY:
-            raise _RetryableError("too_long", f"a body of more than {LONGEST_BODY:,} bytes")
-        parts.append(part)
-    return b"".join(parts)
+def _plain_body(response: HttpResponse) -> bytes:
+    """The body. Raises NoCompletion if it is compressed."""
+    coding = response.headers.get("content-encoding", "identity").strip().lower()
+    if coding not in ("", "identity"):
+        raise NoCompletion("invalid_reply", f"a body with Content-Encoding {coding[:40]!r}, which was not requested")
+    return response.body
 
 
-def _proxy(url: str) -> str | None:
-    """The proxy for `url` from the environment (HTTPS_PROXY, NO_PROXY ...)."""
-    parts = urlsplit(url)
-    if not parts.hostname or urllib.request.proxy_bypass(parts.hostname):
-        return None
-    return urllib.request.getproxies().get(parts.scheme)
+async def _listening_fault(address: HttpAddress) -> str:
+    """Why no connection to `address` can be opened, or ""."""
+    try:
+        opening = asyncio.open_connection(address.host, address.port)
+        _, writer = await asyncio.wait_for(opening, _REACH_TIMEOUT_S)
+    except (OSError, TimeoutError) as exc:
+        return str(exc) or f"no connection within {_REACH_TIMEOUT_S:g} s"
+    writer.close()
+    return ""
 
 
 LONGEST_BACKOFF_S = 30.0

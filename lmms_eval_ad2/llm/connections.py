@@ -16,9 +16,9 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-import aiohttp
-
+from lmms_eval_ad2.llm.completion import LONGEST_BODY
 from lmms_eval_ad2.llm.endpoint_gate import EndpointGate
+from lmms_eval_ad2.llm.http_connections import HttpConnections
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.llm.client import EndpointConfig
@@ -28,14 +28,10 @@ _CLOSE_S = 2.0  # time to close the connections at the end of the process
 
 
 class ConnectionPool:
-    """Keep-alive connections of the running event loop. `limit`: simultaneous ones, 0 for no limit."""
+    """Keep-alive connections of the running event loop, and what is known about the servers behind them."""
 
-    def __init__(self, limit: int = 0) -> None:
-        # auto_decompress: a reply of 256 kB could unpack to 256 MB before its size is checked.
-        self.http = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=limit, ttl_dns_cache=300), cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-        )  # fmt: skip
+    def __init__(self) -> None:
+        self.http = HttpConnections(LONGEST_BODY)
         self._last_reply: dict[str, float] = {}  # by URL, on the monotonic clock
         self._accepted: set[tuple[str, str]] = set()  # addresses and keys
         self._gates: dict[EndpointConfig, EndpointGate] = {}

@@ -7,6 +7,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.llm.server_balancer import ServerBalancer
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.llm.client import EndpointConfig
@@ -16,15 +17,15 @@ _FIRST_IN_FLIGHT, _FIRST_WAIT_S = 4, 10.0
 
 
 class EndpointGate:
-    """At most `concurrency` requests in flight, `rpm` a minute, and few before the first outcome.
+    """At most `concurrency` requests in flight and `rpm` a minute at each server, and few before the first outcome.
 
     Sessions that run at the same time share the gate; in the closed loop, each decision is a session. The count and a
     refusal are reset when a session enters while no other is open, so that a corrected server is asked again.
     """
 
     def __init__(self, endpoint: EndpointConfig) -> None:
-        self.slots = asyncio.Semaphore(endpoint.concurrency)
-        self.limiter = RequestRateLimiter(endpoint.rpm)
+        self.slots = asyncio.Semaphore(endpoint.in_flight)
+        self.balancer = ServerBalancer(endpoint)
         self._sessions = 0
         self._begin()
 
@@ -54,29 +55,3 @@ class EndpointGate:
             await asyncio.wait_for(self._first_outcome.wait(), _FIRST_WAIT_S)
         if self._refusal is not None:
             raise self._refusal
-
-
-class RequestRateLimiter:
-    """Limits the starts of all workers: at most `per_minute`, and none during a pause that the server demands."""
-
-    def __init__(self, per_minute: float | None = None) -> None:
-        self._gap_s = 60.0 / per_minute if per_minute else 0.0
-        self._next = 0.0
-        self._paused_until = 0.0
-
-    def pause(self, seconds: float) -> None:
-        """Delay every start until `seconds` from now."""
-        self._paused_until = max(self._paused_until, asyncio.get_running_loop().time() + seconds)
-
-    async def wait(self) -> None:
-        """Return when this worker may start a request."""
-        clock = asyncio.get_running_loop().time
-        while True:
-            start = max(clock(), self._next, self._paused_until)
-            if self._gap_s:
-                self._next = start + self._gap_s
-            if (delay := start - clock()) <= 0:
-                return
-            await asyncio.sleep(delay)
-            if clock() >= self._paused_until:
-                return

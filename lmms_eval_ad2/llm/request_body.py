@@ -13,7 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 _PLAIN = re.compile(r"[A-Za-z0-9+/=:;,._-]*", re.ASCII)
+_LEAVES = frozenset((str, int, float, bool, type(None)))
 _MARK = secrets.token_hex(16)  # new in each process, so no text of a data set can contain it
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 _PLACE = re.compile(rf"{_MARK}-(\d+)-".encode())
 
 
@@ -33,7 +35,9 @@ class JsonSafeText(str):
 def encoded(payload: Mapping[str, Any]) -> bytes:
     """The payload as UTF-8 JSON; lone surrogates become question marks."""
     found: list[bytes] = []
-    text = json.dumps(_with_placeholders(dict(payload), found), ensure_ascii=False).encode("utf-8", "replace")
+    # Pictures are in messages; the rest, with the schema of the reply, is not searched for them.
+    body = {**payload, "messages": _with_placeholders(payload["messages"], found)} if "messages" in payload else payload
+    text = _ENCODER.encode(body).encode("utf-8", "replace")
     if not found:
         return text
     parts = _PLACE.split(text)  # text, number, text, number, ...
@@ -48,7 +52,9 @@ def _with_placeholders(value: Any, found: list[bytes]) -> Any:
         found.append(value.raw)
         return f"{_MARK}-{len(found) - 1}-"
     if kind is dict:
-        return {key: _with_placeholders(inner, found) for key, inner in value.items()}
+        return {
+            key: inner if type(inner) in _LEAVES else _with_placeholders(inner, found) for key, inner in value.items()
+        }
     if kind is list or kind is tuple:
         return [_with_placeholders(inner, found) for inner in value]
     return value

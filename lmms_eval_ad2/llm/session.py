@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, TypeVar
@@ -20,10 +19,12 @@ from lmms_eval_ad2.llm.cache import ReplyCache
 from lmms_eval_ad2.llm.client import ChatClient, ChatReply, EndpointConfig, RequestFailure
 from lmms_eval_ad2.llm.connections import ConnectionPool
 from lmms_eval_ad2.llm.endpoint_gate import EndpointGate
+from lmms_eval_ad2.llm.grouped_cache import GroupedCacheAccess
 
 T = TypeVar("T")
 Payload = Mapping[str, Any]
 Accept = Callable[[ChatReply], bool]
+Delivered = Callable[[str, ChatReply | RequestFailure], None]
 
 _MIN_STREAK = 16  # failures in a row before an endpoint counts as down, whatever the concurrency
 _REFUSED_FIRST = 8  # refusals without any success: the request format is wrong, not the items
@@ -73,8 +74,7 @@ class EndpointSession:
         self.down: RequestFailure | None = None
         self._gate = pool.gate(endpoint) if pool is not None else EndpointGate(endpoint)
         self._client = ChatClient(endpoint, pool, self._gate)
-        # Cache accesses run in a separate thread: waiting for the disk must not block the event loop.
-        self._disk = ThreadPoolExecutor(1, "ad2-replies")
+        self._disk = GroupedCacheAccess(cache) if cache is not None else None
         self._pending: dict[str, asyncio.Future[ChatReply | RequestFailure]] = {}
         self._pool = pool
         self._succeeded = False
@@ -96,8 +96,11 @@ class EndpointSession:
     ) -> None:
         self._gate.leave()
         self._count_requests()
-        self._disk.shutdown(wait=True)
-        await self._client.__aexit__(kind, exc, trace)
+        try:
+            if self._disk is not None:
+                await self._disk.close()
+        finally:
+            await self._client.__aexit__(kind, exc, trace)
 
     async def ask(
         self, payload: Payload | Callable[[], Payload], *, key: str, accept: Accept = lambda reply: True
@@ -111,19 +114,25 @@ class EndpointSession:
         if (pending := self._pending.get(key)) is not None:
             self.tally.cached += 1
             return _shared(await asyncio.shield(pending))
-        pending = asyncio.ensure_future(self._find(payload, key, accept))
-        self._pending[key] = pending
+        pending = self._pending[key] = asyncio.get_running_loop().create_future()
         try:
-            return await pending
+            outcome = await self._find(payload, key, accept)
+        except BaseException as exc:
+            pending.set_exception(exc)
+            pending.exception()  # retrieved, if no equal request waits for it
+            raise
+        else:
+            pending.set_result(outcome)
+            return outcome
         finally:
-            self._pending.pop(key, None)
+            del self._pending[key]
 
     async def _find(
         self, payload: Payload | Callable[[], Payload], key: str, accept: Accept
     ) -> ChatReply | RequestFailure:
         """The cached reply, or the endpoint's."""
-        if self.cache is not None:
-            found = (await self._on_disk(self.cache.get_many, [key])).get(key)
+        if self._disk is not None:
+            found = await self._disk.get(key)
             if found is not None and accept(found):
                 self.tally.cached += 1
                 return found
@@ -132,7 +141,21 @@ class EndpointSession:
     async def fetch(
         self, payload: Payload | Callable[[], Payload], *, key: str, accept: Accept = lambda reply: True
     ) -> ChatReply | RequestFailure:
-        """The endpoint's reply, requested once fewer than `concurrency` are in flight; cached if it passes `accept`."""
+        """The endpoint's reply, requested when fewer than its limit are in flight; cached if it passes `accept`."""
+        outcome = await self._send(payload)
+        if isinstance(outcome, ChatReply) and self._disk is not None and accept(outcome):
+            await self._disk.put(key, outcome)
+        return outcome
+
+    async def deliver(self, payload: Payload, *, key: str, accept: Accept, done: Delivered) -> None:
+        """As `fetch`, with a call of `done` as soon as the reply is cached; returns when it has been received."""
+        outcome = await self._send(payload)
+        if isinstance(outcome, ChatReply) and self._disk is not None and accept(outcome):
+            self._disk.store(key, outcome, done)
+        else:
+            done(key, outcome)
+
+    async def _send(self, payload: Payload | Callable[[], Payload]) -> ChatReply | RequestFailure:
         async with self._gate.slots:
             await self._gate.wait_for_first(self._pool is not None and self._pool.has_accepted(self.endpoint))
             if self.down is None:
@@ -140,8 +163,6 @@ class EndpointSession:
                 outcome = await self._complete(body)
             else:
                 body, outcome = {}, self.down
-        if isinstance(outcome, ChatReply) and self.cache is not None and accept(outcome):
-            await self._on_disk(self.cache.put, key, outcome)
         self.tally.count(outcome)
         self._count_requests()
         self._watch(outcome, _HINT if "response_format" in body else "")
@@ -158,10 +179,6 @@ class EndpointSession:
             raise
         finally:
             self._gate.note_outcome(refusal)
-
-    async def _on_disk(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Run `work` in the disk thread, shielded: a reply is cached even if another request's error ends the run."""
-        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._disk, work, *arguments))
 
     def _count_requests(self) -> None:
         """Add the client's requests and retries since the last call to `tally`."""
@@ -183,11 +200,11 @@ class EndpointSession:
                     f"{self.endpoint.base_url} refused each of the first {self._refused} requests: {outcome.detail}"
                     f"{hint}"
                 )
-            if self._refused >= max(_REFUSED_STREAK, self.endpoint.concurrency):
+            if self._refused >= max(_REFUSED_STREAK, self.endpoint.in_flight):
                 self._mark_down(f"after {self._refused} refusals in a row: {outcome.detail}")
         else:
             self._streak += 1
-            if self._streak >= max(_MIN_STREAK, self.endpoint.concurrency):
+            if self._streak >= max(_MIN_STREAK, self.endpoint.in_flight):
                 self._mark_down(f"after {self._streak} failures in a row: {outcome.reason}")
 
     def _mark_down(self, detail: str) -> None:
@@ -197,6 +214,11 @@ class EndpointSession:
 def _shared(outcome: ChatReply | RequestFailure) -> ChatReply | RequestFailure:
     """The outcome for a request that waited for an equal one, marked as cached."""
     return outcome if isinstance(outcome, RequestFailure) else replace(outcome, cached=True)
+
+
+def workers_for(endpoint: EndpointConfig, items: int) -> int:
+    """How many items to work on at once: more than may be in flight, since some are being stored or prepared."""
+    return min(items, endpoint.in_flight + max(4, endpoint.in_flight // 4))
 
 
 async def together(workers: Iterable[Coroutine[Any, Any, None]]) -> None:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.llm.base_urls import checked_urls, split_urls
 from lmms_eval_ad2.numbers import is_number, is_whole
 
-if TYPE_CHECKING:  # the client imports aiohttp, which a lexical judge does not need
+if TYPE_CHECKING:  # the client imports asyncio and ssl, which a lexical judge does not need
     from lmms_eval_ad2.llm.client import EndpointConfig
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -106,6 +107,11 @@ class CheckedSettings:
         value = self.values.get(key)
         return default if value is None else str(value)
 
+    def texts(self, key: str) -> str | list[str]:
+        """A text, or a list of texts."""
+        value = self.values.get(key)
+        return [str(one) for one in value] if isinstance(value, list | tuple) else self.text(key)
+
     def _wrong(self, key: str, expected: str, found: Any) -> Ad2Error:
         return Ad2Error(f"{self.owner} setting {key}: expected {expected}, found {found!r}")
 
@@ -114,7 +120,7 @@ def endpoint(settings: CheckedSettings) -> EndpointConfig:
     """Address and request limits. Raises Ad2Error for a wrong value or address, or a missing key."""
     from lmms_eval_ad2.llm.client import EndpointConfig
 
-    base_url = url(settings.text("base_url") or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
+    base_url = checked_urls(settings.texts("base_url") or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
     return EndpointConfig(
         base_url=base_url,
         api_key=key_for(base_url, settings.text("api_key_env")),
@@ -150,29 +156,15 @@ def price(settings: CheckedSettings) -> TokenPrice | None:
     return TokenPrice(prices[0] or 0.0, prices[1] or 0.0) if any(p is not None for p in prices) else None
 
 
-def url(text: str) -> str:
-    """A base URL without trailing slash. Raises Ad2Error for other schemes, and for a user, password or query in it."""
-    try:
-        parts = urlsplit(text)
-        host, port = parts.hostname, parts.port
-    except ValueError as exc:
-        raise Ad2Error(f"base_url: '{text}' is not a URL: {exc}") from None
-    if parts.scheme not in ("http", "https") or not host:
-        raise Ad2Error(f"base_url: expected http(s)://host[:port]/v1, found '{host or text}'")
-    if parts.username or parts.password or parts.query:
-        where = host if port is None else f"{host}:{port}"
-        raise Ad2Error(
-            f"base_url of {where}: it must not contain user names, passwords or queries; keys come from the environment"
-        )
-    return text.rstrip("/")
-
-
 def key_for(base_url: str, variable: str = "") -> str:
-    """The API key from environment variable `variable` (OPENAI_API_KEY by default). Only OpenAI's server needs one."""
+    """The API key from environment variable `variable` (OPENAI_API_KEY by default). Only OpenAI's server needs one.
+
+    All servers of `base_url` get the same key.
+    """
     key = os.environ.get(variable or "OPENAI_API_KEY", "").strip()
     if not key and variable:
         raise Ad2Error(f"the environment variable {variable} (api_key_env) is not set")
-    if not key and urlsplit(base_url).hostname == "api.openai.com":
+    if not key and any(urlsplit(url).hostname == "api.openai.com" for url in split_urls(base_url)):
         raise Ad2Error("OPENAI_API_KEY is not set; for your own server give base_url=http://host:port/v1")
     return key
 

@@ -196,11 +196,11 @@ def _all_hold(parts: Sequence[_Part], holds: Callable[[_Part], bool], others: Se
 
 def _weakens(part: Sequence[str], whole: Sequence[str]) -> bool:
     """Whether `part` weakens `whole`: words left out or more general, as "1 car moving" of "1 white sedan moving"."""
-    without_only = _reversing(whole)
-    del without_only["only"]  # "only one" entails "one"
-    if _reversing(part) not in (without_only, _reversing(whole)):
+    reversing = _reversing(whole)
+    without_only = [word for word in reversing if word != "only"]  # "only one" entails "one"
+    if _reversing(part) not in (without_only, reversing):
         return False
-    return _numbers(part) in (Counter(), _numbers(whole)) and within(part, whole, _GENERAL)
+    return _numbers(part) in ([], _numbers(whole)) and within(part, whole, _GENERAL)
 
 
 def _holds(statement: NormalisedStatement, truth: NormalisedStatement, in_order: bool) -> bool:
@@ -229,9 +229,9 @@ def _holds_word(statement: NormalisedStatement, word: str) -> bool:
     return any(item[0] == word or (len(item) == 2 and item[1] == word) for item in statement.items)
 
 
-def _reversing(words: Sequence[str]) -> Counter[str]:
-    return Counter(word for word in words if word in _REVERSING)
+def _reversing(words: Sequence[str]) -> list[str]:
+    return sorted([word for word in words if word in _REVERSING])
 
 
-def _numbers(words: Sequence[str]) -> Counter[str]:
-    return Counter(word for word in words if word[0].isdigit())
+def _numbers(words: Sequence[str]) -> list[str]:
+    return sorted([word for word in words if word[0].isdigit()])

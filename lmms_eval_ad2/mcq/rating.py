@@ -16,7 +16,7 @@ from tqdm import tqdm
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.llm.cache import ReplyCache
 from lmms_eval_ad2.llm.model import LanguageModel
-from lmms_eval_ad2.llm.session import EndpointSession, RequestUsage, run, together
+from lmms_eval_ad2.llm.session import EndpointSession, RequestUsage, run, together, workers_for
 from lmms_eval_ad2.mcq.base import Distractor, OpenQuestion
 from lmms_eval_ad2.mcq.check import as_question, by_task, spread
 from lmms_eval_ad2.mcq.replies import EvaluationReply, evaluation
@@ -71,7 +71,7 @@ class _Rater:
         """Run all workers until the records are done; the first Ad2Error stops the others and is raised."""
         queue = iter(records)
         async with EndpointSession(self.model.endpoint, self.cache, self.tally) as session:
-            workers = min(self.model.endpoint.concurrency, len(records))
+            workers = workers_for(self.model.endpoint, len(records))
             await together(self._work(session, queue, bar) for _ in range(workers))
 
     async def _work(self, session: EndpointSession, queue: Iterator[Record], bar: Any) -> None:

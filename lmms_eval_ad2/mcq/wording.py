@@ -55,6 +55,7 @@ _PLACE = re.compile(
     r" (?:(?:to|on|at|in) )?(?:the )?((?:front|back)(?:_left|_right)?|left|right)(?: side)? of (?:the )?ego ?[.!]?\Z"
 )
 _NUMBER = r"-?\d{1,9}(?:\.\d{1,9})?"
+_WHOLE_NUMBER = re.compile(_NUMBER)
 _TOKEN = re.compile(
     rf"<[^<>\n]{{1,80}}>|\([^()\n]{{1,400}}\)|\[[^\[\]\n]{{1,400}}\]|{_NUMBER}(?:st|nd|rd|th)?\b|\w+(?:[_'-]\w+)*|[,.;:!?]"
 )
@@ -120,7 +121,7 @@ def _word(token: str) -> str:
         return _GAP.sub("", token)
     if token in _NUMBERS:
         return str(_NUMBERS[token])
-    if re.fullmatch(_NUMBER, token):
+    if _WHOLE_NUMBER.fullmatch(token):
         return f"{float(token):g}" if len(token) < 7 else token
     if token in _BE:
         return "be"

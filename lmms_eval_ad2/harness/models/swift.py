@@ -12,24 +12,20 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from lmms_eval.api.model import lmms
 from loguru import logger
-from tqdm import tqdm
 
 from lmms_eval_ad2.coordinates import InputResizing
 from lmms_eval_ad2.coordinates.model_input import MERGE_SIZE, PATCH_SIZE, ResizeStep
 from lmms_eval_ad2.errors import Ad2Error, require
 from lmms_eval_ad2.harness.model_input import processor_step, vision_utils_limits
 from lmms_eval_ad2.harness.models.arguments import refuse_unknown, whole_number
-from lmms_eval_ad2.harness.models.generation import (
-    GenerationSettings,
-    InferenceEngine,
-    ModelPrompt,
-    failure,
-    sampling_of,
-)
+from lmms_eval_ad2.harness.models.engine_model import EngineModel
+from lmms_eval_ad2.harness.models.generation import GenerationSettings, ModelPrompt, failure, sampling_of
+from lmms_eval_ad2.harness.several_servers import server_of, spread_over_servers
+from lmms_eval_ad2.llm.base_urls import split_urls
 from lmms_eval_ad2.prompts.media_tags import without_tags
 
+NAME = "ad2_swift"
 # backend -> (class of ms-swift, library needed besides ms-swift)
 BACKENDS = {
     "transformers": ("TransformersEngine", "transformers"),
@@ -44,10 +40,10 @@ _SERVER = ("num_concurrent", "timeout")
 _LOCAL = ("template", "model_type", "adapters", "torch_dtype", "device_map", "use_hf", "max_pixels")
 
 
-class SwiftModel(lmms):
+class SwiftModel(EngineModel):
     """`--model ad2_swift --model_args model=...,backend=transformers` or `...,server=http://host:8000`."""
 
-    is_simple = True
+    name = NAME
 
     def __init__(
         self,
@@ -68,7 +64,6 @@ class SwiftModel(lmms):
         self._fixed = {"max_new_tokens": max_new_tokens, "temperature": temperature, "seed": seed}
         sampling_of({}, self._fixed)  # an invalid value must fail before the model is loaded
         system = self._resolve_system_prompt(system_prompt)
-        self._engine: InferenceEngine
         if server:
             refuse_unknown("ad2_swift", more, (*_COMMON, *_SERVER))
             self._engine = ServerEngine(
@@ -86,53 +81,14 @@ class SwiftModel(lmms):
             )
 
     @property
-    def batch_size(self) -> int:
-        """Prompts per call of the engine."""
-        return self._engine.batch_size
-
-    @property
-    def device(self) -> Any:
-        """The device of the process group, on which ranks gather their counts."""
-        import torch
-
-        accelerator = getattr(self, "accelerator", None)
-        return accelerator.device if accelerator is not None else torch.device("cpu")
-
-    @property
     def input_resizing(self) -> InputResizing | None:
         """How the loaded model resizes images; None if that is not known, as for a server."""
         return self._engine.input_resizing() if isinstance(self._engine, InProcessEngine) else None
-
-    def generate_until(self, requests: list[Any]) -> list[str]:
-        by_sampling: dict[GenerationSettings, list[int]] = {}
-        for i, request in enumerate(requests):
-            by_sampling.setdefault(sampling_of(request.args[1], self._fixed), []).append(i)
-        answers = [""] * len(requests)
-        with tqdm(total=len(requests), desc="ad2_swift", disable=self.rank != 0) as bar:
-            for sampling, indices in by_sampling.items():
-                for start in range(0, len(indices), self.batch_size):
-                    batch = indices[start : start + self.batch_size]
-                    texts = self._engine.generate([self._prompt(requests[i]) for i in batch], sampling)
-                    for i, text in zip(batch, texts, strict=True):
-                        answers[i] = text
-                    bar.update(len(batch))
-        return answers
-
-    def loglikelihood(self, requests: list[Any]) -> list[tuple[float, bool]]:
-        raise NotImplementedError("ad2_swift generates text; use generate_until tasks")
-
-    def generate_until_multi_round(self, requests: list[Any]) -> list[str]:
-        raise NotImplementedError("ad2_swift supports rounds in generate_until_agentic tasks only (ad2x_cot_rounds)")
 
     def clean(self) -> None:
         """Release the model: in a series of runs (a --config list) the next one needs its memory."""
         self.__dict__.pop("_engine", None)
         super().clean()
-
-    def _prompt(self, request: Any) -> ModelPrompt:
-        context, _, to_visual, doc_id, task, split = request.args
-        images = to_visual(self.task_dict[task][split][doc_id]) if to_visual else []
-        return ModelPrompt(context, tuple(images or ()))
 
 
 class InProcessEngine:
@@ -160,7 +116,7 @@ class InProcessEngine:
         except Exception as exc:
             if len(prompts) == 1:
                 logger.warning("ad2_swift: a sample failed: {}: {}", type(exc).__name__, exc)
-                return [failure(f"{type(exc).__name__}: {exc}")]
+                return [failure(f"{type(exc).__name__}: {exc}", NAME)]
         # One sample, or the size of the batch, is the cause: repeat one by one.
         return [text for prompt in prompts for text in self.generate([prompt], sampling)]
 
@@ -195,7 +151,7 @@ class InProcessEngine:
     def _text(response: Any) -> str:
         if isinstance(response, Exception):
             logger.warning("ad2_swift: a sample failed: {}: {}", type(response).__name__, response)
-            return failure(f"{type(response).__name__}: {response}")
+            return failure(f"{type(response).__name__}: {response}", NAME)
         content = response.choices[0].message.content
         return content if isinstance(content, str) else ""
 
@@ -242,18 +198,20 @@ class ServerEngine:
     """A model behind an OpenAI-compatible endpoint, as started by `swift deploy`.
 
     Not the client of the judges (llm/), which repeats a request with an empty reply: here that is the answer.
-    `url`: base address, with or without /v1. `model`: default, the only one served. `timeout_s`: per request; a failed
-    one is repeated three times. The API key, if needed, comes from SWIFT_API_KEY or OPENAI_API_KEY.
+    `url`: base address, with or without /v1, or several joined by "+" (several_servers.py). `model`: default, the only
+    one served. `timeout_s`: per request; a failed one is repeated three times. The API key, if needed, comes from
+    SWIFT_API_KEY or OPENAI_API_KEY.
     """
 
     def __init__(
         self, url: str, model: str = "", *, concurrency: int = 16, timeout_s: float = 600.0, system: str = ""
     ) -> None:
         self._openai = require("openai", "by --model ad2_swift with server=")
-        base = url.rstrip("/")
-        self._url = base if base.endswith("/v1") else base + "/v1"
+        bases = [one.rstrip("/") for one in split_urls(url)]
+        self._url = "+".join(base if base.endswith("/v1") else base + "/v1" for base in bases)
         key = os.environ.get("SWIFT_API_KEY") or os.environ.get("OPENAI_API_KEY") or "EMPTY"
         self._client = self._openai.OpenAI(base_url=self._url, api_key=key, timeout=timeout_s, max_retries=3)
+        self._servers = spread_over_servers(self._client)
         self._system, self._concurrency = system, concurrency
         self.model = self._served(model)
         # A multiple of the concurrency, so that one slow answer does not leave the server idle.
@@ -265,22 +223,28 @@ class ServerEngine:
 
     def _served(self, model: str) -> str:
         """Return the model to request. As the first request, it reports a wrong address before the run begins."""
-        try:
-            names = [m.id for m in self._client.with_options(timeout=30, max_retries=1).models.list().data]
-        except self._openai.OpenAIError as exc:
-            refused = isinstance(exc, (self._openai.AuthenticationError, self._openai.PermissionDeniedError))
-            hint = (
-                "Is the key in SWIFT_API_KEY or OPENAI_API_KEY right?"
-                if refused
-                else "Is `swift deploy` running there?"
-            )
-            raise Ad2Error(f"ad2_swift: no list of models from {self._url}: {exc} {hint}") from exc
+        names = self._names()
         if model and (model in names or not names):
             return model
         if not model and len(names) == 1:
             return str(names[0])
         served = ", ".join(names) or "no model"
         raise Ad2Error(f"ad2_swift: {self._url} serves {served}" + (f", not '{model}'" if model else "; give model="))
+
+    def _names(self) -> list[str]:
+        """The models of the first server that answers."""
+        fault: Exception | None = None
+        for client in self._servers:
+            try:
+                return [m.id for m in client.with_options(timeout=30, max_retries=1).models.list().data]
+            except (self._openai.AuthenticationError, self._openai.PermissionDeniedError) as exc:
+                hint = "Is the key in SWIFT_API_KEY or OPENAI_API_KEY right?"
+                raise Ad2Error(f"ad2_swift: no list of models from {client.base_url}: {exc} {hint}") from exc
+            except self._openai.OpenAIError as exc:
+                fault = exc
+        raise Ad2Error(
+            f"ad2_swift: no list of models from {self._url}: {fault} Is `swift deploy` running there?"
+        ) from fault
 
     def _one(self, prompt: ModelPrompt, sampling: GenerationSettings) -> str:
         fatal = (
@@ -290,11 +254,11 @@ class ServerEngine:
             reply = self._client.chat.completions.create(**self._payload(prompt, sampling))
             return reply.choices[0].message.content or ""
         except fatal as exc:
-            raise Ad2Error(f"ad2_swift: {self._url} refuses every request: {exc}") from exc
+            raise Ad2Error(f"ad2_swift: {server_of(exc) or self._url} refuses every request: {exc}") from exc
         except (self._openai.OpenAIError, ValueError, LookupError, TypeError, AttributeError) as exc:
             # Not only the client's errors: a server may return status 200 with other content.
             logger.warning("ad2_swift: a request failed: {}: {}", type(exc).__name__, exc)
-            return failure(f"{type(exc).__name__}: {exc}")
+            return failure(f"{type(exc).__name__}: {exc}", NAME)
 
     def _payload(self, prompt: ModelPrompt, sampling: GenerationSettings) -> dict[str, Any]:
         images = [{"type": "image_url", "image_url": {"url": data_url(image)}} for image in prompt.images]

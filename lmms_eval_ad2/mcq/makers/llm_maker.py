@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import operator
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -21,7 +22,7 @@ from tqdm import tqdm
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm.cache import ReplyCache
 from lmms_eval_ad2.llm.model import LanguageModel
-from lmms_eval_ad2.llm.session import EndpointSession, RequestUsage, run, together
+from lmms_eval_ad2.llm.session import EndpointSession, RequestUsage, run, together, workers_for
 from lmms_eval_ad2.mcq import role_prompts
 from lmms_eval_ad2.mcq.base import OpenQuestion, Outcome, RejectedQuestion
 from lmms_eval_ad2.mcq.role_prompts import McqPromptTexts
@@ -120,15 +121,11 @@ class LLMMaker:
                             return
                         refusals.add(await self._one(question, session, evaluator_session))
 
-                await together(work() for _ in range(self._workers()))
+                workers = workers_for(self.model.endpoint, sys.maxsize)
+                await together(work() for _ in range(workers))
                 refusals.flush(passing=session.down is not None or evaluator_session.down is not None)
         finally:
             reader.shutdown(wait=False, cancel_futures=True)
-
-    def _workers(self) -> int:
-        """Questions in progress: one for each concurrent request, plus some whose pictures are being read."""
-        concurrency = self.model.endpoint.concurrency
-        return concurrency + max(4, concurrency // 4)
 
     async def _one(
         self, question: OpenQuestion, session: EndpointSession, evaluator_session: EndpointSession

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from lmms_eval_ad2.llm.client import LONGEST_BACKOFF_S, RetryBackoff, retry_after
-from lmms_eval_ad2.llm.endpoint_gate import RequestRateLimiter
+from lmms_eval_ad2.llm.server_balancer import RequestRateLimiter
 
 
 def test_backoff_doubles_with_jitter_up_to_a_limit() -> None:

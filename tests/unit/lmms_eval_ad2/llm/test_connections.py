@@ -17,7 +17,7 @@ from aiohttp import web_protocol
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm import batch, connections
 from lmms_eval_ad2.llm.client import ChatReply, EndpointConfig, RequestFailure
-from lmms_eval_ad2.llm.endpoint_gate import RequestRateLimiter
+from lmms_eval_ad2.llm.server_balancer import RequestRateLimiter
 from lmms_eval_ad2.testing.fake_endpoint import FakeEndpointServer, serve
 
 pytestmark = pytest.mark.integration
@@ -62,7 +62,9 @@ def test_a_key_is_sent_only_to_its_own_endpoint() -> None:
 def test_a_connection_that_the_server_closed_is_replaced() -> None:
     with serve(failures=["ok", "cut", "ok"]) as server:
         assert isinstance(ask(server, "a"), ChatReply)
-        assert ask(server, "b") == RequestFailure("connection", "ServerDisconnectedError: Server disconnected")
+        assert ask(server, "b") == RequestFailure(
+            "connection", "ClosedConnectionError: the server closed the connection"
+        )
         assert isinstance(ask(server, "c"), ChatReply)
 
 

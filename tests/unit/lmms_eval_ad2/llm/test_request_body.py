@@ -36,10 +36,15 @@ def test_several_pictures_keep_their_order() -> None:
 
 def test_json_safe_text_is_not_passed_to_json_dumps(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
-    dumps = json.dumps
-    monkeypatch.setattr(request_body.json, "dumps", lambda value, **more: (seen.append(value), dumps(value, **more))[1])
-    encoded({"url": JsonSafeText("A" * 1000)})
-    assert len(seen[0]["url"]) < 100
+
+    class Recorder(json.JSONEncoder):
+        def encode(self, o: Any) -> str:
+            seen.append(o)
+            return super().encode(o)
+
+    monkeypatch.setattr(request_body, "_ENCODER", Recorder(ensure_ascii=False))
+    body = encoded({"messages": [{"url": JsonSafeText("A" * 1000)}]})
+    assert len(seen[0]["messages"][0]["url"]) < 100 and json.loads(body)["messages"][0]["url"] == "A" * 1000
 
 
 @pytest.mark.parametrize("text", ['"', "\\", "\n", "é", "<"])
