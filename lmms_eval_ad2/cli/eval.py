@@ -10,6 +10,8 @@ from typing import Any
 from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
 from lmms_eval_ad2.coordinates import FrameSetting
 from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.shards import ENV as SHARD_ENV
+from lmms_eval_ad2.shards import RunShard
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +34,11 @@ class EvalOptions:
         metavar="FRAME",
     )
     prompts: str | None = option("YAML file that overrides prompts", default=None, metavar="FILE")
+    shard: str | None = option(
+        "only shard i of N (1/N to N/N) of each task, of the records that --limit selects; join shards with ad2 merge",
+        default=None,
+        metavar="i/N",
+    )
     limit: int | None = option("only the first N records of each task", default=None, metavar="N")
     batch_size: str = option("lmms-eval's --batch_size (default 1)", default="1", metavar="N")
     device: str | None = option("lmms-eval's --device", default=None)
@@ -80,7 +87,12 @@ def arguments(options: EvalOptions) -> list[str]:
 def run(options: EvalOptions) -> int:
     if options.frame is not None:
         FrameSetting.parse(options.frame, "--frame")
-    settings = (("AD2_JUDGE", options.judge), ("AD2_PROMPTS", options.prompts), (FRAME_ENV, options.frame))
+    if options.shard is not None:
+        RunShard.parse(options.shard)
+    settings = (
+        ("AD2_JUDGE", options.judge), ("AD2_PROMPTS", options.prompts), (FRAME_ENV, options.frame),
+        (SHARD_ENV, options.shard),
+    )  # fmt: skip
     for variable, value in settings:
         if value:
             os.environ[variable] = value
@@ -105,3 +117,5 @@ def _tables() -> None:
     folder = current().folder
     if folder and current().tables:  # --predict_only makes none
         print(tables.render(report.with_floors(report.load([folder]))))
+        if shard := current().shard:
+            print(f"shard {shard}; join the shards with: ad2 merge OUT DIR...")

@@ -16,6 +16,7 @@ from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
 from lmms_eval_ad2.coordinates import FrameSetting
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.shards import shard_of_environment
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,6 +35,7 @@ def run(arguments: list[str]) -> int:
     """Run lmms-eval in this process; returns its exit code, or 1 for an error that it reports as success."""
     if frame := os.environ.get(FRAME_ENV):
         FrameSetting.parse(frame, FRAME_ENV)  # an invalid one must fail before imports that take ten seconds
+    shard_of_environment()
     arguments = checked(arguments)
     sys.argv = ["lmms_eval", *arguments]
     if not needs_plugin(arguments):

@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +16,6 @@ from lmms_eval_ad2.options import add_command, option
 if TYPE_CHECKING:
     from lmms_eval_ad2.coordinates import InputResizing
     from lmms_eval_ad2.judge.base import Judge
-    from lmms_eval_ad2.scoring.sample import ScoredSample
-    from lmms_eval_ad2.scoring.variant import TaskVariant
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,24 +131,16 @@ def rescore_task(
 ) -> dict[str, Any]:  # fmt: skip
     """Read, parse, judge and summarise one task's saved answers."""
     from lmms_eval_ad2.coordinates import InputResizing
-    from lmms_eval_ad2.scoring import pipeline
+    from lmms_eval_ad2.scoring import pipeline, result_files
+    from lmms_eval_ad2.scoring.sample import score_row
     from lmms_eval_ad2.scoring.variant import TaskVariant
 
-    about = {"benchmark": table["benchmark"], "part": table["part"], "captions": table["captions"], **table["variant"]}
-    variant = TaskVariant.from_dict(about, name)
+    variant = TaskVariant.of_table(table, name)
     if frame:
         variant = variant.with_frame(frame, "--frame")
     stated = (table.get("coordinates") or {}).get("model_input")  # that of a task, or of --frame, before the model's
     resizing = InputResizing.from_json(stated, f"{source}, {name}") or resizing
-    again = _again(source, name, variant, resizing)
+    again = (score_row(row, variant, name, resizing) for row in result_files.read_samples(source, name))
     new, _ = pipeline.score_task(again, name, variant, lambda: judge, target, resizing=resizing)
-    return {**new, "data": table["data"]}
-
-
-def _again(folder: Path, name: str, variant: TaskVariant, resizing: InputResizing | None) -> Iterator[ScoredSample]:
-    from lmms_eval_ad2.records import Record
-    from lmms_eval_ad2.scoring import result_files
-    from lmms_eval_ad2.scoring.sample import score_sample
-
-    for row in result_files.read_samples(folder, name):
-        yield score_sample(Record.from_dict(row["record"]), row["raw"], variant, name, row["prompt"], resizing)
+    kept = {key: table[key] for key in ("data", result_files.SELECTED) if key in table}
+    return {**new, **kept}

@@ -18,6 +18,7 @@ from lmms_eval_ad2.storage.files import atomic_write
 from lmms_eval_ad2.storage.untrusted_json import lines, load, parse
 
 SCHEMA = "ad2-run/1"
+SELECTED = "selected"  # key of a task's table, beside SHARDS: the number of rows of all N shards
 
 
 @contextmanager

@@ -8,7 +8,7 @@ parsed or scored.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -53,13 +53,15 @@ class ScoredSample:
     kind: str | None = None
     judge: list[dict[str, Any]] = field(default_factory=list)
     pending: list[JudgeItem] = field(default_factory=list)
+    row: int | None = None  # of the task's data, in shards only: their rows are merged in the order of the data
 
     def to_json(self) -> str:
         """The line of the samples file, with the record last and without `pending`.
 
         Raises ValueError for NaN and infinity, which JSON does not allow.
         """
-        own = {name: getattr(self, name) for name in self.__slots__ if name not in ("pending", "record")}
+        left_out = ("pending", "record", *(("row",) if self.row is None else ()))
+        own = {name: getattr(self, name) for name in self.__slots__ if name not in left_out}
         head = json.dumps(own, ensure_ascii=False, allow_nan=False)
         return f'{head[:-1]}, "record": {self.record.to_json()}}}'
 
@@ -88,6 +90,15 @@ def score_sample(
         return _not_scored(sample, "unparsed", read.reason)
     sample.answer, sample.note = read.value, read.note
     _SCORERS[form](sample, record, read, variant)
+    return sample
+
+
+def score_row(
+    row: Mapping[str, Any], variant: TaskVariant, task: str, resizing: InputResizing | None
+) -> ScoredSample:  # fmt: skip
+    """Score a row of samples/<task>.jsonl again, without its judge's marks."""
+    sample = score_sample(Record.from_dict(row["record"]), row["raw"], variant, task, row["prompt"], resizing)
+    sample.row = row.get("row")
     return sample
 
 

@@ -75,6 +75,12 @@ class TaskVariant:
             raise Ad2Error(f"{where}: metadata.ad2.circular rotates options: only for form mc, no chain, no rounds")
         return cls(**{**data, "captions": tuple(data.get("captions", ()))})
 
+    @classmethod
+    def of_table(cls, table: Mapping[str, Any], name: str) -> TaskVariant:
+        """The variant of a task as its table in summary.json states it."""
+        about = {"benchmark": table["benchmark"], "part": table["part"], "captions": table["captions"]}
+        return cls.from_dict({**about, **table["variant"]}, name)
+
     def with_frame(self, text: str, where: str) -> TaskVariant:
         """The task asked and read in another frame, as written in --frame; raises Ad2Error for an invalid one."""
         setting = FrameSetting.parse(text, where)
