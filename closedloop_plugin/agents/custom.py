@@ -41,7 +41,7 @@ def make_custom(spec: str, **settings: Any) -> Agent | None:
         inspect.signature(factory).bind(**settings, **arguments)
     except TypeError as exc:
         raise Ad2Error(f"--agent {spec}: it is called with {', '.join([*settings, *arguments])}, but: {exc}") from None
-    return _checked(factory(**settings, **arguments), spec)
+    return checked(factory(**settings, **arguments), spec)
 
 
 def _pair(text: str, spec: str) -> tuple[str, str]:
@@ -67,7 +67,7 @@ def _imported(target: str, spec: str) -> Callable[..., Any]:
     return found
 
 
-def _checked(agent: Any, spec: str) -> Agent:
+def checked(agent: Any, spec: str) -> Agent:
     """The agent, if it has what the runner reads; decisions are checked when they are made."""
     missing = [f"{name} ({kind.__name__})" for name, kind in ATTRIBUTES.items()
                if not isinstance(getattr(agent, name, None), kind)]  # fmt: skip

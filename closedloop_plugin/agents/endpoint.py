@@ -14,9 +14,10 @@ from closedloop_plugin.agents.model_backend import ModelQuestion, ModelReply
 from closedloop_plugin.core.image_encoding import JPEG_QUALITY, ImageEncoding
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm import batch
+from lmms_eval_ad2.llm.base_urls import checked_urls
 from lmms_eval_ad2.llm.cache import ReplyCache, key_of
 from lmms_eval_ad2.llm.client import ChatClient, ChatReply, EndpointConfig, RequestFailure
-from lmms_eval_ad2.llm.settings import OPENAI_URL, key_for, url
+from lmms_eval_ad2.llm.settings import OPENAI_URL, key_for
 
 MAX_TOKENS = 256
 
@@ -166,7 +167,7 @@ def endpoint_options(spec: str) -> dict[str, Any]:
         options[key] = _value(key, value)
     if not options.get("model"):
         raise Ad2Error(f"endpoint:{spec}: which model? e.g. endpoint:MODEL@http://host:port/v1")
-    options["base_url"] = url(options.get("base_url") or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
+    options["base_url"] = checked_urls(options.get("base_url") or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
     return options
 
 

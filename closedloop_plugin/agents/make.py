@@ -3,7 +3,8 @@
 expert | speaking-expert | still | straight | random | speed-only | steer-only
 endpoint:MODEL@http://host:port/v1[,timeout=60,max_tokens=256,temperature=0,format=jpeg,...]
 endpoint:http://host:port/v1,model=MODEL,...
-lmms:NAME[,pretrained=...,batch_size=4,device=cpu,...]      (max_new_tokens and temperature: generation settings)
+lmms:NAME[,pretrained=...,batch_size=4,device=cpu,...]      (max_new_tokens and temperature: generation settings;
+                                                             replicas=N,replica_gpus=G: N copies as actors of Ray)
 MODULE:CALLABLE[,name=value,...] | NAME[,name=value,...]    (another package's agent, see custom.py)
 """
 
@@ -11,12 +12,14 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from closedloop_plugin.agents.base import Agent
-from closedloop_plugin.agents.custom import AgentWithTasks, make_custom
+from closedloop_plugin.agents.custom import AgentWithTasks, checked, make_custom
 from closedloop_plugin.agents.custom import names as custom_names
 from closedloop_plugin.agents.driving_prompts import TASKS, DrivingPrompts
 from closedloop_plugin.agents.history import with_history
@@ -26,6 +29,7 @@ from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.profiles import profile as profile_named
 from closedloop_plugin.prompts.texts import PromptTexts, texts_of
+from closedloop_plugin.runner.recipe import FactoryRecipe
 from lmms_eval_ad2.errors import Ad2Error
 
 # name -> (module, class)
@@ -46,6 +50,7 @@ FINE_GRAINED = ("off", "prompt", "question")
 def make_agent(
     spec: str,
     *,
+    given: ModelBackend | Agent | None = None,
     tasks: Sequence[str] | None = None,
     cameras: str | Sequence[Camera] | None = None,
     prompts: PromptTexts | Path | str | None = None,
@@ -57,8 +62,9 @@ def make_agent(
 ) -> Agent:
     """The agent for `spec`. Raises Ad2Error, in one line, if it is malformed.
 
-    tasks: of TASKS (default: "action"); hybrid interpreters also need "threat". For another package's agent they are
-    given if its texts go through an interpreter, see AgentWithTasks. cameras: "front" (default) or "surround",
+    given: the model or agent that `spec` only names, see `spec_of`. tasks: of TASKS (default: "action"); hybrid
+    interpreters also need "threat". For another package's agent they are given if its texts go through an interpreter,
+    see AgentWithTasks. cameras: "front" (default) or "surround",
     optionally with a size as in "front@800x450", or Camera objects. cache: for replies of an endpoint (not with
     --latency measured).
     fine_grained: "off", "prompt" (= True) or "question", see ModelAgent. history: earlier decisions of its episode that
@@ -75,7 +81,10 @@ def make_agent(
         return SpeakingExpert(tasks=_tasks(tasks), profile=rules)
     if kind not in MODELS:
         seen = cameras_of(cameras, rules) if rules.cameras else ()
-        custom = None if kind in BUILT_IN else make_custom(spec, cameras=seen, profile=rules, seed=seed)
+        if given is not None:
+            custom: Agent | None = checked(given, spec)
+        else:
+            custom = None if kind in BUILT_IN else make_custom(spec, cameras=seen, profile=rules, seed=seed)
         if custom is None:
             raise _unknown(spec, kind)
         return with_history(custom if tasks is None else AgentWithTasks(custom, _tasks(tasks)), history)
@@ -85,9 +94,14 @@ def make_agent(
     names = tuple(c.name for c in seen)
     prompter = DrivingPrompts(texts_of(prompts), rules, names, suffixes=fine == "prompt", history=history)
     prompter.check_history(asked)
-    return with_history(
-        ModelAgent(make_backend(spec, cache=cache, seed=seed), prompter, seen, asked, fine), prompter.memory
-    )
+    backend: Any = make_backend(spec, cache=cache, seed=seed) if given is None else given
+    return with_history(ModelAgent(backend, prompter, seen, asked, fine), prompter.memory)
+
+
+def spec_of(given: ModelBackend | Agent) -> str:
+    """The `spec` of a model or an agent that the caller has, for messages and checks of options."""
+    name = getattr(given, "name", type(given).__name__)
+    return f"lmms:{name}" if hasattr(given, "ask") else f"object:{name}"
 
 
 def _unknown(spec: str, kind: str) -> Ad2Error:
@@ -114,8 +128,30 @@ def make_backend(spec: str, *, cache: Path | None = None, seed: int = 0) -> Mode
     if kind == "lmms":
         from closedloop_plugin.harness.lmms_model import LmmsModel
 
+        rest, replicas = _without_replicas(rest)
+        if "replicas" in replicas:
+            from closedloop_plugin.cluster.model_replicas import ReplicatedModel
+
+            recipe = FactoryRecipe("closedloop_plugin.agents.make:make_backend", {"spec": f"lmms:{rest}"})
+            return ReplicatedModel(recipe, int(replicas["replicas"]), replicas.get("replica_gpus"))
         return LmmsModel.from_spec(rest)
     raise Ad2Error(f"'{spec}' names no model; write endpoint:MODEL@http://host:port/v1 or lmms:NAME,arg=value,...")
+
+
+def _without_replicas(rest: str) -> tuple[str, dict[str, float]]:
+    """The arguments of a model without those on its replicas, which have no effect on its replies; and these."""
+    kept, found = [], {}
+    for part in rest.split(","):
+        key, _, value = part.partition("=")
+        if key.strip() not in ("replicas", "replica_gpus"):
+            kept.append(part)
+        elif re.fullmatch(r"[1-9]\d{0,2}|0\.\d+" if key.strip() == "replica_gpus" else r"[1-9]\d{0,2}", value.strip()):
+            found[key.strip()] = float(value)
+        else:
+            raise Ad2Error(f"lmms: {part}: expected a number, such as replicas=4,replica_gpus=1")
+    if found and "replicas" not in found:
+        raise Ad2Error("lmms: replica_gpus belongs to replicas=N")
+    return ",".join(kept), found
 
 
 def cameras_of(wanted: str | Sequence[Camera] | None, profile: Profile) -> tuple[Camera, ...]:

@@ -28,6 +28,7 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.harness import batched_generation
 from lmms_eval_ad2.harness.batched_generation import GenerateFn, request_parts
 from lmms_eval_ad2.harness.refusal_guard import RefusalGuard, RefusedRequestsError
+from lmms_eval_ad2.harness.several_servers import spread_over_servers
 from lmms_eval_ad2.harness.task_data import TASKS
 from lmms_eval_ad2.image_files import image_sha256
 from lmms_eval_ad2.parsing import failure_reason
@@ -118,6 +119,7 @@ def _asked(lm: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
 def attach(lm: Any, journal: AnswerJournal | None) -> Iterator[None]:
     """Within the block, `lm.generate_until` reads and writes the journal and generates one task at a time."""
     own = vars(lm).get("generate_until")  # set on the instance by the caller: restored at the end
+    spread_over_servers(getattr(lm, "client", None))
     original, guard = lm.generate_until, RefusalGuard(lm)
     lm.generate_until = lambda requests: _generate(lm, original, list(requests), journal, guard)
     try:

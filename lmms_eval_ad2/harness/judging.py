@@ -11,9 +11,10 @@ from typing import Any
 
 from lmms_eval_ad2.harness import run
 from lmms_eval_ad2.harness.hooks import METRIC, prompt_of, read_rounds
+from lmms_eval_ad2.harness.sharding import in_shard
 from lmms_eval_ad2.harness.task_data import TASKS, LoadedTask, task_settings
 from lmms_eval_ad2.records import Record
-from lmms_eval_ad2.scoring import pipeline
+from lmms_eval_ad2.scoring import pipeline, result_files
 from lmms_eval_ad2.scoring.sample import ScoredSample, score_sample
 from lmms_eval_ad2.scoring.sample_summary import SampleSummary
 from lmms_eval_ad2.scoring.score_columns import LOWER_IS_BETTER
@@ -27,6 +28,8 @@ def wrap_aggregate(original: Callable[..., Any]) -> Callable[..., Any]:
         if payloads is None or task_settings(self.task) is None:
             original(self, bootstrap_iters=bootstrap_iters)
             return
+        payloads = [p for p in payloads if in_shard(self.task_name, p["row"])]  # else padding of an empty shard
+        self.logged_samples[:] = [x for x in self.logged_samples if in_shard(self.task_name, x[METRIC]["row"])]
         if "bypass" in self.task.aggregation():  # --predict_only: answers without scores
             return
         publish(self, *score(self.task_name, payloads))
@@ -40,7 +43,9 @@ def samples_of(task: LoadedTask, payloads: Sequence[dict[str, Any]]) -> Iterator
     for row in sorted(answers):
         record = Record.from_json(task.records[row].as_py())
         raw = read_rounds(answers[row]) if task.variant.rounds else answers[row]
-        yield score_sample(record, raw, task.variant, task.name, prompt_of(record, task), run.current().resizing)
+        sample = score_sample(record, raw, task.variant, task.name, prompt_of(record, task), run.current().resizing)
+        sample.row = row if run.current().shard else None
+        yield sample
 
 
 def score(name: str, payloads: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[SampleSummary]]:
@@ -50,6 +55,8 @@ def score(name: str, payloads: Sequence[dict[str, Any]]) -> tuple[dict[str, Any]
         samples_of(task, payloads), name, task.variant, current.judge, current.folder, resizing=current.resizing
     )
     table["data"] = task.data
+    if current.shard:
+        table[result_files.SELECTED] = current.selected[name]
     current.tables[name] = table
     return table, lines
 
@@ -121,6 +128,8 @@ def _annotate(row: dict[str, Any], table: dict[str, Any]) -> None:
     for column, cell in {"score": table["score"], **table["columns"]}.items():
         if cell["ci"]:
             row[f"{column} 95% CI,{FILTER}"] = f"{cell['ci'][0]:.2f} to {cell['ci'][1]:.2f}"
+    if result_files.SELECTED in table:
+        row[f"shard,{FILTER}"] = str(run.current().shard)
     if table["judge"]:
         row[f"judge,{FILTER}"] = table["judge"]
     if (frame := (table.get("coordinates") or {}).get("frame", "auto")) != "auto":

@@ -85,6 +85,7 @@ def _install_late() -> None:
     from lmms_eval.evaluator_utils import TaskOutput
 
     wrap(ConfigurableTask, "download", _import_on_call("task_data", "wrap_download"))
+    wrap(ConfigurableTask, "build_all_requests", _import_on_call("sharding", "wrap_requests"))
     wrap(TaskOutput, "calculate_aggregate_metric", _import_on_call("judging", "wrap_aggregate"))
     wrap(evaluator, "prepare_print_tasks", _import_on_call("judging", "wrap_print"))
     wrap(evaluator, "_run_generate_until_agentic", _import_on_call("rounds", "wrap_agentic"))

@@ -18,6 +18,7 @@ from typing import Any
 
 from lmms_eval_ad2.harness import failed_replies
 from lmms_eval_ad2.harness.model_requirements import is_endpoint, key_variables
+from lmms_eval_ad2.harness.several_servers import server_of
 from lmms_eval_ad2.llm.refusal import FATAL_CODES, FATAL_STATUS, remedy
 from lmms_eval_ad2.parsing import failure_reason
 
@@ -178,12 +179,12 @@ class RefusalGuard:
 
     def _message(self, exc: Exception, status: int) -> str:
         client = _find(self._lm, self._client)
-        where = str(getattr(client, "base_url", "") or f"the endpoint of {self._model_id}").rstrip("/")
+        where = server_of(exc) or str(getattr(client, "base_url", "") or f"the endpoint of {self._model_id}")
         text, key = str(exc), getattr(client, "api_key", None)
         if isinstance(key, str) and key:
             text = text.replace(key, "***")  # some servers repeat the key
         hint = remedy(status, self._keys(client))
-        return ". ".join(filter(None, (f"{where} refuses every request: {_short(text)}", hint)))
+        return ". ".join(filter(None, (f"{where.rstrip('/')} refuses every request: {_short(text)}", hint)))
 
     def _keys(self, client: Any) -> str:
         """Where the model's API key comes from."""

@@ -25,33 +25,43 @@ from lmms_eval_ad2.errors import Ad2Error, install_hint
 from lmms_eval_ad2.harness import hooks, model_input, run_checks
 from lmms_eval_ad2.harness.batched_generation import IMAGE_ENCODING
 from lmms_eval_ad2.harness.journal import AnswerJournal, attach
-from lmms_eval_ad2.harness.run_identity import identity, model_label, redact, versions
+from lmms_eval_ad2.harness.run_identity import LibraryArguments, identity, model_label, redact, versions
 from lmms_eval_ad2.harness.task_data import TASKS, task_settings
 from lmms_eval_ad2.harness.task_files import TaskFile, groups, task_files
 from lmms_eval_ad2.parsing import FAILURES
 from lmms_eval_ad2.printed import show
 from lmms_eval_ad2.scoring import judge_ratings, result_files
+from lmms_eval_ad2.shards import SHARDS, RunShard, shard_of_environment
 from lmms_eval_ad2.storage.code_state import UNKNOWN
 from lmms_eval_ad2.storage.files import remove_leftovers
 from lmms_eval_ad2.storage.identity import run_folder
 from lmms_eval_ad2.storage.lock import lock_folder
 
 PREVIOUS = "summary.previous.json"
+# Attributes of lmms-eval's options that change answers or how they are read, besides those of the run's identity.
+OPTIONS_OF_ANSWERS = ("repeats", "num_fewshot", "apply_chat_template", "fewshot_as_multiturn", "reasoning_tags")
 SAME_SETTINGS = ("limit", "offset", "gen_kwargs", "prompts_sha256", "frame")  # must be equal for tables in one summary
 
 
 class EvaluationRun:
     """State of an evaluation run. `folder` is None without --output_path."""
 
-    def __init__(self, model: Any = "", model_args: Any = "", cli: Any = None, seed: int = 0) -> None:
-        self.model = model if isinstance(model, str) else type(model).__name__
+    def __init__(
+        self, model: Any = "", model_args: Any = "", cli: Any = None, seed: int = 0, shard: RunShard | None = None
+    ) -> None:
+        named = str(getattr(cli, "model_name", None) or getattr(model, "name", type(model).__name__))
+        self.model = model if isinstance(model, str) else named
         self.model_args, self.cli, self.seed = redact(model_args) if model_args else "", cli, seed
         self.tables: dict[str, dict[str, Any]] = {}
         self.resizing: InputResizing | None = None  # of images by the model; None: not known
         self._judge: Any = None
         self.ours = False
         out = getattr(cli, "output_path", None)
-        self.folder = run_folder(Path(out), self.model, identity(model, model_args, cli)) if out else None
+        self.shard = shard
+        self.selected: dict[str, int] = {}  # rows of each task in all shards together
+        self._identity = identity(model, model_args, cli) if out else {}
+        part = self.shard.folder if self.shard else ""
+        self.folder = run_folder(Path(out), self.model, self._identity, part) if out else None
 
     def judge(self) -> Any:
         """The judge of this run (AD2_JUDGE); replies are cached in the run folder, else in the data home."""
@@ -91,7 +101,8 @@ class EvaluationRun:
             show(f"ad2: an earlier run here had other settings or another judge; no longer in the summary: {lost}")
         path = result_files.write_summary(self.folder, about, tables)
         (self.folder / PREVIOUS).unlink(missing_ok=True)
-        print(f"ad2: results in {path.parent}; tables: ad2 report {path.parent}", flush=True)
+        if not isinstance(self.cli, LibraryArguments):
+            print(f"ad2: results in {path.parent}; tables: ad2 report {path.parent}", flush=True)
 
     def describe(self) -> dict[str, Any]:
         judge = self._judge
@@ -113,7 +124,16 @@ class EvaluationRun:
             "image_encoding": {k: os.environ.get(k, v) for k, v in IMAGE_ENCODING.items()},
             "judge": judge_ratings.judge_record(judge) if judge else None,
             "versions": versions(),
+            **self._shards(),
         }
+
+    def _shards(self) -> dict[str, Any]:
+        """What a merge compares besides the rest of `describe`, in a shard; empty for a whole run."""
+        if self.shard is None:
+            return {}
+        asked = {name: getattr(self.cli, name, None) for name in OPTIONS_OF_ANSWERS}
+        block = {"of": self.shard.of, "included": [self.shard.index], "identity": {**self._identity, **asked}}
+        return {SHARDS: block}
 
 
 def _whole(limit: float) -> float:
@@ -223,10 +243,14 @@ def wrap_simple_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
     def simple_evaluate(model: Any, model_args: Any = None, *args: Any, **kwargs: Any) -> Any:
         global _current
         cli = kwargs.get("cli_args")
-        _current = EvaluationRun(model, model_args, cli, int(kwargs.get("random_seed") or 0))
-        ours = _own_tasks(kwargs.get("tasks") or ())
+        names = kwargs.get("tasks") or ()
+        ours = _own_tasks(names)
         destroy_process_group_at_exit()
         try:
+            shard = shard_of_environment()
+            _current = EvaluationRun(model, model_args, cli, int(kwargs.get("random_seed") or 0), shard)
+            if shard:
+                _check_shard(shard, names)
             if cli is not None and ours:
                 _check_before_loading(model, model_args, ours, bool(kwargs.get("force_simple")))
             return original(model, model_args, *args, **kwargs)
@@ -235,6 +259,8 @@ def wrap_simple_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
             if isinstance(exc, ImportError) and ours and not _current.ours:  # the model is not loaded yet
                 error = _import_fault(model, exc)
             # Called as a library, or without a task of ours: the caller, or lmms-eval, handles the error.
+            if isinstance(cli, LibraryArguments):
+                raise error from exc
             if cli is None or not (_current.ours or isinstance(error, Ad2Error)):
                 raise
             exit_after_error(error)
@@ -260,6 +286,16 @@ def _check_before_loading(model: Any, model_args: Any, tasks: Sequence[TaskFile]
         found = task.readiness()
         if found.state != "ready":
             raise Ad2Error(f"task {task.name}: {found.reason}")
+
+
+def _check_shard(shard: RunShard, names: Iterable[Any]) -> None:
+    """Raise Ad2Error for a task that cannot be divided: one of lmms-eval, or a drive."""
+    on_records = {task.name for task in _own_tasks(names) if task.settings}
+    for name in names:
+        members = groups().get(name, (name,)) if isinstance(name, str) else (name,)
+        if whole := [member for member in members if member not in on_records]:
+            drive = "; ad2 drive run has its own --shard" if str(whole[0]).startswith("ad2drive_") else ""
+            raise Ad2Error(f"--shard {shard}: {whole[0]} is not a task on records, and would run whole in all{drive}")
 
 
 def _import_fault(model: Any, error: ImportError) -> Ad2Error:

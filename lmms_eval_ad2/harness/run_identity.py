@@ -5,6 +5,7 @@ Imports nothing of lmms-eval, so that the folder of a run is known before lmms-e
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import uuid
@@ -18,6 +19,15 @@ from lmms_eval_ad2.storage.redaction import redacted
 
 _ENDPOINTS = ("OPENAI_API_BASE", "OPENAI_BASE_URL", "AZURE_OPENAI_API_BASE")
 VERSIONS = ("lmms_eval", "torch", "transformers", "pillow", "pycocoevalcap", "jiwer", "ms_swift", "openai")
+
+
+class LibraryArguments(argparse.Namespace):
+    """Stands for lmms-eval's parsed command line in a run that is called as a library: its errors are raised.
+
+    `model_name`: the caller's name of a model object and its weights; None: each run of an object is one of its own.
+    """
+
+    model_name: str | None
 
 
 def redact(model_args: Any) -> str:
@@ -45,8 +55,9 @@ def model_label(model: str, model_args: str) -> str:
 
 def identity(model: Any, model_args: Any, cli: Any) -> dict[str, Any]:
     """All inputs of the answers besides the request itself; the run's folder is named by its hash."""
-    if not isinstance(model, str):  # an object made by the caller: a later one cannot be recognised as equal
-        return {"model": type(model).__name__, "object": uuid.uuid4().hex}
+    if not isinstance(model, str):  # an object made by the caller: a later one is recognised only by a given name
+        name = getattr(cli, "model_name", None)
+        return {"model": type(model).__name__, "object": name or uuid.uuid4().hex}
     return {
         "model": model,
         "args": redact(model_args),

@@ -28,6 +28,7 @@ from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.judge_ratings import to_rate
 from lmms_eval_ad2.scoring.reference_answers import chain, reference
 from lmms_eval_ad2.scoring.sample import score_sample
+from lmms_eval_ad2.shards import RunShard, shard_of_environment
 from lmms_eval_ad2.storage.identity import run_folder
 
 ROWS_READ = 30_000  # of all tasks together; of more, a random sample of this size is read
@@ -48,6 +49,7 @@ class HostOptions:
     force_simple: bool
     same_prompts: bool
     parsed: argparse.Namespace  # with the options that are part of the run's identity
+    shard: RunShard | None = None
 
     @classmethod
     def parse(cls, words: Sequence[str]) -> HostOptions:
@@ -67,15 +69,20 @@ class HostOptions:
         except (argparse.ArgumentError, ValueError) as exc:
             raise Ad2Error(f"options of lmms-eval: {exc}") from exc
         same = not any(getattr(found, name) for name in _PROMPT_OPTIONS)
-        return cls(found.limit, found.offset, found.repeats, found.force_simple, same, found)
+        return cls(
+            limit=found.limit, offset=found.offset, repeats=found.repeats, force_simple=found.force_simple,
+            same_prompts=same, parsed=found, shard=shard_of_environment(),
+        )  # fmt: skip
 
-    def rows(self, n: int) -> range:
-        """The rows that are asked, of `n`."""
+    def rows(self, task: LoadedTask) -> list[int]:
+        """The rows of a task that are asked."""
+        n = int(task.data["n"])
         if self.limit is None or self.limit == -1:
             count = n
         else:
             count = math.ceil(n * self.limit) if 0 < self.limit < 1 else int(self.limit)
-        return range(min(self.offset, n), min(self.offset + count, n))
+        rows = range(min(self.offset, n), min(self.offset + count, n))
+        return [row for row in rows if self.shard is None or self.shard.has(task.question_of(row))]
 
 
 def _seeds(text: str) -> list[int | None]:
@@ -88,7 +95,8 @@ def _seeds(text: str) -> list[int | None]:
 
 def folder_of(out: Path, model: str, model_args: str, host: HostOptions) -> Path:
     """The folder of the run below `out`."""
-    return run_folder(out, model, identity(model, model_args, host.parsed))
+    part = host.shard.folder if host.shard else ""
+    return run_folder(out, model, identity(model, model_args, host.parsed), part)
 
 
 @dataclass(slots=True)
@@ -146,14 +154,14 @@ class RunPlanner:
         except Ad2Error as exc:
             plan.fault = str(exc)
             return None
-        plan.questions = len(self._host.rows(loaded.data["n"]))
+        plan.questions = len(self._host.rows(loaded))
         plan.notes = task_data.notes(loaded)
         return loaded
 
     def _examine(self, plan: TaskPlan, task: LoadedTask, share: float) -> None:
         images: dict[str, bool] = {}
         answered = requests = 0
-        for row in sample(self._host.rows(task.data["n"]), share):
+        for row in sample(self._host.rows(task), share):
             record = Record.from_json(task.records[row].as_py())
             plan.read += 1
             for _, name in shown(record, task.variant.views):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,11 @@ class LoadedTask:
     image_root: Path
     data: dict[str, Any]  # name, split, sha256, n, image_root, ...: the block `data` of summary.json
     records: Any  # pyarrow column of the records' JSON, by row
+    questions: Sequence[int] | None = None  # number of the question of each row; None: one row per question
+
+    def question_of(self, row: int) -> int:
+        """Number of a row's question in the task; the rotations of a question have the same."""
+        return row if self.questions is None else self.questions[row]
 
 
 TASKS: dict[str, LoadedTask] = {}
@@ -79,8 +84,9 @@ def read(task: str, name: str, split: str, variant: TaskVariant) -> TaskRows:
     questions, left_out = table.num_rows, part.num_rows - table.num_rows
     not_in_lang = _without_chinese(table) if variant.lang == "zh" else 0
     provenance = distractors.provenance(records_of(table)) if variant.benchmark == DISTRACTOR_BENCHMARK else {}
+    question_of = None
     if variant.circular:
-        table = _rotated(table)
+        table, question_of = _rotated(table)
     info = {
         "name": name,
         "split": split,
@@ -92,7 +98,7 @@ def read(task: str, name: str, split: str, variant: TaskVariant) -> TaskRows:
         **provenance,
         "image_root": str(source.image_root),
     }
-    TASKS[task] = LoadedTask(task, variant, Path(source.image_root), info, table["record"])
+    TASKS[task] = LoadedTask(task, variant, Path(source.image_root), info, table["record"], question_of)
     return TaskRows(TASKS[task], table)
 
 
@@ -128,8 +134,8 @@ def _without_chinese(table: Any) -> int:
     return sum(not (r.question.zh or r.answer.zh) for r in records_of(table))
 
 
-def _rotated(table: Any) -> Any:
-    """Return one row per rotation of each question's options, grouped by question."""
+def _rotated(table: Any) -> tuple[Any, list[int]]:
+    """Return one row per rotation of each question's options, grouped by question; and the question of each row."""
     import pyarrow as pa
 
     rows, ids, texts = [], [], []
@@ -142,4 +148,4 @@ def _rotated(table: Any) -> Any:
     for name, values in (("id", ids), ("record", texts)):
         column = table.schema.get_field_index(name)
         table = table.set_column(column, name, pa.array(values, table.schema.field(name).type))
-    return table
+    return table, rows

@@ -185,7 +185,7 @@ class FrameReader:
 
 def _header(text: bytes) -> Header:
     try:
-        found = json.loads(text.decode("utf-8"), parse_constant=_refuse, parse_float=_finite, parse_int=_short)
+        found = _DECODER.decode(text.decode("utf-8"))
     except (ValueError, RecursionError) as exc:  # UnicodeDecodeError is a ValueError
         raise BadFrame("malformed", f"header: {str(exc)[:100]}") from None
     if not isinstance(found, dict):
@@ -204,6 +204,10 @@ def _finite(text: str) -> float:
 
 def _short(text: str) -> int:
     return int(text) if len(text) <= _DIGITS else _refuse(text[:_DIGITS] + "...")
+
+
+# Made once: json.loads makes one for each text if it has such arguments.
+_DECODER = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite, parse_int=_short)
 
 
 def server_hello() -> Header:

@@ -11,7 +11,7 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -62,7 +62,7 @@ class CycleResult:
 
     def order(self) -> dict[str, Any]:
         """Control and actuation, as in a `cmd` frame and in the logs."""
-        return {**asdict(self.control), **self.actuation.to_onboard()}
+        return {**vars(self.control), **self.actuation.to_onboard()}
 
     def log(self) -> dict[str, Any]:
         """The cycle as JSON values, without the image."""

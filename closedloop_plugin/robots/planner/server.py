@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import Any
 
 from closedloop_plugin.agents.base import Agent
@@ -213,7 +212,7 @@ class PlannerServer:
         with self._lock:
             if self._open is not None:
                 still = self.vehicle.actuation(COAST).to_onboard()
-                self._send("cmd", obs=self._open, duration_s=self.motion_s, **asdict(COAST), **still)
+                self._send("cmd", obs=self._open, duration_s=self.motion_s, **vars(COAST), **still)
             self._open = self._waiting = None
 
     def _next_observation(self) -> tuple[VehicleSession, VehicleObservation, float] | None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 from closedloop_plugin.agents.tracking import MAX_WHEEL
@@ -25,7 +27,7 @@ class Twist:
     wz: float = 0.0  # rad/s, left
 
     def to_onboard(self) -> dict[str, Any]:
-        return {"twist": asdict(self)}
+        return {"twist": {"vx": self.vx, "vy": self.vy, "wz": self.wz}}
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ class Vehicle:
     def actuation(self, control: Control) -> Actuation:
         """The actuation for `control`, within the limits. ValueError if the control is not finite."""
         wanted = self.convert(control.checked(), self.limits, self.calibration)
-        sent = clamp(wanted.to_onboard(), self.to_onboard())
+        sent = clamp(wanted.to_onboard(), self._onboard)
         return WordCommand(sent["word"]) if self.kind == "word" else Twist(**sent["twist"])
 
     def motion_s(self, actuation: Actuation, longest: float = 0.5) -> float:
@@ -111,6 +113,10 @@ class Vehicle:
 
     def to_onboard(self) -> dict[str, Any]:
         """The vehicle as JSON for the on-board settings: for clamp, mode check and topics."""
+        return deepcopy(self._onboard)
+
+    @cached_property
+    def _onboard(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "platform": self.platform,

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lmms_eval.api.model import lmms
-
 from lmms_eval_ad2.coordinates import InputResizing
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.harness.models.arguments import refuse_unknown, whole_number
+from lmms_eval_ad2.harness.models.engine_model import TextModel
 from lmms_eval_ad2.harness.models.generation import failure
 from lmms_eval_ad2.harness.task_files import variant_of
 from lmms_eval_ad2.records import Form, Record, Value
@@ -25,11 +24,9 @@ from lmms_eval_ad2.scoring.sample import input_size
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
 
-class BaselineModel(lmms):
+class BaselineModel(TextModel):
     """Base class of the baselines. Model arguments: `seed` (used by chance); the batch size has no effect."""
 
-    is_simple = True
-    name = ""
     input_resizing = InputResizing()  # no image is opened, none is resized
     answers_in_frame = True  # its answers depend on the task's frame, whatever the prompt is
     batch_size = 1024  # answers per write of the journal; generation itself is not batched
@@ -42,29 +39,15 @@ class BaselineModel(lmms):
         self.seed = whole_number(self.name, "seed", seed, 0)
         self._pools: dict[tuple[str, str], ReferencePools] = {}
 
-    @property
-    def device(self) -> Any:
-        """The device of the process group, on which ranks gather their counts."""
-        import torch
-
-        accelerator = getattr(self, "accelerator", None)
-        return accelerator.device if accelerator is not None else torch.device("cpu")
-
     def generate_until(self, requests: list[Any]) -> list[str]:
         return [self._answer_or_failure(request) for request in requests]
-
-    def loglikelihood(self, requests: list[Any]) -> list[tuple[float, bool]]:
-        raise NotImplementedError(f"{self.name} generates text and has no likelihoods; use generate_until tasks")
-
-    def generate_until_multi_round(self, requests: list[Any]) -> list[str]:
-        raise NotImplementedError(f"{self.name} supports rounds in generate_until_agentic tasks only (ad2x_cot_rounds)")
 
     def _answer_or_failure(self, request: Any) -> str:
         """Return the answer; failure text if there is no other record to draw from (that record is Unscored)."""
         try:
             return self._answer(request)
         except NoOtherRecordError as exc:
-            return failure(exc)
+            return failure(exc, self.name)
 
     def _answer(self, request: Any) -> str:
         _, settings, _, doc_id, task, split = request.args

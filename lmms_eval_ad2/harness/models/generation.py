@@ -1,4 +1,4 @@
-"""Prompts and generation settings, shared by the in-process and the server engine of ms-swift."""
+"""Prompts and generation settings, shared by the engines of our models."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Any, Protocol
 
 from lmms_eval_ad2.errors import Ad2Error
 
-# lmms-eval's convention; parsing.failure_reason recognises it: the sample is Unscored and requested again.
-FAILED = "[LMMS_EVAL_REQUEST_FAILED in ad2_swift]"
 DEFAULT_NEW_TOKENS = 1024
 
 
@@ -35,16 +33,19 @@ class GenerationSettings:
 
 
 class InferenceEngine(Protocol):
-    """A loaded model or a server. Returns one text per prompt; a failure is a text that begins with `FAILED`."""
+    """A loaded model, a server or a function. Returns one text per prompt; a failure is a text of `failure`."""
 
     batch_size: int
 
     def generate(self, prompts: Sequence[ModelPrompt], sampling: GenerationSettings) -> list[str]: ...
 
 
-def failure(reason: object) -> str:
-    """The text that replaces the answer of a failed request."""
-    return f"{FAILED} {' '.join(str(reason).split())[:300]}"
+def failure(reason: object, model: str) -> str:
+    """The text that replaces the answer of a failed request of `model`.
+
+    By lmms-eval's convention; parsing.failure_reason recognises it: the sample is Unscored and requested again.
+    """
+    return f"[LMMS_EVAL_REQUEST_FAILED in {model}] {' '.join(str(reason).split())[:300]}"
 
 
 def sampling_of(settings: Mapping[str, Any], fixed: Mapping[str, Any]) -> GenerationSettings:
