@@ -1,6 +1,7 @@
 """Benchmarks of the closed loop, as ratios measured in one run.
 
     python benchmarks/closed_loop.py [--only world,overhead,waiting,waiting-embedded,memory] [--json FILE]
+    python benchmarks/closed_loop.py --against CHECKOUT [--parts 10 [--driven 3]]
 
 world              steps/s of the embedded world without camera against Scenic's bare Newtonian simulator on the same
                    scene: >= 0.7; with an 800 x 450 front camera and 4 actors: >= 60 steps/s on one core
@@ -9,6 +10,8 @@ waiting            a model that answers any batch in 200 ms: 8 workers get >= 7.
 waiting-endpoint   an endpoint with log-normal latencies (median 200 ms), 8 and 32 workers: >= 0.95 of the ideal rate
 waiting-embedded   the same in the embedded world, while all 8 worlds drive
 memory             one world process over 200 episodes: constant
+--against          instead: embedded220 with the expert and two workers, everything included, by this checkout and by
+                   another one in turns (with the same packages installed): <= 0.5 of the time of version 0.1.0
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import drive_against
 import drive_memory
 import drive_overhead
 import drive_waiting
@@ -40,14 +44,21 @@ def main() -> int:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--only", default=",".join(PARTS))
     p.add_argument("--json", type=Path)
+    p.add_argument("--against", type=Path, metavar="CHECKOUT")
+    p.add_argument("--parts", type=int, default=1, help="of the suite, driven by both checkouts in turns")
+    p.add_argument("--driven", type=int, help="how many of the parts are driven")
     args = p.parse_args()
+    parts = PARTS
+    if args.against:
+        parts = {"against": lambda: drive_against.measure(args.against, args.parts, args.driven)}
+        args.only = "against"
     names = args.only.split(",")
-    if unknown := [name for name in names if name not in PARTS]:
-        p.error(f"--only {','.join(unknown)}: known parts: {', '.join(PARTS)}")
+    if unknown := [name for name in names if name not in parts]:
+        p.error(f"--only {','.join(unknown)}: known parts: {', '.join(parts)}")
     results: dict[str, dict[str, float]] = {}
     for name in names:
         print(f"{name} ...", flush=True)
-        results[name] = PARTS[name]()
+        results[name] = parts[name]()
         for key, value in results[name].items():
             print(f"  {key:<56} {value:,.3f}", flush=True)
     if args.json:

@@ -32,6 +32,7 @@ INSTALL = {
     "verifai": install_command("threats"),
     "sklearn": install_command("threats"),
     "carla": install_command("carla"),
+    "ray": install_command("ray"),
     "rosbags": install_command("robots"),
     "defusedxml": install_command("robots"),
     "pyparsing": install_command("robots"),

@@ -1,7 +1,8 @@
 """Entry-point groups that extend `ad2`: what each entry is, and how entries are found and loaded.
 
     ad2.commands      function (subparsers) -> None: adds one sub-command of `ad2`
-    ad2.run_kinds     RunKind: recognises results, reports on them and compares two of them for `ad2 report`
+    ad2.run_kinds     RunKind: recognises results; reports on them and compares two of them for `ad2 report`, joins
+                      parts of a run for `ad2 merge`
     ad2.task_sources  TaskSource: the data of tasks whose `dataset_path` has its prefix
     ad2.doctor        function () -> list of installation.Finding: lines of `ad2 doctor`
     ad2.demo          function (folder) -> list of str: one part of `ad2 demo`; returns the lines printed at the end
@@ -43,8 +44,11 @@ class RunKind:
     report(paths, routes=, published=), compare(a, b, force=, routes=, published=)    a report.sections.ReportSection
 
     unread(paths)           list of report.unread.UnreadReason: replies that could not be read, by reason
+    parts(path)             the run folders at or below a path that `merge` takes
+    merge(out, folders, partial=)    joins folders of one run in the folder `out`; the text to print
 
-    `compare` raises Ad2Error if the two are not comparable, unless `force` is given.
+    `compare` raises Ad2Error if the two are not comparable, unless `force` is given; `merge` if the folders are not
+    parts of one run, or, unless `partial`, if a part of it is missing.
     """
 
     name: str  # key of its section in JSON
@@ -54,6 +58,8 @@ class RunKind:
     report: Callable[..., Any]
     compare: Callable[..., Any]
     unread: Callable[[list[Path]], list[Any]] = lambda paths: []
+    parts: Callable[[Path], list[Path]] = lambda path: []
+    merge: Callable[..., str] | None = None
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ USED = {
     "lmms_eval.api.task.ConfigurableTask.doc_to_text": f"{_HARNESS}/hooks.py",
     "lmms_eval.api.task.ConfigurableTask.download": f"{_HARNESS}/task_data.py",
     "lmms_eval.api.task.ConfigurableTask.process_results": f"{_HARNESS}/hooks.py",
+    "lmms_eval.api.task.Task.build_all_requests": f"{_HARNESS}/sharding.py",
     "lmms_eval.cli.dispatch.main": "lmms_eval_ad2/cli/lmms.py",
     "lmms_eval.evaluator._run_generate_until_agentic": f"{_HARNESS}/rounds.py",
     "lmms_eval.evaluator.evaluate": f"{_HARNESS}/run.py",

@@ -32,7 +32,7 @@ from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.llm.cache import ReplyCache, key_of
 from lmms_eval_ad2.llm.client import ChatReply
 from lmms_eval_ad2.llm.model import LanguageModel, read_model
-from lmms_eval_ad2.llm.session import EndpointSession, run, together
+from lmms_eval_ad2.llm.session import EndpointSession, run, together, workers_for
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.storage.journal import JournalFile, parse_object, read
 
@@ -175,7 +175,7 @@ async def _from_model(
                     report(record.id, *await _one(folder, model, session, record))
                     bar.update()
 
-            await together(work() for _ in range(min(model.endpoint.concurrency, len(todo))))
+            await together(work() for _ in range(workers_for(model.endpoint, len(todo))))
 
 
 async def _one(

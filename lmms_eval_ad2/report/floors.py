@@ -15,6 +15,7 @@ from typing import Any
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.report.runs import RunSummary, TaskSummary, read_task, sample_rows
 from lmms_eval_ad2.report.summary_fields import SummaryReader
+from lmms_eval_ad2.shards import SHARDS
 
 LEXICAL = "lexical"
 CHANCE = "ad2_chance"
@@ -43,6 +44,8 @@ def with_floors(runs: Sequence[RunSummary]) -> list[RunSummary]:
             name = NAME if not floors else f"{NAME} to {run.name}"
             about = {"model": CHANCE, "label": name, "seed": 0, "limit": run.about.get("limit"),
                      "judge": run.about.get("judge"), COMPUTED: run.name}  # fmt: skip
+            if SHARDS in run.about:
+                about[SHARDS] = run.about[SHARDS]
             floors.append(RunSummary(run.folder / NAME, name, about, tasks))
     return [*runs, *floors]
 
@@ -84,7 +87,8 @@ def is_lexical(judge: str | None) -> bool:
 def _key(run: RunSummary, task: TaskSummary) -> Key:
     asked = json.dumps(task.asked, sort_keys=True, default=str)
     data = [str(task.data.get(name)) for name in ("name", "split", "sha256")]
-    return (task.name, asked, *data, str(task.judge), str(run.about.get("limit")))
+    shards = (run.about.get(SHARDS) or {}).get("included")
+    return (task.name, asked, *data, str(task.judge), str(run.about.get("limit")), str(shards))
 
 
 def _floor(run: RunSummary, task: TaskSummary) -> TaskSummary | None:

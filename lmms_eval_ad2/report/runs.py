@@ -17,6 +17,7 @@ from typing import Any
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.printed import one_line
 from lmms_eval_ad2.report.summary_fields import RERUN_HINT, DistractorRates, ScoreCell, SummaryReader
+from lmms_eval_ad2.shards import SHARDS, shards_text
 from lmms_eval_ad2.storage.untrusted_json import lines, parse
 from lmms_eval_ad2.storage.untrusted_json import load as load_json
 
@@ -178,9 +179,19 @@ def _read(path: Path) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
 
 def _run(path: Path, about: Mapping[str, Any], tasks: Mapping[str, Any], judge_suffix: str) -> RunSummary:
     reader = SummaryReader(path, judge_suffix)
-    label = one_line(str(about.get("label") or about.get("model") or path.parent.name))
+    label = one_line(str(about.get("label") or about.get("model") or path.parent.name)) + _part(reader, about)
     read = {name: read_task(reader, name, table) for name, table in tasks.items()}
     return RunSummary(path.parent, label, about, dict(sorted(read.items(), key=lambda item: _position(item[1]))))
+
+
+def _part(reader: SummaryReader, about: Mapping[str, Any]) -> str:
+    """ " (shard 2/3)" of a run that is only some shards of one; empty for a whole run."""
+    if (block := about.get(SHARDS)) is None:
+        return ""
+    try:
+        return f" ({shards_text([int(i) for i in block['included']], int(block['of']))})"
+    except (TypeError, ValueError, KeyError, IndexError) as exc:
+        raise reader.inside("run").wrong(SHARDS, "the shards of this folder", block) from exc
 
 
 def _position(task: TaskSummary) -> tuple[int, str, int, str]:

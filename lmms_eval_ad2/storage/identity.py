@@ -24,7 +24,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +45,18 @@ def digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def run_folder(out: Path, model: str, identity: Mapping[str, Any]) -> Path:
-    """OUT/ad2/<model>-<hash8>: the same folder for the same model and identity."""
+def run_folder(out: Path, model: str, identity: Mapping[str, Any], part: str = "") -> Path:
+    """OUT/ad2/<model>-<hash8>[-PART]: the same folder for the same model, identity and part of the run."""
     slug = re.sub(r"[^A-Za-z0-9._-]+", "_", model).strip("_")[:60] or "model"
-    return out / "ad2" / f"{slug}-{digest(identity)[:8]}"
+    return out / "ad2" / f"{slug}-{digest(identity)[:8]}{'-' if part else ''}{part}"
+
+
+def refuse_unlike(folders: Sequence[Path], identities: Sequence[Mapping[str, Any]]) -> None:
+    """Raise Ad2Error with each difference, for the first of several folders that is not of the first one's run."""
+    for folder, identity in zip(folders[1:], identities[1:], strict=True):
+        if found := differences(compared(identities[0]), compared(identity)):
+            text = "; ".join(found).replace(" there and ", f" in {folders[0]} and ").replace(" here", f" in {folder}")
+            raise Ad2Error(f"not one run: {text}")
 
 
 def differences(stored: Mapping[str, Any], current: Mapping[str, Any], prefix: str = "") -> list[str]:

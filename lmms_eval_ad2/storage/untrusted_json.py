@@ -44,8 +44,9 @@ def parse(text: bytes | bytearray | str, *, finite: bool = True, most_values: in
         for start in range(0, len(content), _CHUNK):
             scanner.feed(bytes(content[start : start + _CHUNK]))
     shown = text if isinstance(text, str) else text.decode("utf-8-sig")
-    constant, number = (_no_constant, _finite) if finite else (None, None)
-    return json.loads(shown, object_pairs_hook=_unique, parse_constant=constant, parse_float=number)
+    if shown.startswith("\ufeff"):  # as json.loads
+        raise json.JSONDecodeError("Unexpected UTF-8 BOM (decode using utf-8-sig)", shown, 0)
+    return (_FINITE if finite else _ANY).decode(shown)
 
 
 def read_bytes(path: Path, most: int) -> bytes:
@@ -176,3 +177,8 @@ def _no_constant(name: str) -> NoReturn:
 
 def _megabytes(count: int) -> str:
     return f"{count >> 20} MiB" if count >= 1 << 20 else f"{count:,} bytes"
+
+
+# Made once: making a decoder takes as long as a small text.
+_ANY = json.JSONDecoder(object_pairs_hook=_unique)
+_FINITE = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)

@@ -169,7 +169,7 @@ def test_routes_ids_limit_and_repetitions_select_programs(tmp_path: Path, folder
 def test_shards_of_a_folder_merge(tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for i in (1, 2):
         assert run(tmp_path / f"s{i}", "--suite", folder, "--shard", f"{i}/2") == 0
-    assert main(["drive", "merge", *(str(tmp_path / name) for name in ("all", "s1", "s2"))]) == 0
+    assert main(["merge", *(str(tmp_path / name) for name in ("all", "s1", "s2"))]) == 0
     assert {r["route_id"] for r in records(tmp_path / "all")} == {f"s{k}" for k in range(5)}
     assert f"ad2 drive score {tmp_path / 'all'} --routes FILE|DIR" in capsys.readouterr().out
 

@@ -16,7 +16,7 @@ from typing import Any
 BIN = Path(sys.executable).parent
 REPO = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 3600
-INHERITED_SETTINGS = ("AD2_JUDGE", "AD2_PROMPTS", "AD2_FRAME")
+INHERITED_SETTINGS = ("AD2_JUDGE", "AD2_PROMPTS", "AD2_FRAME", "AD2_SHARD")
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ ALLOWED: dict[str, set[str]] = {
     "plugins": set(),
     "sigterm": set(),
     "served_hosts": set(),
+    "shards": set(),
     "storage": set(),
     "image_files": {"storage"},
     "coordinates": set(),
@@ -52,15 +53,17 @@ ALLOWED: dict[str, set[str]] = {
     "export": {"coordinates", "scoring", "image_files", "prompts", "data", "records", "storage"},
     # Human annotation: a page over the data home.
     "annotate": {"served_hosts", "llm", "data", "prompts", "parsing", "metrics", "records", "storage"},
-    "scoring": {"coordinates", "judge", "parsing", "metrics", "records", "data.drivelm_text", "storage"},
+    "scoring": {"coordinates", "judge", "parsing", "metrics", "records", "data.drivelm_text", "storage", "shards"},
     "sample": {"data", "records", "storage"},
     "harness": {
         "coordinates", "scoring", "image_files", "judge", "llm", "parsing", "prompts", "data", "sample", "records",
-        "storage", "plugins",
+        "storage", "plugins", "shards",
     },
-    "report": {"coordinates", "prompts", "metrics", "records", "storage"},
-    "report.floors": {"report", "judge", "scoring", "records"},  # scores random answers; all else reads result files
+    "report": {"coordinates", "prompts", "metrics", "records", "storage", "shards"},
+    # Scores random answers; all else reads result files.
+    "report.floors": {"report", "judge", "scoring", "records", "shards"},
     "report.text_table": set(),  # the table type of all commands
+    "evaluation": {"coordinates", "harness", "report"},  # lmms_eval_ad2.evaluate
     "testing": set(),
     "testing.fake_judge": {"judge", "llm", "records"},
 }  # fmt: skip
@@ -78,13 +81,17 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
     "carla.servers": {"carla.maps"},  # starts, watches and queries CARLA servers; independent of worlds
     "carla.world": {"core", "maps", "worlds", "carla.maps"},
     "carla.leaderboard_agent": set(),  # files that run under other Python interpreters: self-contained
-    "agents": {"core", "maps.base", "prompts", "harness.lmms_model"},
+    "agents": {"core", "maps.base", "prompts", "harness.lmms_model", "cluster", "runner.recipe"},
+    "agents.model_backend": {"core"},
     "interpreters": {"core", "agents", "prompts"},
     # A program runs inside a world and imports its bridge (Stage, Rail); the worlds import the catalogue.
     "scenarios": {"core", "maps", "worlds"},
     "scoring": {"core", "maps.base"},
     "audit": {"core", "scoring"},  # published result files
+    "runner.recipe": set(),
     "runner": {"core", "scoring", "worlds.base", "agents.base", "interpreters.base"},
+    # Ray: world processes and models on other machines, behind the runner's and the agents' interfaces.
+    "cluster": {"runner", "agents.model_backend"},
     # Makes, checks and searches scenarios by driving them: above the runner, below harness and cli.
     "threats": {
         "core", "suites", "maps.base", "worlds.base", "agents", "prompts", "runner", "show",
@@ -95,19 +102,20 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
     # Vehicles behind a network link: the agents and interpreters of the loop, another world.
     "robots": {"core", "agents", "interpreters", "show"},
     "harness.lmms_model": {"agents"},
+    "evaluation": {"core", "agents", "scoring", "runner", "harness.lmms_model", "cli"},  # closedloop_plugin.evaluate
     "testing": {"core", "maps", "worlds.base"},
 }  # fmt: skip
 TABLES = {OPEN: ALLOWED, CLOSED: CLOSED_ALLOWED}
 # Parts of the open-loop package that the closed loop may import; its commands may import a few more.
 SHARED = {
-    "errors", "numbers", "printed", "storage", "image_files", "served_hosts", "prompts", "parsing", "llm", "metrics",
-    "report", "report.text_table", "plugins",
+    "errors", "numbers", "printed", "storage", "image_files", "served_hosts", "shards", "prompts", "parsing", "llm",
+    "metrics", "report", "report.text_table", "plugins",
 }  # fmt: skip
 SHARED_WITH_COMMANDS = SHARED | {"installation", "options", "sigterm"}
 # heavy library -> the folders or files that may import it
 HEAVY = {
-    "lmms_eval": ("lmms_eval_ad2/harness", "lmms_eval_ad2/cli/lmms.py", "closedloop_plugin/harness/tasks.py",
-                  "closedloop_plugin/harness/lmms_model.py"),
+    "lmms_eval": ("lmms_eval_ad2/harness", "lmms_eval_ad2/cli/lmms.py", "lmms_eval_ad2/evaluation.py",
+                  "closedloop_plugin/harness/tasks.py", "closedloop_plugin/harness/lmms_model.py"),
     "swift": ("lmms_eval_ad2/harness/models/swift.py",),
     "gradio": ("lmms_eval_ad2/annotate/page.py",),
     "sentence_transformers": ("lmms_eval_ad2/judge/backends/embedding.py",),
@@ -116,7 +124,7 @@ HEAVY = {
     "jiwer": ("lmms_eval_ad2/metrics/ocr.py",),
     "evaluate": ("lmms_eval_ad2/judge/backends/evaluate_metric.py",),
     "ijson": ("lmms_eval_ad2/data/releases",),
-    "torch": ("lmms_eval_ad2/harness/models", "lmms_eval_ad2/harness/run.py"),
+    "torch": ("lmms_eval_ad2/harness/models", "lmms_eval_ad2/harness/run.py", "lmms_eval_ad2/harness/library.py"),
     "datasets": ("lmms_eval_ad2/harness/task_data.py", "closedloop_plugin/harness/tasks.py"),
     "scenic": ("closedloop_plugin/worlds/bridge/", "closedloop_plugin/worlds/embedded/",
                "closedloop_plugin/carla/world/",
@@ -129,6 +137,7 @@ HEAVY = {
     "cv2": ("closedloop_plugin/worlds/embedded/camera/", "closedloop_plugin/show/",
             "closedloop_plugin/robots/sandbox/", "closedloop_plugin/robots/onboard/jpeg.py"),
     "av": ("closedloop_plugin/show/",),
+    "ray": ("closedloop_plugin/cluster/",),
     "rospy": ("closedloop_plugin/robots/sandbox/node.py", "closedloop_plugin/robots/onboard/ros1.py",
               "closedloop_plugin/robots/course/transports/ground_truth_node.py"),
     "rclpy": ("closedloop_plugin/robots/onboard/ros2.py",),

@@ -27,12 +27,13 @@ STARTS_PROGRAMS = {
     "closedloop_plugin/carla/servers/lifecycle.py",
     "closedloop_plugin/carla/servers/probe.py",
     "closedloop_plugin/carla/servers/supervisor.py",
+    "closedloop_plugin/cluster/connection.py",  # ray health-check, with the user's address
     "closedloop_plugin/robots/course/transports/ros.py",  # ROS nodes of ours
     "closedloop_plugin/robots/onboard/relay_link.py",
     "closedloop_plugin/robots/transport/ros.py",
     "closedloop_plugin/robots/transport/ssh.py",  # the user's vehicle file
     "closedloop_plugin/robots/transport/tunnel.py",
-    "closedloop_plugin/runner/pool.py",  # world processes
+    "closedloop_plugin/runner/world_processes.py",  # world processes
     "lmms_eval_ad2/cli/demo.py",
     "lmms_eval_ad2/installation.py",
     "lmms_eval_ad2/metrics/caption/java.py",  # texts are passed on its standard input

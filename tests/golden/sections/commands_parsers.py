@@ -24,7 +24,7 @@ LINES = (
     "drive score a b --routes r --apart", "drive score --routes r a", "drive show o:1 --frames 3",
     "drive run --suite demo --agent expert --out o --set a=1 --set b=2 --seed -1",
     "drive run --scenario f.scenic --agent endpoint:m@http://h/v1 --out o --decision-hz 2.5 --limit 1 --limit 2",
-    "drive map --route 1 --route 2 --out o", "drive merge o a b", "drive routes add f.xml --name n",
+    "drive map --route 1 --route 2 --out o", "merge o a b", "drive routes add f.xml --name n",
     "threats gallery d --runs a b --out o", "threats check a b --seed 7",
     "threats search s --agent expert --out o --budget 3", "carla up --ports 2000,2010 --gpus 0,1", "carla down",
     "serve --model m --queue 1", "robot run --agent still --out o", "robot deploy limo-ackermann",

@@ -303,11 +303,11 @@ ad2 drive show driven
 ad2 drive show driven:101 --frames 0
 ad2 drive show driven:101 --out show.txt
 ad2 drive show driven:101 --camera nonsense
-ad2 drive merge merged driven
-ad2 drive merge merged driven driven2
-ad2 drive merge driven driven half
-ad2 drive merge merged missing half
-ad2 drive merge merged2 half half
+ad2 merge merged driven
+ad2 merge merged driven driven2
+ad2 merge driven driven half
+ad2 merge merged missing half
+ad2 merge merged2 half half
 ad2 drive routes list
 ad2 drive routes add missing.xml
 ad2 drive routes add not.json
@@ -365,7 +365,7 @@ ad2 carla up --binary file.txt --gpus x
 ad2 carla up --binary file.txt --wait 0
 ad2 carla up --binary file.txt --hang nan
 ad2 carla up --binary file.txt --extra '"'
-ad2 carla up --image i --engine nonsense
+ad2 carla up --image i --container-engine nonsense
 ad2 carla status --timeout 0
 ad2 carla status
 ad2 carla status --json

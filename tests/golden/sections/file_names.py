@@ -42,7 +42,7 @@ CLOSED_LOOP = (
     "drive run --suite demo --routes-ids 101 --agent endpoint:m@{url} --size 64x36 {fake} --out driven_asked",
     "drive run --suite demo --agent straight {fake} --limit 4 --shard 1/2 --out shard1",
     "drive run --suite demo --agent straight {fake} --limit 4 --shard 2/2 --out shard2",
-    "drive merge merged shard1 shard2",
+    "merge merged shard1 shard2",
     "drive show driven:101 --out shown/picture.png",
     "drive routes add {data}/bench2drive/bench2drive_dev10.xml",
     "drive map --routes {data}/bench2drive/bench2drive_dev10.xml --route 3514 --out map",

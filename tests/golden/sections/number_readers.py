@@ -172,7 +172,7 @@ def _drive_merge(folder: Path, text: str) -> Reader:
         run = folder / "run"
         write(run / "episodes.jsonl", text.replace('"@"', token) + "\n")
         write(run / "run.json", json.dumps(number_files.RUN))
-        _ad2("drive", "merge", out, run)
+        _ad2("merge", out, run, "--partial")
         return len(read_jsonl(out / "episodes.jsonl"))
 
     return read
