@@ -14,15 +14,19 @@ from concurrent.futures import ThreadPoolExecutor
 from lmms_eval_ad2.llm.cache import ReplyCache
 from lmms_eval_ad2.llm.completion import ChatReply
 
-GROUP_S = 0.02  # a killed process loses at most the replies of this time, besides those in flight
+GROUP_S = 0.02
 _Access = tuple[str, ChatReply | None, Callable[[ChatReply | None, BaseException | None], None]]
 
 
 class GroupedCacheAccess:
-    """`get`, `put` and `store` for one event loop. Errors are those of `cache`; `close` waits for all writes."""
+    """`get`, `put` and `store` for one event loop. Errors are those of `cache`; `close` waits for all writes.
 
-    def __init__(self, cache: ReplyCache) -> None:
+    `most_unsaved`: replies of `store` that are not on the disk yet; a killed process loses no more than these.
+    """
+
+    def __init__(self, cache: ReplyCache, most_unsaved: int) -> None:
         self._cache = cache
+        self._unsaved = asyncio.Semaphore(most_unsaved)
         self._thread = ThreadPoolExecutor(1, "ad2-replies")
         self._next: list[_Access] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -38,11 +42,16 @@ class GroupedCacheAccess:
         """Store a reply. It is stored even if the calling task is cancelled meanwhile."""
         await self._awaited(key, reply)
 
-    def store(self, key: str, reply: ChatReply, done: Callable[[str, ChatReply], None]) -> None:
-        """Store a reply and call `done(key, reply)` then. A failure is raised by the next call, or by `close`."""
+    async def store(self, key: str, reply: ChatReply, done: Callable[[str, ChatReply], None]) -> None:
+        """Begin to store a reply, as soon as fewer than `most_unsaved` are being stored; then call `done(key, reply)`.
+
+        A failure to write is raised by the next call, or by `close`.
+        """
+        await self._unsaved.acquire()
         self._raise_failure()
 
         def end(found: ChatReply | None, failure: BaseException | None) -> None:
+            self._unsaved.release()
             if failure is None:
                 done(key, reply)
             else:

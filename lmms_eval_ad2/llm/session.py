@@ -74,7 +74,7 @@ class EndpointSession:
         self.down: RequestFailure | None = None
         self._gate = pool.gate(endpoint) if pool is not None else EndpointGate(endpoint)
         self._client = ChatClient(endpoint, pool, self._gate)
-        self._disk = GroupedCacheAccess(cache) if cache is not None else None
+        self._disk = GroupedCacheAccess(cache, endpoint.in_flight) if cache is not None else None
         self._pending: dict[str, asyncio.Future[ChatReply | RequestFailure]] = {}
         self._pool = pool
         self._succeeded = False
@@ -151,7 +151,7 @@ class EndpointSession:
         """As `fetch`, with a call of `done` as soon as the reply is cached; returns when it has been received."""
         outcome = await self._send(payload)
         if isinstance(outcome, ChatReply) and self._disk is not None and accept(outcome):
-            self._disk.store(key, outcome, done)
+            await self._disk.store(key, outcome, done)
         else:
             done(key, outcome)
 

@@ -123,7 +123,8 @@ def test_a_run_killed_while_judging_resumes(
         judge.behaviour.failures = ()
         run_lmms_eval(*command, cwd=tmp_path, **variables)
         assert model.requests == calm.requests, "the model was asked again"
-        assert rated <= judge.requests <= rated + IN_FLIGHT, f"killed after {kill_at} ratings"
+        lost = 2 * IN_FLIGHT  # requests in flight, and replies that were being stored
+        assert rated <= judge.requests <= rated + lost, f"killed after {kill_at} ratings"
         record_property("ratings requested again", judge.requests - rated)
     assert tables(tmp_path / "killed") == calm.judged
 

@@ -125,9 +125,9 @@ class PromptPool(WorldPool):
                 worker.last_message = -math.inf
         super()._check_timeouts()
 
-    def _replace_lost(self, worker: Any, reason: str) -> None:
+    def _replace_lost(self, worker: Any, reason: str, machine_lost: bool = False) -> None:
         self.lost.append(reason)
-        super()._replace_lost(worker, reason)
+        super()._replace_lost(worker, reason, machine_lost)
 
 
 def drive(
