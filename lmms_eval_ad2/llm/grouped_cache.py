@@ -21,7 +21,7 @@ _Access = tuple[str, ChatReply | None, Callable[[ChatReply | None, BaseException
 class GroupedCacheAccess:
     """`get`, `put` and `store` for one event loop. Errors are those of `cache`; `close` waits for all writes.
 
-    `most_unsaved`: replies of `store` that are not on the disk yet; a killed process loses no more than these.
+    `most_unsaved`: replies of `store` that are not on the disk yet and do not hold their callers.
     """
 
     def __init__(self, cache: ReplyCache, most_unsaved: int) -> None:
@@ -43,11 +43,11 @@ class GroupedCacheAccess:
         await self._awaited(key, reply)
 
     async def store(self, key: str, reply: ChatReply, done: Callable[[str, ChatReply], None]) -> None:
-        """Begin to store a reply, as soon as fewer than `most_unsaved` are being stored; then call `done(key, reply)`.
+        """Begin to store a reply, and call `done(key, reply)` then; returns when at most `most_unsaved` are being stored.
 
-        A failure to write is raised by the next call, or by `close`.
+        It is stored even if the calling task is cancelled meanwhile. A failure to write is raised by the next call, or
+        by `close`.
         """
-        await self._unsaved.acquire()
         self._raise_failure()
 
         def end(found: ChatReply | None, failure: BaseException | None) -> None:
@@ -58,6 +58,8 @@ class GroupedCacheAccess:
                 self._failure = failure
 
         self._add((key, reply, end))
+        await self._unsaved.acquire()
+        self._raise_failure()
 
     async def close(self) -> None:
         """Finish what was begun."""

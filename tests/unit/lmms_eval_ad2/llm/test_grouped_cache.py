@@ -1,4 +1,4 @@
-"""llm/grouped_cache: a bounded number of replies is not stored yet; failures to write are raised."""
+"""llm/grouped_cache: callers wait for the disk; failures to write are raised."""
 
 from __future__ import annotations
 
@@ -33,25 +33,28 @@ class BlockedCache(ReplyCache):
         super().put_many(replies)
 
 
-def test_no_more_replies_than_allowed_are_being_stored(tmp_path: Path) -> None:
+def test_a_caller_waits_while_more_replies_than_allowed_are_being_stored(tmp_path: Path) -> None:
     cache, done = BlockedCache(tmp_path / "c.sqlite"), []
 
     async def main() -> None:
         access = GroupedCacheAccess(cache, most_unsaved=3)
-        for i in range(3):
-            await access.store(f"k{i}", REPLY, lambda key, reply: done.append(key))
-        fourth = asyncio.create_task(access.store("k3", REPLY, lambda key, reply: done.append(key)))
-        await asyncio.sleep(0)  # the task runs up to its wait
-        assert not fourth.done() and not done
+
+        def store(key: str) -> asyncio.Task[None]:
+            return asyncio.create_task(access.store(key, REPLY, lambda key, reply: done.append(key)))
+
+        first, fourth, cancelled = [store(f"k{i}") for i in range(3)], store("k3"), store("k4")
+        await asyncio.gather(*first)
+        assert not fourth.done() and not cancelled.done() and not done
+        cancelled.cancel()
         cache.disk.set()
         await fourth
         await access.close()
 
     asyncio.run(main())
-    assert done == ["k0", "k1", "k2", "k3"] and len(cache) == 4
+    assert done == ["k0", "k1", "k2", "k3", "k4"] and len(cache) == 5, "also the reply of the cancelled task"
 
 
-def test_a_failed_write_is_raised_and_frees_its_place(tmp_path: Path) -> None:
+def test_a_failed_write_is_raised_by_the_next_call(tmp_path: Path) -> None:
     cache = BlockedCache(tmp_path / "c.sqlite", Ad2Error("the disk is full"))
     cache.disk.set()
 
