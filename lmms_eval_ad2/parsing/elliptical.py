@@ -9,7 +9,7 @@ from lmms_eval_ad2.parsing.question_words import telling_words
 _VERB = r"(?:do|does|did|is|are|was|were|has|have|had|can|could|will|would|should|must|may)"
 _END = r"\s?(?:[.,;!:]|\Z|- )"
 _ELLIPTICAL = re.compile(
-    r"\W{0,3}(?:(?P<none>neither|none)|(?:both|all|each|every one)|it|they|he|she|there|we|you|the (?:ego|car|vehicle))"
+    r"\W{0,3}(?:indeed,? )?(?:(?P<none>neither|none)|(?:both|all|each|every one)|it|they|he|she|there|we|you|the (?:ego|car|vehicle))"
     rf"(?: of (?:them|these|those|the \w+))?(?: \w+ly| indeed)? {_VERB}(?P<negated>n't| not)?(?: indeed)?{_END}"
 )
 _NOT_ALL = re.compile(
@@ -41,15 +41,22 @@ _OPINION = re.compile(
 )
 _CERTAIN = re.compile(
     r"\W{0,3}(?:(?:there is |there's )?no doubt(?: about (?:it|that)| whatsoever)?[.,;!]"
-    rf"|(?:no problem|without (?:a |any )?doubt),? (?:it|they|he|she|you|we) {_VERB}\b(?! not|n't)|大概率(?:会|是|能))"
+    rf"|(?:no problem|without (?:a |any )?doubt),? (?:it|they|he|she|you|we) {_VERB}\b(?! not|n't)|大概率(?:会|是|能)"
+    r"|(?:absolutely|definitely|indeed)[.!:])"
 )
 _NOT_SO = re.compile(
     r"\W{0,3}(?:absolutely|definitely|certainly|probably|surely|clearly|likely|presumably|most likely|of course|rather"
-    r"|apparently|obviously) not[.,;!]|(?:当然|恐怕|应该|大概|显然)(?:不|没有)[,.;!]"
+    r"|apparently|obviously) not[.,;:!]|\W{0,3}not at all[.,;:!]|(?:当然|恐怕|应该|大概|显然)(?:不|没有)[,.;!]"
 )
 _JUDGED = re.compile(
     r"\W{0,3}(?:that|this|it)(?:'s| is) (?:\w+ly )?(?:correct|right|true|(?P<no>incorrect|wrong|false"
     r"|not (?:correct|right|true)))[.,;!]"
+)
+# 所以可以超车: a conclusion with the question's modal verb.
+_MODAL = re.compile(r"可不可以|能不能|该不该|会不会|要不要|可以|能够?|应该?|需要?|必须|会")
+_SO_MODAL = re.compile(
+    r"(?:所以|因此|故|因而)(?:自车|本车|主车|我们?|车辆|当前|现在|此时|目前){0,2}(?P<no>不|无法|没法|并不)?"
+    r"(?P<modal>可以|能够?|应该?|需要?|必须|会)(?!否)(?P<after>不)?"
 )
 _ASKS_ALL = re.compile(r"\b(?:all|every|both|each)\b|所有|全部|都|均|全")
 _NEITHER = re.compile(r"\W{0,3}neither\b[^.!?;\n]{1,80}\bnor\b")
@@ -83,7 +90,20 @@ def elliptical(low: str, question: str) -> str | None:
         return "no"
     if asked and _CERTAIN.match(low):
         return "yes"
+    if modal := _concluded_modal(low, asked):
+        return modal
     found = _ELLIPTICAL.match(low)
     if not found or not asked:
         return None
     return "no" if bool(found["none"]) != bool(found["negated"]) else "yes"
+
+
+def _concluded_modal(low: str, asked: str) -> str | None:
+    """ "yes" or "no" by the modal verb of a conclusion at the end, if a Chinese question asks with that verb."""
+    modal = _MODAL.search(asked)
+    found = list(_SO_MODAL.finditer(low))
+    if not modal or not found or re.search(r"[.!?;\n]\s*\S", low[found[-1].end() :]):
+        return None
+    if found[-1]["after"] or found[-1]["modal"][0] not in modal.group():
+        return None
+    return "no" if found[-1]["no"] else "yes"

@@ -65,6 +65,7 @@ _SAYS = re.compile(
     r"(?: on it| in (?:white|red|black|blue|yellow|green)(?: letters)?|的字样|字样|几个字|这几个字)?\s?[.!。！]?\Z",
     re.IGNORECASE,
 )
+_LAST_SENTENCE = re.compile(r"\A[^\"“「『`]{1,400}[.!?。！？]\s*(?=\S)")  # what stands before it, without quotations
 _EMPHASIS = re.compile(r"\*{2}|__(?=\S)|(?<=\S)__")
 
 
@@ -93,7 +94,7 @@ def read_ocr(text: str, question: str = "") -> Answer | Unparsed:
     fenced = _FENCED.match(text)
     bare = _EMPHASIS.sub("", without_html(fenced.group("body") if fenced else text)).strip()
     bare = _REMARK.sub("", final["text"] if (final := _ANSWER_LINE.search(bare)) else bare)
-    says = _SAYS.match(bare)
+    says = _SAYS.match(bare) or _SAYS.match(_LAST_SENTENCE.sub("", bare))
     if says:
         bare = next(group for group in says.groups() if group is not None).strip()
         return Answer("ocr", bare) if bare else Unparsed("ocr", "empty")

@@ -39,7 +39,7 @@ _JOINER = re.compile(r"\b(?:and|or|the|one|two|another|other|also|then|at|is)\b|
 _CONTENT = re.compile(r"[a-z]{3,}|[\u4e00-\u9fff]{2,}")
 # "(510, 600)? No, that is a bag." and "[…] would be the scooter."
 _TAKEN_BACK = re.compile(
-    r"[\[(<{][^\[\]()<>{}]{3,100}[\])>}]+\W{0,6}(?:no\b|not\b|wrong\b|(?:would be|is|belongs to) (?:the|an?)\b"
+    r"[\[(<{][^\[\]()<>{}]{3,100}[\])>}]+\W{0,6}(?:no\b|not\b|wrong\b|sorry\b|(?:would be|is|belongs to) (?:the|an?)\b"
     r"|不对|不是)",
     re.IGNORECASE,
 )

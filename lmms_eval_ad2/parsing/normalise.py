@@ -116,7 +116,9 @@ _UNDECIDED = re.compile(
     r"|\btoo (?:blurr(?:y|ed)|small|far(?: away)?|dark|distant|dirty"
     r"|low)(?: \w+){0,3} to (?:be )?(?:read|see|make out|recogni[sz]e|tell|identify)"
     r"|\b(?:illegible|unreadable|unrecogni[sz]able|(?:not|isn't) (?:legible|readable"
-    r"|recogni[sz]able))\b|\b(?:isn't|is not|not) (?:clear|certain|known|sure)\b"
+    r"|recogni[sz]able))\b|\b(?:isn't|is not|not) (?:certain|known|sure)\b"
+    r"|\b(?:it|that|this|what|which|answer)(?:'s)?\b[^.,;\n]{0,24} (?:isn't|is not|not) clear\b"
+    r"|\b(?:isn't|not) clear (?:if|whether|from|enough|to me|wh|how)"
     r"|(?:无法|难以|没法|不能|无从)(?:\w{0,4})?(?:判断|确定|辨认|辨别|识别|看清|得知|确认|回答|看到|读取|分辨|判定|作答|加载|打开|查看|提供)(?!出?没有)"
     r"|看不清|看不见图"
 )

@@ -16,6 +16,7 @@ _PROPERTIES = tuple(
             r"\b(?:clear|free|empty|unobstructed|vacant|passable)\b|畅通|通畅|空闲|是空的|无障碍",
             r"\b(?:blocked|obstructed|occupied|jammed|impassable|packed)\b|堵|占用|受阻|被挡|封闭",
         ),
+        (r"\b(?:cloudy|overcast)\b|多云|阴天", r"\b(?:clear|cloudless|sunny|no clouds)\b|晴"),
         (r"\bwet\b|潮湿|湿滑|是湿的", r"\bdry\b|干燥|是干的"),
         (r"\b(?:night(?:time)?|after dark)\b|夜(?:间|晚|里)|晚上", r"\b(?:day(?:light|time)?|daytime)\b|白天|日间"),
         (

@@ -63,7 +63,8 @@ def telling_words(question: str) -> set[str]:
 _LOCATED = re.compile(
     r"\b(?:detect|locate|find|localize|localise|mark|point (?:to|at|out)|where is|where are|ground|outline"
     r"|(?:bounding )?"
-    r"(?:box|bbox|rectangle|point|position|coordinates?|location|centre|center)(?: coordinates?)? (?:of|for"
+    r"(?:box|bbox|rectangle|point|position|coordinates?|location|centre|center)(?: (?:coordinates?|pixel|point))?"
+    r" (?:of|for"
     r"|around|on|enclosing))"
     r" (?:the |an? |this |all )?(?P<en>[a-z][a-z' -]{1,50}?)(?=[?.,:(\n]| (?:in|on|at|with|as|using|by|and"
     r"|that|which|near|next"

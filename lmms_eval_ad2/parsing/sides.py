@@ -46,7 +46,9 @@ _WAY_ASKED = re.compile(
     r"|direction)\b[^?]*\b(from)\s?\?|([从由往向朝])哪"
 )
 _CONTEXT = 80  # characters beside a side
-_TURN = re.compile(r"\bturn|\bheading|\bmoving|\bgoing|转|拐|行驶方向")
+_TURN = re.compile(
+    r"\bturn|\bheading|\bmoving|\bgoing|\b(?:pass|keep|stay|steer|swerve|veer|overtake)\b|转|拐|行驶方向|绕|避让|超车|通过"
+)
 # Beside something else: "just left of the bus stop", 站牌的左边.
 RELATIVE = re.compile(
     r" of (?!(?:the |this |our )?(?:road|street|image|picture|frame|scene|lane|ego|us|centre|center|view|car\b))"
@@ -60,6 +62,8 @@ _VIEWPOINT = re.compile(
 _OF_ANOTHER = re.compile(
     r"(?<!道路)(?<!画面)(?<!图像)(?<!图片)(?<!自车)(?<!本车)(?<!车道)(?<!视野)(?<!路面)(?<!我)(?<!图)的\Z"
 )
+_IMAGINED = re.compile(r"\b\w+ing (?:to (?:the )?|on the )?(?:left|right) (?:would|could|might)\b")  # "steering left would"
+_REASON = ("because", "since", "given", "因为", "由于")
 _BOTH = re.compile(r"\b(?:both|either|neither)\b|\bleft or (?:the |on the )?right\b|左右|左(?:侧|边)?(?:还是|或)右")
 _ANSWER = re.compile(
     r"(?:\b(?:answer|so|therefore|thus|hence|final|conclusion|it's|it is|that is|i\.e\.|namely)\b|也就是|答案"
@@ -77,8 +81,10 @@ def read_side(text: str, question: str = "") -> Answer | Unparsed:
     low = _FROM_TO.sub(lambda way: _end_of(way, question.lower(), turns=turns), low)
     found: list[tuple[str, bool, int]] = []  # side, whether it is called the answer, position
     way, relative = _asked_way(question.lower(), low), bool(_ASKS_RELATIVE.search(question.lower()))
+    reasons: list[int] = []  # positions of those in a clause that gives a reason
     for clause in clauses(low):
-        if clause.open or clause.former or _BOTH.search(clause.text) or _VIEWPOINT.search(clause.text):
+        silent = (_BOTH, _VIEWPOINT, _IMAGINED)
+        if clause.open or clause.former or any(pattern.search(clause.text) for pattern in silent):
             continue
         for match in _SIDE.finditer(clause.text):
             side = match["en"] or {"左": "left", "右": "right"}[match["zh"]]
@@ -97,6 +103,8 @@ def read_side(text: str, question: str = "") -> Answer | Unparsed:
             if not given:
                 at = clause.start + match.start()
                 found.append((side, bool(_ANSWER.search(low[max(0, at - 60) : at])), at))
+                reasons += [at] if clause.begins_with.endswith(_REASON) else []
+    found = [item for item in found if item[2] not in reasons] or found
     revised = [match.end() for match in REVISION.finditer(low)]
     found = [item for item in found if revised and item[2] >= revised[-1]] or found
     parts = list(clauses(low))
