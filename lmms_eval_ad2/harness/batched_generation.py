@@ -12,8 +12,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 from lmms_eval_ad2.errors import DataError
@@ -107,13 +108,22 @@ def _batches(lm: Any, generate: GenerateFn, requests: list[Any], todo: list[int]
 def _threads(
     workers: int, generate: GenerateFn, requests: list[Any], todo: list[int]
 ) -> Iterator[list[tuple[int, Any]]]:
-    """`workers` requests in flight, each yielded when done; images are encoded in the threads."""
+    """`workers` requests in flight, each yielded when done; images are encoded in the threads.
+
+    A request counts as in flight until its answer has been handled, so that a killed process loses no others: busy
+    threads would get far ahead of the one that saves.
+    """
+    waiting, futures = iter(todo), dict[Future[list[Any]], int]()
     with ThreadPoolExecutor(max_workers=max(1, workers)) as pool:
-        futures = {pool.submit(generate, [requests[i]]): i for i in todo}
         try:
-            for future in as_completed(list(futures)):
-                answer = future.result()[0]
-                yield [(futures.pop(future), answer)]
+            while True:
+                for i in islice(waiting, max(1, workers) - len(futures)):
+                    futures[pool.submit(generate, [requests[i]])] = i
+                if not futures:
+                    return
+                for future in wait(futures, return_when=FIRST_COMPLETED).done:
+                    answer = future.result()[0]
+                    yield [(futures.pop(future), answer)]
         except RefusedRequestsError:
             pool.shutdown(wait=True, cancel_futures=True)
             yield [(i, f.result()[0]) for f, i in futures.items() if not f.cancelled() and f.exception() is None]

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, AnyStr
@@ -84,6 +86,26 @@ def kill_on_error(process: subprocess.Popen[AnyStr]) -> Iterator[subprocess.Pope
         except BaseException:
             process.kill()
             raise
+
+
+def kill_when(command: Sequence[str], cwd: Path, reached: Callable[[], bool], **env: str) -> None:
+    """Start `python -m lmms_eval` in a new interpreter, and kill -9 it as soon as `reached()`."""
+    with (cwd / "killed.log").open("w") as log:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "lmms_eval", *command],
+            cwd=cwd,
+            env=environment(**env),
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        deadline = time.monotonic() + PATIENCE_S
+        while not reached():
+            assert child.poll() is None, (cwd / "killed.log").read_text()[-3000:]
+            assert time.monotonic() < deadline, "never got so far"
+            time.sleep(0.005)
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
 
 
 @contextmanager

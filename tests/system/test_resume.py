@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.running import environment, run_folder, run_lmms_eval, tables
+from support.running import kill_when, run_folder, run_lmms_eval, tables
 from support.tiers import seeds
 
 from lmms_eval_ad2.data.home import write_dataset
@@ -35,26 +30,6 @@ def answer(body: dict) -> str:
 def words(server: FakeEndpointServer, out: Path) -> list[str]:
     args = f"model_version=fake,base_url={server.url},api_key=none,num_concurrent={IN_FLIGHT},max_retries=1"
     return ["--model", "openai", "--model_args", args, "--tasks", TASKS, "--output_path", str(out)]
-
-
-def kill_when(command: Sequence[str], cwd: Path, reached: Callable[[], bool], **env: str) -> None:
-    """Start the host, and kill -9 it as soon as `reached()`."""
-    with (cwd / "killed.log").open("w") as log:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "lmms_eval", *command],
-            cwd=cwd,
-            env=environment(**env),
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-        deadline = time.monotonic() + 400
-        while not reached():
-            assert child.poll() is None, (cwd / "killed.log").read_text()[-3000:]
-            assert time.monotonic() < deadline, "never got so far"
-            time.sleep(0.005)
-        os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
 
 
 def hanging_from(number: int) -> Callable[[int, dict], str]:
