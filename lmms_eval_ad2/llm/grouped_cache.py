@@ -43,10 +43,10 @@ class GroupedCacheAccess:
         await self._awaited(key, reply)
 
     async def store(self, key: str, reply: ChatReply, done: Callable[[str, ChatReply], None]) -> None:
-        """Begin to store a reply, and call `done(key, reply)` then; returns when at most `most_unsaved` are being stored.
+        """Store a reply, then call `done(key, reply)`. Returns when at most `most_unsaved` are being stored.
 
-        It is stored even if the calling task is cancelled meanwhile. A failure to write is raised by the next call, or
-        by `close`.
+        It is stored even if the calling task is cancelled meanwhile. A failure to write is raised by this call, the
+        next one or `close`.
         """
         self._raise_failure()
 

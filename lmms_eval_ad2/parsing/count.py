@@ -60,6 +60,12 @@ _PRONOUN_LEFT = re.compile(
 # "Of the five lamps, two are lit": the number of all, of which some are counted.
 _WHOLE_LEFT = re.compile(r"\b(?:of|among|out of) (?:all )?(?:the|these|those|all) \Z")
 _WHOLE_RIGHT = re.compile(rf" ?[{_MEASURE}][\u4e00-\u9fff]{{0,6}}(?:中|当中|里面?)[,]? ?(?:有|仅|只)")
+_ONE_PER = re.compile(r" (?:for|on|at|in|along) each\b| per\b")  # "four crosswalks, one for each arm"
+_OTHERS = re.compile(r"\bother \Z")
+_OTHERS_RIGHT = re.compile(r" other\b")
+_HEADED = re.compile(
+    r"\n ?(?:final )?(?:result|total|answer|count|conclusion|summary|结果|总数|总计|结论) ?:? ?\n+ ?\Z"
+)
 _RANGE_LEFT = re.compile(
     r"(?:\b(?:at least|at most|more than|less than|fewer than|over|up to|under|no (?:more|less|fewer) than)|[<>≥≤]=?"
     r"|至少|超过|不少于|最多|不到|多于|少于|不超过)有? ?\Z"
@@ -98,7 +104,7 @@ _SEES_NO = (
 # Other parts of what is counted, whose number is not said.
 _REST = re.compile(
     r"\bthe (?:rest|others|remaining)\b|(?<=[.,;] )excluding\b"
-    r"|\b(?:half|most|both|some|none) of (?:them|these|those)\b|\beach\b"
+    r"|\b(?:half|most|both|some|none) of (?:them|these|those)\b|(?<!, one for )(?<!, one on )(?<!, one at )\beach\b"
     r"|各有?|其余|剩下|一半"
 )
 _ANSWER = re.compile(r"(?:\banswer|答案)[^\n.]{0,20}\Z")
@@ -113,6 +119,9 @@ _PARTIAL = re.compile(r"其中|\bof (?:which|whom|them|these|those)\b|\bincludin
 _ROW_LABEL = re.compile(
     r"(?:\A|[\n{,|])[\s\"'|-]*(?P<label>[a-z\u4e00-\u9fff][a-z_ \u4e00-\u9fff]{0,40}?)[\s\"']*[:|=][\s\"']*\Z"
 )
+_SIDE = re.compile(r"(?<![a-z])(?:left|right)(?![a-z])|[左右]")
+_FEW = 4  # numbers, each with a side
+_AT_HEAD = 10  # characters before a number at the head
 _BREAKDOWN = re.compile(r"[:(]")
 
 
@@ -149,8 +158,8 @@ def read_count(text: str, question: str = "") -> Answer | Unparsed:
     kept = [
         item for item in found if not any(part.start <= item.start < part.start + len(part.text) for part in former)
     ]
-    found = kept or found
-    chosen = _chosen(low, found, noun)
+    found = _without_others(low, kept or found, question)
+    chosen = _chosen(low, found, noun) or _of_side(low, found, question)
     chosen = _restricted(low, found, chosen, question)
     if chosen is None:
         if len(found) > 1 or (found and _NONE.search(low)):
@@ -205,7 +214,8 @@ def _judge(low: str, match: re.Match[str]) -> _Found | None:
     if _WHOLE_LEFT.search(left) or _WHOLE_RIGHT.match(right):
         return None
     if match["word"] == "one" and (
-        _PRONOUN_LEFT.search(left)
+        _ONE_PER.match(right)
+        or _PRONOUN_LEFT.search(left)
         or re.match(r" (?:of|twice|too|by one|at a time|another|after)\b", right)
         or left.endswith(" by ")
     ):
@@ -219,6 +229,7 @@ def _judge(low: str, match: re.Match[str]) -> _Found | None:
         bool(re.search(r"[.!?] \Z", left) and not right.strip(" .!"))
         or (start == 0 and right.lstrip(".").startswith("\n\n"))
         or (left.endswith("\n\n") and not right.strip(" ."))
+        or _HEADED.search(left) is not None
     )
     strong = alone or bool(_STRONG_LEFT.search(left) or _STRONG_RIGHT.match(right))
     return _Found(
@@ -258,6 +269,30 @@ def _chinese(text: str) -> tuple[int | None, str]:
     if len(head) > 1 or len(tail) > 1 or "十" in tail:
         return None, "malformed"
     return 10 * (_ZH[head] if head else 1) + (_ZH[tail] if tail else 0), ""
+
+
+def _without_others(low: str, found: list[_Found], question: str) -> list[_Found]:
+    """If a reply begins with a number ("Just one: …"), the numbers but those of others ("the two other lanes")."""
+    if "other" in question.lower() or not found or found[0].start >= _AT_HEAD:
+        return found
+    kept = [
+        item
+        for item in found
+        if not (_OTHERS_RIGHT.match(low, item.end) or _OTHERS.search(low[max(0, item.start - 7) : item.start]))
+    ]
+    return kept or found
+
+
+def _of_side(low: str, found: list[_Found], question: str) -> _Found | None:
+    """ "2 on the left and 6 on the right": the number of the side that the question asks for."""
+    asked = set(_SIDE.findall(question.lower()))
+    if len(asked) != 1 or not 1 < len(found) < _FEW or any(item.fault for item in found):
+        return None
+    ends = [*(item.start for item in found[1:]), len(low)]
+    sides = [set(_SIDE.findall(low[item.end : end])) for item, end in zip(found, ends, strict=True)]
+    if any(len(side) != 1 for side in sides) or len({min(side) for side in sides}) != len(sides):
+        return None
+    return next((item for item, side in zip(found, sides, strict=True) if side == asked), None)
 
 
 def _restricted(low: str, found: list[_Found], chosen: _Found | None, question: str) -> _Found | None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
+from lmms_eval_ad2.parsing.clauses import negations
 from lmms_eval_ad2.parsing.question_words import telling_words
 
 _VERB = r"(?:do|does|did|is|are|was|were|has|have|had|can|could|will|would|should|must|may)"
 _END = r"\s?(?:[.,;!:]|\Z|- )"
 _ELLIPTICAL = re.compile(
-    r"\W{0,3}(?:indeed,? )?(?:(?P<none>neither|none)|(?:both|all|each|every one)|it|they|he|she|there|we|you|the (?:ego|car|vehicle))"
+    r"\W{0,3}(?:indeed,? )?(?:(?P<none>neither|none)|(?:both|all|each|every one)|it|they|he|she|there|we|you"
+    r"|the (?:ego|car|vehicle))"
     rf"(?: of (?:them|these|those|the \w+))?(?: \w+ly| indeed)? {_VERB}(?P<negated>n't| not)?(?: indeed)?{_END}"
 )
 _NOT_ALL = re.compile(
@@ -46,7 +48,8 @@ _CERTAIN = re.compile(
 )
 _NOT_SO = re.compile(
     r"\W{0,3}(?:absolutely|definitely|certainly|probably|surely|clearly|likely|presumably|most likely|of course|rather"
-    r"|apparently|obviously) not[.,;:!]|\W{0,3}not at all[.,;:!]|(?:当然|恐怕|应该|大概|显然)(?:不|没有)[,.;!]"
+    r"|apparently|obviously) not[.,;:!]|\W{0,3}not (?:at all|yet|any ?more|any longer)[.,;:!]"
+    r"|\W{0,3}并非如此|(?:当然|恐怕|应该|大概|显然)(?:不|没有)[,.;!]"
 )
 _JUDGED = re.compile(
     r"\W{0,3}(?:that|this|it)(?:'s| is) (?:\w+ly )?(?:correct|right|true|(?P<no>incorrect|wrong|false"
@@ -58,6 +61,7 @@ _SO_MODAL = re.compile(
     r"(?:所以|因此|故|因而)(?:自车|本车|主车|我们?|车辆|当前|现在|此时|目前){0,2}(?P<no>不|无法|没法|并不)?"
     r"(?P<modal>可以|能够?|应该?|需要?|必须|会)(?!否)(?P<after>不)?"
 )
+_INDEED = re.compile(r"\W{0,3}indeed,")
 _ASKS_ALL = re.compile(r"\b(?:all|every|both|each)\b|所有|全部|都|均|全")
 _NEITHER = re.compile(r"\W{0,3}neither\b[^.!?;\n]{1,80}\bnor\b")
 _ASKS_PRESENCE = re.compile(r"\b(?:is|are|was|were) there\b|\b(?:can|do) you see\b|\b(?:any|either)\b")
@@ -92,6 +96,8 @@ def elliptical(low: str, question: str) -> str | None:
         return "yes"
     if modal := _concluded_modal(low, asked):
         return modal
+    if asked and _INDEED.match(low) and not negations(re.split(r"[.!?;\n]", low)[0]):
+        return "yes"
     found = _ELLIPTICAL.match(low)
     if not found or not asked:
         return None

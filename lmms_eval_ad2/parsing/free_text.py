@@ -47,6 +47,13 @@ _BESIDE = re.compile(
     r"\b(?:below|beneath|under|above|over|behind|beside|next to|near|left of|right of)\b|[旁下上后]方?的"
 )
 _AND_MORE = re.compile(r"\b(?:and|below|above|under|then|followed)\b|和|下面|上面|以及|还有")  # both are on the sign
+_NO_TEXT = re.compile(
+    r"\W{0,3}(?:(?:there(?:'s| is| are)|i see|the [a-z ]{1,30} (?:has|shows|contains|bears)) no"
+    r"|(?:there (?:isn't|aren't)|i (?:can't|cannot|can not|don't|do not) (?:see|find|make out|read)) any)"
+    r" (?:\w+ly )?(?:\w+ )?(?:text|writing|lettering|letters?|words?|characters?|inscription)\b[^\"\n]*\Z"
+    r"|\W{0,3}[^\n,，。“\"]{0,14}没有(?:任何)?(?:可见|可读|可辨认|清晰|可识别)?的?(?:文字|字样|字符|文本)[^“\"\n]*\Z",
+    re.IGNORECASE,
+)
 _CANNOT = re.compile(
     r"\A(?:i'?m |i am )?(?:very |so )?sorry,? (?:but )?i (?:can't|cannot|can not|won't|am (?:not able|unable) to)\b",
     re.IGNORECASE,
@@ -66,6 +73,9 @@ _SAYS = re.compile(
     re.IGNORECASE,
 )
 _LAST_SENTENCE = re.compile(r"\A[^\"“「『`]{1,400}[.!?。！？]\s*(?=\S)")  # what stands before it, without quotations
+_BOLD_END = re.compile(
+    r"(?P<before>[a-z\u4e00-\u9fff:：] ?)\*\*(?P<said>[^*\n]{1,200}[^*\n:：])\*\*(?P<end>[.。!]?\s*\Z)"
+)
 _EMPHASIS = re.compile(r"\*{2}|__(?=\S)|(?<=\S)__")
 
 
@@ -88,11 +98,14 @@ def read_ocr(text: str, question: str = "") -> Answer | Unparsed:
 
     Of several quotations, the one whose clause has the most words of `question`; Unparsed if none stands out.
     """
-    if is_refused_reply(text):
+    if is_refused_reply(text) or _NO_TEXT.match(text):
         return Unparsed("ocr", "refusal", text[:200])
     text = _LATEX_TEXT.sub(lambda match: match["body"], text)
     fenced = _FENCED.match(text)
-    bare = _EMPHASIS.sub("", without_html(fenced.group("body") if fenced else text)).strip()
+    plain_text = without_html(fenced.group("body") if fenced else text)
+    if not re.search(r"[\"“「『`]", plain_text):
+        plain_text = _BOLD_END.sub(r'\g<before>"\g<said>"\g<end>', plain_text)  # "The street is **Maple Ave**."
+    bare = _EMPHASIS.sub("", plain_text).strip()
     bare = _REMARK.sub("", final["text"] if (final := _ANSWER_LINE.search(bare)) else bare)
     says = _SAYS.match(bare) or _SAYS.match(_LAST_SENTENCE.sub("", bare))
     if says:

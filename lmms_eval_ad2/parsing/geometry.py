@@ -161,7 +161,8 @@ def _chosen(text: str, shapes: list[WrittenShape], form: Form) -> WrittenShape |
     if reason:
         return Unparsed(form, reason, text[-200:])
     distinct = {shape.values for shape in shapes if len(shape.values) == len(chosen.values)}
-    if len(distinct) > 1 and not _FINAL.search(text[max(0, chosen.start - 100) : chosen.start]):
+    repeats = chosen.values in [shape.values for shape in shapes[:-1]] and chosen is shapes[-1]  # selects one again
+    if len(distinct) > 1 and not repeats and not _FINAL.search(text[max(0, chosen.start - 100) : chosen.start]):
         return Unparsed(form, "several_boxes" if len(chosen.values) == 4 else "several_points", text[-200:])
     if form == "box" and len(chosen.values) == 2:
         return Unparsed(form, "point_for_box", text[-200:])

@@ -16,7 +16,8 @@ _STYLED = {
 _SIGNS = {
     **dict.fromkeys(map(ord, "“”„‟«»「」『』"), '"'),
     **dict.fromkeys(map(ord, "‘’‚‛`´"), "'"),
-    **dict.fromkeys(map(ord, "‐‑‒–—―−"), "-"),
+    **dict.fromkeys(map(ord, "‐‑‒–−"), "-"),
+    **dict.fromkeys(map(ord, "—―"), " - "),
     **dict.fromkeys(map(ord, "〈《"), "<"),
     **dict.fromkeys(map(ord, "〉》"), ">"),
     **dict.fromkeys(map(ord, "【〔"), "["),

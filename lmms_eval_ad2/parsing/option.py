@@ -51,7 +51,8 @@ _TAKEN_BACK = re.compile(
 _BOTH = re.compile(r"\bboth (?:are|of|answers?|options?|would|seem)\b|(?:两者|两个|二者)都", re.IGNORECASE)
 _RIGHT = 60  # characters of context after a mention
 _HEAD_RIGHT = re.compile(
-    r"项,| as in\b| ?\((?:confidence|certainty|probability|置信度|\d{1,3} ?%)|[)\]}>\"']?\s?(?:[.):、,]|- )|[)\]}>]| (?:because|since|rather than|instead of|over)\b"
+    r"项,| as in\b| ?\((?:confidence|certainty|probability|置信度|\d{1,3} ?%)|[)\]}>\"']?\s?(?:[.):、,]|- )"
+    r"|[)\]}>]| (?:because|since|rather than|instead of|over)\b"
 )
 _BESIDE = re.compile(r"[)\]}>\"']{0,3}\s?[.):,、-]?\s?[(\"']{0,2}(?P<text>[^\n<\"]{1,400})")
 _LETTERS_ONLY = re.compile(r"[A-Z]{2,8}\.?")

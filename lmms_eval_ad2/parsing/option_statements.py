@@ -18,7 +18,7 @@ from lmms_eval_ad2.parsing.quoted import numerals
 from lmms_eval_ad2.parsing.revisions import REVISION
 
 _LIMIT = 20_000  # characters examined, the last ones of the text
-_HEAD, _FIRST = 400, 8  # characters of the head of a reply; of what may stand before an option that begins it
+_HEAD, _FIRST = 400, 10  # characters of the head of a reply; of what may stand before an option that begins it
 # "The taxi is farther away than the sedan" answers the question which one is farther, and no other.
 _COMPARATIVE = re.compile(r"\b(?!rath|oth|lat|earl)([a-z]+er|more [a-z]+|less [a-z]+|fewer)(?: [a-z]+){0,3} than\b")
 _PREFERRED = re.compile(

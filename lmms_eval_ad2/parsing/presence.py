@@ -185,10 +185,15 @@ _IN_PLACE = re.compile(
 )
 
 
+# "... fit under the bridge if it is 4 m tall?": the condition has a predicate of its own.
+_UNDER = re.compile(r",? (?:if|when|while|because|given that|assuming) [^?]*\?")
+
+
 def _predicate(question: str) -> str:
     """A pattern of the adjective or participle that "Is the road dry?" asks for; "" for another question."""
     if _COMPARED.search(question):
         return ""
+    question = _UNDER.sub("?", question)
     if free := _FREE_OF.search(question):
         return rf"(?<![a-z]){free['word']}(?![a-z])(?! of)"
     question = _WHERE_NOW.sub("", question)

@@ -107,6 +107,7 @@ def names_another(low: str, question: str) -> bool:
 
 
 _SAME = {"nearest": "closest", "furthest": "farthest"}
+_SYNONYMS = _SAME | {other: word for word, other in _SAME.items()}
 
 
 def other_superlatives(low: str, question: str) -> bool:
@@ -116,8 +117,9 @@ def other_superlatives(low: str, question: str) -> bool:
 
 
 def superlatives(question: str) -> list[str]:
-    """The superlatives of a question, in lower case."""
-    return [match.group() for match in _SUPERLATIVE.finditer(question.lower())]
+    """The superlatives of a question, in lower case, each with its synonym."""
+    found = [match.group() for match in _SUPERLATIVE.finditer(question.lower())]
+    return found + [_SYNONYMS[word] for word in found if word in _SYNONYMS]
 
 
 _EGO = re.compile(r"\b(?:ego|host|own|our|we|us|you|your|autonomous|current|self|driver)\b|自车|本车|主车|我")

@@ -47,7 +47,8 @@ _WAY_ASKED = re.compile(
 )
 _CONTEXT = 80  # characters beside a side
 _TURN = re.compile(
-    r"\bturn|\bheading|\bmoving|\bgoing|\b(?:pass|keep|stay|steer|swerve|veer|overtake)\b|转|拐|行驶方向|绕|避让|超车|通过"
+    r"\bturn|\bheading|\bmoving|\bgoing|\b(?:pass|keep|stay|steer|swerve|veer|overtake)\b"
+    r"|\b(?:bend|curve|lead|lean|point)s?\b|转|拐|行驶方向|绕|避让|超车|通过|弯|[往向朝]左"
 )
 # Beside something else: "just left of the bus stop", 站牌的左边.
 RELATIVE = re.compile(
@@ -62,7 +63,9 @@ _VIEWPOINT = re.compile(
 _OF_ANOTHER = re.compile(
     r"(?<!道路)(?<!画面)(?<!图像)(?<!图片)(?<!自车)(?<!本车)(?<!车道)(?<!视野)(?<!路面)(?<!我)(?<!图)的\Z"
 )
-_IMAGINED = re.compile(r"\b\w+ing (?:to (?:the )?|on the )?(?:left|right) (?:would|could|might)\b")  # "steering left would"
+_IMAGINED = re.compile(
+    r"\b\w+ing (?:to (?:the )?|on the )?(?:left|right) (?:would|could|might)\b"
+)  # "steering left would"
 _REASON = ("because", "since", "given", "因为", "由于")
 _BOTH = re.compile(r"\b(?:both|either|neither)\b|\bleft or (?:the |on the )?right\b|左右|左(?:侧|边)?(?:还是|或)右")
 _ANSWER = re.compile(

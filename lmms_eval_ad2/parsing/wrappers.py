@@ -149,6 +149,8 @@ def _marks(text: str) -> Iterator[tuple[int, int, str]]:
         opens = bool(tag["begin"]) or (not tag["close"] and not tag["slash"] and not tag.group().startswith("<|"))
         if opens and opened is None:
             start, opened = position, tag.end()
+        elif opens and opened is not None and not text[opened:position].strip():  # directly within the outer one
+            opened = tag.end()
         elif not opens and (opened is not None or last_end < 0):
             yield start, tag.end(), text[opened or 0 : position]
             opened, last_end = None, tag.end()

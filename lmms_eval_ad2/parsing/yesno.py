@@ -15,6 +15,7 @@ from lmms_eval_ad2.parsing.elliptical import elliptical, said_of_others
 from lmms_eval_ad2.parsing.normalise import ANSWER_LINE, no_verdict, plain, without_refusals
 from lmms_eval_ad2.parsing.opposites import by_opposite
 from lmms_eval_ad2.parsing.presence import asks_presence, stated
+from lmms_eval_ad2.parsing.restated import restated
 from lmms_eval_ad2.parsing.revisions import REVISION
 from lmms_eval_ad2.parsing.sides import read_side
 from lmms_eval_ad2.parsing.verdict_tables import rated_in_json, with_ticks
@@ -100,7 +101,8 @@ def read_yesno(text: str, question: str = "", words: tuple[str, str] = YES_NO) -
     if words != YES_NO:
         return read_side(text, question)
     low = _MUST.sub("必须", ANSWER_LINE.sub(r"\1: ", _without_question(text.lower(), question)))
-    whole = _WHOLE.get(re.sub(r"[^\w✓✗' \u4e00-\u9fff]+", " ", low).strip(" '"))
+    bare = re.sub(r"[^\w✓✗' \u4e00-\u9fff]+", " ", low).strip(" '")
+    whole = _WHOLE.get(bare) or _WHOLE.get(re.sub(r"([a-z])\1+\Z", r"\1", bare))  # "nooo"
     if whole:
         return Answer("yesno", whole)
     best = rated_in_json(text, (*YES_NO, "是", "否", "有", "无", "没有"))
@@ -130,6 +132,7 @@ def read_yesno(text: str, question: str = "", words: tuple[str, str] = YES_NO) -
     others = stated(of_others, question, alone=False) if (of_others := said_of_others(kept, question)) else None
     if others:
         said = "no" if others == "yes" else "yes"
+    said = said or (None if verdicts else restated(kept, question))
     if said:
         return Answer("yesno", said, "statement")
     return Unparsed("yesno", "hedged" if verdicts and not refuses else no_verdict(text), text[-200:])

@@ -1,0 +1,103 @@
+"""Answers without yes or no that restate the question: "The truck does block the view.", "so it won't fit"."""
+
+from __future__ import annotations
+
+import re
+
+from lmms_eval_ad2.parsing.clauses import TextClause, clauses, last_sentence, negations
+from lmms_eval_ad2.parsing.question_words import of_another_road_user
+
+_FUNCTION = frozenset((
+    "the", "an", "and", "any", "some", "there", "here", "this", "that", "these", "those", "its", "his", "her",
+    "their", "our", "your", "ego", "own", "it", "he", "she", "they", "them", "him", "we", "us", "you", "vehicle",
+    "car", "anybody", "anyone", "someone", "somebody", "nobody", "anything", "something", "who", "which", "does",
+    "did", "has", "have", "had", "can", "could", "will", "would", "should", "must", "may", "need", "needs", "are",
+    "was", "were", "been", "being", "is", "be", "do", "am", "not", "now", "currently", "yet", "already", "still",
+    "with", "for", "from", "into", "onto", "over", "under", "out", "off", "at", "in", "on", "of", "to", "by", "as",
+    "because", "image", "picture", "scene", "photo", "frame", "today", "moment", "time", "indeed", "actually",
+    "clearly", "safely", "just", "very", "also", "no", "answer", "yes",
+))  # fmt: skip
+_ENDING = re.compile(r"(?<=[a-z]{3})(?:ing|ed|es|s|e)\Z")
+# Questions that a statement with the same words need not answer.
+_QUALIFIED = re.compile(
+    r"\b(?:all|every|both|each|only|more|less|than|or|either|enough|too|not|never)\b|n't\b|[a-z]er than\b"
+)
+_NOT_YET = re.compile(
+    r"\b(?:about to|almost|nearly|hardly|barely|going to|will soon|used to|too|instead of|rather than|other|another|if"
+    r"|seems?|appears?|partly|partially|half)\b"
+)
+_AUXILIARY = (
+    r"(?:is|are|was|were|does|do|did|has|have|had|can|could|will|would|should|must|may|needs?|ca|wo)"
+    r"(?:n't|not| not| never)?(?: (?:to|be|been|have to|need to|an?|the))?"
+)
+_INSTRUCTION = re.compile(r"[?？].*\Z", re.DOTALL)  # "Answer yes or no."
+_UNDER = re.compile(r",? (?:if|when|while) [^?]*\?")
+_ZH_TURN = re.compile(r"请问|现在|目前|此时|图中|画面中?|是否|是不是|吗|么|呢|[?？。.]")
+_ZH_REPLY = re.compile(r"(?:[嗯哦啊]|答[:案]?:?|回答:?)[,:]? ?(?=.)")
+_ZH_NO = re.compile(r"(?:并没有|没有|并未|并不|不是|没|未|不)")
+_SHORT = 10  # characters of a Chinese clause that restates the end of a question
+
+
+def restated(low: str, question: str) -> str | None:
+    """ "yes" or "no" by a clause of lower-case text with the words of `question`; None without one or if two differ."""
+    asked = _UNDER.sub("?", _INSTRUCTION.sub("?", question.lower().strip()))
+    if not asked.isascii():
+        return _in_chinese(low, asked)
+    words = _content(asked)
+    if not words or _QUALIFIED.search(asked):
+        return None
+    verdicts = {verdict for part in clauses(low) if (verdict := _of_clause(part, words, asked))}
+    if len(verdicts) == 1:
+        return verdicts.pop()
+    return None if verdicts else _concluded(low, words, asked)
+
+
+def _content(low: str) -> set[str]:
+    """The words of an English text that have a meaning of their own, without their endings; numbers as they are."""
+    found = re.findall(r"[a-z]{3,}|\d+(?:\.\d+)?", low)
+    return {_ENDING.sub("", word) for word in found if word not in _FUNCTION}
+
+
+def _states(part: TextClause) -> bool:
+    return not (part.open or part.conditional or part.tentative or part.former or _NOT_YET.search(part.text))
+
+
+def _of_clause(part: TextClause, words: set[str], asked: str) -> str | None:
+    """The polarity of a clause that has all words of the question, of which there are at least two."""
+    if len(words) < 2 or not words <= _content(part.text) or not _states(part):
+        return None
+    if of_another_road_user(part.text, asked):
+        return None
+    return "no" if negations(part.text) % 2 else "yes"
+
+
+def _concluded(low: str, words: set[str], asked: str) -> str | None:
+    """ "So it won't fit": the question's verb after a subject that it has too, without anything else, at the end."""
+    nouns = "|".join(sorted(re.escape(word) + "[a-z]{0,3}" for word in words if word.isalpha()))
+    subject = (
+        rf"\b(?:it|he|she|they|we|this|there|(?:the |our )?ego(?: vehicle| car)?|the (?:{nouns})(?: (?:{nouns}))?)"
+    )
+    pattern = re.compile(rf"{subject} {_AUXILIARY} (?P<rest>[^.!?;]+)")
+    verdicts = set()
+    for part in last_sentence(low) or clauses(low):
+        found = pattern.search(part.text)
+        said = _content(found["rest"]) if found else set()
+        if found and said and said <= words and _states(part):
+            verdicts.add("no" if negations(part.text) % 2 else "yes")
+    return verdicts.pop() if len(verdicts) == 1 else None
+
+
+def _in_chinese(low: str, asked: str) -> str | None:
+    """By a short first clause that repeats the end of the question, perhaps with a negation: 亮了, 不能左转."""
+    first = re.split(r"[,.;!\n]", _ZH_REPLY.sub("", low.strip(), count=1))[0].strip()
+    core = _ZH_TURN.sub("", asked)
+    if not first or len(first) > _SHORT or _ZH_TURN.search(first) or _ZH_NO.search(core):
+        return None
+    no = _ZH_NO.match(first)
+    rest = (first[no.end() :] if no else first).rstrip("了的着呢哦啊")
+    if not rest or not re.fullmatch(r"[\u4e00-\u9fff]+", rest):
+        return None
+    end = core.rstrip("了的着")
+    if end.endswith(rest) or (no and rest in end):
+        return "no" if no else "yes"
+    return None
