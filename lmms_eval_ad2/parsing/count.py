@@ -77,7 +77,7 @@ _RANGE_JOINT = re.compile(rf" ?[{_MEASURE}]? ?(?:-|~|to|or|到|至|或|或者|�
 _ABOUT = re.compile(r"(?:\b(?:about|approximately|around|roughly|nearly|almost)|大约|大概|约) ?\Z")
 _DRESS = r"(?:(?:a |only|just|exactly|about|approximately|around|roughly|total of|仅|只|大约|约) ?)*[(\[{\"']{0,3}\Z"
 _STRONG_LEFT = re.compile(
-    r"(?:\b(?:answer|count|(?<!in )total|number|sum)\b[^.;\n\d]{0,60}?(?:\b(?:is|are|was|of)|[:=]) ?"
+    r"(?:\b(?:answer|(?<!i )count|(?<!in )total|number|sum)\b[^.;\n\d]{0,60}?(?:\b(?:is|are|was|of)|[:=]) ?"
     r"|\b(?:in total|altogether|in all|overall),? ?(?:there (?:is|are)|i (?:can )?(?:see|count))? ?"
     r"|(?<!in )\b\w{0,20}(?:num|count|total|number)\w{0,20}[\"']?\s?[:=] ?|\b(?:exactly|precisely|a total of) "
     r"|\b(?:leaves|leaving|makes|making) (?:us with |it |just |only )?"

@@ -15,7 +15,7 @@ _ELLIPTICAL = re.compile(
     rf"(?: of (?:them|these|those|the \w+))?(?: \w+ly| indeed)? {_VERB}(?P<negated>n't| not)?(?: indeed)?{_END}"
 )
 _NOT_ALL = re.compile(
-    r"\W{0,3}not (?:all|every|both|each)\b|\W{0,3}only (?:some|one|part) of\b"
+    r"\W{0,3}not (?:all|every|both|each)\b|\W{0,3}only (?:the|one|some|a)\b|\W{0,3}only (?:some|one|part) of\b"
     r"|(?:并非|并不是|不是)(?:所有|全部|都)|不全是|不都是"
     r"|\W{0,3}(?:all|everyone|everything|every \w+)(?: of (?:them|these|those))? (?:except|but|besides|apart from)\b"
     r"|除了?[^,.;]{1,30}(?:以外|之外|外)?,? ?(?:其他|其余)"

@@ -91,7 +91,7 @@ _MISSING = re.compile(
     r"|没有?(?:任何)?(?:图片|图像|照片|附件|画面)(?!中|里|上)|没有?(?:任何)?(?:办法|法|从)(?:判断|确定|回答|看|知道|得知|辨|作答|确认)|没有足够"
     r"|信息不(?:足|够)|缺(?:乏|少)(?:足够)?(?:的)?信息|不足以"
     r"|(?:看不到|没看到|看不见|找不到)[^,.;]{0,8}(?:图|照片|画面)(?!中|里|上)"
-    r"|没有?(?:任何|相关|更多)?(?:的)?(?:信息|依据|线索)(?:可|来|能|判断|表明我)?|请(?:您)?(?:提供|上传|发送|补充|重新)"
+    r"|没有?(?:任何|相关|更多)?(?:的)?(?:信息|依据|线索)(?:可|来|能|判断|表明我)?|请(?:您)?(?:先|再)?(?:提供|上传|发送|补充|重新)"
 )
 _ASKS = re.compile(
     rf"\b(?:please|could you|can you|you need to|kindly) (?:\w+ ){{0,2}}(?:provide|upload|attach|share"
@@ -118,6 +118,7 @@ _UNDECIDED = re.compile(
     r"|low)(?: \w+){0,3} to (?:be )?(?:read|see|make out|recogni[sz]e|tell|identify)"
     r"|\b(?:illegible|unreadable|unrecogni[sz]able|(?:not|isn't) (?:legible|readable"
     r"|recogni[sz]able))\b|\b(?:isn't|is not|not) (?:certain|known|sure)\b"
+    r"|\bnone of [a-z ]{1,24} (?:can be (?:read|made out)|is (?:legible|readable))\b"
     r"|\b(?:it|that|this|what|which|answer)(?:'s)?\b[^.,;\n]{0,24} (?:isn't|is not|not) clear\b"
     r"|\b(?:isn't|not) clear (?:if|whether|from|enough|to me|wh|how)"
     r"|(?:无法|难以|没法|不能|无从)(?:\w{0,4})?(?:判断|确定|辨认|辨别|识别|看清|得知|确认|回答|看到|读取|分辨|判定|作答|加载|打开|查看|提供)(?!出?没有)"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 _MOST = 500  # mentions examined, the last ones of the text; more occur only if a model repeats itself endlessly
 
 _MENTION = re.compile(
-    r"(?<![A-Za-z0-9])(?<![A-Za-z]['.])(?P<letter>[A-Za-z])(?![A-Za-z0-9]|'[A-Za-z]|-[A-Za-z]|\.[a-z])"
+    r"(?<![A-Za-z0-9])(?<![A-Za-z]['.])(?<!km/)(?P<letter>[A-Za-z])(?![A-Za-z0-9]|'[A-Za-z]|-[A-Za-z]|\.[a-z])"
 )
 OPENERS, CLOSERS = "([{<\"'", ")]}>\"'"
 _LABEL = re.compile(r"(?:\boption|\bchoice|\bletter|选项)[\s_]?[(\[{<\"']{0,3}\Z")

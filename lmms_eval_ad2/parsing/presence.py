@@ -19,7 +19,9 @@ _ASKED = re.compile(
     r"|some|the)\b)? ?(?P<has>[a-z][a-z' -]{1,60})"
     r"|\b(?:is|are|can|could) (?:(?:an?|any|some|the)\b)? ?(?P<be>[a-z][a-z' -]{1,60}?)"
     r" (?:be (?:seen|found|observed|detected)|visible|present|shown|in (?:the|this) (?:image|picture"
-    r"|scene|photo)|on the|appear)"
+    r"|scene|photo)|on the(?! (?:left|right) (?!side|lane|edge|kerb|curb|shoulder|sidewalk|pavement|half"
+    r"|hand)[a-z]+\s?\?)"
+    r"|appear)"
     r"|(?:有没有|是否有|是否存在|是否能看到|能否看到|能看到|能看见|可以看到|看得到|存在|有)(?:任何|一个|一辆|一名)?(?P<zh>[\u4e00-\u9fff]{1,12}?)"
     r"(?:吗|\?|么|的吗|存在|可见|\Z|,)"
 )
@@ -50,7 +52,9 @@ _COMPOUND = re.compile(
 _NOBODY = re.compile(r"\b(?:nobody|no one|no-one)\b(?! (?:else|other))|空无一人|没有?人|无人")
 _EMPTY = re.compile(r"\b(?:completely|entirely|totally|quite) empty\b|空无一[人车物]|空空如也")
 _PERSON = re.compile(r"pedestrian|person|people|人")
-_PERMISSION = re.compile(r"\b(?:permitted|allowed|legal|permissible)\b|允许|准许")
+_PERMISSION = re.compile(
+    r"\b(?:permitted|allowed|legal|legally|permissible)\b|\A(?:can|may|could) (?:the )?(?:ego|we|our|i|one)\b|允许|准许"
+)
 _FORBIDDEN = re.compile(
     r"\b(?:must not|mustn't|may not|prohibited|forbidden|prohibits?|forbids?|illegal|not (?:allowed|permitted|legal))\b"
     r"|禁止|严禁|不得(?!不)|不允许|不准"
@@ -58,6 +62,9 @@ _FORBIDDEN = re.compile(
 _FREE_OF = re.compile(r"\b(?:is|are|was|were)\b[^?]{3,60}\b(?P<word>clear|free|empty) of\b")
 _NO_OTHER = re.compile(r"\b(?:no|not any|n't any) (?:other|more|further|additional)\b|没有其他|没有别的")
 _SHORT = 1_000  # characters
+_HIDDEN = re.compile(
+    r"\A (?:is|are|was|were|remains?)(?:n't| not)?(?: \w+ly)? (?:hidden|obscured|concealed|out of (?:sight|view))\b"
+)
 _SIDE = re.compile(
     r"(?<![a-z])(?:left|right)(?![a-z])(?! (?:turn|now|in front|before|after|behind|next))|[左右](?!转|拐|后)"
 )
@@ -101,13 +108,15 @@ def stated(low: str, question: str, *, alone: bool) -> str | None:
     called = _of_claim(low) if _CLAIM.search(question.lower()) else None
     if called:
         return called
-    if _PERMISSION.search(question.lower()) and any(_FORBIDDEN.search(part.text) for part in _facts(low)):
-        return "no"
     asked = plain(question).lower()
+    sides = _sides(asked)
+    if _PERMISSION.search(asked) and any(
+        _FORBIDDEN.search(part.text) and not _sides(part.text) - sides for part in _facts(low)
+    ):
+        return "no"
     present = _ASKED.search(asked)
     if present and place_is_empty(_facts(low), asked):
         return "no"
-    sides = _sides(asked)
     names = [asked_for(question)]
     if present and present["be"]:  # "Is the visibility good in this scene?" may ask for a property
         names.append(_predicate(asked))
@@ -181,7 +190,8 @@ _ZH_PREDICATE = re.compile(
 
 # "... to the left lane?": the last word is no predicate.
 _IN_PLACE = re.compile(
-    r"\b(?:to|into|in|on|onto|at|from|of|with|for|through) (?:the|an?|this|our|its) (?:\w+ ){0,2}\w+\s?\?"
+    r"\b(?:to|into|in|on|onto|at|from|of|with|for|through|within|inside|behind|beside|near|along|across|under|over|by)"
+    r" (?:the|an?|this|our|its|their|his|her) (?:\w+ ){0,2}\w+\s?\?|\b(?:of|with|by|from|for) \w+\s?\?"
 )
 
 
@@ -282,7 +292,8 @@ def _of_name(low: str, name: str, sides: set[str], question: str) -> tuple[list[
 def _denied(clause: TextClause, text: str, named: re.Match[str]) -> bool:
     """Whether a named thing is denied: what follows "who", "that" or "with" describes it, and does not deny it."""
     right = re.split(r"\b(?:that|who|with|without|and)\b", text[named.end() :])[0]
-    return denied(text[: named.end()] + right, named.start(), named.end())
+    hidden = bool(_HIDDEN.search(right))
+    return denied(text[: named.end()] + right, named.start(), named.end()) != hidden
 
 
 def _single(low: str) -> str | None:

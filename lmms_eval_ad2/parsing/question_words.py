@@ -7,7 +7,7 @@ import re
 _SUPERLATIVE = re.compile(
     r"\b(?:most|least) [a-z]{3,}|\b(?!interest|rest\b|test|west|forest|request|suggest|latest\b|arrest"
     r"|contest|best\b)[a-z]{2,}est\b|\bbest\b|\bfirst\b|\blast\b"
-    r"|最(?!终|后|新)[\u4e00-\u9fff]{1,3}"
+    r"|最(?!终|后|新)不?[\u4e00-\u9fff]"
 )
 WORST = re.compile(
     r"\b(?:least|worst|most (?:un|in|im)(?!port|min|term|tens|dic)\w+|wrong|incorrect|false|not|except"

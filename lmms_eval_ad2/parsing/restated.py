@@ -30,11 +30,14 @@ _AUXILIARY = (
     r"(?:is|are|was|were|does|do|did|has|have|had|can|could|will|would|should|must|may|needs?|ca|wo)"
     r"(?:n't|not| not| never)?(?: (?:to|be|been|have to|need to|an?|the))?"
 )
+_FORBIDS = re.compile(r"\b(?:prohibit\w*|forbid\w*|forbidden|banned|illegal|disallowed)\b")
+_IS_A = re.compile(r"\bit(?:'s| is| was) (?:actually |in fact |really |only |just )*an? (?P<thing>[^.,;]+)")
 _INSTRUCTION = re.compile(r"[?？].*\Z", re.DOTALL)  # "Answer yes or no."
 _UNDER = re.compile(r",? (?:if|when|while) [^?]*\?")
 _ZH_TURN = re.compile(r"请问|现在|目前|此时|图中|画面中?|是否|是不是|吗|么|呢|[?？。.]")
 _ZH_REPLY = re.compile(r"(?:[嗯哦啊]|答[:案]?:?|回答:?)[,:]? ?(?=.)")
-_ZH_NO = re.compile(r"(?:并没有|没有|并未|并不|不是|没|未|不)")
+_ZH_NO = re.compile(r"(?:并没有|并不是|并非|没有|并未|并不|不是|没|未|不)")
+_ZH_SO = re.compile(r"(?:所以|因此|故|因而)(?:它|他|她|自车|本车|该车|此处|这里)?([^,.;!?\n]{1,24})")
 _SHORT = 10  # characters of a Chinese clause that restates the end of a question
 
 
@@ -47,9 +50,20 @@ def restated(low: str, question: str) -> str | None:
     if not words or _QUALIFIED.search(asked):
         return None
     verdicts = {verdict for part in clauses(low) if (verdict := _of_clause(part, words, asked))}
+    verdicts |= _by_prefix(low, asked)
     if len(verdicts) == 1:
         return verdicts.pop()
-    return None if verdicts else _concluded(low, words, asked)
+    return None if verdicts else _concluded(low, words, asked) or _mistaken(low, words)
+
+
+def _by_prefix(low: str, asked: str) -> set[str]:
+    """ "The gap is insufficient" where the question ends with "sufficient", in a reply of one sentence."""
+    last = re.search(r"\b(?P<word>[a-z]{5,})(?: (?:here|now|there|at [a-z ]+))?\s?\?", asked)
+    opposite = re.compile(rf"\b(?:un|in|im|ir|non-?){last['word']}\b") if last else None
+    if opposite is None or last_sentence(low):
+        return set()
+    said = [part for part in clauses(low) if opposite.search(part.text) and _states(part)]
+    return {"yes" if negations(opposite.sub(" ", part.text)) % 2 else "no" for part in said}
 
 
 def _content(low: str) -> set[str]:
@@ -68,7 +82,8 @@ def _of_clause(part: TextClause, words: set[str], asked: str) -> str | None:
         return None
     if of_another_road_user(part.text, asked):
         return None
-    return "no" if negations(part.text) % 2 else "yes"
+    forbids = bool(_FORBIDS.search(part.text)) and not _FORBIDS.search(asked)
+    return "no" if (negations(part.text) + forbids) % 2 else "yes"
 
 
 def _concluded(low: str, words: set[str], asked: str) -> str | None:
@@ -87,17 +102,33 @@ def _concluded(low: str, words: set[str], asked: str) -> str | None:
     return verdicts.pop() if len(verdicts) == 1 else None
 
 
+def _mistaken(low: str, words: set[str]) -> str | None:
+    """ "It looked like a bag at first, but it is a cat": a former belief in the question's words, and another thing."""
+    parts = list(clauses(low))
+    believed = [part for part in parts if part.former and len(words & _content(part.text)) >= min(2, len(words))]
+    if not believed:
+        return None
+    found = [_IS_A.search(part.text) for part in parts if part.start > believed[-1].start and _states(part)]
+    things = [match["thing"] for match in found if match]
+    return "no" if things and not any(words & _content(thing) for thing in things) else None
+
+
 def _in_chinese(low: str, asked: str) -> str | None:
-    """By a short first clause that repeats the end of the question, perhaps with a negation: 亮了, 不能左转."""
+    """By the first clause or a conclusion that repeats the end of the question, perhaps denied: 亮了, 不能左转."""
+    end = _ZH_TURN.sub("", asked).rstrip("了的着")
+    if _ZH_NO.search(end):
+        return None
     first = re.split(r"[,.;!\n]", _ZH_REPLY.sub("", low.strip(), count=1))[0].strip()
-    core = _ZH_TURN.sub("", asked)
-    if not first or len(first) > _SHORT or _ZH_TURN.search(first) or _ZH_NO.search(core):
+    said = ([first] if len(first) <= _SHORT else []) + _ZH_SO.findall(low)
+    verdicts = {verdict for clause in said if (verdict := _repeats_end(clause.strip(), end))}
+    return verdicts.pop() if len(verdicts) == 1 else None
+
+
+def _repeats_end(clause: str, end: str) -> str | None:
+    no = _ZH_NO.match(clause)
+    rest = (clause[no.end() :] if no else clause).rstrip("了的着呢哦啊")
+    if _ZH_TURN.search(clause) or not re.fullmatch(r"[\u4e00-\u9fff]+", rest):
         return None
-    no = _ZH_NO.match(first)
-    rest = (first[no.end() :] if no else first).rstrip("了的着呢哦啊")
-    if not rest or not re.fullmatch(r"[\u4e00-\u9fff]+", rest):
-        return None
-    end = core.rstrip("了的着")
     if end.endswith(rest) or (no and rest in end):
         return "no" if no else "yes"
     return None
