@@ -53,7 +53,7 @@ def measure(episodes: int = EPISODES) -> dict[str, float]:
 def inside(episodes: int) -> dict[str, float]:
     """Drive the routes of the demo suite in turn, each time with another seed; MB after some of the episodes."""
     routes = suite("demo").routes
-    early = max(episodes // 10, len(routes))
+    early = max(episodes // 10, 2 * len(routes))  # the second use of a map writes it to the disk cache
     config = WorkerConfig(
         FactoryRecipe(""),
         EvaluationConditions(profile("bench2drive"), agent={}),
