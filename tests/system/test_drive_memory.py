@@ -17,7 +17,8 @@ from support.tiers import count
 
 pytestmark = [pytest.mark.soak, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
 
-# Allowed after the first tenth of the episodes, of a world after two rounds of its routes at least. The parent process keeps the record of each episode until the end.
+# Allowed after the first tenth of the episodes, of a world after two rounds of its routes at least. The parent process
+# keeps the record of each episode until the end.
 WORLD_GROWTH_MB, WORKER_GROWTH_MB, PARENT_GROWTH_MB, RECORD_MB = 10, 5, 5, 0.015
 
 
