@@ -30,6 +30,16 @@ _CAPITALS = re.compile(
     r"\A(?:The|It|This|That|Its)\b[a-z' -]{0,60}? (?:says?|reads?|is|shows?|displays?|appears to be|seems to be|as)"
     r" (?=[A-Z0-9][A-Z0-9 ·.,'&/-]*\Z)"
 )
+# "The street name on the green sign is Lombard Street."
+_NAMED = re.compile(
+    r"\A(?:The|Its?|This|That)\b[a-z' -]{0,60}?\b(?:name|sign|text|plate|number|words?|label"
+    r"|inscription)\b[a-z' -]{0,40}?"
+    r" (?:says?|reads?|is)(?: the word| the words)? (?=[A-Z0-9][^.!?\n]{0,60}\Z)"
+)
+# A sentence about the sign, of which no text was found.
+_ABOUT_IT = re.compile(
+    r"\A(?:The|It|This|That|There|On|I)\b[^\n]{0,200}\b(?:says?|reads?|is|are|shows?|displays?|written)\b[^\n]*\.\s*\Z"
+)
 _ANSWER_LINE = re.compile(
     r"(?:\n|[.!?。] )[*_# ]{0,6}(?:(?:final|correct)? ?answer|(?:最终|正确)?答案)[*_ ]{0,4}[:：][*_ ]{0,4}\s*"
     r"(?P<text>[^\n]{1,400}?)[*_]{0,3}\s*\Z",
@@ -54,6 +64,7 @@ _NO_TEXT = re.compile(
     r"|\W{0,3}[^\n,，。“\"]{0,14}没有(?:任何)?(?:可见|可读|可辨认|清晰|可识别)?的?(?:文字|字样|字符|文本)[^“\"\n]*\Z",
     re.IGNORECASE,
 )
+_SIGNS = {"sign", "plate", "billboard", "street", "board", "text", "banner", "shop", "signpost", "label"}
 _CANNOT = re.compile(
     r"\A(?:i'?m |i am )?(?:very |so )?sorry,? (?:but )?i (?:can't|cannot|can not|won't|am (?:not able|unable) to)\b",
     re.IGNORECASE,
@@ -69,7 +80,8 @@ _SAYS = re.compile(
     r"\s?(?:the (?:text|words?|following) ?)?[:：,，]?\s?(?:\"(?P<a>[^\"\n]{1,400})\""
     r"|“(?P<b>[^”\n]{1,400})”|「(?P<c>[^」\n]{1,400})」|『(?P<d>[^』\n]{1,400})』|`(?P<e>[^`\n]{1,400})`"
     r"|'(?P<f>[^'\n]{1,400})')"
-    r"(?: on it| in (?:white|red|black|blue|yellow|green)(?: letters)?|的字样|字样|几个字|这几个字)?\s?[.!。！]?\Z",
+    r"(?: (?:on|in|at|above|below|across|along|under|over) (?:the|its|our|this)\b[^\"“”.!?\n]{0,60}"
+    r"| on it| in (?:white|red|black|blue|yellow|green)(?: letters)?|的字样|字样|几个字|这几个字)?\s?[.!。！]?\Z",
     re.IGNORECASE,
 )
 _LAST_SENTENCE = re.compile(r"\A[^\"“「『`]{1,400}[.!?。！？]\s*(?=\S)")  # what stands before it, without quotations
@@ -121,13 +133,17 @@ def read_ocr(text: str, question: str = "") -> Answer | Unparsed:
     closing = _QUOTES.get(bare[:1])
     if closing and len(bare) >= 2 and bare.endswith(closing) and not {bare[0], closing} & set(bare[1:-1]):
         bare = bare[1:-1].strip()
+    if _ABOUT_IT.match(bare) and any(
+        re.search(rf"\b{word}\b", bare.lower()) for word in _SIGNS & set(question.lower().split())
+    ):
+        return Unparsed("ocr", "no_verdict", text[:200])
     return Answer("ocr", bare) if bare else Unparsed("ocr", "empty")
 
 
 def _without_introduction(text: str) -> str:
     """The text after a label or the words that introduce it, also without the sign that ends their sentence."""
     labelled = _LABEL.sub("", text).strip()
-    bare = _CAPITALS.sub("", _INTRODUCTION.sub("", text.rstrip(".。"))).strip()
+    bare = _NAMED.sub("", _CAPITALS.sub("", _INTRODUCTION.sub("", text.rstrip(".。")))).strip()
     return bare if labelled == text and bare != text.rstrip(".。") else labelled
 
 

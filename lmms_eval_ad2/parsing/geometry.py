@@ -131,7 +131,7 @@ def _named_beside(text: str, shapes: list[WrittenShape], noun: str) -> list[Writ
     if not all(_CONTENT.search(_JOINER.sub(" ", words)) for words in before):
         return shapes
     for name in (noun, noun.split()[-1]):  # "red car", "car"
-        pattern = re.compile(rf"(?<![a-z]){re.escape(name.rstrip('s'))}")
+        pattern = re.compile(rf"(?<![a-z]){re.escape(name.rstrip('s'))}" + ("" if name.endswith("s") else r"(?!s\b)"))
         named = [
             shape
             for shape, words in zip(shapes, before, strict=True)
@@ -144,7 +144,9 @@ def _named_beside(text: str, shapes: list[WrittenShape], noun: str) -> list[Writ
 
 def _asked_for(text: str, shapes: list[WrittenShape], question: str) -> list[WrittenShape]:
     """Of several shapes, the only one whose label the question names, or whose clause names what it locates."""
-    if len({shape.values for shape in shapes}) < 2:
+    if len({shape.values for shape in shapes}) < 2 or _FINAL.search(
+        text[max(0, shapes[-1].start - 100) : shapes[-1].start]
+    ):
         return shapes
     low = question.lower()
     if not all(shape.label for shape in shapes):

@@ -65,7 +65,8 @@ def read_option(text: str, letters: Sequence[str], options: Mapping[str, str], q
     if whole := whole_option(text, given.by_gist):
         return Answer("mc", whole, "by its text")
     text = with_ticks(without_restated(text, options))
-    if (rated := _by_rating(text, given, question)) is not None:
+    rated = _by_rating(text, given, question)
+    if isinstance(rated, Answer) or (rated is not None and not _CALLED.search(text.lower())):
         return rated
     text = ANSWER_LINE.sub(r"\1: ", text.replace("✓", " ").replace("✗", " "))
     mentions = find_mentions(without_option_texts(text, options))

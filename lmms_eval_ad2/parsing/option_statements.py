@@ -22,7 +22,8 @@ _HEAD, _FIRST = 400, 10  # characters of the head of a reply; of what may stand 
 # "The taxi is farther away than the sedan" answers the question which one is farther, and no other.
 _COMPARATIVE = re.compile(r"\b(?!rath|oth|lat|earl)([a-z]+er|more [a-z]+|less [a-z]+|fewer)(?: [a-z]+){0,3} than\b")
 _PREFERRED = re.compile(
-    r"(?:\b(?:rather than|instead of|as opposed to|more than(?: just)?|not|over|than|unlike|nor|from)|而不是"
+    r"(?:\b(?:rather than|instead of|as opposed to|more than(?: just)?|not|over|than|unlike|nor"
+    r"|(?:away|far|apart|different|differs?|distinct) from)|而不是"
     r"|而非|不是|并非)"
     r"(?: (?:the|a|an|any|because of|on|in|at|for|to))*\s?[\"'(]{0,2}\Z"
 )

@@ -32,6 +32,14 @@ _AUXILIARY = (
 )
 _FORBIDS = re.compile(r"\b(?:prohibit\w*|forbid\w*|forbidden|banned|illegal|disallowed)\b")
 _IS_A = re.compile(r"\bit(?:'s| is| was) (?:actually |in fact |really |only |just )*an? (?P<thing>[^.,;]+)")
+_ASKS_PERMISSION = re.compile(r"(?:can|may|could|should|is it|would it be)\b")
+_PERMITS = re.compile(
+    r"\W*(?:no,? |so,? )?(?P<what>[a-z]+ing\b[^.,;]{0,40}?|an? [a-z -]{3,40}?) (?:is|are|would be)(?P<no>n't| not)?"
+    r" (?:\w+ly |currently )?(?:possible|allowed|permitted|legal|safe|advisable|(?P<bad>prohibited|forbidden"
+    r"|illegal|unsafe"
+    r"|dangerous|impossible))\b"
+)
+_SIDES = re.compile(r"\b(?:left|right)\b")
 _INSTRUCTION = re.compile(r"[?？].*\Z", re.DOTALL)  # "Answer yes or no."
 _UNDER = re.compile(r",? (?:if|when|while) [^?]*\?")
 _ZH_TURN = re.compile(r"请问|现在|目前|此时|图中|画面中?|是否|是不是|吗|么|呢|[?？。.]")
@@ -50,7 +58,7 @@ def restated(low: str, question: str) -> str | None:
     if not words or _QUALIFIED.search(asked):
         return None
     verdicts = {verdict for part in clauses(low) if (verdict := _of_clause(part, words, asked))}
-    verdicts |= _by_prefix(low, asked)
+    verdicts |= _by_prefix(low, asked) | _by_permission(low, words, asked)
     if len(verdicts) == 1:
         return verdicts.pop()
     return None if verdicts else _concluded(low, words, asked) or _mistaken(low, words)
@@ -64,6 +72,19 @@ def _by_prefix(low: str, asked: str) -> set[str]:
         return set()
     said = [part for part in clauses(low) if opposite.search(part.text) and _states(part)]
     return {"yes" if negations(opposite.sub(" ", part.text)) % 2 else "no" for part in said}
+
+
+def _by_permission(low: str, words: set[str], asked: str) -> set[str]:
+    """ "Overtaking isn't possible here" to "Can the ego car overtake the tractor?"."""
+    if not _ASKS_PERMISSION.match(asked) or "\n" in low:  # a list of conditions
+        return set()
+    found = [(part, match) for part in clauses(low) if _states(part) and (match := _PERMITS.match(part.text))]
+    asked_sides = set(_SIDES.findall(asked))
+    return {
+        "no" if bool(match["no"]) != bool(match["bad"]) else "yes"
+        for part, match in found
+        if words & _content(match["what"]) and not set(_SIDES.findall(part.text)) - asked_sides
+    }
 
 
 def _content(low: str) -> set[str]:
@@ -129,6 +150,6 @@ def _repeats_end(clause: str, end: str) -> str | None:
     rest = (clause[no.end() :] if no else clause).rstrip("了的着呢哦啊")
     if _ZH_TURN.search(clause) or not re.fullmatch(r"[\u4e00-\u9fff]+", rest):
         return None
-    if end.endswith(rest) or (no and rest in end):
+    if end.endswith(rest) or ((no or clause.endswith("了")) and rest in end):
         return "no" if no else "yes"
     return None

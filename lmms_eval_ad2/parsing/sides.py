@@ -14,7 +14,8 @@ from lmms_eval_ad2.records import SIDES, Answer, Unparsed
 _SIDE = re.compile(r"(?<![a-z])(?P<en>left|right)(?![a-z])|(?P<zh>[左右])")
 RIGHT_IDIOM = re.compile(
     r"\b(?:you(?:'re| are)|that(?:'s| is)|all|quite|absolutely) right\b"
-    r"|\bright (?:in the (?:middle|centre|center)|in front|behind|beside|next to|before|after|now|away|through"
+    r"|(?<!the )(?<!to )\bright (?:in the (?:middle|centre|center)|in front|behind|beside|next to|before"
+    r"|after|now|away|through"
     r"|across)\b"
 )
 _OTHER_LEFT = re.compile(
