@@ -48,12 +48,12 @@ _CERTAIN = re.compile(
 )
 _NOT_SO = re.compile(
     r"\W{0,3}(?:absolutely|definitely|certainly|probably|surely|clearly|likely|presumably|most likely|of course|rather"
-    r"|apparently|obviously) not[.,;:!]|\W{0,3}not (?:at all|yet|any ?more|any longer)[.,;:!]"
+    r"|apparently|obviously) not[.,;:!]|\W{0,3}not (?:at all|yet|here|now|any ?more|any longer)[.,;:!]"
     r"|\W{0,3}并非如此|(?:当然|恐怕|应该|大概|显然)(?:不|没有)[,.;!]"
 )
 _JUDGED = re.compile(
     r"\W{0,3}(?:that|this|it)(?:'s| is) (?:\w+ly )?(?:correct|right|true|(?P<no>incorrect|wrong|false"
-    r"|not (?:correct|right|true)))[.,;!]"
+    r"|not (?:correct|right|true)))[.,;:!]"
 )
 # 所以可以超车: a conclusion with the question's modal verb.
 _MODAL = re.compile(r"可不可以|能不能|该不该|会不会|要不要|可以|能够?|应该?|需要?|必须|会")

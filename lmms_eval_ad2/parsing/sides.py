@@ -48,7 +48,7 @@ _WAY_ASKED = re.compile(
 )
 _CONTEXT = 80  # characters beside a side
 _TURN = re.compile(
-    r"\bturn|\bheading|\bmoving|\bgoing|\b(?:pass|keep|stay|steer|swerve|veer|overtake)\b"
+    r"\bturn|\bheading|\bmoving|\bgoing|\b(?:pass|keep|stay|steer|swerve|veer|overtake|evade|avoid)\b"
     r"|\b(?:bend|curve|lead|lean|point)s?\b|转|拐|行驶方向|绕|避让|超车|通过|弯|[往向朝]左"
 )
 # Beside something else: "just left of the bus stop", 站牌的左边.
