@@ -1,14 +1,17 @@
-"""Garbage collection of world processes: no full collection within an episode, and one after it."""
+"""Garbage collection of world processes: no full collection within an episode, and one after every fourth."""
 
 from __future__ import annotations
 
 import gc
+import itertools
 import weakref
 from typing import Any
 
+import pytest
 from support.closedloop.doubles import Follower
 from support.closedloop.runs import tasks, worker_config
 
+from closedloop_plugin.runner import garbage
 from closedloop_plugin.runner.worker import DecisionResponder, drive
 from closedloop_plugin.testing.fake_world import FakeWorld
 
@@ -30,10 +33,14 @@ class LitteringWorld(FakeWorld):
         return super().reset(setup)
 
 
-def test_a_full_collection_runs_once_and_after_the_episode() -> None:
+def test_a_full_collection_runs_after_every_fourth_episode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(garbage, "_EPISODES", itertools.count(1))
     run_plan, world, before = worker_config(), LitteringWorld(), gc.get_threshold()
     at_start = gc.get_stats()[2]["collections"]
-    drive(world, tasks(max_ticks=2)[0], run_plan, DecisionResponder(run_plan, Follower(), None, None))
-    assert world.full_collections == at_start, "within the episode"
+    for episode in range(garbage.FULL_EVERY):
+        assert gc.get_stats()[2]["collections"] == at_start, f"after {episode} episodes"
+        drive(world, tasks(max_ticks=2)[0], run_plan, DecisionResponder(run_plan, Follower(), None, None))
+        assert world.full_collections == at_start, "within the episode"
+        assert gc.get_threshold() == before
     assert gc.get_stats()[2]["collections"] == at_start + 1
-    assert world.garbage() is None and gc.get_threshold() == before
+    assert world.garbage() is None
