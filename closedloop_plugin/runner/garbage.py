@@ -1,7 +1,7 @@
 """Garbage collection of a world process: outside of episodes, and without the objects of imported modules.
 
 Imports and a compiled scene are 300,000 objects. A full collection visits all of them, takes as long as hundreds of
-steps, and used to run twice an episode. Now one runs after every fourth episode, since the garbage of four is about 20 MB.
+steps, and used to run twice an episode. Now one runs after every fourth episode: the garbage of four is about 20 MB.
 """
 
 from __future__ import annotations
