@@ -18,9 +18,13 @@ from closedloop_plugin.agents.model_backend import ModelBackend
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import FAILED
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.options import from_values
 
 if TYPE_CHECKING:
     from closedloop_plugin.cli.drive.prepared_run import PreparedRun
+
+
+_ARGUMENTS = {"agent", "routes_ids"}  # options that `evaluate` takes by other names: model, routes
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ def evaluate(
     from closedloop_plugin.cli.drive.run import DriveRunOptions
 
     given = None if isinstance(model, str) else _system(model, name, batch_size or workers)
-    unknown = sorted(set(options) - {field.name for field in fields(DriveRunOptions)})
+    unknown = sorted(set(options) - {field.name for field in fields(DriveRunOptions)} | set(options) & _ARGUMENTS)
     if unknown:
         raise Ad2Error(f"evaluate: no option {', '.join(unknown)}; they are those of `ad2 drive run`")
     with contextlib.ExitStack() as held:
@@ -92,7 +96,7 @@ def evaluate(
         }
         settings |= {"routes_ids": ",".join(routes) if routes else None, "limit": limit, "repetitions": repetitions}
         agent = model if given is None else spec_of(given)
-        drive = DriveRunOptions(agent=agent, out=folder, **{**settings, **options})
+        drive = from_values(DriveRunOptions, {"agent": agent, "out": folder, **settings, **options})
         return _driven(prepare(drive, given, quiet), repetitions, folder if out else None)
 
 

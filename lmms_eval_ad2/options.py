@@ -29,6 +29,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
 from types import NoneType
 from typing import Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -151,6 +152,10 @@ class DeclaredOption:
         value = getattr(args, self.dest)
         if self.is_tuple:
             return tuple(value) if value else self.default
+        return self.bounded(value)
+
+    def bounded(self, value: Any) -> Any:
+        """The value; raises Ad2Error if it is out of bounds."""
         least, most = self.spec.least, self.spec.most
         if value is not None and least is not None and not least <= value <= (value if most is None else most):
             bounds = f"{least} or more" if most is None else f"from {least} to {most}"
@@ -209,6 +214,23 @@ def add_options(parser: argparse.ArgumentParser, options: type, groups: Groups) 
 def read_options(options: type[OptionsT], args: argparse.Namespace) -> OptionsT:
     """Return an instance with the parsed values; raises Ad2Error for a number out of bounds."""
     return options(**{one.name: one.read(args) for one in options_of(options) if not one.spec.fixed})
+
+
+def from_values(options: type[OptionsT], values: Mapping[str, Any]) -> OptionsT:
+    """Return an instance from a caller's values, with the checks of the command line; a text for a path is one.
+
+    Raises Ad2Error for a number out of bounds, or a value that is not among the choices.
+    """
+    checked = dict(values)
+    for one in options_of(options):
+        if (value := values.get(one.name)) is None:
+            continue
+        kind = _without_none(one.hint)
+        choices = get_args(kind) if get_origin(kind) is Literal else one.spec.choices
+        if choices is not None and not one.is_tuple and value not in choices:
+            raise Ad2Error(f"{one.name}={value!r}: expected one of {', '.join(map(str, choices))}")
+        checked[one.name] = Path(value) if kind is Path and isinstance(value, str) else one.bounded(value)
+    return options(**checked)
 
 
 def options_of(options: type) -> tuple[DeclaredOption, ...]:

@@ -130,12 +130,23 @@ def make_backend(spec: str, *, cache: Path | None = None, seed: int = 0) -> Mode
 
         rest, replicas = _without_replicas(rest)
         if "replicas" in replicas:
-            from closedloop_plugin.cluster.model_replicas import ReplicatedModel
-
-            recipe = FactoryRecipe("closedloop_plugin.agents.make:make_backend", {"spec": f"lmms:{rest}"})
-            return ReplicatedModel(recipe, int(replicas["replicas"]), replicas.get("replica_gpus"))
+            return _replicated(rest, int(replicas["replicas"]), replicas.get("replica_gpus"))
         return LmmsModel.from_spec(rest)
     raise Ad2Error(f"'{spec}' names no model; write endpoint:MODEL@http://host:port/v1 or lmms:NAME,arg=value,...")
+
+
+_REPLICATED: dict[tuple[str, int, float | None], Any] = {}
+
+
+def _replicated(rest: str, replicas: int, gpus: float | None) -> ModelBackend:
+    """Copies of a model, one set of them in this process, as equal weights are loaded once without copies."""
+    from closedloop_plugin.cluster.model_replicas import ReplicatedModel
+
+    key = (rest, replicas, gpus)
+    if key not in _REPLICATED or not _REPLICATED[key].usable:
+        recipe = FactoryRecipe("closedloop_plugin.agents.make:make_backend", {"spec": f"lmms:{rest}"})
+        _REPLICATED[key] = ReplicatedModel(recipe, replicas, gpus)
+    return _REPLICATED[key]
 
 
 def _without_replicas(rest: str) -> tuple[str, dict[str, float]]:

@@ -14,10 +14,12 @@ import socket
 import struct
 import sys
 import threading
+import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 
 HANDSHAKE_S = 10
+ACCEPT_PAUSE_S = 0.05
 HANDSHAKES = 64  # at a time; further connections are closed
 LONGEST_NAME = 100  # bytes
 # A peer whose machine is gone is noticed after a minute.
@@ -50,17 +52,24 @@ class PipeListener:
         self._socket.close()
 
     def _accept(self) -> None:
-        with contextlib.suppress(OSError):  # closed
-            while True:
+        while self._socket.fileno() >= 0:  # not closed
+            try:
                 peer, _ = self._socket.accept()
-                if self._free.acquire(blocking=False):
-                    threading.Thread(target=self._greet, args=(peer,), daemon=True).start()
-                else:
-                    peer.close()
+            except OSError:  # closed, or too many open files, or the peer is gone
+                time.sleep(ACCEPT_PAUSE_S)
+                continue
+            if self._free.acquire(blocking=False):
+                threading.Thread(target=self._greet, args=(peer,), daemon=True).start()
+            else:
+                peer.close()
 
     def _greet(self, peer: socket.socket) -> None:
         pipe = _pipe(peer, HANDSHAKE_S)
         accepted = None
+        # The time limit of the pipe is that of each read: a peer may send byte by byte.
+        limit = threading.Timer(HANDSHAKE_S, end_pipe, (pipe,))
+        limit.daemon = True
+        limit.start()
         try:
             deliver_challenge(pipe, self.key)
             answer_challenge(pipe, self.key)
@@ -68,6 +77,7 @@ class PipeListener:
         except Exception:  # a foreign peer may send anything; nothing of it is kept
             accepted = None
         finally:
+            limit.cancel()
             self._free.release()
         if accepted is None:
             pipe.close()

@@ -8,6 +8,7 @@ statistics are not sent.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import secrets
 import socket
@@ -29,6 +30,10 @@ NO_TOKEN = "InvalidAuthToken"  # in Ray's reply to a request without the token
 # Ray's switch for single machines (named after the systems on which it is the default): loopback addresses only.
 _LOOPBACK_ONLY = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
+_OURS: dict[
+    str, Any
+] = {}  # the connection that this process has made: `address`, and CARLA `servers` it has places for
+
 
 def connect(address: str | None, workers: int, servers: int = 0) -> ModuleType:
     """Connect to the cluster at `address`, "host:port" or "auto" (the one of this machine); returns the module ray.
@@ -38,10 +43,15 @@ def connect(address: str | None, workers: int, servers: int = 0) -> ModuleType:
     """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.setdefault("RAY_AUTH_MODE", "token")
-    if address is None:
+    loaded = sys.modules.get("ray")
+    if address is None and not (loaded and loaded.is_initialized()):
         os.environ.update(_LOOPBACK_ONLY, RAY_AUTH_TOKEN=secrets.token_hex(32))
     ray = require("ray", "by --engine ray")
     if ray.is_initialized():
+        if _OURS.get("address", "") != address or servers > _OURS["servers"]:
+            raise Ad2Error(
+                "this process is connected to a Ray cluster that was not chosen by this run: call ray.shutdown() first"
+            )
         return ray
     settings: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": logging.ERROR}
     if address is None:
@@ -56,6 +66,7 @@ def connect(address: str | None, workers: int, servers: int = 0) -> ModuleType:
         named = f"--ray-address {address}" if address else "--engine ray: Ray does not start"
         raise Ad2Error(f"{named}: {_reason(exc)}") from exc
     _silence()
+    _OURS.update(address=address, servers=math.inf if address else servers)
     return ray
 
 

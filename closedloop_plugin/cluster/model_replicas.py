@@ -88,6 +88,11 @@ class ReplicatedModel:
             thread.start()
         atexit.register(self.close)  # before Ray's own, after which a call of Ray ends the process with an error
 
+    @property
+    def usable(self) -> bool:
+        """Whether it answers: it was not closed, and no error has ended it."""
+        return self._fault is None
+
     def close(self) -> None:
         """End the replicas and their threads; open calls raise Ad2Error."""
         self._end(Ad2Error("the model is closed"))

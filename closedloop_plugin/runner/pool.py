@@ -173,7 +173,7 @@ class WorldPool:
         self.on_restart(reason)
         if worker.task:
             self._retry(worker.task, reason, machine_lost)
-        if number is not None and len(scheduler.waiting) > sum(not w.task for w in self._workers):
+        if number is not None and len(scheduler.waiting) > sum(not w.task for w in self._placed()):
             self._workers.append(self._start(number))
 
     def _retry(self, task: EpisodeTask, reason: str, machine_lost: bool) -> None:
@@ -278,9 +278,13 @@ class WorldPool:
     def _on_user(self, worker: _WorkerHandle, message: str) -> None:
         raise Ad2Error(message)
 
+    def _placed(self) -> list[_WorkerHandle]:
+        """The workers that have a place in the cluster: the node of another one may never come back."""
+        return [worker for worker in self._workers if not worker.process.waits_for]
+
     def _assign(self, worker: _WorkerHandle) -> None:
         """Send the next episode to a worker; end it if no episode is left or to come, else leave it idle."""
-        task = self._scheduler.next_task(worker.number, {w.number for w in self._workers})
+        task = self._scheduler.next_task(worker.number, {w.number for w in self._placed()})
         if task is None:
             if not (self._scheduler.waiting or self.more):
                 self._shut_down([worker])

@@ -18,6 +18,7 @@ authenticated (cluster/authenticated_pipe.py).
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import faulthandler
@@ -158,8 +159,10 @@ def serve(pipe: Connection) -> None:
     """Receive a WorkerConfig and run episodes until the parent ends the pipe. Errors become messages to the parent."""
     try:
         _serve(pipe, pipe.recv())
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        return  # the parent is gone
+    except (EOFError, BrokenPipeError, ConnectionResetError) as exc:
+        # The parent is gone, or a world's own connection to its simulator.
+        with contextlib.suppress(OSError):
+            pipe.send(("failed", _error_line(exc)))
     except Ad2Error as exc:
         pipe.send(("user", str(exc)))
     except OSError as exc:

@@ -19,6 +19,7 @@ from transformers import Trainer, TrainerCallback
 
 import closedloop_plugin
 import lmms_eval_ad2
+from lmms_eval_ad2.errors import Ad2Error
 
 
 class DrivingEvaluation(TrainerCallback):
@@ -33,8 +34,12 @@ class DrivingEvaluation(TrainerCallback):
         self.drive, self.options = drive, options
 
     def on_save(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
-        """All ranks answer a part of the questions; the first one drives."""
-        out, name = Path(args.output_dir) / "driving", f"step{state.global_step}"
+        """All ranks answer a part of the questions; the first one drives, within `ddp_timeout` of the others."""
+        if self.drive is not None and args.world_size > 1 and (args.fsdp or args.deepspeed):
+            raise Ad2Error("one rank alone cannot drive with sharded weights (FSDP, DeepSpeed): leave out `drive`")
+        out, step = Path(args.output_dir) / "driving", state.global_step
+        saved = (Path(args.output_dir) / f"checkpoint-{step}").stat().st_mtime_ns  # other weights if trained again
+        name = f"step{step}-{saved}"
         training = model.training
         model.eval()
         try:

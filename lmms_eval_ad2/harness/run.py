@@ -93,6 +93,7 @@ class EvaluationRun:
         if (
             earlier
             and all(earlier["run"].get(k) == about[k] for k in SAME_SETTINGS)
+            and earlier["run"].get(SHARDS) == about.get(SHARDS)
             and _same_judge(earlier["run"], about)
         ):
             tables = {**earlier["tasks"], **tables}

@@ -7,6 +7,7 @@ the chosen server, so the wrapper's retries, time-outs and arguments stay as the
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import math
 import threading
@@ -84,6 +85,7 @@ class _SpreadRequests:
                 task = asyncio.get_running_loop().create_task(self._probe_async(due))
                 self._probes.add(task)  # asyncio keeps no reference
                 task.add_done_callback(self._probes.discard)
+                task.add_done_callback(functools.partial(self._end_probe, due))
             server = self._begin(server)
             try:
                 reply = await server.client.chat.completions.create(*args, **kwargs)
@@ -140,14 +142,14 @@ class _SpreadRequests:
             self._note_probe(server)
 
     async def _probe_async(self, server: ClientServer) -> None:
-        try:
-            await _probe_client(server).models.list()
-        except Exception as exc:
-            self._note_probe(server, exc)
-        else:
-            self._note_probe(server)
+        await _probe_client(server).models.list()
 
-    def _note_probe(self, server: ClientServer, failure: Exception | None = None) -> None:
+    def _end_probe(self, server: ClientServer, task: asyncio.Task[None]) -> None:
+        """Also of a task that the end of its event loop cancels."""
+        cancelled = TimeoutError("the event loop ended") if task.cancelled() else None
+        self._note_probe(server, cancelled or task.exception())
+
+    def _note_probe(self, server: ClientServer, failure: BaseException | None = None) -> None:
         import openai
 
         # A server that refuses to list its models listens.

@@ -17,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -40,10 +41,14 @@ def key_of(inputs: Any) -> str:
 
 
 class ReplyCache:
-    """The cache file at `path`, created if absent. Raises Ad2Error if it cannot be read or written."""
+    """The cache file at `path`, created if absent; may be used by several threads.
+
+    Raises Ad2Error if it cannot be read or written.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
+        self._lock = threading.Lock()  # a transaction belongs to the connection, not to a thread
         with self._converted_errors():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(self.path, timeout=60, isolation_level=None, check_same_thread=False)
@@ -91,7 +96,8 @@ class ReplyCache:
     @contextmanager
     def _converted_errors(self) -> Iterator[None]:
         try:
-            yield
+            with self._lock:
+                yield
         except (sqlite3.Error, OSError) as exc:
             raise Ad2Error(
                 f"the reply cache {self.path} cannot be used: {exc}. "

@@ -30,7 +30,7 @@ from lmms_eval_ad2.llm.completion import (
 )
 from lmms_eval_ad2.llm.connections import ConnectionPool
 from lmms_eval_ad2.llm.endpoint_gate import EndpointGate
-from lmms_eval_ad2.llm.http_connections import HttpAddress
+from lmms_eval_ad2.llm.http_connections import EYEBALLS_S, HttpAddress
 from lmms_eval_ad2.llm.http_response import HttpResponse, InvalidHttpResponse, TooLongResponse
 from lmms_eval_ad2.llm.refusal import FATAL_CODES, FATAL_STATUS, remedy
 from lmms_eval_ad2.llm.request_body import encoded
@@ -245,7 +245,7 @@ def _plain_body(response: HttpResponse) -> bytes:
 async def _listening_fault(address: HttpAddress) -> str:
     """Why no connection to `address` can be opened, or ""."""
     try:
-        opening = asyncio.open_connection(address.host, address.port)
+        opening = asyncio.open_connection(address.host, address.port, happy_eyeballs_delay=EYEBALLS_S)
         _, writer = await asyncio.wait_for(opening, _REACH_TIMEOUT_S)
     except (OSError, TimeoutError) as exc:
         return str(exc) or f"no connection within {_REACH_TIMEOUT_S:g} s"

@@ -45,17 +45,19 @@ class GroupedCacheAccess:
     async def store(self, key: str, reply: ChatReply, done: Callable[[str, ChatReply], None]) -> None:
         """Store a reply, then call `done(key, reply)`. Returns when at most `most_unsaved` are being stored.
 
-        It is stored even if the calling task is cancelled meanwhile. A failure to write is raised by this call, the
-        next one or `close`.
+        It is stored even if the calling task is cancelled meanwhile. A failure to write, or of `done`, is raised by
+        this call, the next one or `close`.
         """
         self._raise_failure()
 
         def end(found: ChatReply | None, failure: BaseException | None) -> None:
             self._unsaved.release()
-            if failure is None:
+            try:
+                if failure is not None:
+                    raise failure
                 done(key, reply)
-            else:
-                self._failure = failure
+            except BaseException as exc:  # `done` may print progress: a full disk, a closed pipe
+                self._failure = exc
 
         self._add((key, reply, end))
         await self._unsaved.acquire()

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from lmms_eval_ad2 import __version__
+from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm.http_response import (
     HttpResponse,
     HttpResponseReader,
@@ -27,7 +28,7 @@ from lmms_eval_ad2.llm.http_response import (
 
 _IDLE_S = 15.0  # a connection that was idle for longer is replaced: the server or a router may have forgotten it
 _JOINED = 2**16  # bytes of a body that is copied behind its head, to be sent with one system call
-_EYEBALLS_S = 0.25  # before the next address of a name is tried
+EYEBALLS_S = 0.25  # before the next address of a name is tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,10 @@ class HttpAddress:
 
     @classmethod
     def of(cls, url: str) -> HttpAddress:
-        """Raises ValueError for a text that is no http(s) URL."""
+        """Raises ValueError for a text that is no http(s) URL, Ad2Error for a proxy that cannot be used."""
         parts = _parts(url)
         host, tls = _host(parts), parts.scheme == "https"
-        proxy = None if urllib.request.proxy_bypass(host) else urllib.request.getproxies().get(parts.scheme)
-        if proxy is not None:
-            _parts(proxy)
+        proxy = None if urllib.request.proxy_bypass(host) else _proxy(parts.scheme)
         return cls(host, parts.port or (443 if tls else 80), tls, proxy)
 
     @property
@@ -99,7 +98,7 @@ class HttpConnections:
         except BaseException:  # also a cancelled task: the response of this request must not answer the next one
             connection.abort()
             raise
-        if response.reusable:
+        if response.reusable and connection.has_sent_all:
             connection.idle_since = time.monotonic()
             self._idle.setdefault(address, []).append(connection)
         else:
@@ -127,7 +126,7 @@ class HttpConnections:
         loop = asyncio.get_running_loop()
         if address.proxy is None:
             _, connection = await loop.create_connection(
-                made, address.host, address.port, ssl=context, happy_eyeballs_delay=_EYEBALLS_S
+                made, address.host, address.port, ssl=context, happy_eyeballs_delay=EYEBALLS_S
             )
             return connection
         proxy = _parts(address.proxy)
@@ -171,6 +170,11 @@ class _HttpConnection(asyncio.Protocol):
             self._transport.write(head)
             self._transport.write(body)
         return response
+
+    @property
+    def has_sent_all(self) -> bool:
+        """Whether nothing of the last request is left to send: a server may answer before it has read all of it."""
+        return self._transport is not None and self._transport.get_write_buffer_size() == 0
 
     async def open_tunnel(self, address: HttpAddress, context: ssl.SSLContext) -> None:
         """Make this connection to a proxy a TLS connection to `address` behind it."""
@@ -241,9 +245,27 @@ def _parts(url: str) -> SplitResult:
 
 
 def _host(parts: SplitResult) -> str:
-    """The host name in ASCII. Raises ValueError if it has none."""
+    """The host name in ASCII. Raises ValueError (UnicodeError) if it has none: a label is empty or too long."""
     host = parts.hostname or ""
-    return host if host.isascii() else host.encode("idna").decode("ascii")
+    return host if ":" in host else host.encode("idna").decode("ascii")
+
+
+def _proxy(scheme: str) -> str | None:
+    """The proxy that the environment names for a scheme; like curl, http if it names none. Raises Ad2Error."""
+    named = urllib.request.getproxies().get(scheme)
+    if not named:
+        return None
+    proxy = named if "://" in named else f"http://{named}"
+    try:
+        parts = _parts(proxy)
+        _host(parts), parts.port
+    except ValueError:
+        shown = f"{proxy.partition('://')[0]}://...@..." if "@" in proxy else repr(named[:80])  # without a password
+        raise Ad2Error(
+            f"the environment variable {scheme}_proxy cannot be used: expected http(s)://[user:password@]host:port, "
+            f"found {shown}"
+        ) from None
+    return proxy
 
 
 def _proxy_authorization(proxy: str) -> list[str]:

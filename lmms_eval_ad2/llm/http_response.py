@@ -41,27 +41,27 @@ class HttpResponseReader:
     TooLongResponse.
     """
 
-    __slots__ = ("_body", "_buffer", "_head", "_left", "_most", "_reusable", "_size", "has_body")
+    __slots__ = ("_body", "_buffer", "_head", "_left", "_most", "_reusable", "has_body")
 
     def __init__(self, most: int, has_body: bool = True) -> None:
         self._most, self.has_body = most, has_body
-        self._buffer = b""
+        self._buffer = bytearray()
         self._head: tuple[int, dict[str, str]] | None = None
         self._left: int | None = None  # bytes of the body that are missing; None: framed by chunks or by the end
-        self._body: list[bytes] = []
-        self._size = 0
+        self._body = bytearray()
         self._reusable = False
 
     def feed(self, data: bytes) -> HttpResponse | None:
         """The response if `data` completes it, else None."""
-        self._buffer = self._buffer + data if self._buffer else data
+        self._buffer += data
         while self._head is None:
             end = self._buffer.find(_END)
             if end < 0:
                 if len(self._buffer) > LONGEST_HEAD:
                     raise InvalidHttpResponse(f"headers of more than {LONGEST_HEAD:,} bytes")
                 return None
-            head, self._buffer = self._buffer[:end], self._buffer[end + len(_END) :]
+            head = bytes(self._buffer[:end])
+            del self._buffer[: end + len(_END)]
             self._begin(head)
         if self._left is not None:
             return self._by_length(self._left)
@@ -74,7 +74,7 @@ class HttpResponseReader:
         """The response if the end of the connection completes it, else None."""
         if self._head is None or self._left is not None or "transfer-encoding" in self._head[1]:
             return None
-        return HttpResponse(*self._head, b"".join(self._body))
+        return HttpResponse(*self._head, bytes(self._body))
 
     def _begin(self, head: bytes) -> None:
         line, _, rest = head.partition(_LINE)
@@ -108,34 +108,42 @@ class HttpResponseReader:
 
     def _by_length(self, left: int) -> HttpResponse | None:
         data = self._buffer
+        self._body += data[:left]
         if len(data) < left:
-            self._left, self._buffer = left - len(data), b""
-            self._body.append(data)
+            self._left = left - len(data)
+            data.clear()
             return None
         # Bytes after the response belong to no request; in a tunnel, the other side waits for ours.
         self._reusable = self._reusable and len(data) == left
-        return self._complete(data[:left])
+        return self._complete()
 
     def _by_chunks(self) -> HttpResponse | None:
+        read = 0  # bytes of the buffer; cut off once, since there may be as many chunks as bytes
         while True:
-            line, found, rest = self._buffer.partition(_LINE)
-            if not found:
-                if len(line) > LONGEST_HEAD:
+            end = self._buffer.find(_LINE, read, read + LONGEST_HEAD)
+            if end < 0:
+                if len(self._buffer) - read > LONGEST_HEAD:
                     raise InvalidHttpResponse("a chunk without a size")
-                return None
-            if (size := _CHUNK_SIZE.fullmatch(line)) is None:
+                break
+            line = bytes(self._buffer[read:end])
+            if (found := _CHUNK_SIZE.fullmatch(line)) is None:
                 raise InvalidHttpResponse(f"the size of a chunk: {line[:40]!r}")
-            if (length := int(size[1], 16)) == 0:
-                return self._after_chunks(rest)
-            if self._size + length > self._most:
+            start, length = end + len(_LINE), int(found[1], 16)
+            if length == 0:
+                trailers = bytes(self._buffer[start:])
+                del self._buffer[:read]
+                return self._after_chunks(trailers)
+            if len(self._body) + length > self._most:
                 raise TooLongResponse
-            if len(rest) < length + len(_LINE):
-                return None
-            if rest[length : length + len(_LINE)] != _LINE:
+            stop = start + length
+            if len(self._buffer) < stop + len(_LINE):
+                break
+            if self._buffer[stop : stop + len(_LINE)] != _LINE:
                 raise InvalidHttpResponse("a chunk is longer than its size")
-            self._body.append(rest[:length])
-            self._size += length
-            self._buffer = rest[length + len(_LINE) :]
+            self._body += self._buffer[start:stop]
+            read = stop + len(_LINE)
+        del self._buffer[:read]
+        return None
 
     def _after_chunks(self, trailers: bytes) -> HttpResponse | None:
         """`trailers`: what follows the last chunk's line: headers, which are ignored, and an empty line."""
@@ -144,19 +152,17 @@ class HttpResponseReader:
                 raise InvalidHttpResponse(f"trailers of more than {LONGEST_HEAD:,} bytes")
             return None
         self._reusable = self._reusable and trailers == _LINE
-        return self._complete(b"")
+        return self._complete()
 
     def _until_end(self) -> None:
-        self._size += len(self._buffer)
-        if self._size > self._most:
+        self._body += self._buffer
+        self._buffer.clear()
+        if len(self._body) > self._most:
             raise TooLongResponse
-        self._body.append(self._buffer)
-        self._buffer = b""
 
-    def _complete(self, last: bytes) -> HttpResponse:
+    def _complete(self) -> HttpResponse:
         assert self._head is not None
-        body = b"".join((*self._body, last)) if self._body else last
-        return HttpResponse(*self._head, body, self._reusable)
+        return HttpResponse(*self._head, bytes(self._body), self._reusable)
 
 
 def _headers(text: bytes) -> dict[str, str]:

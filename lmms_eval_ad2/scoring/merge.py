@@ -19,6 +19,7 @@ from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.coordinates import InputResizing
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.judge.base import JudgeItem, JudgeRating
+from lmms_eval_ad2.numbers import is_number
 from lmms_eval_ad2.printed import show
 from lmms_eval_ad2.records import Unscored
 from lmms_eval_ad2.scoring import judge_ratings, pipeline
@@ -33,6 +34,7 @@ from lmms_eval_ad2.storage.lock import lock_folder
 MERGED = "merged"  # key of the block "run": names of the merged folders
 _OWN = "lmms_eval_ad2"  # key of the block "versions"
 # Keys of the block "run" that may differ between shards, and of a judge, see report/runs.py.
+_COST_DIGITS = 6  # as in the costs that are added
 _FREE = ("date", "versions", "rescored_from", MERGED, SHARDS, "judge")
 _FREE_OF_JUDGE = ("usage", "served_as", "base_url")
 
@@ -230,7 +232,7 @@ def _judge(judges: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     usage: dict[str, Any] = {}
     for judge in judges:
         for key, value in judge["usage"].items():
-            usage[key] = usage.get(key, 0) + value if isinstance(value, int) else value
+            usage[key] = round(usage.get(key, 0) + value, _COST_DIGITS) if is_number(value) else value
     found = {**judges[0], "usage": usage}
     if "served_as" in found:
         found["served_as"] = sorted({name for judge in judges for name in judge["served_as"]})

@@ -156,5 +156,11 @@ def test_a_function_drives_and_continues_under_its_name(tmp_path: Path) -> None:
 
 
 def test_options_are_those_of_the_command() -> None:
+    with pytest.raises(Ad2Error, match="no option agent"):
+        closedloop_plugin.evaluate("expert", agent="still")
+    with pytest.raises(Ad2Error, match="engine='Ray': expected one of local, ray"):
+        closedloop_plugin.evaluate("expert", engine="Ray")
+    with pytest.raises(Ad2Error, match=r"--scenario my.scenic: no such file"):
+        closedloop_plugin.evaluate("expert", scenario="my.scenic")
     with pytest.raises(Ad2Error, match="no option speed; they are those of `ad2 drive run`"):
         closedloop_plugin.evaluate("expert", speed=3)

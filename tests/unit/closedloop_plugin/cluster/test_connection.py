@@ -21,6 +21,7 @@ def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RAY_USAGE_STATS_ENABLED", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
+    monkeypatch.setattr(connection, "_OURS", {})
 
 
 @pytest.fixture

@@ -302,6 +302,18 @@ class PlacelessEngine(LocalEngine):
         return process
 
 
+def test_an_episode_is_not_left_to_a_world_without_a_place() -> None:
+    """The node of the other world may never come back."""
+    pool = WorldPool(
+        worker_config=worker_config(), limits=PoolLimits(workers=2), engine=PlacelessEngine(), agent=None,
+        interpreter=None, on_result=lambda result: None,
+    )  # fmt: skip
+    pool._workers = [pool._start(0), pool._start(1)]
+    pool._workers[1].process.waits_for = ""  # type: ignore[misc]
+    assert [worker.number for worker in pool._placed()] == [1]
+    pool._shut_down(pool._workers)
+
+
 def test_a_process_without_a_place_is_not_hung_but_reported_once() -> None:
     notes: list[str] = []
     pool = WorldPool(

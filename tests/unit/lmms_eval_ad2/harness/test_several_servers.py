@@ -90,3 +90,18 @@ def test_the_server_that_refuses_the_key_is_named() -> None:
                 spread.chat.completions.create(**question(i))
     assert server_of(caught.value) == second.url
     assert server_of(ValueError("x")) == ""
+
+
+def test_a_probe_that_the_end_of_its_event_loop_cancels_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_choice, "_FIRST_PAUSE_S", 0.0)
+
+    async def ask_once(spread: Any) -> None:
+        await spread.chat.completions.create(**question(0))
+
+    with refusing_port() as port, serve(reply="fine") as server:
+        spread = client(server.url, f"http://127.0.0.1:{port}/v1", cls=openai.AsyncOpenAI)
+        choice = spread.chat.completions.create.__self__
+        dead = choice.servers[1]
+        choice._choice.note_failure(dead, "gone", gone=True)
+        asyncio.run(ask_once(spread))  # starts a probe, and ends before its reply or with it
+        assert dead.out and not dead.probing

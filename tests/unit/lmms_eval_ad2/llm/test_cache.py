@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -41,3 +42,16 @@ def test_a_file_that_is_not_a_cache_is_an_error(tmp_path: Path) -> None:
     path.write_text("this is no database, but it is long enough to be read as one " * 20)
     with pytest.raises(Ad2Error, match=r"c\.sqlite cannot be used.*Move the file away"):
         ReplyCache(path)
+
+
+def test_threads_share_a_cache(tmp_path: Path) -> None:
+    """As the two sessions of `ad2 mcq build` with a separate evaluator do."""
+    cache = ReplyCache(tmp_path / "c.sqlite")
+
+    def store(thread: int) -> None:
+        for i in range(200):
+            cache.put(f"{thread} {i}", ChatReply("text"))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(store, range(4)))
+    assert len(cache) == 800

@@ -66,3 +66,22 @@ def test_a_failed_write_is_raised_by_the_next_call(tmp_path: Path) -> None:
         await access.close()
 
     asyncio.run(main())
+
+
+def test_a_failure_of_the_receiver_is_raised_and_the_others_get_their_replies(tmp_path: Path) -> None:
+    received = []
+
+    def receive(key: str, reply: ChatReply) -> None:
+        if key == "k1":
+            raise OSError(28, "No space left on device")  # of a progress bar
+        received.append(key)
+
+    async def main() -> None:
+        access = GroupedCacheAccess(ReplyCache(tmp_path / "c.sqlite"), most_unsaved=8)
+        tasks = [asyncio.create_task(access.store(f"k{i}", REPLY, receive)) for i in range(4)]
+        await asyncio.gather(*tasks)
+        with pytest.raises(OSError, match="No space"):
+            await access.close()
+
+    asyncio.run(main())
+    assert received == ["k0", "k2", "k3"]

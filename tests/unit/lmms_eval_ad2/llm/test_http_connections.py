@@ -91,7 +91,18 @@ def test_no_proxy_is_used_for_the_hosts_of_no_proxy(monkeypatch: pytest.MonkeyPa
     assert HttpAddress.of("http://10.1.1.1:8000/v1").proxy == "http://proxy.test:1"
 
 
-@pytest.mark.parametrize("url", ["", "host/v1", "ftp://host/v1", "http://", "http://host:port/v1"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "host/v1",
+        "ftp://host/v1",
+        "http://",
+        "http://host:port/v1",
+        "http://gpu1..local/v1",
+        f"http://{'a' * 64}/v1",
+    ],
+)
 def test_an_address_that_is_no_url_is_a_users_mistake(url: str) -> None:
     with pytest.raises(Ad2Error, match="base_url"):
         ChatClient(EndpointConfig(url))
@@ -123,3 +134,45 @@ def test_a_cancelled_request_does_not_answer_the_next_one() -> None:
         server.close()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "proxy", ["socks5://user:secret@proxy:1080", "http://proxy:80x80", "http://user:secret@a..b:1"]
+)
+def test_a_proxy_that_cannot_be_used_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+    monkeypatch.setenv("http_proxy", proxy)
+    with pytest.raises(Ad2Error, match="environment variable http_proxy") as caught:
+        ChatClient(EndpointConfig("http://host.test/v1"))
+    assert "secret" not in str(caught.value) and "base_url" not in str(caught.value)
+
+
+def test_a_proxy_without_a_scheme_is_one_of_http(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "proxy.test:3128")
+    assert HttpAddress.of("http://host.test/v1").proxy == "http://proxy.test:3128"
+
+
+def test_a_connection_whose_request_was_not_read_is_not_used_again() -> None:
+    """The server answers the heads, and reads no body: the bodies must not pile up in front of the next request."""
+    accepted = 0
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal accepted
+        accepted += 1
+        await reader.readuntil(b"\r\n\r\n")
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(REPLY)
+
+    async def main() -> None:
+        server = await asyncio.start_server(handle, "127.0.0.1", 0, limit=1000)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        address, connections = HttpAddress.of(url), HttpConnections(1000)
+        try:
+            for _ in range(3):
+                sent = connections.send(address, address.head("POST", url, {}), b"x" * 50_000_000, 30.0)
+                assert (await sent).body == b"{}"
+        finally:
+            await connections.close()
+            server.close()
+
+    asyncio.run(main())
+    assert accepted == 3

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from lmms_eval_ad2.llm.http_response import (
@@ -102,3 +104,19 @@ def test_what_is_not_clearly_framed_is_refused(data: bytes) -> None:
 def test_a_body_is_bounded(data: bytes) -> None:
     with pytest.raises(TooLongResponse):
         read(data)
+
+
+def test_as_many_chunks_as_bytes_need_no_more_memory_than_the_body() -> None:
+    reader, size = HttpResponseReader(2_000_000), 1_000_000
+    reader.feed(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    part = b"1\r\na\r\n" * 10_000
+    tracemalloc.start()
+    try:
+        for _ in range(size // 10_000):
+            assert reader.feed(part) is None
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    response = reader.feed(b"0\r\n\r\n")
+    assert response is not None and response.body == b"a" * size
+    assert most < 3 * size

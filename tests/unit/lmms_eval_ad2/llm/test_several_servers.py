@@ -76,7 +76,8 @@ def test_failures_in_a_row_take_a_server_out_and_a_probe_takes_it_back(monkeypat
     assert ill.replies + other.replies == 200 and tally.retries == ill.requests - ill.replies == 5
 
 
-def test_a_server_that_stays_dead_is_asked_for_its_models_only(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_server_that_dies_is_left_out(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_choice, "_FIRST_PAUSE_S", 3600.0)  # it would answer a probe
     with serve(failures=dying(0)) as dead, serve(latency_s=0.005) as other:
         outcomes, _ = ask([dead.url, other.url], 100)
     assert all_replied(outcomes, 100) and dead.requests <= 4

@@ -61,7 +61,7 @@ def write(folder: Path, shard: RunShard | None, **changes: Any) -> Path:
             tables[name][SELECTED] = len(asked)
     about = {
         "model": "m", "model_args": "", "label": "m", "date": "2026-01-01", "seed": 0, "limit": None,
-        "judge": {"backend": "fake", "label": "fake", "usage": {"requests": 2}},
+        "judge": {"backend": "fake", "label": "fake", "usage": {"requests": 2, "cost": 0.1}},
         "versions": {"lmms_eval_ad2": f"{__version__}+aaaaaaaaaaaa", "torch": "2"}, **changes,
     }  # fmt: skip
     if shard:
@@ -89,7 +89,7 @@ def test_the_merged_run_equals_a_whole_one(tmp_path: Path) -> None:
     assert merged.included == (1, 2, 3)
     about = read_summary(tmp_path / "all")["run"]
     assert SHARDS not in about and about["merged"] == ["s1", "s2", "s3"]
-    assert about["judge"]["usage"] == {"requests": 6}
+    assert about["judge"]["usage"] == {"requests": 6, "cost": 0.3}
     assert {run.name for run in load([tmp_path / "all"])} == {"m"}
 
 
