@@ -18,7 +18,6 @@ from closedloop_plugin.agents.model_backend import ModelBackend
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import FAILED
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.options import from_values
 
 if TYPE_CHECKING:
     from closedloop_plugin.cli.drive.prepared_run import PreparedRun
@@ -81,7 +80,7 @@ def evaluate(
     Raises Ad2Error for a mistake of the user, and if the replies cannot be read (option stop_after_unread).
     """
     from closedloop_plugin.cli.drive.prepared_run import prepare
-    from closedloop_plugin.cli.drive.run import DriveRunOptions
+    from closedloop_plugin.cli.drive.run import DriveRunOptions, drive_options
 
     given = None if isinstance(model, str) else _system(model, name, batch_size or workers)
     unknown = sorted(set(options) - {field.name for field in fields(DriveRunOptions)} | set(options) & _ARGUMENTS)
@@ -96,7 +95,7 @@ def evaluate(
         }
         settings |= {"routes_ids": ",".join(routes) if routes else None, "limit": limit, "repetitions": repetitions}
         agent = model if given is None else spec_of(given)
-        drive = from_values(DriveRunOptions, {"agent": agent, "out": folder, **settings, **options})
+        drive = drive_options({"agent": agent, "out": folder, **settings, **options})
         return _driven(prepare(drive, given, quiet), repetitions, folder if out else None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from closedloop_plugin.cli.drive.options import (
     SimulatedDecisionOptions,
 )
 from closedloop_plugin.cli.drive.world import EngineOptions, WorldOptions
-from lmms_eval_ad2.options import ExclusiveOptions, add_command, option
+from lmms_eval_ad2.options import ExclusiveOptions, add_command, from_values, option
 from lmms_eval_ad2.printed import show
 
 EXAMPLES = """examples:
@@ -92,6 +93,11 @@ GROUPS = {
     "driver": (DriverOptions, DecisionOptions, SimulatedDecisionOptions),
     "run": (DriveFolderOptions, PoolOptions, EngineOptions),
 }
+
+
+def drive_options(values: Mapping[str, Any]) -> DriveRunOptions:
+    """The options of a drive from a caller's values, with the checks of the command line. Raises Ad2Error."""
+    return from_values(DriveRunOptions, values)
 
 
 def register(subparsers: Any) -> None:
