@@ -20,6 +20,7 @@ ROWS: list[dict[str, Any]] = [
 ]
 COORDINATES = ("point", "box")
 MOST_FALSE, MOST_LOST = 2 / 600, 18 / 600
+_GRADES: dict[str, tuple[str, Answer | Unparsed]] = {}
 
 
 def read(row: dict[str, Any]) -> Answer | Unparsed:
@@ -47,20 +48,25 @@ def agrees(row: dict[str, Any], value: Any) -> bool:
     return str(value).strip() == str(key).strip()
 
 
-def graded(rows: list[dict[str, Any]]) -> tuple[Counter[str], list[str]]:
-    """The number of right, false and lost readings, and a line about each that is not right."""
-    counts: Counter[str] = Counter()
-    wrong = []
-    for row in rows:
+def grade(row: dict[str, Any]) -> tuple[str, Answer | Unparsed]:
+    """ "right", "false" or "lost", and the reading; each row of the exam is read once."""
+    if row["id"] not in _GRADES:
         got = read(row)
         if isinstance(got, Unparsed):
-            grade = "right" if row["expected"] is None else "lost"
+            found = "right" if row["expected"] is None else "lost"
         else:
-            grade = "right" if row["expected"] is not None and agrees(row, got.value) else "false"
-        counts[grade] += 1
-        if grade != "right":
-            wrong.append(f"{grade} {row['id']} ({row['category']}): wanted {row['expected']!r}, got {got}")
-    return counts, wrong
+            found = "right" if row["expected"] is not None and agrees(row, got.value) else "false"
+        _GRADES[row["id"]] = found, got
+    return _GRADES[row["id"]]
+
+
+def graded(rows: list[dict[str, Any]]) -> tuple[Counter[str], list[str]]:
+    """The number of right, false and lost readings, and a line about each that is not right."""
+    counts = Counter(grade(row)[0] for row in rows)
+    wrong = [(row, *grade(row)) for row in rows if grade(row)[0] != "right"]
+    return counts, [
+        f"{found} {row['id']} ({row['category']}): wanted {row['expected']!r}, got {got}" for row, found, got in wrong
+    ]
 
 
 def test_few_answers_are_lost_and_hardly_any_is_read_falsely() -> None:
