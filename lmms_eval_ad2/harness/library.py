@@ -103,7 +103,7 @@ def _task_manager() -> Any:
 
 @contextmanager
 def _environment(values: Mapping[str, str | None]) -> Iterator[None]:
-    """Set variables within the block; None leaves one as it is. The prompts of the run are read anew."""
+    """Set variables within the block; None leaves one as it is. The prompts are read again."""
     given = {name: value for name, value in values.items() if value is not None}
     before = {name: os.environ.get(name) for name in given}
     os.environ.update(given)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from lmms_eval_ad2.parsing.quoted import FILLERS, numerals
 
 _COMMON = frozenset(("the", "and", "one", "with", "for", "are", "that", "this", "its", "from"))
-_ENDING = re.compile(r"(?<=[a-z]{3})(?:ing|ed|es|s|e)\Z")
+ENDING = re.compile(r"(?<=[a-z]{3})(?:ing|ed|es|s|e)\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,6 @@ def telling_of_options(options: Mapping[str, str], question: str) -> dict[str, s
 
 def words_of(low: str) -> set[str]:
     """English words without their endings, numbers, and pairs of Chinese characters."""
-    english = {_ENDING.sub("", word) for word in re.findall(r"[a-z]{3,}|[a-z]?\d+[a-z]?", low)}
+    english = {ENDING.sub("", word) for word in re.findall(r"[a-z]{3,}|[a-z]?\d+[a-z]?", low)}
     runs = re.findall(r"[\u4e00-\u9fff]+", low)
     return english - _COMMON | {run[i : i + 2] for run in runs for i in range(max(1, len(run) - 1))}

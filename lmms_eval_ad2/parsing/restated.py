@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from lmms_eval_ad2.parsing.clauses import TextClause, clauses, last_sentence, negations
+from lmms_eval_ad2.parsing.option_names import ENDING
 from lmms_eval_ad2.parsing.question_words import of_another_road_user
 
 _FUNCTION = frozenset((
@@ -17,7 +18,6 @@ _FUNCTION = frozenset((
     "because", "image", "picture", "scene", "photo", "frame", "today", "moment", "time", "indeed", "actually",
     "clearly", "safely", "just", "very", "also", "no", "answer", "yes",
 ))  # fmt: skip
-_ENDING = re.compile(r"(?<=[a-z]{3})(?:ing|ed|es|s|e)\Z")
 # Questions that a statement with the same words need not answer.
 _QUALIFIED = re.compile(
     r"\b(?:all|every|both|each|only|more|less|than|or|either|enough|too|not|never)\b|n't\b|[a-z]er than\b"
@@ -90,7 +90,7 @@ def _by_permission(low: str, words: set[str], asked: str) -> set[str]:
 def _content(low: str) -> set[str]:
     """The words of an English text that have a meaning of their own, without their endings; numbers as they are."""
     found = re.findall(r"[a-z]{3,}|\d+(?:\.\d+)?", low)
-    return {_ENDING.sub("", word) for word in found if word not in _FUNCTION}
+    return {ENDING.sub("", word) for word in found if word not in _FUNCTION}
 
 
 def _states(part: TextClause) -> bool:

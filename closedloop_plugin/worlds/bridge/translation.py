@@ -1,7 +1,7 @@
 """Translation of Scenic programs into Python code, remembered by text: a file is parsed once, not for every scene.
 
 Every compilation reads the program and six to eight modules that it imports (the world model, Scenic's driving
-domain, our library), and parsing them takes longer than driving. Scenic runs their code anew for every scene, since
+domain, our library), and parsing them takes longer than driving. Scenic runs their code again for every scene, since
 the map and the params differ; what it runs depends on the text alone. On disk a translation is the syntax tree of its
 Python code as JSON, since reading that takes 3 % of the time of parsing.
 """
