@@ -9,6 +9,9 @@ Hybrid mode switching (Bench2ADVLM section 5): the fast system's answer to the t
 The paper's text takes LLaVA (behaviour quality) "for risky cases and LLaMA otherwise", but its "(i.e., yes/no for
 LLaMA/LLaVA)" states the reverse. Implemented as in the sentence: yes -> second, no -> first. An answer that is neither
 is treated as "otherwise" and marked in the mode of its InterpretedControl, so that records count such ticks.
+
+The readers of replies are imported by the first that needs one: their patterns take most of a second to compile, which
+a run of the expert need not spend.
 """
 
 from __future__ import annotations
@@ -25,11 +28,8 @@ from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import Decision, InterpretedControl
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.interpreters.describers import ModelDescriber, OfflineDescriber, SceneDescriber
-from closedloop_plugin.interpreters.model_interpreter import cng, dcs
-from closedloop_plugin.interpreters.rules import RuleInterpreter
 from closedloop_plugin.prompts.texts import PromptTexts, texts_of
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.parsing import parse
 
 MODES = ("cng", "dcs", "rules", "hybrid")
 TASK = "threat"  # of the agent, required for hybrid mode
@@ -57,11 +57,15 @@ def make_interpreter(
     if mode == "hybrid":
         raise Ad2Error("mode hybrid takes two interpreters: --interpreter A --interpreter2 B")
     if spec == "rules":
+        from closedloop_plugin.interpreters.rules import RuleInterpreter
+
         return RuleInterpreter(profile)
     if mode == "rules":
         raise Ad2Error(f"mode rules uses no model, so '{spec}' is not allowed; use --mode cng or dcs with it")
     if not spec.startswith(("endpoint:", "lmms:")):
         raise Ad2Error(f"no interpreter '{spec}'; known: rules, endpoint:MODEL@http://host:port/v1, lmms:NAME,...")
+    from closedloop_plugin.interpreters.model_interpreter import cng, dcs
+
     texts = texts_of(prompts)
     build = cng if mode == "cng" else dcs
     seen = _describer(describer, texts, cache, seed)
@@ -124,6 +128,8 @@ class HybridInterpreter:
 
 def threat(decision: Decision) -> bool | None:
     """The fast system's answer to the threat question; None if it cannot be parsed."""
+    from lmms_eval_ad2.parsing import parse
+
     answer = getattr(parse(decision.texts.get(TASK, ""), "yesno"), "value", None)
     return {"yes": True, "no": False}.get(str(answer))
 

@@ -124,7 +124,8 @@ def _record(line: bytes) -> EpisodeRecord:
 
 def _write_json(path: Path, value: Any) -> None:
     with atomic_write(path) as handle:
-        json.dump(value, handle, ensure_ascii=False, sort_keys=True)
+        # Not json.dump, which encodes in Python, piece by piece: a tenth of the speed.
+        handle.write(json.dumps(value, ensure_ascii=False, sort_keys=True))
 
 
 def by_suite(records: Sequence[EpisodeRecord], order: Sequence[str]) -> list[EpisodeRecord]:

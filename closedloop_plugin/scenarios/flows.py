@@ -143,10 +143,10 @@ def claims(rail: Rail, stage: ScenarioStage) -> int:
     if stage.ego is None:
         return 0
     yaw = stage.ego_yaw()
-    for reach in (0.0, NOSE_M):  # its centre, and its front, which enters the lane first
-        x = float(stage.ego.position[0]) + reach * math.cos(yaw)
-        y = float(stage.ego.position[1]) + reach * math.sin(yaw)
-        s, d = rail.path.locate(x, y, near=rail.s, reach=80.0)
+    x, y = float(stage.ego.position[0]), float(stage.ego.position[1])
+    nose = x + NOSE_M * math.cos(yaw), y + NOSE_M * math.sin(yaw)
+    # The ego's centre, and its front, which enters the lane first.
+    for s, d in rail.path.locate_all(((x, y), nose), near=rail.s, reach=80.0):
         ahead = (s - rail.s) * rail.direction
         if not 0.0 < ahead < 75.0 or abs(d - rail.d) > 1.9:
             continue

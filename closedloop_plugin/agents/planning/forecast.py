@@ -121,10 +121,12 @@ def contact_times(
     centres, radii = others
     reach = radii + radius + margin
     near = _within(x, y, abs(shift[0]) + reach, centres)
+    if not near.any():
+        return np.full(len(places), np.inf)
     (cx, cy), gap2 = centres[:, near, None, :], (reach[near] ** 2)[:, None, None]
     hit = np.zeros(places.shape, bool)
     c, n = np.cos(yaw), np.sin(yaw)
-    for ahead in shift if near.any() else ():
+    for ahead in shift:
         dx, dy = x + ahead * c - cx, y + ahead * n - cy
         hit |= (dx * dx + dy * dy < gap2).any(0)
     return np.where(hit.any(1), TIMES[hit.argmax(1)], np.inf)

@@ -142,16 +142,16 @@ def driver_of(
     An agent that sets the controls itself gets no interpreter, so that no result names one; nor does a custom one,
     unless the options name it. A `given` agent is called in this process.
     """
-    interpreter = _interpreter(options, rules, policy)
     speaks = answers_in_text(options.agent) or bool(options.interpreter)
-    tasks = _asked(options, interpreter) if speaks else None
+    interpreter = _interpreter(options, rules, policy) if speaks else None
+    tasks = _asked(options, interpreter) if interpreter else None
     agent = _agent(options, rules, tasks, given)
     recipe = None
     if agent.local and given is None:
         settings = {"spec": options.agent, "cameras": _view(options), "seed": options.seed, "profile": rules}
         settings |= {"tasks": tasks, "history": options.history or 0}
         recipe = FactoryRecipe("closedloop_plugin.agents.make:make_agent", settings)
-    if not speaks:
+    if interpreter is None:
         return DriverSetup(agent=agent, agent_recipe=recipe, cameras=_cameras(options, rules, agent))
     near = interpreter.local and interpreter.mode != "hybrid"
     return DriverSetup(
