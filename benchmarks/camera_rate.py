@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import argparse
 import base64
+import contextlib
 import hashlib
+import importlib
 import io
 import json
 import os
@@ -33,6 +35,15 @@ from PIL import Image
 ROUNDS, DECISIONS, WARM = 6, 24, 3
 EVERY = 3  # steps between two compared moments
 SETTINGS = ("front 800x450", "front 1600x900", "six 1600x900")
+# Modules and names of version 0.1.0.
+OLD_PLACES = {
+    "core.profiles": "profiles",
+    "core.routes": "routes",
+    "core.state": "state",
+    "suites.lookup": "suites",
+    "worlds.base": "worlds.base",
+}
+OLD_NAMES = {"EpisodeSetup": "Setup"}
 WEATHERS: tuple[dict[str, float], ...] = (
     {"cloudiness": 0.0, "fog_density": 0.0, "sun_altitude_angle": 60.0},
     {"sun_altitude_angle": -40.0},
@@ -88,11 +99,9 @@ def _ask(child: subprocess.Popen[str], task: str, number: int) -> dict[str, Any]
 
 # -- in a child process ------------------------------------------------------------------------------------------------
 def _serve() -> None:
-    from closedloop_plugin.core.routes import read_routes
-    from closedloop_plugin.suites.lookup import DEMO
     from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 
-    routes = read_routes(DEMO)
+    routes = _of("core.routes", "read_routes")(_of("suites.lookup", "DEMO"))
     with tempfile.TemporaryDirectory() as folder:
         world = EmbeddedWorld(Path(folder))
         for line in sys.stdin:
@@ -103,31 +112,36 @@ def _serve() -> None:
                 print(json.dumps({"ms": _decisions(world, routes[number % len(routes)], task)}), flush=True)
 
 
-def _cameras(setting: str) -> tuple[Any, ...]:
-    from closedloop_plugin.core.profiles import surround
+def _of(module: str, name: str) -> Any:
+    """`name` of a module of this checkout, or where version 0.1.0 has it."""
+    for place in (module, OLD_PLACES[module]):
+        with contextlib.suppress(ImportError, AttributeError):
+            found = importlib.import_module(f"closedloop_plugin.{place}")
+            return getattr(found, name if hasattr(found, name) else OLD_NAMES[name])
+    raise ImportError(f"no {name} in {module} of closedloop_plugin")
 
+
+def _cameras(setting: str) -> tuple[Any, ...]:
     which, size = setting.split()
-    six = surround(*map(int, size.split("x")))
+    six = _of("core.profiles", "surround")(*map(int, size.split("x")))
     return six if which == "six" else six[:1]
 
 
 def _decisions(world: Any, route: Any, setting: str) -> float:
     """ms of processor time per decision of an episode, without its first ones, which build the scenery."""
-    from closedloop_plugin.core.state import Control
-    from closedloop_plugin.worlds.base import EpisodeSetup
-
+    control = _of("core.state", "Control")(throttle=0.5)
     cameras = _cameras(setting)
     names = [camera.name for camera in cameras]
     ours, theirs = Pipe()
     receiver = threading.Thread(target=_receive, args=(theirs,))
     receiver.start()
-    observation = world.reset(EpisodeSetup(route, 1, cameras))
+    observation = world.reset(_of("worlds.base", "EpisodeSetup")(route, 1, cameras))
     for k in range(DECISIONS):
         if k == WARM:
             start = time.process_time()
         ours.send(_sent(observation.images, names))
         ours.recv()
-        observation = world.step(Control(throttle=0.5))
+        observation = world.step(control)
         world.truth()
     spent = time.process_time() - start
     ours.send(None)
@@ -157,21 +171,19 @@ def _receive(pipe: Any) -> None:
 
 def _hashes(world: Any, routes: Any) -> Iterator[tuple[str, str]]:
     """(name, digest) of the pictures of six cameras on every demo route, in every weather."""
-    from closedloop_plugin.core.routes import Weather
-    from closedloop_plugin.core.state import Control
-    from closedloop_plugin.worlds.base import EpisodeSetup
-
+    setup, weather_of = _of("worlds.base", "EpisodeSetup"), _of("core.routes", "Weather")
+    control = _of("core.state", "Control")(throttle=0.8)
     cameras = _cameras("six 1600x900")
     for route in routes:
         for number, weather in enumerate((None, *WEATHERS)):
-            chosen = Weather(**weather) if weather else None
-            observation = world.reset(EpisodeSetup(route, 1 + number, cameras, weather=chosen))
+            chosen = weather_of(**weather) if weather else None
+            observation = world.reset(setup(route, 1 + number, cameras, weather=chosen))
             for tick in range(4 * EVERY):
                 if tick % EVERY == 0:
                     for camera in cameras:
                         digest = hashlib.sha256(observation.images(camera.name).tobytes()).hexdigest()
                         yield f"{route.id} weather {number} tick {tick} {camera.name}", digest
-                observation = world.step(Control(throttle=0.8))
+                observation = world.step(control)
 
 
 if __name__ == "__main__":
