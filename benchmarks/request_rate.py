@@ -1,13 +1,13 @@
 """Judge and `ad2 mcq build` at a local endpoint of fixed latency: share of the ideal rate, processor time per item.
 
-The endpoint is a process of its own. It answers any number of requests at a time, each after its latency, so the ideal
-rate is (requests in flight) / latency. On a shared machine timers and sockets are late for every program; the processor
-time depends less on it.
+The endpoint (fixed_latency_endpoint.py) is a process of its own. It answers any number of requests at a time, each after
+its latency, so the ideal rate is (requests in flight) / latency. On a shared machine timers and sockets are late for
+every program; the processor time depends less on it.
 
-    python benchmarks/request_rate.py [--part judge,mcq] [--load 16@0.2,64@0.1,256@0.4] [--repeats 2] [--json FILE]
+    python benchmarks/request_rate.py [--part judge,mcq] [--load 16@0.2,64@0.1,256@0.4] [--repeats 1] [--json FILE]
     python benchmarks/request_rate.py --against CHECKOUT       # in turns with another version of this package
 
-judge   an item is a request: 7.8 s of the ideal rate per load, at most 5,000
+judge   an item is a request; 25 s of the ideal rate per load
 mcq     an item is a request of a build with 17 or 18 requests per question
 """
 
@@ -21,13 +21,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 LOADS = "16@0.2,64@0.1,256@0.4"
-SECONDS = 7.8  # of the ideal rate
+SECONDS = 25.0  # of the ideal rate: the last requests of a build find too few others to fill all places
 REPLIES = {"judge": "Fine. Rating: [[7]]", "mcq": "mcq"}
 REQUESTS_A_QUESTION = 17.3
 WARM_UP = 8  # items before the measured ones: imports, first connections
@@ -38,7 +38,7 @@ def main() -> int:
     p.add_argument("--part", default="judge,mcq")
     p.add_argument("--load", default=LOADS, metavar="IN_FLIGHT@SECONDS,...")
     p.add_argument("--against", type=Path, metavar="CHECKOUT", help="root of another version, e.g. a git worktree")
-    p.add_argument("--repeats", type=int, default=2)
+    p.add_argument("--repeats", type=int, default=1)
     p.add_argument("--json", type=Path)
     p.add_argument("--measure", nargs=3, metavar=("PART", "URL", "LOAD"), help=argparse.SUPPRESS)  # in a child process
     args = p.parse_args()
@@ -61,10 +61,11 @@ def _compare(part: str, load: str, versions: dict[str, Path], repeats: int) -> l
     """The best rate and the least processor time of each version; other work on the machine only makes them worse."""
     in_flight, latency = _load(load)
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in versions}
-    with endpoint(part, latency) as url:
+    with ExitStack() as stack:
+        urls = {name: stack.enter_context(endpoint(root, part, latency)) for name, root in versions.items()}
         for _ in range(repeats):
             for name, root in versions.items():
-                runs[name].append(_run(root, part, url, load))
+                runs[name].append(_run(root, part, urls[name], load))
     found: list[dict[str, Any]] = []
     for name, measured in runs.items():
         rate, cpu = max(m["rate"] for m in measured), min(m["cpu_ms"] for m in measured)
@@ -85,13 +86,13 @@ def _run(root: Path, part: str, url: str, load: str) -> dict[str, float]:
 
 def measure_judge(url: str, in_flight: int, latency: float) -> dict[str, float]:
     from lmms_eval_ad2.judge import make_judge
-    from lmms_eval_ad2.judge.base import JudgeItem, JudgeRating
+    from lmms_eval_ad2.judge.base import JudgeItem
 
     def items(first: int, count: int) -> list[Any]:
         numbers = range(first, first + count)
         return [JudgeItem(f"i{i}", "ad2_vqa", f"The car {i} turns left.", "It does.", "What happens?") for i in numbers]
 
-    count = min(5_000, int(SECONDS * in_flight / latency))
+    count = int(SECONDS * in_flight / latency)
     with tempfile.TemporaryDirectory() as folder:
         spec = {"backend": "openai", "model": "fake", "base_url": url, "concurrency": in_flight}
         judge = make_judge(spec, cache=Path(folder) / "judge.sqlite")
@@ -99,18 +100,20 @@ def measure_judge(url: str, in_flight: int, latency: float) -> dict[str, float]:
         started, cpu = time.perf_counter(), time.process_time()
         ratings = judge.rate(items(0, count), progress=False)
         seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
-    assert all(isinstance(r, JudgeRating) and r.score == 7 for r in ratings)
+    assert all(getattr(r, "score", None) == 7 for r in ratings)  # a rating that failed has no score
     return {"rate": count / seconds, "cpu_ms": 1000 * cpu / count}
 
 
 def measure_mcq(url: str, in_flight: int, latency: float) -> dict[str, float]:
+    sys.path.insert(0, str(Path.cwd() / "benchmarks"))  # of the measured version, whose records it knows
     import mcq
 
     mcq.IN_FLIGHT = in_flight
-    questions = int(min(5_000, SECONDS * in_flight / latency) / REQUESTS_A_QUESTION)
+    build = mcq.build if hasattr(mcq, "build") else mcq._ours  # its name in 0.1.0
+    questions = int(SECONDS * in_flight / latency / REQUESTS_A_QUESTION)
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
-        mcq.build(url, Path(first), 2)
-        seconds, cpu, requests = mcq.build(url, Path(second), questions)
+        build(url, Path(first), 2)
+        seconds, cpu, requests = build(url, Path(second), questions)
     return {"rate": requests / seconds, "cpu_ms": 1000 * cpu / requests}
 
 
@@ -123,13 +126,12 @@ def _load(text: str) -> tuple[int, float]:
 
 
 @contextmanager
-def endpoint(part: str, latency: float) -> Iterator[str]:
-    """The base URL of a fake endpoint in a process of its own."""
-    command = [sys.executable, "-m", "lmms_eval_ad2.testing.fake_endpoint", "--latency", str(latency)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    server = subprocess.Popen(
-        [*command, "--reply", REPLIES[part]], stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT
-    )
+def endpoint(root: Path, part: str, latency: float) -> Iterator[str]:
+    """The base URL of an endpoint with the replies of a version, in a process of its own."""
+    script = Path(__file__).with_name("fixed_latency_endpoint.py")
+    command = [sys.executable, str(script), "--latency", str(latency), "--reply", REPLIES[part]]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=root)
     try:
         assert server.stdout is not None
         yield server.stdout.readline().strip()

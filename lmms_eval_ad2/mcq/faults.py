@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from lmms_eval_ad2.data.drivelm_text import read_tags
 from lmms_eval_ad2.mcq.base import OpenQuestion
@@ -118,8 +119,12 @@ def references(question: OpenQuestion) -> tuple[str, ...]:
 
 def ordered(question: OpenQuestion) -> bool:
     """Whether the order of the answer's parts matters: rankings, sequences, several questions in one."""
-    context = f"{question.subtask}\n{question.text[:LIMIT]}\n{question.answer[:LIMIT]}"
-    return bool(_ORDERED.search(context)) or question.text.count("?") > 1
+    return _ordered(question.subtask, question.text, question.answer)
+
+
+@lru_cache(maxsize=512)  # asked for every option of a question
+def _ordered(subtask: str, text: str, answer: str) -> bool:
+    return bool(_ORDERED.search(f"{subtask}\n{text[:LIMIT]}\n{answer[:LIMIT]}")) or text.count("?") > 1
 
 
 def same(text: str, other: str, in_order: bool) -> bool:
