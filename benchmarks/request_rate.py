@@ -1,13 +1,13 @@
 """Judge and `ad2 mcq build` at a local endpoint of fixed latency: share of the ideal rate, processor time per item.
 
-The endpoint (fixed_latency_endpoint.py) is a process of its own. It answers any number of requests at a time, each after
-its latency, so the ideal rate is (requests in flight) / latency. On a shared machine timers and sockets are late for
-every program; the processor time depends less on it.
+The endpoint (fixed_latency_endpoint.py) is a process of its own. It answers any number of requests at a time, each
+after its latency, so the ideal rate is (requests in flight) / latency. On a shared machine timers and sockets are late
+for every program; the processor time depends less on it.
 
     python benchmarks/request_rate.py [--part judge,mcq] [--load 16@0.2,64@0.1,256@0.4] [--repeats 1] [--json FILE]
     python benchmarks/request_rate.py --against CHECKOUT       # in turns with another version of this package
 
-judge   an item is a request; 25 s of the ideal rate per load
+judge   an item is a request; 25 s of the ideal rate per load, and of the build 60 s
 mcq     an item is a request of a build with 17 or 18 requests per question
 """
 
@@ -27,7 +27,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 LOADS = "16@0.2,64@0.1,256@0.4"
-SECONDS = 25.0  # of the ideal rate: the last requests of a build find too few others to fill all places
+# Of the ideal rate. The last requests of a build find too few others to fill all places, so it needs more of them.
+SECONDS = {"judge": 25.0, "mcq": 60.0}
 REPLIES = {"judge": "Fine. Rating: [[7]]", "mcq": "mcq"}
 REQUESTS_A_QUESTION = 17.3
 WARM_UP = 8  # items before the measured ones: imports, first connections
@@ -92,7 +93,7 @@ def measure_judge(url: str, in_flight: int, latency: float) -> dict[str, float]:
         numbers = range(first, first + count)
         return [JudgeItem(f"i{i}", "ad2_vqa", f"The car {i} turns left.", "It does.", "What happens?") for i in numbers]
 
-    count = int(SECONDS * in_flight / latency)
+    count = int(SECONDS["judge"] * in_flight / latency)
     with tempfile.TemporaryDirectory() as folder:
         spec = {"backend": "openai", "model": "fake", "base_url": url, "concurrency": in_flight}
         judge = make_judge(spec, cache=Path(folder) / "judge.sqlite")
@@ -110,7 +111,7 @@ def measure_mcq(url: str, in_flight: int, latency: float) -> dict[str, float]:
 
     mcq.IN_FLIGHT = in_flight
     build = mcq.build if hasattr(mcq, "build") else mcq._ours  # its name in 0.1.0
-    questions = int(SECONDS * in_flight / latency / REQUESTS_A_QUESTION)
+    questions = int(SECONDS["mcq"] * in_flight / latency / REQUESTS_A_QUESTION)
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
         build(url, Path(first), 2)
         seconds, cpu, requests = build(url, Path(second), questions)

@@ -12,6 +12,8 @@ from typing import Any
 from lmms_eval_ad2.annotate.actions import LONGEST, LONGEST_NAME, MOST
 from lmms_eval_ad2.annotate.text_pieces import DraftAnnotation, listed
 from lmms_eval_ad2.data.releases.untrusted_row import plain
+from lmms_eval_ad2.llm.model import json_schema
+from lmms_eval_ad2.llm.request_body import EncodedJson
 from lmms_eval_ad2.parsing import failure_reason, parse
 from lmms_eval_ad2.parsing.json_reply import last_dict
 from lmms_eval_ad2.prompts import text as prompts
@@ -61,9 +63,9 @@ def question(record: Record, lang: Lang) -> str:
     return prompts.build(record, lang=lang)
 
 
-def schema(record: Record) -> tuple[str, Mapping[str, Any]] | None:
-    """Name and JSON schema of the reply; None if it is plain text."""
-    return ("scene", SCHEMA) if listed(record) == "object" else None
+def reply_form(record: Record) -> EncodedJson | None:
+    """The requested form of the reply; None if it is plain text."""
+    return json_schema("scene", SCHEMA) if listed(record) == "object" else None
 
 
 def read(record: Record, lang: Lang, model: str, reply: str) -> DraftAnnotation | str:

@@ -192,7 +192,7 @@ async def _one(
     parts: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
     messages: list[dict[str, Any]] = [{"role": "system", "content": draft_prompts.SYSTEM},
                 {"role": "user", "content": [*parts, {"type": "text", "text": text}]}]  # fmt: skip
-    body = model.payload(messages, draft_prompts.schema(record))
+    body = model.payload(messages, draft_prompts.reply_form(record))
     pictures = [hashlib.sha256(url.encode()).hexdigest() for url in urls]
     key = key_of({**model.describe(), "system": draft_prompts.SYSTEM, "text": text, "pictures": pictures})
     outcome = await session.ask(

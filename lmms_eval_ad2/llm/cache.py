@@ -15,7 +15,6 @@ processes may share a file.
 from __future__ import annotations
 
 import hashlib
-import json
 import sqlite3
 import threading
 import time
@@ -26,18 +25,18 @@ from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm.completion import ChatReply
+from lmms_eval_ad2.llm.request_body import canonical
 
 _TABLE = """CREATE TABLE IF NOT EXISTS replies (
     key TEXT PRIMARY KEY, text TEXT NOT NULL, finish_reason TEXT, model TEXT,
     prompt_tokens INTEGER, completion_tokens INTEGER, created REAL NOT NULL) WITHOUT ROWID"""
 _COLUMNS = "text, finish_reason, model, prompt_tokens, completion_tokens"
-_CANONICAL = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 _AT_ONCE = 500  # keys in one SELECT; sqlite allows 999 in old builds
 
 
 def key_of(inputs: Any) -> str:
     """sha256 of the canonical JSON of `inputs` (sorted keys, no spaces)."""
-    return hashlib.sha256(_CANONICAL.encode(inputs).encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(canonical(inputs).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class ReplyCache:

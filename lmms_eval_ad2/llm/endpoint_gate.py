@@ -51,7 +51,8 @@ class EndpointGate:
         self._started += 1
         if accepted or self._started <= _FIRST_IN_FLIGHT:
             return
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._first_outcome.wait(), _FIRST_WAIT_S)
+        if not self._first_outcome.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._first_outcome.wait(), _FIRST_WAIT_S)
         if self._refusal is not None:
             raise self._refusal

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import yaml
 
 from lmms_eval_ad2.errors import Ad2Error, yaml_fault
+from lmms_eval_ad2.llm.request_body import EncodedJson
 from lmms_eval_ad2.llm.settings import (
     ENDPOINT_KEYS,
     PRICE_KEYS,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 Structured = Literal["json_schema", "json_object", "none"]
 STRUCTURED: tuple[Structured, ...] = ("json_schema", "json_object", "none")
+_JSON_OBJECT = EncodedJson({"type": "json_object"})
 _BACKENDS = ("openai", "endpoint")
 _TEXTS = ("model", "name", "base_url")  # not parsed as YAML: a model may be named 4 or on
 
@@ -53,17 +55,12 @@ class LanguageModel:
     def label(self) -> str:
         return f"openai:{self.sampling.model}"
 
-    def payload(
-        self, messages: Sequence[Mapping[str, Any]], schema: tuple[str, Mapping[str, Any]] | None = None
-    ) -> dict[str, Any]:
-        """The JSON body of a request; `schema`: name and JSON schema of the requested reply."""
+    def payload(self, messages: Sequence[Mapping[str, Any]], reply: EncodedJson | None = None) -> dict[str, Any]:
+        """The JSON body of a request; `reply`: the form of the requested reply, from `json_schema`."""
         body = self.sampling.payload(messages)
-        if schema is None or self.structured == "none":
-            return body
-        if self.structured == "json_object":
-            return body | {"response_format": {"type": "json_object"}}
-        json_schema = {"name": schema[0], "strict": True, "schema": dict(schema[1])}
-        return body | {"response_format": {"type": "json_schema", "json_schema": json_schema}}
+        if reply is not None and self.structured != "none":
+            body["response_format"] = reply if self.structured == "json_schema" else _JSON_OBJECT
+        return body
 
     def describe(self) -> dict[str, Any]:
         """Everything that can change a reply, as JSON values. Not the address: a server may move to another port."""
@@ -72,6 +69,11 @@ class LanguageModel:
             "model": sampling.model, "temperature": sampling.temperature, "seed": sampling.seed,
             "max_tokens": sampling.max_tokens, "extra": dict(sampling.extra), "structured": self.structured,
         }  # fmt: skip
+
+
+def json_schema(name: str, schema: Mapping[str, Any]) -> EncodedJson:
+    """The form of a reply with this JSON schema."""
+    return EncodedJson({"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": dict(schema)}})
 
 
 def read_model(

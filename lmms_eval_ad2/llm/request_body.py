@@ -1,7 +1,8 @@
-"""JSON bodies of requests. Data URLs of pictures are inserted without escaping.
+"""JSON of requests: their bodies, and the canonical form for cache keys. What many requests contain is encoded once.
 
-They contain no character that JSON escapes, and scanning half a megabyte again for each of a question's 17 requests
-took two thirds of the processor time of `ad2 mcq build`.
+Data URLs of pictures contain no character that JSON escapes, and scanning half a megabyte again for each of a
+question's 17 requests took two thirds of the processor time of `ad2 mcq build`. The schema of a reply has many small
+parts: to encode it takes longer than a prompt.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ _PLAIN = re.compile(r"[A-Za-z0-9+/=:;,._-]*", re.ASCII)
 _LEAVES = frozenset((str, int, float, bool, type(None)))
 _MARK = secrets.token_hex(16)  # new in each process, so no text of a data set can contain it
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
-_PLACE = re.compile(rf"{_MARK}-(\d+)-".encode())
+_CANONICAL = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+_PLACE = re.compile(rf'"{_MARK}-(\d+)-"')
 
 
 class JsonSafeText(str):
@@ -28,21 +30,53 @@ class JsonSafeText(str):
         if not _PLAIN.fullmatch(text):
             raise ValueError("the text has characters that JSON escapes: use a str")
         made = super().__new__(cls, text)
-        made.raw = text.encode("ascii")
+        made.raw = f'"{text}"'.encode("ascii")
         return made
+
+
+class EncodedJson(dict[str, Any]):
+    """A JSON object that many requests have as one of their values. Must not be changed."""
+
+    __slots__ = ("canonical", "raw")
+
+    def __init__(self, content: Mapping[str, Any]) -> None:
+        super().__init__(content)
+        self.raw = _utf8(_ENCODER.encode(self))
+        self.canonical = _CANONICAL.encode(self)
 
 
 def encoded(payload: Mapping[str, Any]) -> bytes:
     """The payload as UTF-8 JSON; lone surrogates become question marks."""
     found: list[bytes] = []
-    # Pictures are in messages; the rest, with the schema of the reply, is not searched for them.
-    body = {**payload, "messages": _with_placeholders(payload["messages"], found)} if "messages" in payload else payload
-    text = _ENCODER.encode(body).encode("utf-8", "replace")
+    body: dict[str, Any] = {}
+    for key, value in payload.items():
+        if type(value) is EncodedJson:
+            body[key] = _placeholder(len(found))
+            found.append(value.raw)
+        else:  # pictures are in messages; the rest is not searched for them
+            body[key] = _with_placeholders(value, found) if key == "messages" else value
+    text = _ENCODER.encode(body)
     if not found:
-        return text
+        return _utf8(text)
     parts = _PLACE.split(text)  # text, number, text, number, ...
-    parts[1::2] = [found[int(number)] for number in parts[1::2]]
-    return b"".join(parts)
+    return b"".join([found[int(part)] if i % 2 else _utf8(part) for i, part in enumerate(parts)])
+
+
+def canonical(value: Any) -> str:
+    """`value` as JSON with sorted keys and without spaces."""
+    if type(value) is not dict:
+        return _CANONICAL.encode(value)
+    known = [key for key, inner in value.items() if type(inner) is EncodedJson]
+    text = _CANONICAL.encode(value | {key: _placeholder(i) for i, key in enumerate(known)})
+    return _PLACE.sub(lambda m: value[known[int(m[1])]].canonical, text) if known else text
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
+def _placeholder(number: int) -> str:
+    return f"{_MARK}-{number}-"
 
 
 def _with_placeholders(value: Any, found: list[bytes]) -> Any:
@@ -50,7 +84,7 @@ def _with_placeholders(value: Any, found: list[bytes]) -> Any:
     kind = type(value)
     if kind is JsonSafeText:
         found.append(value.raw)
-        return f"{_MARK}-{len(found) - 1}-"
+        return _placeholder(len(found) - 1)
     if kind is dict:
         return {
             key: inner if type(inner) in _LEAVES else _with_placeholders(inner, found) for key, inner in value.items()

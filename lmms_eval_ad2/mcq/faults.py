@@ -39,7 +39,8 @@ FAULTS: dict[str, str] = {
 _Part = tuple[str, ...]
 _PAIRS = 2_000  # maximum number of pairs of parts compared; ten times what DriveLM's longest answer needs
 _BASE_LENGTH = 300  # characters allowed for a distractor, in addition to three times the length of the answer
-_INVISIBLE = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
+_INVISIBLE = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))  # none of them is printable
+LETTER_OR_DIGIT = re.compile(r"[^\W_]")  # as str.isalnum
 _MARKER = re.compile(
     r"[(\[]?(?:[A-Ha-h]|\d{1,2})[)\]](?=\s|\Z)|[A-H][.:](?=\s|\Z)|[a-h]\.(?=\s)|\d{1,2}\.\s"
     r"|(?:option|answer|choice|distractor) ?(?:[A-H]|\d)?\s?[:.)]|[-*•]\s",
@@ -139,8 +140,9 @@ def _form_fault(text: str, answer_length: int) -> str | None:
     bare = text.strip()
     if len(bare) > min(LIMIT, _BASE_LENGTH + 3 * answer_length):
         return "too_long"
-    hidden = any(unicodedata.category(character) in _INVISIBLE for character in bare)
-    if hidden or _MARKER.match(bare) or _MARKUP.search(bare) or not any(c.isalnum() for c in bare):
+    if not bare.isprintable() and any(unicodedata.category(character) in _INVISIBLE for character in bare):
+        return "not_text"
+    if _MARKER.match(bare) or _MARKUP.search(bare) or not LETTER_OR_DIGIT.search(bare):
         return "not_text"
     if _META.search(bare):
         return "meta_text"

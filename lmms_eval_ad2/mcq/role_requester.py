@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,8 @@ from pydantic import BaseModel
 
 from lmms_eval_ad2.llm.cache import key_of
 from lmms_eval_ad2.llm.client import ChatReply, RequestFailure
-from lmms_eval_ad2.llm.model import LanguageModel
+from lmms_eval_ad2.llm.model import LanguageModel, json_schema
+from lmms_eval_ad2.llm.request_body import EncodedJson
 from lmms_eval_ad2.llm.session import EndpointSession
 from lmms_eval_ad2.mcq.base import RoleExchange
 from lmms_eval_ad2.mcq.replies import LONGEST_REPLY, REFUSED, SCHEMA_NAMES, ReplyFault, schema_of
@@ -80,10 +82,10 @@ class RoleRequester:
                     seen[reply] = fault
             return seen[reply]
 
-        schema = (SCHEMA_NAMES[shape], schema_of(shape))
-        key = key_of(self.model.payload(prompt.outline(self.images), schema))
+        form = _form(shape)
+        key = key_of(self.model.payload(prompt.outline(self.images), form))
         outcome = await self.session.ask(
-            lambda: self.model.payload(prompt.messages(self.images), schema),
+            lambda: self.model.payload(prompt.messages(self.images), form),
             key=key, accept=lambda reply: not isinstance(read_once(reply), ReplyFault),
         )  # fmt: skip
         return outcome, read_once(outcome) if isinstance(outcome, ChatReply) else None
@@ -96,3 +98,9 @@ class RoleRequester:
         tokens = (outcome.prompt_tokens, outcome.completion_tokens)
         text = outcome.text[:LONGEST_REPLY]  # longer replies are refused unread
         self.exchanges.append(RoleExchange(prompt.role, prompt.latest, text, fault, outcome.cached, *tokens))
+
+
+@functools.cache
+def _form(shape: type[BaseModel]) -> EncodedJson:
+    """The requested form of a reply."""
+    return json_schema(SCHEMA_NAMES[shape], schema_of(shape))

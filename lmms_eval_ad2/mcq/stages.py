@@ -11,7 +11,7 @@ from typing import TypeVar
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS, NAIVE
 from lmms_eval_ad2.mcq import replies
 from lmms_eval_ad2.mcq.base import SELECTED, AcceptedQuestion, Distractor, OpenQuestion, Outcome, RejectedQuestion
-from lmms_eval_ad2.mcq.faults import fault, normal, references
+from lmms_eval_ad2.mcq.faults import LETTER_OR_DIGIT, fault, normal, references
 from lmms_eval_ad2.mcq.role_requester import NoUsableReply, RoleRequester
 
 T = TypeVar("T")
@@ -147,7 +147,7 @@ class QuestionPipeline:
 
     def _option_fault(self, text: str) -> str | None:
         """Faults that refuse the whole reply: no text, or the answer itself. Any other fault only drops the option."""
-        if not any(c.isalnum() for c in text):
+        if not LETTER_OR_DIGIT.search(text):
             return "not_text"
         if self._answers is None:
             self._answers = frozenset(normal(answer) for answer in references(self.question))

@@ -121,7 +121,7 @@ def _word(token: str) -> str:
         return _GAP.sub("", token)
     if token in _NUMBERS:
         return str(_NUMBERS[token])
-    if _WHOLE_NUMBER.fullmatch(token):
+    if not token.isalpha() and _WHOLE_NUMBER.fullmatch(token):
         return f"{float(token):g}" if len(token) < 7 else token
     if token in _BE:
         return "be"

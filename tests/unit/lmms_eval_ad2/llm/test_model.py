@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.llm.model import LanguageModel, read_model
+from lmms_eval_ad2.llm.model import LanguageModel, json_schema, read_model
 
 
 @pytest.fixture(autouse=True)
@@ -35,11 +35,11 @@ def test_equivalent_specs_give_the_same_model(tmp_path: Path) -> None:
 
 
 def test_the_response_format_follows_the_structured_option() -> None:
-    schema = ("picks", {"type": "object"})
+    form = json_schema("picks", {"type": "object"})
 
     def response_format(structured: str) -> dict[str, object]:
         spec = f"endpoint:m@http://h/v1,structured={structured}"
-        return read_model(spec).payload([], schema).get("response_format", {})
+        return read_model(spec).payload([], form).get("response_format", {})
 
     assert response_format("json_schema") == {
         "type": "json_schema", "json_schema": {"name": "picks", "strict": True, "schema": {"type": "object"}},

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmms_eval_ad2.llm import request_body
-from lmms_eval_ad2.llm.request_body import JsonSafeText, encoded
+from lmms_eval_ad2.llm.request_body import EncodedJson, JsonSafeText, canonical, encoded
 
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)))
 SAFE_TEXTS = st.binary(max_size=60).map(
@@ -24,9 +24,17 @@ JSON = st.recursive(
 )
 
 
-@given(st.dictionaries(TEXTS, JSON, max_size=4))
+SHARED = st.dictionaries(TEXTS, JSON, max_size=3).map(EncodedJson)
+
+
+@given(st.dictionaries(TEXTS | st.just("messages"), JSON | SHARED, max_size=4))
 def test_encoding_equals_json_dumps(payload: dict[str, Any]) -> None:
     assert encoded(payload) == json.dumps(payload, ensure_ascii=False).encode()
+
+
+@given(st.dictionaries(TEXTS, JSON | SHARED, max_size=4) | JSON)
+def test_canonical_form_has_sorted_keys_and_no_spaces(value: Any) -> None:
+    assert canonical(value) == json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 def test_several_pictures_keep_their_order() -> None:
