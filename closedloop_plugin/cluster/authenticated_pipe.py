@@ -1,8 +1,9 @@
 """Pipes over the network whose two ends have proved to each other that they have the same key.
 
 The messages are pickled, therefore nothing is unpickled before both proofs (HMAC challenges of
-multiprocessing.connection). The key is made for one run and reaches the actors through Ray, in a cluster with a token.
-Messages are neither encrypted nor signed: as for Ray itself, the network between the nodes is trusted.
+multiprocessing.connection). The key is made by the process that runs episodes and reaches the actors through Ray, in a
+cluster with a token. Messages are neither encrypted nor signed: as for Ray itself, the network between the nodes is
+trusted.
 """
 
 from __future__ import annotations

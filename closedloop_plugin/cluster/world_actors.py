@@ -13,6 +13,7 @@ another one, which is not counted as a failure of the episode.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import platform
 import signal
@@ -95,13 +96,18 @@ def _redirect_output(log: Path, name: str) -> bool:
     return True
 
 
+@functools.cache  # of a process, which may evaluate many times: listeners would add up
+def _listener(host: str) -> PipeListener:
+    return PipeListener(host)
+
+
 class RayEngine:
     """See WorldEngine. `address`, `workers`, `servers`: see connect()."""
 
     def __init__(self, address: str | None, workers: int, servers: int = 0) -> None:
         self.ray = connect(address, workers, servers)
         self.host = str(self.ray.util.get_node_ip_address())
-        self.listener = PipeListener(self.host)
+        self.listener = _listener(self.host)
         self._actor = self.ray.remote(WorldActor)
         self._environment = actor_environment(OPENBLAS_NUM_THREADS=os.environ.get("OPENBLAS_NUM_THREADS", "1"))
 
