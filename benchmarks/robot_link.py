@@ -5,12 +5,14 @@
 Needs ssh and sshd (apt-get install openssh-server), no ROS and no vehicle: sshd runs on loopback with its own keys. The
 planner is a separate process; this process is the vehicle's end. First bare exchanges of 60 kB and 200 bytes: over TCP,
 through `ssh -N` in both directions, and through our tunnel, which opens a session. Then whole cycles through planner
-and tunnel, with an agent that answers at once and with one that takes 100 ms.
+and tunnel, with an agent that answers at once and with one that takes 100 ms; "within it" is the planner's own share,
+from the arrival of an image to the command that is sent, without the agent's time.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import socket
@@ -28,6 +30,8 @@ from typing import Any
 from closedloop_plugin.agents.baselines import StraightDriver
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.robots.onboard.link import PlannerLink, WakePipe, open_link
+from closedloop_plugin.robots.planner.journal import FILE as JOURNAL
+from closedloop_plugin.robots.planner.journal import PlannerJournal
 from closedloop_plugin.robots.planner.server import PlannerServer
 from closedloop_plugin.robots.transport import ssh
 from closedloop_plugin.robots.transport.tunnel import SshTunnel
@@ -58,12 +62,15 @@ def measure() -> dict[str, float]:
                 assert tunnel.wait_up(30), tunnel.reason
                 add("our tunnel", _exchanges(robot.link.planner_port))
         for label, agent_s in (("at once", 0.0), (f"after {1000 * AGENT_S:.0f} ms", AGENT_S)):
-            with _child("--planner", str(agent_s)) as port:
+            journal = Path(folder, f"journal-{agent_s}")
+            with _child("--planner", str(agent_s), str(journal)) as port:
                 add(f"planner that answers {label}, bare TCP, beyond thinking", _cycles(port, agent_s))
                 with SshTunnel(robot, port) as tunnel:
                     assert tunnel.wait_up(30), tunnel.reason
                     spent = _cycles(robot.link.planner_port, agent_s)
                     add(f"planner that answers {label}, our tunnel, beyond thinking", spent)
+            rows = map(json.loads, (journal / JOURNAL).read_text("utf-8").splitlines())
+            add(f"planner that answers {label}, within it", [r["overhead_s"] for r in rows if r["event"] == "cycle"])
     return results
 
 
@@ -195,8 +202,9 @@ class SlowDriver(StraightDriver):
         return super().decide(requests)
 
 
-def _plan(agent_s: float) -> None:
-    planner = PlannerServer(SlowDriver(agent_s), None, profile("bench2advlm"), find_robot("sandbox").vehicle, TOKEN)
+def _plan(agent_s: float, journal: Path) -> None:
+    vehicle, rules = find_robot("sandbox").vehicle, profile("bench2advlm")
+    planner = PlannerServer(SlowDriver(agent_s), None, rules, vehicle, TOKEN, journal=PlannerJournal(journal))
 
     def end() -> None:
         sys.stdin.read()
@@ -221,7 +229,7 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--echo"]:
         _echo()
     elif sys.argv[1:2] == ["--planner"]:
-        _plan(float(sys.argv[2]))
+        _plan(float(sys.argv[2]), Path(sys.argv[3]))
     else:
         for key, value in measure().items():
             print(f"{key:<72} {value:8.2f}", flush=True)
