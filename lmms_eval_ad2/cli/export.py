@@ -1,4 +1,4 @@
-"""`ad2 export swift`: write training files for ms-swift from the training splits of the tasks."""
+"""`ad2 export swift`: training files for ms-swift. `ad2 export coda_lm`: a run's replies as CODA-LM's answer files."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from lmms_eval_ad2.options import add_command, option
 from lmms_eval_ad2.printed import show
 
 if TYPE_CHECKING:
+    from lmms_eval_ad2.export.answer_files import WrittenAnswers
     from lmms_eval_ad2.export.splits import ExportTask
 
 
@@ -33,10 +34,28 @@ class ExportSwiftOptions:
     drop_leaks: bool = option("drop questions that are in an evaluation split, instead of refusing", default=False)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ExportCodaOptions:
+    """`ad2 export coda_lm`."""
+
+    run: Path = option(
+        "run folder (with summary.json), or a folder that contains one run", positional=True, metavar="RUN"
+    )
+    out: Path = option("folder of the answer files", metavar="DIR")
+    tasks: str = option("tasks of the run, one per file (default: all of CODA-LM)", default="", metavar="TASK,...")
+    fill_empty: bool = option(
+        "write an empty answer for a record without a reply, so that each record has a row (default: no row)",
+        default=False,
+    )
+
+
 def register(subparsers: Any) -> None:
-    parser = subparsers.add_parser("export", help="write training files from the tasks (docs/finetune.md)")
+    parser = subparsers.add_parser(
+        "export", help="write training files from the tasks (docs/finetune.md), or a run's replies as official files"
+    )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     add_command(actions, "swift", run_swift, ExportSwiftOptions, help="messages with images in ms-swift's format")
+    add_command(actions, "coda_lm", run_coda_lm, ExportCodaOptions, help="replies of a run as CODA-LM's answer files")
 
 
 def run_swift(options: ExportSwiftOptions) -> int:
@@ -60,6 +79,26 @@ def run_swift(options: ExportSwiftOptions) -> int:
     _print_summary(card, options.out)
     show(f"{options.out}: {card['rows']} rows, sha256 {card['sha256'][:16]}; card: {card_path(options.out)}")
     return 0
+
+
+def run_coda_lm(options: ExportCodaOptions) -> int:
+    from lmms_eval_ad2.cli.rescore import find_run
+    from lmms_eval_ad2.export.answer_files import export_answers
+
+    names = [name for name in options.tasks.split(",") if name]
+    written = export_answers(find_run(options.run), options.out, tasks=names, fill=options.fill_empty)
+    for file in written:
+        show("\n".join(_answer_lines(file, options.fill_empty)))
+    return 0
+
+
+def _answer_lines(file: WrittenAnswers, filled: bool) -> list[str]:
+    how = "written with an empty answer" if filled else "left out; --fill-empty writes an empty answer"
+    lacking = {"records were not asked by the run": file.not_asked, "requests failed": file.failed}
+    return [
+        f"{file.path}: {file.rows} rows of {file.records} records of {file.data}, from {file.task}",
+        *(f"  {number} {text}: {how}" for text, number in lacking.items() if number),
+    ]
 
 
 def find_tasks(names: str, split: str) -> tuple[list[ExportTask], dict[str, set[str]]]:

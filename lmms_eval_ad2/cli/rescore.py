@@ -50,7 +50,7 @@ def run(options: RescoreOptions) -> int:
         FrameSetting.parse(options.frame, "--frame")
     if options.judge:
         os.environ["AD2_JUDGE"] = options.judge
-    source = _find(options.run)
+    source = find_run(options.run)
     old = result_files.read_summary(source)
     judge = make_judge(None, cache=source / "judge.sqlite")
     target = options.out or source.with_name(f"{source.name}-rescored-{_tag(judge, options.frame)}")
@@ -82,7 +82,7 @@ def run(options: RescoreOptions) -> int:
     return 0
 
 
-def _find(path: Path) -> Path:
+def find_run(path: Path) -> Path:
     """The run at or below `path`; earlier rescorings beside it do not count."""
     from lmms_eval_ad2.errors import Ad2Error
 

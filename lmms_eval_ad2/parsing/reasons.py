@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 
-# lmms-eval and some of its models return these failures as text in place of an answer.
+# lmms-eval, some of its models and `ad2 score` return these failures as text in place of an answer.
 FAILURES: dict[str, str] = {
     "request_failed": "the request to the model failed",
     "budget_exceeded": "the token budget of the run was spent",
     "safety_blocked": "the provider blocked the reply",
     "generation_failed": "the model raised an error",
     "media_failed": "the model could not load the media",
+    "no_answer": "the answer file has no row for the record",
 }
 
 REASONS: dict[str, str] = {
@@ -45,6 +46,7 @@ _MARKERS: tuple[tuple[str, str], ...] = (
     (r"\[GENERATION_FAILED\]", "generation_failed"),
     (r"\[ERROR\]", "generation_failed"),
     (r"\[AD2_MEDIA_FAILED\]", "media_failed"),  # written by our models for samples with a broken image
+    (r"\[AD2_NO_ANSWER\]", "no_answer"),  # written by `ad2 score`
     # async_openai: a reply without content
     (r"(?:Error: )?can only concatenate str \(not \"NoneType\"\) to str\s*\Z", "generation_failed"),
     # oryx, llava_vid: the whole answer is this one line

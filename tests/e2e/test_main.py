@@ -24,8 +24,8 @@ def test_error_messages_contain_no_terminal_control_codes(tmp_path: Path, capsys
 
 
 COMMANDS = (
-    "demo", "data", "eval", "tasks", "merge", "rescore", "report", "judge", "drivelm", "drive", "threats", "carla",
-    "serve", "robot", "mcq", "export", "annotate", "doctor",
+    "demo", "data", "eval", "tasks", "merge", "rescore", "score", "report", "judge", "drivelm", "drive", "threats",
+    "carla", "serve", "robot", "mcq", "export", "annotate", "doctor",
 )  # fmt: skip
 EXTRA = """
 def register(subparsers):

@@ -23,12 +23,13 @@ from workspace import REPO, Workspace
 # Every command of `ad2` as typed; a command that only has sub-commands comes before them.
 AD2_COMMANDS = (
     "", "demo", "data", "data import", "data list", "data verify", "data relocate", "data schema", "eval", "tasks",
-    "merge", "rescore", "report", "judge", "judge rate", "judge agree", "drivelm", "drivelm score", "drive",
+    "merge", "rescore", "score", "score coda_lm", "report", "judge", "judge rate", "judge agree", "drivelm",
+    "drivelm score", "drive",
     "drive run", "drive score", "drive show", "drive routes", "drive routes add", "drive routes list", "drive map",
     "threats", "threats generate", "threats check", "threats search", "threats gallery", "carla", "carla up",
     "carla status", "carla down", "serve", "robot", "robot plan", "robot run", "robot stop", "robot deploy",
     "robot sandbox", "robot console", "mcq", "mcq build", "mcq check", "mcq split", "export", "export swift",
-    "annotate", "annotate page", "annotate export", "annotate agreement", "doctor",
+    "export coda_lm", "annotate", "annotate page", "annotate export", "annotate agreement", "doctor",
 )  # fmt: skip
 FAKE_WORLD = "closedloop_plugin.testing.fake_world:FakeWorld"  # as a user names a custom world
 PROGRESS = re.compile(r"\d%\||\d+it \[")  # the number of progress lines depends on time

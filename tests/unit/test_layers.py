@@ -49,8 +49,8 @@ ALLOWED: dict[str, set[str]] = {
     "mcq": {
         "llm", "data", "image_files", "prompts", "metrics", "parsing", "records", "storage", "report.text_table",
     },
-    # Training files: the texts and images of the tasks, from training splits.
-    "export": {"coordinates", "scoring", "image_files", "prompts", "data", "records", "storage"},
+    # Training files: the texts and images of the tasks, from training splits. Official answer files: replies of a run.
+    "export": {"coordinates", "scoring", "image_files", "parsing", "prompts", "data", "records", "storage"},
     # Human annotation: a page over the data home.
     "annotate": {"served_hosts", "llm", "data", "prompts", "parsing", "metrics", "records", "storage"},
     "scoring": {"coordinates", "judge", "parsing", "metrics", "records", "data.drivelm_text", "storage", "shards"},

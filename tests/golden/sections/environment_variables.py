@@ -18,7 +18,7 @@ from workspace import Workspace, digest, read_jsonl
 
 COST = "seconds"
 # Python constants and a marker in answers, which look like variables; AD2_TEST_* belong to the tests.
-NOT_VARIABLES = ("AD2_MEDIA_FAILED", "AD2_PARTS", "AD2_SUBTASKS", "AD2_DRIVE_")
+NOT_VARIABLES = ("AD2_MEDIA_FAILED", "AD2_NO_ANSWER", "AD2_PARTS", "AD2_SUBTASKS", "AD2_DRIVE_")
 ITEM = {"id": "i", "rubric": "coda_general", "question": "q", "reference": "a red car", "answer": "a car"}
 
 
