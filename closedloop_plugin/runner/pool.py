@@ -217,7 +217,7 @@ class WorldPool:
                 self._keep_arrived(besides=worker)
                 raise
 
-    def _keep_arrived(self, besides: _WorkerHandle) -> None:
+    def _keep_arrived(self, besides: _WorkerHandle | None = None) -> None:
         """Before an error ends the run: keep the results that other worlds have sent already."""
         for worker in [w for w in self._workers if w is not besides]:
             # Of a dead world, a broken message, or a result that cannot be kept either: the first error is reported.
@@ -311,7 +311,12 @@ class WorldPool:
     def _answer(self) -> None:
         """Send the responses that are complete."""
         asking = {id(worker.request): worker for worker in self._workers if worker.request}
-        for item in self._responses.collect():
+        try:
+            complete = self._responses.collect()
+        except Ad2Error:
+            self._keep_arrived()
+            raise
+        for item in complete:
             worker = asking.get(id(item))
             if worker is None:  # its world was lost
                 continue

@@ -213,8 +213,9 @@ def test_a_world_that_dies_in_the_middle_of_a_message_is_a_lost_world(tmp_path: 
     assert lost == ["the world process died (exit code 0)"]
 
 
-def test_results_that_have_arrived_are_kept_when_another_world_ends_the_run() -> None:
-    def stop(unread: object) -> None:
+@pytest.mark.parametrize("ended_by", ["another world", "the model"])
+def test_results_that_have_arrived_are_kept_when_an_error_ends_the_run(ended_by: str) -> None:
+    def stop(*_: object) -> None:
         raise Ad2Error("20 replies in a row cannot be read")
 
     kept: list[str] = []
@@ -251,8 +252,10 @@ def test_results_that_have_arrived_are_kept_when_another_world_ends_the_run() ->
             pipe = stack.enter_context(Connection(parent_end.detach()))
             pool._workers.append(_WorkerHandle(number, LocalProcess(process, pipe), task, started=True))
         pool._replace_lost = lambda worker, reason, machine_lost: None  # type: ignore[method-assign]
+        if ended_by == "the model":
+            pool._responses.collect = stop  # type: ignore[method-assign]
         with pytest.raises(Ad2Error, match=r"^20 replies in a row"):
-            pool._receive()
+            pool._answer() if ended_by == "the model" else pool._receive()
     assert sorted(kept) == ["102", "103"]
     assert not agent.open & {"102_rep0", "103_rep0"} and "101_rep0" in agent.open
 
