@@ -71,6 +71,32 @@ def test_a_frame_that_does_not_fit_is_noted_below_the_tables(tmp_path: Path) -> 
     assert "9 boxes score 1.0, but 88.0 in 'thousand'" in text and "ad2 rescore RUN --frame thousand" in text
 
 
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("ad2_bench/3", ["20.166", "5,046", "8 of 12 models", "59.330"]),
+        ("ad2_bench/7", ["1/1216"]),
+        ("coda_lm/3", ["12.7 / 15.3 / 7.7 / 12.7"]),
+        ("coda_lm/6", ["same METEOR"]),
+        ("autodrive_qa/1", ["5.32 / 6.14 / 4.49", "between 5.9 and 8.5", "60.1 / 58.05 / 59"]),
+        ("autodrive_qa/8", ["59.74 (misinterpreted", "60.1 / 58.05 / 59"]),
+    ],
+)  # fmt: skip
+def test_contradictions_in_a_paper_are_printed_below_its_figures(tmp_path: Path, key: str, words: list[str]) -> None:
+    region = task("coda_lm", "region", cell(50.0, judge=GPT4O), {"bleu_4": cell(1.0)})
+    naive = task("autodrive_qa", "planning", cell(50.0), {"accuracy": cell(50.0)}, data="autodrive_qa_naive")
+    naive["data"] |= {"distractors": "naive", "maker": "rules", "correctness": {"mean": 4.0, "n": 9, "unrated": 0}}
+    full = task("autodrive_qa", "planning", cell(50.0), {"accuracy": cell(50.0)})
+    tasks = {**ad2_tasks(GPT4O), "ad2_coda_region": region, "ad2_mcq_planning": full, "ad2x_naive": naive}
+    runs = loaded(tmp_path, summary(tasks, judge=GPT4O))
+    found = [note for note in grid_of(runs, key).notes if note.startswith("The paper is inconsistent")]
+    assert len(found) == len(words) and all(any(word in note for note in found) for word in words)
+    text = " ".join(tables.render(runs, published=True, wide=True).split())
+    assert all(word in text for word in words)
+    without = grid_of(runs, key, with_published=False)
+    assert not any("inconsistent" in note for note in without.notes)
+
+
 def test_other_judges_have_separate_columns(tmp_path: Path) -> None:
     runs = loaded(
         tmp_path,
@@ -287,7 +313,7 @@ def test_benchmarks_without_a_papers_table_are_shown_too(tmp_path: Path) -> None
 
 def test_every_task_is_listed_with_its_counts(tmp_path: Path) -> None:
     runs = loaded(tmp_path, summary({**ad2_tasks("lexical"), **mcq_tasks()}, judge="lexical"))
-    listed = tables.render(runs, wide=True).split("All tasks\n")[1]
+    listed = tables.render(runs, published=True, wide=True).split("All tasks\n")[1]
     for name, table in runs[0].tasks.items():
         line = next(x for x in listed.splitlines() if f" {name} " in x)
         assert f"{table.score.n}" in line.split()
