@@ -339,6 +339,23 @@ def test_control_characters_do_not_reach_the_terminal(tmp_path: Path) -> None:
     assert "\x1b" not in text
 
 
+def test_records_without_the_asked_language_are_counted_below_the_tables(tmp_path: Path) -> None:
+    tasks = {"ad2x_relation_zh": task("ad2_bench", "relation", cell(51.0), variant={"lang": "zh"})}
+    tasks["ad2x_relation_zh"]["data"] |= {"left_out": 7, "not_in_lang": 5}
+    tasks["ad2x_coda_general_zh"] = task("coda_lm", "general", cell(51.0), variant={"lang": "zh"})
+    tasks["ad2x_coda_general_zh"]["data"] |= {"left_out": 0, "not_in_lang": 3}
+    found = tables.warnings(loaded(tmp_path, summary(tasks)))
+    assert "ad2x_relation_zh: 5 records have no Chinese text; left out (toy-7b)" in found
+    assert "ad2x_coda_general_zh: 3 records have no Chinese text; asked in the other language (toy-7b)" in found
+
+
+def test_unknown_subtasks_are_shown_under_their_own_names(tmp_path: Path) -> None:
+    columns = {"spatial": cell(50.0), "right_of_way": cell(12.5)}
+    runs = loaded(tmp_path, summary({"ad2_relation": task("ad2_bench", "relation", cell(50.0), columns)}))
+    grid = grid_of(runs, "ad2_bench/7", with_published=False)
+    assert figures(grid, grid.rows[0])["Right of way (outside the mean)"] == 12.5
+
+
 def test_breakdowns_never_mix_judges(tmp_path: Path) -> None:
     def run(judge: str | None) -> dict[str, Any]:
         groups = {
