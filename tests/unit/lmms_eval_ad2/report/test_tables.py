@@ -356,6 +356,27 @@ def test_unknown_subtasks_are_shown_under_their_own_names(tmp_path: Path) -> Non
     assert figures(grid, grid.rows[0])["Right of way (outside the mean)"] == 12.5
 
 
+def test_abstentions_are_shares_of_the_wrong_answers(tmp_path: Path) -> None:
+    """8 wrong answers of which 2 are E and 1 is F: 25 and 12.5 %."""
+    kinds = {"distractor": 5, "none_matches": 2, "absent": 1}
+    tasks = {
+        "ad2_relation": task("ad2_bench", "relation", cell(50.0), error_kinds=kinds),
+        "ad2_perception_base": task("ad2_bench", "perception_base", cell(50.0), error_kinds={"distractor": 3}),
+        "ad2_reasoning": task("ad2_bench", "reasoning", cell(50.0)),  # free text: no choices
+    }
+    runs = loaded(tmp_path, summary(tasks))
+    grid = grid_of(runs, "ad2_bench/abstentions")
+    assert {row.label: figures(grid, row) for row in grid.rows} == {
+        "toy-7b: E, none matches": {"Base Perc.": 0.0, "Relation Und.": 25.0},
+        "toy-7b: F, target absent": {"Base Perc.": 0.0, "Relation Und.": 12.5},
+    }
+    for wide in (False, True):
+        text = tables.render(runs, wide=wide)
+        assert "wrong answers that abstain" in text and "25.0" in text and "12.5" in text
+    del kinds["none_matches"], kinds["absent"]
+    assert "abstain" not in tables.render(loaded(tmp_path / "none", summary(tasks))), "the data may not offer E and F"
+
+
 def test_breakdowns_never_mix_judges(tmp_path: Path) -> None:
     def run(judge: str | None) -> dict[str, Any]:
         groups = {
