@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +33,7 @@ def run(options: DoctorOptions) -> int:
         *(line for findings_of in plugins.loaded(plugins.DOCTOR) for line in findings_of()),
         *(_of_model(options) if options.model else _models()),
         _java(),
+        _spice(),
         _home(),
         _judge(),
     ]
@@ -101,14 +101,20 @@ def _of_model(options: DoctorOptions) -> list[Finding]:
 
 
 def _java() -> Finding:
-    path = shutil.which("java")
-    if path:
-        return "java", True, "found (BLEU, METEOR, ROUGE-L, CIDEr use it)"
-    return (
-        "java",
-        True,
-        "not found: n-gram metrics of pycocoevalcap will be 'not scored'; install a JRE, version 8 or later",
-    )
+    from lmms_eval_ad2.metrics.caption import java
+
+    try:
+        return "java", True, f"{java.find()}, version {java.version()} (BLEU, METEOR, ROUGE-L, CIDEr use it)"
+    except java.JavaError as exc:
+        return "java", True, f"n-gram metrics of pycocoevalcap will be 'not scored': {exc.detail}"
+
+
+def _spice() -> Finding:
+    """SPICE is a column of one table: what it lacks is no fault of the installation."""
+    from lmms_eval_ad2.metrics.caption import spice
+
+    faults = spice.faults()
+    return "SPICE", True, f"cannot run. {' '.join(faults)}" if faults else "can run: Java and both jars found"
 
 
 def _home() -> Finding:

@@ -1,4 +1,4 @@
-"""Which records of a dataset fit a task: those of its part that have the form and visual prompt of its variant."""
+"""Which records of a dataset fit a task: those of its part with the form, visual prompt and language of its variant."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 # Text that the canonical JSON of every record with options (steps) contains. Searching for it is a hundred times
 # faster than reading the records, of which a training split may have 100,000 that do not fit.
 _OPTIONS, _STEPS = '"options":[{', '"steps":[{'
+_NO_ENGLISH = '{"en":""'  # of every text that has no English
 
 
 def part_table(source: Dataset, variant: TaskVariant) -> Any:
@@ -40,8 +41,8 @@ def records_of(table: Any) -> Iterator[Record]:
 
 
 def askable(table: Any, variant: TaskVariant) -> Any:
-    """Keep only the records that fit the variant (a canonical task asks every record of its part)."""
-    if _asks_all(variant):
+    """Keep only the records that fit the variant (a canonical task asks every record of its part in its language)."""
+    if _asks_all(variant) and _all_in_language(table, variant):
         return table
     import pyarrow as pa
 
@@ -54,7 +55,7 @@ def has_askable(source: Dataset, variant: TaskVariant) -> bool:
     """Whether a record of the dataset fits the variant; reads records only until the first one that does."""
     if not source.manifest.counts.get("task", {}).get(variant.part):
         return False
-    if _asks_all(variant):
+    if _asks_all(variant) and variant.benchmark not in task_prompt.BILINGUAL:
         return True
     candidates = (_candidates(table, variant) for table in _part_tables(source, variant))
     return any(can_ask(record, variant) for table in candidates for record in records_of(table))
@@ -71,7 +72,7 @@ def nothing_to_ask(source: Dataset, variant: TaskVariant) -> str:
 
 
 def can_ask(record: Record, variant: TaskVariant) -> bool:
-    """Whether the record has the form and the visual prompt that the variant needs."""
+    """Whether the record has the form, the visual prompt and the language that the variant needs."""
     if variant.circular and variant.asked_form(record.form) != "mc":
         return False
     return task_prompt.can_ask(record, variant)
@@ -80,6 +81,15 @@ def can_ask(record: Record, variant: TaskVariant) -> bool:
 def _asks_all(variant: TaskVariant) -> bool:
     plain = variant.form is None and variant.style == "direct" and not (variant.rounds or variant.circular)
     return plain and variant.mark == "native" and not variant.coords
+
+
+def _all_in_language(table: Any, variant: TaskVariant) -> bool:
+    """Whether the records need not be read to know that all have the language of the variant."""
+    if variant.benchmark not in task_prompt.BILINGUAL:
+        return True
+    import pyarrow.compute as pc
+
+    return variant.lang == "en" and not pc.any(pc.match_substring(table["record"], _NO_ENGLISH)).as_py()
 
 
 def _candidates(table: Any, variant: TaskVariant) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.harness.askable import askable, nothing_to_ask, part_table, records_of
 from lmms_eval_ad2.harness.task_files import SAMPLE, variant_of
+from lmms_eval_ad2.prompts import task_prompt
 from lmms_eval_ad2.scoring import distractors
 from lmms_eval_ad2.scoring.rotation import rotations
 from lmms_eval_ad2.scoring.score_columns import DISTRACTOR_BENCHMARK
@@ -82,7 +83,7 @@ def read(task: str, name: str, split: str, variant: TaskVariant) -> TaskRows:
     if table.num_rows == 0:
         raise Ad2Error(f"task {task}: {nothing_to_ask(source, variant)}")
     questions, left_out = table.num_rows, part.num_rows - table.num_rows
-    not_in_lang = _without_chinese(table) if variant.lang == "zh" else 0
+    not_in_lang = _not_in_language(part, table, variant)
     provenance = distractors.provenance(records_of(table)) if variant.benchmark == DISTRACTOR_BENCHMARK else {}
     question_of = None
     if variant.circular:
@@ -120,18 +121,30 @@ def notes(task: LoadedTask) -> list[str]:
     """What the user should know about the records of a task: how many are left out, and how they are asked."""
     data, found = task.data, []
     questions, left_out = data["questions"], data["left_out"]
+    bilingual = task.variant.benchmark in task_prompt.BILINGUAL
     if left_out:
-        found.append(f"{left_out} of {questions + left_out} records do not fit this variant; left out")
-    if data["not_in_lang"]:
+        language = "Chinese" if task.variant.lang == "zh" else "English"
+        why = f" ({data['not_in_lang']} have no {language} text)" if bilingual and data["not_in_lang"] else ""
+        found.append(f"{left_out} of {questions + left_out} records do not fit this variant{why}; left out")
+    if data["not_in_lang"] and not bilingual:
         found.append(f"{data['not_in_lang']} of {questions} records have no Chinese text; asked in English")
     if task.variant.circular:
         found.append(f"{questions} questions, each once per rotation of its options: {data['n']}")
     return found
 
 
-def _without_chinese(table: Any) -> int:
-    """Count records with neither a Chinese question nor a Chinese reference (CODA-LM has only the latter)."""
-    return sum(not (r.question.zh or r.answer.zh) for r in records_of(table))
+def _not_in_language(part: Any, asked: Any, variant: TaskVariant) -> int:
+    """Count records without the asked language: those of AD2-Bench that are left out, others that are asked in English.
+
+    The latter have neither a Chinese question nor a Chinese reference (CODA-LM has only references).
+    """
+    if variant.benchmark in task_prompt.BILINGUAL:
+        if part.num_rows == asked.num_rows:
+            return 0
+        return sum(not task_prompt.in_language(r, variant) for r in records_of(part))
+    if variant.lang != "zh":
+        return 0
+    return sum(not (r.question.zh or r.answer.zh) for r in records_of(asked))
 
 
 def _rotated(table: Any) -> tuple[Any, list[int]]:

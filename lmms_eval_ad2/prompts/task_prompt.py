@@ -44,8 +44,31 @@ class PromptSettings(Protocol):
     def asked_form(self, form: Form) -> Form: ...
 
 
+# Benchmarks that are asked in either language; the others stay English under `lang: zh`, as published.
+BILINGUAL = frozenset({"ad2_bench"})
+
+
+def in_language(record: Record, settings: PromptSettings) -> bool:
+    """Whether all texts that the model reads exist in the asked language; always True for a benchmark of one language.
+
+    A text without letters (an option "30") belongs to every language.
+    """
+    if record.benchmark not in BILINGUAL:
+        return True
+    read = [record.question]
+    form = settings.asked_form(record.form)
+    if form == "mc":
+        read += [option.text for option in record.options]
+    elif form == "chain":
+        read += [step.question for step in record.steps]
+    other: Lang = "en" if settings.lang == "zh" else "zh"
+    return all(getattr(one, settings.lang) or not any(map(str.isalpha, getattr(one, other))) for one in read)
+
+
 def can_ask(record: Record, settings: PromptSettings) -> bool:
-    """Whether the record has the requested form and visual prompt."""
+    """Whether the record has the requested form, visual prompt and language."""
+    if not in_language(record, settings):
+        return False
     if not text.can_ask(record, settings.asked_form(record.form)) or (settings.coords and not record.mark.coords):
         return False
     try:

@@ -6,7 +6,6 @@ column only if its judge is the paper's.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -300,9 +299,8 @@ def _notes(
     if printed:
         other = "other data and another judge" if printed.judged else "other data"
         notes.append(f"Published rows are {printed.source}: {other}; not directly comparable.")
-        for found in published.inconsistent(layout.benchmark):
-            if re.search(rf"Tables? (?:\d+ and )?{printed.number}\b", f"{found.where} {found.says} {found.computed}"):
-                notes.append(f"The paper is inconsistent ({found.where}): {found.says}; but: {found.computed}.")
+        for found in published.inconsistent(layout.benchmark, printed.number):
+            notes.append(f"The paper is inconsistent ({found.where}): {found.says}; but: {found.computed}.")
     return list(dict.fromkeys(notes))
 
 

@@ -56,8 +56,12 @@ class PublishedTable:
 
 @dataclass(frozen=True, slots=True)
 class PaperInconsistency:
-    """An inconsistency in a paper: the printed statement, and the result computed from its figures."""
+    """An inconsistency in a paper: the printed statement, and what its other figures say.
 
+    `tables`: numbers of the tables below which it is printed.
+    """
+
+    tables: tuple[int, ...]
     where: str
     says: str
     computed: str
@@ -73,9 +77,9 @@ def tables() -> list[PublishedTable]:
     return [t for by_number, _ in _read().values() for t in by_number.values()]
 
 
-def inconsistent(benchmark: str) -> tuple[PaperInconsistency, ...]:
-    """Return the inconsistencies in the paper of a benchmark."""
-    return _read()[benchmark][1]
+def inconsistent(benchmark: str, number: int | None = None) -> tuple[PaperInconsistency, ...]:
+    """Return the inconsistencies in the paper of a benchmark, or only those that concern table `number`."""
+    return tuple(found for found in _read()[benchmark][1] if number is None or number in found.tables)
 
 
 @functools.cache
@@ -84,8 +88,12 @@ def _read() -> dict[str, tuple[dict[int, PublishedTable], tuple[PaperInconsisten
     papers = {}
     for benchmark, paper in yaml.safe_load(text).items():
         by_number = {t["number"]: _table(paper, t) for t in paper["tables"]}
-        papers[benchmark] = (by_number, tuple(PaperInconsistency(**i) for i in paper.get("inconsistent", ())))
+        papers[benchmark] = (by_number, tuple(_inconsistency(raw) for raw in paper.get("inconsistent", ())))
     return papers
+
+
+def _inconsistency(raw: Mapping[str, Any]) -> PaperInconsistency:
+    return PaperInconsistency(tuple(raw["tables"]), raw["where"], raw["says"], raw["computed"])
 
 
 def _table(paper: Mapping[str, Any], raw: Mapping[str, Any]) -> PublishedTable:

@@ -38,9 +38,10 @@ class TableLayout:
     """A table of a paper (`number`), or our own (None).
 
     `views`: with a column for the number of views. `kinds`: one row per kind of distractor, with its "share" of the
-    wrong answers or its "rate" of choice. `extras`: location of additional scores, shown after the paper's columns
-    ("columns", "category"). `sets`: one row per set of distractors (naive, one kind, all); other tables show the full
-    set only. `circular`: for tasks with circular evaluation only. `name`: distinguishes our own tables of a benchmark.
+    wrong answers or its "rate" of choice; `only`: of these kinds, if one was chosen. `extras`: location of additional
+    scores, shown after the paper's columns ("columns", "category"). `sets`: one row per set of distractors (naive, one
+    kind, all); other tables show the full set only. `circular`: for tasks with circular evaluation only. `name`:
+    distinguishes our own tables of a benchmark.
     """
 
     benchmark: str
@@ -49,6 +50,7 @@ class TableLayout:
     columns: tuple[TableColumn, ...]
     views: bool = False
     kinds: Literal["", "share", "rate"] = ""
+    only: tuple[str, ...] = ()
     extras: str = ""
     sets: bool = False
     circular: bool = False
@@ -85,6 +87,7 @@ AD2_PARTS = {
     "relation": "Relation Und.",
     "cot": "Event Res.",
 }
+ABSTAINING_PARTS = {**{p: t for p, t in AD2_PARTS.items() if p != "cot"}, "reasoning": "Reasoning"}
 COT = {"sacs": "SACS", "slps": "SLPS", "orcs": "ORCS", "djss": "DJSS"}
 BASE = {"existence": "Existence", "counting": "Counting", "location": "Location", "detection": "Detection"}
 ADVANCED = {
@@ -101,6 +104,7 @@ REGION_CLASSES = {
 }  # fmt: skip
 CAPTIONS = {"bleu_4": "BLEU-4", "meteor": "METEOR", "cider": "CIDEr", "spice": "SPICE"}
 MCQ_PARTS = {"perception": "Perception", "prediction": "Prediction", "planning": "Planning"}
+ABSTENTIONS = {"none_matches": "E, none matches", "absent": "F, target absent"}  # AD2-Bench A.1
 # The groups of AutoDrive-QA Table 7, in its order; other kinds of distractor follow.
 ERROR_KINDS = {
     "driving_domain_misconceptions": "Driving domain misconceptions",
@@ -190,6 +194,19 @@ TABLE_LAYOUTS: tuple[TableLayout, ...] = (
         "AD2-Bench: relation understanding",
         _columns("relation", RELATION, "Avg-S"),
         extras="columns",
+    ),
+    TableLayout(
+        "ad2_bench",
+        None,
+        "AD2-Bench: wrong answers that abstain (options E and F)",
+        tuple(TableColumn(part, title, part) for part, title in ABSTAINING_PARTS.items()),
+        kinds="share",
+        only=tuple(ABSTENTIONS),
+        name="abstentions",
+        notes=(
+            "Percent of the wrong answers to multiple-choice questions, and their number. Right answers E and F are "
+            "not among them. Not in the paper; its appendix A.8 explains low occlusion scores of some models by them.",
+        ),
     ),
     TableLayout(
         "coda_lm",

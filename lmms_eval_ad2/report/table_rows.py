@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lmms_eval_ad2.report.runs import ScoreCell, TaskSummary
-from lmms_eval_ad2.report.table_layouts import ALL, ERROR_KINDS, SETS, TableColumn, TableLayout
+from lmms_eval_ad2.report.table_layouts import ABSTENTIONS, ALL, ERROR_KINDS, SETS, TableColumn, TableLayout
 from lmms_eval_ad2.report.task_groups import TaskGroup
 
 
@@ -134,22 +134,29 @@ def _set_rows(layout: TableLayout, groups: Sequence[TaskGroup]) -> Rows:
 
 
 def _kind_rows(layout: TableLayout, groups: Sequence[TaskGroup]) -> Rows:
-    """One row per kind of distractor: its share of the wrong answers (AutoDrive-QA Table 7), or its rate of choice."""
+    """One row per kind of distractor: its share of the wrong answers (AutoDrive-QA Table 7), or its rate of choice.
+
+    With `layout.only`, no rows if no run chose one of these kinds: the data may not offer them.
+    """
     figure = _share if layout.kinds == "share" else _rate
     rows: Rows = []
+    chosen = {kind for group in groups for task in group.used(layout.parts) for kind in task.error_kinds}
+    if layout.only and not chosen.intersection(layout.only):
+        return []
     for group in groups:
         tasks = {c.key: task for c in layout.columns if (task := group.tasks.get((c.part, False)))}
         if not any(sum(task.error_kinds.values()) for task in tasks.values()):
             continue
         others = sorted({kind for t in tasks.values() for kind in (*t.error_kinds, *t.kinds)} - ERROR_KINDS.keys())
-        for kind in (*ERROR_KINDS, *others):
+        for kind in layout.only or (*ERROR_KINDS, *others):
             rows.append((group, kind_title(kind), {key: figure(task, kind) for key, task in tasks.items()}))
     return rows
 
 
 def kind_title(kind: str) -> str:
     """The title of a kind or set of distractors."""
-    return "All kinds" if kind == ALL else ERROR_KINDS.get(kind, kind.replace("_", " ").capitalize())
+    titles = ERROR_KINDS | ABSTENTIONS
+    return "All kinds" if kind == ALL else titles.get(kind, kind.replace("_", " ").capitalize())
 
 
 def _share(task: TaskSummary, kind: str) -> ScoreCell | None:

@@ -95,6 +95,17 @@ def data_notes(name: str, limit: Any = None, maker: str | None = None) -> list[s
     return notes
 
 
+def language_note(task: TaskSummary) -> str:
+    """How many records lack the asked language, and whether they were asked all the same; "" if none does."""
+    number, left_out = (task.data.get(key) for key in ("not_in_lang", "left_out"))
+    if not is_number(number) or number <= 0:
+        return ""
+    language = "Chinese" if task.variant.get("lang") == "zh" else "English"
+    # AD2-Bench is published in both languages; versions before 0.4.0 asked such records in the other one.
+    skipped = task.benchmark == "ad2_bench" and is_number(left_out) and left_out >= number
+    return f"{number:g} records have no {language} text; {'left out' if skipped else 'asked in the other language'}"
+
+
 def group_tasks(runs: Sequence[RunSummary], benchmark: str) -> list[TaskGroup]:
     """Group the tasks of a benchmark into rows, in the order of the runs."""
     found: dict[tuple[Any, ...], TaskGroup] = {}

@@ -1,7 +1,7 @@
 """Score columns: the columns of each part, those of its mean, and the column of each sub-task.
 
 The AD2-Bench sub-tasks are listed in `subtasks.yaml`. The paper names about 23 of its 33 sub-tasks and no ids, so users
-can extend the list (AD2_SUBTASKS names a file). Unknown sub-tasks go to a column "other", outside the mean.
+can extend the list (AD2_SUBTASKS names a file). An unknown sub-task has a column of its own name, outside the mean.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MEAN_COLUMNS: dict[tuple[str, str], tuple[str, ...]] = {
 }
 DISTRACTOR_BENCHMARK = "autodrive_qa"  # its options state their kind of error, maker and set
 LOWER_IS_BETTER = frozenset({"ocr_cer"})
-OTHER = "other"
+OTHER = "other"  # of unknown sub-tasks whose name is that of a column with another meaning
 
 
 def mean_columns(benchmark: str, part: str) -> tuple[str, ...]:
@@ -80,7 +80,7 @@ def _read(text: str, file: str) -> dict[str, Subtask]:
 
 
 def column_of(benchmark: str, part: str, subtask: str, subtask_id: int | None = None) -> str:
-    """The column of a sample. AD2: by the sub-task's name, else by its id, else "other"."""
+    """The column of a sample. AD2: by the sub-task's name, else by its id, else the name itself."""
     if benchmark != "ad2_bench":
         return mean_columns(benchmark, part)[0]
     if part in ("reasoning", "cot"):
@@ -89,4 +89,8 @@ def column_of(benchmark: str, part: str, subtask: str, subtask_id: int | None = 
     row: Any = table.get(subtask)
     if row is None and subtask_id is not None:
         row = next((s for s in table.values() if s.id == subtask_id), None)
-    return row.column if row is not None and row.part == part else OTHER
+    if row is not None and row.part == part:
+        return row.column
+    taken = {"score", *mean_columns(benchmark, part), *LOWER_IS_BETTER}
+    taken |= {known.column for known in table.values() if known.part == part}
+    return OTHER if subtask in taken else subtask

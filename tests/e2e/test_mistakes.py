@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.builders import record
+from support.java import SPICE_MODELS, fake_java, fake_spice_folder, on_path
 from support.running import run_lmms_eval
 
 from lmms_eval_ad2.cli import lmms
@@ -93,6 +94,33 @@ def test_lmms_eval_itself_reports_it_too(words: tuple[str, ...], message: str, t
     """After its start, but before the model is loaded, in one line and with an exit code."""
     done = run_lmms_eval(*words, cwd=tmp_path, code=2)
     assert message in done.stderr and "Traceback" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("jars", "with_java", "words"),
+    [
+        (SPICE_MODELS, True, ["can run: Java and both jars found"]),
+        (SPICE_MODELS[:1], True, ["cannot run", f"put {SPICE_MODELS[1]} into"]),
+        ((), True, ["cannot run", f"put {SPICE_MODELS[0]} and {SPICE_MODELS[1]} into", "get_stanford_models.py"]),
+        ((), False, ["cannot run", "No `java` on PATH", f"put {SPICE_MODELS[0]} and {SPICE_MODELS[1]} into"]),
+    ],
+)
+def test_doctor_tells_whether_spice_can_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    jars: tuple[str, ...], with_java: bool, words: list[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr("lmms_eval_ad2.cli.doctor.imports", lambda name: (name, True, "imports"))
+    monkeypatch.setattr("lmms_eval_ad2.plugins.loaded", lambda group: ())
+    fake_spice_folder(monkeypatch, tmp_path, jars)
+    if with_java:
+        fake_java(tmp_path, "")
+    on_path(monkeypatch, tmp_path)
+    main(["doctor"])
+    lines = {line[6:20].strip(): line for line in capsys.readouterr().out.splitlines()}
+    assert lines["SPICE"].startswith("ok"), "one column of one table: not a fault of the installation"
+    assert all(word in lines["SPICE"] for word in words)
+    assert "can run" in lines["SPICE"] or str(tmp_path / "lib") in lines["SPICE"]
+    assert ("version 17" in lines["java"]) == with_java
 
 
 def test_doctor_names_what_a_model_needs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from lmms_eval_ad2.errors import install_hint
 from lmms_eval_ad2.metrics.caption import java
 
 _MODELS = ("stanford-corenlp-3.6.0.jar", "stanford-corenlp-3.6.0-models.jar")
@@ -21,17 +23,11 @@ def scores(
 ) -> tuple[float, Sequence[float]]:
     """SPICE F-score of the set (mean) and of each pair, 0..1, from untokenized text; raises java.JavaError."""
     java.find()
+    if missing := missing_models():
+        raise java.JavaError("spice_models_missing", _remedy(missing))
     from pycocoevalcap.spice import spice
 
     folder = java.package_file(spice, "lib").parent
-    missing = [name for name in _MODELS if not (folder / "lib" / name).is_file()]
-    if missing:
-        raise java.JavaError(
-            "spice_models_missing",
-            f"SPICE needs Stanford CoreNLP 3.6.0 (stanford-corenlp-full-2015-12-09.zip, about 500 MB): "
-            f"put {' and '.join(missing)} into {folder / 'lib'}, "
-            f"or let pycocoevalcap fetch them: cd {folder} && python get_stanford_models.py",
-        )
     rows = [
         {"image_id": i, "test": text, "refs": list(refs)}
         for i, (refs, text) in enumerate(zip(references, candidates, strict=True))
@@ -42,6 +38,39 @@ def scores(
     if missing_scores:
         raise java.JavaError("spice_failed", f"SPICE gave no number for {missing_scores} of {len(items)} pairs")
     return sum(items) / len(items), items
+
+
+def faults() -> list[str]:
+    """Everything that keeps SPICE from running, with the remedy: pycocoevalcap, Java, jars; empty if it can run."""
+    if importlib.util.find_spec("pycocoevalcap") is None:
+        return [f"pycocoevalcap is not installed: {install_hint('pycocoevalcap')}"]
+    found = []
+    try:
+        java.find()
+    except java.JavaError as exc:
+        found.append(exc.detail)
+    if missing := missing_models():
+        found.append(_remedy(missing))
+    return found
+
+
+def missing_models() -> list[Path]:
+    """The paths at which SPICE looks for jars of Stanford CoreNLP and finds none."""
+    from pycocoevalcap.spice import spice
+
+    paths = [java.package_file(spice, "lib") / name for name in _MODELS]
+    return [path for path in paths if not path.is_file()]
+
+
+def _remedy(missing: Sequence[Path]) -> str:
+    folder = missing[0].parent
+    text = (
+        f"SPICE needs Stanford CoreNLP 3.6.0 (stanford-corenlp-full-2015-12-09.zip, about 500 MB): "
+        f"put {' and '.join(path.name for path in missing)} into {folder}"
+    )
+    if len(missing) < len(_MODELS):  # pycocoevalcap's program fetches both or, if the first is there, nothing
+        return text
+    return f"{text}, or let pycocoevalcap fetch them: cd {folder.parent} && python get_stanford_models.py"
 
 
 def _run(package: Path, jar: str, rows: list[dict[str, object]], timeout_s: float) -> dict[int, object]:

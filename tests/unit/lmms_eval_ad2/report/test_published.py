@@ -80,25 +80,55 @@ def test_shares_of_error_kinds_sum_to_100() -> None:
         assert sum(v[part] or 0 for v in table.values()) == pytest.approx(100, abs=0.015)
 
 
-def test_listed_inconsistencies_are_real() -> None:
-    """Each listed inconsistency, recomputed from the stored figures."""
-    ad2, coda, mcq = (published.inconsistent(b) for b in ("ad2_bench", "coda_lm", "autodrive_qa"))
-    assert len(ad2) == 1
-    assert len(coda) == 1
-    assert len(mcq) == 2
-    gain = rows("ad2_bench", 3)["InternVL3"]
-    assert (gain["cot"] or 0) - (gain["reasoning"] or 0) == pytest.approx(20.83)
-    assert "20.166" in ad2[0].says
+def test_inconsistencies_of_ad2_bench_are_real() -> None:
+    gain, below, correctness = (published.inconsistent("ad2_bench", 3)[i] for i in (0, 2, 3))
+    table = rows("ad2_bench", 3)
+    assert (table["InternVL3"]["cot"] or 0) - (table["InternVL3"]["reasoning"] or 0) == pytest.approx(20.83)
+    assert "20.166" in gain.says and "20.83" in gain.computed
+    assert sum((values["reasoning"] or 0) > 40 for values in table.values()) == 8 and "8 of 12" in below.computed
+    assert (table["Qwen2.5-VL"]["sacs"], table["Qwen2.5-VL"]["cot"]) == (59.24, 59.33)
+    assert "59.330" in correctness.says
+    spatial = [values["spatial"] or 0 for values in rows("ad2_bench", 7).values()]
+    assert all(abs(round(x * 12.16) / 12.16 - x) < 0.0051 for x in spatial)
+    assert not all(abs(round(x * 12.17) / 12.17 - x) < 0.0051 for x in spatial), "any number of questions would fit"
+
+
+def test_inconsistencies_of_coda_lm_are_real() -> None:
+    (margins,) = published.inconsistent("coda_lm", 3)
+    table = rows("coda_lm", 3)
+    best = table.pop("InternLM2-vl-7B")
+    others = [values for name, values in table.items() if name not in ("Gemini-Pro", "GPT-4V")]
+    least = [
+        (best[c] or 0) - max(values[c] or 0 for values in others)
+        for c in ("vru", "traffic_cone", "traffic_sign", "miscellaneous")
+    ]
+    assert " / ".join(f"{x:.1f}" for x in least) in margins.computed
     captions = rows("coda_lm", 6)
     same = [{k: v for k, v in captions[m].items() if k != "bleu_4"} for m in ("InternLM2-vl-7B", "InfMLLM-13B")]
     assert same[0] == same[1]
+
+
+def test_inconsistencies_of_autodrive_qa_are_real() -> None:
     accuracy = published.table("autodrive_qa", 1).rows
     gains = [
         accuracy[0].values[p] - accuracy[1].values[p]  # type: ignore[operator]
         for p in ("perception", "prediction", "planning")
     ]
     assert gains == pytest.approx([5.32, 6.14, 4.49])
-    assert rows("autodrive_qa", 8)["all"]["perception"] not in [r.values["perception"] for r in accuracy]
+    sets = rows("autodrive_qa", 8)
+    assert sets["all"]["perception"] not in [r.values["perception"] for r in accuracy]
+    bleu = [value or 0 for r in accuracy for column, value in r.values.items() if column.endswith("_bleu")]
+    assert (min(bleu), max(bleu), sum(x < 5.9 for x in bleu), len(bleu)) == (5.25, 8.5, 4, 18)
+    planning = {name: values["planning"] or 0 for name, values in sets.items()}
+    above = {name: value for name, value in planning.items() if value > planning["naive"]}
+    assert above == {"misinterpreted_sensor_inputs": 59.74, "logical_inconsistencies": 51.16}
+
+
+def test_inconsistencies_name_tables_on_file() -> None:
+    numbers = {(t.paper, t.number) for t in published.tables()}
+    for benchmark, paper in (("ad2_bench", "AD2-Bench"), ("coda_lm", "CODA-LM"), ("autodrive_qa", "AutoDrive-QA")):
+        for found in published.inconsistent(benchmark):
+            assert {(paper, number) for number in found.tables} <= numbers, found
 
 
 @pytest.mark.parametrize(

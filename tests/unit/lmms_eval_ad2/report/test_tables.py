@@ -71,6 +71,32 @@ def test_a_frame_that_does_not_fit_is_noted_below_the_tables(tmp_path: Path) -> 
     assert "9 boxes score 1.0, but 88.0 in 'thousand'" in text and "ad2 rescore RUN --frame thousand" in text
 
 
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("ad2_bench/3", ["20.166", "5,046", "8 of 12 models", "59.330"]),
+        ("ad2_bench/7", ["1/1216"]),
+        ("coda_lm/3", ["12.7 / 15.3 / 7.7 / 12.7"]),
+        ("coda_lm/6", ["same METEOR"]),
+        ("autodrive_qa/1", ["5.32 / 6.14 / 4.49", "between 5.9 and 8.5", "60.1 / 58.05 / 59"]),
+        ("autodrive_qa/8", ["59.74 (misinterpreted", "60.1 / 58.05 / 59"]),
+    ],
+)  # fmt: skip
+def test_contradictions_in_a_paper_are_printed_below_its_figures(tmp_path: Path, key: str, words: list[str]) -> None:
+    region = task("coda_lm", "region", cell(50.0, judge=GPT4O), {"bleu_4": cell(1.0)})
+    naive = task("autodrive_qa", "planning", cell(50.0), {"accuracy": cell(50.0)}, data="autodrive_qa_naive")
+    naive["data"] |= {"distractors": "naive", "maker": "rules", "correctness": {"mean": 4.0, "n": 9, "unrated": 0}}
+    full = task("autodrive_qa", "planning", cell(50.0), {"accuracy": cell(50.0)})
+    tasks = {**ad2_tasks(GPT4O), "ad2_coda_region": region, "ad2_mcq_planning": full, "ad2x_naive": naive}
+    runs = loaded(tmp_path, summary(tasks, judge=GPT4O))
+    found = [note for note in grid_of(runs, key).notes if note.startswith("The paper is inconsistent")]
+    assert len(found) == len(words) and all(any(word in note for note in found) for word in words)
+    text = " ".join(tables.render(runs, published=True, wide=True).split())
+    assert all(word in text for word in words)
+    without = grid_of(runs, key, with_published=False)
+    assert not any("inconsistent" in note for note in without.notes)
+
+
 def test_other_judges_have_separate_columns(tmp_path: Path) -> None:
     runs = loaded(
         tmp_path,
@@ -287,7 +313,7 @@ def test_benchmarks_without_a_papers_table_are_shown_too(tmp_path: Path) -> None
 
 def test_every_task_is_listed_with_its_counts(tmp_path: Path) -> None:
     runs = loaded(tmp_path, summary({**ad2_tasks("lexical"), **mcq_tasks()}, judge="lexical"))
-    listed = tables.render(runs, wide=True).split("All tasks\n")[1]
+    listed = tables.render(runs, published=True, wide=True).split("All tasks\n")[1]
     for name, table in runs[0].tasks.items():
         line = next(x for x in listed.splitlines() if f" {name} " in x)
         assert f"{table.score.n}" in line.split()
@@ -311,6 +337,44 @@ def test_control_characters_do_not_reach_the_terminal(tmp_path: Path) -> None:
     text = tables.render(loaded(tmp_path, summary(ad2_tasks("lexical"), label="x\x1b[2Jy‮z", judge="lexical")))
     assert "x\\x1b[2Jy\\u202ez" in text
     assert "\x1b" not in text
+
+
+def test_records_without_the_asked_language_are_counted_below_the_tables(tmp_path: Path) -> None:
+    tasks = {"ad2x_relation_zh": task("ad2_bench", "relation", cell(51.0), variant={"lang": "zh"})}
+    tasks["ad2x_relation_zh"]["data"] |= {"left_out": 7, "not_in_lang": 5}
+    tasks["ad2x_coda_general_zh"] = task("coda_lm", "general", cell(51.0), variant={"lang": "zh"})
+    tasks["ad2x_coda_general_zh"]["data"] |= {"left_out": 0, "not_in_lang": 3}
+    found = tables.warnings(loaded(tmp_path, summary(tasks)))
+    assert "ad2x_relation_zh: 5 records have no Chinese text; left out (toy-7b)" in found
+    assert "ad2x_coda_general_zh: 3 records have no Chinese text; asked in the other language (toy-7b)" in found
+
+
+def test_unknown_subtasks_are_shown_under_their_own_names(tmp_path: Path) -> None:
+    columns = {"spatial": cell(50.0), "right_of_way": cell(12.5)}
+    runs = loaded(tmp_path, summary({"ad2_relation": task("ad2_bench", "relation", cell(50.0), columns)}))
+    grid = grid_of(runs, "ad2_bench/7", with_published=False)
+    assert figures(grid, grid.rows[0])["Right of way (outside the mean)"] == 12.5
+
+
+def test_abstentions_are_shares_of_the_wrong_answers(tmp_path: Path) -> None:
+    """8 wrong answers of which 2 are E and 1 is F: 25 and 12.5 %."""
+    kinds = {"distractor": 5, "none_matches": 2, "absent": 1}
+    tasks = {
+        "ad2_relation": task("ad2_bench", "relation", cell(50.0), error_kinds=kinds),
+        "ad2_perception_base": task("ad2_bench", "perception_base", cell(50.0), error_kinds={"distractor": 3}),
+        "ad2_reasoning": task("ad2_bench", "reasoning", cell(50.0)),  # free text: no choices
+    }
+    runs = loaded(tmp_path, summary(tasks))
+    grid = grid_of(runs, "ad2_bench/abstentions")
+    assert {row.label: figures(grid, row) for row in grid.rows} == {
+        "toy-7b: E, none matches": {"Base Perc.": 0.0, "Relation Und.": 25.0},
+        "toy-7b: F, target absent": {"Base Perc.": 0.0, "Relation Und.": 12.5},
+    }
+    for wide in (False, True):
+        text = tables.render(runs, wide=wide)
+        assert "wrong answers that abstain" in text and "25.0" in text and "12.5" in text
+    del kinds["none_matches"], kinds["absent"]
+    assert "abstain" not in tables.render(loaded(tmp_path / "none", summary(tasks))), "the data may not offer E and F"
 
 
 def test_breakdowns_never_mix_judges(tmp_path: Path) -> None:

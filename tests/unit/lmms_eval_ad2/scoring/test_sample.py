@@ -109,8 +109,13 @@ def test_invalid_reference_is_unscored() -> None:
     assert (sample.status, sample.reason, sample.values["existence"]) == ("unscored", "bad_reference", None)
 
 
-def test_unknown_subtask_is_in_column_other() -> None:
-    assert score_sample(record(subtask="brand_new", subtask_id=31), "A", BASE, "t").column == "other"
+def test_unknown_subtask_has_a_column_of_its_own_name() -> None:
+    assert score_sample(record(subtask="brand_new", subtask_id=31), "A", BASE, "t").column == "brand_new"
+
+
+@pytest.mark.parametrize("name", ["score", "ocr_cer"])
+def test_unknown_subtask_named_like_another_column_is_in_column_other(name: str) -> None:
+    assert score_sample(record(subtask=name), "A", BASE, "t").column == "other"
 
 
 def test_a_row_is_plain_json() -> None:

@@ -5,18 +5,25 @@ from __future__ import annotations
 import json
 import math
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.java import needs_java
+from support.java import SPICE_MODELS, fake_java, fake_spice_folder, needs_java, on_path
 from support.tiers import examples
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.metrics.caption import CAPTION_METRICS, DEFAULT_METRICS, CorpusScore, caption_scores, java, tokens
+from lmms_eval_ad2.metrics.caption import (
+    CAPTION_METRICS,
+    DEFAULT_METRICS,
+    CorpusScore,
+    caption_scores,
+    java,
+    spice,
+    tokens,
+)
 from lmms_eval_ad2.records import Unscored
 
 REFERENCES = {
@@ -279,20 +286,6 @@ def test_the_tokenizer_is_named_in_the_result() -> None:
 # --- Java missing or failing ---------------------------------------------------------------------------------------
 
 
-def fake_java(folder: Path, body: str, version: str = "17.0.1") -> None:
-    """A `java` that prints its version and otherwise runs `body` (Python; argv in `args`)."""
-    path = folder / "java"
-    path.write_text(
-        f"#!{sys.executable}\nimport json, os, sys, time\nargs = sys.argv[1:]\n"
-        f"if args == ['-version']:\n    print('java version \"{version}\"', file=sys.stderr)\n    sys.exit()\n{body}\n"
-    )
-    path.chmod(0o755)
-
-
-def on_path(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    monkeypatch.setenv("PATH", str(folder))
-
-
 def test_without_java_every_metric_is_unscored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     on_path(monkeypatch, tmp_path)
     found = caption_scores(REFERENCES, CANDIDATES, CAPTION_METRICS)
@@ -373,10 +366,8 @@ def test_meteor_process_is_closed_after_exit_or_timeout(
 
 @needs_java
 def test_spice_scores_or_reports_missing_models() -> None:
-    from pycocoevalcap.spice import spice
-
     found = caption_scores(REFERENCES, CANDIDATES, ["spice"])["spice"]
-    if java.package_file(spice, "lib/stanford-corenlp-3.6.0-models.jar").exists():
+    if not spice.missing_models():
         assert isinstance(found, CorpusScore)
         assert 0 < found.value < 1
     else:
@@ -401,10 +392,7 @@ def test_spice_reads_its_result_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given_f: str, reason: str | None
 ) -> None:
     """With a fake program: rows in another order, a row without a number."""
-    (tmp_path / "lib").mkdir()
-    for name in ("stanford-corenlp-3.6.0.jar", "stanford-corenlp-3.6.0-models.jar"):
-        (tmp_path / "lib" / name).touch()
-    monkeypatch.setattr(java, "package_file", lambda module, name: tmp_path / name)
+    fake_spice_folder(monkeypatch, tmp_path, SPICE_MODELS)
     fake_java(tmp_path, SPICE_BODY.replace("FIRST", given_f))
     on_path(monkeypatch, tmp_path)
     found = caption_scores(REFERENCES, CANDIDATES, ["spice"])["spice"]
@@ -416,6 +404,18 @@ def test_spice_reads_its_result_file(
         assert found.per_item == {"van": 0.5, "light": 0.25, "bike": 0.25}
         assert found.value == pytest.approx(1 / 3)
         assert found.tokenizer == "spice"
+
+
+def test_pycocoevalcaps_download_is_named_only_if_it_would_fetch_a_jar(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It looks for the first jar only."""
+    fake_spice_folder(monkeypatch, tmp_path, ())
+    assert spice.missing_models() == [tmp_path / "lib" / name for name in SPICE_MODELS]
+    assert f"cd {tmp_path} && python get_stanford_models.py" in spice.faults()[-1]
+    (tmp_path / "lib" / SPICE_MODELS[0]).touch()
+    fault = spice.faults()[-1]
+    assert f"put {SPICE_MODELS[1]} into {tmp_path / 'lib'}" in fault and "get_stanford_models" not in fault
 
 
 @pytest.mark.integration
