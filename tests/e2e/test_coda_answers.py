@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from support.coda_data import answer_rows, images, import_coda, write_answers
 from support.running import BIN, run, run_folder
 
@@ -17,6 +18,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
+@pytest.mark.system
 def test_a_run_its_files_and_their_score(tmp_path: Path) -> None:
     import_coda(tmp_path / "release", n=3, regions=2)
     run(BIN / "ad2", "eval", "--model", "ad2_chance", "--tasks", "bench_coda_lm", "--out", "runs", cwd=tmp_path)

@@ -18,13 +18,15 @@ CANONICAL = {
 @pytest.mark.parametrize(
     "words",
     [
-        (sys.executable, "-m", "lmms_eval"),
-        (BIN / "lmms-eval",),
-        (BIN / "lmms_eval",),
-        (BIN / "torchrun", "--standalone", "--nproc_per_node", "1", "-m", "lmms_eval"),
+        pytest.param((sys.executable, "-m", "lmms_eval"), id="python -m", marks=pytest.mark.system),
+        pytest.param((BIN / "lmms-eval",), id="lmms-eval", marks=pytest.mark.integration),
+        pytest.param((BIN / "lmms_eval",), id="lmms_eval", marks=pytest.mark.system),
+        pytest.param(
+            (BIN / "torchrun", "--standalone", "--nproc_per_node", "1", "-m", "lmms_eval"),
+            id="torchrun", marks=pytest.mark.system,
+        ),
     ],
-    ids=["python -m", "lmms-eval", "lmms_eval", "torchrun"],
-)
+)  # fmt: skip
 def test_every_entry_point_lists_our_tasks(words: tuple, tmp_path: Path) -> None:
     names = listed_tasks(run(*words, "--tasks", "list", cwd=tmp_path, cold=True).stdout)
     assert names >= CANONICAL | {"bench_ad2", "bench_coda_lm", "bench_autodrive_qa", "ad2demo_cot"}
@@ -59,6 +61,7 @@ print(json.dumps([len(before[0]), len(ours)]))
 """
 
 
+@pytest.mark.system
 def test_the_tasks_of_lmms_eval_are_unchanged(tmp_path: Path) -> None:
     done = run(sys.executable, "-c", COMPARE, cwd=tmp_path)
     before, ours = map(int, done.stdout.strip().splitlines()[-1].strip("[]").split(","))
