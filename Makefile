@@ -45,6 +45,7 @@ results: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	$(PY) benchmarks/open_loop.py
 	$(PY) benchmarks/mcq.py
+	$(PY) benchmarks/request_rate.py
 	$(PY) benchmarks/closed_loop.py
 	$(PY) benchmarks/serve.py
 	$(PY) benchmarks/robot_link.py
