@@ -10,10 +10,11 @@ as the cache requires, and a text cannot contain the nonce of its own item.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+
+from lmms_eval_ad2.llm.request_body import canonical
 
 DOT = "·"  # inserted where a sequence is broken; the system prompt explains it to the model
 
@@ -50,8 +51,7 @@ def is_visible(char: str) -> bool:
 
 def nonce(kind: str, fields: Mapping[str, object]) -> str:
     """Twelve hex digits, a function of `kind` (a rubric, a role) and the whole content of an item."""
-    text = json.dumps([kind, fields], ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return hashlib.sha256(canonical([kind, fields]).encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def fence(parts: Sequence[tuple[str, str]], mark: str) -> str:
