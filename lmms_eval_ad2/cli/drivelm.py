@@ -48,7 +48,10 @@ NOTES = {
 class DriveLmScoreOptions:
     """`ad2 drivelm score`."""
 
-    answers: Path = option("list of answers: [{id, answer, ...}]", metavar="OUTPUT.json", positional=True)
+    answers: Path = option(
+        "list of answers: [{id, answer, ...}], or a submission with it as results", metavar="OUTPUT.json",
+        positional=True,
+    )  # fmt: skip
     truth: Path = option("test file of the challenge", metavar="TEST.json")
     tokenizer: Literal["ptb", "plain"] = option(
         "ptb is the reference and needs Java; plain does not (default ptb)", default="ptb"
@@ -73,8 +76,9 @@ def run(options: DriveLmScoreOptions) -> int:
     """Print the score and return 0; raises Ad2Error for files that cannot be read."""
     from lmms_eval_ad2.scoring.drivelm_challenge.challenge_score import score_challenge
 
+    answers = _load(options.answers)
     result = score_challenge(
-        _load(options.answers),
+        answers["results"] if isinstance(answers, dict) and "results" in answers else answers,
         _load(options.truth),
         tokenizer=options.tokenizer,
         answers_file=str(options.answers),

@@ -1,4 +1,4 @@
-"""`ad2 export swift`: training files for ms-swift. `ad2 export coda_lm`: a run's replies as CODA-LM's answer files."""
+"""`ad2 export swift`: training files for ms-swift. `ad2 export coda_lm`, `drivelm`: a run's replies as official files."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from lmms_eval_ad2.printed import show
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.export.answer_files import WrittenAnswers
+    from lmms_eval_ad2.export.drivelm_answers import WrittenDriveLm
     from lmms_eval_ad2.export.splits import ExportTask
 
 
@@ -49,6 +50,31 @@ class ExportCodaOptions:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class ExportDriveLmOptions:
+    """`ad2 export drivelm`."""
+
+    run: Path = option(
+        "run folder (with summary.json), or a folder that contains one run", positional=True, metavar="RUN"
+    )
+    out: Path = option("file to write, or a folder for output.json (submission.json with --team)", metavar="FILE|DIR")
+    tasks: str = option("tasks of the run (default: all of DriveLM)", default="", metavar="TASK,...")
+    parsed: bool = option(
+        "write the choice of a closed question as the challenge spells it (B; Yes.), which it compares by exact "
+        "equality (default: the reply, unchanged)",
+        default=False,
+    )
+    fill_empty: bool = option(
+        "write an empty answer for a question without a reply, so that each question has a row (default: no row)",
+        default=False,
+    )
+    team: Path | None = option(
+        "JSON file with method, team, authors, email, institution, country: write a submission that contains the rows",
+        default=None,
+        metavar="TEAM.json",
+    )
+
+
 def register(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "export", help="write training files from the tasks (docs/finetune.md), or a run's replies as official files"
@@ -56,6 +82,9 @@ def register(subparsers: Any) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     add_command(actions, "swift", run_swift, ExportSwiftOptions, help="messages with images in ms-swift's format")
     add_command(actions, "coda_lm", run_coda_lm, ExportCodaOptions, help="replies of a run as CODA-LM's answer files")
+    add_command(
+        actions, "drivelm", run_drivelm, ExportDriveLmOptions, help="replies of a run as the DriveLM challenge's file"
+    )
 
 
 def run_swift(options: ExportSwiftOptions) -> int:
@@ -93,12 +122,40 @@ def run_coda_lm(options: ExportCodaOptions) -> int:
 
 
 def _answer_lines(file: WrittenAnswers, filled: bool) -> list[str]:
-    how = "written with an empty answer" if filled else "left out; --fill-empty writes an empty answer"
-    lacking = {"records were not asked by the run": file.not_asked, "requests failed": file.failed}
     return [
         f"{file.path}: {file.rows} rows of {file.records} records of {file.data}, from {file.task}",
-        *(f"  {number} {text}: {how}" for text, number in lacking.items() if number),
+        *_lacking("records", file.not_asked, file.failed, filled),
     ]
+
+
+def _lacking(items: str, not_asked: int, failed: int, filled: bool) -> list[str]:
+    """One line per reason for which records or questions have no reply."""
+    how = "written with an empty answer" if filled else "left out; --fill-empty writes an empty answer"
+    reasons = {f"{items} were not asked by the run": not_asked, "requests failed": failed}
+    return [f"  {number} {text}: {how}" for text, number in reasons.items() if number]
+
+
+def run_drivelm(options: ExportDriveLmOptions) -> int:
+    from lmms_eval_ad2.cli.rescore import find_run
+    from lmms_eval_ad2.export.drivelm_answers import export_drivelm
+
+    names = [name for name in options.tasks.split(",") if name]
+    file = export_drivelm(
+        find_run(options.run), options.out, tasks=names, fill=options.fill_empty, parsed=options.parsed,
+        team=options.team,
+    )  # fmt: skip
+    show("\n".join(_drivelm_lines(file, options)))
+    return 0
+
+
+def _drivelm_lines(file: WrittenDriveLm, options: ExportDriveLmOptions) -> list[str]:
+    lines = [f"{file.path}: {file.rows} rows of {file.questions} questions of {file.data}, from {', '.join(file.tasks)}"]
+    lines += _lacking("questions", file.not_asked, file.failed, options.fill_empty)
+    if options.parsed:
+        lines.append(f"  {file.parsed} closed questions: the parsed choice is written")
+        if file.unparsed:
+            lines.append(f"  {file.unparsed} closed questions: no choice could be parsed; the reply is unchanged")
+    return lines
 
 
 def find_tasks(names: str, split: str) -> tuple[list[ExportTask], dict[str, set[str]]]:

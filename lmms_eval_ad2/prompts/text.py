@@ -29,9 +29,12 @@ _OPEN_FORMS: tuple[Form, ...] = ("mc", "yesno", "count", "ocr", "chain")
 
 
 def can_ask(record: Record, form: Form) -> bool:
-    """Whether a record can be asked as `form`: its own form, mc with options, vqa with an answer, chain with steps."""
+    """Whether a record can be asked as `form`: its own form, mc with options, vqa with an answer, chain with steps.
+
+    Options need a correct letter, unless the release has no answers (the challenge files of DriveLM).
+    """
     if form == "mc":
-        return bool(record.options and record.letter)
+        return bool(record.options and (record.letter or record.meta.get("unanswered")))
     if form == "chain":
         return bool(record.steps)
     if form == record.form:
