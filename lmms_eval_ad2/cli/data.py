@@ -24,6 +24,10 @@ class DataImportOptions:
     split: str | None = option("split (default: the release's own)", default=None)
     images: Path | None = option("folder that image paths are relative to", default=None, metavar="DIR")
     format: str | None = option("format of a release that has several (coda_lm: raw, llava)", default=None, metavar="F")
+    metadata: Path | None = option(
+        "COCO file of CODA's annotations: adds time and weather of the images (coda_lm, format raw)",
+        default=None, metavar="FILE",
+    )  # fmt: skip
     skip_bad: bool = option("continue after bad rows; they are counted and listed", default=False)
     check_images: bool = option("decode every image; a broken one is a bad row", default=False)
     partial: bool = option("accept other numbers of records than the release has, and missing images", default=False)
@@ -89,6 +93,7 @@ def run_import(options: DataImportOptions) -> int:
         split=options.split,
         images=options.images,
         fmt=options.format,
+        metadata=options.metadata,
         name=options.name,
         skip_bad=options.skip_bad,
         check_images=options.check_images,
@@ -96,6 +101,8 @@ def run_import(options: DataImportOptions) -> int:
         resume=not options.no_resume,
     )
     show(_describe(manifest))
+    for note in manifest.source.get("notes", ()):
+        show(f"  {note}")
     for reason, number in manifest.left_out.items():
         show(f"  left out by design: {number} ({reason})")
     if manifest.bad_rows:

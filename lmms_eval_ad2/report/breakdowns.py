@@ -1,4 +1,4 @@
-"""Breakdown tables of a task: by weather, severity, source, category and sub-task.
+"""Breakdown tables of a task: by weather, period (time of day), severity, source, category and sub-task.
 
 One table per part, kind of breakdown and judge, so that no column mixes judges.
 """
@@ -27,7 +27,7 @@ def breakdown_grids(runs: Sequence[RunSummary]) -> list[ResultGrid]:
                     if cells and not task.open_ended and (benchmark, task.part, name) not in SHOWN_ELSEWHERE:
                         found.setdefault((benchmark, task.part, name, task.judge), []).append((group, task, cells))
     grids = [_grid(key, rows) for key, rows in found.items()]
-    order = {"weather": 0, "severity": 1, SUBTASK: 9}
+    order = {"weather": 0, "severity": 1, "period": 2, SUBTASK: 9}
     return sorted((g for g in grids if len(g.columns) > 1), key=lambda g: order.get(g.key.split("/")[2], 5))
 
 

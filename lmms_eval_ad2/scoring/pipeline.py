@@ -15,7 +15,7 @@ from typing import Any
 
 from lmms_eval_ad2.coordinates import InputResizing
 from lmms_eval_ad2.judge.base import Judge
-from lmms_eval_ad2.metrics.caption import caption_scores
+from lmms_eval_ad2.metrics.caption import caption_scores, in_language
 from lmms_eval_ad2.metrics.intervals import (
     METHOD,
     NOT_NEGATIVE,
@@ -243,14 +243,22 @@ def _captions(lines: Sequence[SampleSummary], variant: TaskVariant) -> dict[str,
     pairs = {x.id: x.text for x in free if x.text is not None}
     if not pairs:
         return {}
-    references: Mapping[str, Sequence[str]] = {k: [reference] for k, (_, reference) in pairs.items()}
+    answers = {k: answer for k, (answer, _) in pairs.items()}
+    references: dict[str, list[str]] = {k: [reference] for k, (_, reference) in pairs.items()}
+    kept = in_language(references, answers, variant.lang)
+    foreign = len(pairs) - len(kept)
     results = caption_scores(
-        references, {k: answer for k, (answer, _) in pairs.items()}, variant.captions, lang=variant.lang
-    )
+        {k: references[k] for k in pairs if k in kept}, {k: answers[k] for k in pairs if k in kept},
+        variant.captions, lang=variant.lang,
+    )  # fmt: skip
+    left_out = f"{foreign} of {len(pairs)} answers are not compared: answer or reference is not in Chinese" * bool(foreign)
     cells: dict[str, Cell] = {}
     for name, result in results.items():
         value = None if isinstance(result, Unscored) else _round(100 * result.value)
         cells[name] = {"official": value, "strict": value, "ci": None, "clusters": None, **_counts(free), "judge": None}
-        if isinstance(result, Unscored):
-            cells[name]["reason"] = f"{result.reason}: {result.detail}"
+        why = f"{result.reason}: {result.detail}" if isinstance(result, Unscored) else result.note
+        if notes := "; ".join(filter(None, (why, left_out))):
+            cells[name]["reason"] = notes
+        if foreign:
+            cells[name]["n_foreign"] = foreign
     return cells

@@ -11,7 +11,7 @@ from lmms_eval_ad2.scoring.rotation import ROTATED
 from lmms_eval_ad2.scoring.sample import ScoredSample, reference_text
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
-BREAKDOWNS = {"weather": "scene", "severity": "scene", "category": "meta", "source": "meta"}
+BREAKDOWNS = {"weather": "scene", "period": "scene", "severity": "scene", "category": "meta", "source": "meta"}
 
 _SHARED: dict[Any, Any] = {}
 

@@ -26,6 +26,7 @@ def import_release(
     split: str | None = None,
     images: Path | None = None,
     fmt: str | None = None,
+    metadata: Path | None = None,
     name: str | None = None,
     skip_bad: bool = False,
     check_images: bool = False,
@@ -35,6 +36,7 @@ def import_release(
 ) -> DatasetManifest:
     """Import `source` in the layout of `release` as dataset `name` (default: the name of the release).
 
+    metadata: file with the time and weather of the images, for a release that can join it (CODA-LM).
     If `resume`, a dataset already imported from the same files with the same arguments is returned unchanged.
 
     Raises Ad2Error if `source` does not have the release's layout, DataError for bad rows (unless `skip_bad`) and for
@@ -47,6 +49,10 @@ def import_release(
     options = {"format": fmt} if fmt else {}
     if partial:
         options["partial"] = "1"
+    if metadata is not None:
+        if not reader.metadata:
+            raise Ad2Error(f"{release}: --metadata is for releases whose images have time and weather in another file")
+        options["metadata"] = str(metadata)
     options["extract_to"] = str(extracted_dir(name, home))
     opened = reader.open(Path(source), split=split, images=images, options=options)
     origin: dict[str, Any] = {
@@ -55,6 +61,7 @@ def import_release(
         "format": reader.format_of(options),
         "split": opened.split,
         "files": _files(opened.files),
+        **({"notes": list(opened.notes)} if opened.notes else {}),
     }
     key = import_key(opened.image_root, origin, skip_bad, check_images)
     final = split_dir(name, opened.split, home)

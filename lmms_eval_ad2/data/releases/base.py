@@ -35,6 +35,7 @@ class OpenedRelease:
     `records` starts a new iteration at each call and yields the same items in the same order.
     `files` are the annotation files that are read (not the images).
     `expected`: number of records by task for a known release; empty otherwise.
+    `notes`: what the user should know about the opened files; printed, and kept in the manifest.
     """
 
     split: str
@@ -42,6 +43,7 @@ class OpenedRelease:
     records: Callable[[], Iterator[Item]]
     files: list[Path]
     expected: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 class ReleaseOpener(Protocol):
@@ -55,7 +57,8 @@ class BenchmarkRelease:
     """One reader. `open` raises Ad2Error if `source` does not have the layout described in `schema`.
 
     `options` of `open`: "format" (one of `formats`), "partial" ("1": counts are not checked),
-    "extract_to" (folder for images contained in the annotation files).
+    "extract_to" (folder for images contained in the annotation files), "metadata" (file with the time and weather of
+    the images; only if `metadata` is True).
     """
 
     name: str
@@ -63,6 +66,7 @@ class BenchmarkRelease:
     schema: str
     open: ReleaseOpener
     formats: tuple[str, ...] = ("default",)
+    metadata: bool = False
 
     def format_of(self, options: Mapping[str, str]) -> str:
         """The requested format, by default the first one."""

@@ -1,5 +1,6 @@
 """CODA-LM in LLaVA format (KaiChen1998/coda-lm-llava-format): parquet files that contain the images.
 
+A snapshot has the folders English and Chinese, whose rows have the same ids; they become one record with both answers.
 The format has neither boxes nor categories, and the task follows only from its three fixed questions: region asks about
 a red rectangle, suggestion for driving suggestions, general about the influences on driving. A row with any other
 question is a bad row.
@@ -10,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,11 @@ from lmms_eval_ad2.data.releases.base import BadRow, Item, OpenedRelease, existi
 from lmms_eval_ad2.data.releases.images import read_bytes
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import BilingualText, Record
+from lmms_eval_ad2.records import BilingualText, Lang, Record
 from lmms_eval_ad2.storage.files import atomic_write_bytes
 
 ROWS = {"mini": 193, "test": 2123, "val": 18455}
+MOST_MERGED = 200_000  # rows of the second language, which are in memory together
 _SPLIT = re.compile(r"(?:^|[^a-z])(mini|test|val|train)(?:[^a-z]|$)")
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _CUES = (
@@ -33,8 +36,9 @@ _CUES = (
 
 def open_release(source: Path, *, split: str | None, images: Path | None, options: Mapping[str, str]) -> OpenedRelease:
     source = existing(source, "parquet file")
-    if images is not None:
-        raise Ad2Error("coda_lm, format llava: the images are in the parquet files: omit --images")
+    for given, flag in ((images, "--images"), (options.get("metadata"), "--metadata")):
+        if given is not None:
+            raise Ad2Error(f"coda_lm, format llava: the files have images but no file names of them: omit {flag}")
     split = (split or _split_of(source)).lower()
     files = [source]
     if source.is_dir():
@@ -43,7 +47,39 @@ def open_release(source: Path, *, split: str | None, images: Path | None, option
             raise Ad2Error(f"coda_lm, format llava: no parquet file of split '{split}' below {source}")
     folder = Path(options["extract_to"]) / split
     folder.mkdir(parents=True, exist_ok=True)
+    if source.is_dir() and (by_language := _by_language(files, source)):
+        return OpenedRelease(split, folder, lambda: _merged(by_language, split, folder), files, {})
     return OpenedRelease(split, folder, lambda: _read(files, split, folder), files, {})
+
+
+def _by_language(files: list[Path], source: Path) -> dict[Lang, list[Path]]:
+    """The files of the snapshot's language folders; empty if it does not have both. Raises Ad2Error for other files."""
+    found: dict[Lang, list[Path]] = {"en": [], "zh": []}
+    folders: dict[str, Lang] = {"english": "en", "chinese": "zh"}
+    others = []
+    for path in files:
+        parts = path.relative_to(source).parts[:-1]
+        lang = next((folders[part.lower()] for part in parts if part.lower() in folders), None)
+        (found[lang] if lang else others).append(path)
+    if not all(found.values()):
+        return {}
+    if others:
+        raise Ad2Error(f"coda_lm, format llava: {others[0]} is neither in English nor in Chinese below {source}")
+    return found
+
+
+def _merged(files: Mapping[Lang, list[Path]], split: str, folder: Path) -> Iterator[Item]:
+    """The English records with the Chinese answers of the same ids, then the Chinese records without an English one."""
+    chinese: dict[str, Record] = {}
+    for item in _read(files["zh"], split, folder, "zh"):
+        if isinstance(item, Record) and item.id not in chinese:
+            if len(chinese) == MOST_MERGED:
+                raise Ad2Error(f"coda_lm, format llava: more than {MOST_MERGED:,} rows in Chinese: not merged")
+            chinese[item.id] = item
+        else:
+            yield item
+    yield from _read(files["en"], split, folder, "en", chinese)
+    yield from chinese.values()
 
 
 def _split_of(path: Path) -> str:
@@ -53,16 +89,30 @@ def _split_of(path: Path) -> str:
     return found[1]
 
 
-def _read(files: list[Path], split: str, folder: Path) -> Iterator[Item]:
+def _read(
+    files: list[Path], split: str, folder: Path, lang: Lang | None = None, others: dict[str, Record] | None = None
+) -> Iterator[Item]:
+    """lang: the language of the answers; None: by their characters. others: records to merge, by id; removed if used."""
     for path in files:
         for number, data in enumerate(parquet.read_rows(path, ("id", "image", "conversations"), batch=16), 1):
+            row = UntrustedRow(data, path, number)
             try:
-                yield _record(UntrustedRow(data, path, number), split, folder)
+                record = _record(row, split, folder, lang)
+                other = others.pop(record.id, None) if others else None
+                yield _with_both(row, record, other) if other else record
             except DataError as exc:
                 yield BadRow(exc)
 
 
-def _record(row: UntrustedRow, split: str, folder: Path) -> Record:
+def _with_both(row: UntrustedRow, record: Record, other: Record) -> Record:
+    """The record with the other language's answer; raises DataError if it is about another image or task."""
+    if (record.task, record.images) != (other.task, other.images):
+        same = f"the image and task of the Chinese row with this id ({other.task})"
+        raise row.fail("id", same, f"{record.id} ({record.task})", "Import one language alone: its folder as SOURCE.")
+    return replace(record, answer=BilingualText(en=record.answer.en, zh=other.answer.zh))
+
+
+def _record(row: UntrustedRow, split: str, folder: Path, lang: Lang | None) -> Record:
     question, answer = _turns(row)
     task = next((name for name, cue in _CUES if cue.search(question)), None)
     if task is None:
@@ -72,7 +122,8 @@ def _record(row: UntrustedRow, split: str, folder: Path) -> Record:
     if name is None or not str(name).strip():
         raise row.fail("id", "an id", name)
     # Question texts are English even if the answers are Chinese.
-    text = BilingualText(zh=answer) if _CHINESE.search(answer) else BilingualText(en=answer)
+    chinese = lang == "zh" if lang else _CHINESE.search(answer)
+    text = BilingualText(zh=answer) if chinese else BilingualText(en=answer)
     meta: dict[str, Any] = {"split": split, "format": "llava", "without": ["box", "category_name"]}
     return Record(
         id=f"{split}/{name}", benchmark="coda_lm", task=task, subtask=task, form="vqa", images=(image,),

@@ -12,6 +12,7 @@ from typing import Any
 
 from lmms_eval_ad2.data.releases import coda_llava, stream
 from lmms_eval_ad2.data.releases.base import BadRow, BenchmarkRelease, Item, OpenedRelease, existing
+from lmms_eval_ad2.data.releases.coda_metadata import ImageConditions, joined_note, read_metadata
 from lmms_eval_ad2.data.releases.images import size_of
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 from lmms_eval_ad2.errors import Ad2Error, DataError
@@ -29,9 +30,14 @@ and in each file
 Images by split: Train 4884, Val 4384, Test 500, Mini 50; regions: Test 1123, Mini 93. Other numbers are refused
 unless --partial is given. --split test (default), val, train or mini.
 
+--metadata FILE: the COCO file of CODA's annotations of the same images (val or test), with
+  images: [{"file_name": "0001.jpg", "width", "height", "period": "night", "weather": "rainy"}, ...]
+It is joined by file name; period and weather become the scene of the records. An image may lack them.
+
 Format llava (--format llava). SOURCE: a parquet file of KaiChen1998/coda-lm-llava-format, or a folder of them, with the
-columns id, image (encoded bytes) and conversations ([{from: human | gpt, value}]). The images are written to the data
-home. This format has no boxes and no categories, so region scores by class cannot be computed.
+columns id, image (encoded bytes) and conversations ([{from: human | gpt, value}]). In a folder with English/ and
+Chinese/, rows with the same id become one record with both answers. The images are written to the data home. This
+format has no boxes and no categories, so region scores by class cannot be computed.
 """
 
 IMAGES = {"train": 4884, "val": 4384, "test": 500, "mini": 50}
@@ -85,12 +91,19 @@ def open_release(source: Path, *, split: str | None, images: Path | None, option
     if split in REGIONS:
         expected["region"] = REGIONS[split]
 
+    metadata = Path(options["metadata"]) if "metadata" in options else None
+    conditions = read_metadata(metadata) if metadata else {}
+
     def records() -> Iterator[Item]:
         for name in names:
-            yield from _Frame(name, split, english.get(name), chinese.get(name), image_root).items()
+            frame = _Frame(name, split, english.get(name), chinese.get(name), image_root)
+            frame.conditions = conditions.get(Path(frame.image).name)
+            yield from frame.items()
 
-    files = [*english.values(), *chinese.values()]
-    return OpenedRelease(split, image_root, records, files, {} if partial else expected)
+    files = [*english.values(), *chinese.values(), *([metadata] if metadata else [])]
+    images_of = [f"{name.split('_', 1)[1]}.jpg" for name in names]
+    notes = (joined_note(images_of, conditions),) if metadata else ()
+    return OpenedRelease(split, image_root, records, files, {} if partial else expected, notes)
 
 
 def _annotations(folder: Path) -> dict[str, Path]:
@@ -128,12 +141,14 @@ class _Frame:
         self.image_root = image_root
         self.rows: dict[str, UntrustedRow] = {}
         self.size = (0, 0)
+        self.conditions: ImageConditions | None = None
 
     def items(self) -> Iterator[Item]:
         """The records of tasks general, suggestion and region; a fault affects only its own record."""
         try:
             self.rows = {lang: UntrustedRow(stream.load_json(path), path, None) for lang, path in self.paths.items()}
             self.size = self._image_size()
+            self._check_conditions()
             regions = self._regions()
         except DataError as exc:
             yield BadRow(exc)
@@ -162,6 +177,15 @@ class _Frame:
                 f"{exc}",
                 "Give its folder: --images DIR",
             ) from exc
+
+    def _check_conditions(self) -> None:
+        """Images of CODA's val and test sets have the same names, so their sizes are compared."""
+        stated = self.conditions.size if self.conditions else None
+        if stated not in (None, self.size):
+            file = next(iter(self.paths.values()))
+            hint = f"Give CODA's annotations of its {self.name.split('_')[0]} images: --metadata FILE"
+            expected = f"an image of {self.size[0]}x{self.size[1]} in --metadata"
+            raise DataError(file, None, self.image, expected, stated, hint)
 
     def _general(self) -> BilingualText:
         found = {}
@@ -219,6 +243,7 @@ class _Frame:
             mark=mark or VisualPrompt(),
             image_size=self.size,
             cluster=self.name,
+            scene=dict(self.conditions.scene) if self.conditions else {},
             meta={"split": self.split, **(meta or {})},
         )
 
@@ -237,4 +262,4 @@ def _box(row: UntrustedRow, size: tuple[int, int]) -> tuple[float, ...]:
     return x, y, right, bottom
 
 
-RELEASE = BenchmarkRelease("coda_lm", "CODA-LM (DLUT-LYZ/CODA-LM)", SCHEMA, open_release, ("raw", "llava"))
+RELEASE = BenchmarkRelease("coda_lm", "CODA-LM (DLUT-LYZ/CODA-LM)", SCHEMA, open_release, ("raw", "llava"), metadata=True)

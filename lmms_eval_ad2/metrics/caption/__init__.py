@@ -13,14 +13,15 @@ from dataclasses import dataclass, field, replace
 from lmms_eval_ad2.errors import Ad2Error, DataError, require
 from lmms_eval_ad2.metrics.caption import meteor, ngram, spice
 from lmms_eval_ad2.metrics.caption.java import JavaError
-from lmms_eval_ad2.metrics.caption.tokens import TOKENIZERS, TokenizerName, one_line, space_cjk, tokenize
+from lmms_eval_ad2.metrics.caption.tokens import TOKENIZERS, TokenizerName, is_foreign, one_line, tokenize
 from lmms_eval_ad2.records import Lang, Unscored
 
-__all__ = ["CAPTION_METRICS", "DEFAULT_METRICS", "TOKENIZERS", "CorpusScore", "TokenizerName", "caption_scores"]
+__all__ = ["CAPTION_METRICS", "DEFAULT_METRICS", "TOKENIZERS", "CorpusScore", "TokenizerName", "caption_scores", "in_language"]
 
 BLEUS = ("bleu_1", "bleu_2", "bleu_3", "bleu_4")
 CAPTION_METRICS = (*BLEUS, "meteor", "rouge_l", "cider", "spice")
 DEFAULT_METRICS = (*BLEUS, "rouge_l", "cider")
+_METEOR_OTHER = 'METEOR\'s language is "other": equal characters match, no stems or synonyms'
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +29,8 @@ class CorpusScore:
     """A metric over a set. `value` and `per_item` are fractions 0..1, for CIDEr 0..10.
 
     For BLEU and METEOR, `value` pools the counts of the set (it is not the mean of `per_item`); for ROUGE-L, CIDEr and
-    SPICE it is the mean. `tokenizer` is "ptb", "plain", or "spice" (its own parser). `note` reports texts that were cut
-    (METEOR, very long texts).
+    SPICE it is the mean. `tokenizer` is "ptb", "plain", or "spice" (its own parser). `note`: METEOR's language if it is
+    not English, and texts that were cut (METEOR, very long texts).
     """
 
     metric: str
@@ -64,8 +65,10 @@ def caption_scores(
 
     `tokenizer`: "ptb" is pycocoevalcap's (Java); "plain" is a regular expression (see `tokens`) and needs no Java. One
     never replaces the other silently. `lang` "zh" first puts spaces around CJK characters, so that n-grams consist of
-    characters. `timeout_s` limits each Java process. An empty candidate is scored as in pycocoevalcap
-    (docs/drivelm.md). CIDEr's document frequencies come from the set itself, so over a single pair it is 0.
+    characters; METEOR then uses its language "other", and SPICE, which parses English only, is Unscored. Texts that are
+    not Chinese do not belong into a Chinese set: see `in_language`. `timeout_s` limits each Java process. An empty
+    candidate is scored as in pycocoevalcap (docs/drivelm.md). CIDEr's document frequencies come from the set itself, so
+    over a single pair it is 0.
 
     Raises Ad2Error for an unknown metric or tokenizer; DataError if the ids differ, a value is not a string, or an id
     has no reference; MissingExtra without pycocoevalcap. Definitions: Papineni 2002 (BLEU), Lin 2004 (ROUGE), Denkowski
@@ -80,9 +83,24 @@ def caption_scores(
     if set(metrics) - {"spice"}:
         result |= _over_tokens(raw, [name for name in metrics if name != "spice"], tokenizer, lang, timeout_s)
     if "spice" in metrics:
-        run = functools.partial(spice.scores, *_clean(raw, lang), timeout_s)
-        result["spice"] = _java_metric("spice", "spice", raw.ids, run)
+        result["spice"] = _spice(raw, lang, timeout_s)
     return {name: result[name] for name in metrics}
+
+
+def in_language(references: Mapping[str, Sequence[str]], candidates: Mapping[str, str], lang: Lang) -> set[str]:
+    """The ids of the pairs that n-gram metrics can compare: all, or for a Chinese set those whose texts are Chinese.
+
+    An answer in English has no n-gram in common with a Chinese reference, whatever it says.
+    """
+    pairs = {key: (text, *references[key]) for key, text in candidates.items()}
+    return {key for key, texts in pairs.items() if not any(is_foreign(text, lang) for text in texts)}
+
+
+def _spice(raw: CaptionPairs, lang: Lang, timeout_s: float) -> CorpusScore | Unscored:
+    if lang != "en":
+        return Unscored("spice", "english_only", "SPICE parses English only; Chinese texts are not scored")
+    run = functools.partial(spice.scores, *_clean(raw), timeout_s)
+    return _java_metric("spice", "spice", raw.ids, run)
 
 
 def _over_tokens(
@@ -107,9 +125,11 @@ def _over_tokens(
         elif name == "cider":
             result[name] = _cider(cut, tokenizer)
         elif name == "meteor":
-            run = functools.partial(meteor.scores, cut.references, cut.candidates, timeout_s)
+            language = meteor.LANGUAGES[lang]
+            run = functools.partial(meteor.scores, cut.references, cut.candidates, timeout_s, language)
             score = _java_metric(name, tokenizer, cut.ids, run)
-            note = meteor.cut_note(cut.references, cut.candidates)
+            notes = [_METEOR_OTHER * (language == "other"), meteor.cut_note(cut.references, cut.candidates)]
+            note = "; ".join(filter(None, notes))
             result[name] = replace(score, note=note) if isinstance(score, CorpusScore) else score
     return result
 
@@ -134,11 +154,8 @@ def _corpus(name: str, tokenizer: str, ids: Sequence[str], value: float, items: 
     return CorpusScore(name, float(value), per_item, tokenizer)
 
 
-def _clean(raw: CaptionPairs, lang: Lang) -> tuple[list[list[str]], list[str]]:
-    def clean(text: str) -> str:
-        return space_cjk(one_line(text)) if lang == "zh" else one_line(text)
-
-    return [[clean(text) for text in refs] for refs in raw.references], [clean(text) for text in raw.candidates]
+def _clean(raw: CaptionPairs) -> tuple[list[list[str]], list[str]]:
+    return [[one_line(text) for text in refs] for refs in raw.references], [one_line(text) for text in raw.candidates]
 
 
 def _check_names(metrics: Sequence[str], tokenizer: str) -> None:

@@ -1,13 +1,23 @@
-"""METEOR 1.5 (Denkowski and Lavie 2014) by pycocoevalcap's wrapper; the Java process is always terminated."""
+"""METEOR 1.5 (Denkowski and Lavie 2014) by pycocoevalcap's wrapper; the Java process is always terminated.
+
+METEOR has word lists, stems and paraphrases for English only among our languages. Chinese texts, tokenized into
+characters, are scored with its language "other": equal words alone match, with its
+language-independent parameters (alpha 0.75, beta 1.4, gamma 0.7).
+"""
 
 from __future__ import annotations
 
 import contextlib
+import subprocess
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from lmms_eval_ad2.metrics.caption import java
+from lmms_eval_ad2.records import Lang
+
+MeteorLanguage = Literal["en", "other"]
+LANGUAGES: dict[Lang, MeteorLanguage] = {"en": "en", "zh": "other"}
 
 # The aligner's memory grows with the product of both lengths: one text of 12,000 words ends it for the whole set.
 LONGEST = 2000  # words; longer texts are cut
@@ -15,19 +25,17 @@ _SEPARATOR = "|||"  # field separator of METEOR's line protocol
 
 
 def scores(
-    references: Sequence[Sequence[str]], candidates: Sequence[str], timeout_s: float
+    references: Sequence[Sequence[str]], candidates: Sequence[str], timeout_s: float, language: MeteorLanguage = "en"
 ) -> tuple[float, Sequence[float]]:
     """METEOR of the set (pooled counts) and of each pair, 0..1; raises java.JavaError.
 
     `references` and `candidates`: tokens joined by spaces; words beyond the first `LONGEST` are ignored.
     """
     java.find()
-    from pycocoevalcap.meteor.meteor import Meteor
-
     gts = {i: [_plain(text) for text in refs] for i, refs in enumerate(references)}
     res = {i: [_plain(text)] for i, text in enumerate(candidates)}
     try:
-        program = Meteor()
+        program = _start(language)
     except OSError as exc:
         raise java.JavaError("java_failed", f"METEOR could not be started: {exc}") from exc
     expired = threading.Event()
@@ -50,6 +58,21 @@ def cut_note(references: Sequence[Sequence[str]], candidates: Sequence[str]) -> 
     texts = [*candidates, *(text for refs in references for text in refs)]
     n = sum(text.count(" ") >= LONGEST for text in texts)
     return f"{n} texts were cut to {LONGEST} words" if n else ""
+
+
+def _start(language: MeteorLanguage) -> Any:
+    """Start METEOR. The wrapper's own command is English, with a normalizer that the language "other" does not have."""
+    from pycocoevalcap.meteor import meteor
+
+    if language == "en":
+        return meteor.Meteor()
+    program = meteor.Meteor.__new__(meteor.Meteor)
+    program.meteor_cmd = ["java", "-jar", "-Xmx2G", meteor.METEOR_JAR, "-", "-", "-stdio", "-l", language]
+    pipe = subprocess.PIPE
+    folder = java.package_file(meteor, meteor.METEOR_JAR).parent
+    program.meteor_p = subprocess.Popen(program.meteor_cmd, cwd=folder, stdin=pipe, stdout=pipe, stderr=pipe)
+    program.lock = threading.Lock()
+    return program
 
 
 def _expire(expired: threading.Event, program: Any) -> None:

@@ -39,6 +39,14 @@ def space_cjk(text: str) -> str:
     return _CJK.sub(r" \1 ", text)
 
 
+def is_foreign(text: str, lang: Lang) -> bool:
+    """Whether a text of a Chinese corpus is in another language: it has letters, and none of them is Chinese.
+
+    Always False for other corpora, and for a text without letters (a number, an empty answer).
+    """
+    return lang == "zh" and not _CJK.search(text) and any(map(str.isalpha, text))
+
+
 def tokenize(texts: Sequence[str], name: TokenizerName, lang: Lang, timeout_s: float = 600.0) -> list[str]:
     """Tokens of each text; raises java.JavaError if the PTB tokenizer cannot be run."""
     lines = [one_line(text) for text in texts]

@@ -26,7 +26,7 @@ PAGE = HtmlPage(__package__, "report", "the report page", plots=True)
 COMMAND = "ad2 report"
 WORST = 4
 LEAST = 10  # minimum number of samples for a group to be plotted
-PLOTTED = frozenset({"weather", "severity"})
+PLOTTED = frozenset({"weather", "severity", "period"})
 
 
 def write(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -107,6 +108,33 @@ def test_ngram_only_tasks_have_no_groups() -> None:
     rows = [score_sample(record("a", "vqa", answer=BilingualText("x y")), reply, variant, "t") for reply in ("x y", "")]
     table = summarise(rows, variant, None)
     assert (table["subtasks"], table["breakdowns"], table["columns"].keys()) == ({}, {}, {"bleu_1"})
+
+
+def chinese(id: str, reply: str, captions: tuple[str, ...]) -> tuple[ScoredSample, TaskVariant]:
+    variant = TaskVariant("coda_lm", "region", lang="zh", captions=captions)
+    question = record(id, "vqa", benchmark="coda_lm", answer=BilingualText(en="a red car", zh="一辆红色汽车"))
+    return score_sample(question, reply, variant, "t"), variant
+
+
+@pytest.mark.integration
+def test_english_answers_are_not_compared_with_chinese_references() -> None:
+    """One Chinese answer of three: BLEU-1 is 5 of 5 characters with the brevity penalty exp(1 - 6/5)."""
+    replies = ("一辆红汽车", "a red car", "It is a car.")
+    samples = [chinese(str(n), reply, ("bleu_1", "spice"))[0] for n, reply in enumerate(replies)]
+    columns = summarise(samples, chinese("x", "", ("bleu_1", "spice"))[1], None)["columns"]
+    assert columns["bleu_1"]["official"] == pytest.approx(100 * math.exp(1 - 6 / 5), abs=1e-4)
+    note = "2 of 3 answers are not compared: answer or reference is not in Chinese"
+    assert (columns["bleu_1"]["n_foreign"], columns["bleu_1"]["reason"]) == (2, note)
+    assert columns["spice"]["official"] is None and columns["spice"]["strict"] is None
+    assert columns["spice"]["reason"].startswith("english_only: SPICE parses English only")
+
+
+def test_english_answers_alone_have_no_chinese_score() -> None:
+    sample, variant = chinese("a", "a red car", ("bleu_1", "meteor"))
+    columns = summarise([sample], variant, None)["columns"]
+    for name in variant.captions:
+        assert (columns[name]["official"], columns[name]["strict"], columns[name]["n_foreign"]) == (None, None, 1)
+        assert "1 of 1 answers are not compared" in columns[name]["reason"]
 
 
 def test_sample_with_an_empty_reference_has_no_text_for_ngrams() -> None:

@@ -187,6 +187,94 @@ def test_llava_format(tmp_path: Path, photos: Path) -> None:
     assert verify("coda_lm", "mini", images=True).ok
 
 
+def snapshot(root: Path, photos: Path, chinese: list[tuple[str, str]], photo: str = "solidWhiteCurve.jpg") -> Path:
+    for folder in ("English", "Chinese"):
+        (root / folder).mkdir(parents=True)
+    turns = [(REGION, "a bus"), (SUGGESTION, "slow down"), ("What influences the ego car?", "the bus")]
+    llava(root / "English/Mini-00000-of-00001.parquet", photos / "solidWhiteCurve.jpg", *turns)
+    llava(root / "Chinese/Mini-00000-of-00001.parquet", photos / photo, *chinese)
+    return root
+
+
+def test_a_llava_snapshot_merges_both_languages(tmp_path: Path, photos: Path) -> None:
+    chinese = [(REGION, "公交车"), (SUGGESTION, "SUV"), ("What influences the ego car?", "影响"), (REGION, "卡车")]
+    manifest = import_release("coda_lm", snapshot(tmp_path, photos, chinese), split="mini", fmt="llava")
+    assert manifest.counts["task"] == {"general": 1, "region": 2, "suggestion": 1}
+    answers = {r.id: r.answer for r in open_dataset("coda_lm", "mini").records()}
+    assert answers == {
+        "mini/0": BilingualText("a bus", "公交车"), "mini/1": BilingualText("slow down", "SUV"),
+        "mini/2": BilingualText("the bus", "影响"), "mini/3": BilingualText(zh="卡车"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("other", ["image", "task"])
+def test_rows_of_one_id_must_be_about_one_question(tmp_path: Path, photos: Path, other: str) -> None:
+    question, photo = (REGION, "whiteCarLaneSwitch.jpg") if other == "image" else (SUGGESTION, "solidWhiteCurve.jpg")
+    root = snapshot(tmp_path, photos, [(question, "公交车")], photo)
+    with pytest.raises(DataError, match=r"English/Mini.*row 1: field 'id': expected the image and task of the Chinese"):
+        import_release("coda_lm", root, split="mini", fmt="llava")
+
+
+def test_files_beside_the_language_folders_are_refused(tmp_path: Path, photos: Path) -> None:
+    root = snapshot(tmp_path, photos, [(REGION, "公交车")])
+    llava(root / "mini.parquet", photos / "solidWhiteCurve.jpg", (REGION, "x"))
+    with pytest.raises(Ad2Error, match=r"mini\.parquet is neither in English nor in Chinese"):
+        import_release("coda_lm", root, split="mini", fmt="llava")
+
+
+# --- time and weather ----------------------------------------------------------------------------------------------
+
+
+def metadata(path: Path, *rows: dict[str, Any]) -> Path:
+    images = [{"id": n, "width": 960.0, "height": 540.0, **row} for n, row in enumerate(rows)]
+    path.write_text(json.dumps({"images": images, "annotations": [], "categories": []}), encoding="utf-8")
+    return path
+
+
+def test_time_and_weather_are_joined_by_file_name(tmp_path: Path, photos: Path) -> None:
+    root = write_layout(tmp_path, photos, n=3, regions=1)
+    rows = (
+        {"file_name": "images/0001.jpg", "period": "Night", "weather": "rainy"},
+        {"file_name": "0002.jpg", "period": None, "weather": ""}, {"file_name": "9999.jpg", "period": "daytime"},
+    )  # fmt: skip
+    file = metadata(tmp_path / "annotations.json", *rows)
+    manifest = import_release("coda_lm", root, split="mini", partial=True, metadata=file)
+    note = "time or weather: 1 of 3 images; 1 are not in the file; 1 have neither there"
+    assert manifest.source["notes"] == [note]
+    scenes = {r.id: r.scene for r in open_dataset("coda_lm", "mini").records() if r.task != "suggestion"}
+    night = {"period": "night", "weather": "rainy"}
+    assert scenes == {
+        "test_0001/general": night, "test_0001/region/1": night, "test_0002/general": {}, "test_0002/region/1": {},
+        "test_0003/general": {}, "test_0003/region/1": {},
+    }  # fmt: skip
+    again = import_release("coda_lm", root, split="mini", partial=True)
+    assert "notes" not in again.source and again.sha256 != manifest.sha256
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"file_name": "0001.jpg"}], "expected images with period or weather, found '1 images without'"),
+        ([{"file_name": "0001.jpg", "weather": "fog"}] * 2, "field 'images.file_name': expected one entry per image"),
+        ([{"file_name": "0001.jpg", "weather": 3}], "field 'images.weather': expected a name"),
+        ([{"file_name": "0001.jpg", "weather": "fog", "width": 1}], "expected an image of 960x540 in --metadata"),
+    ],
+)
+def test_wrong_metadata_are_one_error(tmp_path: Path, photos: Path, rows: list[Any], message: str) -> None:
+    root = write_layout(tmp_path, photos, n=1, regions=1)
+    with pytest.raises(DataError, match=message):
+        import_release("coda_lm", root, split="mini", partial=True, metadata=metadata(tmp_path / "a.json", *rows))
+
+
+def test_metadata_are_refused_where_they_cannot_be_joined(tmp_path: Path, photos: Path) -> None:
+    file = metadata(tmp_path / "a.json", {"file_name": "0001.jpg", "weather": "fog"})
+    with pytest.raises(Ad2Error, match="omit --metadata"):
+        import_release("coda_lm", llava(tmp_path / "mini.parquet", photos / "solidWhiteCurve.jpg", (REGION, "x")),
+                       fmt="llava", metadata=file)  # fmt: skip
+    with pytest.raises(Ad2Error, match="drivelm: --metadata is for releases"):
+        import_release("drivelm", tmp_path / "a.json", metadata=file)
+
+
 def test_invalid_llava_files_are_reported(tmp_path: Path, photos: Path) -> None:
     photo = photos / "solidWhiteCurve.jpg"
     broken = llava(tmp_path / "test-0.parquet", photo, (REGION, "x"), image={"bytes": b"no image", "path": None})

@@ -20,6 +20,7 @@ from lmms_eval_ad2.metrics.caption import (
     DEFAULT_METRICS,
     CorpusScore,
     caption_scores,
+    in_language,
     java,
     spice,
     tokens,
@@ -275,6 +276,33 @@ def test_chinese_scores_by_characters() -> None:
     references, candidates = {"a": ["前车正在左转。"]}, {"a": "前车正在右转。"}
     assert value(caption_scores(references, candidates, ["bleu_1"], lang="zh"), "bleu_1") == pytest.approx(5 / 6)
     assert value(caption_scores(references, candidates, ["bleu_1"]), "bleu_1") < 0.6, "uncut, only the stop is equal"
+
+
+@pytest.mark.integration
+@needs_java
+def test_meteor_of_chinese_worked_by_hand() -> None:
+    """Language "other", with METEOR's language-independent parameters alpha 0.75, beta 1.4, gamma 0.7: of 9 and 12
+    characters 8 match, in 2 chunks. P = 8/9, R = 8/12, F = P R / (0.75 P + 0.25 R), score = F (1 - 0.7 (2/8)^1.4)."""
+    references, candidates = {"a": ["自车前方有一辆红色公交车。"]}, {"a": "前方有一辆红色卡车"}
+    found = caption_scores(references, candidates, ["meteor"], lang="zh")["meteor"]
+    assert isinstance(found, CorpusScore)
+    precision, recall = 8 / 9, 8 / 12
+    mean = precision * recall / (0.75 * precision + 0.25 * recall)
+    assert found.value == pytest.approx(mean * (1 - 0.7 * (2 / 8) ** 1.4), abs=1e-6)
+    assert found.note.startswith('METEOR\'s language is "other"')
+    assert found.per_item == {"a": pytest.approx(found.value)}
+
+
+def test_spice_is_not_computed_for_chinese() -> None:
+    found = caption_scores({"a": ["前车"]}, {"a": "前车"}, ["spice"], lang="zh")["spice"]
+    assert isinstance(found, Unscored) and found.reason == "english_only"
+
+
+def test_pairs_in_another_language_do_not_belong_to_a_chinese_set() -> None:
+    references = {key: ["前车正在左转"] for key in "abcde"} | {"e": ["A car turns left."]}
+    candidates = {"a": "前车", "b": "A car.", "c": "", "d": "一辆SUV", "e": "前车"}
+    assert in_language(references, candidates, "zh") == {"a", "c", "d"}, "an empty answer is in no language"
+    assert in_language(references, candidates, "en") == set("abcde")
 
 
 def test_the_tokenizer_is_named_in_the_result() -> None:
