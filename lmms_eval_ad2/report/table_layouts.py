@@ -40,8 +40,10 @@ class TableLayout:
     `views`: with a column for the number of views. `kinds`: one row per kind of distractor, with its "share" of the
     wrong answers or its "rate" of choice; `only`: of these kinds, if one was chosen. `extras`: location of additional
     scores, shown after the paper's columns ("columns", "category"). `sets`: one row per set of distractors (naive, one
-    kind, all); other tables show the full set only. `circular`: for tasks with circular evaluation only. `name`:
-    distinguishes our own tables of a benchmark.
+    kind, all); other tables show the full set only. `circular`: for tasks with circular evaluation only. `coords`:
+    whether the table is for tasks that give the object by coordinates in the text: any task, none of them, these only,
+    or "paired": one row per run with both, under the parts PART and PART@coords. `name`: distinguishes our own tables
+    of a benchmark.
     """
 
     benchmark: str
@@ -54,6 +56,7 @@ class TableLayout:
     extras: str = ""
     sets: bool = False
     circular: bool = False
+    coords: Literal["any", "none", "only", "paired"] = "any"
     name: str = "parts"
     notes: tuple[str, ...] = ()
 
@@ -103,6 +106,7 @@ REGION_CLASSES = {
     "barrier": "Barrier", "miscellaneous": "Mis.",
 }  # fmt: skip
 CAPTIONS = {"bleu_4": "BLEU-4", "meteor": "METEOR", "cider": "CIDEr", "spice": "SPICE"}
+COORDS = "@coords"  # suffix of a part whose object is given by coordinates, in a table that has both
 MCQ_PARTS = {"perception": "Perception", "prediction": "Prediction", "planning": "Planning"}
 ABSTENTIONS = {"none_matches": "E, none matches", "absent": "F, target absent"}  # AD2-Bench A.1
 # The groups of AutoDrive-QA Table 7, in its order; other kinds of distractor follow.
@@ -218,6 +222,7 @@ TABLE_LAYOUTS: tuple[TableLayout, ...] = (
             _headline("region", "Regional", "region"),
             TableColumn("final", "Final", headline=True, mean_of=("general", "region", "suggestion")),
         ),
+        coords="none",
         notes=("Regional and Final (the mean of the three tasks) are not in the paper's table.",),
     ),
     TableLayout(
@@ -229,9 +234,35 @@ TABLE_LAYOUTS: tuple[TableLayout, ...] = (
             *(TableColumn(k, title, "region", ("breakdowns", "category", k)) for k, title in REGION_CLASSES.items()),
         ),
         extras="category",
+        coords="none",
         notes=("ALL is the mean over samples, not over classes.",),
     ),
-    TableLayout("coda_lm", 6, "CODA-LM: regional perception, n-gram metrics (x100)", _columns("region", CAPTIONS)),
+    TableLayout(
+        "coda_lm",
+        5,
+        "CODA-LM: regional perception, the object in a red box or given by coordinates",
+        (_headline("box", "Visualization", "region"), _headline("coordinates", "Coordinates", f"region{COORDS}")),
+        coords="paired",
+    ),
+    TableLayout(
+        "coda_lm",
+        6,
+        "CODA-LM: regional perception, n-gram metrics (x100)",
+        _columns("region", CAPTIONS),
+        coords="none",
+    ),
+    TableLayout(
+        "coda_lm",
+        None,
+        "CODA-LM: regional perception, the object given by coordinates: classes and n-gram metrics",
+        (
+            *(TableColumn(k, title, "region", ("breakdowns", "category", k)) for k, title in REGION_CLASSES.items()),
+            *_columns("region", CAPTIONS),
+        ),
+        coords="only",
+        name="coordinates",
+        notes=("Not in the paper, whose Tables 3 and 6 are with the red box.",),
+    ),
     TableLayout("autodrive_qa", 1, "AutoDrive-QA: accuracy", _mcq_columns(), views=True),
     TableLayout(
         "autodrive_qa",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lmms_eval_ad2.report.runs import ScoreCell, TaskSummary
-from lmms_eval_ad2.report.table_layouts import ABSTENTIONS, ALL, ERROR_KINDS, SETS, TableColumn, TableLayout
+from lmms_eval_ad2.report.table_layouts import ABSTENTIONS, ALL, COORDS, ERROR_KINDS, SETS, TableColumn, TableLayout
 from lmms_eval_ad2.report.task_groups import TaskGroup
 
 
@@ -99,7 +99,10 @@ Rows = list[tuple[TaskGroup, str, dict[str, ScoreCell | None]]]  # group, suffix
 
 
 def fits(layout: TableLayout, group: TaskGroup) -> bool:
-    """Whether a group belongs in a table: rotated options and other distractors are different questions."""
+    """Whether a group belongs in a table: rotated options and other distractors are different questions, and so are
+    objects in a box and given by coordinates."""
+    if layout.coords in ("none", "only") and group.coords != (layout.coords == "only"):
+        return False
     if layout.circular or group.circular:
         return layout.circular and group.circular
     if layout.sets:
@@ -113,7 +116,24 @@ def rows_of(layout: TableLayout, groups: Sequence[TaskGroup]) -> Rows:
         return _kind_rows(layout, groups)
     if layout.sets:
         return _set_rows(layout, groups)
+    if layout.coords == "paired":
+        groups = _paired(groups)
     return [(group, "", cells_of(layout, group)) for group in groups]
+
+
+def _paired(groups: Sequence[TaskGroup]) -> list[TaskGroup]:
+    """One group per run and data with tasks by coordinates, and the same tasks with the box (CODA-LM Table 5)."""
+    found: list[TaskGroup] = []
+    for group in groups:
+        if not group.coords:
+            continue
+        boxed = group.without_coords()
+        tasks = {(f"{part}{COORDS}", is_open): task for (part, is_open), task in group.tasks.items()}
+        same = (other for other in groups if other.run is boxed.run and other.asks_as(boxed))
+        for other in same:
+            tasks |= {key: task for key, task in other.tasks.items() if (f"{key[0]}{COORDS}", key[1]) in tasks}
+        found.append(replace(boxed, tasks=tasks))
+    return found
 
 
 def _set_rows(layout: TableLayout, groups: Sequence[TaskGroup]) -> Rows:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lmms_eval_ad2.numbers import is_number
@@ -58,6 +58,19 @@ class TaskGroup:
     @property
     def circular(self) -> bool:
         return ("circular", True) in self.signature
+
+    @property
+    def coords(self) -> bool:
+        """Whether its tasks give the object by coordinates in the text."""
+        return ("coords", True) in self.signature
+
+    def without_coords(self) -> TaskGroup:
+        """The same row, as if its tasks gave the object by a mark in the image."""
+        return replace(self, signature=tuple(pair for pair in self.signature if pair[0] != "coords"))
+
+    def asks_as(self, other: TaskGroup) -> bool:
+        """Whether both have the same data and variant."""
+        return (self.data, self.split, self.signature) == (other.data, other.split, other.signature)
 
     @property
     def distractors(self) -> str | None:

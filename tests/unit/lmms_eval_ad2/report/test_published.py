@@ -16,7 +16,7 @@ def test_every_table_is_complete() -> None:
     found = {(t.paper, t.number): len(t.rows) for t in published.tables()}
     assert found == {
         **{("AD2-Bench", n): 12 for n in (2, 3, 5, 6, 7)},
-        ("CODA-LM", 2): 9, ("CODA-LM", 3): 9, ("CODA-LM", 6): 9, ("CODA-LM", 7): 2,
+        ("CODA-LM", 2): 9, ("CODA-LM", 3): 9, ("CODA-LM", 4): 2, ("CODA-LM", 5): 3, ("CODA-LM", 6): 9, ("CODA-LM", 7): 2,
         ("AutoDrive-QA", 1): 6, ("AutoDrive-QA", 7): 3, ("AutoDrive-QA", 8): 7,
     }  # fmt: skip
 
@@ -32,6 +32,11 @@ def test_every_table_is_complete() -> None:
         ("ad2_bench", 7, "LLaVA-OneVision", "social", 73.68),
         ("coda_lm", 2, "GPT-4V", "suggestion", 62.6),
         ("coda_lm", 3, "Gemini-Pro", "traffic_cone", 78.3),
+        ("coda_lm", 4, "box", "recall", 85),
+        ("coda_lm", 5, "MiniGPT-v2-7B", "box", None),
+        ("coda_lm", 5, "MiniGPT-v2-7B", "coordinates", 14.3),
+        ("coda_lm", 5, "LLaVA1.5-13B", "coordinates", 16.6),
+        ("coda_lm", 5, "Gemini-Pro", "coordinates", 39.3),
         ("coda_lm", 6, "GPT-4V", "cider", 0.0),
         ("coda_lm", 7, "GPT-4", "region", 87),
         ("coda_lm", 7, "GPT-4V", "general", None),
@@ -44,6 +49,11 @@ def test_figures_equal_those_of_the_papers(
     benchmark: str, number: int, row: str, column: str, value: float | None
 ) -> None:
     assert rows(benchmark, number)[row][column] == value
+
+
+def test_red_box_figures_of_tables_3_and_5_are_equal() -> None:
+    boxed = {model: values["box"] for model, values in rows("coda_lm", 5).items() if values["box"] is not None}
+    assert boxed == {model: rows("coda_lm", 3)[model]["all"] for model in boxed} and len(boxed) == 2
 
 
 def test_averages_are_means_of_their_columns() -> None:

@@ -48,6 +48,38 @@ def test_overall_table_with_its_average_and_interval(tmp_path: Path) -> None:
     assert "55.0 [54.0, 56.0]" in tables.render(runs)
 
 
+def region(score: float, bleu: float, **variant: Any) -> dict[str, Any]:
+    columns = {"text_score": cell(score, judge=GPT4O), "bleu_4": cell(bleu)}
+    return task("coda_lm", "region", cell(score, judge=GPT4O), columns, variant=variant)
+
+
+def test_objects_given_by_coordinates_are_beside_table_5_not_table_3(tmp_path: Path) -> None:
+    """Red-box figures and figures by coordinates are in one row of Table 5; Tables 3 and 6 have the red box alone."""
+    both = {"ad2_coda_region": region(50.0, 3.0), "ad2x_coda_region_coord": region(20.0, 2.0, coords=True)}
+    alone = {"ad2x_coda_region_coord": region(10.0, 1.0, coords=True)}
+    boxed = {"ad2_coda_region": region(60.0, 4.0)}
+    runs = loaded(
+        tmp_path, summary(both, judge=GPT4O), summary(alone, judge=GPT4O, label="b"),
+        summary(boxed, judge=GPT4O, label="c"),
+    )  # fmt: skip
+    found = {g.key: g for g in grids(runs)}
+    assert list(found) == ["coda_lm/3", "coda_lm/5", "coda_lm/6", "coda_lm/coordinates"]
+    five = found["coda_lm/5"]
+    ours = [(row.label, list(figures(five, row).values())) for row in five.rows if row.kind == "run"]
+    assert ours == [("toy-7b", [50, 20]), ("b", [10])]
+    printed = {row.label: list(figures(five, row).values()) for row in five.rows if row.kind == "published"}
+    assert printed == {"MiniGPT-v2-7B": [14.3], "LLaVA1.5-13B": [38.7, 16.6], "Gemini-Pro": [53.0, 39.3]}
+    for key in ("coda_lm/3", "coda_lm/6"):
+        assert [row.label for row in found[key].rows if row.kind == "run"] == ["toy-7b", "c"]
+    own = found["coda_lm/coordinates"]
+    assert [list(figures(own, row).values()) for row in own.rows] == [[2.0], [1.0]]
+
+
+def test_without_tasks_by_coordinates_there_is_no_table_5(tmp_path: Path) -> None:
+    runs = loaded(tmp_path, summary({"ad2_coda_region": region(60.0, 4.0)}, judge=GPT4O))
+    assert [g.key for g in grids(runs)] == ["coda_lm/3", "coda_lm/6"]
+
+
 BOXES = {"box": {"n": 9, "scores": {"auto": 1.0, "thousand": 88.0}}}
 
 
