@@ -6,14 +6,13 @@ object (`region`, where boxes are given), and a chain of five steps (`chain`). T
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.annotate.marked_boxes import MarkedBox, Selection, read_boxes, select
 from lmms_eval_ad2.annotate.text_pieces import OBJECTS
-from lmms_eval_ad2.data.releases import stream
 from lmms_eval_ad2.data.releases.images import safe_path, size_of
-from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.records import BilingualText, ReasoningStep, Record, VisualPrompt
 
@@ -38,12 +37,15 @@ STEPS = (
     ("traffic rules", BilingualText("Which lights, signs and markings apply here?", "哪些信号灯、标志和标线适用？")),
     ("decision", BilingualText("What should the ego car do?", "自车应该怎么做？")),
 )  # fmt: skip
-_BOX_HINT = 'Give {"a.jpg": [{"box": [x_min, y_min, x_max, y_max], "category": "bus"}]}, or a COCO file.'
-Boxes = dict[str, list[tuple[tuple[float, ...], str]]]
 
 
-def blank_records(root: Path, asks: Iterable[str], boxes: Path | None = None) -> Iterator[Record]:
-    """Yield records of all images below `root`, ordered by path. Raises Ad2Error if there is none or one is broken."""
+def blank_records(
+    root: Path, asks: Iterable[str], boxes: Path | None = None, selection: Selection = "largest"
+) -> Iterator[Record]:
+    """Yield records of all images below `root`, ordered by path. Raises Ad2Error if there is none or one is broken.
+
+    boxes: file of the objects' boxes; selection: which of them get a region record (marked_boxes.py).
+    """
     asks = tuple(asks)
     pictures = sorted(p for p in root.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
     if not pictures:
@@ -57,17 +59,15 @@ def blank_records(root: Path, asks: Iterable[str], boxes: Path | None = None) ->
             size = size_of(root, name)
         except OSError as exc:
             raise DataError(path, None, "image", "a readable image", str(exc), "Repair or remove it.") from exc
-        yield from _of_picture(name, size, asks, marked.get(name, []))
+        yield from _of_picture(name, size, asks, select(marked.get(name, []), selection))
 
 
-def _of_picture(
-    name: str, size: tuple[int, int], asks: tuple[str, ...], boxes: list[tuple[tuple[float, ...], str]]
-) -> Iterator[Record]:
+def _of_picture(name: str, size: tuple[int, int], asks: tuple[str, ...], boxes: list[MarkedBox]) -> Iterator[Record]:
     for ask in asks:
         if ask == "region":
-            for number, (box, category) in enumerate(boxes, 1):
-                meta = {"object_key": str(number), "category_name": category}
-                yield _record(name, size, ask, f"/{number}", mark=VisualPrompt("box", (box,)), meta=meta)
+            for box in boxes:
+                meta = {"object_key": str(box.number), "category_name": box.category}
+                yield _record(name, size, ask, f"/{box.number}", mark=VisualPrompt("box", (box.box,)), meta=meta)
         elif ask == "chain":
             steps = tuple(ReasoningStep(step, question, BilingualText()) for step, question in STEPS)
             yield _record(name, size, ask, benchmark="ad2_bench", task="cot", form="chain", steps=steps)
@@ -81,39 +81,3 @@ def _record(name: str, size: tuple[int, int], ask: str, suffix: str = "", **more
         id=f"{name}/{ask}{suffix}", subtask=ask if ask != "chain" else "holistic", images=(name,),
         question=QUESTIONS[ask], answer=BilingualText(), image_size=size, cluster=name, **values,
     )  # fmt: skip
-
-
-def read_boxes(path: Path) -> Boxes:
-    """Read boxes (x_min, y_min, x_max, y_max) in pixels with their categories, by image. Raises DataError."""
-    data = stream.load_json(path, limit=64 << 20)  # one file for a whole folder of pictures
-    if not isinstance(data, Mapping):
-        raise DataError(path, None, "file", "an object {...}", data, _BOX_HINT)
-    if "annotations" in data and "images" in data:
-        return _coco(UntrustedRow(data, path, None))
-    found: Boxes = {}
-    for name in data:
-        for row in UntrustedRow(data, path, None).inners(name):
-            found.setdefault(name, []).append((_box(row, row.get("box")), row.string("category", "object")))
-    return found
-
-
-def _coco(data: UntrustedRow) -> Boxes:
-    """Boxes of a COCO file (as CODA's annotations): [x, y, width, height], images and categories by id."""
-    names = {row.integer("id"): row.image("file_name", row.get("file_name")) for row in data.inners("images")}
-    categories = {row.integer("id"): row.string("name") for row in data.inners("categories")}
-    found: Boxes = {}
-    for row in data.inners("annotations"):
-        image = row.integer("image_id")
-        if image not in names:
-            raise row.fail("image_id", "the id of one of the images", image)
-        x, y, width, height = row.numbers("bbox", row.get("bbox"), 4)
-        box = _box(row, [x, y, x + width, y + height])
-        found.setdefault(names[image], []).append((box, categories.get(row.integer("category_id"), "object")))
-    return found
-
-
-def _box(row: UntrustedRow, value: Any) -> tuple[float, ...]:
-    box = row.numbers("box", value, 4)
-    if not (box[0] < box[2] and box[1] < box[3]):
-        raise row.fail("box", "x_min < x_max and y_min < y_max", value)
-    return box

@@ -1,7 +1,7 @@
 """Drafts by a model, from an endpoint or a file, appended to DIR/pre.jsonl as they arrive.
 
     {"id": record, "model": label, "answer": "..." | null, "steps": [[name, question, answer], ...] | null,
-     "objects": [[category, text], ...] | null}
+     "objects": [[category, text], ...] | null, "notes": hash of the texts that a suggestion was drafted from}
 
 A file of answers (`--pre FILE.jsonl`) has one object per line: `id`, and `answer` (or `raw`, as in a run's
 samples/<task>.jsonl): a text, or for a chain a list of texts, one per step; `steps` as a list of {name, question,
@@ -14,8 +14,8 @@ import asyncio
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Container
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from tqdm import tqdm
 
 from lmms_eval_ad2.annotate import draft_prompts
 from lmms_eval_ad2.annotate.actions import LONGEST, LONGEST_NAME, MOST
+from lmms_eval_ad2.annotate.draft_prompts import SceneNote
 from lmms_eval_ad2.annotate.folder import AnnotationFolder
 from lmms_eval_ad2.annotate.record_images import data_url, rendered
 from lmms_eval_ad2.annotate.text_pieces import DraftAnnotation, in_language
@@ -33,25 +34,33 @@ from lmms_eval_ad2.llm.cache import ReplyCache, key_of
 from lmms_eval_ad2.llm.client import ChatReply
 from lmms_eval_ad2.llm.model import LanguageModel, read_model
 from lmms_eval_ad2.llm.session import EndpointSession, run, together, workers_for
-from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.records import Record, VisualPrompt
 from lmms_eval_ad2.storage.journal import JournalFile, parse_object, read
 
 FILE, CACHE = "pre.jsonl", "replies.sqlite"
 LONGEST_SIDE = 1600  # pixels of an image sent to the model
+BY_COORDS = " (by coordinates)"  # suffix of the model's name if the object was given by coordinates
 Report = Callable[[str, DraftAnnotation | str], None]
+NotesOf = Callable[[Record], Sequence[SceneNote]]
 
 
 @dataclass(slots=True)
 class DraftingSummary:
-    """Counts of one run: drafts `written` now, `had` before, and records `without` a draft by reason code."""
+    """Counts of one run: drafts `written` now, `had` before, and records `without` a draft by reason code.
+
+    renewed: of those written, suggestions whose scene or object texts have changed since their draft.
+    """
 
     written: int = 0
     had: int = 0
+    renewed: int = 0
     without: Counter[str] = field(default_factory=Counter)
     details: dict[str, str] = field(default_factory=dict)
 
     def line(self) -> str:
         text = f"drafts: {self.written} new, {self.had} from before"
+        if self.renewed:
+            text += f"; {self.renewed} suggestions again, from changed texts"
         if self.without:
             text += ", none for " + ", ".join(f"{n} ({code})" for code, n in self.without.most_common())
         return text
@@ -69,7 +78,8 @@ def load(folder: AnnotationFolder) -> dict[str, DraftAnnotation]:
         if answer is not None and not (isinstance(answer, str) and len(answer) <= LONGEST):
             raise row.fail("answer", f"a text of at most {LONGEST:,} characters, or null", answer)
         steps, objects = (_tuples(row, name, width) for name, width in (("steps", 3), ("objects", 2)))
-        found[row.string("id")] = DraftAnnotation(row.string("model"), answer, steps, objects)  # type: ignore[arg-type]
+        made = (answer, steps, objects, row.string("notes", ""))
+        found[row.string("id")] = DraftAnnotation(row.string("model"), *made)  # type: ignore[arg-type]
     return found
 
 
@@ -85,12 +95,15 @@ def _tuples(row: UntrustedRow, name: str, width: int) -> tuple[tuple[str, ...], 
 
 
 def fill(
-    folder: AnnotationFolder, spec: str, reviewed: Container[str] = (), *, progress: bool = True
-) -> DraftingSummary:
+    folder: AnnotationFolder, spec: str, reviewed: Container[str] = (), *, notes: NotesOf | None = None,
+    coords: bool = False, progress: bool = True,
+) -> DraftingSummary:  # fmt: skip
     """Write drafts for all records that have none yet, from `spec`: a JSONL file or a model (llm/model.py).
 
-    `reviewed`: ids of records whose review has begun; they get no draft. Each draft is on disk as soon as it arrives:
-    an interrupted command can be repeated. Raises Ad2Error for an unreadable file or an unusable model.
+    `reviewed`: ids of records whose review has begun; they get no draft. `notes`: the texts from which a model drafts
+    suggestions, after all other records; a suggestion whose notes have changed is drafted again. `coords`: give marked
+    objects to the model by coordinates in the text. Each draft is on disk as soon as it arrives: an interrupted
+    command can be repeated. Raises Ad2Error for an unreadable file or an unusable model.
     """
     had = load(folder)
     todo = [i for i, name in enumerate(folder.ids) if name not in had and name not in reviewed]
@@ -110,10 +123,29 @@ def fill(
 
         if path.suffix in (".jsonl", ".json") or (path.is_file() and path.suffix not in (".yaml", ".yml")):
             _from_file(folder, path, todo, report)
-        elif todo:
+        else:
             model = read_model(spec, owner="--pre", max_tokens=2048)
-            run(lambda: _from_model(folder, model, todo, report, progress))
+            drafter = _Drafter(folder, model, coords)
+            first, later = _passes(folder, todo, had, reviewed)
+            run(lambda: drafter.draft([(i, ()) for i in first], report, progress))
+            known = [(i, notes(folder.record(i)) if notes else ()) for i in later]
+            stale = [(i, texts) for i, texts in known if _is_stale(had.get(folder.ids[i]), texts)]
+            summary.renewed = sum(folder.ids[i] in had for i, _ in stale)
+            run(lambda: drafter.draft(stale, report, progress))
     return summary
+
+
+def _passes(
+    folder: AnnotationFolder, todo: list[int], had: Mapping[str, DraftAnnotation], reviewed: Container[str]
+) -> tuple[list[int], list[int]]:
+    """The records to draft first, and the suggestions: those without a draft, or with one made from notes."""
+    again = [i for i, name in enumerate(folder.ids) if name in had and had[name].notes and name not in reviewed]
+    later = {i for i in todo if folder.record(i).task == draft_prompts.SUGGESTION}
+    return [i for i in todo if i not in later], sorted({*later, *again})
+
+
+def _is_stale(draft: DraftAnnotation | None, notes: Sequence[SceneNote]) -> bool:
+    return draft is None or draft.notes != draft_prompts.digest(notes)
 
 
 def _from_file(folder: AnnotationFolder, path: Path, todo: list[int], report: Report) -> None:
@@ -161,48 +193,61 @@ def _draft(row: UntrustedRow, record: Record, folder: AnnotationFolder) -> Draft
     return DraftAnnotation(model, answer, steps, objects)
 
 
-async def _from_model(
-    folder: AnnotationFolder, model: LanguageModel, todo: list[int], report: Any, progress: bool
-) -> None:
-    """Send one request per record, as many at once as the endpoint allows; write each draft when it arrives."""
-    queue = iter(todo)
-    with tqdm(total=len(todo), desc=f"drafts {model.label}", unit="item", disable=not progress) as bar:
-        async with EndpointSession(model.endpoint, ReplyCache(folder.path / CACHE)) as session:
+class _Drafter:
+    """Requests drafts from a model, as many at once as the endpoint allows; each is written when it arrives."""
 
-            async def work() -> None:
-                for number in queue:
-                    record = await asyncio.to_thread(folder.record, number)
-                    report(record.id, *await _one(folder, model, session, record))
-                    bar.update()
+    def __init__(self, folder: AnnotationFolder, model: LanguageModel, coords: bool) -> None:
+        self._folder, self._model, self._coords = folder, model, coords
 
-            await together(work() for _ in range(workers_for(model.endpoint, len(todo))))
+    async def draft(self, todo: Sequence[tuple[int, Sequence[SceneNote]]], report: Any, progress: bool) -> None:
+        """Send one request per record number, with its notes."""
+        if not todo:
+            return
+        endpoint, queue = self._model.endpoint, iter(todo)
+        with tqdm(total=len(todo), desc=f"drafts {self._model.label}", unit="item", disable=not progress) as bar:
+            async with EndpointSession(endpoint, ReplyCache(self._folder.path / CACHE)) as session:
 
+                async def work() -> None:
+                    for number, notes in queue:
+                        record = await asyncio.to_thread(self._folder.record, number)
+                        report(record.id, *await self._one(session, record, notes))
+                        bar.update()
 
-async def _one(
-    folder: AnnotationFolder, model: LanguageModel, session: EndpointSession, record: Record
-) -> tuple[DraftAnnotation | str, str]:
-    lang = folder.about.lang
-    if not draft_prompts.askable(record):
-        return "has_options", ""
-    try:
-        urls = await asyncio.to_thread(_urls, record, folder.about.image_root)
-        text = draft_prompts.question(record, lang)
-    except Ad2Error as exc:  # only this record is affected
-        return "no_picture", str(exc)
-    parts: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
-    messages: list[dict[str, Any]] = [{"role": "system", "content": draft_prompts.SYSTEM},
-                {"role": "user", "content": [*parts, {"type": "text", "text": text}]}]  # fmt: skip
-    body = model.payload(messages, draft_prompts.reply_form(record))
-    pictures = [hashlib.sha256(url.encode()).hexdigest() for url in urls]
-    key = key_of({**model.describe(), "system": draft_prompts.SYSTEM, "text": text, "pictures": pictures})
-    outcome = await session.ask(
-        body,
-        key=key,
-        accept=lambda reply: isinstance(draft_prompts.read(record, lang, model.label, reply.text), DraftAnnotation),
-    )
-    if isinstance(outcome, ChatReply):
-        return draft_prompts.read(record, lang, model.label, outcome.text), outcome.text[:200]
-    return outcome.reason, outcome.detail
+                await together(work() for _ in range(workers_for(endpoint, len(todo))))
+
+    async def _one(
+        self, session: EndpointSession, record: Record, notes: Sequence[SceneNote]
+    ) -> tuple[DraftAnnotation | str, str]:
+        lang, model = self._folder.about.lang, self._model
+        if not draft_prompts.askable(record):
+            return "has_options", ""
+        coords = self._coords and bool(record.mark.coords)
+        try:
+            shown = replace(record, mark=VisualPrompt()) if coords else record
+            urls = await asyncio.to_thread(_urls, shown, self._folder.about.image_root)
+            text = draft_prompts.question(record, lang, notes, coords=coords)
+        except Ad2Error as exc:  # only this record is affected
+            return "no_picture", str(exc)
+        parts: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+        messages: list[dict[str, Any]] = [{"role": "system", "content": draft_prompts.SYSTEM},
+                    {"role": "user", "content": [*parts, {"type": "text", "text": text}]}]  # fmt: skip
+        body = model.payload(messages, draft_prompts.reply_form(record))
+        pictures = [hashlib.sha256(url.encode()).hexdigest() for url in urls]
+        key = key_of({**model.describe(), "system": draft_prompts.SYSTEM, "text": text, "pictures": pictures})
+        label = model.label + BY_COORDS * coords
+
+        def read_draft(reply: str) -> DraftAnnotation | str:
+            return draft_prompts.read(record, lang, label, reply)
+
+        outcome = await session.ask(
+            body, key=key, accept=lambda reply: isinstance(read_draft(reply.text), DraftAnnotation)
+        )
+        if not isinstance(outcome, ChatReply):
+            return outcome.reason, outcome.detail
+        found = read_draft(outcome.text)
+        if isinstance(found, DraftAnnotation) and record.task == draft_prompts.SUGGESTION:
+            found = replace(found, notes=draft_prompts.digest(notes))
+        return found, outcome.text[:200]
 
 
 def _urls(record: Record, root: Path) -> list[str]:

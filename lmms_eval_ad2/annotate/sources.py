@@ -16,6 +16,7 @@ from lmms_eval_ad2.annotate.folder import (
     open_folder,
     relocate,
 )
+from lmms_eval_ad2.annotate.marked_boxes import Selection
 from lmms_eval_ad2.data.home import open_dataset
 from lmms_eval_ad2.data.home.dataset import splits_of
 from lmms_eval_ad2.data.releases import BadRow, OpenedRelease
@@ -43,6 +44,7 @@ class AnnotationRequest:
     images: Path | None = None
     boxes: Path | None = None
     asks: Sequence[str] = ASKS
+    select: Selection = "largest"
     limit: int | None = None
     lang: Lang | None = None
     scale: int | None = None
@@ -53,7 +55,9 @@ def open_source(request: AnnotationRequest) -> AnnotationSource:
     path = Path(request.source).expanduser()
     if path.is_dir():
         root = path.resolve()
-        return AnnotationSource(request.source, "", root, lambda: blank_records(root, request.asks, request.boxes))
+        return AnnotationSource(
+            request.source, "", root, lambda: blank_records(root, request.asks, request.boxes, request.select)
+        )
     if path.is_file():
         opened = open_records(path, request.split, request.images)
         return AnnotationSource(request.source, opened.split, opened.image_root, lambda: _good(opened))

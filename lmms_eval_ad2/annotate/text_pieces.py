@@ -39,13 +39,15 @@ class TextPiece:
 class DraftAnnotation:
     """A model's draft for one record, before review. None: the draft does not contain that part.
 
-    steps: list of (name, question, answer). objects: list of (category, text).
+    steps: list of (name, question, answer). objects: list of (category, text). notes: hash of the texts from which a
+    suggestion was drafted (draft_prompts.digest); "" for other drafts.
     """
 
     model: str
     answer: str | None = None
     steps: tuple[tuple[str, str, str], ...] | None = None
     objects: tuple[tuple[str, str], ...] | None = None
+    notes: str = ""
 
 
 def in_language(text: BilingualText, lang: Lang) -> str:

@@ -36,6 +36,11 @@ class AnnotationSourceOptions:
     split: str | None = option("split of a dataset (default: its only one)", default=None)
     images: Path | None = option("folder of the images (default: the one of SOURCE)", default=None, metavar="DIR")
     boxes: Path | None = option("boxes of the pictures, in our format or COCO's", default=None, metavar="FILE.json")
+    select: Literal["largest", "all"] = option(
+        "boxes that get a region record: the 2 largest of each category without crowded ones, as in CODA-LM (default), "
+        "or all",
+        default="largest",
+    )
     ask: str = option(f"questions about each picture of a folder (default {ASKS})", default=ASKS, metavar="A,B")
     limit: int | None = option("only the first N records", default=None, metavar="N", least=1)
     lang: Literal["en", "zh"] | None = option(
@@ -45,6 +50,10 @@ class AnnotationSourceOptions:
         "draft texts by a model (endpoint:MODEL@URL, openai:...) or from answers in FILE.jsonl",
         default=None,
         metavar="MODEL|FILE",
+    )
+    pre_coords: bool = option(
+        "give marked objects to the drafting model by coordinates instead of a drawn box (CODA-LM Table 4)",
+        default=False,
     )
 
 
@@ -137,10 +146,14 @@ def page(options: AnnotateOptions) -> int:
 
     reviewer = reviewer_name(options.reviewer) if options.reviewer else ""
     _ensure_sample(options.source)
+    if options.boxes:
+        from lmms_eval_ad2.annotate.marked_boxes import read_boxes, selection_note
+
+        show(selection_note(read_boxes(options.boxes), options.select))
     folder = open_or_make(options.out, _request(options))
     show(f"{folder.path}: {len(folder)} records of {folder.about.source}, images in {folder.about.image_root}")
     if options.pre:
-        _drafts(folder, options.pre)
+        _drafts(folder, options.pre, options.pre_coords)
     project = AnnotationProject(folder)
     if options.no_page:
         return 0
@@ -176,19 +189,21 @@ def _request(options: AnnotateOptions) -> Any:
         images=options.images,
         boxes=options.boxes,
         asks=asks,
+        select=options.select,
         limit=options.limit,
         lang=options.lang,
         scale=options.scale,
     )
 
 
-def _drafts(folder: AnnotationFolder, spec: str) -> None:
+def _drafts(folder: AnnotationFolder, spec: str, coords: bool) -> None:
     from lmms_eval_ad2.annotate import preannotation
     from lmms_eval_ad2.annotate.project import ACTIONS
     from lmms_eval_ad2.annotate.review_log import ReviewLog
+    from lmms_eval_ad2.annotate.scene_notes import SceneNotes
 
     begun = {name for _, name in ReviewLog(folder.path / ACTIONS).states}
-    summary = preannotation.fill(folder, spec, begun)
+    summary = preannotation.fill(folder, spec, begun, notes=SceneNotes(folder).of, coords=coords)
     show(summary.line())
     for code, detail in summary.details.items():
         if detail:
@@ -216,9 +231,11 @@ def export(options: AnnotationExportOptions) -> int:
 
 
 def agreement(options: AnnotationAgreementOptions) -> int:
+    from lmms_eval_ad2.annotate.acceptance import acceptance
     from lmms_eval_ad2.annotate.agreement import agreement as measure
 
-    found = measure(_open_project(options.folder))
+    project = _open_project(options.folder)
+    found = {**measure(project), "drafts": acceptance(project)}
     if options.json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return 0
@@ -249,6 +266,22 @@ def _lines(found: dict[str, Any]) -> list[str]:
             f"{' - '.join(pair['reviewers'])}: {pair['scores']} scores, weighted kappa {kappa} (quadratic), Spearman "
             f"{rho}, mean difference {gap}; {pair['verdicts']} verdicts, {_share(pair['same_verdict'])} alike"
         )
+    return lines + _draft_lines(found["drafts"])
+
+
+def _draft_lines(rows: list[dict[str, Any]]) -> list[str]:
+    """Our shares of accepted drafts, and below those of regions the paper's."""
+    from lmms_eval_ad2.report import published
+
+    lines = [
+        f"drafts of {row['task']} by {row['author']}: {row['accepted']} of {row['reviewed']} reviews accepted them "
+        f"unchanged ({_share(row['share'])})"
+        for row in rows
+    ]
+    if any(row["task"] == "region" for row in rows):
+        table = published.table("coda_lm", 4)
+        figures = ", ".join(f"{row.labels['prompt']} {row.values['recall']:g} %" for row in table.rows)
+        lines.append(f"  {table.source}: {figures} (GPT-4V, 100 images; its requirements are not defined)")
     return lines
 
 

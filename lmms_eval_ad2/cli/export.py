@@ -1,4 +1,4 @@
-"""`ad2 export swift`: training files for ms-swift. `ad2 export coda_lm`, `drivelm`: a run's replies as official files."""
+"""`ad2 export swift`: training files for ms-swift. `ad2 export coda_lm`, `drivelm`: replies as official files."""
 
 from __future__ import annotations
 
@@ -149,7 +149,9 @@ def run_drivelm(options: ExportDriveLmOptions) -> int:
 
 
 def _drivelm_lines(file: WrittenDriveLm, options: ExportDriveLmOptions) -> list[str]:
-    lines = [f"{file.path}: {file.rows} rows of {file.questions} questions of {file.data}, from {', '.join(file.tasks)}"]
+    lines = [
+        f"{file.path}: {file.rows} rows of {file.questions} questions of {file.data}, from {', '.join(file.tasks)}"
+    ]
     lines += _lacking("questions", file.not_asked, file.failed, options.fill_empty)
     if options.parsed:
         lines.append(f"  {file.parsed} closed questions: the parsed choice is written")

@@ -251,13 +251,13 @@ def _captions(lines: Sequence[SampleSummary], variant: TaskVariant) -> dict[str,
         {k: references[k] for k in pairs if k in kept}, {k: answers[k] for k in pairs if k in kept},
         variant.captions, lang=variant.lang,
     )  # fmt: skip
-    left_out = f"{foreign} of {len(pairs)} answers are not compared: answer or reference is not in Chinese" * bool(foreign)
+    left_out = f"{foreign} of {len(pairs)} answers are not compared: answer or reference is not in Chinese"
     cells: dict[str, Cell] = {}
     for name, result in results.items():
         value = None if isinstance(result, Unscored) else _round(100 * result.value)
         cells[name] = {"official": value, "strict": value, "ci": None, "clusters": None, **_counts(free), "judge": None}
         why = f"{result.reason}: {result.detail}" if isinstance(result, Unscored) else result.note
-        if notes := "; ".join(filter(None, (why, left_out))):
+        if notes := "; ".join(filter(None, (why, left_out if foreign else ""))):
             cells[name]["reason"] = notes
         if foreign:
             cells[name]["n_foreign"] = foreign

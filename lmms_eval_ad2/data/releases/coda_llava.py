@@ -56,7 +56,7 @@ def _by_language(files: list[Path], source: Path) -> dict[Lang, list[Path]]:
     """The files of the snapshot's language folders; empty if it does not have both. Raises Ad2Error for other files."""
     found: dict[Lang, list[Path]] = {"en": [], "zh": []}
     folders: dict[str, Lang] = {"english": "en", "chinese": "zh"}
-    others = []
+    others: list[Path] = []
     for path in files:
         parts = path.relative_to(source).parts[:-1]
         lang = next((folders[part.lower()] for part in parts if part.lower() in folders), None)
@@ -92,7 +92,10 @@ def _split_of(path: Path) -> str:
 def _read(
     files: list[Path], split: str, folder: Path, lang: Lang | None = None, others: dict[str, Record] | None = None
 ) -> Iterator[Item]:
-    """lang: the language of the answers; None: by their characters. others: records to merge, by id; removed if used."""
+    """Yield the items of the files.
+
+    lang: the language of the answers; None: by their characters. others: records to merge, by id; removed if used.
+    """
     for path in files:
         for number, data in enumerate(parquet.read_rows(path, ("id", "image", "conversations"), batch=16), 1):
             row = UntrustedRow(data, path, number)

@@ -262,4 +262,6 @@ def _box(row: UntrustedRow, size: tuple[int, int]) -> tuple[float, ...]:
     return x, y, right, bottom
 
 
-RELEASE = BenchmarkRelease("coda_lm", "CODA-LM (DLUT-LYZ/CODA-LM)", SCHEMA, open_release, ("raw", "llava"), metadata=True)
+RELEASE = BenchmarkRelease(
+    "coda_lm", "CODA-LM (DLUT-LYZ/CODA-LM)", SCHEMA, open_release, ("raw", "llava"), metadata=True
+)

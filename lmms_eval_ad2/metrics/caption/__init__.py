@@ -16,7 +16,15 @@ from lmms_eval_ad2.metrics.caption.java import JavaError
 from lmms_eval_ad2.metrics.caption.tokens import TOKENIZERS, TokenizerName, is_foreign, one_line, tokenize
 from lmms_eval_ad2.records import Lang, Unscored
 
-__all__ = ["CAPTION_METRICS", "DEFAULT_METRICS", "TOKENIZERS", "CorpusScore", "TokenizerName", "caption_scores", "in_language"]
+__all__ = [
+    "CAPTION_METRICS",
+    "DEFAULT_METRICS",
+    "TOKENIZERS",
+    "CorpusScore",
+    "TokenizerName",
+    "caption_scores",
+    "in_language",
+]
 
 BLEUS = ("bleu_1", "bleu_2", "bleu_3", "bleu_4")
 CAPTION_METRICS = (*BLEUS, "meteor", "rouge_l", "cider", "spice")

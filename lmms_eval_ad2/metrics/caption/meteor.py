@@ -1,8 +1,8 @@
 """METEOR 1.5 (Denkowski and Lavie 2014) by pycocoevalcap's wrapper; the Java process is always terminated.
 
-METEOR has word lists, stems and paraphrases for English only among our languages. Chinese texts, tokenized into
-characters, are scored with its language "other": equal words alone match, with its
-language-independent parameters (alpha 0.75, beta 1.4, gamma 0.7).
+METEOR has stems, synonyms and paraphrases of English. Chinese texts, tokenized into characters, are scored with its
+language "other": only equal characters match, and the parameters are the language-independent ones (alpha 0.75, beta
+1.4, gamma 0.7).
 """
 
 from __future__ import annotations

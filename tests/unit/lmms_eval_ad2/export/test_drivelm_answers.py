@@ -115,7 +115,7 @@ def test_questions_without_a_reply_are_counted(truth: Path, tmp_path: Path) -> N
 
 def test_a_submission_has_the_team_beside_the_rows(truth: Path, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", REPLIES)
-    team = {name: "x" for name in TEAM_FIELDS} | {"authors": ["A. B."]}
+    team = dict.fromkeys(TEAM_FIELDS, "x") | {"authors": ["A. B."]}
     (tmp_path / "team.json").write_text(json.dumps(team), "utf-8")
     file = export_drivelm(run, tmp_path / "out", team=tmp_path / "team.json")
     assert file.path.name == "submission.json"
@@ -132,7 +132,7 @@ def test_a_submission_has_the_team_beside_the_rows(truth: Path, tmp_path: Path) 
 )  # fmt: skip
 def test_a_bad_team_file_is_one_error(truth: Path, tmp_path: Path, change: dict[str, Any], message: str) -> None:
     run = make_run(tmp_path / "run", REPLIES)
-    team = {name: "x" for name in TEAM_FIELDS} | {"authors": ["A. B."]} | change
+    team = dict.fromkeys(TEAM_FIELDS, "x") | {"authors": ["A. B."]} | change
     (tmp_path / "team.json").write_text(json.dumps(team), "utf-8")
     with pytest.raises(DataError, match=message):
         export_drivelm(run, tmp_path / "out", team=tmp_path / "team.json")
