@@ -81,9 +81,8 @@ def question(record: Record, lang: Lang, notes: Sequence[SceneNote] = (), *, coo
 
 def digest(notes: Sequence[SceneNote]) -> str:
     """A short hash of notes: a draft that was made from others is out of date."""
-    return hashlib.sha256(canonical_json([list(note) for note in notes]).encode("utf-8", "surrogatepass")).hexdigest()[
-        :16
-    ]
+    text = canonical_json([list(note) for note in notes])
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def reply_form(record: Record) -> EncodedJson | None:

@@ -19,6 +19,7 @@ from lmms_eval_ad2.errors import DataError
 
 Selection = Literal["largest", "all"]
 LARGEST = 2  # boxes of a category in an image
+MOST = 500  # boxes of an image; their pairs are compared
 COVERED = 0.5  # share of a box's area from which it is crowded
 _HINT = 'Give {"a.jpg": [{"box": [x_min, y_min, x_max, y_max], "category": "bus"}]}, or a COCO file.'
 
@@ -118,6 +119,8 @@ def _add(found: Boxes, name: str, box: tuple[float, ...], category: str, row: Un
     if crowd not in (None, 0, 1):
         raise row.fail("iscrowd", "0 or 1", crowd)
     boxes = found.setdefault(name, [])
+    if len(boxes) == MOST:
+        raise row.fail("box", f"at most {MOST} boxes of one image", name)
     boxes.append(MarkedBox(len(boxes) + 1, box, category, bool(crowd)))
 
 

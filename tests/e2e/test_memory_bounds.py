@@ -291,7 +291,7 @@ def test_replies_of_a_judge(
 
 LOAD = """
 from pathlib import Path
-from lmms_eval_ad2.annotate.blank_records import read_boxes
+from lmms_eval_ad2.annotate.marked_boxes import read_boxes
 from lmms_eval_ad2.cli import drivelm
 
 def work(reader, path):

@@ -24,7 +24,8 @@ from lmms_eval_ad2.records import BilingualText, Lang, Record
 from lmms_eval_ad2.storage.files import atomic_write_bytes
 
 ROWS = {"mini": 193, "test": 2123, "val": 18455}
-MOST_MERGED = 200_000  # rows of the second language, which are in memory together
+MOST_MERGED = 64 << 20  # characters of the Chinese rows, which are in memory together
+_ROW = 500  # characters counted for a row beside its texts
 _SPLIT = re.compile(r"(?:^|[^a-z])(mini|test|val|train)(?:[^a-z]|$)")
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _CUES = (
@@ -71,10 +72,14 @@ def _by_language(files: list[Path], source: Path) -> dict[Lang, list[Path]]:
 def _merged(files: Mapping[Lang, list[Path]], split: str, folder: Path) -> Iterator[Item]:
     """The English records with the Chinese answers of the same ids, then the Chinese records without an English one."""
     chinese: dict[str, Record] = {}
+    characters = 0
     for item in _read(files["zh"], split, folder, "zh"):
         if isinstance(item, Record) and item.id not in chinese:
-            if len(chinese) == MOST_MERGED:
-                raise Ad2Error(f"coda_lm, format llava: more than {MOST_MERGED:,} rows in Chinese: not merged")
+            characters += len(item.id) + len(item.question.en) + len(item.answer.zh) + _ROW
+            if characters > MOST_MERGED:
+                raise Ad2Error(
+                    f"coda_lm, format llava: the Chinese rows have more than {MOST_MERGED >> 20} Mi characters"
+                )
             chinese[item.id] = item
         else:
             yield item

@@ -17,7 +17,9 @@ from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 from lmms_eval_ad2.errors import DataError
 
 KEYS = ("period", "weather")
+MOST = 200_000  # images; they are in memory together
 _LONGEST = 40  # characters of a value: a name, as "dawn&dusk"
+_LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,10 @@ def read_metadata(path: Path) -> dict[str, ImageConditions]:
     for number, data in enumerate(stream.items(path, "images.item"), 1):
         row = UntrustedRow(data, path, number, "images.")
         name = row.string("file_name").rsplit("/", 1)[-1]
+        if len(found) == MOST or len(name) > _LONGEST_NAME:
+            raise row.fail(
+                "file_name", f"at most {MOST:,} images, names of at most {_LONGEST_NAME} characters", name[:80]
+            )
         if name in found:
             raise row.fail("file_name", "one entry per image", name)
         scene = {key: value for key in KEYS if (value := _value(row, key))}

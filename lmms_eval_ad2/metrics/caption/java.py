@@ -76,6 +76,12 @@ def run(args: list[str], stdin: bytes = b"", *, what: str, timeout_s: float, cwd
     return done.stdout
 
 
+def start(args: list[str], cwd: Path) -> subprocess.Popen[bytes]:
+    """Start `java ARGS` with pipes to all its streams; the caller ends it. Raises JavaError without Java, OSError."""
+    pipe = subprocess.PIPE
+    return subprocess.Popen([find(), *args], cwd=cwd, stdin=pipe, stdout=pipe, stderr=pipe)
+
+
 def package_file(module: ModuleType, name: str) -> Path:
     """The file `name` in the folder of `module`, where pycocoevalcap keeps its jars."""
     return Path(str(module.__file__)).resolve().parent / name

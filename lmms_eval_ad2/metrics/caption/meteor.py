@@ -8,7 +8,6 @@ language "other": only equal characters match, and the parameters are the langua
 from __future__ import annotations
 
 import contextlib
-import subprocess
 import threading
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -67,10 +66,8 @@ def _start(language: MeteorLanguage) -> Any:
     if language == "en":
         return meteor.Meteor()
     program = meteor.Meteor.__new__(meteor.Meteor)
-    program.meteor_cmd = ["java", "-jar", "-Xmx2G", meteor.METEOR_JAR, "-", "-", "-stdio", "-l", language]
-    pipe = subprocess.PIPE
-    folder = java.package_file(meteor, meteor.METEOR_JAR).parent
-    program.meteor_p = subprocess.Popen(program.meteor_cmd, cwd=folder, stdin=pipe, stdout=pipe, stderr=pipe)
+    program.meteor_cmd = ["-jar", "-Xmx2G", meteor.METEOR_JAR, "-", "-", "-stdio", "-l", language]
+    program.meteor_p = java.start(program.meteor_cmd, java.package_file(meteor, meteor.METEOR_JAR).parent)
     program.lock = threading.Lock()
     return program
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+import pytest
+
+from lmms_eval_ad2.annotate import marked_boxes
 from lmms_eval_ad2.annotate.marked_boxes import MarkedBox, is_crowded, select, selection_note
+from lmms_eval_ad2.errors import DataError
 
 
 def square(number: int, x: float, side: float, category: str = "bus", crowd: bool = False) -> MarkedBox:
@@ -33,6 +40,24 @@ def test_a_box_half_covered_by_a_larger_one_of_its_category_is_crowded() -> None
     other = square(2, 10, 10, "dog")
     assert chosen(large, other) == [1, 2], "another category"
     assert chosen(square(1, 0, 40), square(2, 0, 40)) == [1], "of two equal boxes one remains"
+
+
+def test_coco_marks_and_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"image_id": 1, "category_id": 1, "bbox": [0, 0, 9, 9]}
+    file = tmp_path / "coco.json"
+
+    def read(*crowds: object) -> list[bool]:
+        rows = [{**row, "iscrowd": crowd} for crowd in crowds]
+        data = {"images": [{"id": 1, "file_name": "a.jpg"}], "categories": [], "annotations": rows}
+        file.write_text(json.dumps(data), "utf-8")
+        return [box.crowd for box in marked_boxes.read_boxes(file)["a.jpg"]]
+
+    assert read(0, 1, None) == [False, True, False]
+    with pytest.raises(DataError, match=r"annotations\[1\]\.iscrowd': expected 0 or 1"):
+        read(0, "yes")
+    monkeypatch.setattr(marked_boxes, "MOST", 2)
+    with pytest.raises(DataError, match="at most 2 boxes of one image"):
+        read(0, 0, 0)
 
 
 def test_the_numbers_are_printed() -> None:

@@ -13,7 +13,7 @@ import pytest
 from support.coda_layout import annotation, write_layout
 
 from lmms_eval_ad2.data.home import import_release, open_dataset, verify
-from lmms_eval_ad2.data.releases import RELEASES, BadRow, OpenedRelease
+from lmms_eval_ad2.data.releases import RELEASES, BadRow, OpenedRelease, coda_llava, coda_metadata
 from lmms_eval_ad2.data.releases.coda_lm import CLASS_OF, CLASSES
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.records import BilingualText, Record, VisualPrompt
@@ -264,6 +264,18 @@ def test_wrong_metadata_are_one_error(tmp_path: Path, photos: Path, rows: list[A
     root = write_layout(tmp_path, photos, n=1, regions=1)
     with pytest.raises(DataError, match=message):
         import_release("coda_lm", root, split="mini", partial=True, metadata=metadata(tmp_path / "a.json", *rows))
+
+
+def test_metadata_and_merged_rows_are_bounded(tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = write_layout(tmp_path, photos, n=1, regions=1)
+    file = metadata(tmp_path / "a.json", *({"file_name": f"{n}.jpg", "weather": "fog"} for n in range(3)))
+    monkeypatch.setattr(coda_metadata, "MOST", 2)
+    with pytest.raises(DataError, match="at most 2 images"):
+        import_release("coda_lm", root, split="mini", partial=True, metadata=file)
+    monkeypatch.setattr(coda_llava, "MOST_MERGED", 1000)
+    with pytest.raises(Ad2Error, match="the Chinese rows have more than"):
+        snapshot(tmp_path / "s", photos, [(REGION, "公"), (REGION, "卡")])
+        import_release("coda_lm", tmp_path / "s", split="mini", fmt="llava")
 
 
 def test_metadata_are_refused_where_they_cannot_be_joined(tmp_path: Path, photos: Path) -> None:
