@@ -39,6 +39,11 @@ class BilingualText:
         """The text in `lang`, or in the other language if `lang` is missing."""
         return (self.zh or self.en) if lang == "zh" else (self.en or self.zh)
 
+    def readable_in(self, lang: Lang) -> bool:
+        """Whether it has a text in `lang`, or one without letters ("30"), which belongs to every language."""
+        own, other = (self.zh, self.en) if lang == "zh" else (self.en, self.zh)
+        return bool(own) or not any(map(str.isalpha, other))
+
     def __bool__(self) -> bool:
         return bool(self.en or self.zh)
 

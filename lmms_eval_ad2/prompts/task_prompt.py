@@ -47,10 +47,7 @@ BILINGUAL = frozenset({"ad2_bench"})
 
 
 def in_language(record: Record, settings: PromptSettings) -> bool:
-    """Whether all texts that the model reads exist in the asked language; always True for a benchmark of one language.
-
-    A text without letters (an option "30") belongs to every language.
-    """
+    """Whether all texts that the model reads exist in the asked language; True for a benchmark of one language."""
     if record.benchmark not in BILINGUAL:
         return True
     read = [record.question]
@@ -59,8 +56,7 @@ def in_language(record: Record, settings: PromptSettings) -> bool:
         read += [option.text for option in record.options]
     elif form == "chain":
         read += [step.question for step in record.steps]
-    other: Lang = "en" if settings.lang == "zh" else "zh"
-    return all(getattr(one, settings.lang) or not any(map(str.isalpha, getattr(one, other))) for one in read)
+    return all(one.readable_in(settings.lang) for one in read)
 
 
 def in_form(record: Record, settings: PromptSettings) -> bool:

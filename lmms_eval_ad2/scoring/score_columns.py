@@ -16,7 +16,7 @@ from pathlib import Path
 import yaml
 
 from lmms_eval_ad2.errors import DataError, yaml_fault
-from lmms_eval_ad2.records import Form, Record
+from lmms_eval_ad2.records import Form, Lang, Record
 
 # part -> columns whose unweighted mean is the part's score
 # (AD2 Tables 3, 5, 6, 7; CODA-LM Tables 2, 3; AutoDrive-QA Table 1)
@@ -100,15 +100,18 @@ def _row(part: str, subtask: str, subtask_id: int | None) -> Subtask | None:
     return row if row is not None and row.part == part else None
 
 
-def suited_form(record: Record) -> Form:
+def suited_form(record: Record, lang: Lang = "en") -> Form:
     """The form in which a record is asked if the task names none: its own, or the suited one of AD2-Bench's two.
 
     Only free text and multiple choice are exchanged: numbers, points, boxes, yes/no and text in the image (OCR) have
-    metrics of their own form (A.5), so such a record is asked in it even if it has options too.
+    metrics of their own form (A.5), so such a record is asked in it even if it has options too. Options that do not
+    exist in `lang` are not asked.
     """
     both = record.benchmark == "ad2_bench" and set(record.forms) == {"mc", "vqa"}
     if not both:
         return record.form
+    if not all(option.text.readable_in(lang) for option in record.options):
+        return "vqa"
     row = _row(record.task, record.subtask, record.subtask_id)
     return (row.form if row else None) or SUITED_FORMS.get(record.task, record.form)
 

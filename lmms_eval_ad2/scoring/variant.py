@@ -104,7 +104,7 @@ class TaskVariant:
 
     def asked_form(self, record: Record) -> Form:
         """Return the form in which a record is asked."""
-        return self.named_form or suited_form(record)
+        return self.named_form or suited_form(record, self.lang)
 
     def changes(self) -> dict[str, Any]:
         """Return the settings that differ from the canonical task."""

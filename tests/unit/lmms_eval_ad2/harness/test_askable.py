@@ -53,7 +53,8 @@ def test_options_and_steps_need_the_asked_language_too(tmp_path: Path) -> None:
     """Numbers are the same in both; the options of a question that is asked as free text do not matter."""
     two = options(BilingualText("30"), BilingualText("50"))
     texts = options(BilingualText("thirty"), BilingualText("fifty", "五十"))
-    records = [record("numbers", options=two), record("texts", options=texts), record("free", "vqa")]
+    records = [record("numbers", options=two), record("free", "vqa")]
+    records.insert(1, record("texts", options=texts, answer=texts[0].text))
     assert ids(read(tmp_path, records, "zh")) == ["numbers", "free"]
     both = [record("both", "vqa", task="reasoning", subtask="weather", options=texts, letter="A")]
     assert ids(read(tmp_path, both, "zh", "reasoning")) == ["both"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from support.builders import chain, record
 
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.records import AnswerOption, BilingualText, Record
+from lmms_eval_ad2.records import LANGS, AnswerOption, BilingualText, Record
 from lmms_eval_ad2.scoring.sample import score_sample
 from lmms_eval_ad2.scoring.score_columns import subtasks, suited_form
 from lmms_eval_ad2.scoring.variant import TaskVariant
@@ -56,6 +57,15 @@ def test_records_with_one_form_are_asked_in_it() -> None:
     assert (typed.forms, suited_form(typed)) == (("count", "mc"), "count")
     other = both("vqa", "relation", "spatial", benchmark="autodrive_qa")
     assert suited_form(other) == "vqa", "only AD2-Bench has two forms of a question"
+
+
+def test_options_that_do_not_exist_in_the_language_are_not_asked() -> None:
+    english = tuple(AnswerOption(letter, BilingualText(f"option {letter}")) for letter in "ABCD")
+    one = dataclasses.replace(both("vqa", "relation", "spatial"), options=english)
+    asked = {lang: TaskVariant("ad2_bench", "relation", lang).asked_form(one) for lang in LANGS}
+    assert asked == {"en": "mc", "zh": "vqa"}
+    numbers = tuple(AnswerOption(letter, BilingualText(str(k))) for k, letter in enumerate("ABCD"))
+    assert suited_form(dataclasses.replace(one, options=numbers), "zh") == "mc"
 
 
 def test_each_form_has_its_own_reference() -> None:
