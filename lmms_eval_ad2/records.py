@@ -25,6 +25,8 @@ FORMS: tuple[Form, ...] = ("mc", "vqa", "yesno", "count", "point", "box", "ocr",
 MarkKind = Literal["none", "text", "point", "box"]
 MARKS: tuple[MarkKind, ...] = ("none", "text", "point", "box")
 
+ABSTAINING = ("none_matches", "absent")  # kinds of AD2-Bench's options E and F: no answers to an open question
+
 
 @dataclass(frozen=True, slots=True)
 class BilingualText:
@@ -36,6 +38,11 @@ class BilingualText:
     def get(self, lang: Lang) -> str:
         """The text in `lang`, or in the other language if `lang` is missing."""
         return (self.zh or self.en) if lang == "zh" else (self.en or self.zh)
+
+    def readable_in(self, lang: Lang) -> bool:
+        """Whether it has a text in `lang`, or one without letters ("30"), which belongs to every language."""
+        own, other = (self.zh, self.en) if lang == "zh" else (self.en, self.zh)
+        return bool(own) or not any(map(str.isalpha, other))
 
     def __bool__(self) -> bool:
         return bool(self.en or self.zh)
@@ -65,12 +72,16 @@ class VisualPrompt:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningStep:
-    """One step of a chain of thought with its own ground truth (AD2-Bench section 3.2, "atomic" annotation)."""
+    """One step of a chain of thought with its own ground truth (AD2-Bench section 3.2, "atomic" annotation).
+
+    `mark` is the visual prompt of this step (Fig. 4); None: the record's.
+    """
 
     name: str
     question: BilingualText
     answer: BilingualText
     subtask_id: int | None = None
+    mark: VisualPrompt | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +90,8 @@ class Record:
 
     `answer` is the free-text reference, or the canonical text of a typed one:
     yesno "yes" | "no", or "left" | "right"; count "3"; point "<x,y>"; box "[x1, y1, x2, y2]".
-    `letter` is the correct option if there are `options`; a record with options and a free-text answer can be asked
-    in either form.
+    `letter` is the correct option if there are `options`. A record with options and a free-text answer has both forms
+    of AD2-Bench (`forms`); `form` is the one in which it was written.
     `views` names the camera of each image (may be empty for single-image benchmarks).
     `cluster` groups records that share evidence (an image, a scene): confidence intervals leave out whole clusters.
     """
@@ -109,6 +120,25 @@ class Record:
         """The two answers that a yes/no question offers: "left" and "right" if it asks for a side (AD2-Bench A.5)."""
         return SIDES if self.form == "yesno" and self.answer.get("en") in SIDES else YES_NO
 
+    @property
+    def right_option(self) -> AnswerOption | None:
+        """The correct option; None without options or letter."""
+        return next((option for option in self.options if option.letter == self.letter), None)
+
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        """The forms in which the record is annotated: `form`, and multiple choice or free text if it has them too.
+
+        An answer that only repeats the correct option is no free-text reference of its own.
+        """
+        right = self.right_option
+        if right is None or self.form == "chain":
+            return (self.form,)
+        if self.form != "mc":
+            return (self.form, "mc")
+        own = self.answer and self.answer != right.text and self.answer.get("en") != right.letter
+        return ("mc", "vqa") if own else ("mc",)
+
     def to_json(self) -> str:
         """Canonical JSON: sorted keys, no spaces, characters outside ASCII unescaped."""
         return json.dumps(_plain(self), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
@@ -130,14 +160,19 @@ class Record:
         d["options"] = tuple(
             AnswerOption(o["letter"], BilingualText(**o["text"]), o["kind"]) for o in d.get("options", ())
         )
-        mark = d.get("mark")
-        if mark:
-            d["mark"] = VisualPrompt(mark["kind"], tuple(tuple(c) for c in mark["coords"]), mark["text"])
-        d["steps"] = tuple(
-            ReasoningStep(s["name"], BilingualText(**s["question"]), BilingualText(**s["answer"]), s.get("subtask_id"))
-            for s in d.get("steps", ())
-        )
+        if mark := d.get("mark"):
+            d["mark"] = _mark_of(mark)
+        d["steps"] = tuple(map(_step_of, d.get("steps", ())))
         return cls(**d)
+
+
+def _mark_of(data: Mapping[str, Any]) -> VisualPrompt:
+    return VisualPrompt(data["kind"], tuple(tuple(c) for c in data["coords"]), data["text"])
+
+
+def _step_of(data: Mapping[str, Any]) -> ReasoningStep:
+    question, answer, mark = BilingualText(**data["question"]), BilingualText(**data["answer"]), data.get("mark")
+    return ReasoningStep(data["name"], question, answer, data.get("subtask_id"), _mark_of(mark) if mark else None)
 
 
 def _plain(part: Any) -> dict[str, Any]:
@@ -146,10 +181,12 @@ def _plain(part: Any) -> dict[str, Any]:
 
 
 def _value(value: Any) -> Any:
+    if isinstance(value, ReasoningStep) and value.mark is None:  # steps without a mark keep the JSON that they had
+        return {name: part for name, part in _plain(value).items() if name != "mark"}
     if isinstance(value, (BilingualText, VisualPrompt, AnswerOption, ReasoningStep)):
         return _plain(value)
     if isinstance(value, tuple) and value and isinstance(value[0], (AnswerOption, ReasoningStep)):
-        return [_plain(v) for v in value]
+        return [_value(v) for v in value]
     return value
 
 

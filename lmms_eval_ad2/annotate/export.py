@@ -168,6 +168,7 @@ def _steps(review: RecordReview) -> Iterator[ReasoningStep]:
             asked or BilingualText(**{review.lang: line.now.question}),
             _text(step.answer, line, review.lang),
             step.subtask_id,
+            step.mark,
         )
 
 

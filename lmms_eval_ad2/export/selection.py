@@ -70,7 +70,7 @@ def _exclusion(record: Record, task: ExportTask) -> str | None:
     """The reason code why this task cannot use the record for training, or None."""
     if not task_prompt.can_ask(record, task.variant):
         return "not_askable"
-    form = task.variant.asked_form(record.form)
+    form = task.variant.asked_form(record)
     steps = len(record.steps) if form == "chain" else 1
     complete = all(reference(record, form, task.variant.lang, step) is not None for step in range(steps))
     return None if complete else "no_reference"

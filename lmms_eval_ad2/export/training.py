@@ -30,6 +30,7 @@ from lmms_eval_ad2.export.leaks import SCENE, HeldOutIndex
 from lmms_eval_ad2.export.selection import LeakReport, QuestionSelection, check, choose
 from lmms_eval_ad2.export.splits import ExportTask, held_out, refuse_evaluation
 from lmms_eval_ad2.prompts import task_prompt, visual
+from lmms_eval_ad2.prompts.marks import own_mark
 from lmms_eval_ad2.prompts.media_tags import without_tags
 from lmms_eval_ad2.prompts.prompt_set import PromptSet
 from lmms_eval_ad2.records import Record
@@ -158,12 +159,13 @@ def _write(
         for record, tasks in one.records("writing"):
             for task in tasks:
                 try:
-                    paths = images.of(record, one.dataset.image_root, task.variant)
+                    turns = training_turns(record, task.variant, prompts)
+                    root, variant = one.dataset.image_root, task.variant
+                    paths = [images.of(record, root, variant, number) for number in range(len(turns))]
                 except DataError as exc:
                     counts.bad += 1
                     counts.faults += [str(exc)] if len(counts.faults) < 3 else []
                     continue
-                turns = training_turns(record, task.variant, prompts)
                 for row in training_rows(record, task, turns, paths):
                     print(json.dumps(row, ensure_ascii=False), file=file)
                 counts.rows[task.name] = counts.rows.get(task.name, 0) + len(turns)
@@ -229,7 +231,7 @@ def training_turns(record: Record, variant: TaskVariant, prompts: PromptSet) -> 
 
     A task that asks in rounds gives one turn per round, with the reference answers as those of the rounds before.
     """
-    form, lang = variant.asked_form(record.form), variant.lang
+    form, lang = variant.asked_form(record), variant.lang
     if form != "chain":
         value = reference(record, form, lang)
         if value is None:
@@ -248,23 +250,25 @@ def training_turns(record: Record, variant: TaskVariant, prompts: PromptSet) -> 
     return [(task_prompt.round_text(record, variant, i, answers[:i], prompts), answers[i]) for i in range(len(answers))]
 
 
-def training_rows(record: Record, task: ExportTask, turns: list[Turn], images: list[str]) -> Iterator[dict[str, Any]]:
-    """Rows of ms-swift's format, one per turn.
+def training_rows(
+    record: Record, task: ExportTask, turns: list[Turn], images: list[list[str]]
+) -> Iterator[dict[str, Any]]:
+    """Rows of ms-swift's format, one per turn; `images` has the paths of each turn.
 
         {"id": "ad2_mcq_planning:drivelm:...", "messages": [{"role": "user", "content": "<image>..."},
          {"role": "assistant", "content": "B"}], "images": ["/data/..."]}
 
     One `<image>` tag per image precedes the text, as in `--model ad2_swift`.
     """
-    for number, (question, answer) in enumerate(turns):
+    for number, ((question, answer), paths) in enumerate(zip(turns, images, strict=True)):
         rounds = f"#{number + 1}" if len(turns) > 1 else ""
         yield {
             "id": f"{task.name}:{record.id}{rounds}",
             "messages": [
-                {"role": "user", "content": "<image>" * len(images) + without_tags(question)},
+                {"role": "user", "content": "<image>" * len(paths) + without_tags(question)},
                 {"role": "assistant", "content": without_tags(answer)},
             ],
-            "images": images,
+            "images": paths,
         }
 
 
@@ -288,18 +292,19 @@ class TrainingImages:
         self._turned: dict[tuple[Path, str], bool] = {}
         self._done: dict[tuple[Any, ...], list[str]] = {}
 
-    def of(self, record: Record, image_root: Path, variant: TaskVariant) -> list[str]:
+    def of(self, record: Record, image_root: Path, variant: TaskVariant, turn: int = 0) -> list[str]:
         """Absolute paths, in the order in which the model is shown them. Raises DataError for an unreadable image."""
-        stored = task_prompt.stored_images(record, variant)
+        stored = task_prompt.stored_images(record, variant, turn)
         if stored is not None and not any(self._is_turned(image_root, path) for path in stored):
             paths = [(image_root / path).absolute() for path in stored]
             self.original.update(paths)
             return [str(path) for path in paths]
         # Everything on which the drawn image depends: a frame with many questions is drawn once.
-        key = (image_root, record.images, record.mark, record.benchmark, variant.mark, variant.coords, variant.layout,
+        own = own_mark(record, turn if variant.rounds else None)
+        key = (image_root, record.images, own, record.benchmark, variant.mark, variant.coords, variant.layout,
                variant.views)  # fmt: skip
         if key not in self._done:
-            images = task_prompt.prompt_images(record, image_root, variant)
+            images = task_prompt.prompt_images(record, image_root, variant, turn)
             self._done[key] = [str(self._write(image)) for image in images]
         return self._done[key]
 

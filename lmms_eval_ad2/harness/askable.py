@@ -73,7 +73,7 @@ def nothing_to_ask(source: Dataset, variant: TaskVariant) -> str:
 
 def can_ask(record: Record, variant: TaskVariant) -> bool:
     """Whether the record has the form, the visual prompt and the language that the variant needs."""
-    if variant.circular and variant.asked_form(record.form) != "mc":
+    if variant.circular and variant.asked_form(record) != "mc":
         return False
     return task_prompt.can_ask(record, variant)
 
@@ -94,8 +94,7 @@ def _all_in_language(table: Any, variant: TaskVariant) -> bool:
 
 def _candidates(table: Any, variant: TaskVariant) -> Any:
     """Drop records that cannot fit: without options for a variant of form mc, without steps for a chain."""
-    form = "mc" if variant.circular else variant.asked_form("vqa")
-    needed = {"mc": _OPTIONS, "chain": _STEPS}.get(form)
+    needed = {"mc": _OPTIONS, "chain": _STEPS}.get("mc" if variant.circular else variant.named_form or "")
     if needed is None:
         return table
     import pyarrow.compute as pc

@@ -51,7 +51,7 @@ def doc_to_visual(doc: Mapping[str, Any]) -> list[Any]:
 
 def doc_to_target(doc: Mapping[str, Any]) -> str:
     record, task = open_doc(doc)
-    if task.variant.asked_form(record.form) == "mc":
+    if task.variant.asked_form(record) == "mc":
         return record.letter
     return reference_text(record, task.variant.lang)
 
@@ -76,7 +76,7 @@ def round_to_text(
 ) -> Any:  # fmt: skip
     """lmms-eval's protocol: the first prompt, or, given outputs, (visuals, text, terminal, outputs, info).
 
-    Every later turn repeats the images of the first one (AD2-Bench Fig. 4).
+    Every turn shows the images (`visuals_of_round`; AD2-Bench Fig. 4).
     """
     if previous_output is None or round_idx is None:
         return doc_to_text(doc)
@@ -86,6 +86,12 @@ def round_to_text(
         # lmms-eval keeps the last output only, and only if it looks like JSON.
         return None, None, True, [*replies[:-1], pack_rounds(replies)], {"rounds": round_idx}
     return None, round_of(record, task, round_idx, replies), False, replies, {"rounds": round_idx}
+
+
+def visuals_of_round(doc: Mapping[str, Any], step: int) -> list[Any]:
+    """The images of turn `step` (from 0), with the mark of its step if that has one."""
+    record, task = open_doc(doc)
+    return task_prompt.prompt_images(record, task.image_root, task.variant, step)
 
 
 def pack_rounds(replies: Sequence[str]) -> str:

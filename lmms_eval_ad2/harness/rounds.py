@@ -7,10 +7,12 @@ protocol for requests of our tasks and passes all others to the original.
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from lmms_eval_ad2.harness.hooks import visuals_of_round
 from lmms_eval_ad2.harness.task_data import TASKS
 
 
@@ -70,11 +72,14 @@ def _advance(lm: Any, conversation: _Conversation, answer: Any, step: int) -> No
 
 
 def _instance(lm: Any, conversation: _Conversation, step: int) -> Any:
-    """A generate_until request for one turn, in the format of the model (simple or chat)."""
+    """A generate_until request for one turn, in the format of the model (simple or chat).
+
+    A simple model may use the image function of the first request for a whole batch; all its requests are of one step.
+    """
     from lmms_eval.api.instance import Instance
 
-    _, settings, to_visual, _, doc_id, task, split = conversation.request.args
-    gen = copy.deepcopy(settings)
+    _, settings, _, _, doc_id, task, split = conversation.request.args
+    gen, to_visual = copy.deepcopy(settings), functools.partial(visuals_of_round, step=step)
     gen.pop("max_agentic_steps", None)
     context = conversation.context
     metadata = {**(conversation.request.metadata or {}), "ad2_step": step}

@@ -240,7 +240,7 @@ def _generation(task: TaskFile) -> Mapping[str, Any]:
 
 def _to_judge(record: Record, task: LoadedTask, replies: Sequence[str] | None) -> Iterator[JudgeItem]:
     """The texts to be rated for one record; without an answer the reference stands for it."""
-    if not task.variant.judge or task.variant.asked_form(record.form) not in ("vqa", "chain"):
+    if not task.variant.judge or task.variant.asked_form(record) not in ("vqa", "chain"):
         return
     raw: str | Sequence[str]
     if replies is None:
@@ -252,7 +252,7 @@ def _to_judge(record: Record, task: LoadedTask, replies: Sequence[str] | None) -
 
 def _stand_in(record: Record, task: LoadedTask) -> str | Sequence[str]:
     variant = task.variant
-    if variant.asked_form(record.form) == "vqa":
+    if variant.asked_form(record) == "vqa":
         return str(reference(record, "vqa", variant.lang) or "?")
     steps = [str(reference(record, "chain", variant.lang, i) or "?") for i in range(len(record.steps))]
     return steps if variant.rounds else chain(steps)

@@ -84,6 +84,7 @@ def read(task: str, name: str, split: str, variant: TaskVariant) -> TaskRows:
         raise Ad2Error(f"task {task}: {nothing_to_ask(source, variant)}")
     questions, left_out = table.num_rows, part.num_rows - table.num_rows
     not_in_lang = _not_in_language(part, table, variant)
+    not_in_form = sum(not task_prompt.in_form(r, variant) for r in records_of(part)) if left_out else 0
     provenance = distractors.provenance(records_of(table)) if variant.benchmark == DISTRACTOR_BENCHMARK else {}
     question_of = None
     if variant.circular:
@@ -96,6 +97,7 @@ def read(task: str, name: str, split: str, variant: TaskVariant) -> TaskRows:
         "questions": questions,
         "left_out": left_out,
         "not_in_lang": not_in_lang,
+        "not_in_form": not_in_form,
         **provenance,
         "image_root": str(source.image_root),
     }
@@ -124,8 +126,10 @@ def notes(task: LoadedTask) -> list[str]:
     bilingual = task.variant.benchmark in task_prompt.BILINGUAL
     if left_out:
         language = "Chinese" if task.variant.lang == "zh" else "English"
-        why = f" ({data['not_in_lang']} have no {language} text)" if bilingual and data["not_in_lang"] else ""
-        found.append(f"{left_out} of {questions + left_out} records do not fit this variant{why}; left out")
+        why = [f"{data['not_in_form']} have no form {task.variant.named_form}"] if data["not_in_form"] else []
+        why += [f"{data['not_in_lang']} have no {language} text"] if bilingual and data["not_in_lang"] else []
+        reasons = f" ({', '.join(why)})" if why else ""
+        found.append(f"{left_out} of {questions + left_out} records do not fit this variant{reasons}; left out")
     if data["not_in_lang"] and not bilingual:
         found.append(f"{data['not_in_lang']} of {questions} records have no Chinese text; asked in English")
     if task.variant.circular:

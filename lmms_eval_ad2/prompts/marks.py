@@ -11,18 +11,24 @@ from lmms_eval_ad2.records import Record, VisualPrompt
 MarkChoice = Literal["native", "none", "text", "point", "box"]
 
 
-def effective_mark(record: Record, mark: MarkChoice = "native") -> VisualPrompt:
-    """The record's mark, converted to `mark`.
+def own_mark(record: Record, step: int | None = None) -> VisualPrompt:
+    """The mark of step `step` (from 0) of a chain that is asked in rounds, else the record's (AD2-Bench Fig. 4)."""
+    own = record.steps[step].mark if step is not None else None
+    return record.mark if own is None else own
+
+
+def effective_mark(record: Record, mark: MarkChoice = "native", step: int | None = None) -> VisualPrompt:
+    """The mark of the record, or of a step (`own_mark`), converted to `mark`.
 
     "native" keeps it. "none" removes it. "text" describes it in words: a text mark unchanged, points and boxes by their
     coordinates. "point" replaces boxes by their centres. A record without a mark, or with a text mark without
     coordinates, is unchanged: there is nothing to draw. Raises Ad2Error for "box" if the mark is a point, DataError for
     invalid coordinates.
     """
-    own = record.mark
+    own = own_mark(record, step)
     if mark == "none":
         return VisualPrompt()
-    _check(record)
+    _check(record, own, "mark" if own is record.mark else f"steps[{step}].mark")
     if mark in ("native", own.kind) or own.kind == "none":
         return own
     if mark == "text":
@@ -46,17 +52,16 @@ def _centre(coords: tuple[float, ...]) -> tuple[float, ...]:
     return ((x1 + x2) / 2, (y1 + y2) / 2)
 
 
-def _check(record: Record) -> None:
-    own = record.mark
+def _check(record: Record, own: VisualPrompt, field: str) -> None:
     if own.kind in ("point", "box") and not own.coords:
-        raise DataError(record.benchmark, record.id, "mark.coords", f"the coordinates of a {own.kind}", own.coords)
+        raise DataError(record.benchmark, record.id, f"{field}.coords", f"the coordinates of a {own.kind}", own.coords)
     length = {"point": (2,), "box": (4,), "text": (2, 4), "none": ()}[own.kind]
     for c in own.coords if own.kind != "none" else ():
         if len(c) not in length or not all(math.isfinite(v) for v in c):
             expected = " or ".join({2: "(x, y)", 4: "(x_min, y_min, x_max, y_max)"}[n] for n in length)
-            raise DataError(record.benchmark, record.id, "mark.coords", f"finite {expected} in pixels", c)
+            raise DataError(record.benchmark, record.id, f"{field}.coords", f"finite {expected} in pixels", c)
         if len(c) == 4 and (c[2] < c[0] or c[3] < c[1]):
-            raise DataError(record.benchmark, record.id, "mark.coords", "x_min <= x_max and y_min <= y_max", c)
+            raise DataError(record.benchmark, record.id, f"{field}.coords", "x_min <= x_max and y_min <= y_max", c)
 
 
 def unit_coords(record: Record, mark: VisualPrompt) -> list[tuple[float, ...]]:

@@ -26,8 +26,6 @@ class PromptSettings(Protocol):
     @property
     def lang(self) -> Lang: ...
     @property
-    def form(self) -> Form | None: ...
-    @property
     def style(self) -> Literal["direct", "chain"]: ...
     @property
     def mark(self) -> MarkChoice: ...
@@ -41,7 +39,7 @@ class PromptSettings(Protocol):
     def rounds(self) -> bool: ...
     @property
     def frame(self) -> Frame: ...
-    def asked_form(self, form: Form) -> Form: ...
+    def asked_form(self, record: Record) -> Form: ...
 
 
 # Benchmarks that are asked in either language; the others stay English under `lang: zh`, as published.
@@ -49,32 +47,40 @@ BILINGUAL = frozenset({"ad2_bench"})
 
 
 def in_language(record: Record, settings: PromptSettings) -> bool:
-    """Whether all texts that the model reads exist in the asked language; always True for a benchmark of one language.
-
-    A text without letters (an option "30") belongs to every language.
-    """
+    """Whether all texts that the model reads exist in the asked language; True for a benchmark of one language."""
     if record.benchmark not in BILINGUAL:
         return True
     read = [record.question]
-    form = settings.asked_form(record.form)
+    form = settings.asked_form(record)
     if form == "mc":
         read += [option.text for option in record.options]
     elif form == "chain":
         read += [step.question for step in record.steps]
-    other: Lang = "en" if settings.lang == "zh" else "zh"
-    return all(getattr(one, settings.lang) or not any(map(str.isalpha, getattr(one, other))) for one in read)
+    return all(one.readable_in(settings.lang) for one in read)
+
+
+def in_form(record: Record, settings: PromptSettings) -> bool:
+    """Whether the record has the form in which the task asks it."""
+    return text.can_ask(record, settings.asked_form(record))
 
 
 def can_ask(record: Record, settings: PromptSettings) -> bool:
     """Whether the record has the requested form, visual prompt and language."""
     if not in_language(record, settings):
         return False
-    if not text.can_ask(record, settings.asked_form(record.form)) or (settings.coords and not record.mark.coords):
+    if not in_form(record, settings) or (settings.coords and not record.mark.coords):
         return False
+    if settings.mark in ("native", "none"):
+        return True
     try:
-        return settings.mark in ("native", "none") or effective_mark(record, settings.mark).kind != "none"
+        return any(effective_mark(record, settings.mark, step).kind != "none" for step in _turns(record, settings))
     except Ad2Error:  # a box cannot be made from a point
         return False
+
+
+def _turns(record: Record, settings: PromptSettings) -> Sequence[int | None]:
+    """The steps whose marks are drawn, one per turn; (None,) if all is asked in one turn, with the record's mark."""
+    return range(len(record.steps)) if settings.rounds else (None,)
 
 
 def prompt_text(record: Record, settings: PromptSettings, prompts: text.PromptSet | None = None) -> str:
@@ -82,7 +88,7 @@ def prompt_text(record: Record, settings: PromptSettings, prompts: text.PromptSe
     if settings.rounds:
         return round_text(record, settings, 0, (), prompts)
     return text.build(
-        record, lang=settings.lang, form=settings.form, style=settings.style, coords=settings.coords,
+        record, lang=settings.lang, form=settings.asked_form(record), style=settings.style, coords=settings.coords,
         mark=settings.mark, layout=settings.layout, views=settings.views, frame=settings.frame, prompts=prompts,
     )  # fmt: skip
 
@@ -97,15 +103,19 @@ def round_text(
     )  # fmt: skip
 
 
-def prompt_images(record: Record, image_root: Path, settings: PromptSettings) -> list[Image.Image]:
-    """The images of every turn, as RGB; raises the errors of `visual.render`."""
-    return visual.render(record, image_root, mark=_drawn(settings), layout=settings.layout, views=settings.views)
+def prompt_images(record: Record, image_root: Path, settings: PromptSettings, turn: int = 0) -> list[Image.Image]:
+    """The images of a turn, with the mark of its step, as RGB; raises the errors of `visual.render`."""
+    return visual.render(
+        record, image_root, mark=_drawn(settings), layout=settings.layout, views=settings.views,
+        step=turn if settings.rounds else None,
+    )  # fmt: skip
 
 
-def stored_images(record: Record, settings: PromptSettings) -> tuple[str, ...] | None:
+def stored_images(record: Record, settings: PromptSettings, turn: int = 0) -> tuple[str, ...] | None:
     """The image paths if the model is shown the stored images unchanged; None if anything is drawn."""
     pairs = shown(record, settings.views)
-    if is_mosaic(pairs, settings.layout) or effective_mark(record, _drawn(settings)).kind in ("point", "box"):
+    drawn = effective_mark(record, _drawn(settings), turn if settings.rounds else None)
+    if is_mosaic(pairs, settings.layout) or drawn.kind in ("point", "box"):
         return None
     return tuple(path for _, path in pairs)
 

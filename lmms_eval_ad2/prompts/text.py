@@ -17,7 +17,7 @@ from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.prompts.marks import MarkChoice, effective_mark, unit_coords
 from lmms_eval_ad2.prompts.prompt_set import PromptSet
 from lmms_eval_ad2.prompts.views import CAMERAS, GRID, Layout, Views, is_mosaic, shown
-from lmms_eval_ad2.records import SIDES, Form, Lang, ReasoningStep, Record, VisualPrompt
+from lmms_eval_ad2.records import ABSTAINING, SIDES, Form, Lang, ReasoningStep, Record, VisualPrompt
 
 __all__ = ["PromptSet", "build", "build_round", "can_ask", "effective_mark"]
 
@@ -32,6 +32,7 @@ def can_ask(record: Record, form: Form) -> bool:
     """Whether a record can be asked as `form`: its own form, mc with options, vqa with an answer, chain with steps.
 
     Options need a correct letter, unless the release has no answers (the challenge files of DriveLM).
+    The correct option is the answer of a multiple-choice record that has no other, unless it is AD2-Bench's E or F.
     """
     if form == "mc":
         return bool(record.options and (record.letter or record.meta.get("unanswered")))
@@ -39,8 +40,12 @@ def can_ask(record: Record, form: Form) -> bool:
         return bool(record.steps)
     if form == record.form:
         return True
-    named = any(o.letter == record.letter and o.text for o in record.options)
-    return form == "vqa" and record.form in _OPEN_FORMS and (named or bool(record.answer))
+    if form != "vqa" or record.form not in _OPEN_FORMS:
+        return False
+    right = record.right_option
+    if record.form == "mc" and right is not None and "vqa" not in record.forms:
+        return bool(right.text) and right.kind not in ABSTAINING
+    return bool(record.answer)
 
 
 def build(
@@ -90,7 +95,7 @@ def build_round(
         raise ValueError(f"step {step} of {len(record.steps)} with {len(previous)} previous answers")
     prompts = prompts or PromptSet.load()
     notes = _view_notes(record, lang, layout, views, prompts)
-    notes += _mark_note(record, lang, effective_mark(record, mark), prompts)
+    notes += _mark_note(record, lang, effective_mark(record, mark, step), prompts)
     history = "".join(
         prompts.fill("round_history", lang, **_step(s, i, lang), answer=answer.strip()) + "\n"
         for i, (s, answer) in enumerate(zip(record.steps[:step], previous, strict=False), 1)

@@ -30,9 +30,12 @@ EMPTY_CELL = (60, 60, 60)
 
 
 def render(
-    record: Record, image_root: Path, *, mark: MarkChoice = "native", layout: Layout = "list", views: Views = "all"
-) -> list[Image.Image]:
+    record: Record, image_root: Path, *, mark: MarkChoice = "native", layout: Layout = "list", views: Views = "all",
+    step: int | None = None,
+) -> list[Image.Image]:  # fmt: skip
     """The record's images as RGB, in order, with its mark drawn on the first; one image for a mosaic.
+
+    step: draw the mark of this step (from 0) of a chain that is asked in rounds.
 
     CODA-LM: a rectangle [x, y, x + w, y + h] in "red", 2 px wide, on the full image (as in the authors' script).
     Otherwise: boxes and points in red, with a white rim, scaled with the image, numbered if there are several.
@@ -40,7 +43,7 @@ def render(
     """
     pairs = shown(record, views)
     root, names = Path(image_root), [image for _, image in pairs]
-    drawn = effective_mark(record, mark)
+    drawn = effective_mark(record, mark, step)
     if is_mosaic(pairs, layout):
         return [_mosaic([v for v, _ in pairs], [_open(record, root, n) for n in names])]
     images = [_open(record, root, n) for n in names]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lmms_eval_ad2.report.cell_text import NONE, interval, number
-from lmms_eval_ad2.report.grid import GridColumn, GridRow, ResultGrid
+from lmms_eval_ad2.report.grid import NO_JUDGE, GridColumn, GridRow, ResultGrid
 from lmms_eval_ad2.report.text_table import NARROW, TextTable, columns_of, wrapped
 
 WIDTH = 100  # columns of a terminal
@@ -79,6 +79,8 @@ def _of_rows(grid: ResultGrid, rows: Sequence[GridRow]) -> ResultGrid:
     if not any(column.main for column in columns):
         columns = [replace(column, main=column.headline) for column in columns]
     judges = {column.judge for column in columns if column.judge}
+    if judges == {NO_JUDGE}:
+        columns, judges = [replace(c, judge=None) for c in columns], set()
     if len(judges) == 1:
         columns = [replace(c, title=f"{c.title}*", judge=None) if c.judge else c for c in columns]
     return replace(

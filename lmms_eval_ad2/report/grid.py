@@ -185,6 +185,7 @@ def _with_judges(layout: TableLayout, rows: Rows, printed: published.PublishedTa
 
 ColumnIndex = dict[tuple[str, str | None], int]  # (column key, judge of a run's score | PRINTED) -> position
 PRINTED = "\0printed"
+NO_JUDGE = "no judge"  # label of exact scores in a grid whose other scores of the column are judged
 
 
 def _split(
@@ -197,16 +198,16 @@ def _split(
         used = list(dict.fromkeys(c.judge for row in rows if (c := row.get(column.key)) is not None))
         in_paper = printed if printed and column.key in printed.columns else None
         alike = [j for j in used if in_paper and in_paper.judged_alike(column.key, j)]
-        paper = (in_paper.judge_of(column.key) or "no judge") if in_paper else ""
+        paper = (in_paper.judge_of(column.key) or NO_JUDGE) if in_paper else ""
         for judge in used:
             shared = alike == [judge]
             label = f"{judge}; paper: {paper}" if judge and shared else judge
             if judge is None and (len(used) > 1 or (in_paper and not shared)):
-                label = "no judge"
+                label = NO_JUDGE
             places = [(column.key, judge)] + ([(column.key, PRINTED)] if shared else [])
             blocks.append((judges.index(judge) if judge else 0, _column(layout, column, label), places))
         if in_paper and len(alike) != 1:
-            plain = paper == "no judge" and not used
+            plain = paper == NO_JUDGE and not used
             heading = None if plain else f"paper: {paper}"
             blocks.append((len(judges), _column(layout, column, heading), [(column.key, PRINTED)]))
         elif not used and not in_paper:

@@ -119,6 +119,15 @@ def language_note(task: TaskSummary) -> str:
     return f"{number:g} records have no {language} text; {'left out' if skipped else 'asked in the other language'}"
 
 
+def form_note(task: TaskSummary) -> str:
+    """How many records lack the form of the task and were left out; "" if none does."""
+    number = task.data.get("not_in_form")
+    if not is_number(number) or number <= 0:
+        return ""
+    form = "chain" if task.part == "cot" else task.variant.get("form")
+    return f"{number:g} records do not have the form {form}; left out"
+
+
 def group_tasks(runs: Sequence[RunSummary], benchmark: str) -> list[TaskGroup]:
     """Group the tasks of a benchmark into rows, in the order of the runs."""
     found: dict[tuple[Any, ...], TaskGroup] = {}

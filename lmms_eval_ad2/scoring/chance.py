@@ -80,7 +80,7 @@ def chance_floor(
 
 
 def _answer(record: Record, variant: TaskVariant, pools: ReferencePools) -> str | list[str]:
-    form = variant.asked_form(record.form)
+    form = variant.asked_form(record)
     try:
         if form != "chain":
             value = chance_value(record, form, 0, SEED, pools)

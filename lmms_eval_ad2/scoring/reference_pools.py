@@ -46,7 +46,7 @@ class ReferencePools:
         self._most_common: dict[tuple[PoolKey, tuple[Value, ...]], Value] = {}
         self._median_values: dict[PoolKey, tuple[tuple[float, ...], bool]] = {}
         for record in records:
-            form = variant.asked_form(record.form)
+            form = variant.asked_form(record)
             for step in range(len(record.steps) if form == "chain" else 1):
                 value = reference(record, form, variant.lang, step)
                 if value is not None:

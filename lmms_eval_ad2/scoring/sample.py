@@ -74,7 +74,7 @@ def score_sample(
 
     resizing: how the model resizes images, for the frame "model_input"; the variant's own takes precedence.
     """
-    form = variant.asked_form(record.form)
+    form = variant.asked_form(record)
     part = variant.part
     sample = ScoredSample(
         id=record.id, task=task, benchmark=record.benchmark, part=part, subtask=record.subtask,

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from lmms_eval_ad2.errors import DataError, yaml_fault
+from lmms_eval_ad2.records import Form, Lang, Record
 
 # part -> columns whose unweighted mean is the part's score
 # (AD2 Tables 3, 5, 6, 7; CODA-LM Tables 2, 3; AutoDrive-QA Table 1)
@@ -32,6 +32,12 @@ MEAN_COLUMNS: dict[tuple[str, str], tuple[str, ...]] = {
 }
 DISTRACTOR_BENCHMARK = "autodrive_qa"  # its options state their kind of error, maker and set
 LOWER_IS_BETTER = frozenset({"ocr_cer"})
+# The form in which a record of AD2-Bench that has both is asked. Section A.1: objective perception as multiple choice,
+# descriptive answers as free text. A.1 counts relation among the latter, but all printed figures of Table 7 are
+# accuracies (spatial: k/1216) and A.8 explains them by options E and F.
+SUITED_FORMS: Mapping[str, Form] = {
+    "perception_base": "mc", "perception_advanced": "mc", "relation": "mc", "reasoning": "vqa",
+}  # fmt: skip
 OTHER = "other"  # of unknown sub-tasks whose name is that of a column with another meaning
 
 
@@ -42,12 +48,16 @@ def mean_columns(benchmark: str, part: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Subtask:
-    """A row of the sub-task table: its part, the column it counts in, and its id (1..33) if known."""
+    """A row of the sub-task table: its part, the column it counts in, and its id (1..33) if known.
+
+    form: the form that suits it, if that is not the one of its part (SUITED_FORMS).
+    """
 
     name: str
     part: str
     column: str
     id: int | None = None
+    form: Form | None = None
 
 
 @functools.cache
@@ -70,13 +80,40 @@ def _read(text: str, file: str) -> dict[str, Subtask]:
     except yaml.YAMLError as exc:
         raise DataError(file, None, "file", "valid YAML", yaml_fault(exc)) from exc
     if not isinstance(data, dict):
-        raise DataError(file, None, "file", "a mapping: sub-task name -> {part, column, id}", data)
+        raise DataError(file, None, "file", "a mapping: sub-task name -> {part, column, id, form}", data)
     table = {}
     for name, row in data.items():
-        if not isinstance(row, dict) or not {"part", "column"} <= row.keys() <= {"part", "column", "id"}:
-            raise DataError(file, name, "row", "{part: ..., column: ..., id: optional number}", row)
-        table[str(name)] = Subtask(str(name), str(row["part"]), str(row["column"]), row.get("id"))
+        if not isinstance(row, dict) or not {"part", "column"} <= row.keys() <= {"part", "column", "id", "form"}:
+            raise DataError(file, name, "row", "{part: ..., column: ..., id: optional number, form: mc or vqa}", row)
+        if row.get("form") not in (None, "mc", "vqa"):
+            raise DataError(file, name, "form", "mc or vqa", row["form"])
+        table[str(name)] = Subtask(str(name), str(row["part"]), str(row["column"]), row.get("id"), row.get("form"))
     return table
+
+
+def _row(part: str, subtask: str, subtask_id: int | None) -> Subtask | None:
+    """The row of a sub-task, by its name, else by its id; None if the table has none in this part."""
+    table = subtasks(os.environ.get("AD2_SUBTASKS"))
+    row = table.get(subtask)
+    if row is None and subtask_id is not None:
+        row = next((s for s in table.values() if s.id == subtask_id), None)
+    return row if row is not None and row.part == part else None
+
+
+def suited_form(record: Record, lang: Lang = "en") -> Form:
+    """The form in which a record is asked if the task names none: its own, or the suited one of AD2-Bench's two.
+
+    Only free text and multiple choice are exchanged: numbers, points, boxes, yes/no and text in the image (OCR) have
+    metrics of their own form (A.5), so such a record is asked in it even if it has options too. Options that do not
+    exist in `lang` are not asked.
+    """
+    both = record.benchmark == "ad2_bench" and set(record.forms) == {"mc", "vqa"}
+    if not both:
+        return record.form
+    if not all(option.text.readable_in(lang) for option in record.options):
+        return "vqa"
+    row = _row(record.task, record.subtask, record.subtask_id)
+    return (row.form if row else None) or SUITED_FORMS.get(record.task, record.form)
 
 
 def column_of(benchmark: str, part: str, subtask: str, subtask_id: int | None = None) -> str:
@@ -85,12 +122,10 @@ def column_of(benchmark: str, part: str, subtask: str, subtask_id: int | None = 
         return mean_columns(benchmark, part)[0]
     if part in ("reasoning", "cot"):
         return part
-    table = subtasks(os.environ.get("AD2_SUBTASKS"))
-    row: Any = table.get(subtask)
-    if row is None and subtask_id is not None:
-        row = next((s for s in table.values() if s.id == subtask_id), None)
-    if row is not None and row.part == part:
+    row = _row(part, subtask, subtask_id)
+    if row is not None:
         return row.column
+    table = subtasks(os.environ.get("AD2_SUBTASKS"))
     taken = {"score", *mean_columns(benchmark, part), *LOWER_IS_BETTER}
     taken |= {known.column for known in table.values() if known.part == part}
     return OTHER if subtask in taken else subtask

@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from lmms_eval_ad2.coordinates import FRAMES, Frame, FrameSetting, InputResizing
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.records import FORMS, Form, Lang
+from lmms_eval_ad2.records import FORMS, Form, Lang, Record
+from lmms_eval_ad2.scoring.score_columns import suited_form
 
 CHOICES: dict[str, tuple[Any, ...]] = {
     "lang": ("en", "zh"),
@@ -29,7 +30,8 @@ class TaskVariant:
     """Settings of a task. The defaults are the canonical task.
 
     benchmark, part: select the records and the columns (docs/architecture.md).
-    form: ask in this form instead of the record's own (for example an MC record as VQA).
+    form: ask in this form, and leave out records that do not have it. None: each in its own form, or, if it has both of
+    AD2-Bench's forms, in the one that suits its sub-task (score_columns.suited_form).
     style: "chain" asks for all steps, tagged, in one turn; `rounds` asks step by step.
     mark: the visual prompt to draw; coords: give the region as normalised coordinates in the text.
     frame: coordinate frame in which points and boxes are asked and read (coordinates.Frame); model_input: the numbers
@@ -95,11 +97,14 @@ class TaskVariant:
         """How the model resizes images, if the task names it; None: the model tells it, or nobody."""
         return FrameSetting.parse(self.frame_text, "frame").resizing
 
-    def asked_form(self, form: Form) -> Form:
-        """Return the form in which a record of `form` is asked."""
-        if self.style == "chain" or self.rounds:
-            return "chain"
-        return self.form or form
+    @property
+    def named_form(self) -> Form | None:
+        """The form in which all records are asked; None if it depends on the record."""
+        return "chain" if self.style == "chain" or self.rounds else self.form
+
+    def asked_form(self, record: Record) -> Form:
+        """Return the form in which a record is asked."""
+        return self.named_form or suited_form(record, self.lang)
 
     def changes(self) -> dict[str, Any]:
         """Return the settings that differ from the canonical task."""

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+from PIL import Image, ImageFilter
+
 from lmms_eval_ad2.records import AnswerOption, BilingualText, Form, ReasoningStep, Record, VisualPrompt
 from scripts.sample.air import air_of
 from scripts.sample.camera import HEIGHT, WIDTH
@@ -71,7 +74,18 @@ class Asker:
         return VisualPrompt("box", tuple(self.box(t) for t in things))
 
     def dotted(self, *things: Thing) -> VisualPrompt:
-        return VisualPrompt("point", tuple(self.centre(t) for t in things))
+        return VisualPrompt("point", tuple(self.spot(t) for t in things))
+
+    def spot(self, thing: Thing) -> tuple[float, ...]:
+        """A pixel of the object near its centre, with a margin to whatever hides it if it is wide enough for one."""
+        own = Image.fromarray(np.asarray(self.picture.owners) == self.picture.number(thing.key)).convert("L")
+        x, y = self.centre(thing)
+        for margin in (6, 3, 0):
+            rows, columns = np.nonzero(own.filter(ImageFilter.MinFilter(2 * margin + 1)) if margin else own)
+            if len(rows):
+                nearest = int(np.argmin((columns - x) ** 2 + (rows - y) ** 2))
+                return float(columns[nearest]), float(rows[nearest])
+        raise AssertionError(f"{thing.key} has no pixel")
 
     def add(
         self,
@@ -120,10 +134,12 @@ class Asker:
         right: BilingualText | Literal["E", "F"],
         wrong: Sequence[BilingualText],
         mark: VisualPrompt | None = None,
+        free: BilingualText | None = None,
     ) -> None:
         """Add an AD2-Bench choice: A to D, E none of them fits, F the target is not in the image (section A.1).
 
         `right`: the text of the correct option among A to D, or "E" or "F" if that is correct, with four wrong ones.
+        `free`: the reference as free text; the record then has both forms.
         """
         texts = [*wrong[:3], right] if isinstance(right, BilingualText) else [*wrong[:4]]
         assert len(texts) == 4, (question, texts)
@@ -135,7 +151,8 @@ class Asker:
         )
         options += (AnswerOption("E", NONE_FITS, "none_matches"), AnswerOption("F", NOT_THERE, "absent"))
         correct = next(o for o in options if right in (o.text, o.letter))
-        self.add(task, subtask, "mc", question, correct.text, mark=mark, options=options, letter=correct.letter)
+        form: Form = "mc" if free is None else "vqa"
+        self.add(task, subtask, form, question, free or correct.text, mark=mark, options=options, letter=correct.letter)
 
 
 def others(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from lmms_eval_ad2.records import BilingualText, ReasoningStep
+from collections.abc import Callable
+
+from lmms_eval_ad2.records import BilingualText, ReasoningStep, VisualPrompt
 from scripts.sample.ask import Asker
 from scripts.sample.ask_reasoning import decision
 from scripts.sample.scene import VEHICLES, VRU
@@ -10,7 +12,7 @@ from scripts.sample.words import EFFECTS, HAZARDS, STATES, conditions, listing
 
 
 def ask_cot(a: Asker) -> None:
-    """One chain of five steps (appendix A.10) with a reference for each."""
+    """One chain of five steps (appendix A.10) with a reference for each; objects are marked at their step (Fig. 4)."""
     steps = (
         ReasoningStep(
             "environment",
@@ -21,11 +23,13 @@ def ask_cot(a: Asker) -> None:
             "key vehicles",
             BilingualText("Which vehicles matter for the ego car, and why?", "哪些车辆对自车重要？为什么？"),
             _things(a, VEHICLES, "vehicle", "车辆"),
+            mark=_marked(a, VEHICLES, a.boxed),
         ),
         ReasoningStep(
             "vulnerable road users",
             BilingualText("Which people on foot or on bicycles matter, and why?", "哪些行人或骑行者重要？为什么？"),
             _things(a, VRU, "vulnerable road user", "弱势交通参与者"),
+            mark=_marked(a, VRU, a.dotted),
         ),
         ReasoningStep(
             "traffic rules",
@@ -38,6 +42,12 @@ def ask_cot(a: Asker) -> None:
     )
     q = BilingualText("How should the ego car drive on from here?", "自车接下来应如何行驶？")
     a.add("cot", "holistic", "chain", q, decision(a), steps=steps)
+
+
+def _marked(a: Asker, kinds: tuple[str, ...], mark: Callable[..., VisualPrompt]) -> VisualPrompt | None:
+    """The visual prompt of a step: the clearly visible objects of these kinds, at most four; None if there is none."""
+    things = a.asked(*kinds)[:4]
+    return mark(*things) if things else None
 
 
 def _environment(a: Asker) -> BilingualText:

@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from lmms_eval_ad2.records import BilingualText, VisualPrompt
 from scripts.sample.ask import Asker, others
 from scripts.sample.scene import VEHICLES, VRU, WALKERS, Thing
 from scripts.sample.words import COLORS, HAZARDS, KINDS, STATES, conditions, listing, name, place, side
 
 BASE, ADVANCED = "perception_base", "perception_advanced"
-COUNTED = {"car": ("car",), "people": WALKERS, "cone": ("traffic_cone",)}
+Turns = dict[str, tuple[int, ...]]
+# The turns (numbers of scenes) at which option E, or F, is correct, by sub-task.
+NONE_FITS_AT: Turns = {"category": (0, 3), "attribute": (10,), "motion": (7, 13)}
+ABSENT_AT: Turns = {"existence_left_right": (2, 13), "attribute": (6,), "position": (9, 15)}
+LEFT_AT = (1, 12, 19)  # the turns at which a left/right question is about an object on the left
+# What is counted in each scene: three scenes for each number from 0 to 6.
+COUNTED = {
+    "sand_convoy": "bicycle", "snow_motorway": "people", "night_walker": "cone",
+    "rain_cyclist": "bicycle", "night_junction": "car", "dawn_street": "people",
+    "rain_crossing": "people", "fog_crossing": "car", "overcast_school": "people",
+    "snow_parked": "car", "night_family": "people", "dawn_motorway": "vehicle",
+    "fog_works": "cone", "sand_works": "cone", "snow_school": "people",
+    "overcast_works": "cone", "fog_crowd": "people", "night_jam": "car",
+    "night_works": "cone", "rain_jam": "car", "overcast_market": "people",
+}  # fmt: skip
+COUNT_KINDS = {
+    "car": ("car",), "people": WALKERS, "cone": ("traffic_cone",), "bicycle": ("cyclist",), "vehicle": VEHICLES,
+}  # fmt: skip
 COUNT_WORDS = {
-    "car": BilingualText("cars", "轿车"),
-    "people": BilingualText("people on foot", "步行的人"),
-    "cone": BilingualText("traffic cones", "交通锥"),
+    "car": BilingualText("cars", "辆轿车"),
+    "people": BilingualText("people on foot", "个步行的人"),
+    "cone": BilingualText("traffic cones", "个交通锥"),
+    "bicycle": BilingualText("bicycles", "辆自行车"),
+    "vehicle": BilingualText("motor vehicles", "辆机动车"),
 }
 SIDES = {
     "left": BilingualText("To the left of the ego lane", "自车道左侧"),
@@ -20,69 +41,76 @@ SIDES = {
     "right": BilingualText("To the right of the ego lane", "自车道右侧"),
     "both": BilingualText("On both sides of the ego lane", "自车道两侧都有"),
 }
+ALIKE = (("pedestrian", "child"), ("car", "van", "truck", "bus"))  # kinds that are no wrong options for one another
+AT_EDGE = (1.2, 2.3)  # metres from the middle of the ego lane: neither clearly inside nor clearly beside it
 
 
 def ask_base(a: Asker, turn: int) -> None:
-    """Basic perception. `turn` varies the questions from scene to scene."""
-    asks = [_existence, _left_right, _category, _counting, _location, _detection, _reference]
-    for k in (0, 2, 4)[: 2 + turn % 2]:
-        asks[(turn + k) % 7](a)
+    """Basic perception: a number in each scene, and two more questions that change from scene to scene."""
+    _counting(a)
+    asks = [_existence, _left_right, _where, _category, _location, _detection, _reference]
+    for k in (0, 3):
+        asks[(turn + k) % len(asks)](a, turn)
 
 
-def _existence(a: Asker) -> None:
+def _absent(a: Asker) -> BilingualText:
+    """A kind of object that is not in the scene."""
+    return KINDS[next(k for k in ("bus", "cyclist", "dog", "truck") if not a.scene.of(k))]
+
+
+def _existence(a: Asker, turn: int) -> None:
     there = a.only(*VRU, "bus", "truck", "traffic_light")
-    if there is not None and len(a.scene.id) % 2:
-        kind, answer = KINDS[there.kind], "yes"
-    else:
-        kind, answer = KINDS[next(k for k in ("bus", "cyclist", "dog", "truck") if not a.scene.of(k))], "no"
+    kind, answer = (KINDS[there.kind], "yes") if there is not None else (_absent(a), "no")
     article = "an" if kind.en[0] in "aeiou" else "a"
     q = BilingualText(f"Is there {article} {kind.en} in the image?", f"图像中有{kind.zh}吗？")
     a.add(BASE, "existence", "yesno", q, BilingualText(answer, answer))
 
 
-def _left_right(a: Asker) -> None:
-    t = a.only(*VRU, *VEHICLES, "barrier", "speed_sign", "stop_sign")
-    if t is None or a.scene.crossing is not None:  # ask about something that is not there
-        kind = KINDS["dog"]
-    else:
-        kind = KINDS[t.kind]
+def _beside_or_ahead(a: Asker) -> list[Thing]:
+    """Objects with a name of their own that are clearly inside or beside the ego lane."""
+    things = a.asked(*VRU, *VEHICLES, "barrier", "speed_sign", "stop_sign", "direction_sign")
+    names, (low, high) = [name(t).en for t in a.scene.things], AT_EDGE
+    return [t for t in things if names.count(name(t).en) == 1 and not low < abs(t.x) < high]
+
+
+def _left_right(a: Asker, turn: int) -> None:
+    """A question with the answers left and right (section A.5)."""
+    wanted = "left" if turn in LEFT_AT else "right"
+    t = next(t for t in _beside_or_ahead(a) if side(t) == wanted)
+    n = name(t)
+    q = BilingualText(f"Is the {n.en} to the left or to the right of the ego lane?", f"{n.zh}在自车道的左侧还是右侧？")
+    a.add(BASE, "existence_left_right", "yesno", q, BilingualText(side(t), side(t)), thing=t.key)
+
+
+def _where(a: Asker, turn: int) -> None:
+    things = _beside_or_ahead(a)
+    absent = not things or turn in ABSENT_AT["existence_left_right"]
+    kind = _absent(a) if absent else name(things[0])
     q = BilingualText(f"Where is the {kind.en}, seen from the ego car?", f"从自车看，{kind.zh}在哪里？")
-    if t is None or kind is KINDS["dog"]:
+    if absent:
         a.choose(BASE, "existence_left_right", q, "F", list(SIDES.values()))
     else:
-        a.choose(BASE, "existence_left_right", q, SIDES[side(t)], others(side(t), SIDES, ""))
+        a.choose(BASE, "existence_left_right", q, SIDES[side(things[0])], others(side(things[0]), SIDES, ""))
 
 
-def _category(a: Asker) -> None:
+def _category(a: Asker, turn: int) -> None:
     t = a.asked(*VEHICLES, *VRU, "traffic_cone", "barrier")[-1]
-    without = ("child",) if t.kind == "pedestrian" else ("pedestrian",) if t.kind == "child" else ()
+    without = next((alike for alike in ALIKE if t.kind in alike), ())
     q = BilingualText("Which kind of object is in the box?", "框中的目标属于哪一类？")
-    none_fits = a.scene.setting == "highway"
     wrong = others(t.kind, KINDS, a.scene.id, 4, without)
-    a.choose(BASE, "category", q, "E" if none_fits else KINDS[t.kind], wrong, a.boxed(t))
+    a.choose(BASE, "category", q, "E" if turn in NONE_FITS_AT["category"] else KINDS[t.kind], wrong, a.boxed(t))
 
 
 def _counting(a: Asker) -> None:
-    for what, kinds in COUNTED.items():
-        things = a.scene.of(*kinds)
-        if things and all(a.clear(t, 0.5) for t in things):
-            w = COUNT_WORDS[what]
-            q = BilingualText(f"How many {w.en} can be seen in the image?", f"图像中能看到多少{w.zh}？")
-            a.add(
-                BASE,
-                "counting",
-                "count",
-                q,
-                BilingualText(str(len(things)), str(len(things))),
-                things=[t.key for t in things],
-            )
-            return
-    q = BilingualText("How many bicycles can be seen in the image?", "图像中能看到多少辆自行车？")
-    keys = [t.key for t in a.scene.of("cyclist")]
-    a.add(BASE, "counting", "count", q, BilingualText(str(len(keys)), str(len(keys))), things=keys)
+    what = COUNTED[a.scene.id]
+    things, w = a.scene.of(*COUNT_KINDS[what]), COUNT_WORDS[what]
+    assert all(a.clear(t, 0.5) for t in things), (a.scene.id, what)
+    q = BilingualText(f"How many {w.en} can be seen in the image?", f"图像中能看到多少{w.zh}？")
+    number = str(len(things))
+    a.add(BASE, "counting", "count", q, BilingualText(number, number), things=[t.key for t in things])
 
 
-def _location(a: Asker) -> None:
+def _location(a: Asker, turn: int) -> None:
     t = a.asked(*VRU, *VEHICLES)[0]
     x, y = a.centre(t)
     n = name(t)
@@ -95,13 +123,13 @@ def _location(a: Asker) -> None:
     a.add(BASE, "location", "point", q, BilingualText(point, point), thing=t.key)
 
 
-def _detection(a: Asker) -> None:
+def _detection(a: Asker, turn: int) -> None:
     t = a.only(*VEHICLES, *VRU, "barrier") or a.asked(*VEHICLES)[0]
     n = name(t)
     _box(a, "detection", t, BilingualText(f"Detect the {n.en}.", f"请检测{n.zh}。"))
 
 
-def _reference(a: Asker) -> None:
+def _reference(a: Asker, turn: int) -> None:
     t = a.asked(*VEHICLES)[0] if a.asked(*VEHICLES) else a.asked()[0]
     d = BilingualText(f"the {name(t).en} {place(t, a.scene).en}", f"{place(t, a.scene).zh}的{name(t).zh}")
     q = BilingualText("Find the object that is described and give its box.", "请找到所描述的目标并给出其矩形框。")
@@ -120,8 +148,8 @@ def ask_advanced(a: Asker, turn: int) -> None:
     """Advanced perception: OCR if there is text, and two more questions."""
     _ocr(a)
     asks = [_attribute, _motion, _caption, _position, _lane_line, _others]
-    asks[turn % 6](a)
-    asks[(turn + 2) % 6](a)
+    asks[turn % 6](a, turn)
+    asks[(turn + 2) % 6](a, turn)
 
 
 def _ocr(a: Asker) -> None:
@@ -141,19 +169,29 @@ def _ocr(a: Asker) -> None:
             return
 
 
-def _attribute(a: Asker) -> None:
+def _attribute(a: Asker, turn: int) -> None:
     light = next(iter(a.asked("traffic_light")), None)
-    if light:
+    if turn in ABSENT_AT["attribute"]:
+        kind = _absent(a)
+        q = BilingualText(f"Which colour is the {kind.en}?", f"{kind.zh}是什么颜色？")
+        free = BilingualText(f"There is no {kind.en} in the image.", f"图像中没有{kind.zh}。")
+        a.choose(ADVANCED, "attribute", q, "F", others("", COLORS, a.scene.id, 4), free=free)
+    elif light:
         lamps = {k: STATES[k] for k in ("red", "yellow", "green")} | {"off": BilingualText("off", "未亮")}
         q = BilingualText("Which signal does the traffic light show?", "交通信号灯显示什么信号？")
-        a.choose(ADVANCED, "attribute", q, lamps[light.state], others(light.state, lamps, a.scene.id))
-        return
-    t = a.asked(*VEHICLES)[0]
-    q = BilingualText(f"Which colour is the marked {KINDS[t.kind].en}?", f"标出的{KINDS[t.kind].zh}是什么颜色？")
-    a.choose(ADVANCED, "attribute", q, COLORS[t.color], others(t.color, COLORS, a.scene.id), a.dotted(t))
+        now = lamps[light.state]
+        free = BilingualText(f"The traffic light shows {now.en}.", f"交通信号灯显示{now.zh}。")
+        a.choose(ADVANCED, "attribute", q, now, others(light.state, lamps, a.scene.id), free=free)
+    else:
+        t = a.asked(*VEHICLES)[0]
+        kind, color = KINDS[t.kind], COLORS[t.color]
+        q = BilingualText(f"Which colour is the marked {kind.en}?", f"标出的{kind.zh}是什么颜色？")
+        free = BilingualText(f"The marked {kind.en} is {color.en}.", f"标出的{kind.zh}是{color.zh}。")
+        right: Any = "E" if turn in NONE_FITS_AT["attribute"] else color
+        a.choose(ADVANCED, "attribute", q, right, others(t.color, COLORS, a.scene.id, 4), a.dotted(t), free)
 
 
-def _motion(a: Asker) -> None:
+def _motion(a: Asker, turn: int) -> None:
     t = a.asked(*VEHICLES)[0]
     moves = {
         "braking": BilingualText("Braking in front of the ego car", "在自车前方制动"),
@@ -163,11 +201,14 @@ def _motion(a: Asker) -> None:
         "turning": BilingualText("Turning off to the left", "正在左转"),
     }
     now = "oncoming" if t.heading == 180 else t.state
+    n, move = name(t), moves[now]
     q = BilingualText("What is the vehicle in the box doing?", "框中的车辆正在做什么？")
-    a.choose(ADVANCED, "motion", q, moves[now], others(now, moves, a.scene.id), a.boxed(t))
+    free = BilingualText(f"The {n.en} is {move.en[0].lower()}{move.en[1:]}.", f"{n.zh}{move.zh}。")
+    right: Any = "E" if turn in NONE_FITS_AT["motion"] else move
+    a.choose(ADVANCED, "motion", q, right, others(now, moves, a.scene.id, 4), a.boxed(t), free)
 
 
-def _caption(a: Asker) -> None:
+def _caption(a: Asker, turn: int) -> None:
     q = BilingualText(
         "Describe the scene in detail: weather, road, vehicles, people and signs.",
         "请详细描述该场景：天气、道路、车辆、行人和标志。",
@@ -189,13 +230,18 @@ def _all(a: Asker) -> BilingualText:
     )
 
 
-def _position(a: Asker) -> None:
+def _position(a: Asker, turn: int) -> None:
+    if turn in ABSENT_AT["position"]:
+        kind = _absent(a)
+        q = BilingualText(f"Where is the {kind.en}?", f"{kind.zh}在哪里？")
+        a.choose(ADVANCED, "position", q, "F", list(SIDES.values()))
+        return
     t = next((t for t in a.asked(*VRU, *VEHICLES) if side(t) != "ahead"), a.asked()[0])
     q = BilingualText("Where is the marked road user?", "标出的交通参与者在哪里？")
     a.choose(ADVANCED, "position", q, SIDES[side(t)], others(side(t), SIDES, ""), a.dotted(t))
 
 
-def _lane_line(a: Asker) -> None:
+def _lane_line(a: Asker, turn: int) -> None:
     lines = {
         "yellow_dashed": BilingualText("A dashed yellow line", "黄色虚线"),
         "white_dashed": BilingualText("A dashed white line", "白色虚线"),
@@ -207,7 +253,7 @@ def _lane_line(a: Asker) -> None:
     a.choose(ADVANCED, "lane_line", q, lines[here], others(here, lines, ""))
 
 
-def _others(a: Asker) -> None:
+def _others(a: Asker, turn: int) -> None:
     q = BilingualText("What are the weather and the state of the road like?", "天气和路面状况如何？")
     c, h = conditions(a.scene), HAZARDS[a.scene.weather]
     a.add(ADVANCED, "others", "vqa", q, BilingualText(f"It is {c.en}: {h.en}.", f"天气为{c.zh}：{h.zh}。"))

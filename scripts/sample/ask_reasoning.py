@@ -1,158 +1,24 @@
-"""AD2-Bench's relation and reasoning dimensions: questions about one picture, answered from its scene."""
+"""AD2-Bench's reasoning dimension: questions about one picture, answered from its scene."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from lmms_eval_ad2.records import BilingualText, VisualPrompt
-from scripts.sample.ask import Asker
-from scripts.sample.scene import VEHICLES, VRU, WALKERS, Thing
+from scripts.sample.ask import Asker, others
+from scripts.sample.scene import VEHICLES, VRU, Thing
 from scripts.sample.words import ADVICE, EFFECTS, HAZARDS, STATES, conditions, name, place, side
 
-RELATION, REASONING = "relation", "reasoning"
-
-
-# --- relations ---
-
-
-def ask_relation(a: Asker, turn: int) -> None:
-    """Social, causal and occlusion relations if the scene has them; spatial ones for every second scene."""
-    if turn % 2:
-        _spatial(a)
-    _social(a)
-    _causal(a)
-    _occlusion(a)
-
-
-def _spatial(a: Asker) -> None:
-    things = a.asked(*VEHICLES, *VRU)
-    if len(things) < 2:
-        return
-    near, far = things[0], things[-1]
-    ahead = round(abs(far.z) - abs(near.z))
-    way = (
-        BilingualText("left", "左侧")
-        if far.x < near.x - 0.5
-        else BilingualText("right", "右侧")
-        if far.x > near.x + 0.5
-        else BilingualText()
-    )
-    en = f"The {name(far).en} (2) is about {ahead} m farther away than the {name(near).en} (1)"
-    zh = f"{name(far).zh}（2）比{name(near).zh}（1）远约{ahead}米"
-    q = BilingualText("Where is target 2 in relation to target 1?", "目标2相对于目标1在什么位置？")
-    a.add(
-        RELATION,
-        "spatial",
-        "vqa",
-        q,
-        BilingualText(en + (f", to its {way.en}." if way else "."), zh + (f"，位于其{way.zh}。" if way else "。")),
-        mark=a.dotted(near, far),
-    )
-
-
-def _social(a: Asker) -> None:
-    pair = a.asked("worker") if len(a.asked("worker")) > 1 else [*a.asked("pedestrian"), *a.asked("child")]
-    if len(pair) < 2:
-        return
-    q = BilingualText("How do the two marked people belong together?", "标出的两个人之间是什么关系？")
-    if pair[0].kind == "worker":
-        answer = BilingualText(
-            "They are colleagues: both wear yellow safety vests and work behind the barrier.",
-            "他们是同事：都穿着黄色安全背心，在护栏后施工。",
-        )
-    else:
-        answer = BilingualText(
-            "An adult and a child, probably a parent with their child, cross the road side by side.",
-            "一名成人和一名儿童，很可能是家长带着孩子，并排横穿道路。",
-        )
-    a.add(RELATION, "social", "vqa", q, answer, mark=a.boxed(*pair[:2]))
-
-
-def _causal(a: Asker) -> None:
-    lead = a.scene.get("lead")
-    light, walkers = a.scene.light, [t for t in a.asked(*WALKERS) if t.state == "crossing"]
-    if lead and lead.state == "braking" and a.clear(lead):
-        why = (
-            BilingualText("the traffic light is red and people are crossing", "前方为红灯且有人正在过街")
-            if light == "red"
-            else BilingualText("the traffic light has turned yellow", "信号灯已变为黄灯")
-            if light == "yellow"
-            else BilingualText("road works narrow the road and visibility is poor", "施工使道路变窄且能见度差")
-        )
-        q = BilingualText(
-            "Why is the vehicle ahead braking, and what follows for the ego car?",
-            "前车为什么制动？这对自车意味着什么？",
-        )
-        a.add(
-            RELATION,
-            "causal",
-            "vqa",
-            q,
-            BilingualText(
-                f"The {name(lead).en} brakes because {why.en}; the ego car must brake too and keep its distance.",
-                f"{name(lead).zh}因为{why.zh}而制动；自车也必须制动并保持车距。",
-            ),
-            mark=a.boxed(lead),
-        )
-    elif walkers:
-        n = name(walkers[0])
-        q = BilingualText("How does the marked person change what the ego car may do?", "标出的人如何影响自车的行为？")
-        a.add(
-            RELATION,
-            "causal",
-            "vqa",
-            q,
-            BilingualText(
-                f"The {n.en} is crossing the road, so the ego car must slow down and stop to give way.",
-                f"{n.zh}正在横穿道路，因此自车必须减速停车让行。",
-            ),
-            mark=a.dotted(walkers[0]),
-        )
-
-
-def _occlusion(a: Asker) -> None:
-    hidden = [
-        t
-        for t in a.scene.things
-        if t.kind in (*VEHICLES, *VRU) and (s := a.seen(t)) and 0.25 < s.visible < 0.9 and s.pixels > 120
-    ]
-    if not hidden:
-        return
-    t = hidden[0]
-    front = _hider(a, t)
-    q = BilingualText("Is the marked target hidden by something, and by what?", "标出的目标是否被遮挡？被什么遮挡？")
-    a.add(
-        RELATION,
-        "occlusion",
-        "vqa",
-        q,
-        BilingualText(
-            f"Yes, the {name(t).en} is partly hidden by the {name(front).en} in front of it.",
-            f"是的，{name(t).zh}被其前方的{name(front).zh}部分遮挡。",
-        ),
-        mark=a.dotted(t),
-    )
-
-
-def _hider(a: Asker, t: Thing) -> Thing:
-    """The nearer object whose box overlaps most with that of `t`."""
-    x1, y1, x2, y2 = a.box(t)
-
-    def overlap(o: Thing) -> float:
-        s = a.seen(o)
-        if s is None or o.z >= t.z:
-            return 0.0
-        wide = min(x2 + 40, s.box[2]) - max(x1 - 40, s.box[0])
-        high = min(y2, s.box[3]) - max(y1, s.box[1])
-        return max(0.0, wide) * max(0.0, high)
-
-    return max(a.scene.things, key=overlap)
-
-
-# --- reasoning and decision ---
+REASONING = "reasoning"
+# Weathers whose effects are easily taken for each other: no wrong options for one another. Those of COMMON fit many.
+ALIKE = {"overcast": ("dawn",), "fog": ("sand",), "sand": ("fog",)}
+COMMON = ("overcast", "clear")
+NONE_FITS_AT = (1, 11)  # the turns (numbers of scenes) at which option E is correct
 
 
 def ask_reasoning(a: Asker, turn: int) -> None:
     """Weather or night; alternately the whole scene and a region, or occlusion and another's point of view."""
-    _weather(a)
+    _weather(a, turn)
     if turn % 2:
         _holistic(a)
         _region(a)
@@ -161,23 +27,21 @@ def ask_reasoning(a: Asker, turn: int) -> None:
         _cross_role(a)
 
 
-def _weather(a: Asker) -> None:
+def _weather(a: Asker, turn: int) -> None:
+    """The effect of the weather, or of the dark, in both forms; the options name effects, the free text also advice."""
     w, h, d = conditions(a.scene), HAZARDS[a.scene.weather], ADVICE[a.scene.weather]
     answer = BilingualText(
         f"It is {w.en}: {h.en}. The driver should {d.en}.", f"当前为{w.zh}：{h.zh}。驾驶员应{d.zh}。"
     )
-    if a.scene.weather == "night":
-        q = BilingualText(
-            "Which risks come from the darkness and the lights here, and how should the driver respond?",
-            "这里的黑暗和灯光带来哪些风险？驾驶员应如何应对？",
-        )
-        a.add(REASONING, "night", "vqa", q, answer)
-    else:
-        q = BilingualText(
-            "How does the weather affect driving here, and how should the driver respond?",
-            "这里的天气如何影响驾驶？驾驶员应如何应对？",
-        )
-        a.add(REASONING, "weather", "vqa", q, answer)
+    night = a.scene.weather == "night"
+    q = BilingualText("How does the weather affect driving here?", "这里的天气如何影响驾驶？")
+    if night:
+        q = BilingualText("Which risks come from the darkness and the lights here?", "这里的黑暗和灯光带来哪些风险？")
+    q = BilingualText(f"{q.en[:-1]}, and how should the driver respond?", f"{q.zh}驾驶员应如何应对？")
+    effects = {k: BilingualText(e.en[0].upper() + e.en[1:], e.zh) for k, e in HAZARDS.items()}
+    wrong = others(a.scene.weather, effects, a.scene.id, 4, (*COMMON, *ALIKE.get(a.scene.weather, ())))
+    right: Any = "E" if turn in NONE_FITS_AT else effects[a.scene.weather]
+    a.choose(REASONING, "night" if night else "weather", q, right, wrong, free=answer)
 
 
 def _holistic(a: Asker) -> None:

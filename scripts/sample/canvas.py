@@ -15,6 +15,7 @@ from PIL import Image, ImageChops, ImageDraw, ImageFilter, ImageFont
 
 from scripts.sample.air import RGB, Air
 from scripts.sample.camera import FOCAL, HEIGHT, WIDTH, Camera, Point2, Point3, centre, normal
+from scripts.sample.characters import STROKES, is_drawn
 
 SCALE = 2
 SUN = (-0.45, 0.8, -0.4)  # direction to the light, world frame
@@ -149,9 +150,28 @@ class Canvas:
         if spot is None:
             return
         size = round(FOCAL * height / self.camera.depth(p[0], p[2]) * SCALE)
-        if size >= 5:
-            fill = self.tone(color, [p, p, p], lit, glowing=not lit and self.air.dark > 0.4)
-            self.draw.text((spot[0] * SCALE, spot[1] * SCALE), words, fill=fill, font=font(size), anchor="mm")
+        if size < 5:
+            return
+        fill = self.tone(color, [p, p, p], lit, glowing=not lit and self.air.dark > 0.4)
+        x, y = spot[0] * SCALE, spot[1] * SCALE
+        if words.isascii():
+            self.draw.text((x, y), words, fill=fill, font=font(size), anchor="mm")
+            return
+        widths = [size if is_drawn(one) else font(size).getlength(one) for one in words]
+        x -= sum(widths) / 2
+        for one, width in zip(words, widths, strict=True):
+            if is_drawn(one):
+                self._character(one, x, y - size / 2, size, fill)
+            else:
+                self.draw.text((x, y), one, fill=fill, font=font(size), anchor="lm")
+            x += width
+
+    def _character(self, one: str, x: float, y: float, size: float, fill: RGB) -> None:
+        """A Chinese character in the square of `size` pixels at (x, y), with a small margin."""
+        inner = 0.92 * size
+        for stroke in STROKES[one]:
+            points = [(x + 0.04 * size + inner * u, y + 0.04 * size + inner * v) for u, v in stroke]
+            self.draw.line(points, fill=fill, width=max(1, round(0.095 * size)), joint="curve")
 
     def finish(self) -> Image.Image:
         """The image at its final size, with blurred light halos."""

@@ -63,7 +63,7 @@ def draw_person(canvas: Canvas, thing: Thing, number: int) -> None:
     canvas.label(number)
     skin = SKINS[sum(map(ord, thing.key)) % 3]
     shirt = VEST if thing.kind == "worker" else PAINTS[thing.color or "blue"]
-    stride = 0.26 if thing.state in ("crossing", "moving") else 0.09
+    stride = 0.26 if thing.state in ("crossing", "moving", "walking") else 0.09
     for foot, hip in ((-stride, -0.07), (stride, 0.07)):
         figure.limb((hip, 0.86), (foot, 0.08), 0.17, TROUSERS)
         figure.limb((foot - 0.02, 0.05), (foot + 0.1, 0.05), 0.1, SHOE)

@@ -11,12 +11,14 @@ from scripts.sample.ask_coda import ask_coda
 from scripts.sample.ask_cot import ask_cot
 from scripts.sample.ask_mcq import ask_mcq, ask_six_views
 from scripts.sample.ask_perception import ask_advanced, ask_base
-from scripts.sample.ask_reasoning import ask_reasoning, ask_relation
+from scripts.sample.ask_reasoning import ask_reasoning
+from scripts.sample.ask_relation import ask_relation
 from scripts.sample.camera import SIX_VIEWS
 from scripts.sample.draw import Picture, draw_scene
 from scripts.sample.scene import Scene
 from scripts.sample.scenes import ad2_scenes, coda_scenes, six_view_scenes
 
+MCQ_SCENES = 14  # every second one of the first scenes has AutoDrive-QA questions too
 BENCHMARKS = ("ad2_bench", "coda_lm", "autodrive_qa")
 
 
@@ -46,7 +48,7 @@ def _ad2(scene: Scene, turn: int) -> Shot:
         ask(ad2, turn)
     ask_cot(ad2)
     shot = Shot({path: picture}, {"ad2_bench": ad2.records})
-    if turn % 2 == 0:
+    if turn % 2 == 0 and turn < MCQ_SCENES:
         shot.records["autodrive_qa"] = _single_view(picture, path)
     return shot
 

@@ -1,4 +1,4 @@
-"""The scenes of the sample: 14 in adverse weather, 12 with unusual objects, 4 with six cameras."""
+"""The scenes of the sample: 21 in adverse weather, 12 with unusual objects, 4 with six cameras."""
 
 from __future__ import annotations
 
@@ -43,6 +43,16 @@ def walker(color: str, x: float, z: float, state: str = "crossing", number: int 
     return Thing(f"walker_{number}", "pedestrian", x, z, heading, color, state)
 
 
+def worker(number: int, x: float, z: float) -> Thing:
+    """A road worker; those of even numbers face left."""
+    return Thing(f"worker_{number}", "worker", x, z, 90 if number % 2 else 270, "yellow", "working")
+
+
+def beside(kind: str, color: str, x: float, z: float, key: str) -> Thing:
+    """A vehicle in another lane of a motorway, in the direction of the ego car."""
+    return Thing(key, kind, x, z, 0, color, "moving")
+
+
 def child(color: str, x: float, z: float, state: str = "crossing") -> Thing:
     return Thing("child", "child", x, z, 90, color, state)
 
@@ -72,7 +82,7 @@ def works(x: float, z: float, cones: int = 4, workers: int = 2, sign_z: float = 
 
 
 def ad2_scenes() -> list[Scene]:
-    """Two scenes for each of AD2-Bench's seven weathers."""
+    """Two or more scenes for each of AD2-Bench's seven weathers."""
     return [
         street(
             "rain_crossing",
@@ -220,6 +230,106 @@ def ad2_scenes() -> list[Scene]:
             Thing("left_1", "car", -3.4, 10.5, 0, "red", "moving"),
             panel("CITY CENTRE 2/STADIUM 5", 25),
             right_lanes=1,
+        ),
+        *_busy_scenes(),
+    ]
+
+
+def _busy_scenes() -> list[Scene]:
+    """Scenes with many cars, people or cones, pairs of people, and Chinese signs."""
+    return [
+        street(
+            "rain_jam",
+            "rainy",
+            "moderate",
+            "highway",
+            lead("car", "black", 14),
+            beside("car", "red", -3.4, 11, "left_1"),
+            beside("car", "yellow", -3.5, 23, "left_2"),
+            beside("car", "white", -7.0, 14, "left_3"),
+            beside("car", "green", 3.6, 12, "right_1"),
+            beside("car", "blue", 3.6, 24, "right_2"),
+            Thing("panel", "direction_sign", 100.6, 16, color="green", text="出口 2/大田 12"),
+            right_lanes=1,
+        ),
+        street(
+            "snow_school",
+            "snowy",
+            "light",
+            "city",
+            walker("red", -1.4, 14),
+            child("blue", -2.2, 14),
+            walker("green", 5.4, 13, "waiting", 2),
+            walker("yellow", 6.6, 14.5, "waiting", 3),
+            parked("car", "white", 20),
+            oncoming("car", "black", 25),
+            crossing=14.0,
+        ),
+        street(
+            "fog_crowd",
+            "fog",
+            "light",
+            "city",
+            walker("blue", -3.2, 13.4),
+            walker("white", -1.9, 13, number=2, heading=270),
+            walker("red", -0.4, 13.6, number=3),
+            walker("green", 0.9, 12.8, number=4, heading=270),
+            walker("orange", 2.2, 13.3, number=5),
+            parked("car", "silver", 20),
+            Thing("panel", "direction_sign", 100.2, 12, color="blue", text="中山 3"),
+            crossing=13.0,
+            light="red",
+        ),
+        street(
+            "night_family",
+            "night",
+            "light",
+            "city",
+            walker("white", -1.5, 14),
+            child("yellow", -0.8, 14),
+            walker("red", 5.6, 12, "waiting", 2),
+            oncoming("car", "silver", 24),
+            parked("van", "white", 21),
+            crossing=14.0,
+            light="red",
+        ),
+        street(
+            "night_works",
+            "night",
+            "moderate",
+            "suburb",
+            works(2.5, 7.5, 6, 0, 6.5),
+            worker(1, 4.4, 12.5),
+            worker(2, 5.5, 12.9),
+            oncoming("car", "white", 19),
+            speed(30, 17),
+        ),
+        street(
+            "night_jam",
+            "night",
+            "light",
+            "highway",
+            lead("car", "red", 12),
+            beside("car", "blue", -3.4, 13, "left_1"),
+            beside("car", "silver", -7.0, 17, "left_2"),
+            beside("car", "white", 3.6, 10.5, "right_1"),
+            beside("car", "yellow", 3.6, 21, "right_2"),
+            Thing("panel", "direction_sign", 100.6, 16, color="blue", text="北山 6"),
+            right_lanes=1,
+        ),
+        street(
+            "overcast_market",
+            "overcast",
+            "light",
+            "city",
+            walker("red", -6.6, 12, "waiting"),
+            walker("blue", -6.2, 16, "walking", 2),
+            walker("white", -7.2, 14.5, "walking", 3, heading=270),
+            walker("yellow", 5.3, 11.5, "walking", 4),
+            walker("green", 5.2, 15.5, "waiting", 5),
+            walker("black", 6.9, 13.5, "walking", 6, heading=270),
+            lead("bus", "orange", 24, "moving"),
+            oncoming("van", "silver", 19),
         ),
     ]
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from scripts.sample.air import RGB
 from scripts.sample.camera import Point3, inside
 from scripts.sample.canvas import Canvas
+from scripts.sample.characters import columns
 from scripts.sample.people import Figure
 from scripts.sample.scene import Thing
 
@@ -55,7 +56,7 @@ def draw_warning_sign(canvas: Canvas, thing: Thing, number: int) -> None:
 def draw_panel(canvas: Canvas, thing: Thing, number: int) -> None:
     """A direction panel on two posts; lines of `text` are separated by "/"."""
     lines = thing.text.split("/")
-    half = 0.17 * max(len(line) for line in lines) + 0.2
+    half = 0.17 * max(columns(line) for line in lines) + 0.2
     foot, top = 2.3, 2.45 + 0.55 * len(lines)
     f = Figure(canvas, thing)
     canvas.label(number)
@@ -202,12 +203,12 @@ def draw_house(canvas: Canvas, x0: float, z0: float, z1: float, height: float, r
     for z, seen in ((z0, z0 > 0), (z1, z1 < 0)):
         if seen:
             faces.insert(0, ([(depth, 0, z), (x0, 0, z), (x0, height, z), (depth, height, z)], 3))
-    for face, columns in faces:
+    for face, panes in faces:
         canvas.face(face, wall)
         canvas.face(inside(face, 0, 1, 0.965, 1), (96, 92, 90) if not canvas.air.white else (236, 240, 244), lit=False)
         near = min(math.hypot(p[0], p[2]) for p in face)
         if near < 75:
-            _windows(canvas, face, columns, height, rng)
+            _windows(canvas, face, panes, height, rng)
 
 
 def _windows(canvas: Canvas, face: list[Point3], columns: int, height: float, rng: random.Random) -> None:

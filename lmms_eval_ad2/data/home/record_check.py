@@ -9,7 +9,7 @@ from typing import Any
 
 from lmms_eval_ad2.data.releases.untrusted_row import LARGEST_SIDE, LONGEST_TEXT, MOST_PARTS
 from lmms_eval_ad2.image_files import path_fault
-from lmms_eval_ad2.records import FORMS, MARKS, BilingualText, Record
+from lmms_eval_ad2.records import ABSTAINING, FORMS, MARKS, Record, VisualPrompt
 
 # Key of `meta`, set by readers of releases without answers: the record can be asked but not scored.
 UNANSWERED = "unanswered"
@@ -58,14 +58,12 @@ def _lengths(record: Record) -> Iterator[Fault]:
     texts = [("question", record.question), ("answer", record.answer)]
     texts += [("options", option.text) for option in record.options]
     texts += [("steps", text) for step in record.steps for text in (step.question, step.answer)]
-    for name, text in (*texts, ("mark", BilingualText(record.mark.text))):
+    for name, text in texts:
         if (length := max(len(text.en), len(text.zh))) > LONGEST_TEXT:
             yield name, f"at most {LONGEST_TEXT:,} characters", f"{length:,}"
     for name in ("images", "options", "steps"):
         if (number := len(getattr(record, name))) > MOST_PARTS:
             yield name, f"at most {MOST_PARTS}", number
-    if len(record.mark.coords) > MOST_MARKS:
-        yield "mark", f"at most {MOST_MARKS:,} points or boxes", len(record.mark.coords)
 
 
 def _images(record: Record) -> Iterator[Fault]:
@@ -87,12 +85,15 @@ def _options(record: Record) -> Iterator[Fault]:
         yield "options", "different letters A to Z", letters
     if any(not option.text for option in record.options):
         yield "options", "a text for every letter", letters
-    if record.form == "mc" and len(letters) < 2:
+    if len(letters) < 2 and (record.form == "mc" or letters):
         yield "options", "at least two options", letters
     if record.letter and record.letter not in letters:
         yield "letter", f"one of the options' letters {letters}", record.letter
-    if record.form == "mc" and not record.letter and not record.meta.get(UNANSWERED):
+    if letters and not record.letter and not record.meta.get(UNANSWERED):
         yield "letter", "the letter of the correct option", record.letter
+    right = record.right_option
+    if record.form == "vqa" and right is not None and right.kind in ABSTAINING and record.answer == right.text:
+        yield "answer", f"an answer to the open question, which option {right.letter} is not", record.answer.get("en")
 
 
 def _answer(record: Record) -> Iterator[Fault]:
@@ -108,18 +109,27 @@ def _answer(record: Record) -> Iterator[Fault]:
         yield "steps", "at least one step", []
 
 
-def _mark(record: Record) -> Iterator[Fault]:
-    mark = record.mark
+def _marks(record: Record) -> Iterator[Fault]:
+    yield from _mark("mark", record.mark)
+    for number, step in enumerate(record.steps):
+        yield from _mark(f"steps[{number}].mark", step.mark or VisualPrompt())
+
+
+def _mark(field: str, mark: VisualPrompt) -> Iterator[Fault]:
     if mark.kind not in MARKS:
-        yield "mark", f"one of {', '.join(MARKS)}", mark.kind
+        yield field, f"one of {', '.join(MARKS)}", mark.kind
+    if len(mark.coords) > MOST_MARKS:
+        yield field, f"at most {MOST_MARKS:,} points or boxes", len(mark.coords)
+    if (number := len(mark.text)) > LONGEST_TEXT:
+        yield field, f"at most {LONGEST_TEXT:,} characters", f"{number:,}"
     length = _MARK_LENGTH.get(mark.kind)
     if length and not mark.coords:
-        yield "mark", f"coordinates for a {mark.kind}", []
+        yield field, f"coordinates for a {mark.kind}", []
     for coords in mark.coords:
         if len(coords) != length or not all(math.isfinite(value) for value in coords):
-            yield "mark", f"{length or 'no'} finite numbers for '{mark.kind}'", coords
+            yield field, f"{length or 'no'} finite numbers for '{mark.kind}'", coords
         elif length == 4 and not (coords[0] < coords[2] and coords[1] < coords[3]):
-            yield "mark", "a box with x_min < x_max and y_min < y_max", coords
+            yield field, "a box with x_min < x_max and y_min < y_max", coords
 
 
-_CHECKS: tuple[Callable[[Record], Iterator[Fault]], ...] = (_names, _lengths, _images, _options, _answer, _mark)
+_CHECKS: tuple[Callable[[Record], Iterator[Fault]], ...] = (_names, _lengths, _images, _options, _answer, _marks)

@@ -29,18 +29,22 @@ Images: --images DIR (default: the folder of the file).
                 holistic, or any other name
   subtask_id    whole number or null (1 to 33 in the paper; others are kept)
   form          mc | vqa | yesno | count | point | box | ocr | chain
+                a row of form vqa with options and letter has both forms
   question      "text" or {"en": "...", "zh": "..."}
   options       {"A": text, ..., "F": text} or null; E: none of the options matches, F: the target is not in the image
   letter        the correct option; may be omitted if answer is that letter or that option's text
   answer        mc, vqa, ocr: text | yesno: yes or no, or left or right | count: whole number | point: [x, y]
-                box: [x_min, y_min, x_max, y_max]
+                box: [x_min, y_min, x_max, y_max] | both forms: the free-text reference; the option may be shorter
   coords_frame  pixel (default) | normalised (0..1 of width and height); applies to answer and prompt
   prompt        {"type": none | text | point | box, "coords": [[...], ...], "text": ""} or null
   scene         {"weather": "fog", "severity": "severe", "tags": ["..."]} or null
-  cot           [{"step": name, "question": text, "answer": text, "subtask_id": number}, ...] or null
+  cot           [{"step": name, "question": text, "answer": text, "subtask_id": number, "prompt": {...}}, ...]
+                or null; the prompt of a step (as above) replaces the row's if the chain is asked in rounds
 
 A row with cot gives two records: the question itself, and a chain of thought (task cot, "#cot" appended to the id).
 A row of form chain gives only the chain.
+A task asks a row with both forms in the form that suits its sub-task: perception and relation as mc; dense_caption,
+others and reasoning as vqa. The tasks ad2x_*_mc and ad2x_*_vqa ask the form that they name.
 """
 
 DIMENSIONS = ("perception_base", "perception_advanced", "relation", "reasoning")
@@ -72,7 +76,7 @@ def records_of(row: UntrustedRow) -> list[Record]:
     """The record of a row, and its chain of thought as a second record."""
     row.only(FIELDS)
     form: Any = row.choice("form", FORMS)
-    steps = tuple(_step(inner, number) for number, inner in enumerate(row.inners("cot"), 1))
+    steps = tuple(_step(row, inner, number) for number, inner in enumerate(row.inners("cot"), 1))
     if form == "chain" and not steps:
         raise row.fail("cot", "at least one step for form chain", row.get("cot"))
     options = _options(row)
@@ -81,8 +85,9 @@ def records_of(row: UntrustedRow) -> list[Record]:
     record = Record(
         id=row.string("id"), benchmark="ad2_bench", task=row.choice("dimension", DIMENSIONS),
         subtask=row.string("subtask"), form=form, images=images, question=row.text("question"), answer=answer,
-        letter=letter, options=_with_kinds(options, letter), mark=_mark(row), image_size=row.size("image_size"),
-        subtask_id=row.integer("subtask_id"), cluster=images[0], scene=_scene(row), meta=_meta(row),
+        letter=letter, options=_with_kinds(options, letter), mark=_mark(row, row) or VisualPrompt(),
+        image_size=row.size("image_size"), subtask_id=row.integer("subtask_id"), cluster=images[0], scene=_scene(row),
+        meta=_meta(row),
     )  # fmt: skip
     if not steps:
         return [record]
@@ -98,11 +103,12 @@ def _free_text(record: Record) -> BilingualText:
     return next((o.text for o in record.options if o.letter == record.letter), record.answer)
 
 
-def _step(row: UntrustedRow, number: int) -> ReasoningStep:
-    row.only(("step", "question", "answer", "subtask_id"))
-    step = row.get("step")
-    name = str(step) if type(step) is int else row.string("step", f"step {number}")
-    return ReasoningStep(name, row.text("question"), row.text("answer"), row.integer("subtask_id"))
+def _step(row: UntrustedRow, inner: UntrustedRow, number: int) -> ReasoningStep:
+    inner.only(("step", "question", "answer", "subtask_id", "prompt"))
+    step = inner.get("step")
+    name = str(step) if type(step) is int else inner.string("step", f"step {number}")
+    mark = _mark(row, inner)
+    return ReasoningStep(name, inner.text("question"), inner.text("answer"), inner.integer("subtask_id"), mark)
 
 
 def _options(row: UntrustedRow) -> dict[str, BilingualText]:
@@ -144,6 +150,8 @@ def _chosen(row: UntrustedRow, form: str, options: Mapping[str, BilingualText]) 
         return answer, given
     answer = row.text("answer", required=not given)
     if not answer:
+        if form == "vqa" and given in _KINDS:
+            raise row.fail("answer", f"an answer to the open question, which option {given} is not", None)
         return options[given], given
     named = answer.en if answer.en in options and not answer.zh else ""
     same = [letter for letter, text in options.items() if _agree(text, answer)]
@@ -203,16 +211,17 @@ def _pixels(row: UntrustedRow, field: str, value: Any, length: int) -> tuple[flo
     return coords
 
 
-def _mark(row: UntrustedRow) -> VisualPrompt:
-    prompt = row.inner("prompt")
+def _mark(row: UntrustedRow, part: UntrustedRow) -> VisualPrompt | None:
+    """The visual prompt of `part`, which is the row or one of its steps; None if it has none."""
+    prompt = part.inner("prompt")
     if prompt is None:
-        return VisualPrompt()
+        return None
     prompt.only(("type", "coords", "text"))
     kind: Any = prompt.choice("type", MARKS, "none")
     values = prompt.listing("coords", required=kind in _COORDS)
     if values and kind not in _COORDS:
         raise prompt.fail("coords", f"no coordinates for type {kind}", values)
-    coords = tuple(_pixels(row, "prompt.coords", value, _COORDS[kind]) for value in values)
+    coords = tuple(_pixels(row, f"{prompt.prefix}coords", value, _COORDS[kind]) for value in values)
     return VisualPrompt(kind, coords, prompt.string("text", ""))
 
 

@@ -27,9 +27,9 @@ Images: --images DIR (default: the folder of the file). --as NAME: name of the d
   form         mc | vqa | yesno | count | point | box | ocr | chain
   images       list of paths relative to the image folder; views: name of each (optional)
   question, answer    {"en": "...", "zh": "..."}
-  options, letter     [{"letter": "A", "text": text, "kind": "correct"}, ...] and the right letter (mc)
+  options, letter     [{"letter": "A", "text": text, "kind": "correct"}, ...] and the right letter (mc, both forms)
   mark         {"kind": none | text | point | box, "coords": [[...]], "text": "..."} in pixels (optional)
-  steps        [{"name", "question", "answer", "subtask_id"}] (chain)
+  steps        [{"name", "question", "answer", "subtask_id", "mark"}] (chain); a step's mark replaces that of the record
   image_size, subtask_id, cluster, scene, meta    optional
 """
 
@@ -63,17 +63,15 @@ def read_row(row: UntrustedRow) -> Iterable[Record]:
     letter = row.string("letter", "")
     if options and letter not in [option.letter for option in options]:
         raise row.fail("letter", "the letter of one of the options", letter)
-    steps = tuple(
-        ReasoningStep(inner.string("name"), inner.text("question"), inner.text("answer"), inner.integer("subtask_id"))
-        for inner in _several(row, "steps")
-    )
+    steps = tuple(map(_step, _several(row, "steps")))
     task = row.string("task", "all")
     return [
         Record(
             id=row.string("id"), benchmark=row.string("benchmark", "records"), task=task,
             subtask=row.string("subtask", task), form=form, images=images, question=row.text("question"),
-            answer=row.text("answer", required=False), letter=letter, options=options, mark=_mark(row), steps=steps,
-            views=views, image_size=row.size("image_size"), subtask_id=row.integer("subtask_id"),
+            answer=row.text("answer", required=False), letter=letter, options=options,
+            mark=_mark(row) or VisualPrompt(), steps=steps, views=views,
+            image_size=row.size("image_size"), subtask_id=row.integer("subtask_id"),
             cluster=row.string("cluster", images[0]), scene=_mapping(row, "scene"), meta=_mapping(row, "meta"),
         )
     ]  # fmt: skip
@@ -86,10 +84,16 @@ def _several(row: UntrustedRow, field: str) -> list[UntrustedRow]:
     return inners
 
 
-def _mark(row: UntrustedRow) -> VisualPrompt:
+def _step(row: UntrustedRow) -> ReasoningStep:
+    name, question, answer = row.string("name"), row.text("question"), row.text("answer")
+    return ReasoningStep(name, question, answer, row.integer("subtask_id"), _mark(row))
+
+
+def _mark(row: UntrustedRow) -> VisualPrompt | None:
+    """The mark of a record or step; None if it has none."""
     inner = row.inner("mark")
     if inner is None:
-        return VisualPrompt()
+        return None
     kind = _MARKS[inner.choice("kind", tuple(_MARKS), "none")]
     length = 4 if kind == "box" else 2
     found = inner.listing("coords", required=False)

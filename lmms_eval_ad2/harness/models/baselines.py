@@ -55,7 +55,7 @@ class BaselineModel(TextModel):
         metadata = request.metadata or {}
         ours = metadata.get("ad2")
         variant = variant_of(ours, task) if ours else TaskVariant(record.benchmark, record.task)
-        form = variant.asked_form(record.form)
+        form = variant.asked_form(record)
         step = metadata.get("ad2_step", settings.get("ad2_step"))
         if form != "chain":
             value = self.value(record, form, 0, variant, task, split)

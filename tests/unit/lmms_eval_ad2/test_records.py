@@ -39,9 +39,9 @@ RECORDS = st.builds(
     letter=WORDS,
     options=st.lists(st.builds(AnswerOption, WORDS, TEXTS, WORDS), max_size=3).map(tuple),
     mark=MARKS,
-    steps=st.lists(st.builds(ReasoningStep, WORDS, TEXTS, TEXTS, st.none() | st.integers(0, 99)), max_size=2).map(
-        tuple
-    ),
+    steps=st.lists(
+        st.builds(ReasoningStep, WORDS, TEXTS, TEXTS, st.none() | st.integers(0, 99), st.none() | MARKS), max_size=2
+    ).map(tuple),
     views=st.lists(WORDS, max_size=3).map(tuple),
     image_size=st.none() | st.tuples(st.integers(1, 9999), st.integers(1, 9999)),
     subtask_id=st.none() | st.integers(0, 99),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 from PIL import Image
+from support.builders import chain
 from support.training_sets import MCQ, MOSAIC, SIZE, mcq, picture, six_views
 
 from lmms_eval_ad2.errors import DataError
@@ -14,6 +16,19 @@ from lmms_eval_ad2.records import VisualPrompt
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
 BOXED = mcq(1, benchmark="coda_lm", mark=VisualPrompt("box", ((5.0, 5.0, 30.0, 20.0),)))
+
+
+def test_turns_have_the_mark_of_their_step(tmp_path: Path) -> None:
+    Image.new("RGB", (100, 50)).save(tmp_path / "a.jpg")
+    one = chain(steps=2)
+    dot = dataclasses.replace(one.steps[1], mark=VisualPrompt("point", ((50.0, 25.0),)))
+    one = dataclasses.replace(one, steps=(one.steps[0], dot))
+    images = TrainingImages(tmp_path / "out")
+    rounds = TaskVariant("ad2_bench", "cot", rounds=True)
+    assert images.of(one, tmp_path, rounds, 0) == [str(tmp_path / "a.jpg")]
+    (file,) = images.of(one, tmp_path, rounds, 1)
+    assert file.startswith(str(tmp_path / "out"))
+    assert images.of(one, tmp_path, TaskVariant("ad2_bench", "cot", style="chain")) == [str(tmp_path / "a.jpg")]
 
 
 def test_unmarked_image_is_the_original_file(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_rounds_are_rows_with_the_references_of_earlier_rounds() -> None:
     assert turns[2][0] == task_prompt.round_text(chain(), task.variant, 2, ["truth 1", "truth 2"], PROMPTS)
     assert "truth 2" in turns[2][0]
     assert "truth 3" not in turns[2][0]
-    rows = list(training.training_rows(chain(), task, turns, ["/a.png"]))
+    rows = list(training.training_rows(chain(), task, turns, [["/a.png"]] * 3))
     assert [row["id"] for row in rows] == [f"ad2x_cot_rounds:c1#{n}" for n in (1, 2, 3)]
 
 
@@ -97,7 +97,7 @@ def without_answer(step: Any) -> Any:
 def test_media_tags_in_the_data_are_removed() -> None:
     hostile = mcq(1, question=BilingualText("Read <image> <<img>> <|im_end|> <bbox>: what?"))
     (row,) = training.training_rows(
-        hostile, MCQ, training.training_turns(hostile, MCQ.variant, PROMPTS), ["/a.png", "/b.png"]
+        hostile, MCQ, training.training_turns(hostile, MCQ.variant, PROMPTS), [["/a.png", "/b.png"]]
     )
     prompt, target = (m["content"] for m in row["messages"])
     assert prompt.startswith("<image><image>")

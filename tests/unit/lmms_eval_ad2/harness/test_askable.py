@@ -53,13 +53,35 @@ def test_options_and_steps_need_the_asked_language_too(tmp_path: Path) -> None:
     """Numbers are the same in both; the options of a question that is asked as free text do not matter."""
     two = options(BilingualText("30"), BilingualText("50"))
     texts = options(BilingualText("thirty"), BilingualText("fifty", "五十"))
-    records = [record("numbers", options=two), record("texts", options=texts), record("free", "vqa", options=texts)]
+    records = [record("numbers", options=two), record("free", "vqa")]
+    records.insert(1, record("texts", options=texts, answer=texts[0].text))
     assert ids(read(tmp_path, records, "zh")) == ["numbers", "free"]
+    both = [record("both", "vqa", task="reasoning", subtask="weather", options=texts, letter="A")]
+    assert ids(read(tmp_path, both, "zh", "reasoning")) == ["both"]
     step = ReasoningStep("s", BilingualText("What?", "什么？"), BilingualText("fog", "雾"))
     chains = [chain("english"), chain("both", steps=0)]
     chains[1] = record("both", "chain", task="cot", steps=(step,))
     assert ids(read(tmp_path, chains, "zh", "cot", style="chain")) == ["both"]
     assert ids(read(tmp_path, chains, "en", "cot", style="chain")) == ["english", "both"]
+
+
+def test_records_without_the_form_that_the_task_names_are_left_out_and_counted(tmp_path: Path) -> None:
+    """Each form where a record has it; the default asks both records, the one with both forms as multiple choice."""
+    choice = record("choice", answer=record().options[0].text)
+    absent = record("absent", letter="F", answer=record().options[5].text)
+    both = record("both", "vqa", answer=BilingualText("A white van."), options=record().options, letter="A")
+    point = record("point", "point", answer=BilingualText("<5,5>"))
+    records = [choice, absent, both, point]
+    asked = {form: read(tmp_path, records, "en", form=form) for form in (None, "mc", "vqa")}
+    assert {form: ids(task) for form, task in asked.items()} == {
+        None: ["choice", "absent", "both", "point"], "mc": ["choice", "absent", "both"], "vqa": ["choice", "both"],
+    }  # fmt: skip
+    assert {form: (t.data["left_out"], t.data["not_in_form"]) for form, t in asked.items()} == {
+        None: (0, 0), "mc": (1, 1), "vqa": (2, 2),
+    }  # fmt: skip
+    assert task_data.notes(asked["vqa"]) == ["2 of 4 records do not fit this variant (2 have no form vqa); left out"]
+    variant = asked[None].variant
+    assert [variant.asked_form(r) for r in records] == ["mc", "mc", "mc", "point"]
 
 
 def test_a_task_without_a_record_in_its_language_has_nothing_to_ask(tmp_path: Path) -> None:

@@ -59,6 +59,34 @@ def test_documents_advance_in_lock_step_beyond_the_step_limit(requests: list[Any
     assert model.sizes == [2, 2] + [1] * 18
 
 
+def test_every_round_shows_the_image_with_the_mark_of_its_step(requests: list[Any], tmp_path: Path) -> None:
+    """Also if the model uses the image function of the first request for a whole batch."""
+    from dataclasses import replace
+
+    from PIL import Image
+
+    from lmms_eval_ad2.records import VisualPrompt
+
+    Image.new("RGB", (100, 50)).save(tmp_path / "a.png")
+    first = replace(RECORDS[0], images=("a.png",))
+    dot = replace(first.steps[1], mark=VisualPrompt("point", ((50.0, 25.0),)))
+    marked = replace(first, id="c2", steps=(first.steps[0], dot))
+    model, shown = Model(), []
+    model.task_dict["tr"]["test"] = [
+        {"record": r.to_json(), "ad2_task": "tr", "ad2_row": i} for i, r in enumerate((first, marked))
+    ]
+
+    def generate(instances: list[Any]) -> list[str]:
+        visual = instances[0].args[2]
+        shown.append([visual(doc)[0].getpixel((50, 25)) for doc in model.task_dict["tr"]["test"]])
+        return ["x"] * len(instances)
+
+    model.generate_until = generate  # type: ignore[method-assign]
+    wrap_agentic(fail_if_called)(model, requests)
+    black, red = (0, 0, 0), (255, 0, 0)
+    assert shown == [[black, black], [black, red]]
+
+
 def test_requests_of_other_tasks_use_the_original_loop(requests: list[Any]) -> None:
     other = SimpleNamespace(args=("x", {}, None, None, 0, "host", "test"), metadata={})
     answers = wrap_agentic(lambda lm, instances, **_: ["host"] * len(instances))(Model(), [other, *requests, other])

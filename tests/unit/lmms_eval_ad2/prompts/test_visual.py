@@ -12,9 +12,10 @@ from PIL import Image, ImageDraw, ImageFile, ImageOps
 from support.prompt_records import SIX, ad2, coda, mcq
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.prompts.text import build_round
 from lmms_eval_ad2.prompts.views import shown
 from lmms_eval_ad2.prompts.visual import effective_mark, render
-from lmms_eval_ad2.records import BilingualText, VisualPrompt
+from lmms_eval_ad2.records import BilingualText, ReasoningStep, VisualPrompt
 
 RED, BLACK = (255, 0, 0), (0, 0, 0)
 
@@ -90,6 +91,25 @@ def test_several_marks_have_different_numbers_inside_the_image(root: Path) -> No
 @pytest.mark.parametrize("kind", ["none", "text"])
 def test_marks_in_text_are_not_drawn(root: Path, kind: str) -> None:
     assert not pixels(render(coda("region"), root, mark=kind)[0]).any()  # type: ignore[arg-type]
+
+
+def test_the_mark_of_a_step_is_drawn_and_named_in_its_round(root: Path) -> None:
+    """Step 1 has no mark of its own: the record's box. Step 2 has a point. Step 3 has none, by its own mark."""
+    step = ReasoningStep("s", BilingualText("What?"), BilingualText("A car."))
+    own = (None, VisualPrompt("point", ((480.0, 270.0),)), VisualPrompt())
+    steps = tuple(replace(step, mark=mark) for mark in own)
+    record = replace(ad2("chain"), mark=VisualPrompt("box", ((96.0, 54.0, 480.0, 270.0),)), steps=steps)
+    drawn = [pixels(render(record, root, step=i)[0]) for i in range(3)]
+    assert tuple(drawn[0][54, 300]) == RED
+    assert tuple(drawn[1][270, 480]) == RED
+    assert tuple(drawn[1][54, 300]) == BLACK
+    assert not drawn[2].any()
+    assert (pixels(render(record, root)[0]) == drawn[0]).all(), "in one turn, the record's mark"
+    texts = [build_round(record, i, ["a", "b"]) for i in range(3)]
+    assert ["box" in t.split("\n")[0] for t in texts] == [True, False, False]
+    assert ["point" in t.split("\n")[0] for t in texts] == [False, True, False]
+    assert effective_mark(record, "none", 1).kind == "none"
+    assert effective_mark(record, "text", 1) == VisualPrompt("text", own[1].coords)  # type: ignore[union-attr]
 
 
 def test_box_from_a_point_is_refused() -> None:

@@ -113,3 +113,15 @@ def test_judges_have_tables_of_their_own(tmp_path: Path) -> None:
     first, second = compact.render(overall).split("Judge: ")[1:]
     assert first.startswith("lexical\n") and "\na " in first and "\nb " not in first
     assert second.startswith(GPT4O) and "\nb " in second and "–" not in first + second.split("\n  ")[0]
+
+
+def test_columns_without_a_judge_have_no_star(tmp_path: Path) -> None:
+    """A relation task is exact as multiple choice and judged as free text; only the latter is starred."""
+    exact = task("ad2_bench", "relation", cell(50.0), {"spatial": cell(50.0)})
+    free = task("ad2_bench", "relation", cell(60.0, judge="lexical"), {"spatial": cell(60.0, judge="lexical")})
+    free["variant"] = {"form": "vqa"}
+    runs = loaded(tmp_path, summary({"ad2_relation": exact, "ad2x_relation_vqa": free}, judge="lexical"))
+    grid = next(g for g in tables.grids(runs, with_published=False) if g.key == "ad2_bench/7")
+    none, lexical = compact.render(grid).split("Judge: ")[1:]
+    assert none.startswith("none") and "Spatial" in none and "*" not in none
+    assert lexical.startswith("lexical") and "Spatial*" in lexical and "* rated by lexical" in lexical

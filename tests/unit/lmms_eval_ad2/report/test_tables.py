@@ -376,7 +376,10 @@ def test_records_without_the_asked_language_are_counted_below_the_tables(tmp_pat
     tasks["ad2x_relation_zh"]["data"] |= {"left_out": 7, "not_in_lang": 5}
     tasks["ad2x_coda_general_zh"] = task("coda_lm", "general", cell(51.0), variant={"lang": "zh"})
     tasks["ad2x_coda_general_zh"]["data"] |= {"left_out": 0, "not_in_lang": 3}
+    tasks["ad2x_relation_vqa"] = task("ad2_bench", "relation", cell(51.0), variant={"form": "vqa"})
+    tasks["ad2x_relation_vqa"]["data"] |= {"left_out": 4, "not_in_form": 4}
     found = tables.warnings(loaded(tmp_path, summary(tasks)))
+    assert "ad2x_relation_vqa: 4 records do not have the form vqa; left out (toy-7b)" in found
     assert "ad2x_relation_zh: 5 records have no Chinese text; left out (toy-7b)" in found
     assert "ad2x_coda_general_zh: 3 records have no Chinese text; asked in the other language (toy-7b)" in found
 

@@ -91,7 +91,7 @@ def test_incomplete_sample_is_not_present(home: Path, tmp_path: Path) -> None:
 
 def test_pictures_are_plain_jpegs(home: Path) -> None:
     paths = list(loader.image_root(home).rglob("*.jpg"))
-    assert len(paths) == 14 + 12 + 4 * 6
+    assert len(paths) == 21 + 12 + 4 * 6
     for path in paths:
         with Image.open(path) as image:
             assert (image.size, image.mode, image.format) == ((960, 540), "RGB", "JPEG")

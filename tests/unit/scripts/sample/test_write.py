@@ -43,7 +43,7 @@ def test_generated_images_equal_the_packaged_ones(drawn: Path) -> None:
     """Equal bytes with the libraries that drew the packaged images; with others, no visible difference."""
     version = json.loads((PACKAGE_DATA / "version.json").read_text("utf-8"))
     assert version["generator"] == GENERATOR
-    assert len(files(drawn, "*.jpg")) == 14 + 12 + 4 * 6
+    assert len(files(drawn, "*.jpg")) == 21 + 12 + 4 * 6
     assert files(drawn, "*.jpg") == files(PACKAGE_DATA, "*.jpg")
     for file in files(drawn, "*.jpg"):
         if drawn_with() == version["drawn_with"]:

@@ -78,6 +78,28 @@ def test_row_with_options_can_be_an_open_question() -> None:
     assert (record.letter, record.answer.en) == ("B", "Two of them.")
 
 
+def test_a_step_may_have_a_visual_prompt_of_its_own() -> None:
+    """In the row's frame, like the row's own; null is the row's, type none is none."""
+    steps = [{"question": "Where?", "answer": "There."} for _ in range(3)]
+    steps[1] |= {"prompt": {"type": "point", "coords": [[0.5, 0.5]]}}  # type: ignore[dict-item]
+    steps[2] |= {"prompt": {"type": "none"}}  # type: ignore[dict-item]
+    prompt = {"type": "box", "coords": [[0.1, 0.2, 0.3, 0.4]]}
+    (record,) = read(form="chain", answer=None, cot=steps, prompt=prompt, coords_frame="normalised")
+    assert [s.mark for s in record.steps] == [None, VisualPrompt("point", ((500.0, 250.0),)), VisualPrompt()]
+    assert record.mark.kind == "box"
+    assert Record.from_json(record.to_json()) == record
+    assert record.to_json().count('"mark"') == 3, "steps without a mark have the JSON of earlier versions"
+    steps[1]["prompt"]["coords"] = [[2, 3]]  # type: ignore[index]
+    with pytest.raises(DataError, match=r"cot\[1\]\.prompt\.coords"):
+        read(form="chain", answer=None, cot=steps, coords_frame="normalised")
+
+
+def test_an_open_question_is_not_answered_by_option_e_or_f() -> None:
+    with pytest.raises(DataError, match="an answer to the open question, which option F is not"):
+        one(form="vqa", options=OPTIONS, answer=None, letter="F")
+    assert one(form="vqa", options=OPTIONS, answer="There is none.", letter="F").forms == ("vqa", "mc")
+
+
 def test_chain_becomes_a_second_record() -> None:
     cot = [
         {"step": 1, "question": "What is seen?", "answer": "fog", "subtask_id": 3},

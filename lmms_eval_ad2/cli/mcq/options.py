@@ -1,0 +1,66 @@
+"""`ad2 mcq options`: add options A to F to the open questions of an AD2-Bench file, so that it has both forms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.printed import show
+
+EXAMPLES = """examples:
+    ad2 mcq options records.jsonl --images images --llm openai:gpt-4o-2024-11-20 --out both.jsonl
+    ad2 data import ad2_bench both.jsonl --images images
+
+Three hard distractors come from the model (or --llm rules), E and F are those of the paper (A.1). Options are English;
+tasks in Chinese ask such a row as an open question. Rows with options, and those that are not free text, are copied.
+
+exit code: 0 no request failed, 1 the endpoint failed for some rows (the same command asks only those again),
+2 invalid arguments"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class McqOptionsOptions:
+    """`ad2 mcq options`."""
+
+    source: Path = option("rows of ad2 data schema ad2_bench", metavar="FILE.jsonl", positional=True)
+    out: Path = option("file of the rows with both forms", metavar="FILE.jsonl")
+    images: Path | None = option("folder of the images (default: that of FILE)", default=None, metavar="DIR")
+    llm: str = option("rules (offline), openai:MODEL, endpoint:MODEL@URL or FILE.yaml (configs/mcq/)", metavar="SPEC")
+    distractors: str = option("all (default), naive, or one error category", default="all", metavar="KIND")
+    seed: int = option("seed of the order of the options (default 0)", default=0, metavar="S")
+    cache: Path | None = option("cache of replies (default: OUT.sqlite)", default=None, metavar="FILE")
+    no_progress: bool = option("no progress bar", default=False)
+
+
+def register(parts: Any) -> None:
+    add_command(
+        parts,
+        "options",
+        run,
+        McqOptionsOptions,
+        help="add options A to F to the open questions of an AD2-Bench file",
+        epilog=EXAMPLES,
+    )
+
+
+def run(options: McqOptionsOptions) -> int:
+    from lmms_eval_ad2.mcq.both_forms import add_options
+    from lmms_eval_ad2.mcq.maker_spec import make_maker
+
+    maker = make_maker(
+        options.llm,
+        kind=options.distractors,
+        seed=options.seed,
+        cache=options.cache or options.out.with_suffix(".sqlite"),
+        progress=not options.no_progress,
+    )
+    counts = add_options(options.source, options.out, maker, images=options.images, seed=options.seed)
+    why = ", ".join(f"{number} {reason}" for reason, number in sorted(counts.rejected.items()))
+    show(f"{options.out}: {counts.made} rows have both forms, {counts.copied} are as they were")
+    if why:
+        show(f"rejected: {why}")
+    if counts.failed:
+        show(f"{counts.failed} rows failed with the endpoint; the same command asks them again")
+    return 1 if counts.failed else 0
