@@ -140,6 +140,8 @@ def _judge(plans: Sequence[TaskPlan], folder: Path) -> str:
 def _cost(judge: Any, requests: int, prompt_tokens: int) -> str:
     if judge.price is None:
         return "cost unknown: its settings have no price_prompt and price_completion"
+    if judge.official_wording:  # its requests have no limit of tokens
+        return f"cost {judge.price.cost(prompt_tokens, 0):.2f} (about {prompt_tokens} prompt tokens) and the replies"
     reply_tokens = requests * judge.sampling.max_tokens
     least, most = judge.price.cost(prompt_tokens, 0), judge.price.cost(prompt_tokens, reply_tokens)
     return f"cost {least:.2f} to {most:.2f} (about {prompt_tokens} prompt tokens, at most {reply_tokens} in replies)"

@@ -33,7 +33,11 @@ class EvalOptions:
         default=None,
         metavar="FRAME",
     )
-    prompts: str | None = option("YAML file that overrides prompts", default=None, metavar="FILE")
+    prompts: str | None = option(
+        "YAML file that overrides prompts, or coda_lm:CHECKOUT for the official questions of CODA-LM",
+        default=None,
+        metavar="FILE",
+    )
     shard: str | None = option(
         "only shard i of N (1/N to N/N) of each task, of the records that --limit selects; join shards with ad2 merge",
         default=None,

@@ -19,6 +19,7 @@ class JudgeItem:
     """One text to rate. The rubric decides which fields are used (rubrics.yaml, docs/judge.md).
 
     ad2_slps: `steps` = (A_i, A_i+1); ad2_orcs: the whole chain; ad2_djss: `steps` = A_1..A_N-1 and `answer` = A_N.
+    `raw`: the model's reply from which `answer` was read, for CODA-LM's official wording; empty: as `answer`.
     """
 
     id: str
@@ -27,6 +28,7 @@ class JudgeItem:
     reference: str = ""
     question: str = ""
     steps: tuple[str, ...] = ()
+    raw: str = ""
 
 
 @dataclass(frozen=True, slots=True)

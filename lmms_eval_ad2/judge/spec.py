@@ -16,6 +16,7 @@ from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.judge.base import HIGHEST, LOWEST, Judge
+from lmms_eval_ad2.judge.verdict import WORDINGS, Wording
 from lmms_eval_ad2.llm import settings as llm_settings
 from lmms_eval_ad2.llm.model import pairs, yaml_mapping
 from lmms_eval_ad2.llm.settings import CheckedSettings, check_keys, one_of
@@ -24,9 +25,12 @@ BACKENDS = ("lexical", "embedding", "evaluate", "openai", "fake")
 VARIABLE = "AD2_JUDGE"
 _FIRST = {"embedding": "model", "evaluate": "script", "openai": "model"}  # key of a value given without one
 _OPENAI = (
-    *llm_settings.ENDPOINT_KEYS, *llm_settings.PRICE_KEYS, "rubrics", "official_dir", "system_files", "reply",
+    *llm_settings.ENDPOINT_KEYS, *llm_settings.PRICE_KEYS, "rubrics", "official_dir", "wording", "system_files",
+    "reply",
 )  # fmt: skip
 _PATHS = ("rubrics", "official_dir", "script")
+# What the official requests have no choice of.
+_FIXED_BY_OFFICIAL = ("temperature", "seed", "max_tokens", "max_tokens_key", "extra", "system_files", "reply")
 
 
 def read(spec: str | Path | Mapping[str, Any] | None) -> dict[str, Any]:
@@ -137,7 +141,7 @@ def _finite(settings: CheckedSettings, key: str, default: float) -> float:
 
 def _openai(settings: Mapping[str, Any], cache: Path | None) -> Judge:
     from lmms_eval_ad2.judge.backends.llm import LLMJudge
-    from lmms_eval_ad2.judge.rubrics import load
+    from lmms_eval_ad2.judge.rubric_files import load
 
     checked = CheckedSettings(settings, "judge")
     if not checked.text("model"):
@@ -146,10 +150,25 @@ def _openai(settings: Mapping[str, Any], cache: Path | None) -> Judge:
     rubrics = load(
         override=checked.path("rubrics"),
         official_dir=checked.path("official_dir"),
+        wording=_wording(settings),
         system_files=checked.mapping("system_files"),
         reply=checked.mapping("reply"),
     )
     return LLMJudge(endpoint, sampling, rubrics, cache=cache, price=llm_settings.price(checked))
+
+
+def _wording(settings: Mapping[str, Any]) -> Wording:
+    """The wording of the CODA-LM rubrics. Raises Ad2Error for "official" beside settings that it excludes."""
+    wording = one_of(settings.get("wording", "ours"), WORDINGS, "wording of the judge")
+    if wording == "official":
+        if not settings.get("official_dir"):
+            raise Ad2Error("judge openai: wording=official needs official_dir=CHECKOUT, a checkout of DLUT-LYZ/CODA-LM")
+        if given := [key for key in _FIXED_BY_OFFICIAL if key in settings]:
+            raise Ad2Error(
+                f"judge openai: {given[0]} cannot be given with wording=official, which sends the official requests "
+                "unchanged (model, messages, temperature)"
+            )
+    return wording
 
 
 KEYS: dict[str, tuple[str, ...]] = {

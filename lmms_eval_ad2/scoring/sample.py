@@ -220,8 +220,11 @@ def _score_free_text(sample: ScoredSample, record: Record, read: Answer, variant
         return
     rubric = rubric_of(record.benchmark, sample.part)
     sample.pending = [
-        JudgeItem(f"{sample.task}:{record.id}", rubric, str(read.value), reference, record.question.get(variant.lang))
-    ]
+        JudgeItem(
+            f"{sample.task}:{record.id}", rubric, str(read.value), reference, record.question.get(variant.lang),
+            raw=sample.raw if isinstance(sample.raw, str) else "",
+        )
+    ]  # fmt: skip
 
 
 def _score_chain(sample: ScoredSample, record: Record, read: Answer, variant: TaskVariant) -> None:

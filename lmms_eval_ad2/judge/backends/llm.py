@@ -21,6 +21,8 @@ from lmms_eval_ad2.llm.client import ChatReply, EndpointConfig, RequestFailure
 from lmms_eval_ad2.llm.settings import EndpointSampling, TokenPrice, one_of
 from lmms_eval_ad2.records import Unscored
 
+OFFICIAL = " (official CODA-LM wording)"  # at the end of the label
+
 
 @dataclass(frozen=True, slots=True)
 class _Request:
@@ -36,7 +38,8 @@ class LLMJudge:
         self, endpoint: EndpointConfig, sampling: EndpointSampling, rubrics: Mapping[str, Rubric],
         *, cache: Path | None = None, price: TokenPrice | None = None,
     ) -> None:  # fmt: skip
-        self.label = f"openai:{sampling.model}"
+        self.official_wording = any(rubric.official for rubric in rubrics.values())
+        self.label = f"openai:{sampling.model}" + (OFFICIAL if self.official_wording else "")
         self.usage = new_usage()
         self.endpoint, self.sampling, self.rubrics, self.price = endpoint, sampling, rubrics, price
         self._cache_path = cache
@@ -72,8 +75,14 @@ class LLMJudge:
         if missing := rubric.missing(item):
             return missing
         opening, sha256 = self._openings[name]
-        payload = self.sampling.payload([*opening, rubric.question(item)])
+        payload = self._sampling_of(rubric).payload([*opening, rubric.question(item)])
         return _Request(key_of({"rubric": sha256, **payload}), payload, rubric)
+
+    def _sampling_of(self, rubric: Rubric) -> EndpointSampling:
+        """The parameters of a rubric's requests; those of the official scripts have no other than the temperature."""
+        if rubric.official is None:
+            return self.sampling
+        return EndpointSampling(self.sampling.model, rubric.official.temperature, seed=None, max_tokens=None)
 
     def _request_all(
         self, payloads: Mapping[str, Mapping[str, Any]], rubric_of: Mapping[str, Rubric], progress: bool
@@ -108,6 +117,7 @@ class LLMJudge:
 
     def describe(self) -> dict[str, Any]:
         """See Judge.describe. `served_as`: model names in the replies, which resolve an alias."""
+        official = {"wording": "official"} if self.official_wording else {}
         return {
             "backend": "openai",
             "model": self.sampling.model,
@@ -120,6 +130,7 @@ class LLMJudge:
             "rubrics": {
                 name: {"version": r.version, "reply": r.reply, "sha256": r.sha256} for name, r in self.rubrics.items()
             },
+            **official,
         }
 
 
