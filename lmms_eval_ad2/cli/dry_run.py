@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,7 +127,7 @@ def _judge(plans: Sequence[TaskPlan], folder: Path) -> str:
     requests = characters = 0
     for plan in plans:
         built = sample(plan.judge_items, share)
-        unsent = judge.unsent(built)
+        unsent = judge.unsent([replace(item, repetition=k) for item in built for k in range(judge.repeats)])
         if len(built) == plan.scaled(len(plan.judge_items)):
             unsent = list(dict(unsent).items())  # all are known, and so are equal ones
         factor = plan.scaled(len(plan.judge_items)) / max(1, len(built))

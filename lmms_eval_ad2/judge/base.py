@@ -20,6 +20,7 @@ class JudgeItem:
 
     ad2_slps: `steps` = (A_i, A_i+1); ad2_orcs: the whole chain; ad2_djss: `steps` = A_1..A_N-1 and `answer` = A_N.
     `raw`: the model's reply from which `answer` was read, for CODA-LM's official wording; empty: as `answer`.
+    `repetition`: number of the judgement, from 0, if a text is rated several times (`repeats_of`).
     """
 
     id: str
@@ -29,6 +30,7 @@ class JudgeItem:
     question: str = ""
     steps: tuple[str, ...] = ()
     raw: str = ""
+    repetition: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,10 @@ class JudgeRating:
 
 
 class Judge(Protocol):
-    """A backend. `label` names it in tables; scores with different labels are never combined in a column."""
+    """A backend. `label` names it in tables; scores with different labels are never combined in a column.
+
+    A judge whose ratings of one text may differ has an attribute `repeats`: how often each text is to be rated.
+    """
 
     label: str
     usage: dict[str, Any]
@@ -56,6 +61,11 @@ class Judge(Protocol):
     def describe(self) -> dict[str, Any]:
         """Settings needed to repeat the judging: backend, model, rubric versions, seed, temperature."""
         ...
+
+
+def repeats_of(judge: Judge) -> int:
+    """How often the judge is to rate each text; 1 for judges that give a text the same rating every time."""
+    return int(getattr(judge, "repeats", 1))
 
 
 def new_usage() -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,18 +46,30 @@ def read_items(path: Path) -> list[tuple[JudgeItem, Row]]:
     """Read items, with the fields that are copied to the ratings (task, model, run). Raises DataError."""
     found = []
     for number, row in rows(path):
-        text = {name: _text(path, number, row, name, "") for name in ("reference", "question")}
+        reference, question = (_text(path, number, row, name, "") for name in ("reference", "question"))
         steps = row.get("steps", [])
         if not isinstance(steps, list) or not all(isinstance(s, str) for s in steps):
             raise DataError(path, number, "steps", "a list of texts", steps)
         rubric = one_of(_text(path, number, row, "rubric"), RUBRICS, f"rubric in {path}, row {number}:")
         item = JudgeItem(
-            _text(path, number, row, "id"), rubric, _text(path, number, row, "answer"), steps=tuple(steps), **text
-        )
+            _text(path, number, row, "id"), rubric, _text(path, number, row, "answer"), reference=reference,
+            question=question, steps=tuple(steps),
+        )  # fmt: skip
         found.append((item, {k: _text(path, number, row, k) for k in _COPIED_FIELDS if k in row}))
     if not found:
         raise Ad2Error(f"{path} has no items")
     return found
+
+
+def repeated(items: Sequence[tuple[JudgeItem, Row]], repeats: int) -> list[tuple[JudgeItem, Row]]:
+    """Each item `repeats` times; the copied field `run` then has the number of the judgement, from 1, after its own."""
+    if repeats == 1:
+        return list(items)
+    return [
+        (replace(item, repetition=k), {**row, "run": f"{row['run']}.{k + 1}" if row.get("run") else str(k + 1)})
+        for item, row in items
+        for k in range(repeats)
+    ]
 
 
 def write_ratings(

@@ -23,10 +23,11 @@ from lmms_eval_ad2.llm.settings import CheckedSettings, check_keys, one_of
 
 BACKENDS = ("lexical", "embedding", "evaluate", "openai", "fake")
 VARIABLE = "AD2_JUDGE"
+REPEATS_VARIABLE = "AD2_JUDGE_REPEATS"
 _FIRST = {"embedding": "model", "evaluate": "script", "openai": "model"}  # key of a value given without one
 _OPENAI = (
     *llm_settings.ENDPOINT_KEYS, *llm_settings.PRICE_KEYS, "rubrics", "official_dir", "wording", "system_files",
-    "reply",
+    "reply", "repeats",
 )  # fmt: skip
 _PATHS = ("rubrics", "official_dir", "script")
 # What the official requests have no choice of.
@@ -39,7 +40,7 @@ def read(spec: str | Path | Mapping[str, Any] | None) -> dict[str, Any]:
     Raises Ad2Error if it is neither a backend nor a readable file.
     """
     if spec is None:
-        spec = os.environ.get(VARIABLE) or "lexical"
+        return _with_environment(read(os.environ.get(VARIABLE) or "lexical"))
     if isinstance(spec, Mapping):
         return _checked(dict(spec), "the judge's settings")
     text = str(spec).strip()
@@ -51,6 +52,23 @@ def read(spec: str | Path | Mapping[str, Any] | None) -> dict[str, Any]:
     if path.suffix in (".yaml", ".yml") or path.is_file():
         return _from_file(path)
     return {"backend": one_of(name, BACKENDS, "judge (and no YAML file)")}
+
+
+def _with_environment(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings with those of the environment. Raises Ad2Error for a backend that they do not fit."""
+    repeats = os.environ.get(REPEATS_VARIABLE)
+    if not repeats:
+        return settings
+    if not repeats.isdecimal() or int(repeats) < 1:
+        raise Ad2Error(f"{REPEATS_VARIABLE}={repeats}: expected a whole number from 1")
+    if settings["backend"] == "openai":
+        return {**settings, "repeats": int(repeats)}
+    if int(repeats) > 1:
+        raise Ad2Error(
+            f"--judge-repeats {repeats}: the {settings['backend']} judge gives a text the same mark every time; "
+            "repetitions need an LLM judge (openai:MODEL)"
+        )
+    return settings
 
 
 def _from_file(path: Path) -> dict[str, Any]:
@@ -154,7 +172,8 @@ def _openai(settings: Mapping[str, Any], cache: Path | None) -> Judge:
         system_files=checked.mapping("system_files"),
         reply=checked.mapping("reply"),
     )
-    return LLMJudge(endpoint, sampling, rubrics, cache=cache, price=llm_settings.price(checked))
+    repeats = checked.whole("repeats", 1, low=1)
+    return LLMJudge(endpoint, sampling, rubrics, cache=cache, price=llm_settings.price(checked), repeats=repeats)
 
 
 def _wording(settings: Mapping[str, Any]) -> Wording:

@@ -1,14 +1,14 @@
 """The LLM judge: items -> prompts -> one batch to an OpenAI-compatible endpoint -> marks.
 
 A reply is cached if a mark could be read from it, so that a second run repeats only the failed requests. The cache key
-covers everything that can change a reply: rubric hash, model, temperature, seed, token limit, messages. It does not
-contain the address, since a server may move to another port.
+covers everything that can change a reply: rubric hash, model, temperature, seed, token limit, messages, number of the
+repetition. It does not contain the address, since a server may move to another port.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +36,13 @@ class LLMJudge:
 
     def __init__(
         self, endpoint: EndpointConfig, sampling: EndpointSampling, rubrics: Mapping[str, Rubric],
-        *, cache: Path | None = None, price: TokenPrice | None = None,
+        *, cache: Path | None = None, price: TokenPrice | None = None, repeats: int = 1,
     ) -> None:  # fmt: skip
         self.official_wording = any(rubric.official for rubric in rubrics.values())
         self.label = f"openai:{sampling.model}" + (OFFICIAL if self.official_wording else "")
         self.usage = new_usage()
         self.endpoint, self.sampling, self.rubrics, self.price = endpoint, sampling, rubrics, price
+        self.repeats = repeats
         self._cache_path = cache
         self._cache: ReplyCache | None = None
         self._served: set[str] = set()
@@ -75,13 +76,18 @@ class LLMJudge:
         if missing := rubric.missing(item):
             return missing
         opening, sha256 = self._openings[name]
-        payload = self._sampling_of(rubric).payload([*opening, rubric.question(item)])
-        return _Request(key_of({"rubric": sha256, **payload}), payload, rubric)
+        payload = self._sampling_of(rubric, item.repetition).payload([*opening, rubric.question(item)])
+        again = {"repetition": item.repetition} if item.repetition else {}
+        return _Request(key_of({"rubric": sha256, **again, **payload}), payload, rubric)
 
-    def _sampling_of(self, rubric: Rubric) -> EndpointSampling:
-        """The parameters of a rubric's requests; those of the official scripts have no other than the temperature."""
+    def _sampling_of(self, rubric: Rubric, repetition: int) -> EndpointSampling:
+        """The parameters of a rubric's requests; those of the official scripts have no other than the temperature.
+
+        Each repetition has its own seed: servers repeat a reply to an equal request with an equal seed.
+        """
         if rubric.official is None:
-            return self.sampling
+            seed = self.sampling.seed
+            return replace(self.sampling, seed=seed + repetition) if repetition and seed is not None else self.sampling
         return EndpointSampling(self.sampling.model, rubric.official.temperature, seed=None, max_tokens=None)
 
     def _request_all(
@@ -117,7 +123,8 @@ class LLMJudge:
 
     def describe(self) -> dict[str, Any]:
         """See Judge.describe. `served_as`: model names in the replies, which resolve an alias."""
-        official = {"wording": "official"} if self.official_wording else {}
+        more: dict[str, Any] = {"wording": "official"} if self.official_wording else {}
+        more |= {"repeats": self.repeats} if self.repeats > 1 else {}
         return {
             "backend": "openai",
             "model": self.sampling.model,
@@ -130,7 +137,7 @@ class LLMJudge:
             "rubrics": {
                 name: {"version": r.version, "reply": r.reply, "sha256": r.sha256} for name, r in self.rubrics.items()
             },
-            **official,
+            **more,
         }
 
 

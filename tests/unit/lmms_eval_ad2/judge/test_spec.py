@@ -184,3 +184,18 @@ def test_mistakes_with_the_official_wording(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(Ad2Error, match=message):
         check_judge(f"openai:m,base_url=http://h/v1,{more}")
+
+
+def test_repetitions_from_the_specification_and_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert llm("openai:m,base_url=http://h/v1,repeats=2").repeats == 2
+    monkeypatch.setenv("AD2_JUDGE", "openai:m,base_url=http://h/v1,repeats=2")
+    monkeypatch.setenv("AD2_JUDGE_REPEATS", "5")
+    assert llm(None).repeats == 5
+    for text in ("0", "two", "-1"):
+        monkeypatch.setenv("AD2_JUDGE_REPEATS", text)
+        with pytest.raises(Ad2Error, match=rf"AD2_JUDGE_REPEATS={text}: expected a whole number from 1"):
+            check_judge(None)
+    monkeypatch.setenv("AD2_JUDGE", "lexical")
+    monkeypatch.setenv("AD2_JUDGE_REPEATS", "3")
+    with pytest.raises(Ad2Error, match=r"--judge-repeats 3: the lexical judge gives a text the same mark every time"):
+        check_judge(None)

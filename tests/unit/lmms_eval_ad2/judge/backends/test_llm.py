@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from support.judging import items, judge_for
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.judge import JudgeItem, JudgeRating
 from lmms_eval_ad2.judge.backends.llm import LLMJudge
+from lmms_eval_ad2.judge.base import repeats_of
 from lmms_eval_ad2.records import Unscored
 from lmms_eval_ad2.testing import fake_replies
 from lmms_eval_ad2.testing.fake_endpoint import serve
@@ -177,3 +179,26 @@ def test_progress_is_shown_when_asked_for(capsys: pytest.CaptureFixture[str]) ->
         assert "3/3" in capsys.readouterr().err
         judge_for(server).rate(items(3), progress=False)
         assert capsys.readouterr().err == ""
+
+
+def test_each_repetition_is_a_request_of_its_own_and_cached_by_its_number(tmp_path: Path) -> None:
+    cache, replies = tmp_path / "c.sqlite", iter(f"Rating: [[{mark}]]" for mark in (3, 5, 9, 1))
+    three = [replace(item, repetition=k) for item in items(1) for k in range(3)]
+    with serve(reply=lambda body: next(replies), keep_bodies=True) as server:
+        judge = judge_for(server, cache, repeats=3, seed=7, concurrency=1)
+        found = judge.rate(three, progress=False)
+        again = judge_for(server, cache, repeats=3, seed=7, concurrency=1).rate(three, progress=False)
+    assert [r.score for r in found if isinstance(r, JudgeRating)] == [3, 5, 9] and again == found
+    assert [body["seed"] for body in server.bodies] == [7, 8, 9]
+    assert len({body["messages"][-1]["content"] for body in server.bodies}) == 1
+    assert judge.describe()["repeats"] == 3 and repeats_of(judge) == 3
+    with serve() as server:  # the first judgement is the one of a run without repetitions
+        assert judge_for(server, cache, seed=7).rate(items(1), progress=False) == found[:1]
+        assert server.requests == 0
+
+
+def test_repeated_requests_without_a_seed_are_equal(tmp_path: Path) -> None:
+    two = [replace(item, repetition=k) for item in items(1) for k in range(2)]
+    with serve(keep_bodies=True) as server:
+        judge_for(server, seed=None).rate(two, progress=False)
+    assert len(server.bodies) == 2 and server.bodies[0] == server.bodies[1]
