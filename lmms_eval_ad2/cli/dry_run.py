@@ -123,6 +123,8 @@ def _judge(plans: Sequence[TaskPlan], folder: Path) -> str:
     if backend != "openai":
         return f"{backend}, {items} texts to rate, no requests"
     judge: Any = make_judge(None, cache=folder / "judge.sqlite")
+    if judge.images:
+        return f"{judge.label} at {judge.endpoint.base_url}, at most {items * judge.repeats} requests with images"
     share = min(1.0, ITEMS_BUILT / max(1, sum(len(plan.judge_items) for plan in plans)))
     requests = characters = 0
     for plan in plans:

@@ -46,11 +46,13 @@ def register(subparsers: Any) -> None:
 def rate(options: JudgeRateOptions) -> int:
     """Return 0 if at least one item is rated, else 1: an endpoint that never answered is a failure."""
     from lmms_eval_ad2.judge import JudgeRating, files, make_judge
-    from lmms_eval_ad2.judge.base import repeats_of
+    from lmms_eval_ad2.judge.base import repeats_of, sees_images
 
     items = files.read_items(options.items)
     options.set_environment()
     judge = make_judge(None, cache=options.cache or options.out.with_name(options.out.name + ".sqlite"))
+    if sees_images(judge):
+        items = files.with_images(items, options.items.parent)
     items = files.repeated(items, repeats_of(judge))
     results = judge.rate([item for item, _ in items])
     files.write_ratings(options.out, items, results, judge.label)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from lmms_eval_ad2.judge.spec import REPEATS_VARIABLE, VARIABLE
+from lmms_eval_ad2.judge.spec import IMAGES_VARIABLE, REPEATS_VARIABLE, VARIABLE
 from lmms_eval_ad2.options import option
 
 
@@ -25,7 +25,13 @@ class JudgeOptions:
         least=1,
     )
 
+    judge_images: bool = option(
+        "the LLM judge sees the images of each record, with its mark drawn; needs a model that takes images",
+        default=False,
+    )
+
     def set_environment(self) -> None:
         """Set the variables of the options that are given."""
-        given = {VARIABLE: self.judge, REPEATS_VARIABLE: self.judge_repeats}
+        images = "1" if self.judge_images else None
+        given = {VARIABLE: self.judge, REPEATS_VARIABLE: self.judge_repeats, IMAGES_VARIABLE: images}
         os.environ.update({name: str(value) for name, value in given.items() if value is not None})

@@ -129,6 +129,7 @@ def rescore_task(
 ) -> dict[str, Any]:  # fmt: skip
     """Read, parse, judge and summarise one task's saved answers."""
     from lmms_eval_ad2.coordinates import InputResizing
+    from lmms_eval_ad2.harness.judge_images import with_images
     from lmms_eval_ad2.scoring import pipeline, result_files
     from lmms_eval_ad2.scoring.sample import score_row
     from lmms_eval_ad2.scoring.variant import TaskVariant
@@ -139,6 +140,7 @@ def rescore_task(
     stated = (table.get("coordinates") or {}).get("model_input")  # that of a task, or of --frame, before the model's
     resizing = InputResizing.from_json(stated, f"{source}, {name}") or resizing
     again = (score_row(row, variant, name, resizing) for row in result_files.read_samples(source, name))
-    new, _ = pipeline.score_task(again, name, variant, lambda: judge, target, resizing=resizing)
+    samples = with_images(again, judge, Path(str(table.get("data", {}).get("image_root"))), variant)
+    new, _ = pipeline.score_task(samples, name, variant, lambda: judge, target, resizing=resizing)
     kept = {key: table[key] for key in ("data", result_files.SELECTED) if key in table}
     return {**new, **kept}

@@ -48,7 +48,8 @@ class Rubric:
     """One rubric. `parts`: field of an item -> its title, in the order of the prompt.
 
     The system message consists of `system` (the criteria), `guard` (meaning of the fences) and `closing` (how to end a
-    reply). `official`: CODA-LM's own messages, which are sent unchanged and without fences; the others are not used.
+    reply). `sight`: what a judge that sees the image is told about it, see `seeing`. `official`: CODA-LM's own
+    messages, which are sent unchanged and without fences; the others are not used.
     """
 
     name: str
@@ -59,7 +60,13 @@ class Rubric:
     version: str = "1"
     guard: str = ""
     closing: str = ""
+    sight: str = ""
     official: CodaJudgePrompt | None = None
+
+    def seeing(self) -> Rubric:
+        """The rubric for a judge that is shown the images of the scene."""
+        guard = "\n\n".join(text.strip() for text in (self.guard, self.sight))
+        return dataclasses.replace(self, guard=guard, version=f"{self.version}+images")
 
     @property
     def sha256(self) -> str:
@@ -127,12 +134,12 @@ def from_yaml(text: str, file: object, base: Mapping[str, Rubric]) -> dict[str, 
         raise Ad2Error(f"{file} is not YAML: {yaml_fault(exc)}") from exc
     if not isinstance(data, dict) or not isinstance(data.get("rubrics"), dict):
         raise DataError(file, None, "rubrics", "a mapping from rubric names to rubrics", type(data).__name__)
-    check_keys(data, ("common", "closing", "rubrics"), f"{file}")
-    around = (str(data.get("common") or ""), str(data.get("closing") or ""))
+    check_keys(data, ("common", "sight", "closing", "rubrics"), f"{file}")
+    around = tuple(str(data.get(key) or "") for key in ("common", "sight", "closing"))
     return {n: _rubric(one_of(n, RUBRICS, "rubric"), r, file, around, base.get(n)) for n, r in data["rubrics"].items()}
 
 
-def _rubric(name: str, data: Any, file: object, around: tuple[str, str], base: Rubric | None) -> Rubric:
+def _rubric(name: str, data: Any, file: object, around: tuple[str, ...], base: Rubric | None) -> Rubric:
     if not isinstance(data, dict):
         raise DataError(file, name, "rubric", "a mapping", data)
     check_keys(data, _FIELDS, f"{file}, rubric {name}")
@@ -150,7 +157,7 @@ def _rubric(name: str, data: Any, file: object, around: tuple[str, str], base: R
         base.examples if shots is None and base else tuple(_example(e, parts, file, name, form) for e in shots or ())
     )
     version = str(data.get("version", f"{base.version}+own" if base else "1"))
-    guard, closing = (own or inherited for own, inherited in zip(around, _guard_and_closing(base), strict=True))
+    guard, sight, closing = (own or inherited for own, inherited in zip(around, _around(base), strict=True))
     return Rubric(
         name=name,
         system=system,
@@ -159,12 +166,13 @@ def _rubric(name: str, data: Any, file: object, around: tuple[str, str], base: R
         examples=examples,
         version=version,
         guard=guard,
+        sight=sight,
         closing=closing,
     )
 
 
-def _guard_and_closing(base: Rubric | None) -> tuple[str, str]:
-    return (base.guard, base.closing) if base else ("", "")
+def _around(base: Rubric | None) -> tuple[str, str, str]:
+    return (base.guard, base.sight, base.closing) if base else ("", "", "")
 
 
 def _example(data: Any, parts: Mapping[str, str], file: object, name: str, form: ReplyForm) -> RubricExample:

@@ -24,10 +24,11 @@ from lmms_eval_ad2.llm.settings import CheckedSettings, check_keys, one_of
 BACKENDS = ("lexical", "embedding", "evaluate", "openai", "fake")
 VARIABLE = "AD2_JUDGE"
 REPEATS_VARIABLE = "AD2_JUDGE_REPEATS"
+IMAGES_VARIABLE = "AD2_JUDGE_IMAGES"
 _FIRST = {"embedding": "model", "evaluate": "script", "openai": "model"}  # key of a value given without one
 _OPENAI = (
     *llm_settings.ENDPOINT_KEYS, *llm_settings.PRICE_KEYS, "rubrics", "official_dir", "wording", "system_files",
-    "reply", "repeats",
+    "reply", "repeats", "images",
 )  # fmt: skip
 _PATHS = ("rubrics", "official_dir", "script")
 # What the official requests have no choice of.
@@ -56,6 +57,13 @@ def read(spec: str | Path | Mapping[str, Any] | None) -> dict[str, Any]:
 
 def _with_environment(settings: dict[str, Any]) -> dict[str, Any]:
     """The settings with those of the environment. Raises Ad2Error for a backend that they do not fit."""
+    if os.environ.get(IMAGES_VARIABLE) == "1":
+        if settings["backend"] != "openai":
+            raise Ad2Error(
+                f"--judge-images: the {settings['backend']} judge reads texts only; name a model that takes images "
+                "(openai:MODEL)"
+            )
+        settings = {**settings, "images": True}
     repeats = os.environ.get(REPEATS_VARIABLE)
     if not repeats:
         return settings
@@ -172,8 +180,13 @@ def _openai(settings: Mapping[str, Any], cache: Path | None) -> Judge:
         system_files=checked.mapping("system_files"),
         reply=checked.mapping("reply"),
     )
-    repeats = checked.whole("repeats", 1, low=1)
-    return LLMJudge(endpoint, sampling, rubrics, cache=cache, price=llm_settings.price(checked), repeats=repeats)
+    images = settings.get("images", False)
+    if not isinstance(images, bool):
+        raise Ad2Error(f"judge setting images: expected true or false, found {images!r}")
+    return LLMJudge(
+        endpoint, sampling, {name: rubric.seeing() for name, rubric in rubrics.items()} if images else rubrics,
+        cache=cache, price=llm_settings.price(checked), repeats=checked.whole("repeats", 1, low=1), images=images,
+    )  # fmt: skip
 
 
 def _wording(settings: Mapping[str, Any]) -> Wording:
@@ -182,6 +195,8 @@ def _wording(settings: Mapping[str, Any]) -> Wording:
     if wording == "official":
         if not settings.get("official_dir"):
             raise Ad2Error("judge openai: wording=official needs official_dir=CHECKOUT, a checkout of DLUT-LYZ/CODA-LM")
+        if settings.get("images"):
+            raise Ad2Error("judge openai: wording=official sends the official requests, which have no image")
         if given := [key for key in _FIXED_BY_OFFICIAL if key in settings]:
             raise Ad2Error(
                 f"judge openai: {given[0]} cannot be given with wording=official, which sends the official requests "

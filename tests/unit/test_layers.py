@@ -45,7 +45,7 @@ ALLOWED: dict[str, set[str]] = {
     "parsing": {"coordinates", "records"},
     "metrics": {"records"},
     "llm": {"storage"},
-    "judge": {"llm", "records", "storage", "testing.fake_judge", "coda_checkout"},
+    "judge": {"llm", "records", "storage", "testing.fake_judge", "coda_checkout", "image_files"},
     # Builds AutoDrive-QA's questions: reads releases and the data home, asks models, writes a file that releases read.
     "mcq": {
         "llm", "data", "image_files", "prompts", "metrics", "parsing", "records", "storage", "report.text_table",

@@ -199,3 +199,18 @@ def test_repetitions_from_the_specification_and_the_environment(monkeypatch: pyt
     monkeypatch.setenv("AD2_JUDGE_REPEATS", "3")
     with pytest.raises(Ad2Error, match=r"--judge-repeats 3: the lexical judge gives a text the same mark every time"):
         check_judge(None)
+
+
+def test_images_need_a_judge_that_takes_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("AD2_JUDGE_IMAGES", "1")
+    for name in ("lexical", "fake"):
+        monkeypatch.setenv("AD2_JUDGE", name)
+        with pytest.raises(Ad2Error, match=rf"--judge-images: the {name} judge reads texts only; name a model that"):
+            check_judge(None)
+    monkeypatch.setenv("AD2_JUDGE", "openai:m,base_url=http://h/v1")
+    assert llm(None).images and llm(None).label == "openai:m (sees the images)"
+    monkeypatch.setenv("AD2_JUDGE", f"openai:m,base_url=http://h/v1,official_dir={tmp_path},wording=official")
+    with pytest.raises(Ad2Error, match=r"wording=official sends the official requests, which have no image"):
+        check_judge(None)
+    with pytest.raises(Ad2Error, match=r"judge setting images: expected true or false, found 'maybe'"):
+        check_judge("openai:m,base_url=http://h/v1,images=maybe")

@@ -57,7 +57,7 @@ def test_mean_and_deviation_by_hand(tmp_path: Path) -> None:
     assert table["judge_repeats"] == {
         "n": 3,
         "score": {"by_repetition": [60, 60, 50], "mean": pytest.approx(56.666667), "sd": pytest.approx(5.773503)},
-        "columns": {"region": table["judge_repeats"]["score"]},
+        "columns": {"text_score": table["judge_repeats"]["score"]},
         "partly_read": 1,
         "unread": 1,
     }
@@ -67,7 +67,7 @@ def test_mean_and_deviation_by_hand(tmp_path: Path) -> None:
     a, b, c = read_samples(tmp_path, "t")
     assert (a["judge"][0]["score"], a["judge"][0]["scores"]) == (7, [8, 6, 7])
     assert (b["judge"][0]["scores"], b["judge"][0]["reasons"]) == ([4, None, 3], [None, "unparsed_reply", None])
-    assert (b["status"], b["repeated"]) == ("ok", {"region": [0.4, None, 0.3]})
+    assert (b["status"], b["repeated"]) == ("ok", {"text_score": [0.4, None, 0.3]})
     assert (c["status"], c["reason"]) == ("unscored", "unparsed_reply")
 
 
