@@ -53,6 +53,8 @@ def evaluate(
     out: Path | str | None = None,
     name: str | None = None,
     judge: str | None = None,
+    judge_repeats: int | None = None,
+    judge_images: bool = False,
     frame: str | None = None,
     prompts: Path | str | None = None,
     limit: int | None = None,
@@ -68,7 +70,7 @@ def evaluate(
     out: folder of answers and scores, as `ad2 eval --out`; None: a temporary one. name: of an object or function and
     its weights, e.g. "mine-step500"; answers that `out` has of that name are not requested again. Without a name each
     call asks all questions.
-    judge, frame, prompts, limit, device: as in `ad2 eval`.
+    judge, judge_repeats, judge_images, frame, prompts, limit, device: as in `ad2 eval`.
 
     Under torchrun all ranks call it, with `out`, and with `name` for an object or a function.
     Raises Ad2Error for a mistake of the user, and if every request failed. Random number generators keep their state.
@@ -88,7 +90,13 @@ def evaluate(
             limit=limit,
             batch_size=batch_size,
             device=device,
-            settings={"AD2_JUDGE": judge, "AD2_PROMPTS": str(prompts) if prompts else None, FRAME_ENV: frame},
+            settings={
+                "AD2_JUDGE": judge,
+                "AD2_JUDGE_REPEATS": str(judge_repeats) if judge_repeats else None,
+                "AD2_JUDGE_IMAGES": "1" if judge_images else None,
+                "AD2_PROMPTS": str(prompts) if prompts else None,
+                FRAME_ENV: frame,
+            },
         )
         return _result(folder, kept=out is not None)
 

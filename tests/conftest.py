@@ -114,6 +114,8 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     monkeypatch.setenv("AD2_HOME", str(home))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.delenv("AD2_JUDGE", raising=False)
+    monkeypatch.delenv("AD2_JUDGE_REPEATS", raising=False)
+    monkeypatch.delenv("AD2_JUDGE_IMAGES", raising=False)
     monkeypatch.delenv("AD2_PROMPTS", raising=False)
     monkeypatch.delenv("AD2_SHARD", raising=False)
     return home

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -122,11 +123,13 @@ def _judge(plans: Sequence[TaskPlan], folder: Path) -> str:
     if backend != "openai":
         return f"{backend}, {items} texts to rate, no requests"
     judge: Any = make_judge(None, cache=folder / "judge.sqlite")
+    if judge.images:
+        return f"{judge.label} at {judge.endpoint.base_url}, at most {items * judge.repeats} requests with images"
     share = min(1.0, ITEMS_BUILT / max(1, sum(len(plan.judge_items) for plan in plans)))
     requests = characters = 0
     for plan in plans:
         built = sample(plan.judge_items, share)
-        unsent = judge.unsent(built)
+        unsent = judge.unsent([replace(item, repetition=k) for item in built for k in range(judge.repeats)])
         if len(built) == plan.scaled(len(plan.judge_items)):
             unsent = list(dict(unsent).items())  # all are known, and so are equal ones
         factor = plan.scaled(len(plan.judge_items)) / max(1, len(built))
@@ -140,6 +143,8 @@ def _judge(plans: Sequence[TaskPlan], folder: Path) -> str:
 def _cost(judge: Any, requests: int, prompt_tokens: int) -> str:
     if judge.price is None:
         return "cost unknown: its settings have no price_prompt and price_completion"
+    if judge.official_wording:  # its requests have no limit of tokens
+        return f"cost {judge.price.cost(prompt_tokens, 0):.2f} (about {prompt_tokens} prompt tokens) and the replies"
     reply_tokens = requests * judge.sampling.max_tokens
     least, most = judge.price.cost(prompt_tokens, 0), judge.price.cost(prompt_tokens, reply_tokens)
     return f"cost {least:.2f} to {most:.2f} (about {prompt_tokens} prompt tokens, at most {reply_tokens} in replies)"

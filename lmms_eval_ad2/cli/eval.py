@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.cli.judge_options import JudgeOptions
 from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
 from lmms_eval_ad2.coordinates import FrameSetting
 from lmms_eval_ad2.options import add_command, option
@@ -15,25 +16,24 @@ from lmms_eval_ad2.shards import RunShard
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvalOptions:
+class EvalOptions(JudgeOptions):
     """`ad2 eval`."""
 
     model: str = option("any lmms-eval model, e.g. qwen2_5_vl, openai, ad2_swift, ad2_chance", metavar="NAME")
     model_args: str = option("lmms-eval's --model_args", default="", metavar="KEY=VALUE,...")
     tasks: str = option("task names, wildcards, groups (default: 'ad2_*')", default="ad2_*", metavar="TASK,...")
     out: str = option("folder of answers, scores and tables", metavar="DIR")
-    judge: str | None = option(
-        "lexical | embedding:NAME | evaluate:SCRIPT | openai:model=…,base_url=… | a YAML file (default: AD2_JUDGE)",
-        default=None,
-        metavar="SPEC",
-    )
     frame: str | None = option(
         "frame in which points and boxes are asked and read: auto, pixel, unit, percent, thousand, thousand_yx, "
         "model_input[:max_pixels=N,...]; see docs/models.md (default: the tasks' own, or AD2_FRAME)",
         default=None,
         metavar="FRAME",
     )
-    prompts: str | None = option("YAML file that overrides prompts", default=None, metavar="FILE")
+    prompts: str | None = option(
+        "YAML file that overrides prompts, or coda_lm:CHECKOUT for the official questions of CODA-LM",
+        default=None,
+        metavar="FILE",
+    )
     shard: str | None = option(
         "only shard i of N (1/N to N/N) of each task, of the records that --limit selects; join shards with ad2 merge",
         default=None,
@@ -89,10 +89,8 @@ def run(options: EvalOptions) -> int:
         FrameSetting.parse(options.frame, "--frame")
     if options.shard is not None:
         RunShard.parse(options.shard)
-    settings = (
-        ("AD2_JUDGE", options.judge), ("AD2_PROMPTS", options.prompts), (FRAME_ENV, options.frame),
-        (SHARD_ENV, options.shard),
-    )  # fmt: skip
+    options.set_environment()
+    settings = (("AD2_PROMPTS", options.prompts), (FRAME_ENV, options.frame), (SHARD_ENV, options.shard))
     for variable, value in settings:
         if value:
             os.environ[variable] = value

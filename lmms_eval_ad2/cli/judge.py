@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lmms_eval_ad2.cli.judge_options import JudgeOptions
 from lmms_eval_ad2.options import add_command, option
 from lmms_eval_ad2.printed import show
 
@@ -16,11 +17,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgeRateOptions:
+class JudgeRateOptions(JudgeOptions):
     """`ad2 judge rate`."""
 
     items: Path = option(metavar="ITEMS.jsonl", positional=True)
-    judge: str | None = option("as in ad2 eval (default: AD2_JUDGE, else lexical)", default=None, metavar="SPEC")
     out: Path = option("file of ratings to write", metavar="RATINGS.jsonl")
     cache: Path | None = option(
         "cache of an LLM judge's replies (default: RATINGS.jsonl.sqlite)", default=None, metavar="FILE"
@@ -46,9 +46,14 @@ def register(subparsers: Any) -> None:
 def rate(options: JudgeRateOptions) -> int:
     """Return 0 if at least one item is rated, else 1: an endpoint that never answered is a failure."""
     from lmms_eval_ad2.judge import JudgeRating, files, make_judge
+    from lmms_eval_ad2.judge.base import repeats_of, sees_images
 
     items = files.read_items(options.items)
-    judge = make_judge(options.judge, cache=options.cache or options.out.with_name(options.out.name + ".sqlite"))
+    options.set_environment()
+    judge = make_judge(None, cache=options.cache or options.out.with_name(options.out.name + ".sqlite"))
+    if sees_images(judge):
+        items = files.with_images(items, options.items.parent)
+    items = files.repeated(items, repeats_of(judge))
     results = judge.rate([item for item, _ in items])
     files.write_ratings(options.out, items, results, judge.label)
     marks = [r.score for r in results if isinstance(r, JudgeRating)]

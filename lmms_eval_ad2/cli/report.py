@@ -178,10 +178,11 @@ def _write_page(
 
 def _as_json(runs: list[RunSummary], published: bool, sections: Sequence[ReportSection]) -> dict[str, Any]:
     from lmms_eval_ad2.report.grid import grids
+    from lmms_eval_ad2.report.repeat_grids import repeat_grids
 
     return {
         "runs": [{"folder": str(r.folder), "name": r.name, "role": r.role, "run": dict(r.about)} for r in runs],
-        "tables": [asdict(grid) for grid in grids(runs, with_published=published)],
+        "tables": [asdict(grid) for grid in (*grids(runs, with_published=published), *repeat_grids(runs))],
         "tasks": [{"run": r.name, **asdict(task)} for r in runs for task in r.tasks.values()],
         **{section.name: section.data for section in sections},
     }

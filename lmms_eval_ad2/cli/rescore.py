@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lmms_eval_ad2.cli.judge_options import JudgeOptions
 from lmms_eval_ad2.options import add_command, option
 
 if TYPE_CHECKING:
@@ -19,14 +19,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RescoreOptions:
+class RescoreOptions(JudgeOptions):
     """`ad2 rescore`."""
 
     run: Path = option(
         "run folder (with summary.json), or a folder that contains one run", positional=True, metavar="RUN"
     )
     out: Path | None = option("folder of the new run (default: RUN-rescored-<judge>)", default=None, metavar="DIR")
-    judge: str | None = option("as in ad2 eval", default=None, metavar="SPEC")
     frame: str | None = option(
         "frame in which points and boxes are read, as in ad2 eval (default: the run's)", default=None, metavar="FRAME"
     )
@@ -48,8 +47,7 @@ def run(options: RescoreOptions) -> int:
 
     if options.frame is not None:
         FrameSetting.parse(options.frame, "--frame")
-    if options.judge:
-        os.environ["AD2_JUDGE"] = options.judge
+    options.set_environment()
     source = find_run(options.run)
     old = result_files.read_summary(source)
     judge = make_judge(None, cache=source / "judge.sqlite")
@@ -131,6 +129,7 @@ def rescore_task(
 ) -> dict[str, Any]:  # fmt: skip
     """Read, parse, judge and summarise one task's saved answers."""
     from lmms_eval_ad2.coordinates import InputResizing
+    from lmms_eval_ad2.harness.judge_images import with_images
     from lmms_eval_ad2.scoring import pipeline, result_files
     from lmms_eval_ad2.scoring.sample import score_row
     from lmms_eval_ad2.scoring.variant import TaskVariant
@@ -141,6 +140,7 @@ def rescore_task(
     stated = (table.get("coordinates") or {}).get("model_input")  # that of a task, or of --frame, before the model's
     resizing = InputResizing.from_json(stated, f"{source}, {name}") or resizing
     again = (score_row(row, variant, name, resizing) for row in result_files.read_samples(source, name))
-    new, _ = pipeline.score_task(again, name, variant, lambda: judge, target, resizing=resizing)
+    samples = with_images(again, judge, Path(str(table.get("data", {}).get("image_root"))), variant)
+    new, _ = pipeline.score_task(samples, name, variant, lambda: judge, target, resizing=resizing)
     kept = {key: table[key] for key in ("data", result_files.SELECTED) if key in table}
     return {**new, **kept}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from lmms_eval_ad2.cli.judge_options import JudgeOptions
 from lmms_eval_ad2.options import add_command, option
 from lmms_eval_ad2.printed import show
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreCodaOptions:
+class ScoreCodaOptions(JudgeOptions):
     """`ad2 score coda_lm`."""
 
     answers: Path = option(
@@ -26,7 +26,6 @@ class ScoreCodaOptions:
     out: Path = option("folder of the run to write: samples and tables, as of ad2 eval", metavar="RUN")
     split: Literal["test", "val", "mini"] = option("imported split of the answers (default: test)", default="test")
     lang: Literal["en", "zh"] = option("language of the references (default: en)", default="en")
-    judge: str | None = option("as in ad2 eval", default=None, metavar="SPEC")
     label: str | None = option("name in tables (default: the name of DIR)", default=None, metavar="NAME")
 
 
@@ -45,8 +44,7 @@ def run_coda_lm(options: ScoreCodaOptions) -> int:
 
     if not options.answers.is_dir():
         raise Ad2Error(f"{options.answers}: no such folder; name the folder with CODA-LM's answer files")
-    if options.judge:
-        os.environ["AD2_JUDGE"] = options.judge
+    options.set_environment()
     check_judge(None)
     joined = join_answers(options.answers, options.split, options.lang)
     show("\n".join(_lines(options, joined)), flush=True)

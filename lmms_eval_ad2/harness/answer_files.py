@@ -21,6 +21,7 @@ from lmms_eval_ad2.data.releases.coda_answers import FILES, CodaAnswerRow, numbe
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.harness import task_data
 from lmms_eval_ad2.harness.askable import records_of
+from lmms_eval_ad2.harness.judge_images import with_images
 from lmms_eval_ad2.harness.run_identity import versions
 from lmms_eval_ad2.harness.task_data import LoadedTask
 from lmms_eval_ad2.harness.task_files import TaskFile, catalogue
@@ -140,7 +141,8 @@ def score_answers(
         judging = judge()
         tables = {}
         for one in joined:
-            table, _ = pipeline.score_task(one.samples(), one.task.name, one.task.variant, lambda: judging, out)
+            samples = with_images(one.samples(), judging, one.task.image_root, one.task.variant)
+            table, _ = pipeline.score_task(samples, one.task.name, one.task.variant, lambda: judging, out)
             tables[one.task.name] = {**table, "data": one.task.data}
         about = _describe(label, judge_ratings.judge_record(judging), [one.counts for one in joined])
         result_files.write_summary(out, about, tables)

@@ -11,6 +11,7 @@ from typing import Any
 
 from lmms_eval_ad2.harness import run
 from lmms_eval_ad2.harness.hooks import METRIC, prompt_of, read_rounds
+from lmms_eval_ad2.harness.judge_images import with_images
 from lmms_eval_ad2.harness.sharding import in_shard
 from lmms_eval_ad2.harness.task_data import TASKS, LoadedTask, task_settings
 from lmms_eval_ad2.records import Record
@@ -51,8 +52,9 @@ def samples_of(task: LoadedTask, payloads: Sequence[dict[str, Any]]) -> Iterator
 def score(name: str, payloads: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[SampleSummary]]:
     """Judge and summarise one task; its samples are written to the run's folder."""
     current, task = run.current(), TASKS[name]
+    samples = with_images(samples_of(task, payloads), current.judge(), task.image_root, task.variant)
     table, lines = pipeline.score_task(
-        samples_of(task, payloads), name, task.variant, current.judge, current.folder, resizing=current.resizing
+        samples, name, task.variant, current.judge, current.folder, resizing=current.resizing
     )
     table["data"] = task.data
     if current.shard:

@@ -111,14 +111,14 @@ class EvaluationRun:
         return {
             "model": self.model,
             "model_args": self.model_args,
-            "label": model_label(self.model, self.model_args),
+            "label": self._label(),
             "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
             "seed": self.seed,
             "limit": None if limit in (None, -1) else _whole(limit),
             "offset": getattr(self.cli, "offset", 0) or 0,
             "gen_kwargs": getattr(self.cli, "gen_kwargs", None) or None,
             "policy": "official",  # of the main scores; every cell also has the strict score
-            "profile": Path(hooks.prompts().source).name,  # "packaged", or the user's file of prompts
+            "profile": hooks.prompts().name,
             "prompts_sha256": hooks.prompts().sha256,
             "frame": os.environ.get(FRAME_ENV) or None,  # of all tasks; None: each task's own
             "model_input": self.resizing.to_json() if self.resizing else None,
@@ -127,6 +127,11 @@ class EvaluationRun:
             "versions": versions(),
             **self._shards(),
         }
+
+    def _label(self) -> str:
+        """The name of the run in tables."""
+        asked = f" ({hooks.prompts().name})" if hooks.prompts().official else ""
+        return model_label(self.model, self.model_args) + asked
 
     def _shards(self) -> dict[str, Any]:
         """What a merge compares besides the rest of `describe`, in a shard; empty for a whole run."""

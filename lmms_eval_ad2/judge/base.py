@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from lmms_eval_ad2.llm.data_url_image import DataUrlImage
 from lmms_eval_ad2.records import Unscored
 
 LOWEST, HIGHEST = 1.0, 10.0
@@ -19,6 +20,9 @@ class JudgeItem:
     """One text to rate. The rubric decides which fields are used (rubrics.yaml, docs/judge.md).
 
     ad2_slps: `steps` = (A_i, A_i+1); ad2_orcs: the whole chain; ad2_djss: `steps` = A_1..A_N-1 and `answer` = A_N.
+    `raw`: the model's reply from which `answer` was read, for CODA-LM's official wording; empty: as `answer`.
+    `repetition`: number of the judgement, from 0, if a text is rated several times (`repeats_of`).
+    `images`: loads what a judge that sees images is shown (`sees_images`); raises DataError for an unreadable image.
     """
 
     id: str
@@ -27,6 +31,9 @@ class JudgeItem:
     reference: str = ""
     question: str = ""
     steps: tuple[str, ...] = ()
+    raw: str = ""
+    repetition: int = 0
+    images: Callable[[], Sequence[DataUrlImage]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,11 @@ class JudgeRating:
 
 
 class Judge(Protocol):
-    """A backend. `label` names it in tables; scores with different labels are never combined in a column."""
+    """A backend. `label` names it in tables; scores with different labels are never combined in a column.
+
+    A judge whose ratings of one text may differ has an attribute `repeats`: how often each text is to be rated.
+    One that is shown the image as well has a true attribute `images`.
+    """
 
     label: str
     usage: dict[str, Any]
@@ -54,6 +65,16 @@ class Judge(Protocol):
     def describe(self) -> dict[str, Any]:
         """Settings needed to repeat the judging: backend, model, rubric versions, seed, temperature."""
         ...
+
+
+def repeats_of(judge: Judge) -> int:
+    """How often the judge is to rate each text; 1 for judges that give a text the same rating every time."""
+    return int(getattr(judge, "repeats", 1))
+
+
+def sees_images(judge: Judge) -> bool:
+    """Whether items must have `images`."""
+    return bool(getattr(judge, "images", False))
 
 
 def new_usage() -> dict[str, Any]:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.image_files import locate, open_image
 from lmms_eval_ad2.judge.agreement import TIE, HumanVotes, JudgedAnswer
 from lmms_eval_ad2.judge.base import HIGHEST, LOWEST, JudgeItem, JudgeRating
 from lmms_eval_ad2.judge.rubrics import RUBRICS
+from lmms_eval_ad2.llm.data_url_image import DataUrlImage
 from lmms_eval_ad2.llm.settings import one_of
 from lmms_eval_ad2.numbers import is_number
 from lmms_eval_ad2.records import Unscored
@@ -45,17 +49,49 @@ def read_items(path: Path) -> list[tuple[JudgeItem, Row]]:
     """Read items, with the fields that are copied to the ratings (task, model, run). Raises DataError."""
     found = []
     for number, row in rows(path):
-        text = {name: _text(path, number, row, name, "") for name in ("reference", "question")}
+        reference, question = (_text(path, number, row, name, "") for name in ("reference", "question"))
         steps = row.get("steps", [])
         if not isinstance(steps, list) or not all(isinstance(s, str) for s in steps):
             raise DataError(path, number, "steps", "a list of texts", steps)
         rubric = one_of(_text(path, number, row, "rubric"), RUBRICS, f"rubric in {path}, row {number}:")
         item = JudgeItem(
-            _text(path, number, row, "id"), rubric, _text(path, number, row, "answer"), steps=tuple(steps), **text
-        )
-        found.append((item, {k: _text(path, number, row, k) for k in _COPIED_FIELDS if k in row}))
+            _text(path, number, row, "id"), rubric, _text(path, number, row, "answer"), reference=reference,
+            question=question, steps=tuple(steps),
+        )  # fmt: skip
+        images = row.get("images", [])
+        if not isinstance(images, list) or not all(isinstance(name, str) for name in images):
+            raise DataError(path, number, "images", "a list of file names", images)
+        copied: Row = {k: _text(path, number, row, k) for k in _COPIED_FIELDS if k in row}
+        found.append((item, copied | ({"images": images} if images else {})))
     if not found:
         raise Ad2Error(f"{path} has no items")
+    return found
+
+
+def repeated(items: Sequence[tuple[JudgeItem, Row]], repeats: int) -> list[tuple[JudgeItem, Row]]:
+    """Each item `repeats` times; the copied field `run` then has the number of the judgement, from 1, after its own."""
+    if repeats == 1:
+        return list(items)
+    return [
+        (replace(item, repetition=k), {**row, "run": f"{row['run']}.{k + 1}" if row.get("run") else str(k + 1)})
+        for item, row in items
+        for k in range(repeats)
+    ]
+
+
+def with_images(items: Sequence[tuple[JudgeItem, Row]], root: Path) -> list[tuple[JudgeItem, Row]]:
+    """The items with the images that their rows name in `images`, below the folder `root`."""
+    return [(replace(item, images=partial(_encoded, root, row.get("images", []))), row) for item, row in items]
+
+
+def _encoded(root: Path, names: Sequence[str]) -> list[DataUrlImage]:
+    found = []
+    for name in names:
+        try:
+            with open_image(locate(root, name)) as image:
+                found.append(DataUrlImage.of("", image.convert("RGB")))
+        except OSError as exc:
+            raise DataError(root, None, "images", "a readable image below this folder", name, str(exc)) from exc
     return found
 
 

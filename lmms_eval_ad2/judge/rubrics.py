@@ -1,16 +1,8 @@
-"""Rubrics of the LLM judge: from YAML, or from CODA-LM's own prompt files in the user's checkout.
+"""Rubrics of the LLM judge, from YAML. rubric_files.py applies a user's files and CODA-LM's own prompts.
 
 The packaged rubrics.yaml is our wording of the published criteria. The hash of a rubric covers the whole prompt and the
 form in which replies are read; it is part of cache keys and result files, so that marks of different prompts are never
 mixed.
-
-Official files (`official_dir`, the evaluation folder of CODA-LM; none of their text is part of this package):
-
-    <official_dir>/scene_few_shot/{high,low}.json         examples of coda_general
-    <official_dir>/suggestion_few_shot/{high,low}.json    examples of coda_suggestion
-
-Each has the keys `reference`, `prediction` and `response`. The official system prompts are in CODA-LM's Python files;
-to use them verbatim, save them as text files and name these under `system_files`.
 """
 
 from __future__ import annotations
@@ -22,18 +14,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import yaml
 
+from lmms_eval_ad2.coda_checkout import CodaJudgePrompt
 from lmms_eval_ad2.errors import Ad2Error, DataError, yaml_fault
 from lmms_eval_ad2.judge.base import JudgeItem
 from lmms_eval_ad2.judge.verdict import REPLY_FORMS, ReplyForm, read
 from lmms_eval_ad2.llm import untrusted_text
 from lmms_eval_ad2.llm.settings import check_keys, one_of
 from lmms_eval_ad2.records import Unscored
-from lmms_eval_ad2.storage.untrusted_json import parse
 
 RUBRICS = (
     "coda_general", "coda_suggestion", "coda_region", "ad2_sacs", "ad2_slps", "ad2_orcs", "ad2_djss", "ad2_vqa",
@@ -57,7 +48,8 @@ class Rubric:
     """One rubric. `parts`: field of an item -> its title, in the order of the prompt.
 
     The system message consists of `system` (the criteria), `guard` (meaning of the fences) and `closing` (how to end a
-    reply).
+    reply). `sight`: what a judge that sees the image is told about it, see `seeing`. `official`: CODA-LM's own
+    messages, which are sent unchanged and without fences; the others are not used.
     """
 
     name: str
@@ -68,12 +60,23 @@ class Rubric:
     version: str = "1"
     guard: str = ""
     closing: str = ""
+    sight: str = ""
+    official: CodaJudgePrompt | None = None
+
+    def seeing(self) -> Rubric:
+        """The rubric for a judge that is shown the images of the scene."""
+        guard = "\n\n".join(text.strip() for text in (self.guard, self.sight))
+        return dataclasses.replace(self, guard=guard, version=f"{self.version}+images")
 
     @property
     def sha256(self) -> str:
         """Hash of all prompt text and of the reply form."""
-        shots = [[dict(e.fields), e.reply] for e in self.examples]
-        content = [self.name, self.system_message, list(self.parts.items()), self.reply, shots]
+        content: list[Any]
+        if self.official:
+            content = [self.name, self.official.opening(), self.official.template, self.reply]
+        else:
+            shots = [[dict(e.fields), e.reply] for e in self.examples]
+            content = [self.name, self.system_message, list(self.parts.items()), self.reply, shots]
         return hashlib.sha256(json.dumps(content, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
 
     @property
@@ -82,6 +85,8 @@ class Rubric:
 
     def opening(self) -> list[Message]:
         """The first messages of every request: system, then each example as a user and an assistant turn."""
+        if self.official:
+            return self.official.opening()
         turns: list[Message] = [{"role": "system", "content": self.system_message}]
         for example in self.examples:
             turns.append({"role": "user", "content": self._show(example.fields)})
@@ -90,6 +95,8 @@ class Rubric:
 
     def question(self, item: JudgeItem) -> Message:
         """The user turn that shows `item`."""
+        if self.official:
+            return self.official.message(item.reference, item.raw or item.answer)
         return {"role": "user", "content": self._show({name: getattr(item, name) for name in self.parts})}
 
     def missing(self, item: JudgeItem) -> Unscored | None:
@@ -127,12 +134,12 @@ def from_yaml(text: str, file: object, base: Mapping[str, Rubric]) -> dict[str, 
         raise Ad2Error(f"{file} is not YAML: {yaml_fault(exc)}") from exc
     if not isinstance(data, dict) or not isinstance(data.get("rubrics"), dict):
         raise DataError(file, None, "rubrics", "a mapping from rubric names to rubrics", type(data).__name__)
-    check_keys(data, ("common", "closing", "rubrics"), f"{file}")
-    around = (str(data.get("common") or ""), str(data.get("closing") or ""))
+    check_keys(data, ("common", "sight", "closing", "rubrics"), f"{file}")
+    around = tuple(str(data.get(key) or "") for key in ("common", "sight", "closing"))
     return {n: _rubric(one_of(n, RUBRICS, "rubric"), r, file, around, base.get(n)) for n, r in data["rubrics"].items()}
 
 
-def _rubric(name: str, data: Any, file: object, around: tuple[str, str], base: Rubric | None) -> Rubric:
+def _rubric(name: str, data: Any, file: object, around: tuple[str, ...], base: Rubric | None) -> Rubric:
     if not isinstance(data, dict):
         raise DataError(file, name, "rubric", "a mapping", data)
     check_keys(data, _FIELDS, f"{file}, rubric {name}")
@@ -150,7 +157,7 @@ def _rubric(name: str, data: Any, file: object, around: tuple[str, str], base: R
         base.examples if shots is None and base else tuple(_example(e, parts, file, name, form) for e in shots or ())
     )
     version = str(data.get("version", f"{base.version}+own" if base else "1"))
-    guard, closing = (own or inherited for own, inherited in zip(around, _guard_and_closing(base), strict=True))
+    guard, sight, closing = (own or inherited for own, inherited in zip(around, _around(base), strict=True))
     return Rubric(
         name=name,
         system=system,
@@ -159,12 +166,13 @@ def _rubric(name: str, data: Any, file: object, around: tuple[str, str], base: R
         examples=examples,
         version=version,
         guard=guard,
+        sight=sight,
         closing=closing,
     )
 
 
-def _guard_and_closing(base: Rubric | None) -> tuple[str, str]:
-    return (base.guard, base.closing) if base else ("", "")
+def _around(base: Rubric | None) -> tuple[str, str, str]:
+    return (base.guard, base.sight, base.closing) if base else ("", "", "")
 
 
 def _example(data: Any, parts: Mapping[str, str], file: object, name: str, form: ReplyForm) -> RubricExample:
@@ -185,96 +193,7 @@ def checked(example: RubricExample, form: ReplyForm, file: object, name: str) ->
     return example
 
 
-# CODA-LM's official example files.
-FOLDERS = {"coda_general": "scene_few_shot", "coda_suggestion": "suggestion_few_shot"}
-FILES = ("high.json", "low.json")
-KEYS = ("reference", "prediction", "response")
-
-
 def changed(rubric: Rubric, **fields: Any) -> Rubric:
     """`rubric` with other fields; "+own" is added to its version, since it is no longer the packaged one."""
     version = rubric.version if rubric.version.endswith("+own") else f"{rubric.version}+own"
     return dataclasses.replace(rubric, version=version, **fields)
-
-
-def few_shots(folder: Path, rubrics: Mapping[str, Rubric]) -> dict[str, Rubric]:
-    """The three CODA-LM rubrics with the official examples; replies are read in the official form."""
-    if not folder.is_dir():
-        raise Ad2Error(f"official_dir {folder} is not a folder: name the 'evaluation' folder of a CODA-LM checkout")
-    found = {"coda_region": changed(rubrics["coda_region"], reply="official")}
-    for name, sub in FOLDERS.items():
-        examples = tuple(_few_shot(folder / sub / file, name) for file in FILES)
-        found[name] = changed(rubrics[name], reply="official", examples=examples)
-    return found
-
-
-def _few_shot(path: Path, rubric: str) -> RubricExample:
-    data = _json(path)
-    data = data[0] if isinstance(data, list) and len(data) == 1 else data
-    if not isinstance(data, dict):
-        raise DataError(path, None, "(file)", f"a JSON object with the keys {', '.join(KEYS)}", type(data).__name__)
-    for key in KEYS:
-        if not isinstance(data.get(key), str) or not data[key].strip():
-            raise DataError(path, None, key, "a text", data.get(key), "is this CODA-LM's own file?")
-    fields = {"reference": data["reference"], "answer": data["prediction"]}
-    return checked(RubricExample(fields, data["response"]), "official", path, rubric)
-
-
-def system_texts(files: Mapping[str, str | Path], rubrics: Mapping[str, Rubric]) -> dict[str, Rubric]:
-    """Rubrics with the system prompt of a file: plain text, or a JSON string (also under the key `system`).
-
-    Such a prompt specifies how a reply must end, so `closing` is removed; `guard` is kept.
-    """
-    return {
-        name: changed(rubrics[one_of(name, rubrics, "rubric")], system=_system(Path(path)), closing="")
-        for name, path in files.items()
-    }
-
-
-def _system(path: Path) -> str:
-    data = _json(path) if path.suffix == ".json" else _text(path)
-    data = data.get("system") if isinstance(data, dict) else data
-    if not isinstance(data, str) or not data.strip():
-        raise DataError(path, None, "system", "the text of a system prompt", data)
-    return data.strip()
-
-
-def _json(path: Path) -> Any:
-    try:
-        return parse(_text(path))
-    except ValueError as exc:
-        raise Ad2Error(f"{path} is not JSON: {exc}") from exc
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as exc:
-        raise Ad2Error(f"cannot read {path}: {exc}") from exc
-
-
-def load(
-    *,
-    override: Path | None = None,
-    official_dir: Path | None = None,
-    system_files: Mapping[str, str | Path] | None = None,
-    reply: Mapping[str, str] | None = None,
-) -> dict[str, Rubric]:
-    """Load the packaged rubrics and apply, in this order, a YAML file, official files, system texts, reply forms.
-
-    Raises Ad2Error or DataError for a missing or malformed file, or an unknown rubric.
-    """
-    rubrics = dict(packaged())
-    if override is not None:
-        try:
-            text = override.read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as exc:
-            raise Ad2Error(f"cannot read the rubric file {override}: {exc}") from exc
-        rubrics |= from_yaml(text, override, rubrics)
-    if official_dir is not None:
-        rubrics |= few_shots(official_dir, rubrics)
-    rubrics |= system_texts(system_files or {}, rubrics)
-    for name, form in (reply or {}).items():
-        known = rubrics[one_of(name, rubrics, "rubric")]
-        rubrics[name] = changed(known, reply=one_of(form, REPLY_FORMS, "reply form"))
-    return rubrics

@@ -16,17 +16,23 @@ from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.judge.base import HIGHEST, LOWEST, Judge
+from lmms_eval_ad2.judge.verdict import WORDINGS, Wording
 from lmms_eval_ad2.llm import settings as llm_settings
 from lmms_eval_ad2.llm.model import pairs, yaml_mapping
 from lmms_eval_ad2.llm.settings import CheckedSettings, check_keys, one_of
 
 BACKENDS = ("lexical", "embedding", "evaluate", "openai", "fake")
 VARIABLE = "AD2_JUDGE"
+REPEATS_VARIABLE = "AD2_JUDGE_REPEATS"
+IMAGES_VARIABLE = "AD2_JUDGE_IMAGES"
 _FIRST = {"embedding": "model", "evaluate": "script", "openai": "model"}  # key of a value given without one
 _OPENAI = (
-    *llm_settings.ENDPOINT_KEYS, *llm_settings.PRICE_KEYS, "rubrics", "official_dir", "system_files", "reply",
+    *llm_settings.ENDPOINT_KEYS, *llm_settings.PRICE_KEYS, "rubrics", "official_dir", "wording", "system_files",
+    "reply", "repeats", "images",
 )  # fmt: skip
 _PATHS = ("rubrics", "official_dir", "script")
+# What the official requests have no choice of.
+_FIXED_BY_OFFICIAL = ("temperature", "seed", "max_tokens", "max_tokens_key", "extra", "system_files", "reply")
 
 
 def read(spec: str | Path | Mapping[str, Any] | None) -> dict[str, Any]:
@@ -35,7 +41,7 @@ def read(spec: str | Path | Mapping[str, Any] | None) -> dict[str, Any]:
     Raises Ad2Error if it is neither a backend nor a readable file.
     """
     if spec is None:
-        spec = os.environ.get(VARIABLE) or "lexical"
+        return _with_environment(read(os.environ.get(VARIABLE) or "lexical"))
     if isinstance(spec, Mapping):
         return _checked(dict(spec), "the judge's settings")
     text = str(spec).strip()
@@ -47,6 +53,30 @@ def read(spec: str | Path | Mapping[str, Any] | None) -> dict[str, Any]:
     if path.suffix in (".yaml", ".yml") or path.is_file():
         return _from_file(path)
     return {"backend": one_of(name, BACKENDS, "judge (and no YAML file)")}
+
+
+def _with_environment(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings with those of the environment. Raises Ad2Error for a backend that they do not fit."""
+    if os.environ.get(IMAGES_VARIABLE) == "1":
+        if settings["backend"] != "openai":
+            raise Ad2Error(
+                f"--judge-images: the {settings['backend']} judge reads texts only; name a model that takes images "
+                "(openai:MODEL)"
+            )
+        settings = {**settings, "images": True}
+    repeats = os.environ.get(REPEATS_VARIABLE)
+    if not repeats:
+        return settings
+    if not repeats.isdecimal() or int(repeats) < 1:
+        raise Ad2Error(f"{REPEATS_VARIABLE}={repeats}: expected a whole number from 1")
+    if settings["backend"] == "openai":
+        return {**settings, "repeats": int(repeats)}
+    if int(repeats) > 1:
+        raise Ad2Error(
+            f"--judge-repeats {repeats}: the {settings['backend']} judge gives a text the same mark every time; "
+            "repetitions need an LLM judge (openai:MODEL)"
+        )
+    return settings
 
 
 def _from_file(path: Path) -> dict[str, Any]:
@@ -137,7 +167,7 @@ def _finite(settings: CheckedSettings, key: str, default: float) -> float:
 
 def _openai(settings: Mapping[str, Any], cache: Path | None) -> Judge:
     from lmms_eval_ad2.judge.backends.llm import LLMJudge
-    from lmms_eval_ad2.judge.rubrics import load
+    from lmms_eval_ad2.judge.rubric_files import load
 
     checked = CheckedSettings(settings, "judge")
     if not checked.text("model"):
@@ -146,10 +176,33 @@ def _openai(settings: Mapping[str, Any], cache: Path | None) -> Judge:
     rubrics = load(
         override=checked.path("rubrics"),
         official_dir=checked.path("official_dir"),
+        wording=_wording(settings),
         system_files=checked.mapping("system_files"),
         reply=checked.mapping("reply"),
     )
-    return LLMJudge(endpoint, sampling, rubrics, cache=cache, price=llm_settings.price(checked))
+    images = settings.get("images", False)
+    if not isinstance(images, bool):
+        raise Ad2Error(f"judge setting images: expected true or false, found {images!r}")
+    return LLMJudge(
+        endpoint, sampling, {name: rubric.seeing() for name, rubric in rubrics.items()} if images else rubrics,
+        cache=cache, price=llm_settings.price(checked), repeats=checked.whole("repeats", 1, low=1), images=images,
+    )  # fmt: skip
+
+
+def _wording(settings: Mapping[str, Any]) -> Wording:
+    """The wording of the CODA-LM rubrics. Raises Ad2Error for "official" beside settings that it excludes."""
+    wording = one_of(settings.get("wording", "ours"), WORDINGS, "wording of the judge")
+    if wording == "official":
+        if not settings.get("official_dir"):
+            raise Ad2Error("judge openai: wording=official needs official_dir=CHECKOUT, a checkout of DLUT-LYZ/CODA-LM")
+        if settings.get("images"):
+            raise Ad2Error("judge openai: wording=official sends the official requests, which have no image")
+        if given := [key for key in _FIXED_BY_OFFICIAL if key in settings]:
+            raise Ad2Error(
+                f"judge openai: {given[0]} cannot be given with wording=official, which sends the official requests "
+                "unchanged (model, messages, temperature)"
+            )
+    return wording
 
 
 KEYS: dict[str, tuple[str, ...]] = {

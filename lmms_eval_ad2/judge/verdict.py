@@ -4,12 +4,14 @@
 numbers ("[[5]] out of [[10]]") has no mark: which of them is the rating would be a guess. Other content of double
 brackets is ignored.
 
-`official` (CODA-LM's script, for its own prompts): the whole number after the first `Rating: [[`, else after the first
-`rating is: [[`, else after the first `[[`; further numbers do not matter.
+`official` (CODA-LM's script, for its own prompts): the text between the first `Rating: [[` and the next `]]` as `int`
+reads it, else after the first `rating is: [[`, else after the first `[[`; further numbers, reasoning and the reason for
+which the reply ended do not matter. Only the range is checked here and not there.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import Literal
 
@@ -17,6 +19,8 @@ from lmms_eval_ad2.judge.base import HIGHEST, LOWEST
 from lmms_eval_ad2.records import Unscored
 
 ReplyForm = Literal["strict", "official"]
+Wording = Literal["ours", "official"]  # of the prompts of the CODA-LM rubrics
+WORDINGS: tuple[Wording, ...] = ("ours", "official")
 REPLY_FORMS: tuple[ReplyForm, ...] = ("strict", "official")
 
 UNPARSED, SEVERAL, OUT_OF_RANGE, EMPTY, TRUNCATED, REFUSED = (
@@ -25,8 +29,9 @@ UNPARSED, SEVERAL, OUT_OF_RANGE, EMPTY, TRUNCATED, REFUSED = (
 
 _STRICT = re.compile(r"\[\[\s*([+-]?[0-9]+(?:\.[0-9]+)?)\s*\]\]")
 _OFFICIAL_LEADS = ("Rating: [[", "rating is: [[", "[[")
-_WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*")
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+_OUTSIDE = (int(LOWEST) - 1, int(HIGHEST) + 1)  # stand for all numbers out of range, which may be too large for a float
+_CUT = {"length": TRUNCATED, "content_filter": REFUSED}  # finish reasons of incomplete replies
 _SHOWN = 200
 
 
@@ -35,14 +40,13 @@ def read(reply: str, finish_reason: str | None, form: ReplyForm, rubric: str) ->
 
     Unscored if the reply is empty, truncated, refused or unreadable, has several marks, or one that is out of range.
     """
-    if finish_reason == "length":
-        return Unscored(rubric, TRUNCATED, shown(reply))
-    if finish_reason == "content_filter":
-        return Unscored(rubric, REFUSED, shown(reply))
+    marks = _official(reply) if form == "official" else set()
+    if not marks and (cut := _CUT.get(finish_reason or "")):
+        return Unscored(rubric, cut, shown(reply))
     text = _THOUGHT.sub("", reply)
-    if not text.strip():
+    if not text.strip() and not marks:
         return Unscored(rubric, EMPTY)
-    marks = _official(text) if form == "official" else _strict(text)
+    marks = marks if form == "official" else _strict(text)
     if len(marks) != 1:
         return Unscored(rubric, SEVERAL if marks else UNPARSED, shown(reply))
     (mark,) = marks
@@ -57,14 +61,13 @@ def _strict(text: str) -> set[float]:
 
 
 def _official(text: str) -> set[float]:
-    """The text between a lead and the next `]]` if it is a whole number; else the next lead is tried."""
-    if _unfinished(text):
-        return set()
+    """`int` of the text between a lead and the next `]]` or the same lead; if it raises, the next lead is tried."""
     for lead in _OFFICIAL_LEADS:
         _, found, rest = text.partition(lead)
-        number = rest.split(lead)[0].split("]]")[0]
-        if found and _WHOLE.fullmatch(number):
-            return {float(number)}
+        if found:
+            with contextlib.suppress(ValueError):
+                number = int(rest.split(lead)[0].split("]]")[0])
+                return {float(max(_OUTSIDE[0], min(number, _OUTSIDE[1])))}
     return set()
 
 

@@ -32,18 +32,20 @@ PRICE_KEYS = ("price_prompt", "price_completion")
 
 @dataclass(frozen=True, slots=True)
 class EndpointSampling:
-    """Sampling parameters of a request. `extra` is added to the request unchanged (e.g. reasoning_effort)."""
+    """Sampling parameters of a request; None: not sent. `extra` is added unchanged (e.g. reasoning_effort)."""
 
     model: str
     temperature: float | None = 0.0
     seed: int | None = 0
-    max_tokens: int = 1024
+    max_tokens: int | None = 1024
     max_tokens_key: str = "max_tokens"  # newer models require max_completion_tokens
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def payload(self, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """The JSON body of a request with these messages."""
-        body: dict[str, Any] = {"model": self.model, "messages": list(messages), self.max_tokens_key: self.max_tokens}
+        body: dict[str, Any] = {"model": self.model, "messages": list(messages)}
+        if self.max_tokens is not None:
+            body[self.max_tokens_key] = self.max_tokens
         if self.temperature is not None:
             body["temperature"] = self.temperature
         if self.seed is not None:

@@ -7,9 +7,6 @@ The texts are those of prompts.yaml, overlaid by a user's YAML file; its keys an
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,27 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS, NAIVE
-from lmms_eval_ad2.llm.request_body import JsonSafeText
+from lmms_eval_ad2.llm.data_url_image import DataUrlImage
 from lmms_eval_ad2.llm.untrusted_text import fence, neutralise, nonce
 from lmms_eval_ad2.mcq.base import Distractor, OpenQuestion
 from lmms_eval_ad2.prompts.prompt_table import PromptTable
 from lmms_eval_ad2.prompts.views import CAMERAS, Views, camera, shown
 from lmms_eval_ad2.prompts.visual import render
 
-JPEG_QUALITY = 95
 _NAME = re.compile(r"[\w-]{1,32}")
 _REPEATED = 4_000  # characters of a refused reply that are repeated to the model
 
 Message = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class DataUrlImage:
-    """The picture of one camera as a data URL. `view` is "" if it has no name; `sha256` is that of the JPEG."""
-
-    view: str
-    sha256: str
-    url: str
 
 
 def pictures(question: OpenQuestion, views: Views) -> tuple[DataUrlImage, ...]:
@@ -52,15 +39,7 @@ def pictures(question: OpenQuestion, views: Views) -> tuple[DataUrlImage, ...]:
         views = "all"
     names = [view for view, _ in shown(record, views)]
     images = render(record, question.image_root, views=views)
-    return tuple(_encoded(view, image) for view, image in zip(names, images, strict=True))
-
-
-def _encoded(view: str, image: Any) -> DataUrlImage:
-    buffer = io.BytesIO()
-    image.save(buffer, "JPEG", quality=JPEG_QUALITY)
-    data = buffer.getvalue()
-    url = JsonSafeText("data:image/jpeg;base64," + base64.b64encode(data).decode("ascii"))
-    return DataUrlImage(view, hashlib.sha256(data).hexdigest(), url)
+    return tuple(DataUrlImage.of(view, image) for view, image in zip(names, images, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,13 @@ from pydantic import BaseModel
 
 from lmms_eval_ad2.llm.cache import key_of
 from lmms_eval_ad2.llm.client import ChatReply, RequestFailure
+from lmms_eval_ad2.llm.data_url_image import DataUrlImage
 from lmms_eval_ad2.llm.model import LanguageModel, json_schema
 from lmms_eval_ad2.llm.request_body import EncodedJson
 from lmms_eval_ad2.llm.session import EndpointSession
 from lmms_eval_ad2.mcq.base import RoleExchange
 from lmms_eval_ad2.mcq.replies import LONGEST_REPLY, REFUSED, SCHEMA_NAMES, ReplyFault, schema_of
-from lmms_eval_ad2.mcq.role_prompts import DataUrlImage, QuestionPrompts, RolePrompt
+from lmms_eval_ad2.mcq.role_prompts import QuestionPrompts, RolePrompt
 
 T = TypeVar("T")
 

@@ -20,11 +20,13 @@ from typing import Any
 
 import yaml
 
+from lmms_eval_ad2.coda_checkout import official_questions
 from lmms_eval_ad2.errors import Ad2Error, DataError, yaml_fault
 from lmms_eval_ad2.records import LANGS, Lang
 
 PACKAGED = "default.yaml"
 ENV = "AD2_PROMPTS"
+OFFICIAL = "coda_lm:"  # before the path of a checkout of CODA-LM, instead of a file
 
 # key -> (placeholders it must have, placeholders it may have). A key that is not listed takes none.
 SLOTS: dict[str, tuple[str, str]] = {
@@ -73,22 +75,30 @@ _TOKEN = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 @dataclass(frozen=True)
 class PromptSet:
-    """Prompt texts by language and key. `source` names the file; `sha256` is that of all effective texts."""
+    """Prompt texts by language and key. `source` names the file; `sha256` is that of all effective texts.
+
+    official: CODA-LM's records are asked the questions of the official converter.
+    """
 
     texts: Mapping[str, Mapping[str, str]] = field(repr=False)
     source: str
     sha256: str
+    official: bool = False
 
     @classmethod
     def load(cls, path: Path | str | None = None) -> PromptSet:
         """The packaged texts, overridden by the file `path`, else by the one in the environment variable AD2_PROMPTS.
 
+        "coda_lm:CHECKOUT" instead of a file: CODA-LM's questions are those of its official converter.
+
         Raises DataError (file, key, remedy) for an unreadable file, an unknown key, or a placeholder that is missing or
-        unknown.
+        unknown; Ad2Error for a checkout without the converter.
         """
         user_file = path or os.environ.get(ENV)
         if not user_file:
             return _load(None, 0)
+        if str(user_file).startswith(OFFICIAL):
+            return _official(str(user_file).removeprefix(OFFICIAL))
         file = Path(user_file).expanduser()
         try:
             changed = file.stat().st_mtime_ns
@@ -96,6 +106,11 @@ class PromptSet:
             expected = "a readable YAML file of prompts"
             raise DataError(user_file, None, "file", expected, str(exc), f"Check {ENV}.") from exc
         return _load(str(file), changed)
+
+    @property
+    def name(self) -> str:
+        """A name for result files: "packaged", "official CODA-LM questions", or the name of the user's file."""
+        return "official CODA-LM questions" if self.official else Path(self.source).name
 
     def has(self, key: str, lang: Lang) -> bool:
         """Whether `key` has a text in `lang`, without the fallback to English."""
@@ -129,6 +144,17 @@ def _load(file: str | None, changed: int) -> PromptSet:
         overrides = _read(file, user_text(file), known=sorted(texts["en"]))
         texts = {lang: {**texts[lang], **overrides[lang]} for lang in LANGS}
     return PromptSet(texts, file or "packaged", texts_sha256(texts))
+
+
+@functools.lru_cache(maxsize=4)
+def _official(checkout: str) -> PromptSet:
+    """The packaged texts with the official questions as the whole prompts of CODA-LM's tasks."""
+    questions = official_questions(Path(checkout).expanduser())
+    packaged = _load(None, 0).texts
+    # A brace in a text is literal, and every language has the official question, which is English.
+    own = {f"coda_{task}": text.replace("{", "{{").replace("}", "}}") for task, text in questions.items()}
+    texts: dict[str, dict[str, str]] = {lang: {**packaged[lang], **own} for lang in LANGS}
+    return PromptSet(texts, f"{OFFICIAL}{checkout}", texts_sha256(texts), official=True)
 
 
 def _read(file: str, text: str, known: list[str] | None = None) -> dict[str, dict[str, str]]:

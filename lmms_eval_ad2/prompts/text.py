@@ -155,6 +155,11 @@ def _coda(record: Record, lang: Lang, mark: VisualPrompt, prompts: PromptSet) ->
     question = _plain(record.question.get(lang)) or prompts.fill(f"coda_{record.task}_question", lang)
     if record.task != "region":
         return prompts.fill(f"coda_{record.task}", lang, question=question)
+    if prompts.official and record.mark.coords and mark.kind != "box":
+        raise Ad2Error(
+            f"{record.id}: the official question is about a red rectangle, which is not drawn here; ask this task "
+            "without --prompts coda_lm:CHECKOUT"
+        )
     note = ""  # without a mark, the rectangle is already part of the released image (format llava)
     if mark.coords:
         note = prompts.fill(f"coda_region_{mark.kind}", lang, **_coords_of(record, mark)) + " "

@@ -16,7 +16,13 @@ from typing import Any
 
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.printed import one_line
-from lmms_eval_ad2.report.summary_fields import RERUN_HINT, DistractorRates, ScoreCell, SummaryReader
+from lmms_eval_ad2.report.summary_fields import (
+    RERUN_HINT,
+    DistractorRates,
+    JudgementSpread,
+    ScoreCell,
+    SummaryReader,
+)
 from lmms_eval_ad2.shards import SHARDS, shards_text
 from lmms_eval_ad2.storage.untrusted_json import lines, parse
 from lmms_eval_ad2.storage.untrusted_json import load as load_json
@@ -57,6 +63,7 @@ class TaskSummary:
     correctness: ScoreCell | None = None
     interval_method: str | None = None  # None: an earlier version's bootstrap
     coordinates: Mapping[str, Any] = field(default_factory=dict)  # scoring/frame_check.py; empty without points, boxes
+    repeats: JudgementSpread | None = None  # None: each text was rated once, or no judge was needed
     mean_of: tuple[str, ...] = ()  # the columns whose mean is the score; empty in summaries that do not name them
 
     @property
@@ -281,6 +288,7 @@ def read_task(reader: SummaryReader, name: str, table: Any) -> TaskSummary:
         kinds=here.kinds(table, "offered_kinds"),
         position=here.position(table, "position"),
         correctness=here.inside("data").correctness(here.mapping(table, "data"), "correctness"),
+        repeats=here.spread(table, "judge_repeats"),
         interval_method=_named(table, "interval_method"),
         coordinates=here.mapping(table, "coordinates", {}),
         mean_of=here.inside("score").names(here.mapping(table, "score"), "columns"),

@@ -52,6 +52,20 @@ class DistractorRates:
 
 
 @dataclass(frozen=True, slots=True)
+class JudgementSpread:
+    """The main score of a task that was judged several times, in percent: of each judgement, mean, and deviation.
+
+    partly_read: samples of which some judgements have no mark; unread: these judgements.
+    """
+
+    by_repetition: tuple[float | None, ...]
+    mean: float | None
+    sd: float | None
+    partly_read: int
+    unread: int
+
+
+@dataclass(frozen=True, slots=True)
 class SummaryReader:
     """Reads the fields of one file. `at`: path of the current block; `judge_suffix`: suffix for judge labels."""
 
@@ -189,6 +203,23 @@ class SummaryReader:
             n_unparsed=0,
             n_unscored=0,
             reason=reason,
+        )
+
+    def spread(self, data: Mapping[str, Any], name: str) -> JudgementSpread | None:
+        """Repeated judgements of the main score; None if each text was rated once."""
+        raw, here = self.mapping(data, name, {}), self.inside(name)
+        if not raw or raw.get("score") is None:
+            return None
+        score, inner = here.mapping(raw, "score"), here.inside("score")
+        values = score.get("by_repetition")
+        if not isinstance(values, list) or not all(v is None or is_number(v) for v in values):
+            raise inner.wrong("by_repetition", "a list of percentages", values)
+        return JudgementSpread(
+            by_repetition=tuple(values),
+            mean=inner.number(score, "mean"),
+            sd=inner.number(score, "sd"),
+            partly_read=here.count(raw, "partly_read"),
+            unread=here.count(raw, "unread"),
         )
 
     def cells(self, data: Mapping[str, Any], name: str) -> dict[str, ScoreCell]:

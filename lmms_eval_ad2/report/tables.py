@@ -17,6 +17,7 @@ from lmms_eval_ad2.report.breakdowns import breakdown_grids
 from lmms_eval_ad2.report.cell_text import NGRAM, NONE, clusters, counts, interval, number, official
 from lmms_eval_ad2.report.floors import missing_floors
 from lmms_eval_ad2.report.grid import GridColumn, GridRow, ResultGrid, grids
+from lmms_eval_ad2.report.repeat_grids import repeat_grids
 from lmms_eval_ad2.report.runs import RunSummary
 from lmms_eval_ad2.report.task_groups import data_notes, form_note, language_note
 from lmms_eval_ad2.report.text_table import TextTable, escape, wrapped
@@ -54,7 +55,8 @@ def render(
     breakdowns: with tables by sub-task, source, weather and severity.
     """
     intervals = about_intervals(runs)
-    found = [*grids(runs, with_published=published), *(breakdown_grids(runs) if breakdowns else ())]
+    found = [*grids(runs, with_published=published), *repeat_grids(runs)]
+    found += breakdown_grids(runs) if breakdowns else []
     if not (markdown or wide):
         blocks = [wrapped(f"{compact.LEGEND} {intervals}", compact.WIDTH), *map(compact.render, found)]
         blocks.append("\n".join(wrapped(note, compact.WIDTH, "  ") for note in [*warnings(runs), compact.MORE]))

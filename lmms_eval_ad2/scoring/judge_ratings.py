@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from lmms_eval_ad2.judge.base import Judge, JudgeItem, JudgeRating
+from lmms_eval_ad2.judge.base import Judge, JudgeItem, JudgeRating, repeats_of
 from lmms_eval_ad2.records import Unscored
 from lmms_eval_ad2.scoring.sample import CHAIN_COLUMNS, JUDGE_WORST, ScoredSample, set_column
 
@@ -27,46 +28,66 @@ def to_rate(sample: ScoredSample) -> list[JudgeItem]:
 
 
 def apply(samples: Sequence[ScoredSample], judge: Judge, *, progress: bool = True) -> None:
-    """Rate all pending items of `samples` in one batch and set their columns."""
-    items = [item for s in samples for item in to_rate(s)]
-    verdicts = dict(zip((i.id for i in items), judge.rate(items, progress=progress), strict=True)) if items else {}
+    """Rate all pending items of `samples` in one batch, as often as the judge is to repeat, and set their columns."""
+    repeats = repeats_of(judge)
+    items = [replace(item, repetition=k) for s in samples for item in to_rate(s) for k in range(repeats)]
+    rated = judge.rate(items, progress=progress) if items else []
+    verdicts = {(item.id, item.repetition): verdict for item, verdict in zip(items, rated, strict=True)}
     for sample in samples:
         if sample.pending:
-            _set_ratings(
-                sample, [(item, verdicts.get(item.id) or JudgeRating(item.id, 1.0)) for item in sample.pending]
-            )
+            lowest = [JudgeRating(item.id, 1.0) for item in sample.pending]
+            found = [
+                (item, [verdicts.get((item.id, k), low) for k in range(repeats)])
+                for item, low in zip(sample.pending, lowest, strict=True)
+            ]
+            _set_ratings(sample, found)
             sample.pending = []
 
 
-def _set_ratings(sample: ScoredSample, rated: list[tuple[JudgeItem, Verdict]]) -> None:
-    sample.judge = [
-        {
-            "rubric": item.rubric,
-            "part": item.id.rsplit(":", 1)[-1] if sample.form == "chain" else "0",
-            "score": v.score if isinstance(v, JudgeRating) else None,
-            "reason": None if isinstance(v, JudgeRating) else v.reason,
-        }
-        for item, v in rated
-    ]
+def _set_ratings(sample: ScoredSample, rated: list[tuple[JudgeItem, list[Verdict]]]) -> None:
+    sample.judge = [_entry(item, sample.form, verdicts) for item, verdicts in rated]
     if sample.form == "chain":
         for column in CHAIN_COLUMNS:
             _set_judged_column(sample, column, [v for item, v in rated if item.rubric == f"ad2_{column}"])
     else:
         _set_judged_column(sample, sample.column, [v for _, v in rated])
-    reasons = [v.reason for _, v in rated if isinstance(v, Unscored)]
+    reasons = [entry["reason"] for entry in sample.judge if entry["score"] is None]
     if reasons:
         sample.status, sample.reason = "unscored", reasons[0]
 
 
-def _set_judged_column(sample: ScoredSample, column: str, verdicts: Sequence[Verdict]) -> None:
-    """Official: the mean of the rated items. Strict: unrated items count as the lowest mark. Marks / 10."""
+def _entry(item: JudgeItem, form: str, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """The ratings of one item in the samples file; several have their mean as `score`, and each one in `scores`."""
+    marks = [v.score if isinstance(v, JudgeRating) else None for v in verdicts]
+    reasons = [None if isinstance(v, JudgeRating) else v.reason for v in verdicts]
+    score = _mean(marks)
+    return {
+        "rubric": item.rubric,
+        "part": item.id.rsplit(":", 1)[-1] if form == "chain" else "0",
+        "score": score,
+        "reason": reasons[0] if score is None else None,
+        **({"scores": marks, "reasons": reasons} if len(verdicts) > 1 else {}),
+    }
+
+
+def _set_judged_column(sample: ScoredSample, column: str, verdicts: Sequence[Sequence[Verdict]]) -> None:
+    """Official: the mean of the rated items. Strict: unrated items count as the lowest mark. Marks / 10.
+
+    verdicts: of each item, one per repetition. An item's mark is the mean over the repetitions that rated it.
+    """
     if not verdicts:
         return
-    marks = [v.score / 10 if isinstance(v, JudgeRating) else None for v in verdicts]
-    known = [m for m in marks if m is not None]
-    official = sum(known) / len(known) if known else None
-    strict = sum(JUDGE_WORST if m is None else m for m in marks) / len(marks)
-    set_column(sample, column, official, strict)
+    marks = [[v.score / 10 if isinstance(v, JudgeRating) else None for v in of_item] for of_item in verdicts]
+    strict = [_mean([JUDGE_WORST if m is None else m for m in of_item]) or 0.0 for of_item in marks]
+    set_column(sample, column, _mean([_mean(of_item) for of_item in marks]), sum(strict) / len(strict))
+    if len(marks[0]) > 1:
+        sample.repeated[column] = [_mean(of_repetition) for of_repetition in zip(*marks, strict=True)]
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """The mean of the known values; a single one is unchanged."""
+    known = [value for value in values if value is not None]
+    return known[0] if len(known) == 1 else sum(known) / len(known) if known else None
 
 
 def judge_record(judge: Judge) -> dict[str, Any]:

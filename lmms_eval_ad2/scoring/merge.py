@@ -137,7 +137,8 @@ def _merge_task(out: Path, shards: Sequence[SavedShard], name: str, complete: bo
         raise Ad2Error(f"task {name}: {present} samples in all shards together, expected {selected}")
     variant = TaskVariant.of_table(tables[0], name)
     resizing = InputResizing.from_json(shards[0].run.get("model_input"), str(shards[0].folder / "summary.json"))
-    judge = SavedMarks(str((shards[0].run.get("judge") or {}).get("label")))
+    described = shards[0].run.get("judge") or {}
+    judge = SavedMarks(str(described.get("label")), int(described.get("repeats", 1)))
     samples = _samples(shards, name, variant, resizing, judge, complete)
     table, _ = pipeline.score_task(samples, name, variant, lambda: judge, out, progress=False, resizing=resizing)
     if table["n"] != present:
@@ -180,23 +181,25 @@ def _scored(
 class SavedMarks:
     """A Judge that returns the marks in the samples of the shards; `add` precedes `rate`."""
 
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str, repeats: int = 1) -> None:
         self.label = label
+        self.repeats = repeats
         self.usage: dict[str, Any] = {}
-        self._verdicts: dict[str, judge_ratings.Verdict] = {}
+        self._verdicts: dict[tuple[str, int], judge_ratings.Verdict] = {}
 
     def add(self, sample: ScoredSample, marks: Any, folder: Path) -> None:
         """Note the marks of a sample, in the order of its pending items; raises DataError if they do not fit."""
         try:
             for item, mark in zip(sample.pending, marks, strict=True):
-                self._verdicts[item.id] = _verdict(item, mark)
+                for k, verdict in enumerate(_verdicts(item, mark, self.repeats)):
+                    self._verdicts[item.id, k] = verdict
         except (TypeError, ValueError, KeyError) as exc:
             file = folder / "samples" / f"{sample.task}.jsonl"
             wanted = f"the marks of {len(sample.pending)} texts"
             raise DataError(file, None, f"judge of {sample.id}", wanted, str(marks)[:80], "another version?") from exc
 
     def rate(self, items: Sequence[JudgeItem], *, progress: bool = True) -> list[judge_ratings.Verdict]:
-        found = [self._verdicts[item.id] for item in items]
+        found = [self._verdicts[item.id, item.repetition] for item in items]
         self._verdicts.clear()
         return found
 
@@ -204,12 +207,20 @@ class SavedMarks:
         return {"label": self.label}
 
 
-def _verdict(item: JudgeItem, mark: Mapping[str, Any]) -> judge_ratings.Verdict:
+def _verdicts(item: JudgeItem, mark: Mapping[str, Any], repeats: int) -> list[judge_ratings.Verdict]:
+    """The verdict of each judgement of an item."""
     if mark["rubric"] != item.rubric:
         raise ValueError(f"rubric {mark['rubric']}")
-    if mark["score"] is None:
-        return Unscored(item.rubric, str(mark["reason"]))
-    return JudgeRating(item.id, float(mark["score"]) if isinstance(mark["score"], float) else int(mark["score"]))
+    scores, reasons = (mark["scores"], mark["reasons"]) if repeats > 1 else ([mark["score"]], [mark["reason"]])
+    if len(scores) != repeats:
+        raise ValueError(f"{len(scores)} judgements, expected {repeats}")
+    return [_verdict(item, score, reason) for score, reason in zip(scores, reasons, strict=True)]
+
+
+def _verdict(item: JudgeItem, score: Any, reason: Any) -> judge_ratings.Verdict:
+    if score is None:
+        return Unscored(item.rubric, str(reason))
+    return JudgeRating(item.id, float(score) if isinstance(score, float) else int(score))
 
 
 def _description(shards: Sequence[SavedShard], included: Sequence[int]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from lmms_eval_ad2.metrics.intervals import (
 from lmms_eval_ad2.records import Unscored
 from lmms_eval_ad2.scoring import circular, distractors, judge_ratings
 from lmms_eval_ad2.scoring.frame_check import FrameCheck
+from lmms_eval_ad2.scoring.judge_repeats import repeats_block
 from lmms_eval_ad2.scoring.result_files import sample_writer
 from lmms_eval_ad2.scoring.sample import ScoredSample
 from lmms_eval_ad2.scoring.sample_summary import BREAKDOWNS, SampleSummary
@@ -84,6 +85,7 @@ def summarise(asked: Sequence[SampleSummary], variant: TaskVariant, judge: str |
     columns = {c: _column_cell(by_column[c], c, judge) for c in [*order, *rest]} if variant.judge else {}
     if variant.circular:
         columns |= _circular_columns(asked, groups)
+    repeats = repeats_block(by_column, order) if variant.judge else None
     used = judge if variant.judge and any(x.form in JUDGED_FORMS for x in lines) else None
     grouped = lines if variant.judge else ()  # n-gram metrics are defined for the corpus, not for samples: no groups
     return {
@@ -109,6 +111,7 @@ def summarise(asked: Sequence[SampleSummary], variant: TaskVariant, judge: str |
         "position": circular.position(groups, len(asked)) if variant.circular else None,
         "judge": used,
         "interval_method": METHOD,
+        **({"judge_repeats": repeats} if repeats else {}),
     }
 
 

@@ -53,6 +53,7 @@ class ScoredSample:
     kind: str | None = None
     judge: list[dict[str, Any]] = field(default_factory=list)
     pending: list[JudgeItem] = field(default_factory=list)
+    repeated: dict[str, list[float | None]] = field(default_factory=dict)  # column -> mark in each judgement
     row: int | None = None  # of the task's data, in shards only: their rows are merged in the order of the data
 
     def to_json(self) -> str:
@@ -60,7 +61,8 @@ class ScoredSample:
 
         Raises ValueError for NaN and infinity, which JSON does not allow.
         """
-        left_out = ("pending", "record", *(("row",) if self.row is None else ()))
+        left_out = ["pending", "record", *(["row"] if self.row is None else [])]
+        left_out += [] if self.repeated else ["repeated"]
         own = {name: getattr(self, name) for name in self.__slots__ if name not in left_out}
         head = json.dumps(own, ensure_ascii=False, allow_nan=False)
         return f'{head[:-1]}, "record": {self.record.to_json()}}}'
@@ -220,8 +222,11 @@ def _score_free_text(sample: ScoredSample, record: Record, read: Answer, variant
         return
     rubric = rubric_of(record.benchmark, sample.part)
     sample.pending = [
-        JudgeItem(f"{sample.task}:{record.id}", rubric, str(read.value), reference, record.question.get(variant.lang))
-    ]
+        JudgeItem(
+            f"{sample.task}:{record.id}", rubric, str(read.value), reference, record.question.get(variant.lang),
+            raw=sample.raw if isinstance(sample.raw, str) else "",
+        )
+    ]  # fmt: skip
 
 
 def _score_chain(sample: ScoredSample, record: Record, read: Answer, variant: TaskVariant) -> None:

@@ -45,6 +45,8 @@ class SampleSummary:
     marks: (column, official | None, strict) as fractions. groups: (breakdown, name).
     kind: kind of the chosen option; offered: the kinds of all wrong options.
     text: (answer, reference), only for n-gram metrics; rotation: only for circular evaluation.
+    repeated: (column, mark in each judgement) if a judge rated the sample several times; unread: replies of it without
+    a mark, of texts that other judgements could rate.
     """
 
     id: str
@@ -60,6 +62,8 @@ class SampleSummary:
     offered: tuple[str, ...] = ()
     text: tuple[str, str] | None = None
     rotation: OptionRotation | None = None
+    repeated: tuple[tuple[str, tuple[float | None, ...]], ...] = ()
+    unread: int = 0
 
     @classmethod
     def of(cls, s: ScoredSample, variant: TaskVariant) -> SampleSummary:
@@ -86,6 +90,8 @@ class SampleSummary:
             offered=_share(offered),
             text=text,
             rotation=rotation,
+            repeated=tuple((column, tuple(marks)) for column, marks in s.repeated.items()),
+            unread=sum(e["scores"].count(None) for e in s.judge if "scores" in e and e["score"] is not None),
         )
 
 

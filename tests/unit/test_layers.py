@@ -35,16 +35,17 @@ ALLOWED: dict[str, set[str]] = {
     "shards": set(),
     "storage": set(),
     "image_files": {"storage"},
+    "coda_checkout": {"storage"},  # texts of a checkout of CODA-LM: for its judge and its questions
     "coordinates": set(),
     "data": set(),
     "data.drivelm_text": set(),
     "data.releases": {"records", "data.drivelm_text", "storage", "image_files"},
     "data.home": {"records", "data.releases", "storage", "image_files"},
-    "prompts": {"coordinates", "records", "image_files"},
+    "prompts": {"coordinates", "records", "image_files", "coda_checkout"},
     "parsing": {"coordinates", "records"},
     "metrics": {"records"},
     "llm": {"storage"},
-    "judge": {"llm", "records", "storage", "testing.fake_judge"},
+    "judge": {"llm", "records", "storage", "testing.fake_judge", "coda_checkout", "image_files"},
     # Builds AutoDrive-QA's questions: reads releases and the data home, asks models, writes a file that releases read.
     "mcq": {
         "llm", "data", "image_files", "prompts", "metrics", "parsing", "records", "storage", "report.text_table",

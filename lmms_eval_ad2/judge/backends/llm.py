@@ -1,25 +1,31 @@
 """The LLM judge: items -> prompts -> one batch to an OpenAI-compatible endpoint -> marks.
 
 A reply is cached if a mark could be read from it, so that a second run repeats only the failed requests. The cache key
-covers everything that can change a reply: rubric hash, model, temperature, seed, token limit, messages. It does not
-contain the address, since a server may move to another port.
+covers everything that can change a reply: rubric hash, model, temperature, seed, token limit, messages, number of the
+repetition. It does not contain the address, since a server may move to another port.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.judge import verdict
 from lmms_eval_ad2.judge.base import JudgeItem, JudgeRating, new_usage
 from lmms_eval_ad2.judge.rubrics import Message, Rubric
 from lmms_eval_ad2.llm import batch
 from lmms_eval_ad2.llm.cache import ReplyCache, key_of
 from lmms_eval_ad2.llm.client import ChatReply, EndpointConfig, RequestFailure
+from lmms_eval_ad2.llm.data_url_image import JPEG_QUALITY, DataUrlImage
 from lmms_eval_ad2.llm.settings import EndpointSampling, TokenPrice, one_of
 from lmms_eval_ad2.records import Unscored
+
+OFFICIAL, SEEING = " (official CODA-LM wording)", " (sees the images)"  # at the end of the label
+NO_IMAGE = "no_image"
+IMAGES_AT_ONCE = 128  # items whose pictures are in memory together
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +40,13 @@ class LLMJudge:
 
     def __init__(
         self, endpoint: EndpointConfig, sampling: EndpointSampling, rubrics: Mapping[str, Rubric],
-        *, cache: Path | None = None, price: TokenPrice | None = None,
+        *, cache: Path | None = None, price: TokenPrice | None = None, repeats: int = 1, images: bool = False,
     ) -> None:  # fmt: skip
-        self.label = f"openai:{sampling.model}"
+        self.official_wording = any(rubric.official for rubric in rubrics.values())
+        self.label = f"openai:{sampling.model}" + (OFFICIAL if self.official_wording else SEEING if images else "")
         self.usage = new_usage()
         self.endpoint, self.sampling, self.rubrics, self.price = endpoint, sampling, rubrics, price
+        self.repeats, self.images = repeats, images
         self._cache_path = cache
         self._cache: ReplyCache | None = None
         self._served: set[str] = set()
@@ -46,6 +54,9 @@ class LLMJudge:
 
     def rate(self, items: Sequence[JudgeItem], *, progress: bool = True) -> list[JudgeRating | Unscored]:
         """See Judge.rate. Raises Ad2Error for an unknown rubric, and if the endpoint refuses every request."""
+        if self.images and len(items) > IMAGES_AT_ONCE:
+            parts = [items[i : i + IMAGES_AT_ONCE] for i in range(0, len(items), IMAGES_AT_ONCE)]
+            return [rating for part in parts for rating in self.rate(part, progress=progress)]
         requests = [self._request(item) for item in items]
         payloads = {r.key: r.payload for r in requests if isinstance(r, _Request)}
         rubric_of = {r.key: r.rubric for r in requests if isinstance(r, _Request)}
@@ -72,8 +83,29 @@ class LLMJudge:
         if missing := rubric.missing(item):
             return missing
         opening, sha256 = self._openings[name]
-        payload = self.sampling.payload([*opening, rubric.question(item)])
-        return _Request(key_of({"rubric": sha256, **payload}), payload, rubric)
+        question = rubric.question(item)
+        payload = self._sampling_of(rubric, item.repetition).payload([*opening, question])
+        inputs = {"rubric": sha256, **({"repetition": item.repetition} if item.repetition else {}), **payload}
+        if not self.images:
+            return _Request(key_of(inputs), payload, rubric)
+        try:
+            shown = item.images() if item.images else ()
+        except DataError as exc:
+            return Unscored(name, NO_IMAGE, str(exc))
+        if not shown:
+            return Unscored(name, NO_IMAGE, "the item has no images")
+        key = key_of({**inputs, "images": [image.sha256 for image in shown]})
+        return _Request(key, {**payload, "messages": [*opening, _with_images(question, shown)]}, rubric)
+
+    def _sampling_of(self, rubric: Rubric, repetition: int) -> EndpointSampling:
+        """The parameters of a rubric's requests; those of the official scripts have no other than the temperature.
+
+        Each repetition has its own seed: servers repeat a reply to an equal request with an equal seed.
+        """
+        if rubric.official is None:
+            seed = self.sampling.seed
+            return replace(self.sampling, seed=seed + repetition) if repetition and seed is not None else self.sampling
+        return EndpointSampling(self.sampling.model, rubric.official.temperature, seed=None, max_tokens=None)
 
     def _request_all(
         self, payloads: Mapping[str, Mapping[str, Any]], rubric_of: Mapping[str, Rubric], progress: bool
@@ -108,6 +140,9 @@ class LLMJudge:
 
     def describe(self) -> dict[str, Any]:
         """See Judge.describe. `served_as`: model names in the replies, which resolve an alias."""
+        more: dict[str, Any] = {"wording": "official"} if self.official_wording else {}
+        more |= {"repeats": self.repeats} if self.repeats > 1 else {}
+        more |= {"images": f"JPEG, quality {JPEG_QUALITY}"} if self.images else {}
         return {
             "backend": "openai",
             "model": self.sampling.model,
@@ -120,7 +155,14 @@ class LLMJudge:
             "rubrics": {
                 name: {"version": r.version, "reply": r.reply, "sha256": r.sha256} for name, r in self.rubrics.items()
             },
+            **more,
         }
+
+
+def _with_images(question: Message, images: Sequence[DataUrlImage]) -> Mapping[str, Any]:
+    """The user turn with pictures before its text."""
+    pictures = [{"type": "image_url", "image_url": {"url": image.url}} for image in images]
+    return {**question, "content": [*pictures, {"type": "text", "text": question["content"]}]}
 
 
 def _for_item(mark: float | Unscored, outcome: ChatReply | RequestFailure, item: JudgeItem) -> JudgeRating | Unscored:

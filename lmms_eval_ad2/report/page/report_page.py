@@ -18,6 +18,7 @@ from lmms_eval_ad2.report.grid import ResultGrid, grids
 from lmms_eval_ad2.report.page import plots, section_plots
 from lmms_eval_ad2.report.page.html_page import HtmlPage
 from lmms_eval_ad2.report.page.worst_samples import cards, plain
+from lmms_eval_ad2.report.repeat_grids import repeat_grids
 from lmms_eval_ad2.report.runs import RunSummary, TaskSummary
 from lmms_eval_ad2.report.sections import ReportSection
 from lmms_eval_ad2.storage.code_state import code_label
@@ -52,7 +53,7 @@ def page(
     command: str = COMMAND,
 ) -> str:  # fmt: skip
     """Return the page as HTML text."""
-    tabled, broken = grids(runs, with_published=published), breakdown_grids(runs)
+    tabled, broken = [*grids(runs, with_published=published), *repeat_grids(runs)], breakdown_grids(runs)
     colours = plots.palette([*tabled, *broken])
     names = [*(run.name for run in runs), *(run.name for section in sections for run in section.runs)]
     values = {

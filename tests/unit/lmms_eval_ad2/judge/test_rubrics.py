@@ -9,7 +9,8 @@ from support.snapshots import snapshot
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.judge import JudgeItem
-from lmms_eval_ad2.judge.rubrics import RUBRICS, Rubric, load, packaged
+from lmms_eval_ad2.judge.rubric_files import load
+from lmms_eval_ad2.judge.rubrics import RUBRICS, Rubric, packaged
 from lmms_eval_ad2.judge.verdict import read
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"

@@ -6,10 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from support.coda_checkout import write_checkout
 
+from lmms_eval_ad2.coda_checkout import judge_prompt
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.judge import JudgeItem
-from lmms_eval_ad2.judge.rubrics import load, packaged
+from lmms_eval_ad2.judge.rubric_files import load
+from lmms_eval_ad2.judge.rubrics import packaged
 
 
 @pytest.fixture
@@ -51,7 +54,7 @@ def test_system_prompts_from_text_and_json(checkout: Path) -> None:
 
 
 def test_invalid_files_and_names_are_errors(checkout: Path) -> None:
-    with pytest.raises(Ad2Error, match="name the 'evaluation' folder of a CODA-LM checkout"):
+    with pytest.raises(Ad2Error, match="name a checkout of CODA-LM, or its folder evaluation"):
         load(official_dir=checkout / "nowhere")
     with pytest.raises(Ad2Error, match="unknown rubric 'coda_generl'; did you mean coda_general"):
         load(system_files={"coda_generl": "x.txt"})
@@ -61,3 +64,21 @@ def test_invalid_files_and_names_are_errors(checkout: Path) -> None:
     (checkout / "scene_few_shot" / "low.json").unlink()
     with pytest.raises(Ad2Error, match=r"cannot read .*low\.json"):
         load(official_dir=checkout)
+
+
+def test_the_official_wording_sends_the_texts_of_the_checkout_without_a_fence(tmp_path: Path) -> None:
+    ours, theirs = packaged(), load(official_dir=write_checkout(tmp_path), wording="official")
+    item = JudgeItem("i", "coda_suggestion", "parsed", "the reference", "not shown", raw=" [[10]] raw\n")
+    prompt = judge_prompt(tmp_path, "coda_suggestion")
+    assert theirs["coda_suggestion"].opening() == prompt.opening()
+    assert theirs["coda_suggestion"].question(item) == prompt.message("the reference", " [[10]] raw\n")
+    for name in ("coda_general", "coda_suggestion", "coda_region"):
+        assert (theirs[name].reply, theirs[name].version) == ("official", "official")
+        assert theirs[name].sha256 != ours[name].sha256
+    assert theirs["ad2_vqa"] == ours["ad2_vqa"]
+    (tmp_path / "evaluation" / "scene_few_shot" / "low.json").write_text(
+        json.dumps({"reference": "r", "prediction": "p", "response": "other"})
+    )
+    changed = load(official_dir=tmp_path, wording="official")
+    assert changed["coda_general"].sha256 != theirs["coda_general"].sha256
+    assert changed["coda_region"].sha256 == theirs["coda_region"].sha256

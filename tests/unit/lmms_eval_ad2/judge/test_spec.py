@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 import yaml
+from support.coda_checkout import write_checkout
 from support.running import REPO
 
+from lmms_eval_ad2.coda_checkout import judge_prompt
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.judge import backend_of, check_judge, make_judge
+from lmms_eval_ad2.judge import JudgeItem, backend_of, check_judge, make_judge
 from lmms_eval_ad2.judge.backends.llm import LLMJudge
+from lmms_eval_ad2.judge.rubrics import packaged
 
 CONFIGS = sorted((REPO / "configs" / "judges").glob("*.yaml"))
 
@@ -137,3 +141,76 @@ def test_the_shipped_spec_files_work(path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_the_shipped_spec_files() -> None:
     assert [p.stem for p in CONFIGS] == ["embedding", "evaluate", "lexical", "local_vllm", "openai"]
+
+
+def test_the_official_wording_is_named_in_label_and_description(tmp_path: Path) -> None:
+    write_checkout(tmp_path)
+    (tmp_path / "judge.yaml").write_text(
+        f"{{backend: openai, model: m, base_url: 'http://h/v1', official_dir: {tmp_path}, wording: official}}"
+    )
+    for spec in (f"openai:m,base_url=http://h/v1,official_dir={tmp_path},wording=official", tmp_path / "judge.yaml"):
+        judge = llm(spec)
+        assert judge.label == "openai:m (official CODA-LM wording)"
+        assert judge.describe()["wording"] == "official"
+        assert judge.describe()["rubrics"]["coda_general"]["version"] == "official"
+    ours = llm(f"openai:m,base_url=http://h/v1,official_dir={tmp_path}")
+    assert ours.label == "openai:m" and "wording" not in ours.describe()
+
+
+def test_the_official_requests_have_no_other_parameters(tmp_path: Path) -> None:
+    judge = llm(f"openai:m,base_url=http://h/v1,official_dir={write_checkout(tmp_path)},wording=official")
+    texts = [JudgeItem("1", "coda_general", "a", "b"), JudgeItem("2", "ad2_vqa", "a", "b")]
+    bodies = [body for _, body in judge.unsent(texts)]
+    prompt = judge_prompt(tmp_path, "coda_general")
+    messages = [*prompt.opening(), prompt.message("b", "a")]
+    assert json.dumps(bodies[0]) == json.dumps({"model": "m", "messages": messages, "temperature": 0})
+    assert set(bodies[1]) == {"model", "messages", "temperature", "seed", "max_tokens"}
+    assert bodies[1]["messages"] == [*packaged()["ad2_vqa"].opening(), packaged()["ad2_vqa"].question(texts[1])]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("wording=official", r"wording=official needs official_dir=CHECKOUT"),
+        ("wording=oficial", "unknown wording of the judge 'oficial'; did you mean official"),
+        ("official_dir=.,wording=official,seed=1", "seed cannot be given with wording=official"),
+        ("official_dir=/nowhere,wording=official", "official_dir /nowhere is not a folder: name a checkout"),
+        ("official_dir=.,wording=official", r"cannot read stage1_eval_batch.py: No such file.*is this a checkout of"),
+    ],
+)
+def test_mistakes_with_the_official_wording(
+    more: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Ad2Error, match=message):
+        check_judge(f"openai:m,base_url=http://h/v1,{more}")
+
+
+def test_repetitions_from_the_specification_and_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert llm("openai:m,base_url=http://h/v1,repeats=2").repeats == 2
+    monkeypatch.setenv("AD2_JUDGE", "openai:m,base_url=http://h/v1,repeats=2")
+    monkeypatch.setenv("AD2_JUDGE_REPEATS", "5")
+    assert llm(None).repeats == 5
+    for text in ("0", "two", "-1"):
+        monkeypatch.setenv("AD2_JUDGE_REPEATS", text)
+        with pytest.raises(Ad2Error, match=rf"AD2_JUDGE_REPEATS={text}: expected a whole number from 1"):
+            check_judge(None)
+    monkeypatch.setenv("AD2_JUDGE", "lexical")
+    monkeypatch.setenv("AD2_JUDGE_REPEATS", "3")
+    with pytest.raises(Ad2Error, match=r"--judge-repeats 3: the lexical judge gives a text the same mark every time"):
+        check_judge(None)
+
+
+def test_images_need_a_judge_that_takes_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("AD2_JUDGE_IMAGES", "1")
+    for name in ("lexical", "fake"):
+        monkeypatch.setenv("AD2_JUDGE", name)
+        with pytest.raises(Ad2Error, match=rf"--judge-images: the {name} judge reads texts only; name a model that"):
+            check_judge(None)
+    monkeypatch.setenv("AD2_JUDGE", "openai:m,base_url=http://h/v1")
+    assert llm(None).images and llm(None).label == "openai:m (sees the images)"
+    monkeypatch.setenv("AD2_JUDGE", f"openai:m,base_url=http://h/v1,official_dir={tmp_path},wording=official")
+    with pytest.raises(Ad2Error, match=r"wording=official sends the official requests, which have no image"):
+        check_judge(None)
+    with pytest.raises(Ad2Error, match=r"judge setting images: expected true or false, found 'maybe'"):
+        check_judge("openai:m,base_url=http://h/v1,images=maybe")

@@ -83,17 +83,22 @@ def test_strict_verdicts(reply: str, mark: float | str) -> None:
         ("Rating: 10", "unparsed_reply"),
         ("Rating: [[0]]", "out_of_range"),
         ("Rating: [[77]]", "out_of_range"),
-        ("<think>Rating: [[9]]</think> Rating: [[2]]", 2),
+        ("<think>Rating: [[9]]</think> Rating: [[2]]", 9),  # the script reads the whole reply
+        ("<think>Rating: [[9]]", 9),
+        ("Rating: [[1_0]]", 10),  # int() accepts it
+        ("Rating: [[" + "9" * 4000 + "]]", "out_of_range"),
+        ("Rating: [[" + "9" * 5000 + "]]", "unparsed_reply"),  # int() refuses it
+        ("Rating: [[5" + " " * 400 + "x]]", "unparsed_reply"),
+        ("", "empty_reply"),
     ],
 )
 def test_official_verdicts(reply: str, mark: float | str) -> None:
     assert official(reply) == mark
 
 
-@pytest.mark.parametrize("form", verdict.REPLY_FORMS)
 @pytest.mark.parametrize(("finish", "reason"), [("length", "truncated_reply"), ("content_filter", "refused")])
-def test_the_finish_reason_overrides_the_text(form: verdict.ReplyForm, finish: str, reason: str) -> None:
-    found = verdict.read("Rating: [[9]]", finish, form, "coda_general")
+def test_the_finish_reason_overrides_the_text(finish: str, reason: str) -> None:
+    found = verdict.read("Rating: [[9]]", finish, "strict", "coda_general")
     assert isinstance(found, Unscored) and (found.metric, found.reason) == ("coda_general", reason)
 
 
@@ -109,3 +114,11 @@ def test_any_text_gives_a_mark_on_the_scale_or_none(reply: str, form: verdict.Re
 def test_the_end_of_a_long_reply_is_shown() -> None:
     found = verdict.read("x" * 1000 + " no verdict", "stop", "strict", "r")
     assert isinstance(found, Unscored) and found.detail.endswith("no verdict") and len(found.detail) < 250
+
+
+@pytest.mark.parametrize(("finish", "reason"), [("length", "truncated_reply"), ("content_filter", "refused")])
+def test_the_official_form_reads_the_mark_of_an_incomplete_reply(finish: str, reason: str) -> None:
+    assert verdict.read("Rating: [[4]] and", finish, "official", "r") == 4
+    found = verdict.read("Well,", finish, "official", "r")
+    assert isinstance(found, Unscored) and found.reason == reason
+    assert strict("Rating: [[4]] and", finish) == reason

@@ -15,8 +15,9 @@ from support.snapshots import snapshot
 
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS
 from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.llm.data_url_image import DataUrlImage
 from lmms_eval_ad2.mcq.base import Distractor, OpenQuestion
-from lmms_eval_ad2.mcq.role_prompts import DataUrlImage, McqPromptTexts, QuestionPrompts, RolePrompt, pictures
+from lmms_eval_ad2.mcq.role_prompts import McqPromptTexts, QuestionPrompts, RolePrompt, pictures
 from lmms_eval_ad2.records import VisualPrompt
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.coda_checkout import QUESTIONS, write_checkout
 from support.prompt_records import ad2, coda
 
-from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.prompts.prompt_set import SLOTS, PromptSet
 from lmms_eval_ad2.prompts.text import build
 
@@ -86,3 +87,21 @@ def test_every_slot_belongs_to_a_packaged_text() -> None:
 def test_placeholders_in_values_are_not_filled(value: str) -> None:
     packaged = PromptSet.load()
     assert packaged.fill("chain_step", "en", i=1, name=value, question=value) == f"Step 1 ({value}): {value}"
+
+
+def test_official_questions_are_the_whole_prompts_of_coda_lm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packaged = PromptSet.load()
+    monkeypatch.setenv("AD2_PROMPTS", f"coda_lm:{write_checkout(tmp_path)}")
+    prompts = PromptSet.load()
+    for task, question in QUESTIONS.items():
+        assert build(coda(task), prompts=prompts) == question
+        assert build(coda(task), prompts=prompts, lang="zh") == question
+    assert prompts.name == "official CODA-LM questions" and prompts.official
+    assert prompts.sha256 != packaged.sha256
+    assert prompts.texts["en"]["mc"] == packaged.texts["en"]["mc"]
+    with pytest.raises(Ad2Error, match=r"the official question is about a red rectangle, which is not drawn"):
+        build(coda("region"), prompts=prompts, coords=True)
+    with pytest.raises(Ad2Error, match=r"the official question is about a red rectangle, which is not drawn"):
+        build(coda("region"), prompts=prompts, mark="none")
+    with pytest.raises(Ad2Error, match=r"nowhere is not a folder: name a checkout of CODA-LM, with convert2vqa.py"):
+        PromptSet.load("coda_lm:nowhere")

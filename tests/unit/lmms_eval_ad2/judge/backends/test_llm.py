@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 from support.judging import items, judge_for
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.judge import JudgeItem, JudgeRating
+from lmms_eval_ad2.judge.backends import llm
 from lmms_eval_ad2.judge.backends.llm import LLMJudge
+from lmms_eval_ad2.judge.base import repeats_of, sees_images
+from lmms_eval_ad2.llm.data_url_image import DataUrlImage
 from lmms_eval_ad2.records import Unscored
 from lmms_eval_ad2.testing import fake_replies
 from lmms_eval_ad2.testing.fake_endpoint import serve
@@ -177,3 +184,69 @@ def test_progress_is_shown_when_asked_for(capsys: pytest.CaptureFixture[str]) ->
         assert "3/3" in capsys.readouterr().err
         judge_for(server).rate(items(3), progress=False)
         assert capsys.readouterr().err == ""
+
+
+def test_each_repetition_is_a_request_of_its_own_and_cached_by_its_number(tmp_path: Path) -> None:
+    cache, replies = tmp_path / "c.sqlite", iter(f"Rating: [[{mark}]]" for mark in (3, 5, 9, 1))
+    three = [replace(item, repetition=k) for item in items(1) for k in range(3)]
+    with serve(reply=lambda body: next(replies), keep_bodies=True) as server:
+        judge = judge_for(server, cache, repeats=3, seed=7, concurrency=1)
+        found = judge.rate(three, progress=False)
+        again = judge_for(server, cache, repeats=3, seed=7, concurrency=1).rate(three, progress=False)
+    assert [r.score for r in found if isinstance(r, JudgeRating)] == [3, 5, 9] and again == found
+    assert [body["seed"] for body in server.bodies] == [7, 8, 9]
+    assert len({body["messages"][-1]["content"] for body in server.bodies}) == 1
+    assert judge.describe()["repeats"] == 3 and repeats_of(judge) == 3
+    with serve() as server:  # the first judgement is the one of a run without repetitions
+        assert judge_for(server, cache, seed=7).rate(items(1), progress=False) == found[:1]
+        assert server.requests == 0
+
+
+def test_repeated_requests_without_a_seed_are_equal(tmp_path: Path) -> None:
+    two = [replace(item, repetition=k) for item in items(1) for k in range(2)]
+    with serve(keep_bodies=True) as server:
+        judge_for(server, seed=None).rate(two, progress=False)
+    assert len(server.bodies) == 2 and server.bodies[0] == server.bodies[1]
+
+
+def seen(color: int, item: JudgeItem) -> JudgeItem:
+    picture = DataUrlImage.of("", Image.new("RGB", (8, 4), (color, 0, 0)))
+    return replace(item, images=lambda: (picture,))
+
+
+def test_a_judge_that_sees_images_is_sent_them_before_the_text(tmp_path: Path) -> None:
+    (item,), cache = items(1), tmp_path / "c.sqlite"
+    with serve(keep_bodies=True) as server:
+        judge = judge_for(server, cache, images=True)
+        for shown in (seen(9, item), seen(9, item), seen(200, item)):
+            judge.rate([shown], progress=False)
+        judge_for(server, cache).rate([item], progress=False)
+    assert server.requests == 3, "equal images once, other images again; a judge without images has keys of its own"
+    picture, text = server.bodies[0]["messages"][-1]["content"]
+    content = base64.b64decode(picture["image_url"]["url"].removeprefix("data:image/jpeg;base64,"))
+    assert Image.open(io.BytesIO(content)).size == (8, 4)
+    assert text == {"type": "text", "text": server.bodies[2]["messages"][-1]["content"]}
+    assert "You are also shown the images" in server.bodies[0]["messages"][0]["content"]
+    assert "You are also shown the images" not in server.bodies[2]["messages"][0]["content"]
+    assert judge.label == "openai:fake-1 (sees the images)" and judge.describe()["images"] == "JPEG, quality 95"
+    assert sees_images(judge) and not sees_images(judge_for(server))
+
+
+def test_an_item_without_a_readable_image_is_unscored() -> None:
+    def broken() -> tuple[DataUrlImage, ...]:
+        raise DataError("a.jpg", None, "image", "a readable image")
+
+    (item,) = items(1)
+    with serve() as server:
+        found = judge_for(server, images=True).rate([item, replace(item, images=broken)], progress=False)
+    assert [(r.reason, r.detail) for r in found if isinstance(r, Unscored)] == [
+        ("no_image", "the item has no images"), ("no_image", "a.jpg: field 'image': expected a readable image"),
+    ]  # fmt: skip
+    assert server.requests == 0
+
+
+def test_many_images_are_sent_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(llm, "IMAGES_AT_ONCE", 3)
+    with serve(reply=by_number) as server:
+        found = judge_for(server, images=True).rate([seen(k, i) for k, i in enumerate(items(8))], progress=False)
+    assert [r.score for r in found if isinstance(r, JudgeRating)] == [1 + k for k in range(8)]
