@@ -232,7 +232,17 @@ TABLE_LAYOUTS: tuple[TableLayout, ...] = (
         notes=("ALL is the mean over samples, not over classes.",),
     ),
     TableLayout("coda_lm", 6, "CODA-LM: regional perception, n-gram metrics (x100)", _columns("region", CAPTIONS)),
-    TableLayout("autodrive_qa", 1, "AutoDrive-QA: accuracy", _mcq_columns(), views=True),
+    TableLayout(
+        "autodrive_qa",
+        1,
+        "AutoDrive-QA: accuracy",
+        _mcq_columns(),
+        views=True,
+        notes=(
+            "Views of published rows: the paper states their number (1, or 1 and more), not the cameras. asked: the "
+            "cameras that the question asks for; 1: the front camera.",
+        ),
+    ),
     TableLayout(
         "autodrive_qa",
         7,
