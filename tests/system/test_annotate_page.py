@@ -231,9 +231,7 @@ def test_a_check_of_questions_survives_a_kill_of_the_server(tmp_path: Path) -> N
         assert choices.count() == 4
         options = [json.loads(line)["options"] for line in (checked / "records.jsonl").read_text("utf-8").splitlines()]
         marked = tab.page.locator("#marked")
-        tab.until(
-            lambda: tab.page.locator("#choice input").nth(1).check(), lambda limit: marked.wait_for(timeout=limit)
-        )
+        tab.until(choices.nth(1).click, lambda limit: marked.wait_for(timeout=limit))
         tab.settled()
         correct = tab.page.locator("#verdict input").nth(0)
         done = tab.page.get_by_text("Finished. All saved.")
@@ -241,9 +239,7 @@ def test_a_check_of_questions_survives_a_kill_of_the_server(tmp_path: Path) -> N
         tab.progress("1 finished, 5 to do")
         tab.page.click("#next")
         tab.at(2)
-        tab.until(
-            lambda: tab.page.locator("#choice input").nth(0).check(), lambda limit: marked.wait_for(timeout=limit)
-        )
+        tab.until(choices.nth(0).click, lambda limit: marked.wait_for(timeout=limit))
         html = tab.page.content() + "".join(bodies)
         for kind in {option["kind"] for row in options for option in row} - {"correct"}:
             assert kind not in html and kind.replace("_", " ") not in html
@@ -251,7 +247,8 @@ def test_a_check_of_questions_survives_a_kill_of_the_server(tmp_path: Path) -> N
         server.start()
         tab.open(server.url)
         tab.reviewer("anna")
-        tab.at(2)
+        tab.at(1)
+        tab.first_open(2)
         assert choices.nth(0).is_checked() and choices.nth(1).is_disabled()
         tab.progress("1 finished, 5 to do")
         assert tab.page_errors == []
