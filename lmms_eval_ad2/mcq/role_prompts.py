@@ -212,6 +212,8 @@ SLOTS: dict[str, tuple[str, str]] = {
     "evaluate": ("material", "n"),
     "mend": ("material", "n style"),
     "again": ("fault", ""),
+    "open_system": ("", ""),
+    "open": ("material", ""),
 }
 
 
