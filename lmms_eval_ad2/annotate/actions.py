@@ -10,6 +10,8 @@ Fields and their values (null: reset to untouched):
     order           the keys of the steps or objects, in the new order
     mark            {"kind": "box" | "point" | "none", "coords": [[x_min, y_min, x_max, y_max], ...]} in pixels
     letter          the letter of the correct option
+    choice          the letter that the reviewer chose as the answer, before seeing which one is marked as correct
+    verdict         "correct" | "ambiguous" | "wrong": the multiple-choice question, see question_check.py
     complete        true | false: whether the annotation covers all that matters in the image
     note            free text
 
@@ -31,6 +33,8 @@ from lmms_eval_ad2.numbers import is_number
 
 Verdict = Literal["keep", "change", "delete", "add"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+CheckVerdict = Literal["correct", "ambiguous", "wrong"]
+CHECK_VERDICTS: tuple[CheckVerdict, ...] = get_args(CheckVerdict)
 SCALES = {5: (1, 5), 10: (1, 10)}
 LONGEST = 20_000  # characters of one text
 LONGEST_NAME = 200
@@ -134,10 +138,16 @@ def _finite(value: Any) -> bool:
     return is_number(value) and abs(value) < 1e6
 
 
+def _letter(value: Any) -> str | None:
+    return None if isinstance(value, str) and re.fullmatch("[A-Z]", value) else "one letter"
+
+
 _CHECKS: dict[str, Callable[[Any], str | None]] = {
     "order": _order,
     "mark": _mark,
-    "letter": lambda v: None if isinstance(v, str) and re.fullmatch("[A-Z]", v) else "one letter",
+    "letter": _letter,
+    "choice": _letter,
+    "verdict": lambda v: None if v in CHECK_VERDICTS else f"one of {', '.join(CHECK_VERDICTS)}",
     "complete": lambda v: None if isinstance(v, bool) else "true or false",
     "note": lambda v: _string(v, LONGEST),
 }

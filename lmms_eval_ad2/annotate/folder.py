@@ -7,7 +7,8 @@
     DIR/actions.jsonl     actions of the reviewers (review_log.py), appended as they happen
 
 annotation.json: {"schema": "ad2-annotation/1", "source", "split", "n", "sha256" of records.jsonl, "image_root",
-"lang", "scale": 5 | 10}.
+"lang", "scale": 5 | 10, "task": "texts" | "questions", "seed": of the sample of questions}. Folders without task and
+seed review texts.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from lmms_eval_ad2.records import LANGS, Lang, Record
 from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json, file_sha256
 
 SCHEMA = "ad2-annotation/1"
+TASKS = TEXTS, QUESTIONS = "texts", "questions"  # review of texts; check of multiple-choice questions
 ABOUT, RECORDS = "annotation.json", "records.jsonl"
 
 
@@ -41,6 +43,8 @@ class AnnotationMetadata:
     image_root: Path
     lang: Lang
     scale: int
+    task: str = TEXTS
+    seed: int = 0
 
 
 @dataclass(slots=True)
@@ -122,11 +126,14 @@ def _about(file: Path) -> AnnotationMetadata:
     data: Any = stream.load_json(file, 1 << 20)
     if not isinstance(data, dict) or data.pop("schema", None) != SCHEMA:
         raise DataError(file, None, "schema", SCHEMA, data)
+    data = {"task": TEXTS, "seed": 0, **data}
     kinds: dict[str, Any] = {"source": str, "split": str, "n": int, "sha256": str, "image_root": str, "lang": str,
-                             "scale": int}  # fmt: skip
+                             "scale": int, "task": str, "seed": int}  # fmt: skip
     for name, kind in kinds.items():
         if not isinstance(data.get(name), kind):
             raise DataError(file, None, name, f"a value of type {kind.__name__}", data.get(name))
+    if data["task"] not in TASKS:
+        raise DataError(file, None, "task", f"one of {', '.join(TASKS)}", data["task"])
     if data["lang"] not in LANGS or data["scale"] not in SCALES:
         raise DataError(file, None, "lang, scale", f"{LANGS} and {tuple(SCALES)}", (data["lang"], data["scale"]))
     return AnnotationMetadata(**{name: data[name] for name in kinds} | {"image_root": Path(data["image_root"])})

@@ -1,4 +1,4 @@
-"""The annotation page in Gradio, on top of an AnnotationProject.
+"""The annotation page in Gradio, on top of a project: review of texts, or check of questions.
 
 Everything is served locally (page_html.POLICY): no fonts, scripts or statistics from other hosts. Actions are saved
 through one queue, in the order in which the browser sent them.
@@ -16,8 +16,10 @@ from typing import Any
 from lmms_eval_ad2.annotate import page_html
 from lmms_eval_ad2.annotate.actions import LONGEST, reviewer_name
 from lmms_eval_ad2.annotate.page_guard import PageGuard
-from lmms_eval_ad2.annotate.project import AnnotationProject
-from lmms_eval_ad2.annotate.record_view import RecordView
+from lmms_eval_ad2.annotate.project import AnnotationProject, QuestionCheckProject
+from lmms_eval_ad2.annotate.question_check import QuestionCheck
+from lmms_eval_ad2.annotate.record_review import RecordReview
+from lmms_eval_ad2.annotate.record_view import QuestionCheckView, RecordView
 from lmms_eval_ad2.errors import Ad2Error, require
 
 _CONNECTIONS = 256  # of all browsers at once; each may hold a body of MOST_BODY
@@ -27,7 +29,7 @@ _EVENTS = 1024  # waiting in Gradio's queue: the actions, and one event for each
 class AnnotationPage:
     """`AnnotationPage(project, reviewer).blocks` is the Gradio app."""
 
-    def __init__(self, project: AnnotationProject, reviewer: str = "") -> None:
+    def __init__(self, project: AnnotationProject | QuestionCheckProject, reviewer: str = "") -> None:
         os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
         self.gr = require("gradio", "for the annotation page")
         self.project, self.total = project, len(project.folder)
@@ -122,11 +124,19 @@ class AnnotationPage:
             with gr.Column(scale=6, elem_classes="look", min_width=420):
                 gr.HTML(page_html.picture(review, self.project.folder.about.image_root), elem_id="picture")
                 gr.HTML(page_html.facts(review), elem_id="facts")
-                view = RecordView(self, reviewer, number, review)
-                self._marks(view)
+                view = self._view(reviewer, number, review)
+                if isinstance(view, RecordView):
+                    self._marks(view)
             with gr.Column(scale=5, min_width=420):
                 view.show()
         gr.HTML(f'<span hidden id="shown">{number + 1}</span>')
+
+    def _view(self, reviewer: str, number: int, review: RecordReview | QuestionCheck) -> RecordView | QuestionCheckView:
+        if isinstance(self.project, AnnotationProject) and isinstance(review, RecordReview):
+            return RecordView(self, self.project, reviewer, number, review)
+        if isinstance(self.project, QuestionCheckProject) and isinstance(review, QuestionCheck):
+            return QuestionCheckView(self, self.project, reviewer, number, review)
+        raise TypeError(f"{type(self.project).__name__} has no reviews of type {type(review).__name__}")
 
     def _marks(self, view: RecordView) -> None:
         gr, review = self.gr, view.review
@@ -138,7 +148,7 @@ class AnnotationPage:
             button = gr.Button("Save boxes", size="sm", elem_id="save-boxes")
 
         def save(text: str, version: int) -> int:
-            self.project.save(view.reviewer, view.number, "mark", page_html.read_marks(text))
+            view.project.save(view.reviewer, view.number, "mark", page_html.read_marks(text))
             return version + 1
 
         self.on(button.click, save, [boxes, self.version], self.version)
@@ -154,7 +164,7 @@ async def _never() -> None:
 
 
 def serve(
-    project: AnnotationProject,
+    project: AnnotationProject | QuestionCheckProject,
     *,
     reviewer: str = "",
     host: str = "127.0.0.1",

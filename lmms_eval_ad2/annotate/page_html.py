@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.annotate.question_check import QuestionCheck
 from lmms_eval_ad2.annotate.record_images import data_url, rendered
 from lmms_eval_ad2.annotate.record_review import PieceReview, RecordReview, title
 from lmms_eval_ad2.errors import Ad2Error
@@ -23,6 +24,11 @@ DRAG = Path(__file__).with_name("drag.js")
 DRAWING_HINT = '<p class="hint">drag: a new box · Shift and click: a new point · click: full size</p>'
 LISTED = 2  # open points listed in the status line, to keep it short
 FONTS = ("system-ui", "-apple-system", "Segoe UI", "Noto Sans", "Noto Sans CJK SC", "sans-serif")
+CHECK_MEANINGS = {
+    "correct": "the marked option is right, and no other",
+    "ambiguous": "another option can be called right as well, or the question is unclear",
+    "wrong": "the marked option is not right",
+}
 VERDICTS = {None: "open", "keep": "kept", "change": "changed", "delete": "deleted", "add": "added"}
 
 CSS = """
@@ -103,18 +109,19 @@ def escape(text: str) -> str:
     return html.escape(visible(text))
 
 
-def picture(review: RecordReview, root: Path) -> str:
+def picture(review: RecordReview | QuestionCheck, root: Path) -> str:
     """The images with the reviewer's marks; a click toggles full size. An unreadable image is replaced by the error.
 
-    Marks refer to the first image and can be drawn on it with the mouse (drag.js), but not on a mosaic of cameras.
+    Marks refer to the first image and can be drawn on it with the mouse (drag.js), but not on a mosaic of cameras, and
+    not in the check of a question.
     """
     try:
         images = rendered(review.drawn, root)
     except Ad2Error as exc:
         return f'<div class="status bad">{escape(str(exc))}</div>'
     name = escape(", ".join(review.record.images))
-    mosaic = len(images) < len(review.record.images)
-    return "".join(_framed(image, name, drawable=place == 0 and not mosaic) for place, image in enumerate(images))
+    drawable = isinstance(review, RecordReview) and len(images) == len(review.record.images)  # fewer: a mosaic
+    return "".join(_framed(image, name, drawable=drawable and place == 0) for place, image in enumerate(images))
 
 
 def _framed(image: Any, name: str, drawable: bool) -> str:
@@ -125,13 +132,13 @@ def _framed(image: Any, name: str, drawable: bool) -> str:
     )
 
 
-def facts(review: RecordReview) -> str:
+def facts(review: RecordReview | QuestionCheck) -> str:
     """The question and the metadata of the record."""
     record = review.record
     known: list[tuple[str, Any]] = [("record", record.id), ("task", f"{record.benchmark} · {record.task}"),
                                     ("subtask", record.subtask if record.subtask != record.task else "")]  # fmt: skip
     known += [(key, record.scene.get(key)) for key in ("weather", "severity")]
-    known += [("category", record.meta.get("category_name")), ("drafted by", review.pre)]
+    known += [("category", record.meta.get("category_name")), ("drafted by", getattr(review, "pre", ""))]
     details = " · ".join(f"{escape(name)} <b>{escape(str(value))}</b>" for name, value in known if value)
     question = escape(record.question.get(review.lang))
     return f'<div class="facts"><p class="question">{question}</p><p>{details}</p></div>'
@@ -152,14 +159,28 @@ def own(line: PieceReview) -> str:
     return f'<div class="own">in the data: {escape(line.base.own)}</div>'
 
 
-def status(review: RecordReview) -> str:
+def status(review: RecordReview | QuestionCheck) -> str:
     """The open points, or that the record is finished."""
     if review.finished:
-        text = "Finished." if review.complete else "Finished as incomplete: it is left out of the export."
+        left_out = isinstance(review, RecordReview) and not review.complete
+        text = "Finished as incomplete: it is left out of the export." if left_out else "Finished."
         return f'<div class="status done" role="status">{text} All saved.</div>'
     first = [*review.open[:LISTED], *([f"and {more} more"] if (more := len(review.open) - LISTED) > 0 else [])]
     rows = "".join(f"<li>{escape(text)}</li>" for text in first)
     return f'<div class="status" role="status">All saved. Still open:<ul>{rows}</ul></div>'
+
+
+def option_text(check: QuestionCheck, letter: str) -> str:
+    """Letter and text of an option, as plain text."""
+    return next(visible(f"{letter}. {o.text.get(check.lang)}") for o in check.record.options if o.letter == letter)
+
+
+def marked_answer(check: QuestionCheck) -> str:
+    """The option that is marked as correct, after the reviewer has chosen one."""
+    own = "You chose it." if check.solved else f"You chose {escape(check.choice)}."
+    return (
+        f'<div class="status">Marked as correct: <b>{escape(option_text(check, check.record.letter))}</b> {own}</div>'
+    )
 
 
 def error_message(text: str) -> str:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import secrets
 import threading
-from typing import Any
+from abc import ABC, abstractmethod
+from typing import Any, Generic, TypeVar
 
 from lmms_eval_ad2.annotate import preannotation
-from lmms_eval_ad2.annotate.actions import MOST, SCALES, Verdict
-from lmms_eval_ad2.annotate.folder import AnnotationFolder
+from lmms_eval_ad2.annotate.actions import MOST, SCALES, CheckVerdict, Verdict
+from lmms_eval_ad2.annotate.folder import QUESTIONS, AnnotationFolder
+from lmms_eval_ad2.annotate.question_check import QuestionCheck, make_check
 from lmms_eval_ad2.annotate.record_review import RecordReview, make_review
 from lmms_eval_ad2.annotate.review_log import ReviewLog
 from lmms_eval_ad2.annotate.text_pieces import DraftAnnotation
@@ -20,87 +22,35 @@ from lmms_eval_ad2.records import Record
 
 ACTIONS = "actions.jsonl"
 Words = tuple[str, str, str]  # name, question, text of a piece
+ReviewT = TypeVar("ReviewT", RecordReview, QuestionCheck)
 
 
-class AnnotationProject:
-    """An opened folder with its drafts and actions. Thread-safe; other processes may use the folder too."""
+class FolderProject(ABC, Generic[ReviewT]):
+    """An opened folder with its actions. Thread-safe; other processes may use the folder too."""
 
     def __init__(self, folder: AnnotationFolder) -> None:
         self.folder = folder
         self.actions = ReviewLog(folder.path / ACTIONS)
-        self.drafts: dict[str, DraftAnnotation] = preannotation.load(folder)
-        self.scale = SCALES[folder.about.scale]
         self._finished: dict[tuple[str, str], bool] = {}
         self._lock = threading.RLock()
         if unknown := sorted({name for _, name in self.actions.states} - set(folder.index)):
             raise Ad2Error(f"{self.actions.path} names {unknown[0]}, which is not a record of this folder")
 
-    def review(self, reviewer: str, number: int) -> RecordReview:
+    def review(self, reviewer: str, number: int) -> ReviewT:
         """Return the review of record `number` (from 0) by this reviewer, with the actions of other processes."""
         self._refresh()
         return self._review(reviewer, self.folder.record(number))
 
-    def _review(self, reviewer: str, record: Record) -> RecordReview:
-        fields = self.actions.fields(reviewer, record.id)
-        return make_review(record, self.folder.about.lang, self.drafts.get(record.id), fields)
+    @abstractmethod
+    def _review(self, reviewer: str, record: Record) -> ReviewT: ...
 
     # -- saving ----------------------------------------------------------------------------------------------------
 
-    def save_verdict(self, reviewer: str, number: int, key: str, verdict: Verdict | None, words: Words) -> RecordReview:
-        """Save keep, change, delete or undecided (None), together with the texts."""
-        review = self.review(reviewer, number)
-        line = review.line(key)
-        if line is None:
-            raise Ad2Error(f"{review.record.id} has no text '{key}'")
-        if verdict == "keep":
-            words = line.base.words
-        if line.verdict == "add" and verdict in ("keep", "change"):
-            verdict = "add"  # an added piece has no original to keep or change
-        return self._save(reviewer, number, key, verdict or "undo", _value(verdict, words))
-
-    def save_words(self, reviewer: str, number: int, key: str, words: Words) -> RecordReview:
-        """Save edited texts: different texts are a change, the original ones undo it."""
-        line = self.review(reviewer, number).line(key)
-        if line is None or line.now.words == words:
-            return self.review(reviewer, number)
-        if line.verdict in ("add", "delete"):
-            return self._save(reviewer, number, key, "edit", _value(line.verdict, words))
-        verdict: Verdict | None = "change" if words != line.base.words else None
-        return self._save(reviewer, number, key, verdict or "undo", _value(verdict, words))
-
-    def save_score(self, reviewer: str, number: int, key: str, score: int | None) -> RecordReview:
-        """Save a score of the original text on the folder's scale; None removes it."""
-        low, high = self.scale
-        if score is not None and not low <= score <= high:
-            raise Ad2Error(f"score {score}: expected {low} to {high}")
-        return self._save(reviewer, number, f"score/{key}", "score", score)
-
-    def save(self, reviewer: str, number: int, field: str, value: Any) -> RecordReview:
+    def save(self, reviewer: str, number: int, field: str, value: Any) -> ReviewT:
         """Save the field complete, note, mark or letter (actions.py)."""
         return self._save(reviewer, number, field, field, value)
 
-    def add(self, reviewer: str, number: int) -> RecordReview:
-        """Append a new, empty step or object."""
-        review = self.review(reviewer, number)
-        if review.listed is None or len(review.lines) >= MOST:
-            raise Ad2Error(f"{review.record.id}: nothing can be added to it")
-        key = f"{review.listed}.new-{secrets.token_hex(4)}"
-        return self._save(reviewer, number, key, "add", _value("add", ("", "", "")))
-
-    def move(self, reviewer: str, number: int, key: str, by: int) -> RecordReview:
-        """Move a step or object up (`by` = -1) or down (1)."""
-        review = self.review(reviewer, number)
-        keys = [line.base.key for line in review.lines if line.base.kind == review.listed]
-        if key not in keys:
-            raise Ad2Error(f"{review.record.id}: '{key}' cannot be moved")
-        at = keys.index(key)
-        to = min(max(at + by, 0), len(keys) - 1)
-        if to == at:
-            return review
-        keys.insert(to, keys.pop(at))
-        return self._save(reviewer, number, "order", "move", keys)
-
-    def _save(self, reviewer: str, number: int, field: str, action: str, value: Any) -> RecordReview:
+    def _save(self, reviewer: str, number: int, field: str, action: str, value: Any) -> ReviewT:
         record = self.folder.record(number)
         if self.actions.fields(reviewer, record.id).get(field) == value:
             return self.review(reviewer, number)  # browsers may send an event twice
@@ -157,6 +107,105 @@ class AnnotationProject:
         for _, name in touched:
             if name not in self.folder.index:
                 raise Ad2Error(f"{self.actions.path} names {name}, which is not a record of this folder")
+
+
+class AnnotationProject(FolderProject[RecordReview]):
+    """Review of texts: keep, change, delete, score. With the drafts of the folder."""
+
+    def __init__(self, folder: AnnotationFolder) -> None:
+        if folder.about.task == QUESTIONS:
+            raise Ad2Error(f"{folder.path} checks questions: see ad2 annotate summary {folder.path}")
+        super().__init__(folder)
+        self.drafts: dict[str, DraftAnnotation] = preannotation.load(folder)
+        self.scale = SCALES[folder.about.scale]
+
+    def _review(self, reviewer: str, record: Record) -> RecordReview:
+        fields = self.actions.fields(reviewer, record.id)
+        return make_review(record, self.folder.about.lang, self.drafts.get(record.id), fields)
+
+    def save_verdict(self, reviewer: str, number: int, key: str, verdict: Verdict | None, words: Words) -> RecordReview:
+        """Save keep, change, delete or undecided (None), together with the texts."""
+        review = self.review(reviewer, number)
+        line = review.line(key)
+        if line is None:
+            raise Ad2Error(f"{review.record.id} has no text '{key}'")
+        if verdict == "keep":
+            words = line.base.words
+        if line.verdict == "add" and verdict in ("keep", "change"):
+            verdict = "add"  # an added piece has no original to keep or change
+        return self._save(reviewer, number, key, verdict or "undo", _value(verdict, words))
+
+    def save_words(self, reviewer: str, number: int, key: str, words: Words) -> RecordReview:
+        """Save edited texts: different texts are a change, the original ones undo it."""
+        line = self.review(reviewer, number).line(key)
+        if line is None or line.now.words == words:
+            return self.review(reviewer, number)
+        if line.verdict in ("add", "delete"):
+            return self._save(reviewer, number, key, "edit", _value(line.verdict, words))
+        verdict: Verdict | None = "change" if words != line.base.words else None
+        return self._save(reviewer, number, key, verdict or "undo", _value(verdict, words))
+
+    def save_score(self, reviewer: str, number: int, key: str, score: int | None) -> RecordReview:
+        """Save a score of the original text on the folder's scale; None removes it."""
+        low, high = self.scale
+        if score is not None and not low <= score <= high:
+            raise Ad2Error(f"score {score}: expected {low} to {high}")
+        return self._save(reviewer, number, f"score/{key}", "score", score)
+
+    def add(self, reviewer: str, number: int) -> RecordReview:
+        """Append a new, empty step or object."""
+        review = self.review(reviewer, number)
+        if review.listed is None or len(review.lines) >= MOST:
+            raise Ad2Error(f"{review.record.id}: nothing can be added to it")
+        key = f"{review.listed}.new-{secrets.token_hex(4)}"
+        return self._save(reviewer, number, key, "add", _value("add", ("", "", "")))
+
+    def move(self, reviewer: str, number: int, key: str, by: int) -> RecordReview:
+        """Move a step or object up (`by` = -1) or down (1)."""
+        review = self.review(reviewer, number)
+        keys = [line.base.key for line in review.lines if line.base.kind == review.listed]
+        if key not in keys:
+            raise Ad2Error(f"{review.record.id}: '{key}' cannot be moved")
+        at = keys.index(key)
+        to = min(max(at + by, 0), len(keys) - 1)
+        if to == at:
+            return review
+        keys.insert(to, keys.pop(at))
+        return self._save(reviewer, number, "order", "move", keys)
+
+
+class QuestionCheckProject(FolderProject[QuestionCheck]):
+    """Check of multiple-choice questions: the reviewer answers each, then judges it with the marked answer."""
+
+    def __init__(self, folder: AnnotationFolder) -> None:
+        if folder.about.task != QUESTIONS:
+            raise Ad2Error(f"{folder.path} reviews texts: make a check of questions with ad2 annotate SOURCE --check")
+        super().__init__(folder)
+
+    def _review(self, reviewer: str, record: Record) -> QuestionCheck:
+        return make_check(record, self.folder.about.lang, self.actions.fields(reviewer, record.id))
+
+    def save_choice(self, reviewer: str, number: int, letter: str) -> QuestionCheck:
+        """Save the reviewer's answer. It is final, since the marked answer is shown from then on."""
+        check = self.review(reviewer, number)
+        if letter not in (option.letter for option in check.record.options):
+            raise Ad2Error(f"{check.record.id} has no option '{letter}'")
+        if check.choice:
+            if check.choice != letter:
+                raise Ad2Error(f"the answer {check.choice} is saved; it cannot be changed once the marked one is shown")
+            return check
+        return self._save(reviewer, number, "choice", "choose", letter)
+
+    def save_verdict(self, reviewer: str, number: int, verdict: CheckVerdict) -> QuestionCheck:
+        """Save the verdict on the question; the reviewer must have answered it."""
+        if not self.review(reviewer, number).choice:
+            raise Ad2Error("choose an option first")
+        return self._save(reviewer, number, "verdict", "judge", verdict)
+
+
+def open_project(folder: AnnotationFolder) -> AnnotationProject | QuestionCheckProject:
+    """Open a folder with the project of its task."""
+    return QuestionCheckProject(folder) if folder.about.task == QUESTIONS else AnnotationProject(folder)
 
 
 def _value(verdict: Verdict | None, words: Words) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The right half of the page: the texts of one record, and the fields of the whole record.
+"""The right half of the page: the texts of one record and its other fields, or the check of one question.
 
 A reply of the server never writes into a box in which the reviewer may be typing, except after "keep", which restores
 the original text.
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from lmms_eval_ad2.annotate import page_html
 from lmms_eval_ad2.annotate.actions import LONGEST, LONGEST_NAME
+from lmms_eval_ad2.annotate.project import AnnotationProject, FolderProject, QuestionCheckProject
+from lmms_eval_ad2.annotate.question_check import QuestionCheck
 from lmms_eval_ad2.annotate.record_review import PieceReview, RecordReview
 
 if TYPE_CHECKING:
@@ -21,15 +23,15 @@ if TYPE_CHECKING:
 Words = tuple[str, str, str]
 
 
-class RecordView:
+class ReviewView:
     """Builds the inputs of one record, each time it is displayed.
 
-    `page` provides Gradio (`gr`), the project and the event queue (`on`).
+    `page` provides Gradio (`gr`) and the event queue (`on`).
     """
 
-    def __init__(self, page: AnnotationPage, reviewer: str, number: int, review: RecordReview) -> None:
-        self.page, self.gr, self.project = page, page.gr, page.project
-        self.reviewer, self.number, self.review = reviewer, number, review
+    def __init__(self, page: AnnotationPage, reviewer: str, number: int, review: RecordReview | QuestionCheck) -> None:
+        self.page, self.gr = page, page.gr
+        self.reviewer, self.number = reviewer, number
         self.status = self.gr.HTML(page_html.status(review), elem_id="status", render=False)
         self._display_id = secrets.token_hex(4)
 
@@ -39,6 +41,45 @@ class RecordView:
         Without a key of its own, an input takes over the value of the one that was in its place before.
         """
         return {"interactive": True, "key": f"{self._display_id}-{name}", "preserved_by_key": []}
+
+    def _note(self, project: FolderProject[Any], text: str) -> None:
+        note = self.gr.Textbox(
+            text, label="Note", lines=1, max_lines=4, max_length=LONGEST, elem_id="note",
+            **self.input_settings("note"),
+        )  # fmt: skip
+        self._save_on(project, note.blur, "note", note, lambda value: value or None)
+
+    def _save_on(
+        self, project: FolderProject[Any], event: Any, field: str, box: Any,
+        read: Callable[[Any], Any] = lambda value: value,
+    ) -> None:  # fmt: skip
+        def save(value: Any) -> list[str]:
+            return self.updates(project.save(self.reviewer, self.number, field, read(value)))
+
+        self.page.on(event, save, [box], [self.status, self.page.progress])
+
+    def updates(self, review: RecordReview | QuestionCheck) -> list[str]:
+        """The new status and progress, shown after each action."""
+        return [page_html.status(review), self.page.progress_html(self.reviewer, self.number)]
+
+    def on_click(self, button: Any, action: Callable[[], Any]) -> None:
+        """Bind an action after which the whole record is displayed again."""
+
+        def run(version: int) -> int:
+            action()
+            return version + 1
+
+        self.page.on(button.click, run, [self.page.version], self.page.version)
+
+
+class RecordView(ReviewView):
+    """The texts of one record and the fields of the whole record."""
+
+    def __init__(
+        self, page: AnnotationPage, project: AnnotationProject, reviewer: str, number: int, review: RecordReview
+    ) -> None:
+        super().__init__(page, reviewer, number, review)
+        self.project, self.review = project, review
 
     def show(self) -> None:
         """Build all inputs and bind their events."""
@@ -68,42 +109,51 @@ class RecordView:
                 elem_id="letter",
                 **self.input_settings("letter"),
             )
-            self._save_on(letter.input, "letter", letter)
+            self._save_on(self.project, letter.input, "letter", letter)
         state = {None: None, True: "complete", False: "incomplete"}[self.review.complete]
         complete = gr.Radio(
             ["complete", "incomplete"], value=state, elem_id="complete", **self.input_settings("complete"),
             label="Do the texts that stay cover all that matters here?",
         )  # fmt: skip
-        self._save_on(complete.input, "complete", complete, lambda value: value == "complete")
-        note = gr.Textbox(
-            self.review.note,
-            label="Note",
-            lines=1,
-            max_lines=4,
-            max_length=LONGEST,
-            elem_id="note",
-            **self.input_settings("note"),
-        )
-        self._save_on(note.blur, "note", note, lambda value: value or None)
+        self._save_on(self.project, complete.input, "complete", complete, lambda value: value == "complete")
+        self._note(self.project, self.review.note)
 
-    def _save_on(self, event: Any, field: str, box: Any, read: Callable[[Any], Any] = lambda value: value) -> None:
-        def save(value: Any) -> list[str]:
-            return self.updates(self.project.save(self.reviewer, self.number, field, read(value)))
 
-        self.page.on(event, save, [box], [self.status, self.page.progress])
+class QuestionCheckView(ReviewView):
+    """The check of one question: its options, then the marked answer and the verdict. Without categories of options."""
 
-    def updates(self, review: RecordReview) -> list[str]:
-        """The new status and progress, shown after each action."""
-        return [page_html.status(review), self.page.progress_html(self.reviewer, self.number)]
+    def __init__(
+        self, page: AnnotationPage, project: QuestionCheckProject, reviewer: str, number: int, check: QuestionCheck
+    ) -> None:
+        super().__init__(page, reviewer, number, check)
+        self.project, self.check = project, check
 
-    def on_click(self, button: Any, action: Callable[[], Any]) -> None:
-        """Bind an action after which the whole record is displayed again."""
+    def show(self) -> None:
+        """Build all inputs and bind their events."""
+        gr, check = self.gr, self.check
+        options = gr.Radio(
+            [(page_html.option_text(check, option.letter), option.letter) for option in check.record.options],
+            value=check.choice or None, label="Which option is right?", elem_id="choice",
+            **{**self.input_settings("choice"), "interactive": not check.choice},
+        )  # fmt: skip
+        self.page.on(options.input, self._choose, [options, self.page.version], self.page.version)
+        if check.choice:
+            gr.HTML(page_html.marked_answer(check), elem_id="marked")
+            verdict = gr.Radio(
+                [(f"{name}: {meaning}", name) for name, meaning in page_html.CHECK_MEANINGS.items()],
+                value=check.verdict or None, label="The question is", elem_id="verdict",
+                **self.input_settings("verdict"),
+            )  # fmt: skip
+            self.page.on(verdict.input, self._judge, [verdict], [self.status, self.page.progress])
+            self._note(self.project, check.note)
+        self.status.render()
 
-        def run(version: int) -> int:
-            action()
-            return version + 1
+    def _choose(self, letter: str, version: int) -> int:
+        self.project.save_choice(self.reviewer, self.number, letter)
+        return version + 1
 
-        self.page.on(button.click, run, [self.page.version], self.page.version)
+    def _judge(self, verdict: Any) -> list[str]:
+        return self.updates(self.project.save_verdict(self.reviewer, self.number, verdict))
 
 
 class PieceView:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from lmms_eval_ad2.annotate.blank_records import ASKS, blank_records
 from lmms_eval_ad2.annotate.folder import (
+    QUESTIONS,
+    TEXTS,
     AnnotationFolder,
     AnnotationMetadata,
     is_folder,
@@ -17,6 +19,7 @@ from lmms_eval_ad2.annotate.folder import (
     relocate,
 )
 from lmms_eval_ad2.annotate.marked_boxes import Selection
+from lmms_eval_ad2.annotate.question_check import SAMPLE, sampled
 from lmms_eval_ad2.data.home import open_dataset
 from lmms_eval_ad2.data.home.dataset import splits_of
 from lmms_eval_ad2.data.releases import BadRow, OpenedRelease
@@ -37,7 +40,7 @@ class AnnotationSource:
 
 @dataclass(frozen=True, slots=True)
 class AnnotationRequest:
-    """The options of `ad2 annotate`. `split`, `images`, `lang`, `scale`: None if not given."""
+    """The options of `ad2 annotate`. `split`, `images`, `lang`, `scale`, `sample`, `seed`: None if not given."""
 
     source: str
     split: str | None = None
@@ -48,6 +51,9 @@ class AnnotationRequest:
     limit: int | None = None
     lang: Lang | None = None
     scale: int | None = None
+    check: bool = False
+    sample: int | None = None
+    seed: int | None = None
 
 
 def open_source(request: AnnotationRequest) -> AnnotationSource:
@@ -93,16 +99,25 @@ def open_or_make(out: Path, request: AnnotationRequest) -> AnnotationFolder:
     about = AnnotationMetadata(
         source=source.name, split=source.split, n=0, sha256="", image_root=source.image_root, lang=request.lang or "en",
         scale=request.scale if request.scale is not None else 10,
+        task=QUESTIONS if request.check else TEXTS, seed=request.seed or 0,
     )  # fmt: skip
-    records = islice(source.records(), request.limit) if request.limit is not None else source.records()
-    return make_folder(out, records, about)
+
+    def records() -> Iterator[Record]:
+        return islice(source.records(), request.limit)
+
+    if not request.check:
+        return make_folder(out, records(), about)
+    return make_folder(out, sampled(records, request.sample or SAMPLE, about.seed), about)
 
 
 def _reopen(out: Path, request: AnnotationRequest) -> AnnotationFolder:
     folder = open_folder(out)
     about = folder.about
     options = {"SOURCE": (request.source, about.source), "--split": (request.split, about.split or None),
-            "--lang": (request.lang, about.lang), "--scale": (request.scale, about.scale)}  # fmt: skip
+            "--lang": (request.lang, about.lang), "--scale": (request.scale, about.scale),
+            "--seed": (request.seed, about.seed), "--sample": (request.sample, about.n)}  # fmt: skip
+    if request.check != (about.task == QUESTIONS):
+        raise Ad2Error(f"{out} was begun {'without' if request.check else 'with'} --check; use another --out")
     for option, (now, before) in options.items():
         if now is not None and now != before:
             raise Ad2Error(f"{out} was begun with {option} {before}, not {now}; use that, or another --out")

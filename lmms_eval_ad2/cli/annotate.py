@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lmms_eval_ad2.annotate.folder import AnnotationFolder
     from lmms_eval_ad2.annotate.project import AnnotationProject
 
-PARTS = ("page", "export", "agreement")
+PARTS = ("page", "export", "agreement", "summary")
 ASKS = "general,suggestion,region,chain"
 EXAMPLES = """examples:
   ad2 annotate sample_coda_lm --out notes                         review a dataset of the data home
@@ -26,6 +26,8 @@ EXAMPLES = """examples:
   ad2 annotate pictures --out notes --pre endpoint:qwen2.5-vl@http://127.0.0.1:8000/v1
   ad2 annotate export notes --out records.jsonl --merge majority
   ad2 annotate agreement notes
+  ad2 annotate autodrive_qa --check --out checked                 people solve and judge 400 multiple-choice questions
+  ad2 annotate summary checked
 
 `ad2 annotate SOURCE` is short for `ad2 annotate page SOURCE`; the same command reopens the folder.
 Reference: docs/annotate.md"""
@@ -58,6 +60,18 @@ class AnnotationSourceOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class QuestionCheckOptions:
+    check: bool = option(
+        "solve and judge multiple-choice questions instead of reviewing texts", default=False, identity="task"
+    )
+    sample: int | None = option(
+        "number of questions, by the tasks' shares (default 400, as in AutoDrive-QA)", default=None, metavar="N",
+        least=1, identity="n",
+    )  # fmt: skip
+    seed: int | None = option("seed of the sample (default 0)", default=None, metavar="S", identity="seed")
+
+
+@dataclass(frozen=True, kw_only=True)
 class AnnotationPageOptions:
     reviewer: str = option("name of the reviewer; can be entered on the page", default="", metavar="NAME")
     scale: Literal[5, 10] | None = option(
@@ -75,7 +89,7 @@ class AnnotationPageOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnnotateOptions(AnnotationSourceOptions, AnnotationPageOptions):
+class AnnotateOptions(AnnotationSourceOptions, QuestionCheckOptions, AnnotationPageOptions):
     """`ad2 annotate page`."""
 
     source: str = option(
@@ -110,7 +124,18 @@ class AnnotationAgreementOptions:
     json: bool = option("print JSON", default=False)
 
 
-GROUPS = {"source": (AnnotationSourceOptions,), "page": (AnnotationPageOptions,)}
+@dataclass(frozen=True, kw_only=True)
+class CheckSummaryOptions:
+    """`ad2 annotate summary`."""
+
+    folder: Path = option(metavar="DIR", positional=True)
+    json: bool = option("print JSON", default=False)
+
+
+GROUPS = {
+    "source": (AnnotationSourceOptions,), "check of questions": (QuestionCheckOptions,),
+    "page": (AnnotationPageOptions,),
+}  # fmt: skip
 
 
 def register(subparsers: Any) -> None:
@@ -123,6 +148,7 @@ def register(subparsers: Any) -> None:
     add_command(parts, "page", page, AnnotateOptions, GROUPS, help="open the page (the default)")
     add_command(parts, "export", export, AnnotationExportOptions, help="write finished, complete records as JSON lines")
     add_command(parts, "agreement", agreement, AnnotationAgreementOptions, help="agreement between reviewers")
+    add_command(parts, "summary", summary, CheckSummaryOptions, help="results of a check of questions by people")
     _page_by_default(p)
 
 
@@ -141,10 +167,11 @@ def _page_by_default(p: argparse.ArgumentParser) -> None:
 
 def page(options: AnnotateOptions) -> int:
     from lmms_eval_ad2.annotate.actions import reviewer_name
-    from lmms_eval_ad2.annotate.project import AnnotationProject
+    from lmms_eval_ad2.annotate.project import open_project
     from lmms_eval_ad2.annotate.sources import open_or_make
 
     reviewer = reviewer_name(options.reviewer) if options.reviewer else ""
+    _refuse_combinations(options)
     _ensure_sample(options.source)
     if options.boxes:
         from lmms_eval_ad2.annotate.marked_boxes import read_boxes, selection_note
@@ -154,7 +181,7 @@ def page(options: AnnotateOptions) -> int:
     show(f"{folder.path}: {len(folder)} records of {folder.about.source}, images in {folder.about.image_root}")
     if options.pre:
         _drafts(folder, options.pre, options.pre_coords)
-    project = AnnotationProject(folder)
+    project = open_project(folder)
     if options.no_page:
         return 0
     from lmms_eval_ad2.annotate.page import serve
@@ -167,6 +194,15 @@ def page(options: AnnotateOptions) -> int:
         serve(project, reviewer=reviewer, host=options.host, port=options.port, allowed_hosts=hosts)
     print(f"stopped; all decisions are in {folder.path}")
     return 0
+
+
+def _refuse_combinations(options: AnnotateOptions) -> None:
+    from lmms_eval_ad2.errors import Ad2Error
+
+    if options.check and (given := [n for n in ("pre", "boxes", "scale") if getattr(options, n) is not None]):
+        raise Ad2Error(f"--{given[0]} is for the review of texts; --check has no use for it")
+    if not options.check and (given := [n for n in ("sample", "seed") if getattr(options, n) is not None]):
+        raise Ad2Error(f"--{given[0]} is for the check of questions: add --check")
 
 
 def _ensure_sample(source: str) -> None:
@@ -193,6 +229,9 @@ def _request(options: AnnotateOptions) -> Any:
         limit=options.limit,
         lang=options.lang,
         scale=options.scale,
+        check=options.check,
+        sample=options.sample,
+        seed=options.seed,
     )
 
 
@@ -283,6 +322,58 @@ def _draft_lines(rows: list[dict[str, Any]]) -> list[str]:
         figures = ", ".join(f"{row.labels['prompt']} {row.values['recall']:g} %" for row in table.rows)
         lines.append(f"  {table.source}: {figures} (GPT-4V, 100 images; its requirements are not defined)")
     return lines
+
+
+def summary(options: CheckSummaryOptions) -> int:
+    from lmms_eval_ad2.annotate.check_summary import summary as results
+    from lmms_eval_ad2.annotate.folder import open_folder
+    from lmms_eval_ad2.annotate.project import QuestionCheckProject
+
+    found = results(QuestionCheckProject(open_folder(options.folder)))
+    if options.json:
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+        return 0
+    for line in _summary_lines(found):
+        show(line)
+    return 0
+
+
+_MOST_FLAGGED = 20  # questions listed in text; --json has all
+
+
+def _summary_lines(found: dict[str, Any]) -> list[str]:
+    from lmms_eval_ad2.report.text_table import TextTable
+
+    verdicts = ("correct", "ambiguous", "wrong")
+    tasks = ", ".join(f"{task} {n}" for task, n in found["by_task"].items())
+    lines = [f"{found['questions']} questions of {found['source']} {found['split']} (seed {found['seed']}): {tasks}"]
+    rows = [
+        (name, task, part["n"], *(_percent(part[key]) for key in ("accuracy", *verdicts)))
+        for name, of_reviewer in found["reviewers"].items()
+        for task, part in of_reviewer["results"].items()
+    ]
+    if not rows:
+        return [*lines, "no question is finished yet"]
+    headers = ("reviewer", "task", "finished", "solved % [95 %]", *(f"{name} %" for name in verdicts))
+    lines += [TextTable(headers, rows, "llrllll").plain(), "the paper: nearly 100 % of perception and over 97.5 % of "
+              "prediction and planning solved (section 4.1, 400 questions)"]  # fmt: skip
+    lines += [f"{name}: {part['pending']} not finished" for name, part in found["reviewers"].items() if part["pending"]]
+    if found["agreement"]["questions"]:
+        agreed = found["agreement"]
+        lines.append(f"verdicts by two or more: {agreed['questions']}, alpha {_number(agreed['alpha'])} (nominal)")
+    for row in found["flagged"][:_MOST_FLAGGED]:
+        note = f": {' '.join(row['note'].split())[:200]}" if row["note"] else ""
+        lines.append(f"{row['id']} ({row['reviewer']}): {row['verdict']}, {row['choice']} for {row['marked']}{note}")
+    if (more := len(found["flagged"]) - _MOST_FLAGGED) > 0:
+        lines.append(f"and {more} more (--json)")
+    return lines
+
+
+def _percent(part: dict[str, Any] | None) -> str:
+    if part is None:
+        return "-"
+    interval = part["interval"]
+    return f"{part['percent']:.1f}" + (f" [{interval[0]:.1f}, {interval[1]:.1f}]" if interval else "")
 
 
 def _number(value: float | None) -> str:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 from lmms_eval_ad2.harness.task_files import TaskFile, TaskReadiness, groups, task_files
 
+# Earlier names of tasks. Their similar names would be other variants, so that the new name is given.
+_RENAMED = {f"ad2x_mcq_{part}_asked": f"ad2_mcq_{part}" for part in ("perception", "prediction", "planning")}
 _PREFIXES = ("ad2", "bench_")  # names that begin like ours are ours, so that a misspelt one is reported
 
 
@@ -69,6 +71,8 @@ def select(text: str) -> TaskSelection:
 
 def near_names(name: str, known: Sequence[str]) -> str:
     """The end of a message about an unknown name: similar ones, else all."""
+    if name in _RENAMED:
+        return f"; did you mean {_RENAMED[name]}? It shows the cameras that the question asks for"
     close = difflib.get_close_matches(name, known, 3, 0.6)
     return f"; did you mean {' or '.join(close)}?" if close else f"; known: {', '.join(known)}"
 

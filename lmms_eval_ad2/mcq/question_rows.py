@@ -11,6 +11,7 @@ from lmms_eval_ad2.data.releases.autodrive_qa import record_of
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.mcq.base import SELECTED, AcceptedQuestion, OpenQuestion
+from lmms_eval_ad2.mcq.evidence import objects_of
 
 CORRECT = "correct"
 
@@ -39,6 +40,8 @@ def row_of(accepted: AcceptedQuestion, *, seed: int, maker: str, kind: str, spli
         row["views"] = list(record.views)
     if record.image_size:
         row["image_size"] = list(record.image_size)
+    if objects := objects_of(question):
+        row["objects"] = [one.row() for one in objects]
     row["meta"] = {
         "source_id": question.id, "source_split": split, "distractors": kind, "maker": maker,
         "correctness": accepted.correctness, "rounds": accepted.rounds, "seed": seed,

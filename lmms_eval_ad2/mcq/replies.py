@@ -86,6 +86,11 @@ class EvaluationReply(_ReplyModel):
     problems: Annotated[list[Problem], Field(max_length=_MOST)]
 
 
+class OpenScoreReply(_ReplyModel):
+    score: Annotated[int, Field(ge=0, le=5)]
+    comment: ReasonText
+
+
 # Names of the schemas in requests; part of the cache key.
 SCHEMA_NAMES: dict[type[BaseModel], str] = {
     ProposalsReply: "proposals",
@@ -93,6 +98,7 @@ SCHEMA_NAMES: dict[type[BaseModel], str] = {
     ReviewsReply: "reviews",
     PicksReply: "picks",
     EvaluationReply: "evaluation",
+    OpenScoreReply: "open_score",
 }
 
 
@@ -149,6 +155,11 @@ def evaluation(reply: ChatReply, n: int) -> EvaluationReply:
     if len(set(numbers)) < len(numbers):
         raise ReplyFault("wrong_numbers", "it names a distractor more than once")
     return found
+
+
+def open_score(reply: ChatReply) -> OpenScoreReply:
+    """A score of 0 to 5 with a comment."""
+    return _read(reply, OpenScoreReply)
 
 
 def json_object(text: str) -> dict[str, Any]:

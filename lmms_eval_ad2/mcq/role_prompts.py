@@ -18,8 +18,9 @@ from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS, NAIVE
 from lmms_eval_ad2.llm.data_url_image import DataUrlImage
 from lmms_eval_ad2.llm.untrusted_text import fence, neutralise, nonce
 from lmms_eval_ad2.mcq.base import Distractor, OpenQuestion
+from lmms_eval_ad2.mcq.evidence import objects_of, sent_views
 from lmms_eval_ad2.prompts.prompt_table import PromptTable
-from lmms_eval_ad2.prompts.views import CAMERAS, Views, camera, shown
+from lmms_eval_ad2.prompts.views import CAMERAS, Views
 from lmms_eval_ad2.prompts.visual import render
 
 _NAME = re.compile(r"[\w-]{1,32}")
@@ -31,14 +32,13 @@ Message = dict[str, Any]
 def pictures(question: OpenQuestion, views: Views) -> tuple[DataUrlImage, ...]:
     """Load the pictures of a question, with its mark drawn on the first. Slow (files, JPEG): call it in a thread.
 
-    "front" selects the front camera of several cameras; of a single camera (LingoQA) all frames are kept. Raises
-    DataError for a missing or broken picture.
+    Which ones: evidence.sent_views. Raises DataError for a missing or broken picture.
     """
-    record = question.record
-    if not any(camera(view) == "front" for view in record.views):
-        views = "all"
-    names = [view for view, _ in shown(record, views)]
-    images = render(record, question.image_root, views=views)
+    record, sent = question.record, sent_views(question, views)
+    names, files = tuple(view for view, _ in sent), tuple(file for _, file in sent)
+    # With one image left of several, the size of the record would be compared with it; it is that of all cameras.
+    size = record.image_size if len(record.images) == 1 else None
+    images = render(replace(record, images=files, views=names, image_size=size), question.image_root)
     return tuple(DataUrlImage.of(view, image) for view, image in zip(names, images, strict=True))
 
 
@@ -82,16 +82,18 @@ class RolePrompt:
 
 @dataclass(frozen=True, slots=True)
 class QuestionPrompts:
-    """The prompts of all roles for one question."""
+    """The prompts of all roles for one question. objects: one line for each annotated object, untrusted."""
 
     texts: McqPromptTexts
     question: OpenQuestion
     labels: tuple[str, ...]
+    objects: str = ""
 
     @classmethod
     def of(cls, texts: McqPromptTexts, question: OpenQuestion, images: Sequence[DataUrlImage]) -> QuestionPrompts:
         """The prompts for a question with these pictures."""
-        return cls(texts, question, tuple(_label(texts, p.view, i, len(images)) for i, p in enumerate(images, 1)))
+        labels = tuple(_label(texts, picture, i, len(images)) for i, picture in enumerate(images, 1))
+        return cls(texts, question, labels, "\n".join(one.line() for one in objects_of(question)))
 
     def propose(self, category: str, n: int) -> RolePrompt:
         """Request n wrong options of one error category, or naive ones."""
@@ -133,7 +135,8 @@ class QuestionPrompts:
         return self.texts.fill("again", fault=fault)
 
     def _prompt(self, key: str, role: str, parts: Sequence[tuple[str, str]], n: int, category: str = "") -> RolePrompt:
-        shown_parts = [("question", self.question.text), ("correct answer", self.question.answer), *parts]
+        annotated = [("annotated objects", self.objects)] if self.objects else []
+        shown_parts = [("question", self.question.text), ("correct answer", self.question.answer), *annotated, *parts]
         material = fence(shown_parts, nonce(role, {"parts": [list(part) for part in shown_parts]}))
         error = self.texts.fill(f"error_{category}") if category and category != NAIVE else ""
         text = self.texts.fill(
@@ -142,11 +145,15 @@ class QuestionPrompts:
         return RolePrompt(role, self.texts.fill("system"), text, self.labels)
 
 
-def _label(texts: McqPromptTexts, view: str, i: int, n: int) -> str:
-    if view in CAMERAS:
-        return texts.fill("view", view=f"CAM_{view.upper()}", i=i, n=n)  # the spelling of object tags
+def _label(texts: McqPromptTexts, picture: DataUrlImage, i: int, n: int) -> str:
+    width, height = picture.size
+    known = {"i": i, "n": n, "size": texts.fill("size", width=width, height=height) if width else ""}
+    if picture.view in CAMERAS:
+        return texts.fill("view", view=f"CAM_{picture.view.upper()}", **known)  # the spelling of object tags
     # Any other name comes from the data and is not fenced: only plain words are accepted.
-    return texts.fill("view", view=view, i=i, n=n) if _NAME.fullmatch(view) else texts.fill("view_unnamed", i=i, n=n)
+    if _NAME.fullmatch(picture.view):
+        return texts.fill("view", view=picture.view, **known)
+    return texts.fill("view_unnamed", **known)
 
 
 def _words(category: str) -> str:
@@ -167,8 +174,9 @@ PACKAGED = "prompts.yaml"
 # Key of prompts.yaml -> (required placeholders, optional placeholders).
 SLOTS: dict[str, tuple[str, str]] = {
     "system": ("", ""),
-    "view": ("view", "i n"),
-    "view_unnamed": ("", "i n"),
+    "size": ("width height", ""),
+    "view": ("view", "i n size"),
+    "view_unnamed": ("", "i n size"),
     "style": ("", ""),
     "propose": ("material n error", "category style"),
     **{f"error_{category}": ("", "") for category in ERRORS},
@@ -179,6 +187,8 @@ SLOTS: dict[str, tuple[str, str]] = {
     "evaluate": ("material", "n"),
     "mend": ("material", "n style"),
     "again": ("fault", ""),
+    "open_system": ("", ""),
+    "open": ("material", ""),
 }
 
 

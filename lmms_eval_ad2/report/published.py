@@ -1,4 +1,4 @@
-"""Published results: AD2-Bench Tables 2, 3, 5-7; CODA-LM Tables 2-7; AutoDrive-QA Tables 1, 7, 8.
+"""Published results: AD2-Bench Tables 2, 3, 5-7; CODA-LM Tables 2-7; AutoDrive-QA Tables 1, 4, 6, 7, 8.
 
 The figures are in `published.yaml`. They come from other data and other judges than a user's run, so they are shown in
 separate rows.

@@ -263,7 +263,17 @@ TABLE_LAYOUTS: tuple[TableLayout, ...] = (
         name="coordinates",
         notes=("Not in the paper, whose Tables 3 and 6 are with the red box.",),
     ),
-    TableLayout("autodrive_qa", 1, "AutoDrive-QA: accuracy", _mcq_columns(), views=True),
+    TableLayout(
+        "autodrive_qa",
+        1,
+        "AutoDrive-QA: accuracy",
+        _mcq_columns(),
+        views=True,
+        notes=(
+            "Views of published rows: the paper states their number (1, or 1 and more), not the cameras. asked: the "
+            "cameras that the question asks for; 1: the front camera.",
+        ),
+    ),
     TableLayout(
         "autodrive_qa",
         7,

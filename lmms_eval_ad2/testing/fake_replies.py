@@ -48,6 +48,8 @@ def _usable(task: str) -> Json:
     texts = dict(_FENCED.findall(task))
     bare = _FENCED.sub("", task)
     shown = {int(m[2]): texts[title] for title in texts if (m := _NUMBER.match(title))}
+    if "REFERENCE ANSWER" in texts:
+        return {"score": _hash_number(task) % 6, "comment": "It is made up."}
     if '"score"' in bare:
         low = _hash_number(task) % _AMBIGUOUS == 0
         return {"score": 3 if low else 5, "problems": [{"number": 1, "comment": "It may hold."}] if low else []}

@@ -78,6 +78,10 @@ def test_pictures_are_drafted_reviewed_exported_and_compared(
         (("{}", "--out", "notes", "--boxes", "none.json"), "cannot read none.json"),
         (("export", "{}", "--out", "x.jsonl"), "is no annotation folder (no annotation.json)"),
         (("agreement", "nothing"), "nothing is no annotation folder"),
+        (("summary", "nothing"), "nothing is no annotation folder"),
+        (("{}", "--out", "notes", "--check"), "--check needs multiple-choice questions"),
+        (("{}", "--out", "notes", "--sample", "3"), "--sample is for the check of questions: add --check"),
+        (("{}", "--out", "notes", "--check", "--scale", "5"), "--scale is for the review of texts"),
     ],
 )  # fmt: skip
 def test_mistakes_are_reported_in_one_line(

@@ -16,7 +16,9 @@ from lmms_eval_ad2.scoring.variant import TaskVariant
 
 SIZE = (64, 36)
 CAMERAS = ("CAM_FRONT", "CAM_FRONT_LEFT", "CAM_FRONT_RIGHT", "CAM_BACK", "CAM_BACK_LEFT", "CAM_BACK_RIGHT")
-MCQ = ExportTask("ad2_mcq_planning", "autodrive_qa", "test", TaskVariant("autodrive_qa", "planning", views="front"))
+MCQ = ExportTask(
+    "ad2x_mcq_planning_front", "autodrive_qa", "test", TaskVariant("autodrive_qa", "planning", views="front")
+)
 MOSAIC = ExportTask(
     "ad2x_mcq_planning_mosaic", "autodrive_qa", "test", TaskVariant("autodrive_qa", "planning", layout="mosaic")
 )

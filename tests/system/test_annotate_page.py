@@ -214,6 +214,48 @@ def test_boxes_and_points_are_written_and_read_as_numbers() -> None:
             page_html.read_marks(bad)
 
 
+def test_a_check_of_questions_survives_a_kill_of_the_server(tmp_path: Path) -> None:
+    """A question is answered and judged, another answered only; no kind of an option reaches the browser."""
+    checked = tmp_path / "checked"
+    with (
+        browser() as chromium,
+        served("sample_autodrive_qa", "--check", "--sample", "6", "--out", checked, cwd=tmp_path) as server,
+    ):
+        tab = Tab(chromium, server.url)
+        bodies: list[str] = []
+        tab.page.on("response", lambda r: bodies.append(r.text()) if "/config" in r.url else None)
+        tab.reviewer("anna")
+        tab.at(1)
+        assert tab.page.locator("#marked").count() == 0 and tab.page.locator("#verdict").count() == 0
+        choices = tab.page.locator("#choice input")
+        assert choices.count() == 4
+        options = [json.loads(line)["options"] for line in (checked / "records.jsonl").read_text("utf-8").splitlines()]
+        marked = tab.page.locator("#marked")
+        tab.until(choices.nth(1).click, lambda limit: marked.wait_for(timeout=limit))
+        tab.settled()
+        correct = tab.page.locator("#verdict input").nth(0)
+        done = tab.page.get_by_text("Finished. All saved.")
+        tab.until(correct.check, lambda limit: done.wait_for(timeout=limit))
+        tab.progress("1 finished, 5 to do")
+        tab.page.click("#next")
+        tab.at(2)
+        tab.until(choices.nth(0).click, lambda limit: marked.wait_for(timeout=limit))
+        html = tab.page.content() + "".join(bodies)
+        for kind in {option["kind"] for row in options for option in row} - {"correct"}:
+            assert kind not in html and kind.replace("_", " ") not in html
+        server.kill()
+        server.start()
+        tab.open(server.url)
+        tab.reviewer("anna")
+        tab.at(1)
+        tab.first_open(2)
+        assert choices.nth(0).is_checked() and choices.nth(1).is_disabled()
+        tab.progress("1 finished, 5 to do")
+        assert tab.page_errors == []
+        assert server.stop() == 0
+    assert [row["field"] for row in actions(checked)] == ["choice", "verdict", "choice"]
+
+
 def test_requests_that_do_not_come_from_the_page(tmp_path: Path) -> None:
     """Refused in one line; clients that leave, or send no HTTP, leave no traceback."""
     with served("sample_coda_lm", "--out", tmp_path / "notes", cwd=tmp_path) as server:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from lmms_eval_ad2.cli.mcq import build, check, options, split
+from lmms_eval_ad2.cli.mcq import build, check, examples, options, split
 
-PARTS = (build, options, check, split)
+PARTS = (build, options, check, split, examples)
 
 
 def register(subparsers: Any) -> None:

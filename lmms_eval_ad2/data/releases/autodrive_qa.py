@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from lmms_eval_ad2.data.releases.base import BenchmarkRelease, OpenedRelease
 from lmms_eval_ad2.data.releases.stream import open_rows
-from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
+from lmms_eval_ad2.data.releases.untrusted_row import MOST_PARTS, UntrustedRow
 from lmms_eval_ad2.records import AnswerOption, BilingualText, Record
 
 SCHEMA = """\
@@ -28,6 +29,9 @@ Images: --images DIR (default: the folder of the file).
   views        name of each image's camera (optional)
   image_size   [width, height] in pixels (optional)
   open_answer  free-text reference (optional; default: the correct option's text)
+  objects      annotated objects, shown to the makers of the options but not to a model under test (optional):
+               [{"tag": "<c1,CAM_BACK,1088.3,497.5>", "category": "...", "status": "...", "description": "...",
+                 "box": [x_min, y_min, x_max, y_max] in pixels of that camera's image}, ...], all fields optional
   cluster      name of the evidence shared with other questions, such as a scene (optional; default: the first image)
   meta         object, stored unchanged (optional)
 """
@@ -39,9 +43,11 @@ ERRORS = (
 )  # fmt: skip
 NAIVE = "naive"  # a distractor made without error modelling (Table 8)
 KINDS = ("correct", *ERRORS, NAIVE)
+KEY_OBJECTS = "key_objects"  # key of Record.meta: the row's `objects`; absent without them
+_OBJECT_TEXTS = ("tag", "category", "status", "description")
 FIELDS = (
     "id", "task", "subtask", "source", "question", "options", "answer", "images", "image", "views", "image_size",
-    "open_answer", "cluster", "meta",
+    "open_answer", "objects", "cluster", "meta",
 )  # fmt: skip
 
 
@@ -61,11 +67,14 @@ def record_of(row: UntrustedRow) -> Record:
         raise row.fail("views", f"one name per image ({len(images)})", list(views))
     task = row.choice("task", TASKS)
     meta = row.inner("meta")
+    about = {**(meta.data if meta else {}), "source": row.string("source")}
+    if objects := _objects(row):
+        about[KEY_OBJECTS] = objects
     return Record(
         id=row.string("id"), benchmark="autodrive_qa", task=task, subtask=row.string("subtask", task), form="mc",
         images=images, question=row.text("question"), answer=row.text("open_answer", required=False) or right.text,
         letter=letter, options=options, views=views, image_size=row.size("image_size"),
-        cluster=row.string("cluster", images[0]), meta={**(meta.data if meta else {}), "source": row.string("source")},
+        cluster=row.string("cluster", images[0]), meta=about,
     )  # fmt: skip
 
 
@@ -85,6 +94,19 @@ def _options(row: UntrustedRow) -> tuple[AnswerOption, ...]:
     if len(set(texts)) != len(texts):
         raise row.fail("options", "options that differ from each other", sorted(t for t in texts if texts.count(t) > 1))
     return options
+
+
+def _objects(row: UntrustedRow) -> list[dict[str, Any]]:
+    found = []
+    for inner in row.inners("objects")[: MOST_PARTS + 1]:
+        inner.only((*_OBJECT_TEXTS, "box"))
+        one: dict[str, Any] = {name: text for name in _OBJECT_TEXTS if (text := inner.string(name, ""))}
+        if (box := inner.get("box")) is not None:
+            one["box"] = list(inner.numbers("box", box, 4))
+        found.append(one)
+    if len(found) > MOST_PARTS:
+        raise row.fail("objects", f"at most {MOST_PARTS} objects", len(row.listing("objects")))
+    return found
 
 
 def _plain(text: BilingualText) -> tuple[str, str]:

@@ -25,6 +25,7 @@ from lmms_eval_ad2.llm.model import LanguageModel
 from lmms_eval_ad2.llm.session import EndpointSession, RequestUsage, run, together, workers_for
 from lmms_eval_ad2.mcq import role_prompts
 from lmms_eval_ad2.mcq.base import OpenQuestion, Outcome, RejectedQuestion
+from lmms_eval_ad2.mcq.evidence import MOST_NAMED, MOST_OTHERS
 from lmms_eval_ad2.mcq.role_prompts import McqPromptTexts
 from lmms_eval_ad2.mcq.role_requester import NoEndpointReply, NoUsableReply, RoleRequester
 from lmms_eval_ad2.mcq.stages import MakerSettings, QuestionPipeline
@@ -60,6 +61,7 @@ class LLMMaker:
         return {
             "maker": "llm", **asdict(self.settings), "repairs": self.repairs, "views": self.views,
             "model": self.model.describe(), "evaluator": (self.evaluator or self.model).describe(),
+            "objects": {"named": MOST_NAMED, "others": MOST_OTHERS},
             "prompts": {"source": Path(self.texts.source).name, "sha256": self.texts.sha256},
         }  # fmt: skip
 

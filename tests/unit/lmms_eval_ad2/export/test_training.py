@@ -39,7 +39,7 @@ def test_rows_and_card(root: Path) -> None:
     exported = rows(out)
     assert len(exported) == card["rows"] == 36
     assert {about["questions"] for about in card["tasks"].values()} == {12}
-    assert exported[0]["id"] == "ad2_mcq_planning:q0"
+    assert exported[0]["id"] == "ad2x_mcq_planning_front:q0"
     assert exported[0]["images"] == [str(root / "train/CAM_FRONT/0.png")]
     assert [m["role"] for m in exported[0]["messages"]] == ["user", "assistant"]
     assert [r["messages"][1]["content"] for r in exported[:3]] == ["B", "B", "Brake for car 0."]
@@ -131,7 +131,7 @@ def test_questions_that_cannot_be_used_are_counted(tmp_path: Path) -> None:
 def test_empty_export_is_an_error(tmp_path: Path) -> None:
     store("autodrive_qa", "train", [mcq(1, task="perception")], tmp_path)
     with pytest.raises(
-        Ad2Error, match=r"nothing to export:\n  ad2_mcq_planning: autodrive_qa/train: no record of part"
+        Ad2Error, match=r"nothing to export:\n  ad2x_mcq_planning_front: autodrive_qa/train: no record of part"
     ):
         export([MCQ], TESTED, ExportSettings(tmp_path / "train.jsonl"))
     store(

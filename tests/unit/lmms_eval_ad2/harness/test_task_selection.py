@@ -51,6 +51,8 @@ def test_an_explicit_task_without_a_question_is_one_fault(tmp_path: Path) -> Non
     assert first.startswith("task ad2x_drivelm_perception_mc: dataset 'drivelm' (test) has no records of part")
     assert "ad2 data import ad2_bench" in second
     assert "did you mean ad2_relation" in third
+    (renamed,) = select("ad2x_mcq_planning_asked").faults
+    assert "no task 'ad2x_mcq_planning_asked'; did you mean ad2_mcq_planning?" in renamed
 
 
 def test_an_image_folder_that_is_gone_is_told_apart_from_missing_data(tmp_path: Path) -> None:

@@ -155,8 +155,11 @@ def test_views_in_order_front_alone_and_mosaic(root: Path) -> None:
 
 def test_front_view_of_one_camera_is_its_last_frame() -> None:
     frames = mcq(tuple(f"frame {i}" for i in range(1, 4)))
-    for views in ("front", "asked"):
-        assert [view for view, _ in shown(frames, views)] == ["frame 3"]
+    assert [view for view, _ in shown(frames, "front")] == ["frame 3"]
+    assert len(shown(frames, "asked")) == 3, "a question about frames of one camera names none of them"
+
+
+ALL = ["front", "front_left", "front_right", "back", "back_left", "back_right"]
 
 
 @pytest.mark.parametrize(
@@ -166,15 +169,27 @@ def test_front_view_of_one_camera_is_its_last_frame() -> None:
         ("Is the car to the front of me moving?", ["front"]),
         ("What is the state of <c1,CAM_BACK,1088.3,497.5>?", ["back"]),
         ("Will <c1,CAM_BACK_RIGHT,1.0,2.0> follow <c2,CAM_FRONT,3.0,4.0>?", ["front", "back_right"]),
-        ("Is there a bus behind the truck?", ["back"]),
+        ("Is there a bus behind us?", ["back"]),
+        ("Is anything in front of the ego car or to the back left of me?", ["front", "back_left"]),
+        ("Is there any traffic element in the front view?", ["front"]),
         ("What is to the rear-right of the ego car?", ["back_right"]),
-        ("What are safe actions for the ego vehicle?", ["front"]),
-        ("Is the front door of the bus open?", ["front"]),
-        ("Should the ego car go back?", ["front"]),
+        # No camera is named: the whole scene is asked about.
+        ("What are safe actions for the ego vehicle?", ALL),
+        ("What are the important objects in the current scene?", ALL),
+        ("Is the front door of the bus open?", ALL),
+        ("Should the ego car go back?", ALL),
+        # Directions from another object name no camera.
+        ("Is there a bus behind the truck?", ALL),
+        ("What is to the back left of the bus?", ALL),
+        ("What is to the back left of the bus that is to the front of me?", ["front"]),
+        ("What is on the front left side of <c1,CAM_BACK,1088.3,497.5>?", ["back"]),
+        # Another object than the named one is searched for.
+        ("What object would consider <c1,CAM_BACK,1088.3,497.5> to be most relevant to its decision?", ALL),
+        ("Is there another car with the same status as the truck to the front of me?", ALL),
     ],
 )
 def test_cameras_named_in_a_question_are_shown(question: str, cameras: list[str]) -> None:
-    record = replace(mcq(SIX), question=BilingualText(question))
+    record = replace(mcq(SIX), question=BilingualText(question), answer=BilingualText("<c9,CAM_FRONT_RIGHT,1.0,2.0>"))
     assert [view for view, _ in shown(record, "asked")] == cameras
     assert [view for view, _ in shown(record, "front")] == ["front"]
 

@@ -18,7 +18,8 @@ def test_every_table_is_complete() -> None:
         **{("AD2-Bench", n): 12 for n in (2, 3, 5, 6, 7)},
         ("CODA-LM", 2): 9, ("CODA-LM", 3): 9, ("CODA-LM", 4): 2, ("CODA-LM", 5): 3, ("CODA-LM", 6): 9,
         ("CODA-LM", 7): 2,
-        ("AutoDrive-QA", 1): 6, ("AutoDrive-QA", 7): 3, ("AutoDrive-QA", 8): 7,
+        ("AutoDrive-QA", 1): 6, ("AutoDrive-QA", 4): 6, ("AutoDrive-QA", 6): 3,
+        ("AutoDrive-QA", 7): 3, ("AutoDrive-QA", 8): 7,
     }  # fmt: skip
 
 
@@ -42,6 +43,8 @@ def test_every_table_is_complete() -> None:
         ("coda_lm", 7, "GPT-4", "region", 87),
         ("coda_lm", 7, "GPT-4V", "general", None),
         ("autodrive_qa", 1, "GPT-4V", "planning", 68.5),
+        ("autodrive_qa", 4, "2, perception", "score", 2),
+        ("autodrive_qa", 6, "2, prediction", "cider", 8.33),
         ("autodrive_qa", 7, "logical_inconsistencies", "planning", 48.86),
         ("autodrive_qa", 8, "all", "prediction_correctness", 4.60),
     ],
