@@ -27,6 +27,7 @@ from tqdm import tqdm
 from lmms_eval_ad2.data.home import open_dataset
 from lmms_eval_ad2.data.home.dataset import splits_of
 from lmms_eval_ad2.data.releases import find_release
+from lmms_eval_ad2.data.releases.autodrive_qa import NAIVE
 from lmms_eval_ad2.data.releases.base import BadRow, Item
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.mcq import biases
@@ -183,7 +184,7 @@ def find_faults(questions: QuestionSet, *, progress: bool = True) -> dict[str, A
         for option in record.options:
             text = option.text.get("en")
             code = fault(text, question) if option.letter != record.letter else None
-            if code:
+            if code and (code, option.kind) != ("no_verdict", NAIVE):  # a text that answers no question at all
                 codes[code] += 1
                 kinds[option.kind] += 1
                 rows.append({"id": record.id, "letter": option.letter, "kind": option.kind, "code": code, "text": text})

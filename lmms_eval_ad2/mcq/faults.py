@@ -67,7 +67,8 @@ _ABOVE = re.compile(
 _LETTERS = re.compile(
     r"\b(?i:both|either|neither|options?|answers?|choices?) \(?[A-H]\)?(?:,? (?i:and|or|nor) \(?[A-H]\b|\Z|[.,])"
 )
-_SENTENCE_END = re.compile(r"(?<=[^\s.][.!?;])(?=\s+\S)")
+_SENTENCE_END = re.compile(r"(?<=[a-z0-9>)]{2}[.!?])\s+(?=[A-Z<])")  # not after "St." or "No."
+_WORD = re.compile(r"\w+")
 _NEGATIONS = frozenset(("not", "no", "never"))
 _YESNO_QUESTION = re.compile(
     r"\W{0,3}(?:is|are|was|were|will|would|do|does|did|can|could|should|has|have|had|must|may)\b", re.IGNORECASE
@@ -102,9 +103,10 @@ def fault(text: str, question: OpenQuestion, others: Sequence[str] = ()) -> str 
     if any(text.strip() == answer.strip() for answer in answers):
         return "equals_answer"
     return (
-        _form_fault(text, answers)
+        _form_fault(text, max(len(answer) for answer in answers))
         or _scene_fault(text, question)
         or next((found for answer in answers if (found := _truth_fault(text, answer, question))), None)
+        or ("several_claims" if _sentences(text) > max(map(_sentences, answers)) else None)
         or ("denies" if any(denies(text, other) for other in (question.answer, *others)) else None)
         or ("duplicate" if repeats(text, others, question) else None)
     )
@@ -113,7 +115,9 @@ def fault(text: str, question: OpenQuestion, others: Sequence[str] = ()) -> str 
 def repeats(text: str, others: Sequence[str], question: OpenQuestion) -> bool:
     """Whether `text` makes the same claim as one of `others`; "No." is the claim of "No, ..." without its reason."""
     in_order = ordered(question)
-    return any(same(text, other, in_order) or _only_verdict(text, other) or _only_verdict(other, text) for other in others)
+    return any(
+        same(text, other, in_order) or _only_verdict(text, other) or _only_verdict(other, text) for other in others
+    )
 
 
 def _only_verdict(text: str, other: str) -> bool:
@@ -125,9 +129,11 @@ def denies(text: str, other: str) -> bool:
 
     A verdict is not compared: the options of a yes-or-no question contradict each other.
     """
-    left, right = (read(after_verdict(t) or t).words for t in (text, other))
-    bare = [tuple(word for word in words if word not in _NEGATIONS) for words in (left, right)]
-    return left != right and bool(bare[0]) and bare[0] == bare[1]
+    if verdict(text) and verdict(other):
+        text, other = after_verdict(text), after_verdict(other)
+    left, right = (_WORD.findall(t[:LIMIT].casefold().replace("n't", " not")) for t in (text, other))
+    bare = [[word for word in words if word not in _NEGATIONS] for words in (left, right)]
+    return len(left) != len(right) and bare[0] == bare[1] != []
 
 
 def references(question: OpenQuestion) -> tuple[str, ...]:
@@ -167,9 +173,8 @@ def same(text: str, other: str, in_order: bool) -> bool:
     return not in_order and len(left.items) > 1 and Counter(left.items) == Counter(right.items)
 
 
-def _form_fault(text: str, answers: Sequence[str]) -> str | None:
+def _form_fault(text: str, answer_length: int) -> str | None:
     bare = text.strip()
-    answer_length = max(len(answer) for answer in answers)
     if len(bare) > min(LIMIT, _BASE_LENGTH + 3 * answer_length):
         return "too_long"
     if not bare.isprintable() and any(unicodedata.category(character) in _INVISIBLE for character in bare):
@@ -178,13 +183,11 @@ def _form_fault(text: str, answers: Sequence[str]) -> str | None:
         return "not_text"
     if _META.search(bare):
         return "meta_text"
-    if _ABOVE.search(bare) or _LETTERS.search(bare):
-        return "none_of_above"
-    return "several_claims" if _sentences(bare) > max(map(_sentences, answers)) else None
+    return "none_of_above" if _ABOVE.search(bare) or _LETTERS.search(bare) else None
 
 
 def _sentences(text: str) -> int:
-    return len(_SENTENCE_END.findall(text[:LIMIT])) + 1
+    return len(_SENTENCE_END.findall(text.strip()[:LIMIT])) + 1
 
 
 def _scene_fault(text: str, question: OpenQuestion) -> str | None:
@@ -226,7 +229,11 @@ def _polar_fault(text: str, answer: str, question: OpenQuestion) -> str | None:
     reason, right = after_verdict(text), after_verdict(answer)
     if not right:
         return "same_verdict"
-    return _truth_fault(reason, right, replace(question, record=replace(question.record, form="vqa"))) if reason else "implied_by_answer"
+    return (
+        _truth_fault(reason, right, replace(question, record=replace(question.record, form="vqa")))
+        if reason
+        else "implied_by_answer"
+    )
 
 
 def _entails(truth: NormalisedStatement, statement: NormalisedStatement, in_order: bool) -> bool:

@@ -88,7 +88,9 @@ def verdict(text: str) -> str:
     """ "yes" or "no" if `text` begins with that verdict, as "Yes, two cars."; else ""."""
     found = _VERDICT.match(text)
     # "No cars are moving." is a statement, "No, ..." and "No because ..." are verdicts.
-    if not found or (found[1].lower() == "no" and not re.match(r"\s*(?:[,.;:!\u2013-]|because|as|since|\Z)", text[found.end() :])):
+    if not found or (
+        found[1].lower() == "no" and not re.match(r"\s*(?:[,.;:!\u2013-]|because|as|since|\Z)", text[found.end() :])
+    ):
         return ""
     return found[1].lower()
 

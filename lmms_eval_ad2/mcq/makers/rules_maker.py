@@ -23,8 +23,8 @@ from lmms_eval_ad2.mcq.faults import fault, repeats
 from lmms_eval_ad2.mcq.rules.facts import FrameFacts, facts_of
 from lmms_eval_ad2.mcq.rules.kinds import kind_of
 from lmms_eval_ad2.mcq.rules.naive import unrelated
-from lmms_eval_ad2.mcq.rules.options import OptionSet, options_of
 from lmms_eval_ad2.mcq.rules.operations import category_of, reason_of
+from lmms_eval_ad2.mcq.rules.options import OptionSet, options_of
 from lmms_eval_ad2.records import Record
 
 KINDS = ("all", NAIVE)
@@ -89,7 +89,9 @@ class RulesMaker:
         return RejectedQuestion(question, "too_few_distractors", detail, notes=notes)
 
     def _naive(self, question: OpenQuestion, rng: random.Random) -> Outcome:
-        offered = [d for d in unrelated(question.answer, self._facts(question)) if fault(d.text, question) is None]
+        # An unrelated text answers no yes-or-no question, so it has no verdict.
+        faults = ((d, fault(d.text, question)) for d in unrelated(question.answer, self._facts(question)))
+        offered = [d for d, code in faults if code in (None, "no_verdict")]
         if len(offered) < SELECTED:
             return RejectedQuestion(question, "too_few_distractors", f"{len(offered)} unrelated options")
         return AcceptedQuestion(question, tuple(rng.sample(offered, SELECTED)), pool=tuple(offered))

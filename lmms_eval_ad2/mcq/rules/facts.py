@@ -17,8 +17,13 @@ from lmms_eval_ad2.records import Record
 
 TAG = re.compile(r"<[^<>]{3,80}>")
 _AROUND = re.compile(r"What are objects to the ([a-z ]{4,11}) of the ego (?:car|vehicle)\?", re.IGNORECASE)
-_STATUS = re.compile(r"What is the status of the ([a-z ]{3,40}?) that (?:is|are) to the ([a-z ]{4,11}) of", re.IGNORECASE)
-_LISTED = re.compile(r"There (?:is|are) (.{3,300}?) (?:to the|on the|at the|in front of|behind)\b.{0,40}", re.IGNORECASE)
+_STATUS = re.compile(
+    r"What is the status of the ([a-z ]{3,40}?) that (?:is|are) to the ([a-z ]{4,11}) of", re.IGNORECASE
+)
+_LISTED = re.compile(
+    r"There (?:is|are) (.{3,300}?) (?:to the|on the|at the|in front of|behind)\b[a-z ]{0,20}(?:ego (?:car|vehicle)|it)\.?",
+    re.IGNORECASE,
+)
 _COUNTED = re.compile(rf"({words.any_of(words.NUMBERS)}) ([a-z ]{{3,40}})", re.IGNORECASE)
 _ODD = re.compile(r"[^a-z0-9]+")
 _MOST_WORDS = 4  # of the looks of an object; longer descriptions are no short reason
@@ -127,6 +132,6 @@ def read_items(text: str) -> Items:
 
 
 def say_items(items: Sequence[tuple[str, str]]) -> str:
-    """ (("two", "car"), ("one", "bus")) -> "two cars and one bus"."""
+    """(("two", "car"), ("one", "bus")) -> "two cars and one bus"."""
     parts = [f"{count} {words.plural(kind, count)}" for count, kind in items]
     return " and ".join(parts) if len(parts) < 3 else f"{', '.join(parts[:-1])}, and {parts[-1]}"

@@ -37,6 +37,7 @@ class QuestionKind:
     count: bool = False
     values: Mapping[str, ClosedValue] = field(default_factory=dict)
     fact: str = ""
+    source: str = ""
     left_out: str = ""
 
     def value_of(self, answer: str) -> str:
@@ -72,7 +73,8 @@ class RuleCase:
 def kind_of(question: OpenQuestion, facts: FrameFacts) -> RuleCase | None:
     """The first kind whose pattern matches the question, as a case; None if there is none."""
     for kind in kinds():
-        if match := kind.question.match(question.text):
+        match = kind.question.match(question.text) if kind.source in ("", question.source) else None
+        if match:
             return RuleCase(question, facts, kind, match)
     return None
 
@@ -88,6 +90,6 @@ def _kind(row: Mapping[str, Any]) -> QuestionKind:
         name: ClosedValue(re.compile(found, re.IGNORECASE), text, share, *nature)
         for name, (found, text, share, *nature) in row.get("values", {}).items()
     }
-    rest = {key: row[key] for key in ("order", "count", "fact", "left_out") if key in row}
+    rest = {key: row[key] for key in ("order", "count", "fact", "source", "left_out") if key in row}
     question = re.compile(row["question"], re.IGNORECASE)
     return QuestionKind(row["name"], question, tuple(row.get("operations", ())), values=values, **rest)

@@ -65,7 +65,9 @@ def _changed_fields(case: RuleCase, rng: random.Random) -> OptionSet | None:
     drawn = []
     for i, j in chosen:
         one = parts[i].fields[j]
-        taken = {f.value for k, part in enumerate(parts) for f in part.fields if f.operation == one.operation and k != i}
+        taken = {
+            f.value for k, part in enumerate(parts) for f in part.fields if f.operation == one.operation and k != i
+        }
         spare = one.operation in ("changed_class", "changed_action")  # the same class or action twice would be odd
         others = [o for o in one.others if not (spare and (o in taken or any(o in d for d in drawn)))]
         drawn.append(draw(((o, one.shares.get(o, _LEAST)) for o in others), SELECTED if len(chosen) == 1 else 1, rng))
@@ -102,7 +104,9 @@ def _orders(case: RuleCase, rng: random.Random) -> OptionSet | None:
 def _counts(case: RuleCase, rng: random.Random) -> OptionSet | None:
     """Four neighbouring counts; the right one has any rank among them."""
     word = case.answer.rstrip(".").lower()
-    right = int(word) if word.isdecimal() and len(word) < 4 else _COUNT_WORDS.index(word) if word in _COUNT_WORDS else None
+    right = (
+        int(word) if word.isdecimal() and len(word) < 4 else _COUNT_WORDS.index(word) if word in _COUNT_WORDS else None
+    )
     if right is None:
         return None
     lowest = max(0, right - rng.randrange(SELECTED + 1))

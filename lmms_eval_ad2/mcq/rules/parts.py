@@ -84,7 +84,10 @@ def write(text: str, parts: Sequence[Part], changed: Mapping[tuple[int, int], st
     pieces, at = [], 0
     for i, part in enumerate(parts):
         values = [changed.get((i, j), one.value) for j, one in enumerate(part.fields)]
-        pieces += [text[at : part.start], part.write(values) if any((i, j) in changed for j in range(len(values))) else text[part.start : part.end]]
+        pieces += [
+            text[at : part.start],
+            part.write(values) if any((i, j) in changed for j in range(len(values))) else text[part.start : part.end],
+        ]
         at = part.end
     return "".join([*pieces, text[at:]])
 
@@ -101,7 +104,11 @@ def _items(text: str, operations: Sequence[str], case: RuleCase) -> list[Part]:
 
 
 def _item(match: re.Match[str], operations: Sequence[str], present: set[str], seen: Sequence[str]) -> Part:
-    count, state, kind = match["count"].lower(), (match["state"] or "").lower(), words.singular((match["kind"] or "").lower())
+    count, state, kind = (
+        match["count"].lower(),
+        (match["state"] or "").lower(),
+        words.singular((match["kind"] or "").lower()),
+    )
     near = {"one": ("two", "three", "many"), "two": ("one", "three", "many"), "four": ("one", "two")}
     fields = [Field("changed_count", count, near.get(count, ("one", "two")), words.COUNTS)]
     states = words.STATES.get(state, ()) if "changed_state" in operations else ()
@@ -160,4 +167,6 @@ def _action(match: re.Match[str], case: RuleCase) -> Part:
     def text(values: Sequence[str]) -> str:
         return match[0] if values[0] == key else words.capital_like(actions.say(values[0], match[0]), match[0])
 
-    return Part(match.start(), match.end(), (Field("changed_action", key, case.wrong_actions(key), words.ACTION_SHARES),), text)
+    return Part(
+        match.start(), match.end(), (Field("changed_action", key, case.wrong_actions(key), words.ACTION_SHARES),), text
+    )

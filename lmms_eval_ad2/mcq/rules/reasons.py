@@ -15,7 +15,9 @@ LOOKS: words.Shares = {
     "white sedan": 0.2, "black sedan": 0.14, "white SUV": 0.1, "white truck": 0.1, "white van": 0.1, "black SUV": 0.08,
     "gray sedan": 0.08, "red sedan": 0.05, "blue sedan": 0.05, "black truck": 0.04,
 }  # fmt: skip
-_SIGNS: words.Shares = {name if "light" in name or "sign" in name else f"{name} sign": s for name, s in words.SIGNS.items()}
+_SIGNS: words.Shares = {
+    name if "light" in name or "sign" in name else f"{name} sign": s for name, s in words.SIGNS.items()
+}
 _SEEN = 0.6  # weight of the looks of another object of the frame
 _OPERATIONS = {True: "other_object", False: "changed_looks"}
 
@@ -62,8 +64,10 @@ def exclusive(looks: str, other: str) -> bool:
     for table in (words.COLOURS, words.KINDS):
         pattern = rf"\b(?:{words.any_of(table)})\b"
         mine, theirs = re.search(pattern, looks, re.IGNORECASE), re.search(pattern, other, re.IGNORECASE)
-        if mine and theirs and mine[0].lower() in table[theirs[0].lower()]:
-            return True
+        if mine and theirs:
+            a, b = mine[0].lower(), theirs[0].lower()
+            if a in table[b] or b in table[a]:
+                return True
     return False
 
 
@@ -86,9 +90,14 @@ def _surroundings(case: RuleCase, value: str) -> list[Reason]:
         if not rest:  # all of them are in the state asked for: another state is the opposite of the annotation
             return [Reason(say_items([(count, f"{other} {kind}")]), "changed_state", words.COUNTS[count] * words.STATE_SHARES[other])
                     for count in ("one", "two", "many") for other in words.STATES[state] if other in words.STATE_SHARES]  # fmt: skip
-    true = case.kind.value_of(case.answer) == "no" and bool(rest) and (bool(states) or kind not in {k for _, k in there})
+    true = (
+        case.kind.value_of(case.answer) == "no" and bool(rest) and (bool(states) or kind not in {k for _, k in there})
+    )
     lists = [] if not rest else [Reason(say_items(rest), "removed_object", 0.3, true=true)]
-    return [*lists, *(Reason(say_items(items), "changed_list", 0.2) for items in _varied(rest or there, kind, bool(rest)))]
+    return [
+        *lists,
+        *(Reason(say_items(items), "changed_list", 0.2) for items in _varied(rest or there, kind, bool(rest))),
+    ]
 
 
 def _varied(items: Items, kind: str, others: bool) -> Iterable[Items]:

@@ -29,8 +29,8 @@ CLASSES: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 # Looks: a colour, or a kind of vehicle, and those that nobody takes it for.
 COLOURS: Mapping[str, tuple[str, ...]] = {
-    "white": ("black", "red", "blue"), "black": ("white", "red", "yellow"), "gray": ("red", "blue", "white"),
-    "grey": ("red", "blue", "white"), "silver": ("red", "blue", "black"), "red": ("white", "black", "blue"),
+    "white": ("black", "red", "blue"), "black": ("white", "red", "yellow"), "gray": ("red", "blue", "yellow"),
+    "grey": ("red", "blue", "yellow"), "silver": ("red", "blue", "black"), "red": ("white", "black", "blue"),
     "blue": ("white", "red", "yellow"), "green": ("white", "red", "black"), "yellow": ("white", "black", "blue"),
     "brown": ("white", "red", "blue"), "golden": ("black", "white", "blue"), "orange": ("white", "black", "blue"),
     "champagne-colored": ("black", "blue", "red"), "purple": ("white", "black", "yellow"),
