@@ -30,8 +30,8 @@ ATTACKS: dict[str, str] = {
     "like_question": "the most similar to the question",
     "usual_text": "the text that is right most often in other scenes",
     "usual_words": "the words and length that are right most often in other scenes",
-    "usual_text_of_kind": "the text that is right most often among questions of the kind, leaving this one out",
-    "usual_words_of_kind": "the words and length that are right most often among questions of the kind, leaving this one out",
+    "usual_text_of_kind": "the text that is right most often among the other questions of the kind",
+    "usual_words_of_kind": "the words and length that are right most often among the other questions of the kind",
 }
 _DIRECTION = re.compile(r"\b(?:front|back)[ -](?:left|right)\b|\b(?:front|back|left|right)\b")
 

@@ -127,7 +127,7 @@ def single_words(text: str) -> Iterable[str]:
 
 
 class FeatureCounts:
-    """Counts for the attacks that learn which features are usually right. Per feature: how often it was in the right option, and how often chance predicts (sum of 1/k over options)."""
+    """Per feature: how often it was in the right option, and how often chance predicts (sum of 1/k over options)."""
 
     def __init__(self) -> None:
         self.right: Counter[str] = Counter()

@@ -1,6 +1,7 @@
 """Quality check of a set of multiple-choice questions: faulty rows, duplicates, biases, ratings.
 
-The measures are in biases.py, attacks.py, text_only.py and rating.py. `check` returns a JSON-able report, schema "ad2-mcq-check/2":
+The measures are in biases.py, attacks.py, text_only.py and rating.py. `check` returns a JSON-able report, schema
+"ad2-mcq-check/2":
 
     {"schema", "data": {"name", "split", "sha256", "n", "invalid", "invalid_rows", "not_multiple_choice"},
      "duplicates": {"questions": [{"ids", "answers_differ"}], "options": [{"id", "letters"}]},

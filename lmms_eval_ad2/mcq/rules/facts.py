@@ -1,4 +1,4 @@
-"""Facts stated by the records of one key frame: objects, what is in each direction, answers, safe and dangerous actions.
+"""Facts stated by the records of one key frame: objects, what is in each direction, answers, safe actions.
 
 DriveLM's questions are templates, so that the answer to one is a fact for the others. Answers that cannot be parsed are
 skipped: without a fact, the options that need it are not made.
@@ -21,7 +21,8 @@ _STATUS = re.compile(
     r"What is the status of the ([a-z ]{3,40}?) that (?:is|are) to the ([a-z ]{4,11}) of", re.IGNORECASE
 )
 _LISTED = re.compile(
-    r"There (?:is|are) (.{3,300}?) (?:to the|on the|at the|in front of|behind)\b[a-z ]{0,20}(?:ego (?:car|vehicle)|it)\.?",
+    r"There (?:is|are) (.{3,300}?) (?:to the|on the|at the|in front of|behind)\b[a-z ]{0,20}"
+    r"(?:ego (?:car|vehicle)|it)\.?",
     re.IGNORECASE,
 )
 _COUNTED = re.compile(rf"({words.any_of(words.NUMBERS)}) ([a-z ]{{3,40}})", re.IGNORECASE)
@@ -54,7 +55,6 @@ class FrameFacts:
     status: dict[tuple[str, str], str] = field(default_factory=dict)
     answers: dict[str, list[str]] = field(default_factory=dict)
     safe: str = ""
-    dangerous: str = ""
 
     def answers_to(self, text: str) -> list[str]:
         """All answers to this question in the frame."""
@@ -120,8 +120,6 @@ def _note(facts: FrameFacts, question: str, answer: str) -> None:
         facts.status[words.singular(about[1].lower()), about[2].lower()] = answer
     elif "what are safe actions" in question.lower():
         facts.safe = answer
-    elif "what are dangerous actions" in question.lower():
-        facts.dangerous = answer
 
 
 def read_items(text: str) -> Items:

@@ -12,17 +12,17 @@ Wrong values are drawn by the odds with which they are right elsewhere (conditio
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lmms_eval_ad2.mcq.base import SELECTED
 from lmms_eval_ad2.mcq.rules import words
 from lmms_eval_ad2.mcq.rules.facts import TAG
 from lmms_eval_ad2.mcq.rules.kinds import QuestionKind, RuleCase
-from lmms_eval_ad2.mcq.rules.parts import read_parts, write
+from lmms_eval_ad2.mcq.rules.parts import Part, read_parts, write
 from lmms_eval_ad2.mcq.rules.reasons import Reason, reasons
 
-MIDDLE = 800  # pixels, of a nuScenes image
+_SHARED = 0.75
 _LEAST = 0.03  # share of a value that is in no table
 _COUNT_WORDS = ("zero", *words.NUMBERS[:10])
 
@@ -62,27 +62,31 @@ def _changed_fields(case: RuleCase, rng: random.Random) -> OptionSet | None:
     if not places:
         return None
     chosen = rng.sample(places, min(2, len(places)))
-    drawn = []
-    for i, j in chosen:
-        one = parts[i].fields[j]
-        taken = {
-            f.value for k, part in enumerate(parts) for f in part.fields if f.operation == one.operation and k != i
-        }
-        spare = one.operation in ("changed_class", "changed_action")  # the same class or action twice would be odd
-        others = [o for o in one.others if not (spare and (o in taken or any(o in d for d in drawn)))]
-        drawn.append(draw(((o, one.shares.get(o, _LEAST)) for o in others), SELECTED if len(chosen) == 1 else 1, rng))
     operations = [parts[i].fields[j].operation for i, j in chosen]
     if len(chosen) == 1:
-        wrong = [(write(answer, parts, {chosen[0]: value}), operations[0]) for value in drawn[0]]
-        return OptionSet(answer, tuple(wrong)) if len(wrong) == SELECTED else None
-    if not all(drawn):
-        return None
-    (a,), (b,) = drawn
-    first, second = {chosen[0]: a}, {chosen[1]: b}
-    return OptionSet(answer, (
-        (write(answer, parts, first), operations[0]), (write(answer, parts, second), operations[1]),
-        (write(answer, parts, first | second), "+".join(dict.fromkeys(operations))),
-    ))  # fmt: skip
+        values = _draw_values(parts, chosen[0], SELECTED, (), rng)
+        wrong = tuple((write(answer, parts, {chosen[0]: value}), operations[0]) for value in values)
+        return OptionSet(answer, wrong) if len(wrong) == SELECTED else None
+    changes: dict[tuple[int, int], str] = {}
+    for place in chosen:
+        values = _draw_values(parts, place, 1, tuple(changes.values()), rng)
+        if not values:
+            return None
+        changes[place] = values[0]
+    alone = [({place: value}, operation) for (place, value), operation in zip(changes.items(), operations, strict=True)]
+    both = (changes, "+".join(dict.fromkeys(operations)))
+    return OptionSet(answer, tuple((write(answer, parts, change), operation) for change, operation in (*alone, both)))
+
+
+def _draw_values(
+    parts: Sequence[Part], place: tuple[int, int], count: int, drawn: Sequence[str], rng: random.Random
+) -> list[str]:
+    """Draw other values of a field. A class or action that the answer already has is not drawn."""
+    one = parts[place[0]].fields[place[1]]
+    taken: set[str] = set()
+    if one.operation in ("changed_class", "changed_action"):
+        taken = {*drawn, *(other.value for part in parts for other in part.fields if other.operation == one.operation)}
+    return draw(((value, one.shares.get(value, _LEAST)) for value in one.others if value not in taken), count, rng)
 
 
 def _orders(case: RuleCase, rng: random.Random) -> OptionSet | None:
@@ -94,24 +98,25 @@ def _orders(case: RuleCase, rng: random.Random) -> OptionSet | None:
         order = rng.sample(tags, len(tags))
         if order != tags and order not in orders:
             orders.append(order)
-    wrong = []
-    for order in orders:
-        places = iter(order)
-        wrong.append((TAG.sub(lambda _, places=places: next(places), case.answer), "swapped_order"))
-    return OptionSet(case.answer, tuple(wrong))
+    return OptionSet(case.answer, tuple((_reordered(case.answer, order), "swapped_order") for order in orders))
+
+
+def _reordered(text: str, tags: Sequence[str]) -> str:
+    """`text` with `tags` in place of its own tags, in this order."""
+    places = iter(tags)
+    return TAG.sub(lambda _: next(places), text)
 
 
 def _counts(case: RuleCase, rng: random.Random) -> OptionSet | None:
     """Four neighbouring counts; the right one has any rank among them."""
     word = case.answer.rstrip(".").lower()
-    right = (
-        int(word) if word.isdecimal() and len(word) < 4 else _COUNT_WORDS.index(word) if word in _COUNT_WORDS else None
-    )
-    if right is None:
+    digits = word.isascii() and word.isdecimal() and len(word) < 4
+    if not digits and word not in _COUNT_WORDS:
         return None
+    right = int(word) if digits else _COUNT_WORDS.index(word)
     lowest = max(0, right - rng.randrange(SELECTED + 1))
     wrong = [n for n in range(lowest, lowest + SELECTED + 1) if n != right]
-    said = [str(n) if word.isdecimal() or n >= len(_COUNT_WORDS) else _COUNT_WORDS[n].capitalize() for n in wrong]
+    said = [str(n) if digits or n >= len(_COUNT_WORDS) else _COUNT_WORDS[n].capitalize() for n in wrong]
     return OptionSet(case.answer, tuple((text, "changed_count") for text in said))
 
 
@@ -129,38 +134,42 @@ def _closed(case: RuleCase, rng: random.Random) -> OptionSet | None:
 
 
 def _beside(case: RuleCase, right: str) -> set[str]:
-    """The values that may be true beside the right one."""
-    if case.kind.name == "action":  # another reason for the same action, or an action that does not exclude it
-        excluded = case.wrong_actions(right.split()[0])
-        return {name for name in case.kind.values if name.split()[0] not in excluded}
-    seen = case.facts.object_of(case.group("a"))
-    if case.kind.name != "collision" or not seen or not seen.tag.camera.startswith("CAM_FRONT"):
+    """The values that may be true beside the right one: another reason for its action, actions that it allows."""
+    if case.kind.name != "action":
         return set()
-    left = seen.tag.camera.endswith("LEFT") or (seen.tag.camera == "CAM_FRONT" and seen.tag.x < MIDDLE)
-    side = "left" if left else "right"  # straight ahead may lead to an object in front, and so may its side
-    return {"ahead", side} if right in ("ahead", side) else set()
+    excluded = case.wrong_actions(right.split()[0])
+    return {name for name in case.kind.values if name.split()[0] not in excluded}
 
 
 def _closed_with_fact(case: RuleCase, rng: random.Random) -> OptionSet | None:
+    """The right value with its fact, and other values or facts; facts differ among the options of a group.
+
+    The groups are the options with the usual value and the rest. With the probability _SHARED, one fact of the right
+    option's group, drawn evenly, is in the other group too, so that a fact that stands twice reveals nothing.
+    """
     kind, right = case.kind, case.kind.value_of(case.answer)
     own = next((reason for reason in reasons(case, right) if reason.true), None) if right else None
     if not own:
         return None
     usual = max(kind.values, key=lambda name: kind.values[name].share)
     rest = [(name, value.share) for name, value in kind.values.items() if name != usual]
-    with_usual = number_with_usual(kind, right == usual, rng)
-    names = [usual] * (with_usual - (right == usual))
-    for _ in range(SELECTED - len(names)):
-        names += draw(rest, 1, rng)
-    used: dict[str, set[str]] = {name: set() for name in kind.values}
-    used[right].add(own.text)
+    with_usual = number_with_usual(kind, right == usual, rng) - (right == usual)
+    names = [usual] * with_usual + [draw(rest, 1, rng)[0] for _ in range(SELECTED - with_usual)]
+    beside, used, shared = {own.text}, set[str](), rng.random() < _SHARED
     wrong = []
-    for name in names:
-        pool = [r for r in reasons(case, name) if r.text not in used[name]]
-        if not (texts := draw(((r.text, r.share) for r in pool), 1, rng)):
-            return None
-        used[name].add(texts[0])
-        reason = next(r for r in pool if r.text == texts[0])
+    for name in sorted(names, key=lambda name: (name == usual) != (right == usual)):  # the right option's group first
+        in_group = (name == usual) == (right == usual)
+        pool = [reason for reason in reasons(case, name) if reason.text not in (beside if in_group else used)]
+        common = [reason for reason in pool if reason.text in beside]
+        if common and shared and not used:
+            reason = rng.choice(common)
+        else:
+            fresh = [reason for reason in pool if reason.text not in beside] or pool
+            drawn = draw(((reason.text, reason.share) for reason in fresh), 1, rng)
+            if not drawn:
+                return None
+            reason = next(reason for reason in fresh if reason.text == drawn[0])
+        (beside if in_group else used).add(reason.text)
         changed = [] if name == right else ["changed_value"]
         wrong.append((_said(kind, name, reason), "+".join([*changed, *([] if reason.true else [reason.operation])])))
     return OptionSet(_said(kind, right, own), tuple(wrong))

@@ -31,7 +31,8 @@ _NUMBER = r"-?\d{1,6}(?:\.\d{1,6})?"
 _PATTERNS: Mapping[str, str] = {
     "changed_colour": rf"(?:\b(?P<article>an?) )?\b(?P<value>{words.any_of(words.COLOURS)})\b(?! light)",
     "changed_vehicle": rf"(?:\b(?P<article>an?) )?\b(?P<value>{words.any_of(words.KINDS)})\b(?: car\b)?",
-    "changed_light": r"\b(?P<value>red|green|yellow)\b(?= light|,)|(?<=, )(?P<value2>go straight|turn left|turn right|no entry)(?=,)",
+    "changed_light": r"\b(?P<value>red|green|yellow)\b(?= light|,)"
+    r"|(?<=, )(?P<value2>go straight|turn left|turn right|no entry)(?=,)",
     "changed_direction": rf"(?P<before>(?:on|to|at) the )(?P<value>{_DIRECTION})\b|\b(?P<value2>in front of|behind)\b",
     "changed_motion": rf"(?<=\bis )(?P<value>{words.any_of(words.MOTIONS)})\b",
     "changed_state": rf"\b(?P<value>{_STATE})\b",
@@ -81,13 +82,12 @@ def read_parts(text: str, operations: Sequence[str], case: RuleCase) -> list[Par
 
 def write(text: str, parts: Sequence[Part], changed: Mapping[tuple[int, int], str]) -> str:
     """`text` with the values in `changed`, by (index of the part, index of its field)."""
-    pieces, at = [], 0
+    pieces: list[str] = []
+    at = 0
     for i, part in enumerate(parts):
         values = [changed.get((i, j), one.value) for j, one in enumerate(part.fields)]
-        pieces += [
-            text[at : part.start],
-            part.write(values) if any((i, j) in changed for j in range(len(values))) else text[part.start : part.end],
-        ]
+        is_changed = any((i, j) in changed for j in range(len(values)))
+        pieces += [text[at : part.start], part.write(values) if is_changed else text[part.start : part.end]]
         at = part.end
     return "".join([*pieces, text[at:]])
 
@@ -104,11 +104,8 @@ def _items(text: str, operations: Sequence[str], case: RuleCase) -> list[Part]:
 
 
 def _item(match: re.Match[str], operations: Sequence[str], present: set[str], seen: Sequence[str]) -> Part:
-    count, state, kind = (
-        match["count"].lower(),
-        (match["state"] or "").lower(),
-        words.singular((match["kind"] or "").lower()),
-    )
+    count, state = match["count"].lower(), (match["state"] or "").lower()
+    kind = words.singular((match["kind"] or "").lower())
     near = {"one": ("two", "three", "many"), "two": ("one", "three", "many"), "four": ("one", "two")}
     fields = [Field("changed_count", count, near.get(count, ("one", "two")), words.COUNTS)]
     states = words.STATES.get(state, ()) if "changed_state" in operations else ()
@@ -161,7 +158,7 @@ def _others(operation: str, value: str) -> tuple[str, ...]:
 
 
 def _action(match: re.Match[str], case: RuleCase) -> Part:
-    """An action; others: those that exclude it, that no record of the frame calls safe, or the other list of the frame."""
+    """An action; others: those that it excludes and that no record of the frame states or calls safe."""
     key = actions.key_of(match[0])
 
     def text(values: Sequence[str]) -> str:

@@ -85,19 +85,19 @@ def _surroundings(case: RuleCase, value: str) -> list[Reason]:
             for c, share in words.COUNTS.items() if c != "four" and {c, count} != {"three", "many"}
         ]  # fmt: skip
     rest: Items = tuple(item for item in there if item[1] != kind)
+    known = kind not in {name for _, name in there}
     if states and state:
-        rest = tuple((count, f"{other} {kind}") for other, count in states.items() if other != state)
-        if not rest:  # all of them are in the state asked for: another state is the opposite of the annotation
-            return [Reason(say_items([(count, f"{other} {kind}")]), "changed_state", words.COUNTS[count] * words.STATE_SHARES[other])
-                    for count in ("one", "two", "many") for other in words.STATES[state] if other in words.STATE_SHARES]  # fmt: skip
-    true = (
-        case.kind.value_of(case.answer) == "no" and bool(rest) and (bool(states) or kind not in {k for _, k in there})
-    )
-    lists = [] if not rest else [Reason(say_items(rest), "removed_object", 0.3, true=true)]
-    return [
-        *lists,
-        *(Reason(say_items(items), "changed_list", 0.2) for items in _varied(rest or there, kind, bool(rest))),
-    ]
+        rest, known = tuple((count, f"{other} {kind}") for other, count in states.items() if other != state), True
+        if not rest:  # all of them are in the state asked for: another state contradicts the annotation
+            return [
+                Reason(say_items([(count, f"{other} {kind}")]), "changed_state", words.COUNTS[count] * share)
+                for count in ("one", "two", "many") for other, share in words.STATE_SHARES.items()
+                if other in words.STATES[state]
+            ]  # fmt: skip
+    true = known and bool(rest) and case.kind.value_of(case.answer) == "no"
+    found = [Reason(say_items(rest), "removed_object", 0.3, true=true)] if rest else []
+    varied = _varied(rest or there, kind, others=bool(rest))
+    return [*found, *(Reason(say_items(items), "changed_list", 0.2) for items in varied)]
 
 
 def _varied(items: Items, kind: str, others: bool) -> Iterable[Items]:

@@ -160,14 +160,6 @@ def test_an_action_and_its_reason() -> None:
     assert "Brake gently to a stop to follow the traffic rules, with high probability." not in found
 
 
-def test_actions_that_lead_to_a_collision() -> None:
-    question = "What actions taken by the ego vehicle can lead to a collision with {}?"
-    ahead = drawn((question.format(CAR), "Accelerating and going straight."))
-    assert ahead[""] == "Accelerate and go straight."
-    assert set(ahead) - {""} == {"Back up.", "Turn right.", "No such action will lead to a collision."}
-    assert drawn((question.format(VAN), "Back up."))[""] == "Back up."
-
-
 def test_boxes_are_shifted_and_mirrored_and_signals_change() -> None:
     question = "Identify all the traffic elements in the front view, categorize them, determine their status"
     head = "There is one traffic element in the front view. The information of this traffic element is "

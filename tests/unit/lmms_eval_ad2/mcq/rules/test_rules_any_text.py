@@ -29,7 +29,8 @@ STARTS = [
     f"What actions taken by the ego vehicle can lead to a collision with {VAN}?", "Which lanes are they on?",
     f"What actions could the ego vehicle take based on {CAR}?", "Predict the behavior of the ego vehicle.",
     f"Is {CAR} a traffic sign or a road barrier?", "How many cars are there?", "Why?", "What is the thing?",
-    "Are there moving cars to the back of the ego car?", f"Based on {CAR} in this scene, what is the most possible action?",
+    "Are there moving cars to the back of the ego car?",
+    f"Based on {CAR} in this scene, what is the most possible action?",
 ]  # fmt: skip
 WORDS = st.sampled_from(
     "there is are one two many cars moving parked and , . ; to the left of front back ego car vehicle behind it none no"
