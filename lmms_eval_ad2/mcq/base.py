@@ -53,11 +53,16 @@ class OpenQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Distractor:
-    """A wrong option. category: one of ERRORS, or NAIVE. reason: why a model might choose it, and why it is wrong."""
+    """A wrong option.
+
+    category: one of ERRORS, NAIVE, or UNCATEGORISED. reason: why a model might choose it, and why it is wrong.
+    operation: what the rules changed ("changed_count", "changed_count+changed_class"); "" of a language model.
+    """
 
     text: str
     category: str
     reason: str = ""
+    operation: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,30 +93,26 @@ def position(records: Sequence[Record]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def prior(records: Sequence[Record], features: Features) -> dict[str, Any] | None:
-    """Accuracy without image and question: choose the option whose features were right most often elsewhere.
+def prior_hits(records: Sequence[Record], features: Features) -> list[float] | None:
+    """Hits without image and question: choose the option whose features were right most often elsewhere.
 
     Leave-one-cluster-out: for each cluster the counts of all others are used; None if there is only one. The score of
-    an option is the mean over its features of ln(right / expected by chance), see _FeatureCounts.score.
+    an option is the mean over its features of ln(right / expected by chance), see FeatureCounts.score.
     """
-    groups: dict[str, list[Record]] = defaultdict(list)
+    total = FeatureCounts()
+    own: defaultdict[str, FeatureCounts] = defaultdict(FeatureCounts)
     for record in records:
-        groups[record.cluster or record.id].append(record)
-    if len(groups) < 2:
+        for seen in (total, own[record.cluster or record.id]):
+            seen.add(record, features)
+    if len(own) < 2:
         return None
-    total, own = _FeatureCounts(), {name: _FeatureCounts() for name in groups}
-    for name, members in groups.items():
-        for record in members:
-            for seen in (total, own[name]):
-                seen.add(record, features)
-    ordered = [record for members in groups.values() for record in members]
-    hits = [
-        chosen_best([total.score(text, len(r.options), own[name], features) for text in texts_of(r)], right_place(r))
-        for name, members in groups.items()
-        for r in members
+    return [
+        chosen_best(
+            [total.score(text, len(r.options), own[r.cluster or r.id], features) for text in texts_of(r)],
+            right_place(r),
+        )
+        for r in records
     ]
-    found = compare_with_chance(ordered, hits)
-    return found.to_dict() | {"clusters": len(groups)} if found else None
 
 
 def whole_text(text: str) -> Iterable[str]:
@@ -130,7 +126,7 @@ def single_words(text: str) -> Iterable[str]:
     return {*words, f"#{len(words).bit_length()}"}
 
 
-class _FeatureCounts:
+class FeatureCounts:
     """Per feature: how often it was in the right option, and how often chance predicts (sum of 1/k over options)."""
 
     def __init__(self) -> None:
@@ -144,7 +140,7 @@ class _FeatureCounts:
                 self.right[feature] += at == place
                 self.expected[feature] += 1 / len(record.options)
 
-    def score(self, text: str, options: int, without: _FeatureCounts, features: Features) -> float:
+    def score(self, text: str, options: int, without: FeatureCounts, features: Features) -> float:
         """Mean over the features of ln((r + q/k) / (e + q/k)), with the counts r, e less those of `without`.
 
         q = _PRIOR, k = number of options; 0 without features.

@@ -1,11 +1,13 @@
 """Quality check of a set of multiple-choice questions: faulty rows, duplicates, biases, ratings.
 
-The measures are in biases.py, text_only.py and rating.py. `check` returns a JSON-able report, schema "ad2-mcq-check/1":
+The measures are in biases.py, attacks.py, text_only.py and rating.py. `check` returns a JSON-able report, schema
+"ad2-mcq-check/2":
 
     {"schema", "data": {"name", "split", "sha256", "n", "invalid", "invalid_rows", "not_multiple_choice"},
      "duplicates": {"questions": [{"ids", "answers_differ"}], "options": [{"id", "letters"}]},
      "faults": {"n", "by_code", "by_kind", "rows": [{"id", "letter", "kind", "code", "text"}]},
-     "balance", "position", "length": {"all", "by_task"}, "prior": {"text", "words"},
+     "balance", "position", "length": {"all", "by_task"},
+     "attacks": {"by_attack": {name: {"all", "polar", "others"}}, "best", "polar": {"n", "alone"}},
      "stored_correctness": {"all", "by_task"}, "text_only": null | {...}, "correctness": null | {...},
      "warnings": ["..."], "found": 3}
 
@@ -17,6 +19,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +28,18 @@ from tqdm import tqdm
 from lmms_eval_ad2.data.home import open_dataset
 from lmms_eval_ad2.data.home.dataset import splits_of
 from lmms_eval_ad2.data.releases import find_release
+from lmms_eval_ad2.data.releases.autodrive_qa import NAIVE
 from lmms_eval_ad2.data.releases.base import BadRow, Item
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.mcq import biases
+from lmms_eval_ad2.mcq.attacks import ATTACKS, attacks
 from lmms_eval_ad2.mcq.base import OpenQuestion
 from lmms_eval_ad2.mcq.chance import ALPHA
-from lmms_eval_ad2.mcq.faults import FAULTS, fault, normal, ordered, same
+from lmms_eval_ad2.mcq.faults import FAULTS, fault, normal, repeats
 from lmms_eval_ad2.numbers import is_whole
 from lmms_eval_ad2.records import Record
 
-SCHEMA = "ad2-mcq-check/1"
+SCHEMA = "ad2-mcq-check/2"
 RATIO = 1.25  # warn if the right option is longer or shorter than the wrong ones by more than this factor
 SHOWN = 200  # rows listed in the report; all are counted
 
@@ -112,11 +117,7 @@ def check(questions: QuestionSet, *, progress: bool = True) -> dict[str, Any]:
         "length": {"all": biases.length(records), "by_task": {
             task: biases.length(part) for task, part in by_task(records).items()
         }},
-        "prior": {
-            "text": biases.prior(records, biases.whole_text),
-            "words": biases.prior(records, biases.single_words),
-        },
-        "stored_correctness": _stored(records),
+        "attacks": attacks(records), "stored_correctness": _stored(records),
         "text_only": None, "correctness": None,
         "found": len(questions.invalid) + sum(len(one["ids"]) - 1 for one in asked_twice) + len(alike) + faults["n"],
     }  # fmt: skip
@@ -163,16 +164,15 @@ def _right(record: Record) -> str:
 
 
 def duplicate_options(records: Iterable[Record]) -> list[dict[str, Any]]:
-    """Pairs of wrong options of one question with the same meaning."""
+    """Pairs of wrong options of one question that make the same claim."""
     found = []
     for record in records:
-        in_order = ordered(as_question(record, Path()))
+        question = as_question(record, Path())
         wrong = [option for option in record.options if option.letter != record.letter]
         found += [
             {"id": record.id, "letters": [first.letter, second.letter]}
-            for at, first in enumerate(wrong)
-            for second in wrong[at + 1 :]
-            if same(first.text.get("en"), second.text.get("en"), in_order)
+            for first, second in combinations(wrong, 2)
+            if repeats(first.text.get("en"), [second.text.get("en")], question)
         ]
     return found
 
@@ -185,7 +185,7 @@ def find_faults(questions: QuestionSet, *, progress: bool = True) -> dict[str, A
         for option in record.options:
             text = option.text.get("en")
             code = fault(text, question) if option.letter != record.letter else None
-            if code:
+            if code and (code, option.kind) != ("no_verdict", NAIVE):  # a text that answers no question at all
                 codes[code] += 1
                 kinds[option.kind] += 1
                 rows.append({"id": record.id, "letter": option.letter, "kind": option.kind, "code": code, "text": text})
@@ -230,10 +230,15 @@ def warnings(report: dict[str, Any]) -> list[str]:
         found.append(f"the right option is {length['ratio']:.2f} times as long as the wrong ones (threshold {RATIO})")
     if position.get("p_value") is not None and position["p_value"] < ALPHA:
         found.append(f"the right letter is not evenly spread: {position['counts']} (p {position['p_value']:.2g})")
-    for name, what in (("text", "whole texts"), ("words", "words")):
-        comparison = report["prior"][name]
-        if comparison and comparison["above_chance"]:
-            found.append(f"options reveal the answer by their {what} alone: {comparison_text(comparison)}")
+    for name, what in ATTACKS.items():
+        comparison = report["attacks"]["by_attack"][name]["all"]
+        if name not in ("longest", "shortest") and comparison and comparison["above_chance"]:
+            found.append(f"answered without image and question by choosing {what}: {comparison_text(comparison)}")
+    polar = report["attacks"]["polar"]
+    if 2 * polar["alone"] > polar["n"]:
+        found.append(
+            f"in {polar['alone']} of {polar['n']} yes-or-no questions the right option is the only one with its verdict"
+        )
     asked = report["text_only"]
     if asked and asked["all"] and asked["all"]["above_chance"]:
         found.append(f"answerable without the image by {asked['model']}: {comparison_text(asked['all'])}")

@@ -12,13 +12,12 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from lmms_eval_ad2.data.drivelm_text import read_tags
 from lmms_eval_ad2.mcq.base import OpenQuestion
-from lmms_eval_ad2.mcq.wording import LIMIT, NormalisedStatement, normal, read, within
-from lmms_eval_ad2.parsing import parse
-from lmms_eval_ad2.records import Answer
+from lmms_eval_ad2.mcq.wording import LIMIT, NormalisedStatement, after_verdict, normal, read, verdict, within
 
 __all__ = ["FAULTS", "fault", "normal"]
 
@@ -30,7 +29,10 @@ FAULTS: dict[str, str] = {
     "meta_text": "refers to the question, its options or its maker",
     "none_of_above": "refers to other options (all of the above, both A and B)",
     "tag_unknown": "names an object tag that is not annotated in the scene",
-    "same_verdict": "same yes or no as the answer",
+    "no_verdict": "neither yes nor no, although the answer is one of them",
+    "same_verdict": "same yes or no as the answer, which states no reason that could differ",
+    "denies": "the answer or another option with a negation added",
+    "several_claims": "more sentences than the answer",
     "implied_by_answer": "true whenever the answer is true",
     "contains_answer": "contains the whole answer and adds to it",
     "duplicate": "same meaning as another option",
@@ -65,6 +67,9 @@ _ABOVE = re.compile(
 _LETTERS = re.compile(
     r"\b(?i:both|either|neither|options?|answers?|choices?) \(?[A-H]\)?(?:,? (?i:and|or|nor) \(?[A-H]\b|\Z|[.,])"
 )
+_SENTENCE_END = re.compile(r"(?<=[a-z0-9>)]{2}[.!?])\s+(?=[A-Z<])")  # not after "St." or "No."
+_WORD = re.compile(r"\w+")
+_NEGATIONS = frozenset(("not", "no", "never"))
 _YESNO_QUESTION = re.compile(
     r"\W{0,3}(?:is|are|was|were|will|would|do|does|did|can|could|should|has|have|had|must|may)\b", re.IGNORECASE
 )
@@ -101,21 +106,53 @@ def fault(text: str, question: OpenQuestion, others: Sequence[str] = ()) -> str 
         _form_fault(text, max(len(answer) for answer in answers))
         or _scene_fault(text, question)
         or next((found for answer in answers if (found := _truth_fault(text, answer, question))), None)
+        or ("several_claims" if _sentences(text) > max(map(_sentences, answers)) else None)
+        or ("denies" if any(denies(text, other) for other in (question.answer, *others)) else None)
         or ("duplicate" if repeats(text, others, question) else None)
     )
 
 
 def repeats(text: str, others: Sequence[str], question: OpenQuestion) -> bool:
-    """Whether `text` has the same meaning as one of `others`."""
+    """Whether `text` makes the same claim as one of `others`; "No." is the claim of "No, ..." without its reason."""
     in_order = ordered(question)
-    return any(same(text, other, in_order) for other in others)
+    return any(
+        same(text, other, in_order) or _only_verdict(text, other) or _only_verdict(other, text) for other in others
+    )
+
+
+def _only_verdict(text: str, other: str) -> bool:
+    return bool(verdict(text)) and not after_verdict(text) and verdict(text) == verdict(other)
+
+
+def denies(text: str, other: str) -> bool:
+    """Whether one text is the other with a negation added: "It is not moving." and "It is moving.".
+
+    A verdict is not compared: the options of a yes-or-no question contradict each other.
+    """
+    if verdict(text) and verdict(other):
+        text, other = after_verdict(text), after_verdict(other)
+    left, right = (_WORD.findall(t[:LIMIT].casefold().replace("n't", " not")) for t in (text, other))
+    bare = [[word for word in words if word not in _NEGATIONS] for words in (left, right)]
+    return len(left) != len(right) and bare[0] == bare[1] != []
 
 
 def references(question: OpenQuestion) -> tuple[str, ...]:
-    """The answer in the form of an option, and the source's other reference answers."""
+    """The answer in the form of an option, and the source's other reference answers.
+
+    A reference to which the option adds a statement ("Moving." of "The white van is moving.") is left out: a distractor
+    that differs in the added statement is wrong, although it contains that reference.
+    """
     more = question.record.meta.get("references", ())
     listed = more if isinstance(more, (list, tuple)) else ()
-    return (question.answer, *(text for text in listed if isinstance(text, str) and text != question.answer))
+    others = (text for text in listed if isinstance(text, str) and text != question.answer)
+    return (question.answer, *(text for text in others if not _adds_to(question.answer, text)))
+
+
+def _adds_to(answer: str, reference: str) -> bool:
+    if verdict(answer):
+        return _only_verdict(reference, answer)
+    words = read(reference).words
+    return bool(words) and len(read(answer).words) > len(words) and within(words, read(answer).words)
 
 
 def ordered(question: OpenQuestion) -> bool:
@@ -149,6 +186,10 @@ def _form_fault(text: str, answer_length: int) -> str | None:
     return "none_of_above" if _ABOVE.search(bare) or _LETTERS.search(bare) else None
 
 
+def _sentences(text: str) -> int:
+    return len(_SENTENCE_END.findall(text.strip()[:LIMIT])) + 1
+
+
 def _scene_fault(text: str, question: OpenQuestion) -> str | None:
     """Object tags must occur in the records of the scene; not checked without such records."""
     tags = set(read_tags(text))
@@ -163,8 +204,8 @@ def _truth_fault(text: str, answer: str, question: OpenQuestion) -> str | None:
     statement, truth = read(text), read(answer)
     if statement.words == truth.words:
         return "equals_answer"
-    if _same_verdict(text, answer, question):
-        return "same_verdict"
+    if is_polar(question.text, answer, question.record.form):
+        return _polar_fault(text, answer, question)
     if not statement.words or not truth.words:
         return None
     in_order = ordered(question)
@@ -173,15 +214,26 @@ def _truth_fault(text: str, answer: str, question: OpenQuestion) -> str | None:
     return "contains_answer" if _holds(statement, truth, in_order) else None
 
 
-def _same_verdict(text: str, answer: str, question: OpenQuestion) -> bool:
-    """Same verdict on a yes-or-no question: a different reason does not make the option wrong."""
-    is_yesno = question.record.form == "yesno" or (
-        question.text.count("?") <= 1 and _YESNO_QUESTION.match(question.text)
+def is_polar(question: str, answer: str, form: str = "") -> bool:
+    """Whether a question asks for yes or no, and its right option says so."""
+    asked = form == "yesno" or (question.count("?") <= 1 and _YESNO_QUESTION.match(question))
+    return bool(asked) and bool(verdict(answer))
+
+
+def _polar_fault(text: str, answer: str, question: OpenQuestion) -> str | None:
+    """An option of a yes-or-no question has a verdict; with the right verdict it is wrong only by its reason."""
+    if not verdict(text):
+        return "no_verdict"
+    if verdict(text) != verdict(answer):
+        return None
+    reason, right = after_verdict(text), after_verdict(answer)
+    if not right:
+        return "same_verdict"
+    return (
+        _truth_fault(reason, right, replace(question, record=replace(question.record, form="vqa")))
+        if reason
+        else "implied_by_answer"
     )
-    if not is_yesno or not re.match(r"\W{0,3}(?:yes|no)\b(?! (?:entry|parking|stopping))", answer, re.IGNORECASE):
-        return False
-    right, read_as = parse(answer[:400], "yesno"), parse(text[:400], "yesno")
-    return isinstance(right, Answer) and isinstance(read_as, Answer) and right.value == read_as.value
 
 
 def _entails(truth: NormalisedStatement, statement: NormalisedStatement, in_order: bool) -> bool:

@@ -48,7 +48,7 @@ def make_maker(
         if not low <= value <= high:
             raise Ad2Error(f"{name}: expected a whole number from {low} to {high}, found {value}")
     if spec.strip() == RULES:
-        return _rules(kind, n, seed, prompts, evaluator)
+        return _rules(kind, seed, prompts, evaluator)
     from lmms_eval_ad2.mcq.makers.llm_maker import LLMMaker
     from lmms_eval_ad2.mcq.role_prompts import McqPromptTexts
     from lmms_eval_ad2.mcq.stages import MakerSettings
@@ -71,7 +71,7 @@ def _model(spec: str, owner: str, seed: int) -> LanguageModel:
     return read_model(spec, owner=owner, max_tokens=MAX_TOKENS, seed=seed, also=also)
 
 
-def _rules(kind: str, n: int, seed: int, prompts: Path | None, evaluator: str | None) -> DistractorMaker:
+def _rules(kind: str, seed: int, prompts: Path | None, evaluator: str | None) -> DistractorMaker:
     from lmms_eval_ad2.mcq.makers.rules_maker import RulesMaker
 
     if evaluator and evaluator.strip() != RULES:
@@ -81,4 +81,4 @@ def _rules(kind: str, n: int, seed: int, prompts: Path | None, evaluator: str | 
         )
     if prompts is not None:
         raise Ad2Error("--prompts changes what a language model is asked; --llm rules asks none")
-    return RulesMaker(kind=kind, n=n, seed=seed)
+    return RulesMaker(kind=kind, seed=seed)

@@ -12,6 +12,7 @@ from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.mcq.base import SELECTED, AcceptedQuestion, OpenQuestion
 from lmms_eval_ad2.mcq.evidence import objects_of
+from lmms_eval_ad2.mcq.wording import verdict
 
 CORRECT = "correct"
 
@@ -26,6 +27,7 @@ def row_of(accepted: AcceptedQuestion, *, seed: int, maker: str, kind: str, spli
     question = accepted.question
     record = question.record
     texts = [(question.answer, CORRECT, "")] + [(d.text, d.category, d.reason) for d in accepted.distractors]
+    operations = {d.text: d.operation for d in accepted.distractors if d.operation}
     random.Random(f"{seed}:{question.id}").shuffle(texts)
     lettered = [(chr(ord("A") + place), *text) for place, text in enumerate(texts)]
     row: dict[str, Any] = {
@@ -47,6 +49,10 @@ def row_of(accepted: AcceptedQuestion, *, seed: int, maker: str, kind: str, spli
         "correctness": accepted.correctness, "rounds": accepted.rounds, "seed": seed,
         "reasons": {letter: reason for letter, _, _, reason in lettered if reason},
     }  # fmt: skip
+    if operations:
+        row["meta"]["operations"] = {letter: operations[text] for letter, text, *_ in lettered if text in operations}
+    if verdict(question.answer):
+        row["meta"]["polar"] = True
     return row
 
 

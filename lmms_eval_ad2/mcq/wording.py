@@ -59,6 +59,7 @@ _WHOLE_NUMBER = re.compile(_NUMBER)
 _TOKEN = re.compile(
     rf"<[^<>\n]{{1,80}}>|\([^()\n]{{1,400}}\)|\[[^\[\]\n]{{1,400}}\]|{_NUMBER}(?:st|nd|rd|th)?\b|\w+(?:[_'-]\w+)*|[,.;:!?]"
 )
+_VERDICT = re.compile(r"\W{0,3}(yes|no)\b(?! (?:entry|parking|stopping|turning|such)\b)(?=\W|\Z)", re.IGNORECASE)
 _GAP = re.compile(r"\s+")
 _ARTICLES = frozenset(("a", "an", "the"))
 _SEPARATORS = frozenset((",", ".", ";", ":", "!", "?", "and", "but", "while", "plus", "then"))
@@ -81,6 +82,23 @@ class NormalisedStatement:
     @property
     def key(self) -> str:
         return " ".join(self.words)
+
+
+def verdict(text: str) -> str:
+    """ "yes" or "no" if `text` begins with that verdict, as "Yes, two cars."; else ""."""
+    found = _VERDICT.match(text)
+    # "No cars are moving." is a statement, "No, ..." and "No because ..." are verdicts.
+    if not found or (
+        found[1].lower() == "no" and not re.match(r"\s*(?:[,.;:!\u2013-]|because|as|since|\Z)", text[found.end() :])
+    ):
+        return ""
+    return found[1].lower()
+
+
+def after_verdict(text: str) -> str:
+    """What an option states after its verdict: "two cars." of "Yes, two cars."; "" if it is only a verdict."""
+    found = _VERDICT.match(text)
+    return text[found.end() :].strip(" ,.;:!-") if found and verdict(text) else ""
 
 
 def normal(text: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from lmms_eval_ad2.report import published
 from lmms_eval_ad2.report.runs import RunSummary, ScoreCell
 from lmms_eval_ad2.report.table_layouts import CAPTIONS, TABLE_LAYOUTS, TableColumn, TableLayout, default_layout
-from lmms_eval_ad2.report.table_rows import Rows, fits, kind_title, means_of, rows_of, with_extras
+from lmms_eval_ad2.report.table_rows import Rows, fits, kind_title, means_of, rows_of, uncategorised, with_extras
 from lmms_eval_ad2.report.task_groups import TaskGroup, data_sha, group_tasks, reason_notes, reasons
 
 
@@ -114,7 +114,7 @@ def _build(layout: TableLayout, groups: Sequence[TaskGroup], with_published: boo
         source=printed.source if printed else "",
         columns=tuple(columns),
         rows=tuple(rows),
-        notes=(*layout.notes, *_notes(layout, rows, columns, shown)),
+        notes=(*layout.notes, *_notes(layout, rows, columns, shown), *_without_categories(layout, wanted)),
         views=layout.views,
         kinds=bool(layout.kinds),
         plotted=not (layout.kinds or layout.sets),  # rows of a run would have the same colour
@@ -308,3 +308,15 @@ def _notes(
 def _decimals(printed: published.PublishedTable) -> int:
     values = [v for row in printed.rows for v in row.values.values() if v is not None]
     return 1 if all(round(v, 1) == v for v in values) else 2
+
+
+def _without_categories(layout: TableLayout, groups: Sequence[TaskGroup]) -> list[str]:
+    """Why there is no table by error category (AutoDrive-QA Table 7), below the first table of the benchmark."""
+    if (layout.benchmark, layout.number) != ("autodrive_qa", 1):
+        return []
+    found = dict.fromkeys(share for group in groups if (share := uncategorised(group.used(layout.parts))))
+    return [
+        f"No table by error category (Table 7): {share} wrong options have none, since it does not follow from the "
+        "operation that made them."
+        for share in found
+    ]

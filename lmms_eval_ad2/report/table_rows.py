@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from lmms_eval_ad2.data.releases.autodrive_qa import UNCATEGORISED
 from lmms_eval_ad2.report.runs import ScoreCell, TaskSummary
 from lmms_eval_ad2.report.table_layouts import ABSTENTIONS, ALL, COORDS, ERROR_KINDS, SETS, TableColumn, TableLayout
 from lmms_eval_ad2.report.task_groups import TaskGroup
@@ -156,7 +157,8 @@ def _set_rows(layout: TableLayout, groups: Sequence[TaskGroup]) -> Rows:
 def _kind_rows(layout: TableLayout, groups: Sequence[TaskGroup]) -> Rows:
     """One row per kind of distractor: its share of the wrong answers (AutoDrive-QA Table 7), or its rate of choice.
 
-    With `layout.only`, no rows if no run chose one of these kinds: the data may not offer them.
+    With `layout.only`, no rows if no run chose one of these kinds: the data may not offer them. No rows for data with
+    options of no category: the shares of the others would be no shares of the errors.
     """
     figure = _share if layout.kinds == "share" else _rate
     rows: Rows = []
@@ -164,6 +166,8 @@ def _kind_rows(layout: TableLayout, groups: Sequence[TaskGroup]) -> Rows:
     if layout.only and not chosen.intersection(layout.only):
         return []
     for group in groups:
+        if uncategorised(group.used(layout.parts)):
+            continue
         tasks = {c.key: task for c in layout.columns if (task := group.tasks.get((c.part, False)))}
         if not any(sum(task.error_kinds.values()) for task in tasks.values()):
             continue
@@ -171,6 +175,16 @@ def _kind_rows(layout: TableLayout, groups: Sequence[TaskGroup]) -> Rows:
         for kind in layout.only or (*ERROR_KINDS, *others):
             rows.append((group, kind_title(kind), {key: figure(task, kind) for key, task in tasks.items()}))
     return rows
+
+
+def uncategorised(tasks: Iterable[TaskSummary]) -> str:
+    """How many of the offered wrong options have no error category: "12 of 60"; "" if all have one."""
+    tasks = list(tasks)
+    offered = sum(rates.rate.n for task in tasks for rates in task.kinds.values())
+    without = sum(task.kinds[UNCATEGORISED].rate.n for task in tasks if UNCATEGORISED in task.kinds)
+    if without:
+        return f"{without} of {offered}"
+    return "some" if any(task.error_kinds.get(UNCATEGORISED) for task in tasks) else ""
 
 
 def kind_title(kind: str) -> str:

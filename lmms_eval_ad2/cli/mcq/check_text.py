@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from lmms_eval_ad2.mcq.attacks import ATTACKS
 from lmms_eval_ad2.mcq.chance import ALPHA, FEW
 from lmms_eval_ad2.mcq.check import RATIO, comparison_text
 from lmms_eval_ad2.printed import printable
 from lmms_eval_ad2.report.text_table import TextTable
 
 _ROWS = 5  # examples of each list; the JSON report has more
+_PARTS = ("all", "polar", "others")
 _WIDTH = 90  # characters of an option
 
 
 def text(report: dict[str, Any]) -> str:
     """The whole report, without control characters: options and ids come from foreign files."""
-    parts = [_head(report), _faults(report), _balance(report["balance"]), _length(report["length"]), _guesses(report)]
+    parts = [_head(report), _faults(report), _balance(report["balance"]), _length(report["length"]), _attacks(report)]
     parts += [_position(report["position"]), _marks(report), _models(report)]
     parts += [_warnings(report["warnings"])] if report["data"]["n"] else []
     return printable("\n\n".join(part for part in parts if part))
@@ -80,17 +82,20 @@ def _percent(guess: dict[str, Any] | None) -> str:
     return f"{100 * guess['accuracy']:.1f} [{100 * guess['ci'][0]:.1f}, {100 * guess['ci'][1]:.1f}]"
 
 
-def _guesses(report: dict[str, Any]) -> str:
+def _attacks(report: dict[str, Any]) -> str:
     if not report["data"]["n"]:
         return ""
-    names = (("text", "options' whole texts"), ("words", "options' words and length"))
-    lines = []
-    for key, what in names:
-        guess = report["prior"][key]
+    found, polar = report["attacks"]["by_attack"], report["attacks"]["polar"]
+    rows = [[ATTACKS[name], *(_percent(row[part]) for part in _PARTS)] for name, row in found.items()]
+    best = report["attacks"]["best"]
+    rows.append(["best of these", *(_percent(found[best[p]][p]) if best[p] else "-" for p in _PARTS)])
+    heads = ["answered without the image, by choosing", "all %", "yes-no %", "without yes-no %"]
+    lines = [TextTable(heads, rows, "llll").plain()]
+    if polar["n"]:
         lines.append(
-            f"  by {what}: " + (comparison_text(guess) if guess else "not measured, the questions share one scene")
+            f"yes-or-no questions: {polar['n']}; the right option is the only one with its verdict in {polar['alone']}"
         )
-    return "\n".join(["answers predicted without image and question, from the right options of other scenes:", *lines])
+    return "\n".join(lines)
 
 
 def _position(position: dict[str, Any]) -> str:

@@ -23,7 +23,8 @@ Images: --images DIR (default: the folder of the file).
   options      [{"letter": "A", "text": text, "kind": kind}, ...], letters A, B, ... in order, two to eight; kind is
                correct (exactly once) or the error category of a distractor:
                driving_domain_misconceptions, logical_inconsistencies, misinterpreted_sensor_inputs,
-               computational_oversights, question_ambiguity; or naive (no category)
+               computational_oversights, question_ambiguity; naive (without
+               error modelling) or uncategorised
   answer       the letter of the correct option
   images       list of paths relative to the image folder (or image: one path)
   views        name of each image's camera (optional)
@@ -42,7 +43,8 @@ ERRORS = (
     "computational_oversights", "question_ambiguity",
 )  # fmt: skip
 NAIVE = "naive"  # a distractor made without error modelling (Table 8)
-KINDS = ("correct", *ERRORS, NAIVE)
+UNCATEGORISED = "uncategorised"  # a distractor whose error category does not follow from how it was made
+KINDS = ("correct", *ERRORS, NAIVE, UNCATEGORISED)
 KEY_OBJECTS = "key_objects"  # key of Record.meta: the row's `objects`; absent without them
 _OBJECT_TEXTS = ("tag", "category", "status", "description")
 FIELDS = (

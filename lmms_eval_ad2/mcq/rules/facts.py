@@ -1,7 +1,7 @@
-"""Facts stated by the records of one key frame: objects, objects by direction, answers, safe actions.
+"""Facts stated by the records of one key frame: objects, what is in each direction, answers, safe actions.
 
 DriveLM's questions are templates, so that the answer to one is a fact for the others. Answers that cannot be parsed are
-skipped: without a fact, the distractors that need it are not offered.
+skipped: without a fact, the options that need it are not made.
 """
 
 from __future__ import annotations
@@ -12,69 +12,60 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lmms_eval_ad2.data.drivelm_text import ObjectTag, read_tags
+from lmms_eval_ad2.mcq.rules import words
 from lmms_eval_ad2.records import Record
 
-_BRACKETS = re.compile(r"<[^<>]{3,80}>")
-_ABOUT = re.compile(r"What are objects to the ([a-z ]{4,11}) of the ego (?:car|vehicle)\?", re.IGNORECASE)
-_SAFE = re.compile(r"what are safe actions", re.IGNORECASE)
-_DANGEROUS = re.compile(r"what are dangerous actions", re.IGNORECASE)
-_STATE = re.compile(r"What is the (?:moving status|observed status|future state) of", re.IGNORECASE)
+TAG = re.compile(r"<[^<>]{3,80}>")
+_AROUND = re.compile(r"What are objects to the ([a-z ]{4,11}) of the ego (?:car|vehicle)\?", re.IGNORECASE)
+_STATUS = re.compile(
+    r"What is the status of the ([a-z ]{3,40}?) that (?:is|are) to the ([a-z ]{4,11}) of", re.IGNORECASE
+)
+_LISTED = re.compile(
+    r"There (?:is|are) (.{3,300}?) (?:to the|on the|at the|in front of|behind)\b[a-z ]{0,20}"
+    r"(?:ego (?:car|vehicle)|it)\.?",
+    re.IGNORECASE,
+)
+_COUNTED = re.compile(rf"({words.any_of(words.NUMBERS)}) ([a-z ]{{3,40}})", re.IGNORECASE)
 _ODD = re.compile(r"[^a-z0-9]+")
+_MOST_WORDS = 4  # of the looks of an object; longer descriptions are no short reason
+
+Items = tuple[tuple[str, str], ...]  # ("two", "car"), ("one", "bus")
 
 
 @dataclass(frozen=True, slots=True)
 class KeyObject:
-    """A key object. `text` is its tag as written; missing annotations are ""; `box` is (x1, y1, x2, y2) in pixels."""
+    """A key object. text: its tag as written. looks: "white sedan", "red light", or "" if not annotated or long."""
 
     text: str
     tag: ObjectTag
-    category: str = ""
-    appearance: str = ""
-    status: str = ""
-    box: tuple[float, ...] = ()
-
-    @property
-    def is_sign(self) -> bool:
-        return self.category == "Traffic element"
+    is_sign: bool = False
+    looks: str = ""
 
 
 @dataclass(slots=True)
 class FrameFacts:
     """The facts of one key frame.
 
-    objects: by the text of the tag, in the order of ids. around: direction -> answer that lists the objects there.
-    answers: question (see `bare`) -> all its answers in the frame. templates: the same, with object tags removed from
-    the question. states: text of the tag -> answers about its motion.
+    objects: by tag. around: direction -> objects there. status: (class, direction) -> answers about their status.
+    answers: question (see `bare`) -> all its answers in the frame.
     """
 
-    objects: dict[str, KeyObject] = field(default_factory=dict)
-    around: dict[str, str] = field(default_factory=dict)
+    objects: dict[ObjectTag, KeyObject] = field(default_factory=dict)
+    around: dict[str, Items] = field(default_factory=dict)
+    status: dict[tuple[str, str], str] = field(default_factory=dict)
     answers: dict[str, list[str]] = field(default_factory=dict)
-    states: dict[str, list[str]] = field(default_factory=dict)
-    templates: dict[str, list[str]] = field(default_factory=dict)
     safe: str = ""
-    dangerous: str = ""
-
-    def answers_to_similar(self, text: str) -> list[str]:
-        """The answers to this question and to questions that differ from it only in the objects."""
-        return self.templates.get(_template(text), [])
 
     def answers_to(self, text: str) -> list[str]:
         """All answers to this question in the frame."""
         return self.answers.get(bare(text), [])
 
-    def counts(self) -> list[str]:
-        """The answers to the frame's "How many ..." questions."""
-        return [answer for text, answers in self.answers.items() if text.startswith("how many") for answer in answers]
+    def classes_at(self, direction: str) -> set[str]:
+        return {kind for _, kind in self.around.get(direction, ())}
 
-    def others(self, *texts: str) -> list[KeyObject]:
-        """The key objects whose tags do not occur in `texts`."""
-        named = {tag for text in texts for tag in read_tags(text)}
-        return [one for one in self.objects.values() if one.tag not in named]
-
-
-def _template(text: str) -> str:
-    return bare(_BRACKETS.sub(" ", text))
+    def object_of(self, text: str) -> KeyObject | None:
+        tag = next(iter(read_tags(text)), None)
+        return self.objects.get(tag) if tag else None
 
 
 def bare(text: str) -> str:
@@ -89,54 +80,56 @@ def facts_of(scene: Sequence[Record]) -> FrameFacts:
     texts: dict[ObjectTag, str] = {}
     for record in scene:
         question, answer = record.question.get("en"), record.answer.get("en")
-        for found in _BRACKETS.finditer(f"{question}\n{answer}"):
+        for found in TAG.finditer(f"{question}\n{answer}"):
             for tag in read_tags(found[0]):
                 texts.setdefault(tag, found[0])
         for entry in _entries(record):
-            info = entry.get("info")
-            if isinstance(info, dict):
-                infos.update(dict.fromkeys(read_tags("<{id},{camera},{x},{y}>".format_map(entry)), info))
-        _note(facts, question, answer)
+            infos.update(dict.fromkeys(read_tags("<{id},{camera},{x},{y}>".format_map(entry)), entry["info"]))
+        if answer:
+            _note(facts, question, answer)
     for tag in sorted(texts, key=lambda tag: (len(tag.id), tag.id)):
-        facts.objects[texts[tag]] = _key_object(texts[tag], tag, infos.get(tag, {}))
+        info = infos.get(tag, {})
+        sign = info.get("Category") == "Traffic element"
+        facts.objects[tag] = KeyObject(texts[tag], tag, sign, looks_of(info.get("Visual_description")))
     return facts
+
+
+def looks_of(description: object) -> str:
+    """ "White sedan car." -> "white sedan", "No entry" -> "no entry sign"; "" if it is no short description."""
+    if not isinstance(description, str):
+        return ""
+    found = " ".join(description.strip().rstrip(".").split()).lower().replace("suv", "SUV")
+    found = re.sub(r"(sedan|SUV|truck|van) car\Z", r"\1", found)
+    found = f"{found} sign" if found == "no entry" else found
+    return found if found and len(found.split()) <= _MOST_WORDS and not TAG.search(found) else ""
 
 
 def _entries(record: Record) -> list[dict[str, Any]]:
     entries = record.meta.get("objects", ())
+    if not isinstance(entries, list):
+        return []
     keys = ("id", "camera", "x", "y")
-    return (
-        [e for e in entries if isinstance(e, dict) and all(k in e for k in keys)] if isinstance(entries, list) else []
-    )
-
-
-def _key_object(text: str, tag: ObjectTag, info: dict[str, Any]) -> KeyObject:
-    def value_of(name: str) -> str:
-        value = info.get(name)
-        return value.strip().rstrip(".") if isinstance(value, str) else ""
-
-    box = info.get("2d_bbox")
-    corners = tuple(float(v) for v in box if isinstance(v, int | float)) if isinstance(box, list) else ()
-    return KeyObject(
-        text=text,
-        tag=tag,
-        category=value_of("Category"),
-        appearance=value_of("Visual_description"),
-        status=value_of("Status"),
-        box=corners if len(corners) == 4 else (),
-    )
+    return [e for e in entries if isinstance(e, dict) and all(k in e for k in keys) and isinstance(e.get("info"), dict)]
 
 
 def _note(facts: FrameFacts, question: str, answer: str) -> None:
-    if not answer:
-        return
     facts.answers.setdefault(bare(question), []).append(answer)
-    facts.templates.setdefault(_template(question), []).append(answer)
-    if about := _ABOUT.match(question):
-        facts.around[about[1].lower()] = answer
-    elif _SAFE.search(question):
+    if about := _AROUND.match(question):
+        facts.around[about[1].lower()] = read_items(answer)
+    elif about := _STATUS.match(question):
+        facts.status[words.singular(about[1].lower()), about[2].lower()] = answer
+    elif "what are safe actions" in question.lower():
         facts.safe = answer
-    elif _DANGEROUS.search(question):
-        facts.dangerous = answer
-    elif _STATE.match(question) and (tag := _BRACKETS.search(question)):
-        facts.states.setdefault(tag[0], []).append(answer)
+
+
+def read_items(text: str) -> Items:
+    """ "There are two cars and one bus behind the ego car." -> (("two", "car"), ("one", "bus")); () if not read."""
+    whole = _LISTED.fullmatch(text.strip())
+    parts = [_COUNTED.fullmatch(part.strip()) for part in re.split(r",? and |, ", whole[1])] if whole else []
+    return tuple((p[1].lower(), words.singular(p[2].lower())) for p in parts if p) if all(parts) else ()
+
+
+def say_items(items: Sequence[tuple[str, str]]) -> str:
+    """(("two", "car"), ("one", "bus")) -> "two cars and one bus"."""
+    parts = [f"{count} {words.plural(kind, count)}" for count, kind in items]
+    return " and ".join(parts) if len(parts) < 3 else f"{', '.join(parts[:-1])}, and {parts[-1]}"

@@ -11,10 +11,9 @@ from collections.abc import Iterator
 
 from lmms_eval_ad2.data.releases.autodrive_qa import NAIVE
 from lmms_eval_ad2.mcq.base import Distractor
-from lmms_eval_ad2.mcq.rules.base import in_form
 from lmms_eval_ad2.mcq.rules.facts import FrameFacts
-from lmms_eval_ad2.mcq.rules.numbers import count_of
-from lmms_eval_ad2.mcq.rules.yesno import VERDICT
+from lmms_eval_ad2.mcq.rules.words import NUMBERS
+from lmms_eval_ad2.mcq.wording import verdict
 
 _STOCK = (
     "A swimming pool", "Ten in the morning", "A flock of sheep", "Forty-two", "A wooden bridge", "In the kitchen",
@@ -39,9 +38,9 @@ _UNRELATED = {  # kind of the answer -> kinds that do not answer such a question
 
 def shape(text: str) -> str:
     """The kind of answer: verdict, count, tags, looks, risk, list, none or action."""
-    if VERDICT.match(text):
+    if verdict(text):
         return "verdict"
-    if count_of(text) is not None:
+    if (word := text.strip().rstrip(".").lower()) in ("zero", *NUMBERS) or word.isdecimal():
         return "count"
     return next((name for name, pattern in _SHAPES if pattern.search(text)), "action")
 
@@ -55,3 +54,13 @@ def unrelated(answer: str, facts: FrameFacts) -> Iterator[Distractor]:
         yield Distractor(in_form(text, answer), NAIVE, "An answer to another question of the scene.")
     for text in sorted(_STOCK, key=lambda text: abs(len(text) - len(answer))):
         yield Distractor(in_form(text, answer), NAIVE, "Unrelated to driving.")
+
+
+def in_form(text: str, answer: str) -> str:
+    """`text` with capital and full stop as in the answer, so that its form does not reveal it."""
+    text = text.strip().rstrip(".")
+    if answer[:1].isupper():
+        text = text[:1].upper() + text[1:]
+    elif answer[:1].islower() and not text[:2].isupper():
+        text = text[:1].lower() + text[1:]
+    return text + "." if answer.rstrip().endswith(".") else text

@@ -20,7 +20,7 @@ from lmms_eval_ad2.report.page.svg import (
     svg,
 )
 from lmms_eval_ad2.report.runs import RunSummary, ScoreCell
-from lmms_eval_ad2.report.table_rows import kind_title
+from lmms_eval_ad2.report.table_rows import kind_title, uncategorised
 
 FLOORS, CEILINGS = ("#6B7280", "#B9A38C"), ("#9DB58A", "#8A5A3C")
 STATUS = {"ok": "#009E73", "unparsed": "#E69F00", "unscored": "#D55E00"}
@@ -140,7 +140,8 @@ def error_kinds(runs: Sequence[RunSummary]) -> str | None:
     """Plot the kinds of distractors chosen by wrong answers, in percent, one bar per run and task."""
     bars_ = [
         (f"{shortened(run.name)} · {task.name}", task.error_kinds)
-        for run in runs[:MOST] for task in run.tasks.values() if sum(task.error_kinds.values())
+        for run in runs[:MOST] for task in run.tasks.values()
+        if sum(task.error_kinds.values()) and not uncategorised([task])
     ]  # fmt: skip
     if not bars_:
         return None

@@ -36,11 +36,11 @@ def frame(*pairs: tuple[str, str], source: str = "drivelm") -> list[OpenQuestion
     ]
 
 
-def pool(*pairs: tuple[str, str], source: str = "drivelm") -> dict[str, str]:
-    """Candidates of the first question: text -> category (the first that offers it)."""
-    outcome = RulesMaker().one(frame(*pairs, source=source)[0])
-    assert isinstance(outcome, AcceptedQuestion), outcome
+def drawn(*pairs: tuple[str, str], source: str = "drivelm", seeds: int = 24) -> dict[str, str]:
+    """Wrong options of the first question over several seeds: text -> operation. The right option is under ""."""
     found: dict[str, str] = {}
-    for distractor in outcome.pool:
-        found.setdefault(distractor.text, distractor.category)
+    for seed in range(seeds):
+        outcome = RulesMaker(seed=seed).one(frame(*pairs, source=source)[0])
+        assert isinstance(outcome, AcceptedQuestion), outcome
+        found |= {d.text: d.operation for d in outcome.distractors} | {"": outcome.question.answer}
     return found

@@ -6,7 +6,7 @@ import pytest
 from support.mcq.choices import choice
 
 from lmms_eval_ad2.mcq import biases
-from lmms_eval_ad2.mcq.chance import against_chance
+from lmms_eval_ad2.mcq.chance import ChanceComparison, against_chance
 from lmms_eval_ad2.records import Record
 
 
@@ -80,6 +80,11 @@ def test_position_bias_of_few_or_mixed_options() -> None:
     assert biases.position([]) == {"n": 0}
 
 
+def prior(records: list[Record], features: biases.Features) -> ChanceComparison | None:
+    hits = biases.prior_hits(records, features)
+    return biases.compare_with_chance(records, hits) if hits is not None else None
+
+
 def always_no(n: int, cluster: str = "") -> list[Record]:
     """The right option is always "No."; the wrong ones occur in one question only."""
     return [
@@ -89,26 +94,26 @@ def always_no(n: int, cluster: str = "") -> list[Record]:
 
 
 def test_prior_finds_a_text_that_is_always_right() -> None:
-    found = biases.prior(always_no(20), biases.whole_text)
-    assert found is not None and found["accuracy"] == 1.0 and found["clusters"] == 20 and found["above_chance"]
+    found = prior(always_no(20), biases.whole_text)
+    assert found is not None and found.accuracy == 1.0 and found.above_chance
 
 
 def test_prior_learns_from_other_scenes_only() -> None:
     """Within its own scene the right text is always "No."; it does not occur in other scenes."""
     records = [*always_no(10, "scene")[:5], *(choice(f"o{i}", "?", "car", ["bus", "van", "tram"]) for i in range(5))]
-    found = biases.prior(records, biases.whole_text)
+    found = prior(records, biases.whole_text)
     assert found is not None
     # Five in one scene: four equal scores, 1/4 each; five in their own clusters: "car" is known, 1 each.
-    assert found["accuracy"] == pytest.approx((5 * 0.25 + 5) / 10)
-    assert biases.prior(always_no(10, "scene"), biases.whole_text) is None
+    assert found.accuracy == pytest.approx((5 * 0.25 + 5) / 10)
+    assert prior(always_no(10, "scene"), biases.whole_text) is None
 
 
 def test_prior_by_words() -> None:
     """Wrong options contain a word that right ones never contain; whole texts carry no information."""
     records = [choice(f"{i}", "?", f"number {i}", [f"maybe number {i}{j}" for j in "xyz"], at=i % 4) for i in range(24)]
-    by_words, by_text = biases.prior(records, biases.single_words), biases.prior(records, biases.whole_text)
-    assert by_words is not None and by_words["accuracy"] == 1.0
-    assert by_text is not None and by_text["accuracy"] == pytest.approx(0.25) and not by_text["above_chance"]
+    by_words, by_text = prior(records, biases.single_words), prior(records, biases.whole_text)
+    assert by_words is not None and by_words.accuracy == 1.0
+    assert by_text is not None and by_text.accuracy == pytest.approx(0.25) and not by_text.above_chance
 
 
 def test_prior_of_fair_options_is_at_chance() -> None:
@@ -117,8 +122,8 @@ def test_prior_of_fair_options_is_at_chance() -> None:
     records = [
         choice(f"{i}", "?", kinds[i % 4], [k for k in kinds if k != kinds[i % 4]], at=(i // 4) % 4) for i in range(64)
     ]
-    found = biases.prior(records, biases.whole_text)
-    assert found is not None and not found["above_chance"]
+    found = prior(records, biases.whole_text)
+    assert found is not None and not found.above_chance
 
 
 def test_balance() -> None:

@@ -95,7 +95,14 @@ def test_warnings_name_figure_and_threshold(tmp_path: Path) -> None:
     ]
     report = check.check(check.read(str(written(tmp_path, rows))), progress=False)
     found = "\n".join(check.warnings(report))
-    for part in ("the longest too often", "times as long", "not evenly spread", "whole texts alone", "words alone"):
+    for part in (
+        "the longest too often",
+        "times as long",
+        "not evenly spread",
+        "the text that is right most often in other scenes",
+        "the only option with its verdict",
+        "in 40 of 40 yes-or-no questions",
+    ):
         assert part in found
     assert "100.0 % (95 % 91.2 to 100.0, chance 25.0 %, p " in found
 

@@ -1,118 +1,141 @@
-"""Each family of rules on questions with wrong answers written by hand."""
+"""The kinds of questions and their operations, with options written by hand."""
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 
 import pytest
-from support.mcq.ruled import CAR, LIGHT, VAN, frame, pool
+from support.mcq.ruled import CAR, LIGHT, VAN, drawn, frame
 
-from lmms_eval_ad2.mcq.base import KINDS, AcceptedQuestion, RejectedQuestion
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.mcq.base import AcceptedQuestion, RejectedQuestion
 from lmms_eval_ad2.mcq.makers.rules_maker import RulesMaker
-from lmms_eval_ad2.mcq.rules.actions import named, wrong_keys
-from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENSOR, RuleCase
-from lmms_eval_ad2.mcq.rules.directions import across, along
-from lmms_eval_ad2.mcq.rules.facts import facts_of
+from lmms_eval_ad2.mcq.rules.facts import looks_of, read_items, say_items
+from lmms_eval_ad2.mcq.rules.kinds import kinds
 from lmms_eval_ad2.mcq.rules.naive import shape
-from lmms_eval_ad2.mcq.rules.surroundings import read_list, write_list
+from lmms_eval_ad2.mcq.rules.operations import OPERATIONS, category_of
+from lmms_eval_ad2.mcq.rules.reasons import exclusive
+from lmms_eval_ad2.mcq.rules.words import directions_instead
 
 BACK = "What are objects to the back of the ego car?"
-SIGNAL = "What is the traffic signal that the ego vehicle should pay attention to?"
+FRONT_LIST = ("What are objects to the front of the ego car?", "There are three trucks in front of the ego car.")
+LOOKS = (f"What is the visual description of {VAN}?", "Black van.")
+SENSOR, OVERSIGHT, READING = "misinterpreted_sensor_inputs", "computational_oversights", "question_ambiguity"
+
+
+def reason(*pairs: tuple[str, str], source: str = "drivelm") -> str:
+    outcome = RulesMaker().one(frame(*pairs, source=source)[0])
+    assert isinstance(outcome, RejectedQuestion)
+    return outcome.reason
 
 
 def test_a_list_of_objects_is_read_and_written_back() -> None:
-    text = "There are many barriers, one bus, and two cars behind the ego car."
-    read = read_list(text)
-    assert read == ([("many", "barrier"), ("one", "bus"), ("two", "car")], "behind the ego car")
-    assert write_list(*read) == text
-    assert read_list("There is some rain on the road.") is None
+    items = (("many", "barrier"), ("one", "bus"), ("two", "car"))
+    assert read_items("There are many barriers, one bus, and two cars behind the ego car.") == items
+    assert say_items(items) == "many barriers, one bus, and two cars"
+    assert read_items("There is some rain on the road.") == ()
 
 
-def test_counts_classes_and_neighbouring_directions_of_a_list() -> None:
-    other = ("What are objects to the front of the ego car?", "There are three trucks in front of the ego car.")
-    found = pool((BACK, "There is one pedestrian and two cars behind the ego car."), other)
-    assert found["There are two pedestrians and two cars behind the ego car."] == OVERSIGHT
-    assert found["There is one pedestrian and three cars behind the ego car."] == OVERSIGHT
-    assert found["There are two pedestrians and one car behind the ego car."] == OVERSIGHT
-    assert found["There is one pedestrian and two buses behind the ego car."] == DOMAIN
-    assert found["There is one traffic cone and two cars behind the ego car."] == SENSOR
-    assert found["There are three trucks behind the ego car."] == READING
-    assert found["There are no objects behind the ego car."] == LOGIC
+def test_two_fields_of_a_list_make_a_grid_of_four_options() -> None:
+    outcome = RulesMaker().one(frame((BACK, "There are two trucks behind the ego car."), FRONT_LIST)[0])
+    assert isinstance(outcome, AcceptedQuestion)
+    texts = [outcome.question.answer, *(d.text for d in outcome.distractors)]
+    values = [text.removeprefix("There is ").removeprefix("There are ").split()[:2] for text in texts]
+    counts = Counter(count for count, _ in values)
+    classes = Counter(name.removesuffix("s") for _, name in values)
+    assert sorted(counts.values()) == sorted(classes.values()) == [2, 2]
+    assert Counter(d.operation.count("+") for d in outcome.distractors) == {0: 2, 1: 1}
 
 
-def test_a_part_of_the_list_is_never_offered() -> None:
-    shorter = ("What are objects to the front of the ego car?", "There are two cars in front of the ego car.")
-    found = pool((BACK, "There is one pedestrian and two cars behind the ego car."), shorter)
-    assert "There are two cars behind the ego car." not in found
-    longer = ("What are objects to the front of the ego car?", "There are six cars in front of the ego car.")
-    found = pool((BACK, "There is one pedestrian and two cars behind the ego car."), longer)
-    assert "There are six cars behind the ego car." not in found, "a careless version of the right list"
+def test_grammar_follows_the_changed_count() -> None:
+    found = drawn((BACK, "There is one bus and two cars behind the ego car."))
+    assert "There are two buses and two cars behind the ego car." in found
+    assert "There is one bus and one car behind the ego car." in found
+    assert not any(text.startswith("There is two") or "one cars" in text for text in found)
 
 
-def test_states_of_groups() -> None:
-    question = "What is the status of the {} that are to the front of the ego car?"
-    found = pool((question.format("cars"), "Two of the cars are moving, and one is parked."))
-    assert found["Two of the cars are parked, and one is moving."] == SENSOR
-    assert found["All of the cars are moving."] == LOGIC
-    pair = pool((question.format("cars"), "One of the cars is moving, and one is parked."))
-    assert not any("parked" in text and "moving" in text for text in pair), "a pair exchanged says the same"
-    assert "parked" not in " ".join(pool((question.format("pedestrians"), "Two pedestrians are moving.")))
+def test_status_of_a_group() -> None:
+    question = "What is the status of the cars that are to the front of the ego car?"
+    found = drawn((question, "Two of the cars are moving, and one is parked."))
+    assert found[""] == "Two of the cars are moving, and one is parked."
+    assert "Two cars are moving." not in found, "true whenever the answer is true"
+    assert found["Two cars are parked."] == "changed_value"
+    assert (
+        reason((question.replace("cars", "car").replace("are", "is"), "One car is moving."))
+        == "predictable:status_of_one"
+    )
 
 
-def test_a_motion_state_is_replaced_by_incompatible_ones() -> None:
-    found = pool((f"What is the moving status of object {CAR}?", "Going ahead."))
-    assert found["Turn left."] == SENSOR
-    assert found["Back up."] == OVERSIGHT
-    assert all(text == text.strip() and text.endswith(".") and text[0].isupper() for text in found)
-    later = pool((f"What is the future state of {CAR}?", f"The future state of {CAR} is to turn left."))
-    assert f"The future state of {CAR} is to turn right." in later
+def test_looks_are_those_of_other_objects_or_exclude_the_right_ones() -> None:
+    found = drawn((f"What is the visual description of {CAR}?", "White sedan."), LOOKS)
+    assert found[""] == "White sedan."
+    assert found["Black van."] == "other_object"
+    assert "Gray sedan." not in found, "a gray sedan may be called white"
+    assert set(drawn((f"What is the visual description of {LIGHT}?", "Red light."))) - {""} <= {
+        "Green light.", "Yellow light.", "No entry sign.", "Stop sign.",
+    }  # fmt: skip
 
 
-def test_descriptions_of_other_objects_of_the_scene() -> None:
-    question = "What is the visual description of {}?"
-    found = pool((question.format(CAR), "White sedan."), (question.format(VAN), "Black van."))
-    assert found["Black van."] == READING
-    assert found["Black sedan."] == SENSOR
-    assert found["White truck."] == DOMAIN
-    # A gray or silver sedan may be called white.
-    assert not any(color in " ".join(found).lower() for color in ("silver", "gray"))
+def test_options_of_yes_no_questions_have_both_verdicts_and_reasons_from_annotations() -> None:
+    found = drawn((f"Is {CAR} a traffic sign or a road barrier?", "No."), LOOKS, (f"What does {LIGHT} mean?", "Wait."))
+    assert found[""] == "No, it is a white sedan."
+    assert found["No, it is a black van."] == "other_object"
+    assert found["Yes, it is a red light."] == "changed_value+other_object"
+    assert all(text.startswith(("Yes, it is a", "No, it is a")) for text in found if text)
 
 
-def test_lights_signs_and_their_meaning() -> None:
-    assert pool((SIGNAL, "None."))["Red light."] in (READING, SENSOR)
-    assert pool((f"What is the visual description of {LIGHT}?", "Red light."))["Green light."] == SENSOR
-    assert pool((f"What does {LIGHT} mean?", "Please wait."))["Please proceed."] == SENSOR
+def test_without_an_annotated_reason_a_yes_no_question_is_rejected() -> None:
+    bare = frame(("Is <c7,CAM_BACK,1.0,2.0> a traffic sign or a road barrier?", "No."))[0]
+    outcome = RulesMaker().one(bare)
+    assert isinstance(outcome, RejectedQuestion) and outcome.reason == "too_few_distractors"
+    assert reason(("Are there cars to the back of the ego car?", "Yes.")) == "too_few_distractors"
 
 
-def test_yes_no_answers_and_their_reasons() -> None:
-    question = "Are there parked trucks to the front left of the ego car?"
-    yes, no = pool((question, "Yes.")), pool((question, "No."))
-    assert yes["No, only to the front right."] == SENSOR
-    assert yes["No, those are buses."] == DOMAIN
-    assert yes["No, only to the back left."] == READING
-    assert no["Yes, two."] == OVERSIGHT
-    assert all(text.startswith("No") for text in yes)
-    assert all(text.startswith("Yes") for text in no)
+def test_existence_is_answered_by_what_is_annotated_there() -> None:
+    listed = (BACK, "There are two cars and one bus behind the ego car.")
+    found = drawn(("Are there cars to the back of the ego car?", "Yes."), listed)
+    assert found[""] == "Yes, two cars."
+    assert found["Yes, one car."] == "changed_count"
+    assert found["No, but one bus."] == "changed_value+removed_object"
+    no = drawn(("Are there trucks to the back of the ego car?", "No."), listed)
+    assert no[""] == "No, but two cars and one bus."
+    assert no["Yes, two trucks."] == "changed_value+changed_count"
 
 
-def test_objects_that_are_annotated_as_relevant_are_not_offered() -> None:
-    question = f"hat object would consider {LIGHT} to be most relevant to its decision?"
-    plain = (f"W{question}", "The ego vehicle.")
-    excepted = (f"Except for the ego vehicle, w{question}", f"{CAR}.")
-    known = (f"Is {VAN} an object that the ego vehicle should consider in the current scene?", "No.")
-    found = pool(plain, excepted, known)
-    assert f"{CAR}." not in found, "the same question without the ego vehicle is answered by it"
-    assert found[f"{VAN}."] == SENSOR
-    assert found[f"{LIGHT}."] == LOGIC
-    assert pool(excepted, plain, known)["The ego vehicle."] == READING
+def test_existence_in_a_state_is_answered_by_the_status() -> None:
+    status = ("What is the status of the cars that are to the back of the ego car?", "Two cars are moving.")
+    moving = drawn(("Are there moving cars to the back of the ego car?", "Yes."), status)
+    assert moving[""] == "Yes, two moving cars."
+    assert "No, but one parked car." in moving
+    parked = drawn(("Are there parked cars to the back of the ego car?", "No."), status)
+    assert parked[""] == "No, but two moving cars."
+    assert "Yes, two parked cars." in parked
+
+
+def test_half_of_the_options_and_more_have_the_usual_verdict_whichever_is_right() -> None:
+    """P(usual is right | k options have it) = k / 4: with the share 3/4 always three, whether it is right or not."""
+    for tag, answer in ((CAR, "No."), (LIGHT, "Yes.")):
+        for seed in range(12):
+            asked = frame((f"Is {tag} a traffic sign or a road barrier?", answer), LOOKS)[0]
+            outcome = RulesMaker(seed=seed).one(asked)
+            assert isinstance(outcome, AcceptedQuestion)
+            texts = [outcome.question.answer, *(d.text for d in outcome.distractors)]
+            assert sum(text.startswith("No") for text in texts) == 3
+
+
+def test_status_of_an_object_names_the_object() -> None:
+    found = drawn((f"What is the moving status of object {CAR}?", "Going ahead."), LOOKS)
+    assert found[""] == "The white sedan is going ahead."
+    assert found["The black van is going ahead."] == "other_object"
+    assert found["The white sedan is turning left."] == "changed_value"
 
 
 def test_rankings_are_other_orders_of_the_same_objects() -> None:
     question = "What is the priority of the objects that the ego vehicle should consider?(in descending order)"
-    found = pool((question, f"{LIGHT}, {VAN}, {CAR}."))
-    assert found[f"{CAR}, {VAN}, {LIGHT}."] == READING
-    assert found[f"{VAN}, {LIGHT}, {CAR}."] == OVERSIGHT
-    assert len(found) <= 5, "three objects have five other orders"
+    found = drawn((question, f"{LIGHT}, {VAN}, {CAR}."))
+    assert found[f"{CAR}, {VAN}, {LIGHT}."] == "swapped_order"
+    assert len(found) == 6, "three objects have five other orders; the right one is under ''"
+    assert reason((question, f"{LIGHT}, {VAN}.")) == "too_few_distractors"
 
 
 def test_safe_actions_of_the_frame_are_not_offered() -> None:
@@ -120,121 +143,68 @@ def test_safe_actions_of_the_frame_are_not_offered() -> None:
         f"Based on {LIGHT} in this scene, what is the most possible action of the ego vehicle?",
         "Remain stationary.",
     )
-    safe = ("In this scenario, what are safe actions to take for the ego vehicle?", "Turn left, back up.")
-    open_question = frame(action, safe)[0]
-    case = RuleCase(open_question, facts_of(open_question.scene), re.match("", ""))
-    assert wrong_keys(case, "stationary") == ["accelerate", "keep", "turn_right"]
-    assert "Accelerate and go ahead." in pool(action, safe)
-    assert not any("back up" in text.lower() or "turn left" in text.lower() for text in pool(action, safe))
+    safe = ("In this scenario, what are safe actions to take for the ego vehicle?", "Turn left.")
+    assert set(drawn(action, safe)) - {""} == {
+        "Accelerate and go ahead.", "Keep going at the same speed.", "Back up.", "Turn right.",
+    }  # fmt: skip
+    assert reason(safe) == "predictable:safe_actions"
 
 
-def test_action_reason_and_probability() -> None:
+def test_an_action_and_its_reason() -> None:
     text = f"What actions could the ego vehicle take based on {CAR}? Why take this action and what's the probability?"
-    found = pool((text, "The action is to remain stationary because there is no safety issue, high probability."))
-    low = "The action is to remain stationary because there is no safety issue, low probability."
-    assert found[low] == OVERSIGHT
-    saving = "The action is to accelerate and go ahead because it has to save time, high probability."
-    assert found[saving] == LOGIC
-
-
-def test_actions_that_lead_to_a_collision() -> None:
-    question = "What actions taken by the ego vehicle can lead to a collision with {}?"
-    brakes = (f"What is the probability of colliding with {VAN} after the ego vehicle steps on the brakes?", "Low.")
-    behind = pool((question.format(VAN), "Back up."), brakes)
-    assert "Brake gently to a stop." in behind, "the frame calls this unlikely to end in a collision"
-    assert behind["No such action will lead to a collision."] == LOGIC
-    ahead = pool((question.format(CAR), "Accelerating and going straight."))
-    assert not any(key in text.lower() for text in ahead for key in ("keep going", "going straight"))
-    assert "Back up." in ahead
-    right = pool((question.format(CAR), f"Driving towards the front right can lead to a collision with {CAR}."))
-    assert not any("right" in text for text in right)
-    safe = ("In this scenario, what are safe actions to take for the ego vehicle?", "Turn left, slow down.")
-    fast = ("In this scenario, what are safe actions to take for the ego vehicle?", "Accelerate, slow down.")
-    assert not any(
-        "ccelerat" in text for text in pool((question.format(CAR), "Accelerating and going straight."), fast)
+    found = drawn(
+        (text, "The action is to remain stationary, the reason is to follow the traffic rules, high probability.")
     )
-    left = pool((question.format(CAR), "Sharp left turn."), safe)
-    assert "Decelerate gradually without braking." in left
-    assert "Turn left." not in left, "annotated for this object, whatever is called safe for the frame"
+    assert found[""] == "Remain stationary to follow the traffic rules, with high probability."
+    assert not any(option.startswith("Remain stationary") for option in found), "another reason may be true as well"
+    assert "Brake gently to a stop to follow the traffic rules, with high probability." not in found
 
 
-def test_safe_and_dangerous_lists_contain_an_action_of_the_other_list() -> None:
-    safe = ("In this scenario, what are safe actions to take for the ego vehicle?", "Slow down, turn left.")
-    dangerous = ("In this scenario, what are dangerous actions to take for the ego vehicle?", "Back up, turn right.")
-    for text in pool(safe, dangerous):
-        assert set(named(text)) - {"slow", "turn_left"}, text
-    for text in pool(dangerous, safe):
-        assert set(named(text)) - {"back", "turn_right"}, text
-
-
-def test_boxes_are_exchanged_shifted_and_mirrored() -> None:
+def test_boxes_are_shifted_and_mirrored_and_signals_change() -> None:
     question = "Identify all the traffic elements in the front view, categorize them, determine their status"
     head = "There is one traffic element in the front view. The information of this traffic element is "
-    found = pool((question, head + "[(traffic light, red, 100.0, 20.0, 150.0, 80.0)]."))
-    assert found[head + "[(traffic light, red, 20.0, 100.0, 80.0, 150.0)]."] == OVERSIGHT
-    assert found[head + "[(traffic light, red, 1450.0, 20.0, 1500.0, 80.0)]."] == SENSOR
-    assert found[head + "[(traffic light, red, 125.0, 50.0, 50.0, 60.0)]."] == READING
-    assert found[head + "[(traffic light, green, 100.0, 20.0, 150.0, 80.0)]."] == SENSOR
+    found = drawn((question, head + "[(traffic light, red, 100.0, 20.0, 150.0, 80.0)]."))
+    assert found[head + "[(traffic light, red, 250.0, 20.0, 300.0, 80.0)]."] == "changed_box"
+    assert found[head + "[(traffic light, green, 100.0, 20.0, 150.0, 80.0)]."] == "changed_light"
+    assert any("1450.0, 20.0, 1500.0, 80.0" in text for text in found), "mirrored at 1600 px width"
 
 
-def test_ego_behaviour_excludes_adjacent_classes() -> None:
+def test_ego_behaviour_changes_in_speed() -> None:
     right = "The ego vehicle is going straight. The ego vehicle is driving slowly."
-    found = pool(("Predict the behavior of the ego vehicle.", right))
-    assert "The ego vehicle is going straight. The ego vehicle is driving fast." in found
-    assert not any("slightly" in text for text in found)
-    assert "The ego vehicle is going straight. The ego vehicle is not moving." not in found
+    found = drawn(("Predict the behavior of the ego vehicle.", right))
+    assert found["The ego vehicle is going straight. The ego vehicle is driving fast."] == "changed_speed"
+    assert all(text.startswith("The ego vehicle is going straight.") for text in found if text)
 
 
 def test_objects_to_notice_first() -> None:
-    question = (
-        "What object should the ego vehicle notice first when the ego vehicle is getting to the next possible location?"
-    )
+    question = "What object should the ego vehicle notice first when the ego vehicle is getting to the next location?"
     right = (
         f"Firstly, notice {CAR}. It is going ahead, so the ego vehicle should remain stationary. "
         f"Secondly, notice {VAN}. It is stationary, so the ego vehicle should remain stationary."
     )
-    found = pool((question, right))
-    assert found[right.replace("is going ahead", "is turning left")] == SENSOR
-    assert not any("remain going" in text or "remain backing" in text for text in found)
+    found = drawn((question, right))
+    assert found[right.replace("is going ahead", "is turning left")] == "changed_motion"
+    assert not any("remain going" in text or "remain turning" in text for text in found)
 
 
-@pytest.mark.parametrize(
-    ("question", "answer", "wrong"),
-    [
-        ("How many moving cars are there?", "Two.", "Three."),
-        ("How many moving cars are there?", "0", "1"),
-        ("What is the thing that is to the back of the car?", "Traffic cone.", "Barrier."),
-        ("What is the status of the bicycle to the front of me?", "With rider.", "Without rider."),
-        ("What is the status of the truck to the back of me?", "Parked.", "Moving."),
-        ("Are there any trailers to the front of me?", "Yes.", "No."),
-        ("Is the status of the truck to the front the same as the bus?", "No.", "Yes, both move."),
-    ],
-)
-def test_distractors_for_nuscenes_qa(question: str, answer: str, wrong: str) -> None:
-    assert wrong in pool((question, answer), source="nuscenes_qa")
+def test_relative_positions_and_lanes() -> None:
+    found = drawn(
+        ("What is the relative positioning of the important objects?", f"{CAR} is on the front left of {VAN}.")
+    )
+    assert set(found) - {""} == {f"{CAR} is on the {place} of {VAN}." for place in directions_instead("front left")}
+    assert directions_instead("front left") == ("front right", "back left", "back right")
+    lanes = drawn(("Which lanes are they on?", f"{CAR} is in the left lane."))
+    assert lanes[f"{CAR} is in the ego lane."] == "changed_lane"
 
 
-@pytest.mark.parametrize(
-    ("question", "answer", "wrong"),
-    [
-        ("What colour is the light?", "The traffic light is green.", "The traffic light is red."),
-        (
-            "Where is it?",
-            "The cyclist is on the left side of the lane.",
-            "The cyclist is on the right side of the lane.",
-        ),
-        ("Why?", "I am slowing down because there is a dog.", "I am speeding up because there is a dog."),
-        ("Why?", "I should stop, so that others can pass.", "I should not stop, so that others can pass."),
-        ("Is it safe?", "No, it is not safe to go because of a bus.", "Yes, it is safe to go because of a bus."),
-    ],
-)
-def test_distractors_for_free_text(question: str, answer: str, wrong: str) -> None:
-    assert wrong in pool((question, answer), source="lingoqa")
-
-
-def test_distractors_for_free_text_include_no_statement_that_may_be_true() -> None:
-    outcome = RulesMaker().one(frame(("What is there?", "There is a red car on the left."), source="lingoqa")[0])
-    assert isinstance(outcome, RejectedQuestion) and outcome.reason == "too_few_distractors"
+def test_options_of_nuscenes_qa() -> None:
+    found = drawn(("How many moving cars are there?", "Two."), source="nuscenes_qa")
+    assert {"Zero", "One", "Three", "Four", "Five"} >= {text.rstrip(".") for text in found if text} - {"Two"}
+    assert "Barrier" in drawn(
+        ("What is the thing that is to the back of the car?", "Traffic cone"), source="nuscenes_qa"
+    )
+    assert reason(("Are there any trailers?", "Yes."), source="nuscenes_qa") == "predictable:nuscenes_yes_no"
+    assert reason(("What status is the bus?", "Parked."), source="nuscenes_qa") == "predictable:nuscenes_status"
 
 
 def test_a_question_without_a_rule_is_rejected_with_a_reason() -> None:
@@ -243,10 +213,27 @@ def test_a_question_without_a_rule_is_rejected_with_a_reason() -> None:
     assert "Which song" in outcome.detail
 
 
-def test_directions_are_mirrored() -> None:
-    assert across("to the front left of it") == "to the front right of it"
-    assert along("in front of the car, at the back of the bus") == "behind the car, at the front of the bus"
-    assert across("straight ahead") == along("on the left") == ""
+def test_kinds_that_are_predictable_are_left_out_by_name() -> None:
+    outcome = RulesMaker().one(frame((f"Which object is most likely to be occluded by {VAN}?", "None, no, none."))[0])
+    assert isinstance(outcome, RejectedQuestion) and outcome.reason == "predictable:occlusion"
+    assert "nearly all" in outcome.detail
+    assert all(len(kind.left_out) > 20 for kind in kinds() if kind.left_out)
+
+
+def test_a_category_stands_only_where_the_operation_implies_it() -> None:
+    assert category_of("changed_count") == OVERSIGHT and category_of("other_object") == READING
+    assert category_of("changed_colour+changed_vehicle") == SENSOR
+    assert category_of("changed_count+changed_class") == "uncategorised", "two categories"
+    assert category_of("changed_value") == category_of("changed_value+other_object") == "uncategorised"
+    assert all(what for _, what in OPERATIONS.values())
+
+
+def test_looks_that_exclude_each_other() -> None:
+    assert exclusive("white sedan", "black sedan") and exclusive("white sedan", "white truck")
+    assert not exclusive("white sedan", "gray sedan") and not exclusive("white car", "white SUV")
+    assert exclusive("red light", "green light") and not exclusive("red light", "red light")
+    assert looks_of("White sedan car.") == "white sedan" and looks_of("No entry") == "no entry sign"
+    assert looks_of("A very long description of a car") == looks_of(None) == ""
 
 
 def test_naive_options_answer_another_kind_of_question() -> None:
@@ -262,9 +249,7 @@ def test_naive_options_answer_another_kind_of_question() -> None:
     assert (shape("White SUV."), shape("Yes."), shape("Two."), shape("None.")) == ("looks", "verdict", "count", "none")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_has_only_its_category(kind: str) -> None:
-    outcome = RulesMaker(kind).one(frame(("Are there moving cars to the front left of the ego car?", "Yes."))[0])
-    assert isinstance(outcome, AcceptedQuestion)
-    found = {d.category for d in outcome.distractors}
-    assert len(found) == 3 if kind == "all" else found == {kind}
+@pytest.mark.parametrize("kind", ["hard", "logical_inconsistencies"])
+def test_single_categories_need_a_model(kind: str) -> None:
+    with pytest.raises(Ad2Error, match="expected all or naive"):
+        RulesMaker(kind)

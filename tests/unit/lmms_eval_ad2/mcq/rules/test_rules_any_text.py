@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 from support.mcq.ruled import CAR, LIGHT, VAN, frame
 from support.tiers import examples
 
-from lmms_eval_ad2.mcq.base import AcceptedQuestion, Distractor, RejectedQuestion
-from lmms_eval_ad2.mcq.makers.rules_maker import _TEMPLATES, LONGEST, RulesMaker
-from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, SENSOR
-from lmms_eval_ad2.mcq.rules.closed import tables
-from lmms_eval_ad2.mcq.rules.selection import choose, draw, shares
-from lmms_eval_ad2.mcq.rules.yesno import families
-from lmms_eval_ad2.mcq.wording import normal
+from lmms_eval_ad2.mcq.base import AcceptedQuestion, RejectedQuestion
+from lmms_eval_ad2.mcq.makers.rules_maker import LONGEST, RulesMaker
+from lmms_eval_ad2.mcq.rules.actions import actions
+from lmms_eval_ad2.mcq.rules.kinds import kinds
+from lmms_eval_ad2.mcq.rules.operations import OPERATIONS
+from lmms_eval_ad2.mcq.rules.options import draw, number_with_usual
 
 STARTS = [
     "What are objects to the back of the ego car?",
@@ -25,11 +24,13 @@ STARTS = [
     "Please describe the current scene.", f"What is the visual description of {CAR}?", f"What does {LIGHT} mean?",
     "What are the important objects in the current scene?", "Identify all the traffic elements in the front view",
     "What is the relative positioning of the important objects?", "In this scenario, what are safe actions to take?",
-    f"What object would consider {VAN} to be most relevant?", f"Which object is most likely to be occluded by {VAN}?",
+    f"Are {CAR} and {LIGHT} traffic signs?", f"Would {VAN} be in the moving direction of the ego vehicle?",
     "What object should the ego vehicle notice first?", "What is the priority of the objects that matter?",
     f"What actions taken by the ego vehicle can lead to a collision with {VAN}?", "Which lanes are they on?",
     f"What actions could the ego vehicle take based on {CAR}?", "Predict the behavior of the ego vehicle.",
     f"Is {CAR} a traffic sign or a road barrier?", "How many cars are there?", "Why?", "What is the thing?",
+    "Are there moving cars to the back of the ego car?",
+    f"Based on {CAR} in this scene, what is the most possible action?",
 ]  # fmt: skip
 WORDS = st.sampled_from(
     "there is are one two many cars moving parked and , . ; to the left of front back ego car vehicle behind it none no"
@@ -41,18 +42,18 @@ TEXT = st.lists(WORDS, max_size=14).map(" ".join) | st.text(max_size=40)
 
 
 @settings(max_examples=examples(250), deadline=None)
-@given(st.sampled_from(STARTS) | TEXT, TEXT, TEXT, st.sampled_from(["all", "naive", LOGIC]), st.sampled_from("dnl"))
+@given(st.sampled_from(STARTS) | TEXT, TEXT, TEXT, st.sampled_from(["all", "naive"]), st.sampled_from("dnl"))
 def test_any_text_gives_distractors_or_a_rejection(
     question: str, answer: str, other: str, kind: str, source: str
 ) -> None:
     name = {"d": "drivelm", "n": "nuscenes_qa", "l": "lingoqa"}[source]
-    asked = frame((question, answer), (STARTS[0], other), (STARTS[8], other), source=name)[0]
+    asked = frame((question, answer), (STARTS[0], other), (STARTS[8], other), (STARTS[3], other), source=name)[0]
     outcome = RulesMaker(kind).one(asked)
     assert RulesMaker(kind).one(asked) == outcome
     if isinstance(outcome, AcceptedQuestion):
         texts = [d.text.casefold() for d in outcome.distractors]
         assert len(set(texts)) == 3
-        assert answer.strip().casefold() not in texts
+        assert outcome.question.answer.strip().casefold() not in texts
         assert all(text.strip() for text in texts)
 
 
@@ -67,55 +68,44 @@ def test_long_text_takes_bounded_time(start: str, filler: str) -> None:
     assert len(filler) < 3 or (isinstance(outcome, RejectedQuestion) and outcome.reason == "too_long")
 
 
-def test_the_right_option_may_have_any_rank_by_length() -> None:
-    rows = [Distractor("x" * n, c, "") for n in (2, 4, 6, 14, 16, 18) for c in (SENSOR, DOMAIN, OVERSIGHT)]
-    ranks = set()
-    for seed in range(60):
-        distractors = choose(rows, "y" * 10, random.Random(seed))
-        assert len({d.category for d in distractors}) == 3
-        ranks.add(sum(len(d.text) < 10 for d in distractors))
-    assert ranks == {0, 1, 2, 3}
+def test_values_are_drawn_by_their_odds_without_replacement() -> None:
+    rng = random.Random(0)
+    seen = Counter(draw([("a", 0.5), ("b", 0.25), ("c", 0.25)], 1, rng)[0] for _ in range(6_000))
+    # Odds 1 : 1/3 : 1/3.
+    assert seen["a"] / 6_000 == pytest.approx(0.6, abs=0.03)
+    assert sorted(draw([("a", 0.5), ("b", 0.25)], 3, rng)) == ["a", "b"]
+    assert draw([], 3, rng) == []
 
 
-def test_options_with_the_same_meaning_are_never_selected_together() -> None:
-    texts = ("Back up, turn left", "Turn left, back up", "Go on, turn right", "Stop, turn right", "U, turn right")
-    rows = [Distractor(text, c, "") for text, c in zip(texts, (SENSOR, DOMAIN, OVERSIGHT, LOGIC, SENSOR), strict=True)]
-    both_selected = {True: 0, False: 0}
-    for in_order in both_selected:
-        for seed in range(40):
-            selected = choose(rows, "Keep going straight, on and on", random.Random(seed), in_order=in_order)
-            both_selected[in_order] += set(texts[:2]) <= {d.text for d in selected}
-            assert len(selected) == 3
-    assert both_selected[True] and not both_selected[False]
+@pytest.mark.parametrize("share", [0.25, 0.375, 0.62, 0.75])
+def test_the_number_of_usual_options_does_not_tell_whether_the_usual_answer_is_right(share: float) -> None:
+    """P(usual is right | k) = k / 4, for shares of the usual value from 1/4 to 3/4."""
+    kind = next(kind for kind in kinds() if kind.name == "existence")
+    values = dict(kind.values)
+    for name, part in (("yes", share), ("no", 1 - share)):
+        values[name] = type(values[name])(values[name].found, values[name].text, part)
+    usual = max(share, 1 - share)
+    rng, right, total = random.Random(1), Counter[int](), Counter[int]()
+    changed = type(kind)(kind.name, kind.question, values=values, fact=kind.fact)
+    for _ in range(12_000):
+        usual_is_right = rng.random() < usual
+        k = number_with_usual(changed, usual_is_right, rng)
+        right[k] += usual_is_right
+        total[k] += 1
+    for k, n in total.items():
+        if n > 600:
+            assert right[k] / n == pytest.approx(k / 4, abs=0.06), (share, k)
 
 
-def test_usual_answers_are_sampled_by_how_often_they_are_right() -> None:
-    asked = "What is the observed status of object <c1,CAM_FRONT,1.0,2.0>?"
-    weights = shares(asked)
-    assert weights[normal("Moving.")] > 0.5 and shares("Which song is this?") == {}
-    texts = ["Moving.", "Parked.", "Flying."]
-    sampled = Counter(text for seed in range(200) for text in draw(texts, weights, 1, random.Random(seed)))
-    assert sampled["Moving."] > 100 and 0 < sampled["Parked."] < 40 and not sampled["Flying."]
-    rows = [Distractor(t, c, "") for t, c in zip([*texts, "Swimming."], (SENSOR, LOGIC, LOGIC, OVERSIGHT), strict=True)]
-    selected = [choose(rows, "Stationary.", random.Random(seed), question=asked) for seed in range(40)]
-    assert sum("Moving." in {d.text for d in three} for three in selected) > 30
-
-
-def test_too_few_different_texts_give_no_options() -> None:
-    rows = [Distractor("same", c, "") for c in (SENSOR, DOMAIN, OVERSIGHT, LOGIC)] + [Distractor("other", LOGIC, "")]
-    assert choose(rows, "y", random.Random(0)) == ()
-
-
-def test_tables_are_complete() -> None:
-    for name, table in tables().items():
-        for key, excluded in table.excluded.items():
-            assert key in table.values and key not in excluded, name
-            assert set(excluded) <= set(table.values), (name, key)
-        assert {k for keys, _ in table.errors.values() for k in keys} <= set(table.values), name
-        assert len(table.errors) == 5, name
-    for name, (_, rows) in families().items():
-        for verdict, other in (("yes", "No"), ("no", "Yes")):
-            texts = [text for entries in rows[verdict].values() for text, _ in entries]
-            assert len(rows[verdict]) == 5 and len(texts) == len(set(texts)), name
-            assert all(text.startswith(other) and text.endswith(".") for text in texts), name
-    assert len({pattern for pattern, _ in _TEMPLATES}) == len(_TEMPLATES)
+def test_the_table_is_complete() -> None:
+    names = [kind.name for kind in kinds()]
+    assert len(set(names)) == len(names)
+    for kind in kinds():
+        ways = (bool(kind.operations), kind.order, kind.count, bool(kind.values), bool(kind.left_out))
+        assert sum(ways) == 1, kind.name
+        assert set(kind.operations) <= OPERATIONS.keys()
+        assert 0.9 <= sum(value.share for value in kind.values.values()) <= 1.1 or not kind.values, kind.name
+        assert all(("{fact}" in value.text) == bool(kind.fact) for value in kind.values.values()), kind.name
+        if kind.name == "action":
+            assert {name.split()[0] for name in kind.values} <= actions().keys()
+    assert all(set(action.excludes) <= actions().keys() for action in actions().values())
