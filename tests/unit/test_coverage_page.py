@@ -1,4 +1,4 @@
-"""docs/coverage.md: each item has a status with its reason, and every file, command, task and test that it names exists."""
+"""docs/coverage.md: each status has its reason; all files, commands, tasks and tests that the page names exist."""
 
 from __future__ import annotations
 
@@ -108,7 +108,9 @@ def test_what_the_page_names_exists_and_each_status_has_its_reason() -> None:
 
 
 def test_the_page_has_the_items_of_all_papers() -> None:
-    counts = {paper: section.count("\n| ") - 1 for paper, section in re.findall(r"(?ms)^## (\S+)$(.*?)(?=^## |\Z)", PAGE)}
+    counts = {
+        paper: section.count("\n| ") - 1 for paper, section in re.findall(r"(?ms)^## (\S+)$(.*?)(?=^## |\Z)", PAGE)
+    }
     assert list(counts) == list(PAPERS)
     assert all(counts[paper] >= least for paper, (_, least) in PAPERS.items()), counts
     assert sum(counts.values()) == len(list(items(PAGE))) >= LEAST_ITEMS
@@ -119,7 +121,7 @@ def test_the_page_has_the_items_of_all_papers() -> None:
     ("cells", "fault"),
     [
         ("`metrics/ocr.py:cer` | works | `metrics/test_ocr.py::test_equals_jiwer`", ""),
-        ("`ad2 drive run --history`, `ad2 report compare --force`, `ad2_cot`, `docs` | not: for another reason | –", ""),
+        ("`ad2 drive run --history`, `ad2 report compare`, `ad2_cot`, `docs` | not: for another reason | –", ""),
         ("`metrics/none.py` | works | `metrics/test_ocr.py::test_equals_jiwer`", "metrics/none.py does not exist"),
         ("`metrics/ocr.py:none` | works | `metrics/test_ocr.py::test_equals_jiwer`", "none does not exist"),
         ("`ad2 drive fly` | works | `metrics/test_ocr.py::test_equals_jiwer`", "ad2 drive fly does not exist"),

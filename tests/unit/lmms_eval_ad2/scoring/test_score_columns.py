@@ -15,10 +15,9 @@ NAMED = {
         "dense_caption": "caption_others", "lane_line": "caption_others", "others": "caption_others",
     },
     "relation": {name: name for name in ("spatial", "social", "causal", "occlusion")},
-    "reasoning": {
-        name: "reasoning"
-        for name in ("weather", "night", "region", "occlusion_reasoning", "cross_role", "holistic")
-    },
+    "reasoning": dict.fromkeys(
+        ("weather", "night", "region", "occlusion_reasoning", "cross_role", "holistic"), "reasoning"
+    ),
 }  # fmt: skip
 
 
