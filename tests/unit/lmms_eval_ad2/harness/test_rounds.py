@@ -87,6 +87,28 @@ def test_every_round_shows_the_image_with_the_mark_of_its_step(requests: list[An
     assert shown == [[black, black], [black, red]]
 
 
+def test_a_chat_model_is_shown_the_image_in_each_round(requests: list[Any]) -> None:
+    """AD2-Bench Fig. 4: the image of the first step is that of the later ones."""
+    shown: list[Any] = []
+
+    class ChatModel(Model):
+        is_simple = False
+
+        def generate_until(self, requests: list[Any]) -> list[str]:
+            for r in requests:
+                _, messages, *_, doc_id, _, _ = r.args
+                (turn,) = messages(None)
+                shown.append((doc_id, [part["url"] for part in turn["content"] if part["type"] == "image"]))
+            self.sizes.append(len(requests))
+            return ["answer"] * len(requests)
+
+    for i, request in enumerate(requests):
+        context, settings, _, *rest = request.args
+        request.args = (context, settings, lambda doc, i=i: [f"image {i}"], *rest)
+    wrap_agentic(fail_if_called)(ChatModel(), requests)
+    assert sorted(shown) == [(0, ["image 0"])] * 2 + [(1, ["image 1"])] * 20
+
+
 def test_requests_of_other_tasks_use_the_original_loop(requests: list[Any]) -> None:
     other = SimpleNamespace(args=("x", {}, None, None, 0, "host", "test"), metadata={})
     answers = wrap_agentic(lambda lm, instances, **_: ["host"] * len(instances))(Model(), [other, *requests, other])

@@ -14,11 +14,11 @@ from lmms_eval_ad2.data.releases.autodrive_qa import KEY_OBJECTS, record_of
 from lmms_eval_ad2.data.releases.nuscenes import CAMERAS
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.llm.data_url_image import DataUrlImage
 from lmms_eval_ad2.mcq.base import OpenQuestion
 from lmms_eval_ad2.mcq.check import as_question
 from lmms_eval_ad2.mcq.evidence import MOST_OTHERS, SceneObject, objects_of, sent_views
 from lmms_eval_ad2.mcq.question_rows import row_of
-from lmms_eval_ad2.llm.data_url_image import DataUrlImage
 from lmms_eval_ad2.mcq.role_prompts import McqPromptTexts, QuestionPrompts
 from lmms_eval_ad2.mcq.sources import open_source
 from lmms_eval_ad2.mcq.survey import load, survey

@@ -17,7 +17,7 @@ def test_accuracy() -> None:
     assert accuracy("B", "B") == 1.0
     assert accuracy(" b ", "B") == 1.0
     assert accuracy("yes", "no") == 0.0
-    assert accuracy("10", "1") == 0.0
+    assert accuracy("10", "1") == accuracy("1", "10") == 0.0
 
 
 def test_location_score_by_hand() -> None:

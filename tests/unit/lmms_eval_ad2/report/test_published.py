@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lmms_eval_ad2.report import published
-from lmms_eval_ad2.report.table_layouts import TABLE_LAYOUTS
+from lmms_eval_ad2.report.table_layouts import AD2_PARTS, TABLE_LAYOUTS
+from lmms_eval_ad2.scoring.score_columns import mean_columns
 
 
 def rows(benchmark: str, number: int) -> dict[str, dict[str, float | None]]:
@@ -75,6 +76,16 @@ def test_averages_are_means_of_their_columns() -> None:
     assert checked == 60
 
 
+@pytest.mark.parametrize(
+    ("part", "number", "mean"),
+    [("perception_base", 5, "score"), ("perception_advanced", 6, "score"), ("relation", 7, "score"), ("cot", 3, "cot")],
+)
+def test_means_of_runs_are_over_the_columns_of_the_papers_means(part: str, number: int, mean: str) -> None:
+    """Of which the figures of the papers are means, see above: without OCR-CER in Table 6."""
+    assert mean_columns("ad2_bench", part) == published.table("ad2_bench", number).means[mean]
+    assert tuple(AD2_PARTS) == published.table("ad2_bench", 2).means["average"]
+
+
 def test_overall_table_agrees_with_the_tables_of_the_parts() -> None:
     def plain(name: str) -> str:
         return name.lower().removesuffix("-8b").removesuffix("-7b")
@@ -102,6 +113,9 @@ def test_inconsistencies_of_ad2_bench_are_real() -> None:
     assert sum((values["reasoning"] or 0) > 40 for values in table.values()) == 8 and "8 of 12" in below.computed
     assert (table["Qwen2.5-VL"]["sacs"], table["Qwen2.5-VL"]["cot"]) == (59.24, 59.33)
     assert "59.330" in correctness.says
+    counting = {name: values["counting"] or 0 for name, values in rows("ad2_bench", 5).items()}
+    better = {name: value for name, value in counting.items() if value > counting["Qwen2.5-VL"]}
+    assert better == {"Qwen2-VL": 63.3, "MiniCPM-o-2.6": 65.6} and counting["Qwen2.5-VL"] == 59.4
     spatial = [values["spatial"] or 0 for values in rows("ad2_bench", 7).values()]
     assert all(abs(round(x * 12.16) / 12.16 - x) < 0.0051 for x in spatial)
     assert not all(abs(round(x * 12.17) / 12.17 - x) < 0.0051 for x in spatial), "any number of questions would fit"
@@ -117,6 +131,9 @@ def test_inconsistencies_of_coda_lm_are_real() -> None:
         for c in ("vru", "traffic_cone", "traffic_sign", "miscellaneous")
     ]
     assert " / ".join(f"{x:.1f}" for x in least) in margins.computed
+    general = {name: values["general"] or 0 for name, values in rows("coda_lm", 2).items()}
+    gains = [general[f"LLaVA1.5-{size}"] - general["MiniGPT-v2-7B"] for size in ("7B", "13B")]
+    assert gains == pytest.approx([10.2, 12.3])
     captions = rows("coda_lm", 6)
     same = [{k: v for k, v in captions[m].items() if k != "bleu_4"} for m in ("InternLM2-vl-7B", "InfMLLM-13B")]
     assert same[0] == same[1]

@@ -105,6 +105,7 @@ def test_table_8_has_one_row_per_set_in_the_papers_order(tmp_path: Path) -> None
         "toy-7b: Driving domain misconceptions": [None, None, None, None, 49, 4.5],
         "toy-7b: All kinds": [None, None, None, None, 43, 4.55],
     }
+    assert list(rows(grid)) == ["toy-7b: Naive", "toy-7b: Driving domain misconceptions", "toy-7b: All kinds"]
     printed = [r for r in grid.rows if r.kind == "published"]
     assert (printed[0].label, printed[-1].label) == ("Naive", "All kinds")
     assert [c.official for c in printed[-1].cells if c] == [51.64, 4.57, 39.74, 4.60, 43.50, 4.55]

@@ -107,6 +107,7 @@ def test_a_frame_that_does_not_fit_is_noted_below_the_tables(tmp_path: Path) -> 
     ("key", "words"),
     [
         ("ad2_bench/3", ["20.166", "5,046", "8 of 12 models", "59.330"]),
+        ("ad2_bench/5", ["65.6 and Qwen2-VL's 63.3"]),
         ("ad2_bench/7", ["1/1216"]),
         ("coda_lm/3", ["12.7 / 15.3 / 7.7 / 12.7"]),
         ("coda_lm/6", ["same METEOR"]),

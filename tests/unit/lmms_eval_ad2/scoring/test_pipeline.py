@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from support.builders import BASE, boxed, record
 
+from lmms_eval_ad2.metrics.caption import CorpusScore
 from lmms_eval_ad2.records import BilingualText
+from lmms_eval_ad2.scoring import pipeline
 from lmms_eval_ad2.scoring.pipeline import summarise as summarise_lines
 from lmms_eval_ad2.scoring.sample import ScoredSample, score_sample
 from lmms_eval_ad2.scoring.sample_summary import SampleSummary
@@ -100,6 +102,22 @@ def test_ngram_metrics_keep_answers_whose_judge_failed() -> None:
     samples[1].status, samples[1].reason = "unscored", "timeout"
     texts = [SampleSummary.of(s, CAPTIONED).text for s in samples]
     assert texts == [("a red car", "a red car"), ("a red car", "a red car"), None]
+
+
+def test_ngram_metrics_of_all_answers_are_shown_times_100(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CODA-LM Table 6. The metrics themselves: metrics/caption/test_caption.py."""
+    variant = TaskVariant("autodrive_qa", "perception", form="vqa", judge=False, captions=("bleu_4", "cider"))
+    asked: list[Any] = []
+
+    def scores(references: Any, candidates: Any, metrics: Any, lang: str) -> dict[str, CorpusScore]:
+        asked.append((dict(references), dict(candidates), tuple(metrics), lang))
+        return {"bleu_4": CorpusScore("bleu_4", 0.25), "cider": CorpusScore("cider", 1.5)}
+
+    monkeypatch.setattr(pipeline, "caption_scores", scores)
+    rows = [score_sample(record(i, "vqa", answer=BilingualText("x y")), f"x {i}", variant, "t") for i in "ab"]
+    columns = summarise(rows, variant, None)["columns"]
+    assert {name: cell["official"] for name, cell in columns.items()} == {"bleu_4": 25.0, "cider": 150.0}
+    assert asked == [({"a": ["x y"], "b": ["x y"]}, {"a": "x a", "b": "x b"}, ("bleu_4", "cider"), "en")]
 
 
 @pytest.mark.integration

@@ -79,6 +79,26 @@ def test_a_question_goes_through_all_roles(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
+def test_the_refined_texts_are_the_candidates_and_the_picked_ones_the_distractors(tmp_path: Path) -> None:
+    given: dict[str, list[str]] = {"propose": [], "refine": [], "select": []}
+
+    def replier(body: Body) -> str:
+        reply = satisfied(body)
+        if role(body) in given:
+            (entries,) = json.loads(reply).values()
+            given[role(body)] += [entry["option"] for entry in entries]
+        return reply
+
+    with serve(reply=replier) as server:
+        (accepted,) = outcomes(maker_for(server.url), [question(0, tmp_path)]).values()
+    assert isinstance(accepted, AcceptedQuestion)
+    assert {name: len(texts) for name, texts in given.items()} == {"propose": 30, "refine": 30, "select": 3}
+    assert not set(given["refine"]) & set(given["propose"])
+    assert sorted(d.text for d in accepted.pool) == sorted(given["refine"])
+    assert [d.text for d in accepted.distractors] == given["select"] != [d.text for d in accepted.pool[:3]]
+
+
+@pytest.mark.integration
 def test_an_ambiguous_set_is_repaired(tmp_path: Path) -> None:
     def replier(body: Body) -> str:
         if role(body) != "evaluate":
