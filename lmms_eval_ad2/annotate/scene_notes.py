@@ -30,10 +30,8 @@ class SceneNotes:
         """(title, text) of each note on the record's images, scene first; empty for other records than suggestions."""
         if record.task != SUGGESTION:
             return ()
-        found: list[SceneNote] = []
-        for number in self._by_image.get(record.images, ()):
-            found += self._notes(self._folder.record(number))
-        return tuple(found)
+        records = [self._folder.record(number) for number in self._by_image.get(record.images, ())]
+        return tuple((_title(one), text) for one in records if (text := self._text(one)))
 
     @cached_property
     def _project(self) -> AnnotationProject:
@@ -53,13 +51,10 @@ class SceneNotes:
                 joined[images] += numbers
         return joined
 
-    def _notes(self, record: Record) -> list[SceneNote]:
+    def _text(self, record: Record) -> str:
         rows, answer = self._texts(record)
-        text = "\n".join(filter(None, [*(f"{name}: {words}".strip(": ") for name, words in rows), answer]))
-        title = "scene"
-        if record.task == "region":
-            title = f"object {record.meta.get('object_key', '')} {record.meta.get('category_name', '')}"
-        return [(" ".join(title.split()), text)] if text else []
+        lines = [*(f"{name}: {words}".strip(": ") for name, words in rows), answer]
+        return "\n".join(filter(None, [str(record.meta.get("category_name", "")) if answer else "", *lines]))
 
     def _texts(self, record: Record) -> tuple[list[tuple[str, str]], str]:
         """(category, text) of the record's objects, and its answer; both empty if reviewers left it out."""
@@ -78,3 +73,11 @@ class SceneNotes:
         pieces = pieces_of(record, lang, draft)
         rows = [(piece.name, piece.text) for piece in pieces if piece.kind == "object"]
         return rows, next((piece.text for piece in pieces if piece.kind == "answer"), "")
+
+
+def _title(record: Record) -> str:
+    """The title of a note, which is not fenced: only our own words and digits."""
+    if record.task != "region":
+        return "scene"
+    key = str(record.meta.get("object_key", ""))
+    return f"object {key}" if key.isascii() and key.isdigit() else "object"

@@ -167,13 +167,14 @@ def _page_by_default(p: argparse.ArgumentParser) -> None:
 
 def page(options: AnnotateOptions) -> int:
     from lmms_eval_ad2.annotate.actions import reviewer_name
+    from lmms_eval_ad2.annotate.folder import is_folder
     from lmms_eval_ad2.annotate.project import open_project
     from lmms_eval_ad2.annotate.sources import open_or_make
 
     reviewer = reviewer_name(options.reviewer) if options.reviewer else ""
     _refuse_combinations(options)
     _ensure_sample(options.source)
-    if options.boxes:
+    if options.boxes and not is_folder(options.out):
         from lmms_eval_ad2.annotate.marked_boxes import read_boxes, selection_note
 
         show(selection_note(read_boxes(options.boxes), options.select))

@@ -60,11 +60,36 @@ def test_pictures_are_drafted_reviewed_exported_and_compared(
     assert call("agreement", notes) == 0
     output = capsys.readouterr().out
     assert "finished: anna 1, bo 1" in output
+    assert "drafts of suggestion by openai:m: 2 of 2 reviews accepted them unchanged (100.0 %)" in output
+    assert "Table 4" not in output, "it is about regions"
     assert "keep / change / delete: 1 by two or more, 100.0 % of pairs alike, alpha - (nominal)" in output
     assert call("agreement", notes, "--json") == 0
     assert json.loads(capsys.readouterr().out)["scores"]["units_by_two_or_more"] == 1
     # The exported records can be annotated again.
     assert call(out, "--images", pictures, "--out", tmp_path / "again", "--no-page") == 0
+
+
+def test_boxes_are_selected_and_drafts_of_regions_stand_beside_table_4(
+    tmp_path: Path, pictures: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    boxes = {"a.png": [{"box": [0, 0, n, n], "category": "bus"} for n in (10, 20, 40)]}
+    (tmp_path / "boxes.json").write_text(json.dumps(boxes), "utf-8")
+    (tmp_path / "pre.jsonl").write_text(json.dumps({"id": "a.png/region/3", "answer": "A bus.", "model": "m"}), "utf-8")
+    words = (pictures, "--boxes", tmp_path / "boxes.json", "--ask", "region", "--no-page")
+    assert call(*words, "--out", tmp_path / "notes", "--pre", tmp_path / "pre.jsonl") == 0
+    output = capsys.readouterr().out
+    assert "regions: 1 of 3 boxes; left out: 2 crowded, 0 beyond the 2 largest of a category" in output
+    assert "1 records" in output
+    project = AnnotationProject(open_folder(tmp_path / "notes"))
+    project.save_verdict("anna", 0, "answer", "keep", ("", "", ""))
+    project.save("anna", 0, "complete", True)
+    assert call("agreement", tmp_path / "notes") == 0
+    output = capsys.readouterr().out
+    assert "drafts of region by m: 1 of 1 reviews accepted them unchanged (100.0 %)" in output
+    assert "CODA-LM, Table 4: box 85 %, coordinates 12 %" in output
+    assert call(*words, "--out", tmp_path / "all", "--select", "all") == 0
+    output = capsys.readouterr().out
+    assert "regions: 3 of 3 boxes" in output and "3 records" in output
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_a_wildcard_leaves_out_a_task_that_cannot_be_asked(tmp_path: Path, capsy
     rows = [record("d", "vqa", benchmark="drivelm", task="perception")]
     write_dataset("drivelm", "test", rows, image_root=tmp_path, source={})
     write_dataset("ad2_bench", "test", [record()], image_root=tmp_path, source={})
-    wildcard = "ad2_p*,ad2x_drivelm_p*,ad2_perception_base"
+    wildcard = "ad2_p*,ad2x_drivelm_p*_mc,ad2_perception_base"
     assert main(["eval", "--model", "opnai", "--out", "o", "--tasks", wildcard]) == 2
     *lines, last = capsys.readouterr().err.splitlines()
     assert [line.split(": ")[:2] for line in lines] == [

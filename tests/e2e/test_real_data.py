@@ -43,6 +43,31 @@ def test_real_drivelm_answers_are_scored_as_in_the_challenge(data_dir: Path, tmp
     assert {"bleu_1", "bleu_2", "bleu_3", "bleu_4", "rouge_l", "cider"} <= scores.keys()
 
 
+@pytest.mark.system
+def test_a_run_is_exported_and_scored_as_in_the_challenge(data_dir: Path, drivelm: Path) -> None:
+    """References as answers: all 66 questions count, and every part that needs no LLM is at its highest value."""
+    run(BIN / "ad2", "eval", "--model", "ad2_oracle", "--tasks", "bench_drivelm", "--out", "runs", cwd=drivelm)
+    words = ("export", "drivelm", "runs", "--out", "out", "--parsed")
+    printed = run(BIN / "ad2", *words, cwd=drivelm).stdout
+    assert "output.json: 66 rows of 66 questions of drivelm/test" in printed
+    assert "26 closed questions: the parsed choice is written" in printed
+    truth = data_dir / "drivelm" / "test_eval.json"
+    words = ("drivelm", "score", "out/output.json", "--truth", truth, "--json", "--tokenizer", "plain")
+    scores = json.loads(run(BIN / "ad2", *words, cwd=drivelm).stdout)
+    assert (scores["accuracy"], scores["language"], scores["match_f1"]) == pytest.approx((1, 1, 100))
+    assert (scores["n_accuracy"], scores["n_skipped_by_walk"], scores["n_missing"], scores["n_unknown"]) == (
+        26,
+        0,
+        0,
+        0,
+    )
+    run(BIN / "ad2", "export", "drivelm", "runs", "--out", "raw.json", cwd=drivelm)
+    given = json.loads((data_dir / "drivelm" / "output.json").read_text("utf-8"))
+    rows = json.loads((drivelm / "raw.json").read_text("utf-8"))
+    assert [row["id"] for row in rows] == [row["id"] for row in given], "the order of the challenge's own file"
+    assert [row["question"] for row in rows] == [row["question"].removeprefix("<image>\n") for row in given]
+
+
 def test_coda_lm_is_imported_and_scored(data_dir: Path, tmp_path: Path) -> None:
     root = write_layout(tmp_path / "coda", data_dir / "road_photos", split="Mini", n=3, regions=2)
     run(BIN / "ad2", "data", "import", "coda_lm", root, "--split", "Mini", "--partial", cwd=tmp_path)

@@ -29,7 +29,7 @@ __all__ = [
 BLEUS = ("bleu_1", "bleu_2", "bleu_3", "bleu_4")
 CAPTION_METRICS = (*BLEUS, "meteor", "rouge_l", "cider", "spice")
 DEFAULT_METRICS = (*BLEUS, "rouge_l", "cider")
-_METEOR_OTHER = 'METEOR\'s language is "other": equal characters match, no stems or synonyms'
+_METEOR_OTHER = 'language "other" for Chinese texts: equal characters match, no stems or synonyms'
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ def drivelm(**changes: Any) -> Record:
 def test_a_wildcard_leaves_out_tasks_without_data_and_tasks_without_a_question(tmp_path: Path) -> None:
     import_as("drivelm", [drivelm()], tmp_path)
     import_as("ad2_bench", [record(), chain(), record("r2", task="relation")], tmp_path)
-    chosen = select("ad2_*,ad2x_drivelm_*,ad2x_cot_rounds")
+    chosen = select("ad2_*,ad2x_drivelm_*_mc,ad2x_cot_rounds")
     assert chosen.names == ["ad2_cot", "ad2_perception_base", "ad2_relation", "ad2x_cot_rounds"]
     assert [line for line in chosen.left_out if line.startswith("left out, no data: ad2_coda_general, ad2_coda_region")]
     nothing = [line for line in chosen.left_out if line.startswith("left out, nothing to ask: ")]
@@ -38,8 +38,8 @@ def test_a_wildcard_leaves_out_tasks_without_data_and_tasks_without_a_question(t
     ]  # fmt: skip
     assert "no records of part 'perception' that fit this variant ({'form': 'mc'})" in nothing[-1]
     assert not chosen.faults
-    (fault,) = select("ad2x_drivelm_*").faults
-    assert fault == "'ad2x_drivelm_*': none of its 2 tasks can be asked; see the lines above, or: ad2 demo"
+    (fault,) = select("ad2x_drivelm_*_mc").faults
+    assert fault == "'ad2x_drivelm_*_mc': none of its 2 tasks can be asked; see the lines above, or: ad2 demo"
     assert chosen.tasks.keys() == set(chosen.names) and chosen.on_records
 
 

@@ -289,7 +289,7 @@ def test_meteor_of_chinese_worked_by_hand() -> None:
     precision, recall = 8 / 9, 8 / 12
     mean = precision * recall / (0.75 * precision + 0.25 * recall)
     assert found.value == pytest.approx(mean * (1 - 0.7 * (2 / 8) ** 1.4), abs=1e-6)
-    assert found.note.startswith('METEOR\'s language is "other"')
+    assert found.note.startswith('language "other" for Chinese')
     assert found.per_item == {"a": pytest.approx(found.value)}
 
 
