@@ -86,9 +86,10 @@ def _question(row: UntrustedRow, images: Path) -> OpenQuestion | None:
     record: Record = records_of(row)[0]
     if record.form != "vqa" or record.options:
         return None
-    answer = record.answer.get("en")
-    task = _TASKS.get(record.task, "perception")
-    return OpenQuestion(record.id, record, "records", task, record.subtask, answer, images, (record,))
+    return OpenQuestion(
+        id=record.id, record=record, source="records", task=_TASKS.get(record.task, "perception"),
+        subtask=record.subtask, answer=record.answer.get("en"), image_root=images, scene=(record,),
+    )  # fmt: skip
 
 
 def _with_images(questions: Iterable[OpenQuestion], counts: OptionCounts) -> Iterator[OpenQuestion]:
