@@ -38,7 +38,7 @@ def test_the_report_has_all_sections(questions: Path, tmp_path: Path) -> None:
     ):
         assert part in done.stdout
     report = json.loads((tmp_path / "r.json").read_text("utf-8"))
-    assert report["schema"] == "ad2-mcq-check/1" and report["text_only"] is None
+    assert report["schema"] == "ad2-mcq-check/2" and report["text_only"] is None
     # The correct text is the same in all scenes, so it can be learnt from other scenes without the image.
     assert report["prior"]["text"]["accuracy"] == 1.0 and any("whole texts" in line for line in report["warnings"])
 
