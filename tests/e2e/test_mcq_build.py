@@ -162,7 +162,10 @@ def test_both_training_files_of_lingoqa_are_merged(tmp_path: Path, capsys: pytes
     assert "| lingoqa:train=LingoQA | train | 6 | no_subtask 1 |" in page
 
     assert main(["data", "import", "lingoqa", str(release), "--split", "train"]) == 0
-    assert build("--source", "lingoqa:train", "--llm", "rules", "--distractors", "naive", "--out", tmp_path / "imported") == 0
+    assert (
+        build("--source", "lingoqa:train", "--llm", "rules", "--distractors", "naive", "--out", tmp_path / "imported")
+        == 0
+    )
     assert rows(tmp_path / "imported") == rows(out)
 
 

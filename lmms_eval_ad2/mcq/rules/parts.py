@@ -111,7 +111,8 @@ def _item(match: re.Match[str], operations: Sequence[str], present: set[str], se
     states = words.STATES.get(state, ()) if "changed_state" in operations else ()
     fields.append(Field("changed_state", state, states, words.STATE_SHARES))
     alike = [*words.CLASSES.get(kind, ()), *seen] if kind and "changed_class" in operations else []
-    others = tuple(dict.fromkeys(k for k in alike if k not in present))
+    # Barriers do not move, and pedestrians are not parked: a class with a state is replaced by another vehicle.
+    others = tuple(dict.fromkeys(k for k in alike if k not in present and not (state and k in words.NO_VEHICLES)))
     fields.append(Field("changed_class", kind, others, words.CLASS_SHARES))
 
     def text(values: Sequence[str]) -> str:
