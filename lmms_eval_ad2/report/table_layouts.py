@@ -115,6 +115,7 @@ ERROR_KINDS = {
     "logical_inconsistencies": "Logical inconsistencies",
     "misinterpreted_sensor_inputs": "Misinterpreted sensor inputs",
 }
+UNCATEGORISED = "uncategorised"  # the kind of distractors whose category does not follow from how they were made
 # The sets of distractors of AutoDrive-QA Table 8, in its order.
 ALL = "all"
 SETS = ("naive", *ERROR_KINDS, "computational_oversights", "question_ambiguity", ALL)

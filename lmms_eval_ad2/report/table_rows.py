@@ -6,9 +6,17 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from lmms_eval_ad2.data.releases.autodrive_qa import UNCATEGORISED
 from lmms_eval_ad2.report.runs import ScoreCell, TaskSummary
-from lmms_eval_ad2.report.table_layouts import ABSTENTIONS, ALL, COORDS, ERROR_KINDS, SETS, TableColumn, TableLayout
+from lmms_eval_ad2.report.table_layouts import (
+    ABSTENTIONS,
+    ALL,
+    COORDS,
+    ERROR_KINDS,
+    SETS,
+    UNCATEGORISED,
+    TableColumn,
+    TableLayout,
+)
 from lmms_eval_ad2.report.task_groups import TaskGroup
 
 

@@ -1,7 +1,8 @@
-"""AutoDrive-QA's three tasks: open questions as in DriveLM, converted to multiple choice by the rules of `mcq.rules`.
+"""AutoDrive-QA's three tasks: questions as in DriveLM, with wrong options that the scene rules out.
 
-Questions and answers follow from the scene. With six views, objects are named by DriveLM's tags
-(`<c1,CAM_FRONT,480.0,300.0>`, the centre in pixels of that camera's image), otherwise in words.
+Questions, answers and options follow from the scene; options of yes-or-no questions have both verdicts. With six views,
+objects are named by DriveLM's tags (`<c1,CAM_FRONT,480.0,300.0>`, the centre in pixels of that camera's image),
+otherwise in words.
 """
 
 from __future__ import annotations
@@ -10,17 +11,17 @@ import math
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-from lmms_eval_ad2.mcq.base import AcceptedQuestion, OpenQuestion
-from lmms_eval_ad2.mcq.makers.rules_maker import RulesMaker
-from lmms_eval_ad2.records import AnswerOption, BilingualText, Record
+from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS
+from lmms_eval_ad2.records import AnswerOption, BilingualText
 from scripts.sample.ask import Asker
 from scripts.sample.draw import Picture
 from scripts.sample.scene import VEHICLES, VRU, Thing
 from scripts.sample.words import KINDS, name
 
+_DOMAIN, _LOGIC, _SENSOR, _OVERSIGHT, _READING = ERRORS
+_COLOURS, _KINDS = ("white", "red", "blue", "black"), ("car", "van", "truck", "bus")
+_CROSSING = ("pedestrian", "cyclist", "motorcyclist")
 _SIX = {"lead": "c1", "behind": "c2", "beside_left": "c3"}  # key of a thing -> id in its tag
 _FUTURES = {
     "moving": "Keep going straight.", "crossing": "Keep going straight.", "braking": "Brake gently to a stop.",
@@ -30,12 +31,17 @@ _FUTURES = {
 
 @dataclass(frozen=True)
 class TaxonomyQuestion:
-    """An open question and its answer, with its place in the paper's taxonomy."""
+    """An open question and its answer, with its place in the paper's taxonomy.
+
+    wrong: three wrong options, each with its error category and a reason. option: the right option, if not the answer.
+    """
 
     task: str
     subtask: str
     question: str
     answer: str
+    wrong: tuple[tuple[str, str, str], ...]
+    option: str = ""
 
 
 def ask_mcq(a: Asker) -> None:
@@ -44,16 +50,13 @@ def ask_mcq(a: Asker) -> None:
     near = [*people, *vehicles]
     certain = next(t for t in near if t.state in _FUTURES)
     what = "the nearest person on foot or bicycle" if people else "the nearest vehicle"
-    _make(
-        a,
-        [
-            TaxonomyQuestion(
-                "perception", "visual description", f"What is the visual description of {what}?", _looks(near[0])
-            ),
-            _future(f"the {name(certain).en}", certain),
-            _action(a, "the " + ("traffic light" if _must_stop(a) else name(near[0]).en), near[0]),
-        ],
+    asked = (
+        _looks_of(what, near[0]),
+        _future(f"the {name(certain).en}", certain),
+        _action(a, "the " + ("traffic light" if _must_stop(a) else name(near[0]).en), near[0]),
     )
+    for question in asked:
+        _add(a, question)
 
 
 def ask_six_views(a: Asker, pictures: Mapping[str, Picture]) -> None:
@@ -61,24 +64,13 @@ def ask_six_views(a: Asker, pictures: Mapping[str, Picture]) -> None:
     tags = {key: _tag(key, pictures) for key in _SIX}
     lead, behind = (a.scene.get(key) for key in ("lead", "behind"))
     assert lead is not None and behind is not None
-    looks = "What is the visual description of {}?"
-    collide = f"What actions taken by the ego vehicle can lead to a collision with {tags['beside_left']}?"
-    _make(
-        a,
-        [
-            TaxonomyQuestion("perception", "visual description", looks.format(tags["lead"]), _looks(lead)),
-            TaxonomyQuestion("perception", "visual description", looks.format(tags["behind"]), _looks(behind)),
-            _existence(a, behind),
-            _future(tags["lead"], lead),
-            TaxonomyQuestion(
-                "prediction", "object interaction",
-                f"Would {tags['behind']} be in the moving direction of the ego vehicle?", "No.",
-            ),
-            _action(a, tags["lead"], lead),
-            TaxonomyQuestion("planning", "possible collision", collide, "Change to the left lane."),
-        ],
-        [{**_entry(tags[key]), "info": _info(a.scene.get(key))} for key in _SIX],
+    asked = (
+        _looks_of(tags["lead"], lead), _looks_of(tags["behind"], behind), _existence(a, behind),
+        _future(tags["lead"], lead), _direction(tags["behind"], behind), _action(a, tags["lead"], lead),
+        _collision(tags["beside_left"]),
     )  # fmt: skip
+    for question in asked:
+        _add(a, question)
 
 
 def _distance(t: Thing) -> float:
@@ -90,18 +82,70 @@ def _looks(t: Thing) -> str:
     return f"{words[:1].upper()}{words[1:]}."
 
 
-def _existence(a: Asker, behind: Thing) -> TaxonomyQuestion:
-    """Half of the scenes ask about the vehicle behind, the others about a kind of vehicle not in the scene."""
-    absent = next(kind for kind in ("bus", "truck", "car", "van") if not a.scene.of(kind))
-    kind, answer = (behind.kind, "Yes.") if int(a.scene.id[-1]) % 2 else (absent, "No.")
-    plural = KINDS[kind].en + ("es" if kind == "bus" else "s")
+def _other_looks(t: Thing) -> tuple[str, str, str]:
+    """The looks of `t` with another colour, another kind, and both."""
+    words = name(t).en
+    own = KINDS[t.kind].en
+    kind = next(k for k in (_KINDS if t.kind in VEHICLES else _CROSSING) if k != own)
+    colour = next(c for c in _COLOURS if c != t.color)
+    return words.replace(t.color, colour), words.replace(own, kind), words.replace(own, kind).replace(t.color, colour)
+
+
+def _looks_of(what: str, t: Thing) -> TaxonomyQuestion:
+    colour, kind, both = (f"{words[:1].upper()}{words[1:]}." for words in _other_looks(t))
+    wrong = ((colour, _SENSOR, "The colour is misread."), (kind, _DOMAIN, "Neighbouring classes are confused."),
+             (both, _READING, "Another object is described."))  # fmt: skip
     return TaxonomyQuestion(
-        "perception", "surrounding objects", f"Are there {plural} to the back of the ego car?", answer
+        "perception", "visual description", f"What is the visual description of {what}?", _looks(t), wrong
     )
 
 
+def _existence(a: Asker, behind: Thing) -> TaxonomyQuestion:
+    """Half of the scenes ask about the vehicle behind, the others about a kind of vehicle not in the scene."""
+    absent = next(kind for kind in ("bus", "truck", "car", "van") if not a.scene.of(kind))
+    kind, yes = (behind.kind, True) if int(a.scene.id[-1]) % 2 else (absent, False)
+    other = next(k for k in _KINDS if k not in (kind, behind.kind))
+    plural = KINDS[kind].en + ("es" if kind == "bus" else "s")
+    one, two, there = f"Yes, one {KINDS[kind].en}.", f"Yes, two {plural}.", f"No, but one {KINDS[behind.kind].en}."
+    wrong = (
+        (two, _OVERSIGHT, "Miscounted."),
+        (f"No, but one {KINDS[other].en}.", _DOMAIN, "Neighbouring classes are confused."),
+        (f"No, but two {KINDS[other].en}s." if yes else one, _SENSOR, "What is behind is misread."),
+    )
+    question = f"Are there {plural} to the back of the ego car?"
+    option = one if yes else there
+    return TaxonomyQuestion("perception", "surrounding objects", question, "Yes." if yes else "No.", wrong, option)
+
+
+def _direction(tag: str, t: Thing) -> TaxonomyQuestion:
+    own, (colour, _, both) = name(t).en, _other_looks(t)
+    wrong = (
+        (f"Yes, the {own} will be on its course.", _LOGIC, "What follows the ego vehicle is not in its direction."),
+        (f"No, the {colour} will be off its course.", _SENSOR, "The colour is misread."),
+        (f"Yes, the {both} will be on its course.", _READING, "Another object is looked at."),
+    )
+    question = f"Would {tag} be in the moving direction of the ego vehicle?"
+    option = f"No, the {own} will be off its course."
+    return TaxonomyQuestion("prediction", "object interaction", question, "No.", wrong, option)
+
+
+def _collision(tag: str) -> TaxonomyQuestion:
+    wrong = (
+        ("Change to the right lane.", _SENSOR, "The side of the object is misread."),
+        ("No such action will lead to a collision.", _LOGIC, "Changing to its lane does."),
+        ("Decelerate gradually without braking.", _DOMAIN, "A careful action is taken for a dangerous one."),
+    )
+    question = f"What actions taken by the ego vehicle can lead to a collision with {tag}?"
+    return TaxonomyQuestion("planning", "possible collision", question, "Change to the left lane.", wrong)
+
+
 def _future(who: str, t: Thing) -> TaxonomyQuestion:
-    return TaxonomyQuestion("prediction", "motion prediction", f"What is the future state of {who}?", _FUTURES[t.state])
+    right = _FUTURES[t.state]
+    others = [text for text in ("Turn left.", "Turn right.", "Keep going straight.", "Back up.") if text != right]
+    reasons = ((_SENSOR, "The direction of its wheels is misread."), (_LOGIC, "Its motion is concluded from others."),
+               (_OVERSIGHT, "Its displacement is computed wrongly."))  # fmt: skip
+    wrong = tuple((text, *why) for text, why in zip(others, reasons, strict=False))
+    return TaxonomyQuestion("prediction", "motion prediction", f"What is the future state of {who}?", right, wrong)
 
 
 def _must_stop(a: Asker) -> bool:
@@ -119,8 +163,16 @@ def _action(a: Asker, what: str, t: Thing) -> TaxonomyQuestion:
     question = (
         f"What actions could the ego vehicle take based on {what}? Why take this action and what's the probability?"
     )
-    answer = f"The action is to {action}. The reason is {reason}, and the probability is high."
-    return TaxonomyQuestion("planning", "safe action", question, answer)
+
+    def answer(chosen: str) -> str:
+        return f"The action is to {chosen}. The reason is {reason}, and the probability is high."
+
+    wrong = (
+        (answer("accelerate and go ahead"), _OVERSIGHT, "The time to the object is computed wrongly."),
+        (answer("turn left"), _DOMAIN, "The lane is no turning lane."),
+        (answer("turn right"), _LOGIC, "The reason does not lead to this action."),
+    )
+    return TaxonomyQuestion("planning", "safe action", question, answer(action), wrong)
 
 
 def _tag(key: str, pictures: Mapping[str, Picture]) -> str:
@@ -130,47 +182,15 @@ def _tag(key: str, pictures: Mapping[str, Picture]) -> str:
     return f"<{_SIX[key]},{camera},{x:.1f},{y:.1f}>"
 
 
-def _entry(tag: str) -> dict[str, Any]:
-    number, camera, x, y = tag.strip("<>").split(",")
-    return {"id": number, "camera": camera, "x": float(x), "y": float(y)}
-
-
-def _info(t: Thing | None) -> dict[str, str]:
-    assert t is not None
-    return {"Category": "Vehicle" if t.kind in VEHICLES else "Pedestrian", "Visual_description": _looks(t)}
-
-
-def _make(a: Asker, questions: list[TaxonomyQuestion], objects: list[dict[str, Any]] | None = None) -> None:
-    """Add one multiple-choice record per question. `objects`: attributes of the tagged objects, as in DriveLM."""
-    scene = tuple(
-        Record(
-            id=f"{a.scene.id}/{number}",
-            benchmark="drivelm",
-            task=s.task,
-            subtask=s.subtask,
-            form="vqa",
-            images=a.images,
-            question=BilingualText(s.question),
-            answer=BilingualText(s.answer),
-            meta={"objects": objects or []},
-        )
-        for number, s in enumerate(questions)
-    )
-    maker = RulesMaker()
-    for s, record in zip(questions, scene, strict=True):
-        made = maker.one(OpenQuestion(record.id, record, "drivelm", s.task, s.subtask, s.answer, Path(), scene))
-        assert isinstance(made, AcceptedQuestion), made
-        _add(a, s, made, maker.label)
-
-
-def _add(a: Asker, question: TaxonomyQuestion, made: AcceptedQuestion, maker: str) -> None:
-    rows = [(question.answer, "correct", ""), *((d.text, d.category, d.reason) for d in made.distractors)]
+def _add(a: Asker, question: TaxonomyQuestion) -> None:
+    """Add a multiple-choice record; the order of its options depends on the scene and the number of records."""
+    rows = [(question.option or question.answer, "correct", ""), *question.wrong]
     random.Random(f"{a.scene.id}:{question.task}:{question.subtask}:{len(a.records)}").shuffle(rows)
     lettered = list(zip("ABCD", rows, strict=True))
     a.add(
         question.task, question.subtask, "mc", BilingualText(question.question), BilingualText(question.answer),
         options=tuple(AnswerOption(letter, BilingualText(text), kind) for letter, (text, kind, _) in lettered),
-        letter=next(letter for letter, (_, kind, _) in lettered if kind == "correct"), source="sample", maker=maker,
+        letter=next(letter for letter, (_, kind, _) in lettered if kind == "correct"), source="sample", maker="rules",
         distractors="all", correctness=None, rounds=0, seed=0,
         reasons={letter: reason for letter, (_, _, reason) in lettered if reason},
     )  # fmt: skip

@@ -151,7 +151,7 @@ def lingoqa(root: Path) -> Path:
 def test_both_training_files_of_lingoqa_are_merged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A folder and its import give the same set. Questions without a sub-task are counted in card and summary."""
     release, out = lingoqa(tmp_path / "LingoQA"), tmp_path / "out"
-    assert build("--source", f"lingoqa:train={release}", "--llm", "rules", "--out", out) == 0
+    assert build("--source", f"lingoqa:train={release}", "--llm", "rules", "--distractors", "naive", "--out", out) == 0
     assert "lingoqa, not usable: no_subtask 1" in capsys.readouterr().out
     folders = {row["meta"]["source_id"]: row["images"][0].split("/")[1] for row in rows(out)}
     assert folders == {"a1": "action", "a2": "action", "a3": "action", "b1": "scenery", "b2": "scenery", "b3": "action"}
@@ -162,7 +162,10 @@ def test_both_training_files_of_lingoqa_are_merged(tmp_path: Path, capsys: pytes
     assert "| lingoqa:train=LingoQA | train | 6 | no_subtask 1 |" in page
 
     assert main(["data", "import", "lingoqa", str(release), "--split", "train"]) == 0
-    assert build("--source", "lingoqa:train", "--llm", "rules", "--out", tmp_path / "imported") == 0
+    assert (
+        build("--source", "lingoqa:train", "--llm", "rules", "--distractors", "naive", "--out", tmp_path / "imported")
+        == 0
+    )
     assert rows(tmp_path / "imported") == rows(out)
 
 

@@ -38,9 +38,10 @@ def test_the_report_has_all_sections(questions: Path, tmp_path: Path) -> None:
     ):
         assert part in done.stdout
     report = json.loads((tmp_path / "r.json").read_text("utf-8"))
-    assert report["schema"] == "ad2-mcq-check/1" and report["text_only"] is None
+    assert report["schema"] == "ad2-mcq-check/2" and report["text_only"] is None
     # The correct text is the same in all scenes, so it can be learnt from other scenes without the image.
-    assert report["prior"]["text"]["accuracy"] == 1.0 and any("whole texts" in line for line in report["warnings"])
+    assert report["attacks"]["by_attack"]["usual_text"]["all"]["accuracy"] == 1.0
+    assert any("right most often in other scenes" in line for line in report["warnings"])
 
 
 def test_exit_code_1_if_a_row_must_be_repaired(questions: Path, capsys: pytest.CaptureFixture[str]) -> None:

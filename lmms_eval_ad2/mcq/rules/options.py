@@ -19,8 +19,8 @@ from lmms_eval_ad2.mcq.base import SELECTED
 from lmms_eval_ad2.mcq.rules import words
 from lmms_eval_ad2.mcq.rules.facts import TAG
 from lmms_eval_ad2.mcq.rules.kinds import QuestionKind, RuleCase
-from lmms_eval_ad2.mcq.rules.parts import Part, read_parts, write
-from lmms_eval_ad2.mcq.rules.reasons import Reason, reasons
+from lmms_eval_ad2.mcq.rules.parts import AnswerPart, read_parts, write
+from lmms_eval_ad2.mcq.rules.reasons import OptionReason, reasons
 
 _SHARED = 0.75
 _LEAST = 0.03  # share of a value that is in no table
@@ -79,7 +79,7 @@ def _changed_fields(case: RuleCase, rng: random.Random) -> OptionSet | None:
 
 
 def _draw_values(
-    parts: Sequence[Part], place: tuple[int, int], count: int, drawn: Sequence[str], rng: random.Random
+    parts: Sequence[AnswerPart], place: tuple[int, int], count: int, drawn: Sequence[str], rng: random.Random
 ) -> list[str]:
     """Draw other values of a field. A class or action that the answer already has is not drawn."""
     one = parts[place[0]].fields[place[1]]
@@ -192,7 +192,7 @@ def number_with_usual(kind: QuestionKind, usual_is_right: bool, rng: random.Rand
     return rng.choices((low, low + 1), weights)[0]
 
 
-def _said(kind: QuestionKind, name: str, reason: Reason) -> str:
+def _said(kind: QuestionKind, name: str, reason: OptionReason) -> str:
     text = kind.values[name].text
     with_article = words.with_article(reason.text)
     text = text.replace("a {fact}", with_article).format(fact=reason.text)

@@ -44,7 +44,7 @@ _COMPILED = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in _PATT
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class ChangeableField:
     """One value of a part. others: values that exclude it; shares: how often a value is right elsewhere."""
 
     operation: str
@@ -54,18 +54,18 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class AnswerPart:
     """A part of a text. write: its text for the values of its fields, in order."""
 
     start: int
     end: int
-    fields: tuple[Field, ...]
+    fields: tuple[ChangeableField, ...]
     write: Callable[[Sequence[str]], str]
 
 
-def read_parts(text: str, operations: Sequence[str], case: RuleCase) -> list[Part]:
+def read_parts(text: str, operations: Sequence[str], case: RuleCase) -> list[AnswerPart]:
     """The parts of `text` that the operations can change, in order, without overlap."""
-    found: list[Part] = []
+    found: list[AnswerPart] = []
     if "changed_count" in operations:
         found += _items(text, operations, case)
     for operation in operations:
@@ -73,14 +73,14 @@ def read_parts(text: str, operations: Sequence[str], case: RuleCase) -> list[Par
             found += [_action(match, case) for match in actions.pattern().finditer(text)]
         elif operation in _COMPILED:
             found += [_word(operation, match) for match in _COMPILED[operation].finditer(text)]
-    kept: list[Part] = []
+    kept: list[AnswerPart] = []
     for part in found:  # the order of the operations decides which of two overlapping parts is kept
         if part.fields and not any(part.start < other.end and other.start < part.end for other in kept):
             kept.append(part)
     return sorted(kept, key=lambda part: part.start)
 
 
-def write(text: str, parts: Sequence[Part], changed: Mapping[tuple[int, int], str]) -> str:
+def write(text: str, parts: Sequence[AnswerPart], changed: Mapping[tuple[int, int], str]) -> str:
     """`text` with the values in `changed`, by (index of the part, index of its field)."""
     pieces: list[str] = []
     at = 0
@@ -92,7 +92,7 @@ def write(text: str, parts: Sequence[Part], changed: Mapping[tuple[int, int], st
     return "".join([*pieces, text[at:]])
 
 
-def _items(text: str, operations: Sequence[str], case: RuleCase) -> list[Part]:
+def _items(text: str, operations: Sequence[str], case: RuleCase) -> list[AnswerPart]:
     """ "There are three moving cars", "Two of the cars are parked", "one is moving"."""
     matches = [m for m in _ITEM.finditer(text) if m["kind"] or (m["be"] and text[: m.start()].strip())]
     if re.search(r"\bthe (?:other|rest)\b", text):
@@ -103,16 +103,17 @@ def _items(text: str, operations: Sequence[str], case: RuleCase) -> list[Part]:
     return [_item(match, operations, present, seen) for match in matches]
 
 
-def _item(match: re.Match[str], operations: Sequence[str], present: set[str], seen: Sequence[str]) -> Part:
+def _item(match: re.Match[str], operations: Sequence[str], present: set[str], seen: Sequence[str]) -> AnswerPart:
     count, state = match["count"].lower(), (match["state"] or "").lower()
     kind = words.singular((match["kind"] or "").lower())
     near = {"one": ("two", "three", "many"), "two": ("one", "three", "many"), "four": ("one", "two")}
-    fields = [Field("changed_count", count, near.get(count, ("one", "two")), words.COUNTS)]
+    fields = [ChangeableField("changed_count", count, near.get(count, ("one", "two")), words.COUNTS)]
     states = words.STATES.get(state, ()) if "changed_state" in operations else ()
-    fields.append(Field("changed_state", state, states, words.STATE_SHARES))
+    fields.append(ChangeableField("changed_state", state, states, words.STATE_SHARES))
     alike = [*words.CLASSES.get(kind, ()), *seen] if kind and "changed_class" in operations else []
-    others = tuple(dict.fromkeys(k for k in alike if k not in present))
-    fields.append(Field("changed_class", kind, others, words.CLASS_SHARES))
+    # Barriers do not move, and pedestrians are not parked: a class with a state is replaced by another vehicle.
+    others = tuple(dict.fromkeys(k for k in alike if k not in present and not (state and k in words.NO_VEHICLES)))
+    fields.append(ChangeableField("changed_class", kind, others, words.CLASS_SHARES))
 
     def text(values: Sequence[str]) -> str:
         new_count, new_state, new_kind = values
@@ -122,10 +123,10 @@ def _item(match: re.Match[str], operations: Sequence[str], present: set[str], se
         verb = f" {words.be(new_count)}" if match["be"] else ""
         return words.capital_like(f"{there}{said}{verb}", match[0])
 
-    return Part(match.start(), match.end(), tuple(fields), text)
+    return AnswerPart(match.start(), match.end(), tuple(fields), text)
 
 
-def _word(operation: str, match: re.Match[str]) -> Part:
+def _word(operation: str, match: re.Match[str]) -> AnswerPart:
     groups = match.groupdict()
     value = (groups.get("value") or groups.get("value2") or "").lower()
     before = groups.get("before") or ""
@@ -135,7 +136,7 @@ def _word(operation: str, match: re.Match[str]) -> Part:
         said = words.with_article(values[0]) if article else before + values[0]
         return words.capital_like(said, match[0])
 
-    return Part(match.start(), match.end(), (Field(operation, value, _others(operation, value)),), text)
+    return AnswerPart(match.start(), match.end(), (ChangeableField(operation, value, _others(operation, value)),), text)
 
 
 def _others(operation: str, value: str) -> tuple[str, ...]:
@@ -157,13 +158,16 @@ def _others(operation: str, value: str) -> tuple[str, ...]:
     return table[operation].get(value, ())
 
 
-def _action(match: re.Match[str], case: RuleCase) -> Part:
-    """An action; others: those that it excludes and that no record of the frame states or calls safe."""
+def _action(match: re.Match[str], case: RuleCase) -> AnswerPart:
+    """An action; in its place the actions that it excludes and that no record of the frame states or calls safe."""
     key = actions.key_of(match[0])
 
     def text(values: Sequence[str]) -> str:
         return match[0] if values[0] == key else words.capital_like(actions.say(values[0], match[0]), match[0])
 
-    return Part(
-        match.start(), match.end(), (Field("changed_action", key, case.wrong_actions(key), words.ACTION_SHARES),), text
+    return AnswerPart(
+        match.start(),
+        match.end(),
+        (ChangeableField("changed_action", key, case.wrong_actions(key), words.ACTION_SHARES),),
+        text,
     )

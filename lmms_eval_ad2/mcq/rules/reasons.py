@@ -23,7 +23,7 @@ _OPERATIONS = {True: "other_object", False: "changed_looks"}
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class OptionReason:
     """One fact that an option may state. share: weight in the draw; true: whether it is annotated."""
 
     text: str
@@ -32,14 +32,14 @@ class Reason:
     true: bool = False
 
 
-def reasons(case: RuleCase, value: str) -> list[Reason]:
+def reasons(case: RuleCase, value: str) -> list[OptionReason]:
     """The facts for options with this value; at most one is true."""
     if case.kind.fact == "looks":
         return _looks(case, value)
     return _surroundings(case, value) if case.kind.fact == "surroundings" else []
 
 
-def _looks(case: RuleCase, value: str) -> list[Reason]:
+def _looks(case: RuleCase, value: str) -> list[OptionReason]:
     asked = [one for tag in (case.group("a"), case.group("b")) if tag and (one := case.facts.object_of(tag))]
     nature = case.kind.values[value].nature
     wanted = [nature == "sign"] if nature else [one.is_sign for one in asked[:1]]
@@ -50,10 +50,10 @@ def _looks(case: RuleCase, value: str) -> list[Reason]:
     others = [o for o in case.facts.objects.values() if o.is_sign == sign and o.looks and o not in asked]
     drawn = {looks: (share, False) for looks, share in (_SIGNS if sign else LOOKS).items()}
     drawn |= {one.looks: (_SEEN, True) for one in others}
-    found = [Reason(own[0], "changed_value", _SEEN, true=True)] if own else []
+    found = [OptionReason(own[0], "changed_value", _SEEN, true=True)] if own else []
     for looks, (share, seen) in drawn.items():
         if all(exclusive(looks, mine) for mine in own):
-            found.append(Reason(looks, _OPERATIONS[seen], share))
+            found.append(OptionReason(looks, _OPERATIONS[seen], share))
     return found
 
 
@@ -71,7 +71,7 @@ def exclusive(looks: str, other: str) -> bool:
     return False
 
 
-def _surroundings(case: RuleCase, value: str) -> list[Reason]:
+def _surroundings(case: RuleCase, value: str) -> list[OptionReason]:
     """ "two moving cars" for yes, what else is there for no."""
     direction, state = case.group("direction"), case.group("state")
     kind = words.singular(case.group("kind"))
@@ -81,7 +81,7 @@ def _surroundings(case: RuleCase, value: str) -> list[Reason]:
         count = "" if case.group("riders") else count  # the lists do not tell riders
         name = f"{state} {kind}".strip()
         return [
-            Reason(f"{c} {words.plural(name, c)}{case.group('riders')}", "changed_count", share, true=c == count)
+            OptionReason(f"{c} {words.plural(name, c)}{case.group('riders')}", "changed_count", share, true=c == count)
             for c, share in words.COUNTS.items() if c != "four" and {c, count} != {"three", "many"}
         ]  # fmt: skip
     rest: Items = tuple(item for item in there if item[1] != kind)
@@ -90,14 +90,14 @@ def _surroundings(case: RuleCase, value: str) -> list[Reason]:
         rest, known = tuple((count, f"{other} {kind}") for other, count in states.items() if other != state), True
         if not rest:  # all of them are in the state asked for: another state contradicts the annotation
             return [
-                Reason(say_items([(count, f"{other} {kind}")]), "changed_state", words.COUNTS[count] * share)
+                OptionReason(say_items([(count, f"{other} {kind}")]), "changed_state", words.COUNTS[count] * share)
                 for count in ("one", "two", "many") for other, share in words.STATE_SHARES.items()
                 if other in words.STATES[state]
             ]  # fmt: skip
     true = known and bool(rest) and case.kind.value_of(case.answer) == "no"
-    found = [Reason(say_items(rest), "removed_object", 0.3, true=true)] if rest else []
+    found = [OptionReason(say_items(rest), "removed_object", 0.3, true=true)] if rest else []
     varied = _varied(rest or there, kind, others=bool(rest))
-    return [*found, *(Reason(say_items(items), "changed_list", 0.2) for items in varied)]
+    return [*found, *(OptionReason(say_items(items), "changed_list", 0.2) for items in varied)]
 
 
 def _varied(items: Items, kind: str, others: bool) -> Iterable[Items]:

@@ -27,6 +27,7 @@ CLASSES: Mapping[str, tuple[str, ...]] = {
     "pedestrian": ("traffic cone", "bicycle", "barrier"), "motorcycle": ("bicycle", "pedestrian", "car"),
     "bicycle": ("motorcycle", "pedestrian", "car"), "obstacle": ("pedestrian", "truck", "car"),
 }  # fmt: skip
+NO_VEHICLES = frozenset(("barrier", "traffic cone", "obstacle", "pedestrian"))
 # Looks: a colour, or a kind of vehicle, and those that nobody takes it for.
 COLOURS: Mapping[str, tuple[str, ...]] = {
     "white": ("black", "red", "blue"), "black": ("white", "red", "yellow"), "gray": ("red", "blue", "yellow"),

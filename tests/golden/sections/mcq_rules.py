@@ -10,7 +10,7 @@ from workspace import Workspace, digest, file_names, json_digest, read_jsonl
 
 COST = "minutes"
 SETS = {
-    "all": (), "naive": ("--distractors", "naive"), "one_category": ("--distractors", "logical_inconsistencies"),
+    "all": (), "naive": ("--distractors", "naive"),
     "drawn": ("--total", "120", "--seed", "7", "--tasks", "perception=0.4,prediction=0.3,planning=0.3"),
 }  # fmt: skip
 DROPPED_FROM_CARD = ("date", "version", "statement")  # top-level keys: time, our version, wording

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.data.home import import_release
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.mcq import check
-from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.records import BilingualText, Record
 
 FAIR = [
     choice("q0", "What is ahead?", "A red car.", ["A blue bus.", "A tall van.", "A long tram."], at=0, cluster="s0"),
@@ -67,6 +68,21 @@ def test_duplicates_and_faulty_rows_are_reported(tmp_path: Path) -> None:
     assert isinstance(data, dict) and data["invalid"] == 1 and "q7" not in [r.id for r in FAIR]
     assert "questions.jsonl" in data["invalid_rows"][0]
     assert report["found"] == 1 + 1 + 2 + 1
+
+
+def test_verdicts_of_options_are_checked(tmp_path: Path) -> None:
+    """Two options with one claim, one without a verdict; a naive option needs none. A bare reference is no fault."""
+    asked = "Is it moving?"
+    alike = choice("y0", asked, "Yes, it turns.", ["No.", "No, it waits.", "The bus."])
+    fine = replace(choice("y1", f"{asked} ", "No, it waits.", ["No, it parks.", "Yes, it turns.", "Yes, it brakes."]),
+                   answer=BilingualText("No."))  # fmt: skip
+    naive = choice("y2", asked, "No.", ["A boat.", "A pool.", "Forty."], image="b.jpg")
+    naive = replace(naive, options=tuple(replace(o, kind="naive") if o.kind != "correct" else o for o in naive.options))
+    rows = [{**row(one), "open_answer": one.answer.en, "images": [f"{one.id}.jpg"]} for one in (alike, fine, naive)]
+    report = report_of(tmp_path, [json.dumps(one) for one in rows])
+    assert report["duplicates"]["options"] == [{"id": "y0", "letters": ["B", "C"]}]  # type: ignore[index]
+    assert report["faults"]["by_code"] == {"no_verdict": 1}  # type: ignore[index]
+    assert report["attacks"]["polar"] == {"n": 3, "alone": 0}  # type: ignore[index]
 
 
 def test_a_question_with_two_answers_is_reported(tmp_path: Path) -> None:

@@ -43,6 +43,19 @@ def test_a_row_is_read_by_the_release_reader() -> None:
             assert reasons[option.letter].removeprefix("because ") in option.text.en
 
 
+def test_a_row_has_operations_by_letter_and_marks_yes_or_no_questions() -> None:
+    wrong = tuple(
+        Distractor(f"No, but {n} cars.", "uncategorised", "why", "changed_count") for n in ("two", "six", "ten")
+    )
+    question = replace(a_question(1), answer="No, but one car.")
+    row = row_of(made(question, distractors=wrong), **GIVEN)
+    assert row["meta"]["polar"] is True
+    assert row["meta"]["operations"] == dict.fromkeys(set("ABCD") - {row["answer"]}, "changed_count")
+    assert record_of(UntrustedRow(row, "x", 1)).options[0].kind in ("correct", "uncategorised")
+    plain = row_of(made(a_question(1)), **GIVEN)["meta"]
+    assert "polar" not in plain and "operations" not in plain
+
+
 def test_the_order_depends_on_seed_and_id_alone() -> None:
     """The answer has the same letter in the naive and in the error-modelled set (Table 8 compares them pairwise)."""
     naive = tuple(Distractor(f"Nothing {n}.", "naive") for n in range(3))

@@ -85,6 +85,19 @@ def test_shares_and_rates_have_counts_and_intervals(tmp_path: Path) -> None:
     assert "[5.0, 15.0] (6 of 60)" in page
 
 
+def test_no_table_by_category_for_data_with_options_of_no_category(tmp_path: Path) -> None:
+    """Shares of the five categories say nothing if two thirds of the options have none: one line says so."""
+    kinds = {DOMAIN: KINDS[DOMAIN], "uncategorised": kind(4, 40, 40, 10)}
+    table = mcq("planning", 60.0, error_kinds={DOMAIN: 6, "uncategorised": 4}, offered_kinds=kinds)
+    run = loaded(tmp_path, {"ad2_mcq_planning": table})
+    found = shown([run], with_published=False)
+    assert "autodrive_qa/7" not in found and "autodrive_qa/rates" not in found
+    (line,) = [note for note in found["autodrive_qa/1"].notes if "error category" in note]
+    assert "40 of 100 wrong options have none" in line
+    assert plots.error_kinds([run]) is None
+    assert "No table by error category (Table 7)" in tables.render([run])
+
+
 def test_invalid_counts_are_reported_with_their_field(tmp_path: Path) -> None:
     table = mcq("planning", 60.0, offered_kinds={DOMAIN: {**KINDS[DOMAIN], "chosen": -1}})
     with pytest.raises(DataError, match=r"ad2_mcq_planning\.offered_kinds\.driving_domain_misconceptions\.chosen"):
