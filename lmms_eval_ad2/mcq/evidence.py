@@ -94,7 +94,7 @@ def _of_scene(scene: Iterable[Record]) -> Iterator[SceneAnnotation]:
 
 
 def _objects(entries: Any) -> Iterator[SceneAnnotation]:
-    """The objects of an untrusted list: DriveLM's entries (data/releases/drivelm.py), or those of `SceneAnnotation.row`."""
+    """The objects of an untrusted list: entries of data/releases/drivelm.py, or of `SceneAnnotation.row`."""
     for entry in entries if isinstance(entries, list | tuple) else ():
         if not isinstance(entry, Mapping):
             continue
