@@ -24,7 +24,7 @@ _LONGEST = 200  # characters of a category, status or description
 
 
 @dataclass(frozen=True, slots=True)
-class SceneObject:
+class SceneAnnotation:
     """An annotated object. Unknown texts are "".
 
     tag: as in questions, "<c1,CAM_BACK,1088.3,497.5>". camera: "back". box: (x_min, y_min, x_max, y_max) in pixels of
@@ -67,7 +67,7 @@ def sent_views(question: OpenQuestion, views: Views) -> list[tuple[str, str]]:
     return [pair for pair in shown(record) if pair in kept or pair[0] in named]
 
 
-def objects_of(question: OpenQuestion) -> tuple[SceneObject, ...]:
+def objects_of(question: OpenQuestion) -> tuple[SceneAnnotation, ...]:
     """The annotated objects of a question: those tagged in question or answer, then others that the cameras see.
 
     The others are the scene's first MOST_OTHERS in the order of its records. Entries without any text or box are left
@@ -79,7 +79,7 @@ def objects_of(question: OpenQuestion) -> tuple[SceneObject, ...]:
         return tuple(_objects(stored))[: MOST_NAMED + MOST_OTHERS]
     named = tuple(itertools.islice(_objects(record.meta.get("objects")), MOST_NAMED))
     cameras = {view for view, _ in sent_views(question, "asked")}
-    others: dict[str, SceneObject] = {one.tag: one for one in named}
+    others: dict[str, SceneAnnotation] = {one.tag: one for one in named}
     for one in _of_scene(question.scene):
         if len(others) == len(named) + MOST_OTHERS:
             break
@@ -89,12 +89,12 @@ def objects_of(question: OpenQuestion) -> tuple[SceneObject, ...]:
     return (*named, *(one for tag, one in others.items() if tag not in known))
 
 
-def _of_scene(scene: Iterable[Record]) -> Iterator[SceneObject]:
+def _of_scene(scene: Iterable[Record]) -> Iterator[SceneAnnotation]:
     return (one for record in scene for one in _objects(record.meta.get("objects")) if one.tag)
 
 
-def _objects(entries: Any) -> Iterator[SceneObject]:
-    """The objects of an untrusted list: DriveLM's entries (data/releases/drivelm.py), or those of `SceneObject.row`."""
+def _objects(entries: Any) -> Iterator[SceneAnnotation]:
+    """The objects of an untrusted list: entries of data/releases/drivelm.py, or of `SceneAnnotation.row`."""
     for entry in entries if isinstance(entries, list | tuple) else ():
         if not isinstance(entry, Mapping):
             continue
@@ -103,21 +103,21 @@ def _objects(entries: Any) -> Iterator[SceneObject]:
             yield one
 
 
-def _drivelm(entry: Mapping[str, Any]) -> SceneObject:
+def _drivelm(entry: Mapping[str, Any]) -> SceneAnnotation:
     info = entry.get("info")
     if not isinstance(info, Mapping) or not all(is_number(entry.get(axis)) for axis in "xy"):
-        return SceneObject()
+        return SceneAnnotation()
     name = _text(entry.get("camera"))
-    return SceneObject(
+    return SceneAnnotation(
         tag=f"<{_text(entry['id'])},{name},{float(entry['x'])},{float(entry['y'])}>", camera=camera(name),
         category=_text(info.get("Category")), status=_text(info.get("Status")),
         description=_text(info.get("Visual_description")), box=_box(info.get("2d_bbox")),
     )  # fmt: skip
 
 
-def _stored(entry: Mapping[str, Any]) -> SceneObject:
+def _stored(entry: Mapping[str, Any]) -> SceneAnnotation:
     tag = _text(entry.get("tag"))
-    return SceneObject(
+    return SceneAnnotation(
         tag=tag, camera=next(iter(named_cameras(tag)), ""), category=_text(entry.get("category")),
         status=_text(entry.get("status")), description=_text(entry.get("description") or entry.get("text")),
         box=_box(entry.get("box")),

@@ -84,7 +84,8 @@ ANNOTATE_CHANGES: dict[str, Options] = {
     "nothing": {}, "--limit": {"--limit": 2}, "--lang": {"--lang": "zh"}, "--scale": {"--scale": 5},
     "--scale default": {"--scale": 10}, "--ask": {"--ask": "general"}, "--images": {"--images": "OTHER_IMAGES"},
     "--pre": {"--pre": "drafts.jsonl"}, "--reviewer": {"--reviewer": "anna"}, "--port": {"--port": 0},
-    "--split": {"--split": "test"}, "the source": {"RECORDS": None, "OTHER_RECORDS": True},
+    "--split": {"--split": "test"}, "--check": {"--check": True},
+    "the source": {"RECORDS": None, "OTHER_RECORDS": True},
 }  # fmt: skip
 EVAL: Options = {"--model": "ad2_chance", "--tasks": "ad2demo_mcq_planning", "--limit": 2, "--judge": "lexical"}
 EVAL_CHANGES: dict[str, Options] = {

@@ -17,7 +17,7 @@ from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.llm.data_url_image import DataUrlImage
 from lmms_eval_ad2.mcq.base import OpenQuestion
 from lmms_eval_ad2.mcq.check import as_question
-from lmms_eval_ad2.mcq.evidence import MOST_OTHERS, SceneObject, objects_of, sent_views
+from lmms_eval_ad2.mcq.evidence import MOST_OTHERS, SceneAnnotation, objects_of, sent_views
 from lmms_eval_ad2.mcq.question_rows import row_of
 from lmms_eval_ad2.mcq.role_prompts import McqPromptTexts, QuestionPrompts
 from lmms_eval_ad2.mcq.sources import open_source
@@ -49,7 +49,7 @@ def test_named_objects_come_first_then_others_of_the_cameras_that_are_sent() -> 
     front = [[tagged(n)] for n in range(2, 9)]
     found = objects_of(asked(f"Is {TAG} moving?", [VAN], ([tagged(20, "CAM_BACK")], *front, [tagged(20, "CAM_BACK")])))
     assert [one.tag for one in found] == [TAG, "<c20,CAM_BACK,20.0,2.0>"]
-    assert found[0] == SceneObject(TAG, "back", "Vehicle", "", "White van.", (600.0, 300.0, 680.5, 421.0))
+    assert found[0] == SceneAnnotation(TAG, "back", "Vehicle", "", "White van.", (600.0, 300.0, 680.5, 421.0))
     assert found[0].line() == f"{TAG}: Vehicle; White van; box [600, 300, 680.5, 421]"
     assert found[1].line() == "<c20,CAM_BACK,20.0,2.0>: Vehicle; status Moving; Car 20"
     whole_scene = objects_of(asked("What should the ego vehicle do?", [VAN], tuple(front)))

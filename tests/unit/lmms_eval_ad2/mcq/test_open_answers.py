@@ -93,8 +93,7 @@ def test_the_command_pairs_open_answers_with_choices(tmp_path: Path, capsys: pyt
     samples = {
         "ad2_mcq_planning": [sample(records[0], "A"), sample(records[1], "C"), sample(records[2], "?", answer=None)],
         "ad2x_mcq_planning_open": [
-            sample(records[0], "a red car"),
-            sample(records[1], "a\nbus"),
+            sample(records[0], "a red car"), sample(records[1], "a\nbus"),
             sample(records[2], "", status="unscored", answer=None),
         ],
         "ad2x_mcq_planning_circular": [sample(records[0], "B")],
