@@ -62,12 +62,13 @@ def command_exists(words: str) -> bool:
     """Whether docs/commands.md has the command, its further words and its flags ("ad2 report compare --force")."""
     words, *flags = re.split(r" (?=--)", words)
     command, rest = words, list[str]()
-    while command and not (found := re.search(rf"(?ms)^##+ {re.escape(command)}\n(.*?)(?=^##|\Z)", COMMANDS)):
+    while command:
+        if found := re.search(rf"(?ms)^##+ {re.escape(command)}\n(.*?)(?=^##|\Z)", COMMANDS):
+            wanted = [*(rf"\b{word}\b" for word in rest), *(rf"`{flag}[ `]" for flag in flags)]
+            return all(re.search(pattern, found[1]) for pattern in wanted)
         command, _, last = command.rpartition(" ")
         rest.append(last)
-    return bool(command and found) and all(
-        re.search(pattern, found[1]) for pattern in (*(rf"\b{w}\b" for w in rest), *(rf"`{f}[ `]" for f in flags))
-    )
+    return False
 
 
 def place_exists(place: str, package: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from lmms_eval_ad2.harness.task_files import catalogue, groups, load_yaml, task_files, tasks_dir
@@ -17,7 +19,7 @@ AD2_PARTS = ("perception_base", "perception_advanced", "relation", "reasoning", 
 CANONICAL = {f"ad2_{part}": ("ad2_bench", part) for part in AD2_PARTS}
 CANONICAL |= {f"ad2_coda_{part}": ("coda_lm", part) for part in ("general", "region", "suggestion")}
 # Ending of a task's name -> in what it differs from the canonical task
-VARIANTS = {
+VARIANTS: dict[str, dict[str, Any]] = {
     "": {}, "_mini": {}, "_val": {}, "_zh": {"lang": "zh"}, "_mc": {"form": "mc"}, "_vqa": {"form": "vqa"},
     "_coord": {"coords": True}, "_rounds": {"rounds": True}, "_rounds_zh": {"rounds": True, "lang": "zh"},
     **{f"_mark_{kind}": {"mark": kind} for kind in MARKS},

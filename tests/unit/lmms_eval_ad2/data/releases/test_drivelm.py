@@ -34,6 +34,8 @@ def test_real_train_sample_is_imported(data_dir: Path) -> None:
     records = list(open_dataset("drivelm", "train").records())
     assert len({r.cluster for r in records}) == 2
     assert len({r.images for r in records}) == 9
+    infos = [o["info"] for r in records for o in r.meta["objects"] if "info" in o]
+    assert len(infos) > 500 and all({"Category", "Status", "Visual_description", "2d_bbox"} == set(i) for i in infos)
     assert all(r.views == CAMERAS and r.image_size == (1600, 900) for r in records)
     assert verify("drivelm", "train", images=True).n_images == 54
 

@@ -57,6 +57,7 @@ def test_samples_have_images_of_six_cameras(tmp_path: Path) -> None:
         {**QUESTION, "answer": "construction vehicle", "template_type": "object"},
     )
     assert yes.images == tuple(f"samples/{c}/t1.jpg" for c in CAMERAS)
+    assert set(CAMERAS) == {f"CAM_{way}{side}" for way in ("FRONT", "BACK") for side in ("", "_LEFT", "_RIGHT")}
     assert (yes.form, yes.answer.en, yes.views, yes.cluster) == ("yesno", "yes", CAMERAS, "scene-t1")
     assert (count.form, count.answer.en, count.subtask, count.cluster) == ("count", "3", "count", "scene-t2")
     assert (thing.form, thing.id) == ("vqa", "t1_2")
