@@ -71,9 +71,7 @@ class AnnotationPage:
                 self.on(event, lambda name, seen, v: (name, v + (name != seen)), [self.reviewer, seen, self.version],
                         [seen, self.version])  # fmt: skip
             self.on(blocks.load, self._first, [self.reviewer], self.number)
-            blocks.load(_never, show_progress="hidden", concurrency_limit=1, concurrency_id="open pages",
-                        api_visibility="private")  # fmt: skip
-        blocks.queue(max_size=_EVENTS)
+            keep_open(blocks)
         return blocks
 
     def on(self, event: Callable[..., Any], work: Callable[..., Any], inputs: list[Any], outputs: Any) -> None:
@@ -154,6 +152,13 @@ class AnnotationPage:
         self.on(button.click, save, [boxes, self.version], self.version)
 
 
+def keep_open(blocks: Any) -> None:
+    """Set up the queue of a Gradio app, in its context, so that the reply to every event is shown (`_never`)."""
+    blocks.load(_never, show_progress="hidden", concurrency_limit=1, concurrency_id="open pages",
+                api_visibility="private")  # fmt: skip
+    blocks.queue(max_size=_EVENTS)
+
+
 async def _never() -> None:
     """An event that stays pending, so that the page's stream of replies stays open.
 
@@ -176,7 +181,17 @@ def serve(
     allowed_hosts: further names under which browsers may open the page (served_hosts).
     """
     page = AnnotationPage(project, reviewer)
-    gr, fastapi, uvicorn = page.gr, require("fastapi"), require("uvicorn")
+    script = f"<script>{page_html.DRAG.read_text('utf-8')}</script>"
+    serve_blocks(
+        page.blocks, title="annotation page", host=host, port=port, allowed_hosts=allowed_hosts, head=script
+    )  # fmt: skip
+
+
+def serve_blocks(
+    blocks: Any, *, title: str, host: str, port: int, allowed_hosts: Sequence[str], css: str = "", head: str = ""
+) -> None:
+    """Serve a Gradio app behind the page's guard until Ctrl-C or SIGTERM; `css` and `head` extend the page's."""
+    gr, fastapi, uvicorn = require("gradio"), require("fastapi"), require("uvicorn")
     app = fastapi.FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
 
     @app.middleware("http")
@@ -188,15 +203,14 @@ def serve(
 
     theme = gr.themes.Default(font=page_html.FONTS, font_mono=("ui-monospace", "monospace"))
     app = gr.mount_gradio_app(
-        app, page.blocks, path="/", theme=theme, css=page_html.CSS,
-        head=f"<script>{page_html.DRAG.read_text('utf-8')}</script>",
+        app, blocks, path="/", theme=theme, css=page_html.CSS + css, head=head,
         footer_links=[], run_history=False, show_error=True, ssr_mode=False,
         enable_monitoring=False, mcp_server=False, pwa=False, max_file_size=1,
     )  # fmt: skip
     listener = _listen(host, port)
     shown = f"[{host}]" if ":" in host else host
     print(
-        f"annotation page: http://{shown}:{listener.getsockname()[1]}/   (Ctrl-C stops it; everything is saved)",
+        f"{title}: http://{shown}:{listener.getsockname()[1]}/   (Ctrl-C stops it; everything is saved)",
         flush=True,
     )
     config = uvicorn.Config(

@@ -1,9 +1,11 @@
-"""`ad2 judge rate` rates a file of answers; `ad2 judge agree` compares ratings with human votes (CODA-LM, Table 7)."""
+"""`ad2 judge`: rate a file of answers, make and hold a human study, compare ratings with votes (CODA-LM, Table 7)."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lmms_eval_ad2.cli.judge_options import JudgeOptions
 from lmms_eval_ad2.options import add_command, option
 from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.sigterm import ended_by_sigterm
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.judge.agreement import JudgeAgreement
@@ -36,11 +39,54 @@ class JudgeAgreeOptions:
     json: bool = option("print JSON", default=False)
 
 
+@dataclass(frozen=True, kw_only=True)
+class JudgeSampleOptions:
+    """`ad2 judge sample`."""
+
+    runs: tuple[Path, ...] = option("two or more run folders of ad2 eval", metavar="RUN", positional=True)
+    out: Path = option("folder of the study to write", metavar="STUDY")
+    n: int = option("records per task (default 100)", default=100, metavar="N", least=1)
+    seed: int = option("of the sample and of the sides (default 0)", default=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeVoteOptions:
+    """`ad2 judge vote`."""
+
+    study: Path = option(metavar="STUDY", positional=True)
+    voter: str = option("name of the voter; can be entered on the page", default="", metavar="NAME")
+    host: str = option("address to listen on (default 127.0.0.1: this machine only)", default="127.0.0.1")
+    port: int = option(
+        "port to listen on; 0 selects a free one (default 7862)", default=7862, least=0, most=65_535, metavar="P"
+    )
+    allow_host: str = option(
+        "further names, separated by commas, that browsers may use for this page", default="", metavar="NAMES"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeConvertOptions:
+    """`ad2 judge convert`."""
+
+    study: Path = option(metavar="STUDY", positional=True)
+    runs: tuple[Path, ...] = option(
+        "runs with the judge's marks, e.g. rescored ones (default: those that the study was drawn from)",
+        default=(), metavar="RUN",
+    )  # fmt: skip
+    out: Path = option("folder for ratings.jsonl and votes.jsonl", metavar="DIR")
+    json: bool = option("print JSON", default=False)
+
+
 def register(subparsers: Any) -> None:
-    p = subparsers.add_parser("judge", help="rate answers with a judge; compare a judge with human votes")
+    p = subparsers.add_parser("judge", help="rate answers with a judge; human votes on answers; compare both")
     parts = p.add_subparsers(dest="action", metavar="ACTION", required=True)
     add_command(parts, "rate", rate, JudgeRateOptions, help="rate a JSONL file of answers (format: docs/judge.md)")
     add_command(parts, "agree", agree, JudgeAgreeOptions, help="consistency of a judge with the human majority")
+    add_command(parts, "sample", sample, JudgeSampleOptions, help="draw pairs of answers of runs for a human study")
+    add_command(parts, "vote", vote, JudgeVoteOptions, help="open the page on which people vote on the pairs")
+    add_command(
+        parts, "convert", convert, JudgeConvertOptions, help="votes and the runs' marks as files, and their consistency"
+    )
 
 
 def rate(options: JudgeRateOptions) -> int:
@@ -71,14 +117,69 @@ def agree(options: JudgeAgreeOptions) -> int:
     from lmms_eval_ad2.judge import agreement, files
 
     found = agreement.compare(files.read_ratings(options.ratings), files.read_votes(options.human))
+    _print_agreement(found, options.json)
+    return 0
+
+
+def sample(options: JudgeSampleOptions) -> int:
+    from lmms_eval_ad2.cli.rescore import find_run
+    from lmms_eval_ad2.study.sampler import draw
+
+    study = draw([find_run(run) for run in options.runs], options.out, n=options.n, seed=options.seed)
+    for task, counts in study.drawn.items():
+        few = "" if counts["items"] == options.n else f", fewer than {options.n}"
+        show(f"{task}: {counts['items']} of {counts['common']} records{few}, {counts['pairs']} pairs of answers")
+    show(f"study of {', '.join(study.runs)} -> {options.out}; vote: ad2 judge vote {options.out}")
+    return 0
+
+
+def vote(options: JudgeVoteOptions) -> int:
+    from lmms_eval_ad2.annotate.actions import reviewer_name
+    from lmms_eval_ad2.served_hosts import allowed_names, is_loopback
+    from lmms_eval_ad2.study.page import serve
+    from lmms_eval_ad2.study.votes import open_project
+
+    voter = reviewer_name(options.voter) if options.voter else ""
+    project = open_project(options.study)
+    show(f"{options.study}: {len(project.pairs)} pairs of answers, votes of {len(project.voters())} people")
+    if not is_loopback(options.host):
+        print(f"warning: on {options.host} everyone who can reach this port can see the pictures and vote")
+    with ended_by_sigterm(), contextlib.suppress(KeyboardInterrupt):
+        hosts = allowed_names(options.allow_host)
+        serve(project, voter=voter, host=options.host, port=options.port, allowed_hosts=hosts)
+    print(f"stopped; all votes are in {options.study}")
+    return 0
+
+
+def convert(options: JudgeConvertOptions) -> int:
+    from lmms_eval_ad2.cli.rescore import find_run
+    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.judge import agreement, files
+    from lmms_eval_ad2.study.convert import judged_answers, rating_rows, vote_rows
+    from lmms_eval_ad2.study.votes import open_project
+
+    project = open_project(options.study)
+    votes = project.human_votes()
+    if not votes:
+        raise Ad2Error(f"{options.study} has no votes yet: ad2 judge vote {options.study}")
+    answers, judge = judged_answers(project.study, [find_run(run) for run in options.runs])
+    files.write_rows(options.out / "ratings.jsonl", rating_rows(answers, judge))
+    files.write_rows(options.out / "votes.jsonl", vote_rows(votes))
+    if not options.json:
+        n, voters = sum(len(one.votes) for one in votes), len(project.voters())
+        show(f"{n} votes of {voters} people on {len(votes)} of {len(project.pairs)} pairs; judge: {judge}")
+    _print_agreement(agreement.compare(answers, votes), options.json)
+    return 0
+
+
+def _print_agreement(found: Mapping[str, JudgeAgreement], as_json: bool) -> None:
     tables = {task: _table(a) for task, a in found.items()}
-    if options.json:
+    if as_json:
         print(json.dumps(tables, indent=2))
-        return 0
+        return
     for task, table in tables.items():
         show(f"{task}: " + _line(table))
     print("consistency: same winner as the human majority; the judge's ties and missing ratings count as misses")
-    return 0
 
 
 def _table(a: JudgeAgreement) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -99,17 +99,22 @@ def write_ratings(
     path: Path, items: Sequence[tuple[JudgeItem, Row]], results: Sequence[JudgeRating | Unscored], label: str
 ) -> None:
     """Write one line per item, in order; the file is written atomically."""
-    lines = []
+    rows = []
     for (item, copied), result in zip(items, results, strict=True):
         row: Row = {"id": item.id, "task": item.rubric, "rubric": item.rubric, "judge": label, **copied}
         if isinstance(result, JudgeRating):
             row |= {"score": result.score, "reason": None, "raw": result.raw}
         else:
             row |= {"score": None, "reason": result.reason, "raw": result.detail}
-        lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+        rows.append(row)
+    write_rows(path, rows)
+
+
+def write_rows(path: Path, rows: Iterable[Row]) -> None:
+    """Write a JSONL file atomically. Raises Ad2Error if that is impossible."""
     try:
         with atomic_write(path) as handle:
-            handle.writelines(lines)
+            handle.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     except OSError as exc:
         raise Ad2Error(f"cannot write {path}: {exc}") from exc
 

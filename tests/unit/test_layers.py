@@ -55,6 +55,8 @@ ALLOWED: dict[str, set[str]] = {
     # Human annotation: a page over the data home.
     "annotate": {"served_hosts", "llm", "data", "prompts", "parsing", "metrics", "records", "storage"},
     "scoring": {"coordinates", "judge", "parsing", "metrics", "records", "data.drivelm_text", "storage", "shards"},
+    # Human preferences between the answers of runs: sampling, voting page, conversion for the judge's agreement.
+    "study": {"annotate", "judge", "parsing", "scoring", "records", "storage"},
     "sample": {"data", "records", "storage"},
     "harness": {
         "coordinates", "scoring", "image_files", "judge", "llm", "parsing", "prompts", "data", "sample", "records",
@@ -118,7 +120,7 @@ HEAVY = {
     "lmms_eval": ("lmms_eval_ad2/harness", "lmms_eval_ad2/cli/lmms.py", "lmms_eval_ad2/evaluation.py",
                   "closedloop_plugin/harness/tasks.py", "closedloop_plugin/harness/lmms_model.py"),
     "swift": ("lmms_eval_ad2/harness/models/swift.py",),
-    "gradio": ("lmms_eval_ad2/annotate/page.py",),
+    "gradio": ("lmms_eval_ad2/annotate/page.py", "lmms_eval_ad2/study/page.py"),
     "sentence_transformers": ("lmms_eval_ad2/judge/backends/embedding.py",),
     "matplotlib": ("lmms_eval_ad2/report/page/svg.py", "closedloop_plugin/show/", "closedloop_plugin/maps/draw.py"),
     "pycocoevalcap": ("lmms_eval_ad2/metrics/caption",),

@@ -25,15 +25,15 @@ def skip_without(what: str, how: str) -> None:
 
 
 class Server:
-    """A running `ad2 annotate WORDS --port 0`."""
+    """A running `ad2 annotate WORDS --port 0`, or another command that serves a page."""
 
-    def __init__(self, *words: str | Path, cwd: Path) -> None:
-        self.words, self.cwd = [str(w) for w in words], cwd
+    def __init__(self, *words: str | Path, cwd: Path, command: tuple[str, ...] = ("annotate",)) -> None:
+        self.words, self.cwd, self.command = [str(w) for w in words], cwd, command
         self.start()
 
     def start(self) -> None:
         self.process = subprocess.Popen(
-            [BIN / "ad2", "annotate", *self.words, "--port", "0"],
+            [BIN / "ad2", *self.command, *self.words, "--port", "0"],
             cwd=self.cwd, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
         output = ""
@@ -57,9 +57,9 @@ class Server:
 
 
 @contextmanager
-def served(*words: str | Path, cwd: Path) -> Iterator[Server]:
+def served(*words: str | Path, cwd: Path, command: tuple[str, ...] = ("annotate",)) -> Iterator[Server]:
     pytest.importorskip("gradio")
-    server = Server(*words, cwd=cwd)
+    server = Server(*words, cwd=cwd, command=command)
     try:
         yield server
     finally:
