@@ -81,7 +81,8 @@ class Asker:
         own = Image.fromarray(np.asarray(self.picture.owners) == self.picture.number(thing.key)).convert("L")
         x, y = self.centre(thing)
         for margin in (6, 3, 0):
-            rows, columns = np.nonzero(np.asarray(own.filter(ImageFilter.MinFilter(2 * margin + 1)) if margin else own))
+            inner = own.filter(ImageFilter.MinFilter(2 * margin + 1)) if margin else own
+            rows, columns = np.nonzero(np.asarray(inner))
             if len(rows):
                 nearest = int(np.argmin((columns - x) ** 2 + (rows - y) ** 2))
                 return float(columns[nearest]), float(rows[nearest])

@@ -58,7 +58,7 @@ def run(options: McqOptionsOptions) -> int:
     )
     counts = add_options(options.source, options.out, maker, images=options.images, seed=options.seed)
     why = ", ".join(f"{number} {reason}" for reason, number in sorted(counts.rejected.items()))
-    show(f"{options.out}: {counts.made} rows have both forms, {counts.copied} are as they were")
+    show(f"{options.out}: {counts.made} rows with options added, {counts.copied} copied unchanged")
     if why:
         show(f"rejected: {why}")
     if counts.failed:

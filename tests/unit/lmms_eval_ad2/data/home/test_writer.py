@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,7 +14,7 @@ from support.library_rows import items, row, store
 
 from lmms_eval_ad2.data.home import open_dataset, verify, write_dataset
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import AnswerOption, BilingualText, Record, VisualPrompt
+from lmms_eval_ad2.records import AnswerOption, BilingualText, ReasoningStep, Record, VisualPrompt
 
 COLUMNS = ["id", "benchmark", "task", "subtask", "form", "record"]
 
@@ -55,6 +56,8 @@ def test_repeated_ids_are_refused(tmp_path: Path) -> None:
         write(tmp_path, row(1), row(2), row(1))
 
 
+ABSENT = AnswerOption("F", BilingualText("It is not there."), "absent")
+STEP = ReasoningStep("s", BilingualText("What?"), BilingualText("A car."))
 OPTIONS = (AnswerOption("A", BilingualText("x")), AnswerOption("B", BilingualText("y")))
 FAULTY = [
     (row(1, id=" "), "id"),
@@ -82,6 +85,11 @@ FAULTY = [
     (row(1, mark=VisualPrompt("point", ((float("inf"), 1.0),))), "mark"),
     (row(1, mark=VisualPrompt("star", ())), "mark"),  # type: ignore[arg-type]
     (row(1, answer=BilingualText("\ud800")), "record"),
+    # Both forms: a free-text question with options needs a letter, two options, and an answer that E or F is not.
+    (row(1, options=OPTIONS), "letter"),
+    (row(1, options=OPTIONS[:1], letter="A"), "options"),
+    (row(1, options=(*OPTIONS, ABSENT), letter="F", answer=ABSENT.text), "answer"),
+    (row(1, form="chain", steps=(STEP, replace(STEP, mark=VisualPrompt("box")))), "steps[1].mark"),
 ]
 
 
