@@ -23,8 +23,8 @@ Images: --images DIR (default: the folder of the file).
   options      [{"letter": "A", "text": text, "kind": kind}, ...], letters A, B, ... in order, two to eight; kind is
                correct (exactly once) or the error category of a distractor:
                driving_domain_misconceptions, logical_inconsistencies, misinterpreted_sensor_inputs,
-               computational_oversights, question_ambiguity; naive (without
-               error modelling) or uncategorised
+               computational_oversights, question_ambiguity; or naive (made without error modelling), or
+               uncategorised (the category does not follow from how it was made)
   answer       the letter of the correct option
   images       list of paths relative to the image folder (or image: one path)
   views        name of each image's camera (optional)

@@ -92,9 +92,11 @@ class RulesMaker:
         # An unrelated text answers no yes-or-no question, so it has no verdict.
         faults = ((d, fault(d.text, question)) for d in unrelated(question.answer, self._facts(question)))
         offered = [d for d, code in faults if code in (None, "no_verdict")]
-        if len(offered) < SELECTED:
-            return RejectedQuestion(question, "too_few_distractors", f"{len(offered)} unrelated options")
-        return AcceptedQuestion(question, tuple(rng.sample(offered, SELECTED)), pool=tuple(offered))
+        for _ in range(DRAWS if len(offered) >= SELECTED else 0):
+            drawn = rng.sample(offered, SELECTED)
+            if not any(repeats(a.text, [b.text], question) for a, b in combinations(drawn, 2)):
+                return AcceptedQuestion(question, tuple(drawn), pool=tuple(offered))
+        return RejectedQuestion(question, "too_few_distractors", f"{len(offered)} unrelated options")
 
     def _facts(self, question: OpenQuestion) -> FrameFacts:
         """The facts of the question's key frame, cached for FRAMES frames, since plans alternate between frames."""

@@ -78,10 +78,15 @@ def _surroundings(case: RuleCase, value: str) -> list[OptionReason]:
     there, states = case.facts.around.get(direction, ()), _by_state(case, kind, direction)
     if value == "yes":
         count = states.get(state, "") if state else {name: count for count, name in there}.get(kind, "")
-        count = "" if case.group("riders") else count  # the lists do not tell riders
+        riders = case.group("riders")
+        count = "" if riders else count  # the lists do not tell riders
         name = f"{state} {kind}".strip()
+
+        def with_riders(number: str) -> str:
+            return riders.replace("riders", "a rider") if number == "one" else riders
+
         return [
-            OptionReason(f"{c} {words.plural(name, c)}{case.group('riders')}", "changed_count", share, true=c == count)
+            OptionReason(f"{c} {words.plural(name, c)}{with_riders(c)}", "changed_count", share, true=c == count)
             for c, share in words.COUNTS.items() if c != "four" and {c, count} != {"three", "many"}
         ]  # fmt: skip
     rest: Items = tuple(item for item in there if item[1] != kind)

@@ -99,8 +99,8 @@ def with_article(phrase: str) -> str:
 
 
 def capital_like(text: str, like: str) -> str:
-    """`text` with an initial capital if `like` has one."""
-    return text[:1].upper() + text[1:] if like[:1].isupper() else text
+    """`text` with an initial capital if `like` has one; an abbreviation ("SUV") is no example."""
+    return text[:1].upper() + text[1:] if like[:1].isupper() and not like.isupper() else text
 
 
 def any_of(words: object) -> str:

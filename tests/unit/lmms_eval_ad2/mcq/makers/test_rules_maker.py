@@ -124,6 +124,9 @@ def test_naive_options_for_all_questions(open_questions: list[OpenQuestion]) -> 
     done = [o for q in open_questions[::8] if isinstance(o := maker.one(q), AcceptedQuestion)]
     assert len(done) >= 0.9 * len(open_questions[::8])
     assert {d.category for o in done for d in o.distractors} == {"naive"}
+    for one in done:
+        pairs = combinations([d.text for d in one.distractors], 2)
+        assert not any(repeats(a, [b], one.question) for a, b in pairs), one.question.text
 
 
 def test_make_reports_each_outcome_once(open_questions: list[OpenQuestion]) -> None:

@@ -54,6 +54,16 @@ def test_grammar_follows_the_changed_count() -> None:
     assert not any(text.startswith("There is two") or "one cars" in text for text in found)
 
 
+def test_changed_words_keep_article_and_capital() -> None:
+    question = "What are the important objects in the current scene?"
+    found = drawn((question, "There is a white SUV to the back of the ego vehicle, and an orange bus to its left."))
+    assert any("a white truck" in text for text in found) and any("a white bus" in text for text in found)
+    assert not any("Truck" in text or "a orange" in text or "an white" in text for text in found)
+    listed = (BACK, "There are two cars behind the ego car.")
+    riders = drawn(("Are there bicycles with riders to the back of the ego car?", "No."), listed)
+    assert "Yes, one bicycle with a rider." in riders and "Yes, two bicycles with riders." in riders
+
+
 def test_status_of_a_group() -> None:
     question = "What is the status of the cars that are to the front of the ego car?"
     found = drawn((question, "Two of the cars are moving, and one is parked."))
