@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.judge import JudgeItem, JudgeRating, files
@@ -90,3 +91,28 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(Ad2Error, match=r"cannot read .*no\.jsonl"):
         list(files.rows(tmp_path / "no.jsonl"))
     assert issubclass(DataError, Ad2Error)
+
+
+def test_repeated_items_are_numbered_in_run() -> None:
+    item = JudgeItem("a", "coda_region", "x", "y")
+    assert files.repeated([(item, {"model": "m"})], 1) == [(item, {"model": "m"})]
+    found = files.repeated([(item, {"model": "m"}), (item, {"run": "old"})], 2)
+    assert [(i.repetition, row["run"]) for i, row in found] == [(0, "1"), (1, "2"), (0, "old.1"), (1, "old.2")]
+
+
+def test_images_of_items_are_below_their_file(tmp_path: Path) -> None:
+    Image.new("RGB", (4, 2)).save(tmp_path / "a.png")
+    row = {"id": "1", "rubric": "coda_region", "answer": "x", "reference": "y"}
+    path = tmp_path / "items.jsonl"
+    for names, found in ((["a.png"], 1), (["../a.png"], None), (["b.png"], None)):
+        path.write_text(json.dumps({**row, "images": names}))
+        ((item, _),) = files.with_images(files.read_items(path), tmp_path)
+        assert item.images is not None
+        if found is None:
+            with pytest.raises(DataError, match="a readable image below this folder"):
+                item.images()
+        else:
+            assert len(item.images()) == found
+    path.write_text(json.dumps({**row, "images": "a.png"}))
+    with pytest.raises(DataError, match=r"field 'images': expected a list of file names"):
+        files.read_items(path)

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from support.builders import chain, record
 
+from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.judge.base import JudgeItem, JudgeRating
 from lmms_eval_ad2.records import BilingualText, Record, Unscored
-from lmms_eval_ad2.scoring import pipeline
+from lmms_eval_ad2.scoring import judge_ratings, pipeline
+from lmms_eval_ad2.scoring.merge import SavedMarks
 from lmms_eval_ad2.scoring.result_files import read_samples
 from lmms_eval_ad2.scoring.sample import ScoredSample, score_sample
 from lmms_eval_ad2.scoring.variant import TaskVariant
@@ -97,3 +99,15 @@ def test_one_judgement_leaves_no_trace(tmp_path: Path) -> None:
     (row,) = read_samples(tmp_path, "t")
     assert "repeated" not in row and "scores" not in row["judge"][0]
     assert json.dumps(row["judge"][0]["score"]) == "8"
+
+
+def test_saved_judgements_of_a_shard_give_the_same_marks(tmp_path: Path) -> None:
+    judge = Repeating({"t:a": (8, None, 7)}, 3)
+    pipeline.score_task([region("a")], "t", REGION, lambda: judge, tmp_path, progress=False)
+    (row,) = read_samples(tmp_path, "t")
+    saved, sample = SavedMarks("scripted", 3), region("a")
+    saved.add(sample, row["judge"], tmp_path)
+    judge_ratings.apply([sample], saved, progress=False)
+    assert sample.judge == row["judge"] and sample.repeated == row["repeated"]
+    with pytest.raises(DataError, match="the marks of 1 texts"):
+        SavedMarks("scripted", 2).add(region("a"), row["judge"], tmp_path)
