@@ -179,7 +179,20 @@ def _print_agreement(found: Mapping[str, JudgeAgreement], as_json: bool) -> None
         return
     for task, table in tables.items():
         show(f"{task}: " + _line(table))
+    if any(task.rsplit("_", 1)[-1] in ("general", "region", "suggestion") for task in tables):
+        show(_published_line())
     print("consistency: same winner as the human majority; the judge's ties and missing ratings count as misses")
+
+
+def _published_line() -> str:
+    from lmms_eval_ad2.report import published
+
+    table = published.table("coda_lm", 7)
+    rows = [
+        f"{row.labels['judge']} " + ", ".join(f"{part} {x:g} %" for part, x in row.values.items() if x is not None)
+        for row in table.rows
+    ]
+    return f"{table.source}: {'; '.join(rows)} (consistency with people, 100 samples per task)"
 
 
 def _table(a: JudgeAgreement) -> dict[str, Any]:

@@ -57,7 +57,9 @@ def test_ratings_are_compared_with_human_votes(
     low, high = table["ci"]
     assert 0 <= low < 0.75 < high <= 1
     assert run("agree", out, human) == 0
-    assert "general: consistency 75.0% (95% CI" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "general: consistency 75.0% (95% CI" in printed
+    assert "GPT-4V region 42 %, suggestion 57 %; GPT-4 general 70 %, region 87 %, suggestion 77 %" in printed
 
 
 def test_rate_resumes(answers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
