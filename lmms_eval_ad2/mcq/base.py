@@ -131,6 +131,13 @@ class DistractorMaker(Protocol):
         """
         ...
 
+    def unsuited(self, source: str, text: str) -> str | None:
+        """Why no question of this text is made, as a reason code; None if one may be.
+
+        Asked before questions are drawn, so that others take the places of unsuited ones.
+        """
+        ...
+
     def account(self) -> dict[str, Any]:
         """Resources used so far: requests, retries, cached, failed, tokens, cost (if prices are known)."""
         ...

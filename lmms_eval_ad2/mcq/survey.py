@@ -11,7 +11,7 @@ import hashlib
 import json
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -28,6 +28,7 @@ from lmms_eval_ad2.records import Record
 
 DUPLICATE, SAME_ID, CONTRADICTORY = "duplicate", "same_id", "contradictory"
 _CACHED = 8  # frames kept unpacked
+Unsuited = Callable[[str, str], str | None]  # source, text of the question -> why it is not made
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +67,19 @@ class SourceSurvey:
         return {"sources": [dict(source) for source in self.sources]}
 
 
-def survey(sources: Sequence[QuestionSource], *, progress: bool = True) -> SourceSurvey:
-    """Read all sources once. Raises Ad2Error if none has a usable question, DataError for a bad row."""
+def survey(
+    sources: Sequence[QuestionSource], *, unsuited: Unsuited = lambda source, text: None, progress: bool = True
+) -> SourceSurvey:
+    """Read all sources once. Raises Ad2Error if none has a usable question, DataError for a bad row.
+
+    unsuited: DistractorMaker.unsuited; its reasons are counted with those of other records that are not usable.
+    """
     entries: list[SurveyEntry] = []
     unclassified: dict[str, Counter[str]] = {source.name: Counter() for source in sources}
     seen: set[int] = set()
     facts = []
     for at, source in enumerate(sources):
-        found, out = _usable(source, at, seen, progress)
+        found, out = _usable(source, at, seen, unsuited, progress)
         entries += found
         unclassified[source.name].update(out)
         facts.append({**source.facts(), "usable": len(found), "unclassified": dict(sorted(out.items()))})
@@ -85,7 +91,9 @@ def survey(sources: Sequence[QuestionSource], *, progress: bool = True) -> Sourc
     )
 
 
-def _usable(source: QuestionSource, at: int, seen: set[int], progress: bool) -> tuple[list[SurveyEntry], Counter[str]]:
+def _usable(
+    source: QuestionSource, at: int, seen: set[int], unsuited: Unsuited, progress: bool
+) -> tuple[list[SurveyEntry], Counter[str]]:
     """The entries of a source, and counts of the other records by reason. `seen`: hashes of ids and contents so far."""
     by_question: dict[int, SurveyEntry | None] = {}  # None: contradictory answers
     out = Counter[str]()
@@ -93,6 +101,8 @@ def _usable(source: QuestionSource, at: int, seen: set[int], progress: bool) -> 
         for number, record in enumerate(source.records()):
             bar.update()
             found = _entry(source.name, at, number, record, seen)
+            if not isinstance(found, str):
+                found = unsuited(source.name, record.question.get("en")) or found
             if isinstance(found, str):
                 out[found] += 1
                 continue

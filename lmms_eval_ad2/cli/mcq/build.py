@@ -131,7 +131,7 @@ def job_of(options: McqBuildOptions) -> McqBuildJob:
     maker = _maker(options)
     sources = _sources(options)
     shares = _shares(options, [source.name for source in sources])
-    surveyed = survey(sources, progress=not options.no_progress)
+    surveyed = survey(sources, unsuited=maker.unsuited, progress=not options.no_progress)
     return McqBuildJob(
         sources=tuple(sources),
         survey=surveyed,

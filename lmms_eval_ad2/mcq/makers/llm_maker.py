@@ -65,6 +65,10 @@ class LLMMaker:
             "prompts": {"source": Path(self.texts.source).name, "sha256": self.texts.sha256},
         }  # fmt: skip
 
+    def unsuited(self, source: str, text: str) -> str | None:
+        """None: a model is asked about every question."""
+        return None
+
     def account(self) -> dict[str, Any]:
         """See DistractorMaker.account. unreported: replies without token counts; their cost is not included."""
         total: dict[str, Any] = {

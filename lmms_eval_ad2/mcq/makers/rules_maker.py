@@ -21,7 +21,7 @@ from lmms_eval_ad2.mcq.base import (
 )
 from lmms_eval_ad2.mcq.faults import fault, repeats
 from lmms_eval_ad2.mcq.rules.facts import FrameFacts, facts_of
-from lmms_eval_ad2.mcq.rules.kinds import kind_of
+from lmms_eval_ad2.mcq.rules.kinds import kind_of, kinds
 from lmms_eval_ad2.mcq.rules.naive import unrelated
 from lmms_eval_ad2.mcq.rules.operations import category_of, reason_of
 from lmms_eval_ad2.mcq.rules.options import OptionSet, options_of
@@ -51,6 +51,15 @@ class RulesMaker:
     def describe(self) -> dict[str, Any]:
         return {"maker": self.label, "version": VERSION, "kind": self.kind, "seed": self.seed}
 
+    def unsuited(self, source: str, text: str) -> str | None:
+        """predictable:KIND or no_rule, as in `one`."""
+        if self.kind == NAIVE:
+            return None
+        kind = next((kind for kind in kinds() if kind.match(source, text)), None)
+        if kind is None:
+            return "no_rule"
+        return kind.code if kind.left_out else None
+
     def account(self) -> dict[str, Any]:
         """Always zero: no model is used."""
         return {"requests": 0}
@@ -74,7 +83,7 @@ class RulesMaker:
         if case is None:
             return RejectedQuestion(question, "no_rule", f"no rule for this kind of question: {question.text[:80]}")
         if case.kind.left_out:
-            return RejectedQuestion(question, f"predictable:{case.kind.name}", case.kind.left_out)
+            return RejectedQuestion(question, case.kind.code, case.kind.left_out)
         notes: Counter[str] = Counter()
         for _ in range(DRAWS):
             drawn = options_of(case, rng)

@@ -40,6 +40,15 @@ class QuestionKind:
     source: str = ""
     left_out: str = ""
 
+    @property
+    def code(self) -> str:
+        """The reason code of questions of a kind that is left out."""
+        return f"predictable:{self.name}"
+
+    def match(self, source: str, text: str) -> re.Match[str] | None:
+        """The match of a question of this kind, None for others."""
+        return self.question.match(text) if self.source in ("", source) else None
+
     def value_of(self, answer: str) -> str:
         """The name of the value that the annotated answer states; "" if it states none."""
         return next((name for name, value in self.values.items() if value.found.search(answer)), "")
@@ -73,8 +82,7 @@ class RuleCase:
 def kind_of(question: OpenQuestion, facts: FrameFacts) -> RuleCase | None:
     """The first kind whose pattern matches the question, as a case; None if there is none."""
     for kind in kinds():
-        match = kind.question.match(question.text) if kind.source in ("", question.source) else None
-        if match:
+        if match := kind.match(question.source, question.text):
             return RuleCase(question, facts, kind, match)
     return None
 

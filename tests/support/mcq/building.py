@@ -68,6 +68,9 @@ class FakeMaker:
     label: str = "fake"
     asked: list[str] = field(default_factory=list)
 
+    def unsuited(self, source: str, text: str) -> str | None:
+        return None
+
     def describe(self) -> dict[str, Any]:
         return {"maker": "fake", **self.settings}
 

@@ -24,6 +24,9 @@ class Maker:
 
     label = "fixed"
 
+    def unsuited(self, source: str, text: str) -> str | None:
+        return None
+
     def describe(self) -> dict[str, Any]:
         return {}
 

@@ -130,6 +130,9 @@ class InterruptedMaker(FakeMaker):
             self.asked.append(question.id)
             done(made(question))
 
+    def unsuited(self, source: str, text: str) -> str | None:
+        return None
+
     def describe(self) -> dict[str, Any]:
         return {"maker": "fake"}
 

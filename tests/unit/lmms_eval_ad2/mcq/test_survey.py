@@ -68,6 +68,17 @@ def test_contradictory_questions_are_not_used() -> None:
     assert [e.id for e in elsewhere.entries] == [yes.id, later.id, "no"] and not elsewhere.unclassified["lingoqa"]
 
 
+def test_questions_that_the_maker_does_not_make_are_counted_and_not_drawn() -> None:
+    records = [framed(i, "f") for i in range(3)]
+    texts = {records[1].question.en: "predictable:x"}
+    opened = [source(records)]
+    found = survey(opened, unsuited=lambda name, text: texts.get(text) if name == "records" else "other")
+    assert [e.number for e in found.entries] == [0, 2]
+    assert found.unclassified == {"records": {"predictable:x": 1}}
+    (question,) = load(opened, found.entries[:1])
+    assert len(question.scene) == 3
+
+
 def test_a_scene_includes_unusable_records() -> None:
     records = [framed(0, "f"), framed(1, "f", unanswered=True), framed(2, "f", answer=1), framed(3, "g")]
     opened = [source(records)]

@@ -71,6 +71,17 @@ def test_what_is_left_out_is_counted_by_kind(outcomes: list[Any]) -> None:
     assert sum(others.values()) < 20 and set(others) == {"too_few_distractors", "no_rule"}
 
 
+def test_kinds_that_are_left_out_are_known_before_questions_are_drawn(outcomes: list[Any]) -> None:
+    for outcome in outcomes:
+        known_later = isinstance(outcome, AcceptedQuestion) or outcome.reason == "too_few_distractors"
+        assert _code(outcome) == (None if known_later else outcome.reason)
+    assert RulesMaker("naive").unsuited("drivelm", "Tell me something.") is None
+
+
+def _code(outcome: Any) -> str | None:
+    return RulesMaker().unsuited(outcome.question.source, outcome.question.text)
+
+
 def test_yes_no_questions_have_options_of_both_verdicts_with_different_reasons(
     accepted: list[AcceptedQuestion],
 ) -> None:
