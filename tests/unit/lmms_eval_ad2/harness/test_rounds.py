@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from support.builders import chain
 
-from lmms_eval_ad2.harness import hooks, judging, task_data
+from lmms_eval_ad2.harness import hooks, judging, rounds, task_data
 from lmms_eval_ad2.harness.rounds import wrap_agentic
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
@@ -87,8 +87,8 @@ def test_every_round_shows_the_image_with_the_mark_of_its_step(requests: list[An
     assert shown == [[black, black], [black, red]]
 
 
-def test_a_chat_model_is_shown_the_image_in_each_round(requests: list[Any]) -> None:
-    """AD2-Bench Fig. 4: the image of the first step is that of the later ones."""
+def test_a_chat_model_is_shown_the_image_in_each_round(requests: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """AD2-Bench Fig. 4: later steps show the image again."""
     shown: list[Any] = []
 
     class ChatModel(Model):
@@ -96,17 +96,14 @@ def test_a_chat_model_is_shown_the_image_in_each_round(requests: list[Any]) -> N
 
         def generate_until(self, requests: list[Any]) -> list[str]:
             for r in requests:
-                _, messages, *_, doc_id, _, _ = r.args
-                (turn,) = messages(None)
+                _, messages, *_, doc_id, task, split = r.args
+                (turn,) = messages(self.task_dict[task][split][doc_id])
                 shown.append((doc_id, [part["url"] for part in turn["content"] if part["type"] == "image"]))
-            self.sizes.append(len(requests))
             return ["answer"] * len(requests)
 
-    for i, request in enumerate(requests):
-        context, settings, _, *rest = request.args
-        request.args = (context, settings, lambda doc, i=i: [f"image {i}"], *rest)
+    monkeypatch.setattr(rounds, "visuals_of_round", lambda doc, step: [f"image {doc['ad2_row']}, step {step}"])
     wrap_agentic(fail_if_called)(ChatModel(), requests)
-    assert sorted(shown) == [(0, ["image 0"])] * 2 + [(1, ["image 1"])] * 20
+    assert sorted(shown) == sorted((i, [f"image {i}, step {k}"]) for i, n in ((0, 2), (1, 20)) for k in range(n))
 
 
 def test_requests_of_other_tasks_use_the_original_loop(requests: list[Any]) -> None:
