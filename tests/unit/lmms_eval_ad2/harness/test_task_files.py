@@ -49,7 +49,7 @@ def test_every_open_loop_task_decodes_greedily() -> None:
 
 
 def test_tasks_with_the_ngram_metrics_of_the_papers() -> None:
-    """CODA-LM Table 6, for all regions; AutoDrive-QA Table 1, for open questions; the DriveLM challenge's language score."""
+    """CODA-LM Table 6, for all regions; AutoDrive-QA Table 1, open questions; DriveLM's language score."""
     found = {task.name: list(task.settings["captions"]) for task in catalogue() if "captions" in task.settings}
     # The demo task by coordinates has none: Table 6 is with the red box.
     regions = [
