@@ -131,9 +131,16 @@ def denies(text: str, other: str) -> bool:
     """
     if verdict(text) and verdict(other):
         text, other = after_verdict(text), after_verdict(other)
-    left, right = (_WORD.findall(t[:LIMIT].casefold().replace("n't", " not")) for t in (text, other))
-    bare = [[word for word in words if word not in _NEGATIONS] for words in (left, right)]
-    return len(left) != len(right) and bare[0] == bare[1] != []
+    (negations, words), (others, other_words) = _without_negations(text), _without_negations(other)
+    return negations != others and words == other_words != ()
+
+
+@lru_cache(maxsize=8_192)  # each option is compared with all others of its question
+def _without_negations(text: str) -> tuple[int, tuple[str, ...]]:
+    """The number of negations, and the other words."""
+    words = _WORD.findall(text[:LIMIT].casefold().replace("n't", " not"))
+    kept = tuple(word for word in words if word not in _NEGATIONS)
+    return len(words) - len(kept), kept
 
 
 def references(question: OpenQuestion) -> tuple[str, ...]:

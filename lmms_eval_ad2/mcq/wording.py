@@ -84,6 +84,7 @@ class NormalisedStatement:
         return " ".join(self.words)
 
 
+@lru_cache(maxsize=8_192)  # each option is compared with all others of its question
 def verdict(text: str) -> str:
     """ "yes" or "no" if `text` begins with that verdict, as "Yes, two cars."; else ""."""
     found = _VERDICT.match(text)
