@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
+import functools
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from lmms_eval_ad2.cli.local_page import serve_until_stopped
 from lmms_eval_ad2.options import ExclusiveOptions, add_command, option
 from lmms_eval_ad2.printed import show
-from lmms_eval_ad2.sigterm import ended_by_sigterm
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.annotate.folder import AnnotationFolder
@@ -186,14 +186,12 @@ def page(options: AnnotateOptions) -> int:
     if options.no_page:
         return 0
     from lmms_eval_ad2.annotate.page import serve
-    from lmms_eval_ad2.served_hosts import allowed_names, is_loopback
 
-    if not is_loopback(options.host):
-        print(f"warning: on {options.host} everyone who can reach this port can see the pictures and change the texts")
-    with ended_by_sigterm(), contextlib.suppress(KeyboardInterrupt):
-        hosts = allowed_names(options.allow_host)
-        serve(project, reviewer=reviewer, host=options.host, port=options.port, allowed_hosts=hosts)
-    print(f"stopped; all decisions are in {folder.path}")
+    serve_until_stopped(
+        functools.partial(serve, project, reviewer=reviewer), host=options.host, port=options.port,
+        allow_host=options.allow_host, visitors="see the pictures and change the texts",
+        saved=f"all decisions are in {folder.path}",
+    )  # fmt: skip
     return 0
 
 

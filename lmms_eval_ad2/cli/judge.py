@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import json
 from collections import Counter
 from collections.abc import Mapping
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_eval_ad2.cli.judge_options import JudgeOptions
+from lmms_eval_ad2.cli.local_page import serve_until_stopped
 from lmms_eval_ad2.options import add_command, option
 from lmms_eval_ad2.printed import show
-from lmms_eval_ad2.sigterm import ended_by_sigterm
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.judge.agreement import JudgeAgreement
@@ -135,19 +135,16 @@ def sample(options: JudgeSampleOptions) -> int:
 
 def vote(options: JudgeVoteOptions) -> int:
     from lmms_eval_ad2.annotate.actions import reviewer_name
-    from lmms_eval_ad2.served_hosts import allowed_names, is_loopback
     from lmms_eval_ad2.study.page import serve
     from lmms_eval_ad2.study.votes import open_project
 
     voter = reviewer_name(options.voter) if options.voter else ""
     project = open_project(options.study)
     show(f"{options.study}: {len(project.pairs)} pairs of answers, votes of {len(project.voters())} people")
-    if not is_loopback(options.host):
-        print(f"warning: on {options.host} everyone who can reach this port can see the pictures and vote")
-    with ended_by_sigterm(), contextlib.suppress(KeyboardInterrupt):
-        hosts = allowed_names(options.allow_host)
-        serve(project, voter=voter, host=options.host, port=options.port, allowed_hosts=hosts)
-    print(f"stopped; all votes are in {options.study}")
+    serve_until_stopped(
+        functools.partial(serve, project, voter=voter), host=options.host, port=options.port,
+        allow_host=options.allow_host, visitors="see the pictures and vote", saved=f"all votes are in {options.study}",
+    )  # fmt: skip
     return 0
 
 
