@@ -60,7 +60,7 @@ def _entry(item: JudgeItem, form: str, verdicts: Sequence[Verdict]) -> dict[str,
     """The ratings of one item in the samples file; several have their mean as `score`, and each one in `scores`."""
     marks = [v.score if isinstance(v, JudgeRating) else None for v in verdicts]
     reasons = [None if isinstance(v, JudgeRating) else v.reason for v in verdicts]
-    score = _mean(marks)
+    score = mean_of_known(marks)
     return {
         "rubric": item.rubric,
         "part": item.id.rsplit(":", 1)[-1] if form == "chain" else "0",
@@ -78,14 +78,14 @@ def _set_judged_column(sample: ScoredSample, column: str, verdicts: Sequence[Seq
     if not verdicts:
         return
     marks = [[v.score / 10 if isinstance(v, JudgeRating) else None for v in of_item] for of_item in verdicts]
-    strict = [_mean([JUDGE_WORST if m is None else m for m in of_item]) or 0.0 for of_item in marks]
-    set_column(sample, column, _mean([_mean(of_item) for of_item in marks]), sum(strict) / len(strict))
+    strict = [mean_of_known([JUDGE_WORST if m is None else m for m in of_item]) or 0.0 for of_item in marks]
+    set_column(sample, column, mean_of_known([mean_of_known(of_item) for of_item in marks]), sum(strict) / len(strict))
     if len(marks[0]) > 1:
-        sample.repeated[column] = [_mean(of_repetition) for of_repetition in zip(*marks, strict=True)]
+        sample.repeated[column] = [mean_of_known(of_repetition) for of_repetition in zip(*marks, strict=True)]
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
-    """The mean of the known values; a single one is unchanged."""
+def mean_of_known(values: Sequence[float | None]) -> float | None:
+    """The mean of the values that are not None; a single one is unchanged (a whole mark stays whole in files)."""
     known = [value for value in values if value is not None]
     return known[0] if len(known) == 1 else sum(known) / len(known) if known else None
 

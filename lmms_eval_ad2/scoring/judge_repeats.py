@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lmms_eval_ad2.scoring.judge_ratings import mean_of_known
 from lmms_eval_ad2.scoring.sample_summary import SampleSummary
 
 _DIGITS = 6  # as of the other figures of summary.json
@@ -29,11 +30,11 @@ def repeats_block(by_column: Mapping[str, Sequence[SampleSummary]], order: Seque
     columns = {}
     for name, of in by_column.items():
         if any(name == column for line in of for column, _ in line.repeated):
-            columns[name] = [_mean([_mark(line, name, k) for line in of]) for k in range(n)]
+            columns[name] = [mean_of_known([_mark(line, name, k) for line in of]) for k in range(n)]
         elif name in order:
-            columns[name] = [_mean([_mark(line, name, 0) for line in of])] * n
+            columns[name] = [mean_of_known([_mark(line, name, 0) for line in of])] * n
     scored = [columns[name] for name in order if name in columns]
-    means = [_mean(values) if None not in values else None for values in zip(*scored, strict=True)]
+    means = [mean_of_known(values) if None not in values else None for values in zip(*scored, strict=True)]
     judged = {name for line in lines for name, _ in line.repeated}
     return {
         "n": n,
@@ -49,11 +50,6 @@ def _mark(line: SampleSummary, column: str, repetition: int) -> float | None:
     marks = next((marks for name, marks in line.repeated if name == column), None)
     mark = marks[repetition] if marks else next(official for name, official, _ in line.marks if name == column)
     return None if mark is None else 100 * mark
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
 
 
 def _spread(values: Sequence[float | None]) -> dict[str, Any]:

@@ -7,8 +7,9 @@ repetition. It does not contain the address, since a server may move to another 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ class LLMJudge:
         if self.images and len(items) > IMAGES_AT_ONCE:
             parts = [items[i : i + IMAGES_AT_ONCE] for i in range(0, len(items), IMAGES_AT_ONCE)]
             return [rating for part in parts for rating in self.rate(part, progress=progress)]
-        requests = [self._request(item) for item in items]
+        requests = self._requests(items)
         payloads = {r.key: r.payload for r in requests if isinstance(r, _Request)}
         rubric_of = {r.key: r.rubric for r in requests if isinstance(r, _Request)}
         outcomes = self._request_all(payloads, rubric_of, progress)
@@ -69,13 +70,22 @@ class LLMJudge:
 
     def unsent(self, items: Sequence[JudgeItem]) -> list[tuple[str, Mapping[str, Any]]]:
         """Key and body of the requests whose reply is not in the cache; `rate` sends those with equal keys once."""
-        requests = [r for item in items if isinstance(r := self._request(item), _Request)]
+        requests = [r for r in self._requests(items) if isinstance(r, _Request)]
         if self._cache is None and self._cache_path is not None and self._cache_path.exists():
             self._cache = ReplyCache(self._cache_path)
         cached = self._cache.get_many({r.key for r in requests}) if self._cache else {}
         return [(r.key, r.payload) for r in requests if r.key not in cached]
 
-    def _request(self, item: JudgeItem) -> _Request | Unscored:
+    def _requests(self, items: Sequence[JudgeItem]) -> list[_Request | Unscored]:
+        """One per item. Neighbours with the same images (texts of a record, their repetitions) load them once."""
+        found: list[_Request | Unscored] = []
+        for load, group in groupby(items, key=lambda item: item.images):
+            shown = _loaded(load) if self.images else ()
+            found += [self._request(item, shown) for item in group]
+        return found
+
+    def _request(self, item: JudgeItem, shown: Sequence[DataUrlImage] | str) -> _Request | Unscored:
+        """`shown`: the item's images, or why there are none."""
         name = one_of(item.rubric, self.rubrics, "rubric")
         rubric = self.rubrics[name]
         if name not in self._openings:
@@ -88,12 +98,8 @@ class LLMJudge:
         inputs = {"rubric": sha256, **({"repetition": item.repetition} if item.repetition else {}), **payload}
         if not self.images:
             return _Request(key_of(inputs), payload, rubric)
-        try:
-            shown = item.images() if item.images else ()
-        except DataError as exc:
-            return Unscored(name, NO_IMAGE, str(exc))
-        if not shown:
-            return Unscored(name, NO_IMAGE, "the item has no images")
+        if isinstance(shown, str):
+            return Unscored(name, NO_IMAGE, shown)
         key = key_of({**inputs, "images": [image.sha256 for image in shown]})
         return _Request(key, {**payload, "messages": [*opening, _with_images(question, shown)]}, rubric)
 
@@ -157,6 +163,14 @@ class LLMJudge:
             },
             **more,
         }
+
+
+def _loaded(load: Callable[[], Sequence[DataUrlImage]] | None) -> Sequence[DataUrlImage] | str:
+    """The images, or why there are none."""
+    try:
+        return (load() if load else ()) or "the item has no images"
+    except DataError as exc:
+        return str(exc)
 
 
 def _with_images(question: Message, images: Sequence[DataUrlImage]) -> Mapping[str, Any]:

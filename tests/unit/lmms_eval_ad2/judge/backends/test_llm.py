@@ -232,6 +232,19 @@ def test_a_judge_that_sees_images_is_sent_them_before_the_text(tmp_path: Path) -
     assert sees_images(judge) and not sees_images(judge_for(server))
 
 
+def test_images_that_texts_and_repetitions_share_are_loaded_once() -> None:
+    loads: list[str] = []
+
+    def load() -> tuple[DataUrlImage, ...]:
+        loads.append("record")
+        return (DataUrlImage.of("", Image.new("RGB", (8, 4))),)
+
+    shared = [replace(item, images=load, repetition=k) for item in items(2) for k in range(3)]
+    with serve() as server:
+        found = judge_for(server, images=True, repeats=3).rate(shared, progress=False)
+    assert len(found) == server.requests == 6 and loads == ["record"]
+
+
 def test_an_item_without_a_readable_image_is_unscored() -> None:
     def broken() -> tuple[DataUrlImage, ...]:
         raise DataError("a.jpg", None, "image", "a readable image")
