@@ -64,11 +64,12 @@ CEILING_DRIVERS = (
     ResultDriver("speaking-expert", task="action", interpreter="rules"),
 )
 OTHERS = (
+    ResultDriver("late"),
     ResultDriver("steer-only"),
     ResultDriver("speed-only"),
     *(ResultDriver(name, privileged=False) for name in ("straight", "random", "still")),
 )
-SHORT = (*CEILING_DRIVERS, *(one for one in OTHERS if one.agent in ("steer-only", "straight", "random")))
+SHORT = (*CEILING_DRIVERS, *(one for one in OTHERS if one.agent in ("late", "steer-only", "straight", "random")))
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Agents by their command-line specification (`--agent`).
 
-expert | speaking-expert | still | straight | random | speed-only | steer-only
+expert | speaking-expert | late | still | straight | random | speed-only | steer-only
 endpoint:MODEL@http://host:port/v1[,timeout=60,max_tokens=256,temperature=0,format=jpeg,...]
 endpoint:http://host:port/v1,model=MODEL,...
 lmms:NAME[,pretrained=...,batch_size=4,device=cpu,...]      (max_new_tokens and temperature: generation settings;
@@ -35,6 +35,7 @@ from lmms_eval_ad2.errors import Ad2Error
 # name -> (module, class)
 BUILT_IN = {
     "expert": ("expert", "ExpertDriver"),
+    "late": ("late_driver", "LateDriver"),
     "still": ("baselines", "StationaryDriver"),
     "straight": ("baselines", "StraightDriver"),
     "random": ("baselines", "RandomDriver"),

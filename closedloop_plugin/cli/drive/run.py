@@ -35,6 +35,7 @@ then:
 agents:
   expert                 reads the state of the simulation (privileged, and labelled so)
   speaking-expert        the same planner, which answers in words or waypoints (privileged); see --tasks
+  late                   the same planner, with late and limited perception: of middle strength (privileged)
   still, straight, random, speed-only, steer-only      baselines; random follows --seed
   endpoint:MODEL@URL[,timeout=60,max_tokens=256,...]   any OpenAI-compatible server
   lmms:NAME[,pretrained=...,...]                       any lmms-eval model, in this process
