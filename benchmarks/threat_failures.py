@@ -1,0 +1,149 @@
+"""Share of scenarios in which the target fails and the expert survives: reflective threats against two baselines.
+
+    python benchmarks/threat_failures.py --target late [--suite embedded220] [--every 4] [--rounds 3] [--out DIR]
+
+    rules      threats from the target's own drive, at most `rounds` per route
+    uniform    threats drawn uniformly from the same vocabulary and ranges, with the same rounds, attempts and check
+    standard   the routes' standard scenarios, driven once
+
+Per fuser two shares: of the routes, those on which one of at most `rounds` scenarios made the target fail; and of all
+scenarios that the target drove, those in which it failed. The expert survives all of them: it is the check. A route
+without a scenario counts as one on which no failure was found. Ratios of rules to each baseline have a 95 % interval of
+a jackknife over routes (of the logarithm). A second start resumes. The results are counts and ratios, no times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from closedloop_plugin.runner.episode import unharmed
+from closedloop_plugin.runner.store import read_records
+from closedloop_plugin.suites.lookup import suite
+from closedloop_plugin.threats.folder import ThreatFolder
+from lmms_eval_ad2.metrics.intervals import FRACTION, ClusterJackknife, ConfidenceInterval
+
+FUSERS = ("rules", "uniform")
+
+
+@dataclass(frozen=True)
+class RouteFailures:
+    """One route: failures and number of the scenarios that the target drove there."""
+
+    failures: int
+    driven: int
+
+    @property
+    def found(self) -> bool:
+        return self.failures > 0
+
+
+def main() -> int:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--target", default="late", help="value of --agent")
+    p.add_argument("--suite", default="embedded220")
+    p.add_argument("--every", type=int, default=4, metavar="K", help="every K-th route of the suite (default 4)")
+    p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--workers", type=int, default=2)
+    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--out", type=Path, default=Path("runs/threat_failures"))
+    args = p.parse_args()
+    routes = [route.id for route in suite(args.suite, "embedded").routes][:: args.every]
+    common = ["--suite", args.suite, "--routes-ids", ",".join(routes), "--agent", args.target, "--seed", str(args.seed)]
+    common += ["--workers", str(args.workers)]
+    out = args.out / args.target
+    found = {}
+    for fuser in FUSERS:
+        folder = out / f"{fuser}{args.rounds}"
+        _ad2("threats", "generate", *common, "--fuser", fuser, "--reflect", str(args.rounds), "--out", str(folder))
+        found[fuser] = threat_failures(folder, routes)
+    _ad2("drive", "run", *common, "--out", str(out / "standard"))
+    found["standard"] = standard_failures(out / "standard", routes)
+    print(report(args.target, routes, found))
+    print(json.dumps({name: {r: [f.failures, f.driven] for r, f in one.items()} for name, one in found.items()}))
+    return 0
+
+
+def _ad2(*words: str) -> None:
+    done = subprocess.run([sys.executable, "-m", "lmms_eval_ad2.cli.main", *words], check=False)
+    if done.returncode not in (0, 1):  # 1: routes without a scenario, which count below
+        raise SystemExit(done.returncode)
+
+
+def threat_failures(folder: Path, routes: Sequence[str]) -> dict[str, RouteFailures]:
+    """Failures by route of a generated suite; a route whose scenario could not be made has none."""
+    store, found = ThreatFolder(folder), {}
+    for route in routes:
+        transcript = store.transcript(route)
+        outcomes = [a.outcome.failed for a in transcript.attempts if a.outcome] if transcript else []
+        found[route] = RouteFailures(sum(outcomes), len(outcomes))
+    return found
+
+
+def standard_failures(folder: Path, routes: Sequence[str]) -> dict[str, RouteFailures]:
+    records = {record.route_id: record for record in read_records(folder)}
+    return {route: RouteFailures(int(not unharmed(records[route])), 1) for route in routes}
+
+
+def report(target: str, routes: Sequence[str], found: Mapping[str, Mapping[str, RouteFailures]]) -> str:
+    lines = [f"target {target}, {len(routes)} routes"]
+    for name, one in found.items():
+        rows = [one[route] for route in routes]
+        by_route = np.array([[float(row.found), 1.0] for row in rows])
+        by_scenario = np.array([[float(row.failures), float(row.driven)] for row in rows])
+        lines.append(
+            f"{name:9}: fails on {_share(by_route)} of the routes, in {_share(by_scenario)} of the scenarios driven; "
+            f"{sum(row.driven == 0 for row in rows)} routes without a scenario"
+        )
+    reflective = np.array([[float(found["rules"][route].found), 1.0] for route in routes])
+    for name in (n for n in found if n != "rules"):
+        other = np.array([[float(found[name][route].found), 1.0] for route in routes])
+        lines.append(f"rules / {name}, by route: {_ratio(reflective, other)}")
+        if name == "uniform":
+            first = np.array([[float(found["rules"][r].failures), float(found["rules"][r].driven)] for r in routes])
+            second = np.array([[float(found[name][r].failures), float(found[name][r].driven)] for r in routes])
+            lines.append(f"rules / {name}, by scenario driven: {_ratio(first, second)}")
+    return "\n".join(lines)
+
+
+def _share(rows: np.ndarray) -> str:
+    """Share of sums, rows (routes, 2) of successes and trials, with its interval over routes."""
+    kept = rows[rows[:, 1] > 0]
+    if not len(kept):
+        return "–"
+    folded = ClusterJackknife.of_ratios(kept[:, :1], kept[:, 1:])
+    share = kept[:, 0].sum() / kept[:, 1].sum()
+    interval = folded.interval(FRACTION) if folded else None
+    return f"{100 * share:.1f} %{_bounds(interval, 100.0)}"
+
+
+def _bounds(interval: ConfidenceInterval | None, scale: float) -> str:
+    return f" [{scale * interval.low:.1f}, {scale * interval.high:.1f}]" if interval else ""
+
+
+def _ratio(a: np.ndarray, b: np.ndarray) -> str:
+    """Ratio of two shares over the same routes; jackknife of its logarithm over routes, normal quantile."""
+    totals = np.concatenate([a.sum(0), b.sum(0)])
+
+    def log_ratio(sums: np.ndarray) -> float:
+        return math.log(sums[0] / sums[1]) - math.log(sums[2] / sums[3])
+
+    if min(totals[0], totals[2]) < 2:
+        return "too few failures"
+    without = np.array([log_ratio(totals - np.concatenate([x, y])) for x, y in zip(a, b, strict=True)])
+    n = len(without)
+    spread = 1.96 * math.sqrt((n - 1) / n * ((without - without.mean()) ** 2).sum())
+    middle = log_ratio(totals)
+    return f"{math.exp(middle):.2f} [{math.exp(middle - spread):.2f}, {math.exp(middle + spread):.2f}]"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
