@@ -1,8 +1,12 @@
-"""Check scenarios: each must compile, run, act, and be survivable for a competent driver with some parameters.
+"""Check scenarios: each must compile, run, act, and be survivable for a competent driver.
+
+Draws are driven until one is survived: it becomes the played draw, which every agent drives. Then `others` further
+draws are driven, of which the stated share must be survived. Draw k of a scenario is the same in every check with one
+seed.
 
     OUT/run.json ...            a run folder as `ad2 drive run` writes it: the judge's drives, see runner/store.py
     OUT/programs.json           scenario -> sha256 of everything its drives depend on: program, library, route, map
-    OUT/moments/<key>.jpg|json  snapshot of each scenario's first draw, see snapshot.py
+    OUT/moments/<key>.jpg|json  snapshot of each draw, see snapshot.py
 
 If a program or its route changes, its records are first removed from OUT/episodes.jsonl (the file is replaced), then
 programs.json gets the new sha256, then it is driven. A record therefore always belongs to the stored sha256, even after
@@ -14,9 +18,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
@@ -26,7 +32,6 @@ from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.profiles import profile as profile_named
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.runner.assemble import DriverSetup, RouteSelection, RunConfig, assemble
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
@@ -34,7 +39,8 @@ from closedloop_plugin.runner.run import DriveRun, run
 from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.runner.task import EpisodeTask, episode_seed
 from closedloop_plugin.runner.world_processes import LocalEngine, WorldEngine
-from closedloop_plugin.suites.programs import index_of, json_object, named_programs, route_of, routes_for, sha_of
+from closedloop_plugin.suites.json_objects import json_object
+from closedloop_plugin.suites.programs import index_of, named_programs, route_of, routes_for, sha_of
 from closedloop_plugin.threats.spec import ThreatSpec
 from closedloop_plugin.threats.transcript import ScenarioVerdict, ThreatTranscript
 from closedloop_plugin.threats.verdict_files import write_verdicts as write_verdicts
@@ -51,6 +57,31 @@ LIBRARY = Path(__file__).parent.parent / "scenarios"
 _IMPORT = re.compile(r"^(?:from|import|model)[ \t]+([A-Za-z_][\w.]*)", re.M)
 TRACK = FactoryRecipe("closedloop_plugin.show.track_log:TrackLog")
 MOMENT = "closedloop_plugin.threats.snapshot:SnapshotRecorder"
+
+
+@dataclass(frozen=True)
+class DrawPlan:
+    """Draws of each scenario: at most `tries` until one is survived, then `others`, of which `share` must be."""
+
+    tries: int = 4
+    others: int = 3
+    share: Fraction = Fraction(2, 3)
+
+    @property
+    def needed(self) -> int:
+        """Number of the other draws that must be survived."""
+        return math.ceil(self.share * self.others)
+
+
+def share_of(text: str) -> Fraction:
+    """A share from 0 to 1, given as 2/3 or 0.6. Raises Ad2Error."""
+    try:
+        found = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        found = Fraction(-1)
+    if not 0 <= found <= 1:
+        raise Ad2Error(f"--share {text}: expected a share from 0 to 1, as in 2/3 or 0.6")
+    return found
 
 
 @dataclass(frozen=True)
@@ -94,7 +125,10 @@ def check(
     *,
     world: FactoryRecipe,
     judge: str = "expert",
-    tries: int = 4,
+    tries: int = DrawPlan.tries,
+    others: int = DrawPlan.others,
+    share: Fraction = DrawPlan.share,
+    alone: bool = False,
     workers: int = 1,
     engine: WorldEngine | None = None,
     seed: int = 0,
@@ -104,7 +138,9 @@ def check(
     map: Path | None = None,
     retry_failed: bool = False,
 ) -> dict[str, ScenarioVerdict]:
-    """Drive each program with the judge until it survives a draw, at most `tries` draws; the verdict by name.
+    """Drive the draws of each program with the judge; the verdict by name.
+
+    `tries`, `others`, `share`: see DrawPlan. `alone`: programs replace the standard scenarios of their routes.
 
     A program that does not compile is not repeated. The same call resumes an interrupted check. Raises Ad2Error for
     errors of the whole check (folder of another run, unknown judge); errors of one program are in its verdict.
@@ -114,32 +150,59 @@ def check(
     shas = {p.name: _digest(p, towns or {}, map) for p in programs if not p.problem}
     limits = PoolLimits(workers, retries=1)  # a program that hangs would hang again
     runner = _DrawRunner(
-        out=out, world=world, judge=judge, seed=seed, profile=profile, towns=towns or {}, map=map, limits=limits,
-        engine=engine or LocalEngine(), retry_failed=retry_failed, quiet=quiet,
+        out=out, world=world, judge=judge, seed=seed, profile=profile, towns=towns or {}, map=map, alone=alone,
+        limits=limits, engine=engine or LocalEngine(), retry_failed=retry_failed, quiet=quiet,
     )  # fmt: skip
     with lock_folder(out):
         names = _forget_changed(out, shas)
-    specs = {p.name: p.spec for p in programs}
-    draws: dict[str, list[ScenarioDraw]] = {p.name: [] for p in programs}
-    for k in range(tries):
-        pending = [p for p in programs if not p.problem and _needs_draw(draws[p.name])]
-        if not pending:
-            break
-        if k and not quiet:
-            print(f"draw {k + 1} of {tries}: {len(pending)} scenarios not survived yet", flush=True)
-        for record in runner.drive(pending, k, names):
-            draws[record.route_id].append(draw_of(record, out, specs[record.route_id]))
+    plan = DrawPlan(tries, others, share)
+    driven = {p.name: _DrivenDraws(p, plan) for p in programs if not p.problem}
+    while tasks := sorted(((k, name) for name, one in driven.items() for k in one.missing()), key=lambda task: task[0]):
+        again = [name for name, one in driven.items() if one.draws and one.played is None and one.missing()]
+        if again and not quiet:
+            print(f"another draw of {len(again)} scenarios that are not survived yet", flush=True)
+        for record in runner.drive([(driven[name].program, k) for k, name in tasks], names):
+            one = driven[record.route_id]
+            one.draws[record.repetition] = draw_of(record, out, one.program.spec)
     _check_unchanged(programs, shas, towns or {}, map)
-    return {p.name: not_compiled(p.problem) if p.problem else verdict_of(draws[p.name], judge) for p in programs}
+    return {p.name: not_compiled(p.problem) if p.problem else driven[p.name].verdict(judge) for p in programs}
 
 
-def _needs_draw(draws: Sequence[ScenarioDraw]) -> bool:
-    return all(d.compiles and d.record.end != EndReason.WORLD_FAILED and not d.survived for d in draws)
+@dataclass(frozen=True)
+class _DrivenDraws:
+    """The draws of one scenario so far, by number."""
+
+    program: ScenarioProgram
+    plan: DrawPlan
+    draws: dict[int, ScenarioDraw] = field(default_factory=dict)
+
+    @property
+    def played(self) -> int | None:
+        """Number of the played draw."""
+        return next((k for k in sorted(self.draws) if self.draws[k].survived), None)
+
+    def missing(self) -> list[int]:
+        """The draws to drive next: another try, or all others behind the survived one."""
+        played = self.played
+        if played is not None:
+            return [k for k in self._behind(played) if k not in self.draws]
+        worth = all(d.compiles and d.scored for d in self.draws.values())
+        return [len(self.draws)] if worth and len(self.draws) < self.plan.tries else []
+
+    def verdict(self, judge: str) -> ScenarioVerdict:
+        played = self.played
+        if played is None:
+            return verdict_of([self.draws[k] for k in sorted(self.draws)], judge)
+        tried, others = range(played + 1), self._behind(played)
+        return verdict_of([self.draws[k] for k in tried], judge, [self.draws[k] for k in others], self.plan.needed)
+
+    def _behind(self, played: int) -> range:
+        return range(played + 1, played + 1 + self.plan.others)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _DrawRunner:
-    """Drives the k-th draw of the programs that need one."""
+    """Drives draws of programs."""
 
     out: Path
     world: FactoryRecipe
@@ -148,14 +211,16 @@ class _DrawRunner:
     profile: Profile
     towns: Mapping[str, Path]
     map: Path | None
+    alone: bool
     limits: PoolLimits
     engine: WorldEngine
     retry_failed: bool
     quiet: bool
 
-    def drive(self, programs: Sequence[ScenarioProgram], k: int, names: Sequence[str]) -> list[EpisodeRecord]:
+    def drive(self, draws: Sequence[tuple[ScenarioProgram, int]], names: Sequence[str]) -> list[EpisodeRecord]:
+        """The records of these draws: (program, number). `names`: of all programs of the folder."""
         camera = _camera(self.profile)
-        recorders = (FactoryRecipe(MOMENT, {"folder": self.out / "moments", "camera": camera.name}),) if k == 0 else ()
+        recorders = (FactoryRecipe(MOMENT, {"folder": self.out / "moments", "camera": camera.name}),)
         agent = make_agent(self.judge)
         driver = DriverSetup(
             agent, agent_recipe=FactoryRecipe("closedloop_plugin.agents.make:make_agent", {"spec": self.judge})
@@ -168,9 +233,13 @@ class _DrawRunner:
         draw: DriveRun = replace(
             assembled,
             # The sha256 of each program and its map is in programs.json: a suite may grow between two starts.
-            identity={**assembled.identity, "towns_sha256": {}, "map_sha256": None},
-            selection={**assembled.selection, "asked": [p.name for p in programs], "repetitions": k + 1},
-            tasks=[self._task(p, k, (camera,) if k == 0 else ()) for p in programs],
+            identity={**assembled.identity, "alone": self.alone, "towns_sha256": {}, "map_sha256": None},
+            selection={
+                **assembled.selection,
+                "asked": list(dict.fromkeys(p.name for p, _ in draws)),
+                "repetitions": 1 + max(k for _, k in draws),
+            },
+            tasks=[self._task(p, k, (camera,)) for p, k in draws],
         )
         return run(draw, None, None)
 
@@ -182,6 +251,7 @@ class _DrawRunner:
             cameras=cameras,
             timestep=1.0 / self.profile.hz,
             program=program.file.absolute(),
+            alone=self.alone,
             town=self.towns.get(route.town) if route else self.map,
             max_ticks=self.profile.max_ticks,
         )
@@ -226,8 +296,9 @@ def _forget_changed(out: Path, shas: Mapping[str, str]) -> list[str]:
         with atomic_write(out / "episodes.jsonl") as handle:
             handle.writelines(r.to_json() + "\n" for r in kept)
         for name in changed:
-            for ending in ("jpg", "json"):
-                (out / "moments" / f"{name}_rep0.{ending}").unlink(missing_ok=True)
+            for file in (out / "moments").glob(f"{name}_rep*.*"):
+                if re.fullmatch(r"\d+", file.stem.removeprefix(f"{name}_rep")):
+                    file.unlink()
     now = {**stored, **shas}
     if now != stored:
         with atomic_write(out / SHAS) as handle:

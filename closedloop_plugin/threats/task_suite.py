@@ -47,4 +47,5 @@ def about(found: Suite) -> dict[str, Any]:
         **{name: made.get(name) for name in ("agent", "fuser", "base", "seed", "version", "commit")},
         "scenarios": len(found.routes),
         "left_out": len(found.left_out),
+        "played_draws": sum(not draw.alone for draw in found.draws.values()),  # scenarios whose draw was checked
     }
