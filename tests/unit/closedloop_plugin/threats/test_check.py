@@ -23,7 +23,7 @@ from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.runner.task import episode_seed
 from closedloop_plugin.suites.lookup import routes_of
 from closedloop_plugin.suites.programs import INDEX
-from closedloop_plugin.threats.check import check, programs_of
+from closedloop_plugin.threats.check import check, programs_of, share_of
 from closedloop_plugin.threats.transcript import ScenarioVerdict
 from closedloop_plugin.threats.verdict_files import read_verdicts, update_left_out, write_verdicts
 from closedloop_plugin.threats.verdicts import ScenarioDraw, draw_of
@@ -106,7 +106,8 @@ def checked_set(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[st
     folder = folder_of(tmp_path_factory.mktemp("set") / "own", {**texts, "lost": "ego = new Car\n"})
     world = FactoryRecipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {"folder": folder / "maps"})
     found = check(
-        programs_of(folder, routes_of), folder / "check", world=world, tries=1, profile=RULES, quiet=True
+        programs_of(folder, routes_of), folder / "check", world=world, tries=1, others=0, alone=True, profile=RULES,
+        quiet=True,
     )  # fmt: skip
     write_verdicts(folder, found)
     return folder, found
@@ -182,7 +183,7 @@ SET = {"fine": FINE, "hit": HIT, "quiet": QUIET, "broken": ROUTE + "# wrong\n"}
 
 def judge(folder: Path, **more: Any) -> dict[str, ScenarioVerdict]:
     world = FactoryRecipe("support.threats.acting:ActingWorld", {"log": folder / "log"})
-    given = {"tries": 2, "profile": RULES, "quiet": True, **more}
+    given = {"tries": 2, "others": 0, "profile": RULES, "quiet": True, **more}
     return check(programs_of(folder, routes_of), folder / "check", world=world, **given)
 
 
@@ -218,7 +219,64 @@ def test_one_survived_draw_is_enough(tmp_path: Path) -> None:
     first = seeds[name].index(0)
     assert (verdict.passed, verdict.tries, verdict.survived) == (True, first + 1, 1)
     record = next(r for r in read_records(folder / "check") if r.repetition == first)
-    assert verdict.drawn == record.drawn
+    assert (verdict.drawn, verdict.draw_seed) == (record.drawn, record.seed)
+
+
+def with_survived(pattern: str) -> str:
+    """A name whose draws are survived as in the pattern: "yny" is 0 and 2 of draws 0 to 2."""
+    odd = [c == "n" for c in pattern]
+    names = map("p{}".format, range(10_000))
+    return next(n for n in names if [episode_seed(0, n, k) % 2 == 1 for k in range(len(odd))] == odd)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "others", "share", "passes"),
+    [
+        ("ynyy", 3, "2/3", True),  # the played draw and 2 of the 3 after it
+        ("nyynyn", 3, "2/3", False),  # draw 1 is played; 1 of draws 2 to 4
+        ("ynn", 2, "0", True),
+        ("ynyy", 3, "1", False),
+        ("y", 0, "1", True),
+    ],
+)
+def test_other_draws_are_driven_after_the_survived_one(
+    pattern: str, others: int, share: str, passes: bool, tmp_path: Path
+) -> None:
+    name = with_survived(pattern)
+    folder = folder_of(tmp_path / "set", {name: HIT + "# odd\n", "fine": FINE, "hit": HIT})
+    verdicts = judge(folder, others=others, share=share_of(share))
+    found, played = verdicts[name], pattern.index("y")
+    good = pattern[played + 1 : played + 1 + others].count("y")
+    assert (found.passed, found.tries, found.survived) == (passes, played + 1, 1)
+    assert (found.others, found.others_survived, found.draw_seed) == (others, good, episode_seed(0, name, played))
+    assert (verdicts["fine"].others_survived, verdicts["hit"].others) == (others, 0)
+    assert drives(folder) == Counter({name: played + 1 + others, "fine": 1 + others, "hit": 2})
+    if not passes:
+        assert found.reason.startswith(f"survives {good} of {others} other draws, {found.others_needed} needed; ")
+    assert judge(folder, others=others, share=share_of(share)) == verdicts
+    assert not drives(folder)
+
+
+def test_more_other_draws_are_added_to_those_of_an_earlier_check(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "set", {"fine": FINE})
+    judge(folder, others=1)
+    drives(folder)
+    assert judge(folder, others=3)["fine"].others_survived == 3
+    assert drives(folder) == {"fine": 2}
+
+
+@pytest.mark.parametrize("text", ["3/2", "-1", "many", "1/0"])
+def test_an_invalid_share_is_refused(text: str) -> None:
+    with pytest.raises(Ad2Error, match="expected a share from 0 to 1, as in 2/3 or 0.6"):
+        share_of(text)
+
+
+def test_alone_belongs_to_the_check(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "set", {"fine": FINE})
+    judge(folder)
+    assert read_records(folder / "check")[0].world["standard"] == "kept"
+    with pytest.raises(Ad2Error, match="alone is False there and True here"):
+        judge(folder, alone=True)
 
 
 def test_only_a_changed_program_is_driven_again(tmp_path: Path) -> None:

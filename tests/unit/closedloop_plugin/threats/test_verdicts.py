@@ -15,9 +15,18 @@ from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.runner.episode import PROGRAM_ENDED, EvaluationConditions, blank_record
 from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.threats.spec import ThreatSpec
-from closedloop_plugin.threats.verdicts import NearestActor, ScenarioDraw, draw_of, nearest_since, verdict_of
+from closedloop_plugin.threats.transcript import ScenarioVerdict
+from closedloop_plugin.threats.verdicts import (
+    NearestActor,
+    ScenarioDraw,
+    draw_of,
+    nearest_since,
+    survived_share,
+    verdict_of,
+)
 from closedloop_plugin.worlds.base import EpisodeSetup
 from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.metrics.intervals import FRACTION, mean_interval
 
 RULES = profile("bench2advlm")
 
@@ -53,6 +62,7 @@ def track(*poses: tuple[float, float], kind: str = "child", role: str = "scenari
         (track((0.0, 50.0), (2.5, 45.0), (3.0, 30.0)), NearestActor("child", 30.0, 20.0)),
         (track((3.0, 12.0)), NearestActor("child", 12.0, 0.0)),  # appears later
         (track((0.0, 9.0), role="background"), None),
+        (track((0.0, 9.0), role="standard"), None),
         (track((0.0, 9.0), kind="van"), None),  # an occluder is not the adversary
     ],
 )
@@ -147,3 +157,24 @@ def test_a_failed_world_is_no_compile_error() -> None:
     assert found.reason == "does not run: hung: no sign of life"
     found = verdict_of([ScenarioDraw(record(end="invalid episode", map={}, events=[], reason="f.scenic, line 3: no"))])
     assert (found.compiles, found.reason) == (False, "f.scenic, line 3: no")
+
+
+def test_draws_of_a_failed_world_are_counted_apart() -> None:
+    draw = ScenarioDraw(record(), NearestActor("child", 10.0, 2.0))
+    hit = ScenarioDraw(record(infractions={"collisions_vehicle": ["hit"]}), draw.nearest)
+    lost = ScenarioDraw(record(end=EndReason.WORLD_FAILED))
+    found = verdict_of([draw], others=[draw, hit, lost], needed=2)
+    assert (found.others, found.others_survived, found.others_failed, found.passed) == (2, 1, 1, False)
+    assert found.reason.startswith(
+        "survives 1 of 2 other draws, 2 needed; 1 could not be scored: the world failed; collisions vehicle in 1"
+    )
+
+
+def test_the_share_over_all_scenarios_clusters_draws_by_scenario() -> None:
+    verdicts = [ScenarioVerdict(passed=True, others=3, others_survived=good) for good in (3, 3, 1)]
+    found = survived_share([*verdicts, ScenarioVerdict(passed=False)])
+    assert (found.survived, found.draws, found.scenarios) == (7, 9, 3)
+    values, names = [1.0] * 7 + [0.0] * 2, [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    expected = mean_interval(values, clusters=names, bounds=FRACTION)
+    assert expected and found.interval == (expected.low, expected.high)
+    assert survived_share([]).interval is None
