@@ -267,7 +267,7 @@ def test_more_other_draws_are_added_to_those_of_an_earlier_check(tmp_path: Path)
 
 @pytest.mark.parametrize("text", ["3/2", "-1", "many", "1/0"])
 def test_an_invalid_share_is_refused(text: str) -> None:
-    with pytest.raises(Ad2Error, match="expected a share from 0 to 1, as in 2/3 or 0.6"):
+    with pytest.raises(Ad2Error, match=r"expected a share from 0 to 1, as in 2/3 or 0\.6"):
         share_of(text)
 
 

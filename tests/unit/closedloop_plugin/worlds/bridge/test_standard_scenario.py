@@ -73,7 +73,7 @@ def test_both_play_with_their_own_modules_and_are_told_apart(world: EmbeddedWorl
     world.reset(setup(tmp_path, WALKER))
     while world.truth().time_s < 9 and not world.done:
         world.step(Control(throttle=0.5))
-    events = dict((name, time) for time, name in world.truth().events)
+    events = {name: time for time, name in world.truth().events}
     assert set(events) == {"trigger", "act", "base trigger", "base act"}
     assert events["base trigger"] == events["trigger"] < events["act"]
 
