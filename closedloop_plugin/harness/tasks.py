@@ -250,7 +250,8 @@ def drive(lm: Any, requests: Sequence[Any], task: str) -> list[str]:
         )
         selection = RouteSelection(
             name=found.name, sha256=found.sha256, all_ids=found.ids, routes=routes, programs=found.programs,
-            draws={route: draw.seed for route, draw in found.draws.items() if not draw.alone},
+            alone=found.alone,
+            draws={route: draw.seed for route, draw in found.draws.items() if draw.alone == found.alone},
         )  # fmt: skip
         records = run(assemble(config, selection, driver), *remote(driver))
     lines = {record.route_id: record.to_json() for record in records}

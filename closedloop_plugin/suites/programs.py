@@ -115,6 +115,7 @@ class ProgramFolder:
     left_out: Mapping[str, str]
     sha256: str
     draws: Mapping[str, PlayedDraw]
+    alone: bool  # generated to replace the standard scenarios
 
 
 def read(folder: Path, routes_of: Callable[[str], tuple[Route, ...]]) -> ProgramFolder:
@@ -136,7 +137,15 @@ def read(folder: Path, routes_of: Callable[[str], tuple[Route, ...]]) -> Program
     if not routes:
         raise Ad2Error(f"{folder}: every scenario is excluded (see {INDEX}); nothing to run")
     programs = {name: file.absolute() for name, file in files.items()}
-    return ProgramFolder(_name(folder, index), tuple(routes), programs, dict(left_out), digest.hexdigest(), draws)
+    return ProgramFolder(
+        _name(folder, index), tuple(routes), programs, dict(left_out), digest.hexdigest(), draws, made_alone(index)
+    )
+
+
+def made_alone(index: Mapping[str, Any]) -> bool:
+    """Whether suite.json says that its programs replace the standard scenarios of their routes."""
+    asked = index.get("asked")
+    return isinstance(asked, dict) and asked.get("alone") is True
 
 
 def sha_of(program: Path, route: Route) -> str:

@@ -35,7 +35,8 @@ def suite_subject(
     for given, option in ((options.alone, "--alone"), (options.fresh_draws, "--fresh-draws")):
         if given and not found.programs:
             raise Ad2Error(f"{option}: {name} has routes of the catalogue, not programs; omit it")
-    draws = {} if options.fresh_draws else {n: d for n, d in found.draws.items() if d.alone == options.alone}
+    alone = options.alone or found.alone
+    draws = {} if options.fresh_draws else {n: d for n, d in found.draws.items() if d.alone == alone}
     subject = RouteSelection(
         name=found.name,
         sha256=found.sha256,
@@ -45,7 +46,7 @@ def suite_subject(
         towns=towns_of(options.towns, found.routes, routes),
         repetitions=options.fresh_draws or options.repetitions,
         shard=options.shard,
-        alone=options.alone,
+        alone=alone,
         draws={route: draw.seed for route, draw in (found.draws if options.fresh_draws else draws).items()},
         fresh=bool(options.fresh_draws),
     )
@@ -68,7 +69,7 @@ def _draw_notes(
         notes.append(f"played: the draw that the check saw survived, in {len(played)} of {len(ids)} scenarios")
     if unchecked:
         named = ", ".join(unchecked[:5]) + (f" and {len(unchecked) - 5} more" if len(unchecked) > 5 else "")
-        how = "alone" if options.alone else "on top of the standard scenario"
+        how = "alone" if options.alone or found.alone else "on top of the standard scenario"
         notes.append(f"not checked, or changed since, {how}: {named}; drawn with --seed {options.seed}")
     profiles = sorted({draw.profile for draw in played} - {options.profile})
     worlds = sorted({_world_of(draw.world) for draw in played} - {options.world})

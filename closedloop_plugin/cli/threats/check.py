@@ -87,7 +87,7 @@ def run(options: ThreatCheckOptions) -> int:
     from closedloop_plugin.cli.drive.selection import towns_of
     from closedloop_plugin.cli.drive.world import engine_of, world_of
     from closedloop_plugin.core.profiles import profile
-    from closedloop_plugin.suites.programs import index_of
+    from closedloop_plugin.suites.programs import index_of, made_alone
     from closedloop_plugin.threats.check import check, share_of
     from closedloop_plugin.threats.verdict_files import update_left_out, write_verdicts
     from lmms_eval_ad2.errors import require
@@ -101,7 +101,7 @@ def run(options: ThreatCheckOptions) -> int:
     generated_with = _generation_settings(folder, index)
     seed = generated_with.get("seed", 0) if options.seed is None else options.seed
     rules = profile(options.profile or str(generated_with.get("profile", "bench2advlm")))
-    alone = options.alone or generated_with.get("alone") is True
+    alone = options.alone or made_alone(index)
     out = options.out or (folder / "check" if folder else _home(options))
     routes = [p.route for p in programs if p.route]
     towns = towns_of(options.towns, routes, routes)

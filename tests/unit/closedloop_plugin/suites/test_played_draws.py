@@ -129,6 +129,12 @@ def test_a_run_plays_what_was_checked_and_says_so(
     assert "2 of 2 record(s) test no ability" in output
 
 
+def test_a_suite_that_was_generated_alone_is_played_alone(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "mine", "a")
+    (folder / "suite.json").write_text(json.dumps({"asked": {"alone": True}}))
+    assert suite(str(folder)).alone and not suite("demo").alone
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
