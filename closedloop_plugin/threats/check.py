@@ -18,10 +18,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -41,10 +40,11 @@ from closedloop_plugin.runner.task import EpisodeTask, episode_seed
 from closedloop_plugin.runner.world_processes import LocalEngine, WorldEngine
 from closedloop_plugin.suites.json_objects import json_object
 from closedloop_plugin.suites.programs import index_of, named_programs, route_of, routes_for, sha_of
+from closedloop_plugin.threats.draws import DrawPlan, DrivenDraws
 from closedloop_plugin.threats.spec import ThreatSpec
 from closedloop_plugin.threats.transcript import ScenarioVerdict, ThreatTranscript
 from closedloop_plugin.threats.verdict_files import write_verdicts as write_verdicts
-from closedloop_plugin.threats.verdicts import ScenarioDraw, draw_of, not_compiled, verdict_of
+from closedloop_plugin.threats.verdicts import draw_of, not_compiled
 from closedloop_plugin.worlds.base import EpisodeSetup
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write, file_sha256
@@ -57,31 +57,6 @@ LIBRARY = Path(__file__).parent.parent / "scenarios"
 _IMPORT = re.compile(r"^(?:from|import|model)[ \t]+([A-Za-z_][\w.]*)", re.M)
 TRACK = FactoryRecipe("closedloop_plugin.show.track_log:TrackLog")
 MOMENT = "closedloop_plugin.threats.snapshot:SnapshotRecorder"
-
-
-@dataclass(frozen=True)
-class DrawPlan:
-    """Draws of each scenario: at most `tries` until one is survived, then `others`, of which `share` must be."""
-
-    tries: int = 4
-    others: int = 3
-    share: Fraction = Fraction(2, 3)
-
-    @property
-    def needed(self) -> int:
-        """Number of the other draws that must be survived."""
-        return math.ceil(self.share * self.others)
-
-
-def share_of(text: str) -> Fraction:
-    """A share from 0 to 1, given as 2/3 or 0.6. Raises Ad2Error."""
-    try:
-        found = Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        found = Fraction(-1)
-    if not 0 <= found <= 1:
-        raise Ad2Error(f"--share {text}: expected a share from 0 to 1, as in 2/3 or 0.6")
-    return found
 
 
 @dataclass(frozen=True)
@@ -155,49 +130,9 @@ def check(
     )  # fmt: skip
     with lock_folder(out):
         names = _forget_changed(out, shas)
-    plan = DrawPlan(tries, others, share)
-    driven = {p.name: _DrivenDraws(p, plan) for p in programs if not p.problem}
-    while tasks := sorted(((k, name) for name, one in driven.items() for k in one.missing()), key=lambda task: task[0]):
-        again = [name for name, one in driven.items() if one.draws and one.played is None and one.missing()]
-        if again and not quiet:
-            print(f"another draw of {len(again)} scenarios that are not survived yet", flush=True)
-        for record in runner.drive([(driven[name].program, k) for k, name in tasks], names):
-            one = driven[record.route_id]
-            one.draws[record.repetition] = draw_of(record, out, one.program.spec)
+    driven = runner.drive_all({p.name: p for p in programs if not p.problem}, DrawPlan(tries, others, share), names)
     _check_unchanged(programs, shas, towns or {}, map)
     return {p.name: not_compiled(p.problem) if p.problem else driven[p.name].verdict(judge) for p in programs}
-
-
-@dataclass(frozen=True)
-class _DrivenDraws:
-    """The draws of one scenario so far, by number."""
-
-    program: ScenarioProgram
-    plan: DrawPlan
-    draws: dict[int, ScenarioDraw] = field(default_factory=dict)
-
-    @property
-    def played(self) -> int | None:
-        """Number of the played draw."""
-        return next((k for k in sorted(self.draws) if self.draws[k].survived), None)
-
-    def missing(self) -> list[int]:
-        """The draws to drive next: another try, or all others behind the survived one."""
-        played = self.played
-        if played is not None:
-            return [k for k in self._behind(played) if k not in self.draws]
-        worth = all(d.compiles and d.scored for d in self.draws.values())
-        return [len(self.draws)] if worth and len(self.draws) < self.plan.tries else []
-
-    def verdict(self, judge: str) -> ScenarioVerdict:
-        played = self.played
-        if played is None:
-            return verdict_of([self.draws[k] for k in sorted(self.draws)], judge)
-        tried, others = range(played + 1), self._behind(played)
-        return verdict_of([self.draws[k] for k in tried], judge, [self.draws[k] for k in others], self.plan.needed)
-
-    def _behind(self, played: int) -> range:
-        return range(played + 1, played + 1 + self.plan.others)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,8 +152,24 @@ class _DrawRunner:
     retry_failed: bool
     quiet: bool
 
+    def drive_all(
+        self, programs: Mapping[str, ScenarioProgram], plan: DrawPlan, names: Sequence[str]
+    ) -> dict[str, DrivenDraws]:
+        """All draws of the plan, by program. `names`: of all programs of the folder."""
+        found = {name: DrivenDraws(plan) for name in programs}
+        while tasks := [(k, name) for name, one in found.items() for k in one.missing()]:
+            again = sum(bool(one.draws) and one.played is None for one in found.values())
+            if again and not self.quiet:
+                print(f"{again} scenarios are not survived yet", flush=True)
+            # By number, so that an interrupted check has complete passes of the folder.
+            in_order = [(programs[name], k) for k, name in sorted(tasks, key=lambda task: task[0])]
+            for record in self.drive(in_order, names):
+                draw = draw_of(record, self.out, programs[record.route_id].spec)
+                found[record.route_id].draws[record.repetition] = draw
+        return found
+
     def drive(self, draws: Sequence[tuple[ScenarioProgram, int]], names: Sequence[str]) -> list[EpisodeRecord]:
-        """The records of these draws: (program, number). `names`: of all programs of the folder."""
+        """The records of these draws: (program, number)."""
         camera = _camera(self.profile)
         recorders = (FactoryRecipe(MOMENT, {"folder": self.out / "moments", "camera": camera.name}),)
         agent = make_agent(self.judge)

@@ -22,7 +22,8 @@ from closedloop_plugin.runner.world_processes import LocalEngine, WorldEngine
 from closedloop_plugin.suites.lookup import Suite
 from closedloop_plugin.suites.programs import index_of
 from closedloop_plugin.threats.base import Fuser, Interviewee, ThreatRequest
-from closedloop_plugin.threats.check import DrawPlan, ScenarioProgram, check, write_verdicts
+from closedloop_plugin.threats.check import ScenarioProgram, check, write_verdicts
+from closedloop_plugin.threats.draws import DrawPlan
 from closedloop_plugin.threats.folder import ThreatFolder, failed_technically, valid_names
 from closedloop_plugin.threats.interview import interview
 from closedloop_plugin.threats.spec_parsing import short

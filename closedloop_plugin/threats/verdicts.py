@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from closedloop_plugin.runner.episode import unharmed
 from closedloop_plugin.threats.spec import Adversary, AdversaryBehaviour, ThreatSpec
 from closedloop_plugin.threats.transcript import ScenarioVerdict
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.metrics.intervals import FRACTION, mean_interval
 from lmms_eval_ad2.storage.untrusted_json import load
 
 NEAR_M = 30.0  # largest distance of the centres of ego and actor for a threat
@@ -188,27 +187,6 @@ def _rarely(others: Sequence[ScenarioDraw], needed: int) -> str:
     lost = len(others) - len(scored)
     text += f"; {lost} could not be scored: the world failed" if lost else ""
     return "; ".join([text, *_harms([d for d in scored if not d.survived])])
-
-
-@dataclass(frozen=True)
-class SurvivedShare:
-    """Share of the other draws that the judge survives, over scenarios. `interval`: 95 %, draws clustered by scenario;
-    None for fewer than two scenarios, or without a draw."""
-
-    survived: int
-    draws: int
-    scenarios: int
-    interval: tuple[float, float] | None
-
-
-def survived_share(verdicts: Iterable[ScenarioVerdict]) -> SurvivedShare:
-    counts = [(v.others_survived, v.others) for v in verdicts if v.others]
-    values = [float(k < good) for good, n in counts for k in range(n)]
-    names = [i for i, (_, n) in enumerate(counts) for _ in range(n)]
-    found = mean_interval(values, clusters=names, bounds=FRACTION) if values else None
-    return SurvivedShare(
-        sum(good for good, _ in counts), len(values), len(counts), (found.low, found.high) if found else None
-    )
 
 
 def not_compiled(reason: str) -> ScenarioVerdict:

@@ -88,7 +88,8 @@ def run(options: ThreatCheckOptions) -> int:
     from closedloop_plugin.cli.drive.world import engine_of, world_of
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.suites.programs import index_of, made_alone
-    from closedloop_plugin.threats.check import check, share_of
+    from closedloop_plugin.threats.check import check
+    from closedloop_plugin.threats.draws import share_of
     from closedloop_plugin.threats.verdict_files import update_left_out, write_verdicts
     from lmms_eval_ad2.errors import require
     from lmms_eval_ad2.storage.lock import lock_folder
@@ -312,7 +313,7 @@ def _others(v: ScenarioVerdict) -> str:
 
 def _over_all(verdicts: Mapping[str, ScenarioVerdict]) -> str:
     """The share of other draws that the reference driver survives, over all scenarios with a survived draw."""
-    from closedloop_plugin.threats.verdicts import survived_share
+    from closedloop_plugin.threats.draws import survived_share
 
     found = survived_share(verdicts.values())
     span = f", 95 % interval {100 * found.interval[0]:.1f} to {100 * found.interval[1]:.1f}" if found.interval else ""

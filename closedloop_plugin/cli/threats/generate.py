@@ -134,7 +134,7 @@ def _job(options: ThreatGenerateOptions, prompts_sha256: str) -> ThreatGeneratio
     from closedloop_plugin.cli.drive.world import engine_of, world_of
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.suites.lookup import suite
-    from closedloop_plugin.threats.check import share_of
+    from closedloop_plugin.threats.draws import share_of
     from closedloop_plugin.threats.generate import ThreatGenerationConfig
     from lmms_eval_ad2.errors import Ad2Error
     from lmms_eval_ad2.storage.files import file_sha256

@@ -56,8 +56,9 @@ def thumbnail(folder: Path, name: str, moment: Path | None) -> GalleryPicture:
 
 def moment_file(folder: Path, name: str, verdict: ScenarioVerdict | None) -> Path:
     """File of the check's snapshot (snapshot.py) of a scenario's played draw; of its first draw if it has none."""
-    draw = verdict.tries - 1 if verdict and verdict.survived else 0
-    return folder / "check" / "moments" / f"{name}_rep{draw}.json"
+    moments = folder / "check" / "moments"
+    played = moments / f"{name}_rep{verdict.tries - 1}.json" if verdict and verdict.survived else None
+    return played if played and played.is_file() else moments / f"{name}_rep0.json"
 
 
 def _when(file: Path) -> str:

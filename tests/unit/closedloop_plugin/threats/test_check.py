@@ -23,7 +23,8 @@ from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.runner.task import episode_seed
 from closedloop_plugin.suites.lookup import routes_of
 from closedloop_plugin.suites.programs import INDEX
-from closedloop_plugin.threats.check import check, programs_of, share_of
+from closedloop_plugin.threats.check import check, programs_of
+from closedloop_plugin.threats.draws import share_of
 from closedloop_plugin.threats.transcript import ScenarioVerdict
 from closedloop_plugin.threats.verdict_files import read_verdicts, update_left_out, write_verdicts
 from closedloop_plugin.threats.verdicts import ScenarioDraw, draw_of

@@ -14,6 +14,7 @@ from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.runner.episode import PROGRAM_ENDED, EvaluationConditions, blank_record
 from closedloop_plugin.runner.task import EpisodeTask
+from closedloop_plugin.threats.draws import survived_share
 from closedloop_plugin.threats.spec import ThreatSpec
 from closedloop_plugin.threats.transcript import ScenarioVerdict
 from closedloop_plugin.threats.verdicts import (
@@ -21,7 +22,6 @@ from closedloop_plugin.threats.verdicts import (
     ScenarioDraw,
     draw_of,
     nearest_since,
-    survived_share,
     verdict_of,
 )
 from closedloop_plugin.worlds.base import EpisodeSetup
