@@ -24,7 +24,6 @@ from closedloop_plugin.runner.task import episode_seed
 from closedloop_plugin.suites.lookup import routes_of
 from closedloop_plugin.suites.programs import INDEX
 from closedloop_plugin.threats.check import check, programs_of
-from closedloop_plugin.threats.draws import share_of
 from closedloop_plugin.threats.transcript import ScenarioVerdict
 from closedloop_plugin.threats.verdict_files import read_verdicts, update_left_out, write_verdicts
 from closedloop_plugin.threats.verdicts import ScenarioDraw, draw_of
@@ -230,46 +229,20 @@ def with_survived(pattern: str) -> str:
     return next(n for n in names if [episode_seed(0, n, k) % 2 == 1 for k in range(len(odd))] == odd)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "others", "share", "passes"),
-    [
-        ("ynyy", 3, "2/3", True),  # the played draw and 2 of the 3 after it
-        ("nyynyn", 3, "2/3", False),  # draw 1 is played; 1 of draws 2 to 4
-        ("ynn", 2, "0", True),
-        ("ynyy", 3, "1", False),
-        ("y", 0, "1", True),
-    ],
-)
-def test_other_draws_are_driven_after_the_survived_one(
-    pattern: str, others: int, share: str, passes: bool, tmp_path: Path
-) -> None:
-    name = with_survived(pattern)
-    folder = folder_of(tmp_path / "set", {name: HIT + "# odd\n", "fine": FINE, "hit": HIT})
-    verdicts = judge(folder, others=others, share=share_of(share))
-    found, played = verdicts[name], pattern.index("y")
-    good = pattern[played + 1 : played + 1 + others].count("y")
-    assert (found.passed, found.tries, found.survived) == (passes, played + 1, 1)
-    assert (found.others, found.others_survived, found.draw_seed) == (others, good, episode_seed(0, name, played))
-    assert (verdicts["fine"].others_survived, verdicts["hit"].others) == (others, 0)
-    assert drives(folder) == Counter({name: played + 1 + others, "fine": 1 + others, "hit": 2})
-    if not passes:
-        assert found.reason.startswith(f"survives {good} of {others} other draws, {found.others_needed} needed; ")
-    assert judge(folder, others=others, share=share_of(share)) == verdicts
-    assert not drives(folder)
-
-
-def test_more_other_draws_are_added_to_those_of_an_earlier_check(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path / "set", {"fine": FINE})
-    judge(folder, others=1)
-    drives(folder)
-    assert judge(folder, others=3)["fine"].others_survived == 3
-    assert drives(folder) == {"fine": 2}
-
-
-@pytest.mark.parametrize("text", ["3/2", "-1", "many", "1/0"])
-def test_an_invalid_share_is_refused(text: str) -> None:
-    with pytest.raises(Ad2Error, match=r"expected a share from 0 to 1, as in 2/3 or 0\.6"):
-        share_of(text)
+def test_other_draws_are_driven_after_the_survived_one(tmp_path: Path) -> None:
+    good, poor = with_survived("ynyy"), with_survived("nyynyn")  # draws 1 to 3 and 2 to 4 are the others
+    odd = HIT + "# odd\n"
+    folder = folder_of(tmp_path / "set", {good: odd, poor: odd, "hit": HIT})
+    verdicts = judge(folder, others=3)
+    assert drives(folder) == {good: 4, poor: 5, "hit": 2}
+    counts = {n: (v.tries, v.survived, v.others, v.others_survived, v.passed) for n, v in verdicts.items()}
+    assert counts == {good: (1, 1, 3, 2, True), poor: (2, 1, 3, 1, False), "hit": (2, 0, 0, 0, False)}
+    assert verdicts[poor].draw_seed == episode_seed(0, poor, 1)
+    assert verdicts[poor].reason.startswith("survives 1 of 3 other draws, 2 needed; collisions vehicle in 2 (at 2.0 s")
+    assert judge(folder, others=3) == verdicts
+    assert not drives(folder), "a second start drives nothing"
+    assert judge(folder, others=4)[good].others == 4
+    assert drives(folder) == {good: 1, poor: 1}
 
 
 def test_alone_belongs_to_the_check(tmp_path: Path) -> None:

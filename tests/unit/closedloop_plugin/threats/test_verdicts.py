@@ -14,9 +14,7 @@ from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.runner.episode import PROGRAM_ENDED, EvaluationConditions, blank_record
 from closedloop_plugin.runner.task import EpisodeTask
-from closedloop_plugin.threats.draws import survived_share
 from closedloop_plugin.threats.spec import ThreatSpec
-from closedloop_plugin.threats.transcript import ScenarioVerdict
 from closedloop_plugin.threats.verdicts import (
     NearestActor,
     ScenarioDraw,
@@ -26,7 +24,6 @@ from closedloop_plugin.threats.verdicts import (
 )
 from closedloop_plugin.worlds.base import EpisodeSetup
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.metrics.intervals import FRACTION, mean_interval
 
 RULES = profile("bench2advlm")
 
@@ -168,13 +165,3 @@ def test_draws_of_a_failed_world_are_counted_apart() -> None:
     assert found.reason.startswith(
         "survives 1 of 2 other draws, 2 needed; 1 could not be scored: the world failed; collisions vehicle in 1"
     )
-
-
-def test_the_share_over_all_scenarios_clusters_draws_by_scenario() -> None:
-    verdicts = [ScenarioVerdict(passed=True, others=3, others_survived=good) for good in (3, 3, 1)]
-    found = survived_share([*verdicts, ScenarioVerdict(passed=False)])
-    assert (found.survived, found.draws, found.scenarios) == (7, 9, 3)
-    values, names = [1.0] * 7 + [0.0] * 2, [0, 0, 0, 1, 1, 1, 2, 2, 2]
-    expected = mean_interval(values, clusters=names, bounds=FRACTION)
-    assert expected and found.interval == (expected.low, expected.high)
-    assert survived_share([]).interval is None
