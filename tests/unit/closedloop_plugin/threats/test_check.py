@@ -230,7 +230,7 @@ def with_survived(pattern: str) -> str:
 
 
 def test_other_draws_are_driven_after_the_survived_one(tmp_path: Path) -> None:
-    good, poor = with_survived("ynyy"), with_survived("nyynyn")  # draws 1 to 3 and 2 to 4 are the others
+    good, poor = with_survived("ynyy"), with_survived("nynny")  # draws 1 to 3 and 2 to 4 are the others
     odd = HIT + "# odd\n"
     folder = folder_of(tmp_path / "set", {good: odd, poor: odd, "hit": HIT})
     verdicts = judge(folder, others=3)
@@ -242,14 +242,14 @@ def test_other_draws_are_driven_after_the_survived_one(tmp_path: Path) -> None:
     assert judge(folder, others=3) == verdicts
     assert not drives(folder), "a second start drives nothing"
     assert judge(folder, others=4)[good].others == 4
-    assert drives(folder) == {good: 1, poor: 1}
+    assert drives(folder) == {good: 1, poor: 1}, "more are added to those of an earlier check"
 
 
 def test_alone_belongs_to_the_check(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "set", {"fine": FINE})
     judge(folder)
     assert read_records(folder / "check")[0].world["standard"] == "kept"
-    with pytest.raises(Ad2Error, match="alone is False there and True here"):
+    with pytest.raises(Ad2Error, match="alone is false there and true here"):
         judge(folder, alone=True)
 
 
