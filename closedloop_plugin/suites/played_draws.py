@@ -24,7 +24,8 @@ HINT = "Remove it; ad2 threats check writes it again"
 class PlayedDraw:
     """`seed`: of the scene; `drawn`: values of the free parameters; `alone`: without the standard scenario.
 
-    `world`, `profile`: of the check; a run with others plays the same draw, but that was not checked.
+    `world`, `profile`, `version` (of this package): of the check; a run with others plays the same draw, but that was
+    not checked.
     """
 
     seed: int
@@ -32,6 +33,7 @@ class PlayedDraw:
     alone: bool = True
     world: str = ""
     profile: str = ""
+    version: str = ""
 
 
 def read_verdicts(folder: Path) -> dict[str, dict[str, Any]]:
@@ -61,5 +63,5 @@ def _draw(file: Path, name: str, verdict: Mapping[str, Any]) -> PlayedDraw:
         raise DataError(file, None, f"{name}.draw_seed", "a whole number from 0 to 2147483647", seed, HINT)
     if not isinstance(drawn, dict):
         raise DataError(file, None, f"{name}.drawn", "an object of values by parameter", drawn, HINT)
-    alone = verdict.get("alone")
-    return PlayedDraw(seed, drawn, alone is not False, str(verdict.get("world", "")), str(verdict.get("profile", "")))
+    facts = {key: str(verdict.get(key, "")) for key in ("world", "profile", "version")}
+    return PlayedDraw(seed, drawn, verdict.get("alone") is not False, **facts)

@@ -15,6 +15,7 @@ from closedloop_plugin.runner.assemble import RouteSelection
 from closedloop_plugin.suites.lookup import Suite, route_of, suite
 from closedloop_plugin.suites.programs import route_named, sha_of
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.code_state import code_label
 from lmms_eval_ad2.storage.files import file_sha256
 
 if TYPE_CHECKING:
@@ -73,9 +74,15 @@ def _draw_notes(
         notes.append(f"not checked, or changed since, {how}: {named}; drawn with --seed {options.seed}")
     profiles = sorted({draw.profile for draw in played} - {options.profile})
     worlds = sorted({_world_of(draw.world) for draw in played} - {options.world})
-    for what, there, here in (("profile", profiles, options.profile), ("world", worlds, options.world)):
+    versions = sorted({draw.version for draw in played} - {code_label()})
+    settings = (
+        ("profile", profiles, options.profile), ("world", worlds, options.world), ("version", versions, code_label())
+    )  # fmt: skip
+    for what, there, here in settings:
         if there:
-            notes.append(f"checked in another {what}: {', '.join(there)}, not {here}; survival there proves none here")
+            notes.append(
+                f"checked with another {what}: {', '.join(there)}, not {here}; survival there proves none here"
+            )
     if options.no_traffic and played:
         notes.append("checked with background traffic, driven without")
     return tuple(notes)
