@@ -93,7 +93,12 @@ def run_search(folder: Path, case: Case, sampler: str, seed: int, budget: int, w
     program.write_text(STEPS_OUT, "utf-8")
     route = next(r for r in suite("demo").routes if r.id == ROUTE)
     selection = RouteSelection(
-        "program", file_sha256(program), [route.id], (route,), programs={route.id: program.absolute()}
+        "program",
+        file_sha256(program),
+        [route.id],
+        (route,),
+        programs={route.id: program.absolute()},
+        alone=True,
     )
     world = FactoryRecipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {"folder": folder.parent / "maps"})
     # All searches have the same scene seed, so that only the samplers differ.

@@ -96,7 +96,7 @@ def evaluate(
         settings |= {"routes_ids": ",".join(routes) if routes else None, "limit": limit, "repetitions": repetitions}
         agent = model if given is None else spec_of(given)
         drive = drive_options({"agent": agent, "out": folder, **settings, **options})
-        return _driven(prepare(drive, given, quiet), repetitions, folder if out else None)
+        return _driven(prepare(drive, given, quiet), drive.fresh_draws or repetitions, folder if out else None)
 
 
 def _system(model: Any, name: str | None, batch_size: int) -> ModelBackend | Agent:
@@ -111,6 +111,7 @@ def _system(model: Any, name: str | None, batch_size: int) -> ModelBackend | Age
 def _driven(prepared: PreparedRun, repetitions: int, folder: Path | None) -> DriveResult:
     """Drive the episodes that are missing, and summarise all."""
     from closedloop_plugin.cli.drive.report import report
+    from closedloop_plugin.cli.drive.selection import other_values
     from closedloop_plugin.runner.run import run
     from closedloop_plugin.scoring.official import from_episode
     from closedloop_plugin.scoring.summary import summarise
@@ -121,4 +122,5 @@ def _driven(prepared: PreparedRun, repetitions: int, folder: Path | None) -> Dri
     official = [from_episode(record) for record in records]
     scores = summarise(official, prepared.routes, rules, repetitions, identity=identity) if whole else None
     table = report(records, prepared.routes, rules, repetitions, identity)
-    return DriveResult(folder, records, scores, table)
+    notes = (*prepared.notes, *other_values(records, prepared.drawn))
+    return DriveResult(folder, records, scores, "\n".join([table, *notes]))

@@ -249,8 +249,10 @@ def drive(lm: Any, requests: Sequence[Any], task: str) -> list[str]:
             stop_after_unread=settings["stop_after_unread"],
         )
         selection = RouteSelection(
-            name=found.name, sha256=found.sha256, all_ids=found.ids, routes=routes, programs=found.programs
-        )
+            name=found.name, sha256=found.sha256, all_ids=found.ids, routes=routes, programs=found.programs,
+            alone=found.alone,
+            draws={route: draw.seed for route, draw in found.draws.items() if draw.alone == found.alone},
+        )  # fmt: skip
         records = run(assemble(config, selection, driver), *remote(driver))
     lines = {record.route_id: record.to_json() for record in records}
     return [lines[i] for i in ids]

@@ -22,7 +22,7 @@ from closedloop_plugin.runner.episode import EvaluationConditions
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.run import DriveRun
-from closedloop_plugin.runner.task import EpisodeTask, episode_seed, shard
+from closedloop_plugin.runner.task import EpisodeTask, episode_seed, fresh_seed, shard
 from closedloop_plugin.runner.worker import WorkerConfig
 from closedloop_plugin.runner.world_processes import LocalEngine, WorldEngine
 from closedloop_plugin.worlds.base import EpisodeSetup
@@ -45,6 +45,9 @@ class RouteSelection:
     repetitions: int = 1
     shard: str | None = None
     values: Mapping[str, Any] = field(default_factory=dict)  # for the programs' free parameters
+    alone: bool = False  # programs replace the standard scenarios of their routes
+    draws: Mapping[str, int] = field(default_factory=dict)  # route id -> seed of the played draw of its program
+    fresh: bool = False  # repetitions are other draws instead
 
 
 @dataclass(frozen=True)
@@ -135,6 +138,7 @@ def _tasks(config: RunConfig, selection: RouteSelection, cameras: tuple[Camera, 
         cameras=cameras,
         timestep=1.0 / config.profile.hz,
         program=selection.program,
+        alone=selection.alone,
         town=selection.map,
         traffic=config.traffic,
         values=selection.values,
@@ -146,18 +150,26 @@ def _tasks(config: RunConfig, selection: RouteSelection, cameras: tuple[Camera, 
     ]
     if selection.program and not selection.routes:
         setups = [(selection.all_ids[0], base)]
-    many = len(selection.programs) > 1
     return [
-        EpisodeTask(
-            suite=selection.name,
-            route_id=name,
-            repetition=k,
-            setup=replace(setup, seed=episode_seed(config.seed, name, k)),
-            one_of_many=many,
-        )
-        for k in range(selection.repetitions)
-        for name, setup in setups
+        _task(config.seed, selection, name, k, setup) for k in range(selection.repetitions) for name, setup in setups
     ]
+
+
+def _task(seed: int, selection: RouteSelection, name: str, k: int, setup: EpisodeSetup) -> EpisodeTask:
+    """Repetition k of a route. A checked program has the same scene in all of them, if no fresh draws are wanted."""
+    played, own = selection.draws.get(name), episode_seed(seed, name, k)
+    draw, scene = ("", own) if played is None else ("played", played)
+    if selection.fresh:
+        draw, scene = "fresh", fresh_seed(seed, name, k, played)
+    return EpisodeTask(
+        suite=selection.name,
+        route_id=name,
+        repetition=k,
+        setup=replace(setup, seed=scene),
+        one_of_many=len(selection.programs) > 1,
+        draw=draw,
+        driver=own if draw else None,
+    )
 
 
 def config_identity(config: RunConfig, selection: RouteSelection) -> dict[str, Any]:
@@ -167,6 +179,7 @@ def config_identity(config: RunConfig, selection: RouteSelection) -> dict[str, A
         "suite": selection.name,
         "suite_sha256": selection.sha256,
         "values": dict(selection.values) or None,
+        **_of_programs(selection),
         "map_sha256": file_sha256(selection.map) if selection.map else None,
         "towns_sha256": {town: file_sha256(file) for town, file in selection.towns.items()},
         "profile": config.profile.name,
@@ -178,6 +191,14 @@ def config_identity(config: RunConfig, selection: RouteSelection) -> dict[str, A
         "traffic": config.traffic,
         **code_identity(),
     }
+
+
+def _of_programs(selection: RouteSelection) -> dict[str, Any]:
+    """How programs on routes are played; None for routes of the catalogue, and for a program on a map."""
+    if not selection.programs:
+        return {"alone": None, "draws": None}
+    draws = "fresh" if selection.fresh else "played" if selection.draws else "by seed"
+    return {"alone": selection.alone, "draws": draws}
 
 
 def _identity(

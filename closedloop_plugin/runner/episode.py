@@ -16,6 +16,7 @@ from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
 from closedloop_plugin.core.state import STATUS, Control, EndReason, GroundTruth, Observation
 from closedloop_plugin.runner.decisions import ControlScheduler, DecisionResponse, DecisionRules, TimedDecision
 from closedloop_plugin.runner.task import EpisodeTask
+from closedloop_plugin.scoring.ability import of_type
 from closedloop_plugin.scoring.margins import SafetyMargins
 from closedloop_plugin.scoring.metric_log import MetricLog
 from closedloop_plugin.scoring.referee.referee import Referee
@@ -95,7 +96,7 @@ class Episode:
         self, world: World, task: EpisodeTask, conditions: EvaluationConditions, observers: Sequence[TickObserver] = ()
     ) -> None:
         self.world, self.task, self.conditions, self.observers = world, task, conditions, observers
-        self.controls = ControlScheduler(conditions.profile, conditions.rules, task.setup.seed)
+        self.controls = ControlScheduler(conditions.profile, conditions.rules, task.driver_seed)
         self.log = MetricLog()
         self.margins = SafetyMargins()
         self.referee: Referee | None = None
@@ -243,9 +244,15 @@ def blank_record(
 
 
 def _program(task: EpisodeTask) -> dict[str, str]:
-    """Hash of the program's text, since its name does not identify it."""
-    file = task.setup.program
-    return {"program": file_sha256(file)[:12]} if file and file.is_file() else {}
+    """Hash of the program's text, since its name does not identify it; whether the standard scenario of its route's
+    type plays under it ("kept", "replaced"); which draw it is."""
+    setup = task.setup
+    if setup.program is None:
+        return {}
+    found = {"program": file_sha256(setup.program)[:12]} if setup.program.is_file() else {}
+    if setup.route is not None and of_type(setup.route.scenario):
+        found["standard"] = "kept" if setup.keeps_standard else "replaced"
+    return found | ({"draw": task.draw} if task.draw else {})
 
 
 def _changed(task: EpisodeTask, conditions: EvaluationConditions) -> dict[str, Any]:

@@ -23,10 +23,17 @@ class EpisodeTask:
     repetition: int
     setup: EpisodeSetup
     one_of_many: bool = False  # a program of a suite: if it is wrong, the episode is invalid and the run continues
+    draw: str = ""  # of a checked program: "played", the draw that its check saw survived, or "fresh", another one
+    driver: int | None = None  # seed of the driver, if it is not that of the scene
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.route_id):  # it becomes a file name
             raise Ad2Error(f"route {self.route_id!r}: an id of letters, digits, '_', '-' and '.' is needed")
+
+    @property
+    def driver_seed(self) -> int:
+        """Seed of the agent and of simulated decision times; differs between repetitions of the same scene."""
+        return self.setup.seed if self.driver is None else self.driver
 
     @property
     def key(self) -> str:
@@ -38,6 +45,12 @@ def episode_seed(seed: int, route_id: str, repetition: int) -> int:
     """31-bit seed from the run's seed and the episode's name: independent of order, shard and number of workers."""
     text = f"{seed}:{route_id}:{repetition}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
+
+
+def fresh_seed(seed: int, route_id: str, k: int, played: int | None) -> int:
+    """Seed of the k-th draw of a scenario besides those of its check. `played`: the seed of its played draw."""
+    found = episode_seed(seed, f"{route_id}:fresh", k)
+    return found if found != played else found ^ 1
 
 
 def shard(tasks: Sequence[EpisodeTask], which: str | None) -> list[EpisodeTask]:

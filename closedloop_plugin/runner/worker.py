@@ -119,7 +119,7 @@ def drive(
         hz = config.conditions.profile.hz
         all_observers.append(lambda tick: track.add(tick.truth, tick.control, reply_note(tick.decision, hz)))
     if responder.agent is not None:
-        responder.agent.start(task.key, task.setup.seed)
+        responder.agent.start(task.key, task.driver_seed)
     result = None
     try:
         result = run_episode(world, task, config.conditions, responder, all_observers)
@@ -190,7 +190,7 @@ def _serve(pipe: Connection, config: WorkerConfig) -> None:
     try:
         while True:
             _, task = pipe.recv()
-            pipe.send(("start", task.key, task.setup.seed))
+            pipe.send(("start", task.key, task.driver_seed))
             pipe.send(("done", drive(world, task, config, responder, [_Heartbeat(pipe)])))
     finally:
         world.close()

@@ -30,7 +30,7 @@ PropBase = globals().get("Prop", DrivingObject)
 class Wheeled(Car):
     """A vehicle of any `kind`."""
     kind: "car"
-    role: "scenario"
+    role: stage.role
     lamps: set()
     doors: set()
     rail: None
@@ -43,7 +43,7 @@ class Wheeled(Car):
 class Walker(Pedestrian):
     """A pedestrian, child or animal, by its `kind`."""
     kind: "pedestrian"
-    role: "scenario"
+    role: stage.role
     lamps: set()
     doors: set()
     rail: None
@@ -56,7 +56,7 @@ class Walker(Pedestrian):
 class Thing(PropBase):
     """An object: cone, barrier, debris, or one that hides a pedestrian."""
     kind: "blocker"
-    role: "scenario"
+    role: stage.role
     lamps: set()
     doors: set()
     rail: None

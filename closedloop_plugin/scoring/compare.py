@@ -1,7 +1,7 @@
 """Paired comparison of two runs over their common routes: standard routes against threats, or two drivers.
 
 A threat scenario has the id of the route it plays on. Abilities are grouped by the standard route's scenario type in
-both columns. Which episodes count is decided by paired_routes.py.
+both columns; a threat that replaced the standard scenario tests none. paired_routes.py decides which episodes count.
 
 The figures a and b, the drop a - b and the relative drop (a - b) / a have jackknife intervals that leave out the same
 route of both runs (lmms_eval_ad2/metrics/intervals.py). p-values: lmms_eval_ad2/metrics/paired_comparison.py, with
@@ -29,6 +29,7 @@ from closedloop_plugin.scoring.measures import (
     parts_of,
     signs_tested,
 )
+from closedloop_plugin.scoring.official_record import REPLACED
 from closedloop_plugin.scoring.paired_routes import ComparedRun, PairedRoutes, PairingRule, pair_routes
 from lmms_eval_ad2.metrics.intervals import Bounds, ClusterJackknife, Floats
 from lmms_eval_ad2.metrics.paired_comparison import paired
@@ -113,7 +114,8 @@ def compare(
         parts_of(side, tested, [route for route, _ in missing])
         for side, missing in zip(sides, paired_routes.missing, strict=True)
     )
-    rows = [_row(m, values_a[m.name], values_b[m.name], seed) for m in MEASURES if m.name in measures]
+    shown = [m for m in MEASURES if m.name in measures and not (_by_type(m) and _all_replaced(sides))]
+    rows = [_row(m, values_a[m.name], values_b[m.name], seed) for m in shown]
     return DrivingComparison(
         rows=_corrected(_with_spread(rows, paired_routes, tested)),
         routes=paired_routes.routes,
@@ -125,6 +127,15 @@ def compare(
         n_common=len(_driven(sides[0]) & _driven(sides[1])),
         by_route=_by_route(paired_routes, values_a["driving_score"][0], values_b["driving_score"][0]),
     )
+
+
+def _by_type(measure: DrivingMeasure) -> bool:
+    return measure.group == "ability" or measure.name == "skill_score"
+
+
+def _all_replaced(sides: Sequence[Sequence[ComparedEpisode]]) -> bool:
+    """Whether a run has only programs that replaced the standard scenario."""
+    return any(side and all(e.official.replaced for e in side) for side in sides)
 
 
 def _driven(episodes: Sequence[ComparedEpisode]) -> set[str]:
@@ -268,6 +279,12 @@ def _spread(episodes: Sequence[ComparedEpisode], missing: Sequence[tuple[str, in
 def _notes(found: PairedRoutes, sides: tuple[ComparedRun, ComparedRun], tested: bool, rule: PairingRule) -> list[str]:
     """Remarks on the rows, one sentence each."""
     notes = ["abilities and Skill Score are grouped by the standard route's scenario type in both columns"]
+    if _all_replaced(found.episodes):
+        notes, tested = [], True
+    for side, episodes in zip(sides, found.episodes, strict=True):
+        replaced = sum(e.official.replaced for e in episodes)
+        if replaced:
+            notes.append(f"{side.name}: {replaced} of {len(episodes)} episode(s) test no ability: {REPLACED}")
     if not tested:
         notes.append(f"{SIGNS}: success rate only in both columns, because some records lack the junction test")
     for side, episodes, missing in zip(sides, found.episodes, found.missing, strict=True):

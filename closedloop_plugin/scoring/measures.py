@@ -93,7 +93,7 @@ def parts_of(episodes: Sequence[ComparedEpisode], signs_tested: bool, missing: S
         name: [_by_route(episodes, value, missing if name in ZERO_IF_MISSING else ())] for name, value in means.items()
     }
     for name, types in ABILITIES.items():
-        members = [p for p in episodes if p.scenario in types]
+        members = [p for p in episodes if p.scenario in types and not p.official.replaced]
         found[name] = [_by_route(members, _signs(signs_tested) if name == SIGNS else means["success_rate"])]
     found["skill_score"] = [found[name][0] for name in ABILITIES]
     found["collisions_per_km"] = [_collisions(episodes)]
@@ -102,7 +102,8 @@ def parts_of(episodes: Sequence[ComparedEpisode], signs_tested: bool, missing: S
 
 def signs_tested(episodes: Sequence[ComparedEpisode]) -> bool:
     """Whether the junction test of Traffic_Signs is known for every episode that needs it."""
-    return all(passed_junction(p.official, {}) is not None for p in episodes if p.scenario in ABILITIES[SIGNS])
+    tested = [p.official for p in episodes if p.scenario in ABILITIES[SIGNS] and not p.official.replaced]
+    return all(passed_junction(record, {}) is not None for record in tested)
 
 
 def _by_route(

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
+from closedloop_plugin.scoring.ability import of_type
 from closedloop_plugin.scoring.official_record import SCORES, OfficialRecord, parse_record
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.storage.untrusted_json import LARGEST_FILE, lines, parse, read_bytes
@@ -176,6 +177,7 @@ def _extras(r: EpisodeRecord) -> dict[str, Any]:
         "comfort": dict(r.comfort),
         "junctions_passed": r.junctions_passed,
         "experimental": r.map.get("experimental", False),
+        "replaced": "program" in r.world and r.world.get("standard") != "kept" and bool(of_type(r.scenario)),
         "end": r.end,
         "reason": r.reason,
         "seed": r.seed,

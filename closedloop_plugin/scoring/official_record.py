@@ -22,6 +22,8 @@ DONE = ("Completed", "Perfect")
 # Statuses of episodes without a valid drive: a crash, or a run that was interrupted.
 CRASHED = ("Simulation crashed", "Agent couldn't be set up", "Agent crashed", "sensors were invalid", "Started")
 
+REPLACED = "their programs replaced the standard scenarios, by whose types abilities are grouped"  # why no ability
+
 _ROUTE_ID = re.compile(r"RouteScenario_(.+)_rep([0-9]{1,9})")
 _NUMBERED = re.compile(r"(.+)_\d+")  # ParkingCutIn_1
 SCORES = ("score_route", "score_penalty", "score_composed")
@@ -51,6 +53,7 @@ class OfficialRecord:
     comfort: Mapping[str, Any] = field(default_factory=dict)  # see MetricLog.comfort
     junctions_passed: int | None = None
     experimental: bool = False  # the map's topology is uncertain: excluded from headline means
+    replaced: bool = False  # a program took the place of the standard scenario: tests no ability
 
     @property
     def key(self) -> tuple[str, int]:
@@ -173,10 +176,14 @@ def _ours(raw: Any, file: object, row: int | str) -> dict[str, Any]:
         raise DataError(file, row, "ad2.junctions_passed", "a number of junctions", junctions)
     if not isinstance(experimental, bool):
         raise DataError(file, row, "ad2.experimental", "true or false", experimental)
+    replaced = raw.get("replaced", False)
+    if not isinstance(replaced, bool):
+        raise DataError(file, row, "ad2.replaced", "true or false", replaced)
     return {
         "origin": origin,
         "version": str(raw.get("version", "")),
         "comfort": comfort,
         "junctions_passed": junctions,
         "experimental": experimental,
+        "replaced": replaced,
     }

@@ -7,6 +7,7 @@
     n_crashed, crashed            records whose status is a crash, or which never ended
     n_outside                     records of other routes or repetitions
     n_experimental, experimental  routes excluded from the headline means, and their own scores
+    n_replaced                    records whose program took the place of the standard scenario: they test no ability
     n_inconsistent, inconsistent  routes with a score that contradicts another or the listed infractions, and what
                                   differs; they count as the file says (consistency.py)
     unchecked                     reason -> routes of which this could not be checked
@@ -39,7 +40,7 @@ from closedloop_plugin.scoring.comfort_scores import Key, comforts, one_rate, sa
 from closedloop_plugin.scoring.consistency import ConsistencyCheck, check
 from closedloop_plugin.scoring.driving import driving_score, latest, success_rate
 from closedloop_plugin.scoring.efficiency import route_efficiency
-from closedloop_plugin.scoring.official_record import OfficialRecord
+from closedloop_plugin.scoring.official_record import REPLACED, OfficialRecord
 from closedloop_plugin.scoring.provenance import provenance
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.metrics.intervals import (
@@ -78,7 +79,7 @@ class _ScoreTable:
     efficiencies: Mapping[Key, float] = field(init=False)
 
     def __post_init__(self) -> None:
-        pairs = [(self.routes[key[0]].scenario, record) for key, record in self.records.items()]
+        pairs = [(self.routes[key[0]].scenario, r) for key, r in self.records.items() if not r.replaced]
         self.skills = skills(pairs, self.options.traffic_signs, self.options.junctions)
         found = {k: route_efficiency(r.infractions["min_speed_infractions"]) for k, r in self.records.items()}
         self.efficiencies = {key: value for key, value in found.items() if value is not None}
@@ -218,6 +219,7 @@ def _counted(table: _ScoreTable, chosen: _ChosenRecords) -> dict[str, Any]:
         "n_records": len(table.records),
         "n_missing": len(table.missing),
         "n_crashed": len(crashed),
+        "n_replaced": sum(r.replaced for r in table.records.values()),
         "missing": [list(key) for key in table.missing],
         "crashed": [{"route": r.route_id, "repetition": r.repetition, "status": r.status} for r in crashed],
     }
@@ -339,6 +341,7 @@ def _notes(table: _ScoreTable, chosen: _ChosenRecords) -> list[str]:
     signs = table.skills["Traffic_Signs"]
     empty = [name for name, skill in table.skills.items() if not skill.values]
     gaps = sorted({gap for r in records for gap in r.gaps if gap != "town_name"})
+    replaced = sum(r.replaced for r in records)
     foreign = [r.route_id for key, r in table.records.items() if _foreign(r, table.routes[key[0]])]
     versions = sorted({r.version for r in records if r.version})
     notes = [
@@ -351,7 +354,8 @@ def _notes(table: _ScoreTable, chosen: _ChosenRecords) -> list[str]:
         (len(versions) > 1, f"driven with {len(versions)} versions of the world or the code, whose differences the "
          f"figures may mix: {'; '.join(versions[:5])}"),
         (not table.efficiencies, "efficiency: no record has a speed message up to 1,000 %"),
-        (empty, f"no record tests {', '.join(empty)}: no figure there, and no Skill Score"),
+        (replaced, f"{replaced} of {len(records)} record(s) test no ability: {REPLACED}"),
+        (empty and replaced < len(records), f"no record tests {', '.join(empty)}: no figure there, and no Skill Score"),
         (signs.partial, _junction_note(signs, table.options.traffic_signs)),
     ]  # fmt: skip
     return [text for condition, text in notes if condition]

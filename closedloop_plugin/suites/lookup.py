@@ -18,6 +18,7 @@ from pathlib import Path
 
 from closedloop_plugin.core.routes import Route, read_routes
 from closedloop_plugin.suites import programs
+from closedloop_plugin.suites.played_draws import PlayedDraw
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write, file_sha256
 
@@ -37,6 +38,8 @@ class Suite:
     sha256: str
     programs: Mapping[str, Path] = field(default_factory=dict)  # route id -> program; empty: scenarios of the catalogue
     left_out: Mapping[str, str] = field(default_factory=dict)  # program -> reason for which it is excluded
+    draws: Mapping[str, PlayedDraw] = field(default_factory=dict)  # route id -> draw that its check saw survived
+    alone: bool = False  # its programs were generated to replace the standard scenarios of their routes
 
     @property
     def ids(self) -> list[str]:
@@ -61,7 +64,7 @@ def suite(name: str, world: str | None = "embedded") -> Suite:
         found = programs.read(file, routes_of)
         if found.name in ("demo", EMBEDDED, BENCH2DRIVE):
             raise Ad2Error(f"{file}: a folder of this name would be confused with another suite; rename it")
-        return Suite(found.name, found.routes, found.sha256, found.programs, found.left_out)
+        return Suite(found.name, found.routes, found.sha256, found.programs, found.left_out, found.draws, found.alone)
     if not file.is_file():
         known = sorted({"demo", EMBEDDED, BENCH2DRIVE, *(f.stem for f in routes_home().glob("*.xml"))})
         raise Ad2Error(f"--suite {name}: no such suite, route file or folder of programs; suites: {', '.join(known)}")

@@ -4,6 +4,7 @@
     param route = "SUITE:ID"                          in each program: its route (demo:101, mine.xml:7)
     FOLDER/suite.json                                 optional; written by `ad2 threats generate` and `check`:
         name, base_file, finished (False: must not be run yet), left_out {stem: reason}
+    FOLDER/check.json                                 optional; written by the check: the played draws, played_draws.py
 
 The line with the route is read as text; programs are not executed here.
 """
@@ -18,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.routes import Route, read_routes, select
+from closedloop_plugin.suites.json_objects import json_object
+from closedloop_plugin.suites.played_draws import PlayedDraw, played_draws
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.storage.files import file_sha256
-from lmms_eval_ad2.storage.untrusted_json import load
 
 INDEX = "suite.json"
 _NAMED = r"(?P<suite>[^\"'\s:]{1,200}):(?P<id>[A-Za-z0-9_.-]{1,80})"
@@ -92,19 +94,6 @@ def route_of(program: Path, routes_of: Callable[[str], tuple[Route, ...]], given
         raise Ad2Error(f"{program}: route {suite}:{route_id}: {exc}") from exc
 
 
-def json_object(file: Path, expected: str, hint: str = "") -> dict[str, Any]:
-    """The JSON object in a file, {} without the file. Raises DataError for other content."""
-    if not file.is_file():
-        return {}
-    try:
-        found = load(file)
-    except ValueError as exc:
-        raise DataError(file, None, "file", "JSON", str(exc), hint) from exc
-    if not isinstance(found, dict):
-        raise DataError(file, None, "file", expected, found)
-    return found
-
-
 def index_of(folder: Path) -> dict[str, Any]:
     """suite.json, {} without one."""
     file = folder / INDEX
@@ -117,13 +106,16 @@ def index_of(folder: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ProgramFolder:
-    """Content of a folder. `sha256`: of all programs that are run; `left_out`: reasons for excluded programs."""
+    """Content of a folder. `sha256`: of all programs that are run, and of their played draws; `left_out`: reasons for
+    excluded programs; `draws`: of the checked programs."""
 
     name: str
     routes: tuple[Route, ...]
     programs: Mapping[str, Path]
     left_out: Mapping[str, str]
     sha256: str
+    draws: Mapping[str, PlayedDraw]
+    alone: bool  # generated to replace the standard scenarios
 
 
 def read(folder: Path, routes_of: Callable[[str], tuple[Route, ...]]) -> ProgramFolder:
@@ -132,19 +124,28 @@ def read(folder: Path, routes_of: Callable[[str], tuple[Route, ...]]) -> Program
     if index and not index.get("finished", True):
         raise Ad2Error(f"{folder}: not finished; run the same `ad2 threats generate` again, it continues from there")
     left_out: Mapping[str, str] = index.get("left_out", {})
-    files = named_programs(folder)
+    files = {name: file for name, file in named_programs(folder).items() if name not in left_out}
+    draws = played_draws(folder, {name: file_sha256(file) for name, file in files.items()})
     routes_by = routes_for(folder, index, routes_of)
-    routes, programs, digest = [], {}, hashlib.sha256()
+    routes, digest = [], hashlib.sha256()
     for name, file in files.items():
-        if name in left_out:
-            continue
         route = route_of(file, routes_by)
         routes.append(route)
-        programs[name] = file.absolute()
         digest.update(sha_of(file, route).encode())
+        if name in draws:
+            digest.update(str(draws[name].seed).encode())
     if not routes:
         raise Ad2Error(f"{folder}: every scenario is excluded (see {INDEX}); nothing to run")
-    return ProgramFolder(_name(folder, index), tuple(routes), programs, dict(left_out), digest.hexdigest())
+    programs = {name: file.absolute() for name, file in files.items()}
+    return ProgramFolder(
+        _name(folder, index), tuple(routes), programs, dict(left_out), digest.hexdigest(), draws, made_alone(index)
+    )
+
+
+def made_alone(index: Mapping[str, Any]) -> bool:
+    """Whether suite.json says that its programs replace the standard scenarios of their routes."""
+    asked = index.get("asked")
+    return isinstance(asked, dict) and asked.get("alone") is True
 
 
 def sha_of(program: Path, route: Route) -> str:

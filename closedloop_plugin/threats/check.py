@@ -1,8 +1,12 @@
-"""Check scenarios: each must compile, run, act, and be survivable for a competent driver with some parameters.
+"""Check scenarios: each must compile, run, act, and be survivable for a competent driver.
+
+Draws are driven until one is survived: it becomes the played draw, which every agent drives. Then `others` further
+draws are driven, of which the stated share must be survived. Draw k of a scenario is the same in every check with one
+seed.
 
     OUT/run.json ...            a run folder as `ad2 drive run` writes it: the judge's drives, see runner/store.py
     OUT/programs.json           scenario -> sha256 of everything its drives depend on: program, library, route, map
-    OUT/moments/<key>.jpg|json  snapshot of each scenario's first draw, see snapshot.py
+    OUT/moments/<key>.jpg|json  snapshot of each draw, see snapshot.py
 
 If a program or its route changes, its records are first removed from OUT/episodes.jsonl (the file is replaced), then
 programs.json gets the new sha256, then it is driven. A record therefore always belongs to the stored sha256, even after
@@ -17,6 +21,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
@@ -26,7 +31,6 @@ from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.profiles import profile as profile_named
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.runner.assemble import DriverSetup, RouteSelection, RunConfig, assemble
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
@@ -34,11 +38,13 @@ from closedloop_plugin.runner.run import DriveRun, run
 from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.runner.task import EpisodeTask, episode_seed
 from closedloop_plugin.runner.world_processes import LocalEngine, WorldEngine
-from closedloop_plugin.suites.programs import index_of, json_object, named_programs, route_of, routes_for, sha_of
+from closedloop_plugin.suites.json_objects import json_object
+from closedloop_plugin.suites.programs import index_of, named_programs, route_of, routes_for, sha_of
+from closedloop_plugin.threats.draws import DrawPlan, DrivenDraws
 from closedloop_plugin.threats.spec import ThreatSpec
 from closedloop_plugin.threats.transcript import ScenarioVerdict, ThreatTranscript
 from closedloop_plugin.threats.verdict_files import write_verdicts as write_verdicts
-from closedloop_plugin.threats.verdicts import ScenarioDraw, draw_of, not_compiled, verdict_of
+from closedloop_plugin.threats.verdicts import draw_of, not_compiled
 from closedloop_plugin.worlds.base import EpisodeSetup
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write, file_sha256
@@ -94,7 +100,10 @@ def check(
     *,
     world: FactoryRecipe,
     judge: str = "expert",
-    tries: int = 4,
+    tries: int = DrawPlan.tries,
+    others: int = DrawPlan.others,
+    share: Fraction = DrawPlan.share,
+    alone: bool = False,
     workers: int = 1,
     engine: WorldEngine | None = None,
     seed: int = 0,
@@ -104,7 +113,9 @@ def check(
     map: Path | None = None,
     retry_failed: bool = False,
 ) -> dict[str, ScenarioVerdict]:
-    """Drive each program with the judge until it survives a draw, at most `tries` draws; the verdict by name.
+    """Drive the draws of each program with the judge; the verdict by name.
+
+    `tries`, `others`, `share`: see DrawPlan. `alone`: programs replace the standard scenarios of their routes.
 
     A program that does not compile is not repeated. The same call resumes an interrupted check. Raises Ad2Error for
     errors of the whole check (folder of another run, unknown judge); errors of one program are in its verdict.
@@ -114,32 +125,19 @@ def check(
     shas = {p.name: _digest(p, towns or {}, map) for p in programs if not p.problem}
     limits = PoolLimits(workers, retries=1)  # a program that hangs would hang again
     runner = _DrawRunner(
-        out=out, world=world, judge=judge, seed=seed, profile=profile, towns=towns or {}, map=map, limits=limits,
-        engine=engine or LocalEngine(), retry_failed=retry_failed, quiet=quiet,
+        out=out, world=world, judge=judge, seed=seed, profile=profile, towns=towns or {}, map=map, alone=alone,
+        limits=limits, engine=engine or LocalEngine(), retry_failed=retry_failed, quiet=quiet,
     )  # fmt: skip
     with lock_folder(out):
         names = _forget_changed(out, shas)
-    specs = {p.name: p.spec for p in programs}
-    draws: dict[str, list[ScenarioDraw]] = {p.name: [] for p in programs}
-    for k in range(tries):
-        pending = [p for p in programs if not p.problem and _needs_draw(draws[p.name])]
-        if not pending:
-            break
-        if k and not quiet:
-            print(f"draw {k + 1} of {tries}: {len(pending)} scenarios not survived yet", flush=True)
-        for record in runner.drive(pending, k, names):
-            draws[record.route_id].append(draw_of(record, out, specs[record.route_id]))
+    driven = runner.drive_all({p.name: p for p in programs if not p.problem}, DrawPlan(tries, others, share), names)
     _check_unchanged(programs, shas, towns or {}, map)
-    return {p.name: not_compiled(p.problem) if p.problem else verdict_of(draws[p.name], judge) for p in programs}
-
-
-def _needs_draw(draws: Sequence[ScenarioDraw]) -> bool:
-    return all(d.compiles and d.record.end != EndReason.WORLD_FAILED and not d.survived for d in draws)
+    return {p.name: not_compiled(p.problem) if p.problem else driven[p.name].verdict(judge) for p in programs}
 
 
 @dataclass(frozen=True, kw_only=True)
 class _DrawRunner:
-    """Drives the k-th draw of the programs that need one."""
+    """Drives draws of programs."""
 
     out: Path
     world: FactoryRecipe
@@ -148,14 +146,32 @@ class _DrawRunner:
     profile: Profile
     towns: Mapping[str, Path]
     map: Path | None
+    alone: bool
     limits: PoolLimits
     engine: WorldEngine
     retry_failed: bool
     quiet: bool
 
-    def drive(self, programs: Sequence[ScenarioProgram], k: int, names: Sequence[str]) -> list[EpisodeRecord]:
+    def drive_all(
+        self, programs: Mapping[str, ScenarioProgram], plan: DrawPlan, names: Sequence[str]
+    ) -> dict[str, DrivenDraws]:
+        """All draws of the plan, by program. `names`: of all programs of the folder."""
+        found = {name: DrivenDraws(plan) for name in programs}
+        while tasks := [(k, name) for name, one in found.items() for k in one.missing()]:
+            again = sum(bool(one.draws) and one.played is None for one in found.values())
+            if again and not self.quiet:
+                print(f"{again} scenarios are not survived yet", flush=True)
+            # By number, so that an interrupted check has complete passes of the folder.
+            in_order = [(programs[name], k) for k, name in sorted(tasks, key=lambda task: task[0])]
+            for record in self.drive(in_order, names):
+                draw = draw_of(record, self.out, programs[record.route_id].spec)
+                found[record.route_id].draws[record.repetition] = draw
+        return found
+
+    def drive(self, draws: Sequence[tuple[ScenarioProgram, int]], names: Sequence[str]) -> list[EpisodeRecord]:
+        """The records of these draws: (program, number)."""
         camera = _camera(self.profile)
-        recorders = (FactoryRecipe(MOMENT, {"folder": self.out / "moments", "camera": camera.name}),) if k == 0 else ()
+        recorders = (FactoryRecipe(MOMENT, {"folder": self.out / "moments", "camera": camera.name}),)
         agent = make_agent(self.judge)
         driver = DriverSetup(
             agent, agent_recipe=FactoryRecipe("closedloop_plugin.agents.make:make_agent", {"spec": self.judge})
@@ -168,9 +184,13 @@ class _DrawRunner:
         draw: DriveRun = replace(
             assembled,
             # The sha256 of each program and its map is in programs.json: a suite may grow between two starts.
-            identity={**assembled.identity, "towns_sha256": {}, "map_sha256": None},
-            selection={**assembled.selection, "asked": [p.name for p in programs], "repetitions": k + 1},
-            tasks=[self._task(p, k, (camera,) if k == 0 else ()) for p in programs],
+            identity={**assembled.identity, "alone": self.alone, "towns_sha256": {}, "map_sha256": None},
+            selection={
+                **assembled.selection,
+                "asked": list(dict.fromkeys(p.name for p, _ in draws)),
+                "repetitions": 1 + max(k for _, k in draws),
+            },
+            tasks=[self._task(p, k, (camera,)) for p, k in draws],
         )
         return run(draw, None, None)
 
@@ -182,6 +202,7 @@ class _DrawRunner:
             cameras=cameras,
             timestep=1.0 / self.profile.hz,
             program=program.file.absolute(),
+            alone=self.alone,
             town=self.towns.get(route.town) if route else self.map,
             max_ticks=self.profile.max_ticks,
         )
@@ -226,8 +247,9 @@ def _forget_changed(out: Path, shas: Mapping[str, str]) -> list[str]:
         with atomic_write(out / "episodes.jsonl") as handle:
             handle.writelines(r.to_json() + "\n" for r in kept)
         for name in changed:
-            for ending in ("jpg", "json"):
-                (out / "moments" / f"{name}_rep0.{ending}").unlink(missing_ok=True)
+            for file in (out / "moments").glob(f"{name}_rep*.*"):
+                if re.fullmatch(r"\d+", file.stem.removeprefix(f"{name}_rep")):
+                    file.unlink()
     now = {**stored, **shas}
     if now != stored:
         with atomic_write(out / SHAS) as handle:

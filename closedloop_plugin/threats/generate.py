@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from closedloop_plugin.suites.lookup import Suite
 from closedloop_plugin.suites.programs import index_of
 from closedloop_plugin.threats.base import Fuser, Interviewee, ThreatRequest
 from closedloop_plugin.threats.check import ScenarioProgram, check, write_verdicts
+from closedloop_plugin.threats.draws import DrawPlan
 from closedloop_plugin.threats.folder import ThreatFolder, failed_technically, valid_names
 from closedloop_plugin.threats.interview import interview
 from closedloop_plugin.threats.spec_parsing import short
@@ -53,6 +55,9 @@ class ThreatGenerationConfig:
     engine: WorldEngine = field(default_factory=LocalEngine)
     attempts: int = 3  # maximum number of scenarios generated for one route
     tries: int = 4  # maximum number of draws of each that the judge drives
+    others: int = DrawPlan.others  # number of other draws of each that the judge drives
+    share: Fraction = DrawPlan.share  # of these, to be survived
+    alone: bool = False  # threats replace the standard scenarios of their routes
     checked: bool = True
     prompts_sha256: str = ""
     quiet: bool = False
@@ -112,6 +117,7 @@ def _identity(job: ThreatGenerationConfig, interviewee: Interviewee, fuser: Fuse
         "towns": sorted(job.towns),
         "profile": job.profile.name,
         "prompts_sha256": job.prompts_sha256,
+        "alone": job.alone,
         **code_identity(),
     }
 
@@ -197,8 +203,9 @@ def _check(job: ThreatGenerationConfig, folder: ThreatFolder, transcripts: dict[
             ScenarioProgram(t.route, folder.program_file(t.route), routes[t.route], spec=s) for t, s in unchecked
         ]
         verdicts = check(
-            programs, job.folder / "check", world=job.world, tries=job.tries, workers=job.workers, engine=job.engine,
-            seed=job.seed, profile=job.profile, towns=job.towns, quiet=job.quiet,
+            programs, job.folder / "check", world=job.world, tries=job.tries, others=job.others, share=job.share,
+            alone=job.alone, workers=job.workers, engine=job.engine, seed=job.seed, profile=job.profile,
+            towns=job.towns, quiet=job.quiet,
         )  # fmt: skip
         for transcript, _ in unchecked:
             updated = _with_verdict(transcript, verdicts[transcript.route])

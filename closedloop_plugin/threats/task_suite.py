@@ -47,4 +47,6 @@ def about(found: Suite) -> dict[str, Any]:
         **{name: made.get(name) for name in ("agent", "fuser", "base", "seed", "version", "commit")},
         "scenarios": len(found.routes),
         "left_out": len(found.left_out),
+        "played_draws": sum(draw.alone == found.alone for draw in found.draws.values()),  # checked scenarios
+        "alone": found.alone,
     }

@@ -65,7 +65,12 @@ class ScenarioVerdict(_StrictModel):
     survivable: bool = False
     tries: int = 0
     survived: int = 0
-    drawn: dict[str, Any] = {}  # parameters of the first draw that the expert survived
+    draw_seed: int | None = None  # of the played draw: the first one that the expert survived
+    drawn: dict[str, Any] = {}  # its parameters
+    others: int = 0  # other draws driven after it, without those that could not be scored
+    others_survived: int = 0
+    others_failed: int = 0  # other draws that could not be scored: the world failed
+    others_needed: int = 0  # of the other draws, for the scenario to pass
     reason: str = ""
 
 

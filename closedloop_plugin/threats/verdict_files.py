@@ -1,22 +1,22 @@
 """Results of a check in a folder of scenarios: check.json, and "left_out" of suite.json.
 
-DIR/check.json    scenario -> fields of ScenarioVerdict, program_sha256, judge, world, seed, profile, version
+DIR/check.json    scenario -> fields of ScenarioVerdict, program_sha256, judge, world, seed, profile, alone, version
+
+`ad2 drive run` plays the draws in it (suites/played_draws.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from closedloop_plugin.suites.programs import INDEX, index_of, json_object, programs_in
+from closedloop_plugin.suites.played_draws import VERDICTS
+from closedloop_plugin.suites.played_draws import read_verdicts as read_verdicts
+from closedloop_plugin.suites.programs import INDEX, index_of, programs_in
 from closedloop_plugin.threats.transcript import ScenarioVerdict
-from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.storage.code_state import code_label
 from lmms_eval_ad2.storage.files import atomic_write_json, file_sha256
 from lmms_eval_ad2.storage.identity import read_run
-
-VERDICTS = "check.json"
 
 
 def write_verdicts(
@@ -34,22 +34,13 @@ def write_verdicts(
         "world": identity.get("world"),
         "seed": identity.get("seed"),
         "profile": identity.get("profile"),
+        "alone": identity.get("alone"),
         "version": code_label(),
     }
     shas = {file.stem: file_sha256(file) for file in (programs_in(folder) if files is None else files)}
     before = {n: v for n, v in read_verdicts(folder).items() if n in shas and v.get("program_sha256") == shas[n]}
     now = {n: {**v.model_dump(), "program_sha256": shas.get(n, ""), **facts} for n, v in verdicts.items()}
     atomic_write_json(folder / VERDICTS, {**before, **now})
-
-
-def read_verdicts(folder: Path) -> dict[str, dict[str, Any]]:
-    """check.json by scenario; {} if there is none. Raises DataError if it is malformed."""
-    file = folder / VERDICTS
-    expected = "an object of verdicts by scenario"
-    found = json_object(file, expected, "Remove it; ad2 threats check writes it again")
-    if not all(isinstance(v, dict) for v in found.values()):
-        raise DataError(file, None, "file", expected, found)
-    return found
 
 
 def update_left_out(folder: Path, verdicts: Mapping[str, ScenarioVerdict]) -> None:

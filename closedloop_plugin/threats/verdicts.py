@@ -1,5 +1,8 @@
 """Verdict on a scenario from the records of a judge's draws, with the first failed condition as text.
 
+The first draw that the judge survives becomes the played draw, which every agent drives. The judge then drives other
+draws, of which it must survive a stated share.
+
 A draw counts as survived only if the scenario acted near the ego: without a threat there is nothing to survive.
 
 Reasons of failed checks enter the prompts of later attempts: their wording is part of the measurement.
@@ -78,6 +81,11 @@ class ScenarioDraw:
         return self.nearest is not None and (not self.must_move or self.nearest.moved_m >= MOVED_M)
 
     @property
+    def scored(self) -> bool:
+        """False if the world failed, which says nothing about the scenario."""
+        return self.record.end != EndReason.WORLD_FAILED
+
+    @property
     def survived(self) -> bool:
         return self.runs and self.acts and unharmed(self.record)
 
@@ -102,10 +110,10 @@ def draw_of(record: EpisodeRecord, folder: Path, spec: ThreatSpec | None = None)
 
 
 def is_scenario_actor(name: str, role: str) -> bool:
-    """Whether a body was created by the program.
+    """Whether a body was created by the program, not by the standard scenario under it (role "standard", r1, r2 ...).
 
-    If the program leaves no lane for background traffic, the embedded world gives the program's cars that role; they
-    are then recognised by their names s1, s2 ...
+    If the scenario leaves no lane for background traffic, the worlds give its cars that role; the program's are then
+    recognised by their names s1, s2 ...
     """
     return role == "scenario" or (role == "background" and re.fullmatch(r"s\d+", name) is not None)
 
@@ -145,22 +153,40 @@ def nearest_since(
     return NearestActor(own[best], round(gaps[best], 1), round(moved[best], 1))
 
 
-def verdict_of(draws: Sequence[ScenarioDraw], judge: str = "expert") -> ScenarioVerdict:
-    """The verdict on a scenario. `draws`: all its draws in order, at least one."""
+def verdict_of(
+    draws: Sequence[ScenarioDraw], judge: str = "expert", others: Sequence[ScenarioDraw] = (), needed: int = 0
+) -> ScenarioVerdict:
+    """The verdict on a scenario. `draws`: those up to the first survived one, at least one; `others`: those driven
+    after it; `needed`: how many of these must be survived."""
     compiles, runs, acts = (any(getattr(d, name) for d in draws) for name in ("compiles", "runs", "acts"))
     survived = [d for d in draws if d.survived]
-    passed = bool(survived)
+    good = sum(d.survived for d in others)
+    passed = bool(survived) and good >= needed
     return ScenarioVerdict(
         passed=passed,
         compiles=compiles,
         runs=runs,
         acts=acts,
-        survivable=passed,
+        survivable=bool(survived),
         tries=len(draws),
         survived=len(survived),
+        draw_seed=survived[0].record.seed if survived else None,
         drawn=dict(survived[0].record.drawn) if survived else {},
-        reason="" if passed else reason_of(draws, judge),
+        others=sum(d.scored for d in others),
+        others_survived=good,
+        others_failed=sum(not d.scored for d in others),
+        others_needed=needed,
+        reason="" if passed else _rarely(others, needed) if survived else reason_of(draws, judge),
     )
+
+
+def _rarely(others: Sequence[ScenarioDraw], needed: int) -> str:
+    """Why a scenario of which one draw is survived does not pass."""
+    scored = [d for d in others if d.scored]
+    text = f"survives {sum(d.survived for d in others)} of {len(scored)} other draws, {needed} needed"
+    lost = len(others) - len(scored)
+    text += f"; {lost} could not be scored: the world failed" if lost else ""
+    return "; ".join([text, *_harms([d for d in scored if not d.survived])])
 
 
 def not_compiled(reason: str) -> ScenarioVerdict:

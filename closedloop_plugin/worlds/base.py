@@ -15,18 +15,25 @@ from closedloop_plugin.maps.base import RoadMap
 
 @dataclass(frozen=True)
 class EpisodeSetup:
-    """One episode to run: a `route` (its scenario is taken from the catalogue) or a `program` (.scenic file)."""
+    """One episode to run: a `route`, with the standard scenario of its type from the catalogue, a `program` (.scenic
+    file), or both: the program then plays on top of the standard scenario, or `alone`."""
 
     route: Route | None
     seed: int
     cameras: tuple[Camera, ...] = ()
     timestep: float = 0.05  # s
     program: Path | None = None
+    alone: bool = False  # the program replaces the route's standard scenario
     town: Path | None = None  # OpenDRIVE file to use instead of a corridor
     traffic: bool = True  # background vehicles and pedestrians
     weather: Weather | None = None  # replaces the route's
     values: Mapping[str, Any] = field(default_factory=dict)  # fix the program's `param`s, which are drawn otherwise
     max_ticks: int = 4000
+
+    @property
+    def keeps_standard(self) -> bool:
+        """Whether a program plays on top of its route's standard scenario, if the catalogue has one for the type."""
+        return self.route is not None and self.program is not None and not self.alone
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,9 @@ def write(folder: Path, **texts: str) -> Path:
 
 
 def check(*words: object) -> int:
-    return main(["threats", "check", *map(str, words), "--world", "support.threats.acting:ActingWorld"])
+    return main(
+        ["threats", "check", "--others", "0", *map(str, words), "--world", "support.threats.acting:ActingWorld"]
+    )
 
 
 def test_checking_a_folder_prints_a_table_with_reasons_and_counts(
@@ -43,9 +45,9 @@ def test_checking_a_folder_prints_a_table_with_reasons_and_counts(
     assert check(folder, "--tries", 1) == 1
     out = capsys.readouterr().out
     rows = {line.split()[0]: line.split() for line in out.splitlines() if re.match(r"(fine|hit|wrong|lost) ", line)}
-    assert rows["fine"] == ["fine", "-", "yes", "yes", "yes", "1/1", "passes"]
-    assert rows["hit"] == ["hit", "-", "yes", "yes", "yes", "0/1", "FAILS"]
-    assert rows["wrong"] == ["wrong", "-", "no", "no", "no", "0/1", "FAILS"]
+    assert rows["fine"] == ["fine", "-", "yes", "yes", "yes", "1/1", "-", "passes"]
+    assert rows["hit"] == ["hit", "-", "yes", "yes", "yes", "0/1", "-", "FAILS"]
+    assert rows["wrong"] == ["wrong", "-", "no", "no", "no", "0/1", "-", "FAILS"]
     assert f"wrong: {folder}/wrong.scenic, line 2: NameError: no such thing" in out
     assert re.search(r"^lost: .*lost\.scenic: names no route", out, re.M)
     assert out.splitlines()[-1] == f"1 of 4 pass (25.0 %); drives: {folder}/check"
@@ -108,6 +110,7 @@ def test_route_and_map_options_apply_to_a_program_without_a_route(
         (["mine", "--route", "demo:101"], r"--route and --map are for single programs"),
         (["mine/fine.scenic", "--route", "demo:101", "--map", "mine/fine.scenic"], r"omit --map"),
         (["mine", "--tries", "0"], r"--tries 0: 1 or more"),
+        (["mine", "--share", "2"], r"--share 2: expected a share from 0 to 1"),
         (["mine", "--agent", "endpoint:x@http://h/v1"], r"a judge drives by itself; known: expert"),
         (["empty"], r"empty: no scenario programs there"),
         (["mine/fine.scenic", "other/fine.scenic"], r"another program has the same name"),

@@ -149,7 +149,7 @@ def test_an_invalid_bounding_box_is_replaced_by_the_size_in_the_program(rig: Rig
         extent = carla.Vector3D(math.inf, 0.0, 0.7)
 
     obj, actor = type("Obj", (), {"length": 3.0, "width": 2.0, "height": 9.0})(), type("A", (), {"bounding_box": Box})()
-    body = body_of(obj, actor, ActorKind.CAR, 1, rig.simulation.bodies[0].motion)
+    body = body_of(obj, actor, ActorKind.CAR, "s1", rig.simulation.bodies[0].motion)
     assert (body.length, body.width, body.height) == pytest.approx((3.0, 2.0, 1.4))
 
 

@@ -26,7 +26,7 @@ from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.core.state import STATIC, EgoContact
 from closedloop_plugin.worlds.base import WorldError
 from closedloop_plugin.worlds.bodies import car_following
-from closedloop_plugin.worlds.bodies.body import WALKERS, SimulatedBody
+from closedloop_plugin.worlds.bodies.body import WALKERS, SimulatedBody, name_of
 from closedloop_plugin.worlds.bodies.traffic_lights import TrafficLightCycle
 from closedloop_plugin.worlds.bodies.vehicle import MotionState
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
@@ -113,7 +113,8 @@ class StagedSimulation(CarlaSimulation):
         moved = not is_ego and (rides or getattr(obj, "gone", False))
         actor, lifted = spawn(self.world, blueprint, x, y, z, yaw, must_fit=is_ego)
         obj.carlaActor = actor
-        body = body_of(obj, actor, kind, len(actors.members), MotionState(x, y, yaw))
+        name = name_of(str(getattr(obj, "role", "scenario")), [member.body for member in actors.members])
+        body = body_of(obj, actor, kind, name, MotionState(x, y, yaw))
         member = SceneActor(body, obj, actor, physics=bool(obj.physics) and not moved and kind not in STATIC)
         member.lifted = lifted
         actors.members.append(member)
@@ -159,7 +160,7 @@ class StagedSimulation(CarlaSimulation):
     # -- one tick --------------------------------------------------------------------------------------------------
     def _apply_commands(self) -> None:
         context, actors, dt = self.context, self.actors, self.timestep
-        context.lights.step(self.currentTime * dt, context.stage.signals)
+        context.lights.step(self.currentTime * dt, context.stage.held_signals)
         if actors.traffic_lights:
             actors.traffic_lights.update()
         closed = car_following.closed_stop_lines(context.lights)

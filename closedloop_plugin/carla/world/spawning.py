@@ -8,7 +8,7 @@ from typing import Any
 from closedloop_plugin.carla.world.transforms import transform
 from closedloop_plugin.core.state import ActorKind
 from closedloop_plugin.worlds.base import InvalidScene
-from closedloop_plugin.worlds.bodies.body import SimulatedBody
+from closedloop_plugin.worlds.bodies.body import EGO, SimulatedBody
 from closedloop_plugin.worlds.bodies.vehicle import MotionState
 
 LIFTS = (0.2, 0.5, 1.0, 2.0)  # m above the ground, tried in turn: an actor that touches the ground cannot be spawned
@@ -61,7 +61,7 @@ def kind_of_object(obj: Any) -> ActorKind:
         raise InvalidScene(f"kind {obj.kind!r}: no such kind; known: {', '.join(ActorKind)}") from exc
 
 
-def body_of(obj: Any, actor: Any, kind: ActorKind, index: int, motion: MotionState) -> SimulatedBody:
+def body_of(obj: Any, actor: Any, kind: ActorKind, name: str, motion: MotionState) -> SimulatedBody:
     """The object's body, with CARLA's size unless that is invalid (CARLA issue 5841)."""
     extent = actor.bounding_box.extent
     given = (obj.length, obj.width, obj.height)
@@ -70,14 +70,5 @@ def body_of(obj: Any, actor: Any, kind: ActorKind, index: int, motion: MotionSta
         float(2 * half if math.isfinite(half) and 0 < half < HUGE_M else own) for half, own in measured
     )
     obj.length, obj.width, obj.height = length, width, height
-    if index == 0:
-        return SimulatedBody(id="ego", kind=kind, motion=motion, length=length, width=width, height=height, role="ego")
-    return SimulatedBody(
-        id=f"s{index}",
-        kind=kind,
-        motion=motion,
-        length=length,
-        width=width,
-        height=height,
-        role=str(getattr(obj, "role", "scenario")),
-    )
+    role = EGO if name == EGO else str(getattr(obj, "role", "scenario"))
+    return SimulatedBody(id=name, kind=kind, motion=motion, length=length, width=width, height=height, role=role)

@@ -27,6 +27,10 @@ class ProgramOptions:
     towns: Path | None = option(
         "OpenDRIVE files <town>.xodr, instead of corridor maps", default=None, metavar="DIR", identity="towns_sha256"
     )
+    alone: bool = option(
+        "programs replace the standard scenarios of their routes (default: they play on top of them)", default=False,
+        identity="alone",
+    )  # fmt: skip
     no_traffic: bool = option("no background vehicles and pedestrians", default=False, identity="traffic")
     routes_ids: str | None = fixed(None)
     limit: int | None = fixed(None)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.agents.base import Agent
@@ -47,6 +47,7 @@ class PreparedRun:
     agent: Agent | None
     interpreter: Interpreter | None
     notes: tuple[str, ...] = ()  # on the suite, printed below the scores
+    drawn: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # route id -> values of its played draw
 
 
 def prepare(options: DriveRunOptions, given: ModelBackend | Agent | None = None, quiet: bool = False) -> PreparedRun:
@@ -56,10 +57,11 @@ def prepare(options: DriveRunOptions, given: ModelBackend | Agent | None = None,
     """
     _check(options)
     rules = profile(options.profile)
+    drawn: Mapping[str, Mapping[str, Any]] = {}
     if options.scenario:
         subject, notes = program_subject(options, options.scenario)
     else:
-        subject, notes = suite_subject(options, options.suite or "")
+        subject, notes, drawn = suite_subject(options, options.suite or "")
     world, workers = world_of(options, options.workers)
     config = RunConfig(
         folder=options.out,
@@ -82,7 +84,7 @@ def prepare(options: DriveRunOptions, given: ModelBackend | Agent | None = None,
     # The runner records resolved values; an option without such a key is recorded as given.
     run = replace(run, identity={**run.identity, **identity_of(options, run.identity)})
     agent, interpreter = remote(driver)
-    return PreparedRun(run=run, routes=subject.routes, agent=agent, interpreter=interpreter, notes=notes)
+    return PreparedRun(run, subject.routes, agent, interpreter, notes, drawn)
 
 
 def _check(options: DriveRunOptions) -> None:
@@ -92,6 +94,10 @@ def _check(options: DriveRunOptions) -> None:
     for name, value in (("route", options.route), ("set", options.set)):
         if value and not options.scenario:
             raise Ad2Error(f"--{name} is an option of --scenario FILE.scenic")
+    if options.fresh_draws and options.scenario:
+        raise Ad2Error("--fresh-draws is an option of --suite FOLDER; a --scenario is drawn with --seed")
+    if options.fresh_draws and options.repetitions > 1:
+        raise Ad2Error("--fresh-draws: each draw is driven once; omit --repetitions")
     shard([], options.shard)
     check_driver(options)
 

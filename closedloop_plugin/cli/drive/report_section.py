@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from closedloop_plugin.cli.drive.score import tests_none
 from lmms_eval_ad2.report.cell_text import NONE
 from lmms_eval_ad2.report.sections import (
     CategoryPlot,
@@ -70,7 +71,8 @@ def report_section(results: Sequence[DriveResults], *, published: bool) -> Repor
     """The section of all runs: scores, abilities, scenario types, inconsistent records, routes without success."""
     runs = [scored(one) for one in results]
     caption = captions([(run.name, run.provenance) for run in runs])
-    tabled = [_scores(runs, caption), _abilities(runs, caption), _types(runs, caption)]
+    able = [run for run in runs if not tests_none(run.scores)]
+    tabled = [_scores(runs, caption), *([_abilities(able, caption)] if able else []), _types(runs, caption)]
     tabled += [_inconsistent(runs, caption)] if any(run.scores["inconsistent"] for run in runs) else []
     tabled += [_unsuccessful(run) for run in runs if run.scores["success_rate"] not in (None, 100.0)]
     return ReportSection(

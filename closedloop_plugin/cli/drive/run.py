@@ -27,6 +27,7 @@ EXAMPLES = """examples:
   ad2 drive run --scenario configs/scenarios/child_behind_van.scenic --agent expert --set pace=2 --out out/child
   ad2 drive run --scenario my.scenic --map Town05.xodr --agent expert --frames --out out/my
   ad2 drive run --suite threats/ --agent expert --out out/threats
+  ad2 drive run --suite threats/ --fresh-draws 3 --agent expert --out out/others
   ad2 drive run --suite bench2drive220 --world carla --servers localhost:2000,localhost:2010 --agent expert --out out/c
 then:
   ad2 drive show out/expert:101              film strip and top view of an episode
@@ -66,6 +67,10 @@ class DriveSelectionOptions(ProgramOptions):
         "only shard i of N (1/N to N/N); join shards with ad2 merge", default=None, metavar="i/N"
     )
     repetitions: int = option("repetitions of each route, each with its own seed", default=1, metavar="N", least=1)
+    fresh_draws: int | None = option(
+        "N other draws of each program of a folder, instead of the one that its check saw survived", default=None,
+        metavar="N", least=1, identity="draws",
+    )  # fmt: skip
     seed: int = option(
         "seed of the run; equal seeds give equal scores (default 0)", default=0, metavar="S", identity="seed"
     )
@@ -119,6 +124,7 @@ def run(options: DriveRunOptions) -> int:
     """Return 0 if all episodes ran, 1 if some failed; raises Ad2Error for mistakes of the user."""
     from closedloop_plugin.cli.drive.prepared_run import prepare
     from closedloop_plugin.cli.drive.report import report
+    from closedloop_plugin.cli.drive.selection import other_values
     from closedloop_plugin.core.state import FAILED
     from closedloop_plugin.runner.run import AGAIN
     from closedloop_plugin.runner.run import run as drive
@@ -126,8 +132,8 @@ def run(options: DriveRunOptions) -> int:
     prepared = prepare(options)
     records = drive(prepared.run, prepared.agent, prepared.interpreter)
     rules = prepared.run.worker_config.conditions.profile
-    show(report(records, prepared.routes, rules, options.repetitions, prepared.run.identity))
-    for note in prepared.notes:
+    show(report(records, prepared.routes, rules, options.fresh_draws or options.repetitions, prepared.run.identity))
+    for note in (*prepared.notes, *other_values(records, prepared.drawn)):
         show(note)
     if options.shard:
         print(f"shard {options.shard}; join the shards with: ad2 merge OUT {options.out} ...")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Keys of a run's identity: the driver, and keys that may differ between any two runs.
 DRIVER = ("agent", "interpreter", "cameras")
 FREE = ("suite", "suite_sha256", "map_sha256", "towns_sha256", "version", "commit")
-DRIVEN = ("values",)  # values of free parameters: they belong to the suite
+DRIVEN = ("values", "alone", "draws")  # how free parameters and programs are played: it belongs to the suite
 
 
 def report(paths: Sequence[Path], *, routes: str | None, published: bool) -> ReportSection:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -154,7 +154,7 @@ def _junctions(options: DriveScoreOptions, what: Suite, records: Sequence[Offici
         return None
     by_id = {route.id: route for route in what.routes}
     towns = towns_of(options.towns, what.routes, what.routes)
-    known = [(by_id[r.route_id].scenario, r) for r in records if r.route_id in by_id]
+    known = [(by_id[r.route_id].scenario, r) for r in records if r.route_id in by_id and not r.replaced]
     return junction_shares([by_id[route] for route in untested(known, options.traffic_signs)], towns)
 
 
@@ -218,12 +218,17 @@ def _scores(found: dict[str, Any]) -> str:
     modes = {"comfortness": f" ({found['comfort_mode']}{rate}, % of segments)"}
     rows = [_row(name, found, ci, unit) for name, unit in (("driving_score", ""), ("success_rate", " %"))]
     rows += [_row(name, found, ci, modes.get(name, " %")) for name in ("efficiency", "comfortness")]
-    rows += [
-        _row(name, found["abilities"], ci["abilities"], " %", name in found["partial"]) for name in found["abilities"]
-    ]
-    rows.append(_row("skill_score", found, ci, " %", "skill_score" in found["partial"]))
+    if not tests_none(found):
+        names = found["abilities"]
+        rows += [_row(name, names, ci["abilities"], " %", name in found["partial"]) for name in names]
+        rows.append(_row("skill_score", found, ci, " %", "skill_score" in found["partial"]))
     below = [textwrap.fill(found["ceiling"]["text"], 120)] if found["ceiling"] else []
     return "\n\n".join([TextTable(("score", "value", "95 % interval"), rows, "lrl").plain(), *below])
+
+
+def tests_none(found: Mapping[str, Any]) -> bool:
+    """Whether every record of a summary is of a program that replaced the standard scenario; a note says so."""
+    return 0 < found["n_records"] == found["n_replaced"]
 
 
 def _row(name: str, values: dict[str, Any], intervals: dict[str, Any], unit: str, partial: bool = False) -> list[str]:

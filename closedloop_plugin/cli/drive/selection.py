@@ -15,19 +15,29 @@ from closedloop_plugin.runner.assemble import RouteSelection
 from closedloop_plugin.suites.lookup import Suite, route_of, suite
 from closedloop_plugin.suites.programs import route_named, sha_of
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.code_state import code_label
 from lmms_eval_ad2.storage.files import file_sha256
 
 if TYPE_CHECKING:
     from closedloop_plugin.cli.drive.options import ProgramOptions
     from closedloop_plugin.cli.drive.run import DriveRunOptions
+    from closedloop_plugin.core.record import EpisodeRecord
+    from closedloop_plugin.suites.played_draws import PlayedDraw
 
 
-def suite_subject(options: DriveRunOptions, name: str) -> tuple[RouteSelection, tuple[str, ...]]:
-    """Return the routes of the suite `name`, and notes on those left out."""
+def suite_subject(
+    options: DriveRunOptions, name: str
+) -> tuple[RouteSelection, tuple[str, ...], Mapping[str, Mapping[str, Any]]]:
+    """Return the routes of the suite `name`, notes on its programs, and the values of their played draws."""
     found = suite(name, options.world)
     routes = select_routes(found, name, routes_ids=options.routes_ids, limit=options.limit)
     if options.world in ("embedded", "carla") and not found.programs:
         _check_types(name, routes)
+    for given, option in ((options.alone, "--alone"), (options.fresh_draws, "--fresh-draws")):
+        if given and not found.programs:
+            raise Ad2Error(f"{option}: {name} has routes of the catalogue, not programs; omit it")
+    alone = options.alone or found.alone
+    draws = {} if options.fresh_draws else {n: d for n, d in found.draws.items() if d.alone == alone}
     subject = RouteSelection(
         name=found.name,
         sha256=found.sha256,
@@ -35,10 +45,66 @@ def suite_subject(options: DriveRunOptions, name: str) -> tuple[RouteSelection, 
         routes=routes,
         programs=found.programs,
         towns=towns_of(options.towns, found.routes, routes),
-        repetitions=options.repetitions,
+        repetitions=options.fresh_draws or options.repetitions,
         shard=options.shard,
+        alone=alone,
+        draws={route: draw.seed for route, draw in (found.draws if options.fresh_draws else draws).items()},
+        fresh=bool(options.fresh_draws),
     )
-    return subject, left_out_note(found)
+    notes = (*left_out_note(found), *_draw_notes(options, found, [r.id for r in routes], draws))
+    return subject, notes, {route: draw.drawn for route, draw in draws.items()}
+
+
+def _draw_notes(
+    options: DriveRunOptions, found: Suite, ids: Sequence[str], draws: Mapping[str, PlayedDraw]
+) -> tuple[str, ...]:
+    """Lines on which draws of the programs are played, and whether they are those of the check."""
+    if not found.programs:
+        return ()
+    if options.fresh_draws:
+        return (f"fresh draws: {options.fresh_draws} of each scenario, not those of its check",)
+    unchecked = [i for i in ids if i not in draws]
+    played = [draws[i] for i in ids if i in draws]
+    notes = []
+    if played:
+        notes.append(f"played: the draw that the check saw survived, in {len(played)} of {len(ids)} scenarios")
+    if unchecked:
+        named = ", ".join(unchecked[:5]) + (f" and {len(unchecked) - 5} more" if len(unchecked) > 5 else "")
+        how = "alone" if options.alone or found.alone else "on top of the standard scenario"
+        notes.append(f"not checked, or changed since, {how}: {named}; drawn with --seed {options.seed}")
+    profiles = sorted({draw.profile for draw in played} - {options.profile})
+    worlds = sorted({_world_of(draw.world) for draw in played} - {options.world})
+    versions = sorted({draw.version for draw in played} - {code_label()})
+    settings = (
+        ("profile", profiles, options.profile), ("world", worlds, options.world), ("version", versions, code_label())
+    )  # fmt: skip
+    for what, there, here in settings:
+        if there:
+            notes.append(
+                f"checked with another {what}: {', '.join(there)}, not {here}; survival there proves none here"
+            )
+    if options.no_traffic and played:
+        notes.append("checked with background traffic, driven without")
+    return tuple(notes)
+
+
+def _world_of(target: str) -> str:
+    """--world of a check, from the importable name in its identity."""
+    from closedloop_plugin.worlds.recipes import WORLDS
+
+    return next((name for name, known in WORLDS.items() if known == target), target)
+
+
+def other_values(records: Sequence[EpisodeRecord], drawn: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    """One line if played draws have other values than in their check: another version of Scenic or of the programs'
+    library."""
+    other = [
+        r.route_id for r in records
+        if r.world.get("draw") == "played" and r.drawn and dict(r.drawn) != dict(drawn.get(r.route_id, {}))
+    ]  # fmt: skip
+    if not other:
+        return ()
+    return (f"not what was checked: {', '.join(dict.fromkeys(other))} drew other values; check the folder again",)
 
 
 def select_routes(found: Suite, name: str, *, routes_ids: str | None, limit: int | None) -> tuple[Route, ...]:
@@ -84,8 +150,11 @@ def program_subject(options: ProgramOptions, file: Path) -> tuple[RouteSelection
         values=values_of(options.set),
         repetitions=options.repetitions,
         shard=options.shard,
+        alone=options.alone,
     )
     if route is None:
+        if options.alone:
+            raise Ad2Error("--alone: the program has no route, and so no standard scenario; omit it")
         own_map = options.map.absolute() if options.map else None
         return replace(subject, program=file.absolute(), map=own_map), ()
     named = options.route or ":".join(route_named(file) or ())

@@ -19,6 +19,7 @@ from lmms_eval_ad2.printed import show
 if TYPE_CHECKING:
     from closedloop_plugin.threats.check import ScenarioProgram
     from closedloop_plugin.threats.transcript import ScenarioVerdict
+    from closedloop_plugin.worlds.base import EpisodeSetup
 
 EXAMPLES = """examples:
   ad2 threats check threats/ --workers 4            all scenarios of a folder
@@ -31,8 +32,9 @@ columns:
   runs       the episode ended regularly
   acts       the program called stage.event("act") with one of its objects within 30 m of the ego; for a generated
              threat: with its adversary moving as specified
-  survived   draws in which it acted and the expert had no collision or other infraction, of the draws driven. One is
-             enough; a scenario without any is unfair. Draws after the first are driven only if needed
+  survived   draws in which it acted and the expert had no collision or other infraction, of the draws tried: the first
+             one is the played draw, which `ad2 drive run` gives every agent. A scenario without any is unfair
+  others     the same for other draws, driven after it, with the 95 % interval of the share; --share must be survived
 
 The drives are saved in DIR/check (--out), and the same command resumes. A changed program is driven again. The verdicts
 are in DIR/check.json; left_out in DIR/suite.json, if it exists, is updated.
@@ -49,7 +51,15 @@ class ThreatCheckOptions(WorldOptions, EngineOptions):
     map: Path | None = option("map of a FILE without a route", default=None, metavar="F.xodr")
     towns: Path | None = option("OpenDRIVE files <town>.xodr, instead of corridor maps", default=None, metavar="DIR")
     agent: str = option("reference driver, a built-in agent (default expert)", default="expert", metavar="SPEC")
-    tries: int = option("maximum draws per scenario (default 4)", default=4, metavar="N", least=1)
+    tries: int = option("maximum draws per scenario until one is survived (default 4)", default=4, metavar="N", least=1)
+    others: int = option(
+        "other draws per scenario, after the survived one (default 3)", default=3, metavar="K", least=0
+    )
+    share: str = option("share of the other draws that must be survived (default 2/3)", default="2/3", metavar="P")
+    alone: bool = option(
+        "programs replace the standard scenarios of their routes (default: as the suite was generated, else on top)",
+        default=False,
+    )
     seed: int | None = option("seed of the draws (default: the suite's, else 0)", default=None, metavar="S")
     profile: str | None = option(
         "rules and limits (default: the suite's, else bench2advlm)", default=None, metavar="NAME"
@@ -77,8 +87,9 @@ def run(options: ThreatCheckOptions) -> int:
     from closedloop_plugin.cli.drive.selection import towns_of
     from closedloop_plugin.cli.drive.world import engine_of, world_of
     from closedloop_plugin.core.profiles import profile
-    from closedloop_plugin.suites.programs import index_of
+    from closedloop_plugin.suites.programs import index_of, made_alone
     from closedloop_plugin.threats.check import check
+    from closedloop_plugin.threats.draws import share_of
     from closedloop_plugin.threats.verdict_files import update_left_out, write_verdicts
     from lmms_eval_ad2.errors import require
     from lmms_eval_ad2.storage.lock import lock_folder
@@ -91,6 +102,7 @@ def run(options: ThreatCheckOptions) -> int:
     generated_with = _generation_settings(folder, index)
     seed = generated_with.get("seed", 0) if options.seed is None else options.seed
     rules = profile(options.profile or str(generated_with.get("profile", "bench2advlm")))
+    alone = options.alone or made_alone(index)
     out = options.out or (folder / "check" if folder else _home(options))
     routes = [p.route for p in programs if p.route]
     towns = towns_of(options.towns, routes, routes)
@@ -99,14 +111,14 @@ def run(options: ThreatCheckOptions) -> int:
     # The lock of `generate`, which writes the verdicts and suite.json too.
     with lock_folder(folder) if index else nullcontext():  # type: ignore[arg-type]
         verdicts = check(
-            programs, out, world=world, judge=options.agent, tries=options.tries, workers=workers,
-            engine=engine, seed=seed, profile=rules, towns=towns, quiet=options.json, map=options.map,
-            retry_failed=options.retry_failed,
+            programs, out, world=world, judge=options.agent, tries=options.tries, others=options.others,
+            share=share_of(options.share), alone=alone, workers=workers, engine=engine, seed=seed, profile=rules,
+            towns=towns, quiet=options.json, map=options.map, retry_failed=options.retry_failed,
         )  # fmt: skip
         write_verdicts(folder or out, verdicts, out, [p.file for p in programs])
         if folder:
             update_left_out(folder, verdicts)
-    under_carla = _under_carla(programs, towns, options.map, seed, options.json) if options.carla_model else None
+    under_carla = _under_carla(programs, towns, options.map, seed, options.json, alone) if options.carla_model else None
     show(_json(verdicts, under_carla) if options.json else _report(programs, verdicts, under_carla, out))
     good = all(v.passed for v in verdicts.values()) and not any((under_carla or {}).values())
     return 0 if good else 1
@@ -188,6 +200,7 @@ def _home(options: ThreatCheckOptions) -> Path:
         options.seed,
         options.world,
         options.profile,
+        *(["alone"] if options.alone else []),
     ]
     digest = hashlib.sha256("\n".join(map(str, key)).encode()).hexdigest()
     return data_home() / "checks" / f"{options.paths[0].stem[:40]}-{digest[:12]}"
@@ -197,7 +210,12 @@ def _home(options: ThreatCheckOptions) -> Path:
 
 
 def _under_carla(
-    programs: Sequence[ScenarioProgram], towns: Mapping[str, Path], own_map: Path | None, seed: int, quiet: bool
+    programs: Sequence[ScenarioProgram],
+    towns: Mapping[str, Path],
+    own_map: Path | None,
+    seed: int,
+    quiet: bool,
+    alone: bool = False,
 ) -> dict[str, str]:
     """Compile and sample each program with CARLA's model; returns the error by name, "" if there is none."""
     from tqdm import tqdm
@@ -209,32 +227,37 @@ def _under_carla(
     found = {}
     for program in tqdm(programs, desc="CARLA's model", unit="scenario", disable=quiet):
         try:
-            _compile_for_carla(program, towns, own_map, seed, data_home() / "maps")
+            setup = _setup(program, towns, own_map, seed, alone)
+            _compile_for_carla(setup, data_home() / "maps")
             found[program.name] = ""
         except (Ad2Error, InvalidScene) as exc:
             found[program.name] = str(exc)
     return found
 
 
-def _compile_for_carla(
-    program: ScenarioProgram, towns: Mapping[str, Path], own_map: Path | None, seed: int, maps: Path
-) -> None:
-    from closedloop_plugin.maps.build import road_for
+def _setup(
+    program: ScenarioProgram, towns: Mapping[str, Path], own_map: Path | None, seed: int, alone: bool
+) -> EpisodeSetup:
     from closedloop_plugin.worlds.base import EpisodeSetup
-    from closedloop_plugin.worlds.bridge.compiled_scene import scene_for
-    from closedloop_plugin.worlds.bridge.program_setup import params_for, program_of, stage_for
-    from closedloop_plugin.worlds.bridge.session import close_running
     from lmms_eval_ad2.errors import Ad2Error
 
     if program.problem:
         raise Ad2Error(program.problem)
-    route = program.route
-    setup = EpisodeSetup(route, seed, program=program.file, town=towns.get(route.town) if route else own_map)
+    town = towns.get(program.route.town) if program.route else own_map
+    return EpisodeSetup(program.route, seed, program=program.file, alone=alone, town=town)
+
+
+def _compile_for_carla(setup: EpisodeSetup, maps: Path) -> None:
+    from closedloop_plugin.maps.build import road_for
+    from closedloop_plugin.worlds.bridge.compiled_scene import scene_for
+    from closedloop_plugin.worlds.bridge.program_setup import params_for, program_of, stage_for
+    from closedloop_plugin.worlds.bridge.session import close_running
+
     layout, file = program_of(setup)
-    road = road_for(route, layout, town=setup.town, folder=maps) if route else None
+    road = road_for(setup.route, layout, town=setup.town, folder=maps) if setup.route else None
     params = params_for(setup, road, stage_for(setup, road))
     close_running()
-    scene_for(file, "closedloop_plugin.carla.world.model", params, seed)
+    scene_for(file, "closedloop_plugin.carla.world.model", params, setup.seed)
 
 
 # -- output ----------------------------------------------------------------------------------------------------------
@@ -258,22 +281,48 @@ def _report(
     """Table, reasons, counts."""
     from lmms_eval_ad2.report.text_table import TextTable
 
-    headers = ["scenario", "behaviour", "compiles", "runs", "acts", "survived", "verdict"]
+    headers = ["scenario", "behaviour", "compiles", "runs", "acts", "survived", "others", "verdict"]
     if under_carla is not None:
         headers.append("CARLA model")
     rows = []
     for p in programs:
         v = verdicts[p.name]
         row = [p.name, p.spec.behaviour.value if p.spec else "-", *map(_yes_no, (v.compiles, v.runs, v.acts))]
-        row += [f"{v.survived}/{v.tries}", "passes" if v.passed else "FAILS"]
+        row += [f"{v.survived}/{v.tries}", _others(v), "passes" if v.passed else "FAILS"]
         rows.append(row if under_carla is None else [*row, "no" if under_carla[p.name] else "compiles"])
     lines = [TextTable(headers, rows).plain()]
     failed = {n: v.reason for n, v in verdicts.items() if not v.passed}
     lines += ["", *(f"{name}: {reason}" for name, reason in failed.items())] if failed else []
     lines += [f"{name} with CARLA's model: {error}" for name, error in (under_carla or {}).items() if error]
     passed = len(verdicts) - len(failed)
+    lines += ["", _over_all(verdicts)] if any(v.others for v in verdicts.values()) else []
     lines += ["", f"{passed} of {len(verdicts)} pass ({100 * passed / len(verdicts):.1f} %); drives: {out}"]
     return "\n".join(lines)
+
+
+def _others(v: ScenarioVerdict) -> str:
+    """Survived other draws of those driven, with the interval of the share in percent (Wilson)."""
+    from lmms_eval_ad2.metrics.intervals import wilson
+
+    if not v.others:
+        return "-" if not v.others_failed else f"{v.others_failed} not scored"
+    span = wilson(v.others_survived / v.others, v.others)
+    text = f"{v.others_survived}/{v.others} [{100 * span.low:.0f}, {100 * span.high:.0f}] %"
+    return text + (f", {v.others_failed} not scored" if v.others_failed else "")
+
+
+def _over_all(verdicts: Mapping[str, ScenarioVerdict]) -> str:
+    """The share of other draws that the reference driver survives, over all scenarios with a survived draw."""
+    from closedloop_plugin.threats.draws import survived_share
+
+    found = survived_share(verdicts.values())
+    span = f", 95 % interval {100 * found.interval[0]:.1f} to {100 * found.interval[1]:.1f}" if found.interval else ""
+    failed = sum(v.others_failed for v in verdicts.values())
+    lost = f"; {failed} not scored" if failed else ""
+    return (
+        f"other draws survived: {found.survived} of {found.draws} ({100 * found.survived / found.draws:.1f} %{span}) "
+        f"of {found.scenarios} scenarios with a played draw{lost}"
+    )
 
 
 def _yes_no(holds: bool) -> str:

@@ -71,6 +71,17 @@ class ThreatFolderOptions:
     workers: int | None = option("number of parallel worlds (default 1)", default=None, metavar="W", least=1)
     attempts: int = option("maximum scenarios per route (default 3)", default=3, metavar="N", least=1)
     tries: int = option("maximum draws per scenario driven by the expert (default 4)", default=4, metavar="N", least=1)
+    others: int = option(
+        "other draws per scenario driven by the expert, after one that it survives (default 3)", default=3,
+        metavar="K", least=0,
+    )  # fmt: skip
+    share: str = option(
+        "share of the other draws that the expert must survive (default 2/3)", default="2/3", metavar="P"
+    )
+    alone: bool = option(
+        "threats replace the standard scenarios of their routes (default: they play on top of them)", default=False,
+        identity="alone",
+    )  # fmt: skip
     no_check: bool = option("skip the check; ad2 threats check can do it later", default=False)
 
 
@@ -123,6 +134,7 @@ def _job(options: ThreatGenerateOptions, prompts_sha256: str) -> ThreatGeneratio
     from closedloop_plugin.cli.drive.world import engine_of, world_of
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.suites.lookup import suite
+    from closedloop_plugin.threats.draws import share_of
     from closedloop_plugin.threats.generate import ThreatGenerationConfig
     from lmms_eval_ad2.errors import Ad2Error
     from lmms_eval_ad2.storage.files import file_sha256
@@ -140,6 +152,7 @@ def _job(options: ThreatGenerateOptions, prompts_sha256: str) -> ThreatGeneratio
         base_file=file if file.is_file() and file_sha256(file) == found.sha256 else None,  # not a file called "demo"
         towns=towns_of(options.towns, found.routes, routes), seed=options.seed, frames=options.frames,
         workers=workers, engine=engine_of(options, world, workers), attempts=options.attempts, tries=options.tries,
+        others=options.others, share=share_of(options.share), alone=options.alone,
         checked=not options.no_check, prompts_sha256=prompts_sha256,
     )  # fmt: skip
 

@@ -143,22 +143,23 @@ def _run_config(options: ThreatSearchOptions) -> RunConfig:
 def _subject(options: ThreatSearchOptions) -> tuple[RouteSelection, Path]:
     """Return the program as for `ad2 drive run --scenario`, and its file; DIR:NAME is a file of that folder."""
     from closedloop_plugin.cli.drive.selection import program_subject
-    from closedloop_plugin.suites.programs import programs_in
+    from closedloop_plugin.suites.programs import index_of, made_alone, programs_in
     from lmms_eval_ad2.errors import Ad2Error
 
-    file = Path(options.scenario)
+    file, alone = Path(options.scenario), False
     folder, colon, name = options.scenario.rpartition(":")
     if colon and not file.is_file() and Path(folder).is_dir():
         programs = {f.stem: f for f in programs_in(Path(folder))}
         if name not in programs:
             few = ", ".join(list(programs)[:5]) + (" ..." if len(programs) > 5 else "")
             raise Ad2Error(f"{options.scenario}: no program '{name}' in {folder}; available: {few or 'none'}")
-        file = programs[name]
+        file, alone = programs[name], made_alone(index_of(Path(folder)))
     if file.is_dir():
         raise Ad2Error(f"{file}: a folder; name one of its programs, {file}:NAME")
     if not file.is_file():
         raise Ad2Error(f"{options.scenario}: no such program; expected FILE.scenic or DIR:NAME")
-    return program_subject(options, file)[0], file
+    subject = program_subject(options, file)[0]
+    return replace(subject, alone=subject.alone or alone), file
 
 
 def _space(file: Path, config: RunConfig, subject: RouteSelection) -> dict[str, Any]:

@@ -175,15 +175,16 @@ def card(s: GalleryScenario, gallery: ThreatGallery, driven: Sequence[GalleryRun
     """The template's data of a scenario; the template escapes every text."""
     spec, site = s.spec, s.transcript.site if s.transcript else None
     outcomes = [_outcome(d, s) for d in driven]
-    judged = s.verdict is not None  # of this version of the program, like the check's pictures
+    # A verdict is of this version of the program, like the check's pictures.
+    moment = moment_file(gallery.folder, s.name, s.verdict) if s.verdict else None
     place = (site.scenario, site.town) if site else (f"{s.route[0]} {s.route[1]}",) if s.route else ()
     return {
         "name": s.name, "place": " · ".join(clip(p, 60) for p in place),
         "state": s.state, "css_class": STATE_CLASSES[s.state],
         "reason": clip(s.reason, 500), "left_out": clip(s.left_out, 300),
         "problems": [clip(t, 400) for t in s.problems], "survived": _survived(s),
-        "picture": thumbnail(gallery.folder, s.name, judged),
-        "top": top_view(moment_file(gallery.folder, s.name)) if judged else "",
+        "picture": thumbnail(gallery.folder, s.name, moment),
+        "top": top_view(moment) if moment else "",
         "sentence": sentence(spec) if spec else clip(s.docstring, 400) or "No description.",
         "behaviour": word(spec.behaviour.value) if spec else "",
         "adversary": word(spec.adversary.value) if spec else "",
@@ -199,7 +200,8 @@ def card(s: GalleryScenario, gallery: ThreatGallery, driven: Sequence[GalleryRun
 def _survived(s: GalleryScenario) -> str:
     if s.verdict is None or not s.verdict.tries:
         return ""
-    return f"{clip(s.judge, 60)} survived {s.verdict.survived} of {s.verdict.tries} draws"
+    others = f", {s.verdict.others_survived} of {s.verdict.others} others" if s.verdict.others else ""
+    return f"{clip(s.judge, 60)} survived {s.verdict.survived} of {s.verdict.tries} draws{others}"
 
 
 def _words(s: GalleryScenario) -> dict[str, str] | None:

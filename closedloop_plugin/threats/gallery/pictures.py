@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.state import PEDESTRIANS, STATIC, ActorKind
+from closedloop_plugin.threats.transcript import ScenarioVerdict
 from lmms_eval_ad2.image_files import open_image
 from lmms_eval_ad2.numbers import is_number
 from lmms_eval_ad2.storage.untrusted_json import load
@@ -37,11 +38,11 @@ class GalleryPicture:
     caption: str
 
 
-def thumbnail(folder: Path, name: str, moment: bool) -> GalleryPicture:
-    """The snapshot of the check if it is of this version of the program (`moment`); else the interview's frame."""
+def thumbnail(folder: Path, name: str, moment: Path | None) -> GalleryPicture:
+    """The check's snapshot `moment`, None if it has none of this version of the program; else the interview's frame."""
     candidates = []
     if moment:
-        candidates.append((moment_file(folder, name).with_suffix(".jpg"), _when(moment_file(folder, name))))
+        candidates.append((moment.with_suffix(".jpg"), _when(moment)))
     candidates.append((folder / "frames" / f"{name}_0.jpg", "what the interview showed"))
     problem = "no picture yet: ad2 threats check draws one"
     for file, caption in candidates:
@@ -53,9 +54,11 @@ def thumbnail(folder: Path, name: str, moment: bool) -> GalleryPicture:
     return GalleryPicture("", problem)
 
 
-def moment_file(folder: Path, name: str) -> Path:
-    """File of the check's snapshot of a scenario's first draw (snapshot.py)."""
-    return folder / "check" / "moments" / f"{name}_rep0.json"
+def moment_file(folder: Path, name: str, verdict: ScenarioVerdict | None) -> Path:
+    """File of the check's snapshot (snapshot.py) of a scenario's played draw; of its first draw if it has none."""
+    moments = folder / "check" / "moments"
+    played = moments / f"{name}_rep{verdict.tries - 1}.json" if verdict and verdict.survived else None
+    return played if played and played.is_file() else moments / f"{name}_rep0.json"
 
 
 def _when(file: Path) -> str:

@@ -6,12 +6,15 @@ Each Scenic object has one.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from closedloop_plugin.core.state import PEDESTRIANS, VEHICLES, Actor, ActorKind
 from closedloop_plugin.worlds.bodies.vehicle import SPECS, MotionState, VehicleSpec, mass_of
 from closedloop_plugin.worlds.bridge.rail import Rail
+from closedloop_plugin.worlds.bridge.stage import STANDARD
 
+EGO = "ego"  # id and role of the ego
 WALKERS = PEDESTRIANS | {ActorKind.ANIMAL}
 MOTOR = VEHICLES - {ActorKind.BICYCLE}
 
@@ -26,7 +29,7 @@ class SimulatedBody:
     length: float
     width: float
     height: float
-    role: str = "scenario"
+    role: str = "scenario"  # of the program; STANDARD: of the standard scenario under it; "background", "ego"
     colour: tuple[int, int, int] = (120, 120, 130)
     lamps: frozenset[str] = frozenset()  # names as in worlds/embedded/model.scenic
     doors: frozenset[str] = frozenset()
@@ -59,7 +62,7 @@ class SimulatedBody:
 
         Used where the scenario leaves no room for background traffic.
         """
-        if on_rail and self.role == "scenario" and self.kind in MOTOR:
+        if on_rail and self.role in ("scenario", STANDARD) and self.kind in MOTOR:
             self.role = "background"
 
     def actor(self) -> Actor:
@@ -85,3 +88,10 @@ class SimulatedBody:
             doors=self.doors,
             role=self.role,
         )
+
+
+def name_of(role: str, before: Sequence[SimulatedBody]) -> str:
+    """Id of the next Scenic object's body: the ego first, then s1, s2 ... of the program, and r1, r2 ... of the route's
+    standard scenario under it. `before`: the bodies so far. Background traffic (b0, b1 ...) is no Scenic object."""
+    letter = "r" if role == STANDARD else "s"
+    return f"{letter}{1 + sum(body.id[0] == letter for body in before)}" if before else EGO

@@ -15,6 +15,8 @@ import numpy as np
 
 from closedloop_plugin.worlds.base import InvalidScene, ParameterDomain
 from closedloop_plugin.worlds.bridge.params import check_names, check_values, declared_params, drawn_of, space_of
+from closedloop_plugin.worlds.bridge.stage import ScenarioStage
+from closedloop_plugin.worlds.bridge.standard_scenario import StandardScenario, collision_at_start, on_top_of
 from lmms_eval_ad2.errors import Ad2Error, require
 
 LIBGL_HINT = (
@@ -22,6 +24,8 @@ LIBGL_HINT = (
     "libglib2.0-0), or replace the build (pip uninstall -y opencv-python && "
     "pip install --force-reinstall --no-deps 'opencv-python-headless<5')"
 )
+
+PLACES = 100  # draws of a scene until nothing of the program stands inside the standard scenario
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,8 @@ def scene_for(
 ) -> CompiledScene:
     """Compile and sample. The same program, params, values and seed give the same scene.
 
-    values: override the program's own params.
+    values: override the program's own params. If the stage in `params` has a standard scenario below it, the scene has
+    its actors too.
 
     Raises:
         Ad2Error: the program is wrong; with file, line and Scenic's message.
@@ -82,8 +87,22 @@ def scene_for(
                 check_values({n: v for n, v in given.items() if n in declared}, declared, program)
                 raise
         check_values(given, declared, program)
-        scene, _ = scenario.generate(maxIterations=tries, verbosity=0)
+        scene = _sampled(scenario, Path(program), tries)
         return CompiledScene(scenario, scene, Path(program), drawn_of(scenario, scene, given))
+
+
+def _sampled(scenario: Any, program: Path, tries: int) -> Any:
+    """A scene in which nothing of the program stands inside the standard scenario's actors."""
+    reason = ""
+    for _ in range(PLACES):
+        scene, _ = scenario.generate(maxIterations=tries, verbosity=0)
+        reason = collision_at_start(scene)
+        if not reason:
+            return scene
+    raise InvalidScene(
+        f"{program.name}: {reason} at the start, in {PLACES} of {PLACES} draws; place it elsewhere, or drop the "
+        "standard scenario (--alone)"
+    )
 
 
 def space_for(program: Path, model: str, params: dict[str, Any]) -> dict[str, ParameterDomain]:
@@ -101,7 +120,15 @@ def _compiled(program: Path, model: str, params: dict[str, Any], seed: int) -> A
     params = {"verifaiSamplerType": "random", **params}  # the default, halton, would give every episode its first point
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OpenDriveWarning)  # CARLA's towns have shoulders in the middle of roads
-        return module.scenarioFromFile(str(program), params=params, model=model, mode2D=True)
+        with on_top_of(_standard(params.get("stage"))):
+            return module.scenarioFromFile(str(program), params=params, model=model, mode2D=True)
+
+
+def _standard(stage: ScenarioStage | None) -> StandardScenario | None:
+    from closedloop_plugin.scenarios.catalogue import CATALOGUE
+
+    below = stage.standard if isinstance(stage, ScenarioStage) else None
+    return StandardScenario(CATALOGUE[below.kind].program, below) if below else None
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,22 +32,22 @@ def program_of(setup: EpisodeSetup) -> tuple[RoadLayout, Path]:
     if setup.route is None:
         assert setup.program is not None
         return RoadLayout(), Path(setup.program)
-    return _catalogue_entry(setup.route, setup.program)
+    return _catalogue_entry(setup.route, setup.program, setup.alone)
 
 
-def _catalogue_entry(route: Route, program: Path | None) -> tuple[RoadLayout, Path]:
+def _catalogue_entry(route: Route, program: Path | None, alone: bool) -> tuple[RoadLayout, Path]:
     """Layout and program of a route's scenario type. With a user's program the type may be unknown."""
     from closedloop_plugin.scenarios.catalogue import CATALOGUE
 
     info = CATALOGUE.get(route.scenario)
-    if program is not None:
+    if program is not None and (info is None or alone):
         return info.layout if info else RoadLayout(), Path(program)
     if info is None:
         raise Ad2Error(f"route {route.id}: no program for scenario type {route.scenario!r}; known: {sorted(CATALOGUE)}")
     lacking = [name for name in info.needs if name not in route.params]
     if lacking:
         raise Ad2Error(f"route {route.id}: a {route.scenario} needs {' and '.join(lacking)} (x, y, z) in its scenario")
-    return info.layout, Path(info.program)
+    return info.layout, Path(program or info.program)
 
 
 def stage_for(setup: EpisodeSetup, road: RoadMap | None) -> ScenarioStage:
@@ -57,7 +58,7 @@ def stage_for(setup: EpisodeSetup, road: RoadMap | None) -> ScenarioStage:
     )
     trigger = road.path.locate(*route.trigger[:2])[0] if route and road else 0.0
     kind = route.scenario if route and setup.program is None else ""
-    return ScenarioStage(
+    stage = ScenarioStage(
         road=road or placeholder,
         params=params,
         kind=kind,
@@ -66,6 +67,16 @@ def stage_for(setup: EpisodeSetup, road: RoadMap | None) -> ScenarioStage:
         timestep=setup.timestep,
         traffic=setup.traffic,
     )
+    if route and setup.keeps_standard and _known(route.scenario):
+        # One list of events, in the order in which they happen.
+        stage.standard = replace(stage, kind=route.scenario, base=True, events=stage.events, signals={})
+    return stage
+
+
+def _known(scenario: str) -> bool:
+    from closedloop_plugin.scenarios.catalogue import CATALOGUE
+
+    return scenario in CATALOGUE
 
 
 def params_for(setup: EpisodeSetup, road: RoadMap | None, stage: ScenarioStage) -> dict[str, Any]:

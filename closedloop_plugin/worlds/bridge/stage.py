@@ -1,6 +1,9 @@
 """ScenarioStage: the param `stage` of our Scenic programs. Does not need Scenic or a simulator.
 
 A program reads the route and its parameters from it, and reports events to the referee. Map frame of core/state.py.
+
+If a user's program plays on top of its route's standard scenario, each of the two has a stage of its own: `standard` of
+the program's stage is that of the standard scenario.
 """
 
 from __future__ import annotations
@@ -15,6 +18,10 @@ import numpy as np
 from closedloop_plugin.core.frames import scenic_heading, yaw_of_heading
 from closedloop_plugin.core.state import Control, SignalState
 from closedloop_plugin.maps.base import RoadMap
+
+STANDARD = "standard"  # role of the bodies of a standard scenario that plays under a program
+BASE = "base "  # prefix of its events: "base trigger", "base act"
+COUNTED = ("scenario timeout", "yield failed")  # events that the referee counts, whoever reports them; no prefix
 
 
 @dataclass
@@ -41,6 +48,9 @@ class ScenarioStage:
     oncoming_allowed: bool = False
     noise: tuple[float, float] = (0.0, 0.0)  # standard deviation on the ego's steer and throttle (ControlLoss)
     signals: dict[str, SignalState] = field(default_factory=dict)  # StopLine.id -> held state; the others cycle
+
+    standard: ScenarioStage | None = None  # of the route's standard scenario, which plays under this program
+    base: bool = False  # this is the stage of such a standard scenario
 
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng([self.seed, 0xAD2])
@@ -77,11 +87,15 @@ class ScenarioStage:
     def event(self, name: str) -> None:
         """Record an event, once: "trigger" (the scenario begins), "act" (its actor acts), "end", "scenario timeout",
         "yield failed". The referee counts the last two."""
-        if all(name != known for _, known in self.events):
-            self.events.append((round(self.time_s, 3), name))
+        if not self.happened(name):
+            self.events.append((round(self.time_s, 3), self._recorded(name)))
 
     def happened(self, name: str) -> bool:
-        return any(name == known for _, known in self.events)
+        return any(self._recorded(name) == known for _, known in self.events)
+
+    def _recorded(self, name: str) -> str:
+        """Name of an event in the record, which has those of the program and of the standard scenario under it."""
+        return BASE + name if self.base and not name.startswith(COUNTED) else name
 
     def hold_signals(self, route: SignalState | str | None = None, cross: SignalState | str | None = None) -> None:
         """Hold the signals on the ego's route, and those of the other approaches; None does not change them."""
@@ -94,7 +108,22 @@ class ScenarioStage:
         """Return all signals to their cycles."""
         self.signals.clear()
 
-    # -- for the session -----------------------------------------------------------------------------------------
+    # -- for the world -------------------------------------------------------------------------------------------
+    @property
+    def role(self) -> str:
+        """Role of this program's bodies."""
+        return STANDARD if self.base else "scenario"
+
+    @property
+    def held_signals(self) -> dict[str, SignalState]:
+        """Held states by StopLine.id. Where the program and the standard scenario hold one light, the program's."""
+        return {**self.standard.signals, **self.signals} if self.standard else self.signals
+
+    @property
+    def lends_oncoming(self) -> bool:
+        """Whether the program or the standard scenario lets the ego use the oncoming lane."""
+        return self.oncoming_allowed or (self.standard is not None and self.standard.oncoming_allowed)
+
     def observe(self, ego: Any, tick: int) -> None:
         """Update from the ego (a Scenic object) at this tick."""
         self.ego = ego
@@ -103,9 +132,24 @@ class ScenarioStage:
         near = None if tick == 0 else self.ego_s
         self.ego_s, self.ego_d = self.road.path.locate(x, y, near)
         self.ego_speed = float(ego.speed or 0.0)
+        self._share()
+
+    def move_ego(self, x: float, y: float, tick: int) -> None:
+        """Update time and place after the last tick, in which the ego's behaviour does not run."""
+        self.time_s = tick * self.timestep
+        self.ego_s, self.ego_d = self.road.path.locate(x, y, self.ego_s)
+        self._share()
+
+    def _share(self) -> None:
+        """Pass the state of the ego on to the standard scenario."""
+        if self.standard is not None:
+            for name in ("ego", "time_s", "ego_s", "ego_d", "ego_speed"):
+                setattr(self.standard, name, getattr(self, name))
 
     def disturbed(self, control: Control) -> Control:
-        """The control with the program's noise added."""
+        """The control with the noise of the program and of the standard scenario added."""
+        if self.standard is not None:
+            control = self.standard.disturbed(control)
         if self.noise == (0.0, 0.0):
             return control
         steer, throttle = self.rng.normal(0.0, self.noise)

@@ -18,6 +18,7 @@ from types import CodeType
 from typing import Any, BinaryIO
 
 from closedloop_plugin.worlds.bridge.disk_cache import PROGRAMS, disk_cache, entry_name
+from closedloop_plugin.worlds.bridge.standard_scenario import below_program, running
 
 MOST = 300  # translations to remember
 
@@ -109,12 +110,19 @@ def _compile_stream(stream: BinaryIO, namespace: dict[str, Any], options: Any, f
     import scenic.syntax.translator as translator
     import scenic.syntax.veneer as veneer
 
+    below, standard = below_program(), running(namespace)
     veneer.activate(options, namespace)
     try:
         namespace.update((name, getattr(veneer, name)) for name in veneer.__all__)  # `from ...veneer import *`
         namespace[translator.namespaceReference] = namespace
         program = translated(stream.read().decode("utf-8"), filename)
+        if below:
+            below.add()
         translator.executeCodeIn(program.code, namespace)
+        if below:
+            below.place_ego(veneer.currentScenario)
+        elif standard:
+            standard.without_ego(veneer.currentScenario)
         translator.storeScenarioStateIn(namespace, program.requirements, program.digest, options)
     finally:
         veneer.deactivate()

@@ -83,9 +83,7 @@ class ScenicWorld:
         self._session.advance(control.checked())
         self._tick = self._simulation.currentTime
         if self._session.done:  # the ego's behaviour did not run again, so the stage lacks the last state
-            m = self._ego.motion
-            self._stage.time_s = self._tick * self._setup.timestep
-            self._stage.ego_s, self._stage.ego_d = self.road.path.locate(m.x, m.y, self._stage.ego_s)
+            self._stage.move_ego(self._ego.motion.x, self._ego.motion.y, self._tick)
         return self._observe()
 
     def truth(self) -> GroundTruth:
@@ -197,7 +195,7 @@ class ScenicWorld:
             signals=dict(self._lights.state),
             contacts=self._contacts(),
             surface=self._surface(),
-            oncoming_allowed=stage.oncoming_allowed,
+            oncoming_allowed=stage.lends_oncoming,
             events=tuple(stage.events),
             crossed=self._crossed(),
         )

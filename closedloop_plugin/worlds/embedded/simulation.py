@@ -17,7 +17,7 @@ from scenic.simulators.newtonian.simulator import NewtonianSimulation, Newtonian
 from closedloop_plugin.core.frames import scenic_heading, yaw_of_heading
 from closedloop_plugin.core.state import ActorKind, StopLine
 from closedloop_plugin.worlds.bodies import car_following
-from closedloop_plugin.worlds.bodies.body import WALKERS, SimulatedBody
+from closedloop_plugin.worlds.bodies.body import EGO, WALKERS, SimulatedBody, name_of
 from closedloop_plugin.worlds.bodies.traffic_lights import TrafficLightCycle
 from closedloop_plugin.worlds.bodies.vehicle import MotionState, drive, place, slide, walk
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
@@ -80,7 +80,7 @@ class EmbeddedSimulation(NewtonianSimulation):
     # -- interface of Scenic's Simulation --------------------------------------------------------------------------
     def createObjectInSimulator(self, obj: Any) -> None:
         proxy = obj._dynamicProxy.__dict__  # Scenic's mutable copy for this simulation
-        body = _mirror(proxy, len(self._mirrors))
+        body = _mirror(proxy, name_of(str(proxy.get("role", "scenario")), [b for b, _ in self._mirrors]))
         self._count_as_background(body, proxy.get("rail") is not None)
         self._mirrors.append((body, proxy))
         proxy["elevation"] = 0.0
@@ -92,7 +92,7 @@ class EmbeddedSimulation(NewtonianSimulation):
 
     def step(self) -> None:
         dt, context = self.timestep, self.context
-        held = context.stage.signals if context.stage else {}
+        held = context.stage.held_signals if context.stage else {}
         context.lights.step(self.currentTime * dt, held)
         closed = car_following.closed_stop_lines(context.lights)
         all_bodies = self.bodies
@@ -163,7 +163,7 @@ class EmbeddedSimulation(NewtonianSimulation):
             slide(m, 0.6, dt)
 
 
-def _mirror(proxy: dict[str, Any], index: int) -> SimulatedBody:
+def _mirror(proxy: dict[str, Any], name: str) -> SimulatedBody:
     """The SimulatedBody of a Scenic object, from its properties."""
     kind = ActorKind(str(proxy.get("kind", "car")))
     x, y = float(proxy["position"][0]), float(proxy["position"][1])
@@ -173,15 +173,15 @@ def _mirror(proxy: dict[str, Any], index: int) -> SimulatedBody:
     if vx * math.cos(yaw) + vy * math.sin(yaw) < 0:
         speed = -speed
     colour = proxy.get("color")
-    ego = index == 0
+    ego = name == EGO
     return SimulatedBody(
-        id="ego" if ego else f"s{index}",
+        id=name,
         kind=kind,
         motion=MotionState(x, y, yaw, speed),
         length=float(proxy["length"]),
         width=float(proxy["width"]),
         height=float(proxy["height"]),
-        role="ego" if ego else str(proxy.get("role", "scenario")),
+        role=EGO if ego else str(proxy.get("role", "scenario")),
         colour=tuple(round(255 * float(c)) for c in colour[:3]) if colour is not None else (120, 120, 130),  # type: ignore[arg-type]
         fixed=bool(proxy.get("fixed", False)),
         parked=not ego and speed == 0.0,

@@ -124,6 +124,18 @@ def test_abilities_use_the_standard_routes_type_and_skill_is_their_mean() -> Non
     assert (without.a, without.reason) == (None, "no route that both drove has a value")
 
 
+def test_threats_that_replaced_the_standard_scenario_have_no_abilities() -> None:
+    a = [completed("1", scenario=BRAKES), completed("2", scenario=MERGES)]
+    b = [replace(r, world={**r.world, "program": "abc", "standard": "replaced"}) for r in a]
+    found = compare(*compared_runs(a, b))
+    assert {r.group for r in found.rows} == {"paper", "extra"} and "skill_score" not in {r.name for r in found.rows}
+    assert any(note.startswith("threat: 2 of 2 episode(s) test no ability") for note in found.notes)
+    kept = [replace(r, world={**r.world, "standard": "kept"}) for r in b]
+    assert row(compare(*compared_runs(a, kept)), "Emergency_Brake").b == 100.0
+    mixed = compare(*compared_runs(a, [b[0], kept[1]]))
+    assert row(mixed, "Merging").b == 100.0 and row(mixed, "Emergency_Brake").b is None
+
+
 def test_skill_score_has_an_interval_if_every_ability_has_two_routes() -> None:
     types = [BRAKES, OVERTAKES, MERGES, GIVES, SIGNS]
     a = [completed(f"{t}{k}", scenario=t, scenario_name=t, junctions_passed=1) for t in types for k in (1, 2)]

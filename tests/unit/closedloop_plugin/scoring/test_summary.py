@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from support.closedloop.scored import episode, record, route
 
+from closedloop_plugin.cli.drive.score import render
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.routes import read_routes
 from closedloop_plugin.scoring.comfort import EgoMotion
@@ -92,6 +93,34 @@ def test_counts_and_notes_of_a_small_set() -> None:
     for part in ("1 duplicate", "1 record(s) left out", "2 episode(s) have no record", "no record tests Overtaking"):
         assert part in text
     json.dumps(found, allow_nan=False)
+
+
+def test_programs_that_replaced_the_standard_scenario_test_no_ability() -> None:
+    routes = [route("1"), route("2")]
+    records = [record("1"), replace(record("2", score=20.0, status="Failed"), replaced=True)]
+    found = summarise(records, routes, B2D)
+    assert (found["abilities"]["Emergency_Brake"], found["n_replaced"]) == (100.0, 1), "of the one that kept it"
+    assert found["success_rate"] == 50.0
+    assert any(note.startswith("1 of 2 record(s) test no ability: their programs replaced") for note in found["notes"])
+    none = summarise(records[1:], routes[1:], B2D)
+    assert set(none["abilities"].values()) == {None} and none["skill_score"] is None
+    assert not any("no record tests" in note for note in none["notes"])
+    assert "Emergency Brake" not in render(none, "x.xml") and "Skill Score" not in render(none, "x.xml")
+    assert "test no ability" in render(none, "x.xml")
+
+
+@pytest.mark.parametrize(
+    ("world", "replaced"),
+    [
+        ({}, False),
+        ({"program": "abc", "standard": "kept"}, False),
+        ({"program": "abc", "standard": "replaced"}, True),
+        ({"program": "abc"}, True),  # driven by a version that always replaced it
+    ],
+)
+def test_whether_the_standard_scenario_was_kept_is_read_from_the_record(world: dict[str, str], replaced: bool) -> None:
+    driven = episode("1")
+    assert from_episode(replace(driven, world={**driven.world, **world})).replaced is replaced
 
 
 def test_records_of_several_states_of_the_code_are_noted() -> None:

@@ -106,7 +106,8 @@ def checked_set(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[st
     folder = folder_of(tmp_path_factory.mktemp("set") / "own", {**texts, "lost": "ego = new Car\n"})
     world = FactoryRecipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {"folder": folder / "maps"})
     found = check(
-        programs_of(folder, routes_of), folder / "check", world=world, tries=1, profile=RULES, quiet=True
+        programs_of(folder, routes_of), folder / "check", world=world, tries=1, others=0, alone=True, profile=RULES,
+        quiet=True,
     )  # fmt: skip
     write_verdicts(folder, found)
     return folder, found
@@ -182,7 +183,7 @@ SET = {"fine": FINE, "hit": HIT, "quiet": QUIET, "broken": ROUTE + "# wrong\n"}
 
 def judge(folder: Path, **more: Any) -> dict[str, ScenarioVerdict]:
     world = FactoryRecipe("support.threats.acting:ActingWorld", {"log": folder / "log"})
-    given = {"tries": 2, "profile": RULES, "quiet": True, **more}
+    given = {"tries": 2, "others": 0, "profile": RULES, "quiet": True, **more}
     return check(programs_of(folder, routes_of), folder / "check", world=world, **given)
 
 
@@ -218,7 +219,38 @@ def test_one_survived_draw_is_enough(tmp_path: Path) -> None:
     first = seeds[name].index(0)
     assert (verdict.passed, verdict.tries, verdict.survived) == (True, first + 1, 1)
     record = next(r for r in read_records(folder / "check") if r.repetition == first)
-    assert verdict.drawn == record.drawn
+    assert (verdict.drawn, verdict.draw_seed) == (record.drawn, record.seed)
+
+
+def with_survived(pattern: str) -> str:
+    """A name whose draws are survived as in the pattern: "yny" is 0 and 2 of draws 0 to 2."""
+    odd = [c == "n" for c in pattern]
+    names = map("p{}".format, range(10_000))
+    return next(n for n in names if [episode_seed(0, n, k) % 2 == 1 for k in range(len(odd))] == odd)
+
+
+def test_other_draws_are_driven_after_the_survived_one(tmp_path: Path) -> None:
+    good, poor = with_survived("ynyy"), with_survived("nynny")  # draws 1 to 3 and 2 to 4 are the others
+    odd = HIT + "# odd\n"
+    folder = folder_of(tmp_path / "set", {good: odd, poor: odd, "hit": HIT})
+    verdicts = judge(folder, others=3)
+    assert drives(folder) == {good: 4, poor: 5, "hit": 2}
+    counts = {n: (v.tries, v.survived, v.others, v.others_survived, v.passed) for n, v in verdicts.items()}
+    assert counts == {good: (1, 1, 3, 2, True), poor: (2, 1, 3, 1, False), "hit": (2, 0, 0, 0, False)}
+    assert verdicts[poor].draw_seed == episode_seed(0, poor, 1)
+    assert verdicts[poor].reason.startswith("survives 1 of 3 other draws, 2 needed; collisions vehicle in 2 (at 2.0 s")
+    assert judge(folder, others=3) == verdicts
+    assert not drives(folder), "a second start drives nothing"
+    assert judge(folder, others=4)[good].others == 4
+    assert drives(folder) == {good: 1, poor: 1}, "more are added to those of an earlier check"
+
+
+def test_alone_belongs_to_the_check(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "set", {"fine": FINE})
+    judge(folder)
+    assert read_records(folder / "check")[0].world["standard"] == "kept"
+    with pytest.raises(Ad2Error, match="alone is false there and true here"):
+        judge(folder, alone=True)
 
 
 def test_only_a_changed_program_is_driven_again(tmp_path: Path) -> None:

@@ -15,7 +15,13 @@ from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.runner.episode import PROGRAM_ENDED, EvaluationConditions, blank_record
 from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.threats.spec import ThreatSpec
-from closedloop_plugin.threats.verdicts import NearestActor, ScenarioDraw, draw_of, nearest_since, verdict_of
+from closedloop_plugin.threats.verdicts import (
+    NearestActor,
+    ScenarioDraw,
+    draw_of,
+    nearest_since,
+    verdict_of,
+)
 from closedloop_plugin.worlds.base import EpisodeSetup
 from lmms_eval_ad2.errors import DataError
 
@@ -53,6 +59,7 @@ def track(*poses: tuple[float, float], kind: str = "child", role: str = "scenari
         (track((0.0, 50.0), (2.5, 45.0), (3.0, 30.0)), NearestActor("child", 30.0, 20.0)),
         (track((3.0, 12.0)), NearestActor("child", 12.0, 0.0)),  # appears later
         (track((0.0, 9.0), role="background"), None),
+        (track((0.0, 9.0), role="standard"), None),
         (track((0.0, 9.0), kind="van"), None),  # an occluder is not the adversary
     ],
 )
@@ -147,3 +154,14 @@ def test_a_failed_world_is_no_compile_error() -> None:
     assert found.reason == "does not run: hung: no sign of life"
     found = verdict_of([ScenarioDraw(record(end="invalid episode", map={}, events=[], reason="f.scenic, line 3: no"))])
     assert (found.compiles, found.reason) == (False, "f.scenic, line 3: no")
+
+
+def test_draws_of_a_failed_world_are_counted_apart() -> None:
+    draw = ScenarioDraw(record(), NearestActor("child", 10.0, 2.0))
+    hit = ScenarioDraw(record(infractions={"collisions_vehicle": ["hit"]}), draw.nearest)
+    lost = ScenarioDraw(record(end=EndReason.WORLD_FAILED))
+    found = verdict_of([draw], others=[draw, hit, lost], needed=2)
+    assert (found.others, found.others_survived, found.others_failed, found.passed) == (2, 1, 1, False)
+    assert found.reason.startswith(
+        "survives 1 of 2 other draws, 2 needed; 1 could not be scored: the world failed; collisions vehicle in 1"
+    )

@@ -73,7 +73,7 @@ def test_broken_pictures_and_transcripts_are_reported(tmp_path: Path) -> None:
     add(tmp_path, transcript(ROUTES[0], attempt(spec())))
     (tmp_path / "frames" / "101_0.jpg").write_bytes(b"<svg onload=alert(1)>")
     (tmp_path / "transcripts" / "101.json").write_text('{"route": 3}')
-    assert thumbnail(tmp_path, "101", False).caption == "101_0.jpg cannot be read as a picture"
+    assert thumbnail(tmp_path, "101", None).caption == "101_0.jpg cannot be read as a picture"
     scenario = gallery_read.read(tmp_path).scenarios[0]
     assert "its transcript cannot be read" in scenario.problems[0]
     assert str(tmp_path) not in gallery.page(gallery_read.read(tmp_path))

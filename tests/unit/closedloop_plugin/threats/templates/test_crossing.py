@@ -177,7 +177,7 @@ def drive(world: World, route: Route, file: Path, values: dict[str, float], name
     agent = make_agent(name)
     agent.start(f"{route.id}_rep0", 1)
     setup = EpisodeSetup(
-        route, 1, program=file, values=values, traffic=False, max_ticks=600 if name == "expert" else 420
+        route, 1, program=file, alone=True, values=values, traffic=False, max_ticks=600 if name == "expert" else 420
     )
     conditions = EvaluationConditions(profile("bench2advlm"), agent=agent.describe(), privileged=True)
     task = EpisodeTask("demo", route.id, 0, setup)

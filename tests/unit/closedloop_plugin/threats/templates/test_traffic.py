@@ -205,7 +205,7 @@ def drive(
     file = folder / f"{site.route}.scenic"
     file.write_text(program(spec, site))
     driver = make_agent(agent) if isinstance(agent, str) else agent
-    setup = EpisodeSetup(ROUTES[site.route], 3, program=file, values=values, max_ticks=ticks)
+    setup = EpisodeSetup(ROUTES[site.route], 3, program=file, alone=True, values=values, max_ticks=ticks)
     conditions = EvaluationConditions(profile("bench2drive"), agent=driver.describe(), privileged=driver.privileged)
     driver.start("e", 3)
     task = EpisodeTask("threats", site.route, 0, setup)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,48 @@ def test_an_event_is_recorded_once() -> None:
     s.time_s = 2.0
     s.event("trigger")
     assert s.events == [(1.235, "trigger")] and s.happened("trigger") and not s.happened("act")
+
+
+def with_standard() -> tuple[ScenarioStage, ScenarioStage]:
+    """The stages of a program and of the standard scenario under it."""
+    s = stage()
+    s.standard = replace(s, base=True, signals={})
+    return s, s.standard
+
+
+def test_events_of_the_standard_scenario_are_told_apart_but_for_those_that_the_referee_counts() -> None:
+    own, base = with_standard()
+    base.event("trigger")
+    base.event("act")
+    own.event("trigger")
+    base.event("yield failed")
+    base.event("scenario timeout")
+    assert [name for _, name in own.events] == [
+        "base trigger", "base act", "trigger", "yield failed", "scenario timeout"
+    ]  # fmt: skip
+    assert base.happened("act") and not own.happened("act")
+    assert (base.role, own.role) == ("standard", "scenario")
+
+
+def test_the_lights_of_the_program_precede_those_of_the_standard_scenario() -> None:
+    own, base = with_standard()
+    base.hold_signals("green", "red")
+    assert own.held_signals == base.signals and not own.signals
+    own.hold_signals(route="red")
+    assert own.held_signals == {"own": SignalState.RED, "cross": SignalState.RED}
+    own.free_signals()
+    assert own.held_signals == {"own": SignalState.GREEN, "cross": SignalState.RED}
+
+
+def test_the_oncoming_lane_and_noise_of_both_apply() -> None:
+    own, base = with_standard()
+    assert not own.lends_oncoming
+    base.oncoming_allowed = True
+    assert own.lends_oncoming
+    base.noise = (0.5, 0.0)
+    assert own.disturbed(Control(0.0, 0.5)).steer != 0.0
+    own.move_ego(30.0, 1.0, 7)
+    assert (base.ego_s, base.ego_d, base.time_s) == (own.ego_s, own.ego_d, own.time_s) == (30.0, 1.0, 7 * own.timestep)
 
 
 def test_signals_are_held_and_freed() -> None:

@@ -1,0 +1,43 @@
+"""What is evaluated is what was checked: generated threats, driven by the expert and by the target, in the embedded
+world."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmms_eval_ad2.cli.main import main
+
+pytest.importorskip("scenic")
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "episodes.jsonl").read_text().splitlines()]
+
+
+def test_the_expert_succeeds_on_every_scenario_of_a_generated_suite(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its records are those of the check, whatever the seed of the run."""
+    monkeypatch.setenv("TQDM_DISABLE", "1")
+    threats = tmp_path / "threats"
+    made = ["--suite", "demo", "--routes-ids", "102,104", "--agent", "steer-only", "--fuser", "rules"]
+    assert main(["threats", "generate", *made, "--others", "1", "--share", "1", "--out", str(threats)]) == 0
+    run = ["drive", "run", "--suite", str(threats), "--seed", "9", "--out"]
+    assert main([*run, str(tmp_path / "expert"), "--agent", "expert"]) == 0
+    assert "played: the draw that the check saw survived, in 2 of 2 scenarios" in capsys.readouterr().out
+    verdicts = json.loads((threats / "check.json").read_text())
+    checked = {(r["route_id"], r["repetition"]): r for r in lines(threats / "check")}
+    for record in lines(tmp_path / "expert"):
+        verdict = verdicts[record["route_id"]]
+        own = checked[record["route_id"], verdict["tries"] - 1]
+        apart = {"suite", "repetition", "system_s", "world"}
+        assert {k: v for k, v in record.items() if k not in apart} == {k: v for k, v in own.items() if k not in apart}
+        assert (record["status"], record["world"]["standard"]) in {("Completed", "kept"), ("Perfect", "kept")}
+        assert record["seed"] == verdict["draw_seed"] and record["drawn"] == verdict["drawn"]
+        assert {name for _, name in record["events"]} >= {"act", "base trigger"}
+    results = json.loads((tmp_path / "expert" / "results.json").read_text())
+    assert results["success rate"] == 1.0
