@@ -39,7 +39,8 @@ SPAN_M = 8.0  # length of its range of `ahead_m`, where it must keep a distance
 RANGES: Mapping[str, Pair] = {
     "worn_markings": (50, 95), "sun_glare": (50, 100), "lens_drops": (20, 50), "hidden_signs": (40, 75),
 }  # fmt: skip
-GLARE_SKY: Mapping[str, Pair] = {"sun_altitude_angle": (3, 9), "cloudiness": (0, 20)}
+# Above the houses at the end of a street, and within a front camera's picture.
+GLARE_SKY: Mapping[str, Pair] = {"sun_altitude_angle": (10, 17), "cloudiness": (0, 20)}
 # Behaviours of further actors that the rules prefer, by the stage that the spec probes; the others have the weight 1.
 PREFERRED: Mapping[TargetWeakness, tuple[AdversaryBehaviour, ...]] = {
     TargetWeakness.PERCEPTION: (AdversaryBehaviour.CROSS, AdversaryBehaviour.OPEN_DOOR),
