@@ -1,8 +1,8 @@
 """Behaviours that can act together in one scenario, and the distance that their places need.
 
-Everything is for an ego that must be able to react to one after the other, or to both at once: a follower behind any
-sudden stop, an oncoming vehicle in the lane that is needed for passing, two pedestrians, a pedestrian behind a
-junction that somebody crosses without giving way.
+An attentive driver must be able to handle both: a follower behind a stop that can be seen coming, an oncoming vehicle
+in the lane that is needed for passing, two pedestrians, a pedestrian behind a junction that somebody crosses without
+giving way.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ from collections.abc import Mapping
 from closedloop_plugin.threats.words import AdversaryBehaviour
 
 _B = AdversaryBehaviour
-_BEFORE_A_FOLLOWER = (
-    _B.BRAKE_HARD, _B.SLOW_AHEAD, _B.CUT_IN, _B.CROSS, _B.BLOCK, _B.HIDDEN_STOP, _B.OPEN_DOOR, _B.RUN_LIGHT,
-    _B.TURN_ACROSS,
-)  # fmt: skip
+# Not behind a cut-in, a crossing or a door: a driver who must brake at once would be hit, however well it drives.
+_BEFORE_A_FOLLOWER = (_B.BRAKE_HARD, _B.SLOW_AHEAD, _B.BLOCK, _B.HIDDEN_STOP, _B.TURN_ACROSS)
 _BESIDE_ONCOMING = (_B.BLOCK, _B.OPEN_DOOR, _B.SLOW_AHEAD, _B.BRAKE_HARD, _B.CUT_IN)
 # Two behaviours (or one twice) -> m along the route between their places, at least.
 APART_M: Mapping[frozenset[AdversaryBehaviour], float] = {
