@@ -270,10 +270,15 @@ def _together(found: Mapping[AdversaryBehaviour, Sequence[ThreatSlot]]) -> list[
 
 
 def _perception_lines(site: ThreatSite) -> list[str]:
-    """One line about the conditions of the pictures that the site's world shows; [] if it shows none."""
-    hides = ["hidden_signs"] if site.control == "none" else []
-    shown = [f"{name}: {what}" for name, what in PERCEPTION.items() if name in site.shows and name not in hides]
+    """One line about the conditions of the pictures; [] if there is none."""
+    shown = [f"{name}: {what}" for name, what in _perception_of(site).items()]
     return [f"perception changes only the pictures. {'; '.join(shown)}"] if shown else []
+
+
+def _perception_of(site: ThreatSite) -> dict[str, str]:
+    """Conditions of the pictures that the site's world shows and that change something on this route."""
+    hidden = {"hidden_signs"} if site.control == "none" else set()
+    return {name: what for name, what in PERCEPTION.items() if name in site.shows and name not in hidden}
 
 
 def _place(slot: ThreatSlot) -> str:
@@ -289,7 +294,7 @@ def schema_of(site: ThreatSite) -> str:
     found = [slot for group in _by_behaviour(site).values() for slot in group]
     pair = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
 
-    shares = {k: {**pair, "description": "percent"} for k in PERCEPTION if k in site.shows}
+    shares = {k: {**pair, "description": "percent"} for k in _perception_of(site)}
     if "contradictory_sign" in shares:
         shares["contradictory_sign"] = _enum(ContradictorySign)
     weather = {k: {**pair, "description": "degrees, -60 to 90" if k.startswith("sun") else "percent"}
