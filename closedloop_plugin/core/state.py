@@ -95,6 +95,7 @@ class Actor:
     colour: tuple[int, int, int] = (120, 120, 130)  # RGB
     lamps: frozenset[str] = frozenset()  # of: brake, left, right, hazard, siren, headlights, reverse
     doors: frozenset[str] = frozenset()  # of: left, right
+    parked: bool = False  # at rest since the start, without anything that drives it: its lights are off in the dark
     # ego | scenario | background. Efficiency compares the ego with background actors; if a scenario leaves no lane for
     # them, the world assigns this role to the scenario's own flow.
     role: str = "scenario"

@@ -73,7 +73,7 @@ behavior StepOut(where, due, kind, pace, accel=6, lag=0.0):
     do Begin()
     while not is_due(where, due, kind):
         wait
-    stage.event("act")
+    acts(self)
     begun = stage.time_s
     while stage.time_s < begun + lag:
         wait
@@ -91,7 +91,7 @@ behavior RunJunction(meet, pace, due, kind):
     do Begin()
     while not is_due(meet[0], due, kind) or (stage.ego_speed < 2.0 and meet[0] - stage.ego_s > 8.0):
         wait
-    stage.event("act")
+    acts(self)
     while mine.s < mine.path.length:
         alone.step(stage)
         do Ride() for 1 steps
@@ -104,7 +104,7 @@ behavior OpenDoor(where, due, kind, rest):
     do Begin()
     while not is_due(where, due, kind):
         wait
-    stage.event("act")
+    acts(self)
     self.doors.add("left")
     opened = stage.time_s
     while stage.time_s < opened + rest:
@@ -127,7 +127,7 @@ behavior Block(where, due, kind, rest, run=0.0):
     do Begin()
     while not is_near(where, due, kind):
         wait
-    stage.event("act")
+    acts(self)
     mine.d_wanted = 0.0
     mine.stop_s = mine.s + run
     mine.speed = 5.0
@@ -144,7 +144,7 @@ behavior Obstruct(where, due, kind, rest, d=0.0, pace=3.0, walks_on=False):
     do Begin()
     while not is_near(where, due, kind):
         wait
-    stage.event("act")
+    acts(self)
     there = mine.path.locate(*stage.spot(where, d))[0] - pace * pace / (2 * mine.brake)
     begun = stage.time_s
     mine.speed = pace if mine.s < there else 0.0

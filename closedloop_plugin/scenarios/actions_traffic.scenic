@@ -18,11 +18,6 @@ def begins():
     if stage.reached_trigger:
         stage.event("trigger")
 
-def acts():
-    """Record the event "act", once: the actor endangers the ego from now on."""
-    stage.event("trigger")
-    stage.event("act")
-
 def ego_is_clear(actor):
     """Whether the ego is neither beside the actor nor about to pass it, so that there is room to move over."""
     lead = actor.rail.s - stage.ego_s
@@ -73,7 +68,7 @@ behavior BrakeHard(where, due, kind, rest):
         do Lead(where, due, kind, 2.5, min(due, 1.5), 0.8 * road.speed_limit)
     else:
         do Lead(where, due, kind, min(due, 20.0), 0.0, 0.8 * road.speed_limit)
-    acts()
+    acts(self)
     mine.brake = 7.5
     mine.speed = 0.0
     do Ride() until mine.now < 0.05
@@ -96,7 +91,7 @@ behavior SlowAhead(where, due, kind, pace, stays):
     """Be at `where` when the ego is due, at `pace`; after `stays` seconds accelerate (a bicycle: leave the road)."""
     mine = self.rail
     do Approach(where, due, kind, pace) until is_near(where, due, kind)  # otherwise both could wait indefinitely
-    acts()
+    acts(self)
     mine.speed = pace
     begun = stage.time_s
     do Ride() until stage.time_s > begun + stays
@@ -124,7 +119,7 @@ behavior SwerveAway(where, due, kind, pace):
         least = 4.0 if stage.ego_speed > 1 else 0.0
         mine.speed = 0.0 if late else min(max(stage.ego_speed + 0.8 * lack, least), bends.speed(mine.s))
         do Ride() for 1 steps
-    acts()
+    acts(self)
     mine.speed = max(mine.now or 0.0, 4.0)
     self.lamps.add("right")
     mine.d_wanted = aside
@@ -135,7 +130,7 @@ behavior SwerveAway(where, due, kind, pace):
 behavior StandHidden(where, stays):
     """Stand until `stays` seconds after the time at which the ego, at constant speed, would have arrived. Then drive
     on, or be removed if the actor has no rail."""
-    while not stage.happened("act"):
+    while not stage.happened(self.acts_as):
         wait
     free = stage.time_s + min(max(seconds_to(where), 0.0), 6.0) + stays
     while stage.time_s < free or (abs(stage.ego_s - where - self.length / 2) < 12.0 and abs(stage.ego_d) > 0.8):
@@ -153,7 +148,7 @@ behavior CutIn(where, due, kind, pace, side, crawl=5.0):
     `pace` for `crawl` seconds, then normally."""
     mine = self.rail
     do Approach(where, due, kind, pace + 2.0)
-    acts()
+    acts(self)
     self.lamps.add("right" if side > 0 else "left")
     mine.d_wanted = 0.0
     mine.speed = pace
@@ -172,7 +167,7 @@ behavior Oncoming(where, due, kind, pace, over=0.0):
         left = mine.s - where - pace * seconds_to(where)
         mine.speed = pace if left > 0 and stage.ego_speed > 0.5 else 0.0
         do Ride() for 1 steps
-    acts()
+    acts(self)
     mine.speed = pace
     mine.now = max(mine.now or 0.0, 0.7 * pace)
     mine.d_wanted = over
@@ -214,8 +209,8 @@ behavior Tailgate(where, due, kind, gap, late):
     while stage.time_s < leaves:
         begins()
         free = stage.ego_s - mine.s - EGO_FRONT - self.length / 2
-        if not stage.happened("act") and free < gap + 2.0 and is_due(where, due, kind):
-            acts()
+        if not stage.happened(self.acts_as) and free < gap + 2.0 and is_due(where, due, kind):
+            acts(self)
             leaves = stage.time_s + 8.0
         seen.append(stage.ego_speed)
         past = seen[max(len(seen) - 1 - round(late / stage.timestep), 0)]
@@ -233,7 +228,7 @@ behavior PassWithSiren(where, due, kind, pace, back):
         begins()
         mine.speed = min(max(stage.ego_speed + 0.6 * (stage.ego_s - back - mine.s), 0.0), pace)
         do Ride() for 1 steps
-    acts()
+    acts(self)
     self.lamps.add("siren")
     stage.hold_signals(route="green", cross="red")
     mine.speed = pace

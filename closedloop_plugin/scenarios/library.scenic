@@ -36,6 +36,7 @@ class Wheeled(Car):
     rail: None
     fixed: False
     gone: False
+    acts_as: "act"
     blueprint: blueprint_of(self.kind)
     allowCollisions: True
     regionContainedIn: everywhere
@@ -49,6 +50,7 @@ class Walker(Pedestrian):
     rail: None
     fixed: False
     gone: False
+    acts_as: "act"
     blueprint: blueprint_of(self.kind)
     allowCollisions: True
     regionContainedIn: everywhere
@@ -62,6 +64,7 @@ class Thing(PropBase):
     rail: None
     fixed: False
     gone: False
+    acts_as: "act"
     blueprint: blueprint_of(self.kind)
     allowCollisions: True
     regionContainedIn: everywhere

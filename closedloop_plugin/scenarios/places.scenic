@@ -26,6 +26,10 @@ def oncoming_lane():
     """d of the nearest lane of the opposite direction."""
     return stage.lane(lanes("left") + 1)
 
+def azimuth_ahead(s):
+    """CARLA's sun_azimuth_angle, in degrees clockwise, of a sun that an ego at s has straight ahead."""
+    return -math.degrees(route.pose(s)[2])
+
 @distributionFunction
 def short_of(where, way):
     """The place `way` metres before `where`, at least 15 m from the start of the ego's path."""
@@ -71,6 +75,13 @@ def is_due(where, due, kind):
 def is_near(where, due, kind):
     """Whether the ego is due, or has stopped less than 15 m before `where`."""
     return is_due(where, due, kind) or (stage.ego_speed < 0.5 and stage.time_s > 3 and where - stage.ego_s < 15)
+
+def acts(actor):
+    """Record that the actor endangers the ego from now on: the event "act", once for all actors, and the actor's own
+    (`acts_as`) where a program has several."""
+    stage.event("trigger")
+    stage.event("act")
+    stage.event(actor.acts_as)
 
 monitor RedThenGreen(seconds):
     """The ego's light is red until the ego has waited for `seconds`, then green; all other lights are the opposite."""

@@ -11,9 +11,19 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from closedloop_plugin.core.routes import Route
+from closedloop_plugin.core.perception import PERCEPTION_CONDITIONS
+from closedloop_plugin.core.routes import Route, Weather
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.threats.spec import AdversaryBehaviour, AdversaryLane, EgoLight, RoadKind, ThreatSpec
+from closedloop_plugin.threats.pairs import apart
+from closedloop_plugin.threats.spec import (
+    AdversaryBehaviour,
+    AdversaryLane,
+    ContradictorySign,
+    EgoLight,
+    RoadKind,
+    ThreatActor,
+    ThreatSpec,
+)
 
 RUN_UP_M = 12.0  # route before the first possible place: the ego must be moving there
 RUN_OUT_M = 10.0  # route behind the last possible place
@@ -22,6 +32,9 @@ BEND_M = 4.0  # kept free before and after a junction
 LEAST_S = {AdversaryBehaviour.HIDDEN_STOP: 32.0}
 # route needed behind the place, m: the emergency vehicle must pass
 RUN_OUT = {AdversaryBehaviour.EMERGENCY_PASS: 40.0}
+# Weather in which the sun dazzles, in CARLA's parameters.
+LOW_SUN = {"sun_altitude_angle": (1, 20), "cloudiness": (0, 40), "precipitation": (0, 20), "fog_density": (0, 25)}
+USUAL_SKY = asdict(Weather())  # of a route without weather
 
 
 class ThreatSite(BaseModel):
@@ -46,6 +59,7 @@ class ThreatSite(BaseModel):
     control: str = "none"  # of the junction: signal | stop | yield | none
     arms: tuple[str, ...] = ()
     weather: dict[str, float] = {}
+    shows: tuple[str, ...] = PERCEPTION_CONDITIONS  # of core/perception.py, by the cameras of the site's world
 
     def open_stretches(self) -> list[tuple[float, float]]:
         """Intervals of s (m) without the junction where a threat can act; merges and exits count as open road."""
@@ -84,9 +98,17 @@ class ThreatSite(BaseModel):
         clipped = [(max(a, first), min(b, last)) for a, b in found]
         return [(a, b) for a, b in clipped if b - a >= 2.0]
 
+    def stretch(self, actor: ThreatActor) -> tuple[float, float]:
+        """(from, to) of an actor's place in s, m; of the whole junction for adversaries that cross within it."""
+        if actor.road is RoadKind.JUNCTION and self.crossing is not None:
+            if actor.place.lane is AdversaryLane.CROSSING_ROAD:
+                return self.crossing
+            return self.crossing[1] + actor.place.ahead_m.low, self.crossing[1] + actor.place.ahead_m.high
+        return self.trigger_s + actor.place.ahead_m.low, self.trigger_s + actor.place.ahead_m.high
 
-def site_of(suite: str, route: Route, road: RoadMap) -> ThreatSite:
-    """The site of a route on its episode's map."""
+
+def site_of(suite: str, route: Route, road: RoadMap, shows: Sequence[str] = PERCEPTION_CONDITIONS) -> ThreatSite:
+    """The site of a route on its episode's map. `shows`: perception conditions that its world's cameras show."""
     lanes = road.facts.get("lanes") or {}
     junction = road.facts.get("junction") or {}
     return ThreatSite(
@@ -107,38 +129,85 @@ def site_of(suite: str, route: Route, road: RoadMap) -> ThreatSite:
         control=str(junction.get("control", "none")),
         arms=tuple(str(arm["name"]) for arm in junction.get("arms") or ()),
         weather=asdict(route.weather),
+        shows=tuple(shows),
     )
 
 
 def fit(spec: ThreatSpec, site: ThreatSite) -> list[str]:
     """Problems of a spec at a site, one sentence each with the expected values; [] if it fits."""
-    found = []
-    if spec.road is RoadKind.JUNCTION and site.crossing is None:
-        found.append("road: this route has no junction; expected open")
+    found = _actor_problems(spec, site)
     if spec.ego_light is not EgoLight.CYCLE and site.control != "signal":
         found.append("ego_light: the junction of this route has no traffic lights; expected cycle")
-    if spec.ego_light is EgoLight.RED and spec.behaviour in (
-        AdversaryBehaviour.RUN_LIGHT,
-        AdversaryBehaviour.TURN_ACROSS,
-    ):
+    junction = (AdversaryBehaviour.RUN_LIGHT, AdversaryBehaviour.TURN_ACROSS)
+    if spec.ego_light is EgoLight.RED and any(actor.behaviour in junction for actor in spec.actors):
         found.append("ego_light: at red the ego stands, and nobody endangers it; expected green or cycle")
-    if spec.place.lane is AdversaryLane.NEXT_LEFT and site.left == 0:
+    for k, other in enumerate(spec.further):
+        problems = _actor_problems(other, site) + _pair_problems(other, spec.actors[: k + 1], site)
+        found += [f"further.{k}.{problem}" for problem in problems]
+    return found + [f"perception.{problem}" for problem in _perception_problems(spec, site)]
+
+
+def _actor_problems(actor: ThreatActor, site: ThreatSite) -> list[str]:
+    found = []
+    place = actor.place
+    if actor.road is RoadKind.JUNCTION and site.crossing is None:
+        found.append("road: this route has no junction; expected open")
+    if place.lane is AdversaryLane.NEXT_LEFT and site.left == 0:
         found.append(f"place.lane: there is no lane on the left; {_lanes(site)}")
-    if spec.place.lane is AdversaryLane.NEXT_RIGHT and site.right == 0:
+    if place.lane is AdversaryLane.NEXT_RIGHT and site.right == 0:
         found.append(f"place.lane: there is no lane on the right; {_lanes(site)}")
-    if spec.place.lane is AdversaryLane.ROADSIDE and spec.place.side.value == "left" and site.left + site.oncoming > 0:
+    if place.lane is AdversaryLane.ROADSIDE and place.side.value == "left" and site.left + site.oncoming > 0:
         found.append("place.side: the roadside of the ego's lane is on the right; other lanes are on the left")
-    if spec.place.lane is AdversaryLane.ROADSIDE and spec.place.side.value == "right" and site.right > 0:
+    if place.lane is AdversaryLane.ROADSIDE and place.side.value == "right" and site.right > 0:
         found.append("place.lane: a lane lies between the ego and the roadside; expected next_right")
-    if spec.behaviour is AdversaryBehaviour.ONCOMING and site.oncoming == 0:
+    if actor.behaviour is AdversaryBehaviour.ONCOMING and site.oncoming == 0:
         found.append("behaviour: this road has no oncoming lane")
-    if spec.behaviour is AdversaryBehaviour.EMERGENCY_PASS and site.topology == "diverge" and site.right:
+    if actor.behaviour is AdversaryBehaviour.EMERGENCY_PASS and site.topology == "diverge" and site.right:
         found.append("behaviour: where the exit lane is the one beside it, the ego cannot make way for anybody")
-    if spec.place.lane is not AdversaryLane.CROSSING_ROAD and not (
-        spec.road is RoadKind.JUNCTION and site.crossing is None
+    if place.lane is not AdversaryLane.CROSSING_ROAD and not (
+        actor.road is RoadKind.JUNCTION and site.crossing is None
     ):
-        rooms = site.rooms(spec.behaviour, spec.place.lane, spec.road)
-        found += _room(spec.place.ahead_m.low, spec.place.ahead_m.high, rooms)
+        rooms = site.rooms(actor.behaviour, place.lane, actor.road)
+        found += _room(place.ahead_m.low, place.ahead_m.high, rooms)
+    return found
+
+
+def _pair_problems(other: ThreatActor, actors: Sequence[ThreatActor], site: ThreatSite) -> list[str]:
+    """Places of a further actor that are too close to those of the actors before it."""
+    found = []
+    low, high = site.stretch(other)
+    for actor in actors:
+        need = apart(actor.behaviour, other.behaviour) or 0.0
+        begin, end = site.stretch(actor)
+        if max(low - end, begin - high) < need - 0.01 and need:
+            found.append(
+                f"place.ahead_m: {other.behaviour.value} needs {need:g} m along the road between its place and that of "
+                f"{actor.behaviour.value}"
+            )
+    return found
+
+
+def _perception_problems(spec: ThreatSpec, site: ThreatSite) -> list[str]:
+    """Conditions that the site's cameras cannot show, or that would change nothing on this route."""
+    perception, found = spec.perception, []
+    sign = perception.contradictory_sign
+    absent = sorted({*perception.numbers, *([] if sign is ContradictorySign.NONE else ["contradictory_sign"])})
+    found += [f"{name}: this world does not show it; leave it out" for name in absent if name not in site.shows]
+    if perception.hidden_signs is not None and site.control == "none":
+        found.append("hidden_signs: this route has no sign or light to hide; leave it out")
+    if sign is ContradictorySign.STOP and site.control == "stop":
+        found.append("contradictory_sign: this route has a stop sign of its own; expected another word")
+    return found + (_glare_problems(spec, site) if perception.sun_glare is not None else [])
+
+
+def _glare_problems(spec: ThreatSpec, site: ThreatSite) -> list[str]:
+    """Weather, of the spec or else of the route, in which the sun does not stand low, or does not shine."""
+    found = []
+    for name, (least, most) in LOW_SUN.items():
+        given, usual = getattr(spec.conditions, name), site.weather.get(name, USUAL_SKY[name])
+        low, high = (given.low, given.high) if given is not None else (usual, usual)
+        if low < least or high > most:
+            found.append(f"sun_glare: the sun must shine from low down; expected conditions.{name} {least} to {most}")
     return found
 
 

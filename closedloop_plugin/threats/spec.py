@@ -11,104 +11,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-
-class Adversary(StrEnum):
-    """Road user or object that endangers the ego."""
-
-    CAR = "car"
-    VAN = "van"
-    TRUCK = "truck"
-    BUS = "bus"
-    MOTORCYCLE = "motorcycle"
-    BICYCLE = "bicycle"
-    PEDESTRIAN = "pedestrian"
-    CHILD = "child"
-    ANIMAL = "animal"
-    POLICE = "police"
-    AMBULANCE = "ambulance"
-    FIRETRUCK = "firetruck"
-    DEBRIS = "debris"
-    CONES = "cones"
-    BARRIER = "barrier"
-
-
-class AdversaryBehaviour(StrEnum):
-    """Behaviour of the adversary."""
-
-    CUT_IN = "cut_in"  # moves from beside into the ego's lane, just before it
-    BRAKE_HARD = "brake_hard"  # ahead in the ego's lane, brakes to a standstill
-    SLOW_AHEAD = "slow_ahead"  # ahead in the ego's lane, much slower than the ego
-    CROSS = "cross"  # crosses the road from its edge
-    RUN_LIGHT = "run_light"  # crosses the junction without giving way
-    TURN_ACROSS = "turn_across"  # oncoming, turns left across the ego's path in the junction
-    ONCOMING = "oncoming"  # comes along the ego's own lane
-    OPEN_DOOR = "open_door"  # parked at the edge, opens its door into the lane
-    BLOCK = "block"  # is stationary in the lane
-    TAILGATE = "tailgate"  # follows much too closely
-    HIDDEN_STOP = "hidden_stop"  # is stationary in the lane, hidden by a vehicle that swerves away late
-    EMERGENCY_PASS = "emergency_pass"  # comes from behind with its siren on and wants to pass
-
-
-class AdversarySide(StrEnum):
-    """Where the adversary is or comes from, relative to the ego."""
-
-    AHEAD = "ahead"
-    BEHIND = "behind"
-    LEFT = "left"
-    RIGHT = "right"
-    OPPOSITE = "opposite"  # towards the ego: the oncoming lane, the junction's far arm
-
-
-class AdversaryLane(StrEnum):
-    """Position of the adversary relative to the ego's lane."""
-
-    OWN = "own"
-    NEXT_LEFT = "next_left"
-    NEXT_RIGHT = "next_right"
-    ONCOMING = "oncoming"
-    ROADSIDE = "roadside"  # shoulder or parking lane
-    PAVEMENT = "pavement"
-    CROSSING_ROAD = "crossing_road"  # another arm of the junction
-
-
-class Occluder(StrEnum):
-    """Object that hides the adversary until late."""
-
-    NONE = "none"
-    PARKED_CARS = "parked_cars"
-    VAN = "van"
-    TRUCK = "truck"
-    BUS = "bus"
-    CONTAINER = "container"
-    ADVERTISEMENT = "advertisement"
-
-
-class RoadKind(StrEnum):
-    """Kind of road on which the threat takes place."""
-
-    OPEN = "open"  # a stretch without a junction
-    JUNCTION = "junction"
-
-
-class EgoLight(StrEnum):
-    """State of the ego's traffic light during the scenario; red turns green after some seconds."""
-
-    CYCLE = "cycle"
-    GREEN = "green"
-    RED = "red"
-
-
-class TargetWeakness(StrEnum):
-    """Stage of the target's reasoning that the threat probes (section 3.3)."""
-
-    PERCEPTION = "perception"
-    PREDICTION = "prediction"
-    PLANNING = "planning"
+from closedloop_plugin.threats.pairs import apart, companions
+from closedloop_plugin.threats.words import (
+    Adversary,
+    AdversaryBehaviour,
+    AdversaryLane,
+    AdversarySide,
+    ContradictorySign,
+    EgoLight,
+    Occluder,
+    RoadKind,
+    TargetWeakness,
+)
 
 
 class _ClosedModel(BaseModel):
@@ -169,6 +87,9 @@ Speed = Annotated[
 Percent = Annotated[
     ParameterRange, AfterValidator(_within(0, 100, "percent")), Field(description="[low, high] in percent, 0 to 100")
 ]
+Covered = Annotated[
+    ParameterRange, AfterValidator(_within(0, 80, "percent")), Field(description="[low, high] in percent, 0 to 80")
+]
 Sun = Annotated[
     ParameterRange,
     AfterValidator(_within(-60, 90, "degrees above the horizon")),
@@ -212,6 +133,22 @@ class ThreatConditions(_ClosedModel):
     wind_intensity: Percent | None = None
     fog_density: Percent | None = None
     sun_altitude_angle: Sun | None = None
+
+
+class ThreatPerception(_ClosedModel):
+    """Conditions that change only what the cameras show, see core/perception.py; None: absent."""
+
+    worn_markings: Percent | None = None
+    sun_glare: Percent | None = None  # the sun ahead of the ego; the weather must let it shine
+    lens_drops: Covered | None = None
+    hidden_signs: Covered | None = None
+    contradictory_sign: ContradictorySign = ContradictorySign.NONE
+
+    @property
+    def numbers(self) -> dict[str, ParameterRange]:
+        """Name -> range of the conditions that are present and have a number."""
+        found = {name: getattr(self, name) for name in ("worn_markings", "sun_glare", "lens_drops", "hidden_signs")}
+        return {name: values for name, values in found.items() if values is not None}
 
 
 _VEHICLES = frozenset({Adversary.CAR, Adversary.VAN, Adversary.TRUCK, Adversary.BUS, Adversary.MOTORCYCLE})
@@ -321,8 +258,11 @@ RULES: Mapping[AdversaryBehaviour, BehaviourRule] = {
 ON_FOOT = {Adversary.PEDESTRIAN: 4.0, Adversary.CHILD: 4.0, Adversary.ANIMAL: 12.0, Adversary.BICYCLE: 9.0}
 
 
-class ThreatSpec(_ClosedModel):
-    """One threat.
+MOST_FURTHER = 2  # actors besides the first
+
+
+class ThreatActor(_ClosedModel):
+    """One adversary and its action.
 
     `speed_mps`: speed of the adversary while it acts (hidden_stop: of the covering vehicle); templates clip it to the
     range in which the behaviour is a threat at the road's speed limit. `stays_s`: how long the adversary stays
@@ -337,11 +277,26 @@ class ThreatSpec(_ClosedModel):
     speed_mps: Speed | None = None
     stays_s: Stay | None = None
     occluder: Occluder = Occluder.NONE
+
+
+class ThreatSpec(ThreatActor):
+    """One threat: its first adversary, up to MOST_FURTHER further ones, and the conditions.
+
+    `further`: act in the same scenario, each with its own place and trigger; pairs.py says which go together.
+    """
+
     ego_light: EgoLight = EgoLight.CYCLE
     conditions: ThreatConditions = ThreatConditions()
+    perception: ThreatPerception = ThreatPerception()
+    further: tuple[ThreatActor, ...] = Field(default=(), max_length=MOST_FURTHER)
     weakness: TargetWeakness
     description: str = Field(min_length=1, max_length=600)
     why: str = Field(default="", max_length=600)
+
+    @property
+    def actors(self) -> tuple[ThreatActor, ...]:
+        """The first adversary (the spec itself) and the further ones."""
+        return (self, *self.further)
 
     @model_validator(mode="after")
     def _goes_together(self) -> ThreatSpec:
@@ -353,13 +308,22 @@ class ThreatSpec(_ClosedModel):
 
 def clashes(spec: ThreatSpec) -> list[str]:
     """Words that do not go together, one sentence each with the allowed values."""
-    rule, name = RULES[spec.behaviour], spec.behaviour.value
+    found = _actor_clashes(spec)
+    if spec.ego_light is not EgoLight.CYCLE and spec.road is not RoadKind.JUNCTION:
+        found.append("ego_light: only a junction has a light; leave it at cycle")
+    for k, other in enumerate(spec.further):
+        found += [f"further.{k}.{problem}" for problem in (*_actor_clashes(other), *_pair_clashes(spec, k))]
+    return found
+
+
+def _actor_clashes(actor: ThreatActor) -> list[str]:
+    rule, name = RULES[actor.behaviour], actor.behaviour.value
     choices: tuple[tuple[str, Any, frozenset[Any]], ...] = (
-        ("adversary", spec.adversary, rule.adversaries),
-        ("place.side", spec.place.side, rule.sides),
-        ("place.lane", spec.place.lane, rule.lanes),
-        ("road", spec.road, rule.roads),
-        ("occluder", spec.occluder, rule.occluders),
+        ("adversary", actor.adversary, rule.adversaries),
+        ("place.side", actor.place.side, rule.sides),
+        ("place.lane", actor.place.lane, rule.lanes),
+        ("road", actor.road, rule.roads),
+        ("occluder", actor.occluder, rule.occluders),
     )
     found = [
         f"{field}: {value.value} does not go with behaviour {name}; expected one of {', '.join(sorted(allowed))}"
@@ -367,16 +331,40 @@ def clashes(spec: ThreatSpec) -> list[str]:
         if value not in allowed
     ]
     for number in ("speed_mps", "stays_s"):
-        given = getattr(spec, number) is not None
+        given = getattr(actor, number) is not None
         if given != (number in rule.numbers):
             found.append(f"{number}: behaviour {name} {'has no use for it' if given else 'needs it'}")
-    fastest = ON_FOOT.get(spec.adversary) if spec.behaviour is AdversaryBehaviour.CROSS else None
-    if fastest is not None and spec.speed_mps is not None and spec.speed_mps.high > fastest:
-        found.append(f"speed_mps: a crossing {spec.adversary.value} is no faster than {fastest:g} m/s")
-    if spec.ego_light is not EgoLight.CYCLE and spec.road is not RoadKind.JUNCTION:
-        found.append("ego_light: only a junction has a light; leave it at cycle")
-    if spec.place.lane in (AdversaryLane.NEXT_LEFT, AdversaryLane.NEXT_RIGHT):
-        side = AdversarySide.LEFT if spec.place.lane is AdversaryLane.NEXT_LEFT else AdversarySide.RIGHT
-        if spec.place.side is not side:
-            found.append(f"place.side: lane {spec.place.lane.value} is on the {side.value}")
+    fastest = ON_FOOT.get(actor.adversary) if actor.behaviour is AdversaryBehaviour.CROSS else None
+    if fastest is not None and actor.speed_mps is not None and actor.speed_mps.high > fastest:
+        found.append(f"speed_mps: a crossing {actor.adversary.value} is no faster than {fastest:g} m/s")
+    if actor.place.lane in (AdversaryLane.NEXT_LEFT, AdversaryLane.NEXT_RIGHT):
+        side = AdversarySide.LEFT if actor.place.lane is AdversaryLane.NEXT_LEFT else AdversarySide.RIGHT
+        if actor.place.side is not side:
+            found.append(f"place.side: lane {actor.place.lane.value} is on the {side.value}")
     return found
+
+
+def _pair_clashes(spec: ThreatSpec, k: int) -> list[str]:
+    """Problems of the further actor k with the actors before it."""
+    other, found = spec.further[k], []
+    for actor in spec.actors[: k + 1]:
+        if apart(actor.behaviour, other.behaviour) is None:
+            words = ", ".join(companions(actor.behaviour)) or "none: leave further empty"
+            found.append(
+                f"behaviour: {other.behaviour.value} does not act together with {actor.behaviour.value}; "
+                f"expected one of {words}"
+            )
+    both = spec.actors[: k + 2]
+    if any(a.behaviour is AdversaryBehaviour.ONCOMING and a.place.lane is AdversaryLane.OWN for a in both):
+        found.append("place.lane: an oncoming vehicle that is not alone stays in its lane; expected oncoming")
+    if sum(map(_takes_roadside, both)) > 1 and _takes_roadside(other):
+        found.append("occluder: another actor or its cover is parked at the roadside already; expected none")
+    return found
+
+
+def _takes_roadside(actor: ThreatActor) -> bool:
+    """Whether the actor, its cover or the cars around it are parked beside the road."""
+    if actor.behaviour in (AdversaryBehaviour.CROSS, AdversaryBehaviour.BLOCK):
+        return actor.occluder is not Occluder.NONE
+    parked_in = actor.behaviour is AdversaryBehaviour.CUT_IN and actor.place.lane is AdversaryLane.ROADSIDE
+    return parked_in or actor.behaviour is AdversaryBehaviour.OPEN_DOOR

@@ -20,7 +20,7 @@ from closedloop_plugin.threats.site import ThreatSite, fit
 from closedloop_plugin.threats.spec import ThreatSpec
 
 LONGEST = 20_000  # characters of a reply that are parsed
-DEEPEST = 8  # maximum nesting; a spec has 3 levels
+DEEPEST = 8  # maximum nesting; a spec has 5 levels
 DIGITS = 12  # maximum digits of an integer
 MAX_PROBLEMS = 8  # reported at once
 KEPT_BYTES = 20_000  # maximum size of a text in a transcript

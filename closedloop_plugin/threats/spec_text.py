@@ -8,10 +8,13 @@ from __future__ import annotations
 from closedloop_plugin.threats.spec import (
     AdversaryBehaviour,
     AdversarySide,
+    ContradictorySign,
     EgoLight,
     Occluder,
     ParameterRange,
     RoadKind,
+    ThreatActor,
+    ThreatPerception,
     ThreatSpec,
 )
 
@@ -29,6 +32,16 @@ ACTS = {
     AdversaryBehaviour.HIDDEN_STOP: "stands in the lane, and the {occluder} that hides it swerves away late",
     AdversaryBehaviour.EMERGENCY_PASS: "comes from behind with its siren on and wants to pass",
 }
+# Where several act: another actor is the reason to brake, and oncoming vehicles stay in their lane.
+TOGETHER = {
+    AdversaryBehaviour.ONCOMING: "comes towards the ego in the oncoming lane",
+    AdversaryBehaviour.TAILGATE: "follows the ego much too closely",
+}
+SIGNS = {
+    ContradictorySign.STOP: "a stop sign",
+    ContradictorySign.NO_ENTRY: "a no entry sign",
+    ContradictorySign.SPEED_90: "a speed sign of 90",
+}
 NO_ARTICLE = {"cones": "Cones", "debris": "Debris"}
 NAMES = {"police": "police car", "firetruck": "fire truck"}
 LIES = {"cones": ("stands", "stand"), "debris": ("stands", "lies")}
@@ -36,29 +49,37 @@ LIES = {"cones": ("stands", "stand"), "debris": ("stands", "lies")}
 
 def sentence(spec: ThreatSpec) -> str:
     """One or two sentences in plain ASCII without quotes or backslashes."""
-    name = spec.adversary.value
-    begin = NO_ARTICLE.get(name) or f"{'An' if name[0] in 'aeiou' else 'A'} {NAMES.get(name, name)}"
-    side = spec.place.side.value
-    act = ACTS[spec.behaviour].format(
-        side=side,
-        from_side="the far arm" if spec.place.side is AdversarySide.OPPOSITE else f"the {side}",
-        occluder=spec.occluder.value,
-    )
-    if name in LIES:
-        act = act.replace(*LIES[name], 1)
-    text = f"{begin} {act}{_where(spec)}"
-    if spec.occluder is not Occluder.NONE and spec.behaviour is not AdversaryBehaviour.HIDDEN_STOP:
-        text += f", hidden by {_cover(spec.occluder)}"
+    parts = [clause(actor, alone=not spec.further) for actor in spec.actors]
+    text = ", and ".join([parts[0], *(part[0].lower() + part[1:] for part in parts[1:])])
     sky = _sky(spec)
     return text + "." + (f" {sky}." if sky else "")
 
 
-def _where(spec: ThreatSpec) -> str:
+def clause(actor: ThreatActor, alone: bool) -> str:
+    """What one actor does, without a full stop. `alone`: no other one acts in the scenario."""
+    name = actor.adversary.value
+    begin = NO_ARTICLE.get(name) or f"{'An' if name[0] in 'aeiou' else 'A'} {NAMES.get(name, name)}"
+    side = actor.place.side.value
+    acts = ACTS if alone else {**ACTS, **TOGETHER}
+    act = acts[actor.behaviour].format(
+        side=side,
+        from_side="the far arm" if actor.place.side is AdversarySide.OPPOSITE else f"the {side}",
+        occluder=actor.occluder.value,
+    )
+    if name in LIES:
+        act = act.replace(*LIES[name], 1)
+    text = f"{begin} {act}{_where(actor)}"
+    if actor.occluder is not Occluder.NONE and actor.behaviour is not AdversaryBehaviour.HIDDEN_STOP:
+        text += f", hidden by {_cover(actor.occluder)}"
+    return text
+
+
+def _where(actor: ThreatActor) -> str:
     """The distance of the meeting place; none for adversaries that act within the junction."""
-    if spec.behaviour in (AdversaryBehaviour.RUN_LIGHT, AdversaryBehaviour.TURN_ACROSS):
+    if actor.behaviour in (AdversaryBehaviour.RUN_LIGHT, AdversaryBehaviour.TURN_ACROSS):
         return ""
-    behind = spec.road is RoadKind.JUNCTION
-    return f", {_span(spec.place.ahead_m)} m {'after the junction' if behind else 'on'}"
+    behind = actor.road is RoadKind.JUNCTION
+    return f", {_span(actor.place.ahead_m)} m {'after the junction' if behind else 'on'}"
 
 
 def _cover(cover: Occluder) -> str:
@@ -82,4 +103,19 @@ def _sky(spec: ThreatSpec) -> str:
         parts.append("thick fog" if c.fog_density.middle > 45 else "fog")
     if spec.ego_light is not EgoLight.CYCLE:
         parts.append(f"the ego's light {'stays green' if spec.ego_light is EgoLight.GREEN else 'is red first'}")
+    parts += _sight(spec.perception)
     return ", ".join(parts).capitalize()
+
+
+def _sight(perception: ThreatPerception) -> list[str]:
+    """Conditions of the cameras' pictures."""
+    known = {
+        "worn_markings": "worn lane markings",
+        "sun_glare": "glare of the sun ahead",
+        "lens_drops": "drops on the lens",
+        "hidden_signs": "leaves before the signs",
+    }
+    parts = [known[name] for name in perception.numbers]
+    if perception.contradictory_sign is not ContradictorySign.NONE:
+        parts.append(f"{SIGNS[perception.contradictory_sign]} that contradicts the road")
+    return parts

@@ -31,6 +31,7 @@ class CarlaWorld(ScenicWorld):
 
     backend = "carla"
     model = MODEL
+    shown = ("lens_drops",)  # drawn over CARLA's pictures; it has no worn markings, leaves or further signs to place
 
     def __init__(
         self, folder: Path, server: str = "127.0.0.1:2000", wait_s: float = 60.0, any_version: bool = False
@@ -95,7 +96,14 @@ class CarlaWorld(ScenicWorld):
         return self._simulation.crossed
 
     def _render(self, camera: Any) -> np.ndarray:
-        return self._simulation.actors.cameras[camera.name].picture(self._simulation.current_frame)
+        picture = self._simulation.actors.cameras[camera.name].picture(self._simulation.current_frame)
+        drops = self._perception.lens_drops
+        if drops:
+            from closedloop_plugin.worlds.embedded.camera.layers.lens_drops import draw_drops
+
+            picture = picture.copy()
+            draw_drops(picture, drops, self._setup.seed, camera.name)
+        return picture
 
     def close(self) -> None:
         self._connection.shorten_timeouts()

@@ -8,7 +8,7 @@ the JSON schema narrowed to them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
@@ -17,11 +17,14 @@ from closedloop_plugin.agents.model_backend import ModelBackend, ModelQuestion, 
 from closedloop_plugin.prompts.texts import PromptTexts
 from closedloop_plugin.threats.base import ThreatRequest
 from closedloop_plugin.threats.fuser.slots import ThreatSlot, slots
+from closedloop_plugin.threats.pairs import apart
 from closedloop_plugin.threats.site import ThreatSite
 from closedloop_plugin.threats.spec import (
+    MOST_FURTHER,
     RULES,
     AdversaryBehaviour,
     AdversaryLane,
+    ContradictorySign,
     EgoLight,
     RoadKind,
     TargetWeakness,
@@ -34,6 +37,15 @@ from closedloop_plugin.threats.transcript import FuserExchange, ThreatAttempt
 
 DESCRIPTION_LENGTH = 2000  # characters of a description that are stored and used
 EARLIER_ATTEMPTS = 5  # listed in a prompt
+# Conditions of the pictures, as the prompts name them.
+PERCEPTION = {
+    "worn_markings": "percent of the lane markings that are worn off",
+    "sun_glare": "strength in percent of the glare of a sun straight ahead; needs conditions with "
+    "sun_altitude_angle from 1 to 20 and few clouds",
+    "lens_drops": "percent of the picture behind drops on the lens, at most 80",
+    "hidden_signs": "percent of each sign and light behind leaves, at most 80",
+    "contradictory_sign": "a plate at the right edge that contradicts the road",
+}
 
 
 @dataclass
@@ -220,8 +232,13 @@ def _junction(site: ThreatSite) -> str:
 
 
 def vocabulary_of(site: ThreatSite) -> str:
-    """One line per behaviour: its meaning and the words that are possible with it on this route."""
-    return "\n".join(_line(behaviour, group) for behaviour, group in _by_behaviour(site).items())
+    """One line per behaviour: its meaning and the words that are possible with it on this route.
+
+    Then the behaviours that can act together, and the conditions of the pictures.
+    """
+    found = _by_behaviour(site)
+    lines = [_line(behaviour, group) for behaviour, group in found.items()]
+    return "\n".join([*lines, *_together(found), *_perception_lines(site)])
 
 
 def _line(behaviour: AdversaryBehaviour, group: Sequence[ThreatSlot]) -> str:
@@ -233,6 +250,35 @@ def _line(behaviour: AdversaryBehaviour, group: Sequence[ThreatSlot]) -> str:
         f"- {behaviour.value}: {act}. adversary: {_words(first.adversaries)}. occluder: {_words(first.occluders)}. "
         f"place: {places}. {f'needs {needs}' if needs else 'needs neither speed_mps nor stays_s'}"
     )
+
+
+def _together(found: Mapping[AdversaryBehaviour, Sequence[ThreatSlot]]) -> list[str]:
+    """The pairs of behaviours that are possible on this route; [] if there is none."""
+    pairs = [
+        f"{one.value} with {other.value}" + (f" (places {need:g} m apart)" if need else "")
+        for one in found
+        for other in found
+        if one.value <= other.value and (need := apart(one, other)) is not None
+    ]
+    if not pairs:
+        return []
+    return [
+        f"At most {MOST_FURTHER} more actors can act too, in further; each has its own place, trigger and numbers. "
+        f"These go together: {'; '.join(pairs)}. Together with others an oncoming vehicle stays in lane oncoming, and "
+        "at most one actor is hidden by an occluder"
+    ]
+
+
+def _perception_lines(site: ThreatSite) -> list[str]:
+    """One line about the conditions of the pictures; [] if there is none."""
+    shown = [f"{name}: {what}" for name, what in _perception_of(site).items()]
+    return [f"perception changes only the pictures. {'; '.join(shown)}"] if shown else []
+
+
+def _perception_of(site: ThreatSite) -> dict[str, str]:
+    """Conditions of the pictures that the site's world shows and that change something on this route."""
+    hidden = {"hidden_signs"} if site.control == "none" else set()
+    return {name: what for name, what in PERCEPTION.items() if name in site.shows and name not in hidden}
 
 
 def _place(slot: ThreatSlot) -> str:
@@ -248,6 +294,9 @@ def schema_of(site: ThreatSite) -> str:
     found = [slot for group in _by_behaviour(site).values() for slot in group]
     pair = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
 
+    shares = {k: {**pair, "description": "percent"} for k in _perception_of(site)}
+    if "contradictory_sign" in shares:
+        shares["contradictory_sign"] = _enum(ContradictorySign)
     weather = {k: {**pair, "description": "degrees, -60 to 90" if k.startswith("sun") else "percent"}
                for k in ThreatConditions.model_fields}  # fmt: skip
     trigger = {**pair, "description": "seconds (0.5 to 8) or metres (4 to 60) from the ego to the meeting place"}
@@ -257,7 +306,7 @@ def schema_of(site: ThreatSite) -> str:
         "ahead_m": {**pair, "description": "metres, 5 to 80, from the route's trigger, or from the junction's exit"},
     }
     lights = list(EgoLight) if site.control == "signal" else [EgoLight.CYCLE]
-    properties = {
+    actor = {
         "behaviour": _enum(s.behaviour for s in found),
         "adversary": _enum(a for s in found for a in s.adversaries),
         "place": _object(place, list(place)),
@@ -266,15 +315,20 @@ def schema_of(site: ThreatSite) -> str:
         "speed_mps": {**pair, "description": "m/s, 0.3 to 18"},
         "stays_s": {**pair, "description": "seconds, 1 to 25"},
         "occluder": _enum(o for s in found for o in s.occluders),
+    }
+    required = ["behaviour", "adversary", "place", "trigger", "road"]
+    properties = {
+        **actor,
         "ego_light": _enum(lights),
         "conditions": _object(weather, []),
+        "perception": _object(shares, []),
+        "further": {"type": "array", "items": _object(actor, required), "maxItems": MOST_FURTHER},
         "weakness": _enum(TargetWeakness),
         "description": {"type": "string", "maxLength": 600},
         "why": {"type": "string", "maxLength": 600},
     }
     assert set(properties) == set(ThreatSpec.model_fields)
-    required = ["behaviour", "adversary", "place", "trigger", "road", "weakness"]
-    return json.dumps(_object(properties, required), separators=(",", ":"))
+    return json.dumps(_object(properties, [*required, "weakness"]), separators=(",", ":"))
 
 
 def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:

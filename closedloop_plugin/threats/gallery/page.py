@@ -23,6 +23,7 @@ from closedloop_plugin.threats.gallery.scenarios import (
     ScenarioCheckState,
     ThreatGallery,
 )
+from closedloop_plugin.threats.spec import ContradictorySign, ThreatSpec
 from closedloop_plugin.threats.spec_text import sentence
 from closedloop_plugin.threats.transcript import ThreatAttempt
 from lmms_eval_ad2.report.page.html_page import HtmlPage, visible
@@ -189,12 +190,21 @@ def card(s: GalleryScenario, gallery: ThreatGallery, driven: Sequence[GalleryRun
         "behaviour": word(spec.behaviour.value) if spec else "",
         "adversary": word(spec.adversary.value) if spec else "",
         "weakness": spec.weakness.value if spec else "",
+        "more": _more(spec) if spec else [],
         "occluder": word(spec.occluder.value) if spec and spec.occluder.value != "none" else "",
         "words": _words(s), "parameters": [_parameter(p, s, driven) for p in s.parameters], "outcomes": outcomes,
         "failed": " ".join(str(i) for i, o in enumerate(outcomes) if o["status"] is SurvivalStatus.FAILED),
         "driven": any(o["status"] in (SurvivalStatus.FAILED, SurvivalStatus.SURVIVED) for o in outcomes),
         "scores": " ".join(o["sort"] for o in outcomes), "program": clip(s.program, PROGRAM), "details": _details(s),
     }  # fmt: skip
+
+
+def _more(spec: ThreatSpec) -> list[str]:
+    """Further actors, and conditions of the pictures."""
+    sign = spec.perception.contradictory_sign
+    further = [f"and {word(actor.behaviour.value)}: {word(actor.adversary.value)}" for actor in spec.further]
+    plate = [] if sign is ContradictorySign.NONE else [f"sign: {word(sign.value)}"]
+    return further + [word(name) for name in spec.perception.numbers] + plate
 
 
 def _survived(s: GalleryScenario) -> str:

@@ -16,18 +16,19 @@ BEYOND_COVER = 0.9  # m between the occluder and an adversary on the pavement be
 
 def cross(draft: ProgramDraft) -> None:
     """A pedestrian, animal or bicycle crosses the road from its edge or from the pavement."""
-    spec = draft.spec
-    side, kind = spec.place.side.value, spec.adversary.value
+    actor = draft.actor
+    side, kind = actor.place.side.value, actor.adversary.value
     where = draft.where()
     due, by = draft.due()
-    pace = draft.free("pace", covers.given(spec.speed_mps), "m/s", "across the road")
-    cls = "Wheeled" if spec.adversary is Adversary.BICYCLE else "Walker"
-    off = waiting_offset(spec.place.lane, spec.occluder)
+    pace = draft.free("pace", covers.given(actor.speed_mps), "m/s", "across the road")
+    cls = "Wheeled" if actor.adversary is Adversary.BICYCLE else "Walker"
+    off = waiting_offset(actor.place.lane, actor.occluder)
+    at, path = draft.name("where"), draft.name("path")
     draft.add(
-        f"where = {where}",
-        f'path = rail_across(where, "{side}", {off:g})',
-        f'new {cls} at start_of(path), facing facing_of(path), with kind "{kind}", with rail path, \\',
-        f"    with behavior StepOut(where, {due}, {by}, {pace})",
+        f"{at} = {where}",
+        f'{path} = rail_across({at}, "{side}", {off:g})',
+        f'new {cls} at start_of({path}), facing facing_of({path}), with kind "{kind}", with rail {path}, \\',
+        f"    with behavior StepOut({at}, {due}, {by}, {pace}){draft.acts_as}",
     )
     covers.at_edge(draft, side)
 
@@ -39,27 +40,29 @@ def waiting_offset(lane: AdversaryLane, cover: Occluder) -> float:
 
 def run_light(draft: ProgramDraft) -> None:
     """A vehicle crosses the junction without right of way."""
-    draft.add(f'line, meet = line_over("{draft.spec.place.side.value}")')
+    line, meet = draft.name("line"), draft.name("meet")
+    draft.add(f'{line}, {meet} = line_over("{draft.actor.place.side.value}")')
     _through_junction(draft)
 
 
 def turn_across(draft: ProgramDraft) -> None:
     """A vehicle from the far arm turns across the ego's path."""
-    draft.add("line, meet = line_across()")
+    draft.add(f"{draft.name('line')}, {draft.name('meet')} = line_across()")
     _through_junction(draft)
 
 
 def _through_junction(draft: ProgramDraft) -> None:
-    spec = draft.spec
+    actor = draft.actor
     due, by = draft.due()
-    given = covers.given(spec.speed_mps)
+    given = covers.given(actor.speed_mps)
     fast_enough = ParameterRange(low=max(given.low, LEAST_MPS), high=max(given.high, LEAST_MPS))
     pace = draft.free("pace", fast_enough, "m/s", "over the junction, less in bends")
-    siren = ', with lamps {"siren"}' if spec.adversary in covers.SERVICES else ""
+    siren = ', with lamps {"siren"}' if actor.adversary in covers.SERVICES else ""
+    path, line, meet = draft.name("path"), draft.name("line"), draft.name("meet")
     draft.add(
-        f"path = rail_before(line, meet, {pace}, {due}, {by})",
-        f'new Wheeled at start_of(path), facing facing_of(path), with kind "{spec.adversary.value}"{siren}, \\',
-        f"    with rail path, with behavior RunJunction(meet, {pace}, {due}, {by})",
+        f"{path} = rail_before({line}, {meet}, {pace}, {due}, {by})",
+        f'new Wheeled at start_of({path}), facing facing_of({path}), with kind "{actor.adversary.value}"{siren}, \\',
+        f"    with rail {path}, with behavior RunJunction({meet}, {pace}, {due}, {by}){draft.acts_as}",
     )
 
 

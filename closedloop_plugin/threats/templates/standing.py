@@ -20,66 +20,69 @@ PIECES = {
 
 def open_door(draft: ProgramDraft) -> None:
     """A vehicle parked at the right edge, slightly inside the lane; parked cars before and behind if there is room."""
-    kind = draft.spec.adversary.value
+    kind = draft.actor.adversary.value
     where = draft.where()
     due, by = draft.due()
-    rest = draft.free("rest", covers.given(draft.spec.stays_s), "s", "the door stays open")
+    rest = draft.free("rest", covers.given(draft.actor.stays_s), "s", "the door stays open")
+    at = draft.name("where")
     draft.add(
-        f"where = {where}",
-        f'new Wheeled at place(where, parked("right", "{kind}", 0.35)), facing turned(where, 0), \\',
-        f'    with kind "{kind}", with behavior OpenDoor(where, {due}, {by}, {rest})',
+        f"{at} = {where}",
+        f'new Wheeled at place({at}, parked("right", "{kind}", 0.35)), facing turned({at}, 0), \\',
+        f'    with kind "{kind}", with behavior OpenDoor({at}, {due}, {by}, {rest}){draft.acts_as}',
     )
     row = [gap for gap in (-9.5, 9.5) if not covers.in_junction(draft, gap, 4.6)]
     for gap in row:
-        s = f"where {'+' if gap > 0 else '-'} {abs(gap):g}"
+        s = f"{at} {'+' if gap > 0 else '-'} {abs(gap):g}"
         draft.add(f'new Wheeled at place({s}, parked("right", "car", 0.0)), facing turned({s}, 0)')
-    lend(draft, "where + 12")
+    lend(draft, f"{at} + 12")
 
 
 def block(draft: ProgramDraft) -> None:
     """An obstacle in the lane that leaves after the ego has waited for it."""
-    spec = draft.spec
+    actor = draft.actor
     where = draft.where()
     due, by = draft.due()
-    rest = draft.free("rest", covers.given(spec.stays_s), "s", "it stays after the ego has come to wait")
-    draft.add(f"where = {where}")
-    if spec.adversary in PIECES:
+    rest = draft.free("rest", covers.given(actor.stays_s), "s", "it stays after the ego has come to wait")
+    at = draft.name("where")
+    draft.add(f"{at} = {where}")
+    if actor.adversary in PIECES:
         _scattered(draft, f"{due}, {by}, {rest}")
     else:
-        _vehicle(draft, f"where, {due}, {by}, {rest}")
-    lend(draft, "where + 24")
+        _vehicle(draft, f"{at}, {due}, {by}, {rest}")
+    lend(draft, f"{at} + 24")
 
 
 def _vehicle(draft: ProgramDraft, moment: str) -> None:
     """A vehicle with its rear end at the meeting place. With an occluder it starts beside the lane and moves over."""
-    spec, kind = draft.spec, draft.spec.adversary.value
-    lamps = '{"siren", "hazard"}' if spec.adversary in covers.SERVICES else '{"hazard"}'
-    middle = f"where + {body_size(kind)[0] / 2:g}"
-    hidden = spec.occluder is not Occluder.NONE
+    actor, kind = draft.actor, draft.actor.adversary.value
+    lamps = '{"siren", "hazard"}' if actor.adversary in covers.SERVICES else '{"hazard"}'
+    middle, path = f"{draft.name('where')} + {body_size(kind)[0] / 2:g}", draft.name("path")
+    hidden = actor.occluder is not Occluder.NONE
     beside = f', alongside("{kind}"), accel=4.0, sideways=2.0' if hidden else ""
     draft.add(
-        f"path = rail_at({middle}{beside})",
-        f'new Wheeled at start_of(path), facing facing_of(path), with kind "{kind}", with lamps {lamps}, \\',
-        f"    with rail path, with behavior Block({moment}{f', {PULL_OUT_M:g}' if hidden else ''})",
+        f"{path} = rail_at({middle}{beside})",
+        f'new Wheeled at start_of({path}), facing facing_of({path}), with kind "{kind}", with lamps {lamps}, \\',
+        f"    with rail {path}, with behavior Block({moment}{f', {PULL_OUT_M:g}' if hidden else ''}){draft.acts_as}",
     )
     covers.beside(draft)
 
 
 def _scattered(draft: ProgramDraft, moment: str) -> None:
     """Objects or an animal in the lane from the start; with an occluder they come out from behind it."""
-    spec = draft.spec
-    kind, pieces = PIECES[spec.adversary]
+    actor = draft.actor
+    kind, pieces = PIECES[actor.adversary]
     one = len(pieces) == 1
-    cls = "Walker" if spec.adversary is Adversary.ANIMAL else "Thing"
-    there = "where" if one else "where + gap"
+    cls = "Walker" if actor.adversary is Adversary.ANIMAL else "Thing"
+    at, path = draft.name("where"), draft.name("path")
+    there = at if one else f"{at} + gap"
     begin = "0.0" if one else "d"
-    if spec.occluder is not Occluder.NONE:
-        begin = f'alongside("{spec.occluder.value}")'
-    more = ("" if one else ", d") + (", walks_on=True" if spec.adversary is Adversary.ANIMAL else "")
+    if actor.occluder is not Occluder.NONE:
+        begin = f'alongside("{actor.occluder.value}")'
+    more = ("" if one else ", d") + (", walks_on=True" if actor.adversary is Adversary.ANIMAL else "")
     lines = (
-        f'path = rail_across({there}, "right", d={begin})',
-        f'new {cls} at start_of(path), facing facing_of(path), with kind "{kind}", with rail path, \\',
-        f"    with behavior Obstruct({there}, {moment}{more})",
+        f'{path} = rail_across({there}, "right", d={begin})',
+        f'new {cls} at start_of({path}), facing facing_of({path}), with kind "{kind}", with rail {path}, \\',
+        f"    with behavior Obstruct({there}, {moment}{more}){draft.acts_as}",
     )
     draft.add(*lines if one else (f"for gap, d in {pieces!r}:", *(f"    {line}" for line in lines)))
     covers.beside(draft)
@@ -87,8 +90,8 @@ def _scattered(draft: ProgramDraft, moment: str) -> None:
 
 def lend(draft: ProgramDraft, last: str) -> None:
     """Allow use of the oncoming lane if it is the only way past, and if the road behind is long enough."""
-    site, spec = draft.site, draft.spec
-    open_road = site.junction is None and spec.road is RoadKind.OPEN
-    room = site.length_m - site.trigger_s - covers.given(spec.place.ahead_m).high
+    site, actor = draft.site, draft.actor
+    open_road = site.junction is None and actor.road is RoadKind.OPEN
+    room = site.length_m - site.trigger_s - covers.given(actor.place.ahead_m).high
     if open_road and site.oncoming and not site.left and not site.right and room >= ROOM_TO_PASS_M:
         draft.add("", f"require monitor LendOncomingLane({last})")

@@ -42,6 +42,7 @@ class SimulatedBody:
     fixed: bool = False  # infinite mass in collisions
     gone: bool = False  # removed from the scene
     parked: bool = False  # started at rest; its parking brake is on until a behaviour drives it
+    driven: bool = False  # a rail, a pedal or a speed has moved it since the start
     was_hit: bool = False  # since then a walker lies still and a driver brakes
     spec: VehicleSpec | None = field(init=False)
     mass: float = field(init=False)
@@ -86,6 +87,7 @@ class SimulatedBody:
             colour=self.colour,
             lamps=lamps,
             doors=self.doors,
+            parked=self.parked and not self.driven,
             role=self.role,
         )
 

@@ -2,18 +2,20 @@
 
 Scenic draws them with the scene, unless EpisodeSetup.values fixes them; a search chooses such values. Weather
 parameters (`param fog_density = Range(20, 60)`, CARLA's names as in routes.Weather) replace the route's weather in
-every world.
+every world. Perception conditions (`param worn_markings = Range(40, 80)`, names of core/perception.py) change the
+pictures of worlds that can show them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any
 
+from closedloop_plugin.core.perception import PERCEPTION_CONDITIONS, PerceptionConditions
 from closedloop_plugin.core.routes import Weather
-from closedloop_plugin.worlds.base import ParameterDomain
+from closedloop_plugin.worlds.base import InvalidScene, ParameterDomain
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.numbers import is_number
 
@@ -70,10 +72,11 @@ def _between(low: Any, high: Any, whole: bool = False) -> ParameterDomain | None
 
 
 def drawn_of(scenario: Any, scene: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of the free parameters in this scene, including those fixed by `values`."""
+    """Values of the free parameters in this scene, of those fixed by `values`, and of perception conditions."""
     from scenic.core.distributions import Distribution
 
     names = {n for n, v in scenario.params.items() if n not in RESERVED and isinstance(v, Distribution)} | set(values)
+    names |= set(PERCEPTION_CONDITIONS) & set(scene.params)
     found = {name: scene.params[name] for name in sorted(names)}
     return {name: _plain(value) for name, value in found.items() if isinstance(value, str | int | float | bool)}
 
@@ -89,6 +92,22 @@ def weather_of(scene: Any, otherwise: Weather) -> Weather:
         if not is_number(value):
             raise Ad2Error(f"param {name}: expected a number, found {value!r}")
     return replace(otherwise, **{name: float(value) for name, value in given.items()})
+
+
+def perception_of(scene: Any, shown: Sequence[str], backend: str) -> PerceptionConditions:
+    """Perception conditions that the program sets.
+
+    Raises Ad2Error for a wrong value, and InvalidScene for a condition that is not among those `shown` by the world's
+    cameras: pictures without it must not count as pictures with it.
+    """
+    found = PerceptionConditions.of(scene.params)
+    absent = [name for name in found.present if name not in shown]
+    if absent:
+        raise InvalidScene(
+            f"the pictures of the {backend} world do not show {' and '.join(absent)} (params of the program); it shows "
+            f"{', '.join(shown) or 'none of these conditions'}"
+        )
+    return found
 
 
 @contextmanager

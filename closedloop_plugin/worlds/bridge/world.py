@@ -19,7 +19,7 @@ from closedloop_plugin.worlds.bodies.traffic_lights import TrafficLightCycle
 from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene, scene_for, space_for
 from closedloop_plugin.worlds.bridge.disk_cache import use_disk_cache
 from closedloop_plugin.worlds.bridge.ground import ON_ROUTE_M
-from closedloop_plugin.worlds.bridge.params import weather_of
+from closedloop_plugin.worlds.bridge.params import perception_of, weather_of
 from closedloop_plugin.worlds.bridge.program_setup import params_for, program_of, road_ahead, stage_for
 from closedloop_plugin.worlds.bridge.session import ScenicSession, close_running
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
@@ -37,6 +37,7 @@ class ScenicWorld:
 
     backend = ""
     model = ""
+    shown: tuple[str, ...] = ()  # names of the perception conditions (core/perception.py) that its pictures show
 
     def __init__(self, folder: Path, version: str) -> None:
         self.version = version
@@ -64,6 +65,7 @@ class ScenicWorld:
         if compiled.scene.egoObject is None:
             raise Ad2Error(f"{program}: the program defines no ego; it needs a line like: ego = new Car")
         self._weather = self._weather_of(compiled.scene)
+        self._perception = perception_of(compiled.scene, self.shown, self.backend)
         self._drawn = compiled.drawn
         self._network = compiled.scene.workspace.network
         if road is None:

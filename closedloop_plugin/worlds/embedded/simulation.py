@@ -204,6 +204,7 @@ def _read_object(body: SimulatedBody, proxy: dict[str, Any]) -> None:
     if doors != body.doors:
         body.doors = frozenset(doors or ())
     body.rail = None if body.was_hit else get("rail")
+    body.driven = body.driven or body.rail is not None or body.throttle > 0.0 or body.motion.v != 0.0
     body.braking = (body.brake > 0.02 and not parked) or (body.was_hit and body.spec is not None)
     position, velocity = proxy["_seen"]
     m = body.motion

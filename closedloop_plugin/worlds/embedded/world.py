@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from closedloop_plugin.core.perception import PERCEPTION_CONDITIONS
 from closedloop_plugin.core.routes import Route, Weather
 from closedloop_plugin.core.state import EgoContact
 from closedloop_plugin.maps.base import RoadLayout, RoadMap
@@ -25,6 +26,7 @@ class EmbeddedWorld(ScenicWorld):
 
     backend = "embedded"
     model = MODEL
+    shown = PERCEPTION_CONDITIONS
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, f"1 (scenic {version('scenic')})")
@@ -61,11 +63,14 @@ class EmbeddedWorld(ScenicWorld):
         return tuple(contacts)
 
     def _render(self, camera: Any) -> np.ndarray:
-        from closedloop_plugin.worlds.embedded.camera.network_scenery import scenery_of
+        from closedloop_plugin.worlds.embedded.camera.network_scenery import ContradictoryPlate, scenery_of
         from closedloop_plugin.worlds.embedded.camera.render import CameraRenderer, SceneView
 
         if self._renderer is None:
-            self._renderer = CameraRenderer(scenery_of(self._network, self.road, self._setup.seed))
+            seed, conditions = self._setup.seed, self._perception
+            plate = ContradictoryPlate(conditions.contradictory_sign, self._stage.trigger_s)
+            scenery = scenery_of(self._network, self.road, seed, plate if plate.kind else None)
+            self._renderer = CameraRenderer(scenery, conditions, seed)
         truth = self.truth()
         ego = truth.ego
         view = SceneView(

@@ -13,6 +13,9 @@ def one_network_a_map() -> Iterator[None]:
     """Read each map only once: reading it again for another program takes most of the time of these tests."""
     from scenic.domains.driving.roads import Network
 
+    from closedloop_plugin.worlds.bridge.compiled_scene import scenic
+
+    scenic()  # its patches replace the same method, and must come first
     read, known = Network.fromFile, {}
 
     def remembered(path: Any, *args: Any, **kwargs: Any) -> Any:

@@ -207,7 +207,7 @@ def behind(line: StopLine, metres: float) -> tuple[float, float, float]:
     return line.x - metres * math.cos(line.yaw), line.y - metres * math.sin(line.yaw), line.yaw
 
 
-def _distance_to_edge(shape: BaseGeometry, x: float, y: float, yaw: float, reach: float = 25.0) -> float:
+def distance_to_edge(shape: BaseGeometry, x: float, y: float, yaw: float, reach: float = 25.0) -> float:
     """Metres from (x, y) perpendicularly to the right of `yaw` until `shape` ends; at most `reach`."""
     s = np.arange(0.0, reach, 0.25)
     inside = shapely.intersects_xy(shape, x + s * math.sin(yaw), y - s * math.cos(yaw))
@@ -221,8 +221,8 @@ def crosswalks_of(surfaces: SurfaceGeometry, lines: list[StopLine]) -> np.ndarra
     for line in lines:
         x, y, yaw = behind(line, -2.3)
         right, left = (
-            _distance_to_edge(surfaces.paved, x, y, yaw, 12.0),
-            _distance_to_edge(surfaces.paved, x, y, yaw + math.pi, 12.0),
+            distance_to_edge(surfaces.paved, x, y, yaw, 12.0),
+            distance_to_edge(surfaces.paved, x, y, yaw + math.pi, 12.0),
         )
         right, left = min(right, line.width / 2 + 3.0), min(left, line.width / 2 + 8.0)
         shift = (right - left) / 2
@@ -246,7 +246,7 @@ def signs_of(surfaces: SurfaceGeometry, road: RoadMap) -> tuple[TrafficControlDe
         if not surfaces.near(line.x, line.y):
             continue
         x, y, yaw = behind(line, 0.3)
-        out = max(_distance_to_edge(paved, x, y, yaw), line.width / 2) + 0.8
+        out = max(distance_to_edge(paved, x, y, yaw), line.width / 2) + 0.8
         foot = x + out * math.sin(yaw), y - out * math.cos(yaw)
         if line.control != "signal":
             signs.append(TrafficControlDevice(line.control, line.id, *foot, yaw, 2.2))
@@ -266,7 +266,7 @@ def _far_signal(surfaces: SurfaceGeometry, paved: BaseGeometry, line: StopLine) 
             across = shape.intersection(LineString([(line.x, line.y), end])).length + 2.5
             break
     x, y, yaw = behind(line, -min(max(across, 14.0), 34.0))
-    out = min(_distance_to_edge(paved, x, y, yaw, 16.0) + 0.8, 16.0)
+    out = min(distance_to_edge(paved, x, y, yaw, 16.0) + 0.8, 16.0)
     return TrafficControlDevice(
         kind="signal",
         line=line.id,

@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.worlds.embedded.camera import network_features, placement
-from closedloop_plugin.worlds.embedded.camera.scenery import StaticScenery
+from closedloop_plugin.worlds.embedded.camera.scenery import StaticScenery, TrafficControlDevice
 
+BEFORE_JUNCTION_M, ON_M = 8.0, 35.0  # m: a contradictory plate before a junction, or beyond the trigger point
+PLATE_HEIGHT_M = 2.2
 REACH = 230.0  # m around the route: view distance, and an episode ends 30 m off the route
 
 
-def scenery_of(network: Any, road: RoadMap, seed: int) -> StaticScenery:
+@dataclass(frozen=True)
+class ContradictoryPlate:
+    """A plate that contradicts the road: `kind` as in TrafficControlDevice. `trigger_s`: m along the route."""
+
+    kind: str
+    trigger_s: float
+
+
+def scenery_of(network: Any, road: RoadMap, seed: int, plate: ContradictoryPlate | None = None) -> StaticScenery:
     """The static scenery around a route, deterministic in its arguments.
 
     `network` needs: lanes (polygon, leftEdge, rightEdge, group), roads (lanes), shoulders, sidewalks, intersections.
     """
     surfaces = network_features.surface_geometry(network, road, REACH)
     signs = network_features.signs_of(surfaces, road)
+    if plate is not None:
+        signs += (_plate(surfaces, road, plate),)
     urban = 1.0 if road.speed_limit < 20.0 else 0.3
     occupied = np.array([[s.x, s.y] for s in signs]).reshape(-1, 2)
     lines = [line for line in road.stop_lines if surfaces.near(line.x, line.y)]
@@ -38,6 +52,19 @@ def scenery_of(network: Any, road: RoadMap, seed: int) -> StaticScenery:
         lamps=placement.lamps(surfaces, urban, occupied, houses),
         signs=signs,
         urban=urban,
+    )
+
+
+def _plate(
+    surfaces: network_features.SurfaceGeometry, road: RoadMap, plate: ContradictoryPlate
+) -> TrafficControlDevice:
+    """The plate at the right edge of the road: before the ego's junction, else behind the trigger point."""
+    entry = road.junctions[0][0] if road.junctions else None
+    s = entry - BEFORE_JUNCTION_M if entry is not None and entry > BEFORE_JUNCTION_M + 8.0 else plate.trigger_s + ON_M
+    x, y, yaw = road.path.pose(s)
+    right = network_features.distance_to_edge(surfaces.paved, x, y, yaw) + 0.8
+    return TrafficControlDevice(
+        plate.kind, "", x + right * math.sin(yaw), y - right * math.cos(yaw), yaw, PLATE_HEIGHT_M
     )
 
 

@@ -10,13 +10,16 @@ import cv2
 import numpy as np
 
 from closedloop_plugin.core.camera import Camera
+from closedloop_plugin.core.perception import PerceptionConditions
 from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.core.state import STATIC, VEHICLES, Actor, ActorKind, SignalState
 from closedloop_plugin.worlds.embedded.camera.canvas import Canvas
 from closedloop_plugin.worlds.embedded.camera.draw_order import BoxFootprints, back_to_front
 from closedloop_plugin.worlds.embedded.camera.layers import street
 from closedloop_plugin.worlds.embedded.camera.layers.buildings import BuildingLayer, draw_wall, visible
-from closedloop_plugin.worlds.embedded.camera.layers.ground import GroundLayer
+from closedloop_plugin.worlds.embedded.camera.layers.glare import SunGlare
+from closedloop_plugin.worlds.embedded.camera.layers.ground import GroundLayer, paint_of
+from closedloop_plugin.worlds.embedded.camera.layers.lens_drops import draw_drops
 from closedloop_plugin.worlds.embedded.camera.layers.people import draw_body
 from closedloop_plugin.worlds.embedded.camera.layers.props import draw_prop
 from closedloop_plugin.worlds.embedded.camera.layers.sky import draw_rain, draw_sky
@@ -25,12 +28,14 @@ from closedloop_plugin.worlds.embedded.camera.lens import PinholeLens, lens_of
 from closedloop_plugin.worlds.embedded.camera.lighting import light_of
 from closedloop_plugin.worlds.embedded.camera.placement import corners
 from closedloop_plugin.worlds.embedded.camera.scenery import StaticScenery
+from closedloop_plugin.worlds.embedded.camera.wear import worn
 
 BODIES = frozenset({ActorKind.PEDESTRIAN, ActorKind.CHILD, ActorKind.ANIMAL, ActorKind.BICYCLE, ActorKind.MOTORCYCLE})
 TREES_TO = 130.0  # m
 POSTS_TO = 90.0
 POOLS_TO = 65.0  # street lamps within this distance light the ground
 SIGNS_TO = 110.0
+CLEAR = PerceptionConditions()
 
 
 @dataclass(frozen=True)
@@ -49,13 +54,15 @@ class SceneView:
 class CameraRenderer:
     """Renders one scenery, without state from earlier frames.
 
-    Restricts OpenCV to one thread, since many worlds run at the same time, each in a process.
+    `perception`: conditions of all pictures, drawn by the `seed`. Restricts OpenCV to one thread, since many worlds run
+    at the same time, each in a process.
     """
 
-    def __init__(self, scenery: StaticScenery) -> None:
+    def __init__(self, scenery: StaticScenery, perception: PerceptionConditions = CLEAR, seed: int = 0) -> None:
         cv2.setNumThreads(1)
-        self.scenery = scenery
-        self.ground = GroundLayer(scenery)
+        self.scenery, self.perception, self.seed = scenery, perception, seed
+        wear = perception.worn_markings
+        self.ground = GroundLayer(scenery, worn(paint_of(scenery), wear, seed) if wear else None)
         self.houses = BuildingLayer(scenery.buildings)
         self.signs = np.array([[s.x, s.y] for s in scenery.signs]).reshape(-1, 2)
 
@@ -64,10 +71,14 @@ class CameraRenderer:
         lens = lens_of(camera, view.x, view.y, view.yaw)
         canvas = self._canvas(lens, view)
         draw_sky(canvas.image, lens, view.weather)
+        glare = SunGlare(canvas, self.perception.sun_glare) if self.perception.sun_glare else None
         actors = self._seen_actors(lens, view, canvas.light.far)
         self.ground.draw(canvas, [_shadow(a) for a in actors])
         self._bodies(canvas, view, actors)
         draw_rain(canvas, view.time_s)
+        if glare is not None:
+            glare.draw(canvas)
+        draw_drops(canvas.image, self.perception.lens_drops, self.seed, camera.name)
         return canvas.image
 
     def _canvas(self, lens: PinholeLens, view: SceneView) -> Canvas:
@@ -120,7 +131,8 @@ class CameraRenderer:
                 street.draw_post(canvas, posts[i - n3])
             else:
                 sign = signs[i - n4]
-                street.draw_sign(canvas, sign, view.signals.get(sign.line) if sign.kind == "signal" else None)
+                state = view.signals.get(sign.line) if sign.kind == "signal" else None
+                street.draw_sign(canvas, sign, state, self.perception.hidden_signs)
 
 
 def draw_actor(canvas: Canvas, actor: Actor, time_s: float) -> None:

@@ -30,7 +30,7 @@ class RoadMarking:
 class TrafficControlDevice:
     """A traffic signal or sign. `yaw`: direction of the traffic that it controls."""
 
-    kind: str  # signal | stop | yield
+    kind: str  # signal | stop | yield | no_entry | speed_90
     line: str  # StopLine.id
     x: float  # of the pole's foot
     y: float

@@ -1,8 +1,9 @@
 """The set of generated programs is closed: all bodies are enumerated, and every reply of a model gives one of them.
 
-A program is a body, with numbers masked, and the weather: some of seven parameters in a fixed order, and a sentence.
-The enumeration does not use the parser: it covers every combination of words that a ThreatSpec can have, and every
-outcome of the conditions on numbers (`covers.in_junction`, `standing.lend`).
+A program is a body, with numbers masked, and the weather: some of seven parameters in a fixed order, the conditions of
+the pictures, and a sentence. The body of a program of several actors is a head and one section per actor. The
+enumeration does not use the parser: it covers every combination of words that a ThreatSpec can have, and every outcome
+of the conditions on numbers (`covers.in_junction`, `standing.lend`).
 """
 
 from __future__ import annotations
@@ -22,49 +23,93 @@ from support.threats.threat_requests import crossing, site, threat_request, vali
 from support.tiers import count
 
 from closedloop_plugin.threats.fuser.rules import RulesFuser
+from closedloop_plugin.threats.fuser.ruleset.extras import with_extras
 from closedloop_plugin.threats.fuser.slots import ThreatSlot, slots
+from closedloop_plugin.threats.pairs import apart
 from closedloop_plugin.threats.spec import (
     RULES,
     Adversary,
     AdversaryBehaviour,
     AdversaryLane,
     AdversarySide,
+    ContradictorySign,
     EgoLight,
     Occluder,
     RoadKind,
+    ThreatActor,
     ThreatConditions,
+    ThreatPerception,
     ThreatSpec,
 )
 from closedloop_plugin.threats.spec_parsing import read_spec
-from closedloop_plugin.threats.spec_text import sentence
+from closedloop_plugin.threats.spec_text import clause, sentence
 from closedloop_plugin.threats.templates import covers
-from closedloop_plugin.threats.templates.program import program
+from closedloop_plugin.threats.templates.draft import ProgramDraft
+from closedloop_plugin.threats.templates.program import TEMPLATES, program
 
 PAGE = REPO / "docs" / "security.md"
 LENDS, LENDS_NOT = site(), site(left=1)  # whether the oncoming lane is the only way past an obstacle
 MERGE = crossing(topology="merge", length_m=160.0, control="none")
 SITES = (LENDS, LENDS_NOT, site(left=1, right=1), crossing(), MERGE)
 EDGE_GAPS, DOOR_GAPS = (-17.5, -10.5, 4.2), (-9.5, 9.5)  # of parked cars, left out within a junction
+CONDITIONS = (*ThreatConditions.model_fields, *ThreatPerception.model_fields)
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w.])")
 WEATHER = re.compile(r"param (\w+) = N +# (?:%|degrees above the horizon): as CARLA's weather parameter\n")
 
 
+SIGHT = re.compile(
+    r"param (worn_markings|sun_glare|lens_drops|hidden_signs) = N +# %: [a-z ]+\n"
+    r'|param contradictory_sign = "(stop|no_entry|speed_N)" +# a plate beside the road\n'
+)
+GLARE = "param sun_azimuth_angle = azimuth_ahead(stage.trigger_s)\n"
+OTHER = {
+    "adversary": "car", "behaviour": "tailgate", "place": {"side": "behind", "lane": "own", "ahead_m": 20},
+    "trigger": {"value": 3}, "road": "open",
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class ProgramSkeleton:
-    """A program with numbers, suite and route masked; weather separate from the body."""
+    """A program with numbers, suite and route masked; weather, conditions and sections separate from the body."""
 
     body: str
     weather: tuple[str, ...]
     sky: str
+    sections: tuple[str, ...] = ()  # of several actors
+
+
+def masked(text: str) -> str:
+    text = re.sub(r"Range\(N, N\)|N to N", "N", NUMBER.sub("N", text.replace("speed_90", "speed_N")))
+    return re.sub(r"^(param \w+ = N) +#", r"\1 #", text, flags=re.MULTILINE)
+
+
+def section(number: int, params: Sequence[str], lines: Sequence[str], head: str) -> str:
+    """One actor's part, masked, with the names of a first actor."""
+    own = [re.sub(rf"\b(\w+)_{number}\b", r"\1", line) if number > 1 else line for line in (*params, *lines)]
+    return masked("\n".join([head, *own])).rstrip()
 
 
 def skeleton(text: str) -> ProgramSkeleton:
     text = re.sub(r'^param route = "[^"\s:\\]+:[\w.-]+"$', 'param route = "R"', text, count=1, flags=re.MULTILINE)
-    text = re.sub(r"Range\(N, N\)|N to N", "N", NUMBER.sub("N", text))
-    text = re.sub(r"^(param \w+ = N) +#", r"\1 #", text, flags=re.MULTILINE)
-    head, _, rest = text.removeprefix('"""').partition('"""')
+    head, _, rest = masked(text).removeprefix('"""').partition('"""')
     first, _, sky = head.partition(". ")
-    return ProgramSkeleton(f"{first.rstrip('.')}\n{WEATHER.sub('', rest)}", tuple(WEATHER.findall(rest)), sky)
+    weather = tuple(WEATHER.findall(rest))
+    rest = SIGHT.sub("", WEATHER.sub("", rest)).replace(GLARE, "")
+    if not (parts := re.split(r"^# (\d)\. ", text, flags=re.MULTILINE))[1:]:
+        return ProgramSkeleton(f"{first.rstrip('.')}\n{rest}", weather, sky)
+    # Several actors: each one's parameters and lines, and what is left of the head.
+    kept, sections = masked(parts[0]).partition('"""\n')[2], []
+    kept = SIGHT.sub("", WEATHER.sub("", kept)).replace(GLARE, "")
+    declared = re.findall(r"^param .*$", parts[0], flags=re.MULTILINE)
+    for number, part in zip(map(int, parts[1::2]), parts[2::2], strict=True):
+        ending = re.compile(rf"param \w+?_{number} = " if number > 1 else r"param (?!\w+_[23] )\w+ = ")
+        fixed = ("route", "red_for", "contradictory_sign", "sun_azimuth_angle", *CONDITIONS)
+        params = [p for p in declared if ending.match(p) and p.split()[1] not in fixed]
+        clause_, _, lines = part.partition("\n")
+        sections.append(section(number, params, lines.rstrip().splitlines(), clause_))
+        for line in params:
+            kept = kept.replace(masked(line) + "\n", "", 1)
+    return ProgramSkeleton(kept.rstrip(), weather, sky, tuple(sections))
 
 
 def word_choices() -> Iterator[dict[str, Any]]:
@@ -107,37 +152,102 @@ def bodies() -> frozenset[str]:
 
 
 @pytest.fixture(scope="module")
+def sections() -> frozenset[str]:
+    """The section of every actor of a program of several; the other actor changes nothing in it."""
+    found = set()
+    for words in word_choices():
+        try:
+            spec = ThreatSpec.model_validate({**words, "further": []})
+        except ValidationError:
+            continue
+        spec = spec.model_copy(update={"further": (ThreatActor.model_validate(OTHER),)})
+        for excluded, where in itertools.product(outcomes(spec), (LENDS, LENDS_NOT)):
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr(covers, "in_junction", lambda draft, gap, long, out=excluded: gap in out)
+                draft = ProgramDraft(spec, where)
+                TEMPLATES[spec.behaviour](draft)
+            found.add(section(1, draft.params, draft.lines, f"{clause(spec, alone=False)}."))
+    return frozenset(found)
+
+
+@pytest.fixture(scope="module")
+def heads() -> frozenset[str]:
+    """What a program of several actors has besides their sections: the route, the light, the ego."""
+    found = set()
+    for light in EgoLight:
+        words = {"road": "junction", "ego_light": light, "occluder": "none"}
+        spec = ThreatSpec.model_validate(valid_spec(**words, further=[valid_spec_of_cross()]))
+        found.add(skeleton(program(spec, crossing())).body)
+    return frozenset(found)
+
+
+def valid_spec_of_cross() -> dict[str, Any]:
+    return {"adversary": "child", "behaviour": "cross", "place": {"side": "left", "lane": "pavement", "ahead_m": 60},
+            "trigger": {"value": 2}, "road": "junction", "speed_mps": 2}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
 def skies() -> frozenset[str]:
     """Every sentence about sky and light."""
     found = set()
     values = ((None, -10, 5, 45), (None, 10, 40, 80), (None, 10, 30, 60), EgoLight)
+    names = ("worn_markings", "sun_glare", "lens_drops", "hidden_signs")
+    sights = [
+        ThreatPerception.model_validate({"contradictory_sign": sign, **dict.fromkeys(chosen, 50)})
+        for sign in ContradictorySign
+        for count_ in range(5)
+        for chosen in itertools.combinations(names, count_)
+    ]
     for sun, rain, fog, light in itertools.product(*values):
         sky = {"sun_altitude_angle": sun, "precipitation": rain, "fog_density": fog}
-        junction = {"road": "junction", "ego_light": light, "conditions": sky}
-        found.add(sentence(ThreatSpec.model_validate(valid_spec(**junction))).partition(". ")[2])
+        spec = ThreatSpec.model_validate(valid_spec(road="junction", ego_light=light, conditions=sky))
+        for sight in sights:
+            text = sentence(spec.model_copy(update={"perception": sight}))
+            found.add(masked(text.partition(". ")[2]))
     return frozenset(found)
 
 
-def is_known(found: ProgramSkeleton, bodies: frozenset[str], skies: frozenset[str]) -> bool:
-    """Whether body, weather and sentence are enumerated ones."""
-    names = [name for name in ThreatConditions.model_fields if name in found.weather]
-    return found.body in bodies and list(found.weather) == names and found.sky in skies
+@dataclass(frozen=True)
+class KnownPrograms:
+    """The enumerated parts of programs."""
+
+    bodies: frozenset[str]
+    sections: frozenset[str]
+    heads: frozenset[str]
+    skies: frozenset[str]
+
+    def have(self, found: ProgramSkeleton) -> bool:
+        """Whether body, sections, weather and sentence are enumerated ones."""
+        names = [name for name in ThreatConditions.model_fields if name in found.weather]
+        whole = self.heads if found.sections else self.bodies
+        parts = found.body in whole and set(found.sections) <= self.sections
+        return parts and list(found.weather) == names and found.sky in self.skies
 
 
-def test_the_page_states_the_size_of_the_set(bodies: frozenset[str], skies: frozenset[str]) -> None:
-    assert f"{len(bodies):,} program bodies" in PAGE.read_text("utf-8")
-    assert f"2^{len(ThreatConditions.model_fields)} choices of weather parameters" in PAGE.read_text("utf-8")
-    assert f"{len(skies)} sentences" in PAGE.read_text("utf-8")
+@pytest.fixture(scope="module")
+def known(
+    bodies: frozenset[str], sections: frozenset[str], heads: frozenset[str], skies: frozenset[str]
+) -> KnownPrograms:
+    return KnownPrograms(bodies, sections, heads, skies)
 
 
-def test_bodies_contain_only_words_of_the_templates(bodies: frozenset[str]) -> None:
+def test_the_page_states_the_size_of_the_set(known: KnownPrograms) -> None:
+    page = " ".join(PAGE.read_text("utf-8").split())
+    assert f"{len(known.bodies):,} program bodies" in page
+    assert f"{len(known.sections):,} sections" in page
+    assert f"2^{len(ThreatConditions.model_fields)} choices of weather parameters" in page
+    assert f"{2**4 * len(ContradictorySign)} choices of conditions of the pictures" in page
+    assert f"{len(known.skies):,} sentences" in page
+
+
+def test_bodies_contain_only_words_of_the_templates(bodies: frozenset[str], sections: frozenset[str]) -> None:
     """Quoted texts are words of the vocabulary or fixed ones; calls are of functions that the templates name."""
     enums = (Adversary, Occluder, AdversarySide)
     words = {word.value for enum in enums for word in enum} | {"R", "time", "distance", "green", "red", "siren",
-             "hazard", "cone", "static.prop.container", "static.prop.advertisement"}  # fmt: skip
-    quoted = {text for body in bodies for text in re.findall(r'"([^"]*)"', body)}
+             "hazard", "cone", "static.prop.container", "static.prop.advertisement", "act N"}  # fmt: skip
+    quoted = {text for body in bodies | sections for text in re.findall(r'"([^"]*)"', body)}
     assert quoted <= words
-    called = {name for body in bodies for name in re.findall(r"\b(\w+)\(", body.partition("\n")[2])}
+    called = {name for body in bodies | sections for name in re.findall(r"\b(\w+)\(", body.partition("\n")[2])}
     assert not called & {"eval", "exec", "open", "compile", "getattr", "simulator", "localPath"}
     assert all("import" not in body.replace("from closedloop_plugin.scenarios.actions import *", "") for body in bodies)
 
@@ -168,7 +278,27 @@ def some_reply(dice: random.Random, possible: Sequence[ThreatSlot]) -> str:
     for name, limits in (("speed_mps", (0.3, 4.0)), ("stays_s", (1.0, 25.0))):
         if name in rule.numbers:
             spec[name] = sorted(dice.uniform(*limits) for _ in "ab")
+    if dice.random() < 0.3:
+        spec |= {"further": [_some_further(dice, slot, possible)], "occluder": "none"}
+        spec["occluder"] = dice.choice(slot.occluders) if Occluder.NONE not in slot.occluders else "none"
+    sight = {name: sorted(dice.uniform(0, 80) for _ in "ab") for name in ("worn_markings", "lens_drops")}
+    sight["contradictory_sign"] = dice.choice(list(ContradictorySign))
+    spec["perception"] = {name: value for name, value in sight.items() if dice.random() < 0.3}
     return _attacked(dice, spec)
+
+
+def _some_further(dice: random.Random, first: ThreatSlot, possible: Sequence[ThreatSlot]) -> dict[str, Any]:
+    """Another actor, usually one that goes together with the first."""
+    fitting = [slot for slot in possible if apart(first.behaviour, slot.behaviour) is not None]
+    slot = dice.choice(fitting or possible)
+    low, high = dice.choice(slot.rooms)
+    numbers = {"speed_mps": 3.0, "stays_s": 5.0}
+    return {
+        "adversary": dice.choice(slot.adversaries), "behaviour": slot.behaviour, "road": slot.road,
+        "place": {"side": slot.side, "lane": slot.lane, "ahead_m": dice.uniform(low, min(high, 80.0))},
+        "trigger": {"value": dice.uniform(0.5, 8.0)}, "occluder": dice.choice(slot.occluders),
+        **{name: value for name, value in numbers.items() if name in RULES[slot.behaviour].numbers},
+    }  # fmt: skip
 
 
 def _attacked(dice: random.Random, spec: dict[str, Any]) -> str:
@@ -194,9 +324,9 @@ def _attacked(dice: random.Random, spec: dict[str, Any]) -> str:
 
 @pytest.mark.soak
 def test_every_reply_gives_an_enumerated_program_or_none(
-    bodies: frozenset[str], skies: frozenset[str], record_property: Callable[[str, object], None]
+    known: KnownPrograms, record_property: Callable[[str, object], None]
 ) -> None:
-    programs, found = 0, set()
+    programs, several, found = 0, 0, set()
     replies, possible = count(100_000), [(where, slots(where)) for where in SITES]
     for number in range(replies):
         dice = random.Random(number)
@@ -206,31 +336,34 @@ def test_every_reply_gives_an_enumerated_program_or_none(
             assert read.problems
             continue
         shape = skeleton(program(read.spec, where))
-        assert is_known(shape, bodies, skies), (number, shape)
+        assert known.have(shape), (number, shape)
         programs += 1
+        several += bool(shape.sections)
         found.add(shape.body)
-    assert programs > replies / 3
+    assert programs > replies / 4 and several > replies / 200
     record_property("replies", replies)
     record_property("programs", programs)
     record_property("different bodies", len(found))
 
 
-def test_answers_with_code_give_an_enumerated_program(bodies: frozenset[str], skies: frozenset[str]) -> None:
+def test_answers_with_code_give_an_enumerated_program(known: KnownPrograms) -> None:
     """The fuser without a model reads keywords of the target's answers."""
     for number in range(100):
         dice = random.Random(number)
         texts = tuple(f"{dice.choice(CODE)} A car is ahead. {dice.choice(CODE)}" for _ in range(3))
         where = dice.choice(SITES)
         (made,) = RulesFuser().make([threat_request(where, texts, seed=number)])  # type: ignore[arg-type]
-        assert made.spec is not None and is_known(skeleton(program(made.spec, where)), bodies, skies)
+        assert made.spec is not None and known.have(skeleton(program(made.spec, where)))
+        more = with_extras(made.spec, where, dice)
+        assert known.have(skeleton(program(more, where))), program(more, where)
 
 
-def test_other_programs_are_not_in_the_set(bodies: frozenset[str], skies: frozenset[str]) -> None:
+def test_other_programs_are_not_in_the_set(known: KnownPrograms) -> None:
     """The check must be able to fail."""
     text = program(ThreatSpec.model_validate(valid_spec()), LENDS)
-    assert is_known(skeleton(text), bodies, skies)
+    assert known.have(skeleton(text))
     for old, new in (
         ('"child"', '"chick"'), ("ego = new", "import os\nego = new"), ("Range(30, 45)", "Range(30, id())"),
         ("A child", "A chick"), ("param ahead", "param wetness = 5 # %: x\nparam ahead"),
     ):  # fmt: skip
-        assert old in text and not is_known(skeleton(text.replace(old, new, 1)), bodies, skies)
+        assert old in text and not known.have(skeleton(text.replace(old, new, 1)))

@@ -59,9 +59,9 @@ def _tiled_grain() -> np.ndarray:
 
 
 class GroundLayer:
-    """The scenery's ground."""
+    """The scenery's ground. `paint`: instead of the scenery's own."""
 
-    def __init__(self, scenery: StaticScenery) -> None:
+    def __init__(self, scenery: StaticScenery, paint: tuple[PaintStrokes, ...] | None = None) -> None:
         self.areas = scenery.areas
         low = np.array([a.rings[0].min(axis=0) for a in scenery.areas]).reshape(-1, 2)
         high = np.array([a.rings[0].max(axis=0) for a in scenery.areas]).reshape(-1, 2)
@@ -69,7 +69,7 @@ class GroundLayer:
         self.radius = np.hypot(*(high - low).T) / 2
         self.raised = np.array([a.surface == "sidewalk" for a in scenery.areas], dtype=bool)
         self.kerbs = scenery.kerbs
-        self.paint: tuple[PaintStrokes, ...] = paint_of(scenery)
+        self.paint: tuple[PaintStrokes, ...] = paint_of(scenery) if paint is None else paint
         self.base = GRASS + (PAVING - GRASS) * 0.35 * scenery.urban
 
     def draw(self, canvas: Canvas, shadows: list[np.ndarray]) -> None:
@@ -84,7 +84,7 @@ class GroundLayer:
         for paint in self.paint:
             quads = paint.quads(lens, far)
             if len(quads):
-                cv2.fillPoly(canvas.image, list(fixed(quads)), PAINTS[paint.colour].tolist(), cv2.LINE_AA, SHIFT)
+                cv2.fillPoly(canvas.image, list(fixed(quads)), paint.rgb, cv2.LINE_AA, SHIFT)
         self._shade(canvas, shadows, top)
         # Sidewalks are above the road: they are drawn over it, after its light and fog.
         high = np.flatnonzero(seen & self.raised)
@@ -296,6 +296,12 @@ class PaintStrokes:
 
     colour: str
     strokes: np.ndarray
+    faded: float = 0.0  # share of the way from the paint's colour to the road's
+
+    @property
+    def rgb(self) -> list[float]:
+        paint = PAINTS[self.colour]
+        return (paint + (np.array(SURFACES["asphalt"]) - paint) * self.faded).tolist() if self.faded else paint.tolist()
 
     def quads(self, lens: PinholeLens, far: float) -> np.ndarray:
         """(k, 4, 2) pixel quads of the strokes in view."""

@@ -61,3 +61,27 @@ def warning() -> np.ndarray:
     cv2.line(big, (x, int(0.46 * BIG)), (x, int(0.66 * BIG)), BLACK, int(0.07 * BIG))
     cv2.circle(big, (x, int(0.78 * BIG)), int(0.045 * BIG), BLACK, -1)
     return _down(big)
+
+
+@lru_cache(maxsize=1)
+def no_entry() -> np.ndarray:
+    """A no entry sign: a red disc with a white bar."""
+    big = np.zeros((BIG, BIG, 4), np.uint8)
+    middle = (BIG // 2, BIG // 2)
+    cv2.circle(big, middle, int(0.49 * BIG), WHITE, -1)
+    cv2.circle(big, middle, int(0.46 * BIG), RED, -1)
+    cv2.rectangle(big, (int(0.16 * BIG), int(0.42 * BIG)), (int(0.84 * BIG), int(0.58 * BIG)), WHITE, -1)
+    return _down(big)
+
+
+@lru_cache(maxsize=4)
+def speed(limit: int) -> np.ndarray:
+    """A speed limit: a white disc with a red ring and the number."""
+    big = np.zeros((BIG, BIG, 4), np.uint8)
+    middle = (BIG // 2, BIG // 2)
+    cv2.circle(big, middle, int(0.49 * BIG), RED, -1)
+    cv2.circle(big, middle, int(0.38 * BIG), WHITE, -1)
+    text = str(limit)
+    (w, h), _ = cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, 7.5, 34)
+    cv2.putText(big, text, ((BIG - w) // 2, (BIG + h) // 2), cv2.FONT_HERSHEY_SIMPLEX, 7.5, BLACK, 34, cv2.LINE_AA)
+    return _down(big)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import cv2
 import numpy as np
 
 from closedloop_plugin.core.state import SignalState
 from closedloop_plugin.worlds.embedded.camera.canvas import SHIFT, Canvas, Colour, fixed
-from closedloop_plugin.worlds.embedded.camera.layers.plates import give_way, stop
+from closedloop_plugin.worlds.embedded.camera.layers.foliage import draw_leaves
+from closedloop_plugin.worlds.embedded.camera.layers.plates import give_way, no_entry, speed, stop
 from closedloop_plugin.worlds.embedded.camera.lens import NEAR
 from closedloop_plugin.worlds.embedded.camera.mesh import Mesh, MeshBuilder, draw_mesh
 from closedloop_plugin.worlds.embedded.camera.scenery import TrafficControlDevice
@@ -28,6 +30,9 @@ LAMP_OFF = {
     SignalState.GREEN: (12.0, 54.0, 30.0),
 }
 ORDER = (SignalState.RED, SignalState.YELLOW, SignalState.GREEN)
+PLATES: Mapping[str, Callable[[], np.ndarray]] = {
+    "stop": stop, "yield": give_way, "no_entry": no_entry, "speed_90": partial(speed, 90),
+}  # fmt: skip
 HEAD = 0.36  # m between two lamps of a signal
 SIMPLE_FROM = 45.0  # m: beyond, a signal is a dark bar with one lit lamp
 
@@ -100,8 +105,11 @@ def draw_post(canvas: Canvas, row: np.ndarray) -> None:
         canvas.shine(tip, 1.6, (255.0, 214.0, 150.0), 0.6 * canvas.beams)
 
 
-def draw_sign(canvas: Canvas, sign: TrafficControlDevice, state: SignalState | None) -> None:
-    """Draw a pole with a plate, or a signal with its lamps (none lit if the state is unknown)."""
+def draw_sign(canvas: Canvas, sign: TrafficControlDevice, state: SignalState | None, hidden: float = 0.0) -> None:
+    """Draw a pole with a plate, or a signal with its lamps (none lit if the state is unknown).
+
+    `hidden`: percentage of the plate or head behind leaves, seen from the traffic that it controls.
+    """
     distance = math.hypot(sign.x - canvas.lens.x, sign.y - canvas.lens.y)
     steel = canvas.flat(STEEL, sign.x, sign.y, distance)
     c, s = math.cos(sign.yaw), math.sin(sign.yaw)
@@ -112,6 +120,7 @@ def draw_sign(canvas: Canvas, sign: TrafficControlDevice, state: SignalState | N
         if sign.arm > 0:
             canvas.limb(top, (*head, top[2]), 0.06, steel)
         _signal(canvas, head, sign, state)
+        draw_leaves(canvas, (*head, sign.height), sign.yaw, (0.27, 1.5 * HEAD + 0.1), hidden)
         return
     half = 0.45
     x, y = sign.x - 0.08 * c, sign.y - 0.08 * s  # on the side of the traffic that it controls
@@ -120,7 +129,8 @@ def draw_sign(canvas: Canvas, sign: TrafficControlDevice, state: SignalState | N
     eye = (canvas.lens.x - sign.x) * c + (canvas.lens.y - sign.y) * s
     plate = np.array([(*left, z1), (*right, z1), (*right, z0), (*left, z0)])
     if eye < 0:
-        canvas.plate(plate, stop() if sign.kind == "stop" else give_way(), 1.2)
+        canvas.plate(plate, PLATES[sign.kind](), 1.2)
+        draw_leaves(canvas, (x, y, sign.height), sign.yaw, (half, half), hidden)
     else:
         inset = 0.3 * half
         back = plate + np.array([[0, 0, -inset], [0, 0, -inset], [0, 0, inset], [0, 0, inset]])

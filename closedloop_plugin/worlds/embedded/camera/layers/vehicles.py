@@ -19,13 +19,14 @@ Lit = frozenset[str]
 
 
 def lit_lamps(actor: Actor, time_s: float, dark: bool) -> Lit:
-    """Lamps that are lit at `time_s`: indicators and sirens blink, tail lamps and headlights are on in the dark."""
+    """Lamps that are lit at `time_s`: indicators and sirens blink; tail lamps and headlights are on in the dark, except
+    on a parked vehicle."""
     lamps = set(actor.lamps & {"brake", "headlights", "reverse"})
     if (time_s * BLINK_HZ) % 1.0 < 0.5:
         lamps |= {"left", "right"} if "hazard" in actor.lamps else actor.lamps & {"left", "right"}
     if "siren" in actor.lamps:
         lamps.add("siren a" if (time_s * SIREN_HZ) % 1.0 < 0.5 else "siren b")
-    if dark or "headlights" in actor.lamps:
+    if (dark and not actor.parked) or "headlights" in actor.lamps:
         lamps |= {"headlights", "tail"}
     return frozenset(lamps)
 

@@ -17,7 +17,7 @@ from closedloop_plugin.threats.base import ThreatRequest
 from closedloop_plugin.threats.factories import make_fuser, with_token_limit
 from closedloop_plugin.threats.fuser.model import ModelFuser, facts_of, schema_of, vocabulary_of
 from closedloop_plugin.threats.fuser.rules import RulesFuser
-from closedloop_plugin.threats.spec import AdversaryBehaviour, ThreatSpec
+from closedloop_plugin.threats.spec import AdversaryBehaviour, ThreatActor, ThreatPerception, ThreatSpec
 from closedloop_plugin.threats.spec_parsing import read_spec
 from closedloop_plugin.threats.templates.program import program
 from closedloop_plugin.threats.transcript import ScenarioVerdict, ThreatAttempt, ThreatTranscript
@@ -259,6 +259,34 @@ def test_the_schema_is_that_of_the_spec_limited_to_the_route() -> None:
     lanes = schema["properties"]["place"]["properties"]["lane"]["enum"]
     assert "own" in lanes and "next_left" not in lanes and "crossing_road" not in lanes
     assert json.loads(schema_of(crossing()))["properties"]["ego_light"]["enum"] == ["cycle", "green", "red"]
+
+
+def test_further_actors_and_conditions_are_limited_to_the_route() -> None:
+    street = vocabulary_of(site(oncoming=0))
+    assert "brake_hard with tailgate" in street and "cross with cross (places 6 m apart)" in street
+    assert "oncoming with" not in street and "run_light" not in street and "hidden_signs" not in street
+    assert "cross with run_light" in vocabulary_of(crossing()) and "hidden_signs" in vocabulary_of(crossing())
+    properties = json.loads(schema_of(crossing()))["properties"]
+    assert properties["further"]["maxItems"] == 2
+    assert set(properties["further"]["items"]["properties"]) == set(ThreatActor.model_fields)
+    assert set(properties["perception"]["properties"]) == set(ThreatPerception.model_fields)
+    blind = site(shows=())
+    assert "perception changes" not in vocabulary_of(blind)
+    assert json.loads(schema_of(blind))["properties"]["perception"]["properties"] == {}
+
+
+def test_a_reply_with_a_further_actor_and_conditions_is_read() -> None:
+    crosses = {
+        "adversary": "child", "behaviour": "cross", "place": {"side": "left", "lane": "pavement", "ahead_m": [60, 66]},
+        "trigger": {"kind": "time", "value": [1.5, 2.5]}, "road": "open", "speed_mps": [1.5, 2],
+    }  # fmt: skip
+    sight = {"worn_markings": [40, 80], "contradictory_sign": "no_entry"}
+    read = read_spec(json.dumps(valid_spec(further=[crosses], perception=sight)), site())
+    assert read.spec is not None and len(read.spec.further) == 1 and "worn_markings" in read.spec.perception.numbers
+    wrong = read_spec(json.dumps(valid_spec(further=[{**crosses, "behaviour": "fly"}])), site())
+    assert wrong.spec is None and wrong.problems[0].startswith("further.0.behaviour: Input should be 'cut_in'")
+    near = {**crosses, "place": {**crosses["place"], "ahead_m": [46, 50]}}  # type: ignore[dict-item]
+    assert "needs 6 m along the road" in read_spec(json.dumps(valid_spec(further=[near])), site()).problems[0]
 
 
 def test_specs_of_the_rules_match_vocabulary_and_schema() -> None:

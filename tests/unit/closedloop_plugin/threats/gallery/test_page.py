@@ -120,6 +120,16 @@ def test_the_content_of_the_page(page: str) -> None:
     assert html.card("102")["data-adversary"] == "bus"
 
 
+def test_further_actors_and_conditions_are_tags() -> None:
+    follower = {
+        "adversary": "van", "behaviour": "tailgate", "place": {"side": "behind", "lane": "own", "ahead_m": 20},
+        "trigger": {"value": 2}, "road": "open",
+    }  # fmt: skip
+    shown = spec(further=[follower], perception={"sun_glare": 50, "contradictory_sign": "no_entry"})
+    assert gallery._more(shown) == ["and tailgate: van", "sun glare", "sign: no entry"]
+    assert gallery._more(spec()) == []
+
+
 def test_pictures_are_of_the_current_program(page: str) -> None:
     parts = {m[1]: m[2] for m in re.finditer(r'<article class="card" id="s-(\d+)"(.*?)</article>', page, re.S)}
     assert "as it acts" in parts["101"]

@@ -165,6 +165,78 @@ def assert_compiles(spec: ThreatSpec, road: RoadMap, site: ThreatSite, folder: P
             assert all(o.blueprint for o in compiled.scene.objects)
 
 
+# -- several actors, and conditions of the pictures ------------------------------------------------------------------
+
+# First and further behaviours: each behaviour that goes together with another. Numbers of those not in PLAIN.
+SEVERAL = (
+    (LEFT_LANE, ("brake_hard", "tailgate")),
+    (LEFT_LANE, ("cut_in", "slow_ahead")),
+    (LEFT_LANE, ("hidden_stop", "tailgate")),
+    (ONE_LANE, ("block", "oncoming", "cross")),
+    (ONE_LANE, ("open_door", "oncoming")),
+    (JUNCTION, ("run_light", "cross")),
+    (JUNCTION, ("turn_across", "tailgate")),
+)
+MORE: dict[str, dict[str, Any]] = {
+    "block": {"adversary": "cones", "place": ("ahead", "own"), "stays_s": 5},
+    "cross": {"adversary": "child", "place": ("right", "pavement"), "speed_mps": 2},
+    "open_door": {"adversary": "car", "place": ("right", "roadside"), "stays_s": 5},
+    "run_light": {"adversary": "car", "place": ("right", "crossing_road"), "speed_mps": 6, "road": "junction"},
+    "turn_across": {"adversary": "car", "place": ("opposite", "crossing_road"), "speed_mps": 6, "road": "junction"},
+}
+SIGHT = {"worn_markings": [40, 80], "sun_glare": [50, 90], "lens_drops": [10, 40], "contradictory_sign": "no_entry"}
+LOW_SUN = {"sun_altitude_angle": [10, 15], "cloudiness": [0, 20], "precipitation": 0, "fog_density": 0}
+
+
+def specs_of(behaviours: tuple[str, ...], site: ThreatSite, **more: Any) -> ThreatSpec:
+    """A spec of these behaviours, one behind the other where they need a distance."""
+    actors: list[dict[str, Any]] = []
+    for k, behaviour in enumerate(behaviours):
+        fields = {
+            "road": "open",
+            "trigger": {"value": [1.8, 3.0]},
+            **(MORE.get(behaviour) or PLAIN[AdversaryBehaviour(behaviour)]),
+        }
+        side, lane = fields.pop("place")
+        rooms = site.rooms(AdversaryBehaviour(behaviour), AdversaryLane(lane), RoadKind(fields["road"]))
+        low, high = (5.0, 5.0) if lane == "crossing_road" else rooms[-1]
+        low = min(max(low, 20.0 + k * (22.5 if len(behaviours) == 2 else 17.5)), high)
+        place = {"side": side, "lane": lane, "ahead_m": [low, min(low + 2.0, high)]}
+        actors.append({**fields, "behaviour": behaviour, "place": place})
+    spec = ThreatSpec.model_validate(
+        {**actors[0], "further": actors[1:], "weakness": "planning", "description": "anything", **more}
+    )
+    assert fit(spec, site) == []
+    return spec
+
+
+@pytest.mark.parametrize(("key", "behaviours"), SEVERAL)
+def test_a_program_of_several_actors_compiles_for_carla(
+    key: str, behaviours: tuple[str, ...], sites: dict[str, ThreatSite], roads: dict[str, RoadMap], tmp_path: Path
+) -> None:
+    """Under CARLA's model if the package is installed; with conditions of the pictures, which CARLA does not show."""
+    spec = specs_of(behaviours, sites[key], perception=SIGHT, conditions=LOW_SUN)
+    file = tmp_path / "threat.scenic"
+    file.write_text(program(spec, sites[key]))
+    model = MODELS["carla" if importlib.util.find_spec("carla") else "embedded"]
+    options = {"writeCache": False, "useCache": False}
+    stage = ScenarioStage(roads[key], ROUTES[key].params, "", sites[key].trigger_s, 3)
+    given = {"map": str(roads[key].file), "map_options": options, "stage": stage, "render": 0, "timestep": 0.05}
+    compiled = scene_for(file, model, given, 3)
+    assert {o.acts_as for o in compiled.scene.objects if getattr(o, "acts_as", "act") != "act"} == {
+        f"act {k}" for k in range(1, len(behaviours) + 1)
+    }
+    assert {"worn_markings", "sun_glare", "lens_drops", "contradictory_sign"} <= set(compiled.drawn)
+    assert isinstance(compiled.scene.params["sun_azimuth_angle"], float)
+
+
+def test_every_actor_of_a_program_acts(world: World, sites: dict[str, ThreatSite], tmp_path: Path) -> None:
+    spec = specs_of(("brake_hard", "tailgate"), sites[LEFT_LANE], perception={"worn_markings": 60})
+    record = drive(world, spec, sites[LEFT_LANE], tmp_path, "expert", {})
+    assert {"act", "act 1", "act 2"} <= {name for _, name in record.events}
+    assert record.success and record.drawn["worn_markings"] == 60.0
+
+
 # -- driven ------------------------------------------------------------------------------------------------------------
 
 

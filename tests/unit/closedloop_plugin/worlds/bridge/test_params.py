@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from closedloop_plugin.core.perception import PERCEPTION_CONDITIONS, PerceptionConditions
 from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.maps.build import road_for
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
 from closedloop_plugin.suites.lookup import suite
-from closedloop_plugin.worlds.base import ParameterDomain
-from closedloop_plugin.worlds.bridge.params import RESERVED, weather_of
+from closedloop_plugin.worlds.base import InvalidScene, ParameterDomain
+from closedloop_plugin.worlds.bridge.params import RESERVED, perception_of, weather_of
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -220,3 +221,34 @@ def test_the_scene_of_a_type_without_params_is_unchanged(params: dict[str, Any])
     assert [row[0] for row in found] == [row[0] for row in PARKED]
     assert [v for row in found for v in row[1:]] == pytest.approx([v for row in PARKED for v in row[1:]], abs=2e-6)
     assert scene.drawn == {}
+
+
+# -- conditions of the pictures ----------------------------------------------------------------------------------------
+
+
+def test_perception_params_are_read_and_recorded(draw: Draw) -> None:
+    text = 'param worn_markings = Range(40, 80)\nparam lens_drops = 20\nparam contradictory_sign = "stop"\n'
+    compiled = draw(text)
+    found = perception_of(compiled.scene, PERCEPTION_CONDITIONS, "embedded")
+    assert found == PerceptionConditions(compiled.drawn["worn_markings"], 0.0, 20.0, 0.0, "stop")
+    assert compiled.drawn["lens_drops"] == 20 and compiled.drawn["contradictory_sign"] == "stop"
+    assert perception_of(draw("").scene, (), "embedded") == PerceptionConditions()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('worn_markings = "all"', "expected a percentage, 0 to 100, found 'all'"),
+        ("sun_glare = 101", "expected a percentage, 0 to 100, found 101"),
+        ("contradictory_sign = 3", "expected one of stop, no_entry, speed_90, found 3"),
+    ],
+)
+def test_a_wrong_perception_param_is_refused(draw: Draw, text: str, says: str) -> None:
+    with pytest.raises(Ad2Error, match=says):
+        perception_of(draw(f"param {text}\n").scene, PERCEPTION_CONDITIONS, "embedded")
+
+
+def test_a_world_that_does_not_show_a_condition_invalidates_the_episode(draw: Draw) -> None:
+    scene = draw("param worn_markings = 50\nparam lens_drops = 0\n").scene
+    with pytest.raises(InvalidScene, match=r"the carla world do not show worn_markings .*it shows lens_drops"):
+        perception_of(scene, ("lens_drops",), "carla")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from closedloop_plugin.core.camera import Camera
@@ -358,3 +359,37 @@ def test_houses_stop_a_car_off_the_road_and_are_built_only_when_needed(world: Em
     )
     speeds = [t.ego.speed for t in drive(world, Control(0.0, 1.0, 0.0), 40)]
     assert max(map(abs, speeds[20:])) < 3.0
+
+
+def test_cars_that_nothing_drives_are_parked(world: EmbeddedWorld, tmp_path: Path) -> None:
+    """Only these are dark at night: a car that waits on a rail, or before it is driven, is not one of them."""
+    text = """
+behavior Go():
+    while stage.time_s < 0.5:
+        wait
+    while True:
+        take SetThrottleAction(1.0), SetBrakeAction(0.0)
+rail = Rail(stage.road.path, 60.0, 0.0)
+new Car at stage.spot(30, -5), facing stage.heading(30), with regionContainedIn everywhere
+new Car at rail.pose()[:2], facing stage.heading(60), with rail rail, with regionContainedIn everywhere
+new Car at stage.spot(45, -5), facing stage.heading(45), with regionContainedIn everywhere, with behavior Go()
+"""
+    world.reset(setup(tmp_path, EGO + text))
+    first, *_, last = drive(world, COAST, 30)
+    assert [a.parked for a in first.actors] == [True, False, True]
+    assert [a.parked for a in last.actors] == [True, False, False]
+    assert not first.ego.parked
+
+
+def test_conditions_change_pictures_and_nothing_else(world: EmbeddedWorld, tmp_path: Path) -> None:
+    found = []
+    for param in ("", 'param contradictory_sign = "no_entry"\n', "param worn_markings = 90\n"):
+        program = tmp_path / "p.scenic"
+        program.write_text(param + HEAD + EGO)
+        world.reset(EpisodeSetup(ROUTE, 1, program=program, traffic=False, cameras=(CAMERA,)))
+        observation = world.step(GAS)
+        found.append((observation.images("front"), world.truth(), dict(world.drawn)))
+    (plain, truth, nothing), (sign, with_sign, drawn), (old, with_old, _) = found
+    assert truth == with_sign == with_old
+    assert not np.array_equal(plain, sign) and not np.array_equal(plain, old)
+    assert nothing == {} and drawn == {"contradictory_sign": "no_entry"}
