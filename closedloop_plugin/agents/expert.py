@@ -18,7 +18,7 @@ import numpy as np
 
 from closedloop_plugin.agents import tracking
 from closedloop_plugin.agents.base import DecisionRequest
-from closedloop_plugin.agents.planning import forecast, manoeuvre
+from closedloop_plugin.agents.planning import forecast, gaps, manoeuvre
 from closedloop_plugin.agents.planning.manoeuvre import (
     EGO_LENGTH,
     EGO_WIDTH,
@@ -27,7 +27,7 @@ from closedloop_plugin.agents.planning.manoeuvre import (
     StandstillTimer,
 )
 from closedloop_plugin.core.camera import Camera
-from closedloop_plugin.core.state import Decision, GroundTruth, Observation, SignalState, StopLine
+from closedloop_plugin.core.state import VEHICLES, Decision, GroundTruth, Observation, SignalState, StopLine
 from closedloop_plugin.maps.base import RoadMap
 
 FRONT = EGO_LENGTH / 2  # m from the ego's centre to its bumper
@@ -52,6 +52,7 @@ class ExpertState:
     standing_s: float = 0.0  # duration of the current standstill
     evading_until: float = -1.0  # time_s until which the offset of an evasion is kept
     waiting_for_gap: bool = False  # in the lane to move into
+    streams: gaps.StreamMemory = field(default_factory=gaps.StreamMemory)
     yielding_until: float = -1.0  # time_s: no acceleration after braking for an actor, so as not to race it
 
 
@@ -123,13 +124,14 @@ class ExpertDriver:
         state = self._states.setdefault(episode, ExpertState(max_speed=self.max_speed))
         scene = observe(truth, road, state)
         choose_offset(scene, state)
-        top, stop = speed_limit(scene, state)
+        top, stop, held = speed_limit(scene, state)
         wanted = min(tracking.to_speed(top, scene.speed), stop, follow(scene, state))
         if state.waiting_for_gap and state.lateral.purpose == "parked":
             wanted = -3.0  # stays in the parking bay
         if truth.time_s < state.yielding_until and scene.speed > 1.0:
             wanted = min(wanted, 0.0)
-        acceleration = safest_acceleration(scene, state, wanted, top)
+        wanted, chosen = accept_gap(scene, state, wanted, held)
+        acceleration = wanted if chosen else safest_acceleration(scene, state, wanted, top)
         if acceleration < -2.0 and acceleration < wanted - 1.0:  # braked hard, and only because of an actor
             state.yielding_until = truth.time_s + 1.2
         state.standing_s = state.standing_s + scene.dt if scene.speed < 0.2 else 0.0
@@ -192,8 +194,9 @@ def choose_offset(scene: ExpertScene, state: ExpertState) -> None:
         lateral.move(s, d, target, scene.speed, purpose)
 
 
-def speed_limit(scene: ExpertScene, state: ExpertState) -> tuple[float, float]:
-    """Limits from curvature, speed limit, signals and stop signs: (speed, m/s; acceleration to stop at a line, m/s2).
+def speed_limit(scene: ExpertScene, state: ExpertState) -> tuple[float, float, bool]:
+    """Limits from curvature, speed limit, signals and stop signs: (speed, m/s; acceleration to stop at a line, m/s2;
+    whether there is a line to stop at).
 
     The acceleration is inf while no firm braking for a line is needed.
     """
@@ -203,6 +206,7 @@ def speed_limit(scene: ExpertScene, state: ExpertState) -> tuple[float, float]:
     elif state.waiting_for_gap and state.lateral.purpose not in ("parked", "pass", "oncoming"):
         limit *= 0.6  # falls back, so that the car beside passes and the gap opens
     top, stop = tracking.curve_speed(scene.road.path, scene.s, scene.speed, limit), math.inf
+    held = False
     for line in scene.road.stop_lines:
         if not line.on_route or line.route_s is None:
             continue
@@ -212,11 +216,11 @@ def speed_limit(scene: ExpertScene, state: ExpertState) -> tuple[float, float]:
         if must_stop(line, gap, scene, state):
             # Stop 0.7 m before the line: a = v^2 / (2 room), v = sqrt(2 a room). Below 1.6 m/s2 the limit on the
             # speed alone brakes gently enough.
-            room = gap - 0.7
+            held, room = True, gap - 0.7
             needed = scene.speed**2 / (2 * room) if room > 0.05 else 8.0
             stop = min(stop, -needed if needed > 1.6 else math.inf)
             top = min(top, math.sqrt(2 * COMFORT_DECELERATION * room) if room > 0.05 else 0.0)
-    return top, stop
+    return top, stop, held
 
 
 def must_stop(line: StopLine, gap: float, scene: ExpertScene, state: ExpertState) -> bool:
@@ -254,6 +258,52 @@ def follow(scene: ExpertScene, state: ExpertState) -> float:
         desired = s0 + max(0.0, 1.3 * v + v * (v - lead) / (2 * math.sqrt(2.0 * 3.0)))
         best = min(best, 2.0 * (1 - (desired / max(gap, 0.1)) ** 2))
     return max(best, -8.0)  # full braking
+
+
+def accept_gap(
+    scene: ExpertScene, state: ExpertState, wanted: float, held: bool
+) -> tuple[float, bool]:
+    """(acceleration, m/s2; whether it is final) before a stream that crosses or joins the ego's way at a junction.
+
+    Final: it leads through a gap. Else it is at most `wanted`, and the ego waits a few metres before the stream. held:
+    by a signal or sign.
+    """
+    until = gaps.near_junction(scene.road, scene.s)
+    movers = [x for x in scene.actors if x.actor.kind in VEHICLES and x.actor.speed > 2.0]
+    if until is None or not movers or state.lateral.purpose not in ("", "pass"):
+        return wanted, False
+    path, offset = scene.road.path, state.lateral.at
+    others = stream_discs([x for x in movers if not in_ego_lane(x, scene)], scene, state)
+    place = gaps.conflict_place(path, scene.s, until, offset, others)
+    if math.isinf(place):
+        return wanted, False
+    if not held:
+        margin = 0.15 if state.standing_s < 20.0 else 0.0
+        limit = min(0.9 * scene.road.speed_limit, state.max_speed)
+        everyone = stream_discs(movers, scene, state)
+        found = gaps.through_gap(path, scene.s, scene.speed, limit, until, offset, everyone, margin)
+        if found is not None:
+            return found, True
+    room = place - gaps.RUN_UP_M - scene.s
+    if room <= 0.3:
+        return min(wanted, -4.0 if scene.speed > 0.1 else -1.0), False
+    return min(wanted, tracking.to_speed(math.sqrt(2 * COMFORT_DECELERATION * room), scene.speed)), False
+
+
+def in_ego_lane(x: RouteActor, scene: ExpertScene) -> bool:
+    """Whether it drives in the ego's lane and direction, ahead or behind."""
+    return abs(x.d - scene.d) < 1.3 and x.v_s > 0.0 and abs(x.v_d) < 0.25 * x.v_s
+
+
+def stream_discs(
+    actors: Sequence[RouteActor], scene: ExpertScene, state: ExpertState
+) -> tuple[np.ndarray, np.ndarray]:
+    """Discs of vehicles that follow the lines of the map, as from forecast.forecast."""
+    owners, poses = gaps.stream_poses(actors, scene.road, state.streams)
+    rest = [k for k in range(len(actors)) if k not in owners]
+    if rest:
+        poses = np.concatenate([poses, predicted_poses([actors[k] for k in rest], scene)], axis=1)
+    return forecast.forecast([actors[k].actor for k in (*owners, *rest)], poses)
 
 
 def safest_acceleration(scene: ExpertScene, state: ExpertState, wanted: float, top: float) -> float:

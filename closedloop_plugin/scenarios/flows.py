@@ -1,7 +1,4 @@
-"""Flows: finite columns of cars on one line, timed to meet the ego, with a gap afterwards.
-
-The official flows never end; these last about 20 s, so that a waiting car can pass.
-"""
+"""Traffic of scenarios: endless flows on one line (ActorFlow), and columns of cars beside or opposite the ego (Convoy)."""
 
 from __future__ import annotations
 
@@ -15,9 +12,9 @@ from closedloop_plugin.core.state import SignalState
 from closedloop_plugin.worlds.bridge.rail import Rail
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 
-LASTS_S = 20.0  # duration of a flow
-MOST = 9  # cars of a flow
-CAR_M = 4.8  # length of a car; distances in route files are free space between cars
+MOST = 14  # cars of a flow
+TIMEOUT_S = 240.0  # after which CARLA ends a flow, as an infraction (ScenarioTimeout)
+CAR_M = 4.8  # length of a car
 HEAD_ON_GAP = 16.0  # m kept to an ego head-on, so that it can return to its lane
 NOSE_M = 2.3  # from the ego's centre to its bumper
 # Assumed driving of the ego: acceleration (m/s2), share of the speed limit, lateral acceleration in bends (m/s2).
@@ -158,49 +155,105 @@ def claims(rail: Rail, stage: ScenarioStage) -> int:
     return 0
 
 
-def number_of(speed: float, gaps: tuple[float, float]) -> int:
-    """Number of cars in a flow of about LASTS_S seconds. gaps: (from, to) m."""
-    return int(min(max(round(LASTS_S * speed / (sum(gaps) / 2 + CAR_M)), 2), MOST))
+class ActorFlow:
+    """An endless flow of cars on a line: CARLA's behaviour of that name, with a bounded number of bodies.
 
-
-def flow(
-    stage: ScenarioStage,
-    line: RoutePath,
-    speed: float,
-    gaps: tuple[float, float],
-    meet: tuple[float, float],
-    early_s: float = 0.0,
-) -> Convoy:
-    """Cars on a line at random distances, of which the second reaches the point of conflict together with the ego.
-
-    speed: m/s; gaps: (from, to) m between cars, drawn from the stage's generator, since the number of cars depends on
-    them. early_s: lead of that car over the ego; needed where lines join at a small angle, so that it does not arrive
-    from behind.
+    A car enters at `source` as soon as the one before is a distance away that is drawn anew for each car, drives at a
+    constant speed, and leaves at `sink`; its body then waits for its next turn. The cars brake for nothing until one of
+    them has been in a collision; from then on all keep their distance. The flow ends when the ego has reached `end_s`.
     """
-    low, high = sorted(gaps)
-    drawn = [float(stage.rng.uniform(low, high)) + CAR_M for _ in range(number_of(speed, gaps))]
-    pace = Pace(line, speed)
-    seconds = _from_trigger(stage, meet[0])
-    places = pace.before(meet[1], seconds) + drawn[0] - np.r_[0.0, np.cumsum(drawn)]
-    convoy = Convoy([Rail(line, float(s), brake=7.0, accel=3.0) for s in places], speed, meet, pace)
-    convoy.early_s = early_s
-    return convoy
+
+    def __init__(
+        self,
+        stage: ScenarioStage,
+        line: RoutePath,
+        ends: tuple[float, float],
+        speed: float,
+        gaps: tuple[float, float],
+        end_s: float,
+        populated: bool | tuple[float, float] = False,
+    ) -> None:
+        """ends: (source, sink), m along the line. speed: m/s. gaps: (from, to) m between centres, as in route files.
+        end_s: m along the ego's route. populated: cars are on the line when the flow begins, True: on all of it,
+        (from, to): except in this part of it."""
+        (self.source, self.sink), self.speed, self.end_s = ends, speed, end_s
+        self.gaps = min(gaps), max(gaps)
+        # A seed of its own: the number of draws depends on the ego.
+        self._rng = np.random.default_rng(int(stage.rng.integers(2**62)))
+        typical = 0.7 * self.gaps[0] + 0.3 * self.gaps[1]
+        number = min(math.ceil((self.sink - self.source) / typical) + 1, MOST)
+        self.rails = [Rail(line, self.source, speed=speed, brake=7.0, accel=3.0) for _ in range(max(number, 2))]
+        self.on_line: list[Rail] = []  # the last one entered last
+        self.crashed, self.ended = False, False
+        self._begun_s: float | None = None
+        self._gap = self._draw()
+        self._before: dict[int, float] = {}  # s of each car at the last tick
+        self._populated = populated
+
+    def shows(self, rail: Rail) -> bool:
+        """Whether this car is on the line now."""
+        return any(r is rail for r in self.on_line)
+
+    def step(self, stage: ScenarioStage) -> None:
+        """One tick: cars enter and leave."""
+        if self.ended:
+            return
+        if self._begun_s is None:
+            self._begun_s = stage.time_s
+            self._populate()
+        self._notice_crash()
+        self.on_line = [r for r in self.on_line if r.s < self.sink]
+        if not self.on_line or self.on_line[-1].s - self.source > self._gap:
+            self._enter(self.source)
+        if stage.time_s - self._begun_s > TIMEOUT_S:
+            stage.event("scenario timeout")
+        self.ended = stage.ego_s >= self.end_s or stage.happened("scenario timeout")
+        if self.ended:
+            self.on_line = []
+
+    def _populate(self) -> None:
+        """Cars on the line from its end to its source."""
+        if self._populated is False:
+            return
+        low, high = (0.0, 0.0) if self._populated is True else self._populated
+        s, places = self.source, []
+        while (s := s + self._gap) < self.sink:
+            self._gap = self._draw()
+            if not low < s < high:
+                places.append(s)
+        for s in reversed(places):
+            self._enter(s)
+
+    def _enter(self, s: float) -> None:
+        free = next((r for r in self.rails if not self.shows(r)), None)
+        if free is None:
+            return
+        free.s, free.now, free.gap = s, self.speed, 3.0 if self.crashed else None
+        self.on_line.append(free)
+        self._before.pop(id(free), None)
+        self._gap = self._draw()
+
+    def _notice_crash(self) -> None:
+        """A car that was hit has left its rail, so its s does not change; the others drive carefully from then on."""
+        stopped = any(self._before.get(id(r)) == r.s for r in self.on_line)
+        if stopped and not self.crashed:
+            self.crashed = True
+            for rail in self.rails:
+                rail.gap = 3.0
+        self._before = {id(r): r.s for r in self.on_line}
+
+    def _draw(self) -> float:
+        return float(self._rng.uniform(*self.gaps))
 
 
-def _from_trigger(stage: ScenarioStage, place: float) -> float:
-    """Seconds from the trigger to a place for an ego that started at the route's start."""
-    way = Pace(stage.road.path, CRUISE * stage.road.speed_limit, EGO_SIDEWAYS)
-    # Speed at the trigger: v = sqrt(2 a s).
-    begin = max(stage.trigger_s - 4.3, 0.0)
-    return max(arrival(way, begin, place, math.sqrt(2 * GAIN * begin), GAIN), 2.0)
+def arrives(stage: ScenarioStage, point: tuple[float, float], seconds: float, metres: float) -> bool:
+    """Whether the ego is within `seconds` of a point at its present speed, or within `metres`, in a straight line.
 
-
-def single(stage: ScenarioStage, line: RoutePath, speed: float, meet: tuple[float, float]) -> Convoy:
-    """One car that reaches the point of conflict together with the ego."""
-    pace = Pace(line, speed)
-    seconds = _from_trigger(stage, meet[0])
-    rail = Rail(line, pace.before(meet[1], seconds), brake=7.0, accel=3.0)
-    return Convoy([rail], speed, meet, pace)
+    The pair of conditions that starts the actors of most CARLA scenarios (InTimeToArrivalToLocation and
+    InTriggerDistanceToLocation).
+    """
+    distance = math.dist(stage.ego.position[:2], point)
+    return stage.reached_trigger and (distance < metres or distance < seconds * stage.ego_speed)
 
 
 def oncoming(

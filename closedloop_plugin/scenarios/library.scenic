@@ -103,14 +103,12 @@ behavior Ride():
     while True:
         wait
 
-behavior Flow():
-    """A car of a flow: appears when the ego reaches the trigger point, is removed 10 m beyond the end of its line."""
+behavior InFlow(traffic):
+    """A car of a flows.ActorFlow: in the scene while it is on the line."""
     mine = self.rail
-    while not stage.reached_trigger:
+    while True:
+        self.gone = not traffic.shows(mine)
         wait
-    self.gone = False
-    do Ride() until mine.s > mine.path.length + 10
-    self.gone = True
 
 behavior Begin():
     """Ride until the ego reaches the route's trigger point, and record the event "trigger"."""
