@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from closedloop_plugin.agents.planning.manoeuvre import (
     StandstillTimer,
 )
 from closedloop_plugin.core.camera import Camera
-from closedloop_plugin.core.state import VEHICLES, Decision, GroundTruth, Observation, SignalState, StopLine
+from closedloop_plugin.core.state import Decision, GroundTruth, Observation, SignalState, StopLine
 from closedloop_plugin.maps.base import RoadMap
 
 FRONT = EGO_LENGTH / 2  # m from the ego's centre to its bumper
@@ -35,6 +35,7 @@ CRUISE_SHARE = 0.65  # of the speed limit; scenario flows are timed for this spe
 COMFORT_DECELERATION = 2.0  # m/s2, planned stops
 PASSING = 8.0  # m/s, highest speed in the oncoming lane
 EVADE_BELOW = -2.5  # m/s2: an evasion is considered if staying in the lane needs harder braking
+PULL = 3.85  # m/s2 at full throttle, after rolling resistance
 ASIDE = 0.9  # m of an evasion, about to the edge of a lane of 3.5 m
 FIRST_ACCELERATIONS = (2.0, 0.8, 0.0, -1.5, -3.5, -7.5)  # m/s2 that the rollouts try, from full to emergency braking
 
@@ -52,7 +53,7 @@ class ExpertState:
     standing_s: float = 0.0  # duration of the current standstill
     evading_until: float = -1.0  # time_s until which the offset of an evasion is kept
     waiting_for_gap: bool = False  # in the lane to move into
-    streams: gaps.StreamMemory = field(default_factory=gaps.StreamMemory)
+    gap: gaps.GapMemory = field(default_factory=gaps.GapMemory)
     yielding_until: float = -1.0  # time_s: no acceleration after braking for an actor, so as not to race it
 
 
@@ -130,8 +131,8 @@ class ExpertDriver:
             wanted = -3.0  # stays in the parking bay
         if truth.time_s < state.yielding_until and scene.speed > 1.0:
             wanted = min(wanted, 0.0)
-        wanted, chosen = accept_gap(scene, state, wanted, held)
-        acceleration = wanted if chosen else safest_acceleration(scene, state, wanted, top)
+        wanted, others = accept_gap(scene, state, wanted, held)
+        acceleration = safest_acceleration(others, state, wanted, top)
         if acceleration < -2.0 and acceleration < wanted - 1.0:  # braked hard, and only because of an actor
             state.yielding_until = truth.time_s + 1.2
         state.standing_s = state.standing_s + scene.dt if scene.speed < 0.2 else 0.0
@@ -260,50 +261,38 @@ def follow(scene: ExpertScene, state: ExpertState) -> float:
     return max(best, -8.0)  # full braking
 
 
-def accept_gap(
-    scene: ExpertScene, state: ExpertState, wanted: float, held: bool
-) -> tuple[float, bool]:
-    """(acceleration, m/s2; whether it is final) before a stream that crosses or joins the ego's way at a junction.
+def accept_gap(scene: ExpertScene, state: ExpertState, wanted: float, held: bool) -> tuple[float, ExpertScene]:
+    """(acceleration, m/s2; the scene without streams in which a gap was found) before streams that cross or join.
 
-    Final: it leads through a gap. Else it is at most `wanted`, and the ego waits a few metres before the stream. held:
-    by a signal or sign.
+    Without a gap it is at most `wanted`, and the ego waits some metres before the stream. held: by a signal or sign.
     """
-    until = gaps.near_junction(scene.road, scene.s)
-    movers = [x for x in scene.actors if x.actor.kind in VEHICLES and x.actor.speed > 2.0]
-    if until is None or not movers or state.lateral.purpose not in ("", "pass"):
-        return wanted, False
     path, offset = scene.road.path, state.lateral.at
-    others = stream_discs([x for x in movers if not in_ego_lane(x, scene)], scene, state)
-    place = gaps.conflict_place(path, scene.s, until, offset, others)
-    if math.isinf(place):
-        return wanted, False
-    if not held:
-        margin = 0.15 if state.standing_s < 20.0 else 0.0
-        limit = min(0.9 * scene.road.speed_limit, state.max_speed)
-        everyone = stream_discs(movers, scene, state)
-        found = gaps.through_gap(path, scene.s, scene.speed, limit, until, offset, everyone, margin)
-        if found is not None:
-            return found, True
-    room = place - gaps.RUN_UP_M - scene.s
-    if room <= 0.3:
-        return min(wanted, -4.0 if scene.speed > 0.1 else -1.0), False
-    return min(wanted, tracking.to_speed(math.sqrt(2 * COMFORT_DECELERATION * room), scene.speed)), False
-
-
-def in_ego_lane(x: RouteActor, scene: ExpertScene) -> bool:
-    """Whether it drives in the ego's lane and direction, ahead or behind."""
-    return abs(x.d - scene.d) < 1.3 and x.v_s > 0.0 and abs(x.v_d) < 0.25 * x.v_s
-
-
-def stream_discs(
-    actors: Sequence[RouteActor], scene: ExpertScene, state: ExpertState
-) -> tuple[np.ndarray, np.ndarray]:
-    """Discs of vehicles that follow the lines of the map, as from forecast.forecast."""
-    owners, poses = gaps.stream_poses(actors, scene.road, state.streams)
-    rest = [k for k in range(len(actors)) if k not in owners]
-    if rest:
-        poses = np.concatenate([poses, predicted_poses([actors[k] for k in rest], scene)], axis=1)
-    return forecast.forecast([actors[k].actor for k in (*owners, *rest)], poses)
+    for stream in scene.truth.streams:
+        line, until = state.gap.line(stream), min(stream.until_s, path.length)
+        mine = [x for x in scene.actors if gaps.belongs(x, stream, line)]
+        body, cars = (mine[0].actor.length, mine[0].actor.width) if mine else gaps.CAR, gaps.stream_poses(stream, line)
+        all_s = (*stream.cars, *stream.coming)
+        others = [k for k, s in enumerate(all_s) if not gaps.is_leader(line.pose(s), path, scene.s, scene.d)]
+        places = gaps.conflict(path, scene.s, until, offset, cars[:, others], body)
+        if places is None:
+            continue
+        if not held:
+            limit = min(0.9 * scene.road.speed_limit, state.max_speed)
+            search = gaps.GapSearch(
+                path=path, offset=offset, s=scene.s, speed=scene.speed, until=until, cars=cars, body=body,
+                top=min(limit, gaps.bend_speed(path, scene.s, scene.s + 30.0)), across=min(places[1] + 1.0, until),
+            )  # fmt: skip
+            found = gaps.through_gap(search, state.gap, scene.truth.time_s)
+            if found is not None:
+                scene = replace(scene, actors=[x for x in scene.actors if x not in mine])
+                wanted = min(found * tracking.ENGINE / PULL if found > 0 else found, follow(scene, state))
+                continue
+        room = places[0] - gaps.RUN_UP_M - scene.s
+        if room <= 0.3:
+            wanted = min(wanted, -4.0 if scene.speed > 0.1 else -1.0)
+        else:
+            wanted = min(wanted, tracking.to_speed(math.sqrt(2 * COMFORT_DECELERATION * room), scene.speed))
+    return wanted, scene
 
 
 def safest_acceleration(scene: ExpertScene, state: ExpertState, wanted: float, top: float) -> float:

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from closedloop_plugin.core.path import RoutePath
-from closedloop_plugin.core.state import SignalState
+from closedloop_plugin.core.state import SignalState, VehicleStream
 from closedloop_plugin.worlds.bridge.rail import Rail
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 
 MOST = 14  # cars of a flow
+KNOWN = 4  # next cars of a flow that privileged agents know of
 TIMEOUT_S = 240.0  # after which CARLA ends a flow, as an infraction (ScenarioTimeout)
 CAR_M = 4.8  # length of a car
 HEAD_ON_GAP = 16.0  # m kept to an ego head-on, so that it can return to its lane
@@ -177,7 +178,7 @@ class ActorFlow:
         end_s: m along the ego's route. populated: cars are on the line when the flow begins, True: on all of it,
         (from, to): except in this part of it."""
         (self.source, self.sink), self.speed, self.end_s = ends, speed, end_s
-        self.gaps = min(gaps), max(gaps)
+        self.line, self.gaps = line, (min(gaps), max(gaps))
         # A seed of its own: the number of draws depends on the ego.
         self._rng = np.random.default_rng(int(stage.rng.integers(2**62)))
         typical = 0.7 * self.gaps[0] + 0.3 * self.gaps[1]
@@ -186,9 +187,27 @@ class ActorFlow:
         self.on_line: list[Rail] = []  # the last one entered last
         self.crashed, self.ended = False, False
         self._begun_s: float | None = None
-        self._gap = self._draw()
+        self._next_gaps = [self._draw() for _ in range(KNOWN)]
         self._before: dict[int, float] = {}  # s of each car at the last tick
         self._populated = populated
+        self._points = tuple((float(x), float(y)) for x, y in line.xy[::4])
+        stage.streams.append(self)
+
+    def stream(self) -> VehicleStream | None:
+        """What privileged agents may know of it; None: nothing drives as described there."""
+        if self._begun_s is None or self.ended or self.crashed:
+            return None
+        last = self.on_line[-1].s if self.on_line else self.source + self._next_gaps[0]
+        return VehicleStream(
+            name=f"{self._points[0]} {self._points[-1]}",
+            points=self._points,
+            speed=self.speed,
+            cars=tuple(r.s for r in self.on_line),
+            coming=tuple(float(last - way) for way in np.cumsum(self._next_gaps)),
+            source=self.source,
+            sink=self.sink,
+            until_s=self.end_s,
+        )
 
     def shows(self, rail: Rail) -> bool:
         """Whether this car is on the line now."""
@@ -203,8 +222,10 @@ class ActorFlow:
             self._populate()
         self._notice_crash()
         self.on_line = [r for r in self.on_line if r.s < self.sink]
-        if not self.on_line or self.on_line[-1].s - self.source > self._gap:
+        if not self.on_line:
             self._enter(self.source)
+        elif (place := self.on_line[-1].s - self._next_gaps[0]) >= self.source:
+            self._enter(place)
         if stage.time_s - self._begun_s > TIMEOUT_S:
             stage.event("scenario timeout")
         self.ended = stage.ego_s >= self.end_s or stage.happened("scenario timeout")
@@ -217,8 +238,7 @@ class ActorFlow:
             return
         low, high = (0.0, 0.0) if self._populated is True else self._populated
         s, places = self.source, []
-        while (s := s + self._gap) < self.sink:
-            self._gap = self._draw()
+        while (s := s + self._draw()) < self.sink:
             if not low < s < high:
                 places.append(s)
         for s in reversed(places):
@@ -231,7 +251,7 @@ class ActorFlow:
         free.s, free.now, free.gap = s, self.speed, 3.0 if self.crashed else None
         self.on_line.append(free)
         self._before.pop(id(free), None)
-        self._gap = self._draw()
+        self._next_gaps = [*self._next_gaps[1:], self._draw()]
 
     def _notice_crash(self) -> None:
         """A car that was hit has left its rail, so its s does not change; the others drive carefully from then on."""

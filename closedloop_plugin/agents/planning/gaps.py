@@ -1,127 +1,152 @@
 """Gap acceptance: crossing or joining a stream of vehicles that do not brake for the ego.
 
-The ego waits a few metres before the stream, so that it crosses the stream's lane at speed, and starts as soon as one
-of many speed profiles stays free of contact. Route frame: s in m along the route; m/s, m/s2, s.
+The driver knows where the vehicles of a stream are and when the next ones come (GroundTruth.streams). The ego waits some
+metres before the stream, so that it crosses it at speed, and starts when one of many speed profiles is free of contact.
+Route frame: s in m along the route; m/s, m/s2, s.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from closedloop_plugin.agents.planning import forecast
 from closedloop_plugin.agents.planning.manoeuvre import EGO_LENGTH, EGO_WIDTH, RouteActor
 from closedloop_plugin.core.path import RoutePath
-from closedloop_plugin.maps.base import RoadMap
+from closedloop_plugin.core.state import VehicleStream
 
-RUN_UP_M = 7.0  # before the stream's lane, where the ego waits
-REACH_M = 60.0  # before a junction, from where its streams matter
-BEYOND_M = 10.0  # behind a junction; scenarios end their flows there
-FULL = 3.5  # m/s2, acceleration through a gap
+RUN_UP_M = 10.0  # before the stream, where the ego waits
+REACH_M = 60.0  # a conflict farther ahead does not matter yet
+FULL = 3.6  # m/s2, acceleration through a gap
 HELD = (-5.0, -2.5, -1.0, 0.0, 1.0, 2.0)  # m/s2 before it
-SECONDS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)  # for which they are held
-SIDEWAYS = 3.2  # m/s2, lateral acceleration through a gap
-Discs = tuple[np.ndarray, np.ndarray]
+SECONDS = tuple(0.25 * (i + 1) for i in range(12))  # for which they are held
+SIDEWAYS = 5.0  # m/s2, lateral acceleration through a gap
+MARGINS_M = (0.8, 0.3, 0.1)  # clearance, tried in this order
+HORIZON_S, STEP_S = 5.5, 0.125
+TIMES = np.arange(1, round(HORIZON_S / STEP_S) + 1) * STEP_S
+CAR = (4.8, 1.95)  # length and width of a vehicle that is not in the scene yet
+Offset = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass
-class StreamMemory:
-    """What the driver has seen of streams: lines of the map that vehicles took, and their smallest distance (m)."""
+class GapMemory:
+    """The profile that is being followed: an acceleration, held until time_s. lines: of the streams, by name."""
 
-    lines: Mapping[str, RoutePath] | None = None
-    taken: set[str] = field(default_factory=set)
-    spacing: float = math.inf
+    plan: tuple[float, float] | None = None
+    lines: dict[str, RoutePath] = field(default_factory=dict)
 
-
-def map_lines(road: RoadMap) -> dict[str, RoutePath]:
-    """Lines of other traffic through the junction, by name."""
-    found = {name: points for name, points in (road.facts.get("flows") or {}).items()}
-    found |= {name: road.facts[name] for name in ("mainline", "bicycle") if road.facts.get(name) is not None}
-    return {name: RoutePath(points) for name, points in found.items() if len(points) > 1}
+    def line(self, stream: VehicleStream) -> RoutePath:
+        if stream.name not in self.lines:
+            self.lines[stream.name] = RoutePath(stream.points)
+        return self.lines[stream.name]
 
 
-def stream_poses(
-    actors: Sequence[RouteActor], road: RoadMap, memory: StreamMemory
-) -> tuple[list[int], np.ndarray]:
-    """(index of the actor of each forecast, (3, H, T) of x, y, yaw) of vehicles on lines of the map.
+def stream_poses(stream: VehicleStream, line: RoutePath) -> np.ndarray:
+    """(3, A, T) of x, y, yaw at TIMES of its cars and the coming ones; far away while not in the scene."""
+    s = np.array([*stream.cars, *stream.coming])[:, None] + stream.speed * TIMES
+    inside = np.clip(s, 0.0, line.length)
+    yaw = np.interp(inside, line.s, line.yaw)
+    x = np.interp(inside, line.s, line.x) + (s - inside) * np.cos(yaw)
+    y = np.interp(inside, line.s, line.y) + (s - inside) * np.sin(yaw)
+    away = (s < stream.source) | (s > stream.sink + 1.0)
+    return np.stack([np.where(away, 1e7, x), np.where(away, 1e7, y), yaw])
 
-    A vehicle that may be on several lines has several forecasts, unless one before it took one of them. The last one
-    of a stream is followed by a forecast of one that has not appeared yet, at the smallest distance seen so far.
+
+def belongs(x: RouteActor, stream: VehicleStream, line: RoutePath) -> bool:
+    """Whether an actor is one of the stream's cars."""
+    return any(math.dist(line.pose(s)[:2], (x.actor.x, x.actor.y)) < 1.5 for s in stream.cars)
+
+
+def is_leader(pose: tuple[float, float, float], path: RoutePath, s: float, d: float) -> bool:
+    """Whether a vehicle at this pose (x, y, yaw) drives ahead in the ego's lane; the ego is at (s, d)."""
+    at, aside = path.locate(pose[0], pose[1])
+    return at > s + 2.0 and abs(aside - d) < 1.3 and math.cos(pose[2] - path.pose(at)[2]) > 0.9
+
+
+def touches(
+    path: RoutePath, places: np.ndarray, offset: Offset, cars: np.ndarray, body: tuple[float, float], margin: float
+) -> np.ndarray:
+    """Whether the ego at places (R, T) touches one of the cars (3, A, T) at the same time, (R,): separating axis test.
+
+    body: length and width of the cars; margin: clearance, m.
     """
-    if memory.lines is None:
-        memory.lines = map_lines(road)
-    on: dict[int, list[tuple[str, float, float]]] = {}
-    points = [(x.actor.x, x.actor.y) for x in actors]
-    for name, line in memory.lines.items():
-        for k, (s, d) in enumerate(line.locate_all(points) if points else ()):
-            turn = actors[k].actor.yaw - line.pose(s)[2]
-            if abs(d) < 1.2 and math.cos(turn) > 0.9 and 0.0 < s < line.length:
-                on.setdefault(k, []).append((name, s, d))
-    owners, parts = [], []
-    for k, options in on.items():
-        if len(options) == 1:
-            memory.taken.add(options[0][0])
-        known = [o for o in options if o[0] in memory.taken] or options
-        for name, s, d in known:
-            v = np.array([[actors[k].actor.speed]])
-            line = memory.lines[name]
-            behind = [s - p for j, more in on.items() if j != k for n, p, _ in more if n == name and p < s]
-            nearest = min(behind, default=math.inf)
-            memory.spacing = min(memory.spacing, nearest if nearest > 5.0 else math.inf)
-            starts = [s] if nearest < 1.6 * memory.spacing or math.isinf(memory.spacing) else [s, s - memory.spacing]
-            for start in starts:
-                owners.append(k)
-                parts.append(forecast.along_path(line, np.array([[start]]), np.array([[d]]), v, np.zeros((1, 1))))
-    return owners, np.concatenate(parts, axis=1) if parts else np.zeros((3, 0, len(forecast.TIMES)))
+    d = offset(places)
+    slope = np.arctan((offset(places + 0.5) - d) / 0.5)
+    inside = np.clip(places, 0.0, path.length)
+    along = np.interp(inside, path.s, path.yaw)
+    x = np.interp(inside, path.s, path.x) + (places - inside) * np.cos(along) - d * np.sin(along)
+    y = np.interp(inside, path.s, path.y) + (places - inside) * np.sin(along) + d * np.cos(along)
+    yaw = (along + slope)[:, None]
+    dx, dy, turned = cars[0] - x[:, None], cars[1] - y[:, None], cars[2] - yaw
+    c, k = np.abs(np.cos(turned)), np.abs(np.sin(turned))
+    (l1, w1), (l2, w2) = (EGO_LENGTH / 2 + margin, EGO_WIDTH / 2 + margin), (body[0] / 2, body[1] / 2)
+    hit = np.abs(dx * np.cos(yaw) + dy * np.sin(yaw)) < l1 + l2 * c + w2 * k
+    hit &= np.abs(dy * np.cos(yaw) - dx * np.sin(yaw)) < w1 + l2 * k + w2 * c
+    hit &= np.abs(dx * np.cos(cars[2]) + dy * np.sin(cars[2])) < l2 + l1 * c + w1 * k
+    hit &= np.abs(dy * np.cos(cars[2]) - dx * np.sin(cars[2])) < w2 + l1 * k + w1 * c
+    return np.asarray(hit.any((1, 2)))
 
 
-def near_junction(road: RoadMap, s: float) -> float | None:
-    """s at which the streams of the junction ahead no longer matter; None: there is no junction ahead."""
-    for start, end in road.junctions:
-        if start - REACH_M < s < end + BEYOND_M:
-            return end + BEYOND_M
-    return None
+def conflict(
+    path: RoutePath, s: float, until: float, offset: Offset, cars: np.ndarray, body: tuple[float, float]
+) -> tuple[float, float] | None:
+    """First and last place of the ego's centre at which it would be touched if it stood there; None: there is none."""
+    grid = np.arange(s, min(s + REACH_M, until), 1.0)
+    places = np.repeat(grid[:, None], len(TIMES), axis=1)
+    hit = grid[touches(path, places, offset, cars, body, MARGINS_M[-1])] if len(grid) else grid
+    return (float(hit[0]), float(hit[-1])) if len(hit) else None
 
 
-def conflict_place(
-    path: RoutePath, s: float, until: float, offset: Callable[[np.ndarray], np.ndarray], others: Discs
-) -> float:
-    """The first place of the ego's centre at which it would be touched if it stood there; inf: there is none."""
-    grid = np.arange(s, min(s + 45.0, until), 1.0)
-    if not len(grid):
-        return math.inf
-    places = np.repeat(grid[:, None], len(forecast.TIMES), axis=1)
-    times = forecast.contact_times(path, places, offset, (EGO_LENGTH, EGO_WIDTH), others, 0.3)
-    hit = np.flatnonzero(np.isfinite(times))
-    return float(grid[hit[0]]) if len(hit) else math.inf
+@dataclass(frozen=True)
+class GapSearch:
+    """Where a profile is searched: the ego and its highest speed, the cars of the stream, the end of the conflict
+    (`across`), and the place from which on contacts no longer count (`until`)."""
 
+    path: RoutePath
+    offset: Offset
+    s: float
+    speed: float
+    top: float
+    across: float
+    until: float
+    cars: np.ndarray
+    body: tuple[float, float]
 
-def through_gap(
-    path: RoutePath,
-    s: float,
-    speed: float,
-    limit: float,
-    until: float,
-    offset: Callable[[np.ndarray], np.ndarray],
-    others: Discs,
-    margin: float,
-) -> float | None:
-    """Acceleration of the profile that gets farthest without contact before s = `until`; None: there is none.
-
-    Profiles: each of HELD for each of SECONDS, then FULL; or FULL at once.
-    """
-    top = min(limit, bend_speed(path, s, s + 30.0))
-    places, firsts = profiles(speed, top)
-    places = np.where(s + places < until, s + places, 1e7)  # beyond: far away
-    times = forecast.contact_times(path, places, offset, (EGO_LENGTH, EGO_WIDTH), others, margin)
-    free = np.flatnonzero(np.isinf(times))
-    if not len(free):
+    def best(
+        self, firsts: np.ndarray, seconds: np.ndarray, margins: tuple[float, ...] = MARGINS_M
+    ) -> int | None:
+        """Index of the profile without contact, and beyond the conflict at the horizon, that gets farthest."""
+        places = self.s + profiles(self.speed, self.top, firsts, seconds)
+        inside = np.where(places < self.until, places, 1e7)  # beyond: far away
+        enough = np.flatnonzero(places[:, -1] > self.across)
+        for margin in margins if len(enough) else ():
+            free = enough[~touches(self.path, inside[enough], self.offset, self.cars, self.body, margin)]
+            if len(free):
+                return int(free[places[free].clip(max=self.until).sum(axis=1).argmax()])
         return None
-    best = free[np.argmax(places[free].clip(max=until).sum(axis=1))]
-    return float(firsts[best])
+
+
+def through_gap(search: GapSearch, memory: GapMemory, time_s: float) -> float | None:
+    """Acceleration of a profile that leads through a gap; None: there is none.
+
+    Profiles: each of HELD for each of SECONDS, then FULL; or FULL at once. That of the decision before is kept while it
+    is free.
+    """
+    if memory.plan is not None:
+        held, end = memory.plan
+        if search.best(np.array([held]), np.array([max(end - time_s, 0.0)]), margins=(0.0,)) is None:
+            memory.plan = None
+    if memory.plan is None:
+        firsts = np.array([FULL] + [a for a in HELD for _ in SECONDS])
+        seconds = np.array([0.0] + [t for _ in HELD for t in SECONDS])
+        best = search.best(firsts, seconds)
+        if best is None:
+            return None
+        memory.plan = float(firsts[best]), time_s + float(seconds[best])
+    held, end = memory.plan
+    return held if end > time_s + 0.01 else min(FULL, 3.0 * (search.top - search.speed))
 
 
 def bend_speed(path: RoutePath, start: float, end: float) -> float:
@@ -134,19 +159,14 @@ def bend_speed(path: RoutePath, start: float, end: float) -> float:
     return math.sqrt(SIDEWAYS / bend) if bend > 1e-3 else math.inf
 
 
-def profiles(speed: float, top: float) -> tuple[np.ndarray, np.ndarray]:
-    """(metres travelled at forecast.TIMES (R, T), first accelerations (R,)) of the profiles."""
-    firsts = np.array([FULL] + [a for a in HELD for _ in SECONDS])
-    until = np.array([0.0] + [t for _ in HELD for t in SECONDS])
-    step = forecast.STEP_S / 2
-    times = np.arange(2 * len(forecast.TIMES)) * step
+def profiles(speed: float, top: float, firsts: np.ndarray, seconds: np.ndarray) -> np.ndarray:
+    """Metres travelled at TIMES, (R, T): `firsts` (R,) for `seconds` (R,), then FULL; speed in [0, top]."""
+    held = np.clip((seconds[:, None] - (TIMES - STEP_S)) / STEP_S, 0.0, 1.0)  # share of each step
+    change = (held * firsts[:, None] + (1 - held) * FULL) * STEP_S
     v = np.full(len(firsts), speed)
-    out = np.zeros((len(firsts), 2 * len(forecast.TIMES)))
-    way = np.zeros(len(firsts))
-    for i, t in enumerate(times):
-        a = np.where(t < until - 1e-6, firsts, FULL)
-        after = np.clip(v + a * step, 0.0, np.maximum(top, v))
-        way = way + (v + after) / 2 * step
-        v = after
-        out[:, i] = way
-    return out[:, 1::2], firsts
+    speeds = [v]
+    for step in change.T:
+        v = np.clip(v + step, 0.0, np.maximum(top, v))
+        speeds.append(v)
+    at = np.array(speeds).T
+    return np.add.accumulate((at[:, :-1] + at[:, 1:]) / 2 * STEP_S, axis=1)

@@ -39,6 +39,7 @@ class ScenarioStage:
     # Set by the program.
     events: list[tuple[float, str]] = field(default_factory=list)
     oncoming_allowed: bool = False
+    streams: list[Any] = field(default_factory=list)  # flows of cars, scenarios/flows.py
     noise: tuple[float, float] = (0.0, 0.0)  # standard deviation on the ego's steer and throttle (ControlLoss)
     signals: dict[str, SignalState] = field(default_factory=dict)  # StopLine.id -> held state; the others cycle
 

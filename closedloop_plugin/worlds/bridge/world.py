@@ -198,6 +198,7 @@ class ScenicWorld:
             contacts=self._contacts(),
             surface=self._surface(),
             oncoming_allowed=stage.oncoming_allowed,
+            streams=tuple(stream for flow in stage.streams if (stream := flow.stream()) is not None),
             events=tuple(stage.events),
             crossed=self._crossed(),
         )
