@@ -277,10 +277,11 @@ def accept_gap(scene: ExpertScene, state: ExpertState, wanted: float, held: bool
         if places is None:
             continue
         if not held:
-            limit = min(0.9 * scene.road.speed_limit, state.max_speed)
+            limit = min(0.9 * scene.road.speed_limit, max(CRUISE_SHARE * scene.road.speed_limit, stream.speed))
+            top = min(limit, gaps.bend_speed(path, scene.s, scene.s + 30.0), state.max_speed)
             search = gaps.GapSearch(
                 path=path, offset=offset, s=scene.s, speed=scene.speed, until=until, cars=cars, body=body,
-                top=min(limit, gaps.bend_speed(path, scene.s, scene.s + 30.0)), across=min(places[1] + 1.0, until),
+                top=top, across=min(places[1] + 1.0, until), pace=stream.speed,
             )  # fmt: skip
             found = gaps.through_gap(search, state.gap, scene.truth.time_s)
             if found is not None:

@@ -32,9 +32,10 @@ Offset = Callable[[np.ndarray], np.ndarray]
 
 @dataclass
 class GapMemory:
-    """The profile that is being followed: an acceleration, held until time_s. lines: of the streams, by name."""
+    """plan: the profile that is being followed: acceleration held, until time_s, and the speed reached afterwards.
+    lines: of the streams, by name."""
 
-    plan: tuple[float, float] | None = None
+    plan: tuple[float, float, float] | None = None
     lines: dict[str, RoutePath] = field(default_factory=dict)
 
     def line(self, stream: VehicleStream) -> RoutePath:
@@ -101,8 +102,8 @@ def conflict(
 
 @dataclass(frozen=True)
 class GapSearch:
-    """Where a profile is searched: the ego and its highest speed, the cars of the stream, the end of the conflict
-    (`across`), and the place from which on contacts no longer count (`until`)."""
+    """Where a profile is searched: the ego and its highest speed, the cars of the stream and their speed, the end of
+    the conflict (`across`), and the place from which on contacts no longer count (`until`)."""
 
     path: RoutePath
     offset: Offset
@@ -113,40 +114,48 @@ class GapSearch:
     until: float
     cars: np.ndarray
     body: tuple[float, float]
+    pace: float
 
-    def best(
-        self, firsts: np.ndarray, seconds: np.ndarray, margins: tuple[float, ...] = MARGINS_M
-    ) -> int | None:
-        """Index of the profile without contact, and beyond the conflict at the horizon, that gets farthest."""
-        places = self.s + profiles(self.speed, self.top, firsts, seconds)
+    def best(self, options: np.ndarray, margins: tuple[float, ...] = MARGINS_M) -> int | None:
+        """Row of `options` (R, 3: acceleration held, seconds, speed afterwards) without contact that gets farthest.
+
+        At the horizon it has to be beyond the conflict, or as fast as the stream.
+        """
+        ways, last = profiles(self.speed, options)
+        places = self.s + ways
         inside = np.where(places < self.until, places, 1e7)  # beyond: far away
-        enough = np.flatnonzero(places[:, -1] > self.across)
+        enough = np.flatnonzero((places[:, -1] > self.across) | (last > self.pace - 0.3))
         for margin in margins if len(enough) else ():
             free = enough[~touches(self.path, inside[enough], self.offset, self.cars, self.body, margin)]
             if len(free):
                 return int(free[places[free].clip(max=self.until).sum(axis=1).argmax()])
         return None
 
+    def options(self) -> np.ndarray:
+        """The profiles: each of HELD for each of SECONDS, or nothing, then FULL up to the highest speed or the
+        stream's."""
+        held = [(FULL, 0.0), *((a, t) for a in HELD for t in SECONDS)]
+        return np.array([(a, t, v) for v in {self.top, min(self.pace, self.top)} for a, t in held])
+
 
 def through_gap(search: GapSearch, memory: GapMemory, time_s: float) -> float | None:
     """Acceleration of a profile that leads through a gap; None: there is none.
 
-    Profiles: each of HELD for each of SECONDS, then FULL; or FULL at once. That of the decision before is kept while it
-    is free.
+    That of the decision before is kept while it is free.
     """
     if memory.plan is not None:
-        held, end = memory.plan
-        if search.best(np.array([held]), np.array([max(end - time_s, 0.0)]), margins=(0.0,)) is None:
+        held, end, after = memory.plan
+        if search.best(np.array([(held, max(end - time_s, 0.0), after)]), margins=(0.0,)) is None:
             memory.plan = None
     if memory.plan is None:
-        firsts = np.array([FULL] + [a for a in HELD for _ in SECONDS])
-        seconds = np.array([0.0] + [t for _ in HELD for t in SECONDS])
-        best = search.best(firsts, seconds)
+        options = search.options()
+        best = search.best(options)
         if best is None:
             return None
-        memory.plan = float(firsts[best]), time_s + float(seconds[best])
-    held, end = memory.plan
-    return held if end > time_s + 0.01 else min(FULL, 3.0 * (search.top - search.speed))
+        held, seconds, after = options[best].tolist()
+        memory.plan = held, time_s + seconds, after
+    held, end, after = memory.plan
+    return held if end > time_s + 0.01 else min(FULL, 3.0 * (after - search.speed))
 
 
 def bend_speed(path: RoutePath, start: float, end: float) -> float:
@@ -159,14 +168,15 @@ def bend_speed(path: RoutePath, start: float, end: float) -> float:
     return math.sqrt(SIDEWAYS / bend) if bend > 1e-3 else math.inf
 
 
-def profiles(speed: float, top: float, firsts: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-    """Metres travelled at TIMES, (R, T): `firsts` (R,) for `seconds` (R,), then FULL; speed in [0, top]."""
+def profiles(speed: float, options: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(metres travelled at TIMES (R, T), speed at the end (R,)) of profiles, see GapSearch.best."""
+    firsts, seconds, top = options.T
     held = np.clip((seconds[:, None] - (TIMES - STEP_S)) / STEP_S, 0.0, 1.0)  # share of each step
     change = (held * firsts[:, None] + (1 - held) * FULL) * STEP_S
-    v = np.full(len(firsts), speed)
+    v = np.full(len(options), speed)
     speeds = [v]
     for step in change.T:
         v = np.clip(v + step, 0.0, np.maximum(top, v))
         speeds.append(v)
     at = np.array(speeds).T
-    return np.add.accumulate((at[:, :-1] + at[:, 1:]) / 2 * STEP_S, axis=1)
+    return np.add.accumulate((at[:, :-1] + at[:, 1:]) / 2 * STEP_S, axis=1), at[:, -1]

@@ -26,19 +26,19 @@ def centre(s: np.ndarray) -> np.ndarray:
 
 def search(cars: np.ndarray, s: float = 24.0, speed: float = 0.0) -> gaps.GapSearch:
     return gaps.GapSearch(
-        path=EAST, offset=centre, s=s, speed=speed, top=9.0, across=44.0, until=80.0, cars=cars, body=gaps.CAR
+        path=EAST, offset=centre, s=s, speed=speed, top=9.0, across=44.0, until=80.0, cars=cars, body=gaps.CAR, pace=10.0
     )
 
 
 def test_profiles_follow_the_laws_of_motion() -> None:
-    firsts, seconds = np.array([gaps.FULL, -5.0, 0.0]), np.array([0.0, 2.0, 1.0])
-    places = gaps.profiles(4.0, 100.0, firsts, seconds)
+    options = np.array([(gaps.FULL, 0.0, 100.0), (-5.0, 2.0, 100.0), (0.0, 1.0, 100.0), (gaps.FULL, 0.0, 5.0)])
+    places, last = gaps.profiles(4.0, options)
     at = round(3.0 / gaps.STEP_S) - 1  # 3 s
     assert places[0, at] == pytest.approx(4 * 3 + gaps.FULL * 9 / 2)
     assert places[1, at] == pytest.approx(16 / 10 + gaps.FULL / 2, abs=0.15)  # stops in 1.6 m, waits, starts at 2 s
     assert places[2, at] == pytest.approx(4 + 4 * 2 + gaps.FULL * 2)
-    slow = gaps.profiles(4.0, 5.0, firsts[:1], seconds[:1])
-    assert np.diff(slow[0])[-1] == pytest.approx(5.0 * gaps.STEP_S)
+    assert np.diff(places[3])[-1] == pytest.approx(5.0 * gaps.STEP_S)
+    assert last == pytest.approx([4 + gaps.FULL * 5.5, gaps.FULL * 3.5, 4 + gaps.FULL * 4.5, 5.0])
 
 
 def test_touches_is_exact_for_turned_boxes() -> None:
