@@ -268,7 +268,7 @@ def accept_gap(scene: ExpertScene, state: ExpertState, wanted: float, held: bool
     """
     path, offset = scene.road.path, state.lateral.at
     for stream in scene.truth.streams:
-        line, until = state.gap.line(stream), min(stream.until_s, path.length)
+        line, until = state.gap.line(stream), min(stream.until_s + 2.0, path.length)  # 2 m: it ends a tick later
         mine = [x for x in scene.actors if gaps.belongs(x, stream, line)]
         body, cars = (mine[0].actor.length, mine[0].actor.width) if mine else gaps.CAR, gaps.stream_poses(stream, line)
         all_s = (*stream.cars, *stream.coming)

@@ -266,16 +266,6 @@ class ActorFlow:
         return float(self._rng.uniform(*self.gaps))
 
 
-def arrives(stage: ScenarioStage, point: tuple[float, float], seconds: float, metres: float) -> bool:
-    """Whether the ego is within `seconds` of a point at its present speed, or within `metres`, in a straight line.
-
-    The pair of conditions that starts the actors of most CARLA scenarios (InTimeToArrivalToLocation and
-    InTriggerDistanceToLocation).
-    """
-    distance = math.dist(stage.ego.position[:2], point)
-    return stage.reached_trigger and (distance < metres or distance < seconds * stage.ego_speed)
-
-
 def oncoming(
     stage: ScenarioStage, gaps: tuple[float, float], speed: float, place: float, hold_s: float | None = None
 ) -> Convoy:

@@ -26,7 +26,7 @@ far = (road.facts.get("lanes") or {}).get("oncoming", 1) if side > 0 else 0
 behavior Cross(pace, delay):
     mine = self.rail
     do Begin()
-    while not flows.arrives(stage, stage.spot(where), *near):
+    while not arrives(where, *near):
         wait
     stage.event("act")
     began = stage.time_s

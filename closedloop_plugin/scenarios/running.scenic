@@ -14,10 +14,10 @@ enters, leaves = geometry.mouths(road, line, source, {"left": "right", "right": 
 begin, end = max(enters - 30.0, 0.0), leaves + 10.0
 kinds = "ambulance", "police", "firetruck"
 
-behavior RunOver(point):
+behavior RunOver():
     mine = self.rail
     do Begin()
-    while not flows.arrives(stage, point, 2.2, 12.0):
+    while not arrives(meet[0], 2.2, 12.0):
         wait
     stage.event("act")
     mine.speed = 60 / 3.6
@@ -29,7 +29,7 @@ ego = new Car at place(0), facing stage.heading(0)
 
 rail = Rail(line, begin)
 new Wheeled at place_on(rail), facing heading_on(rail), with kind kinds[int(stage.rng.integers(len(kinds)))], \
-    with rail rail, with lamps {"siren"}, with behavior RunOver(route.pose(meet[0])[:2])
+    with rail rail, with lamps {"siren"}, with behavior RunOver()
 
 if option("signals"):
     stage.hold_signals(route="green", cross="red")

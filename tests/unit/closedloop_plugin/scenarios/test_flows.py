@@ -140,14 +140,6 @@ def test_a_stream_says_when_the_next_cars_come() -> None:
     assert present == pytest.approx(list(after.cars)[-len(present) :], abs=0.6)
 
 
-def test_an_actor_starts_by_time_or_distance() -> None:
-    scene = with_ego(stage(), 20.0, 0.0, 0.0, 5.0)
-    assert not flows.arrives(scene, (40.0, 0.0), 3.5, 12.0)  # 20 m, 4 s
-    assert flows.arrives(scene, (40.0, 0.0), 4.1, 12.0)
-    assert flows.arrives(scene, (32.0, 0.0), 1.0, 12.1)
-    assert not flows.arrives(with_ego(stage(), 0.0, 0.0, 0.0, 9.0), (12.0, 0.0), 2.0, 12.5)  # before the trigger
-
-
 def test_claims_returns_which_vehicle_has_to_brake() -> None:
     rail = Rail(NORTH, 40.0, speed=10.0, now=10.0)  # 20 m before the crossing
     assert flows.claims(rail, with_ego(stage(), 40.0, 0.0, 0.0, 8.0)) == 0  # cuts across
