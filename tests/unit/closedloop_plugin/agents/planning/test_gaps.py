@@ -38,7 +38,7 @@ def test_profiles_follow_the_laws_of_motion() -> None:
     assert places[1, at] == pytest.approx(16 / 10 + gaps.FULL / 2, abs=0.15)  # stops in 1.6 m, waits, starts at 2 s
     assert places[2, at] == pytest.approx(4 + 4 * 2 + gaps.FULL * 2)
     assert np.diff(places[3])[-1] == pytest.approx(5.0 * gaps.STEP_S)
-    assert last == pytest.approx([4 + gaps.FULL * 5.5, gaps.FULL * 3.5, 4 + gaps.FULL * 4.5, 5.0])
+    assert last == pytest.approx([4 + gaps.FULL * 7, gaps.FULL * 5, 4 + gaps.FULL * 6, 5.0])
 
 
 def test_touches_is_exact_for_turned_boxes() -> None:
