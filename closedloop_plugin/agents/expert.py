@@ -27,7 +27,8 @@ from closedloop_plugin.agents.planning.manoeuvre import (
     StandstillTimer,
 )
 from closedloop_plugin.core.camera import Camera
-from closedloop_plugin.core.state import Decision, GroundTruth, Observation, SignalState, StopLine
+from closedloop_plugin.core.path import RoutePath
+from closedloop_plugin.core.state import Decision, GroundTruth, Observation, SignalState, StopLine, VehicleStream
 from closedloop_plugin.maps.base import RoadMap
 
 FRONT = EGO_LENGTH / 2  # m from the ego's centre to its bumper
@@ -266,24 +267,21 @@ def accept_gap(scene: ExpertScene, state: ExpertState, wanted: float, held: bool
 
     Without a gap it is at most `wanted`, and the ego waits some metres before the stream. held: by a signal or sign.
     """
-    path, offset = scene.road.path, state.lateral.at
+    path = scene.road.path
     for stream in scene.truth.streams:
-        line, until = state.gap.line(stream), min(stream.until_s + 2.0, path.length)  # 2 m: it ends a tick later
+        line = state.gap.line(stream)
         mine = [x for x in scene.actors if gaps.belongs(x, stream, line)]
-        body, cars = (mine[0].actor.length, mine[0].actor.width) if mine else gaps.CAR, gaps.stream_poses(stream, line)
-        all_s = (*stream.cars, *stream.coming)
-        others = [k for k, s in enumerate(all_s) if not gaps.is_leader(line.pose(s), path, scene.s, scene.d)]
-        places = gaps.conflict(path, scene.s, until, offset, cars[:, others], body)
+        search = gap_search(stream, line, mine, scene, state)
+        others = [
+            k
+            for k, s in enumerate((*stream.cars, *stream.coming))
+            if not gaps.is_leader(line.pose(s), path, scene.s, scene.d)
+        ]
+        places = gaps.conflict(search, search.cars[:, others])
         if places is None:
             continue
         if not held:
-            limit = min(0.9 * scene.road.speed_limit, max(CRUISE_SHARE * scene.road.speed_limit, stream.speed))
-            top = min(limit, gaps.bend_speed(path, scene.s, scene.s + 30.0), state.max_speed)
-            search = gaps.GapSearch(
-                path=path, offset=offset, s=scene.s, speed=scene.speed, until=until, cars=cars, body=body,
-                top=top, across=min(places[1] + 1.0, until), pace=stream.speed,
-            )  # fmt: skip
-            found = gaps.through_gap(search, state.gap, scene.truth.time_s)
+            found = gaps.through_gap(search, places[1] + 1.0, state.gap, scene.truth.time_s)
             if found is not None:
                 scene = replace(scene, actors=[x for x in scene.actors if x not in mine])
                 wanted = min(found * tracking.ENGINE / PULL if found > 0 else found, follow(scene, state))
@@ -294,6 +292,25 @@ def accept_gap(scene: ExpertScene, state: ExpertState, wanted: float, held: bool
         else:
             wanted = min(wanted, tracking.to_speed(math.sqrt(2 * COMFORT_DECELERATION * room), scene.speed))
     return wanted, scene
+
+
+def gap_search(
+    stream: VehicleStream, line: RoutePath, mine: Sequence[RouteActor], scene: ExpertScene, state: ExpertState
+) -> gaps.GapSearch:
+    """The search for a gap in one stream. mine: its cars in the scene."""
+    path, limit = scene.road.path, scene.road.speed_limit
+    top = min(0.9 * limit, max(CRUISE_SHARE * limit, stream.speed), state.max_speed)
+    return gaps.GapSearch(
+        path=path,
+        offset=state.lateral.at,
+        s=scene.s,
+        speed=scene.speed,
+        top=min(top, gaps.bend_speed(path, scene.s, scene.s + 30.0)),
+        until=min(stream.until_s + 2.0, path.length),  # 2 m: the stream ends a tick later
+        cars=gaps.stream_poses(stream, line),
+        body=(mine[0].actor.length, mine[0].actor.width) if mine else gaps.CAR,
+        pace=stream.speed,
+    )
 
 
 def safest_acceleration(scene: ExpertScene, state: ExpertState, wanted: float, top: float) -> float:

@@ -133,10 +133,12 @@ _TYPES = (
         "HighwayExit", "merge", (MERGING,), "through a flow to the exit", end="exit", populated=True,
     ),
     _type(
-        "InterurbanActorFlow", "merge", (MERGING,), "through an oncoming flow off the road", end="exit", populated=False,
+        "InterurbanActorFlow", "merge", (MERGING,), "through an oncoming flow off the road",
+        end="exit", populated=False,
     ),
     _type(
-        "InterurbanAdvancedActorFlow", "merge", (MERGING,), "through one flow and into another", end="sink", populated=False,
+        "InterurbanAdvancedActorFlow", "merge", (MERGING,), "through one flow and into another",
+        end="sink", populated=False,
     ),
     _type("SequentialLaneChange", "lane_change", (MERGING,), "several lane changes behind a slow car"),
     _type("ParkingExit", "parking_exit", (MERGING,), "out of a parking bay into traffic"),

@@ -1,4 +1,4 @@
-"""Traffic of scenarios: endless flows on one line (ActorFlow), and columns of cars beside or opposite the ego (Convoy)."""
+"""Traffic of scenarios: endless flows on one line (ActorFlow), columns of cars beside or opposite the ego (Convoy)."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Convoy:
         """meet: (s on the ego's route, s on the cars' line) of the point of conflict. pace: of that line.
         hold_s: place at which oncoming cars wait while the ego is in their lane."""
         self.rails, self.speed, self.meet, self.pace, self.hold_s = list(rails), speed, meet, pace, hold_s
-        self.begun, self.early_s, self.kept = False, 0.0, 1.0
+        self.begun, self.kept = False, 1.0
         self.way: Pace | None = None  # expected speeds of the ego on its route
         self.before: float | None = None  # its speed at the last tick
         self.gain = 0.0  # its acceleration, smoothed
@@ -110,7 +110,7 @@ class Convoy:
         if yields or stage.ego_s > place + 2.0:
             self.meet = None
             return 1.0
-        eta = max(arrival(self.way, stage.ego_s, place, stage.ego_speed, self.gain) - self.early_s, 0.3)
+        eta = max(arrival(self.way, stage.ego_s, place, stage.ego_speed, self.gain), 0.3)
         wanted = [self.pace.seconds(r.s, there) / eta for r in self.rails if r.s < there]
         if eta > COMMIT_S and wanted:
             self.kept = min(max(min(wanted, key=lambda k: abs(k - 1.0)), 1 - SWAY), 1 + SWAY)

@@ -1,14 +1,14 @@
 """Gap acceptance: crossing or joining a stream of vehicles that do not brake for the ego.
 
-The driver knows where the vehicles of a stream are and when the next ones come (GroundTruth.streams). The ego waits some
-metres before the stream, so that it crosses it at speed, and starts when one of many speed profiles is free of contact.
+The driver knows where the vehicles of a stream are and when the next ones come (GroundTruth.streams). The ego waits
+some metres before the stream, so that it crosses it at speed, and starts when a speed profile is free of contact.
 Route frame: s in m along the route; m/s, m/s2, s.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -90,41 +90,30 @@ def touches(
     return np.asarray(hit.any((1, 2)))
 
 
-def conflict(
-    path: RoutePath, s: float, until: float, offset: Offset, cars: np.ndarray, body: tuple[float, float]
-) -> tuple[float, float] | None:
-    """First and last place of the ego's centre at which it would be touched if it stood there; None: there is none."""
-    grid = np.arange(s, min(s + REACH_M, until), 1.0)
-    places = np.repeat(grid[:, None], len(TIMES), axis=1)
-    hit = grid[touches(path, places, offset, cars, body, MARGINS_M[-1])] if len(grid) else grid
-    return (float(hit[0]), float(hit[-1])) if len(hit) else None
-
-
 @dataclass(frozen=True)
 class GapSearch:
-    """Where a profile is searched: the ego and its highest speed, the cars of the stream and their speed, the end of
-    the conflict (`across`), and the place from which on contacts no longer count (`until`)."""
+    """Where a profile is searched: the ego, its highest speed (`top`), the place from which on contacts no longer count
+    (`until`), the cars of the stream, poses (3, A, T) and size, and their speed (`pace`)."""
 
     path: RoutePath
     offset: Offset
     s: float
     speed: float
     top: float
-    across: float
     until: float
     cars: np.ndarray
     body: tuple[float, float]
     pace: float
 
-    def best(self, options: np.ndarray, margins: tuple[float, ...] = MARGINS_M) -> int | None:
+    def best(self, options: np.ndarray, across: float, margins: tuple[float, ...] = MARGINS_M) -> int | None:
         """Row of `options` (R, 3: acceleration held, seconds, speed afterwards) without contact that gets farthest.
 
-        At the horizon it has to be beyond the conflict, or as fast as the stream.
+        At the horizon it has to be beyond the conflict, which ends at s = `across`, or as fast as the stream.
         """
         ways, last = profiles(self.speed, options)
         places = self.s + ways
         inside = np.where(places < self.until, places, 1e7)  # beyond: far away
-        enough = np.flatnonzero((places[:, -1] > self.across) | (last > self.pace - 0.3))
+        enough = np.flatnonzero((places[:, -1] > min(across, self.until)) | (last > self.pace - 0.3))
         for margin in margins if len(enough) else ():
             free = enough[~touches(self.path, inside[enough], self.offset, self.cars, self.body, margin)]
             if len(free):
@@ -138,18 +127,28 @@ class GapSearch:
         return np.array([(a, t, v) for v in {self.top, min(self.pace, self.top)} for a, t in held])
 
 
-def through_gap(search: GapSearch, memory: GapMemory, time_s: float) -> float | None:
-    """Acceleration of a profile that leads through a gap; None: there is none.
+def conflict(search: GapSearch, cars: np.ndarray) -> tuple[float, float] | None:
+    """First and last place of the ego's centre at which it would be touched if it stood there; None: there is none."""
+    grid = np.arange(search.s, min(search.s + REACH_M, search.until), 1.0)
+    if not len(grid):
+        return None
+    places = np.repeat(grid[:, None], len(TIMES), axis=1)
+    hit = grid[touches(search.path, places, search.offset, cars, search.body, MARGINS_M[-1])]
+    return (float(hit[0]), float(hit[-1])) if len(hit) else None
+
+
+def through_gap(search: GapSearch, across: float, memory: GapMemory, time_s: float) -> float | None:
+    """Acceleration of a profile that leads through a gap; None: there is none. across: the end of the conflict.
 
     That of the decision before is kept while it is free.
     """
     if memory.plan is not None:
         held, end, after = memory.plan
-        if search.best(np.array([(held, max(end - time_s, 0.0), after)]), margins=(0.0,)) is None:
+        if search.best(np.array([(held, max(end - time_s, 0.0), after)]), across, margins=(0.0,)) is None:
             memory.plan = None
     if memory.plan is None:
         options = search.options()
-        best = search.best(options)
+        best = search.best(options, across)
         if best is None:
             return None
         held, seconds, after = options[best].tolist()

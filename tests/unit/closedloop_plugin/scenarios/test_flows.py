@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from pathlib import Path
 from types import SimpleNamespace
@@ -56,7 +57,9 @@ def test_across_crosses_the_ego_lane_at_the_given_place() -> None:
     assert path.xy[-1][1] == pytest.approx(3.5 * 1.5 + 1.2)  # beyond one oncoming lane
 
 
-def actor_flow(scene: ScenarioStage | None = None, gaps: tuple[float, float] = (15.0, 25.0), **more: Any) -> flows.ActorFlow:
+def actor_flow(
+    scene: ScenarioStage | None = None, gaps: tuple[float, float] = (15.0, 25.0), **more: Any
+) -> flows.ActorFlow:
     return flows.ActorFlow(scene or stage(), NORTH, (0.0, 120.0), 10.0, gaps, 60.0, **more)
 
 
@@ -77,7 +80,7 @@ def test_a_flow_does_not_end_while_the_ego_waits_and_keeps_the_distances_of_the_
     flow = actor_flow(scene)
     seen = run(flow, scene, 200.0)
     assert all(cars for cars in seen[300:])
-    gaps = {round(a - b, 3) for cars in seen for a, b in zip(cars, cars[1:], strict=False)}
+    gaps = {round(a - b, 3) for cars in seen for a, b in itertools.pairwise(cars)}
     assert all(15.0 <= gap <= 25.0 for gap in gaps)
     assert len(gaps) > 50  # drawn anew for each car
     assert len(flow.rails) <= flows.MOST

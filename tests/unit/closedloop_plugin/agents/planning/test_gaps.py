@@ -26,7 +26,15 @@ def centre(s: np.ndarray) -> np.ndarray:
 
 def search(cars: np.ndarray, s: float = 24.0, speed: float = 0.0) -> gaps.GapSearch:
     return gaps.GapSearch(
-        path=EAST, offset=centre, s=s, speed=speed, top=9.0, across=44.0, until=80.0, cars=cars, body=gaps.CAR, pace=10.0
+        path=EAST,
+        offset=centre,
+        s=s,
+        speed=speed,
+        top=9.0,
+        until=80.0,
+        cars=cars,
+        body=gaps.CAR,
+        pace=10.0,
     )
 
 
@@ -63,22 +71,23 @@ def test_cars_that_are_not_there_yet_are_far_away() -> None:
 
 
 def test_the_conflict_is_where_a_standing_ego_would_be_hit() -> None:
-    first, last = gaps.conflict(EAST, 10.0, 80.0, centre, gaps.stream_poses(stream(70.0), NORTH), gaps.CAR) or (0, 0)
+    poses = gaps.stream_poses(stream(70.0), NORTH)
+    first, last = gaps.conflict(search(poses, 10.0), poses) or (0, 0)
     assert first == pytest.approx(37.0, abs=1.0) and last == pytest.approx(43.0, abs=1.0)
     gone = gaps.stream_poses(stream(130.0), NORTH)
-    assert gaps.conflict(EAST, 10.0, 80.0, centre, gone, gaps.CAR) is None
+    assert gaps.conflict(search(gone, 10.0), gone) is None
 
 
 def test_it_waits_for_a_gap_and_keeps_its_plan() -> None:
     """10 m before the lane: 0 to 4.6 s are needed from a standstill, about 2.3 s of them in the lane's way."""
     memory = gaps.GapMemory()
     close = gaps.stream_poses(stream(*(100.0 - 12.0 * k for k in range(9))), NORTH)
-    assert gaps.through_gap(search(close), memory, 0.0) is None
+    assert gaps.through_gap(search(close), 44.0, memory, 0.0) is None
     wide = gaps.stream_poses(stream(95.0, 55.0, 15.0), NORTH)  # 4 s between two cars
-    first = gaps.through_gap(search(wide), memory, 0.0)
+    first = gaps.through_gap(search(wide), 44.0, memory, 0.0)
     assert first is not None and memory.plan is not None
     plan = memory.plan
-    assert gaps.through_gap(search(gaps.stream_poses(stream(96.0, 56.0, 16.0), NORTH)), memory, 0.1) is not None
+    assert gaps.through_gap(search(gaps.stream_poses(stream(96.0, 56.0, 16.0), NORTH)), 44.0, memory, 0.1) is not None
     assert memory.plan == plan
 
 
