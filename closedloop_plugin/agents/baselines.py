@@ -104,6 +104,6 @@ class SteerOnlyDriver(ExpertDriver):
             return Decision(error="this driver needs the truth and the road")
         state = self._states.setdefault(request.episode, expert.ExpertState())
         scene = expert.observe(request.truth, request.road, state)
-        top, stop = expert.speed_limit(scene, state)
+        top, stop, _ = expert.speed_limit(scene, state)
         wanted = min(tracking.to_speed(top, scene.speed), stop)
         return Decision(control=tracking.control(request.truth.ego, request.road.path, scene.s, 0.0, wanted))

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from closedloop_plugin.agents import tracking
 from closedloop_plugin.agents.base import DecisionRequest
-from closedloop_plugin.agents.planning import forecast, manoeuvre
+from closedloop_plugin.agents.planning import forecast, gaps, manoeuvre
 from closedloop_plugin.agents.planning.manoeuvre import (
     EGO_LENGTH,
     EGO_WIDTH,
@@ -27,7 +27,8 @@ from closedloop_plugin.agents.planning.manoeuvre import (
     StandstillTimer,
 )
 from closedloop_plugin.core.camera import Camera
-from closedloop_plugin.core.state import Decision, GroundTruth, Observation, SignalState, StopLine
+from closedloop_plugin.core.path import RoutePath
+from closedloop_plugin.core.state import Decision, GroundTruth, Observation, SignalState, StopLine, VehicleStream
 from closedloop_plugin.maps.base import RoadMap
 
 FRONT = EGO_LENGTH / 2  # m from the ego's centre to its bumper
@@ -35,6 +36,7 @@ CRUISE_SHARE = 0.65  # of the speed limit; scenario flows are timed for this spe
 COMFORT_DECELERATION = 2.0  # m/s2, planned stops
 PASSING = 8.0  # m/s, highest speed in the oncoming lane
 EVADE_BELOW = -2.5  # m/s2: an evasion is considered if staying in the lane needs harder braking
+PULL = 3.85  # m/s2 at full throttle, after rolling resistance
 ASIDE = 0.9  # m of an evasion, about to the edge of a lane of 3.5 m
 FIRST_ACCELERATIONS = (2.0, 0.8, 0.0, -1.5, -3.5, -7.5)  # m/s2 that the rollouts try, from full to emergency braking
 
@@ -52,6 +54,7 @@ class ExpertState:
     standing_s: float = 0.0  # duration of the current standstill
     evading_until: float = -1.0  # time_s until which the offset of an evasion is kept
     waiting_for_gap: bool = False  # in the lane to move into
+    gap: gaps.GapMemory = field(default_factory=gaps.GapMemory)
     yielding_until: float = -1.0  # time_s: no acceleration after braking for an actor, so as not to race it
 
 
@@ -123,13 +126,14 @@ class ExpertDriver:
         state = self._states.setdefault(episode, ExpertState(max_speed=self.max_speed))
         scene = observe(truth, road, state)
         choose_offset(scene, state)
-        top, stop = speed_limit(scene, state)
+        top, stop, held = speed_limit(scene, state)
         wanted = min(tracking.to_speed(top, scene.speed), stop, follow(scene, state))
         if state.waiting_for_gap and state.lateral.purpose == "parked":
             wanted = -3.0  # stays in the parking bay
         if truth.time_s < state.yielding_until and scene.speed > 1.0:
             wanted = min(wanted, 0.0)
-        acceleration = safest_acceleration(scene, state, wanted, top)
+        wanted, others = accept_gap(scene, state, wanted, held)
+        acceleration = safest_acceleration(others, state, wanted, top)
         if acceleration < -2.0 and acceleration < wanted - 1.0:  # braked hard, and only because of an actor
             state.yielding_until = truth.time_s + 1.2
         state.standing_s = state.standing_s + scene.dt if scene.speed < 0.2 else 0.0
@@ -192,8 +196,9 @@ def choose_offset(scene: ExpertScene, state: ExpertState) -> None:
         lateral.move(s, d, target, scene.speed, purpose)
 
 
-def speed_limit(scene: ExpertScene, state: ExpertState) -> tuple[float, float]:
-    """Limits from curvature, speed limit, signals and stop signs: (speed, m/s; acceleration to stop at a line, m/s2).
+def speed_limit(scene: ExpertScene, state: ExpertState) -> tuple[float, float, bool]:
+    """Limits from curvature, speed limit, signals and stop signs: (speed, m/s; acceleration to stop at a line, m/s2;
+    whether there is a line to stop at).
 
     The acceleration is inf while no firm braking for a line is needed.
     """
@@ -203,6 +208,7 @@ def speed_limit(scene: ExpertScene, state: ExpertState) -> tuple[float, float]:
     elif state.waiting_for_gap and state.lateral.purpose not in ("parked", "pass", "oncoming"):
         limit *= 0.6  # falls back, so that the car beside passes and the gap opens
     top, stop = tracking.curve_speed(scene.road.path, scene.s, scene.speed, limit), math.inf
+    held = False
     for line in scene.road.stop_lines:
         if not line.on_route or line.route_s is None:
             continue
@@ -212,11 +218,11 @@ def speed_limit(scene: ExpertScene, state: ExpertState) -> tuple[float, float]:
         if must_stop(line, gap, scene, state):
             # Stop 0.7 m before the line: a = v^2 / (2 room), v = sqrt(2 a room). Below 1.6 m/s2 the limit on the
             # speed alone brakes gently enough.
-            room = gap - 0.7
+            held, room = True, gap - 0.7
             needed = scene.speed**2 / (2 * room) if room > 0.05 else 8.0
             stop = min(stop, -needed if needed > 1.6 else math.inf)
             top = min(top, math.sqrt(2 * COMFORT_DECELERATION * room) if room > 0.05 else 0.0)
-    return top, stop
+    return top, stop, held
 
 
 def must_stop(line: StopLine, gap: float, scene: ExpertScene, state: ExpertState) -> bool:
@@ -254,6 +260,57 @@ def follow(scene: ExpertScene, state: ExpertState) -> float:
         desired = s0 + max(0.0, 1.3 * v + v * (v - lead) / (2 * math.sqrt(2.0 * 3.0)))
         best = min(best, 2.0 * (1 - (desired / max(gap, 0.1)) ** 2))
     return max(best, -8.0)  # full braking
+
+
+def accept_gap(scene: ExpertScene, state: ExpertState, wanted: float, held: bool) -> tuple[float, ExpertScene]:
+    """(acceleration, m/s2; the scene without streams in which a gap was found) before streams that cross or join.
+
+    Without a gap it is at most `wanted`, and the ego waits some metres before the stream. held: by a signal or sign.
+    """
+    path = scene.road.path
+    for stream in scene.truth.streams:
+        line = state.gap.line(stream)
+        mine = [x for x in scene.actors if gaps.belongs(x, stream, line)]
+        search = gap_search(stream, line, mine, scene, state)
+        others = [
+            k
+            for k, s in enumerate((*stream.cars, *stream.coming))
+            if not gaps.is_leader(line.pose(s), path, scene.s, scene.d)
+        ]
+        places = gaps.conflict(search, search.cars[:, others])
+        if places is None:
+            continue
+        if not held:
+            found = gaps.through_gap(search, places[1] + 1.0, state.gap, scene.truth.time_s)
+            if found is not None:
+                scene = replace(scene, actors=[x for x in scene.actors if x not in mine])
+                wanted = min(found * tracking.ENGINE / PULL if found > 0 else found, follow(scene, state))
+                continue
+        room = places[0] - gaps.RUN_UP_M - scene.s
+        if room <= 0.3:
+            wanted = min(wanted, -4.0 if scene.speed > 0.1 else -1.0)
+        else:
+            wanted = min(wanted, tracking.to_speed(math.sqrt(2 * COMFORT_DECELERATION * room), scene.speed))
+    return wanted, scene
+
+
+def gap_search(
+    stream: VehicleStream, line: RoutePath, mine: Sequence[RouteActor], scene: ExpertScene, state: ExpertState
+) -> gaps.GapSearch:
+    """The search for a gap in one stream. mine: its cars in the scene."""
+    path, limit = scene.road.path, scene.road.speed_limit
+    top = min(0.9 * limit, max(CRUISE_SHARE * limit, stream.speed), state.max_speed)
+    return gaps.GapSearch(
+        path=path,
+        offset=state.lateral.at,
+        s=scene.s,
+        speed=scene.speed,
+        top=min(top, gaps.bend_speed(path, scene.s, scene.s + 30.0)),
+        until=min(stream.until_s + 2.0, path.length),  # 2 m: the stream ends a tick later
+        cars=gaps.stream_poses(stream, line),
+        body=(mine[0].actor.length, mine[0].actor.width) if mine else gaps.CAR,
+        pace=stream.speed,
+    )
 
 
 def safest_acceleration(scene: ExpertScene, state: ExpertState, wanted: float, top: float) -> float:

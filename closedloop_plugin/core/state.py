@@ -142,6 +142,20 @@ class EgoContact:
 
 
 @dataclass(frozen=True)
+class VehicleStream:
+    """Vehicles that drive along one line at a constant speed and brake for nothing. Known to privileged agents only."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]  # of the line, m
+    speed: float  # m/s
+    cars: tuple[float, ...]  # m along the line, of their centres
+    coming: tuple[float, ...]  # the same of the next ones, which are not in the scene before they reach `source`
+    source: float  # m along the line
+    sink: float  # where they leave the scene
+    until_s: float  # m along the ego's route, from where on there are none
+
+
+@dataclass(frozen=True)
 class GroundTruth:
     """Complete state of one tick, for the referee and for privileged agents."""
 
@@ -154,6 +168,7 @@ class GroundTruth:
     surface: DrivingSurface = DrivingSurface.LANE
     oncoming_allowed: bool = False  # a TwoWays scenario: using the oncoming lane is necessary and no infraction
     events: tuple[tuple[float, str], ...] = ()  # (time_s, name) from the scenario so far: "trigger", "act", "end", ...
+    streams: tuple[VehicleStream, ...] = ()
     crossed: tuple[str, ...] = ()  # lane markings that the ego crossed in this tick, from a lane sensor
 
 

@@ -48,6 +48,7 @@ def _type(name: str, archetype: str, abilities: tuple[str, ...], summary: str, *
     )
 
 
+_CARS: dict[str, Any] = {"kind": "car", "gaps": (25, 50)}  # of a flow; m between two, if the route gives none
 _TYPES = (
     _type("Accident", "obstacle", (OVERTAKING,), "two crashed cars and the police", what="accident", two_ways=False),
     _type(
@@ -92,41 +93,53 @@ _TYPES = (
     _type("BlockedIntersection", "blocked", (BRAKING, SIGNS), "a car stands in the junction's exit"),
     _type(
         "SignalizedJunctionLeftTurn", "junction_flow", (MERGING, SIGNS), "left through oncoming traffic, at lights",
-        source="opposite", target="entry", kind="car",
+        source="opposite", target="entry", before=4.0, beyond=2.5, end=10.0, populated=False, **_CARS,
     ),
     _type(
         "NonSignalizedJunctionLeftTurn", "junction_flow", (MERGING, SIGNS), "left through oncoming traffic",
-        source="opposite", target="entry", kind="car",
+        source="opposite", target="entry", before=4.0, beyond=2.5, end=10.0, populated=False, **_CARS,
     ),
     _type(
         "SignalizedJunctionLeftTurnEnterFlow", "junction_flow", (MERGING, SIGNS), "left into a flow, at lights",
-        source="right", target="left", kind="car",
+        source="opposite", target="left", before=4.0, beyond=2.5, end=10.0, populated=False, **_CARS,
     ),
     _type(
         "NonSignalizedJunctionLeftTurnEnterFlow", "junction_flow", (MERGING, SIGNS), "left into a flow",
-        source="right", target="left", kind="car",
+        source="opposite", target="left", before=4.0, beyond=2.5, end=10.0, populated=False, **_CARS,
     ),
     _type(
         "SignalizedJunctionRightTurn", "junction_flow", (MERGING, SIGNS), "right into a flow, at lights",
-        source="left", target="right", kind="car",
+        source="left", target="right", before=5.0, beyond=3.0, end=10.0, populated=True, **_CARS,
     ),
     _type(
         "NonSignalizedJunctionRightTurn", "junction_flow", (MERGING, SIGNS), "right into a flow",
-        source="left", target="right", kind="car",
+        source="left", target="right", before=5.0, beyond=3.0, end=10.0, populated=True, **_CARS,
     ),
     _type(
         "EnterActorFlow", "junction_flow", (MERGING, SIGNS), "into a fast flow",
-        source="given", target="given", kind="car",
+        source="given", target="given", kind="car", gaps=(20, 50), end="sink", populated=True,
     ),
     _type(
         "CrossingBicycleFlow", "junction_flow", (MERGING, SIGNS), "through a flow of cyclists",
-        source="given", target="given", kind="bicycle",
+        source="given", target="given", kind="bicycle", gaps=(20, 50), end=0.0, populated=True,
     ),
-    _type("MergerIntoSlowTraffic", "merge", (MERGING,), "into slow traffic at an exit"),
-    _type("MergerIntoSlowTrafficV2", "merge", (MERGING,), "from a ramp into slow traffic"),
-    _type("HighwayExit", "merge", (MERGING,), "through a flow to the exit"),
-    _type("InterurbanActorFlow", "merge", (MERGING,), "through an oncoming flow off the road"),
-    _type("InterurbanAdvancedActorFlow", "merge", (MERGING,), "through one flow and into another"),
+    _type(
+        "MergerIntoSlowTraffic", "merge", (MERGING,), "into slow traffic at an exit", end="sink", populated=True,
+    ),
+    _type(
+        "MergerIntoSlowTrafficV2", "merge", (MERGING,), "from a ramp into slow traffic", end="sink", populated=True,
+    ),
+    _type(
+        "HighwayExit", "merge", (MERGING,), "through a flow to the exit", end="exit", populated=True,
+    ),
+    _type(
+        "InterurbanActorFlow", "merge", (MERGING,), "through an oncoming flow off the road",
+        end="exit", populated=False,
+    ),
+    _type(
+        "InterurbanAdvancedActorFlow", "merge", (MERGING,), "through one flow and into another",
+        end="sink", populated=False,
+    ),
     _type("SequentialLaneChange", "lane_change", (MERGING,), "several lane changes behind a slow car"),
     _type("ParkingExit", "parking_exit", (MERGING,), "out of a parking bay into traffic"),
     _type("InvadingTurn", "invading", (GIVING_WAY,), "oncoming cars come over the middle line"),

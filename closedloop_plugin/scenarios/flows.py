@@ -1,7 +1,4 @@
-"""Flows: finite columns of cars on one line, timed to meet the ego, with a gap afterwards.
-
-The official flows never end; these last about 20 s, so that a waiting car can pass.
-"""
+"""Traffic of scenarios: endless flows on one line (ActorFlow), columns of cars beside or opposite the ego (Convoy)."""
 
 from __future__ import annotations
 
@@ -11,13 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from closedloop_plugin.core.path import RoutePath
-from closedloop_plugin.core.state import SignalState
+from closedloop_plugin.core.state import SignalState, VehicleStream
 from closedloop_plugin.worlds.bridge.rail import Rail
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 
-LASTS_S = 20.0  # duration of a flow
-MOST = 9  # cars of a flow
-CAR_M = 4.8  # length of a car; distances in route files are free space between cars
+MOST = 14  # cars of a flow
+KNOWN = 4  # next cars of a flow that privileged agents know of
+TIMEOUT_S = 240.0  # after which CARLA ends a flow, as an infraction (ScenarioTimeout)
+CAR_M = 4.8  # length of a car
 HEAD_ON_GAP = 16.0  # m kept to an ego head-on, so that it can return to its lane
 NOSE_M = 2.3  # from the ego's centre to its bumper
 # Assumed driving of the ego: acceleration (m/s2), share of the speed limit, lateral acceleration in bends (m/s2).
@@ -73,7 +71,7 @@ class Convoy:
         """meet: (s on the ego's route, s on the cars' line) of the point of conflict. pace: of that line.
         hold_s: place at which oncoming cars wait while the ego is in their lane."""
         self.rails, self.speed, self.meet, self.pace, self.hold_s = list(rails), speed, meet, pace, hold_s
-        self.begun, self.early_s, self.kept = False, 0.0, 1.0
+        self.begun, self.kept = False, 1.0
         self.way: Pace | None = None  # expected speeds of the ego on its route
         self.before: float | None = None  # its speed at the last tick
         self.gain = 0.0  # its acceleration, smoothed
@@ -112,7 +110,7 @@ class Convoy:
         if yields or stage.ego_s > place + 2.0:
             self.meet = None
             return 1.0
-        eta = max(arrival(self.way, stage.ego_s, place, stage.ego_speed, self.gain) - self.early_s, 0.3)
+        eta = max(arrival(self.way, stage.ego_s, place, stage.ego_speed, self.gain), 0.3)
         wanted = [self.pace.seconds(r.s, there) / eta for r in self.rails if r.s < there]
         if eta > COMMIT_S and wanted:
             self.kept = min(max(min(wanted, key=lambda k: abs(k - 1.0)), 1 - SWAY), 1 + SWAY)
@@ -158,49 +156,114 @@ def claims(rail: Rail, stage: ScenarioStage) -> int:
     return 0
 
 
-def number_of(speed: float, gaps: tuple[float, float]) -> int:
-    """Number of cars in a flow of about LASTS_S seconds. gaps: (from, to) m."""
-    return int(min(max(round(LASTS_S * speed / (sum(gaps) / 2 + CAR_M)), 2), MOST))
+class ActorFlow:
+    """An endless flow of cars on a line: CARLA's behaviour of that name, with a bounded number of bodies.
 
-
-def flow(
-    stage: ScenarioStage,
-    line: RoutePath,
-    speed: float,
-    gaps: tuple[float, float],
-    meet: tuple[float, float],
-    early_s: float = 0.0,
-) -> Convoy:
-    """Cars on a line at random distances, of which the second reaches the point of conflict together with the ego.
-
-    speed: m/s; gaps: (from, to) m between cars, drawn from the stage's generator, since the number of cars depends on
-    them. early_s: lead of that car over the ego; needed where lines join at a small angle, so that it does not arrive
-    from behind.
+    A car enters at `source` as soon as the one before is a distance away that is drawn anew for each car, drives at a
+    constant speed, and leaves at `sink`; its body then waits for its next turn. The cars brake for nothing until one of
+    them has been in a collision; from then on all keep their distance. The flow ends when the ego has reached `end_s`.
     """
-    low, high = sorted(gaps)
-    drawn = [float(stage.rng.uniform(low, high)) + CAR_M for _ in range(number_of(speed, gaps))]
-    pace = Pace(line, speed)
-    seconds = _from_trigger(stage, meet[0])
-    places = pace.before(meet[1], seconds) + drawn[0] - np.r_[0.0, np.cumsum(drawn)]
-    convoy = Convoy([Rail(line, float(s), brake=7.0, accel=3.0) for s in places], speed, meet, pace)
-    convoy.early_s = early_s
-    return convoy
 
+    def __init__(
+        self,
+        stage: ScenarioStage,
+        line: RoutePath,
+        ends: tuple[float, float],
+        speed: float,
+        gaps: tuple[float, float],
+        end_s: float,
+        populated: bool | tuple[float, float] = False,
+    ) -> None:
+        """ends: (source, sink), m along the line. speed: m/s. gaps: (from, to) m between centres, as in route files.
+        end_s: m along the ego's route. populated: cars are on the line when the flow begins, True: on all of it,
+        (from, to): except in this part of it."""
+        (self.source, self.sink), self.speed, self.end_s = ends, speed, end_s
+        self.line, self.gaps = line, (min(gaps), max(gaps))
+        # A seed of its own: the number of draws depends on the ego.
+        self._rng = np.random.default_rng(int(stage.rng.integers(2**62)))
+        typical = 0.7 * self.gaps[0] + 0.3 * self.gaps[1]
+        number = min(math.ceil((self.sink - self.source) / typical) + 1, MOST)
+        self.rails = [Rail(line, self.source, speed=speed, brake=7.0, accel=3.0) for _ in range(max(number, 2))]
+        self.on_line: list[Rail] = []  # the last one entered last
+        self.crashed, self.ended = False, False
+        self._begun_s: float | None = None
+        self._next_gaps = [self._draw() for _ in range(KNOWN)]
+        self._before: dict[int, float] = {}  # s of each car at the last tick
+        self._populated = populated
+        self._points = tuple((float(x), float(y)) for x, y in line.xy[::4])
+        stage.streams.append(self)
 
-def _from_trigger(stage: ScenarioStage, place: float) -> float:
-    """Seconds from the trigger to a place for an ego that started at the route's start."""
-    way = Pace(stage.road.path, CRUISE * stage.road.speed_limit, EGO_SIDEWAYS)
-    # Speed at the trigger: v = sqrt(2 a s).
-    begin = max(stage.trigger_s - 4.3, 0.0)
-    return max(arrival(way, begin, place, math.sqrt(2 * GAIN * begin), GAIN), 2.0)
+    def stream(self) -> VehicleStream | None:
+        """What privileged agents may know of it; None: nothing drives as described there."""
+        if self._begun_s is None or self.ended or self.crashed:
+            return None
+        last = self.on_line[-1].s if self.on_line else self.source + self._next_gaps[0]
+        return VehicleStream(
+            name=f"{self._points[0]} {self._points[-1]}",
+            points=self._points,
+            speed=self.speed,
+            cars=tuple(r.s for r in self.on_line),
+            coming=tuple(float(last - way) for way in np.cumsum(self._next_gaps)),
+            source=self.source,
+            sink=self.sink,
+            until_s=self.end_s,
+        )
 
+    def shows(self, rail: Rail) -> bool:
+        """Whether this car is on the line now."""
+        return any(r is rail for r in self.on_line)
 
-def single(stage: ScenarioStage, line: RoutePath, speed: float, meet: tuple[float, float]) -> Convoy:
-    """One car that reaches the point of conflict together with the ego."""
-    pace = Pace(line, speed)
-    seconds = _from_trigger(stage, meet[0])
-    rail = Rail(line, pace.before(meet[1], seconds), brake=7.0, accel=3.0)
-    return Convoy([rail], speed, meet, pace)
+    def step(self, stage: ScenarioStage) -> None:
+        """One tick: cars enter and leave."""
+        if self.ended:
+            return
+        if self._begun_s is None:
+            self._begun_s = stage.time_s
+            self._populate()
+        self._notice_crash()
+        self.on_line = [r for r in self.on_line if r.s < self.sink]
+        if not self.on_line:
+            self._enter(self.source)
+        elif (place := self.on_line[-1].s - self._next_gaps[0]) >= self.source:
+            self._enter(place)
+        if stage.time_s - self._begun_s > TIMEOUT_S:
+            stage.event("scenario timeout")
+        self.ended = stage.ego_s >= self.end_s or stage.happened("scenario timeout")
+        if self.ended:
+            self.on_line = []
+
+    def _populate(self) -> None:
+        """Cars on the line from its end to its source."""
+        if self._populated is False:
+            return
+        low, high = (0.0, 0.0) if self._populated is True else self._populated
+        s, places = self.source, []
+        while (s := s + self._draw()) < self.sink:
+            if not low < s < high:
+                places.append(s)
+        for s in reversed(places):
+            self._enter(s)
+
+    def _enter(self, s: float) -> None:
+        free = next((r for r in self.rails if not self.shows(r)), None)
+        if free is None:
+            return
+        free.s, free.now, free.gap = s, self.speed, 3.0 if self.crashed else None
+        self.on_line.append(free)
+        self._before.pop(id(free), None)
+        self._next_gaps = [*self._next_gaps[1:], self._draw()]
+
+    def _notice_crash(self) -> None:
+        """A car that was hit has left its rail, so its s does not change; the others drive carefully from then on."""
+        stopped = any(self._before.get(id(r)) == r.s for r in self.on_line)
+        if stopped and not self.crashed:
+            self.crashed = True
+            for rail in self.rails:
+                rail.gap = 3.0
+        self._before = {id(r): r.s for r in self.on_line}
+
+    def _draw(self) -> float:
+        return float(self._rng.uniform(*self.gaps))
 
 
 def oncoming(

@@ -11,6 +11,7 @@ from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.maps.base import RoadMap
 
 CLOSE_M = 1.6  # distance of two lines below which cars on them touch
+ARM_M = 60.0  # length of an arm that is not in the map
 
 
 def meeting(route: RoutePath, other: RoutePath, start_s: float = 0.0) -> tuple[float, float] | None:
@@ -47,6 +48,15 @@ def junction_flow(road: RoadMap, source: str, target: str) -> RoutePath:
     return RoutePath(_bend(_arm(road, source, arriving=True), _arm(road, target, arriving=False)))
 
 
+def mouths(road: RoadMap, line: RoutePath, source: str, target: str) -> tuple[float, float]:
+    """s on a junction_flow's line where it enters and where it leaves the junction."""
+    arms = {arm["name"]: arm for arm in (road.facts.get("junction") or {}).get("arms") or ()}
+    come, go = arms.get(arm_towards(road, source)), arms.get(arm_towards(road, target))
+    enters = line.locate(*come["in"][:2])[0] if come else ARM_M
+    leaves = line.locate(*go["out"][:2])[0] if go else line.length - ARM_M
+    return enters, max(leaves, enters)
+
+
 def arm_towards(road: RoadMap, side: str) -> str | None:
     """The map's name of the arm closest to that direction, within 60 degrees."""
     arms = (road.facts.get("junction") or {}).get("arms") or ()
@@ -59,7 +69,7 @@ def arm_towards(road: RoadMap, side: str) -> str | None:
     return best[1] if best else None
 
 
-def _arm(road: RoadMap, name: str, arriving: bool, length: float = 60.0) -> tuple[np.ndarray, float]:
+def _arm(road: RoadMap, name: str, arriving: bool, length: float = ARM_M) -> tuple[np.ndarray, float]:
     """(point on the lane's centre, yaw of travel) `length` m outside the junction, for an arm that is not in the map.
 
     The ego's two arms follow its route; the others are perpendicular to its arrival.
@@ -138,6 +148,12 @@ def closest(route: RoutePath, other: RoutePath, start_s: float = 0.0) -> tuple[f
     apart[route.s < start_s] = np.inf
     i, j = np.unravel_index(int(apart.argmin()), apart.shape)
     return float(route.s[i]), float(other.s[j])
+
+
+def given_ends(line: RoutePath, start: Sequence[float], end: Sequence[float]) -> tuple[float, float]:
+    """s on a given_flow's line of the two places of the route file."""
+    source, sink = line.locate(start[0], start[1])[0], line.locate(end[0], end[1])[0]
+    return (source, sink) if sink > source + 10.0 else (0.0, line.length)
 
 
 def given_flow(road: RoadMap, start: Sequence[float], end: Sequence[float], side: str | None = None) -> RoutePath:

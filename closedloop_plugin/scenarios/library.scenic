@@ -99,6 +99,16 @@ def seconds_to(s):
     """Seconds until the ego's front is at s if it keeps its speed; slower than 2.5 m/s counts as 2.5 m/s."""
     return (s - stage.ego_s - 2.4) / max(stage.ego_speed, 2.5)
 
+def to_ego(s, d=0.0):
+    """Metres from the ego's centre to the point s, d, in a straight line."""
+    return math.dist(stage.spot(s, d), stage.spot(stage.ego_s, stage.ego_d))
+
+def arrives(s, seconds, metres):
+    """Whether the ego's centre is less than `metres`, or at its present speed less than `seconds`, from the lane's
+    centre at s: the condition with which CARLA's scenarios start their actors."""
+    gap = to_ego(s)
+    return gap < metres or gap < seconds * stage.ego_speed
+
 # -- behaviours --------------------------------------------------------------------------------------------------------
 
 behavior Ride():
@@ -106,14 +116,12 @@ behavior Ride():
     while True:
         wait
 
-behavior Flow():
-    """A car of a flow: appears when the ego reaches the trigger point, is removed 10 m beyond the end of its line."""
+behavior InFlow(traffic):
+    """A car of a flows.ActorFlow: in the scene while it is on the line."""
     mine = self.rail
-    while not stage.reached_trigger:
+    while True:
+        self.gone = not traffic.shows(mine)
         wait
-    self.gone = False
-    do Ride() until mine.s > mine.path.length + 10
-    self.gone = True
 
 behavior Begin():
     """Ride until the ego reaches the route's trigger point, and record the event "trigger"."""

@@ -168,6 +168,9 @@ def walk(m: MotionState, speed: float, yaw: float, dt: float) -> None:
 
 def place(m: MotionState, x: float, y: float, yaw: float, v: float, dt: float) -> None:
     """Put a body at a pose (map frame), as for a rail; yaw rate and acceleration follow from the poses."""
+    jumped = math.hypot(x - m.x, y - m.y) > 5.0 + 2.0 * abs(v) * dt  # it was moved while it was hidden
+    if jumped:
+        m.yaw, m.vx, m.vy = yaw, v * math.cos(yaw), v * math.sin(yaw)
     rate = math.remainder(yaw - m.yaw, math.tau) / dt
     m.v = v
     m.knock_x = m.knock_y = m.knock_w = 0.0

@@ -46,6 +46,7 @@ class ScenarioStage:
     # Set by the program.
     events: list[tuple[float, str]] = field(default_factory=list)
     oncoming_allowed: bool = False
+    streams: list[Any] = field(default_factory=list)  # flows of cars, scenarios/flows.py
     noise: tuple[float, float] = (0.0, 0.0)  # standard deviation on the ego's steer and throttle (ControlLoss)
     signals: dict[str, SignalState] = field(default_factory=dict)  # StopLine.id -> held state; the others cycle
 
@@ -123,6 +124,11 @@ class ScenarioStage:
     def lends_oncoming(self) -> bool:
         """Whether the program or the standard scenario lets the ego use the oncoming lane."""
         return self.oncoming_allowed or (self.standard is not None and self.standard.oncoming_allowed)
+
+    @property
+    def all_streams(self) -> list[Any]:
+        """Flows of the program and of the standard scenario."""
+        return [*self.standard.streams, *self.streams] if self.standard else self.streams
 
     def observe(self, ego: Any, tick: int) -> None:
         """Update from the ego (a Scenic object) at this tick."""

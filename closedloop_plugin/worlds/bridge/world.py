@@ -198,6 +198,7 @@ class ScenicWorld:
             contacts=self._contacts(),
             surface=self._surface(),
             oncoming_allowed=stage.lends_oncoming,
+            streams=tuple(stream for flow in stage.all_streams if (stream := flow.stream()) is not None),
             events=tuple(stage.events),
             crossed=self._crossed(),
         )

@@ -8,7 +8,7 @@ from closedloop_plugin.core.state import GroundTruth
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
 from closedloop_plugin.worlds.base import EpisodeSetup, World
 
-ACTORLESS = {"turn", "control_loss"}
+ACTORLESS = {"turn", "control_loss", "blocked"}  # or whose actor does not move
 
 
 def play(world: World, route: Route, seconds: float = 16.0) -> list[GroundTruth]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from pathlib import Path
 from types import SimpleNamespace
@@ -56,32 +57,90 @@ def test_across_crosses_the_ego_lane_at_the_given_place() -> None:
     assert path.xy[-1][1] == pytest.approx(3.5 * 1.5 + 1.2)  # beyond one oncoming lane
 
 
-def test_flow_keeps_the_distances_of_the_route() -> None:
-    convoy = flows.flow(stage(), NORTH, 10.0, (15.0, 25.0), (38.0, 60.0))
-    gaps = -np.diff([r.s for r in convoy.rails]) - flows.CAR_M
-    assert ((gaps >= 15.0 - 1e-9) & (gaps <= 25.0 + 1e-9)).all()
-    assert 2 <= len(convoy.rails) <= flows.MOST
-    assert sum(gaps + flows.CAR_M) / 10.0 < 30.0  # seconds until the last car has arrived
+def actor_flow(
+    scene: ScenarioStage | None = None, gaps: tuple[float, float] = (15.0, 25.0), **more: Any
+) -> flows.ActorFlow:
+    return flows.ActorFlow(scene or stage(), NORTH, (0.0, 120.0), 10.0, gaps, 60.0, **more)
 
 
-def test_flow_is_the_same_for_a_seed() -> None:
-    a, b = (flows.flow(stage(), NORTH, 10.0, (15.0, 25.0), (38.0, 60.0)) for _ in range(2))
-    assert [r.s for r in a.rails] == [r.s for r in b.rails]
-
-
-def test_a_car_of_the_flow_arrives_together_with_the_ego() -> None:
-    scene = stage()
-    convoy = flows.flow(scene, NORTH, 9.0, (20.0, 24.0), (38.0, 60.0))
-    x, speed = 10.0, 8.0
-    for _ in range(400):
-        with_ego(scene, x, 0.0, 0.0, speed)
-        convoy.step(scene)
-        for rail in convoy.rails:
+def run(flow: flows.ActorFlow, scene: ScenarioStage, seconds: float) -> list[list[float]]:
+    """Play a flow at 20 Hz; the places of its cars after every tick."""
+    seen = []
+    for _ in range(round(seconds / 0.05)):
+        scene.time_s += 0.05
+        flow.step(scene)
+        for rail in flow.on_line:
             rail.advance(0.05)
-        x += speed * 0.05
-        if x >= 38.0:
-            break
-    assert min(abs(r.s - 60.0) for r in convoy.rails) < 2.5
+        seen.append([r.s for r in flow.on_line])
+    return seen
+
+
+def test_a_flow_does_not_end_while_the_ego_waits_and_keeps_the_distances_of_the_route() -> None:
+    scene = with_ego(stage(), 20.0, 0.0, 0.0, 0.0)
+    flow = actor_flow(scene)
+    seen = run(flow, scene, 200.0)
+    assert all(cars for cars in seen[300:])
+    gaps = {round(a - b, 3) for cars in seen for a, b in itertools.pairwise(cars)}
+    assert all(15.0 <= gap <= 25.0 for gap in gaps)
+    assert len(gaps) > 50  # drawn anew for each car
+    assert len(flow.rails) <= flows.MOST
+    assert all(r.speed == 10.0 and r.gap is None for r in flow.rails)  # as in CARLA, they brake for nobody
+
+
+def test_a_flow_begins_at_its_source_or_is_there_outside_the_junction() -> None:
+    scene = stage()
+    empty, everywhere, outside = (actor_flow(scene, populated=p) for p in (False, True, (40.0, 80.0)))
+    assert run(empty, scene, 0.05)[0] == pytest.approx([0.5])
+    (cars,) = run(everywhere, scene, 0.05)
+    assert len(cars) >= 5 and any(40.0 < s < 80.0 for s in cars)
+    (cars,) = run(outside, scene, 0.05)
+    assert len(cars) >= 3 and not any(41.0 < s < 80.0 for s in cars)
+
+
+def test_a_flow_is_the_same_for_a_seed() -> None:
+    first, second = (run(actor_flow(scene), scene, 30.0) for scene in (stage(), stage()))
+    assert first == second
+
+
+def test_a_flow_ends_where_its_scenario_ends_or_by_timeout() -> None:
+    scene = stage()
+    flow = actor_flow(scene)
+    run(flow, scene, 10.0)
+    scene.ego_s = 61.0
+    assert run(flow, scene, 1.0)[-1] == []
+    assert flow.stream() is None
+    scene = stage()
+    flow = actor_flow(scene)
+    run(flow, scene, 241.0)
+    assert scene.happened("scenario timeout") and flow.ended
+
+
+def test_after_a_collision_the_others_keep_their_distance() -> None:
+    scene = stage()
+    flow = actor_flow(scene)
+    run(flow, scene, 6.0)
+    hit = flow.on_line[0]
+    for _ in range(3):  # a car that was hit is no longer moved along its line
+        flow.step(scene)
+        for rail in flow.on_line:
+            if rail is not hit:
+                rail.advance(0.05)
+    assert flow.crashed and all(r.gap == 3.0 for r in flow.rails)
+    assert flow.stream() is None  # what it said no longer holds
+
+
+def test_a_stream_says_when_the_next_cars_come() -> None:
+    scene = stage()
+    flow = actor_flow(scene)
+    run(flow, scene, 5.0)
+    before = flow.stream()
+    assert before is not None and before.until_s == 60.0
+    run(flow, scene, 3.0)
+    after = flow.stream()
+    assert after is not None
+    expected = [s + 30.0 for s in (*before.cars, *before.coming)]  # 3 s at 10 m/s
+    present = [s for s in expected if 0.0 <= s < 120.0]
+    assert present == pytest.approx(list(after.cars)[-len(present) :], abs=0.6)
 
 
 def test_claims_returns_which_vehicle_has_to_brake() -> None:
