@@ -22,8 +22,8 @@ EXAMPLES = """examples:
   ad2 threats export threats/ --openscenario                         writes threats/openscenario/
   ad2 threats export threats/ --openscenario --out osc --schema OpenSCENARIO.xsd
 
-Each scenario is NAME.xosc with the values that are played, NAME.distribution.xosc with the ranges of its parameters, and
-the OpenDRIVE file of its corridor map. Every file is read back; export.json lists what each does not express.
+Each scenario is NAME.xosc with the values that are played, NAME.distribution.xosc with the ranges of its parameters,
+and the OpenDRIVE file of its corridor map. Every file is read back; export.json lists what each does not express.
 
 exit code: 0 all scenarios are written, 1 some are not (with reasons), 2 invalid arguments"""
 
@@ -126,5 +126,5 @@ def _kind(text: str) -> str:
     if subject.startswith("range of "):
         return "a range, fixed at the played value"
     if subject[-1:].isdigit():
-        text = f"an actor {rest}"
+        text = rest
     return text.partition(" (")[0]

@@ -84,7 +84,7 @@ def obstruct(
 
 
 def _moving_in(story: ActorStory, run: float) -> Any:
-    """The trajectory of a vehicle beside the lane that moves to its centre within `run` metres, computed by its Rail."""
+    """The trajectory of a vehicle beside the lane that moves to its centre within `run` metres, from its Rail."""
     rail = replace(story.rail, d_wanted=0.0, stop_s=story.rail.s + run, speed=5.0, now=0.0)
     places = [(rail.s, rail.d)]
     for _ in range(400):

@@ -1,8 +1,8 @@
 """Ranges as parameters: the files of several draws of one program are merged into one with expressions.
 
-Each draw gives a file with plain numbers. A number that differs between draws is fitted as a polynomial of degree 1, else
-2, of the free parameters, and replaced by the OpenSCENARIO expression `${...}`. Where none fits within the tolerance,
-the number of the played draw stays, and the parameters on which it depends are not free in the export.
+Each draw gives a file with plain numbers. A number that differs between draws is fitted as a polynomial of the free
+parameters, of degree 1, else 2, and replaced by the OpenSCENARIO expression `${...}`. Where none fits within the
+tolerance, the number of the played draw stays, and the parameters on which it depends are not free in the export.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ import numpy as np
 
 TOLERANCE = 0.05  # m, m/s, s: largest error of an expression over the draws; the played draw is exact
 TOLERANCES = {"h": 0.02, "azimuth": 0.02, "elevation": 0.02, "illuminance": 100.0, "visualRange": 2.0}  # rad, lx, m
+DIGITS = 10  # significant ones of a coefficient
+WORSE = 1.5  # ratio of residuals
+NOTHING = 1e-7  # rounding of a coefficient that is 0 or 1
 # Enumerations that change with a parameter.
 STEPPED = {
     "fractionalCloudCover": ("cloudiness",),
@@ -82,19 +85,30 @@ def _fitted(attribute: str, texts: Sequence[str], names: Sequence[str], values: 
     if np.ptp(wanted) < 1e-6:  # rounding of the sampler
         return texts[0]
     limit = TOLERANCES.get(attribute, TOLERANCE)
-    last: tuple[Terms, np.ndarray] | None = None
     for degree in (1, 2):
         terms = _terms(len(names), degree)
         found = _polynomial(wanted, values, terms, limit)
-        text = _text(terms, found, names)
-        if np.abs(_evaluated(terms, _rounded(found), values) - wanted).max() <= limit:
-            return text
-        last = terms, found
-    assert last is not None
-    terms, found = last
-    effect = np.abs(found) * np.ptp(_matrix(terms, values), axis=0)
-    dependent = {names[i] for term, size in zip(terms, effect, strict=True) if size > limit for i in term}
-    return tuple(name for name in names if name in dependent) or tuple(names)
+        if _error(wanted, values, terms, found) <= limit:
+            return _single(terms, found, names) or "${" + _text(terms, found, names) + "}"
+    if wanted.min() > 0:  # a visual range is the reciprocal of a sum
+        inverse = _polynomial(1 / wanted, values, terms, 0.0)
+        if np.abs(1 / (_matrix(terms, values) @ inverse) - wanted).max() <= limit:
+            return "${1 / (" + _text(terms, inverse, names) + ")}"
+    return _dependent(wanted, values, names)
+
+
+def _dependent(wanted: np.ndarray, values: np.ndarray, names: Sequence[str]) -> tuple[str, ...]:
+    """The parameters without which a polynomial fits much worse (residual per degree of freedom); all if none."""
+    terms = _terms(len(names), 2)
+    matrix = _matrix(terms, values)
+
+    def residual(used: np.ndarray) -> float:
+        error = matrix @ _least_squares(wanted, matrix, used) - wanted
+        return float(np.sqrt((error**2).sum() / max(len(wanted) - used.sum(), 1)))
+
+    whole = residual(np.ones(len(terms), bool))
+    without = [residual(np.array([i not in term for term in terms])) for i in range(len(names))]
+    return tuple(name for name, r in zip(names, without, strict=True) if r > WORSE * whole) or tuple(names)
 
 
 def _terms(count: int, degree: int) -> Terms:
@@ -106,40 +120,61 @@ def _matrix(terms: Terms, values: np.ndarray) -> np.ndarray:
     return np.stack([values[:, list(term)].prod(axis=1) for term in terms], axis=1)
 
 
+def _error(wanted: np.ndarray, values: np.ndarray, terms: Terms, found: np.ndarray) -> float:
+    return float(np.abs(_matrix(terms, values) @ found - wanted).max())
+
+
 def _polynomial(wanted: np.ndarray, values: np.ndarray, terms: Terms, limit: float) -> np.ndarray:
-    """Coefficients by least squares; terms without an effect are 0. Exact at the first draw, the played one."""
+    """Coefficients by least squares, with DIGITS digits; exact at the first draw, the played one.
+
+    Terms are removed, the weakest first, while the error stays below a tenth of `limit` (or near that of all terms).
+    """
     matrix = _matrix(terms, values)
-    scale = np.abs(matrix).max(axis=0)
-    found = np.linalg.lstsq(matrix / scale, wanted, rcond=None)[0] / scale
-    effect = np.abs(found) * np.ptp(matrix, axis=0)
-    weak = effect < limit / (2 * len(terms))
-    weak[0] = False
-    strong = np.flatnonzero(~weak)
-    found = np.zeros(len(terms))
-    found[strong] = np.linalg.lstsq(matrix[:, strong] / scale[strong], wanted, rcond=None)[0] / scale[strong]
+    spread = np.ptp(matrix, axis=0)
+    used = np.ones(len(terms), bool)
+    found = _least_squares(wanted, matrix, used)
+    bound = max(limit / 10, 1.2 * _error(wanted, values, terms, found))
+    while used[1:].any() and bound <= limit:
+        effects = np.where(used, np.abs(found) * spread, np.inf)
+        effects[0] = np.inf  # the constant
+        fewer = used.copy()
+        fewer[int(effects.argmin())] = False
+        smaller = _least_squares(wanted, matrix, fewer)
+        if _error(wanted, values, terms, smaller) > bound:
+            break
+        used, found = fewer, smaller
+    found = np.array([float(_number(value)) for value in found])
     found[0] += wanted[0] - matrix[0] @ found
+    found[0] = 0.0 if abs(found[0]) < NOTHING else float(_number(found[0]))
     return found
 
 
-def _rounded(found: np.ndarray) -> np.ndarray:
-    return np.round(found, 8)
+def _least_squares(wanted: np.ndarray, matrix: np.ndarray, used: np.ndarray) -> np.ndarray:
+    scale = np.abs(matrix[:, used]).max(axis=0)
+    scale[scale == 0.0] = 1.0
+    found = np.zeros(matrix.shape[1])
+    found[used] = np.linalg.lstsq(matrix[:, used] / scale, wanted, rcond=None)[0] / scale
+    return found
 
 
-def _evaluated(terms: Terms, found: np.ndarray, values: np.ndarray) -> np.ndarray:
-    return _matrix(terms, values) @ found
+def _single(terms: Terms, found: np.ndarray, names: Sequence[str]) -> str:
+    """`$name` if the polynomial is exactly one parameter, else ""."""
+    parts = [(value, term) for value, term in zip(found, terms, strict=True) if abs(value) > NOTHING]
+    ((value, term), *others) = parts or [(0.0, ())]
+    return f"${names[term[0]]}" if not others and len(term) == 1 and abs(value - 1.0) < NOTHING else ""
 
 
 def _text(terms: Terms, found: np.ndarray, names: Sequence[str]) -> str:
-    """The expression; `$name` if it is exactly one parameter. Only digits, names, +, -, * and spaces."""
-    parts = [(value, term) for value, term in zip(_rounded(found), terms, strict=True) if value]
-    if len(parts) == 1 and len(parts[0][1]) == 1 and parts[0][0] == 1.0:
-        return f"${names[parts[0][1][0]]}"
+    """The polynomial with digits, names, +, -, * and spaces only."""
     text = ""
-    for value, term in parts:
+    for value, term in zip(found, terms, strict=True):
+        if value == 0.0:
+            continue
         factors = " * ".join([_number(abs(value)), *(f"${names[i]}" for i in term)])
         text += (" - " if value < 0 else " + ") + factors if text else ("-" if value < 0 else "") + factors
-    return "${" + (text or "0") + "}"
+    return text or "0"
 
 
 def _number(value: float) -> str:
-    return f"{value:.8f}".rstrip("0").rstrip(".")
+    """Without an exponent, which expressions do not have."""
+    return np.format_float_positional(value, precision=DIGITS, fractional=False, trim="-")

@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 import warnings
 import xml.etree.ElementTree as ET
+from contextlib import redirect_stdout
 from functools import cache
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +60,8 @@ def read_back(file: Path) -> Any:
         root = ET.parse(file).getroot()
         lib = xosc()
         kind = lib.Scenario if root.find("Storyboard") is not None else lib.ParameterValueDistribution
-        found = kind.parse(root)
+        with redirect_stdout(StringIO()):  # it prints some elements that it parses
+            found = kind.parse(root)
         lost = _elements(root) - _elements(found.get_element())
     except Exception as exc:  # the library raises errors of many kinds
         raise Ad2Error(f"{file}: cannot be read back: {type(exc).__name__}: {_one_line(exc)}") from exc

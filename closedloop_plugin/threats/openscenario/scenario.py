@@ -94,7 +94,8 @@ def _tree(draw: SceneDraw, samples: SceneSamples, request: ScenarioRequest, miss
     for actor in draw.actors:
         _add_act(story, scene, actor, missing)
     _lights(story, scene, draw, request.spec, missing)
-    board.add_story(story)
+    if story.acts:  # none if no behaviour can be expressed
+        board.add_story(story)
     missing += _never(request)
     return lib.Scenario(
         request.description, AUTHOR, lib.ParameterDeclarations(), entities, board,

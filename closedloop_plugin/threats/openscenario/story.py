@@ -1,7 +1,7 @@
 """ActorStory: the events of one actor, its conditions and actions; used by the writers of behaviours.
 
-`where`, `due`, `kind`: as in scenarios/places.scenic: the ego's front is `due` seconds ("time", at its present speed, at
-least SLOWEST) or metres ("distance") before `where`, metres along its path.
+`where`, `due`, `kind`: as in scenarios/places.scenic: the ego's front is `due` seconds ("time", at its present speed,
+at least SLOWEST) or metres ("distance") before `where`, metres along its path.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from closedloop_plugin.core.frames import wrap
 from closedloop_plugin.maps.base import RoadMap
@@ -24,6 +26,7 @@ NEARBY_M = 4.3  # before the trigger point: reached (worlds/bridge/stage.py)
 MOVED_M = 2.0  # the ego has started
 USUAL = 0.75  # speed of traffic, as a share of the speed limit
 CRUISE = 0.65  # assumed speed of the ego, likewise
+STRAIGHT = 1e-5  # 1/m
 VERTICES = 24  # of a curved trajectory; the same number in each draw
 LIGHTS = {
     "hazard": "warningLights", "siren": "specialPurposeLights", "left": "indicatorLeft", "right": "indicatorRight",
@@ -247,8 +250,8 @@ class ActorStory:
         )  # fmt: skip
         return lib.LongitudinalDistanceAction(
             self.scene.ego.name, freespace=True, continuous=True, max_acceleration=self.rail.accel,
-            max_deceleration=brake or self.rail.brake, max_speed=top, distance=metres, timeGap=seconds, displacement=side,
-            coordinate_system=lib.CoordinateSystem.road,
+            max_deceleration=brake or self.rail.brake, max_speed=top, distance=metres, timeGap=seconds,
+            displacement=side, coordinate_system=lib.CoordinateSystem.road,
         )  # fmt: skip
 
     def synchronize(self, ego_front_s: float, s: float, d: float, speed: float) -> Any:
@@ -273,7 +276,9 @@ class ActorStory:
         """Poses on the actor's rail between two places, d to the left (default: its own offset)."""
         path = PathInterpolator.of(self.rail.path)
         offset = self.rail.d if d is None else d
-        steps = [start + (end - start) * i / (VERTICES - 1) for i in range(VERTICES)]
+        straight = np.abs(self.rail.path.curvature).max() < STRAIGHT
+        count = 2 if straight else VERTICES  # determined by the line: the same in all draws
+        steps = [start + (end - start) * i / (count - 1) for i in range(count)]
         return [self._faced(path.pose(s, offset)) for s in steps]
 
     def change_lane(self, lanes: int, of: str, offset: float | None = None) -> Any:
@@ -285,8 +290,10 @@ class ActorStory:
     def shift(self, d: float) -> Any:
         """To d metres left of the centre of the actor's lane."""
         lib = xosc()
-        self.miss("its lateral offset is positive to the left of a lane along the road's reference line")
-        return lib.AbsoluteLaneOffsetAction(d, lib.DynamicsShapes.linear)
+        if self.scene.road.source != "corridor":
+            self.miss("side of its lateral offset (right if its lane runs along the road's reference line)")
+        # The rail reaches its lateral speed at once; here within a second.
+        return lib.AbsoluteLaneOffsetAction(d, lib.DynamicsShapes.linear, self.rail.sideways)
 
     def lamp(self, name: str, on: bool) -> Any:
         lib = xosc()

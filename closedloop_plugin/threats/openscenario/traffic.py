@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from closedloop_plugin.threats.openscenario.story import CRUISE, VERTICES, ActorStory
+from closedloop_plugin.threats.openscenario.story import CRUISE, ActorStory
 
 PATIENCE_S = 6.0  # of an emergency vehicle behind the ego
+IN_LANE_M = 0.3  # lateral offset below which an oncoming vehicle is in the ego's lane
 FOLLOWED = "keeps a time gap only (not the fixed part of its distance), until the ego is due"
 
 
@@ -90,20 +91,20 @@ def cut_in(story: ActorStory, where: float, due: float, kind: str, pace: float, 
 
 def oncoming(story: ActorStory, where: float, due: float, kind: str, pace: float, over: float = 0.0) -> None:
     rail = story.rail
-    seconds = due if kind == "time" else due / (CRUISE * story.scene.road.speed_limit)
-    turn = min(where + pace * seconds, rail.s)  # where it is when the ego is due
-    across = abs(rail.d - over) / min(rail.sideways, 0.3 * pace + 0.05) * pace  # m along the road for the lane change
-    poses = []
-    for i in range(2 * VERTICES):
-        s = rail.s * (1 - i / (2 * VERTICES - 1))
-        share = min(max((turn - s) / max(across, 0.1), 0.0), 1.0)
-        poses.append(story.along_rail(s, s, rail.d + (over - rail.d) * share)[0])
-    go = story.event("approach", story.started(), story.synchronize(where, where, over, pace), story.trajectory(poses))
-    act = story.event("act", story.due(where, due, kind), story.speed(pace, rail.accel))
+    meet = story.synchronize(where, where, rail.d, pace)
+    if abs(rail.d - over) < IN_LANE_M:  # in the ego's lane from the start, against its direction
+        story.event("approach", story.started(), meet, story.trajectory(story.along_rail(rail.s, 0.0)))
+        moves = []
+    else:
+        story.event("approach", story.started(), meet)
+        moves = [story.change_lane(0, story.scene.ego.name, over)]
+    act = story.event("act", story.due(where, due, kind), story.speed(pace, rail.accel), *moves)
     yielding = [story.ego_slower(2.0), story.ego_closer(45.0), *story.completed(act)[0]]
     story.event("brake", [yielding], story.speed(0.0, 7.5))
-    story.event("end", story.completed(go), story.remove())
-    story.miss("returns to its own lane if the ego brakes, and reverses if both stand face to face")
+    story.miss(
+        "returns to its own lane if the ego brakes, and reverses if both stand face to face",
+        "is removed 60 m behind the ego",
+    )
 
 
 def tailgate(story: ActorStory, where: float, due: float, kind: str, gap: float, late: float) -> None:
@@ -139,8 +140,8 @@ def _lead(story: ActorStory, top: float, *, metres: float | None = None, seconds
 
 
 def _approach(story: ActorStory, where: float, due: float, kind: str, pace: float) -> None:
-    """Its rear is at `where` when the ego is due. By time: `due` seconds later, when the ego is at `where`, it has driven
-    on at `pace`; by distance: the ego's front is then `due` before `where`."""
+    """Its rear is at `where` when the ego is due. By time: `due` seconds later, when the ego is at `where`, it has
+    driven on at `pace`; by distance: the ego's front is then `due` before `where`."""
     s = where + story.actor.length / 2
     if kind == "time":
         action = story.synchronize(where, s + pace * due, story.rail.d, pace)
