@@ -11,7 +11,7 @@ from typing import Any
 
 from closedloop_plugin.core.state import ActorKind
 from closedloop_plugin.threats.openscenario.library import xosc
-from closedloop_plugin.threats.openscenario.scene import SceneActor
+from closedloop_plugin.threats.openscenario.scene import SampledActor
 from closedloop_plugin.worlds.bodies.vehicle import SPECS, mass_of
 
 CATEGORIES = {
@@ -24,19 +24,19 @@ OBJECTS = {"barrier": "barrier"}  # the others are obstacles
 WHEEL_M = 0.6  # diameter
 
 
-def rear_axle(actor: SceneActor) -> float:
+def rear_axle(actor: SampledActor) -> float:
     """Distance (m) from the rear axle forward to the middle of the box; 0 for actors that are not vehicles."""
     spec = SPECS.get(ActorKind(actor.kind))
     return spec.wheelbase / 2 if spec else 0.0
 
 
-def world_position(actor: SceneActor, x: float, y: float, yaw: float) -> Any:
+def world_position(actor: SampledActor, x: float, y: float, yaw: float) -> Any:
     """The WorldPosition of the actor's reference point with the middle of its box at (x, y)."""
     back = rear_axle(actor)
     return xosc().WorldPosition(x - back * math.cos(yaw), y - back * math.sin(yaw), 0.0, yaw, 0.0, 0.0)
 
 
-def entity(actor: SceneActor) -> Any:
+def entity(actor: SampledActor) -> Any:
     """The Vehicle, Pedestrian or MiscObject, with CARLA's blueprint as its model."""
     lib = xosc()
     mass, model = mass_of(ActorKind(actor.kind)), actor.blueprint or None
@@ -65,7 +65,7 @@ def entity(actor: SceneActor) -> Any:
     return _with_kind(vehicle, actor)
 
 
-def _with_kind(made: Any, actor: SceneActor) -> Any:
+def _with_kind(made: Any, actor: SampledActor) -> Any:
     """Properties: the kind, and the type by which CARLA's scenario runner recognises the ego."""
     made.add_property("type", "ego_vehicle" if actor.name == "ego" else "simulation")
     made.add_property("kind", actor.kind)

@@ -16,7 +16,7 @@ from closedloop_plugin.threats.openscenario.entities import entity, world_positi
 from closedloop_plugin.threats.openscenario.environment import environment
 from closedloop_plugin.threats.openscenario.expressions import merge
 from closedloop_plugin.threats.openscenario.library import MINOR, xosc
-from closedloop_plugin.threats.openscenario.scene import SceneActor, SceneDraw, SceneSamples
+from closedloop_plugin.threats.openscenario.scene import SampledActor, SceneDraw, SceneSamples
 from closedloop_plugin.threats.openscenario.story import ActorStory, StoryScene
 from closedloop_plugin.threats.spec import EgoLight, ThreatSpec
 from closedloop_plugin.worlds.bridge.params import WEATHER
@@ -153,7 +153,7 @@ def _end(scene: StoryScene, request: ScenarioRequest) -> Any:
     return trigger
 
 
-def _add_act(story: Any, scene: StoryScene, actor: SceneActor, missing: list[str]) -> None:
+def _add_act(story: Any, scene: StoryScene, actor: SampledActor, missing: list[str]) -> None:
     """An act with the events of one actor; none for an object at rest."""
     if not actor.behaviour:
         return

@@ -27,7 +27,7 @@ TRIES = 2000  # samples until the program's requirements hold
 
 
 @dataclass(frozen=True, kw_only=True)
-class SceneActor:
+class SampledActor:
     """An actor at the start: centre of its box (m), yaw (rad), size (m), and its Scenic behaviour with arguments."""
 
     name: str
@@ -55,8 +55,8 @@ class SceneDraw:
     """One sample of a program. `values`: of its parameters, the fixed ones included."""
 
     values: Mapping[str, float]
-    ego: SceneActor
-    actors: tuple[SceneActor, ...]
+    ego: SampledActor
+    actors: tuple[SampledActor, ...]
     weather: Weather
 
 
@@ -135,9 +135,9 @@ def _draw(scene: Any, route: Route) -> SceneDraw:
     )
 
 
-def _actor(body: Any, name: str) -> SceneActor:
+def _actor(body: Any, name: str) -> SampledActor:
     behaviour = body.behavior
-    return SceneActor(
+    return SampledActor(
         name=name,
         kind=str(getattr(body, "kind", "car")),
         blueprint=str(getattr(body, "blueprint", "") or ""),

@@ -17,7 +17,7 @@ from closedloop_plugin.core.frames import wrap
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.threats.openscenario.entities import world_position
 from closedloop_plugin.threats.openscenario.library import xosc
-from closedloop_plugin.threats.openscenario.scene import SceneActor
+from closedloop_plugin.threats.openscenario.scene import SampledActor
 from closedloop_plugin.worlds.bridge.rail import PathInterpolator, Rail
 
 EGO_FRONT = 2.4  # m, from the ego's centre to its front, as in scenarios/actions_traffic.scenic
@@ -42,8 +42,8 @@ class StoryScene:
 
     road: RoadMap
     trigger_s: float
-    ego: SceneActor
-    acting: SceneActor | None = None
+    ego: SampledActor
+    acting: SampledActor | None = None
 
     @property
     def usual(self) -> float:
@@ -73,7 +73,7 @@ class ActorStory:
     """Events of one actor, and what its behaviour does that OpenSCENARIO cannot express."""
 
     scene: StoryScene
-    actor: SceneActor
+    actor: SampledActor
     events: list[Any] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
 

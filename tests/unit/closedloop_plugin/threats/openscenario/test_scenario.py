@@ -29,7 +29,7 @@ from closedloop_plugin.threats.openscenario.scenario import (
     distribution,
     scenario_file,
 )
-from closedloop_plugin.threats.openscenario.scene import SceneActor, SceneDraw, SceneSamples
+from closedloop_plugin.threats.openscenario.scene import SampledActor, SceneDraw, SceneSamples
 
 PATH = RoutePath([(0.0, 0.0), (150.0, 0.0)])  # east
 ACROSS = RoutePath([(50.0, -6.0), (50.0, 6.0)])
@@ -44,9 +44,9 @@ MORE: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 
-def actor(name: str, kind: str, x: float, y: float, yaw: float = 0.0, **more: Any) -> SceneActor:
+def actor(name: str, kind: str, x: float, y: float, yaw: float = 0.0, **more: Any) -> SampledActor:
     length, width, height = size_of(kind)
-    return SceneActor(
+    return SampledActor(
         name=name, kind=kind, blueprint="", x=x, y=y, yaw=yaw, length=length, width=width, height=height, **more
     )
 
@@ -59,7 +59,7 @@ def spec(**more: Any) -> ThreatSpec:
     return ThreatSpec.model_validate(fields | more)
 
 
-def draw(due: float, *actors: SceneActor, **values: float) -> SceneDraw:
+def draw(due: float, *actors: SampledActor, **values: float) -> SceneDraw:
     ego = actor("ego", "car", 0.0, 0.0)
     return SceneDraw(values={"due": due, **values}, ego=ego, actors=actors, weather=Weather())
 
