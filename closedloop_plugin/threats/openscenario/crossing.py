@@ -57,9 +57,9 @@ def block(story: ActorStory, where: float, due: float, kind: str, rest: float, r
             "act", story.near(where, due, kind), story.speed(5.0, story.rail.accel), _moving_in(story, run)
         )
         story.event("stop", story.completed(act), story.speed(0.0, story.rail.brake))
-    lamps = [story.lamp(name, False) for name in sorted(story.actor.lamps)]
+    lamps = story.lamps(story.actor.lamps, on=False)
     story.event("leave", story.waited(where, rest, act), *lamps, story.speed(8.0, story.rail.accel))
-    story.miss("the ego's waiting times add up")
+    story.miss("the ego's waiting times add up, and count below 0.5 m/s")
 
 
 def obstruct(
@@ -80,7 +80,7 @@ def obstruct(
         story.event("end", story.completed(walk), story.speed(0.0, rail.brake))
     else:
         story.event("leave", left, story.remove())
-    story.miss("the ego's waiting times add up")
+    story.miss("the ego's waiting times add up, and count below 0.5 m/s")
 
 
 def _moving_in(story: ActorStory, run: float) -> Any:

@@ -13,6 +13,7 @@ from closedloop_plugin.core.state import ActorKind
 from closedloop_plugin.threats.openscenario.library import xosc
 from closedloop_plugin.threats.openscenario.scene import SampledActor
 from closedloop_plugin.worlds.bodies.vehicle import SPECS, mass_of
+from lmms_eval_ad2.errors import Ad2Error
 
 CATEGORIES = {
     "car": "car", "police": "car", "van": "van", "ambulance": "van", "truck": "truck", "firetruck": "truck",
@@ -20,7 +21,9 @@ CATEGORIES = {
 }  # fmt: skip
 ROLES = {"police": "police", "ambulance": "ambulance", "firetruck": "fire"}
 WALKERS = {"pedestrian": "pedestrian", "child": "pedestrian", "animal": "animal"}
-OBJECTS = {"barrier": "barrier"}  # the others are obstacles
+THINGS = {
+    "barrier": "barrier", "cone": "obstacle", "debris": "obstacle", "blocker": "obstacle", "warning sign": "obstacle",
+}  # fmt: skip
 WHEEL_M = 0.6  # diameter
 
 
@@ -39,6 +42,8 @@ def world_position(actor: SampledActor, x: float, y: float, yaw: float) -> Any:
 def entity(actor: SampledActor) -> Any:
     """The Vehicle, Pedestrian or MiscObject, with CARLA's blueprint as its model."""
     lib = xosc()
+    if actor.kind not in {*CATEGORIES, *WALKERS, *THINGS}:
+        raise Ad2Error(f"{actor.name}: no OpenSCENARIO category is known for an actor of kind {actor.kind!r}")
     mass, model = mass_of(ActorKind(actor.kind)), actor.blueprint or None
     box = lib.BoundingBox(actor.width, actor.length, actor.height, rear_axle(actor), 0.0, actor.height / 2)
     if actor.kind in WALKERS:
@@ -46,7 +51,7 @@ def entity(actor: SampledActor) -> Any:
         return _with_kind(lib.Pedestrian(actor.name, mass, category, box, model), actor)
     spec = SPECS.get(ActorKind(actor.kind))
     if spec is None:
-        category = getattr(lib.MiscObjectCategory, OBJECTS.get(actor.kind, "obstacle"))
+        category = getattr(lib.MiscObjectCategory, THINGS[actor.kind])
         return _with_kind(lib.MiscObject(actor.name, mass, category, box, model), actor)
     track = 0.85 * spec.width
     vehicle = lib.Vehicle(

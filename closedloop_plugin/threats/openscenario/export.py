@@ -8,6 +8,7 @@ OUT/export.json                scenario -> road, values, ranges, not_expressed, 
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ from lmms_eval_ad2.numbers import is_number
 from lmms_eval_ad2.storage.files import atomic_write_bytes, atomic_write_json, file_sha256
 
 LIST = "export.json"
+_MONITOR = re.compile(r"^[ \t]*require monitor (\w+)", re.M)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +142,7 @@ def _exported(
             date=config.date,
             max_seconds=config.profile.max_ticks / config.profile.hz,
             base="" if alone else route.scenario,
-            lends="LendOncomingLane" in program.file.read_text("utf-8"),
+            monitors=frozenset(_MONITOR.findall(program.file.read_text("utf-8"))),
         ),
     )
     _write(program.name, made, config)

@@ -23,6 +23,13 @@ from closedloop_plugin.worlds.bridge.params import WEATHER
 
 WRITERS = {**crossing.WRITERS, **traffic.WRITERS}
 SILENT = frozenset({"StandHidden", "SlowDown"})  # behaviours that do not record the event "act"
+LENDS = "LendOncomingLane"
+MONITORS = frozenset({LENDS, "RedThenGreen"})
+# Fields of the spec that the actors, lights and weather of the program express, and texts for readers.
+FIELDS = frozenset({
+    "adversary", "behaviour", "place", "trigger", "road", "speed_mps", "stays_s", "occluder", "ego_light", "conditions",
+    "weakness", "description", "why",
+})  # fmt: skip
 AUTHOR = "lmms-eval-ad2"
 STEP_M = 20.0  # between waypoints of the ego's route
 END_M = 1.0  # before the end of the route: the scenario ends
@@ -38,7 +45,7 @@ class ScenarioRequest:
     date: datetime
     max_seconds: float
     base: str = ""  # type of the standard scenario whose actors are kept; "" if they are dropped
-    lends: bool = False  # the ego may use the oncoming lane
+    monitors: frozenset[str] = frozenset()  # Scenic monitors of the program
 
 
 @dataclass(frozen=True)
@@ -121,8 +128,9 @@ def _init(draw: SceneDraw, scene: StoryScene, request: ScenarioRequest, missing:
         if actor is draw.ego or (rail is not None and rail.path is scene.road.path and rail.direction > 0):
             init.add_init_action(actor.name, lib.AssignRouteAction(_route(scene.road.path, f"route_of_{actor.name}")))
         story = ActorStory(scene, actor)
-        for lamp in sorted(actor.lamps):
-            init.add_init_action(actor.name, story.lamp(lamp, True))
+        for action in story.lamps(actor.lamps, on=True):
+            init.add_init_action(actor.name, action)
+        missing += story.missing
     return init
 
 
@@ -207,8 +215,13 @@ def _lights(story: Any, scene: StoryScene, draw: SceneDraw, spec: ThreatSpec, mi
 def _never(request: ScenarioRequest) -> list[str]:
     """Parts of every scenario that OpenSCENARIO has no elements for."""
     found = [f"the standard scenario's actors ({request.base})"] if request.base else []
-    if request.lends:
+    if LENDS in request.monitors:
         found.append("the ego may use the oncoming lane (a rule of the score)")
+    found += [f"monitor {name}" for name in sorted(request.monitors - MONITORS)]
+    parts = ((request.spec, FIELDS, ""), (request.spec.conditions, frozenset(WEATHER), "conditions."))
+    for model, known, prefix in parts:
+        chosen = model.model_dump(exclude_defaults=True)
+        found += [f"{prefix}{name} of the spec" for name in chosen if name not in known]
     return found
 
 

@@ -7,7 +7,7 @@ at least SLOWEST) or metres ("distance") before `where`, metres along its path.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -120,10 +120,10 @@ class ActorStory:
         """is_due of scenarios/places.scenic. max(speed, SLOWEST) becomes two groups: t <= due, or s <= SLOWEST due."""
         lib = xosc()
         begun = max(self.scene.trigger_s - NEARBY_M, MOVED_M)
-        moved = lambda: self._of_ego("trigger", lib.TraveledDistanceCondition(begun))  # noqa: E731
+        moved = self._of_ego("trigger", lib.TraveledDistanceCondition(begun))
         if kind == "distance":
-            return [[moved(), self.ego_within(where, due)]]
-        return [[moved(), self._ego_time_to(where, due)], [moved(), self.ego_within(where, SLOWEST * due)]]
+            return [[moved, self.ego_within(where, due)]]
+        return [[moved, self._ego_time_to(where, due)], [moved, self.ego_within(where, SLOWEST * due)]]
 
     def near(self, where: float, due: float, kind: str) -> Groups:
         """is_near: due, or the ego has stopped less than 15 m before `where`."""
@@ -294,6 +294,11 @@ class ActorStory:
             self.miss("side of its lateral offset (right if its lane runs along the road's reference line)")
         # The rail reaches its lateral speed at once; here within a second.
         return lib.AbsoluteLaneOffsetAction(d, lib.DynamicsShapes.linear, self.rail.sideways)
+
+    def lamps(self, names: Iterable[str], on: bool) -> list[Any]:
+        """Actions for the lamps that OpenSCENARIO has; the others are named."""
+        self.miss(*(f"lamp {name}" for name in sorted(set(names) - set(LIGHTS))))
+        return [self.lamp(name, on) for name in sorted(set(names) & set(LIGHTS))]
 
     def lamp(self, name: str, on: bool) -> Any:
         lib = xosc()

@@ -74,7 +74,7 @@ def stand_hidden(story: ActorStory, where: float, stays: float) -> None:
     if story.actor.rail is None:
         story.event("leave", left, story.remove())
     else:
-        lamps = [story.lamp(name, False) for name in sorted(story.actor.lamps)]
+        lamps = story.lamps(story.actor.lamps, on=False)
         story.event("leave", left, *lamps, story.drive_on())
     story.miss("stays longer while the ego is beside it", "counts from the arrival of an ego at constant speed")
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,9 +21,10 @@ from closedloop_plugin.threats.spec import ThreatSpec
 from closedloop_plugin.worlds.base import ParameterDomain
 from closedloop_plugin.worlds.bodies.vehicle import size_of
 from closedloop_plugin.worlds.bridge.rail import Rail
+from lmms_eval_ad2.errors import Ad2Error
 
 pytest.importorskip("scenariogeneration")
-from closedloop_plugin.threats.openscenario import library
+from closedloop_plugin.threats.openscenario import library, scenario
 from closedloop_plugin.threats.openscenario.scenario import (
     WRITERS,
     ScenarioFile,
@@ -137,12 +140,15 @@ def test_ranges_are_parameters_with_a_uniform_distribution(tmp_path: Path) -> No
 
 
 def test_what_is_not_expressed_is_named_in_the_file_too(tmp_path: Path) -> None:
-    strange = actor("car_1", "car", 20.0, 0.0, rail=Rail(PATH, 20.0), behaviour="Juggle", arguments=(1,))
-    found = written(samples(draw(2.0, strange)), lends=True)
+    strange = actor("car_1", "car", 20.0, 0.0, rail=Rail(PATH, 20.0), behaviour="Juggle", arguments=(1,),
+                    lamps=frozenset({"beacon"}))  # fmt: skip
+    found = written(samples(draw(2.0, strange)), monitors=frozenset({"LendOncomingLane", "Moon"}))
     assert found.missing == (
+        "car_1: lamp beacon",
         "car_1: behaviour Juggle",
         "the standard scenario's actors (ParkedObstacle)",
         "the ego may use the oncoming lane (a rule of the score)",
+        "monitor Moon",
     )
     text = ET.tostring(checked(found.root, tmp_path), encoding="unicode")
     assert all(line in text for line in found.missing)
@@ -185,6 +191,32 @@ def test_every_behaviour_gives_a_valid_file_that_can_be_read(behaviour: str, kin
     events = {event.get("name") for event in root.iter("Event")}
     assert {c.get("storyboardElementRef") for c in root.iter("StoryboardElementStateCondition")} <= events
     assert len(events) == len(list(root.iter("Event")))
+
+
+def test_new_fields_of_a_spec_are_not_dropped_silently(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scenario, "FIELDS", scenario.FIELDS - {"occluder"})
+    monkeypatch.setattr(scenario, "WEATHER", ())
+    given = spec(occluder="van", conditions={"fog_density": 40})
+    assert written(samples(draw(2.0)), spec=given, base="").missing == (
+        "occluder of the spec", "conditions.fog_density of the spec",
+    )  # fmt: skip
+    assert written(samples(draw(2.0)), base="").missing == ()
+
+
+def test_an_unknown_kind_of_actor_is_an_error() -> None:
+    with pytest.raises(Ad2Error, match="bench_1: no OpenSCENARIO category is known for an actor of kind 'bench'"):
+        written(samples(draw(2.0, replace(actor("bench_1", "cone", 5.0, 0.0), kind="bench"))))
+
+
+def test_writers_have_the_arguments_of_their_behaviours() -> None:
+    texts = [(REPO / "closedloop_plugin" / "scenarios" / f"actions_{part}.scenic").read_text()
+             for part in ("traffic", "crossing")]  # fmt: skip
+    behaviours = {name: words for text in texts for name, words in re.findall(r"^behavior (\w+)\((.*)\):", text, re.M)}
+    for name, writer in WRITERS.items():
+        wanted = [tuple(part.strip().partition("=")[::2]) for part in behaviours[name].split(",")]
+        _, *parameters = inspect.signature(writer).parameters.values()
+        given = [(p.name, "" if p.default is p.empty else str(p.default)) for p in parameters]
+        assert given == wanted, name
 
 
 def test_every_behaviour_of_the_templates_has_a_writer() -> None:
