@@ -16,14 +16,13 @@ from closedloop_plugin.core.routes import Route, Weather
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.maps.build import road_for
 from closedloop_plugin.worlds.base import EpisodeSetup, ParameterDomain
-from closedloop_plugin.worlds.bridge.compiled_scene import scene_for
+from closedloop_plugin.worlds.bridge.compiled_scene import more_scenes, scene_for
 from closedloop_plugin.worlds.bridge.params import WEATHER, space_of, weather_of
 from closedloop_plugin.worlds.bridge.program_setup import params_for, program_of, stage_for
 from closedloop_plugin.worlds.bridge.rail import Rail
 from closedloop_plugin.worlds.bridge.session import close_running
 
 MODEL = "closedloop_plugin.worlds.embedded.model"
-TRIES = 2000  # samples until the program's requirements hold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +97,7 @@ def sample(
     compiled = scene_for(file, MODEL, params, seed)
     free = {name: domain for name, domain in space_of(compiled.scenario).items() if not domain.options}
     count = draws_needed(sum(name not in WEATHER for name in free), sum(name in WEATHER for name in free))
-    others = [compiled.scene, *(compiled.scenario.generate(TRIES, 0)[0] for _ in range(count - 1))]
+    others = [compiled.scene, *more_scenes(compiled, count - 1 if free else 0)]
     middle = {name: (domain.low + domain.high) / 2 for name, domain in free.items()}
     wanted = {name: float((values or {}).get(name, middle[name])) for name in free}
     close_running()

@@ -166,9 +166,9 @@ class ActorStory:
         )
 
     def actor_time_to(self, s: float, seconds: float) -> Any:
-        """The actor itself is at most this long before s."""
+        """The actor's front is at most this long before s."""
         lib = xosc()
-        target = world_position(self.actor, *self.scene.road.path.pose(s))
+        target = lib.WorldPosition(*self.scene.road.path.pose(s)[:2], 0.0)
         ttc = lib.TimeToCollisionCondition(
             seconds, lib.Rule.lessOrEqual, freespace=True, position=target, **self._along()
         )

@@ -48,6 +48,7 @@ def swerve_away(story: ActorStory, where: float, due: float, kind: str, pace: fl
     # It must swerve at the latest when its front is 12 m before the object plus 0.35 s of its own motion.
     must = [story.actor_time_to(where - 12.0, 0.35)]
     right = story.scene.lanes("right") > 0
+    back = story.change_lane(1, story.actor.name) if right else story.shift(0.0)
     aside = story.change_lane(-1, story.actor.name) if right else story.shift(-(story.actor.width / 2 + 1.65))
     act = story.event(
         "act",
@@ -56,7 +57,7 @@ def swerve_away(story: ActorStory, where: float, due: float, kind: str, pace: fl
         story.speed(max(pace, 4.0), rail.accel),
         story.lamp("right", True),
     )
-    story.event("resume", story.after(act, 6.0), story.lamp("right", False), story.drive_on())
+    story.event("resume", story.after(act, 6.0), back, story.lamp("right", False), story.drive_on())
     story.miss(
         f"stays aside until it is {14 + long / 2:.0f} m beyond the object and clear of the ego (6 s in the file)",
         "keeps the speed that it has when it swerves (its highest in the file)",

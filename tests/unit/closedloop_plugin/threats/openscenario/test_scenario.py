@@ -169,6 +169,41 @@ def test_traffic_lights(light: str, tmp_path: Path) -> None:
     assert waits == (["4.0"] if light == "red" else [])
 
 
+def test_a_covering_vehicle_swerves_when_it_must_and_returns(tmp_path: Path) -> None:
+    truck = actor("truck_1", "truck", 12.5, 0.0, rail=Rail(PATH, 12.5), behaviour="SwerveAway",
+                  arguments=(50.0, 2.0, "time", 7.0))  # fmt: skip
+    debris = actor("debris_1", "debris", 50.5, 0.0, behaviour="StandHidden", arguments=(50.0, 6.0))
+    root = checked(written(samples(draw(2.0, truck, debris))).root, tmp_path)
+    events = {event.get("name"): event for event in root.iter("Event")}
+    (must,) = [c for c in events["truck_1_act"].iter("Condition") if c.get("name") == "truck_1_must"]
+    place = must.find(".//WorldPosition")
+    assert place is not None and float(place.get("x", "")) == pytest.approx(38.0)  # 12 m before the object
+    offsets = [[o.get("value") for o in events[n].iter("AbsoluteTargetLaneOffset")]
+               for n in ("truck_1_act", "truck_1_resume")]  # fmt: skip
+    assert offsets == [["-2.9"], ["0.0"]]  # half of 2.5 m plus 1.65 m to the right, and back
+    (left,) = events["debris_1_leave"].iter("Condition")
+    assert left.get("delay") == "8.0"  # the ego arrives 2 s after the trigger, and 6 s later
+
+
+@pytest.mark.parametrize(
+    ("kind", "due", "expected"),
+    # Rear of the 4.6 m car at 50 m when the ego is due. By time: the ego then needs 2 s to 50 m, the car drives 8 m.
+    [("time", 2.0, (50.0, 60.3)), ("distance", 15.0, (35.0, 52.3))],
+)
+def test_a_car_that_cuts_in_arrives_together_with_the_ego(
+    kind: str, due: float, expected: tuple[float, float], tmp_path: Path
+) -> None:
+    car = actor("car_1", "car", 40.0, -5.0, rail=Rail(PATH, 40.0, -5.0), behaviour="CutIn",
+                arguments=(50.0, due, kind, 4.0, -1))  # fmt: skip
+    root = checked(written(samples(draw(due, car))).root, tmp_path)
+    (meet,) = root.iter("SynchronizeAction")
+    ego, own = (float(p.get("x", "")) for p in meet.iter("WorldPosition"))
+    assert ego == pytest.approx(expected[0] - 2.4 - 1.4)  # from its front over the centre to the rear axle
+    assert own == pytest.approx(expected[1] - 1.4)
+    (lane,) = root.iter("RelativeTargetLane")
+    assert lane.attrib == {"value": "0", "entityRef": "ego"}
+
+
 @pytest.mark.parametrize("behaviour", sorted(WRITERS))
 @pytest.mark.parametrize("kind", ["time", "distance"])
 def test_every_behaviour_gives_a_valid_file_that_can_be_read(behaviour: str, kind: str, tmp_path: Path) -> None:
