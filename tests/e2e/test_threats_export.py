@@ -84,6 +84,9 @@ def test_mistakes_end_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[
     for name, expected in [("n.xsd", "no such file"), ("x.xsd", "not an XML schema")]:
         assert export(folder, "--openscenario", "--schema", tmp_path / name) == 2
         assert expected in capsys.readouterr().err
+    (tmp_path / "file").write_text("")
+    assert export(folder, "--openscenario", "--out", tmp_path / "file" / "osc") == 2
+    assert "cannot be written to" in capsys.readouterr().err
     (folder / "suite.json").unlink()
     assert export(folder, "--openscenario") == 2
     assert "no suite.json" in capsys.readouterr().err

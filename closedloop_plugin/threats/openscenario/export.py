@@ -30,6 +30,7 @@ from closedloop_plugin.worlds.base import InvalidScene
 from lmms_eval_ad2.errors import Ad2Error, MissingExtra
 from lmms_eval_ad2.numbers import is_number
 from lmms_eval_ad2.storage.files import atomic_write_bytes, atomic_write_json, file_sha256
+from lmms_eval_ad2.storage.lock import lock_folder
 
 LIST = "export.json"
 _MONITOR = re.compile(r"^[ \t]*require monitor (\w+)", re.M)
@@ -92,15 +93,25 @@ def programs_to_export(folder: Path, routes_of: Callable[[str], tuple[Route, ...
 def export(
     programs: Sequence[ScenarioProgram], config: ExportConfig, progress: Callable[[Any], Any] = lambda items: items
 ) -> list[ExportedScenario]:
-    """Write each scenario that can be written, and the list. Raises Ad2Error if none could be, for any reason."""
-    library.xosc()  # without it no scenario can be written: one error, not one per scenario
+    """Write each scenario that can be written, and the list. A scenario that fails has a `problem`.
+
+    Raises Ad2Error without the library, or for a folder that is in use or cannot be written to.
+    """
+    library.xosc()
+    with lock_folder(config.out):
+        return _export(programs, config, progress)
+
+
+def _export(
+    programs: Sequence[ScenarioProgram], config: ExportConfig, progress: Callable[[Any], Any]
+) -> list[ExportedScenario]:
     alone = bool((index_of(config.folder).get("asked") or {}).get("alone"))
     verdicts = read_verdicts(config.folder)
     found = []
     for program in progress(programs):
         try:
             found.append(_exported(program, config, verdicts.get(program.name, {}), alone))
-        except MissingExtra:
+        except MissingExtra:  # one error, not one per scenario
             raise
         except (Ad2Error, InvalidScene) as exc:
             for ending in (".xosc", ".distribution.xosc"):
