@@ -18,7 +18,7 @@ import numpy as np
 TOLERANCE = 0.05  # m, m/s, s: largest error of an expression over the draws; the played draw is exact
 TOLERANCES = {"h": 0.02, "azimuth": 0.02, "elevation": 0.02, "illuminance": 100.0, "visualRange": 2.0}  # rad, lx, m
 DIGITS = 10  # significant ones of a coefficient
-WORSE = 1.5  # ratio of residuals
+WORSE = 1.1  # ratio of residuals
 NOTHING = 1e-7  # rounding of a coefficient that is 0 or 1
 # Enumerations that change with a parameter.
 STEPPED = {
