@@ -31,6 +31,7 @@ INSTALL = {
     "av": install_command("drive"),
     "verifai": install_command("threats"),
     "sklearn": install_command("threats"),
+    "scenariogeneration": install_command("threats"),
     "carla": install_command("carla"),
     "ray": install_command("ray"),
     "rosbags": install_command("robots"),

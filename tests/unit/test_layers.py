@@ -100,6 +100,8 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
         "core", "suites", "maps.base", "worlds.base", "agents", "prompts", "runner", "show",
         "scenarios",  # imported by the programs that it writes
     },
+    # Compiles the programs and builds their roads, as the worlds do.
+    "threats.openscenario": {"threats", "core", "suites", "maps", "worlds"},
     "show": {"core", "maps.base"},
     "serve": {"core", "agents", "interpreters"},
     # Vehicles behind a network link: the agents and interpreters of the loop, another world.
@@ -132,6 +134,7 @@ HEAVY = {
     "scenic": ("closedloop_plugin/worlds/bridge/", "closedloop_plugin/worlds/embedded/",
                "closedloop_plugin/carla/world/",
                "closedloop_plugin/threats/search/samplers.py"),
+    "scenariogeneration": ("closedloop_plugin/threats/openscenario/library.py",),
     "verifai": ("closedloop_plugin/threats/search/samplers.py",),
     "sklearn": ("closedloop_plugin/threats/search/bayes.py",),
     "greenlet": ("closedloop_plugin/worlds/bridge/session.py",),
