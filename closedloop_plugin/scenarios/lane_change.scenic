@@ -1,16 +1,16 @@
-"""A route with several lane changes, behind a slow car that changes lanes too: SequentialLaneChange."""
+"""A route with several lane changes in traffic; no actor endangers the ego: SequentialLaneChange."""
 
 model scenic.domains.driving.model
-from closedloop_plugin.scenarios.library import *
+from closedloop_plugin.scenarios.background import *
 
-behavior Lead(pace):
-    mine = self.rail
-    do Begin()
+behavior Lead():
+    do DriveAhead() until stage.reached_trigger
+    stage.event("trigger")
     stage.event("act")
-    mine.speed = pace
-    do Ride()
+    do DriveAhead()
 
 ego = new Car at place(0), facing stage.heading(0)
 
-rail = Rail(route, stage.trigger_s + 24, gap=3.0)
-new Wheeled at place_on(rail), facing heading_on(rail), with rail rail, with behavior Lead(Range(5.0, 6.0))
+for number in range(CARS_AHEAD):
+    rail = Rail(route, AHEAD_M * (number + 1), accel=3.0)
+    new Wheeled at place_on(rail), facing heading_on(rail), with rail rail, with behavior Lead()

@@ -96,6 +96,16 @@ def seconds_to(s):
     """Seconds until the ego's front is at s if it keeps its speed; slower than 2.5 m/s counts as 2.5 m/s."""
     return (s - stage.ego_s - 2.4) / max(stage.ego_speed, 2.5)
 
+def to_ego(s, d=0.0):
+    """Metres from the ego's centre to the point s, d, in a straight line."""
+    return math.dist(stage.spot(s, d), stage.spot(stage.ego_s, stage.ego_d))
+
+def arrives(s, seconds, metres):
+    """Whether the ego's centre is less than `metres`, or at its present speed less than `seconds`, from the lane's
+    centre at s: the condition with which CARLA's scenarios start their actors."""
+    gap = to_ego(s)
+    return gap < metres or gap < seconds * stage.ego_speed
+
 # -- behaviours --------------------------------------------------------------------------------------------------------
 
 behavior Ride():
@@ -129,11 +139,18 @@ monitor Conduct(convoy, acts=True):
         convoy.step(stage)
         wait
 
-monitor LendOncomingLane(last):
-    """TwoWays: the ego may use the oncoming lane until it is beyond s = `last` and back in its own lane."""
+monitor LendOncomingLane(last, first=None, near=50.0, seconds=5.0):
+    """TwoWays: the ego may use the oncoming lane until it is beyond s = `last` and back in its own lane. first: not
+    before `seconds` after it has come within `near` metres of s = `first`."""
     while not stage.reached_trigger:
         wait
     stage.event("trigger")
+    if first is not None:
+        while to_ego(first) >= near:
+            wait
+        came = stage.time_s
+        while stage.time_s < came + seconds:
+            wait
     stage.oncoming_allowed = True
     while stage.ego_s < last or abs(stage.ego_d) > 0.8:
         wait

@@ -39,7 +39,9 @@ class ScenarioStage:
     # Set by the program.
     events: list[tuple[float, str]] = field(default_factory=list)
     oncoming_allowed: bool = False
-    noise: tuple[float, float] = (0.0, 0.0)  # standard deviation on the ego's steer and throttle (ControlLoss)
+    # Disturbance of the ego's steer and throttle (ControlLoss): standard deviation and mean.
+    noise: tuple[float, float] = (0.0, 0.0)
+    bias: tuple[float, float] = (0.0, 0.0)
     signals: dict[str, SignalState] = field(default_factory=dict)  # StopLine.id -> held state; the others cycle
 
     def __post_init__(self) -> None:
@@ -105,10 +107,10 @@ class ScenarioStage:
         self.ego_speed = float(ego.speed or 0.0)
 
     def disturbed(self, control: Control) -> Control:
-        """The control with the program's noise added."""
-        if self.noise == (0.0, 0.0):
+        """The control with the program's noise and bias added."""
+        if self.noise == self.bias == (0.0, 0.0):
             return control
-        steer, throttle = self.rng.normal(0.0, self.noise)
+        steer, throttle = self.rng.normal(self.bias, self.noise)
         return Control(control.steer + steer, control.throttle + throttle, control.brake).checked()
 
     def ego_yaw(self) -> float:
