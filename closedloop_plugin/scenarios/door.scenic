@@ -24,7 +24,7 @@ for gap in (-11.0, 11.0, 18.0):
     new Wheeled at place(start + gap, parking_bay(direction, "kerb")), facing stage.heading(start + gap)
 
 require monitor LendOncomingLane(start + 50, start, 10.0)
-traffic = flows.oncoming(stage, stage.interval("frequency", (20, 100)), 7.5, start, start + 22)
+traffic = flows.oncoming(stage, stage.interval("frequency", (20, 100)), road.speed_limit, start, start + 22)
 for rail in traffic.rails:
     new Wheeled at place_on(rail), facing heading_on(rail), with rail rail, with behavior Ride()
 require monitor Conduct(traffic, False)

@@ -7,18 +7,18 @@ STANDS_S = 10.0
 
 behavior BrakeHard():
     mine = self.rail
-    do DriveAhead() until stage.reached_trigger
+    do DriveNear() until stage.reached_trigger
     stage.event("trigger")
     stage.event("act")
-    mine.brake = 7.5
-    mine.speed = 0.0
-    stopped = stage.time_s
-    do Ride() until stage.time_s >= stopped + STANDS_S
-    mine.brake = 6.0
-    do DriveAhead()
+    if mine.s - BEFORE_M > stage.ego_s:
+        mine.brake = 7.5
+        mine.speed = 0.0
+        stopped = stage.time_s
+        do Ride() until stage.time_s >= stopped + STANDS_S
+    do DriveNear()
 
 ego = new Car at place(0), facing stage.heading(0)
 
-for number in range(CARS_AHEAD):
-    rail = Rail(route, AHEAD_M * (number + 1), accel=3.0)
-    new Wheeled at place_on(rail), facing heading_on(rail), with rail rail, with behavior BrakeHard()
+for number in range(-lanes("right"), lanes("left") + 1):
+    for rail in traffic_rails(number):
+        new Wheeled at place_on(rail), facing heading_on(rail), with rail rail, with behavior BrakeHard()

@@ -29,7 +29,7 @@ for gap in (0.0, APART):
 
 if option("two_ways"):
     require monitor LendOncomingLane(start + APART + ride + 20, start, 50.0)
-    traffic = flows.oncoming(stage, stage.interval("frequency", (100, 100)), 7.5, start + 10)
+    traffic = flows.oncoming(stage, stage.interval("frequency", (100, 100)), road.speed_limit, start + 10)
 else:
     traffic = flows.passing(stage, min(stage.number("speed", 60) / 3.6, 16.0), 1)
 for rail in traffic.rails:

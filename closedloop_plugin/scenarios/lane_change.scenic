@@ -1,16 +1,16 @@
-"""A route with several lane changes in traffic; no actor endangers the ego: SequentialLaneChange."""
+"""A route with several lane changes in traffic; no actor is there to endanger the ego: SequentialLaneChange."""
 
 model scenic.domains.driving.model
 from closedloop_plugin.scenarios.background import *
 
-behavior Lead():
-    do DriveAhead() until stage.reached_trigger
+behavior Traffic():
+    do DriveNear() until stage.reached_trigger
     stage.event("trigger")
     stage.event("act")
-    do DriveAhead()
+    do DriveNear()
 
 ego = new Car at place(0), facing stage.heading(0)
 
-for number in range(CARS_AHEAD):
-    rail = Rail(route, AHEAD_M * (number + 1), accel=3.0)
-    new Wheeled at place_on(rail), facing heading_on(rail), with rail rail, with behavior Lead()
+for number in range(-lanes("right"), lanes("left") + 1):
+    for rail in traffic_rails(number):
+        new Wheeled at place_on(rail), facing heading_on(rail), with rail rail, with behavior Traffic()

@@ -45,7 +45,7 @@ else:
 
 if two_ways:
     require monitor LendOncomingLane(end + 50, first, 30.0 if what == "construction" else 50.0)
-    traffic = flows.oncoming(stage, stage.interval("frequency", (20, 100)), 7.5, start + 5, end + 24)
+    traffic = flows.oncoming(stage, stage.interval("frequency", (20, 100)), road.speed_limit, start + 5, end + 24)
 else:
     pace = min(stage.number("speed", 60) / 3.6, 16.0)
     traffic = flows.passing(stage, pace, side)
