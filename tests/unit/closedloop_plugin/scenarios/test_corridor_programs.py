@@ -89,13 +89,24 @@ def test_parked_obstacle_and_road_works(world: World, routes: dict[str, Route]) 
     assert by_place == [pytest.approx(p, abs=0.1) for p in sorted(expected)]
 
 
+def test_the_oncoming_lane_is_allowed_five_seconds_after_the_ego_has_come_within_fifty_metres(
+    world: World, routes: dict[str, Route]
+) -> None:
+    _, trigger = start(world, routes["2664"])
+    seen = drive(world, lambda t: t.oncoming_allowed, speed=3.0)
+    x, y = world.road.path.pose(trigger + 44.0)[:2]
+    near = next(t for t in seen if has("trigger")(t) and math.dist((t.ego.x, t.ego.y), (x, y)) < 50.0)
+    assert seen[-1].time_s - near.time_s == pytest.approx(5.0, abs=0.11)
+
+
 def test_all_cars_ahead_stop_at_the_trigger_for_ten_seconds(world: World, routes: dict[str, Route]) -> None:
     start(world, routes["3540"])
     seen = drive(world, lambda t: has("act")(t) and t.time_s > moment([t], "act").events[0][0] + 11.5, speed=2.0)
-    began = dict((name, s) for s, name in seen[-1].events)["act"]
+    began = moment(seen, "act").events
+    began_s = next(s for s, name in began if name == "act")
 
     def speeds(after: float) -> list[float]:
-        truth = min(seen, key=lambda t: abs(t.time_s - began - after))
+        truth = min(seen, key=lambda t: abs(t.time_s - began_s - after))
         return [a.speed for a in truth.actors if a.kind == "car"]
 
     assert len(speeds(0.0)) == 2 and min(speeds(-0.1)) > 0.5
@@ -122,9 +133,7 @@ def walker(truth: GroundTruth) -> Actor:
     return next(a for a in truth.actors if a.kind == "pedestrian")
 
 
-def test_an_ego_that_keeps_its_lane_has_not_given_way_after_ten_seconds(
-    world: World, routes: dict[str, Route]
-) -> None:
+def test_an_ego_that_keeps_its_lane_has_not_given_way_after_ten_seconds(world: World, routes: dict[str, Route]) -> None:
     start(world, routes["3364"])
     seen = drive(world, has("yield failed"), speed=6.0)
     times = {name: s for s, name in seen[-1].events}
