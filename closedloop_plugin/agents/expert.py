@@ -55,6 +55,7 @@ class ExpertState:
     evading_until: float = -1.0  # time_s until which the offset of an evasion is kept
     waiting_for_gap: bool = False  # in the lane to move into
     gap: gaps.GapMemory = field(default_factory=gaps.GapMemory)
+    no_way_past: bool = False  # something blocks the lane and cannot be passed, or not yet
     yielding_until: float = -1.0  # time_s: no acceleration after braking for an actor, so as not to race it
 
 
@@ -156,7 +157,7 @@ def observe(truth: GroundTruth, road: RoadMap, state: ExpertState) -> ExpertScen
 def choose_offset(scene: ExpertScene, state: ExpertState) -> None:
     """Begin or end a lateral move: yield to a siren, leave a parking bay, pass what blocks the lane, return."""
     lateral, s, d = state.lateral, scene.s, scene.d
-    state.waiting_for_gap = False
+    state.waiting_for_gap = state.no_way_past = False
     if scene.truth.time_s < state.evading_until:
         return
     if manoeuvre.siren_behind(scene.actors, s):
@@ -178,6 +179,7 @@ def choose_offset(scene: ExpertScene, state: ExpertState) -> None:
     group = manoeuvre.blockers(scene.road, scene.truth, scene.actors, state.standstill, s)
     option = manoeuvre.passing_offset(scene.road, scene.truth, group) if group else None
     if option is None:
+        state.no_way_past = bool(group)
         if not group and lateral.target and manoeuvre.gap_is_free(scene.actors, s, d, scene.speed, 0.0):
             lateral.move(s, d, 0.0, scene.speed, "")
         return
@@ -253,7 +255,8 @@ def follow(scene: ExpertScene, state: ExpertState) -> float:
             continue  # the ego is passing it: left to the rollouts
         # IDM without the free-road term: a = a_max (1 - (s*/gap)^2), s* = s0 + v T + v dv / (2 sqrt(a_max b)), with
         # a_max = 2.0 m/s2, b = 3.0 m/s2, T = 1.3 s, s0 = 3 m; 9.5 m behind an obstacle leave room to steer past it.
-        before_passing = standing and state.waiting_for_gap and state.lateral.target == 0.0
+        stays_back = state.waiting_for_gap or state.no_way_past
+        before_passing = standing and stays_back and state.lateral.target == 0.0
         gap = x.s - x.half_s - scene.s - FRONT
         s0 = 9.5 if before_passing else 3.0
         v, lead = scene.speed, max(x.v_s, 0.0)

@@ -6,7 +6,6 @@ Each records the event "act" when its actor becomes dangerous: when it steps out
 model scenic.domains.driving.model
 
 from closedloop_plugin.scenarios.places import *
-from closedloop_plugin.scenarios.looks import body_size
 
 # -- where -------------------------------------------------------------------------------------------------------------
 
@@ -20,6 +19,10 @@ def road_edge(side):
 def outside(side, metres):
     """d of a place this many metres outside that edge."""
     return road_edge(side) + (metres if side == "left" else -metres)
+
+def pavement(side):
+    """d of the middle of the pavement beside the shoulder on that side."""
+    return outside(side, SHOULDER + SIDEWALK / 2)
 
 def parked(side, kind, over=-0.4):
     """d of the centre of an actor parked lengthwise beside the lanes. over: its overlap with the last lane, m."""
@@ -139,13 +142,17 @@ behavior Block(where, due, kind, rest, run=0.0):
 
 behavior Obstruct(where, due, kind, rest, d=0.0, pace=3.0, walks_on=False):
     """Lie or stand in the lane, `d` from its centre, until the ego has waited for `rest` seconds; then be removed, or
-    walk on. An actor beside the lane first moves there at `pace` when the ego is due."""
+    walk on. A person or animal beside the lane first moves there at `pace` when the ego is due; objects are there from
+    the start."""
     mine = self.rail
+    there = mine.path.locate(*stage.spot(where, d))[0]
+    if isinstance(self, Thing):  # no object moves by itself
+        mine.s = there
     do Begin()
     while not is_near(where, due, kind):
         wait
     acts(self)
-    there = mine.path.locate(*stage.spot(where, d))[0] - pace * pace / (2 * mine.brake)
+    there = there - pace * pace / (2 * mine.brake)
     begun = stage.time_s
     mine.speed = pace if mine.s < there else 0.0
     do Ride() until mine.s >= there or stage.time_s > begun + 8  # it may have been hit before

@@ -76,7 +76,7 @@ _TYPES = (
     _type("ParkingCutIn", "cut_in", (BRAKING,), "a parked car pulls out", place="parking"),
     _type("StaticCutIn", "cut_in", (BRAKING,), "a car leaves the queue beside the ego", place="queue"),
     _type("HighwayCutIn", "highway_cut_in", (MERGING,), "a car from the ramp cuts in"),
-    _type("HardBreakRoute", "hard_brake", (BRAKING,), "the car ahead brakes hard"),
+    _type("HardBreakRoute", "hard_brake", (BRAKING,), "the cars ahead brake hard"),
     _type("ControlLoss", "control_loss", (BRAKING,), "the wheel does not obey on patches of the road"),
     _type(
         "OppositeVehicleRunningRedLight", "running", (BRAKING, SIGNS), "a car runs its red light", signals=True,
@@ -140,7 +140,7 @@ _TYPES = (
         "InterurbanAdvancedActorFlow", "merge", (MERGING,), "through one flow and into another",
         end="sink", populated=False,
     ),
-    _type("SequentialLaneChange", "lane_change", (MERGING,), "several lane changes behind a slow car"),
+    _type("SequentialLaneChange", "lane_change", (MERGING,), "several lane changes in traffic"),
     _type("ParkingExit", "parking_exit", (MERGING,), "out of a parking bay into traffic"),
     _type("InvadingTurn", "invading", (GIVING_WAY,), "oncoming cars come over the middle line"),
     _type("YieldToEmergencyVehicle", "emergency", (GIVING_WAY,), "an ambulance from behind"),

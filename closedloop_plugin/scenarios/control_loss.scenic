@@ -1,32 +1,39 @@
-"""Noise is added to the ego's steering and throttle on three patches of the road: ControlLoss.
+"""The ego's steering and throttle are disturbed on three patches of the road: ControlLoss.
 
-Stones beside the lane mark the patches; the ego does not have to pass any obstacle.
+Each patch reaches 2 m around a point of the lane. Its disturbance has a mean, to either side, and noise. Stones beside
+the lane mark the patches; the ego does not have to pass any obstacle.
 """
 
 model scenic.domains.driving.model
 from closedloop_plugin.scenarios.library import *
 
-patches = [stage.trigger_s + d for d in (16.0, 38.0, 60.0)]
-reach = 7.0
+patches = [stage.trigger_s + d for d in (14.0, 48.0, 74.0)]
+REACH_M = 2.0
+STEER, THROTTLE = (0.055, 0.015), (0.03, 0.01)  # mean (of either sign) and standard deviation of a pedal's range
 
-monitor Slip(steer, throttle):
+def either(mean):
+    return float(stage.rng.choice([mean, -mean]))
+
+means = [(either(STEER[0]), either(THROTTLE[0])) for _ in patches]
+
+monitor Slip():
     while not stage.reached_trigger:
         wait
     stage.event("trigger")
     while True:
-        if any(abs(stage.ego_s - p) < reach for p in patches):
+        here = [mean for patch, mean in zip(patches, means) if to_ego(patch) < REACH_M]
+        if here:
             stage.event("act")
-            stage.noise = (steer, throttle)
-        else:
-            stage.noise = (0.0, 0.0)
+        stage.bias = here[0] if here else (0.0, 0.0)
+        stage.noise = (STEER[1], THROTTLE[1]) if here else (0.0, 0.0)
         wait
 
 ego = new Car at place(0), facing stage.heading(0)
 
 for patch in patches:
-    for shift in (-4.0, 0.0, 4.0):
+    for shift in (-1.5, 0.0, 1.5):
         for d in (-width / 2 - 0.9, width / 2 + 0.9):
             new Thing at place(patch + shift, d), facing turned(patch, Range(0, 90)), with kind "debris", \
                 with length 0.4, with width 0.4, with height 0.15
 
-require monitor Slip(stage.rng.uniform(0.08, 0.14), stage.rng.uniform(0.15, 0.3))
+require monitor Slip()

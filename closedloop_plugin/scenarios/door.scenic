@@ -1,24 +1,30 @@
 """A parked car opens its door into the lane when the ego approaches: VehicleOpensDoorTwoWays.
 
-The car stands at the right edge, `distance` metres beyond the trigger point. Only the oncoming lane is free, in which
-cars come at intervals of `frequency` metres. After some time the door is closed.
+The car stands in the parking lane, close to the ego's, `distance` metres beyond the trigger point; its door stays open.
+Only the oncoming lane is free, in which cars come at intervals of `frequency` metres.
 """
 
 model scenic.domains.driving.model
 from closedloop_plugin.scenarios.actions import *
 
+direction = stage.params.get("direction", "right")
 start = stage.trigger_s + stage.number("distance", 50)
-edge = -width / 2 - 0.6
+
+behavior OpenAndLeave():
+    do Begin()
+    while not arrives(start, 3.0, 10.0):
+        wait
+    stage.event("act")
+    self.doors.add("left" if direction == "right" else "right")
 
 ego = new Car at place(0), facing stage.heading(0)
 
-new Wheeled at place(start, edge), facing stage.heading(start), \
-    with behavior OpenDoor(start - 1, Range(2.3, 2.7), "time", Range(18, 24))
-for gap in (-8.0, 7.5, 15.0):
-    new Wheeled at place(start + gap, edge - Range(0.5, 0.8)), facing stage.heading(start + gap)
+new Wheeled at place(start, parking_bay(direction, "road")), facing stage.heading(start), with behavior OpenAndLeave()
+for gap in (-11.0, 11.0, 18.0):
+    new Wheeled at place(start + gap, parking_bay(direction, "kerb")), facing stage.heading(start + gap)
 
-require monitor LendOncomingLane(start + 15)
-traffic = flows.oncoming(stage, stage.interval("frequency", (20, 100)), 7.5, start, start + 22)
+require monitor LendOncomingLane(start + 50, start, 10.0)
+traffic = flows.oncoming(stage, stage.interval("frequency", (20, 100)), road.speed_limit, start, start + 22)
 for rail in traffic.rails:
     new Wheeled at place_on(rail), facing heading_on(rail), with rail rail, with behavior Ride()
 require monitor Conduct(traffic, False)

@@ -23,7 +23,8 @@ GAIN, CRUISE, EGO_SIDEWAYS = 1.8, 0.65, 2.2
 COMMIT_S = 1.6  # time to the meeting below which a car keeps its speed
 SIDEWAYS = 4.5  # m/s2, lateral acceleration of flow cars in bends
 EASE = 2.5  # m/s2, braking before bends and acceleration after them
-USABLE_M = 130.0  # gap in the oncoming lane, enough to pass an obstacle
+USABLE_M = 170.0  # gap in the oncoming lane, enough to pass an obstacle: every second one is at least as long
+BEHIND_M = 60.0  # behind the ego an oncoming car is out of sight, and enters again
 SMOOTHING, SMOOTHING_S = 0.15, 0.05  # low-pass filter of the ego's acceleration: share of a new value per time step, s
 SWAY = 0.35  # relative change of a flow's speed, at most, to meet the ego
 
@@ -266,21 +267,49 @@ class ActorFlow:
         return float(self._rng.uniform(*self.gaps))
 
 
+class OncomingGaps:
+    """Metres between the centres of consecutive oncoming cars: alternately drawn freely, and at least USABLE_M."""
+
+    def __init__(self, low: float, high: float, seed: int) -> None:
+        self._low, self._high = low, high
+        self._rng = np.random.default_rng(seed)  # of its own: the number of draws depends on the ego
+        self._wide = True
+
+    def draw(self) -> float:
+        self._wide = not self._wide
+        return max(float(self._rng.uniform(self._low, self._high)), USABLE_M if self._wide else 0.0)
+
+
+class OncomingConvoy(Convoy):
+    """Oncoming cars without end, in pairs: the first one enters again behind the last when it is far behind the ego."""
+
+    def __init__(self, rails: Sequence[Rail], speed: float, hold_s: float | None, gaps: OncomingGaps) -> None:
+        super().__init__(rails, speed, hold_s=hold_s)
+        self.gaps = gaps
+
+    def step(self, stage: ScenarioStage) -> None:
+        first, last = self.rails[0], self.rails[-1]
+        if first.s < stage.ego_s - BEHIND_M:
+            first.s, first.now = last.s + self.gaps.draw(), self.speed
+            self.rails = [*self.rails[1:], first]
+        super().step(stage)
+
+
 def oncoming(
-    stage: ScenarioStage, gaps: tuple[float, float], speed: float, place: float, hold_s: float | None = None
-) -> Convoy:
+    stage: ScenarioStage, interval: tuple[float, float], speed: float, place: float, hold_s: float | None = None
+) -> OncomingConvoy:
     """Traffic in the opposite lane, whose first car is near `place` (m along the route) when the ego arrives there.
 
-    gaps: (from, to) m between cars; the second follows closely, the third after a gap of at least USABLE_M. hold_s:
-    place at which they wait while the ego passes the obstacle.
+    interval: (from, to) m between the centres of two cars, as in route files. hold_s: place at which they wait while
+    the ego passes the obstacle.
     """
     seconds = max((place - stage.trigger_s) / 7.0, 2.0)
     head = place + speed * seconds + float(stage.rng.uniform(0.0, 12.0))
-    low, high = sorted(gaps)
-    drawn = [float(stage.rng.uniform(low, (low + high) / 2)), max(float(stage.rng.uniform(low, high)), USABLE_M)]
-    places = head + np.r_[0.0, np.cumsum(drawn) + CAR_M]
+    low, high = sorted(interval)
+    gaps = OncomingGaps(low, high, int(stage.rng.integers(2**62)))
+    places = head + np.cumsum([0.0, *(gaps.draw() for _ in range(3))])
     rails = [Rail(stage.road.path, float(s), stage.lane(1), direction=-1, brake=7.0, accel=3.0) for s in places]
-    return Convoy(rails, speed, hold_s=hold_s)
+    return OncomingConvoy(rails, speed, hold_s, gaps)
 
 
 def passing(stage: ScenarioStage, speed: float, side: int) -> Convoy:

@@ -1,29 +1,45 @@
-"""Oncoming cars drive over the centre line: InvadingTurn.
+"""Oncoming cars drive over the centre line, around cones in their own lane: InvadingTurn.
 
-Their centres are `offset` metres inside the ego's lane; the first car starts `distance` metres beyond the trigger
-point. The ego has to keep to the right edge. If it has stopped, the cars return to their own lane.
+They enter 30 m beyond `distance` metres from the trigger point, 40 m one after the other, until the ego has passed that
+place. Their centres are `offset` metres farther left than half a lane less 0.7 m.
 """
 
 model scenic.domains.driving.model
 from closedloop_plugin.scenarios.library import *
 
-over = width / 2 - stage.number("offset", 0.5)
-start = stage.trigger_s + stage.number("distance", 50)
+distance = stage.number("distance", 100)
+source = stage.trigger_s + distance + 30.0
+APART = 40.0  # m
+over = stage.lane(1) - (stage.number("offset", 0.25) + width / 2 - 0.7)
+cars = []
 
-behavior Invade(pace):
+behavior Invade(number):
+    """Enter when the car before is APART from the source; leave at the trigger point, and enter again."""
     mine = self.rail
     do Begin()
     stage.event("act")
-    mine.now = pace
-    mine.speed = pace
-    while mine.s > stage.ego_s - 8 and not (stage.ego_speed < 1.5 and mine.s - stage.ego_s < 30):
-        do Ride() for 1 steps
-    mine.gap = 4.0
-    mine.d_wanted = width
-    do Ride()
+    before = cars[number - 1]
+    first = number == 0
+    while stage.ego_s < source:
+        while not first and (before.gone or source - before.rail.s <= APART):
+            wait
+        first = False
+        mine.s = source
+        mine.now = 0.0
+        mine.speed = road.speed_limit
+        self.gone = False
+        while mine.s > stage.trigger_s + 2.0 and stage.ego_s < source:
+            mine.gap = flows.HEAD_ON_GAP if flows.claims(mine, stage) < 0 else None  # brakes for an ego in its way
+            do Ride() for 1 steps
+        self.gone = True
 
 ego = new Car at place(0), facing stage.heading(0)
 
-for gap in (0.0, 11.0, 23.0):
-    rail = Rail(route, start + gap, over, direction=-1, sideways=2.5)
-    new Wheeled at place_on(rail), facing heading_on(rail), with rail rail, with behavior Invade(Range(5.5, 6.0))
+for number in range(math.ceil((distance + 30.0) / APART) + 1):
+    rail = Rail(route, source, over, direction=-1, accel=3.0, brake=7.0)
+    cars.append(new Wheeled at place_on(rail), facing heading_on(rail), with rail rail, with gone True, \
+        with behavior Invade(number))
+
+for number in range(math.ceil(0.5 * distance / 5.0)):
+    s = source - 10.0 - 5.0 * (number + 1)
+    new Thing at place(s, stage.lane(1) + 0.8 * width / 2), facing stage.heading(s), with kind "cone"

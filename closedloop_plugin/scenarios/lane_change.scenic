@@ -1,16 +1,16 @@
-"""A route with several lane changes, behind a slow car that changes lanes too: SequentialLaneChange."""
+"""A route with several lane changes in traffic; no actor is there to endanger the ego: SequentialLaneChange."""
 
 model scenic.domains.driving.model
-from closedloop_plugin.scenarios.library import *
+from closedloop_plugin.scenarios.background import *
 
-behavior Lead(pace):
-    mine = self.rail
-    do Begin()
+behavior Traffic():
+    do DriveNear() until stage.reached_trigger
+    stage.event("trigger")
     stage.event("act")
-    mine.speed = pace
-    do Ride()
+    do DriveNear()
 
 ego = new Car at place(0), facing stage.heading(0)
 
-rail = Rail(route, stage.trigger_s + 24, gap=3.0)
-new Wheeled at place_on(rail), facing heading_on(rail), with rail rail, with behavior Lead(Range(5.0, 6.0))
+for number in range(-lanes("right"), lanes("left") + 1):
+    for rail in traffic_rails(number):
+        new Wheeled at place_on(rail), facing heading_on(rail), with rail rail, with behavior Traffic()

@@ -140,11 +140,18 @@ monitor Conduct(convoy, acts=True):
         convoy.step(stage)
         wait
 
-monitor LendOncomingLane(last):
-    """TwoWays: the ego may use the oncoming lane until it is beyond s = `last` and back in its own lane."""
+monitor LendOncomingLane(last, first=None, near=50.0, seconds=5.0):
+    """TwoWays: the ego may use the oncoming lane until it is beyond s = `last` and back in its own lane. first: not
+    before `seconds` after it has come within `near` metres of s = `first`."""
     while not stage.reached_trigger:
         wait
     stage.event("trigger")
+    if first is not None:
+        while to_ego(first) >= near:
+            wait
+        came = stage.time_s
+        while stage.time_s < came + seconds:
+            wait
     stage.oncoming_allowed = True
     while stage.ego_s < last or abs(stage.ego_d) > 0.8:
         wait

@@ -1,45 +1,51 @@
 """An obstacle in the ego's lane: Accident, ConstructionObstacle, ParkedObstacle, and their TwoWays types.
 
-The obstacle is `distance` metres beyond the trigger point, on the side `direction` of the road. One-way types: the next
-lane is free after its traffic, at `speed` km/h, has passed. TwoWays: only the oncoming lane is free, in which cars come
-at intervals of `frequency` metres.
+The obstacle is `distance` metres beyond the trigger point, on the side `direction` of the road; a sign at the trigger
+point warns of it. One-way types: the next lane is free after its traffic, at `speed` km/h, has passed. TwoWays: only
+the oncoming lane is free, in which cars come at intervals of `frequency` metres.
 """
 
 model scenic.domains.driving.model
-from closedloop_plugin.scenarios.library import *
+from closedloop_plugin.scenarios.actions import *
 
 what = option("what")
 two_ways = option("two_ways")
-side = 1 if stage.params.get("direction", "right") == "right" else -1  # on which the ego passes: +1 left
-start = stage.trigger_s + stage.number("distance", 40)
+direction = stage.params.get("direction", "right")
+side = 1 if direction == "right" else -1  # on which the ego passes: +1 left
+start = stage.trigger_s + stage.number("distance", 100 if what == "construction" else 120)
+SIGN = "static.prop.warningconstruction" if what == "construction" else "static.prop.warningaccident"
+ACCIDENT_GAPS = (10.0, 6.0)  # m from the police car to the first crashed car, and from that to the second
 
 ego = new Car at place(0), facing stage.heading(0)
 
+# 0.3 lane widths outside the middle of the first lane beside the road.
+new Thing at place(stage.trigger_s, outside(direction, 0.75 + 0.3 * width)), facing stage.heading(stage.trigger_s), \
+    with kind "warning sign", with blueprint SIGN
+
 if what == "accident":
-    new Wheeled at place(start, 0.1 * side), facing stage.heading(start), with kind "police", \
-        with lamps {"siren", "hazard"}
-    end = start
-    for gap in (8.5, 15.5):
-        end = start + gap
-        new Wheeled at place(end, Range(-0.4, 0.4)), facing turned(end, Range(-25, 25)), with lamps {"hazard"}
+    aside = -side * 0.6 * width / 2
+    new Wheeled at place(start, aside), facing stage.heading(start), with kind "police", with lamps {"siren"}
+    first, end = start + ACCIDENT_GAPS[0], start + sum(ACCIDENT_GAPS)
+    for s in (first, end):
+        new Wheeled at place(s, aside), facing stage.heading(s)
 elif what == "construction":
-    end = start + 15
-    new Thing at place(start, -0.3 * side), facing stage.heading(start), with kind "warning sign"
-    for step in range(5):
-        new Thing at place(start + 1.2 * step, side * (-1.4 + 0.6 * step)), facing stage.heading(start), \
-            with kind "cone"
-    new Thing at place(start + 6, 0), facing stage.heading(start + 6), with kind "barrier", with fixed True
-    new Wheeled at place(start + 11, Range(-0.3, 0.2)), facing stage.heading(start + 11), with kind "van", \
-        with lamps {"hazard"}
-    for step in range(3):
-        new Thing at place(start + 8 + 3.5 * step, side * 1.3), facing stage.heading(start), with kind "cone"
+    first, end = start, start + 8
+    inner = side * 0.85 * width / 2  # edge of the site on which the ego passes
+    new Thing at place(start - 5, 0), facing stage.heading(start - 5), with kind "barrier", with fixed True, \
+        with length 1.2, with width 2.2, with height 2.4, with blueprint "static.prop.trafficwarning"
+    new Thing at place(start + 2, 0), facing stage.heading(start + 2), with kind "debris", \
+        with blueprint "static.prop.dirtdebris02"
+    for gap in (2, 4, 6, 8):
+        new Thing at place(start + gap, inner), facing stage.heading(start + gap), with kind "cone"
+    for step in (1, 2, 3):
+        new Thing at place(start + 8, inner - side * step), facing stage.heading(start + 8), with kind "cone"
 else:
-    end = start
-    new Wheeled at place(start, Range(-0.5, -0.1) * side), facing turned(start, Range(-3, 3)), with lamps {"hazard"}
+    first = end = start
+    new Wheeled at place(start, -side * 0.7 * width / 2), facing stage.heading(start), with lamps {"hazard"}
 
 if two_ways:
-    require monitor LendOncomingLane(end + 18)
-    traffic = flows.oncoming(stage, stage.interval("frequency", (20, 100)), 7.5, start + 5, end + 24)
+    require monitor LendOncomingLane(end + 50, first, 30.0 if what == "construction" else 50.0)
+    traffic = flows.oncoming(stage, stage.interval("frequency", (20, 100)), road.speed_limit, start + 5, end + 24)
 else:
     pace = min(stage.number("speed", 60) / 3.6, 16.0)
     traffic = flows.passing(stage, pace, side)

@@ -6,7 +6,9 @@ Units: metres along the ego's path (s) and to its left (d), m/s, seconds. All ar
 
 model scenic.domains.driving.model
 
+from closedloop_plugin.maps.plan import PARKING, SHOULDER, SIDEWALK
 from closedloop_plugin.scenarios.library import *
+from closedloop_plugin.scenarios.looks import body_size
 
 # -- where -------------------------------------------------------------------------------------------------------------
 
@@ -29,6 +31,12 @@ def oncoming_lane():
 def azimuth_ahead(s):
     """CARLA's sun_azimuth_angle, in degrees clockwise, of a sun that an ego at s has straight ahead."""
     return -math.degrees(route.pose(s)[2])
+
+def parking_bay(side, towards):
+    """d of the centre of a car in the parking lane, "left" or "right", close to its "road" or its "kerb" edge."""
+    shift = (PARKING - body_size("car")[1] / 2) / 4  # as CARLA's scenarios place it
+    middle = width / 2 + PARKING / 2
+    return (1 if side == "left" else -1) * (middle - shift if towards == "road" else middle + shift)
 
 @distributionFunction
 def short_of(where, way):

@@ -17,6 +17,7 @@ from closedloop_plugin.maps.base import RoadMap
 
 EGO_LENGTH, EGO_WIDTH = 4.7, 2.0
 SIDE = 0.45  # m of clearance to an obstacle that is passed
+SIDE_CYCLIST = 0.8  # m, to a cyclist, who may swerve: more than the forecasts' margin
 DOOR = 0.9  # m that an open door adds to a car's width
 
 
@@ -126,8 +127,10 @@ def blockers(
         slow = x.actor.kind == ActorKind.BICYCLE and 0 <= x.v_s < 6.0 and abs(x.v_d) < 0.7
         if not (slow or standstill.is_standing(x)) or x.actor.kind in PEDESTRIANS:
             continue
-        if x.s + x.half_s < s - 3.0 or x.s - s > 60.0 or abs(x.d) > x.half_d + EGO_WIDTH / 2 + 0.3:
-            continue  # passed, too far ahead, or 0.3 m clear of the lane's middle
+        # 0.3 m clear of the lane's middle; behind a blocker, objects anywhere in the lane belong to it (road works).
+        clear = road.lane_width / 2 if found and x.actor.kind in STATIC else EGO_WIDTH / 2 + 0.3
+        if x.s + x.half_s < s - 3.0 or x.s - s > 60.0 or abs(x.d) > x.half_d + clear:
+            continue  # passed, too far ahead, or clear of the lane
         if any(start - 10.0 < x.s < end + 3.0 for start, end in road.junctions):
             continue  # waits at or in a junction
         if x.actor.kind not in STATIC and any(0 < line - x.s < 25.0 for line in red):
@@ -142,8 +145,9 @@ def passing_offset(road: RoadMap, truth: GroundTruth, group: Sequence[RouteActor
     """(offset, purpose) of the smallest offset at which the group can be passed; None: there is none."""
     lanes = road.facts.get("lanes", {})
     width = road.lane_width
-    left = max(x.d + x.half_d for x in group) + EGO_WIDTH / 2 + SIDE
-    right = min(x.d - x.half_d for x in group) - EGO_WIDTH / 2 - SIDE
+    aside = [x.half_d + (SIDE_CYCLIST if x.actor.kind == ActorKind.BICYCLE else SIDE) for x in group]
+    left = max(x.d + out for x, out in zip(group, aside, strict=True)) + EGO_WIDTH / 2
+    right = min(x.d - out for x, out in zip(group, aside, strict=True)) - EGO_WIDTH / 2
     slack = width / 2 - EGO_WIDTH / 2 + 0.1  # offset at which the ego is 0.1 m over the edge of its lane
     options: list[tuple[float, str]] = []
     if left <= slack:

@@ -47,7 +47,9 @@ class ScenarioStage:
     events: list[tuple[float, str]] = field(default_factory=list)
     oncoming_allowed: bool = False
     streams: list[Any] = field(default_factory=list)  # flows of cars, scenarios/flows.py
-    noise: tuple[float, float] = (0.0, 0.0)  # standard deviation on the ego's steer and throttle (ControlLoss)
+    # Disturbance of the ego's steer and throttle (ControlLoss): standard deviation and mean.
+    noise: tuple[float, float] = (0.0, 0.0)
+    bias: tuple[float, float] = (0.0, 0.0)
     signals: dict[str, SignalState] = field(default_factory=dict)  # StopLine.id -> held state; the others cycle
 
     standard: ScenarioStage | None = None  # of the route's standard scenario, which plays under this program
@@ -153,12 +155,12 @@ class ScenarioStage:
                 setattr(self.standard, name, getattr(self, name))
 
     def disturbed(self, control: Control) -> Control:
-        """The control with the noise of the program and of the standard scenario added."""
+        """The control with the noise and bias of the program and of the standard scenario added."""
         if self.standard is not None:
             control = self.standard.disturbed(control)
-        if self.noise == (0.0, 0.0):
+        if self.noise == self.bias == (0.0, 0.0):
             return control
-        steer, throttle = self.rng.normal(0.0, self.noise)
+        steer, throttle = self.rng.normal(self.bias, self.noise)
         return Control(control.steer + steer, control.throttle + throttle, control.brake).checked()
 
     def ego_yaw(self) -> float:

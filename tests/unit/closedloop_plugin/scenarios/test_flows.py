@@ -164,12 +164,27 @@ def test_pace_slows_for_a_bend() -> None:
     assert pace.before(60.0, pace.seconds(10.0, 60.0)) == pytest.approx(10.0, abs=0.1)
 
 
-def test_oncoming_leaves_a_usable_gap() -> None:
+def test_every_second_gap_between_oncoming_cars_is_usable() -> None:
     convoy = flows.oncoming(stage(), (30.0, 60.0), 7.5, 50.0)
-    first, second, third = (r.s for r in convoy.rails)
-    assert 30.0 <= second - first - flows.CAR_M <= 45.0
-    assert third - second >= flows.USABLE_M
+    first, second, third, fourth = (r.s for r in convoy.rails)
+    assert 30.0 <= second - first <= 60.0
+    assert third - second == flows.USABLE_M
+    assert 30.0 <= fourth - third <= 60.0
     assert all(r.direction == -1 and r.d == 3.5 for r in convoy.rails)
+
+
+def test_oncoming_traffic_does_not_end_while_the_ego_waits() -> None:
+    """A car that is 60 m behind the ego enters again behind the last one, at the convoy's speed."""
+    s = with_ego(stage(), 20.0, 0.0, 0.0, 0.0)
+    convoy = flows.oncoming(s, (30.0, 60.0), 7.5, 50.0)
+    cars, last = list(convoy.rails), convoy.rails[-1].s
+    cars[0].s = s.ego_s - 59.0
+    convoy.step(s)
+    assert convoy.rails == cars
+    cars[0].s = s.ego_s - 61.0
+    convoy.step(s)
+    assert convoy.rails == [*cars[1:], cars[0]]
+    assert cars[0].s == last + flows.USABLE_M and cars[0].now == 7.5
 
 
 def test_arms_are_found_by_their_side() -> None:

@@ -49,12 +49,6 @@ def test_a_route_follower_triggers_the_scenario_and_its_actor_acts(
         assert moved(truths)
 
 
-def test_two_ways_allows_the_oncoming_lane(world: World, routes: dict[str, Route]) -> None:
-    truths = play(world, routes["ParkedObstacleTwoWays"], seconds=8.0)
-    assert not truths[0].oncoming_allowed
-    assert truths[-1].oncoming_allowed
-
-
 def test_red_light_is_held_until_the_ego_has_waited(world: World, routes: dict[str, Route]) -> None:
     truths = play(world, routes["VanillaSignalizedTurnEncounterRedLight"], seconds=3.0)
     own = next(line.id for line in world.road.stop_lines if line.on_route)

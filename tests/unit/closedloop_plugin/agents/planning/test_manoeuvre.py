@@ -50,6 +50,30 @@ def test_passing_offset_is_the_smallest() -> None:
     assert manoeuvre.passing_offset(road(oncoming=1), allowed, group) == (pytest.approx(2.8), "oncoming")
 
 
+def test_cones_along_the_edge_of_the_lane_belong_to_the_road_works_behind_which_they_stand() -> None:
+    """A barrier in the lane, then a cone at 1.5 m, which alone would be clear of the ego (1.0 + 0.3 m)."""
+    barrier = Actor(id="b", kind=ActorKind.BARRIER, x=40, y=0, yaw=0, speed=0, length=1.2, width=2.2, height=2.4)
+    cone = Actor(id="c", kind=ActorKind.CONE, x=47, y=1.5, yaw=0, speed=0, length=0.35, width=0.35, height=0.7)
+
+    def found(*actors: Actor) -> list[str]:
+        truth = GroundTruth(0, 0, car(10, name="ego"), actors)
+        seen = manoeuvre.route_actors(ROAD, truth, 10)
+        return [x.actor.id for x in manoeuvre.blockers(road(), truth, seen, StandstillTimer(), 10)]
+
+    assert found(barrier, cone) == ["b", "c"]
+    assert found(cone) == []
+
+
+def test_a_cyclist_at_the_right_is_passed_in_the_next_lane() -> None:
+    """Its left edge is at -0.66 m: 0.8 m beside it the ego's centre is at 1.14 m, over the edge of a 3.5 m lane; a
+    parked car with the same edge is passed at 0.79 m."""
+    for kind, offset in ((ActorKind.BICYCLE, 3.5), (ActorKind.CAR, 0.79)):
+        actor = Actor(id="b", kind=kind, x=40, y=-0.96, yaw=0, speed=0, length=1.8, width=0.6, height=1.7)
+        truth = GroundTruth(0, 0, car(10, name="ego"), (actor,))
+        group = manoeuvre.route_actors(ROAD, truth, 10)
+        assert manoeuvre.passing_offset(road(left=1), truth, group) == (pytest.approx(offset), "pass")
+
+
 def test_oncoming_gap() -> None:
     """Passing an obstacle that ends at 31.3 m: 40 m from standstill, about 7 s; the other comes 56 m nearer."""
 

@@ -105,6 +105,14 @@ def test_noise_is_seeded_and_stays_in_range() -> None:
     assert stage().disturbed(Control(0.1)) == Control(0.1)
 
 
+def test_a_bias_moves_the_mean_of_the_disturbance() -> None:
+    s = stage()
+    s.bias, s.noise = (0.055, -0.03), (0.015, 0.01)
+    controls = [s.disturbed(Control(0.1, 0.5)) for _ in range(400)]
+    assert sum(c.steer for c in controls) / 400 == pytest.approx(0.155, abs=0.004)  # 0.015 / sqrt(400) = 0.00075
+    assert sum(c.throttle for c in controls) / 400 == pytest.approx(0.47, abs=0.003)
+
+
 @pytest.mark.integration
 def test_any_scenic_simulator_is_stepped_from_outside(tmp_path: Path) -> None:
     """Scenic's own Newtonian simulator behind the same session."""
