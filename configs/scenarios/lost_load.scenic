@@ -6,7 +6,7 @@
 parking_cut_in.scenic explains the language. In this example two actors work together.
 """
 
-param route = "demo:103"
+param route = "demo:106"
 param ahead = Range(26, 40)          # m: from the route's trigger point to where the load falls
 param keep = Range(5, 9)             # m: distance that the truck keeps to the ego ...
 param headway = Range(0.7, 1.1)      # s: ... plus this time headway

@@ -3,9 +3,9 @@
     ad2 drive run --scenario configs/scenarios/parking_cut_in.scenic --agent expert --out out/cut_in
 """
 
-# The route: path, map and weather of route 105 of suite demo. This line is read as text: write a plain string, alone on
+# The route: path, map and weather of route 106 of suite demo. This line is read as text: write a plain string, alone on
 # its line.
-param route = "demo:105"
+param route = "demo:106"
 
 # Free parameters. Each episode samples its own values with its seed, a search looks for the worst values, --set due=2.2
 # fixes one.

@@ -219,7 +219,7 @@ def free_setup(world_and_setup: tuple[World, EpisodeSetup], tmp_path_factory: py
     """The episode with a program that has one free parameter, `beside`. (The fake world always has it.)"""
     program = tmp_path_factory.mktemp("program") / "free.scenic"
     program.write_text(FREE_PARAMETER_PROGRAM)
-    return replace(world_and_setup[1], program=program, traffic=False)
+    return replace(world_and_setup[1], program=program, alone=True, traffic=False)
 
 
 def test_weather_is_that_of_the_setup_or_else_of_the_route(world_and_setup: tuple[World, EpisodeSetup]) -> None:
