@@ -1,8 +1,9 @@
 """ExpertDriver: a rule-based driver with ground truth; the upper bound, and the check that a scenario is passable.
 
-Each decision has three steps: (1) the lateral offset from the route (manoeuvre.py); (2) the speed that curvature,
-signals, stop signs and the car ahead allow; (3) rollouts against forecasts of all actors (forecast.py): the strongest
-acceleration after which either continuing or braking stays free of contact.
+Each decision has four steps: (1) the lateral offset from the route (manoeuvre.py); (2) the speed that curvature,
+signals, stop signs and the car ahead allow; (3) a gap in streams that do not brake (gaps.py); (4) rollouts against
+forecasts of all actors (forecast.py): the strongest acceleration after which either continuing or braking stays free of
+contact.
 
 Frame: the route's (s along, d to the left, metres). Speeds in m/s, accelerations in m/s2.
 """
@@ -32,7 +33,7 @@ from closedloop_plugin.core.state import Decision, GroundTruth, Observation, Sig
 from closedloop_plugin.maps.base import RoadMap
 
 FRONT = EGO_LENGTH / 2  # m from the ego's centre to its bumper
-CRUISE_SHARE = 0.65  # of the speed limit; scenario flows are timed for this speed (scenarios/flows.py)
+CRUISE_SHARE = 0.65  # of the speed limit; actors of threats are timed for this speed (scenarios/flows.py)
 COMFORT_DECELERATION = 2.0  # m/s2, planned stops
 PASSING = 8.0  # m/s, highest speed in the oncoming lane
 EVADE_BELOW = -2.5  # m/s2: an evasion is considered if staying in the lane needs harder braking

@@ -163,3 +163,10 @@ def test_any_input_keeps_the_state_finite(
         assert all(map(math.isfinite, values))
         assert abs(m.v - before) / DT < 12.0
         assert -math.pi <= m.yaw <= math.pi
+
+
+def test_a_body_that_was_moved_while_hidden_does_not_turn_or_accelerate() -> None:
+    m = MotionState(100.0, 50.0, 1.5, 10.0)
+    place(m, 0.0, 0.0, 0.0, 10.0, 0.05)
+    assert (m.x, m.y, m.yaw, m.vx) == (0.0, 0.0, 0.0, 10.0)
+    assert m.yaw_rate == m.ax == m.ay == 0.0
