@@ -245,7 +245,7 @@ def oncoming(
     """
     seconds = max((place - stage.trigger_s) / 7.0, 2.0)
     head = place + speed * seconds + float(stage.rng.uniform(0.0, 12.0))
-    gaps = GapDraws(*sorted(interval), wide=USABLE_M, every=2, stage=stage)
+    gaps = GapDraws(min(interval), max(interval), USABLE_M, 2, stage)
     places = head + np.cumsum([0.0, *(gaps.draw() for _ in range(3))])
     rails = [Rail(stage.road.path, float(s), stage.lane(1), direction=-1, brake=7.0, accel=3.0) for s in places]
     return EndlessConvoy(rails, speed, gaps, hold_s)
