@@ -145,14 +145,13 @@ behavior Obstruct(where, due, kind, rest, d=0.0, pace=3.0, walks_on=False):
     walk on. A person or animal beside the lane first moves there at `pace` when the ego is due; objects are there from
     the start."""
     mine = self.rail
-    there = mine.path.locate(*stage.spot(where, d))[0]
     if isinstance(self, Thing):  # no object moves by itself
-        mine.s = there
+        mine.s = mine.path.locate(*stage.spot(where, d))[0]
     do Begin()
     while not is_near(where, due, kind):
         wait
     acts(self)
-    there = there - pace * pace / (2 * mine.brake)
+    there = mine.path.locate(*stage.spot(where, d))[0] - pace * pace / (2 * mine.brake)
     begun = stage.time_s
     mine.speed = pace if mine.s < there else 0.0
     do Ride() until mine.s >= there or stage.time_s > begun + 8  # it may have been hit before

@@ -23,8 +23,9 @@ GAIN, CRUISE, EGO_SIDEWAYS = 1.8, 0.65, 2.2
 COMMIT_S = 1.6  # time to the meeting below which a car keeps its speed
 SIDEWAYS = 4.5  # m/s2, lateral acceleration of flow cars in bends
 EASE = 2.5  # m/s2, braking before bends and acceleration after them
-USABLE_M = 170.0  # gap in the oncoming lane, enough to pass an obstacle: every second one is at least as long
-BEHIND_M = 60.0  # behind the ego an oncoming car is out of sight, and enters again
+# Gaps that are enough to pass an obstacle in the oncoming lane, to change into the next lane, and to leave a bay.
+USABLE_M, CHANGE_M, LEAVE_M = 170.0, 90.0, 50.0
+BEHIND_M, AHEAD_M = 60.0, 120.0  # distance from the ego at which a car that has passed it enters again at the end
 SMOOTHING, SMOOTHING_S = 0.15, 0.05  # low-pass filter of the ego's acceleration: share of a new value per time step, s
 SWAY = 0.35  # relative change of a flow's speed, at most, to meet the ego
 
@@ -267,37 +268,39 @@ class ActorFlow:
         return float(self._rng.uniform(*self.gaps))
 
 
-class OncomingGaps:
-    """Metres between the centres of consecutive oncoming cars: alternately drawn freely, and at least USABLE_M."""
+class GapDraws:
+    """Metres between the centres of consecutive cars, uniform from low to high; every n-th is at least `wide`."""
 
-    def __init__(self, low: float, high: float, seed: int) -> None:
-        self._low, self._high = low, high
-        self._rng = np.random.default_rng(seed)  # of its own: the number of draws depends on the ego
-        self._wide = True
+    def __init__(self, low: float, high: float, wide: float, every: int, stage: ScenarioStage) -> None:
+        self._low, self._high, self._wide, self._every = low, high, wide, every
+        # A generator of its own: the number of draws depends on the ego.
+        self._rng = np.random.default_rng(int(stage.rng.integers(2**62)))
+        self._count = 0
 
     def draw(self) -> float:
-        self._wide = not self._wide
-        return max(float(self._rng.uniform(self._low, self._high)), USABLE_M if self._wide else 0.0)
+        self._count += 1
+        least = self._wide if self._count % self._every == 0 else 0.0
+        return max(float(self._rng.uniform(self._low, self._high)), least)
 
 
-class OncomingConvoy(Convoy):
-    """Oncoming cars without end, in pairs: the first one enters again behind the last when it is far behind the ego."""
+class EndlessConvoy(Convoy):
+    """Cars without end: the first one enters again behind the last when it has passed the ego and is out of sight."""
 
-    def __init__(self, rails: Sequence[Rail], speed: float, hold_s: float | None, gaps: OncomingGaps) -> None:
+    def __init__(self, rails: Sequence[Rail], speed: float, gaps: GapDraws, hold_s: float | None = None) -> None:
         super().__init__(rails, speed, hold_s=hold_s)
         self.gaps = gaps
 
     def step(self, stage: ScenarioStage) -> None:
         first, last = self.rails[0], self.rails[-1]
-        if first.s < stage.ego_s - BEHIND_M:
-            first.s, first.now = last.s + self.gaps.draw(), self.speed
+        if (first.s - stage.ego_s) * first.direction > (AHEAD_M if first.direction > 0 else BEHIND_M):
+            first.s, first.now = last.s - first.direction * self.gaps.draw(), self.speed
             self.rails = [*self.rails[1:], first]
         super().step(stage)
 
 
 def oncoming(
     stage: ScenarioStage, interval: tuple[float, float], speed: float, place: float, hold_s: float | None = None
-) -> OncomingConvoy:
+) -> EndlessConvoy:
     """Traffic in the opposite lane, whose first car is near `place` (m along the route) when the ego arrives there.
 
     interval: (from, to) m between the centres of two cars, as in route files. hold_s: place at which they wait while
@@ -305,27 +308,26 @@ def oncoming(
     """
     seconds = max((place - stage.trigger_s) / 7.0, 2.0)
     head = place + speed * seconds + float(stage.rng.uniform(0.0, 12.0))
-    low, high = sorted(interval)
-    gaps = OncomingGaps(low, high, int(stage.rng.integers(2**62)))
+    gaps = GapDraws(min(interval), max(interval), USABLE_M, 2, stage)
     places = head + np.cumsum([0.0, *(gaps.draw() for _ in range(3))])
     rails = [Rail(stage.road.path, float(s), stage.lane(1), direction=-1, brake=7.0, accel=3.0) for s in places]
-    return OncomingConvoy(rails, speed, hold_s, gaps)
+    return EndlessConvoy(rails, speed, gaps, hold_s)
 
 
-def passing(stage: ScenarioStage, speed: float, side: int) -> Convoy:
-    """Three cars that overtake the ego in the lane on that side (+1 left); then the lane is free."""
-    gaps = [float(stage.rng.uniform(14.0, 26.0)) for _ in range(3)]
-    places = stage.trigger_s - 14.0 - np.cumsum(gaps)
+def passing(stage: ScenarioStage, speed: float, side: int) -> EndlessConvoy:
+    """Cars that overtake the ego in the lane on that side (+1 left); every third gap is at least CHANGE_M."""
+    gaps = GapDraws(14.0, 26.0, CHANGE_M, 3, stage)
+    places = stage.trigger_s - 14.0 - np.cumsum([20.0, *(gaps.draw() for _ in range(5))])
     lane = stage.lane(side)
     rails = [Rail(stage.road.path, float(s), lane, speed=0.0, brake=7.0, accel=3.0) for s in places]
-    return Convoy(rails, speed)
+    return EndlessConvoy(rails, speed, gaps)
 
 
-def beside(stage: ScenarioStage, speed: float, gaps: tuple[float, float]) -> Convoy:
-    """Traffic in the ego's lane that passes while the ego is parked beside it."""
-    drawn = [float(stage.rng.uniform(*gaps)) + CAR_M for _ in range(5)]
-    places = -8.0 - np.r_[0.0, np.cumsum(drawn)]
-    return Convoy([Rail(stage.road.path, float(s), speed=0.0, brake=7.0, accel=3.0) for s in places], speed)
+def beside(stage: ScenarioStage, speed: float, spacing: float) -> EndlessConvoy:
+    """Traffic in the ego's lane that passes while the ego is parked beside it; every fifth gap is at least LEAVE_M."""
+    gaps = GapDraws(spacing, spacing, LEAVE_M, 5, stage)
+    places = -8.0 - np.cumsum([spacing, *(gaps.draw() for _ in range(6))])
+    return EndlessConvoy([Rail(stage.road.path, float(s), brake=7.0, accel=3.0) for s in places], speed, gaps)
 
 
 def green_for(stage: ScenarioStage, line: RoutePath) -> None:

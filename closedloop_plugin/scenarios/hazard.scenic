@@ -1,7 +1,7 @@
 """Cyclists ride slowly in the right half of the ego's lane: HazardAtSideLane and HazardAtSideLaneTwoWays.
 
 They start `distance` metres beyond the trigger point, ride at `bicycle_speed` km/h for `bicycle_drive_distance` metres,
-then stand. One-way type: traffic at `speed` km/h first passes on the left. TwoWays: oncoming cars at intervals of
+then stand. One-way type: cars at `speed` km/h overtake on the left. TwoWays: oncoming cars at intervals of
 `frequency` metres.
 """
 

@@ -1,8 +1,8 @@
 """An obstacle in the ego's lane: Accident, ConstructionObstacle, ParkedObstacle, and their TwoWays types.
 
 The obstacle is `distance` metres beyond the trigger point, on the side `direction` of the road; a sign at the trigger
-point warns of it. One-way types: the next lane is free after its traffic, at `speed` km/h, has passed. TwoWays: only
-the oncoming lane is free, in which cars come at intervals of `frequency` metres.
+point warns of it. One-way types: cars overtake in the next lane at `speed` km/h. TwoWays: only the oncoming
+lane is free, in which cars come at intervals of `frequency` metres.
 """
 
 model scenic.domains.driving.model

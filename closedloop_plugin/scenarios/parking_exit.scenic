@@ -25,8 +25,7 @@ for gap in (stage.number("front_vehicle_distance", 20), -stage.number("behind_ve
 near = Rail(route, 0.0, accel=3.0, gap=3.0)
 new Wheeled at place_on(near), facing heading_on(near), with rail near, with behavior PullAway()
 
-free = SPACING - flows.CAR_M
-traffic = flows.beside(stage, 7.0, (free, free))
+traffic = flows.beside(stage, 7.0, SPACING)
 for rail in traffic.rails:
     new Wheeled at place_on(rail), facing heading_on(rail), with rail rail, with behavior Ride()
 require monitor Conduct(traffic)

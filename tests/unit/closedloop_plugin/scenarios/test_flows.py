@@ -187,6 +187,22 @@ def test_oncoming_traffic_does_not_end_while_the_ego_waits() -> None:
     assert cars[0].s == last + flows.USABLE_M and cars[0].now == 7.5
 
 
+def test_traffic_beside_and_in_the_next_lane_does_not_end() -> None:
+    """Of the gaps drawn for seven cars the fifth is wide, for six overtaking ones the third. A car 120 m ahead of the
+    ego enters again behind the last one."""
+    s = with_ego(stage(), 0.0, -3.0, 0.0, 0.0)
+    convoy = flows.beside(s, 7.0, 25.0)
+    assert -np.diff([r.s for r in convoy.rails]) == pytest.approx([25.0] * 4 + [flows.LEAVE_M, 25.0])
+    cars, last = list(convoy.rails), convoy.rails[-1].s
+    cars[0].s = s.ego_s + flows.AHEAD_M + 1.0
+    convoy.step(s)
+    assert convoy.rails == [*cars[1:], cars[0]]
+    assert cars[0].s == last - 25.0
+    overtaking = -np.diff([r.s for r in flows.passing(s, 14.0, 1).rails])
+    assert overtaking[2] == flows.CHANGE_M
+    assert np.all((np.delete(overtaking, 2) >= 14.0) & (np.delete(overtaking, 2) <= 26.0))
+
+
 def test_arms_are_found_by_their_side() -> None:
     arms = [{"name": "exit", "out": [40.0, 10.0, math.pi / 2]}, {"name": "entry", "out": [30.0, 0.0, math.pi]},
             {"name": "ahead", "out": [50.0, 0.0, 0.0]}]  # fmt: skip
