@@ -63,8 +63,8 @@ class ThreatRequest:
     transcript: ThreatTranscript
     number: int  # of the attempt in its round, from 0
     seed: int
+    images: tuple[np.ndarray, ...] = ()  # the last frame of each of the interview's moments
     round: int = 1
-    images: tuple[np.ndarray, ...] = ()  # the interview's frames
 
 
 class Fuser(Protocol):

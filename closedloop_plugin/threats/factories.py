@@ -13,11 +13,12 @@ from closedloop_plugin.runner.assemble import DriverSetup
 from closedloop_plugin.threats.base import Fuser, Interviewee
 from closedloop_plugin.threats.fuser.model import ModelFuser
 from closedloop_plugin.threats.fuser.rules import RulesFuser
+from closedloop_plugin.threats.fuser.uniform import UniformFuser
 from closedloop_plugin.threats.interviewees.model import ModelInterviewee
 from closedloop_plugin.threats.interviewees.observed import ObservedInterviewee
 from lmms_eval_ad2.errors import Ad2Error
 
-RULES = "rules"
+WITHOUT_MODEL = {"rules": RulesFuser, "uniform": UniformFuser}
 ANSWER_TOKENS, SPEC_TOKENS = 512, 1024  # limits of an interview answer and of a spec (about 350 tokens)
 
 
@@ -45,13 +46,16 @@ def make_interviewee(
 
 
 def make_fuser(spec: str, *, texts: PromptTexts, cache: Path | None, seed: int, repairs: int = 3) -> Fuser:
-    """Fuser of `rules`, `endpoint:...` or `lmms:...`. `texts`: the prompts of "threats". Raises Ad2Error otherwise."""
+    """Fuser of `rules`, `uniform`, `endpoint:...` or `lmms:...`. `texts`: the prompts of "threats".
+
+    Raises Ad2Error for another `spec`.
+    """
     kind, colon, _ = spec.strip().partition(":")
-    if kind == RULES and not colon:
-        return RulesFuser()
+    if kind in WITHOUT_MODEL and not colon:
+        return WITHOUT_MODEL[kind]()
     if kind not in MODELS or not colon:
         hint = "; a driver cannot fuse answers" if kind in BUILT_IN else ""
-        raise Ad2Error(f"--fuser {spec}: expected rules, endpoint:MODEL@http://host:port/v1 or lmms:NAME,...{hint}")
+        raise Ad2Error(f"--fuser {spec}: expected rules, uniform, endpoint:MODEL@http://host:port/v1 or lmms:NAME,...{hint}")
     return ModelFuser(make_backend(with_token_limit(spec, SPEC_TOKENS), cache=cache, seed=seed), texts, repairs)
 
 

@@ -87,7 +87,7 @@ class GenerationRounds:
 
     def _request(self, transcript: ThreatTranscript, number: int, attempt: int) -> ThreatRequest:
         seed = episode_seed(self.job.seed, transcript.route, (number - 1) * ROUND_SEEDS + attempt)
-        return ThreatRequest(transcript, attempt, seed, number, self.folder.images(transcript))
+        return ThreatRequest(transcript, attempt, seed, self.folder.images(transcript), number)
 
     # -- checking ------------------------------------------------------------------------------------------------------
 

@@ -34,7 +34,8 @@ from closedloop_plugin.threats.verdicts import is_scenario_actor
 STANDS = 0.3  # m/s: slower is a standstill
 STOP_S = 1.0  # shortest standstill that is listed
 POINT_M, POINT_S = 2.0, 1.0  # between points of the profile, whichever comes first
-CHANGE = 0.1  # of brake, throttle or steering: a reaction
+CHANGE = 0.1  # more brake than at the act: a reaction; a throttle that falls from more than this to LIFTED is one too
+LIFTED = 0.02
 BRAKES = 1 / 3  # brake: a clear one
 KEPT_REPLIES = 400  # kept until the summary is written
 ItemT = TypeVar("ItemT")
@@ -199,11 +200,8 @@ class EpisodeObserver:
 
 
 def _changed(before: Control, after: Control) -> bool:
-    return (
-        after.brake - before.brake >= CHANGE
-        or before.throttle - after.throttle >= CHANGE
-        or abs(after.steer - before.steer) >= CHANGE
-    )
+    """Whether the pedals show a reaction; steering is none, since it follows the route too."""
+    return after.brake - before.brake >= CHANGE or (before.throttle > CHANGE and after.throttle <= LIFTED)
 
 
 def _scenario_gap(truth: GroundTruth) -> float | None:

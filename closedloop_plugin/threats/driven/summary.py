@@ -57,8 +57,8 @@ class DriveInfraction(_StrictModel):
 
 
 class DriveReaction(_StrictModel):
-    """What the target did when a scenario acted. `seconds`: from the act to the first change of its control (brake,
-    lifted throttle, or steering); None: no change. `gap_m`: to the nearest actor of the scenario at that moment."""
+    """What the target did when a scenario acted. `seconds`: from the act to its first brake or lifted throttle; None:
+    none before a contact. `gap_m`: to the nearest actor of the scenario."""
 
     act_s: float  # time of the act
     s: float

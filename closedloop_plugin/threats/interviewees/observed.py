@@ -31,6 +31,7 @@ from lmms_eval_ad2.errors import Ad2Error
 AHEAD_M = (40.0, 30.0, 22.0, 14.0, 8.0)  # distances of a stationary actor in the ego's lane, farthest first
 STANDS = 2.0  # m/s: a slower ego is probed at SPEED
 SPEED = 8.0  # m/s
+BESIDE_M = 10.0  # an actor that is not farther ahead is beside the ego
 MIN_CHANGE = 0.02  # of throttle, brake or steering; smaller changes are ignored
 SEEDS = (0, 1)
 SPEEDS = (2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 17.0, 20.0, 24.0)  # m/s, at which the pedals are probed
@@ -41,7 +42,7 @@ STANDING: Mapping[str, ActorKind] = {
     "animals": ActorKind.ANIMAL,
     "things on the road": ActorKind.DEBRIS,
 }
-# name -> (kind, m ahead, m to the left, heading relative to the road in degrees, m/s)
+# name -> (kind, m ahead, m to the left, heading relative to the road in degrees, m/s), for an ego at SPEED; see `scaled`
 MOVING: Mapping[str, tuple[ActorKind, float, float, float, float]] = {
     "a pedestrian who is about to cross": (ActorKind.PEDESTRIAN, 16.0, -3.6, 90.0, 1.8),
     "a car beside it that is moving into its lane": (ActorKind.CAR, 7.0, 3.2, -20.0, 5.0),
@@ -90,14 +91,14 @@ def probe(driver: Agent, state: DrivenState) -> ProbeResults:
     scene = _ProbeScene(driver, state)
     empty_road = scene.control()
     by_speed = [scene.control(speed=v) for v in SPEEDS]
-    standing = {name: scene.farthest(kind, empty_road) for name, kind in STANDING.items()}
+    standing = {name: scene.reaction(kind, empty_road) for name, kind in STANDING.items()}
     return ProbeResults(
         speed=scene.speed,
         empty_road=empty_road,
         now=scene.decide(state.truth, state.observation.speed),
         standing={name: control for name, (control, _) in standing.items()},
         distances={name: distance for name, (_, distance) in standing.items()},
-        moving={name: _change(empty_road, scene.control(scene.actor(*actor))) for name, actor in MOVING.items()},
+        moving={name: _change(empty_road, scene.control(scene.scaled(*actor))) for name, actor in MOVING.items()},
         lights=scene.obeys_lights(),
         follows_lane=_change(scene.control(left=0.0), scene.control(left=0.9)) is not None,
         top_speed=max((v for v, c in zip(SPEEDS, by_speed, strict=True) if c.throttle > MIN_CHANGE), default=0.0),
@@ -142,23 +143,33 @@ class _ProbeScene:
             raise Ad2Error(f"{driver.name}: no control to observe: {decision.error or 'it answers in text'}")
         return decision.control.checked()
 
-    def farthest(self, kind: ActorKind, empty_road: Control) -> tuple[Control | None, float | None]:
-        """(changed control, distance) at the largest distance with a reaction to a stationary actor; (None, None).
+    def reaction(self, kind: ActorKind, empty_road: Control) -> tuple[Control | None, float | None]:
+        """(changed control at the nearest, largest distance) with a reaction to a stationary actor; (None, None).
 
         Pedestrians and animals face across the road.
         """
         turned = 90.0 if kind in (ActorKind.PEDESTRIAN, ActorKind.ANIMAL) else 0.0
-        for ahead in AHEAD_M:
-            change = _change(empty_road, self.control(self.actor(kind, ahead, 0.0, turned, 0.0)))
-            if change is not None:
-                return change, ahead
-        return None, None
+        found = [
+            (change, ahead)
+            for ahead in AHEAD_M
+            if (change := _change(empty_road, self.control(self.actor(kind, ahead, 0.0, turned, 0.0)))) is not None
+        ]
+        return (found[-1][0], found[0][1]) if found else (None, None)
 
     def actor(self, kind: ActorKind, ahead: float, left: float, turned: float, speed: float) -> Actor:
         x, y, yaw = self.state.road.path.pose(self.s + ahead, left)
         length, width, height = SIZES[kind]
         yaw += math.radians(turned)
         return Actor(id="probe", kind=kind, x=x, y=y, yaw=yaw, speed=speed, length=length, width=width, height=height)
+
+    def scaled(self, kind: ActorKind, ahead: float, left: float, turned: float, speed: float) -> Actor:
+        """A moving actor whose times to the ego's path are those at SPEED: what is far ahead comes nearer at a lower speed,
+        and vehicles are slower in proportion."""
+        share = self.speed / SPEED
+        return self.actor(
+            kind, ahead * share if ahead > BESIDE_M else ahead, left, turned,
+            speed if kind is ActorKind.PEDESTRIAN else speed * share,
+        )  # fmt: skip
 
     def obeys_lights(self) -> bool | None:
         """Whether a red light 15 m ahead changes anything."""
