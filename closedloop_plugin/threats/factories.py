@@ -55,7 +55,9 @@ def make_fuser(spec: str, *, texts: PromptTexts, cache: Path | None, seed: int, 
         return WITHOUT_MODEL[kind]()
     if kind not in MODELS or not colon:
         hint = "; a driver cannot fuse answers" if kind in BUILT_IN else ""
-        raise Ad2Error(f"--fuser {spec}: expected rules, uniform, endpoint:MODEL@http://host:port/v1 or lmms:NAME,...{hint}")
+        raise Ad2Error(
+            f"--fuser {spec}: expected rules, uniform, endpoint:MODEL@http://host:port/v1 or lmms:NAME,...{hint}"
+        )
     return ModelFuser(make_backend(with_token_limit(spec, SPEC_TOKENS), cache=cache, seed=seed), texts, repairs)
 
 

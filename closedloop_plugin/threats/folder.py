@@ -6,8 +6,8 @@
     frames/                  the images shown to the target, see driven/recorder.py
     transcripts/<route>.json ThreatTranscript: the record of a route; replaced after the interview, each attempt, its
                              verdict and the target's drive of it
-    scenarios/<route>.scenic the newest attempt's program, at the end that of the attempt that counts; written before the
-                             transcript with its sha256
+    scenarios/<route>.scenic the newest attempt's program, at the end that of the attempt that counts; written before
+                             the transcript with its sha256
 
 A process killed between the last two leaves a program without its attempt, which is then repeated from the same seed.
 """
@@ -99,7 +99,9 @@ class ThreatFolder:
         if attempt is None or attempt.spec is None:
             return
         stored = self.program_sha(transcript.route)
-        if stored == attempt.program_sha256 or (stored and stored not in {a.program_sha256 for a in transcript.attempts}):
+        if stored == attempt.program_sha256 or (
+            stored and stored not in {a.program_sha256 for a in transcript.attempts}
+        ):
             return
         with atomic_write(file) as handle:
             handle.write(program(attempt.spec, transcript.site))

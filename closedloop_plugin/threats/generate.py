@@ -81,9 +81,7 @@ def _interviews(job: ThreatGenerationConfig, folder: ThreatFolder, interviewee: 
         return {}
     logs, failed = job.drives().standard(missing, job.moments, job.frames, job.cameras, interviewee.observer)
     driven = [DrivenRoute(route, log) for route, log in logs.items()]
-    silent = interview(
-        routes=driven, interviewee=interviewee, folder=job.folder, keep=folder.keep, quiet=job.quiet
-    )
+    silent = interview(routes=driven, interviewee=interviewee, folder=job.folder, keep=folder.keep, quiet=job.quiet)
     return {**failed, **silent}
 
 

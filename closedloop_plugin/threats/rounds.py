@@ -73,9 +73,7 @@ class GenerationRounds:
 
     def _attempt(self, number: int, attempt: int, routes: Sequence[str]) -> None:
         """Generate another scenario for every route whose last one of the round is missing, refused or unsound."""
-        pending = [
-            self.transcripts[r] for r in routes if _needs_attempt(self.transcripts[r].of_round(number), attempt)
-        ]
+        pending = [self.transcripts[r] for r in routes if _needs_attempt(self.transcripts[r].of_round(number), attempt)]
         title = f"fusing, round {number}, attempt {attempt + 1}"
         with tqdm(total=len(pending), desc=title, unit="route", disable=self.job.quiet) as bar:
             for part in _parts(pending, BATCH):

@@ -34,7 +34,7 @@ class StageAnswer(_StrictModel):
 class InterviewMoment(_StrictModel):
     """A moment of the target's drive, and its answers about it. Speeds in m/s.
 
-    `frames`: image files relative to the suite's folder, by frame (the earliest first), then by camera; `frame_s`: their
+    `frames`: image files relative to the suite's folder, by frame (the earliest first), then by camera; `frame_s`: the
     times. `target`: the next route point, m forward and to the left. `replies`: what the target itself had said until
     then. `reactions`: of a driver without words, in this state.
     """

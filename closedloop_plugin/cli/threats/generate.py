@@ -28,11 +28,11 @@ then:
   ad2 report compare runs/qwen runs/qwen_threat
   ad2 threats gallery threats/qwen --runs runs/qwen_threat
 
-The target first drives each route as in ad2 drive run, and is questioned about several moments of that drive (perception,
-prediction, planning). The fuser converts the answers and the drive to one threat of a closed vocabulary; templates
-convert the threat to a program. A driver without text (expert, steer-only ...) is probed at these moments instead: its
-reactions to a car, a pedestrian and a bend are recorded. Then the target drives the scenario; if it survives, the fuser
-gets what happened and makes another one, at most --reflect times.
+The target first drives each route as in ad2 drive run, and is questioned about several moments of that drive
+(perception, prediction, planning). The fuser converts the answers and the drive to one threat of a closed vocabulary;
+templates convert the threat to a program. A driver without text (expert, steer-only ...) is probed at these moments
+instead: its reactions to a car, a pedestrian and a bend are recorded. Then the target drives the scenario; if it
+survives, the fuser gets what happened and makes another one, at most --reflect times.
 
 exit code: 0 each route has a scenario that passes the check, 1 some have none (listed), 2 invalid arguments"""
 
@@ -134,9 +134,7 @@ def run(options: ThreatGenerateOptions) -> int:
     texts = texts_of(options.questions, "threats")
     job = _job(options, texts.sha256)
     more: dict[str, Any] = {"texts": texts, "cache": None, "seed": options.seed}
-    interviewee = make_interviewee(
-        options.agent, driver=job.driver, profile=job.profile, cameras=job.cameras, **more
-    )
+    interviewee = make_interviewee(options.agent, driver=job.driver, profile=job.profile, cameras=job.cameras, **more)
     fuser = make_fuser(options.fuser, repairs=options.repairs, **more)
     made = generate(job, interviewee, fuser)
     show(summary(made, job))
@@ -195,7 +193,7 @@ def summary(made: GeneratedThreats, job: ThreatGenerationConfig) -> str:
                      f"{len(made.unsound)} left out")  # fmt: skip
     else:
         lines.append(f"not checked; next: ad2 threats check {job.folder}")
-    again = [t for t in made.transcripts.values() if len(t.attempts) > 1]
+    again = [t for t in made.transcripts.values() if any(a.number for a in t.attempts)]
     refused = sum(a.spec is None for t in made.transcripts.values() for a in t.attempts)
     repairs = sum(e.purpose == "repair" for t in made.transcripts.values() for a in t.attempts for e in a.exchanges)
     lines.append(f"{len(again)} routes took several attempts; {refused} attempts refused, {repairs} replies repaired")

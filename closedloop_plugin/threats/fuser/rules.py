@@ -1,8 +1,8 @@
 """Fuser without a model: what the target did, keywords in its answers, tables of threats and numbers.
 
-Deterministic for a seed. Every threat that the route has room for scores points: for what the target's drive shows (its
-speed there, road users that it does not react to, infractions), and for gaps in its answers (candidates.py). A behaviour
-is drawn at random among those with the most points, so that a suite with similar targets has variety:
+Deterministic for a seed. Every threat that the route has room for scores points: for what the target's drive shows
+(its speed there, road users that it does not react to, infractions), and for gaps in its answers (candidates.py). A
+behaviour is drawn at random among those with the most points, so that a suite with similar targets has variety:
 
     P(behaviour b) ~ exp(STEEP * (best_b - top)),   best_b >= top - NEAR_BEST
 
@@ -41,7 +41,7 @@ from closedloop_plugin.threats.transcript import FuserExchange, ThreatAttempt
 
 NEAR_BEST = 3.5  # points below the best within which a behaviour can be drawn
 STEEP = 0.8  # per point: exponent of the odds between two behaviours
-NEAR_BEST_DRIVEN, STEEP_DRIVEN = 1.5, 2.0  # the same with evidence of a drive
+NEAR_BEST_DRIVEN, STEEP_DRIVEN = 1.5, 1.6  # the same with evidence of a drive
 NEAR_TOP = 0.5  # points below a behaviour's best within which its threats can be drawn
 CLOSE_M, CLOSE_TTC_S, LATE_S = 2.0, 1.5, 0.8  # gap, time to collision, reaction time of a survived drive that was close
 
@@ -131,7 +131,9 @@ def retry_plan(request: ThreatRequest, evidence: DrivenEvidence | None) -> tuple
     )
     repeat = last.verdict.compiles and last.verdict.runs and len(tried) == 1
     exhausted = {a.spec.behaviour for a in failed if a.spec and not (repeat and a is last)}
-    exhausted |= {a.spec.behaviour for a in survived if a.spec and not (repeat and a.spec.behaviour is last.spec.behaviour)}
+    exhausted |= {
+        a.spec.behaviour for a in survived if a.spec and not (repeat and a.spec.behaviour is last.spec.behaviour)
+    }
     why = f"The expert did not get through the last attempt ({short(last.verdict.reason, 120)})."
     return RetryPlan(frozenset(exhausted), last.spec if repeat else None, why), adjustment
 
@@ -144,7 +146,9 @@ def _after_round(last: ThreatAttempt, attempts: Sequence[ThreatAttempt]) -> Retr
     others = frozenset(a.spec.behaviour for a in attempts if a.survived and a.spec)
     figures = _figures(last.outcome)
     if _was_close(last.outcome) and not bracket.exhausted and len(bracket.too_early) < 3:
-        return RetryPlan(others - {last.spec.behaviour}, last.spec, f"It survived {last.spec.behaviour.value} {figures}.")
+        return RetryPlan(
+            others - {last.spec.behaviour}, last.spec, f"It survived {last.spec.behaviour.value} {figures}."
+        )
     return RetryPlan(others, None, f"It got through {last.spec.behaviour.value} {figures}, so another threat follows.")
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from closedloop_plugin.agents.base import Agent, DecisionRequest
 from closedloop_plugin.core.frames import to_ego
@@ -25,7 +25,7 @@ from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.threats.base import DrivenState, InterviewScene
 from closedloop_plugin.threats.driven.summary import ProbedReactions
 from closedloop_plugin.threats.site import site_of
-from closedloop_plugin.threats.transcript import STAGES, Stage, StageAnswer
+from closedloop_plugin.threats.transcript import Stage, StageAnswer
 from lmms_eval_ad2.errors import Ad2Error
 
 AHEAD_M = (40.0, 30.0, 22.0, 14.0, 8.0)  # distances of a stationary actor in the ego's lane, farthest first
@@ -42,7 +42,8 @@ STANDING: Mapping[str, ActorKind] = {
     "animals": ActorKind.ANIMAL,
     "things on the road": ActorKind.DEBRIS,
 }
-# name -> (kind, m ahead, m to the left, heading relative to the road in degrees, m/s), for an ego at SPEED; see `scaled`
+# For an ego at SPEED, see `scaled`:
+# name -> (kind, m ahead, m to the left, heading relative to the road in degrees, m/s)
 MOVING: Mapping[str, tuple[ActorKind, float, float, float, float]] = {
     "a pedestrian who is about to cross": (ActorKind.PEDESTRIAN, 16.0, -3.6, 90.0, 1.8),
     "a car beside it that is moving into its lane": (ActorKind.CAR, 7.0, 3.2, -20.0, 5.0),
@@ -163,8 +164,10 @@ class _ProbeScene:
         return Actor(id="probe", kind=kind, x=x, y=y, yaw=yaw, speed=speed, length=length, width=width, height=height)
 
     def scaled(self, kind: ActorKind, ahead: float, left: float, turned: float, speed: float) -> Actor:
-        """A moving actor whose times to the ego's path are those at SPEED: what is far ahead comes nearer at a lower speed,
-        and vehicles are slower in proportion."""
+        """A moving actor whose times to the ego's path are those at SPEED.
+
+        What is far ahead comes nearer at a lower speed, and vehicles are slower in proportion.
+        """
         share = self.speed / SPEED
         return self.actor(
             kind, ahead * share if ahead > BESIDE_M else ahead, left, turned,
@@ -186,7 +189,10 @@ def _change(before: Control, after: Control) -> Control | None:
 
 
 class DriverObserver:
-    """Observes a driver in states of its drive (recorder.StateObserver). `driver`: recipe of the agent; None: not probed."""
+    """Observes a driver in states of its drive (recorder.StateObserver).
+
+    `driver`: recipe of the agent; None: it is not probed.
+    """
 
     def __init__(self, driver: FactoryRecipe | None) -> None:
         self.driver = driver
@@ -194,9 +200,13 @@ class DriverObserver:
     def observe(self, state: DrivenState) -> tuple[list[StageAnswer], ProbedReactions]:
         if self.driver is None:
             speed = state.observation.speed
-            texts = dict.fromkeys(STAGES, "It was not probed.")
-            texts["planning"] = f"At this moment it drives at {speed:.1f} m/s. It was not probed."
-            answers = [StageAnswer(stage=s, question=NOT_PROBED, text=texts[s]) for s in STAGES]
+            moment = f"At this moment it drives at {speed:.1f} m/s. "
+            answers = [
+                StageAnswer(
+                    stage=stage, question=NOT_PROBED, text=f"{moment if stage == 'planning' else ''}It was not probed."
+                )
+                for stage in get_args(Stage)
+            ]
             return answers, ProbedReactions(speed=round(speed, 2))
         results = probe(self.driver.make(), state)
         stages: dict[Stage, str] = {
@@ -250,7 +260,9 @@ def _perception(results: ProbeResults, state: DrivenState) -> str:
         sentences += [f"It does not look at {_list(blind, 'or')}."] if blind else []
         sentences.append(_around([a for a in state.truth.actors if _class(a) in sees], state))
     else:
-        sentences = [f"It looks at nobody: with {_list(blind, 'or')} {FAR} to {NEAR} m ahead in its lane it does the same."]
+        sentences = [
+            f"It looks at nobody: with {_list(blind, 'or')} {FAR} to {NEAR} m ahead in its lane it does the same."
+        ]
     unseen = _nearest([a for a in state.truth.actors if _class(a) in blind], state)[:MAX_UNSEEN]
     sentences += [f"It does not look at {_placed(*item, state)}." for item in unseen]
     if results.lights is not None:

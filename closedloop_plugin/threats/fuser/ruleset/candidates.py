@@ -72,20 +72,22 @@ RELIES: Mapping[AdversaryBehaviour, tuple[DrivingIntent, ...]] = {
     AdversaryBehaviour.HIDDEN_STOP: (DrivingIntent.KEEP, DrivingIntent.ACCELERATE),
     AdversaryBehaviour.EMERGENCY_PASS: (DrivingIntent.STOP, DrivingIntent.SLOW, DrivingIntent.CHANGE),
 }
-# Points of a behaviour if the drive is known: how little time it leaves to a driver that reacts late.
+# Points of a behaviour if the drive is known. In the embedded simulator, with triggers half a second later than those of
+# numbers.DUE, an expert whose decisions take effect 0.35 s late fails nearly always at obstacles that must be passed and
+# at crossing vehicles, seldom behind vehicles that slow down; the expert itself survives most of either.
 LETHAL: Mapping[AdversaryBehaviour, float] = {
-    AdversaryBehaviour.CUT_IN: 0.8,
-    AdversaryBehaviour.BRAKE_HARD: 0.8,
-    AdversaryBehaviour.SLOW_AHEAD: 0.0,
-    AdversaryBehaviour.CROSS: 1.0,
-    AdversaryBehaviour.RUN_LIGHT: 0.5,
-    AdversaryBehaviour.TURN_ACROSS: 0.5,
-    AdversaryBehaviour.ONCOMING: 0.3,
-    AdversaryBehaviour.OPEN_DOOR: 0.3,
-    AdversaryBehaviour.BLOCK: 0.3,
-    AdversaryBehaviour.TAILGATE: 0.0,
-    AdversaryBehaviour.HIDDEN_STOP: 0.8,
-    AdversaryBehaviour.EMERGENCY_PASS: 0.0,
+    AdversaryBehaviour.BLOCK: 1.6,
+    AdversaryBehaviour.RUN_LIGHT: 1.5,
+    AdversaryBehaviour.CUT_IN: 1.2,
+    AdversaryBehaviour.CROSS: 1.2,
+    AdversaryBehaviour.EMERGENCY_PASS: 1.0,
+    AdversaryBehaviour.OPEN_DOOR: 0.9,
+    AdversaryBehaviour.ONCOMING: 0.6,
+    AdversaryBehaviour.HIDDEN_STOP: 0.5,
+    AdversaryBehaviour.TURN_ACROSS: 0.3,
+    AdversaryBehaviour.BRAKE_HARD: 0.2,
+    AdversaryBehaviour.SLOW_AHEAD: -0.6,
+    AdversaryBehaviour.TAILGATE: -0.6,
 }
 HARD_TO_SEE = frozenset({Adversary.CHILD, Adversary.BICYCLE, Adversary.MOTORCYCLE, Adversary.ANIMAL, Adversary.DEBRIS})
 SELDOM = frozenset({Adversary.POLICE, Adversary.AMBULANCE, Adversary.FIRETRUCK, Adversary.BARRIER})
@@ -126,8 +128,8 @@ def candidates(
 ) -> Iterator[ThreatCandidate]:
     """Every adversary and cover of a slot, with points.
 
-    With `evidence`, what the target did counts; of its answers, words that it left out count AFTER_DRIVE of their points.
-    The answers of a driver that was probed are derived from the probes, so that they are not counted again.
+    With `evidence`, what the target did counts; of its answers, words that it left out count AFTER_DRIVE of their
+    points. The answers of a driver that was probed are derived from the probes, so that they are not counted again.
     """
     common = [*_prediction_hits(slot, answers), *_planning_hits(slot, answers), *_place_hits(slot, site)]
     covers = [(occluder, tuple(_cover_hits(occluder, answers))) for occluder in slot.occluders]

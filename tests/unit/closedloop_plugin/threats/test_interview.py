@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -113,9 +114,7 @@ def asked(
     interviewee: Any, driven: tuple[Path, list[DrivenRoute]], keep: Any = None
 ) -> tuple[list[ThreatTranscript], dict[str, str]]:
     got: list[ThreatTranscript] = []
-    failed = interview(
-        routes=driven[1], interviewee=interviewee, folder=driven[0], keep=keep or got.append, quiet=True
-    )
+    failed = interview(routes=driven[1], interviewee=interviewee, folder=driven[0], keep=keep or got.append, quiet=True)
     return got, failed
 
 
@@ -205,7 +204,7 @@ def test_a_second_start_drives_nothing_and_a_missing_log_is_one_error(tmp_path) 
     ],
 )
 def test_moments_are_spread_over_the_drive(path: list[float], moments: int, expected: list[int]) -> None:
-    speeds = [0.0, *(b - a for a, b in zip(path, path[1:], strict=False))]
+    speeds = [0.0, *(b - a for a, b in itertools.pairwise(path))]
     samples = [(float(t), float(s), v) for t, (s, v) in enumerate(zip(path, speeds, strict=False))]
     assert moment_indices(samples, 12.0, moments) == expected
 

@@ -85,5 +85,6 @@ def test_observed_answers_differ_between_drivers() -> None:
     assert len(set(answers.values())) == 6
     assert "does not accelerate" in answers["still"][2] and "a matter of chance" in answers["random"][2]
     assert (
-        "It does not look at the lane." in answers["speed-only"][0] and "it reacts to vehicles" in answers["speed-only"][0]
+        "It does not look at the lane." in answers["speed-only"][0]
+        and "it reacts to vehicles" in answers["speed-only"][0]
     )
