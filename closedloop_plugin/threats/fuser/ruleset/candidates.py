@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from closedloop_plugin.threats.fuser.ruleset.driven import CandidateReason, DrivenEvidence, driven_hits
+from closedloop_plugin.threats.fuser.ruleset.driven import CandidateReason, DrivenEvidence, reaction_hits, slot_hits
 from closedloop_plugin.threats.fuser.ruleset.keywords import AnswerKeywords, AnswerTopic, DrivingIntent
 from closedloop_plugin.threats.fuser.slots import ThreatSlot
 from closedloop_plugin.threats.site import ThreatSite
@@ -72,9 +72,9 @@ RELIES: Mapping[AdversaryBehaviour, tuple[DrivingIntent, ...]] = {
     AdversaryBehaviour.HIDDEN_STOP: (DrivingIntent.KEEP, DrivingIntent.ACCELERATE),
     AdversaryBehaviour.EMERGENCY_PASS: (DrivingIntent.STOP, DrivingIntent.SLOW, DrivingIntent.CHANGE),
 }
-# Points of a behaviour if the drive is known. In the embedded simulator, with triggers half a second later than those of
-# numbers.DUE, an expert whose decisions take effect 0.35 s late fails nearly always at obstacles that must be passed and
-# at crossing vehicles, seldom behind vehicles that slow down; the expert itself survives most of either.
+# Points of a behaviour if the drive is known. In the embedded simulator, with triggers half a second later than those
+# of numbers.DUE, an expert whose decisions take effect 0.35 s late fails nearly always at obstacles to pass and at
+# crossing vehicles, seldom behind vehicles that slow down; the expert itself survives most of either.
 LETHAL: Mapping[AdversaryBehaviour, float] = {
     AdversaryBehaviour.BLOCK: 1.6,
     AdversaryBehaviour.RUN_LIGHT: 1.5,
@@ -133,6 +133,8 @@ def candidates(
     """
     common = [*_prediction_hits(slot, answers), *_planning_hits(slot, answers), *_place_hits(slot, site)]
     covers = [(occluder, tuple(_cover_hits(occluder, answers))) for occluder in slot.occluders]
+    lethal = CandidateReason(TargetWeakness.PLANNING, LETHAL[slot.behaviour], "")
+    driven = (*slot_hits(slot, site, evidence), lethal) if evidence is not None else ()
     for adversary in slot.adversaries:
         perception = tuple(_perception_hits(adversary, answers))
         for occluder, cover in covers:
@@ -142,9 +144,8 @@ def candidates(
                 continue
             words = () if evidence.distances else tuple(map(_after_drive, said))
             places = tuple(h for h in said if h.points < 0)
-            driven = tuple(driven_hits(slot, adversary, occluder, site, evidence))
-            lethal = CandidateReason(TargetWeakness.PLANNING, LETHAL[slot.behaviour], "")
-            yield ThreatCandidate(slot, adversary, occluder, (*driven, lethal, *(words or places)))
+            reactions = tuple(reaction_hits(slot, adversary, occluder, evidence))
+            yield ThreatCandidate(slot, adversary, occluder, (*driven, *reactions, *(words or places)))
 
 
 def _after_drive(hit: CandidateReason) -> CandidateReason:

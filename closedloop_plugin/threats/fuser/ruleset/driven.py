@@ -133,15 +133,13 @@ def origin_of(slot: ThreatSlot, site: ThreatSite) -> float:
     return site.crossing[0] - slot.rooms[0][0] if slot.lane is AdversaryLane.CROSSING_ROAD else site.crossing[1]
 
 
-def driven_hits(
-    slot: ThreatSlot, adversary: Adversary, occluder: Occluder, site: ThreatSite, evidence: DrivenEvidence
-) -> Iterator[CandidateReason]:
-    """Reasons for and against a candidate, each with its figure."""
+def slot_hits(slot: ThreatSlot, site: ThreatSite, evidence: DrivenEvidence) -> Iterator[CandidateReason]:
+    """Reasons for and against every threat at a slot, each with its figure."""
     yield from _speed_hits(slot, site, evidence)
-    yield from _reaction_hits(slot, adversary, occluder, evidence)
     for infraction in evidence.drive.infractions:
         if slot.behaviour in PROVOKES.get(infraction.kind, ()):
-            when = "" if infraction.time_s is None else f" at {infraction.time_s:.1f} s, s={infraction.s:.0f} m"
+            place = "" if infraction.s is None else f", s={infraction.s:.0f} m"
+            when = "" if infraction.time_s is None else f" at {infraction.time_s:.1f} s{place}"
             text = f"On its drive of the standard route: {infraction.kind.replace('_', ' ')}{when}."
             yield CandidateReason(TargetWeakness.PLANNING, DONE, text)
             return
@@ -168,9 +166,10 @@ def _braked(drive: DriveSummary, s: float) -> str:
     return " and did not slow down after it" if slower is None else f" and slowed down {slower - begin:.1f} s later"
 
 
-def _reaction_hits(
+def reaction_hits(
     slot: ThreatSlot, adversary: Adversary, occluder: Occluder, evidence: DrivenEvidence
 ) -> Iterator[CandidateReason]:
+    """Reasons from the reactions to probes."""
     name, speed = CLASSES.get(adversary, "vehicles"), evidence.probe_speed
     if name in evidence.distances:
         distance = evidence.distances[name]
