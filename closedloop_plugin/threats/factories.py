@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from closedloop_plugin.agents.make import BUILT_IN, MODELS, make_backend
@@ -18,7 +18,7 @@ from closedloop_plugin.threats.interviewees.model import ModelInterviewee
 from closedloop_plugin.threats.interviewees.observed import ObservedInterviewee
 from lmms_eval_ad2.errors import Ad2Error
 
-WITHOUT_MODEL = {"rules": RulesFuser, "uniform": UniformFuser}
+WITHOUT_MODEL: Mapping[str, Callable[[], Fuser]] = {"rules": RulesFuser, "uniform": UniformFuser}
 ANSWER_TOKENS, SPEC_TOKENS = 512, 1024  # limits of an interview answer and of a spec (about 350 tokens)
 
 
