@@ -33,14 +33,18 @@ SLOTS: Mapping[str, tuple[str, str]] = {
     "describe": ("", ""),
 }
 THREATS: Mapping[str, tuple[str, str]] = {
-    "scene": ("speed command", "cameras pictures limit ahead side"),
-    "pictures": ("n step", "each"),
+    "scene": ("speed command", "cameras pictures driven limit ahead side"),
+    "pictures": ("n ages", "each"),
+    "driven": ("time s", ""),
+    "unmoved": ("time", ""),
+    "replies": ("list", ""),
     "perception": ("", "scene"),
     "prediction": ("perception", "scene"),
     "planning": ("perception prediction", "scene"),
-    "fuse": ("perception prediction planning facts", "pictures earlier"),
+    "fuse": ("perception prediction planning facts", "drive pictures earlier"),
     "construct": ("description vocabulary schema", "facts earlier"),
     "earlier": ("list", ""),
+    "survived": ("list", ""),
     "repair": ("problems", "task reply"),
 }
 # Whole numbers of a driving file: moments of which a question has the pictures, the present one included.

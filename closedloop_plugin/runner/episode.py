@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.profiles import Profile
@@ -24,6 +24,9 @@ from closedloop_plugin.worlds.base import InvalidScene, World
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import file_sha256
+
+if TYPE_CHECKING:
+    from closedloop_plugin.maps.base import RoadMap
 
 PROGRAM = "program"  # scenario type in the record of a user's program
 # Status if a user's program ended itself before the route was completed: neither a success nor a failure of the car.
@@ -43,12 +46,16 @@ class TickObserver(Protocol):
 
 @dataclass(frozen=True)
 class EpisodeTick:
-    """One tick. `control`: applied in the step to this tick. `decision`: its origin, at its first step only."""
+    """One tick. `control`: applied in the step to this tick. `decision`: its origin, at its first step only.
+
+    `road`: the map of the episode.
+    """
 
     observation: Observation
     truth: GroundTruth
     control: Control
     decision: TimedDecision | None = None
+    road: RoadMap | None = None
 
 
 @dataclass(frozen=True)
@@ -145,7 +152,7 @@ class Episode:
         self.margins.add(truth)
         self.controls.counts.update(f"crossed {mark}" for mark in truth.crossed)
         for observe in self.observers:
-            observe(EpisodeTick(observation, truth, control, decision))
+            observe(EpisodeTick(observation, truth, control, decision, self.world.road))
         return self.referee.tick(truth)
 
     def _request(self, observation: Observation, applied: Control | None) -> DecisionRequest:

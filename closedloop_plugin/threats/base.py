@@ -11,18 +11,29 @@ import numpy as np
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import GroundTruth, Observation
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.threats.transcript import StageAnswer, ThreatAttempt, ThreatTranscript
+from closedloop_plugin.runner.recipe import FactoryRecipe
+from closedloop_plugin.threats.transcript import InterviewMoment, StageAnswer, ThreatAttempt, ThreatTranscript
 
 
 @dataclass(frozen=True)
-class InterviewFrame:
-    """A frame at the start of a route: camera images and, for observed drivers only, the ground truth."""
+class DrivenState:
+    """A state that the target reached on its route: what it observed there, and the ground truth."""
 
     route: Route
     observation: Observation
     truth: GroundTruth
     road: RoadMap
-    images: tuple[np.ndarray, ...] = ()  # (H, W, 3) uint8 RGB, in the order of the cameras
+
+
+@dataclass(frozen=True)
+class InterviewScene:
+    """A moment of a drive with its images, for the questions. `moved`: the target has moved during the drive."""
+
+    route_id: str
+    number: int  # of the moment, from 0
+    moment: InterviewMoment
+    moved: bool = True
+    images: tuple[np.ndarray, ...] = ()  # (H, W, 3) uint8 RGB, by frame, then in the order of the cameras
 
 
 class Interviewee(Protocol):
@@ -30,10 +41,15 @@ class Interviewee(Protocol):
 
     source: Literal["said", "observed"]
 
-    def answer(self, scenes: Sequence[Sequence[InterviewFrame]]) -> list[list[StageAnswer]]:
-        """Answers of each route at transcript.STAGES, in order. `scenes`: one or more frames per route.
+    @property
+    def observer(self) -> FactoryRecipe | None:
+        """Of a driver without words: makes the StateObserver in its world process; see driven/recorder.py."""
+        ...
 
-        A failure of the model is an answer with an error; later stages of that route then have the error "not asked".
+    def answer(self, scenes: Sequence[InterviewScene]) -> list[list[StageAnswer]]:
+        """Answers for each scene at transcript.STAGES, in order.
+
+        A failure of the model is an answer with an error; later stages of that scene then have the error "not asked".
         """
         ...
 
@@ -42,12 +58,13 @@ class Interviewee(Protocol):
 
 @dataclass(frozen=True)
 class ThreatRequest:
-    """Request for a scenario: the route's interview and the failed earlier attempts with their verdicts."""
+    """Request for a scenario: the route's interview, and the earlier attempts with verdicts and outcomes."""
 
     transcript: ThreatTranscript
-    number: int  # of the attempt, from 0
+    number: int  # of the attempt in its round, from 0
     seed: int
-    images: tuple[np.ndarray, ...] = ()  # the interview's frames
+    images: tuple[np.ndarray, ...] = ()  # the last frame of each of the interview's moments
+    round: int = 1
 
 
 class Fuser(Protocol):

@@ -2,47 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from closedloop_plugin.agents.make import BUILT_IN, MODELS, make_agent, make_backend
+from closedloop_plugin.agents.make import BUILT_IN, MODELS, make_backend
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.prompts.texts import PromptTexts
+from closedloop_plugin.runner.assemble import DriverSetup
 from closedloop_plugin.threats.base import Fuser, Interviewee
 from closedloop_plugin.threats.fuser.model import ModelFuser
 from closedloop_plugin.threats.fuser.rules import RulesFuser
+from closedloop_plugin.threats.fuser.uniform import UniformFuser
 from closedloop_plugin.threats.interviewees.model import ModelInterviewee
 from closedloop_plugin.threats.interviewees.observed import ObservedInterviewee
 from lmms_eval_ad2.errors import Ad2Error
 
-RULES = "rules"
+WITHOUT_MODEL: Mapping[str, Callable[[], Fuser]] = {"rules": RulesFuser, "uniform": UniformFuser}
 ANSWER_TOKENS, SPEC_TOKENS = 512, 1024  # limits of an interview answer and of a spec (about 350 tokens)
 
 
 def make_interviewee(
-    agent_spec: str, *, texts: PromptTexts, cache: Path | None, seed: int, profile: Profile, cameras: Sequence[Camera]
+    agent_spec: str,
+    *,
+    driver: DriverSetup,
+    texts: PromptTexts,
+    cache: Path | None,
+    seed: int,
+    profile: Profile,
+    cameras: Sequence[Camera],
 ) -> Interviewee:
     """A ModelInterviewee for a model, an ObservedInterviewee for a driver that does not use language.
 
-    `texts`: the prompts of "threats". Raises Ad2Error for an invalid `agent_spec`.
+    `driver`: that of the target's drives, made of the same `agent_spec`. `texts`: the prompts of "threats".
     """
     kind, colon, _ = agent_spec.strip().partition(":")
     if kind in MODELS and colon:
         backend = make_backend(with_token_limit(agent_spec, ANSWER_TOKENS), cache=cache, seed=seed)
         return ModelInterviewee(backend, texts, profile, cameras)
-    agent = make_agent(agent_spec, profile=profile)  # Ad2Error if it is not a driver
-    return ObservedInterviewee(agent_spec.strip(), agent)
+    # A driver whose texts go through an interpreter has no control of its own to probe.
+    recipe = driver.agent_recipe if driver.interpreter is None else None
+    return ObservedInterviewee(agent_spec.strip(), driver.agent, recipe)
 
 
 def make_fuser(spec: str, *, texts: PromptTexts, cache: Path | None, seed: int, repairs: int = 3) -> Fuser:
-    """Fuser of `rules`, `endpoint:...` or `lmms:...`. `texts`: the prompts of "threats". Raises Ad2Error otherwise."""
+    """Fuser of `rules`, `uniform`, `endpoint:...` or `lmms:...`. `texts`: the prompts of "threats".
+
+    Raises Ad2Error for another `spec`.
+    """
     kind, colon, _ = spec.strip().partition(":")
-    if kind == RULES and not colon:
-        return RulesFuser()
+    if kind in WITHOUT_MODEL and not colon:
+        return WITHOUT_MODEL[kind]()
     if kind not in MODELS or not colon:
         hint = "; a driver cannot fuse answers" if kind in BUILT_IN else ""
-        raise Ad2Error(f"--fuser {spec}: expected rules, endpoint:MODEL@http://host:port/v1 or lmms:NAME,...{hint}")
+        raise Ad2Error(
+            f"--fuser {spec}: expected rules, uniform, endpoint:MODEL@http://host:port/v1 or lmms:NAME,...{hint}"
+        )
     return ModelFuser(make_backend(with_token_limit(spec, SPEC_TOKENS), cache=cache, seed=seed), texts, repairs)
 
 

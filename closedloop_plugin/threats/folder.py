@@ -2,9 +2,12 @@
 
     suite.json               identity of the run (compared at every start) and results; read by suites/programs.py
     lock                     held by the writing process
-    frames/<route>_<k>.jpg   the images shown to the target
-    transcripts/<route>.json ThreatTranscript: the record of a route; replaced after the interview and each attempt
-    scenarios/<route>.scenic the last attempt's program; written before the transcript with its sha256
+    target/                  the target's drives: run folders, see driven/target.py
+    frames/                  the images shown to the target, see driven/recorder.py
+    transcripts/<route>.json ThreatTranscript: the record of a route; replaced after the interview, each attempt, its
+                             verdict and the target's drive of it
+    scenarios/<route>.scenic the newest attempt's program, at the end that of the attempt that counts; written before
+                             the transcript with its sha256
 
 A process killed between the last two leaves a program without its attempt, which is then repeated from the same seed.
 """
@@ -22,10 +25,10 @@ import numpy as np
 
 from closedloop_plugin.core.routes import valid_route_id
 from closedloop_plugin.suites.programs import INDEX, index_of
+from closedloop_plugin.threats.interview import images_of
 from closedloop_plugin.threats.templates.program import program
-from closedloop_plugin.threats.transcript import ThreatAttempt, ThreatTranscript
+from closedloop_plugin.threats.transcript import InterviewMoment, ThreatAttempt, ThreatTranscript
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.image_files import ImageOutsideError, locate, open_image
 from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json, file_sha256, remove_leftovers
 from lmms_eval_ad2.storage.identity import continued, refuse_differences
 
@@ -90,12 +93,18 @@ class ThreatFolder:
         self.keep(extended)
         return extended
 
-    def restore(self, transcript: ThreatTranscript) -> None:
-        """Write the last attempt's program again if it is missing; an edited one is not changed."""
-        last, file = transcript.last, self.program_file(transcript.route)
-        if last is not None and last.spec is not None and not file.is_file():
-            with atomic_write(file) as handle:
-                handle.write(program(last.spec, transcript.site))
+    def place(self, transcript: ThreatTranscript, attempt: ThreatAttempt | None) -> None:
+        """Write the attempt's program, unless the file is the user's: one that no attempt of the route wrote."""
+        file = self.program_file(transcript.route)
+        if attempt is None or attempt.spec is None:
+            return
+        stored = self.program_sha(transcript.route)
+        if stored == attempt.program_sha256 or (
+            stored and stored not in {a.program_sha256 for a in transcript.attempts}
+        ):
+            return
+        with atomic_write(file) as handle:
+            handle.write(program(attempt.spec, transcript.site))
 
     def program_sha(self, route: str) -> str:
         """sha256 of the program file; "" if there is none."""
@@ -103,17 +112,15 @@ class ThreatFolder:
         return file_sha256(file) if file.is_file() else ""
 
     def images(self, transcript: ThreatTranscript) -> tuple[np.ndarray, ...]:
-        """The interview's frames, (H, W, 3) uint8 RGB; files that are missing or outside of the folder are skipped."""
-        return tuple(frame for name in transcript.interview.frames if (frame := self._image(name)) is not None)
+        """The last frame of each moment, by camera; see interview.images_of."""
+        names = [name for m in transcript.interview.moments for name in last_frames(m)]
+        return images_of(self.path, names)
 
-    def _image(self, name: str) -> np.ndarray | None:
-        try:
-            with open_image(locate(self.path, name)) as image:
-                return np.asarray(image.convert("RGB"))
-        except (FileNotFoundError, ImageOutsideError):
-            return None
-        except OSError as exc:
-            raise Ad2Error(f"{self.path / name}: not a readable image ({exc})") from exc
+
+def last_frames(moment: InterviewMoment) -> list[str]:
+    """The names of the moment's last frame, one per camera."""
+    cameras = len(moment.frames) // max(len(moment.frame_s), 1)
+    return moment.frames[-cameras:] if cameras else []
 
 
 def _kept_attempts(transcript: ThreatTranscript) -> list[ThreatAttempt]:

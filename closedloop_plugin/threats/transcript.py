@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
+from closedloop_plugin.threats.driven.summary import DriverReply, DriveSummary, ProbedReactions
 from closedloop_plugin.threats.site import ThreatSite
 from closedloop_plugin.threats.spec import ThreatSpec
 from lmms_eval_ad2.errors import DataError
@@ -30,14 +31,63 @@ class StageAnswer(_StrictModel):
     seconds: float = 0.0
 
 
+class InterviewMoment(_StrictModel):
+    """A moment of the target's drive, and its answers about it. Speeds in m/s.
+
+    `frames`: image files relative to the suite's folder, by frame (the earliest first), then by camera; `frame_s`: the
+    times. `target`: the next route point, m forward and to the left. `replies`: what the target itself had said until
+    then. `reactions`: of a driver without words, in this state.
+    """
+
+    time_s: float = 0.0
+    s: float = 0.0  # m along the route
+    speed: float = 0.0
+    speed_limit: float = 0.0
+    command: str = ""
+    target: tuple[float, float] = (0.0, 0.0)
+    frames: list[str] = []
+    frame_s: list[float] = []
+    replies: list[DriverReply] = []
+    reactions: ProbedReactions | None = None
+    answers: list[StageAnswer] = []
+
+
 class InterviewRecord(_StrictModel):
-    """`source`: "said" (a model's own answers) or "observed" (our description of a driver without language)."""
+    """`source`: "said" (a model's own answers) or "observed" (our description of a driver without language).
+
+    `drive`: the episode on which the moments lie. Transcripts of versions without a drive are read as one moment at
+    standstill.
+    """
 
     agent: dict[str, Any]
     source: Literal["said", "observed"]
-    frames: list[str] = []  # picture files, relative to the suite's folder
-    time_s: list[float] = []
-    answers: list[StageAnswer] = []
+    moments: list[InterviewMoment] = []
+    drive: DriveSummary | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_standstill(cls, value: Any) -> Any:
+        """Convert the fields of a transcript whose interview was held before the drive."""
+        if not isinstance(value, dict) or "answers" not in value:
+            return value
+        rest = {k: v for k, v in value.items() if k not in ("frames", "time_s", "answers")}
+        times = value.get("time_s") or []
+        moment = {"time_s": times[-1] if times else 0.0, "frames": value.get("frames") or [], "frame_s": times}
+        return {**rest, "moments": [{**moment, "answers": value["answers"]}]}
+
+    @property
+    def answers(self) -> list[StageAnswer]:
+        """The answers of all moments, in order."""
+        return [answer for moment in self.moments for answer in moment.answers]
+
+    @property
+    def frames(self) -> list[str]:
+        return [name for moment in self.moments for name in moment.frames]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every moment has its answers, without an error."""
+        return bool(self.moments) and all(len(m.answers) == len(STAGES) for m in self.moments) and not self.error
 
     @property
     def error(self) -> str | None:
@@ -75,17 +125,32 @@ class ScenarioVerdict(_StrictModel):
 
 
 class ThreatAttempt(_StrictModel):
-    """One scenario generated for the route; the last one counts."""
+    """One scenario generated for the route. `number`: of the attempt within its round, from 0.
+
+    `round`: from 1; the later ones follow a scenario that the target survived. `outcome`: the target's drive of this
+    program with the values that the check accepted, if it could be scored.
+    """
 
     number: int
     seed: int
     fuser: dict[str, Any]
+    round: int = 1
     description: str = ""
     exchanges: list[FuserExchange] = []
     spec: ThreatSpec | None = None
     refused: str = ""  # why there is no spec
     program_sha256: str = ""
     verdict: ScenarioVerdict | None = None
+    outcome: DriveSummary | None = None
+
+    @property
+    def passed(self) -> bool:
+        return self.spec is not None and self.verdict is not None and self.verdict.passed
+
+    @property
+    def survived(self) -> bool:
+        """Whether the target drove it without failure."""
+        return self.outcome is not None and not self.outcome.failed
 
 
 class ThreatTranscript(_StrictModel):
@@ -98,8 +163,29 @@ class ThreatTranscript(_StrictModel):
     version: str = ""
 
     @property
-    def last(self) -> ThreatAttempt | None:
+    def newest(self) -> ThreatAttempt | None:
         return self.attempts[-1] if self.attempts else None
+
+    @property
+    def last(self) -> ThreatAttempt | None:
+        """The attempt that counts: with which the target failed, else that which came closest, else the newest."""
+        if failed := self.failed_attempt:
+            return failed
+        survived = [a for a in self.attempts if a.survived]
+        return min(survived, key=_robustness) if survived else self.newest
+
+    @property
+    def failed_attempt(self) -> ThreatAttempt | None:
+        """The attempt with which the target failed, if any."""
+        return next((a for a in self.attempts if a.outcome is not None and a.outcome.failed), None)
+
+    @property
+    def rounds(self) -> list[ThreatAttempt]:
+        """The last attempt of each round."""
+        return list({a.round: a for a in self.attempts}.values())
+
+    def of_round(self, number: int) -> ThreatAttempt | None:
+        return next((a for a in self.rounds if a.round == number), None)
 
     def write(self, file: Path) -> None:
         with atomic_write(file) as handle:
@@ -115,3 +201,9 @@ class ThreatTranscript(_StrictModel):
             field = ".".join(str(part) for part in first["loc"]) or "file"
             hint = "Remove the file; `ad2 threats generate` creates it again."
             raise DataError(file, None, field, first["msg"], first.get("input"), hint) from exc
+
+
+def _robustness(attempt: ThreatAttempt) -> float:
+    """Of a survived attempt; in [0, 1]: how far the target was from failure."""
+    assert attempt.outcome is not None
+    return attempt.outcome.robustness

@@ -97,7 +97,7 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
     "cluster": {"runner", "agents.model_backend"},
     # Makes, checks and searches scenarios by driving them: above the runner, below harness and cli.
     "threats": {
-        "core", "suites", "maps.base", "worlds.base", "agents", "prompts", "runner", "show",
+        "core", "suites", "maps.base", "worlds.base", "agents", "prompts", "runner", "show", "scoring",
         "scenarios",  # imported by the programs that it writes
     },
     # Compiles the programs and builds their roads, as the worlds do.

@@ -1,4 +1,4 @@
-"""`ad2 threats generate`: make a threat scenario for each route of a suite from the target's own answers."""
+"""`ad2 threats generate`: make a threat scenario for each route of a suite from the target's drives and answers."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from closedloop_plugin.cli.drive.options import DecisionOptions, DriverOptions, PoolOptions, SimulatedDecisionOptions
 from closedloop_plugin.cli.drive.world import EngineOptions, WorldOptions
-from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.options import add_command, fixed, option
 from lmms_eval_ad2.printed import show
 
 if TYPE_CHECKING:
     from closedloop_plugin.threats.generate import GeneratedThreats, ThreatGenerationConfig
 
+REFLECT = 2  # default rounds
 EXAMPLES = """examples:
   ad2 threats generate --suite demo --agent steer-only --fuser rules --out threats/demo
+  ad2 threats generate --suite demo --agent expert --latency 0.5 --decision-hz 2 --fuser rules --reflect 3 --out late
   ad2 threats generate --suite embedded220 --agent lmms:qwen2_5_vl,pretrained=Qwen/Qwen2.5-VL-7B-Instruct \\
       --fuser endpoint:gpt-4o@https://api.openai.com/v1 --workers 4 --out threats/qwen
 then:
@@ -25,9 +28,11 @@ then:
   ad2 report compare runs/qwen runs/qwen_threat
   ad2 threats gallery threats/qwen --runs runs/qwen_threat
 
-The target answers questions of three stages (perception, prediction, planning) on each route's first frames. The fuser
-converts the answers to one threat of a closed vocabulary; templates convert the threat to a program. A driver without
-text (expert, steer-only ...) is probed instead: its reactions to a car, a pedestrian and a bend are recorded.
+The target first drives each route as in ad2 drive run, and is questioned about several moments of that drive
+(perception, prediction, planning). The fuser converts the answers and the drive to one threat of a closed vocabulary;
+templates convert the threat to a program. A driver without text (expert, steer-only ...) is probed at these moments
+instead: its reactions to a car, a pedestrian and a bend are recorded. Then the target drives the scenario; if it
+survives, the fuser gets what happened and makes another one, at most --reflect times.
 
 exit code: 0 each route has a scenario that passes the check, 1 some have none (listed), 2 invalid arguments"""
 
@@ -43,33 +48,49 @@ class ThreatRoutesOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ThreatModelOptions:
-    agent: str = option("the target, as for ad2 drive run", metavar="SPEC", identity="agent")
-    fuser: str = option("rules (offline), endpoint:MODEL@URL, or lmms:NAME,...", metavar="SPEC", identity="fuser")
-    camera: Literal["front", "surround"] = option(
-        "cameras of the target (default front)", default="front", identity="cameras"
-    )
-    size: str | None = option(
-        "image size of the cameras (default: the profile's)", default=None, metavar="WxH", identity="cameras"
-    )
-    frames: int = option(
-        "number of first frames shown, 1 s apart (default 1)", default=1, metavar="N", least=1, identity="frames"
-    )
-    prompts: Path | None = option(
-        "own questions, in place of those in threats.yaml", default=None, metavar="FILE", identity="prompts_sha256"
-    )
+class ThreatInterviewOptions:
+    """The fuser, and the questions to the target."""
+
+    fuser: str = option(
+        "rules (offline), uniform (random threats, the baseline), endpoint:MODEL@URL, or lmms:NAME,...",
+        metavar="SPEC", identity="fuser",
+    )  # fmt: skip
+    moments: int = option(
+        "moments of the drive about which the target is questioned (default 3)", default=3, metavar="N", least=1,
+        most=12, identity="moments",
+    )  # fmt: skip
+    moment_frames: int = option(
+        "frames shown at each moment, 1 s apart (default 3)", default=3, metavar="N", least=1, most=16,
+        flag="--frames", dest="moment_frames", identity="frames",
+    )  # fmt: skip
+    questions: Path | None = option(
+        "own questions, in place of those in threats.yaml", default=None, metavar="FILE", flag="--prompts",
+        dest="questions", identity="prompts_sha256",
+    )  # fmt: skip
     repairs: int = option("maximum repairs of an invalid reply (default 3)", default=3, metavar="N", least=0)
-    profile: str = option(
-        "rules and cameras (default bench2advlm)", default="bench2advlm", metavar="NAME", identity="profile"
-    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThreatTargetOptions(DriverOptions, SimulatedDecisionOptions):
+    """The target, as in ad2 drive run."""
+
+    prompts: str | None = option(
+        "file of own driving prompts of the target", default=None, metavar="FILE", flag="--driving-prompts",
+        dest="driving_prompts", identity=("agent", "interpreter"),
+    )  # fmt: skip
+    frames: bool = fixed(True)  # those of the moments
 
 
 @dataclass(frozen=True, kw_only=True)
 class ThreatFolderOptions:
     out: Path = option("suite folder; the same command resumes in it", metavar="DIR")
     seed: int = option("seed; equal seeds make equal scenarios (default 0)", default=0, metavar="S", identity="seed")
-    workers: int | None = option("number of parallel worlds (default 1)", default=None, metavar="W", least=1)
-    attempts: int = option("maximum scenarios per route (default 3)", default=3, metavar="N", least=1)
+    reflect: int | None = option(
+        "maximum rounds: make a scenario, let the target drive it, and where it survives, make another one with what "
+        "happened (default 2; with --no-check 0; 0: the target does not drive its scenarios)", default=None,
+        metavar="N", least=0, most=20,
+    )  # fmt: skip
+    attempts: int = option("maximum scenarios per route and round (default 3)", default=3, metavar="N", least=1)
     tries: int = option("maximum draws per scenario driven by the expert (default 4)", default=4, metavar="N", least=1)
     others: int = option(
         "other draws per scenario driven by the expert, after one that it survives (default 3)", default=3,
@@ -86,14 +107,18 @@ class ThreatFolderOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ThreatGenerateOptions(ThreatRoutesOptions, WorldOptions, ThreatModelOptions, ThreatFolderOptions, EngineOptions):
+class ThreatGenerateOptions(
+    ThreatRoutesOptions, WorldOptions, ThreatInterviewOptions, ThreatFolderOptions, ThreatTargetOptions, PoolOptions,
+    EngineOptions,
+):  # fmt: skip
     """`ad2 threats generate`."""
 
 
 GROUPS = {
     "routes": (ThreatRoutesOptions, WorldOptions),
-    "target and fuser": (ThreatModelOptions,),
-    "run": (ThreatFolderOptions, EngineOptions),
+    "target": (DriverOptions, ThreatTargetOptions, DecisionOptions, SimulatedDecisionOptions),
+    "interview and fuser": (ThreatInterviewOptions,),
+    "run": (ThreatFolderOptions, PoolOptions, EngineOptions),
 }
 
 
@@ -105,8 +130,9 @@ def register(parts: Any) -> None:
         ThreatGenerateOptions,
         GROUPS,
         help="make a threat scenario for each route of a suite; the same command resumes",
-        description="Question the target on the first frames of each route, fuse its answers into a threat, write it "
-        "as a Scenic program, and check that it runs and can be survived.",
+        description="Let the target drive each route, question it about moments of its drive, fuse answers and drive "
+        "into a threat, write it as a Scenic program, check that it runs and can be survived, and let the target drive "
+        "it.",
         epilog=EXAMPLES,
     )
 
@@ -116,26 +142,27 @@ def run(options: ThreatGenerateOptions) -> int:
     from closedloop_plugin.threats.factories import make_fuser, make_interviewee
     from closedloop_plugin.threats.generate import generate
 
-    texts = texts_of(options.prompts, "threats")
+    texts = texts_of(options.questions, "threats")
     job = _job(options, texts.sha256)
     more: dict[str, Any] = {"texts": texts, "cache": None, "seed": options.seed}
-    interviewee = make_interviewee(options.agent, profile=job.profile, cameras=job.cameras, **more)
+    interviewee = make_interviewee(options.agent, driver=job.driver, profile=job.profile, cameras=job.cameras, **more)
     fuser = make_fuser(options.fuser, repairs=options.repairs, **more)
     made = generate(job, interviewee, fuser)
     show(summary(made, job))
-    for route, reason in sorted({**made.failed, **made.unsound}.items()):
-        show(f"{'left out' if route in made.unsound else 'no scenario'}: route {route}: {reason}", file=sys.stderr)
-    return 1 if made.failed or made.unsound else 0
+    for route, reason in sorted({**made.unscored, **made.failed, **made.unsound}.items()):
+        what = "left out" if route in made.unsound else "no scenario" if route in made.failed else "not scored"
+        show(f"{what}: route {route}: {reason}", file=sys.stderr)
+    return 1 if made.failed or made.unsound or made.unscored else 0
 
 
 def _job(options: ThreatGenerateOptions, prompts_sha256: str) -> ThreatGenerationConfig:
-    from closedloop_plugin.agents.make import cameras_of
+    from closedloop_plugin.cli.drive.prepared_run import check_decision_hz, check_driver, decision_rules, driver_of
     from closedloop_plugin.cli.drive.selection import select_routes, towns_of
-    from closedloop_plugin.cli.drive.world import engine_of, world_of
+    from closedloop_plugin.cli.drive.world import engine_of, limits_of, world_of
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.suites.lookup import suite
     from closedloop_plugin.threats.draws import share_of
-    from closedloop_plugin.threats.generate import ThreatGenerationConfig
+    from closedloop_plugin.threats.generation_config import ThreatGenerationConfig
     from lmms_eval_ad2.errors import Ad2Error
     from lmms_eval_ad2.storage.files import file_sha256
 
@@ -144,17 +171,28 @@ def _job(options: ThreatGenerateOptions, prompts_sha256: str) -> ThreatGeneratio
         raise Ad2Error(f"--suite {options.suite}: threats are made for routes, but this is a folder of programs")
     routes = select_routes(found, options.suite, routes_ids=options.routes_ids, limit=options.limit)
     rules = profile(options.profile)
+    check_decision_hz(options.decision_hz, rules)
+    check_driver(options)
     file = Path(options.suite)
     world, workers = world_of(options, options.workers)
+    engine = engine_of(options, world, workers)  # before models, whose replicas may run in its cluster
+    driver = driver_of(options, rules, options.policy)
     return ThreatGenerationConfig(
-        folder=options.out, suite=found, routes=routes, world=world, profile=rules,
-        cameras=cameras_of(options.camera + (f"@{options.size}" if options.size else ""), rules),
+        folder=options.out, suite=found, routes=routes, world=world, profile=rules, driver=driver,
+        cameras=driver.cameras, rules=decision_rules(options),
         base_file=file if file.is_file() and file_sha256(file) == found.sha256 else None,  # not a file called "demo"
-        towns=towns_of(options.towns, found.routes, routes), seed=options.seed, frames=options.frames,
-        workers=workers, engine=engine_of(options, world, workers), attempts=options.attempts, tries=options.tries,
-        others=options.others, share=share_of(options.share), alone=options.alone,
+        towns=towns_of(options.towns, found.routes, routes), seed=options.seed, moments=options.moments,
+        frames=options.moment_frames, limits=limits_of(options, world, workers), engine=engine,
+        stop_after_unread=options.stop_after_unread, reflect=_rounds(options), attempts=options.attempts,
+        tries=options.tries, others=options.others, share=share_of(options.share), alone=options.alone,
         checked=not options.no_check, prompts_sha256=prompts_sha256,
     )  # fmt: skip
+
+
+def _rounds(options: ThreatGenerateOptions) -> int:
+    if options.reflect is None:
+        return 0 if options.no_check else REFLECT
+    return options.reflect
 
 
 def summary(made: GeneratedThreats, job: ThreatGenerationConfig) -> str:
@@ -168,10 +206,11 @@ def summary(made: GeneratedThreats, job: ThreatGenerationConfig) -> str:
                      f"{len(made.unsound)} left out")  # fmt: skip
     else:
         lines.append(f"not checked; next: ad2 threats check {job.folder}")
-    again = [t for t in made.transcripts.values() if len(t.attempts) > 1]
+    again = [t for t in made.transcripts.values() if any(a.number for a in t.attempts)]
     refused = sum(a.spec is None for t in made.transcripts.values() for a in t.attempts)
     repairs = sum(e.purpose == "repair" for t in made.transcripts.values() for a in t.attempts for e in a.exchanges)
     lines.append(f"{len(again)} routes took several attempts; {refused} attempts refused, {repairs} replies repaired")
+    lines += _drives(made, job)
     specs = [a.spec for a in scenarios if a.spec]
     lines.append(_counted("behaviour", (s.behaviour.value for s in specs)))
     lines.append(_counted("adversary", (s.adversary.value for s in specs)))
@@ -179,6 +218,24 @@ def summary(made: GeneratedThreats, job: ThreatGenerationConfig) -> str:
     if scenarios:
         lines.append(f"next: ad2 drive run --suite {job.folder} --agent ... --out ...")
     return "\n".join(lines)
+
+
+def _drives(made: GeneratedThreats, job: ThreatGenerationConfig) -> list[str]:
+    """Lines on the target's standard drives, and on the rounds in which it failed."""
+    from closedloop_plugin.threats.generate import rounds_of
+    from closedloop_plugin.threats.interview import never_moved
+
+    drives = [t.interview.drive for t in made.transcripts.values() if t.interview.drive]
+    failed = sum(d.failed for d in drives)
+    lines = [f"target on the standard routes: {len(drives) - failed} of {len(drives)} without failure"]
+    if still := never_moved(made.transcripts):
+        names = ", ".join(still[:5]) + (" ..." if len(still) > 5 else "")
+        lines.append(f"it never moved on {len(still)} routes ({names}): questioned at moments by time")
+    if job.reflect:
+        counts = rounds_of(made)
+        lines.append(f"target on its scenarios, {len(job.routes)} routes: "
+                     + ", ".join(f"{name} {n}" for name, n in counts.items()))  # fmt: skip
+    return lines
 
 
 def _counted(title: str, values: Iterable[str]) -> str:

@@ -11,11 +11,12 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from closedloop_plugin.agents.model_backend import ModelBackend, ModelQuestion, ModelReply, fenced
 from closedloop_plugin.prompts.texts import PromptTexts
 from closedloop_plugin.threats.base import ThreatRequest
+from closedloop_plugin.threats.fuser.driven_text import drive_text, stage_text, survived_lines
 from closedloop_plugin.threats.fuser.slots import ThreatSlot, slots
 from closedloop_plugin.threats.pairs import apart
 from closedloop_plugin.threats.site import ThreatSite
@@ -33,7 +34,7 @@ from closedloop_plugin.threats.spec import (
 )
 from closedloop_plugin.threats.spec_parsing import kept, read_spec, short
 from closedloop_plugin.threats.spec_text import ACTS, sentence
-from closedloop_plugin.threats.transcript import FuserExchange, ThreatAttempt
+from closedloop_plugin.threats.transcript import FuserExchange, Stage, ThreatAttempt
 
 DESCRIPTION_LENGTH = 2000  # characters of a description that are stored and used
 EARLIER_ATTEMPTS = 5  # listed in a prompt
@@ -126,7 +127,8 @@ class ModelFuser:
             return []
         questions = []
         for state, prompt in zip(states, prompts, strict=True):
-            key = f"{state.request.transcript.route}|{state.request.number}|{purpose}|{len(state.exchanges)}"
+            attempt = f"{state.request.round}.{state.request.number}"
+            key = f"{state.request.transcript.route}|{attempt}|{purpose}|{len(state.exchanges)}"
             questions.append(ModelQuestion(key, prompt, state.request.images))
         replies = self.backend.ask(questions)
         for state, reply in zip(states, replies, strict=True):
@@ -163,12 +165,13 @@ class ModelFuser:
     # Prompts
 
     def _fuse_prompt(self, request: ThreatRequest) -> str:
-        answers = {a.stage: fenced(f"the driver's {a.stage}", a.text) for a in request.transcript.interview.answers}
-        for stage in ("perception", "prediction", "planning"):
-            answers.setdefault(stage, fenced(f"the driver's {stage}", ""))
+        transcript = request.transcript
+        answers = {stage: fenced(f"the driver's {stage}", stage_text(transcript, stage)) for stage in get_args(Stage)}
         shown = "The pictures show what the driver saw." if request.images else ""
-        facts = facts_of(request.transcript.site)
-        return self.texts.fill("fuse", **answers, facts=facts, pictures=shown, earlier=self._earlier(request))
+        return self.texts.fill(
+            "fuse", **answers, drive=drive_text(transcript.interview.drive), facts=facts_of(transcript.site),
+            pictures=shown, earlier=self._earlier(request),
+        )  # fmt: skip
 
     def _construct_prompt(self, state: _FusionState) -> str:
         site = state.request.transcript.site
@@ -182,14 +185,17 @@ class ModelFuser:
         )
 
     def _earlier(self, request: ThreatRequest) -> str:
-        """Text about the earlier attempts for this route and why they failed."""
+        """Text about the earlier attempts for this route: why they failed the check, or how the target got through."""
         attempts = []
         for attempt in request.transcript.attempts[-EARLIER_ATTEMPTS:]:
             if attempt.spec is not None and attempt.verdict is not None and not attempt.verdict.passed:
                 attempts.append(f"{sentence(attempt.spec)} Fault: {short(attempt.verdict.reason, 300)}")
             elif attempt.spec is None and attempt.refused:
                 attempts.append(f"No usable reply: {short(attempt.refused, 300)}")
-        return self.texts.fill("earlier", list=fenced("earlier attempts", _lines(attempts))) if attempts else ""
+        parts = [self.texts.fill("earlier", list=fenced("earlier attempts", _lines(attempts)))] if attempts else []
+        if survived := survived_lines(request.transcript.attempts[-EARLIER_ATTEMPTS:]):
+            parts.append(self.texts.fill("survived", list=fenced("survived scenarios", _lines(survived))))
+        return "\n".join(parts)
 
 
 def _lines(items: Sequence[str]) -> str:

@@ -1,10 +1,13 @@
-"""Fuser without a model: keywords in the answers, tables of threats and numbers. Deterministic for a seed.
+"""Fuser without a model: what the target did, keywords in its answers, tables of threats and numbers.
 
-Every threat that the route has room for scores points for gaps in the three answers: an adversary or a cover that the
-perception does not mention, an action that the prediction does not expect, a plan that relies on nothing happening. A
-behaviour is drawn at random among those with the most points, so that a suite with similar answers has variety:
+Deterministic for a seed. Every threat that the route has room for scores points: for what the target's drive shows
+(its speed there, road users that it does not react to, infractions), and for gaps in its answers (candidates.py). A
+behaviour is drawn at random among those with the most points, so that a suite with similar targets has variety:
 
     P(behaviour b) ~ exp(STEEP * (best_b - top)),   best_b >= top - NEAR_BEST
+
+In a later round the target has survived: if it came close or reacted late, the same threat is repeated with a later
+trigger (late.py), else another behaviour is drawn.
 """
 
 from __future__ import annotations
@@ -16,11 +19,15 @@ from random import Random
 from typing import Any
 
 from closedloop_plugin.threats.base import ThreatRequest
+from closedloop_plugin.threats.driven.summary import DriveSummary
 from closedloop_plugin.threats.fuser.ruleset.candidates import ThreatCandidate, candidates
-from closedloop_plugin.threats.fuser.ruleset.keywords import AnswerKeywords, AnswerTopic, read_keywords
+from closedloop_plugin.threats.fuser.ruleset.complete import complete
+from closedloop_plugin.threats.fuser.ruleset.driven import DrivenEvidence, evidence_of
+from closedloop_plugin.threats.fuser.ruleset.keywords import AnswerKeywords, AnswerTopic, joined, read_keywords
+from closedloop_plugin.threats.fuser.ruleset.late import bracket_of, is_at, late_numbers
 from closedloop_plugin.threats.fuser.ruleset.numbers import ThreatAdjustment, numbers, sky
 from closedloop_plugin.threats.fuser.slots import ThreatSlot, slots
-from closedloop_plugin.threats.site import ThreatSite, fit
+from closedloop_plugin.threats.site import ThreatSite
 from closedloop_plugin.threats.spec import (
     AdversaryBehaviour,
     EgoLight,
@@ -29,12 +36,14 @@ from closedloop_plugin.threats.spec import (
     ThreatConditions,
     ThreatSpec,
 )
-from closedloop_plugin.threats.spec_text import sentence
+from closedloop_plugin.threats.spec_parsing import short
 from closedloop_plugin.threats.transcript import FuserExchange, ThreatAttempt
 
 NEAR_BEST = 3.5  # points below the best within which a behaviour can be drawn
 STEEP = 0.8  # per point: exponent of the odds between two behaviours
+NEAR_BEST_DRIVEN, STEEP_DRIVEN = 1.5, 1.6  # the same with evidence of a drive
 NEAR_TOP = 0.5  # points below a behaviour's best within which its threats can be drawn
+CLOSE_M, CLOSE_TTC_S, LATE_S = 2.0, 1.5, 0.8  # gap, time to collision, reaction time of a survived drive that was close
 
 
 class RulesFuser:
@@ -43,7 +52,7 @@ class RulesFuser:
     name = "rules"
 
     def describe(self) -> dict[str, Any]:
-        return {"name": self.name, "version": 2}
+        return {"name": self.name, "version": 3}
 
     def make(self, requests: Sequence[ThreatRequest]) -> list[ThreatAttempt]:
         """See Fuser.make."""
@@ -52,30 +61,40 @@ class RulesFuser:
     def _attempt(self, request: ThreatRequest) -> ThreatAttempt:
         site, rng = request.transcript.site, Random(request.seed)
         attempt = ThreatAttempt(number=request.number, seed=request.seed, fuser=self.describe())
-        answers = {TargetWeakness(a.stage): read_keywords(a.text) for a in request.transcript.interview.answers}
-        found = [c for slot in slots(site) for c in candidates(slot, answers, site)]
+        answers = answers_of(request)
+        evidence = evidence_of(request.transcript)
+        found = [c for slot in slots(site) for c in candidates(slot, answers, site, evidence)]
         if not found:
             return attempt.model_copy(update={"refused": "the route has no room for any threat of the vocabulary"})
-        plan, adjustment = retry_plan(request)
+        plan, adjustment = retry_plan(request, evidence)
         kept = [c for c in found if c.slot.behaviour not in plan.exhausted] or found
         if plan.repeat:
             kept = [c for c in kept if _matches(c, plan.repeat)] or kept
-        spec = spec_of(choose(kept, rng), site, adjustment, answers, rng)
+        spec = spec_of(choose(kept, rng, evidence is not None), site, adjustment, answers, rng, request, evidence, plan)
         exchange = FuserExchange(
             purpose="fuse", prompt=f"{len(found)} threats that fit, {len(kept)} to choose from", reply=spec.why
         )
         return attempt.model_copy(update={"spec": spec, "description": spec.description, "exchanges": [exchange]})
 
 
-def choose(found: Sequence[ThreatCandidate], rng: Random) -> ThreatCandidate:
+def answers_of(request: ThreatRequest) -> dict[TargetWeakness, AnswerKeywords]:
+    """Keywords of each stage, over all moments."""
+    by_stage: dict[TargetWeakness, list[AnswerKeywords]] = {}
+    for answer in request.transcript.interview.answers:
+        by_stage.setdefault(TargetWeakness(answer.stage), []).append(read_keywords(answer.text))
+    return {stage: joined(parts) for stage, parts in by_stage.items()}
+
+
+def choose(found: Sequence[ThreatCandidate], rng: Random, driven: bool = False) -> ThreatCandidate:
     """Draw a behaviour among those near the best, then one of its threats near that behaviour's best."""
+    within, steep = (NEAR_BEST_DRIVEN, STEEP_DRIVEN) if driven else (NEAR_BEST, STEEP)
     by_behaviour: dict[AdversaryBehaviour, list[ThreatCandidate]] = {}
     for candidate in found:
         by_behaviour.setdefault(candidate.slot.behaviour, []).append(candidate)
     best = {behaviour: max(c.points for c in group) for behaviour, group in by_behaviour.items()}
     top = max(best.values())
-    near = sorted(b for b in best if best[b] >= top - NEAR_BEST)
-    behaviour = rng.choices(near, [math.exp(STEEP * (best[b] - top)) for b in near])[0]
+    near = sorted(b for b in best if best[b] >= top - within)
+    behaviour = rng.choices(near, [math.exp(steep * (best[b] - top)) for b in near])[0]
     group = [c for c in by_behaviour[behaviour] if c.points >= best[behaviour] - NEAR_TOP]
     # First the adversary, then the cover: a pedestrian with seven covers is not seven times as likely as a cyclist.
     adversary = rng.choice(sorted({c.adversary for c in group}))
@@ -84,21 +103,25 @@ def choose(found: Sequence[ThreatCandidate], rng: Random) -> ThreatCandidate:
 
 @dataclass(frozen=True)
 class RetryPlan:
-    """Behaviours that are exhausted by earlier attempts, and a spec to repeat once with other numbers."""
+    """Behaviours that are exhausted by earlier attempts, and a spec to repeat with other numbers, with the reason."""
 
     exhausted: frozenset[AdversaryBehaviour] = frozenset()
     repeat: ThreatSpec | None = None
+    why: str = ""
 
 
-def retry_plan(request: ThreatRequest) -> tuple[RetryPlan, ThreatAdjustment]:
+def retry_plan(request: ThreatRequest, evidence: DrivenEvidence | None) -> tuple[RetryPlan, ThreatAdjustment]:
     """Plan of the next attempt, and the adjustment of its numbers.
 
     A threat that ran but did not act, or that was not survived, is repeated once with other numbers; then another
-    behaviour is used. A threat that does not run is not repeated.
+    behaviour is used. A threat that does not run is not repeated. The first attempt of a later round follows what the
+    target did in the last one.
     """
-    failed = [a for a in request.transcript.attempts if a.spec and a.verdict and not a.verdict.passed]
+    attempts = request.transcript.attempts
+    survived = [a for a in attempts if a.survived]
+    failed = [a for a in attempts if a.spec and a.verdict and not a.verdict.passed and a.round == request.round]
     if not failed:
-        return RetryPlan(), ThreatAdjustment()
+        return (_after_round(survived[-1], attempts) if survived else RetryPlan()), ThreatAdjustment()
     last = failed[-1]
     assert last.spec and last.verdict
     tried = [a for a in failed if a.spec and a.spec.behaviour is last.spec.behaviour]
@@ -108,14 +131,51 @@ def retry_plan(request: ThreatRequest) -> tuple[RetryPlan, ThreatAdjustment]:
     )
     repeat = last.verdict.compiles and last.verdict.runs and len(tried) == 1
     exhausted = {a.spec.behaviour for a in failed if a.spec and not (repeat and a is last)}
-    return RetryPlan(frozenset(exhausted), last.spec if repeat else None), adjustment
+    exhausted |= {
+        a.spec.behaviour for a in survived if a.spec and not (repeat and a.spec.behaviour is last.spec.behaviour)
+    }
+    why = f"The expert did not get through the last attempt ({short(last.verdict.reason, 120)})."
+    return RetryPlan(frozenset(exhausted), last.spec if repeat else None, why), adjustment
+
+
+def _after_round(last: ThreatAttempt, attempts: Sequence[ThreatAttempt]) -> RetryPlan:
+    """After a scenario that the target survived."""
+    assert last.spec is not None and last.outcome is not None
+    slot = ThreatSlot(last.spec.behaviour, last.spec.place.side, last.spec.place.lane, last.spec.road, ())
+    bracket = bracket_of(attempts, slot, last.spec.adversary)
+    others = frozenset(a.spec.behaviour for a in attempts if a.survived and a.spec)
+    figures = _figures(last.outcome)
+    if _was_close(last.outcome) and not bracket.exhausted and len(bracket.too_early) < 3:
+        return RetryPlan(
+            others - {last.spec.behaviour}, last.spec, f"It survived {last.spec.behaviour.value} {figures}."
+        )
+    return RetryPlan(others, None, f"It got through {last.spec.behaviour.value} {figures}, so another threat follows.")
+
+
+def _was_close(outcome: DriveSummary) -> bool:
+    reaction = outcome.reaction
+    late = reaction is not None and (reaction.seconds is None or reaction.seconds >= LATE_S)
+    gap = outcome.min_gap_m is not None and outcome.min_gap_m <= CLOSE_M
+    return late or gap or (outcome.min_ttc_s is not None and outcome.min_ttc_s <= CLOSE_TTC_S)
+
+
+def _figures(outcome: DriveSummary) -> str:
+    """The outcome of a survived scenario in words."""
+    parts = []
+    if outcome.min_gap_m is not None:
+        parts.append(f"{outcome.min_gap_m:.1f} m")
+    if outcome.min_ttc_s is not None:
+        parts.append(f"{outcome.min_ttc_s:.1f} s to a collision")
+    text = f"with {' and '.join(parts)} left" if parts else "without coming near anybody"
+    if outcome.reaction is None:
+        return text
+    late = outcome.reaction.seconds
+    reacted = "it did not brake" if late is None else f"it braked {late:.1f} s after the act"
+    return f"{text}; at {outcome.reaction.speed:.1f} m/s {reacted}"
 
 
 def _matches(candidate: ThreatCandidate, spec: ThreatSpec) -> bool:
-    slot = candidate.slot
-    return (slot.behaviour, slot.side, slot.lane, slot.road, candidate.adversary, candidate.occluder) == (
-        spec.behaviour, spec.place.side, spec.place.lane, spec.road, spec.adversary, spec.occluder,
-    )  # fmt: skip
+    return is_at(spec, candidate.slot, candidate.adversary) and candidate.occluder is spec.occluder
 
 
 def spec_of(
@@ -124,10 +184,19 @@ def spec_of(
     adjustment: ThreatAdjustment,
     answers: Mapping[TargetWeakness, AnswerKeywords],
     rng: Random,
+    request: ThreatRequest,
+    evidence: DrivenEvidence | None,
+    plan: RetryPlan,
 ) -> ThreatSpec:
-    """The complete spec. It fits the site by construction, which is asserted."""
+    """The complete spec; see `complete`."""
     slot = candidate.slot
     values = numbers(slot, candidate.adversary, candidate.occluder, site, adjustment, rng)
+    note = ""
+    if evidence is not None and not adjustment.sooner:
+        bracket = bracket_of(request.transcript.attempts, slot, candidate.adversary)
+        place = evidence.place(slot, site)
+        values, low = late_numbers(values, slot, candidate.adversary, candidate.occluder, site, place, bracket, rng)
+        note = f" It acts from {low:g} s before the place on."
     ahead = values.pop("ahead_m")
     fields: dict[str, Any] = {
         "adversary": candidate.adversary,
@@ -140,13 +209,8 @@ def spec_of(
         **values,
     }
     weakness = rng.choice(candidate.weaknesses)
-    fields |= {"weakness": weakness, "why": candidate.why(weakness)}
-    plain = ThreatSpec(**fields, description="-")
-    spec = plain.model_copy(update={"description": f"{sentence(plain)} It tests the {plain.weakness.value}."})
-    problems = fit(spec, site)
-    if problems:
-        raise AssertionError(f"route {site.route}: {problems[0]}")
-    return spec
+    why = short(f"{plan.why} {candidate.why(weakness)}{note}", 600)
+    return complete({**fields, "weakness": weakness, "why": why}, site, rng)
 
 
 def _light(slot: ThreatSlot, site: ThreatSite, rng: Random) -> EgoLight:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.threats.gallery import runs as gallery_runs
 from closedloop_plugin.threats.gallery import scenarios as gallery_read
+from closedloop_plugin.threats.gallery.driven import drive_line, moment_rows, round_chip, round_rows, round_tiles
 from closedloop_plugin.threats.gallery.pictures import marks_of, moment_file, range_bar, thumbnail, top_view
 from closedloop_plugin.threats.gallery.runs import GalleryRun, SurvivalStatus, label_of
 from closedloop_plugin.threats.gallery.scenarios import (
@@ -23,14 +23,15 @@ from closedloop_plugin.threats.gallery.scenarios import (
     ScenarioCheckState,
     ThreatGallery,
 )
+from closedloop_plugin.threats.gallery.texts import clip
 from closedloop_plugin.threats.spec import ContradictorySign, ThreatSpec
 from closedloop_plugin.threats.spec_text import sentence
 from closedloop_plugin.threats.transcript import ThreatAttempt
-from lmms_eval_ad2.report.page.html_page import HtmlPage, visible
+from lmms_eval_ad2.report.page.html_page import HtmlPage
 from lmms_eval_ad2.storage.code_state import code_label
 
 # Maximum bytes of a text, so that a page of 220 scenarios stays under 12 MB.
-QUESTION, ANSWER, PROGRAM = 1200, 2000, 6000
+REPLY, PROGRAM = 2000, 6000
 ATTEMPTS, PROBLEMS = 3, 4  # last attempts shown, and first problems of each
 STATE_CLASSES = {
     ScenarioCheckState.PASSED: "good",
@@ -113,6 +114,7 @@ def _tiles(gallery: ThreatGallery) -> list[tuple[str, str, str]]:
         (str(left_out), "left out of the suite", "warn" if left_out else ""),
         (str(states[ScenarioCheckState.NOT_MADE]), "not made", "warn" if states[ScenarioCheckState.NOT_MADE] else ""),
         (str(refused), "attempts refused", ""),
+        *round_tiles(gallery),
     ]
     pending = states[ScenarioCheckState.UNCHECKED] + states[ScenarioCheckState.CHANGED]
     return [*tiles, (str(pending), "not checked, or changed since", "warn")] if pending else tiles
@@ -178,13 +180,15 @@ def card(s: GalleryScenario, gallery: ThreatGallery, driven: Sequence[GalleryRun
     outcomes = [_outcome(d, s) for d in driven]
     # A verdict is of this version of the program, like the check's pictures.
     moment = moment_file(gallery.folder, s.name, s.verdict) if s.verdict else None
+    frames = s.transcript.interview.frames if s.transcript else ()
     place = (site.scenario, site.town) if site else (f"{s.route[0]} {s.route[1]}",) if s.route else ()
     return {
         "name": s.name, "place": " · ".join(clip(p, 60) for p in place),
         "state": s.state, "css_class": STATE_CLASSES[s.state],
         "reason": clip(s.reason, 500), "left_out": clip(s.left_out, 300),
         "problems": [clip(t, 400) for t in s.problems], "survived": _survived(s),
-        "picture": thumbnail(gallery.folder, s.name, moment),
+        "picture": thumbnail(gallery.folder, s.name, moment, frames),
+        "rounds": round_chip(s.transcript),
         "top": top_view(moment) if moment else "",
         "sentence": sentence(spec) if spec else clip(s.docstring, 400) or "No description.",
         "behaviour": word(spec.behaviour.value) if spec else "",
@@ -195,7 +199,8 @@ def card(s: GalleryScenario, gallery: ThreatGallery, driven: Sequence[GalleryRun
         "words": _words(s), "parameters": [_parameter(p, s, driven) for p in s.parameters], "outcomes": outcomes,
         "failed": " ".join(str(i) for i, o in enumerate(outcomes) if o["status"] is SurvivalStatus.FAILED),
         "driven": any(o["status"] in (SurvivalStatus.FAILED, SurvivalStatus.SURVIVED) for o in outcomes),
-        "scores": " ".join(o["sort"] for o in outcomes), "program": clip(s.program, PROGRAM), "details": _details(s),
+        "scores": " ".join(o["sort"] for o in outcomes), "program": clip(s.program, PROGRAM),
+        "details": _details(s, gallery.folder),
     }  # fmt: skip
 
 
@@ -263,7 +268,7 @@ def _parameter(p: ProgramParameter, s: GalleryScenario, driven: Sequence[Gallery
 # -- details -------------------------------------------------------------------------------------------------------
 
 
-def _details(s: GalleryScenario) -> dict[str, Any] | None:
+def _details(s: GalleryScenario, folder: Path) -> dict[str, Any] | None:
     t = s.transcript
     if t is None:
         return None
@@ -271,10 +276,9 @@ def _details(s: GalleryScenario) -> dict[str, Any] | None:
         "file": f"transcripts/{s.name}.json",
         "who": label_of(t.interview.agent),
         "asked": t.interview.source == "said",
-        "answers": [
-            (a.stage, clip(a.question, QUESTION), clip(a.text, ANSWER), clip(a.error or "", 400))
-            for a in t.interview.answers
-        ],
+        "drive": drive_line(t.interview.drive),
+        "moments": moment_rows(folder, t),
+        "rounds": round_rows(t) if any(a.outcome for a in t.attempts) else [],
         "attempts": [_attempt(a) for a in t.attempts[-ATTEMPTS:]],
         "earlier": max(len(t.attempts) - ATTEMPTS, 0),
     }  # fmt: skip
@@ -287,23 +291,13 @@ def _attempt(a: ThreatAttempt) -> dict[str, Any]:
     last = a.exchanges[-1] if a.exchanges else None
     calls = Counter(e.purpose for e in a.exchanges)
     return {
-        "head": f"{a.number + 1}. {label_of(a.fuser)}, seed {a.seed}",
+        "head": f"{a.number + 1}{f' of round {a.round}' if a.round > 1 else ''}. {label_of(a.fuser)}, seed {a.seed}",
         "result": clip(result, 500),
         "calls": ", ".join(f"{n} × {purpose}" for purpose, n in calls.items()),
-        "reply": clip(last.reply, ANSWER) if last else "",
+        "reply": clip(last.reply, REPLY) if last else "",
         "problems": [clip(p, 300) for p in last.problems[:PROBLEMS]] if last else [],
         "error": clip(last.error or "", 300) if last else "",
     }
-
-
-def clip(text: str, most: int) -> str:
-    """The text cut to at most `most` bytes of escaped HTML, with a note if it is cut; see `visible`."""
-    shown, room = visible(text[: 2 * most]), most
-    for i, character in enumerate(shown):
-        room -= len(escape(character).encode(errors="replace"))
-        if room < 0:
-            return f"{shown[:i]} … ({len(text)} characters, cut here)"
-    return shown
 
 
 def word(value: str) -> str:

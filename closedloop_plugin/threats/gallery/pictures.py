@@ -8,19 +8,21 @@ from __future__ import annotations
 import base64
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.state import PEDESTRIANS, STATIC, ActorKind
 from closedloop_plugin.threats.transcript import ScenarioVerdict
-from lmms_eval_ad2.image_files import open_image
+from lmms_eval_ad2.image_files import ImageOutsideError, locate, open_image
 from lmms_eval_ad2.numbers import is_number
 from lmms_eval_ad2.storage.untrusted_json import load
 
 SIZE = (400, 225)  # px
 MOST_BYTES = 13_000
+FRAME_SIZE, FRAME_BYTES = (240, 135), 4_500
 _LARGEST = 40_000_000  # px; larger pictures are not opened
 WIDE, TALL = 124.0, 200.0  # size of the top view, SVG units
 LEAST_M, MOST_M = 42.0, 110.0  # height of the top view
@@ -38,12 +40,13 @@ class GalleryPicture:
     caption: str
 
 
-def thumbnail(folder: Path, name: str, moment: Path | None) -> GalleryPicture:
+def thumbnail(folder: Path, name: str, moment: Path | None, frames: Sequence[str] = ()) -> GalleryPicture:
     """The check's snapshot `moment`, None if it has none of this version of the program; else the interview's frame."""
     candidates = []
     if moment:
         candidates.append((moment.with_suffix(".jpg"), _when(moment)))
-    candidates.append((folder / "frames" / f"{name}_0.jpg", "what the interview showed"))
+    found = [_inside(folder)(n) for n in frames[:1]] or sorted((folder / "frames").glob(f"{escape(name)}_*.jpg"))[:1]
+    candidates += [(file, "what the interview showed") for file in found if file is not None]
     problem = "no picture yet: ad2 threats check draws one"
     for file, caption in candidates:
         if file.is_file():
@@ -52,6 +55,25 @@ def thumbnail(folder: Path, name: str, moment: Path | None) -> GalleryPicture:
             except OSError:
                 problem = f"{file.name} cannot be read as a picture"
     return GalleryPicture("", problem)
+
+
+def frame_picture(folder: Path, name: str) -> str:
+    """A small data: URL of a frame of the interview; "" if it is missing, outside of the folder, or no picture."""
+    file = _inside(folder)(name)
+    try:
+        return _jpeg(file, FRAME_SIZE, FRAME_BYTES) if file is not None and file.is_file() else ""
+    except OSError:
+        return ""
+
+
+def _inside(folder: Path) -> Callable[[str], Path | None]:
+    def find(name: str) -> Path | None:
+        try:
+            return locate(folder, name)
+        except (FileNotFoundError, ImageOutsideError):
+            return None
+
+    return find
 
 
 def moment_file(folder: Path, name: str, verdict: ScenarioVerdict | None) -> Path:
@@ -74,15 +96,15 @@ def _loaded(file: Path) -> Any:
     return load(file, most=2_000_000)
 
 
-def _jpeg(file: Path) -> str:
+def _jpeg(file: Path, size: tuple[int, int] = SIZE, most: int = MOST_BYTES) -> str:
     with open_image(file, formats=("JPEG", "PNG"), most_pixels=_LARGEST) as opened:
-        opened.draft("RGB", SIZE)
+        opened.draft("RGB", size)
         small = opened.convert("RGB")
-    small.thumbnail(SIZE)
+    small.thumbnail(size)
     for quality in (82, 70, 55, 40, 25):
         buffer = io.BytesIO()
         small.save(buffer, "JPEG", quality=quality, optimize=True)
-        if buffer.tell() <= MOST_BYTES:
+        if buffer.tell() <= most:
             break
     return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 

@@ -9,15 +9,19 @@ from closedloop_plugin.agents.model_backend import ModelBackend, ModelQuestion, 
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.prompts.texts import PromptTexts
-from closedloop_plugin.threats.base import InterviewFrame
-from closedloop_plugin.threats.spec_parsing import kept
+from closedloop_plugin.threats.base import InterviewScene
+from closedloop_plugin.threats.driven.summary import DriverReply
+from closedloop_plugin.threats.spec_parsing import kept, short
 from closedloop_plugin.threats.transcript import Stage, StageAnswer
+
+REPLY_SHOWN = 200  # characters of each of its own earlier replies
 
 
 class ModelInterviewee:
-    """One backend call per stage for all routes. Every question carries the images of all frames."""
+    """One backend call per stage for all scenes. Every question carries the images of all frames of its moment."""
 
     source: Literal["said", "observed"] = "said"
+    observer = None
 
     def __init__(self, backend: ModelBackend, texts: PromptTexts, profile: Profile, cameras: Sequence[Camera]) -> None:
         self.backend, self.texts, self.profile, self.cameras = backend, texts, profile, tuple(cameras)
@@ -34,7 +38,7 @@ class ModelInterviewee:
             "prompts_sha256": self.texts.sha256,
         }
 
-    def answer(self, scenes: Sequence[Sequence[InterviewFrame]]) -> list[list[StageAnswer]]:
+    def answer(self, scenes: Sequence[InterviewScene]) -> list[list[StageAnswer]]:
         """See Interviewee.answer."""
         answers: list[list[StageAnswer]] = [[] for _ in scenes]
         for stage in get_args(Stage):
@@ -56,23 +60,23 @@ class ModelInterviewee:
                 answers[i].append(StageAnswer(stage=stage, question="", error="not asked"))
         return answers
 
-    def _question(self, stage: Stage, scene: Sequence[InterviewFrame], before: Sequence[StageAnswer]) -> ModelQuestion:
+    def _question(self, stage: Stage, scene: InterviewScene, before: Sequence[StageAnswer]) -> ModelQuestion:
         quoted: Mapping[str, str] = {a.stage: fenced(f"your {a.stage}", a.text) for a in before}
         text = self.texts.fill(stage, scene=self._scene(scene), **quoted)
-        images = tuple(image for frame in scene for image in frame.images)
-        return ModelQuestion(f"{scene[0].route.id}|{stage}", text, images)
+        return ModelQuestion(f"{scene.route_id}|{scene.number}|{stage}", text, scene.images)
 
-    def _scene(self, scene: Sequence[InterviewFrame]) -> str:
-        """Text with speed and navigation at the last frame."""
-        observation = scene[-1].observation
-        forward, left = observation.target
+    def _scene(self, scene: InterviewScene) -> str:
+        """Text with the drive so far, speed and navigation at the moment."""
+        moment = scene.moment
+        forward, left = moment.target
         return self.texts.fill(
             "scene",
             cameras=self._cameras(),
             pictures=self._pictures(scene),
-            speed=f"{observation.speed:.1f}",
-            limit=f"{observation.speed_limit:.1f}",
-            command=str(observation.command),
+            driven=self._driven(scene),
+            speed=f"{moment.speed:.1f}",
+            limit=f"{moment.speed_limit:.1f}",
+            command=moment.command,
             ahead=f"{forward:.1f}",
             side="straight on" if abs(left) < 0.5 else f"{abs(left):.1f} m to the {'left' if left > 0 else 'right'}",
         )
@@ -81,9 +85,26 @@ class ModelInterviewee:
         names = [c.name.replace("_", " ") for c in self.cameras]
         return "the camera" if len(names) <= 1 else f"these cameras, in this order: {', '.join(names)}"
 
-    def _pictures(self, scene: Sequence[InterviewFrame]) -> str:
-        if len(scene) < 2:
+    def _pictures(self, scene: InterviewScene) -> str:
+        times = scene.moment.frame_s
+        if len(times) < 2:
             return ""
-        step = scene[1].observation.time_s - scene[0].observation.time_s
+        ages = ", ".join(f"{times[-1] - t:g}" for t in times)
         each = f", with {len(self.cameras)} pictures of each" if len(self.cameras) > 1 else ""
-        return self.texts.fill("pictures", n=len(scene), step=f"{step:g}", each=each)
+        return self.texts.fill("pictures", n=len(times), ages=ages, each=each)
+
+    def _driven(self, scene: InterviewScene) -> str:
+        """How far it has driven, and its own last replies, fenced: text that was a model's output stays untrusted."""
+        moment = scene.moment
+        if not scene.moved:
+            return self.texts.fill("unmoved", time=f"{moment.time_s:.0f}")
+        text = self.texts.fill("driven", time=f"{moment.time_s:.0f}", s=f"{moment.s:.0f}")
+        if not moment.replies:
+            return text
+        quoted = fenced("your earlier replies", "\n".join(_line(r, moment.time_s) for r in moment.replies))
+        return f"{text}\n{self.texts.fill('replies', list=quoted)}"
+
+
+def _line(reply: DriverReply, now_s: float) -> str:
+    texts = "; ".join(f"{name}: {short(text, REPLY_SHOWN)}" for name, text in reply.texts.items())
+    return f"- {now_s - reply.time_s:.1f} s ago, at {reply.speed:.1f} m/s: {texts}"

@@ -10,11 +10,13 @@ from support.closedloop.models import picture, privileged
 
 from closedloop_plugin.core.state import Actor, ActorKind
 from closedloop_plugin.suites.lookup import suite
-from closedloop_plugin.threats.base import InterviewFrame, ThreatRequest
+from closedloop_plugin.threats.base import DrivenState, InterviewScene, ThreatRequest
+from closedloop_plugin.threats.driven.summary import DriveSummary
 from closedloop_plugin.threats.site import ThreatSite
 from closedloop_plugin.threats.spec import ThreatSpec
 from closedloop_plugin.threats.transcript import (
     STAGES,
+    InterviewMoment,
     InterviewRecord,
     ScenarioVerdict,
     StageAnswer,
@@ -50,7 +52,8 @@ def crossing(**other: Any) -> ThreatSite:
 def transcript(where: ThreatSite | None = None, texts: tuple[str, str, str] = CALM, **more: Any) -> ThreatTranscript:
     answers = [StageAnswer(stage=s, question="?", text=t) for s, t in zip(STAGES, texts, strict=True)]  # type: ignore[arg-type]
     where = where or site()
-    interview = InterviewRecord(agent={"name": "m"}, source="said", answers=answers)
+    moment = InterviewMoment(answers=answers)
+    interview = InterviewRecord(agent={"name": "m"}, source="said", moments=[moment], drive=more.pop("drive", None))
     return ThreatTranscript(route=where.route, site=where, interview=interview, **more)
 
 
@@ -64,15 +67,33 @@ def attempt(spec: ThreatSpec | None, verdict: ScenarioVerdict | None = None, **m
     return ThreatAttempt(number=more.pop("number", 0), seed=0, fuser={"name": "x"}, spec=spec, verdict=verdict, **more)
 
 
-def interview_frame(images: int = 1) -> InterviewFrame:
-    """A frame on a straight road: a car at rest 25 m ahead, a child walking at the edge."""
+def driven_state() -> DrivenState:
+    """A state on a straight road at 5 m/s: a car at rest 25 m ahead, a child walking at the edge."""
     request = privileged()
     assert request.truth is not None and request.road is not None
     car = Actor(id="1", kind=ActorKind.CAR, x=45.0, y=0.0, yaw=0.0, speed=0.0, length=4.5, width=1.9, height=1.5)
     child = Actor(id="2", kind=ActorKind.CHILD, x=35.0, y=-4.0, yaw=0.0, speed=1.0, length=0.5, width=0.5, height=1.2)
-    truth = replace(request.truth, actors=(car, child))
+    return DrivenState(ROUTES[0], request.observation, replace(request.truth, actors=(car, child)), request.road)
+
+
+def scene(route: str = "101", images: int = 1, moved: bool = True, **more: Any) -> InterviewScene:
+    """A moment of a drive at 5 m/s, 8 s and 30 m after its begin."""
+    moment = InterviewMoment(
+        time_s=8.0, s=30.0, speed=5.0, speed_limit=50 / 3.6, command="lane follow", target=(10.0, 0.0),
+        **{"frame_s": [8.0], **more},
+    )  # fmt: skip
     shown: tuple[np.ndarray, ...] = tuple(picture(f"camera {k}") for k in range(images))
-    return InterviewFrame(ROUTES[0], request.observation, truth, request.road, shown)
+    return InterviewScene(route, 0, moment, moved, shown)
+
+
+def drive(**other: Any) -> DriveSummary:
+    """A drive at 8 m/s over 134 m, without stops or infractions."""
+    known = {
+        "status": "Completed", "failed": False, "score": 100.0, "robustness": 0.8, "game_s": 17.0, "driven_m": 134.0,
+        "route_m": 134.0, "trigger_s": 13.0, "profile": [(float(t), 8.0 * t, 8.0) for t in range(17)],
+        "min_gap_m": 4.0, "nearest": "car",
+    }  # fmt: skip
+    return DriveSummary(**{**known, **other})
 
 
 def valid_spec(**other: Any) -> dict[str, Any]:

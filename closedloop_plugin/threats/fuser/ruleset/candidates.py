@@ -1,4 +1,4 @@
-"""Candidate threats with points for the gaps in the three answers that they would exploit.
+"""Candidate threats with points for what the target did, and for the gaps in its answers, that they would exploit.
 
 The texts of `why` are stored in the spec.
 """
@@ -6,9 +6,10 @@ The texts of `why` are stored in the spec.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
+from closedloop_plugin.threats.fuser.ruleset.driven import CandidateReason, DrivenEvidence, reaction_hits, slot_hits
 from closedloop_plugin.threats.fuser.ruleset.keywords import AnswerKeywords, AnswerTopic, DrivingIntent
 from closedloop_plugin.threats.fuser.slots import ThreatSlot
 from closedloop_plugin.threats.site import ThreatSite
@@ -25,6 +26,7 @@ from closedloop_plugin.threats.spec_parsing import short
 # Points: topic not mentioned, topic denied, plan relies on it, cover not mentioned, adversary hard to see.
 UNSAID, DENIED, RELIED, COVER, SMALL = 1.0, 1.4, 1.2, 0.4, 0.3
 ABOUT = 0.5  # difference of points within which stages count as probed equally
+AFTER_DRIVE = 0.3  # share of the points of what an answer leaves out, if the drive is known
 RARE = 0.7  # deduction for rare adversaries: not mentioning an absent ambulance is hardly a gap
 
 WHO: Mapping[Adversary, AnswerTopic] = {
@@ -70,17 +72,25 @@ RELIES: Mapping[AdversaryBehaviour, tuple[DrivingIntent, ...]] = {
     AdversaryBehaviour.HIDDEN_STOP: (DrivingIntent.KEEP, DrivingIntent.ACCELERATE),
     AdversaryBehaviour.EMERGENCY_PASS: (DrivingIntent.STOP, DrivingIntent.SLOW, DrivingIntent.CHANGE),
 }
+# Points of a behaviour if the drive is known. In the embedded simulator, with triggers half a second later than those
+# of numbers.DUE, an expert whose decisions take effect 0.35 s late fails nearly always at obstacles to pass and at
+# crossing vehicles, seldom behind vehicles that slow down; the expert itself survives most of either.
+LETHAL: Mapping[AdversaryBehaviour, float] = {
+    AdversaryBehaviour.BLOCK: 1.6,
+    AdversaryBehaviour.RUN_LIGHT: 1.5,
+    AdversaryBehaviour.CUT_IN: 1.2,
+    AdversaryBehaviour.CROSS: 1.2,
+    AdversaryBehaviour.EMERGENCY_PASS: 1.0,
+    AdversaryBehaviour.OPEN_DOOR: 0.9,
+    AdversaryBehaviour.ONCOMING: 0.6,
+    AdversaryBehaviour.HIDDEN_STOP: 0.5,
+    AdversaryBehaviour.TURN_ACROSS: 0.3,
+    AdversaryBehaviour.BRAKE_HARD: 0.2,
+    AdversaryBehaviour.SLOW_AHEAD: -0.6,
+    AdversaryBehaviour.TAILGATE: -0.6,
+}
 HARD_TO_SEE = frozenset({Adversary.CHILD, Adversary.BICYCLE, Adversary.MOTORCYCLE, Adversary.ANIMAL, Adversary.DEBRIS})
 SELDOM = frozenset({Adversary.POLICE, Adversary.AMBULANCE, Adversary.FIRETRUCK, Adversary.BARRIER})
-
-
-@dataclass(frozen=True)
-class CandidateReason:
-    """A gap in an answer. `points` may be negative; `why` is "" if it is no weakness."""
-
-    stage: TargetWeakness
-    points: float
-    why: str
 
 
 @dataclass(frozen=True)
@@ -111,15 +121,36 @@ class ThreatCandidate:
 
 
 def candidates(
-    slot: ThreatSlot, answers: Mapping[TargetWeakness, AnswerKeywords], site: ThreatSite
+    slot: ThreatSlot,
+    answers: Mapping[TargetWeakness, AnswerKeywords],
+    site: ThreatSite,
+    evidence: DrivenEvidence | None = None,
 ) -> Iterator[ThreatCandidate]:
-    """Every adversary and cover of a slot, with points."""
+    """Every adversary and cover of a slot, with points.
+
+    With `evidence`, what the target did counts; of its answers, words that it left out count AFTER_DRIVE of their
+    points. The answers of a driver that was probed are derived from the probes, so that they are not counted again.
+    """
     common = [*_prediction_hits(slot, answers), *_planning_hits(slot, answers), *_place_hits(slot, site)]
     covers = [(occluder, tuple(_cover_hits(occluder, answers))) for occluder in slot.occluders]
+    lethal = CandidateReason(TargetWeakness.PLANNING, LETHAL[slot.behaviour], "")
+    driven = (*slot_hits(slot, site, evidence), lethal) if evidence is not None else ()
     for adversary in slot.adversaries:
         perception = tuple(_perception_hits(adversary, answers))
         for occluder, cover in covers:
-            yield ThreatCandidate(slot, adversary, occluder, (*common, *perception, *cover))
+            said = (*common, *perception, *cover)
+            if evidence is None:
+                yield ThreatCandidate(slot, adversary, occluder, said)
+                continue
+            words = () if evidence.distances else tuple(map(_after_drive, said))
+            places = tuple(h for h in said if h.points < 0)
+            reactions = tuple(reaction_hits(slot, adversary, occluder, evidence))
+            yield ThreatCandidate(slot, adversary, occluder, (*driven, *reactions, *(words or places)))
+
+
+def _after_drive(hit: CandidateReason) -> CandidateReason:
+    """The hit of an answer of a target whose drive is known."""
+    return replace(hit, points=hit.points * AFTER_DRIVE) if 0 < hit.points < DENIED else hit
 
 
 def _perception_hits(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -141,6 +141,19 @@ def read_keywords(text: str) -> AnswerKeywords:
             match = pattern.search(clause)
             if match and not _is_denied(clause, match):
                 intended.setdefault(intent, clause)
+    return AnswerKeywords(text, mentioned, {t: c for t, c in denied.items() if t not in mentioned}, intended)
+
+
+def joined(parts: Sequence[AnswerKeywords]) -> AnswerKeywords:
+    """Keywords of several answers of one stage. What is mentioned in one and denied in another counts as mentioned."""
+    mentioned: dict[AnswerTopic, str] = {}
+    denied: dict[AnswerTopic, str] = {}
+    intended: dict[DrivingIntent, str] = {}
+    for part in reversed(parts):  # the clause of the first answer is quoted
+        mentioned |= part.mentioned
+        denied |= part.denied
+        intended |= part.intended
+    text = " ".join(part.text for part in parts)
     return AnswerKeywords(text, mentioned, {t: c for t, c in denied.items() if t not in mentioned}, intended)
 
 

@@ -104,7 +104,7 @@ def numbers(
     if "speed_mps" in needs:
         found["speed_mps"] = _speed(slot, adversary, site.speed_limit, adjustment)
         if slot.behaviour is AdversaryBehaviour.CROSS:
-            found["speed_mps"], due = _meeting(found["speed_mps"], _way_across(slot, occluder, site), rng)
+            found["speed_mps"], due = _meeting(found["speed_mps"], way_across(slot, occluder, site), rng)
     # By distance only if the ego's speed is predictable: not at junctions, nor for crossings, which need exact timing.
     by_distance = (
         rng.random() < BY_DISTANCE and site.crossing is None and slot.behaviour is not AdversaryBehaviour.CROSS
@@ -134,7 +134,7 @@ def _ahead(slot: ThreatSlot, expected: float, adjustment: ThreatAdjustment, rng:
     return _interval(start + 0.05, min(start + SPAN, high) - 0.05, low, high, 1)
 
 
-def _way_across(slot: ThreatSlot, occluder: Occluder, site: ThreatSite) -> float:
+def way_across(slot: ThreatSlot, occluder: Occluder, site: ThreatSite) -> float:
     """Distance in metres from the crossing adversary's start to the middle of the ego's lane."""
     between = site.right if slot.side is AdversarySide.RIGHT else site.left + site.oncoming
     return site.lane_width * (0.5 + between) + waiting_offset(slot.lane, occluder)

@@ -18,17 +18,22 @@ from typing import Any
 import pytest
 from support.tiers import seeds
 
-from closedloop_plugin.agents.make import cameras_of
+from closedloop_plugin.agents.make import cameras_of, make_agent
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.runner.assemble import DriverSetup
+from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.suites.lookup import suite
-from closedloop_plugin.threats.base import InterviewFrame, ThreatRequest
+from closedloop_plugin.threats.base import InterviewScene, ThreatRequest
 from closedloop_plugin.threats.folder import ThreatFolder
 from closedloop_plugin.threats.generate import GeneratedThreats, ThreatGenerationConfig, generate
 from closedloop_plugin.threats.spec import ThreatSpec
 from closedloop_plugin.threats.transcript import (
     STAGES,
     FuserExchange,
+    InterviewMoment,
+    InterviewRecord,
     ScenarioVerdict,
     StageAnswer,
     ThreatAttempt,
@@ -39,7 +44,8 @@ from lmms_eval_ad2.errors import Ad2Error, DataError
 
 pytestmark = pytest.mark.system
 
-RULES = profile("bench2advlm")
+RULES = replace(profile("bench2advlm"), max_ticks=60)  # 6 s for the drives of the interview
+DRIVES = replace(RULES, max_ticks=400)
 BRAKE = {
     "adversary": "van", "behaviour": "brake_hard", "place": {"side": "ahead", "lane": "own", "ahead_m": [20, 26]},
     "trigger": {"value": [1.6, 2.4]}, "road": "open", "stays_s": [3, 4], "weakness": "planning",
@@ -54,11 +60,12 @@ class ScriptedInterviewee:
     source: str = "said"
     fails: set[str] = field(default_factory=set)
     asked: list[str] = field(default_factory=list)
+    observer = None
 
-    def answer(self, scenes: Sequence[Sequence[InterviewFrame]]) -> list[list[StageAnswer]]:
+    def answer(self, scenes: Sequence[InterviewScene]) -> list[list[StageAnswer]]:
         found = []
-        for moments in scenes:
-            route = moments[0].route.id
+        for scene in scenes:
+            route = scene.route_id
             self.asked.append(route)
             error = "timeout" if route in self.fails else None
             found.append(
@@ -100,11 +107,18 @@ class ScriptedFuser:
 
 def job_in(folder: Path) -> ThreatGenerationConfig:
     demo = suite("demo")
+    seen = cameras_of("front@160x90", RULES)
     return ThreatGenerationConfig(
         folder / "threats", demo, demo.routes[:2],
         FactoryRecipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {"folder": folder / "maps"}),
-        RULES, cameras_of("front@160x90", RULES), workers=2, checked=False, quiet=True,
+        RULES, driver_of(seen), seen, moments=1, frames=1, limits=PoolLimits(2), reflect=0, checked=False, quiet=True,
     )  # fmt: skip
+
+
+def driver_of(cameras: Sequence[Camera], agent: str = "straight") -> DriverSetup:
+    """The target that drives; what it "says" is the ScriptedInterviewee's."""
+    recipe = FactoryRecipe("closedloop_plugin.agents.make:make_agent", {"spec": agent})
+    return DriverSetup(make_agent(agent), agent_recipe=recipe, cameras=tuple(cameras))
 
 
 @pytest.fixture
@@ -169,7 +183,7 @@ def suite_error(job: ThreatGenerationConfig) -> str:
 
 
 def test_a_refusal_counts_as_attempt_and_removes_the_program(job: ThreatGenerationConfig) -> None:
-    checked = replace(job, checked=True, tries=1, routes=job.routes[:1], attempts=2)
+    checked = replace(job, profile=DRIVES, checked=True, tries=1, routes=job.routes[:1], attempts=2)
     generated = generate(
         checked, ScriptedInterviewee(), ScriptedFuser({"101": ["adversary: a dragon is not in the vocabulary"]})
     )
@@ -180,7 +194,7 @@ def test_a_refusal_counts_as_attempt_and_removes_the_program(job: ThreatGenerati
 
 def test_an_unsound_scenario_is_generated_again(job: ThreatGenerationConfig) -> None:
     far = {**BRAKE, "trigger": {"kind": "distance", "value": 4}, "place": {**BRAKE["place"], "ahead_m": [61.5, 62]}}
-    checked = replace(job, checked=True, tries=1, routes=job.routes[:1])
+    checked = replace(job, profile=DRIVES, checked=True, tries=1, routes=job.routes[:1])
     fuser = ScriptedFuser({"101": [far, BRAKE]})
     generated = generate(checked, ScriptedInterviewee(), fuser)
     first, *others = generated.transcripts["101"].attempts
@@ -298,7 +312,8 @@ def test_a_broken_transcript_is_reported_with_its_field(
 
 def test_a_frame_outside_of_the_folder_is_not_read(job: ThreatGenerationConfig, generated: GeneratedThreats) -> None:
     kept = generated.transcripts["101"]
-    outside = kept.model_copy(update={"interview": kept.interview.model_copy(update={"frames": ["../../etc/passwd"]})})
+    moment = InterviewMoment(frames=["../../etc/passwd"], frame_s=[1.0])
+    outside = kept.model_copy(update={"interview": InterviewRecord(agent={}, source="said", moments=[moment])})
     assert ThreatFolder(job.folder).images(outside) == ()
 
 
@@ -308,7 +323,7 @@ from pathlib import Path
 sys.path[:0] = {paths!r}
 from test_generate import ScriptedFuser, ScriptedInterviewee
 from closedloop_plugin.threats.generate import generate
-import closedloop_plugin.threats.generate as g, test_generate as t
+import closedloop_plugin.threats.generate as g, closedloop_plugin.threats.rounds as r, test_generate as t
 from closedloop_plugin.agents.make import cameras_of
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.suites.lookup import suite
@@ -319,11 +334,14 @@ class Slow(ScriptedFuser):
             time.sleep(600)  # whatever the machine's speed: it is killed with this number of six
         return super().make(requests)
 
-g.BATCH = 1
+r.BATCH = 1
 demo = suite("demo")
 world = FactoryRecipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {{"folder": Path({maps!r})}})
 seen = cameras_of("front@160x90", t.RULES)
-job = g.ThreatGenerationConfig(Path({out!r}), demo, demo.routes, world, t.RULES, seen, checked=False, quiet=True)
+job = g.ThreatGenerationConfig(
+    Path({out!r}), demo, demo.routes, world, t.RULES, t.driver_of(seen), seen, moments=1, frames=1, reflect=0,
+    checked=False, quiet=True,
+)
 generate(job, ScriptedInterviewee(), Slow({{}}))
 """
 

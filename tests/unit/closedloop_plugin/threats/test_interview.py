@@ -1,43 +1,43 @@
-"""Interviews: frames from running worlds, failures, and kills."""
+"""Drives of the target and interviews about their moments: frames from running worlds, failures, kills."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import threading
-import time
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import pytest
 from PIL import Image
 from support.threats.threat_requests import ROUTES
 
+from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import GroundTruth, Observation
 from closedloop_plugin.prompts.texts import PromptTexts
+from closedloop_plugin.runner.assemble import DriverSetup
+from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
+from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.testing.fake_world import FakeWorld
 from closedloop_plugin.threats import interview as interviewing
-from closedloop_plugin.threats.base import InterviewFrame
+from closedloop_plugin.threats.base import InterviewScene
+from closedloop_plugin.threats.driven.recorder import moment_indices
+from closedloop_plugin.threats.driven.target import TargetDrives
 from closedloop_plugin.threats.factories import make_interviewee
-from closedloop_plugin.threats.interview import interview
+from closedloop_plugin.threats.interview import DrivenRoute, interview
 from closedloop_plugin.threats.transcript import STAGES, StageAnswer, ThreatTranscript
 from closedloop_plugin.worlds.base import EpisodeSetup, InvalidScene, WorldError
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.testing.fake_endpoint import serve
 
 pytestmark = pytest.mark.integration
 
-RULES = profile("bench2advlm")
+RULES = replace(profile("bench2advlm"), max_ticks=120)  # 12 s
 TEXTS = PromptTexts.load(None, "threats")
-HERE = "unit.closedloop_plugin.threats.test_interview"  # also where this file runs as a program
+HERE = "unit.closedloop_plugin.threats.test_interview"
 FAKE = FactoryRecipe(f"{HERE}:Plain")
 CAMERAS = (Camera("front", 64, 36, 70, 0.8, 0, 1.6), Camera("back", 32, 18, 110, -2, 0, 1.6, 180))
 
@@ -61,146 +61,161 @@ class Broken(Plain):
 
 
 class RecordingInterviewee:
-    """An interviewee that answers at once, or when `gate` is set, and records its scenes."""
+    """An interviewee that answers at once and records its scenes."""
 
     source: Literal["said", "observed"] = "said"
+    observer = None
 
-    def __init__(self, error: str | None = None, gate: threading.Event | None = None) -> None:
-        self.scenes: list[Sequence[InterviewFrame]] = []
+    def __init__(self, error: str | None = None) -> None:
+        self.scenes: list[InterviewScene] = []
         self.batches: list[int] = []
-        self.error, self.gate = error, gate
+        self.error = error
 
-    def answer(self, scenes: Sequence[Sequence[InterviewFrame]]) -> list[list[StageAnswer]]:
+    def answer(self, scenes: Sequence[InterviewScene]) -> list[list[StageAnswer]]:
         self.scenes += scenes
         self.batches.append(len(scenes))
-        assert self.gate is None or self.gate.wait(60)
         return [[StageAnswer(stage=s, question="q", text="a", error=self.error) for s in STAGES] for _ in scenes]  # type: ignore[arg-type]
 
     def describe(self) -> dict[str, Any]:
         return {"name": "listener"}
 
 
+def drives_in(folder: Path, world: FactoryRecipe = FAKE, agent: str = "straight") -> TargetDrives:
+    recipe = FactoryRecipe("closedloop_plugin.agents.make:make_agent", {"spec": agent})
+    driver = DriverSetup(make_agent(agent), agent_recipe=recipe, cameras=CAMERAS)
+    return TargetDrives(
+        folder=folder, suite=suite("demo"), driver=driver, world=world, profile=RULES, seed=1,
+        limits=PoolLimits(2, retries=0), quiet=True,
+    )  # fmt: skip
+
+
 def ask_all(
-    interviewee: Any, folder: Path, world: FactoryRecipe = FAKE, routes: int = 6, **more: Any
-) -> tuple[list[ThreatTranscript], Any]:
+    interviewee: Any, drives: TargetDrives, routes: int = 6, moments: int = 2, frames: int = 2, **more: Any
+) -> tuple[list[ThreatTranscript], dict[str, str]]:
     got: list[ThreatTranscript] = []
-    known: dict[str, Any] = {"seed": 1, "profile": RULES, "towns": {}, "quiet": True, "workers": 2, **more}
-    keep = known.pop("keep", got.append)
-    failed = interview(
-        suite_name="demo",
-        routes=ROUTES[:routes],
-        setups=None,
-        world=world,
-        interviewee=interviewee,
-        cameras=CAMERAS,
-        folder=folder,
-        keep=keep,
-        **known,
-    )
-    return sorted(got, key=lambda t: t.route), failed
+    logs, failed = drives.standard(ROUTES[:routes], moments, frames, CAMERAS, interviewee.observer)
+    silent = interview(
+        routes=[DrivenRoute(r, log) for r, log in logs.items()], interviewee=interviewee, folder=drives.folder,
+        keep=more.pop("keep", got.append), quiet=True,
+    )  # fmt: skip
+    return sorted(got, key=lambda t: t.route), {**failed, **silent}
 
 
-def test_every_route_yields_frames_and_a_transcript(tmp_path) -> None:
+@pytest.fixture(scope="module")
+def driven(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[DrivenRoute]]:
+    """Three routes, driven once."""
+    folder = tmp_path_factory.mktemp("driven")
+    logs, failed = drives_in(folder).standard(ROUTES[:3], 2, 2, CAMERAS, None)
+    assert failed == {}
+    return folder, [DrivenRoute(route, log) for route, log in logs.items()]
+
+
+def asked(
+    interviewee: Any, driven: tuple[Path, list[DrivenRoute]], keep: Any = None
+) -> tuple[list[ThreatTranscript], dict[str, str]]:
+    got: list[ThreatTranscript] = []
+    failed = interview(routes=driven[1], interviewee=interviewee, folder=driven[0], keep=keep or got.append, quiet=True)
+    return got, failed
+
+
+def test_every_route_yields_moments_in_motion_and_a_transcript(tmp_path) -> None:
     interviewee = RecordingInterviewee()
-    got, failed = ask_all(interviewee, tmp_path, frames=2)
-    assert failed == {} and [t.route for t in got] == [r.id for r in ROUTES]
+    got, failed = ask_all(interviewee, drives_in(tmp_path), routes=2)
+    assert failed == {} and [t.route for t in got] == ["101", "102"]
     for result in got:
         assert result.site.suite == "demo" and result.site.route == result.route and result.site.length_m > 10
-        names = [f"frames/{result.route}_{k}{camera}.jpg" for k in (0, 1) for camera in ("", "_back")]
-        assert result.interview.frames == names and result.interview.time_s == [1.0, 1.0, 2.0, 2.0]
+        first, second = result.interview.moments
+        assert first.speed > 1.0 and first.s < second.s and first.time_s < second.time_s
+        names = [f"frames/{result.route}_1_{k}{camera}.jpg" for k in (0, 1) for camera in ("", "_back")]
+        assert second.frames == names and second.frame_s == [second.time_s - 1, second.time_s]
         assert [Image.open(tmp_path / n).size for n in names] == [(64, 36), (32, 18)] * 2
-        assert [a.stage for a in result.interview.answers] == list(STAGES) and result.interview.error is None
+        assert [a.stage for a in result.interview.answers] == [*STAGES, *STAGES] and result.interview.complete
         assert result.interview.agent == {"name": "listener"} and result.version
-    assert sorted(p.name for p in (tmp_path / "frames").iterdir()) == sorted(
-        Path(n).name for t in got for n in t.interview.frames
-    )
-    for scene in interviewee.scenes:
-        assert len(scene) == 2 and all(m.truth.ego.speed == 0 and len(m.images) == 2 for m in scene)
-        assert not np.array_equal(scene[0].images[0], scene[1].images[0])
+        drive = result.interview.drive
+        assert drive is not None and drive.moved and drive.run == "target/standard" and drive.driven_m > 10
+        assert drive.speed_at(second.s) == pytest.approx(second.speed, abs=0.5)
+    assert {(s.moved, len(s.images)) for s in interviewee.scenes} == {(True, 4)}
+    assert (tmp_path / "target" / "standard" / "results.json").is_file()
+
+
+def test_a_target_that_never_moves_is_asked_at_moments_by_time(tmp_path) -> None:
+    interviewee = RecordingInterviewee()
+    got, _ = ask_all(interviewee, drives_in(tmp_path, agent="still"), routes=1, moments=3)
+    times = [m.time_s for m in got[0].interview.moments]
+    assert len(times) == 3 and times == sorted(times) and {m.speed for m in got[0].interview.moments} == {0.0}
+    assert not any(s.moved for s in interviewee.scenes) and interviewing.never_moved({"101": got[0]}) == ["101"]
+    drive = got[0].interview.drive
+    assert drive is not None and drive.failed and drive.stops[0].s == drive.profile[0][1]
 
 
 def test_a_failed_world_is_reported_and_the_others_continue(tmp_path) -> None:
-    got, failed = ask_all(RecordingInterviewee(), tmp_path, FactoryRecipe(f"{HERE}:Broken"), routes=4)
+    got, failed = ask_all(RecordingInterviewee(), drives_in(tmp_path, FactoryRecipe(f"{HERE}:Broken")), routes=4)
     assert [t.route for t in got] == ["101", "104"]
-    assert failed["102"] == "no room for it" and "the server went away" in failed["103"]
+    assert "no room for it" in failed["102"] and "the server went away" in failed["103"]
 
 
-def test_failed_answers_are_kept_with_their_errors(tmp_path) -> None:
-    got, failed = ask_all(RecordingInterviewee(error="http_500"), tmp_path, routes=2)
-    assert failed == {} and [t.interview.error for t in got] == ["perception: http_500"] * 2
+def test_failed_answers_are_kept_with_their_errors(driven) -> None:
+    got, failed = asked(RecordingInterviewee(error="http_500"), driven)
+    assert failed == {} and [t.interview.error for t in got] == ["perception: http_500"] * 3
 
 
-def test_worlds_run_during_answers_and_waiting_routes_are_batched(tmp_path, monkeypatch) -> None:
-    all_arrived, arrived, original = threading.Event(), [], interviewing._InterviewThread.put
-
-    def record(self: Any, moments: list[InterviewFrame]) -> None:
-        original(self, moments)
-        arrived.append(moments)
-        if len(arrived) == 6:
-            all_arrived.set()
-
-    monkeypatch.setattr(interviewing._InterviewThread, "put", record)
-    interviewee = RecordingInterviewee(gate=all_arrived)
-    got, _ = ask_all(interviewee, tmp_path)
-    assert len(got) == 6 and len(interviewee.batches) < 6 and max(interviewee.batches) > 1
+def test_moments_are_asked_in_batches_of_whole_routes(driven, monkeypatch) -> None:
+    monkeypatch.setattr(interviewing, "BATCH", 5)
+    interviewee = RecordingInterviewee()
+    asked(interviewee, driven)
+    assert interviewee.batches == [4, 2]
 
 
-def test_a_user_error_ends_the_interviews_and_transcripts_remain(tmp_path) -> None:
+def test_a_user_error_ends_the_interviews_and_transcripts_remain(driven, monkeypatch) -> None:
+    monkeypatch.setattr(interviewing, "BATCH", 2)
+
     class Fails(RecordingInterviewee):
-        def answer(self, scenes: Sequence[Sequence[InterviewFrame]]) -> list[list[StageAnswer]]:
+        def answer(self, scenes: Sequence[InterviewScene]) -> list[list[StageAnswer]]:
             if self.batches:
                 raise Ad2Error("no such model")
             return super().answer(scenes)
 
     got: list[ThreatTranscript] = []
     with pytest.raises(Ad2Error, match="no such model"):
-        ask_all(Fails(), tmp_path, keep=got.append, workers=1)
-    assert got and not [t for t in threading.enumerate() if t.name == "ad2-interviews" and t.is_alive()]
+        asked(Fails(), driven, keep=got.append)
+    assert len(got) == 1
 
 
-def test_the_same_seed_gives_the_same_frame(tmp_path) -> None:
-    first, second, other = RecordingInterviewee(), RecordingInterviewee(), RecordingInterviewee()
-    for interviewee, seed in ((first, 1), (second, 1), (other, 2)):
-        ask_all(interviewee, tmp_path, routes=1, seed=seed)
-    bodies = [t.scenes[0][0].truth.actors[0] for t in (first, second, other)]
-    places = [(round(a.x, 6), round(a.y, 6)) for a in bodies]
-    assert places[0] == places[1] != places[2]
+def test_a_second_start_drives_nothing_and_a_missing_log_is_one_error(tmp_path) -> None:
+    ask_all(RecordingInterviewee(), drives_in(tmp_path), routes=1)
+    folder = tmp_path / "target" / "standard"
+    before = (folder / "episodes.jsonl").read_bytes()
+    second = RecordingInterviewee()
+    ask_all(second, drives_in(tmp_path), routes=1)
+    assert (folder / "episodes.jsonl").read_bytes() == before and second.batches == [2]
+    (folder / "drives" / "101_rep0.json").unlink()
+    with pytest.raises(DataError, match="everything in it is then driven again"):
+        ask_all(RecordingInterviewee(), drives_in(tmp_path), routes=1)
 
 
-def test_a_kill_loses_at_most_the_routes_in_progress(tmp_path) -> None:
-    program = subprocess.Popen(
-        [sys.executable, __file__, str(tmp_path)], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    )
-    folder, until = tmp_path / "transcripts", time.monotonic() + 60
-    while len(list(folder.glob("*.json"))) < 2 and time.monotonic() < until:
-        time.sleep(0.02)
-    program.send_signal(signal.SIGKILL)
-    program.wait()
-    files = sorted(folder.glob("*.json"))
-    assert 2 <= len(files) <= 3
-    for file in files:
-        stored = ThreatTranscript.read(file)
-        assert all(Image.open(tmp_path / name).size[0] > 0 for name in stored.interview.frames)
+@pytest.mark.parametrize(
+    ("path", "moments", "expected"),
+    [
+        ([0, 1, 4, 9, 14, 19, 24, 29], 3, [2, 4, 6]),  # trigger at 12 m: in motion, there, half of the rest
+        ([0, 1, 4, 9, 14, 19, 24, 29], 1, [4]),
+        ([0, 1, 4, 9, 9, 9], 3, [2, 3]),  # never at the trigger: fewer places than moments
+        ([0, 0, 0, 0, 0, 0, 0], 2, [2, 4]),  # never moves
+        ([], 3, []),
+    ],
+)
+def test_moments_are_spread_over_the_drive(path: list[float], moments: int, expected: list[int]) -> None:
+    speeds = [0.0, *(b - a for a, b in itertools.pairwise(path))]
+    samples = [(float(t), float(s), v) for t, (s, v) in enumerate(zip(path, speeds, strict=False))]
+    assert moment_indices(samples, 12.0, moments) == expected
 
 
-def test_an_endpoint_that_fails_a_third_of_the_time_loses_no_route(tmp_path) -> None:
+def test_an_endpoint_that_fails_a_third_of_the_time_loses_no_route(driven) -> None:
     with serve(reply="A car.", failures=["ok", "500", "ok"], cycle=True) as server:
         spec = f"endpoint:m@{server.url},max_retries=4,backoff=0.001"
-        interviewee = make_interviewee(spec, texts=TEXTS, cache=None, seed=0, profile=RULES, cameras=CAMERAS)
+        interviewee = make_interviewee(
+            spec, driver=drives_in(driven[0]).driver, texts=TEXTS, cache=None, seed=0, profile=RULES, cameras=CAMERAS
+        )
         before = interviewee.describe()
-        got, failed = ask_all(interviewee, tmp_path)
+        got, failed = asked(interviewee, driven)
         assert interviewee.describe() == before  # compared at every start, so it contains nothing from replies
-    assert failed == {} and [t.interview.error for t in got] == [None] * 6
-
-
-if __name__ == "__main__":  # the process that the kill test kills
-    out = Path(sys.argv[1])
-    kept: list[str] = []
-
-    def keep_three(interviewed: ThreatTranscript) -> None:
-        interviewed.write(out / "transcripts" / f"{interviewed.route}.json")
-        kept.append(interviewed.route)
-        if len(kept) == 3:
-            time.sleep(600)  # it is killed with three of six, at any speed of the machine
-
-    ask_all(RecordingInterviewee(), out, keep=keep_three, workers=1)
+    assert failed == {} and [t.interview.error for t in got] == [None] * 3

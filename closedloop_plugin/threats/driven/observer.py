@@ -1,0 +1,221 @@
+"""EpisodeObserver: follows an episode tick by tick and summarises what its driver did."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from closedloop_plugin.agents.model_backend import harmless
+from closedloop_plugin.core.boxes import gap, oriented_box
+from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.core.state import Actor, Control, GroundTruth
+from closedloop_plugin.maps.base import RoadMap
+from closedloop_plugin.runner.decisions import TimedDecision
+from closedloop_plugin.runner.episode import EpisodeTick
+from closedloop_plugin.scoring.margins import SafetyMargins
+from closedloop_plugin.threats.driven.summary import (
+    MAX_PLACES,
+    MAX_POINTS,
+    MAX_REPLIES,
+    MAX_STOPS,
+    REPLY_LENGTH,
+    DriveInfraction,
+    DriveReaction,
+    DriverReply,
+    DriveStop,
+    DriveSummary,
+)
+from closedloop_plugin.threats.search.objective import failed, robustness
+from closedloop_plugin.threats.spec_parsing import short
+from closedloop_plugin.threats.verdicts import is_scenario_actor
+
+STANDS = 0.3  # m/s: slower is a standstill
+STOP_S = 1.0  # shortest standstill that is listed
+POINT_M, POINT_S = 2.0, 1.0  # between points of the profile, whichever comes first
+CHANGE = 0.1  # more brake than at the act: a reaction; a throttle that falls from more than this to LIFTED is one too
+LIFTED = 0.02
+BRAKES = 1 / 3  # brake: a clear one
+KEPT_REPLIES = 400  # kept until the summary is written
+ItemT = TypeVar("ItemT")
+
+
+@dataclass
+class _ActState:
+    """The moment of the act, and the reaction found so far."""
+
+    time_s: float
+    s: float
+    speed: float
+    control: Control
+    gap_m: float | None
+    seconds: float | None = None
+    reaction_gap_m: float | None = None
+    brake_s: float | None = None
+
+
+class EpisodeObserver:
+    """Call `add` once per tick, then `summary`."""
+
+    def __init__(self, road: RoadMap, trigger_s: float) -> None:
+        self.road, self.trigger_s = road, trigger_s
+        self.replies: list[DriverReply] = []
+        self._margins = SafetyMargins()
+        self._closest: tuple[float, float] | None = None  # time, s of the smallest gap
+        self._ttc_time: float | None = None
+        self._profile: list[tuple[float, float, float]] = []
+        self._stops: list[DriveStop] = []
+        self._stands_since: tuple[float, float] | None = None
+        self._act: _ActState | None = None
+        self._s: float | None = None
+        self._first = self._furthest = 0.0
+
+    def add(self, tick: EpisodeTick) -> float:
+        """Add a tick; return the ego's s, m."""
+        truth, ego = tick.truth, tick.truth.ego
+        s, _ = self.road.path.locate(ego.x, ego.y, near=self._s)
+        if self._s is None:
+            self._first = self._furthest = s
+        self._s, self._furthest = s, max(self._furthest, s)
+        self._add_point(truth.time_s, s, ego.speed)
+        self._add_stop(truth.time_s, s, ego.speed)
+        self._add_margins(truth, s)
+        self._add_reaction(truth, tick.control, s)
+        self._add_reply(tick.decision, truth, tick.control, s)
+        return s
+
+    def summary(self, record: EpisodeRecord) -> DriveSummary:
+        """The summary of a scored episode. `record`: its record."""
+        margins, rho = self._margins.to_json(), robustness(record)
+        assert rho is not None
+        self._end_stop(record.game_s)
+        closest = self._closest or (None, None)
+        return DriveSummary(
+            status=record.status,
+            failed=failed(record),
+            score=round(record.score_composed, 2),
+            robustness=round(rho, 4),
+            game_s=round(record.game_s, 2),
+            driven_m=round(self._furthest - self._first, 1),
+            route_m=round(record.route_length_m, 1),
+            trigger_s=self.trigger_s,
+            infractions=self._infractions(record),
+            profile=_spread(self._profile, MAX_POINTS),
+            stops=self._stops[:MAX_STOPS],
+            min_gap_m=margins["min_gap_m"],
+            gap_time_s=closest[0],
+            gap_s=closest[1],
+            nearest=margins["nearest"],
+            min_ttc_s=margins["min_ttc_s"],
+            ttc_time_s=self._ttc_time,
+            hardest_brake=margins["hardest_brake"],
+            reaction=self._reaction(),
+            replies=_spread(self.replies, MAX_REPLIES),
+        )
+
+    def _add_point(self, time_s: float, s: float, speed: float) -> None:
+        if self._profile:
+            before_s, before, _ = self._profile[-1]
+            if s - before < POINT_M and time_s - before_s < POINT_S - 1e-6:
+                return
+        self._profile.append((round(time_s, 2), round(s, 1), round(speed, 2)))
+        if len(self._profile) >= 4 * MAX_POINTS:
+            self._profile = self._profile[::2]
+
+    def _add_stop(self, time_s: float, s: float, speed: float) -> None:
+        if abs(speed) >= STANDS:
+            self._end_stop(time_s)
+        elif self._stands_since is None:
+            self._stands_since = (time_s, s)
+
+    def _end_stop(self, time_s: float) -> None:
+        if self._stands_since is None:
+            return
+        (since, s), self._stands_since = self._stands_since, None
+        if time_s - since >= STOP_S and len(self._stops) < MAX_STOPS:
+            self._stops.append(DriveStop(s=round(s, 1), time_s=round(since, 1), seconds=round(time_s - since, 1)))
+
+    def _add_margins(self, truth: GroundTruth, s: float) -> None:
+        before = self._margins.to_json()
+        self._margins.add(truth)
+        after = self._margins.to_json()
+        if after["min_gap_m"] != before["min_gap_m"]:
+            self._closest = (round(truth.time_s, 2), round(s, 1))
+        if after["min_ttc_s"] != before["min_ttc_s"]:
+            self._ttc_time = round(truth.time_s, 2)
+
+    def _add_reaction(self, truth: GroundTruth, control: Control, s: float) -> None:
+        act = self._act
+        if act is None:
+            if any(name == "act" for _, name in truth.events):
+                self._act = _ActState(truth.time_s, s, truth.ego.speed, control, _scenario_gap(truth))
+            return
+        if truth.contacts and act.seconds is None:
+            act.seconds = math.inf  # what it does after a contact is no reaction to the act
+        if act.brake_s is None and control.brake >= BRAKES and act.seconds != math.inf:
+            act.brake_s = round(truth.time_s - act.time_s, 2)
+        if act.seconds is None and _changed(act.control, control):
+            act.seconds, act.reaction_gap_m = round(truth.time_s - act.time_s, 2), _scenario_gap(truth)
+
+    def _reaction(self) -> DriveReaction | None:
+        act = self._act
+        if act is None:
+            return None
+        return DriveReaction(
+            act_s=round(act.time_s, 2),
+            s=round(act.s, 1),
+            speed=round(act.speed, 2),
+            gap_m=act.gap_m,
+            seconds=None if act.seconds == math.inf else act.seconds,
+            reaction_gap_m=act.reaction_gap_m,
+            brake_s=act.brake_s,
+        )
+
+    def _add_reply(self, decision: TimedDecision | None, truth: GroundTruth, control: Control, s: float) -> None:
+        if decision is None or not decision.response.decision.texts:
+            return
+        texts = {str(k): short(harmless(str(v)), REPLY_LENGTH) for k, v in decision.response.decision.texts.items()}
+        numbers = (round(control.steer, 2), round(control.throttle, 2), round(control.brake, 2))
+        reply = DriverReply(
+            time_s=round(truth.time_s, 2), s=round(s, 1), speed=round(truth.ego.speed, 2), texts=texts, control=numbers
+        )
+        if len(self.replies) < KEPT_REPLIES:
+            self.replies.append(reply)
+
+    def _infractions(self, record: EpisodeRecord) -> list[DriveInfraction]:
+        """Those with a place first; min_speed_infractions have none, and are no failure."""
+        found = []
+        for place in record.places[:MAX_PLACES]:
+            s, _ = self.road.path.locate(place["x"], place["y"])
+            text = short(harmless(str(place.get("text", ""))), 200)
+            found.append(
+                DriveInfraction(kind=str(place["kind"]), text=text, time_s=round(place["time_s"], 2), s=round(s, 1))
+            )
+        placed = {x.kind for x in found}
+        for kind, messages in record.infractions.items():
+            if messages and kind not in placed and len(found) < MAX_PLACES:
+                found.append(DriveInfraction(kind=kind, text=short(harmless(str(messages[0])), 200)))
+        return found
+
+
+def _changed(before: Control, after: Control) -> bool:
+    """Whether the pedals show a reaction; steering is none, since it follows the route too."""
+    return after.brake - before.brake >= CHANGE or (before.throttle > CHANGE and after.throttle <= LIFTED)
+
+
+def _scenario_gap(truth: GroundTruth) -> float | None:
+    """Smallest distance (m) from the ego's box to that of an actor of the scenario."""
+    gaps = [gap(_box(truth.ego), _box(a)) for a in truth.actors if is_scenario_actor(a.id, a.role)]
+    return round(min(gaps), 2) if gaps else None
+
+
+def _box(actor: Actor) -> tuple[float, float, float, float, float, float]:
+    return oriented_box(actor.x, actor.y, actor.yaw, actor.length, actor.width)
+
+
+def _spread(items: Sequence[ItemT], most: int) -> list[ItemT]:
+    """At most `most` items, evenly spread, with the first and the last."""
+    if len(items) <= most:
+        return list(items)
+    return [items[round(i * (len(items) - 1) / (most - 1))] for i in range(most)]

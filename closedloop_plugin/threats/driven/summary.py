@@ -1,0 +1,119 @@
+"""DriveSummary: what the target did in one episode, small enough for transcripts and prompts. JSON both ways.
+
+Metres along the route (s), seconds, m/s. Texts of models are cut, and untrusted.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+MAX_POINTS = 80  # of the speed profile
+MAX_STOPS, MAX_PLACES, MAX_REPLIES = 8, 8, 24
+REPLY_LENGTH = 300  # characters of each text of a reply
+
+
+class _StrictModel(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class DriverReply(_StrictModel):
+    """A reply of the target in words, at the time when its control began to apply. `texts`: by question."""
+
+    time_s: float
+    s: float
+    speed: float
+    texts: dict[str, str]
+    control: tuple[float, float, float]  # steer, throttle, brake
+
+
+class ProbedReactions(_StrictModel):
+    """Immediate reactions of a driver without words to an addition to the scene.
+
+    `distances`: kind of a stationary road user in its lane -> largest probed distance (m) at which its control changes,
+    None if at none. `moving`: probe -> whether the control changes. `speed`: of the probes, m/s.
+    """
+
+    speed: float
+    distances: dict[str, float | None] = {}
+    moving: dict[str, bool] = {}
+    lights: bool | None = None  # None: the route has none
+
+
+class DriveStop(_StrictModel):
+    """A standstill: where, from when, how long."""
+
+    s: float
+    time_s: float
+    seconds: float
+
+
+class DriveInfraction(_StrictModel):
+    """An infraction with time and place; `s`: None if it has no place."""
+
+    kind: str
+    text: str
+    time_s: float | None = None
+    s: float | None = None
+
+
+class DriveReaction(_StrictModel):
+    """What the target did when a scenario acted. `seconds`: from the act to its first brake or lifted throttle; None:
+    none before a contact. `gap_m`: to the nearest actor of the scenario."""
+
+    act_s: float  # time of the act
+    s: float
+    speed: float
+    gap_m: float | None = None  # at the act
+    seconds: float | None = None
+    reaction_gap_m: float | None = None
+    brake_s: float | None = None  # from the act to a brake of at least a third
+
+
+class DriveSummary(_StrictModel):
+    """One episode of the target.
+
+    `failed`: by the runner's rules (runner.episode.unharmed). `robustness`: see search/objective.py, below 0 if it
+    failed. `profile`: [time, s, speed], at most MAX_POINTS. `replies`: at most MAX_REPLIES, evenly spread.
+    """
+
+    run: str = ""  # the run folder, relative to the suite's folder
+    status: str
+    failed: bool
+    score: float  # Driving Score of the episode, percent
+    robustness: float
+    game_s: float
+    driven_m: float
+    route_m: float
+    trigger_s: float  # s of the route's trigger point
+    infractions: list[DriveInfraction] = []
+    profile: list[tuple[float, float, float]] = []
+    stops: list[DriveStop] = []
+    min_gap_m: float | None = None
+    gap_time_s: float | None = None
+    gap_s: float | None = None  # where on the route
+    nearest: str | None = None
+    min_ttc_s: float | None = None
+    ttc_time_s: float | None = None
+    hardest_brake: float = 0.0  # m/s2
+    reaction: DriveReaction | None = None  # of an episode whose scenario acts
+    replies: list[DriverReply] = []
+
+    @property
+    def moved(self) -> bool:
+        return self.driven_m >= 2.0
+
+    @property
+    def top_speed(self) -> float:
+        return max((v for _, _, v in self.profile), default=0.0)
+
+    def speed_at(self, s: float) -> float | None:
+        """Speed (m/s) when it passed `s`; None if it did not get there."""
+        before: tuple[float, float] | None = None
+        for _, at, v in self.profile:
+            if at >= s:
+                if before is None or at - before[0] < 1e-6:
+                    return v
+                share = (s - before[0]) / (at - before[0])
+                return before[1] + share * (v - before[1])
+            before = (at, v)
+        return None

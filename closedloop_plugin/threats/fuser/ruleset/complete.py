@@ -1,0 +1,24 @@
+"""The last step of the fusers without a model: from chosen words and numbers to a ThreatSpec that fits its site."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+from closedloop_plugin.threats.site import ThreatSite, fit
+from closedloop_plugin.threats.spec import ThreatSpec
+from closedloop_plugin.threats.spec_text import sentence
+
+
+def complete(fields: Mapping[str, Any], site: ThreatSite, rng: Random) -> ThreatSpec:
+    """The spec of all fields but the description. It fits the site by construction, which is asserted.
+
+    The one place where a chosen threat gets what is independent of its adversary: further actors, perception.
+    """
+    plain = ThreatSpec(**fields, description="-")
+    spec = plain.model_copy(update={"description": f"{sentence(plain)} It tests the {plain.weakness.value}."})
+    problems = fit(spec, site)
+    if problems:
+        raise AssertionError(f"route {site.route}: {problems[0]}")
+    return spec

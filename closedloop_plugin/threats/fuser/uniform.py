@@ -1,0 +1,112 @@
+"""Fuser without knowledge of the target: words and numbers drawn uniformly. The baseline of the reflective fusers.
+
+Place, adversary, cover and light are drawn uniformly among those that fit the site; the distance uniformly over the
+site's rooms; the other numbers uniformly over the limits of ThreatSpec. Every number is one value, not a free range.
+Each word is drawn once for its place, so that a behaviour with many places is as frequent as the vocabulary makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any
+
+from closedloop_plugin.threats.base import ThreatRequest
+from closedloop_plugin.threats.fuser.ruleset.complete import complete
+from closedloop_plugin.threats.fuser.slots import ThreatSlot, slots
+from closedloop_plugin.threats.site import ThreatSite
+from closedloop_plugin.threats.spec import (
+    ON_FOOT,
+    RULES,
+    Adversary,
+    AdversaryBehaviour,
+    EgoLight,
+    RoadKind,
+    TargetWeakness,
+    ThreatConditions,
+    ThreatSpec,
+)
+from closedloop_plugin.threats.transcript import FuserExchange, ThreatAttempt
+
+# Limits of ThreatSpec.
+SPEED, STAY = (0.3, 18.0), (1.0, 25.0)  # m/s, s
+TRIGGER = {"time": (0.5, 8.0), "distance": (4.0, 60.0)}  # s, m
+PERCENT, SUN = (0.0, 100.0), (-60.0, 90.0)
+CHANGED = 0.5  # share of the conditions that differ from the route's
+
+
+class UniformFuser:
+    """Fuser by chance, deterministic for ThreatRequest.seed."""
+
+    name = "uniform"
+
+    def describe(self) -> dict[str, Any]:
+        return {"name": self.name, "version": 1}
+
+    def make(self, requests: Sequence[ThreatRequest]) -> list[ThreatAttempt]:
+        """See Fuser.make."""
+        return [self._attempt(request) for request in requests]
+
+    def _attempt(self, request: ThreatRequest) -> ThreatAttempt:
+        site, rng = request.transcript.site, Random(request.seed)
+        attempt = ThreatAttempt(number=request.number, seed=request.seed, fuser=self.describe())
+        found = slots(site)
+        if not found:
+            return attempt.model_copy(update={"refused": "the route has no room for any threat of the vocabulary"})
+        spec = uniform_spec(rng.choice(found), site, rng)
+        exchange = FuserExchange(purpose="fuse", prompt=f"{len(found)} places that fit", reply=spec.why)
+        return attempt.model_copy(update={"spec": spec, "description": spec.description, "exchanges": [exchange]})
+
+
+def uniform_spec(slot: ThreatSlot, site: ThreatSite, rng: Random) -> ThreatSpec:
+    """A spec at this slot, everything else drawn uniformly."""
+    adversary = rng.choice(slot.adversaries)
+    kind = rng.choice(sorted(TRIGGER))
+    fields: dict[str, Any] = {
+        "adversary": adversary,
+        "behaviour": slot.behaviour,
+        "place": {"side": slot.side, "lane": slot.lane, "ahead_m": _ahead(slot, rng)},
+        "trigger": {"kind": kind, "value": _value(TRIGGER[kind], rng)},
+        "road": slot.road,
+        "occluder": rng.choice(slot.occluders),
+        "ego_light": rng.choice(lights(slot, site)),
+        "conditions": _conditions(rng),
+        "weakness": rng.choice(list(TargetWeakness)),
+        "why": "Drawn uniformly, without regard to the target.",
+    }
+    for name, bounds in (("speed_mps", _speeds(slot.behaviour, adversary)), ("stays_s", STAY)):
+        if name in RULES[slot.behaviour].numbers:
+            fields[name] = _value(bounds, rng)
+    return complete(fields, site, rng)
+
+
+def lights(slot: ThreatSlot, site: ThreatSite) -> list[EgoLight]:
+    """States of the ego's light that fit: at red nothing that crosses endangers a car that waits."""
+    if slot.road is not RoadKind.JUNCTION or site.control != "signal":
+        return [EgoLight.CYCLE]
+    crossing = slot.behaviour in (AdversaryBehaviour.RUN_LIGHT, AdversaryBehaviour.TURN_ACROSS)
+    return [EgoLight.CYCLE, EgoLight.GREEN, *(() if crossing else (EgoLight.RED,))]
+
+
+def _ahead(slot: ThreatSlot, rng: Random) -> float:
+    low, high = rng.choices(slot.rooms, [max(b - a, 1e-6) for a, b in slot.rooms])[0]
+    return _value((min(low + 0.05, high), max(high - 0.05, low)), rng)
+
+
+def _speeds(behaviour: AdversaryBehaviour, adversary: Adversary) -> tuple[float, float]:
+    fastest = ON_FOOT.get(adversary, SPEED[1]) if behaviour is AdversaryBehaviour.CROSS else SPEED[1]
+    return SPEED[0], fastest
+
+
+def _conditions(rng: Random) -> ThreatConditions:
+    drawn: Mapping[str, float] = {
+        name: _value(SUN if name == "sun_altitude_angle" else PERCENT, rng)
+        for name in ThreatConditions.model_fields
+        if rng.random() < CHANGED
+    }
+    return ThreatConditions.model_validate(drawn)
+
+
+def _value(bounds: tuple[float, float], rng: Random) -> float:
+    low, high = bounds
+    return min(max(round(rng.uniform(low, high), 2), low), high)
