@@ -20,7 +20,7 @@ from closedloop_plugin.scoring.ability import of_type
 from closedloop_plugin.scoring.margins import SafetyMargins
 from closedloop_plugin.scoring.metric_log import MetricLog
 from closedloop_plugin.scoring.referee.referee import Referee
-from closedloop_plugin.worlds.base import InvalidScene, World
+from closedloop_plugin.worlds.base import InvalidScene, World, shown_by
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import file_sha256
@@ -48,7 +48,7 @@ class TickObserver(Protocol):
 class EpisodeTick:
     """One tick. `control`: applied in the step to this tick. `decision`: its origin, at its first step only.
 
-    `road`: the map of the episode.
+    `road`: the map of the episode. `shown`: perception conditions that the world's pictures can show.
     """
 
     observation: Observation
@@ -56,6 +56,7 @@ class EpisodeTick:
     control: Control
     decision: TimedDecision | None = None
     road: RoadMap | None = None
+    shown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,7 @@ class Episode:
         self.margins.add(truth)
         self.controls.counts.update(f"crossed {mark}" for mark in truth.crossed)
         for observe in self.observers:
-            observe(EpisodeTick(observation, truth, control, decision, self.world.road))
+            observe(EpisodeTick(observation, truth, control, decision, self.world.road, shown_by(self.world)))
         return self.referee.tick(truth)
 
     def _request(self, observation: Observation, applied: Control | None) -> DecisionRequest:

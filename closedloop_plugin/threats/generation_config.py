@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.world_processes import LocalEngine, WorldEngine
 from closedloop_plugin.suites.lookup import Suite
 from closedloop_plugin.threats.base import Fuser, Interviewee
+from closedloop_plugin.threats.draws import DrawPlan
 from closedloop_plugin.threats.driven.target import TargetDrives
 from lmms_eval_ad2.storage.code_state import code_identity
 
@@ -48,6 +50,9 @@ class ThreatGenerationConfig:
     reflect: int = 2  # maximum number of rounds that the target drives; 0: none, and one round of scenarios
     attempts: int = 3  # maximum number of scenarios generated for one route and round
     tries: int = 4  # maximum number of draws of each that the judge drives
+    others: int = DrawPlan.others  # number of other draws of each that the judge drives
+    share: Fraction = DrawPlan.share  # of these, to be survived
+    alone: bool = False  # threats replace the standard scenarios of their routes
     checked: bool = True
     prompts_sha256: str = ""
     quiet: bool = False
@@ -76,6 +81,7 @@ class ThreatGenerationConfig:
             "towns": sorted(self.towns),
             "profile": self.profile.name,
             "prompts_sha256": self.prompts_sha256,
+            "alone": self.alone,
             **code_identity(),
         }
 
@@ -83,6 +89,7 @@ class ThreatGenerationConfig:
         """The target's drives in this folder."""
         return TargetDrives(
             folder=self.folder, suite=self.suite, driver=self.driver, world=self.world, profile=self.profile,
-            rules=self.rules, towns=self.towns, seed=self.seed, limits=self.limits, engine=self.engine,
+            rules=self.rules, towns=self.towns, alone=self.alone,
+            seed=self.seed, limits=self.limits, engine=self.engine,
             stop_after_unread=self.stop_after_unread, quiet=self.quiet,
         )  # fmt: skip

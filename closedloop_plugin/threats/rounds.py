@@ -112,7 +112,8 @@ class GenerationRounds:
             for t, a in attempts
         ]
         return check(
-            programs, job.folder / "check", world=job.world, tries=job.tries, workers=job.limits.workers,
+            programs, job.folder / "check", world=job.world, tries=job.tries, others=job.others, share=job.share,
+            alone=job.alone, workers=job.limits.workers,
             engine=job.engine, seed=job.seed, profile=job.profile, towns=job.towns, quiet=job.quiet,
         )  # fmt: skip
 
@@ -142,9 +143,9 @@ class GenerationRounds:
             made = transcript.of_round(number)
             if made is not None and made.passed and made.outcome is None and made.verdict is not None:
                 self.folder.place(transcript, made)
-                seed = played_seed(self.job.seed, route, made.verdict)
+                assert made.verdict.draw_seed is not None
                 program = self.folder.program_file(route)
-                scenarios.append(PlayedScenario(known[route], program, made.verdict.drawn, seed))
+                scenarios.append(PlayedScenario(known[route], program, made.verdict.drawn, made.verdict.draw_seed))
         if not scenarios:
             return
         logs, unscored = self.job.drives().round(number, scenarios)
@@ -184,11 +185,6 @@ def needs_round(transcript: ThreatTranscript, number: int) -> bool:
     if number == 1:
         return True
     return any(a.survived for a in transcript.attempts) and transcript.failed_attempt is None
-
-
-def played_seed(seed: int, route: str, verdict: ScenarioVerdict) -> int:
-    """Seed of the episode that the check accepted: the last one driven, since it stops at the first survived draw."""
-    return episode_seed(seed, route, verdict.tries - 1)
 
 
 def is_unsound(attempt: ThreatAttempt | None) -> bool:

@@ -54,6 +54,11 @@ class InvalidScene(RuntimeError):
     """The scenario cannot be placed or was rejected. The episode is recorded and counted as invalid."""
 
 
+def shown_by(world: World) -> tuple[str, ...]:
+    """Perception conditions (core/perception.py) that the world's pictures can show: its attribute `shown`, if any."""
+    return tuple(getattr(world, "shown", ()))
+
+
 class World(Protocol):
     """One simulator. Calls: reset, step*, then reset again or close. Main thread only, one episode at a time.
 

@@ -113,7 +113,7 @@ class DriveRecorder:
         if self._episode is None:
             assert tick.road is not None and self.task.setup.route is not None
             self.road, self.route = tick.road, self.task.setup.route
-            self.site = site_of(self.suite, self.route, self.road)
+            self.site = site_of(self.suite, self.route, self.road, tick.shown)
             self._episode = EpisodeObserver(self.road, self.site.trigger_s)
         s = self._episode.add(tick)
         if self.moments and self._is_due(tick.truth.time_s, s):

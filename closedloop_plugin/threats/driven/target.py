@@ -41,7 +41,7 @@ STANDARD = "standard"
 
 @dataclass(frozen=True)
 class PlayedScenario:
-    """A scenario to drive: its program, and the draw that the check accepted."""
+    """A scenario to drive: its program, and the draw that the check accepted. `values`: those that `seed` gives."""
 
     route: Route
     program: Path
@@ -60,6 +60,7 @@ class TargetDrives:
     profile: Profile
     rules: DecisionRules = field(default_factory=DecisionRules)
     towns: Mapping[str, Path] = field(default_factory=dict)
+    alone: bool = False  # the scenarios replace the standard scenarios of their routes
     seed: int = 0
     limits: PoolLimits = field(default_factory=PoolLimits)
     engine: WorldEngine = field(default_factory=LocalEngine)
@@ -90,16 +91,11 @@ class TargetDrives:
             routes=tuple(x.route for x in scenarios),
             programs={route: x.program.absolute() for route, x in by_route.items()},
             towns=self.towns,
+            alone=self.alone,
+            draws={route: x.seed for route, x in by_route.items()},
         )
         assembled = self._assembled(name, selection, {})
-        tasks = [
-            replace(
-                task,
-                one_of_many=True,
-                setup=replace(task.setup, seed=by_route[task.route_id].seed, values=by_route[task.route_id].values),
-            )
-            for task in assembled.tasks
-        ]
+        tasks = [replace(task, one_of_many=True) for task in assembled.tasks]
         return self._logs(name, run(replace(assembled, tasks=tasks), *remote(self.driver)))
 
     def _assembled(self, name: str, selection: RouteSelection, settings: Mapping[str, Any]) -> DriveRun:

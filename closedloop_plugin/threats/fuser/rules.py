@@ -210,7 +210,7 @@ def spec_of(
     }
     weakness = rng.choice(candidate.weaknesses)
     why = short(f"{plan.why} {candidate.why(weakness)}{note}", 600)
-    return complete({**fields, "weakness": weakness, "why": why}, site, rng)
+    return complete({**fields, "weakness": weakness, "why": why}, site, rng, adjustment)
 
 
 def _light(slot: ThreatSlot, site: ThreatSite, rng: Random) -> EgoLight:

@@ -13,6 +13,7 @@ from typing import Any
 
 from closedloop_plugin.threats.base import ThreatRequest
 from closedloop_plugin.threats.fuser.ruleset.complete import complete
+from closedloop_plugin.threats.fuser.ruleset.extras import UNIFORM_ODDS
 from closedloop_plugin.threats.fuser.slots import ThreatSlot, slots
 from closedloop_plugin.threats.site import ThreatSite
 from closedloop_plugin.threats.spec import (
@@ -77,7 +78,7 @@ def uniform_spec(slot: ThreatSlot, site: ThreatSite, rng: Random) -> ThreatSpec:
     for name, bounds in (("speed_mps", _speeds(slot.behaviour, adversary)), ("stays_s", STAY)):
         if name in RULES[slot.behaviour].numbers:
             fields[name] = _value(bounds, rng)
-    return complete(fields, site, rng)
+    return complete(fields, site, rng, odds=UNIFORM_ODDS)
 
 
 def lights(slot: ThreatSlot, site: ThreatSite) -> list[EgoLight]:

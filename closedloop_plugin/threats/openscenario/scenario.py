@@ -28,7 +28,7 @@ MONITORS = frozenset({LENDS, "RedThenGreen"})
 # Fields of the spec that the actors, lights and weather of the program express, and texts for readers.
 FIELDS = frozenset({
     "adversary", "behaviour", "place", "trigger", "road", "speed_mps", "stays_s", "occluder", "ego_light", "conditions",
-    "weakness", "description", "why",
+    "further", "weakness", "description", "why",
 })  # fmt: skip
 AUTHOR = "lmms-eval-ad2"
 STEP_M = 20.0  # between waypoints of the ego's route
