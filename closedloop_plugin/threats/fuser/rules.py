@@ -70,7 +70,10 @@ class RulesFuser:
         kept = [c for c in found if c.slot.behaviour not in plan.exhausted] or found
         if plan.repeat:
             kept = [c for c in kept if _matches(c, plan.repeat)] or kept
-        spec = spec_of(choose(kept, rng, evidence is not None), site, adjustment, answers, rng, request, evidence, plan)
+        spec = spec_of(
+            choose(kept, rng, evidence is not None), site, adjustment, answers, rng,
+            request=request, evidence=evidence, plan=plan,
+        )  # fmt: skip
         exchange = FuserExchange(
             purpose="fuse", prompt=f"{len(found)} threats that fit, {len(kept)} to choose from", reply=spec.why
         )
@@ -184,6 +187,7 @@ def spec_of(
     adjustment: ThreatAdjustment,
     answers: Mapping[TargetWeakness, AnswerKeywords],
     rng: Random,
+    *,
     request: ThreatRequest,
     evidence: DrivenEvidence | None,
     plan: RetryPlan,
@@ -195,7 +199,9 @@ def spec_of(
     if evidence is not None and not adjustment.sooner:
         bracket = bracket_of(request.transcript.attempts, slot, candidate.adversary)
         place = evidence.place(slot, site)
-        values, low = late_numbers(values, slot, candidate.adversary, candidate.occluder, site, place, bracket, rng)
+        values, low = late_numbers(
+            values, slot, candidate.adversary, candidate.occluder, site, place=place, bracket=bracket
+        )
         note = f" It acts from {low:g} s before the place on."
     ahead = values.pop("ahead_m")
     fields: dict[str, Any] = {

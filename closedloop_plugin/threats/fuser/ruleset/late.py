@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from random import Random
 from typing import Any
 
 from closedloop_plugin.threats.fuser.ruleset.driven import DrivenPlace
@@ -96,15 +95,15 @@ def late_numbers(
     adversary: Adversary,
     occluder: Occluder,
     site: ThreatSite,
+    *,
     place: DrivenPlace | None,
     bracket: TriggerBracket,
-    rng: Random,
 ) -> tuple[dict[str, Any], float]:
     """(the values of `numbers.numbers` with a late trigger at the place where the target was fastest, its low end)."""
     speed = max(place.speed if place else 0.6 * site.speed_limit, 2.0)
     found = {**values, "ahead_m": _around(values["ahead_m"], slot, place)}
     if slot.behaviour is AdversaryBehaviour.CROSS:
-        return _crossing(found, slot, adversary, occluder, site, bracket, rng)
+        return _crossing(found, slot, adversary, occluder, site, bracket)
     closing = max(speed - _own_speed(slot.behaviour, found), 0.5 * speed)
     first = EXPERT_S + closing**2 / (2 * DECEL * speed) + TAKES[slot.behaviour]
     low = min(max(bracket.next(first), LEAST), MOST)
@@ -125,7 +124,6 @@ def _crossing(
     occluder: Occluder,
     site: ThreatSite,
     bracket: TriggerBracket,
-    rng: Random,
 ) -> tuple[dict[str, Any], float]:
     """A crossing that meets the ego: the later it starts, the faster it must be.
 
