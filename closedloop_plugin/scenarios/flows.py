@@ -24,7 +24,7 @@ COMMIT_S = 1.6  # time to the meeting below which a car keeps its speed
 SIDEWAYS = 4.5  # m/s2, lateral acceleration of flow cars in bends
 EASE = 2.5  # m/s2, braking before bends and acceleration after them
 # Gaps that are enough to pass an obstacle in the oncoming lane, to change into the next lane, and to leave a bay.
-USABLE_M, CHANGE_M, LEAVE_M = 170.0, 90.0, 50.0
+USABLE_M, CHANGE_M, LEAVE_M = 170.0, 90.0, 80.0
 BEHIND_M, AHEAD_M = 60.0, 120.0  # distance from the ego at which a car that has passed it enters again at the end
 SMOOTHING, SMOOTHING_S = 0.15, 0.05  # low-pass filter of the ego's acceleration: share of a new value per time step, s
 SWAY = 0.35  # relative change of a flow's speed, at most, to meet the ego
@@ -326,7 +326,7 @@ def passing(stage: ScenarioStage, speed: float, side: int) -> EndlessConvoy:
 def beside(stage: ScenarioStage, speed: float, spacing: float) -> EndlessConvoy:
     """Traffic in the ego's lane that passes while the ego is parked beside it; every fifth gap is at least LEAVE_M."""
     gaps = GapDraws(spacing, spacing, LEAVE_M, 5, stage)
-    places = -8.0 - np.cumsum([spacing, *(gaps.draw() for _ in range(6))])
+    places = -15.0 - np.cumsum([0.0, *(gaps.draw() for _ in range(6))])
     return EndlessConvoy([Rail(stage.road.path, float(s), brake=7.0, accel=3.0) for s in places], speed, gaps)
 
 

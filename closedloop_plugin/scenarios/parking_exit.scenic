@@ -25,7 +25,7 @@ for gap in (stage.number("front_vehicle_distance", 20), -stage.number("behind_ve
 near = Rail(route, 0.0, accel=3.0, gap=3.0)
 new Wheeled at place_on(near), facing heading_on(near), with rail near, with behavior PullAway()
 
-traffic = flows.beside(stage, 7.0, SPACING)
+traffic = flows.beside(stage, road.speed_limit, SPACING)
 for rail in traffic.rails:
     new Wheeled at place_on(rail), facing heading_on(rail), with rail rail, with behavior Ride()
 require monitor Conduct(traffic)
