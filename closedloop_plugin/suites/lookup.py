@@ -64,7 +64,10 @@ def suite(name: str, world: str | None = "embedded") -> Suite:
         found = programs.read(file, routes_of)
         if found.name in ("demo", EMBEDDED, BENCH2DRIVE):
             raise Ad2Error(f"{file}: a folder of this name would be confused with another suite; rename it")
-        return Suite(found.name, found.routes, found.sha256, found.programs, found.left_out, found.draws, found.alone)
+        return Suite(
+            name=found.name, routes=found.routes, sha256=found.sha256, programs=found.programs,
+            left_out=found.left_out, draws=found.draws, alone=found.alone,
+        )  # fmt: skip
     if not file.is_file():
         known = sorted({"demo", EMBEDDED, BENCH2DRIVE, *(f.stem for f in routes_home().glob("*.xml"))})
         raise Ad2Error(f"--suite {name}: no such suite, route file or folder of programs; suites: {', '.join(known)}")

@@ -138,8 +138,9 @@ def read(folder: Path, routes_of: Callable[[str], tuple[Route, ...]]) -> Program
         raise Ad2Error(f"{folder}: every scenario is excluded (see {INDEX}); nothing to run")
     programs = {name: file.absolute() for name, file in files.items()}
     return ProgramFolder(
-        _name(folder, index), tuple(routes), programs, dict(left_out), digest.hexdigest(), draws, made_alone(index)
-    )
+        name=_name(folder, index), routes=tuple(routes), programs=programs, left_out=dict(left_out),
+        sha256=digest.hexdigest(), draws=draws, alone=made_alone(index),
+    )  # fmt: skip
 
 
 def made_alone(index: Mapping[str, Any]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from closedloop_plugin.threats.transcript import ThreatTranscript
 from lmms_eval_ad2.cli.main import main
 
 pytest.importorskip("scenic")
@@ -41,3 +42,17 @@ def test_the_expert_succeeds_on_every_scenario_of_a_generated_suite(
         assert {name for _, name in record["events"]} >= {"act", "base trigger"}
     results = json.loads((tmp_path / "expert" / "results.json").read_text())
     assert results["success rate"] == 1.0
+    the_target_drove_what_was_checked(threats, verdicts)
+
+
+def the_target_drove_what_was_checked(threats: Path, verdicts: dict[str, Any]) -> None:
+    """The rounds: the target's records have the draws that the check accepted; the round of its failure is recorded."""
+    failed = json.loads((threats / "suite.json").read_text())["failed_in_round"]
+    assert set(failed) == {"102", "104"} and all(failed.values()), "steer-only survives no threat of the demo"
+    for route, number in failed.items():
+        kept = ThreatTranscript.read(threats / "transcripts" / f"{route}.json")
+        assert kept.last is kept.failed_attempt and kept.last is not None and kept.last.round == number
+        assert kept.last.outcome is not None and kept.last.outcome.failed
+        (record,) = [r for r in lines(threats / "target" / f"round{number}") if r["route_id"] == route]
+        assert record["seed"] == verdicts[route]["draw_seed"] and record["drawn"] == verdicts[route]["drawn"]
+        assert kept.interview.drive is not None and any(m.speed > 1.0 for m in kept.interview.moments)

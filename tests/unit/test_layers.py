@@ -92,7 +92,7 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
     "scoring": {"core", "maps.base"},
     "audit": {"core", "scoring"},  # published result files
     "runner.recipe": set(),
-    "runner": {"core", "scoring", "worlds.base", "agents.base", "interpreters.base"},
+    "runner": {"core", "maps.base", "scoring", "worlds.base", "agents.base", "interpreters.base"},
     # Ray: world processes and models on other machines, behind the runner's and the agents' interfaces.
     "cluster": {"runner", "agents.model_backend"},
     # Makes, checks and searches scenarios by driving them: above the runner, below harness and cli.

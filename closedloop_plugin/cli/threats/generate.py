@@ -76,7 +76,7 @@ class ThreatTargetOptions(DriverOptions, SimulatedDecisionOptions):
 
     prompts: str | None = option(
         "file of own driving prompts of the target", default=None, metavar="FILE", flag="--driving-prompts",
-        dest="driving_prompts", identity=("agent", "interpreter"),
+        dest="driving_prompts", identity=("agent", "driver", "interpreter"),
     )  # fmt: skip
     frames: bool = fixed(True)  # those of the moments
 

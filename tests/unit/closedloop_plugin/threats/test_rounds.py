@@ -6,8 +6,7 @@ from typing import Any
 
 from support.threats.threat_requests import attempt, drive, transcript, valid_spec
 
-from closedloop_plugin.runner.task import episode_seed
-from closedloop_plugin.threats.rounds import failed_rounds, is_unsound, needs_round, played_seed
+from closedloop_plugin.threats.rounds import failed_rounds, is_unsound, needs_round
 from closedloop_plugin.threats.spec import ThreatSpec
 from closedloop_plugin.threats.transcript import InterviewRecord, ScenarioVerdict, ThreatAttempt, ThreatTranscript
 
@@ -39,10 +38,6 @@ def test_without_a_failure_the_closest_round_counts() -> None:
 def test_a_route_without_a_sound_scenario_gets_no_later_round() -> None:
     kept = after(attempt(SPEC, UNSOUND))
     assert kept.last is kept.attempts[0] and not needs_round(kept, 2) and failed_rounds({"101": kept}) == {}
-
-
-def test_the_target_drives_the_draw_that_the_check_accepted() -> None:
-    assert played_seed(5, "101", PASSED) == episode_seed(5, "101", 2)  # two draws failed, the third was survived
 
 
 def test_transcripts_of_an_interview_at_standstill_are_read_as_one_moment() -> None:
