@@ -90,7 +90,7 @@ class ThreatFolderOptions:
         "happened (default 2; with --no-check 0; 0: the target does not drive its scenarios)", default=None,
         metavar="N", least=0, most=20,
     )  # fmt: skip
-    attempts: int = option("maximum scenarios per route and round (default 3)", default=3, metavar="N", least=1)
+    attempts: int = option("maximum scenarios per route and round (default 6)", default=6, metavar="N", least=1)
     tries: int = option("maximum draws per scenario driven by the expert (default 4)", default=4, metavar="N", least=1)
     others: int = option(
         "other draws per scenario driven by the expert, after one that it survives (default 3)", default=3,
