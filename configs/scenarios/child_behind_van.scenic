@@ -6,7 +6,7 @@
 parking_cut_in.scenic explains the language; this example uses more of the library.
 """
 
-param route = "demo:101"
+param route = "demo:106"
 param ahead = Range(30, 45)         # m: from the route's trigger point to the child
 param due = Range(1.4, 2.0)         # s: until the ego arrives, when the child starts
 param pace = Range(1.6, 2.4)        # m/s: speed of the child

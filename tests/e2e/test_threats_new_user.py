@@ -122,7 +122,7 @@ def test_an_invalid_reply_is_repaired(tmp_path: Path) -> None:
     [
         (["--agent", "nobody", "--fuser", "rules"], "no agent 'nobody'"),
         (["--agent", "still", "--fuser", "expert"], "a driver cannot fuse answers"),
-        (["--agent", "still", "--fuser", "rules", "--frames", "0"], "--frames 0: 1 or more"),
+        (["--agent", "still", "--fuser", "rules", "--frames", "0"], "--frames 0: from 1 to 16"),
         (["--agent", "still", "--fuser", "rules", "--routes-ids", "7"], "no such route: 7"),
         (["--agent", "still", "--fuser", "rules", "--prompts", "nowhere.yaml"], "nowhere.yaml"),
     ],

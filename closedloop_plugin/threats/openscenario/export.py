@@ -139,8 +139,9 @@ def _exported(
         raise Ad2Error(f"{program.file}: no spec of this version; it was edited, or not written by `generate`")
     town = _town_file(program, route, config)
     samples = sample(
-        program.file, route, town=town, maps=config.maps, values=played_values(verdict, program.file), seed=config.seed
-    )
+        program.file, route, town=town, maps=config.maps, values=played_values(verdict, program.file), seed=config.seed,
+        alone=alone,
+    )  # fmt: skip
     road = route.town if town else samples.road.file.name
     if not town:
         atomic_write_bytes(config.out / road, samples.road.file.read_bytes())

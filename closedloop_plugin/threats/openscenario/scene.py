@@ -21,6 +21,7 @@ from closedloop_plugin.worlds.bridge.params import WEATHER, space_of, weather_of
 from closedloop_plugin.worlds.bridge.program_setup import params_for, program_of, stage_for
 from closedloop_plugin.worlds.bridge.rail import Rail
 from closedloop_plugin.worlds.bridge.session import close_running
+from closedloop_plugin.worlds.bridge.stage import STANDARD
 
 MODEL = "closedloop_plugin.worlds.embedded.model"
 
@@ -82,13 +83,16 @@ def sample(
     maps: Path,
     values: Mapping[str, Any] | None = None,
     seed: int = 0,
+    alone: bool = False,
 ) -> SceneSamples:
     """Sample a program: once with `values` (default: the middle of each range), and as often as `expressions` needs.
 
-    `town`: OpenDRIVE file of the route's town, instead of a corridor map, which is written to the folder `maps`.
+    `alone`: without the route's standard scenario, whose actors are never part of the samples; with it, the ego starts
+    where that scenario has it. `town`: OpenDRIVE file of the route's town, instead of a corridor map, which is written
+    to the folder `maps`.
     Raises Ad2Error for a program or a map that cannot be used, InvalidScene if no sample satisfies its requirements.
     """
-    setup = EpisodeSetup(route, seed, program=program, town=town)
+    setup = EpisodeSetup(route, seed, program=program, alone=alone, town=town)
     layout, file = program_of(setup)
     road = road_for(route, layout, town=town, folder=maps)
     stage = stage_for(setup, road)
@@ -121,7 +125,7 @@ def _draw(scene: Any, route: Route) -> SceneDraw:
     kinds: dict[str, int] = {}
     actors = []
     for body in scene.objects:
-        if body is scene.egoObject:
+        if body is scene.egoObject or getattr(body, "role", "") == STANDARD:
             continue
         kind = str(body.kind).replace(" ", "_")
         kinds[kind] = kinds.get(kind, 0) + 1

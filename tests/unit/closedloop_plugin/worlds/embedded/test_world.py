@@ -308,7 +308,8 @@ def test_an_error_in_a_built_in_program_is_a_world_error(
     ours = tmp_path / "ours.scenic"
     ours.write_text(HEAD + EGO + FAILING.format(line="deeper()"))
     monkeypatch.setattr(
-        "closedloop_plugin.worlds.bridge.program_setup._catalogue_entry", lambda route, program: (RoadLayout(), ours)
+        "closedloop_plugin.worlds.bridge.program_setup._catalogue_entry",
+        lambda route, program, alone: (RoadLayout(), ours),
     )
     world.reset(EpisodeSetup(ROUTE, 1, traffic=False))
     with pytest.raises(WorldError, match=r"ours\.scenic, line 8: IndexError"):
