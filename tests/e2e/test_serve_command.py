@@ -126,7 +126,8 @@ def test_a_served_driver_keeps_the_frames_that_its_prompts_need() -> None:
 @pytest.mark.parametrize(
     ("words", "named"),
     [(["--model", "expert"], "privileged"), (["--model", "steer-only"], "privileged"),
-     (["--model", "nonsense"], "known: expert, late, still"), (["--model", "straight", "--mode", "dcs"], "--model straight"),
+     (["--model", "nonsense"], "known: expert, late, still"),
+     (["--model", "straight", "--mode", "dcs"], "--model straight"),
      (["--model", "straight", "--camera", "front"], "no effect"),
      (["--model", "lmms:x", "--mode", "hybrid"], "--interpreter2"),
      (["--model", "endpoint:m@http://127.0.0.1:9/v1", "--prompts", "none.yaml"], "none.yaml"),

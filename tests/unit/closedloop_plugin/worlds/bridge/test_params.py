@@ -21,7 +21,7 @@ from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from lmms_eval_ad2.errors import Ad2Error
 
 pytest.importorskip("scenic")
-from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene, scene_for, space_for
+from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene, scene_for, scenic, space_for
 
 EMBEDDED = "closedloop_plugin.worlds.embedded.model"
 FREE = """
@@ -66,6 +66,7 @@ def params(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]
     """The params that a world adds to those of a program. The map is read once, which takes most of the time."""
     from scenic.domains.driving.roads import Network
 
+    scenic()  # its patches replace the same method, and must come first
     folder = tmp_path_factory.mktemp("maps")
     road = road_for(suite("demo").routes[0], CATALOGUE["ParkedObstacle"].layout, folder=folder)
     stage = ScenarioStage(road, {}, "", 0.0, 1)
@@ -197,13 +198,17 @@ def test_the_44_types_have_no_parameters() -> None:
         assert not re.search(r"^param\b", info.program.read_text("utf-8"), re.M), name
 
 
-# Recorded with the first version, before programs had parameters: demo:101, seed 3; class, x, y, heading.
+# Recorded with version 0.6.0: demo:101, seed 3; class, x, y, heading.
 PARKED = [
     ("Car", 100.0, -40.0, -1.570796),
-    ("Wheeled", 144.0, -40.473788, -1.621777),
-    ("Wheeled", 80.20121, -36.5, -1.570796),
-    ("Wheeled", 62.860614, -36.5, -1.570796),
-    ("Wheeled", 37.505955, -36.5, -1.570796),
+    ("Thing", 112.0, -43.55, -1.570796),
+    ("Wheeled", 144.0, -41.225, -1.570796),
+    ("Wheeled", 78.0, -36.5, -1.570796),
+    ("Wheeled", 52.262899, -36.5, -1.570796),
+    ("Wheeled", 27.178323, -36.5, -1.570796),
+    ("Wheeled", -62.821677, -36.5, -1.570796),
+    ("Wheeled", -85.750485, -36.5, -1.570796),
+    ("Wheeled", -108.231648, -36.5, -1.570796),
 ]
 
 
