@@ -13,7 +13,7 @@ from closedloop_plugin.worlds.bodies.vehicle import MotionState
 
 LIFTS = (0.2, 0.5, 1.0, 2.0)  # m above the ground, tried in turn: an actor that touches the ground cannot be spawned
 WALKER_LIFTS = (1.1, 1.5, 2.0)  # m; a walker's origin is its centre
-SKY_LIFT = 60.0  # m: always free; the actor is moved to its place afterwards
+SKY_LIFTS = tuple(60.0 + 5.0 * k for k in range(32))  # m: free air; the actor is moved to its place afterwards
 HUGE_M = 30.0  # largest valid half length: CARLA reports infinite ones
 
 
@@ -41,15 +41,15 @@ def blueprint_for(library: Any, obj: Any, is_ego: bool) -> Any:
 
 
 def spawn(world: Any, blueprint: Any, x: float, y: float, z: float, yaw: float, must_fit: bool) -> tuple[Any, bool]:
-    """Spawn at a pose in the map frame. Returns (actor, whether it is SKY_LIFT above since the place is occupied).
+    """Spawn at a pose in the map frame. Returns (actor, whether it is in the air above since the place is occupied).
 
     InvalidScene: no room, with `must_fit` already if the place is occupied.
     """
     lifts = WALKER_LIFTS if blueprint.id.startswith("walker.") else LIFTS
-    for lift in lifts if must_fit else (*lifts, SKY_LIFT):
+    for lift in lifts if must_fit else (*lifts, *SKY_LIFTS):
         actor = world.try_spawn_actor(blueprint, transform(x, y, z + lift, yaw))
         if actor is not None:
-            return actor, lift == SKY_LIFT
+            return actor, lift in SKY_LIFTS
     raise InvalidScene(f"CARLA finds no room for {blueprint.id} at ({x:.1f}, {y:.1f})")
 
 
