@@ -15,6 +15,8 @@ from typing import Any
 
 import yaml
 
+from lmms_eval_ad2 import __version__
+
 FILE = "ceilings.yaml"
 FIRST = ("trajectory", "action", "reasoning")  # the rules use the first of these that a driver answers
 
@@ -46,6 +48,12 @@ class CeilingComparison:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def version_text(version: str) -> str:
+    """The version of a measurement, with a note if scores may have changed since: another minor version."""
+    other = version.split(".")[:2] != __version__.split(".")[:2]
+    return f"version {version}" + (": scenarios and scores may differ from this version's" if other else "")
 
 
 @functools.cache
@@ -82,4 +90,4 @@ def _text(rows: list[tuple[str, MeasuredCeiling]]) -> str:
     each = "; ".join(
         f"{name}: Driving Score {row.driving_score:.1f}, Success Rate {row.success_rate:.1f} %" for name, row in rows
     )
-    return f"{each} ({one.n_routes} routes, seed {one.seed}, version {one.version})"
+    return f"{each} ({one.n_routes} routes, seed {one.seed}, {version_text(one.version)})"

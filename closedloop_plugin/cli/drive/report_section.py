@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.cli.drive.score import tests_none
+from closedloop_plugin.scoring.ceilings import version_text
 from lmms_eval_ad2.report.cell_text import NONE
 from lmms_eval_ad2.report.sections import (
     CategoryPlot,
@@ -162,7 +163,8 @@ def _references(runs: Sequence[ScoredRun]) -> list[list[SectionCell | str]]:
         what = f"{row['task']} through {row['interpreter']}: ceiling" if row["task"] else row["driver"]
         scores = [f"{row['driving_score']:.2f}", f"{row['success_rate']:.2f}"]
         cells = [*scores, *[NONE] * (len(SCORES) - len(scores) + 1)]
-        rows.append([f"{what} ({row['suite']}, {row['profile']})", str(row["n_routes"]), *cells])
+        where = f"{row['suite']}, {row['profile']}, {version_text(row['version'])}"
+        rows.append([f"{what} ({where})", str(row["n_routes"]), *cells])
     return rows
 
 

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from closedloop_plugin.scoring import ceilings
-from closedloop_plugin.scoring.ceilings import MeasuredCeiling, beside, measured
+from closedloop_plugin.scoring.ceilings import MeasuredCeiling, beside, measured, version_text
+from lmms_eval_ad2 import __version__
 
 
 def _row(driver: str, score: float, **known: Any) -> MeasuredCeiling:
-    facts = {"backend": "embedded", "suite": "s", "profile": "p", "n_routes": 10, "seed": 0, "version": "1.0"}
+    facts = {"backend": "embedded", "suite": "s", "profile": "p", "n_routes": 10, "seed": 0, "version": __version__}
     return MeasuredCeiling(**{**facts, **known}, driver=driver, driving_score=score, success_rate=score - 1.0)
 
 
@@ -37,9 +38,15 @@ def test_a_run_stands_beside_the_ceiling_of_its_own_task_and_interpreter() -> No
     assert found is not None and found.ceiling is ROWS[2] and found.expert is ROWS[0]
     assert found.text == (
         "ceiling of action through rules (speaking-expert): Driving Score 95.0, Success Rate 94.0 %; expert: Driving "
-        "Score 99.0, Success Rate 98.0 % (10 routes, seed 0, version 1.0)"
+        f"Score 99.0, Success Rate 98.0 % (10 routes, seed 0, version {__version__})"
     )
     assert found.to_json()["ceiling"]["driving_score"] == 95.0
+
+
+def test_a_ceiling_of_other_scenarios_says_so() -> None:
+    note = ": scenarios and scores may differ from this version's"
+    assert version_text("0.1.9+abc") == f"version 0.1.9+abc{note}"
+    assert note not in version_text(f"{__version__}+abc") and note not in version_text(f"{__version__[:-1]}9")
 
 
 def test_of_several_tasks_the_one_that_the_rules_use_first_counts() -> None:
