@@ -178,17 +178,20 @@ def walker(check: Check) -> str:
 
 
 def walkers_end(check: Check) -> str:
-    """Where the walker was at the end of the episode: across the road, or still walking. Raises Failed if it stands."""
+    """Where the walker was at the end of its way: across the road, or still walking. Raises Failed if it stood."""
     track = json.loads((check.out / "runs" / "walker" / "tracks" / "902_rep0.json").read_text("utf-8"))
     (walking,) = (name for name, body in track["bodies"].items() if body["kind"] == "pedestrian")
     poses = [(s["t"], s["actors"][walking]) for s in track["samples"] if s["actors"].get(walking)]
     (ax, ay), (bx, by) = track["road"]["route"][0], track["road"]["route"][-1]
     length = math.hypot(bx - ax, by - ay)
     left = [((bx - ax) * (y - ay) - (by - ay) * (x - ax)) / length for _, (x, y, _) in poses]
+    removed = next((s["t"] for s in track["samples"] if s["actors"].get(walking, "") is None), None)
     beyond = left[-1] - check.far_edge_m
     if beyond > PAVEMENT_M:
         return f"the walker crossed and left the road by {beyond:.1f} m"
-    if track["samples"][-1]["t"] - poses[-1][0] < STANDS_S:  # a pose is written when it changes
+    if removed is not None and removed - poses[-1][0] < STANDS_S:  # a pose is written when it changes
+        return f"the walker walked until the scenario removed it, {left[-1] - left[0]:.1f} m from its start"
+    if track["samples"][-1]["t"] - poses[-1][0] < STANDS_S:
         return f"the walker was still walking, {left[-1] - left[0]:.1f} m from its start"
     raise Failed(
         f"the walker stands {left[-1] - left[0]:.1f} m from its start, {-beyond:.1f} m before the far edge of the "
@@ -208,8 +211,9 @@ def threat(check: Check) -> str:
     """A threat generated in the embedded world on the fetched map, then driven in CARLA."""
     folder = check.out / "threats"
     check.ad2(
-        "threat made", "threats", "generate", "--suite", str(check.routes), "--routes-ids", "901", "--no-check",
-        "--agent", "steer-only", "--fuser", "rules", "--towns", str(check.out / "map"), "--out", str(folder),
+        "threat made", "threats", "generate", "--suite", str(check.routes), "--routes-ids", "901", "--alone",
+        "--seed", "5", "--reflect", "0", "--others", "0", "--agent", "steer-only", "--fuser", "rules",
+        "--towns", str(check.out / "map"), "--out", str(folder),
     )  # fmt: skip
     return success(check, check.drive("threat", "--suite", str(folder), "--agent", "expert"))
 

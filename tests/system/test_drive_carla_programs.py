@@ -58,6 +58,6 @@ def test_an_example_program_is_driven_with_fixed_parameters(ports: tuple[int, in
     assert drive(tmp_path / "out", ports[:1], "--scenario", EXAMPLE, *fixed, "--agent", "steer-only") == 0
     (record,) = records(tmp_path / "out")
     assert {"pace": 2, "due": 1.8}.items() <= record["drawn"].items()
-    assert (record["world"]["backend"], record["town"]) == ("carla", "Demo101")
+    assert (record["world"]["backend"], record["town"]) == ("carla", "Demo106")
     assert record["infractions"]["collisions_pedestrian"]
     assert 10 <= record["weather"]["fog_density"] <= 40

@@ -104,9 +104,12 @@ def driven(folder: Path) -> dict[str, Any]:
 
 
 def generated(folder: Path) -> dict[str, Any]:
-    """Programs, frames, transcripts and index, without times."""
-    files = (file for file in sorted((folder / "out").rglob("*")) if file.is_file() and file.name != "lock")
-    return {str(file.relative_to(folder)): _without_times(file) for file in files}
+    """Programs, frames, transcripts and index, without times; the target's records, and the files of each episode."""
+    out, drives = folder / "out", folder / "out" / "target"
+    run_files = {file for file in drives.rglob("*") if file.parent.name not in ("drives", "metric_info")}
+    files = (f for f in sorted(out.rglob("*")) if f.is_file() and f.name != "lock" and f not in run_files)
+    records = comparable(read_records(drives / "standard"))
+    return {"records": records, **{str(file.relative_to(folder)): _without_times(file) for file in files}}
 
 
 def _without_times(file: Path) -> str:
