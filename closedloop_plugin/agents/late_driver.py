@@ -5,7 +5,8 @@ expert's; only what it perceives of other road users and of traffic lights diffe
 
 - late: the state of DELAY_S ago, not extrapolated. 0.8 s is about the brake reaction time of an attentive driver
   (Green 2000, Transportation Human Factors 2(3): 0.7 to 0.75 s for expected signals, about 1.25 s for unexpected ones);
-- ahead only: within SIGHT_M and within half FIELD_DEG of its heading, so nothing behind and beside it;
+- ahead only: within SIGHT_M and within half FIELD_DEG of its heading, so nothing behind and beside it, and nothing of
+  the streams that the expert knows (GroundTruth.streams), whose coming vehicles are out of sight;
 - not through bodies: an actor is seen if the line to its centre or to one of its corners is free of higher bodies.
 
 It is deterministic. Buildings and trees hide nobody, since the truth does not contain them.
@@ -58,8 +59,8 @@ class LateDriver(ExpertDriver):
 
 
 def perceived(now: GroundTruth, then: GroundTruth) -> GroundTruth:
-    """The ego of `now` with the actors that were in sight, and the signals, of `then`."""
-    return replace(now, actors=in_sight(then.ego, then.actors), signals=then.signals)
+    """The ego of `now` with the actors that were in sight, and the signals, of `then`; nothing of vehicles to come."""
+    return replace(now, actors=in_sight(then.ego, then.actors), signals=then.signals, streams=())
 
 
 def in_sight(ego: Actor, actors: Sequence[Actor]) -> tuple[Actor, ...]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from closedloop_plugin.agents.late_driver import DELAY_S, LateDriver, in_sight, perceived
 from closedloop_plugin.agents.make import make_agent
-from closedloop_plugin.core.state import Actor, ActorKind, GroundTruth, SignalState
+from closedloop_plugin.core.state import Actor, ActorKind, GroundTruth, SignalState, VehicleStream
 
 
 def body(name: str, x: float, y: float, kind: ActorKind = ActorKind.CAR, height: float = 1.5) -> Actor:
@@ -64,6 +66,15 @@ def test_actors_and_signals_are_late_and_the_ego_is_not() -> None:
     now = GroundTruth(tick=9, time_s=0.9, ego=body("ego", 5, 0), signals={"1": SignalState.GREEN})
     found = perceived(now, truth(0.0, 30.0))
     assert (found.ego.x, found.actors[0].x, found.signals["1"]) == (5, 30.0, SignalState.RED)
+
+
+def test_it_does_not_know_the_vehicles_of_a_stream_that_are_out_of_sight() -> None:
+    stream = VehicleStream(
+        name="s", points=((0.0, 0.0), (90.0, 0.0)), speed=8.0, cars=(10.0,), coming=(-20.0,), source=0.0, sink=90.0,
+        until_s=50.0,
+    )  # fmt: skip
+    now = replace(truth(0.9, 30.0), streams=(stream,))
+    assert perceived(now, now).streams == ()
 
 
 def test_the_delay_is_constant(monkeypatch: pytest.MonkeyPatch) -> None:
