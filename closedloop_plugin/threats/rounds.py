@@ -162,10 +162,8 @@ class GenerationRounds:
             for t in self.transcripts.values()
             if t.last is not None and t.last is not t.newest and t.last.spec is not None
         ]
-        stale = [
-            (t, a) for t, a in changed if read_verdicts(self.folder.path).get(t.route, {}).get("program_sha256")
-            != a.program_sha256
-        ]  # fmt: skip
+        stored = read_verdicts(self.folder.path)
+        stale = [(t, a) for t, a in changed if stored.get(t.route, {}).get("program_sha256") != a.program_sha256]
         for transcript, attempt in changed:
             self.folder.place(transcript, attempt)
         if self.job.checked:
