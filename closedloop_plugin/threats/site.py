@@ -76,10 +76,10 @@ class ThreatSite(BaseModel):
         return None if self.topology in ("merge", "diverge") else self.junction
 
     def room_behind_junction(self) -> list[tuple[float, float]]:
-        """Like room_ahead, relative to the junction's exit: the origin of `ahead_m` on a junction's road."""
+        """Like room_ahead, relative to the junction's exit: the origin of `ahead_m` on its road. At most 80 m."""
         if self.crossing is None:
             return []
-        room = self.length_m - RUN_OUT_M - self.crossing[1]
+        room = min(self.length_m - RUN_OUT_M - self.crossing[1], 80.0)
         return [(5.0, room)] if room >= 7.0 else []
 
     def room_ahead(self) -> list[tuple[float, float]]:

@@ -21,7 +21,7 @@ from typing import Any
 from closedloop_plugin.threats.base import ThreatRequest
 from closedloop_plugin.threats.driven.summary import DriveSummary
 from closedloop_plugin.threats.fuser.ruleset.candidates import ThreatCandidate, candidates
-from closedloop_plugin.threats.fuser.ruleset.complete import complete
+from closedloop_plugin.threats.fuser.ruleset.complete import OfflineFuser, complete
 from closedloop_plugin.threats.fuser.ruleset.driven import DrivenEvidence, evidence_of
 from closedloop_plugin.threats.fuser.ruleset.keywords import AnswerKeywords, AnswerTopic, joined, read_keywords
 from closedloop_plugin.threats.fuser.ruleset.late import bracket_of, is_at, late_numbers
@@ -37,7 +37,7 @@ from closedloop_plugin.threats.spec import (
     ThreatSpec,
 )
 from closedloop_plugin.threats.spec_parsing import short
-from closedloop_plugin.threats.transcript import FuserExchange, ThreatAttempt
+from closedloop_plugin.threats.transcript import ThreatAttempt
 
 NEAR_BEST = 3.5  # points below the best within which a behaviour can be drawn
 STEEP = 0.8  # per point: exponent of the odds between two behaviours
@@ -46,26 +46,17 @@ NEAR_TOP = 0.5  # points below a behaviour's best within which its threats can b
 CLOSE_M, CLOSE_TTC_S, LATE_S = 2.0, 1.5, 0.8  # gap, time to collision, reaction time of a survived drive that was close
 
 
-class RulesFuser:
-    """Fuser by rules, deterministic for ThreatRequest.seed."""
+class RulesFuser(OfflineFuser):
+    """Fuser by rules."""
 
-    name = "rules"
+    name, version = "rules", 3
 
-    def describe(self) -> dict[str, Any]:
-        return {"name": self.name, "version": 3}
-
-    def make(self, requests: Sequence[ThreatRequest]) -> list[ThreatAttempt]:
-        """See Fuser.make."""
-        return [self._attempt(request) for request in requests]
-
-    def _attempt(self, request: ThreatRequest) -> ThreatAttempt:
-        site, rng = request.transcript.site, Random(request.seed)
-        attempt = ThreatAttempt(number=request.number, seed=request.seed, fuser=self.describe())
-        answers = answers_of(request)
+    def spec(self, request: ThreatRequest, rng: Random) -> tuple[ThreatSpec, str] | None:
+        site, answers = request.transcript.site, answers_of(request)
         evidence = evidence_of(request.transcript)
         found = [c for slot in slots(site) for c in candidates(slot, answers, site, evidence)]
         if not found:
-            return attempt.model_copy(update={"refused": "the route has no room for any threat of the vocabulary"})
+            return None
         plan, adjustment = retry_plan(request, evidence)
         kept = [c for c in found if c.slot.behaviour not in plan.exhausted] or found
         if plan.repeat:
@@ -74,10 +65,7 @@ class RulesFuser:
             choose(kept, rng, evidence is not None), site, adjustment, answers, rng,
             request=request, evidence=evidence, plan=plan,
         )  # fmt: skip
-        exchange = FuserExchange(
-            purpose="fuse", prompt=f"{len(found)} threats that fit, {len(kept)} to choose from", reply=spec.why
-        )
-        return attempt.model_copy(update={"spec": spec, "description": spec.description, "exchanges": [exchange]})
+        return spec, f"{len(found)} threats that fit, {len(kept)} to choose from"
 
 
 def answers_of(request: ThreatRequest) -> dict[TargetWeakness, AnswerKeywords]:

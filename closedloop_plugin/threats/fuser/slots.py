@@ -75,7 +75,7 @@ def _fits(
         spec = ThreatSpec(
             adversary=min(rule.adversaries),
             behaviour=behaviour,
-            place=ThreatPlace(side=side, lane=lane, ahead_m=ParameterRange(low=low, high=min(high, 80.0))),
+            place=ThreatPlace(side=side, lane=lane, ahead_m=ParameterRange(low=low, high=high)),
             trigger=ThreatTrigger(value=ParameterRange(low=2.0, high=2.0)),
             road=road,
             occluder=min(rule.occluders),

@@ -7,12 +7,12 @@ Each word is drawn once for its place, so that a behaviour with many places is a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
 from closedloop_plugin.threats.base import ThreatRequest
-from closedloop_plugin.threats.fuser.ruleset.complete import complete
+from closedloop_plugin.threats.fuser.ruleset.complete import OfflineFuser, complete
 from closedloop_plugin.threats.fuser.ruleset.extras import UNIFORM_ODDS
 from closedloop_plugin.threats.fuser.slots import ThreatSlot, slots
 from closedloop_plugin.threats.site import ThreatSite
@@ -27,7 +27,6 @@ from closedloop_plugin.threats.spec import (
     ThreatConditions,
     ThreatSpec,
 )
-from closedloop_plugin.threats.transcript import FuserExchange, ThreatAttempt
 
 # Limits of ThreatSpec.
 SPEED, STAY = (0.3, 18.0), (1.0, 25.0)  # m/s, s
@@ -36,27 +35,15 @@ PERCENT, SUN = (0.0, 100.0), (-60.0, 90.0)
 CHANGED = 0.5  # share of the conditions that differ from the route's
 
 
-class UniformFuser:
-    """Fuser by chance, deterministic for ThreatRequest.seed."""
+class UniformFuser(OfflineFuser):
+    """Fuser by chance."""
 
-    name = "uniform"
+    name, version = "uniform", 1
 
-    def describe(self) -> dict[str, Any]:
-        return {"name": self.name, "version": 1}
-
-    def make(self, requests: Sequence[ThreatRequest]) -> list[ThreatAttempt]:
-        """See Fuser.make."""
-        return [self._attempt(request) for request in requests]
-
-    def _attempt(self, request: ThreatRequest) -> ThreatAttempt:
-        site, rng = request.transcript.site, Random(request.seed)
-        attempt = ThreatAttempt(number=request.number, seed=request.seed, fuser=self.describe())
+    def spec(self, request: ThreatRequest, rng: Random) -> tuple[ThreatSpec, str] | None:
+        site = request.transcript.site
         found = slots(site)
-        if not found:
-            return attempt.model_copy(update={"refused": "the route has no room for any threat of the vocabulary"})
-        spec = uniform_spec(rng.choice(found), site, rng)
-        exchange = FuserExchange(purpose="fuse", prompt=f"{len(found)} places that fit", reply=spec.why)
-        return attempt.model_copy(update={"spec": spec, "description": spec.description, "exchanges": [exchange]})
+        return (uniform_spec(rng.choice(found), site, rng), f"{len(found)} places that fit") if found else None
 
 
 def uniform_spec(slot: ThreatSlot, site: ThreatSite, rng: Random) -> ThreatSpec:

@@ -156,3 +156,8 @@ def test_uniform_threats_cover_the_vocabulary_of_a_site() -> None:
     triggers = [s.trigger.value.low for s in found if s and s.trigger.kind == "time"]
     assert min(triggers) < 1.0 and max(triggers) > 7.5 and sum(t < 4.25 for t in triggers) / len(triggers) < 0.62
     assert all((s.speed_mps is not None) == ("speed_mps" in RULES[s.behaviour].numbers) for s in found if s)
+
+
+def test_the_room_behind_a_junction_ends_at_the_limit_of_ahead_m() -> None:
+    """On a long road: a further actor, or a uniform place, may be drawn at the end of the room."""
+    assert crossing(length_m=170.0, control="signal").room_behind_junction()[0][1] == 80.0
