@@ -3,7 +3,8 @@
 The first draw that the judge survives becomes the played draw, which every agent drives. The judge then drives other
 draws, of which it must survive a stated share.
 
-A draw counts as survived only if the scenario acted near the ego: without a threat there is nothing to survive.
+A draw counts as survived only if the scenario acted near the ego: without a threat there is nothing to survive. Of a
+spec with several actors, each must act.
 
 Reasons of failed checks enter the prompts of later attempts: their wording is part of the measurement.
 """
@@ -21,7 +22,7 @@ from typing import Any
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import FAILED, EndReason
 from closedloop_plugin.runner.episode import unharmed
-from closedloop_plugin.threats.spec import Adversary, AdversaryBehaviour, ThreatSpec
+from closedloop_plugin.threats.spec import Adversary, AdversaryBehaviour, ThreatActor, ThreatSpec
 from closedloop_plugin.threats.transcript import ScenarioVerdict
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.storage.untrusted_json import load
@@ -48,12 +49,14 @@ class ScenarioDraw:
     """One drive of one draw of the parameters.
 
     `nearest`: None if no actor of the scenario existed after it acted. `must_move`: the behaviour requires that the
-    adversary moves (an obstacle in the lane need not).
+    adversary moves (an obstacle in the lane need not). `idle`: of a spec with several actors, those that did not act
+    near the ego, as "2. child".
     """
 
     record: EpisodeRecord
     nearest: NearestActor | None = None
     must_move: bool = False
+    idle: tuple[str, ...] = ()
 
     @property
     def compiles(self) -> bool:
@@ -74,7 +77,7 @@ class ScenarioDraw:
 
     @property
     def acts(self) -> bool:
-        return self.has_act_event and self.nearest is not None and self.nearest.gap_m <= NEAR_M and self.moved
+        return self.has_act_event and is_threat(self.nearest, self.must_move) and not self.idle
 
     @property
     def moved(self) -> bool:
@@ -93,20 +96,46 @@ class ScenarioDraw:
         return any(name == event for _, name in self.record.events)
 
 
+def is_threat(nearest: NearestActor | None, must_move: bool) -> bool:
+    """Whether an actor was near the ego after it acted, and moved if it must."""
+    return nearest is not None and nearest.gap_m <= NEAR_M and (not must_move or nearest.moved_m >= MOVED_M)
+
+
 def draw_of(record: EpisodeRecord, folder: Path, spec: ThreatSpec | None = None) -> ScenarioDraw:
-    """The draw of a record with its track in the run's `folder`; with a spec, only its adversary counts."""
-    must_move = spec is not None and spec.behaviour not in STANDING
-    acted = next((float(time) for time, name in record.events if name == "act"), None)
+    """The draw of a record with its track in the run's `folder`; with a spec, only its adversaries count."""
+    must_move = spec is not None and _must_move(spec)
+    times = {name: float(time) for time, name in reversed(record.events)}  # the first of each
     file = folder / "tracks" / f"{record.route_id}_rep{record.repetition}.json"
-    if acted is None or not file.is_file():
+    if "act" not in times or not file.is_file():
         return ScenarioDraw(record, must_move=must_move)
-    kind = None if spec is None else KINDS.get(spec.adversary, spec.adversary.value)
     try:
-        nearest = nearest_since(load(file), acted, kind, must_move)
+        track = load(file)
+        nearest = nearest_since(track, times["act"], _kind(spec), must_move)
+        idle = _idle_actors(spec, times, track) if spec is not None and spec.further else ()
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as exc:
         hint = f"Remove {folder}; everything is then driven again"
         raise DataError(file, None, "file", "a track as `ad2 drive run` writes it", repr(exc), hint) from exc
-    return ScenarioDraw(record, nearest, must_move)
+    return ScenarioDraw(record, nearest, must_move, idle)
+
+
+def _idle_actors(spec: ThreatSpec, times: Mapping[str, float], track: Mapping[str, Any]) -> tuple[str, ...]:
+    """The actors of a spec that did not act near the ego. `times`: of the first event of each name, s."""
+    found = []
+    for number, actor in enumerate(spec.actors, 1):
+        acted = times.get(f"act {number}")
+        nearest = None if acted is None else nearest_since(track, acted, _kind(actor), _must_move(actor))
+        if not is_threat(nearest, _must_move(actor)):
+            found.append(f"{number}. {actor.adversary.value}")
+    return tuple(found)
+
+
+def _must_move(actor: ThreatActor) -> bool:
+    return actor.behaviour not in STANDING
+
+
+def _kind(actor: ThreatActor | None) -> str | None:
+    """The actor's name in state.ActorKind; None: any."""
+    return None if actor is None else KINDS.get(actor.adversary, actor.adversary.value)
 
 
 def is_scenario_actor(name: str, role: str) -> bool:
@@ -229,6 +258,8 @@ def _idle(draws: Sequence[ScenarioDraw]) -> str:
     assert draw.nearest is not None
     if not draw.moved:
         return f"its {draw.nearest.kind} does not move after that ({_when(draw, 'act')})"
+    if draw.nearest.gap_m <= NEAR_M:
+        return f"of its actors {' and '.join(draw.idle)} does not act near the ego"
     return (
         f"nothing of it comes within {NEAR_M:g} m of the ego after that ({_when(draw, 'act')}; nearest: "
         f"{draw.nearest.kind} at {draw.nearest.gap_m:g} m)"

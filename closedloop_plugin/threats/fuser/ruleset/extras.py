@@ -75,11 +75,11 @@ def with_extras(
 ) -> ThreatSpec:
     """The spec with a further actor and conditions of the pictures, or with neither, as `odds` say.
 
-    The arguments' spec must fit the site; the result does. After a failed check (`adjustment.milder`) no actor is
+    The arguments' spec must fit the site; the result does. After a failed check no actor is
     added. UNIFORM_ODDS draw every possible actor and condition with the same probability.
     """
     wants_further, wants_condition = rng.random(), rng.random()
-    if wants_further < odds.further and not adjustment.milder:
+    if wants_further < odds.further and not (adjustment.milder or adjustment.sooner):
         found = _further_actor(spec, site, rng, adjustment, odds)
         spec = spec.model_copy(update={"further": (found,)}) if found else spec
     if wants_condition < odds.perception[spec.weakness]:

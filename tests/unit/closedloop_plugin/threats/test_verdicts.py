@@ -117,6 +117,31 @@ def test_a_generated_threat_acts_only_with_its_own_adversary_and_movement(tmp_pa
     assert far.reason.endswith("within 30 m of the ego after that (at 2.0 s; nearest: cone at 44 m)")
 
 
+def test_of_a_spec_with_two_actors_both_must_act(tmp_path: Path) -> None:
+    """The second actor never acts, acts far away, and acts near the ego."""
+    further = {
+        "adversary": "animal", "behaviour": "cross", "place": {"side": "right", "lane": "pavement", "ahead_m": [40, 50]},
+        "trigger": {"value": [2, 3]}, "road": "open", "speed_mps": [2, 3],
+    }  # fmt: skip
+    both = ThreatSpec.model_validate({**spec("cross").model_dump(mode="json"), "further": [further]})
+    (tmp_path / "tracks").mkdir()
+    seen = track((0.0, 9.0), (2.5, 7.0))
+    seen["bodies"]["b"] = {"kind": "animal", "role": "scenario"}
+    events = [(1.0, "trigger"), (2.0, "act"), (2.0, "act 1")]
+
+    def draw(*poses: float, acts: bool = True) -> ScenarioDraw:
+        for sample, x in zip(seen["samples"][-len(poses) :], poses, strict=True):
+            sample["actors"]["b"] = [x, 0.0, 0.0]
+        (tmp_path / "tracks" / "x_rep0.json").write_text(json.dumps(seen))
+        return draw_of(record(events=[*events, (3.0, "act 2")] if acts else events), tmp_path, both)
+
+    never = draw(20.0, 18.0, acts=False)
+    assert (never.acts, never.idle) == (False, ("2. animal",))
+    assert verdict_of([never]).reason == 'says "act", but of its actors 2. animal does not act near the ego'
+    assert not draw(90.0, 80.0).acts
+    assert draw(20.0, 18.0).acts
+
+
 @pytest.mark.parametrize("text", ["", "[]", '{"bodies": 3}', '{"bodies": {}, "samples": [3]}'])
 def test_a_malformed_track_is_a_one_line_error(text: str, tmp_path: Path) -> None:
     (tmp_path / "tracks").mkdir()

@@ -54,9 +54,10 @@ def test_perception_is_probed_by_conditions_more_often() -> None:
     assert shares[TargetWeakness.PERCEPTION] > 1.5 * max(shares[TargetWeakness.PLANNING], 0.1)
 
 
-def test_a_milder_attempt_has_no_further_actor() -> None:
+@pytest.mark.parametrize("adjustment", [ThreatAdjustment(milder=1), ThreatAdjustment(sooner=1)])
+def test_an_attempt_after_a_failed_check_has_no_further_actor(adjustment: ThreatAdjustment) -> None:
     for seed in range(40):
-        assert not with_extras(plain(site(), seed), site(), Random(seed), ThreatAdjustment(milder=1)).further
+        assert not with_extras(plain(site(), seed), site(), Random(seed), adjustment).further
 
 
 def test_only_what_the_world_shows_is_drawn() -> None:
