@@ -15,7 +15,9 @@ from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.runner.decisions import TimedDecision
 from closedloop_plugin.runner.episode import EpisodeTick
 from closedloop_plugin.scoring.margins import SafetyMargins
+from closedloop_plugin.threats.driven.actor_tracks import ScenarioActorTracks
 from closedloop_plugin.threats.driven.summary import (
+    MAX_ACTORS,
     MAX_PLACES,
     MAX_POINTS,
     MAX_REPLIES,
@@ -68,6 +70,7 @@ class EpisodeObserver:
         self._stops: list[DriveStop] = []
         self._stands_since: tuple[float, float] | None = None
         self._act: _ActState | None = None
+        self._actors = ScenarioActorTracks(road)
         self._s: float | None = None
         self._first = self._furthest = 0.0
 
@@ -83,6 +86,7 @@ class EpisodeObserver:
         self._add_margins(truth, s)
         self._add_reaction(truth, tick.control, s)
         self._add_reply(tick.decision, truth, tick.control, s)
+        self._actors.add(truth)
         return s
 
     def summary(self, record: EpisodeRecord) -> DriveSummary:
@@ -111,6 +115,7 @@ class EpisodeObserver:
             ttc_time_s=self._ttc_time,
             hardest_brake=margins["hardest_brake"],
             reaction=self._reaction(),
+            actors=self._actors.found[:MAX_ACTORS],
             replies=_spread(self.replies, MAX_REPLIES),
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 MAX_POINTS = 80  # of the speed profile
-MAX_STOPS, MAX_PLACES, MAX_REPLIES = 8, 8, 24
+MAX_STOPS, MAX_PLACES, MAX_REPLIES, MAX_ACTORS = 8, 8, 24, 24
 REPLY_LENGTH = 300  # characters of each text of a reply
 
 
@@ -56,6 +56,19 @@ class DriveInfraction(_StrictModel):
     s: float | None = None
 
 
+class ScenarioActorTrack(_StrictModel):
+    """Where an actor of the driven scenario was along the route, by its centre; only while it was beside or on it.
+
+    `low`, `high`: smallest and largest s, m. `d`: smallest distance to the ego's path, m. `moves`: it was seen moving.
+    """
+
+    kind: str
+    low: float
+    high: float
+    d: float
+    moves: bool
+
+
 class DriveReaction(_StrictModel):
     """What the target did when a scenario acted. `seconds`: from the act to its first brake or lifted throttle; None:
     none before a contact. `gap_m`: to the nearest actor of the scenario."""
@@ -96,6 +109,7 @@ class DriveSummary(_StrictModel):
     ttc_time_s: float | None = None
     hardest_brake: float = 0.0  # m/s2
     reaction: DriveReaction | None = None  # of an episode whose scenario acts
+    actors: list[ScenarioActorTrack] = []  # of the standard scenario, or of the program if one was driven
     replies: list[DriverReply] = []
 
     @property

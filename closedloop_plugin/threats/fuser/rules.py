@@ -23,10 +23,11 @@ from closedloop_plugin.threats.driven.summary import DriveSummary
 from closedloop_plugin.threats.fuser.ruleset.candidates import ThreatCandidate, candidates
 from closedloop_plugin.threats.fuser.ruleset.complete import OfflineFuser, complete
 from closedloop_plugin.threats.fuser.ruleset.driven import DrivenEvidence, evidence_of
+from closedloop_plugin.threats.fuser.ruleset.free import free_slots
 from closedloop_plugin.threats.fuser.ruleset.keywords import AnswerKeywords, AnswerTopic, joined, read_keywords
 from closedloop_plugin.threats.fuser.ruleset.late import bracket_of, is_at, late_numbers
 from closedloop_plugin.threats.fuser.ruleset.numbers import ThreatAdjustment, numbers, sky
-from closedloop_plugin.threats.fuser.slots import ThreatSlot, slots
+from closedloop_plugin.threats.fuser.slots import ThreatSlot
 from closedloop_plugin.threats.site import ThreatSite
 from closedloop_plugin.threats.spec import (
     AdversaryBehaviour,
@@ -54,7 +55,8 @@ class RulesFuser(OfflineFuser):
     def spec(self, request: ThreatRequest, rng: Random) -> tuple[ThreatSpec, str] | None:
         site, answers = request.transcript.site, answers_of(request)
         evidence = evidence_of(request.transcript)
-        found = [c for slot in slots(site) for c in candidates(slot, answers, site, evidence)]
+        free = free_slots(site, evidence.drive if evidence else None)
+        found = [c for slot in free for c in candidates(slot, answers, site, evidence)]
         if not found:
             return None
         plan, adjustment = retry_plan(request, evidence)
@@ -63,7 +65,7 @@ class RulesFuser(OfflineFuser):
             kept = [c for c in kept if _matches(c, plan.repeat)] or kept
         spec = spec_of(
             choose(kept, rng, evidence is not None), site, adjustment, answers, rng,
-            request=request, evidence=evidence, plan=plan,
+            request=request, evidence=evidence, plan=plan, free=free,
         )  # fmt: skip
         return spec, f"{len(found)} threats that fit, {len(kept)} to choose from"
 
@@ -179,8 +181,9 @@ def spec_of(
     request: ThreatRequest,
     evidence: DrivenEvidence | None,
     plan: RetryPlan,
+    free: Sequence[ThreatSlot],
 ) -> ThreatSpec:
-    """The complete spec; see `complete`."""
+    """The complete spec; see `complete`. `free`: slots for a further actor."""
     slot = candidate.slot
     values = numbers(slot, candidate.adversary, candidate.occluder, site, adjustment, rng)
     note = ""
@@ -204,7 +207,7 @@ def spec_of(
     }
     weakness = rng.choice(candidate.weaknesses)
     why = short(f"{plan.why} {candidate.why(weakness)}{note}", 600)
-    return complete({**fields, "weakness": weakness, "why": why}, site, rng, adjustment)
+    return complete({**fields, "weakness": weakness, "why": why}, site, rng, adjustment, available=free)
 
 
 def _light(slot: ThreatSlot, site: ThreatSite, rng: Random) -> EgoLight:

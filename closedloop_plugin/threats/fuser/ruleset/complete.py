@@ -9,6 +9,7 @@ from typing import Any
 from closedloop_plugin.threats.base import ThreatRequest
 from closedloop_plugin.threats.fuser.ruleset.extras import RULE_ODDS, ExtraOdds, with_extras
 from closedloop_plugin.threats.fuser.ruleset.numbers import ThreatAdjustment
+from closedloop_plugin.threats.fuser.slots import ThreatSlot
 from closedloop_plugin.threats.site import ThreatSite, fit
 from closedloop_plugin.threats.spec import ThreatSpec
 from closedloop_plugin.threats.spec_text import sentence
@@ -48,12 +49,13 @@ def complete(
     rng: Random,
     adjustment: ThreatAdjustment = ThreatAdjustment(),
     odds: ExtraOdds = RULE_ODDS,
+    available: Sequence[ThreatSlot] | None = None,
 ) -> ThreatSpec:
     """The spec of all fields but the description. It fits the site by construction, which is asserted.
 
-    `adjustment`, `odds`: of the further actors and perception conditions that it may get, see with_extras.
+    `adjustment`, `odds`, `available`: of the further actors and perception conditions that it may get, see with_extras.
     """
-    plain = with_extras(ThreatSpec(**fields, description="-"), site, rng, adjustment, odds)
+    plain = with_extras(ThreatSpec(**fields, description="-"), site, rng, adjustment, odds, available)
     spec = plain.model_copy(update={"description": f"{sentence(plain)} It tests the {plain.weakness.value}."})
     problems = fit(spec, site)
     if problems:

@@ -72,15 +72,17 @@ def with_extras(
     rng: Random,
     adjustment: ThreatAdjustment = ThreatAdjustment(),
     odds: ExtraOdds = RULE_ODDS,
+    available: Sequence[ThreatSlot] | None = None,
 ) -> ThreatSpec:
     """The spec with a further actor and conditions of the pictures, or with neither, as `odds` say.
 
     The arguments' spec must fit the site; the result does. After a failed check no actor is
-    added. UNIFORM_ODDS draw every possible actor and condition with the same probability.
+    added. UNIFORM_ODDS draw every possible actor and condition with the same probability. `available`: slots for the
+    actor, default all of the site.
     """
     wants_further, wants_condition = rng.random(), rng.random()
     if wants_further < odds.further and not (adjustment.milder or adjustment.sooner):
-        found = _further_actor(spec, site, rng, adjustment, odds)
+        found = _further_actor(spec, site, rng, adjustment, odds, slots(site) if available is None else available)
         spec = spec.model_copy(update={"further": (found,)}) if found else spec
     if wants_condition < odds.perception[spec.weakness]:
         choices = _conditions(spec, site, rng)
@@ -93,11 +95,16 @@ def with_extras(
 
 
 def _further_actor(
-    spec: ThreatSpec, site: ThreatSite, rng: Random, adjustment: ThreatAdjustment, odds: ExtraOdds
+    spec: ThreatSpec,
+    site: ThreatSite,
+    rng: Random,
+    adjustment: ThreatAdjustment,
+    odds: ExtraOdds,
+    available: Sequence[ThreatSlot],
 ) -> ThreatActor | None:
     """Draw a behaviour, then a place and an adversary; None if the site has no room beside the first actor."""
     possible: dict[AdversaryBehaviour, list[ThreatSlot]] = {}
-    for slot in slots(site):
+    for slot in available:
         for room in _rooms_beside(spec, slot, site):
             narrowed = replace(slot, rooms=(room,))
             if _goes_along(spec, _draw(narrowed, Adversary(slot.adversaries[0]), site, adjustment, Random(0)), site):
