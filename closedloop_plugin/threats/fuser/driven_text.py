@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from closedloop_plugin.agents.model_backend import LONGEST
-from closedloop_plugin.threats.driven.summary import DriveSummary
+from closedloop_plugin.threats.driven.summary import DriveSummary, ScenarioActorTrack
 from closedloop_plugin.threats.fuser.ruleset.driven import figures_at
 from closedloop_plugin.threats.spec_parsing import short
 from closedloop_plugin.threats.spec_text import sentence
@@ -48,7 +48,19 @@ def drive_text(drive: DriveSummary | None) -> str:
         for x in drive.infractions[:4]
     ]
     lines.append(f"- {_closest(drive)}")
+    lines += _taken(drive.actors)
     return "\n".join(lines)
+
+
+def _taken(actors: Sequence[ScenarioActorTrack]) -> list[str]:
+    """Where the route's own scenario leaves no place for another one."""
+    stands = ", ".join(f"{a.kind} at {a.low:.0f} m" for a in actors if not a.moves)
+    moves = [a for a in actors if a.moves]
+    lines = [f"- of the route's own scenario these stand there: {stands}; keep 20 m away from them"] if stands else []
+    if moves:
+        low, high = min(a.low for a in moves), max(a.high for a in moves)
+        lines.append(f"- {len(moves)} actors of the route's own scenario move there, {low:.0f} to {high:.0f} m on")
+    return lines
 
 
 def _closest(drive: DriveSummary) -> str:
