@@ -6,10 +6,16 @@
     uniform    threats drawn uniformly from the same vocabulary and ranges, with the same rounds, attempts and check
     standard   the routes' standard scenarios, driven once
 
-Per fuser two shares: of the routes, those on which one of at most `rounds` scenarios made the target fail; and of all
-scenarios that the target drove, those in which it failed. The expert survives all of them: it is the check. A route
-without a scenario counts as one on which no failure was found. Ratios of rules to each baseline have a 95 % interval of
-a jackknife over routes (of the logarithm). A second start resumes. The results are counts and ratios, no times.
+A failure counts if the expert survives the scenario (the check) and the target does not. Per fuser three shares:
+
+    of the scenarios proposed    the budget is the number of scenarios that the fuser makes, fair or not
+    of the scenarios driven      only those that pass the check
+    of the routes                those on which one of at most `rounds` scenarios made the target fail; a route without
+                                 a scenario counts as one on which no failure was found
+
+A fuser proposes no further scenario for a route on which it has found a failure. Ratios of rules to each baseline have
+a 95 % interval of a jackknife over routes (of the logarithm). A second start resumes. The results are counts and
+ratios, no times.
 """
 
 from __future__ import annotations
@@ -19,8 +25,8 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -36,10 +42,11 @@ FUSERS = ("rules", "uniform")
 
 @dataclass(frozen=True)
 class RouteFailures:
-    """One route: failures and number of the scenarios that the target drove there."""
+    """One route: failures, and numbers of the scenarios that the target drove, and that were proposed, there."""
 
     failures: int
     driven: int
+    proposed: int
 
     @property
     def found(self) -> bool:
@@ -68,7 +75,7 @@ def main() -> int:
     _ad2("drive", "run", *common, "--out", str(out / "standard"))
     found["standard"] = standard_failures(out / "standard", routes)
     print(report(args.target, routes, found))
-    print(json.dumps({name: {r: [f.failures, f.driven] for r, f in one.items()} for name, one in found.items()}))
+    print(json.dumps({name: {route: astuple(row) for route, row in one.items()} for name, one in found.items()}))
     return 0
 
 
@@ -83,34 +90,37 @@ def threat_failures(folder: Path, routes: Sequence[str]) -> dict[str, RouteFailu
     store, found = ThreatFolder(folder), {}
     for route in routes:
         transcript = store.transcript(route)
-        outcomes = [a.outcome.failed for a in transcript.attempts if a.outcome] if transcript else []
-        found[route] = RouteFailures(sum(outcomes), len(outcomes))
+        attempts = transcript.attempts if transcript else []
+        outcomes = [a.outcome.failed for a in attempts if a.outcome]
+        found[route] = RouteFailures(sum(outcomes), len(outcomes), len(attempts))
     return found
 
 
 def standard_failures(folder: Path, routes: Sequence[str]) -> dict[str, RouteFailures]:
     records = {record.route_id: record for record in read_records(folder)}
-    return {route: RouteFailures(int(not unharmed(records[route])), 1) for route in routes}
+    return {route: RouteFailures(int(not unharmed(records[route])), 1, 1) for route in routes}
+
+
+SHARES: Mapping[str, Callable[[RouteFailures], tuple[float, float]]] = {
+    "scenarios proposed": lambda row: (row.failures, row.proposed),
+    "scenarios driven": lambda row: (row.failures, row.driven),
+    "routes": lambda row: (float(row.found), 1.0),
+}
 
 
 def report(target: str, routes: Sequence[str], found: Mapping[str, Mapping[str, RouteFailures]]) -> str:
     lines = [f"target {target}, {len(routes)} routes"]
+    rows = {
+        (name, share): np.array([counts(one[route]) for route in routes], float)
+        for name, one in found.items()
+        for share, counts in SHARES.items()
+    }
     for name, one in found.items():
-        rows = [one[route] for route in routes]
-        by_route = np.array([[float(row.found), 1.0] for row in rows])
-        by_scenario = np.array([[float(row.failures), float(row.driven)] for row in rows])
-        lines.append(
-            f"{name:9}: fails on {_share(by_route)} of the routes, in {_share(by_scenario)} of the scenarios driven; "
-            f"{sum(row.driven == 0 for row in rows)} routes without a scenario"
-        )
-    reflective = np.array([[float(found["rules"][route].found), 1.0] for route in routes])
+        shares = "; ".join(f"{_share(rows[name, share])} of the {share}" for share in SHARES)
+        without = sum(one[route].driven == 0 for route in routes)
+        lines.append(f"{name:9}: fails in {shares}; {without} routes without a scenario")
     for name in (n for n in found if n != "rules"):
-        other = np.array([[float(found[name][route].found), 1.0] for route in routes])
-        lines.append(f"rules / {name}, by route: {_ratio(reflective, other)}")
-        if name == "uniform":
-            first = np.array([[float(found["rules"][r].failures), float(found["rules"][r].driven)] for r in routes])
-            second = np.array([[float(found[name][r].failures), float(found[name][r].driven)] for r in routes])
-            lines.append(f"rules / {name}, by scenario driven: {_ratio(first, second)}")
+        lines += [f"rules / {name}, of the {s}: {_ratio(rows['rules', s], rows[name, s])}" for s in SHARES]
     return "\n".join(lines)
 
 
