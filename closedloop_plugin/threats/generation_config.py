@@ -49,7 +49,7 @@ class ThreatGenerationConfig:
     stop_after_unread: int = STOP_AFTER_UNREAD
     reflect: int = 2  # maximum number of rounds that the target drives; 0: none, and one round of scenarios
     attempts: int = 6  # maximum number of scenarios generated for one route and round
-    tries: int = 4  # maximum number of draws of each that the judge drives
+    tries: int = 2  # maximum number of draws of each that the judge drives
     others: int = DrawPlan.others  # number of other draws of each that the judge drives
     share: Fraction = DrawPlan.share  # of these, to be survived
     alone: bool = False  # threats replace the standard scenarios of their routes

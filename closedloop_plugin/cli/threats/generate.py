@@ -91,7 +91,7 @@ class ThreatFolderOptions:
         metavar="N", least=0, most=20,
     )  # fmt: skip
     attempts: int = option("maximum scenarios per route and round (default 6)", default=6, metavar="N", least=1)
-    tries: int = option("maximum draws per scenario driven by the expert (default 4)", default=4, metavar="N", least=1)
+    tries: int = option("maximum draws per scenario driven by the expert (default 2)", default=2, metavar="N", least=1)
     others: int = option(
         "other draws per scenario driven by the expert, after one that it survives (default 3)", default=3,
         metavar="K", least=0,

@@ -207,7 +207,12 @@ def spec_of(
     }
     weakness = rng.choice(candidate.weaknesses)
     why = short(f"{plan.why} {candidate.why(weakness)}{note}", 600)
-    return complete({**fields, "weakness": weakness, "why": why}, site, rng, adjustment, available=free)
+    return complete({**fields, "weakness": weakness, "why": why}, site, rng, adjustment, available=_companions(free))
+
+
+def _companions(free: Sequence[ThreatSlot]) -> list[ThreatSlot]:
+    """Slots of a further actor: no follower, which would hit an ego that must brake hard for a late first actor."""
+    return [slot for slot in free if slot.behaviour is not AdversaryBehaviour.TAILGATE]
 
 
 def _light(slot: ThreatSlot, site: ThreatSite, rng: Random) -> EgoLight:

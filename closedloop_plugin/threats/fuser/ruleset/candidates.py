@@ -77,7 +77,7 @@ RELIES: Mapping[AdversaryBehaviour, tuple[DrivingIntent, ...]] = {
 # crossing vehicles, seldom behind vehicles that slow down; the expert itself survives most of either.
 LETHAL: Mapping[AdversaryBehaviour, float] = {
     AdversaryBehaviour.BLOCK: 1.6,
-    AdversaryBehaviour.RUN_LIGHT: 1.5,
+    AdversaryBehaviour.RUN_LIGHT: 1.0,
     AdversaryBehaviour.CUT_IN: 1.2,
     AdversaryBehaviour.CROSS: 1.2,
     AdversaryBehaviour.EMERGENCY_PASS: 1.0,

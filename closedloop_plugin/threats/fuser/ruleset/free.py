@@ -1,8 +1,8 @@
 """Slots of a route without the places of its standard scenario, as far as the target's drive shows them.
 
 A threat is played on top of the standard scenario. A body of both at one place cannot be drawn, a second obstacle beside
-the first leaves no way past, and a standstill where a stream of vehicles drives ends in a collision, however well the
-ego drives.
+the first leaves no way past. Where the ego joins a stream of vehicles, nothing before it may make the ego stop, since
+it cannot join from standstill; a standstill within any vehicle's way ends in a collision, however well the ego drives.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from closedloop_plugin.threats.spec import AdversaryBehaviour, AdversaryLane, Ad
 Interval = tuple[float, float]
 BEFORE_M, AFTER_M = 20.0, 12.0  # kept free before and after a body of the standard scenario that stands
 IN_LANE_M = 1.5  # an actor that comes nearer to the ego's path drives in its lane
+STREAM = 3  # so many vehicles that drive in the ego's lane are a stream
 LEAST_M = 2.0  # shortest room
 STOPS = frozenset(
     {
@@ -48,11 +49,14 @@ def _narrowed(slot: ThreatSlot, site: ThreatSite, actors: Sequence[ScenarioActor
 
 def _taken(behaviour: AdversaryBehaviour, actors: Sequence[ScenarioActorTrack]) -> Iterator[Interval]:
     """Intervals of s (m) where this behaviour and an actor of the standard scenario exclude each other."""
-    for actor in actors:
-        if not actor.moves:
-            yield actor.low - BEFORE_M, actor.high + AFTER_M
-        elif behaviour in STOPS and actor.d <= IN_LANE_M:
-            yield actor.low, actor.high
+    yield from ((a.low - BEFORE_M, a.high + AFTER_M) for a in actors if not a.moves)
+    drive = [a for a in actors if a.moves and a.d <= IN_LANE_M]
+    if behaviour not in STOPS or not drive:
+        return
+    if len(drive) >= STREAM:
+        yield 0.0, max(a.high for a in drive)
+    else:
+        yield from ((a.low, a.high) for a in drive)
 
 
 def _without(room: Interval, taken: Interval) -> list[Interval]:

@@ -31,18 +31,18 @@ from closedloop_plugin.threats.spec import (
 )
 from closedloop_plugin.threats.transcript import ThreatAttempt
 
-EXPERT_S, DECEL = 0.45, 6.0  # s, m/s2: reaction and deceleration of an attentive driver
+EXPERT_S, DECEL = 0.35, 4.5  # s, m/s2: reaction and deceleration of an attentive driver
 STEP, WIDTH = 0.4, 0.3  # s: between tries, and of the range of a trigger
 CLOSE = 0.15  # s: a bracket narrower than this is exhausted
 LEAST, MOST = 0.5, 7.0  # s
 SPAN = 6.0  # m: range of the distance around the place
 # Seconds added to t: what the behaviour itself takes before it is in the way.
 TAKES: Mapping[AdversaryBehaviour, float] = {
-    AdversaryBehaviour.CUT_IN: 0.2,
+    AdversaryBehaviour.CUT_IN: 0.4,
     AdversaryBehaviour.BRAKE_HARD: 0.3,
     AdversaryBehaviour.SLOW_AHEAD: 0.8,
-    AdversaryBehaviour.RUN_LIGHT: 0.4,
-    AdversaryBehaviour.TURN_ACROSS: 0.5,
+    AdversaryBehaviour.RUN_LIGHT: 1.0,
+    AdversaryBehaviour.TURN_ACROSS: 0.9,
     AdversaryBehaviour.ONCOMING: 1.3,
     AdversaryBehaviour.OPEN_DOOR: 0.0,
     AdversaryBehaviour.BLOCK: 0.3,

@@ -36,6 +36,12 @@ def test_nothing_stops_in_a_stream_in_the_egos_lane() -> None:
     assert free_slots(site(), drive(actors=[BESIDE])) == slots(site())
 
 
+def test_nothing_stops_the_ego_before_it_joins_a_stream() -> None:
+    found = free_slots(site(), drive(actors=[STREAM] * 3))
+    assert {slot.behaviour for slot in found}.isdisjoint(STOPS)
+    assert AdversaryBehaviour.CROSS in {slot.behaviour for slot in found}
+
+
 @pytest.mark.parametrize("actors", [[], [ScenarioActorTrack(kind="car", low=0.0, high=134.0, d=0.0, moves=False)]])
 def test_all_slots_count_if_nothing_is_taken_or_everything(actors: list[ScenarioActorTrack]) -> None:
     crowded = free_slots(site(), drive(actors=actors))
