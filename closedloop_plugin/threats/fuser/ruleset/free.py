@@ -1,8 +1,9 @@
 """Slots of a route without the places of its standard scenario, as far as the target's drive shows them.
 
-A threat is played on top of the standard scenario. A body of both at one place cannot be drawn, a second obstacle beside
-the first leaves no way past. Where the ego joins a stream of vehicles, nothing before it may make the ego stop, since
-it cannot join from standstill; a standstill within any vehicle's way ends in a collision, however well the ego drives.
+A threat is played on top of the standard scenario. Two bodies at one place cannot be drawn, and a second obstacle
+beside the first leaves no way past. Where the ego joins a stream of vehicles, nothing before it may make the ego stop,
+since it cannot join from standstill; a standstill within any vehicle's way ends in a collision, however well the ego
+drives.
 """
 
 from __future__ import annotations

@@ -120,8 +120,8 @@ def test_a_generated_threat_acts_only_with_its_own_adversary_and_movement(tmp_pa
 def test_of_a_spec_with_two_actors_both_must_act(tmp_path: Path) -> None:
     """The second actor never acts, acts far away, and acts near the ego."""
     further = {
-        "adversary": "animal", "behaviour": "cross", "place": {"side": "right", "lane": "pavement", "ahead_m": [40, 50]},
-        "trigger": {"value": [2, 3]}, "road": "open", "speed_mps": [2, 3],
+        "adversary": "animal", "behaviour": "cross", "trigger": {"value": [2, 3]}, "road": "open", "speed_mps": [2, 3],
+        "place": {"side": "right", "lane": "pavement", "ahead_m": [40, 50]},
     }  # fmt: skip
     both = ThreatSpec.model_validate({**spec("cross").model_dump(mode="json"), "further": [further]})
     (tmp_path / "tracks").mkdir()
