@@ -16,6 +16,7 @@ from closedloop_plugin.core.routes import Route, Weather
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.threats.pairs import apart
 from closedloop_plugin.threats.spec import (
+    AHEAD,
     AdversaryBehaviour,
     AdversaryLane,
     ContradictorySign,
@@ -79,19 +80,19 @@ class ThreatSite(BaseModel):
         """Like room_ahead, relative to the junction's exit: the origin of `ahead_m` on its road. At most 80 m."""
         if self.crossing is None:
             return []
-        room = min(self.length_m - RUN_OUT_M - self.crossing[1], 80.0)
-        return [(5.0, room)] if room >= 7.0 else []
+        room = min(self.length_m - RUN_OUT_M - self.crossing[1], AHEAD[1])
+        return [(AHEAD[0], room)] if room >= 7.0 else []
 
     def room_ahead(self) -> list[tuple[float, float]]:
         """open_stretches relative to the trigger, the origin of `ahead_m`; clipped to 5..80 m ahead."""
-        least = 5.0
-        found = [(max(a - self.trigger_s, least), min(b - self.trigger_s, 80.0)) for a, b in self.open_stretches()]
+        (least, most), trigger = AHEAD, self.trigger_s
+        found = [(max(a - trigger, least), min(b - trigger, most)) for a, b in self.open_stretches()]
         return [(a, b) for a, b in found if b - a >= 2.0]
 
     def rooms(self, behaviour: AdversaryBehaviour, lane: AdversaryLane, road: RoadKind) -> list[tuple[float, float]]:
         """Allowed intervals of `ahead_m`; it has no meaning for adversaries that cross within the junction."""
         if lane is AdversaryLane.CROSSING_ROAD:
-            return [] if self.crossing is None else [(5.0, 80.0)]
+            return [] if self.crossing is None else [AHEAD]
         found = self.room_ahead() if road is RoadKind.OPEN else self.room_behind_junction()
         origin = self.trigger_s if road is RoadKind.OPEN or self.crossing is None else self.crossing[1]
         first, last = LEAST_S.get(behaviour, 0.0) - origin, self.length_m - RUN_OUT.get(behaviour, 0.0) - origin

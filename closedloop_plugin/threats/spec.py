@@ -28,6 +28,16 @@ from closedloop_plugin.threats.words import (
     TargetWeakness,
 )
 
+# Limits of the numbers, (least, most).
+Limits = tuple[float, float]
+AHEAD: Limits = (5.0, 80.0)  # m
+STAY: Limits = (1.0, 25.0)  # s
+SPEED: Limits = (0.3, 18.0)  # m/s
+TRIGGER: Mapping[str, Limits] = {"time": (0.5, 8.0), "distance": (4.0, 60.0)}  # s, m
+PERCENT: Limits = (0.0, 100.0)
+COVERED: Limits = (0.0, 80.0)  # percent
+SUN: Limits = (-60.0, 90.0)  # degrees above the horizon
+
 
 class _ClosedModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_enum_values=False, allow_inf_nan=False)
@@ -65,8 +75,9 @@ class ParameterRange(_ClosedModel):
         return (self.low + self.high) / 2
 
 
-def _within(least: float, most: float, unit: str) -> Callable[[ParameterRange], ParameterRange]:
-    """Validator: both ends are within [least, most]."""
+def _within(limits: Limits, unit: str) -> Callable[[ParameterRange], ParameterRange]:
+    """Validator: both ends are within the limits."""
+    least, most = limits
 
     def check(value: ParameterRange) -> ParameterRange:
         if value.low < least or value.high > most:
@@ -77,24 +88,18 @@ def _within(least: float, most: float, unit: str) -> Callable[[ParameterRange], 
     return check
 
 
-Distance = Annotated[
-    ParameterRange, AfterValidator(_within(5, 80, "m")), Field(description="[low, high] in m, 5 to 80")
-]
-Stay = Annotated[ParameterRange, AfterValidator(_within(1, 25, "s")), Field(description="[low, high] in s, 1 to 25")]
-Speed = Annotated[
-    ParameterRange, AfterValidator(_within(0.3, 18, "m/s")), Field(description="[low, high] in m/s, 0.3 to 18")
-]
-Percent = Annotated[
-    ParameterRange, AfterValidator(_within(0, 100, "percent")), Field(description="[low, high] in percent, 0 to 100")
-]
-Covered = Annotated[
-    ParameterRange, AfterValidator(_within(0, 80, "percent")), Field(description="[low, high] in percent, 0 to 80")
-]
-Sun = Annotated[
-    ParameterRange,
-    AfterValidator(_within(-60, 90, "degrees above the horizon")),
-    Field(description="[low, high] in degrees above the horizon, -60 to 90"),
-]
+def _pair(limits: Limits, unit: str) -> Any:
+    """Field of a range, with the limits in its description."""
+    return Field(description=f"[low, high] in {unit}, {limits[0]:g} to {limits[1]:g}")
+
+
+Distance = Annotated[ParameterRange, AfterValidator(_within(AHEAD, "m")), _pair(AHEAD, "m")]
+Stay = Annotated[ParameterRange, AfterValidator(_within(STAY, "s")), _pair(STAY, "s")]
+Speed = Annotated[ParameterRange, AfterValidator(_within(SPEED, "m/s")), _pair(SPEED, "m/s")]
+Percent = Annotated[ParameterRange, AfterValidator(_within(PERCENT, "percent")), _pair(PERCENT, "percent")]
+Covered = Annotated[ParameterRange, AfterValidator(_within(COVERED, "percent")), _pair(COVERED, "percent")]
+_DEGREES = "degrees above the horizon"
+Sun = Annotated[ParameterRange, AfterValidator(_within(SUN, _DEGREES)), _pair(SUN, _DEGREES)]
 
 
 class ThreatPlace(_ClosedModel):
@@ -117,7 +122,7 @@ class ThreatTrigger(_ClosedModel):
 
     @model_validator(mode="after")
     def _bounded(self) -> ThreatTrigger:
-        least, most, unit = (0.5, 8.0, "s") if self.kind == "time" else (4.0, 60.0, "m")
+        (least, most), unit = TRIGGER[self.kind], "s" if self.kind == "time" else "m"
         if self.value.low < least or self.value.high > most:
             raise ValueError(f"a trigger by {self.kind}: expected numbers from {least:g} to {most:g} {unit}")
         return self

@@ -42,6 +42,14 @@ SIGNS = {
     ContradictorySign.NO_ENTRY: "a no entry sign",
     ContradictorySign.SPEED_90: "a speed sign of 90",
 }
+# Conditions of the cameras' pictures.
+SIGHT = {
+    "worn_markings": "worn lane markings",
+    "sun_glare": "glare of the sun ahead",
+    "lens_drops": "drops on the lens",
+    "hidden_signs": "leaves before the signs",
+    "contradictory_sign": "a sign that contradicts the road",
+}
 NO_ARTICLE = {"cones": "Cones", "debris": "Debris"}
 NAMES = {"police": "police car", "firetruck": "fire truck"}
 LIES = {"cones": ("stands", "stand"), "debris": ("stands", "lies")}
@@ -109,13 +117,7 @@ def _sky(spec: ThreatSpec) -> str:
 
 def _sight(perception: ThreatPerception) -> list[str]:
     """Conditions of the cameras' pictures."""
-    known = {
-        "worn_markings": "worn lane markings",
-        "sun_glare": "glare of the sun ahead",
-        "lens_drops": "drops on the lens",
-        "hidden_signs": "leaves before the signs",
-    }
-    parts = [known[name] for name in perception.numbers]
+    parts = [SIGHT[name] for name in perception.numbers]
     if perception.contradictory_sign is not ContradictorySign.NONE:
         parts.append(f"{SIGNS[perception.contradictory_sign]} that contradicts the road")
     return parts

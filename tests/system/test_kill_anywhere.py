@@ -1,7 +1,8 @@
 """kill -9 at any moment of a command, from its start to its last file: the same command then gives the same results.
 
 Half of the kills come after a random time, half before a random operation on a file (support/killed.py), which also
-hits short moments: between a file and its index, or while the summary is written.
+hits short moments: between a file and its index, or while the summary is written. One kill has its place: between two
+drives of a target in a round of a generation.
 """
 
 from __future__ import annotations
@@ -47,10 +48,11 @@ class InterruptedCommand:
     words: Callable[[Path], list[str]]
     results: Callable[[Path], Any]
 
-    def start(self, folder: Path, number: int = 0) -> subprocess.Popen[bytes]:
-        """Start it in a new process group, to be killed before operation `number`, if not 0."""
+    def start(self, folder: Path, number: int = 0, below: str = "") -> subprocess.Popen[bytes]:
+        """Start it in a new process group, to be killed before operation `number` on a file in `below`, if not 0."""
         folder.mkdir(parents=True)
-        command = [sys.executable, killed.__file__, str(folder), str(number), self.module, *self.words(folder)]
+        counted = str(folder / below)
+        command = [sys.executable, killed.__file__, counted, str(number), self.module, *self.words(folder)]
         with (folder.parent / f"{folder.name}.log").open("wb") as log:
             return subprocess.Popen(
                 command, cwd=folder.parent, env=environment(**variables(folder)), stdout=log, stderr=log,
@@ -69,7 +71,7 @@ def variables(folder: Path) -> dict[str, str]:
     return {"AD2_HOME": str(folder / "home"), "OPENAI_API_KEY": "none"}
 
 
-# -- the five commands -------------------------------------------------------------------------------------------------
+# -- the commands ------------------------------------------------------------------------------------------------------
 
 
 def release(folder: Path) -> Path:
@@ -104,11 +106,12 @@ def driven(folder: Path) -> dict[str, Any]:
 
 
 def generated(folder: Path) -> dict[str, Any]:
-    """Programs, frames, transcripts and index, without times; the target's records, and the files of each episode."""
-    out, drives = folder / "out", folder / "out" / "target"
-    run_files = {file for file in drives.rglob("*") if file.parent.name not in ("drives", "metric_info")}
-    files = (f for f in sorted(out.rglob("*")) if f.is_file() and f.name != "lock" and f not in run_files)
-    records = comparable(read_records(drives / "standard"))
+    """Programs, frames, transcripts, verdicts and index, without times; the records of each run (of the target and of
+    the check), and the files of each episode."""
+    runs = [file.parent for file in sorted(folder.rglob("episodes.jsonl"))]
+    run_files = {f for run in runs for f in run.rglob("*") if f.parent.name not in ("drives", "metric_info", "moments")}
+    files = (f for f in sorted(folder.glob("out/**/*")) if f.is_file() and f.name != "lock" and f not in run_files)
+    records = {str(run.relative_to(folder)): comparable(read_records(run)) for run in runs}
     return {"records": records, **{str(file.relative_to(folder)): _without_times(file) for file in files}}
 
 
@@ -154,6 +157,13 @@ def commands(folder: Path, server: FakeEndpointServer) -> Mapping[str, Interrupt
             MAIN,
             lambda out: ["threats", "generate", "--suite", "demo", "--routes-ids", "101,102,103", "--agent", "still",
                          "--fuser", "rules", "--size", "160x90", "--no-check", "--out", str(out / "out")],
+            generated,
+        ),
+        "rounds": InterruptedCommand(
+            MAIN,
+            lambda out: ["threats", "generate", "--suite", "demo", "--routes-ids", "102,104", "--agent", "steer-only",
+                         "--fuser", "rules", "--reflect", "2", "--others", "1", "--share", "0", "--workers", "1",
+                         "--size", "160x90", "--out", str(out / "out")],
             generated,
         ),
     }  # fmt: skip
@@ -239,3 +249,21 @@ def test_a_command_that_is_killed_at_any_moment_gives_the_same_results(
     assert not list((tmp_path / "run").rglob(".*.tmp")) or kind == "judging", "files of the killed process are removed"
     assert case.results(tmp_path / "run") == calm.results, f"killed after {share:.0%}"
     record_property(f"{kind}: kills", 1)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+def test_a_kill_within_a_round_of_the_target_repeats_no_stored_drive(
+    tmp_path: Path, cases: Mapping[str, InterruptedCommand], undisturbed: Callable[[str], UndisturbedCommand]
+) -> None:
+    case, folder = cases["rounds"], tmp_path / "run"
+    # Of an atomic write in the folder (storage/files.py) are two removals, two openings, one renaming; the episode's
+    # record follows it. So the sixth operation begins to store the second episode.
+    process = case.start(folder, 6, below="out/target/round1/metric_info")
+    assert process.wait() == -signal.SIGKILL
+    before = {file: file.read_bytes() for file in folder.rglob("episodes.jsonl")}
+    count = {file.parent.name: len(read_records(file.parent)) for file in before}
+    assert (count["standard"], count["round1"]) == (2, 1)
+    case.resume(folder)
+    for file, stored in before.items():  # a repeated drive would have another time
+        assert file.read_bytes().startswith(stored)
+    assert case.results(folder) == undisturbed("rounds").results

@@ -33,7 +33,7 @@ from closedloop_plugin.threats.spec import (
     ThreatSpec,
 )
 from closedloop_plugin.threats.spec_parsing import kept, read_spec, short
-from closedloop_plugin.threats.spec_text import ACTS, sentence
+from closedloop_plugin.threats.spec_text import ACTS, SIGHT, sentence
 from closedloop_plugin.threats.transcript import FuserExchange, Stage, ThreatAttempt
 
 DESCRIPTION_LENGTH = 2000  # characters of a description that are stored and used
@@ -170,8 +170,16 @@ class ModelFuser:
         shown = "The pictures show what the driver saw." if request.images else ""
         return self.texts.fill(
             "fuse", **answers, drive=drive_text(transcript.interview.drive), facts=facts_of(transcript.site),
-            pictures=shown, earlier=self._earlier(request),
+            pictures=shown, earlier=self._earlier(request), **self._extras(transcript.site),
         )  # fmt: skip
+
+    def _extras(self, site: ThreatSite) -> dict[str, str]:
+        """What a description may have besides one road user: {placeholder: sentence, or "" if the site has none}."""
+        sight = ", ".join(SIGHT[name] for name in _perception_of(site))
+        return {
+            "further": self.texts.fill("further", n=MOST_FURTHER) if _together(_by_behaviour(site)) else "",
+            "sight": self.texts.fill("sight", list=sight) if sight else "",
+        }
 
     def _construct_prompt(self, state: _FusionState) -> str:
         site = state.request.transcript.site

@@ -27,12 +27,11 @@ from closedloop_plugin.threats.fuser.ruleset.free import free_slots
 from closedloop_plugin.threats.fuser.ruleset.keywords import AnswerKeywords, AnswerTopic, joined, read_keywords
 from closedloop_plugin.threats.fuser.ruleset.late import bracket_of, is_at, late_numbers
 from closedloop_plugin.threats.fuser.ruleset.numbers import ThreatAdjustment, numbers, sky
-from closedloop_plugin.threats.fuser.slots import ThreatSlot
+from closedloop_plugin.threats.fuser.slots import ThreatSlot, lights
 from closedloop_plugin.threats.site import ThreatSite
 from closedloop_plugin.threats.spec import (
     AdversaryBehaviour,
     EgoLight,
-    RoadKind,
     TargetWeakness,
     ThreatConditions,
     ThreatSpec,
@@ -216,11 +215,11 @@ def _companions(free: Sequence[ThreatSlot]) -> list[ThreatSlot]:
 
 
 def _light(slot: ThreatSlot, site: ThreatSite, rng: Random) -> EgoLight:
-    """Green for the ego if the adversary crosses against the rules: at red the ego would only wait."""
-    if slot.road is not RoadKind.JUNCTION or site.control != "signal":
+    """Green for the ego if the adversary crosses against the rules; never red, where the ego would only wait."""
+    fitting = lights(slot, site)
+    if EgoLight.GREEN not in fitting:
         return EgoLight.CYCLE
-    crossing = slot.behaviour in (AdversaryBehaviour.RUN_LIGHT, AdversaryBehaviour.TURN_ACROSS)
-    return EgoLight.GREEN if crossing else rng.choice([EgoLight.CYCLE, EgoLight.GREEN])
+    return rng.choice([EgoLight.CYCLE, EgoLight.GREEN]) if EgoLight.RED in fitting else EgoLight.GREEN
 
 
 def _conditions(

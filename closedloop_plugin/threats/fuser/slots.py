@@ -1,4 +1,4 @@
-"""Threats that a route has room for, without the adversary: behaviour, side, lane and kind of road."""
+"""What a route has room for: threats without adversary (behaviour, side, lane, kind of road); states of its light."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from closedloop_plugin.threats.spec import (
     AdversaryBehaviour,
     AdversaryLane,
     AdversarySide,
+    EgoLight,
     Occluder,
     ParameterRange,
     RoadKind,
@@ -57,6 +58,14 @@ def slots(site: ThreatSite) -> list[ThreatSlot]:
             if slot.rooms:
                 found.append(slot)
     return found
+
+
+def lights(slot: ThreatSlot, site: ThreatSite) -> list[EgoLight]:
+    """States of the ego's light that fit: at red nothing that crosses endangers a car that waits."""
+    if slot.road is not RoadKind.JUNCTION or site.control != "signal":
+        return [EgoLight.CYCLE]
+    crossing = slot.behaviour in (AdversaryBehaviour.RUN_LIGHT, AdversaryBehaviour.TURN_ACROSS)
+    return [EgoLight.CYCLE, EgoLight.GREEN, *(() if crossing else (EgoLight.RED,))]
 
 
 def _fits(

@@ -14,24 +14,23 @@ from typing import Any
 from closedloop_plugin.threats.base import ThreatRequest
 from closedloop_plugin.threats.fuser.ruleset.complete import OfflineFuser, complete
 from closedloop_plugin.threats.fuser.ruleset.extras import UNIFORM_ODDS
-from closedloop_plugin.threats.fuser.slots import ThreatSlot, slots
+from closedloop_plugin.threats.fuser.slots import ThreatSlot, lights, slots
 from closedloop_plugin.threats.site import ThreatSite
 from closedloop_plugin.threats.spec import (
     ON_FOOT,
+    PERCENT,
     RULES,
+    SPEED,
+    STAY,
+    SUN,
+    TRIGGER,
     Adversary,
     AdversaryBehaviour,
-    EgoLight,
-    RoadKind,
     TargetWeakness,
     ThreatConditions,
     ThreatSpec,
 )
 
-# Limits of ThreatSpec.
-SPEED, STAY = (0.3, 18.0), (1.0, 25.0)  # m/s, s
-TRIGGER = {"time": (0.5, 8.0), "distance": (4.0, 60.0)}  # s, m
-PERCENT, SUN = (0.0, 100.0), (-60.0, 90.0)
 CHANGED = 0.5  # share of the conditions that differ from the route's
 
 
@@ -66,14 +65,6 @@ def uniform_spec(slot: ThreatSlot, site: ThreatSite, rng: Random) -> ThreatSpec:
         if name in RULES[slot.behaviour].numbers:
             fields[name] = _value(bounds, rng)
     return complete(fields, site, rng, odds=UNIFORM_ODDS)
-
-
-def lights(slot: ThreatSlot, site: ThreatSite) -> list[EgoLight]:
-    """States of the ego's light that fit: at red nothing that crosses endangers a car that waits."""
-    if slot.road is not RoadKind.JUNCTION or site.control != "signal":
-        return [EgoLight.CYCLE]
-    crossing = slot.behaviour in (AdversaryBehaviour.RUN_LIGHT, AdversaryBehaviour.TURN_ACROSS)
-    return [EgoLight.CYCLE, EgoLight.GREEN, *(() if crossing else (EgoLight.RED,))]
 
 
 def _ahead(slot: ThreatSlot, rng: Random) -> float:

@@ -14,6 +14,9 @@ from closedloop_plugin.threats.fuser.slots import IN_JUNCTION, ThreatSlot
 from closedloop_plugin.threats.site import ThreatSite
 from closedloop_plugin.threats.spec import (
     RULES,
+    SPEED,
+    STAY,
+    TRIGGER,
     Adversary,
     AdversaryBehaviour,
     AdversaryLane,
@@ -112,7 +115,7 @@ def numbers(
     found["trigger"] = _trigger(due, expected if by_distance else None, adjustment)
     if "stays_s" in needs:
         low, high = STAYS[slot.behaviour]
-        found["stays_s"] = _interval(low, high - 1.5 * adjustment.milder, 1.0, 25.0)
+        found["stays_s"] = _interval(low, high - 1.5 * adjustment.milder, *STAY)
     return found
 
 
@@ -152,17 +155,17 @@ def _meeting(usual: ParameterRange, way: float, rng: Random) -> tuple[ParameterR
     seconds = way / pace + pace / 12
     share = min(APART / seconds, 0.2)
     low, high = max(pace * (1 - share), usual.low), min(pace * (1 + share), usual.high)
-    return _interval(low, high, 0.3, 18.0), (seconds - APART, seconds + APART)
+    return _interval(low, high, *SPEED), (seconds - APART, seconds + APART)
 
 
 def _trigger(due: Pair, expected: float | None, adjustment: ThreatAdjustment) -> dict[str, Any]:
     """Trigger by time; with an `expected` speed (m/s) by distance, equivalent for an ego at that speed."""
     low, high = due
     shift = 0.8 * adjustment.milder + 0.8 * adjustment.sooner
-    low, high = min(low + shift, 6.5), min(high + shift, 8.0)
+    low, high = min(low + shift, 6.5), min(high + shift, TRIGGER["time"][1])
     if expected is not None:
-        return {"kind": "distance", "value": _interval(low * expected, high * expected, 4.0, 60.0, 1)}
-    return {"kind": "time", "value": _interval(low, high, 0.5, 8.0)}
+        return {"kind": "distance", "value": _interval(low * expected, high * expected, *TRIGGER["distance"], 1)}
+    return {"kind": "time", "value": _interval(low, high, *TRIGGER["time"])}
 
 
 def _speed(slot: ThreatSlot, adversary: Adversary, speed_limit: float, adjustment: ThreatAdjustment) -> ParameterRange:
@@ -177,7 +180,7 @@ def _speed(slot: ThreatSlot, adversary: Adversary, speed_limit: float, adjustmen
         low, high = (share * speed_limit for share in SHARE[slot.behaviour])
     if slot.behaviour in (AdversaryBehaviour.CUT_IN, AdversaryBehaviour.SLOW_AHEAD, AdversaryBehaviour.HIDDEN_STOP):
         gentle = 1 / gentle  # a vehicle ahead is milder if it is faster
-    return _interval(low * gentle, high * gentle, 0.3, 18.0)
+    return _interval(low * gentle, high * gentle, *SPEED)
 
 
 def _interval(low: float, high: float, least: float, most: float, digits: int = 2) -> ParameterRange:

@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from closedloop_plugin.agents import tracking
-from closedloop_plugin.core.routes import Route, read_routes
+from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import Actor, GroundTruth
 from closedloop_plugin.worlds.base import EpisodeSetup, World
 
 pytestmark = pytest.mark.integration
 
 pytest.importorskip("scenic")
-
-
-@pytest.fixture(scope="module")
-def routes(data_dir: Path) -> dict[str, Route]:
-    file = data_dir / "bench2drive" / "bench2drive220.xml"
-    if not file.is_file():
-        pytest.skip("the 220 routes are not here")
-    return {route.id: route for route in read_routes(file)}
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
-
-    embedded = EmbeddedWorld(tmp_path_factory.mktemp("maps"))
-    yield embedded
-    embedded.close()
 
 
 def start(world: World, route: Route, program: Path | None = None) -> tuple[GroundTruth, float]:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from support.closedloop.played import ACTORLESS, moved, play
 
-from closedloop_plugin.core.routes import Route, read_routes
+from closedloop_plugin.core.routes import Route
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
 from closedloop_plugin.worlds.base import World
 
@@ -19,28 +16,11 @@ pytest.importorskip("scenic")
 PLAYED = {info.archetype: name for name, info in reversed(CATALOGUE.items())}
 
 
-@pytest.fixture(scope="module")
-def routes(data_dir: Path) -> dict[str, Route]:
-    file = data_dir / "bench2drive" / "bench2drive220.xml"
-    if not file.is_file():
-        pytest.skip("the 220 routes are not here")
-    return {route.scenario: route for route in read_routes(file)}
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
-
-    embedded = EmbeddedWorld(tmp_path_factory.mktemp("maps"))
-    yield embedded
-    embedded.close()
-
-
 @pytest.mark.parametrize("archetype", sorted(PLAYED))
 def test_a_route_follower_triggers_the_scenario_and_its_actor_acts(
-    archetype: str, world: World, routes: dict[str, Route]
+    archetype: str, world: World, routes_by_type: dict[str, Route]
 ) -> None:
-    truths = play(world, routes[PLAYED[archetype]])
+    truths = play(world, routes_by_type[PLAYED[archetype]])
     names = [name for _, name in truths[-1].events]
     assert {"trigger", "act"} <= set(names)
     times = {name: time for time, name in truths[-1].events}
@@ -49,7 +29,7 @@ def test_a_route_follower_triggers_the_scenario_and_its_actor_acts(
         assert moved(truths)
 
 
-def test_red_light_is_held_until_the_ego_has_waited(world: World, routes: dict[str, Route]) -> None:
-    truths = play(world, routes["VanillaSignalizedTurnEncounterRedLight"], seconds=3.0)
+def test_red_light_is_held_until_the_ego_has_waited(world: World, routes_by_type: dict[str, Route]) -> None:
+    truths = play(world, routes_by_type["VanillaSignalizedTurnEncounterRedLight"], seconds=3.0)
     own = next(line.id for line in world.road.stop_lines if line.on_route)
     assert {t.signals[own].value for t in truths[2:]} == {"red"}
