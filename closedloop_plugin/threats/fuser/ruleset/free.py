@@ -1,14 +1,14 @@
 """Slots of a route without the places of its standard scenario, as far as the target's drive shows them.
 
 A threat is played on top of the standard scenario. Two bodies at one place cannot be drawn, and a second obstacle
-beside the first leaves no way past. Where the ego joins a stream of vehicles, nothing before it may make the ego stop,
-since it cannot join from standstill; a standstill within any vehicle's way ends in a collision, however well the ego
-drives.
+beside the first leaves no way past. Where the ego joins or crosses a stream of vehicles, nothing else there or before
+it may make the ego stop, since it must choose its gap; a standstill within any vehicle's way ends in a collision, however
+well the ego drives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from closedloop_plugin.threats.driven.summary import DriveSummary, ScenarioActorTrack
@@ -21,12 +21,14 @@ BEFORE_M, AFTER_M = 20.0, 12.0  # kept free before and after a body of the stand
 IN_LANE_M = 1.5  # an actor that comes nearer to the ego's path drives in its lane
 STREAM = 3  # so many vehicles that drive in the ego's lane are a stream
 LEAST_M = 2.0  # shortest room
+# Behaviours that make the ego stop in its lane; those that make it stop or wait before a stream.
 STOPS = frozenset(
     {
         AdversaryBehaviour.BLOCK, AdversaryBehaviour.BRAKE_HARD, AdversaryBehaviour.HIDDEN_STOP,
         AdversaryBehaviour.SLOW_AHEAD, AdversaryBehaviour.OPEN_DOOR,
     }
 )  # fmt: skip
+WAITS = STOPS | {AdversaryBehaviour.CUT_IN, AdversaryBehaviour.RUN_LIGHT, AdversaryBehaviour.TURN_ACROSS}
 
 
 def free_slots(site: ThreatSite, drive: DriveSummary | None) -> list[ThreatSlot]:
@@ -39,25 +41,20 @@ def free_slots(site: ThreatSite, drive: DriveSummary | None) -> list[ThreatSlot]
 
 
 def _narrowed(slot: ThreatSlot, site: ThreatSite, actors: Sequence[ScenarioActorTrack]) -> ThreatSlot | None:
-    if slot.lane is AdversaryLane.CROSSING_ROAD or slot.side is AdversarySide.BEHIND:
+    drives = [a for a in actors if a.moves and a.d <= IN_LANE_M]
+    stream = max(a.high for a in drives) if len(drives) >= STREAM and slot.behaviour in WAITS else 0.0
+    if slot.lane is AdversaryLane.CROSSING_ROAD:
+        return None if stream and site.crossing and site.crossing[0] < stream else slot
+    if slot.side is AdversarySide.BEHIND:
         return slot
+    taken = [(0.0, stream), *((a.low - BEFORE_M, a.high + AFTER_M) for a in actors if not a.moves)]
+    if slot.behaviour in STOPS:
+        taken += [(a.low, a.high) for a in drives]
     origin = site.trigger_s if slot.road is RoadKind.OPEN or site.crossing is None else site.crossing[1]
     rooms = list(slot.rooms)
-    for low, high in _taken(slot.behaviour, actors):
+    for low, high in taken:
         rooms = [piece for room in rooms for piece in _without(room, (low - origin, high - origin))]
     return replace(slot, rooms=tuple(rooms)) if rooms else None
-
-
-def _taken(behaviour: AdversaryBehaviour, actors: Sequence[ScenarioActorTrack]) -> Iterator[Interval]:
-    """Intervals of s (m) where this behaviour and an actor of the standard scenario exclude each other."""
-    yield from ((a.low - BEFORE_M, a.high + AFTER_M) for a in actors if not a.moves)
-    drive = [a for a in actors if a.moves and a.d <= IN_LANE_M]
-    if behaviour not in STOPS or not drive:
-        return
-    if len(drive) >= STREAM:
-        yield 0.0, max(a.high for a in drive)
-    else:
-        yield from ((a.low, a.high) for a in drive)
 
 
 def _without(room: Interval, taken: Interval) -> list[Interval]:

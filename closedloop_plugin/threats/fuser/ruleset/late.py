@@ -38,7 +38,7 @@ LEAST, MOST = 0.5, 7.0  # s
 SPAN = 6.0  # m: range of the distance around the place
 # Seconds added to t: what the behaviour itself takes before it is in the way.
 TAKES: Mapping[AdversaryBehaviour, float] = {
-    AdversaryBehaviour.CUT_IN: 0.4,
+    AdversaryBehaviour.CUT_IN: 1.0,
     AdversaryBehaviour.BRAKE_HARD: 0.3,
     AdversaryBehaviour.SLOW_AHEAD: 0.8,
     AdversaryBehaviour.RUN_LIGHT: 1.0,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from support.threats.threat_requests import CALM, drive, site, transcript
+from support.threats.threat_requests import CALM, crossing, drive, site, transcript
 
 from closedloop_plugin.threats.base import ThreatRequest
 from closedloop_plugin.threats.driven.summary import ScenarioActorTrack
 from closedloop_plugin.threats.fuser.driven_text import drive_text
 from closedloop_plugin.threats.fuser.rules import RulesFuser
-from closedloop_plugin.threats.fuser.ruleset.free import AFTER_M, BEFORE_M, STOPS, free_slots
+from closedloop_plugin.threats.fuser.ruleset.free import AFTER_M, BEFORE_M, STOPS, WAITS, free_slots
 from closedloop_plugin.threats.fuser.slots import slots
 from closedloop_plugin.threats.spec import AdversaryBehaviour, AdversarySide
 
@@ -37,9 +37,11 @@ def test_nothing_stops_in_a_stream_in_the_egos_lane() -> None:
 
 
 def test_nothing_stops_the_ego_before_it_joins_a_stream() -> None:
-    found = free_slots(site(), drive(actors=[STREAM] * 3))
-    assert {slot.behaviour for slot in found}.isdisjoint(STOPS)
-    assert AdversaryBehaviour.CROSS in {slot.behaviour for slot in found}
+    for where in (site(), crossing(length_m=134.0)):
+        found = {slot.behaviour for slot in free_slots(where, drive(actors=[STREAM] * 3))}
+        assert found.isdisjoint(WAITS)
+        assert AdversaryBehaviour.CROSS in found
+        assert {AdversaryBehaviour.CUT_IN, AdversaryBehaviour.BLOCK} <= {slot.behaviour for slot in slots(where)}
 
 
 @pytest.mark.parametrize("actors", [[], [ScenarioActorTrack(kind="car", low=0.0, high=134.0, d=0.0, moves=False)]])
