@@ -1,9 +1,9 @@
 """Slots of a route without the places of its standard scenario, as far as the target's drive shows them.
 
 A threat is played on top of the standard scenario. Two bodies at one place cannot be drawn, and a second obstacle
-beside the first leaves no way past. Where the ego joins or crosses a stream of vehicles, nothing else there or before
-it may make the ego stop, since it must choose its gap; a standstill within any vehicle's way ends in a collision, however
-well the ego drives.
+beside the first leaves no way past. Where the ego joins or crosses a stream of vehicles, nothing else may make it stop
+there or before, since it must choose its gap. A standstill in any vehicle's way ends in a collision, however well the ego
+drives.
 """
 
 from __future__ import annotations
