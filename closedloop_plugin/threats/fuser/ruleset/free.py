@@ -2,8 +2,8 @@
 
 A threat is played on top of the standard scenario. Two bodies at one place cannot be drawn, and a second obstacle
 beside the first leaves no way past. Where the ego joins or crosses a stream of vehicles, nothing else may make it stop
-there or before, since it must choose its gap. A standstill in any vehicle's way ends in a collision, however well the ego
-drives.
+there or before, since it must choose its gap. A standstill in any vehicle's way ends in a collision, whoever drives the
+ego.
 """
 
 from __future__ import annotations
