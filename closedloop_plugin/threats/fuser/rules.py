@@ -6,8 +6,8 @@ behaviour is drawn at random among those with the most points, so that a suite w
 
     P(behaviour b) ~ exp(STEEP * (best_b - top)),   best_b >= top - NEAR_BEST
 
-In a later round the target has survived: if it came close or reacted late, the same threat is repeated with a later
-trigger (late.py), else another behaviour is drawn.
+In a later round the target has survived: if it came close or reacted late, the same threat is repeated once with a
+later trigger (late.py), where that matters; else another behaviour is drawn.
 """
 
 from __future__ import annotations
@@ -43,6 +43,13 @@ NEAR_BEST = 3.5  # points below the best within which a behaviour can be drawn
 STEEP = 0.8  # per point: exponent of the odds between two behaviours
 NEAR_BEST_DRIVEN, STEEP_DRIVEN = 1.5, 1.6  # the same with evidence of a drive
 NEAR_TOP = 0.5  # points below a behaviour's best within which its threats can be drawn
+REPEATS = 1  # of a threat that was survived, with a later trigger
+# Behaviours that are harder if they begin later; how somebody follows or passes, and a stop behind a covering vehicle,
+# do not depend on when they begin.
+TIMED = frozenset(AdversaryBehaviour) - {
+    AdversaryBehaviour.TAILGATE, AdversaryBehaviour.EMERGENCY_PASS, AdversaryBehaviour.HIDDEN_STOP,
+    AdversaryBehaviour.SLOW_AHEAD,
+}  # fmt: skip
 CLOSE_M, CLOSE_TTC_S, LATE_S = 2.0, 1.5, 0.8  # gap, time to collision, reaction time of a survived drive that was close
 
 
@@ -137,7 +144,8 @@ def _after_round(last: ThreatAttempt, attempts: Sequence[ThreatAttempt]) -> Retr
     bracket = bracket_of(attempts, slot, last.spec.adversary)
     others = frozenset(a.spec.behaviour for a in attempts if a.survived and a.spec)
     figures = _figures(last.outcome)
-    if _was_close(last.outcome) and not bracket.exhausted and len(bracket.too_early) < 3:
+    again = last.spec.behaviour in TIMED and len(bracket.too_early) <= REPEATS and not bracket.exhausted
+    if again and _was_close(last.outcome):
         return RetryPlan(
             others - {last.spec.behaviour}, last.spec, f"It survived {last.spec.behaviour.value} {figures}."
         )

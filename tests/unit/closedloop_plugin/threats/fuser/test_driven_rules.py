@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from support.threats.threat_requests import CALM, attempt, crossing, drive, site, transcript
+from support.threats.threat_requests import CALM, attempt, crossing, drive, site, transcript, valid_spec
 from support.tiers import examples
 
 from closedloop_plugin.threats.base import ThreatRequest
 from closedloop_plugin.threats.driven.summary import DriveInfraction, DriveReaction, ProbedReactions
-from closedloop_plugin.threats.fuser.rules import RulesFuser
+from closedloop_plugin.threats.fuser.rules import TIMED, RulesFuser
 from closedloop_plugin.threats.fuser.ruleset.driven import evidence_of
 from closedloop_plugin.threats.fuser.ruleset.late import TriggerBracket
 from closedloop_plugin.threats.fuser.slots import slots
@@ -115,6 +115,20 @@ def test_an_early_reaction_leads_to_another_threat() -> None:
     for seed in range(10):
         other = spec_of(driven_request(seed, attempts=[survived(first, min_gap_m=6.0, seconds=0.2)], round=2))
         assert other.behaviour is not first.behaviour and "another threat follows" in other.why
+
+
+def test_a_threat_is_repeated_once_and_only_where_its_time_matters() -> None:
+    first = spec_of(driven_request())
+    assert first.behaviour in TIMED
+    twice = [survived(first, min_gap_m=0.8, seconds=1.1), survived(first, min_gap_m=0.5, seconds=1.1)]
+    place = {"side": "behind", "lane": "own", "ahead_m": [20, 30]}
+    passing = ThreatSpec.model_validate(
+        valid_spec(adversary="police", behaviour="emergency_pass", occluder="none", place=place)
+    )
+    for attempts in (twice, [survived(passing, min_gap_m=0.8, seconds=1.1)]):
+        for seed in range(10):
+            other = spec_of(driven_request(seed, attempts=attempts, round=len(attempts) + 1))
+            assert attempts[0].spec is not None and other.behaviour is not attempts[0].spec.behaviour
 
 
 def test_a_threat_that_the_expert_does_not_survive_acts_earlier_next() -> None:
