@@ -6,12 +6,12 @@
     uniform    threats drawn uniformly from the same vocabulary and ranges, with the same rounds, attempts and check
     standard   the routes' standard scenarios, driven once
 
-A failure counts if the expert survives the scenario (the check) and the target does not. Per fuser three shares:
+A failure counts if the expert survives the scenario (the check) and the target does not. Per fuser these shares:
 
-    of the scenarios proposed    the budget is the number of scenarios that the fuser makes, fair or not
-    of the scenarios driven      only those that pass the check
-    of the routes                those on which one of at most `rounds` scenarios made the target fail; a route without
-                                 a scenario counts as one on which no failure was found
+    of the routes, after N rounds    those on which one of at most N scenarios made the target fail; a route without a
+                                     scenario counts as one on which no failure was found
+    of the scenarios driven          all that passed the check
+    of the scenarios proposed        all that the fuser made, fair or not
 
 A fuser proposes no further scenario for a route on which it has found a failure. Ratios of rules to each baseline have
 a 95 % interval of a jackknife over routes (of the logarithm). A second start resumes. The results are counts and
@@ -42,15 +42,20 @@ FUSERS = ("rules", "uniform")
 
 @dataclass(frozen=True)
 class RouteFailures:
-    """One route: failures, and numbers of the scenarios that the target drove, and that were proposed, there."""
+    """One route: the round in which the target failed, and numbers of the scenarios that it drove, and that were
+    proposed."""
 
-    failures: int
+    round: int | None
     driven: int
     proposed: int
 
     @property
-    def found(self) -> bool:
-        return self.failures > 0
+    def failures(self) -> int:
+        """A route has no further scenario after the first failure."""
+        return int(self.round is not None)
+
+    def within(self, rounds: int) -> bool:
+        return self.round is not None and self.round <= rounds
 
 
 def main() -> int:
@@ -74,7 +79,7 @@ def main() -> int:
         found[fuser] = threat_failures(folder, routes)
     _ad2("drive", "run", *common, "--out", str(out / "standard"))
     found["standard"] = standard_failures(out / "standard", routes)
-    print(report(args.target, routes, found))
+    print(report(args.target, routes, found, args.rounds))
     print(json.dumps({name: {route: astuple(row) for route, row in one.items()} for name, one in found.items()}))
     return 0
 
@@ -91,36 +96,46 @@ def threat_failures(folder: Path, routes: Sequence[str]) -> dict[str, RouteFailu
     for route in routes:
         transcript = store.transcript(route)
         attempts = transcript.attempts if transcript else []
-        outcomes = [a.outcome.failed for a in attempts if a.outcome]
-        found[route] = RouteFailures(sum(outcomes), len(outcomes), len(attempts))
+        failed = transcript.failed_attempt if transcript else None
+        driven = sum(a.outcome is not None for a in attempts)
+        found[route] = RouteFailures(failed.round if failed else None, driven, len(attempts))
     return found
 
 
 def standard_failures(folder: Path, routes: Sequence[str]) -> dict[str, RouteFailures]:
     records = {record.route_id: record for record in read_records(folder)}
-    return {route: RouteFailures(int(not unharmed(records[route])), 1, 1) for route in routes}
+    return {route: RouteFailures(None if unharmed(records[route]) else 1, 1, 1) for route in routes}
 
 
-SHARES: Mapping[str, Callable[[RouteFailures], tuple[float, float]]] = {
-    "scenarios proposed": lambda row: (row.failures, row.proposed),
-    "scenarios driven": lambda row: (row.failures, row.driven),
-    "routes": lambda row: (float(row.found), 1.0),
-}
+def shares(rounds: int) -> dict[str, Callable[[RouteFailures], tuple[float, float]]]:
+    """(failures, of how many) of a route, by name of the share."""
+    by_round = {f"routes, after {n} round{'s' * (n > 1)}": _after(n) for n in range(1, rounds + 1)}
+    return {
+        **by_round,
+        "scenarios driven": lambda row: (row.failures, row.driven),
+        "scenarios proposed": lambda row: (row.failures, row.proposed),
+    }
 
 
-def report(target: str, routes: Sequence[str], found: Mapping[str, Mapping[str, RouteFailures]]) -> str:
-    lines = [f"target {target}, {len(routes)} routes"]
+def _after(rounds: int) -> Callable[[RouteFailures], tuple[float, float]]:
+    return lambda row: (float(row.within(rounds)), 1.0)
+
+
+def report(target: str, routes: Sequence[str], found: Mapping[str, Mapping[str, RouteFailures]], rounds: int) -> str:
     rows = {
         (name, share): np.array([counts(one[route]) for route in routes], float)
         for name, one in found.items()
-        for share, counts in SHARES.items()
+        for share, counts in shares(rounds).items()
     }
-    for name, one in found.items():
-        shares = "; ".join(f"{_share(rows[name, share])} of the {share}" for share in SHARES)
-        without = sum(one[route].driven == 0 for route in routes)
-        lines.append(f"{name:9}: fails in {shares}; {without} routes without a scenario")
-    for name in (n for n in found if n != "rules"):
-        lines += [f"rules / {name}, of the {s}: {_ratio(rows['rules', s], rows[name, s])}" for s in SHARES]
+    lines = [f"target {target}, {len(routes)} routes; the target fails in these shares, with 95 % intervals"]
+    for share in shares(rounds):
+        texts = [f"{name} {_share(rows[name, share])}" for name in found]
+        texts += [
+            f"rules / {name} {_ratio(rows['rules', share], rows[name, share])}" for name in found if name != "rules"
+        ]
+        lines.append(f"of the {share}: {'; '.join(texts)}")
+    without = {name: sum(one[route].driven == 0 for route in routes) for name, one in found.items()}
+    lines.append(f"routes without a scenario: {', '.join(f'{name} {n}' for name, n in without.items())}")
     return "\n".join(lines)
 
 
