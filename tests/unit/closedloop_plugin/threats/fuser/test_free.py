@@ -54,7 +54,7 @@ def test_all_slots_count_if_nothing_is_taken_or_everything(actors: list[Scenario
 def test_rules_use_free_places_for_every_actor() -> None:
     """Also for a further actor of the spec."""
     several = 0
-    for seed in range(40):
+    for seed in range(60):
         request = ThreatRequest(transcript(site(), CALM, drive=drive(actors=[PARKED])), 0, seed)
         spec = RulesFuser().spec(request, Random(seed))
         assert spec is not None
