@@ -1,10 +1,13 @@
 """Share of scenarios in which the target fails and the expert survives: reflective threats against two baselines.
 
-    python benchmarks/threat_failures.py --target late [--suite embedded220] [--every 4] [--rounds 3] [--out DIR]
+    python benchmarks/threat_failures.py --target late [--suite embedded220] [--every 4] [--rounds 1] [--attempts 1]
 
-    rules      threats from the target's own drive, at most `rounds` per route
-    uniform    threats drawn uniformly from the same vocabulary and ranges, with the same rounds, attempts and check
-    standard   the routes' standard scenarios, driven once
+    rules      threats from the target's own drive
+    uniform    threats drawn uniformly from the same vocabulary and ranges, with the same check
+    standard   the routes' standard scenarios, which the target drives before its interview
+
+With one round and one attempt (default) each of the three has one scenario per route. With more, a fuser replaces a
+scenario that is refused or that the expert fails (attempts), and one that the target survives (rounds).
 
 A failure counts if the expert survives the scenario (the check) and the target does not. Per fuser these shares:
 
@@ -63,22 +66,24 @@ def main() -> int:
     p.add_argument("--target", default="late", help="value of --agent")
     p.add_argument("--suite", default="embedded220")
     p.add_argument("--every", type=int, default=4, metavar="K", help="every K-th route of the suite (default 4)")
-    p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--start", type=int, default=0, metavar="I", help="from the I-th route on (default 0)")
+    p.add_argument("--rounds", type=int, default=1)
+    p.add_argument("--attempts", type=int, default=1, help="per route and round")
     p.add_argument("--workers", type=int, default=2)
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--out", type=Path, default=Path("runs/threat_failures"))
     args = p.parse_args()
-    routes = [route.id for route in suite(args.suite, "embedded").routes][:: args.every]
+    routes = [route.id for route in suite(args.suite, "embedded").routes][args.start :: args.every]
     common = ["--suite", args.suite, "--routes-ids", ",".join(routes), "--agent", args.target, "--seed", str(args.seed)]
     common += ["--workers", str(args.workers)]
     out = args.out / args.target
     found = {}
     for fuser in FUSERS:
         folder = out / f"{fuser}{args.rounds}"
-        _ad2("threats", "generate", *common, "--fuser", fuser, "--reflect", str(args.rounds), "--out", str(folder))
+        budget = ["--reflect", str(args.rounds), "--attempts", str(args.attempts)]
+        _ad2("threats", "generate", *common, "--fuser", fuser, *budget, "--out", str(folder))
         found[fuser] = threat_failures(folder, routes)
-    _ad2("drive", "run", *common, "--out", str(out / "standard"))
-    found["standard"] = standard_failures(out / "standard", routes)
+    found["standard"] = standard_failures(out / f"{FUSERS[0]}{args.rounds}" / "target" / "standard", routes)
     print(report(args.target, routes, found, args.rounds))
     print(json.dumps({name: {route: astuple(row) for route, row in one.items()} for name, one in found.items()}))
     return 0
