@@ -76,9 +76,9 @@ def with_extras(
 ) -> ThreatSpec:
     """The spec with a further actor and conditions of the pictures, or with neither, as `odds` say.
 
-    The arguments' spec must fit the site; the result does. After a failed check no actor is
-    added. UNIFORM_ODDS draw every possible actor and condition with the same probability. `available`: slots for the
-    actor, default all of the site.
+    The arguments' spec must fit the site; the result does. After a failed check no actor is added. UNIFORM_ODDS draw
+    every possible actor and condition with the same probability. `available`: slots for the actor, default all of the
+    site.
     """
     wants_further, wants_condition = rng.random(), rng.random()
     if wants_further < odds.further and not (adjustment.milder or adjustment.sooner):
