@@ -81,7 +81,7 @@ class ScenarioDraw:
 
     @property
     def moved(self) -> bool:
-        return self.nearest is not None and (not self.must_move or self.nearest.moved_m >= MOVED_M)
+        return has_moved(self.nearest, self.must_move)
 
     @property
     def scored(self) -> bool:
@@ -96,9 +96,14 @@ class ScenarioDraw:
         return any(name == event for _, name in self.record.events)
 
 
+def has_moved(nearest: NearestActor | None, must_move: bool) -> bool:
+    """Whether there is an actor that moved after it acted, or need not."""
+    return nearest is not None and (not must_move or nearest.moved_m >= MOVED_M)
+
+
 def is_threat(nearest: NearestActor | None, must_move: bool) -> bool:
     """Whether an actor was near the ego after it acted, and moved if it must."""
-    return nearest is not None and nearest.gap_m <= NEAR_M and (not must_move or nearest.moved_m >= MOVED_M)
+    return nearest is not None and nearest.gap_m <= NEAR_M and has_moved(nearest, must_move)
 
 
 def draw_of(record: EpisodeRecord, folder: Path, spec: ThreatSpec | None = None) -> ScenarioDraw:

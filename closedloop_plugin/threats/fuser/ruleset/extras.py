@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from closedloop_plugin.threats.fuser.ruleset.driven import origin_of
 from closedloop_plugin.threats.fuser.ruleset.numbers import Pair, ThreatAdjustment, numbers
 from closedloop_plugin.threats.fuser.slots import ThreatSlot, slots
 from closedloop_plugin.threats.pairs import apart
@@ -24,7 +25,6 @@ from closedloop_plugin.threats.spec import (
     ContradictorySign,
     Occluder,
     ParameterRange,
-    RoadKind,
     TargetWeakness,
     ThreatActor,
     ThreatConditions,
@@ -127,7 +127,7 @@ def _rooms_beside(spec: ThreatSpec, slot: ThreatSlot, site: ThreatSite) -> Itera
     if slot.lane is AdversaryLane.CROSSING_ROAD:
         yield slot.rooms[0]
         return
-    origin = site.crossing[1] if slot.road is RoadKind.JUNCTION and site.crossing else site.trigger_s
+    origin = origin_of(slot, site)
     low, high = (s - origin for s in site.stretch(spec))
     shared = need == 0 and slot.road is spec.road and spec.place.lane is not AdversaryLane.CROSSING_ROAD
     for a, b in slot.rooms:

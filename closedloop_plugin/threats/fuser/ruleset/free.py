@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from closedloop_plugin.threats.driven.summary import DriveSummary, ScenarioActorTrack
+from closedloop_plugin.threats.fuser.ruleset.driven import origin_of
 from closedloop_plugin.threats.fuser.slots import ThreatSlot, slots
 from closedloop_plugin.threats.site import ThreatSite
-from closedloop_plugin.threats.spec import AdversaryBehaviour, AdversaryLane, AdversarySide, RoadKind
+from closedloop_plugin.threats.spec import AdversaryBehaviour, AdversaryLane, AdversarySide
 
 Interval = tuple[float, float]
 BEFORE_M, AFTER_M = 20.0, 12.0  # kept free before and after a body of the standard scenario that stands
@@ -50,7 +51,7 @@ def _narrowed(slot: ThreatSlot, site: ThreatSite, actors: Sequence[ScenarioActor
     taken = [(0.0, stream), *((a.low - BEFORE_M, a.high + AFTER_M) for a in actors if not a.moves)]
     if slot.behaviour in STOPS:
         taken += [(a.low, a.high) for a in drives]
-    origin = site.trigger_s if slot.road is RoadKind.OPEN or site.crossing is None else site.crossing[1]
+    origin = origin_of(slot, site)
     rooms = list(slot.rooms)
     for low, high in taken:
         rooms = [piece for room in rooms for piece in _without(room, (low - origin, high - origin))]
