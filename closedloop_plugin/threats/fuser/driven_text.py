@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from closedloop_plugin.agents.model_backend import LONGEST
 from closedloop_plugin.threats.driven.summary import DriveSummary, ScenarioActorTrack
 from closedloop_plugin.threats.fuser.ruleset.driven import figures_at
+from closedloop_plugin.threats.fuser.ruleset.free import BEFORE_M
 from closedloop_plugin.threats.spec_parsing import short
 from closedloop_plugin.threats.spec_text import sentence
 from closedloop_plugin.threats.transcript import Stage, ThreatAttempt, ThreatTranscript
@@ -56,7 +57,7 @@ def _taken(actors: Sequence[ScenarioActorTrack]) -> list[str]:
     """Where the route's own scenario leaves no place for another one."""
     stands = ", ".join(f"{a.kind} at {a.low:.0f} m" for a in actors if not a.moves)
     moves = [a for a in actors if a.moves]
-    lines = [f"- of the route's own scenario these stand there: {stands}; keep 20 m away from them"] if stands else []
+    lines = [f"- standing objects of the route's own scenario: {stands}; keep {BEFORE_M:g} m away from them"] if stands else []
     if moves:
         low, high = min(a.low for a in moves), max(a.high for a in moves)
         lines.append(f"- {len(moves)} actors of the route's own scenario move there, {low:.0f} to {high:.0f} m on")

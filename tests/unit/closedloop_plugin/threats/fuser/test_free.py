@@ -68,6 +68,6 @@ def test_rules_use_free_places_for_every_actor() -> None:
 
 def test_a_models_prompt_names_what_stands_and_what_moves() -> None:
     text = drive_text(drive(actors=[PARKED, STREAM, BESIDE]))
-    assert "- of the route's own scenario these stand there: car at 53 m; keep 20 m away from them" in text
+    assert "- standing objects of the route's own scenario: car at 53 m; keep 20 m away from them" in text
     assert "- 2 actors of the route's own scenario move there, 20 to 134 m on" in text
     assert "own scenario" not in drive_text(drive())
