@@ -57,7 +57,9 @@ def _taken(actors: Sequence[ScenarioActorTrack]) -> list[str]:
     """Where the route's own scenario leaves no place for another one."""
     stands = ", ".join(f"{a.kind} at {a.low:.0f} m" for a in actors if not a.moves)
     moves = [a for a in actors if a.moves]
-    lines = [f"- standing objects of the route's own scenario: {stands}; keep {BEFORE_M:g} m away from them"] if stands else []
+    lines = []
+    if stands:
+        lines.append(f"- standing objects of the route's own scenario: {stands}; keep {BEFORE_M:g} m away from them")
     if moves:
         low, high = min(a.low for a in moves), max(a.high for a in moves)
         lines.append(f"- {len(moves)} actors of the route's own scenario move there, {low:.0f} to {high:.0f} m on")
