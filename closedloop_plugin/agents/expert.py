@@ -11,7 +11,7 @@ Frame: the route's (s along, d to the left, metres). Speeds in m/s, acceleration
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -78,12 +78,18 @@ class ExpertScene:
 
 @dataclass(frozen=True)
 class ExpertPlan:
-    """What the expert intends: acceleration (m/s2), the lateral offset over s, and the speed that it aims at (m/s)."""
+    """What the expert intends: acceleration (m/s2), the lateral offset over s, and the speed that it aims at (m/s).
+
+    bounds: acceleration after each step of the decision, in order, m/s2: "speed" (limit, bends), "line" (signals, stop
+    signs), "follow" (actors ahead), "gap" (streams), "contact" (rollouts). The first that is lower than those before
+    says why the car slows down.
+    """
 
     scene: ExpertScene
     acceleration: float
     lateral: LateralOffset
     top: float
+    bounds: Mapping[str, float] = field(default_factory=dict)
 
 
 class ExpertDriver:
@@ -129,17 +135,20 @@ class ExpertDriver:
         scene = observe(truth, road, state)
         choose_offset(scene, state)
         top, stop, held = speed_limit(scene, state)
-        wanted = min(tracking.to_speed(top, scene.speed), stop, follow(scene, state))
+        wanted = tracking.to_speed(top, scene.speed)
+        bounds = {"speed": wanted, "line": min(wanted, stop)}
+        wanted = bounds["follow"] = min(bounds["line"], follow(scene, state))
         if state.waiting_for_gap and state.lateral.purpose == "parked":
             wanted = -3.0  # stays in the parking bay
         if truth.time_s < state.yielding_until and scene.speed > 1.0:
             wanted = min(wanted, 0.0)
         wanted, others = accept_gap(scene, state, wanted, held)
-        acceleration = safest_acceleration(others, state, wanted, top)
+        bounds["gap"] = wanted
+        acceleration = bounds["contact"] = safest_acceleration(others, state, wanted, top)
         if acceleration < -2.0 and acceleration < wanted - 1.0:  # braked hard, and only because of an actor
             state.yielding_until = truth.time_s + 1.2
         state.standing_s = state.standing_s + scene.dt if scene.speed < 0.2 else 0.0
-        return ExpertPlan(scene=scene, acceleration=acceleration, lateral=state.lateral, top=top)
+        return ExpertPlan(scene, acceleration, state.lateral, top, bounds)
 
 
 def observe(truth: GroundTruth, road: RoadMap, state: ExpertState) -> ExpertScene:

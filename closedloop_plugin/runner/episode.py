@@ -14,6 +14,7 @@ from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
 from closedloop_plugin.core.state import STATUS, Control, EndReason, GroundTruth, Observation
+from closedloop_plugin.core.visibility import VisibleBodies
 from closedloop_plugin.runner.decisions import ControlScheduler, DecisionResponse, DecisionRules, TimedDecision
 from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.scoring.ability import of_type
@@ -48,7 +49,8 @@ class TickObserver(Protocol):
 class EpisodeTick:
     """One tick. `control`: applied in the step to this tick. `decision`: its origin, at its first step only.
 
-    `road`: the map of the episode. `shown`: perception conditions that the world's pictures can show.
+    `road`: the map of the episode. `shown`: perception conditions that the world's pictures can show. `visible`: what a
+    camera's picture of this tick shows of each body, if the world can measure it (before the next step).
     """
 
     observation: Observation
@@ -57,6 +59,7 @@ class EpisodeTick:
     decision: TimedDecision | None = None
     road: RoadMap | None = None
     shown: tuple[str, ...] = ()
+    visible: VisibleBodies | None = None
 
 
 @dataclass(frozen=True)
@@ -152,8 +155,10 @@ class Episode:
         self.log.add(truth)
         self.margins.add(truth)
         self.controls.counts.update(f"crossed {mark}" for mark in truth.crossed)
+        visible = getattr(self.world, "visible_bodies", None)
+        tick = EpisodeTick(observation, truth, control, decision, self.world.road, shown_by(self.world), visible)
         for observe in self.observers:
-            observe(EpisodeTick(observation, truth, control, decision, self.world.road, shown_by(self.world)))
+            observe(tick)
         return self.referee.tick(truth)
 
     def _request(self, observation: Observation, applied: Control | None) -> DecisionRequest:

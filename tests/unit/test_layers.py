@@ -102,6 +102,8 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
     },
     # Compiles the programs and builds their roads, as the worlds do.
     "threats.openscenario": {"threats", "core", "suites", "maps", "worlds"},
+    # Collects frames of drives, labels them and trains on them: above the runner, below cli.
+    "learn": {"core", "suites", "maps", "worlds.base", "agents", "prompts", "runner", "scenarios"},
     "show": {"core", "maps.base"},
     "serve": {"core", "agents", "interpreters"},
     # Vehicles behind a network link: the agents and interpreters of the loop, another world.

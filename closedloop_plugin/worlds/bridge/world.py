@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.frames import to_ego
 from closedloop_plugin.core.path import commands
 from closedloop_plugin.core.routes import Route, Weather
@@ -216,8 +217,11 @@ class ScenicWorld:
         if self._session is None or tick != self._tick:
             raise WorldError(f"the picture of tick {tick} was requested after the next step")
         if name not in self._pictures:
-            camera = next((c for c in self._setup.cameras if c.name == name), None)
-            if camera is None:
-                raise Ad2Error(f"no camera {name!r}; this episode has: {[c.name for c in self._setup.cameras]}")
-            self._pictures[name] = self._render(camera)
+            self._pictures[name] = self._render(self._camera(name))
         return self._pictures[name]
+
+    def _camera(self, name: str) -> Camera:
+        camera = next((c for c in self._setup.cameras if c.name == name), None)
+        if camera is None:
+            raise Ad2Error(f"no camera {name!r}; this episode has: {[c.name for c in self._setup.cameras]}")
+        return camera

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from closedloop_plugin.core.perception import PERCEPTION_CONDITIONS
 from closedloop_plugin.core.routes import Route, Weather
 from closedloop_plugin.core.state import EgoContact
+from closedloop_plugin.core.visibility import VisibleExtent
 from closedloop_plugin.maps.base import RoadLayout, RoadMap
 from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene, scenic
 from closedloop_plugin.worlds.bridge.ground import NetworkGround
@@ -62,18 +64,33 @@ class EmbeddedWorld(ScenicWorld):
                 contacts.append(EgoContact(other.id, other.kind, t.x, t.y, t.impulse))
         return tuple(contacts)
 
+    def visible_bodies(self, name: str) -> Mapping[str, VisibleExtent]:
+        """What the picture of a camera at this tick shows of each actor, sign and signal, by id. For observers, not for
+        agents: it is derived from the truth."""
+        camera = self._camera(name)
+        self._pictures[name], extents = self._scene_renderer().render_measured(camera, self._view())
+        return extents
+
     def _render(self, camera: Any) -> np.ndarray:
+        return self._scene_renderer().render(camera, self._view())
+
+    def _scene_renderer(self) -> Any:
         from closedloop_plugin.worlds.embedded.camera.network_scenery import ContradictoryPlate, scenery_of
-        from closedloop_plugin.worlds.embedded.camera.render import CameraRenderer, SceneView
+        from closedloop_plugin.worlds.embedded.camera.render import CameraRenderer
 
         if self._renderer is None:
             seed, conditions = self._setup.seed, self._perception
             plate = ContradictoryPlate(conditions.contradictory_sign, self._stage.trigger_s)
             scenery = scenery_of(self._network, self.road, seed, plate if plate.kind else None)
             self._renderer = CameraRenderer(scenery, conditions, seed)
+        return self._renderer
+
+    def _view(self) -> Any:
+        from closedloop_plugin.worlds.embedded.camera.render import SceneView
+
         truth = self.truth()
         ego = truth.ego
-        view = SceneView(
+        return SceneView(
             x=ego.x,
             y=ego.y,
             yaw=ego.yaw,
@@ -82,7 +99,6 @@ class EmbeddedWorld(ScenicWorld):
             weather=self._weather,
             time_s=truth.time_s,
         )
-        return self._renderer.render(camera, view)
 
 
 def grip(weather: Weather) -> float:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import cv2
 import numpy as np
@@ -13,8 +13,10 @@ from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.perception import PerceptionConditions
 from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.core.state import STATIC, VEHICLES, Actor, ActorKind, SignalState
+from closedloop_plugin.core.visibility import FAR_HEAD, VisibleExtent
 from closedloop_plugin.worlds.embedded.camera.canvas import Canvas
 from closedloop_plugin.worlds.embedded.camera.draw_order import BoxFootprints, back_to_front
+from closedloop_plugin.worlds.embedded.camera.drawn_bodies import DrawnBodies
 from closedloop_plugin.worlds.embedded.camera.layers import street
 from closedloop_plugin.worlds.embedded.camera.layers.buildings import BuildingLayer, draw_wall, visible
 from closedloop_plugin.worlds.embedded.camera.layers.glare import SunGlare
@@ -27,7 +29,7 @@ from closedloop_plugin.worlds.embedded.camera.layers.vehicles import draw_vehicl
 from closedloop_plugin.worlds.embedded.camera.lens import PinholeLens, lens_of
 from closedloop_plugin.worlds.embedded.camera.lighting import light_of
 from closedloop_plugin.worlds.embedded.camera.placement import corners
-from closedloop_plugin.worlds.embedded.camera.scenery import StaticScenery
+from closedloop_plugin.worlds.embedded.camera.scenery import StaticScenery, TrafficControlDevice
 from closedloop_plugin.worlds.embedded.camera.wear import worn
 
 BODIES = frozenset({ActorKind.PEDESTRIAN, ActorKind.CHILD, ActorKind.ANIMAL, ActorKind.BICYCLE, ActorKind.MOTORCYCLE})
@@ -65,21 +67,32 @@ class CameraRenderer:
         self.ground = GroundLayer(scenery, worn(paint_of(scenery), wear, seed) if wear else None)
         self.houses = BuildingLayer(scenery.buildings)
         self.signs = np.array([[s.x, s.y] for s in scenery.signs]).reshape(-1, 2)
+        self.sign_keys = _keys_of(scenery.signs)
 
     def render(self, camera: Camera, view: SceneView) -> np.ndarray:
         """(height, width, 3) uint8 RGB."""
+        return self._render(camera, view, measured=False)[0]
+
+    def render_measured(self, camera: Camera, view: SceneView) -> tuple[np.ndarray, Mapping[str, VisibleExtent]]:
+        """The same picture, and what it shows of each actor, sign and signal, by id. Glare, rain and drops on the lens
+        are drawn last and are not measured."""
+        image, bodies = self._render(camera, view, measured=True)
+        return image, bodies.extents() if bodies else {}
+
+    def _render(self, camera: Camera, view: SceneView, *, measured: bool) -> tuple[np.ndarray, DrawnBodies | None]:
         lens = lens_of(camera, view.x, view.y, view.yaw)
         canvas = self._canvas(lens, view)
         draw_sky(canvas.image, lens, view.weather)
         glare = SunGlare(canvas, self.perception.sun_glare) if self.perception.sun_glare else None
         actors = self._seen_actors(lens, view, canvas.light.far)
         self.ground.draw(canvas, [_shadow(a) for a in actors])
-        self._bodies(canvas, view, actors)
+        bodies = DrawnBodies(canvas.image) if measured else None
+        self._bodies(canvas, view, actors, bodies)
         draw_rain(canvas, view.time_s)
         if glare is not None:
             glare.draw(canvas)
         draw_drops(canvas.image, self.perception.lens_drops, self.seed, camera.name)
-        return canvas.image
+        return canvas.image, bodies
 
     def _canvas(self, lens: PinholeLens, view: SceneView) -> Canvas:
         light = light_of(view.weather)
@@ -101,14 +114,15 @@ class CameraRenderer:
         radius = np.array([0.6 * math.hypot(a.length, a.width) + 1.2 for a in view.actors])
         return [view.actors[i] for i in np.flatnonzero(lens.in_view(where, radius, far))]
 
-    def _bodies(self, canvas: Canvas, view: SceneView, actors: list[Actor]) -> None:
-        """Draw buildings, trees, lamp posts, signs and actors from the back to the front."""
+    def _bodies(self, canvas: Canvas, view: SceneView, actors: list[Actor], bodies: DrawnBodies | None) -> None:
+        """Draw buildings, trees, lamp posts, signs and actors from the back to the front; `bodies` measures them."""
         s, lens, far = self.scenery, canvas.lens, canvas.light.far
         shown = visible(lens, self.houses, far)
         houses, walls = s.buildings[shown], self.houses.walls(canvas, shown)
         trees = s.trees[lens.in_view(lens.local(s.trees[:, :2]), s.trees[:, 3], min(far, TREES_TO))]
         posts = s.lamps[lens.in_view(lens.local(s.lamps[:, :2]), 2.0, min(far, POSTS_TO))]
-        signs = [s.signs[i] for i in np.flatnonzero(lens.in_view(lens.local(self.signs), 17.0, min(far, SIGNS_TO)))]
+        seen_signs = np.flatnonzero(lens.in_view(lens.local(self.signs), 17.0, min(far, SIGNS_TO)))
+        signs = [s.signs[i] for i in seen_signs]
         rows = [houses[:, :5]]
         rows.append(np.array([[a.x, a.y, a.yaw, a.length, a.width] for a in actors]).reshape(-1, 5))
         spots = [trees[:, :2], posts[:, :2], np.array([[g.x, g.y] for g in signs]).reshape(-1, 2)]
@@ -120,11 +134,13 @@ class CameraRenderer:
         n3, n4 = n2 + len(trees), n2 + len(trees) + len(posts)
         crowns = street.trees_of(canvas, trees)
         for i in back_to_front(BoxFootprints(*table.T), solid, (lens.x, lens.y)):
+            key = unlit = None
             if i < n1:
                 for wall in walls.get(int(shown[i]), []):
                     draw_wall(canvas, wall)
             elif i < n2:
                 draw_actor(canvas, actors[i - n1], view.time_s)
+                key = actors[i - n1].id
             elif i < n3:
                 street.draw_tree(canvas, crowns[i - n2])
             elif i < n4:
@@ -132,7 +148,26 @@ class CameraRenderer:
             else:
                 sign = signs[i - n4]
                 state = view.signals.get(sign.line) if sign.kind == "signal" else None
+                key = self.sign_keys[seen_signs[i - n4]]
+                if bodies is not None and state is not None:
+                    unlit = self._unlit(canvas, sign)
                 street.draw_sign(canvas, sign, state, self.perception.hidden_signs)
+            if bodies is not None:
+                bodies.drawn(key, canvas.image, unlit)
+
+    def _unlit(self, canvas: Canvas, sign: TrafficControlDevice) -> np.ndarray:
+        """The picture so far with the signal, but without its light."""
+        beside = replace(canvas, image=canvas.image.copy())
+        street.draw_sign(beside, sign, None, self.perception.hidden_signs)
+        return beside.image
+
+
+def _keys_of(signs: Sequence[TrafficControlDevice]) -> list[str]:
+    """Names of the signs in measured pictures: the id of their stop line, which for a second head ends in FAR_HEAD."""
+    lines: list[str] = []
+    for sign in signs:
+        lines.append(sign.line + FAR_HEAD * lines.count(sign.line))
+    return lines
 
 
 def draw_actor(canvas: Canvas, actor: Actor, time_s: float) -> None:

@@ -1,0 +1,234 @@
+"""`ad2 drive collect`: drive made routes and save pictures with labels from the truth."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from closedloop_plugin.cli.drive.options import DriverOptions, PoolOptions, SimulatedDecisionOptions
+from lmms_eval_ad2.options import add_command, fixed, option
+from lmms_eval_ad2.printed import show
+
+if TYPE_CHECKING:
+    from closedloop_plugin.core.profiles import Profile
+    from closedloop_plugin.core.routes import Route
+    from closedloop_plugin.runner.assemble import DriverSetup
+    from closedloop_plugin.runner.run import DriveRun
+
+DISTURBED = "disturbed-expert"
+SUITE = "made"
+FIRST_EPISODES = 12  # per world, before the number of episodes that --frames takes is estimated
+EXAMPLES = """examples:
+  ad2 drive collect --routes 600 --frames 20000 --workers 2 --out drives/expert
+  ad2 drive collect --routes 100 --seed 2 --driver lmms:llava_hf,pretrained=MODEL,device=cpu --decision-hz 2 \\
+      --out drives/own
+then:
+  ad2 drive label drives/expert            questions with answers from the truth
+  ad2 export swift --drives drives/expert --out train.jsonl
+
+The driver may be any agent of ad2 drive run. Whoever drives, the labels are those of the privileged expert: what it
+would do and say at this moment (DAgger, Ross et al. 2011)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectionOptions:
+    """Routes and frames of a collection."""
+
+    routes: int = option("number of made routes, of all scenario types in turn", metavar="N", least=1)
+    frames: int | None = option(
+        "stop when M frames are there (default: drive all routes)", default=None, metavar="M", least=1
+    )
+    rounds: int = option("drives of each route, each with another scene", default=1, metavar="K", least=1)
+    every: float = option("seconds between frames (default 0.5)", default=0.5, metavar="S", identity="every")
+    types: str | None = option("only these scenario types (default: all)", default=None, metavar="TYPE,TYPE")
+    towns: tuple[Path, ...] = option(
+        "OpenDRIVE files of towns in which a part of the routes lies", default=(), metavar="FILE.xodr", repeated=True
+    )
+    seed: int = option("seed of routes, scenes and disturbances (default 0)", default=0, metavar="S", identity="seed")
+    out: Path = option("folder of the collection; the same command resumes in it", metavar="DIR")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectOptions(CollectionOptions, PoolOptions, DriverOptions, SimulatedDecisionOptions):
+    """`ad2 drive collect`."""
+
+    driver: str = option(
+        "who drives (default: the expert with disturbances), as --agent of ad2 drive run", default=DISTURBED,
+        metavar="SPEC", identity="agent",
+    )  # fmt: skip
+    size: str = option("size of the pictures (default 160x90)", default="160x90", metavar="WxH", identity="cameras")
+    agent: str = fixed("")
+    camera: Literal["front", "surround"] | None = fixed(None)
+    seed: int = option("seed of routes, scenes and disturbances (default 0)", default=0, metavar="S", identity="seed")
+
+
+GROUPS = {
+    "collection": (CollectionOptions,),
+    "driver": (DriverOptions, SimulatedDecisionOptions),
+    "run": (PoolOptions,),
+}
+
+
+def register(subparsers: Any) -> None:
+    add_command(
+        subparsers,
+        "collect",
+        run,
+        CollectOptions,
+        GROUPS,
+        help="drive made routes and save pictures with labels from the truth",
+        description="Drive routes that are made for training (never those of a benchmark) in the embedded world, and\n"
+        "save the front camera's pictures with what the privileged expert would do, and what the truth says.",
+        epilog=EXAMPLES,
+    )
+
+
+def run(options: CollectOptions) -> int:
+    """Return 0; raises Ad2Error for mistakes of the user."""
+    from closedloop_plugin.learn.collection import episodes_of, frame_count
+
+    prepared, driver = _prepared(options)
+    begun, cpu = time.monotonic(), _cpu_s()
+    done = 0
+    while True:
+        count = _episodes_wanted(options, len(prepared.tasks), done)
+        _drive(replace(prepared, tasks=prepared.tasks[:count]), driver)
+        done = frame_count(episodes_of(options.out))
+        if count == len(prepared.tasks) or (options.frames is not None and done >= options.frames):
+            break
+    _report(options.out, done, time.monotonic() - begun, _cpu_s() - cpu)
+    return 0
+
+
+def _prepared(options: CollectOptions) -> tuple[DriveRun, DriverSetup]:
+    from closedloop_plugin.cli.drive.prepared_run import check_decision_hz, decision_rules
+    from closedloop_plugin.cli.drive.world import limits_of
+    from closedloop_plugin.core.profiles import profile
+    from closedloop_plugin.learn.collection import CAMERA, FOLDER, ROUTES
+    from closedloop_plugin.runner.assemble import RouteSelection, RunConfig, assemble, config_identity
+    from closedloop_plugin.runner.recipe import FactoryRecipe
+    from closedloop_plugin.worlds.recipes import workers_for, world_recipe
+    from lmms_eval_ad2.options import identity_of
+    from lmms_eval_ad2.storage.files import file_sha256
+    from lmms_eval_ad2.storage.identity import check_folder
+
+    rules = profile(options.profile)
+    check_decision_hz(options.decision_hz, rules)
+    routes = _routes(options)
+    subject = RouteSelection(
+        name=SUITE,
+        sha256=file_sha256(options.out / ROUTES),
+        all_ids=[route.id for route in routes],
+        routes=routes,
+        towns={file.stem: file.absolute() for file in options.towns},
+        repetitions=options.rounds,
+    )
+    world = world_recipe("embedded", None, False, None)
+    settings = {
+        "folder": options.out / FOLDER,
+        "camera": CAMERA,
+        "every_s": options.every,
+        "max_speed": rules.max_speed,
+    }
+    recorder = FactoryRecipe("closedloop_plugin.learn.frame_collector:FrameCollector", settings)
+    config = RunConfig(
+        folder=options.out,
+        world=world,
+        profile=rules,
+        rules=decision_rules(options),
+        seed=options.seed,
+        recorders=(recorder,),
+        limits=limits_of(options, world, workers_for(world, options.workers)),
+        stop_after_unread=options.stop_after_unread,
+    )
+    check_folder(options.out, config_identity(config, subject))
+    driver = _driver(options, rules)
+    run = assemble(config, subject, driver)
+    return replace(run, identity={**run.identity, "every": options.every, **identity_of(options, run.identity)}), driver
+
+
+def _routes(options: CollectOptions) -> tuple[Route, ...]:
+    """The made routes, which the folder keeps."""
+    from closedloop_plugin.learn.collection import ROUTES
+    from closedloop_plugin.learn.made_routes import made_routes, write_routes
+
+    types = [t.strip() for t in options.types.split(",") if t.strip()] if options.types else None
+    routes = made_routes(options.routes, options.seed, types=types, towns=options.towns)
+    options.out.mkdir(parents=True, exist_ok=True)
+    write_routes(options.out / ROUTES, routes)
+    return tuple(routes)
+
+
+def _driver(options: CollectOptions, rules: Profile) -> DriverSetup:
+    from closedloop_plugin.agents.make import cameras_of
+    from closedloop_plugin.cli.drive.prepared_run import check_driver, driver_of
+    from closedloop_plugin.runner.assemble import DriverSetup
+    from closedloop_plugin.runner.recipe import FactoryRecipe
+
+    if options.driver == DISTURBED:
+        where = "closedloop_plugin.learn.disturbed_expert:DisturbedExpert"
+        recipe = FactoryRecipe(where, {"profile": rules})
+        return DriverSetup(agent=recipe.make(), agent_recipe=recipe, cameras=cameras_of(f"front@{options.size}", rules))
+    spoken = replace(options, agent=options.driver, frames=True)  # frames: the cameras are rendered whoever drives
+    check_driver(spoken)
+    return driver_of(spoken, rules, options.policy)
+
+
+def _drive(prepared: DriveRun, driver: DriverSetup) -> None:
+    from closedloop_plugin.core.state import FAILED
+    from closedloop_plugin.runner.assemble import remote
+    from closedloop_plugin.runner.run import run as drive
+
+    for record in drive(prepared, *remote(driver)):
+        if record.end in FAILED:
+            show(f"left out: route {record.route_id}: {record.end}: {record.reason}", file=sys.stderr)
+
+
+def _episodes_wanted(options: CollectOptions, total: int, frames: int) -> int:
+    """Number of episodes to have driven next, so that --frames is reached without many more."""
+    from closedloop_plugin.learn.collection import episodes_of
+
+    if options.frames is None:
+        return total
+    known = len(episodes_of(options.out)) if frames else 0
+    first = FIRST_EPISODES * (options.workers or 1)
+    if not known:
+        return min(first, total)
+    missing = max(options.frames - frames, 0) * known / frames
+    return min(total, known + max(round(missing), 1))
+
+
+def _cpu_s() -> float:
+    """Processor time of this process and of its finished world processes, s."""
+    import resource
+
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(u.ru_utime + u.ru_stime for u in used)
+
+
+def _report(folder: Path, frames: int, seconds: float, cpu_s: float) -> None:
+    from closedloop_plugin.learn.collection import episodes_of
+    from lmms_eval_ad2.report.text_table import TextTable
+
+    episodes = episodes_of(folder)
+    actions: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
+    for episode in episodes:
+        for frame in episode.frames():
+            actions[frame["label"]["action"]] += 1
+            reasons[frame["label"]["reason"]["kind"]] += 1
+    print(_table("action", actions, frames, TextTable))
+    print(_table("reason", reasons, frames, TextTable))
+    print(f"{frames} frames of {len(episodes)} episodes in {folder}; {seconds:.0f} s, {cpu_s:.0f} s of processor time")
+
+
+def _table(name: str, counts: Counter[str], total: int, table: Any, most: int = 12) -> str:
+    rows: Sequence[tuple[object, ...]] = [
+        (value, count, f"{100 * count / max(total, 1):.1f} %") for value, count in counts.most_common(most)
+    ]
+    return str(table((name, "frames", "share"), rows, "lrr").plain())

@@ -1,0 +1,160 @@
+"""FrameCollector: a recorder of pictures with labels from the truth.
+
+    <folder>/<route>_rep<k>/frames.jsonl            one frame per line, in order of time; written at the end
+    <folder>/<route>_rep<k>/<camera>_<tick>.jpg
+
+A frame is complete only together with the positions of the following seconds, so the file is written when the episode
+has ended; a killed episode leaves pictures without it, and is driven again.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from closedloop_plugin.core.frames import to_ego
+from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.core.state import GroundTruth, Observation
+from closedloop_plugin.learn.expert_labels import ExpertLabels
+from closedloop_plugin.learn.frame_truth import objects_of, signals_of
+from closedloop_plugin.runner.episode import EpisodeTick
+from closedloop_plugin.runner.task import EpisodeTask
+from closedloop_plugin.worlds.base import WorldError
+from lmms_eval_ad2.storage.files import atomic_write
+
+FRAMES = "frames.jsonl"
+FUTURE_S = tuple(0.5 * k for k in range(1, 7))  # as the points of a trajectory answer
+STANDING_M_S = 0.1
+STANDING_EVERY_S = 2.0  # frames of a standing car with an unchanged label are alike
+JPEG_QUALITY = 90
+
+
+class FrameCollector:
+    """Collects a frame every `every_s`. max_speed: of the profile, m/s, for the expert that makes the labels.
+
+    An unfinished episode leaves no frames file. A retried one begins with an empty folder.
+    """
+
+    def __init__(
+        self, folder: Path, camera: str, task: EpisodeTask, every_s: float = 0.5, max_speed: float | None = None
+    ) -> None:
+        self.folder, self.camera, self.task, self.every_s = Path(folder) / task.key, camera, task, every_s
+        self._labels = ExpertLabels(max_speed)
+        self._next = 0.0
+        self._frames: list[dict[str, Any]] = []
+        self._times: list[float] = []  # of the ticks so far, s
+        self._poses: list[dict[str, tuple[float, float, float]]] = []  # id -> x, y, yaw of all actors at these ticks
+        self._standing: tuple[float, str] | None = None  # time and action of the last frame, if the car stood
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+
+    def __call__(self, tick: EpisodeTick) -> None:
+        truth = tick.truth
+        self._times.append(truth.time_s)
+        self._poses.append({a.id: (a.x, a.y, a.yaw) for a in (truth.ego, *truth.actors)})
+        if self._frames:
+            self._frames[-1].setdefault("disturbed", _disturbed(tick))
+        if truth.time_s + 1e-9 >= self._next and tick.road is not None:
+            self._next += self.every_s
+            self._collect(tick)
+
+    def close(self, record: EpisodeRecord | None) -> None:
+        """Write the frames of a finished episode."""
+        if record is None:
+            return
+        with atomic_write(self.folder / FRAMES) as file:
+            for frame in self._frames:
+                frame.setdefault("disturbed", False)
+                self._add_future(frame)
+                file.write(json.dumps(frame, ensure_ascii=False) + "\n")
+
+    def _collect(self, tick: EpisodeTick) -> None:
+        assert tick.road is not None
+        truth, seen = tick.truth, tick.observation
+        label = self._labels.label(seen, truth, tick.road)
+        if self._is_repeated(truth, str(label["action"])):
+            return
+        if tick.visible is None:
+            raise WorldError("this world cannot measure what its pictures show; collect in the embedded world")
+        visible = tick.visible(self.camera)  # also draws the picture
+        name = f"{self.camera}_{truth.tick:05d}.jpg"
+        self._write_picture(name, seen)
+        s = tick.road.path.locate(truth.ego.x, truth.ego.y)[0]
+        self._frames.append({
+            "id": f"{self.task.key}/{truth.tick}",
+            "image": name,
+            "route": self.task.route_id,
+            "scenario": self.task.setup.route.scenario if self.task.setup.route else "",
+            **_situation(seen),
+            "label": label,
+            "objects": objects_of(truth, tick.road, visible, s),
+            "signals": signals_of(truth, tick.road, visible, s),
+            "weather": asdict(self.task.setup.route.weather) if self.task.setup.route else {},
+            "moment": len(self._times) - 1,
+        })  # fmt: skip
+
+    def _is_repeated(self, truth: GroundTruth, action: str) -> bool:
+        """Whether the car stands as in the last frame, with the same label, for less than STANDING_EVERY_S."""
+        if abs(truth.ego.speed) > STANDING_M_S:
+            self._standing = None
+            return False
+        if self._standing and self._standing[1] == action and truth.time_s < self._standing[0] + STANDING_EVERY_S:
+            return True
+        self._standing = truth.time_s, action
+        return False
+
+    def _write_picture(self, name: str, seen: Observation) -> None:
+        encoded = io.BytesIO()
+        Image.fromarray(seen.images(self.camera)).save(encoded, "JPEG", quality=JPEG_QUALITY)
+        (self.folder / name).write_bytes(encoded.getvalue())
+
+    def _add_future(self, frame: dict[str, Any]) -> None:
+        """Positions of the ego and of each object at the following FUTURE_S, in the ego's frame of this frame."""
+        moment = frame.pop("moment")
+        poses = self._poses[moment]
+        ego = next(iter(poses.values()))
+        ego_id = next(iter(poses))
+        later = [self._moment_at(self._times[moment] + s) for s in FUTURE_S]
+        frame["future"] = [_place(self._poses[k][ego_id], ego) for k in later if k is not None]
+        for row in frame["objects"]:
+            known = (self._poses[k].get(row["id"]) for k in later if k is not None)
+            row["future"] = []
+            for pose in known:
+                if pose is None:
+                    break  # it left the scene
+                row["future"].append(_place(pose, ego))
+
+    def _moment_at(self, time_s: float) -> int | None:
+        """Index of the tick at a time; None after the end of the episode."""
+        if time_s > self._times[-1] + 1e-6 or len(self._times) < 2:
+            return None
+        step = self._times[1] - self._times[0]
+        return min(round((time_s - self._times[0]) / step), len(self._times) - 1)
+
+
+def _situation(seen: Observation) -> Mapping[str, Any]:
+    """What the driver's prompts say."""
+    return {
+        "tick": seen.tick,
+        "time_s": round(seen.time_s, 3),
+        "speed": round(seen.speed, 3),
+        "speed_limit": round(seen.speed_limit, 3),
+        "command": str(seen.command),
+        "target": [round(v, 3) for v in seen.target],
+        "route_offset": None if seen.route_offset is None else round(seen.route_offset, 3),
+    }
+
+
+def _disturbed(tick: EpisodeTick) -> bool:
+    return bool(tick.decision and tick.decision.response.decision.thought.get("disturbed"))
+
+
+def _place(pose: tuple[float, float, float], ego: tuple[float, float, float]) -> list[float]:
+    return [round(v, 2) for v in to_ego(pose[0], pose[1], *ego)]
