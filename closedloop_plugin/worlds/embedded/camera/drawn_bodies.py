@@ -61,8 +61,8 @@ class DrawnBodies:
 
 def _differ(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """(H, W) whether two pictures differ by CONTRAST or more in any channel."""
-    difference = cv2.absdiff(a, b)
-    return np.asarray((difference >= CONTRAST).any(axis=2))
+    alike = cv2.inRange(cv2.absdiff(a, b), (0, 0, 0), (CONTRAST - 1,) * 3)  # 255 where all channels are in the range
+    return np.asarray(alike == 0)
 
 
 def _box(mask: np.ndarray) -> tuple[int, int, int, int]:
