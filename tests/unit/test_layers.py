@@ -102,6 +102,8 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
     },
     # Compiles the programs and builds their roads, as the worlds do.
     "threats.openscenario": {"threats", "core", "suites", "maps", "worlds"},
+    # Routes, frames and labels for training.
+    "learn": {"core", "suites", "maps", "scenarios"},
     "show": {"core", "maps.base"},
     "serve": {"core", "agents", "interpreters"},
     # Vehicles behind a network link: the agents and interpreters of the loop, another world.

@@ -1,0 +1,1 @@
+"""Learning from the closed loop: made routes, collected frames, labels and training sets."""
