@@ -1,0 +1,154 @@
+"""made_routes: routes of all scenario types that nobody has taken from a benchmark, for training; and write_routes.
+
+A made route is a road or junction of random shape at a random place with a scenario of the catalogue whose parameters
+are drawn, too. It depends only on the seed and on its number: the first 100 of 1000 routes are the routes of 100.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import quoteattr
+
+from closedloop_plugin.core.frames import from_carla, to_carla, wrap
+from closedloop_plugin.core.routes import Pose, Route, Weather
+from closedloop_plugin.learn.route_draws import RouteDraws
+from closedloop_plugin.learn.route_overlap import KnownRoutes, RouteOverlap, geometry_sha256, nearest_overlap
+from closedloop_plugin.learn.route_parameters import RECIPES, Params
+from closedloop_plugin.learn.route_shapes import RouteShape
+from closedloop_plugin.learn.route_weather import drawn_weather
+from closedloop_plugin.scenarios.catalogue import CATALOGUE
+from closedloop_plugin.suites import lookup
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.files import atomic_write
+
+__all__ = ["RouteOverlap", "geometry_sha256", "made_routes", "nearest_overlap", "write_routes"]
+
+TOWN = "Made"  # name of the place of routes without a town
+FAR_M = 3000.0  # coordinates are drawn up to this distance from the origin
+ATTEMPTS = 50  # draws of one route, until it repeats no known one
+
+
+def made_routes(
+    count: int, seed: int, *, types: Sequence[str] | None = None, towns: Sequence[Path] = ()
+) -> list[Route]:
+    """`count` routes with ids m<seed>-000000, ...; every `len(types)` of them contain each type once, in random order.
+
+    types: scenario types of the catalogue (default: all 44). No route repeats one of the demo or of Bench2Drive, as
+    far as its file is added (see `nearest_overlap`). Raises Ad2Error for an unknown type.
+    """
+    names = list(CATALOGUE) if types is None else list(types)
+    unknown = [name for name in names if name not in RECIPES]
+    if unknown or not names:
+        raise Ad2Error(f"no such scenario type: {', '.join(unknown) or 'none given'}; known are {', '.join(RECIPES)}")
+    known = _known()
+    routes = []
+    for number in range(count):
+        turn, place = divmod(number, len(names))
+        name = RouteDraws(seed, "types", turn).order(names)[place]
+        routes.append(_made(seed, number, name, known))
+    return routes
+
+
+def write_routes(file: Path, routes: Iterable[Route]) -> None:
+    """Write a route file of leaderboard 2.0, atomically; core.routes.read_routes reads it."""
+    with atomic_write(Path(file)) as handle:
+        handle.write('<?xml version="1.0" encoding="UTF-8"?>\n<routes>\n')
+        for route in routes:
+            handle.write("\n".join(_xml(route)) + "\n")
+        handle.write("</routes>\n")
+
+
+def known_routes() -> list[Route]:
+    """All routes that a made one must not repeat: of the demo, and of Bench2Drive if its file is there."""
+    found = list(lookup.suite("demo").routes)
+    with suppress(Ad2Error):  # its file has not been added
+        found += lookup.suite(lookup.BENCH2DRIVE, None).routes
+    return found
+
+
+@lru_cache(maxsize=4)
+def _known_of(stamp: tuple[str, ...]) -> KnownRoutes:
+    return KnownRoutes(known_routes())
+
+
+def _known() -> KnownRoutes:
+    return _known_of((str(lookup.routes_home()),))
+
+
+def _made(seed: int, number: int, name: str, known: KnownRoutes) -> Route:
+    for attempt in range(ATTEMPTS):
+        draws = RouteDraws(seed, number, name, attempt)
+        shape, params = RECIPES[name](draws)
+        route = _placed(f"m{seed}-{number:06d}", name, shape, params, drawn_weather(draws), draws)
+        if nearest_overlap(route, known) is None:
+            return route
+    raise Ad2Error(f"route {number} of seed {seed}: {ATTEMPTS} drawn {name} routes repeat known ones")
+
+
+def _placed(id_: str, name: str, shape: RouteShape, params: Params, weather: Weather, draws: RouteDraws) -> Route:
+    """The route at a random place with a random heading, with the precision of a route file."""
+    move = (draws.between(-FAR_M, FAR_M), draws.between(-FAR_M, FAR_M), math.radians(draws.between(-180, 180, 3)))
+    points = [_moved((float(x), float(y), 0.0), move)[:2] for x, y in shape.points]
+    given = {key: _moved(value, move) if _is_pose(value) else value for key, value in params.items()}
+    return Route(
+        id=id_,
+        town=TOWN,
+        points=tuple(points),
+        scenario=name,
+        scenario_name=f"{name}_1",
+        trigger=_moved(shape.trigger, move),
+        params=given,
+        weather=weather,
+    )
+
+
+def _moved(pose: Pose, move: Pose) -> Pose:
+    """A pose rotated and translated, rounded to what a route file contains: 0.01 m and 0.01 degrees."""
+    c, s = math.cos(move[2]), math.sin(move[2])
+    x, y = move[0] + pose[0] * c - pose[1] * s, move[1] + pose[0] * s + pose[1] * c
+    east, south, degrees = to_carla(x, y, wrap(pose[2] + move[2]))
+    return from_carla(round(east, 2), round(south, 2), round(degrees, 2))
+
+
+def _is_pose(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 3
+
+
+def _xml(route: Route) -> list[str]:
+    weather = " ".join(f'{f.name}="{getattr(route.weather, f.name)!r}"' for f in fields(Weather))
+    places = (f'      <position x="{x:.3f}" y="{-y:.3f}" z="0.0"/>' for x, y in route.points)
+    return [
+        f"  <route id={quoteattr(route.id)} town={quoteattr(route.town)}>",
+        "    <waypoints>",
+        *places,
+        "    </waypoints>",
+        "    <scenarios>",
+        f"      <scenario name={quoteattr(route.scenario_name)} type={quoteattr(route.scenario)}>",
+        f"        <trigger_point {_place(route.trigger)}/>",
+        *(f"        <{name} {_parameter(value)}/>" for name, value in route.params.items()),
+        "      </scenario>",
+        "    </scenarios>",
+        "    <weathers>",
+        f'      <weather route_percentage="0" {weather}/>',
+        "    </weathers>",
+        "  </route>",
+    ]
+
+
+def _parameter(value: Any) -> str:
+    if _is_pose(value):
+        return _place(value)
+    if isinstance(value, tuple):
+        return f'from="{value[0]!r}" to="{value[1]!r}"'
+    return f"value={quoteattr(value if isinstance(value, str) else repr(value))}"
+
+
+def _place(pose: Pose) -> str:
+    x, y, degrees = to_carla(*pose)
+    return f'x="{x:.3f}" y="{y:.3f}" z="0.0" yaw="{degrees:.4f}"'
