@@ -1,0 +1,192 @@
+"""EncodedRows: a training file as tokens and pixels, and the batches of a training run.
+
+A batch has one sequence per picture: the picture's tokens, then several questions with their answers, each of which sees
+the picture and itself only, at the positions that it has when it is asked alone:
+
+    picture | question 1, answer 1 | question 2, answer 2
+    0 .. p-1| p ..                 | p ..                      (positions)
+
+So a picture is encoded once for all its questions, and the model is trained on what it will be asked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image
+
+from closedloop_plugin.learn.tokenizer import END, IMAGE
+from closedloop_plugin.learn.training_file import TrainingFile, TrainingTurn
+from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.storage.files import atomic_path
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import LlavaProcessor
+
+CHUNK = 256  # pictures that are resized at once
+WINDOW = 16  # batches within which sequences of similar length are grouped
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedTurn:
+    """Tokens of a question and its answer, after those of the picture. `asked`: number of the question's."""
+
+    tokens: np.ndarray
+    asked: int
+
+
+@dataclass(frozen=True)
+class TrainingBatch:
+    """Tensors of B sequences of L tokens and their N answer tokens.
+
+    tokens, positions: (B, L). mask: (B, 1, L, L), whether a token (third axis) sees another. pixels: (B, 3, H, W) uint8.
+    before: (N,) index into the flattened (B, L) of the token before each answer token; answers: (N,) the answer tokens;
+    weights: (N,); answer: (N,) the number of the answer that the token belongs to.
+    """
+
+    tokens: torch.Tensor
+    positions: torch.Tensor
+    mask: torch.Tensor
+    pixels: torch.Tensor
+    before: torch.Tensor
+    answers: torch.Tensor
+    weights: torch.Tensor
+    answer: torch.Tensor
+
+
+class EncodedRows:
+    """See the head of this file. `pictures`: file of the resized pictures, made if it is missing."""
+
+    def __init__(self, rows: TrainingFile, processor: LlavaProcessor, pictures: Path) -> None:
+        self.groups = [tuple(group.turns) for group in rows.groups]
+        self._picture_tokens = _picture_tokens(processor)
+        self.prefix, self.turns = _encoded(rows, processor, self._picture_tokens)
+        names = list(dict.fromkeys(group.image for group in rows.groups))
+        number = {name: i for i, name in enumerate(names)}
+        self.picture_of = np.array([number[group.image] for group in rows.groups])
+        self.pictures = resized_pictures(names, processor, pictures)
+        self.pad = int(processor.tokenizer.pad_token_id)
+
+    def __len__(self) -> int:
+        return len(self.turns)
+
+    def order(self, batch: int, seed: int, most: int) -> Iterator[list[tuple[int, list[int]]]]:
+        """Batches without end: lists of (group, its turns). A group of more than `most` turns has its first one and
+        others at random. Depends on the arguments only, so a resumed run skips what it has seen."""
+        epoch = 0
+        while True:
+            draw = np.random.default_rng([seed, epoch])
+            chosen = [(int(i), self._some(int(i), most, draw)) for i in draw.permutation(len(self))]
+            batches: list[list[tuple[int, list[int]]]] = []
+            for start in range(0, len(chosen), batch * WINDOW):
+                window = sorted(chosen[start : start + batch * WINDOW], key=lambda one: self._length(*one))
+                batches += [window[i : i + batch] for i in range(0, len(window), batch)]
+            yield from (batches[i] for i in draw.permutation(len(batches)))
+            epoch += 1
+
+    def batch(self, chosen: Sequence[tuple[int, Sequence[int]]]) -> TrainingBatch:
+        """The tensors of some groups, each with some of its turns."""
+        import torch
+
+        begin, length = len(self.prefix), max(self._length(*one) for one in chosen)
+        tokens = np.full((len(chosen), length), self.pad)
+        positions = np.zeros((len(chosen), length), dtype=np.int64)
+        part = np.full((len(chosen), length), -1)  # 0: picture, 1...: turns, -1: padding
+        before, answers, weights, number = [], [], [], []
+        for row, (group, turns) in enumerate(chosen):
+            tokens[row, :begin], positions[row, :begin], part[row, :begin] = self.prefix, np.arange(begin), 0
+            at = begin
+            for which, turn in enumerate(turns, 1):
+                one = self.turns[group][turn]
+                end = at + len(one.tokens)
+                tokens[row, at:end], part[row, at:end] = one.tokens, which
+                positions[row, at:end] = np.arange(begin, begin + len(one.tokens))
+                said = one.tokens[one.asked :]
+                before.append(row * length + at + one.asked - 1 + np.arange(len(said)))
+                answers.append(said)
+                weights.append(np.full(len(said), len(said) ** -0.5))  # long answers count more, but not by their length
+                number.append(np.full(len(said), len(number)))
+                at = end
+        return TrainingBatch(
+            torch.from_numpy(tokens), torch.from_numpy(positions), torch.from_numpy(_visible(part)),
+            torch.from_numpy(np.ascontiguousarray(self.pictures[self.picture_of[[g for g, _ in chosen]]])),
+            *(torch.from_numpy(np.concatenate(parts)) for parts in (before, answers)),
+            torch.from_numpy(np.concatenate(weights)).float(), torch.from_numpy(np.concatenate(number)),
+        )  # fmt: skip
+
+    def _some(self, group: int, most: int, draw: np.random.Generator) -> list[int]:
+        n = len(self.turns[group])
+        if n <= most:
+            return list(range(n))
+        return [0, *sorted(1 + int(i) for i in draw.choice(n - 1, most - 1, replace=False))]
+
+    def _length(self, group: int, turns: Sequence[int]) -> int:
+        return len(self.prefix) + sum(len(self.turns[group][turn].tokens) for turn in turns)
+
+
+def _visible(part: np.ndarray) -> np.ndarray:
+    """(B, 1, L, L): a token sees those of its own part and of the picture, up to itself."""
+    causal = np.tri(part.shape[1], dtype=bool)
+    same = part[:, :, None] == part[:, None, :]
+    return (causal & (same | (part[:, None, :] == 0)))[:, None]
+
+
+def _picture_tokens(processor: LlavaProcessor) -> int:
+    side = processor.image_processor.size
+    return (side["height"] // processor.patch_size) * (side["width"] // processor.patch_size)
+
+
+def _encoded(
+    rows: TrainingFile, processor: LlavaProcessor, picture_tokens: int
+) -> tuple[list[int], list[tuple[EncodedTurn, ...]]]:
+    """The tokens up to the end of the picture, which all rows have in common, and those of all turns."""
+    tokenizer = processor.tokenizer
+    distinct = list(dict.fromkeys(rows.turns()))
+    asked = tokenizer([_prompt(tokenizer, turn) for turn in distinct], add_special_tokens=False)["input_ids"]
+    said = tokenizer([turn.answer + END for turn in distinct], add_special_tokens=False)["input_ids"]
+    image = tokenizer.convert_tokens_to_ids(IMAGE)
+    at = asked[0].index(image)
+    prefix = [*asked[0][:at], *[image] * picture_tokens]
+    made = {
+        turn: EncodedTurn(np.array([*question[at + 1 :], *answer], dtype=np.int32), len(question) - at - 1)
+        for turn, question, answer in zip(distinct, asked, said, strict=True)
+    }
+    return prefix, [tuple(made[turn] for turn in group.turns) for group in rows.groups]
+
+
+def _prompt(tokenizer: Any, turn: TrainingTurn) -> str:
+    """As `llava_hf` writes it: the image tag, a line break and the text, in the chat template."""
+    message = {"role": "user", "content": f"{IMAGE}\n{turn.prompt}"}
+    return str(tokenizer.apply_chat_template([message], tokenize=False, add_generation_prompt=True))
+
+
+def resized_pictures(names: Sequence[Path], processor: LlavaProcessor, file: Path) -> np.ndarray:
+    """(N, 3, H, W) uint8, as the processor resizes them, mapped from `file`, which is made if it is missing."""
+    side = processor.image_processor.size
+    shape = (len(names), 3, side["height"], side["width"])
+    about = hashlib.sha256("\n".join([str(shape), *map(str, names)]).encode()).hexdigest()[:16]
+    file = file.with_name(f"{file.stem}-{about}.npy")
+    if not file.exists():
+        with atomic_path(file, durable=False) as temporary:
+            array = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
+            for start in range(0, len(names), CHUNK):
+                pictures = [_read(name) for name in names[start : start + CHUNK]]
+                made = processor.image_processor(pictures, do_rescale=False, do_normalize=False, return_tensors="np")
+                array[start : start + CHUNK] = np.rint(made["pixel_values"])
+            array.flush()
+            del array
+    return np.asarray(np.load(file, mmap_mode="r"))
+
+
+def _read(name: Path) -> Image.Image:
+    try:
+        with Image.open(name) as picture:
+            return picture.convert("RGB")
+    except (OSError, ValueError, SyntaxError) as exc:
+        raise DataError(f"{name}: not a readable picture ({exc}); export the rows again") from None

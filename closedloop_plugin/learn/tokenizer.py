@@ -1,0 +1,128 @@
+"""A tokenizer trained on the sentences of a training file, so that a question costs a few tokens.
+
+Sentences that occur in many prompts are one token each ("added tokens"). All other text is byte-level byte-pair encoding
+whose merges may cross spaces; numbers are split into integer part and decimals: "13.4" is "13" and ".4". Every text is
+decoded to the same bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+    from transformers import PreTrainedTokenizerFast
+
+UNKNOWN, BEGIN, END, IMAGE, PAD = "<unk>", "<s>", "</s>", "<image>", "<pad>"
+SPECIAL = (UNKNOWN, BEGIN, END, IMAGE, PAD)
+# The prompt of LLaVA-1.5 as ms-swift's template llava1_5_hf writes it, so that both trainers see the same tokens.
+USER, ASSISTANT = "USER: ", "\nASSISTANT:"
+CHAT_TEMPLATE = (
+    "{{ '<s>' }}{% for message in messages %}"
+    "{% if message['role'] == 'user' %}{{ 'USER: ' }}"
+    "{% if message['content'] is string %}{{ message['content'] }}"
+    "{% else %}{% for part in message['content'] %}"
+    "{% if part['type'] == 'image' %}{{ '<image>\n' }}{% else %}{{ part['text'] }}{% endif %}"
+    "{% endfor %}{% endif %}{{ '\nASSISTANT:' }}"
+    "{% else %}{{ message['content'] }}{{ '</s>' }}{% endif %}"
+    "{% endfor %}"
+)
+SIZE = 3000  # tokens, at most
+SENTENCES = 1000  # of them whole sentences of prompts
+SHORTEST = 4  # characters of such a sentence
+CLAUSE = 8  # characters, at least, of a part of an answer that is one token too
+SAMPLE = 8000  # rows from which the tokens are learned, evenly spaced
+SHARE = 2e-3  # of all prompts, at least, contain it
+_SENTENCES = re.compile(r"\d+(?:\.\d+)?|(?:[^\d.:?!]|[.:?!](?!\s|$))*[.:?!]?", re.DOTALL)
+# Boundaries that no merge crosses: numbers, and the parts of a manoeuvre. Decimals keep the punctuation after them.
+_NUMBERS = r"\d+|\.\d+[,)\]\s(\[-]*"
+_CLAUSES = r" and | because |, "
+_CLAUSE_STARTS = re.compile(rf"(?={_CLAUSES})")
+
+
+def train_tokenizer(prompts: Sequence[str], answers: Sequence[str], size: int = SIZE) -> PreTrainedTokenizerFast:
+    """A tokenizer of at most `size` tokens with the chat template above. Deterministic."""
+    from transformers import PreTrainedTokenizerFast
+
+    prompts, answers = spaced(prompts), spaced(answers)
+    sentences = list(dict.fromkeys([USER, ASSISTANT, *common_sentences(prompts), *common_clauses(answers)]))
+    bpe = _bpe(prompts, answers, sentences, size)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=bpe, unk_token=UNKNOWN, bos_token=BEGIN, eos_token=END, pad_token=PAD,
+        extra_special_tokens={"image_token": IMAGE}, model_max_length=2048, clean_up_tokenization_spaces=False,
+    )  # fmt: skip
+    tokenizer.chat_template = CHAT_TEMPLATE
+    return tokenizer
+
+
+def pieces(text: str) -> list[str]:
+    """`text` split into numbers and sentences; the white space between sentences begins the later one."""
+    return [piece for piece in _SENTENCES.findall(text) if piece]
+
+
+def common_sentences(prompts: Sequence[str], most: int = SENTENCES) -> list[str]:
+    """The sentences, and parts of sentences between numbers, that occur in at least SHARE of all prompts."""
+    return _frequent(({p for p in pieces(text) if len(p) >= SHORTEST and not p[0].isdigit()} for text in prompts), most)
+
+
+def common_clauses(answers: Sequence[str], most: int = SENTENCES) -> list[str]:
+    """The parts of answers, such as " and go straight.", that occur in at least SHARE of all answers."""
+    parts = (set(_CLAUSE_STARTS.split(text)) for text in answers)
+    return _frequent(({p for p in found if len(p) >= CLAUSE and not any(map(str.isdigit, p))} for found in parts), most)
+
+
+def spaced(texts: Sequence[str], most: int = SAMPLE) -> list[str]:
+    """At most `most` texts, evenly spaced."""
+    step = max(1, -(-len(texts) // most))
+    # Frames have the same number of rows each; an odd step does not select the same question of every frame.
+    return list(texts[:: step | 1])
+
+
+def _frequent(found: Iterable[set[str]], most: int) -> list[str]:
+    """The texts that are in at least SHARE of the sets, the most frequent first. Only ASCII: the decoder of byte-level
+    tokens takes some other characters for bytes."""
+    counts: Counter[str] = Counter()
+    total = 0
+    for total, texts in enumerate(found, 1):  # noqa: B007
+        counts.update(text for text in texts if text.isascii())
+    least = max(2, SHARE * total)
+    return sorted((text for text, n in counts.items() if n >= least), key=lambda text: (-counts[text], text))[:most]
+
+
+def _bpe(prompts: Sequence[str], answers: Sequence[str], sentences: Sequence[str], size: int) -> Tokenizer:
+    """Trained on the answers, on the rest of the prompts, and on all numbers below 150 with one or two decimals."""
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(_NUMBERS), "isolated"),
+            pre_tokenizers.Split(Regex(_CLAUSES), "merged_with_next"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size - len(sentences), min_frequency=2, show_progress=False, max_token_length=200,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        special_tokens=[AddedToken(token, special=True, normalized=False) for token in SPECIAL],
+    )  # fmt: skip
+    tokenizer.train_from_iterator(_corpus(prompts, answers, set(sentences)), trainer)
+    # The longest one that fits is taken, so the order is of no importance to the result.
+    tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in sentences])
+    return tokenizer
+
+
+def _corpus(prompts: Iterable[str], answers: Iterable[str], sentences: set[str]) -> Iterator[str]:
+    yield from (str(number) for number in range(150) for _ in range(2))
+    yield from (f".{decimals}" for digits in (1, 2) for decimals in _decimals(digits) for _ in range(2))
+    for prompt in prompts:
+        yield from (piece for piece in pieces(prompt) if piece not in sentences)
+    yield from answers
+
+
+def _decimals(digits: int) -> Iterator[str]:
+    yield from (f"{number:0{digits}d}" for number in range(10**digits))

@@ -1,0 +1,260 @@
+"""Training of a small model on the rows of a training file, on the CPU: all weights, AdamW, cosine schedule.
+
+    OUT/                 the model folder: weights, tokenizer, processor (written first with the starting weights)
+    OUT/state.pt         weights, optimizer and step, atomically every few minutes; removed at the end
+    OUT/settings.json    the identity of the run: another start in the folder must agree
+    OUT/training.json    loss and rate over the steps
+    OUT/pictures-*.npy   the resized pictures; removed at the end
+
+The same settings and rows give the same order of batches, so a killed run continues where its last state was saved.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from closedloop_plugin.learn.encoded_rows import EncodedRows, TrainingBatch
+from closedloop_plugin.learn.tiny_model import TinyModelSize, make_tiny_model
+from closedloop_plugin.learn.training_file import TrainingFile
+from lmms_eval_ad2 import __version__
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.files import atomic_path, atomic_write_json
+from lmms_eval_ad2.storage.identity import refuse_differences
+from lmms_eval_ad2.storage.lock import lock_folder
+from lmms_eval_ad2.storage.untrusted_json import load
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import LlavaForConditionalGeneration, LlavaProcessor
+
+STATE, SETTINGS, LOG = "state.pt", "settings.json", "training.json"
+CLIP, BETAS = 1.0, (0.9, 0.98)
+NO_DECAY = ("bias", "norm", "embed")  # parts of names of parameters that are not decayed
+REPORT_S = 15.0
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """start: model folder to continue from; None: random weights of `size`. batch: pictures per step. per_picture:
+    questions of one picture in a step. warm_up: share of the steps. jitter: greatest change of brightness and contrast.
+    """
+
+    seed: int = 0
+    epochs: float = 8.0
+    steps: int | None = None  # instead of epochs
+    batch: int = 32
+    per_picture: int = 3
+    rate: float = 1e-3
+    warm_up: float = 0.03
+    decay: float = 0.05
+    jitter: float = 0.2
+    start: Path | None = None
+    size: TinyModelSize = field(default_factory=TinyModelSize)
+
+
+@dataclass
+class TrainingProgress:
+    """Steps done and the log of (step, loss) so far; part of the state."""
+
+    step: int = 0
+    log: list[tuple[int, float]] = field(default_factory=list)
+
+
+def train(
+    files: Sequence[Path], out: Path, settings: TrainingSettings, *, threads: int = 1, save_s: float = 120.0,
+    say: Callable[[str], None] = print,
+) -> Path:  # fmt: skip
+    """Train until the last step, and return OUT. `save_s`: seconds between states. See the head of this file."""
+    import torch
+
+    torch.set_num_threads(threads)
+    with lock_folder(out):
+        rows = TrainingFile.read(files)
+        if not _begun(out, _identity(rows, settings)):
+            _write_start(rows, out, settings)
+        model, processor = load_model(out)
+        data = EncodedRows(rows, processor, out / "pictures.npy")
+        trainer = Trainer(model, data, settings, processor)
+        trainer.restore(out / STATE)
+        say(f"{len(data)} pictures, {trainer.steps} steps of {settings.batch}; from step {trainer.progress.step}")
+        trainer.run(out, save_s, say)
+        save_model(model, out)
+        atomic_write_json(out / LOG, {"log": trainer.progress.log, "steps": trainer.steps})
+        for file in [out / STATE, *out.glob("pictures-*.npy")]:
+            file.unlink(missing_ok=True)
+    return out
+
+
+class Trainer:
+    """The loop over batches."""
+
+    def __init__(
+        self, model: LlavaForConditionalGeneration, data: EncodedRows, settings: TrainingSettings,
+        processor: LlavaProcessor,
+    ) -> None:  # fmt: skip
+        import torch
+
+        self.model, self.data, self.settings = model, data, settings
+        self.images = processor.image_processor
+        self.steps = settings.steps or max(1, round(settings.epochs * math.ceil(len(data) / settings.batch)))
+        decayed, others = _parameters(model)
+        groups = [{"params": decayed, "weight_decay": settings.decay}, {"params": others, "weight_decay": 0.0}]
+        self.optimizer = torch.optim.AdamW(groups, lr=settings.rate, betas=BETAS, foreach=True)
+        self.progress = TrainingProgress()
+
+    def restore(self, file: Path) -> None:
+        import torch
+
+        if file.exists():
+            state = torch.load(file, weights_only=True)
+            self.model.load_state_dict(state["model"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            self.progress = TrainingProgress(state["step"], [(int(a), float(b)) for a, b in state["log"]])
+
+    def save(self, file: Path) -> None:
+        import torch
+
+        state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(),
+                 "step": self.progress.step, "log": self.progress.log}  # fmt: skip
+        with atomic_path(file) as temporary:
+            torch.save(state, temporary)
+
+    def run(self, out: Path, save_s: float, say: Callable[[str], None]) -> None:
+        """All remaining steps."""
+        self.model.train()
+        order = self.data.order(self.settings.batch, self.settings.seed, self.settings.per_picture)
+        for _ in range(self.progress.step):
+            next(order)
+        began = reported = saved = time.monotonic()
+        first, losses, pictures = self.progress.step, [], 0
+        while self.progress.step < self.steps:
+            chosen = next(order)
+            losses.append(self.step(self.data.batch(chosen)))
+            pictures += len(chosen)
+            self.progress.step += 1
+            now, last = time.monotonic(), self.progress.step == self.steps
+            if now - reported > REPORT_S or last:
+                mean = sum(losses) / len(losses)
+                self.progress.log.append((self.progress.step, round(mean, 5)))
+                rate = pictures / (now - began)
+                left = (now - began) / (self.progress.step - first) * (self.steps - self.progress.step)
+                say(f"step {self.progress.step}/{self.steps}: loss {mean:.4f}, {rate:.1f} pictures/s, {left:.0f} s left")
+                reported, losses = now, []
+            if now - saved > save_s and not last:
+                self.save(out / STATE)
+                saved = now
+
+    def step(self, batch: TrainingBatch) -> float:
+        """One step of the optimizer; the loss before it."""
+        import torch
+
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.settings.rate * scheduled(self.progress.step, self.steps, self.settings.warm_up)
+        self.optimizer.zero_grad()
+        jitter = torch.Generator().manual_seed(self.settings.seed * 1_000_003 + self.progress.step)
+        loss = loss_of(self.model, batch, self.pixels(batch.pixels, jitter))
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), CLIP)
+        self.optimizer.step()
+        return float(loss.detach())
+
+    def pixels(self, pictures: torch.Tensor, jitter: torch.Generator | None) -> torch.Tensor:
+        """Normalised as by the processor, after a random change of contrast and brightness of each picture."""
+        import torch
+
+        mean, std = (torch.tensor(v)[:, None, None] for v in (self.images.image_mean, self.images.image_std))
+        values = pictures.float().mul_(1 / 255)
+        if jitter is not None and self.settings.jitter:
+            gain, lift = torch.rand(2, len(pictures), 1, 1, 1, generator=jitter) * 2 - 1
+            values = (values * (1 + self.settings.jitter * gain) + self.settings.jitter / 2 * lift).clamp_(0, 1)
+        return values.sub_(mean).div_(std)
+
+
+def loss_of(model: LlavaForConditionalGeneration, batch: TrainingBatch, pixels: torch.Tensor) -> torch.Tensor:
+    """Weighted cross entropy of the answer tokens; the rest of the logits is not computed."""
+    import torch
+
+    logits = answer_logits(model, batch, pixels)
+    each = torch.nn.functional.cross_entropy(logits, batch.answers.long(), reduction="none")
+    return (each * batch.weights).sum() / batch.weights.sum()
+
+
+def answer_logits(model: LlavaForConditionalGeneration, batch: TrainingBatch, pixels: torch.Tensor) -> torch.Tensor:
+    """(N, V): the logits before each answer token."""
+    import torch
+
+    mask = torch.zeros(batch.mask.shape).masked_fill_(~batch.mask, torch.finfo(torch.float32).min)
+    out = model.model(
+        input_ids=batch.tokens, pixel_values=pixels, attention_mask=mask, position_ids=batch.positions,
+        vision_feature_layer=model.config.vision_feature_layer,
+        vision_feature_select_strategy=model.config.vision_feature_select_strategy, use_cache=False,
+    )  # fmt: skip
+    return model.lm_head(out.last_hidden_state.flatten(0, 1)[batch.before])
+
+
+def scheduled(step: int, steps: int, warm_up: float) -> float:
+    """Share of the learning rate: linear warm-up, then half a cosine to 0."""
+    warm = max(1, math.ceil(warm_up * steps))
+    if step < warm:
+        return (step + 1) / warm
+    return 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, steps - warm)))
+
+
+def load_model(folder: Path) -> tuple[LlavaForConditionalGeneration, LlavaProcessor]:
+    """Model in float32 and processor of a folder."""
+    import torch
+    from transformers import AutoProcessor, LlavaForConditionalGeneration
+
+    model = LlavaForConditionalGeneration.from_pretrained(folder, dtype=torch.float32)
+    return model, AutoProcessor.from_pretrained(folder)
+
+
+def save_model(model: LlavaForConditionalGeneration, out: Path) -> None:
+    """The weights, atomically; configuration, tokenizer and processor are in OUT since the start."""
+    from safetensors.torch import save_file
+
+    tied = set(model._tied_weights_keys or ()) if model.config.tie_word_embeddings else set()
+    weights = {name: w.detach().contiguous() for name, w in model.state_dict().items() if name not in tied}
+    with atomic_path(out / "model.safetensors") as temporary:
+        save_file(weights, temporary, metadata={"format": "pt"})
+
+
+def _parameters(model: torch.nn.Module) -> tuple[list[torch.nn.Parameter], list[torch.nn.Parameter]]:
+    """Those with weight decay, and those without."""
+    decayed, others = [], []
+    for name, parameter in model.named_parameters():
+        (others if any(word in name for word in NO_DECAY) or parameter.ndim < 2 else decayed).append(parameter)
+    return decayed, others
+
+
+def _identity(rows: TrainingFile, settings: TrainingSettings) -> dict[str, Any]:
+    return {"rows_sha256": list(rows.sha256), "version": __version__,
+            **json.loads(json.dumps(asdict(settings), default=str))}  # fmt: skip
+
+
+def _begun(out: Path, identity: dict[str, Any]) -> bool:
+    """Whether the folder has the starting weights of this very run; raises Ad2Error if it has those of another."""
+    file = out / SETTINGS
+    if not file.exists():
+        return False
+    refuse_differences(out, load(file.read_text("utf-8")), identity, "a training", "settings")
+    if (out / LOG).exists():
+        raise Ad2Error(f"{out}: this training is finished; choose another --out")
+    return True
+
+
+def _write_start(rows: TrainingFile, out: Path, settings: TrainingSettings) -> None:
+    from transformers import AutoProcessor, LlavaForConditionalGeneration
+
+    if settings.start is None:
+        make_tiny_model(rows, out, settings.seed, settings.size)
+    else:
+        LlavaForConditionalGeneration.from_pretrained(settings.start, dtype="auto").save_pretrained(out)
+        AutoProcessor.from_pretrained(settings.start).save_pretrained(out)
+    atomic_write_json(out / SETTINGS, _identity(rows, settings))
