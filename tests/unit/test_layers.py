@@ -102,6 +102,7 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
     },
     # Compiles the programs and builds their roads, as the worlds do.
     "threats.openscenario": {"threats", "core", "suites", "maps", "worlds"},
+    "learn": {"core"},  # training data and models from drives
     "show": {"core", "maps.base"},
     "serve": {"core", "agents", "interpreters"},
     # Vehicles behind a network link: the agents and interpreters of the loop, another world.
@@ -114,7 +115,7 @@ TABLES = {OPEN: ALLOWED, CLOSED: CLOSED_ALLOWED}
 # Parts of the open-loop package that the closed loop may import; its commands may import a few more.
 SHARED = {
     "errors", "numbers", "printed", "storage", "image_files", "served_hosts", "shards", "prompts", "parsing", "llm",
-    "metrics", "report", "report.text_table", "plugins",
+    "metrics", "report", "report.text_table", "plugins", "records",
 }  # fmt: skip
 SHARED_WITH_COMMANDS = SHARED | {"installation", "options", "sigterm"}
 # heavy library -> the folders or files that may import it

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from closedloop_plugin.cli.drive import audit, map, read, routes, run, score, show
+from closedloop_plugin.cli.drive import audit, label, map, read, routes, run, score, show
 
-PARTS = (run, score, audit, show, read, routes, map)
+PARTS = (run, score, audit, show, read, routes, map, label)
 
 
 def register(subparsers: Any) -> None:
