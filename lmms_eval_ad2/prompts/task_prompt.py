@@ -43,7 +43,7 @@ class PromptSettings(Protocol):
 
 
 # Benchmarks that are asked in either language; the others stay English under `lang: zh`, as published.
-BILINGUAL = frozenset({"ad2_bench"})
+BILINGUAL = frozenset({"ad2_bench", "world"})
 
 
 def in_language(record: Record, settings: PromptSettings) -> bool:

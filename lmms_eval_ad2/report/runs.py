@@ -35,7 +35,10 @@ ORDER = {
     "ad2_bench": ("perception_base", "perception_advanced", "relation", "reasoning", "cot"),
     "coda_lm": ("general", "region", "suggestion"),
     "autodrive_qa": ("perception", "prediction", "planning"),
-}
+    "world": (
+        "existence", "counting", "location", "detection", "relation", "cot", "perception", "prediction", "planning",
+    ),
+}  # fmt: skip
 
 FRAME_SETTINGS = ("frame", "model_input")  # of a variant: how coordinates are read
 

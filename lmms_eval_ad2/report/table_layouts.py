@@ -83,7 +83,10 @@ def _headline(key: str, title: str, part: str) -> TableColumn:
     return TableColumn(key, title, part, headline=True)
 
 
-BENCHMARKS = {"ad2_bench": "AD2-Bench", "coda_lm": "CODA-LM", "autodrive_qa": "AutoDrive-QA", "drivelm": "DriveLM"}
+BENCHMARKS = {
+    "ad2_bench": "AD2-Bench", "coda_lm": "CODA-LM", "autodrive_qa": "AutoDrive-QA", "drivelm": "DriveLM",
+    "world": "Collected frames",
+}  # fmt: skip
 AD2_PARTS = {
     "perception_base": "Base Perc.",
     "perception_advanced": "Adv. Perc.",

@@ -26,6 +26,10 @@ MEAN_COLUMNS: dict[tuple[str, str], tuple[str, ...]] = {
     ("ad2_bench", "relation"): ("spatial", "occlusion", "social", "causal"),
     ("ad2_bench", "reasoning"): ("reasoning",),
     ("ad2_bench", "cot"): ("sacs", "slps", "orcs", "djss"),
+    # Questions from the world's truth: AD2-Bench's metrics. Of a chain the steps have a reference (SACS); the other
+    # scores of a chain rate its logic and are shown beside the mean.
+    **{("world", part): (part,) for part in ("existence", "counting", "location", "detection", "relation")},
+    ("world", "cot"): ("sacs",),
     ("coda_lm", "general"): ("text_score",),
     ("coda_lm", "suggestion"): ("text_score",),
     ("coda_lm", "region"): ("text_score",),

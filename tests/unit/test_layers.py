@@ -116,7 +116,7 @@ TABLES = {OPEN: ALLOWED, CLOSED: CLOSED_ALLOWED}
 # Parts of the open-loop package that the closed loop may import; its commands may import a few more.
 SHARED = {
     "errors", "numbers", "printed", "storage", "image_files", "served_hosts", "shards", "prompts", "parsing", "llm",
-    "metrics", "report", "report.text_table", "plugins",
+    "metrics", "report", "report.text_table", "plugins", "records",
 }  # fmt: skip
 SHARED_WITH_COMMANDS = SHARED | {"installation", "options", "sigterm"}
 # heavy library -> the folders or files that may import it

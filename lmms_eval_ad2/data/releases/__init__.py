@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import difflib
 
-from lmms_eval_ad2.data.releases import ad2_bench, autodrive_qa, coda_lm, drivelm, lingoqa, nuscenes_qa, record_rows
+from lmms_eval_ad2.data.releases import (
+    ad2_bench,
+    autodrive_qa,
+    coda_lm,
+    drivelm,
+    lingoqa,
+    nuscenes_qa,
+    record_rows,
+    world,
+)
 from lmms_eval_ad2.data.releases.base import BadRow, BenchmarkRelease, Item, OmittedRow, OpenedRelease
 from lmms_eval_ad2.errors import Ad2Error
 
 RELEASES: dict[str, BenchmarkRelease] = {
     module.RELEASE.name: module.RELEASE
-    for module in (ad2_bench, coda_lm, drivelm, nuscenes_qa, lingoqa, autodrive_qa, record_rows)
+    for module in (ad2_bench, coda_lm, drivelm, nuscenes_qa, lingoqa, autodrive_qa, world, record_rows)
 }
 
 

@@ -1,0 +1,83 @@
+"""Whether a picture shows why the expert acts as it does, and the sentences that say so."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from closedloop_plugin.core.state import PEDESTRIANS, ActorKind, SignalState
+from closedloop_plugin.learn.questions.motion import MOTIONS, PACES, motion_of, pace_of
+from closedloop_plugin.learn.questions.seen_frame import SeenActor, SeenFrame, SeenSign
+from closedloop_plugin.learn.questions.words import text
+from lmms_eval_ad2.records import BilingualText
+
+AHEAD_DEGREES = 8.0  # to either side of the ego's direction
+CROSSING = PEDESTRIANS | {ActorKind.ANIMAL, ActorKind.BICYCLE}  # their direction matters more than their pace
+OF_ACTORS = ("vehicle_ahead", "actor", "passing", "blocked", "yield")  # kinds of reasons with an actor behind them
+FREE = text("Nothing in the way.", "前方没有障碍。")
+# Reasons without an actor or sign: what is seen, and what happens next.
+OF_THE_ROAD: dict[str, tuple[BilingualText, BilingualText]] = {
+    "clear": (FREE, text("The road stays free.", "道路保持畅通。")),
+    "speed_limit": (FREE, text("We drive at the limit.", "我们以限速行驶。")),
+    "curve": (text("A bend.", "弯道。"), text("The road bends.", "道路转弯。")),
+}
+
+
+@dataclass(frozen=True)
+class ReasonEvidence:
+    """What the picture shows of the expert's reason. `next`: what happens then; None if it is between two classes."""
+
+    seen: BilingualText
+    next: BilingualText | None
+    shown: str  # id of the actor or sign, "" without one
+
+
+def evidence_of(frame: SeenFrame) -> ReasonEvidence | None:
+    """The evidence; None if the picture does not show it."""
+    if frame.reason in OF_THE_ROAD:
+        return ReasonEvidence(*OF_THE_ROAD[frame.reason], "")
+    if frame.reason in ("red_light", "stop_sign"):
+        return _of_sign(frame)
+    actor = frame.actor(frame.reason_actor) if frame.reason in OF_ACTORS else None
+    if actor is None or not actor.shown:
+        return None
+    return ReasonEvidence(_place(actor), what_next(actor), actor.id)
+
+
+def what_next(actor: SeenActor) -> BilingualText | None:
+    """Its movement, or, of vehicles, its pace."""
+    motion, pace = motion_of(actor), pace_of(actor)
+    if actor.kind in CROSSING or motion in ("left", "right", "stays"):
+        return MOTIONS[motion] if motion else None
+    return PACES[pace] if pace else None
+
+
+def _place(actor: SeenActor) -> BilingualText:
+    angle, metres = math.degrees(math.atan2(actor.left, actor.forward)), round(actor.gap)
+    word = actor.word
+    start = f"{word.a[0].upper()}{word.a[1:]}"
+    if abs(angle) <= AHEAD_DEGREES:
+        return text(f"{start} ahead, {metres} m.", f"前方{metres}米有{word.zh}。")
+    side, zh = ("left", "左") if angle > 0 else ("right", "右")
+    return text(f"{start} ahead on the {side}, {metres} m.", f"{zh}前方{metres}米有{word.zh}。")
+
+
+def _of_sign(frame: SeenFrame) -> ReasonEvidence | None:
+    wanted = "signal" if frame.reason == "red_light" else "stop"
+    ahead = [s for s in frame.signs if s.control == wanted and s.on_route and s.distance is not None and s.shown]
+    sign = min(ahead, key=lambda s: s.distance or 0.0, default=None)
+    if sign is None or sign.distance is None:
+        return None
+    seen = _light(sign) if wanted == "signal" else text("A stop sign.", "停车标志。")
+    metres = max(0, round(sign.distance))
+    return (
+        ReasonEvidence(seen, text(f"The line is {metres} m away.", f"停止线在{metres}米处。"), sign.id)
+        if seen
+        else None
+    )
+
+
+def _light(sign: SeenSign) -> BilingualText | None:
+    if not sign.lit or sign.state in (None, SignalState.GREEN):
+        return None
+    return text("A red light.", "红灯。") if sign.state == SignalState.RED else text("A yellow light.", "黄灯。")

@@ -1,0 +1,145 @@
+"""Multiple choice about what is seen: AutoDrive-QA's perception, with the kinds of error of its distractors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from closedloop_plugin.core.state import STATIC, VEHICLES, ActorKind, SignalState
+from closedloop_plugin.learn.questions.seen_frame import DARK, SeenActor
+from closedloop_plugin.learn.questions.words import ANIMAL, BIKE, EXACT, OBSTACLE, PERSON, VEHICLE, text
+from closedloop_plugin.learn.questions.world_question import FrameQuestions, WorldQuestion, Wrong
+from lmms_eval_ad2.records import BilingualText
+
+TASK = "perception"
+MISREAD, MISCALCULATED, AMBIGUOUS = "misinterpreted_sensor_inputs", "computational_oversights", "question_ambiguity"
+AHEAD_M = (2.0, 40.0)
+ALIGNED = math.radians(25)  # an actor along the road, so that its lane can be seen
+NOTHING = text("Nothing.", "什么都没有。")
+LANES: dict[str, BilingualText] = {
+    "own": text("In our lane.", "在我们的车道。"),
+    "left": text("In the lane on the left.", "在左侧车道。"),
+    "right": text("In the lane on the right.", "在右侧车道。"),
+    "oncoming": text("In an oncoming lane.", "在对向车道。"),
+    "off": text("Off the road.", "在道路外。"),
+}
+# Upper and lower limits of a distance, m, with a margin of 15 % between two classes.
+DISTANCES: dict[str, tuple[float, float, BilingualText]] = {
+    "to 8": (0.0, 6.8, text("Less than 8 m.", "不到8米。")),
+    "to 16": (9.2, 13.6, text("8 to 16 m.", "8到16米。")),
+    "to 30": (18.4, 25.5, text("16 to 30 m.", "16到30米。")),
+    "over 30": (34.5, 60.0, text("More than 30 m.", "超过30米。")),
+}
+LIGHTS: dict[str, BilingualText] = {
+    "red": text("Red.", "红色。"), "yellow": text("Yellow.", "黄色。"), "green": text("Green.", "绿色。"),
+    "off": text("Off.", "不亮。"),
+}  # fmt: skip
+WEATHERS: dict[str, BilingualText] = {
+    "clear": text("Clear.", "晴天。"), "rain": text("Rain.", "下雨。"), "fog": text("Fog.", "有雾。"),
+    "night": text("Night.", "夜晚。"),
+}  # fmt: skip
+
+
+def perception(asker: FrameQuestions) -> Iterator[WorldQuestion]:
+    yield from _ahead(asker)
+    yield from _light(asker)
+    yield from _weather(asker)
+    for word, actor in asker.singles:
+        yield from _distance(asker, word.en, word.zh, actor)
+        yield from _lane(asker, word.en, word.zh, actor)
+
+
+def _ahead(asker: FrameQuestions) -> Iterator[WorldQuestion]:
+    """What the nearest actor in our lane is. What is elsewhere in the picture answers another question."""
+    frame = asker.frame
+    in_lane = [a for a in frame.actors if a.lane == "own" and a.forward > 0]
+    first = min(in_lane, key=lambda a: a.forward, default=None)
+    if first is not None and not (first.shown and AHEAD_M[0] < first.forward < AHEAD_M[1] and _named_exactly(first)):
+        return
+    elsewhere = {a.word.en for a in frame.actors if a.appears and a.lane != "own"}
+    right = NOTHING if first is None else text(f"{_capital(first.word.a)}.", f"{first.word.zh}。")
+    value = "nothing" if first is None else first.word.en
+    names = [word for word in (*EXACT, PERSON, ANIMAL) if word.en != value]
+    if first is not None and first.word is OBSTACLE:
+        names = [word for word in names if word.kinds.isdisjoint(OBSTACLE.kinds)]
+    wrong: list[Wrong] = [
+        (text(f"{_capital(word.a)}.", f"{word.zh}。"), AMBIGUOUS if word.en in elsewhere else MISREAD) for word in names
+    ]
+    if first is not None:
+        wrong.append((NOTHING, MISREAD))
+    yield asker.choose(
+        "ahead", task=TASK, subtask="surrounding objects",
+        question=text("What is ahead in our lane?", "我们的车道前方是什么？"), right=right, wrong=wrong, group="ahead",
+        value=value, truth={"actor": first.id if first else None},
+    )  # fmt: skip
+
+
+def _named_exactly(actor: SeenActor) -> bool:
+    """Whether the picture shows its kind, and not only its group."""
+    return actor.word not in (VEHICLE, BIKE) and (actor.word is not OBSTACLE or actor.kind in UNNAMED)
+
+
+UNNAMED = frozenset({ActorKind.DEBRIS, ActorKind.BLOCKER})  # obstacles without a word of their own
+
+
+def _light(asker: FrameQuestions) -> Iterator[WorldQuestion]:
+    """The colour of all traffic lights in the picture, if it is the same."""
+    signals = [sign for sign in asker.frame.signs if sign.control == "signal" and sign.appears]
+    states = {sign.state for sign in signals}
+    if len(states) == 1 and all(sign.shown and sign.lit for sign in signals):
+        (state,) = states
+        if isinstance(state, SignalState):
+            yield _of_table(
+                asker, "light", "traffic elements", text("What colour is the traffic light?", "红绿灯是什么颜色？"),
+                LIGHTS, state.value, {"signals": sorted(sign.id for sign in signals)},
+            )  # fmt: skip
+
+
+def _weather(asker: FrameQuestions) -> Iterator[WorldQuestion]:
+    """Only weather with one clear property: night with rain is neither "Night." nor "Rain."."""
+    weather, night = asker.frame.weather, asker.frame.night
+    rain, fog = weather.get("precipitation", 0.0), weather.get("fog_density", 0.0)
+    present = [name for name, there in (("night", night >= DARK), ("rain", rain >= 40), ("fog", fog >= 40)) if there]
+    faint = [night > 0.1, rain > 5, fog > 10]
+    if len(present) == sum(faint) <= 1:
+        value = present[0] if present else "clear"
+        asked = text("What is the weather or light like?", "天气或光线如何？")
+        yield _of_table(asker, "weather", "visual description", asked, WEATHERS, value, dict(weather))
+
+
+def _distance(asker: FrameQuestions, en: str, zh: str, actor: SeenActor) -> Iterator[WorldQuestion]:
+    value = next((name for name, (low, high, _) in DISTANCES.items() if low <= actor.gap <= high), None)
+    if value is not None:
+        texts = {name: told for name, (_, _, told) in DISTANCES.items()}
+        wrong = [(told, MISCALCULATED) for name, told in texts.items() if name != value]
+        yield asker.choose(
+            f"distance-{en}", task=TASK, subtask="important objects",
+            question=text(f"How far away is the {en}?", f"{zh}有多远？"), right=texts[value], wrong=wrong,
+            group=f"distance|{en}", value=value, truth={"actor": actor.id, "metres": round(actor.gap, 1)},
+        )  # fmt: skip
+
+
+def _lane(asker: FrameQuestions, en: str, zh: str, actor: SeenActor) -> Iterator[WorldQuestion]:
+    turned = abs(math.remainder(actor.yaw, math.pi))
+    if actor.lane in LANES and (actor.kind in STATIC or (actor.kind in VEHICLES and turned <= ALIGNED)):
+        asked = text(f"Where is the {en}?", f"{zh}在哪个位置？")
+        yield _of_table(
+            asker, f"lane-{en}", "surrounding objects", asked, LANES, actor.lane, {"actor": actor.id}, f"lane|{en}"
+        )
+
+
+def _of_table(
+    asker: FrameQuestions, name: str, subtask: str, question: BilingualText, texts: dict[str, BilingualText],
+    value: str, truth: dict[str, Any], group: str = "",
+) -> WorldQuestion:  # fmt: skip
+    """A question whose options are the texts of a table."""
+    wrong = [(told, MISREAD) for other, told in texts.items() if other != value]
+    return asker.choose(
+        name, task=TASK, subtask=subtask, question=question, right=texts[value], wrong=wrong, group=group or name,
+        value=value, truth=truth,
+    )  # fmt: skip
+
+
+def _capital(phrase: str) -> str:
+    return phrase[0].upper() + phrase[1:]

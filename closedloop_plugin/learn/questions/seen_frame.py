@@ -1,0 +1,152 @@
+"""SeenFrame: one frame of a collection, and what its picture shows.
+
+A question is asked only if the picture shows its answer. Three cases are distinguished for each actor: it is shown
+(SHOWN_PIXELS, SHOWN_SHARE), it does not appear at all, or it appears in part, in which case nothing is asked about its
+kind. To recognise a kind within its group (a van among vehicles) needs more pixels (`ThingWord.pixels`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from closedloop_plugin.core.state import ActorKind, RouteCommand, SignalState
+from closedloop_plugin.learn.questions.words import THING_OF, ThingWord, group_of
+
+SHOWN_PIXELS = 12  # pixels of an actor, from which on a picture shows it
+SHOWN_SHARE = 0.3  # of its silhouette that nothing hides
+DARK = 0.5  # share of night, from which on it is night
+
+Place = tuple[float, float]  # metres forward and to the left, in the ego's frame
+PixelBox = tuple[float, float, float, float]  # x_min, y_min, x_max, y_max
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeenSign:
+    """A signal or sign. `state`: of a signal. `distance`: m along the route to its line, if it is on the route."""
+
+    id: str
+    control: str
+    state: SignalState | None
+    on_route: bool
+    distance: float | None
+    box: PixelBox | None
+    pixels: int
+    lit: bool
+
+    @property
+    def shown(self) -> bool:
+        return self.box is not None and self.pixels >= SHOWN_PIXELS
+
+    @property
+    def appears(self) -> bool:
+        return self.box is not None or self.pixels > 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeenActor:
+    """An actor near the ego, seen or not. `future`: its places every 0.5 s, in the present frame."""
+
+    id: str
+    kind: ActorKind
+    forward: float
+    left: float
+    yaw: float  # relative to the ego, counter-clockwise
+    speed: float
+    length: float
+    width: float
+    lane: str
+    box: PixelBox | None
+    pixels: int
+    share: float
+    future: tuple[Place, ...] = ()
+
+    @property
+    def shown(self) -> bool:
+        return self.box is not None and self.pixels >= SHOWN_PIXELS and self.share >= SHOWN_SHARE
+
+    @property
+    def appears(self) -> bool:
+        return self.box is not None or self.pixels > 0
+
+    @property
+    def centre(self) -> Place:
+        """Centre of the box in the picture, pixels."""
+        if self.box is None:
+            raise ValueError(f"{self.id} has no box")
+        x_min, y_min, x_max, y_max = self.box
+        return (x_min + x_max) / 2, (y_min + y_max) / 2
+
+    @cached_property
+    def gap(self) -> float:
+        """Metres from the ego's centre to the actor's nearest side."""
+        angle = self.yaw - math.atan2(self.left, self.forward)
+        half = (self.length * abs(math.cos(angle)) + self.width * abs(math.sin(angle))) / 2
+        return max(0.0, math.hypot(self.forward, self.left) - half)
+
+    @property
+    def word(self) -> ThingWord:
+        """The most exact word that the picture supports."""
+        exact = THING_OF[self.kind]
+        return exact if self.pixels >= exact.pixels else group_of(self.kind)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeenFrame:
+    """One frame. `episode`: the folder of its drive; `image`: the picture's path in the collection; size in pixels."""
+
+    id: str
+    episode: str
+    route: str
+    scenario: str
+    image: str
+    size: tuple[int, int]
+    speed: float
+    speed_limit: float
+    command: RouteCommand
+    action: str
+    acceleration: float
+    reason: str
+    reason_actor: str | None
+    actors: tuple[SeenActor, ...]
+    signs: tuple[SeenSign, ...]
+    weather: Mapping[str, float]
+    night: float
+
+    def presence(self, word: ThingWord) -> bool | None:
+        """Whether the picture shows something of this word; None if a person could not be sure."""
+        members = [actor for actor in self.actors if actor.kind in word.kinds]
+        if any(self._clear(actor, word) for actor in members):
+            return True
+        if any(actor.appears for actor in members) or not self._rivals_are_clear(word):
+            return None
+        return False
+
+    def single(self, word: ThingWord) -> SeenActor | None:
+        """The only actor of this word in the picture; None without one, with several, or if it is not clear."""
+        appearing = [actor for actor in self.actors if actor.kind in word.kinds and actor.appears]
+        if len(appearing) != 1 or not self._clear(appearing[0], word) or not self._rivals_are_clear(word):
+            return None
+        return appearing[0]
+
+    def count(self, word: ThingWord) -> int | None:
+        """The number of actors of this word, if each is either clearly shown or not in the picture at all."""
+        appearing = [actor for actor in self.actors if actor.kind in word.kinds and actor.appears]
+        if not all(self._clear(actor, word) for actor in appearing) or not self._rivals_are_clear(word):
+            return None
+        return len(appearing)
+
+    def actor(self, id: str | None) -> SeenActor | None:
+        return next((actor for actor in self.actors if actor.id == id), None)
+
+    @staticmethod
+    def _clear(actor: SeenActor, word: ThingWord) -> bool:
+        return actor.shown and actor.pixels >= word.pixels
+
+    def _rivals_are_clear(self, word: ThingWord) -> bool:
+        """Whether nothing in the picture could be mistaken for this word."""
+        rivals = [a for a in self.actors if a.appears and a.kind in word.rivals]
+        similar = any(a.appears and a.kind in word.confused_with for a in self.actors)
+        return not similar and all(self._clear(rival, word) for rival in rivals)

@@ -1,0 +1,70 @@
+"""Balanced answers, bounds per frame and task; independent of the order of the questions."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+from support.builders import record
+
+from closedloop_plugin.learn.questions.balance import QuestionSelection, quota
+from closedloop_plugin.learn.questions.world_question import WorldQuestion
+
+
+@pytest.mark.parametrize(
+    ("counts", "most"),
+    [
+        ([90, 10], 10),  # two answers: as many of each
+        ([50], 0),  # always the same answer
+        ([1000, 1000, 500], 1000),  # 1000 of 2500 is 0.4, at most 1/3 + 0.15
+        ([1000, 100, 10], 102),  # 102 of 212 is 0.481; 103 of 213 is 0.4836
+        ([40, 40, 40, 40, 40], 40),
+    ],
+)
+def test_quota(counts: Sequence[int], most: int) -> None:
+    assert quota(counts) == most
+
+
+def question(number: int, value: str, *, task: str = "existence", frame: str = "", group: str = "car") -> WorldQuestion:
+    one = record(f"q{number}", task=task, meta={"frame": frame or f"f{number}"})
+    return WorldQuestion(one, f"{task}|{group}", value)
+
+
+def kept(questions: Sequence[WorldQuestion], **bounds: int) -> list[WorldQuestion]:
+    selection = QuestionSelection(seed=7)
+    for one in questions:
+        selection.add(one)
+    return [one for one, keep in zip(questions, selection.kept(**bounds), strict=True) if keep]
+
+
+def test_yes_and_no_are_equally_frequent() -> None:
+    questions = [question(k, "yes" if k % 5 == 0 else "no") for k in range(100)]
+    assert Counter(one.value for one in kept(questions)) == {"yes": 20, "no": 20}
+
+
+def test_groups_are_balanced_one_by_one_and_free_answers_not_at_all() -> None:
+    questions = [question(k, "yes", group="car") for k in range(9)] + [question(9, "no", group="truck")]
+    questions += [question(k, "", task="location") for k in range(10, 15)]
+    assert [one.record.task for one in kept(questions)] == ["location"] * 5
+
+
+def test_a_frame_has_questions_of_different_tasks_first() -> None:
+    questions = [question(k, "", frame="f") for k in range(20)]
+    questions += [question(k, "", frame="f", task="cot") for k in (20, 21)]
+    assert Counter(one.record.task for one in kept(questions, per_frame=3)) == {"existence": 2, "cot": 1}
+    assert len(kept(questions, per_frame=50)) == 22
+
+
+def test_a_bound_per_task() -> None:
+    questions = [question(k, "yes" if k % 2 else "no") for k in range(100)]
+    assert len(kept(questions, per_task=30)) == 30
+
+
+def test_the_choice_does_not_depend_on_the_order() -> None:
+    questions = [question(k, "yes" if k % 5 == 0 else "no", frame=f"f{k // 4}") for k in range(200)]
+    shuffled = list(questions)
+    random.Random(1).shuffle(shuffled)
+    first = {one.record.id for one in kept(questions, per_frame=1, per_task=20)}
+    assert first == {one.record.id for one in kept(shuffled, per_frame=1, per_task=20)} and len(first) == 20
