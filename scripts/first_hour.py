@@ -236,7 +236,7 @@ def main(words: Sequence[str] | None = None) -> int:
         runner = StageRunner(options.out, gpu, absent, ENVIRONMENT)
         with ended_by_sigterm():
             code = runner.run(stages)
-    except Ad2Error as exc:
+    except (Ad2Error, OSError) as exc:  # OSError: a full disk
         print(f"error: {exc}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
