@@ -19,12 +19,9 @@ authenticated (cluster/authenticated_pipe.py).
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import faulthandler
-import os
 import signal
-import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -47,8 +44,7 @@ from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.runner.unread_replies import UnreadReply, unread_reply
 from closedloop_plugin.worlds.base import World, WorldError
 from lmms_eval_ad2.errors import Ad2Error
-
-_PDEATHSIG = 1  # option of prctl: the signal for this process when its parent dies
+from lmms_eval_ad2.parent_process import exit_with_parent
 
 
 @dataclass(frozen=True)
@@ -150,7 +146,7 @@ def reply_note(decision: TimedDecision | None, hz: float) -> dict[str, Any] | No
 def main(pipe: Connection, parent: int) -> None:
     """Entry point of the process. Ends when the parent ends, even if the parent is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the parent ends this process
-    _exit_with_parent(parent)
+    exit_with_parent(parent)  # without prctl the closed pipe ends it at the next message
     faulthandler.enable()  # writes the stack of a native crash to the log
     serve(pipe)
 
@@ -214,11 +210,3 @@ def _error_line(exc: Exception) -> str:
     last = traceback.extract_tb(exc.__traceback__)[-1]
     where = "" if isinstance(exc, WorldError) else f" (in {Path(last.filename).name}, line {last.lineno})"
     return f"{type(exc).__name__}: {exc}{where}"
-
-
-def _exit_with_parent(parent: int) -> None:
-    """Linux: SIGKILL to this process when the parent dies. Elsewhere the closed pipe ends it at the next message."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # the parent died before prctl
-        os._exit(1)

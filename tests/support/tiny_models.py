@@ -1,4 +1,4 @@
-"""A tiny Qwen2.5-VL and a tiny LLaVA-1.5 with random weights: real wrappers, engines and trainers run on them in
+"""A tiny Qwen2.5-VL, Qwen3-VL and LLaVA-1.5 with random weights: real wrappers, engines and trainers run on them in
 seconds, offline.
 
 Their output is meaningless. Tokenizer, chat template, image processor and weights are all generated here.
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
         Qwen2_5_VLConfig,
         Qwen2_5_VLForConditionalGeneration,
         Qwen2Tokenizer,
+        Qwen3VLConfig,
+        Qwen3VLForConditionalGeneration,
     )
 
 PIXELS = {"min_pixels": 28 * 28 * 4, "max_pixels": 28 * 28 * 16}  # 4 to 16 image tokens
@@ -52,6 +54,18 @@ CHAT_TEMPLATE = """\
 {% endfor -%}
 {%- if add_generation_prompt -%}<|im_start|>assistant
 {% endif -%}
+"""
+LLAVA_CHAT_TEMPLATE = """\
+{%- for message in messages -%}
+{{ message.role | upper }}: {% if message.content is string -%}{{ message.content }}
+{%- else -%}
+{%- for part in message.content -%}
+{%- if part.type == 'image' -%}<image>
+{% else -%}{{ part.text }}
+{%- endif -%}
+{%- endfor -%}
+{%- endif %} {% endfor -%}
+{%- if add_generation_prompt -%}ASSISTANT:{% endif -%}
 """
 
 
@@ -95,6 +109,34 @@ def make_tiny_qwen2_5_vl(folder: Path) -> Path:
     return folder
 
 
+def make_tiny_qwen3_vl(folder: Path) -> Path:
+    """Save a Qwen3-VL of the same kind into `folder` (20 MB): patches of 16, one layer of deepstack."""
+    import torch
+    from transformers import (
+        Qwen2VLImageProcessor,
+        Qwen3VLForConditionalGeneration,
+        Qwen3VLProcessor,
+        Qwen3VLVideoProcessor,
+    )
+
+    tokenizer = _tokenizer()
+    pixels = {**PIXELS, "patch_size": 16, "temporal_patch_size": 2, "merge_size": 2}
+    processor = Qwen3VLProcessor(
+        image_processor=Qwen2VLImageProcessor(**pixels),
+        tokenizer=tokenizer,
+        video_processor=Qwen3VLVideoProcessor(patch_size=16, temporal_patch_size=2, merge_size=2),
+        chat_template=CHAT_TEMPLATE,
+    )
+    processor.save_pretrained(folder)
+    torch.manual_seed(0)
+    model = Qwen3VLForConditionalGeneration(_qwen3_config()).to(torch.bfloat16)
+    _silence_empty_ids(model, sorted(tokenizer.get_vocab().values()))
+    model.generation_config.eos_token_id = [IDS["<|im_end|>"], IDS["<|endoftext|>"]]
+    model.generation_config.pad_token_id = IDS["<|endoftext|>"]
+    model.save_pretrained(folder)
+    return folder
+
+
 def make_tiny_llava(folder: Path) -> Path:
     """Save a LLaVA-1.5 of the same kind into `folder` (1 MB): CLIP tower, projector, two layers of Llama."""
     import torch
@@ -115,7 +157,7 @@ def make_tiny_llava(folder: Path) -> Path:
     pixels = {"size": {"shortest_edge": SIDE}, "crop_size": {"height": SIDE, "width": SIDE}}
     processor = LlavaProcessor(
         image_processor=CLIPImageProcessor(**pixels), tokenizer=tokenizer, patch_size=14,
-        vision_feature_select_strategy="default", num_additional_image_tokens=1,
+        vision_feature_select_strategy="default", num_additional_image_tokens=1, chat_template=LLAVA_CHAT_TEMPLATE,
     )  # fmt: skip
     processor.save_pretrained(folder)
     torch.manual_seed(0)
@@ -153,7 +195,9 @@ def _tokenizer() -> Qwen2Tokenizer:
     return made
 
 
-def _silence_empty_ids(model: Qwen2_5_VLForConditionalGeneration, used: list[int]) -> None:
+def _silence_empty_ids(
+    model: Qwen2_5_VLForConditionalGeneration | Qwen3VLForConditionalGeneration, used: list[int]
+) -> None:
     """Logit 0 for ids without a token: with hundreds of random others it is never the largest."""
     weight = model.lm_head.weight.data
     kept = weight[used].clone()
@@ -179,6 +223,27 @@ def _config() -> Qwen2_5_VLConfig:
         image_token_id=IDS["<|image_pad|>"], video_token_id=IDS["<|video_pad|>"],
         vision_start_token_id=IDS["<|vision_start|>"], vision_end_token_id=IDS["<|vision_end|>"],
         vision_token_id=IDS["<|vision_pad|>"], tie_word_embeddings=False, initializer_range=0.2,
+    )  # fmt: skip
+
+
+def _qwen3_config() -> Qwen3VLConfig:
+    from transformers import Qwen3VLConfig
+
+    return Qwen3VLConfig(
+        text_config={
+            "vocab_size": 151_664, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
+            "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16, "max_position_embeddings": 8192,
+            "rope_scaling": {"rope_type": "default", "mrope_section": [4, 2, 2], "mrope_interleaved": True},
+            "initializer_range": 0.2, "bos_token_id": IDS["<|endoftext|>"], "eos_token_id": IDS["<|im_end|>"],
+        },
+        vision_config={
+            "depth": 2, "hidden_size": 32, "intermediate_size": 64, "num_heads": 2, "out_hidden_size": 32,
+            "patch_size": 16, "num_position_embeddings": 64, "deepstack_visual_indexes": [0],
+            "initializer_range": 0.2,
+        },
+        image_token_id=IDS["<|image_pad|>"], video_token_id=IDS["<|video_pad|>"],
+        vision_start_token_id=IDS["<|vision_start|>"], vision_end_token_id=IDS["<|vision_end|>"],
+        tie_word_embeddings=False,
     )  # fmt: skip
 
 

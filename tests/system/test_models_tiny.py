@@ -1,14 +1,16 @@
-"""lmms-eval's own Qwen2.5-VL wrappers on a tiny random checkpoint, on the CPU and offline."""
+"""lmms-eval's own wrappers of Qwen2.5-VL, Qwen3-VL and LLaVA on tiny random checkpoints, on the CPU and offline."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
 from support.running import run_folder, run_lmms_eval
+from support.tiny_models import make_tiny_llava, make_tiny_qwen3_vl
 
 from lmms_eval_ad2.harness.model_input import of_arguments, of_model
 
@@ -49,6 +51,30 @@ def test_the_wrapper_of_lmms_eval_generates(tiny_qwen: Path, simple: bool) -> No
     assert len(texts) == 3
     assert all(text.strip() for text in texts)
     assert len(set(texts)) == 3, "other images, the same answer: the images do not reach the model"
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "more"),
+    [("qwen3_vl", make_tiny_qwen3_vl, ",min_pixels=3136,max_pixels=12544"), ("llava_hf", make_tiny_llava, "")],
+)
+def test_other_wrappers_generate_from_their_tiny_model(
+    name: str, make: Callable[[Path], Path], more: str, tmp_path: Path
+) -> None:
+    """One picture per question; the wrapper of LLaVA takes one question at a time."""
+    from lmms_eval.api.instance import Instance, unwrap_generation_output
+    from lmms_eval.models import get_model
+
+    args = f"pretrained={make(tmp_path / name)},device_map=cpu{more}"
+    model = get_model(name).create_from_arg_string(args, {"batch_size": 1, "device": "cpu"})
+    model.task_dict = {"t": {"test": [{**doc, "n": 1} for doc in DOCS]}}
+    requests = [
+        Instance("generate_until", ("What is there?", messages, dict(GREEDY), i, "t", "test"), 0,
+                 {"task": "t", "doc_id": i, "repeats": 1})
+        for i in range(len(DOCS))
+    ]  # fmt: skip
+    texts = [unwrap_generation_output(answer)[0] for answer in model.generate_until(requests)]
+    assert len(texts) == 3 and all(text.strip() for text in texts)
+    assert len(set(texts)) > 1, "other images, the same answer: the images do not reach the model"
 
 
 class StopHereError(Exception):

@@ -31,6 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "options": set(),
     "plugins": set(),
     "sigterm": set(),
+    "parent_process": set(),
     "served_hosts": set(),
     "shards": set(),
     "storage": set(),
@@ -116,7 +117,7 @@ TABLES = {OPEN: ALLOWED, CLOSED: CLOSED_ALLOWED}
 # Parts of the open-loop package that the closed loop may import; its commands may import a few more.
 SHARED = {
     "errors", "numbers", "printed", "storage", "image_files", "served_hosts", "shards", "prompts", "parsing", "llm",
-    "metrics", "report", "report.text_table", "plugins", "records",
+    "metrics", "report", "report.text_table", "plugins", "records", "parent_process",
 }  # fmt: skip
 SHARED_WITH_COMMANDS = SHARED | {"installation", "options", "sigterm"}
 # heavy library -> the folders or files that may import it

@@ -1,0 +1,74 @@
+"""scripts/first_hour.sh with a tiny Qwen3-VL and a model that cannot be loaded, killed in a drive and resumed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support.running import PATIENCE_S, REPO, environment, kill_on_error, run
+from support.tiny_models import make_tiny_qwen3_vl
+
+from closedloop_plugin.suites.lookup import VARIABLE
+
+SCRIPT = REPO / "scripts" / "first_hour.sh"
+
+
+def command_of(model: Path, out: Path) -> list[str]:
+    """The smallest size: one question, one demo route, one decision in four seconds; without the 20 routes."""
+    tiny = f"tiny=qwen3_vl,pretrained={model},min_pixels=3136,max_pixels=12544,max_new_tokens=4"
+    return [
+        str(SCRIPT), tiny, "broken=no_such_wrapper", "--out", str(out), "--device", "cpu", "--no-baselines",
+        "--tasks", "ad2demo_relation", "--limit", "1", "--decision-hz", "0.25", "--size", "80x45",
+        "--stop-after-unread", "0", "--routes", "1", "--workers", "1",
+    ]  # fmt: skip
+
+
+def variables(tmp_path: Path) -> dict[str, str]:
+    search = os.pathsep.join(filter(None, sys.path))
+    none = str(tmp_path / "none.xml")
+    return environment(PYTHONPATH=search, PYTHON=sys.executable, OMP_NUM_THREADS="1", **{VARIABLE: none})
+
+
+def kill_in_the_drive(command: list[str], out: Path, env: dict[str, str]) -> None:
+    """Start, and kill -9 as soon as the model has driven for a moment."""
+    begun = out / "runs" / "tiny" / "demo" / "run.json"
+    with kill_on_error(
+        subprocess.Popen(command, cwd=out.parent, env=env, stdout=subprocess.DEVNULL, start_new_session=True)
+    ) as script:
+        deadline = time.monotonic() + PATIENCE_S
+        while not begun.exists():
+            assert script.poll() is None and time.monotonic() < deadline, "it ended before its drive"
+            time.sleep(0.01)
+        os.kill(script.pid, signal.SIGKILL)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a command outlives its killed script elsewhere")
+def test_a_killed_script_resumes_and_a_failing_model_does_not_stop_the_other(tmp_path: Path) -> None:
+    pytest.importorskip("decord")
+    out, env = tmp_path / "o", variables(tmp_path)
+    command = command_of(make_tiny_qwen3_vl(tmp_path / "model"), out)
+    kill_in_the_drive(command, out, env)
+    done = run(*command, cwd=tmp_path, code=1, cold=True, **env)
+    assert "[1/7] questions tiny: finished before" in done.stdout, done.stdout
+    assert "[3/7] demo tiny: resumes" in done.stdout and "[3/7] demo tiny: done" in done.stdout
+    assert "[5/7] routes tiny: left out" in done.stdout and "ad2 drive routes add" in done.stdout
+    assert "not finished: demo broken: exit code 2: error: lmms:no_such_wrapper: lmms-eval has no such" in done.stdout
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in (out / "stages.md").read_text().splitlines()]
+    outcomes = {row[0]: row[1] for row in rows[2:-1]}
+    assert outcomes == {
+        "questions tiny": "finished", "questions broken": "failed", "demo tiny": "finished", "demo broken": "failed",
+        "routes tiny": "left out", "routes broken": "left out", "report": "finished",
+    }  # fmt: skip
+    of_stage = {row[0]: row for row in rows}
+    assert of_stage["demo tiny"][2].startswith("≥ ") and of_stage["demo tiny"][3] == "2"
+    assert int(of_stage["questions tiny"][4].replace(",", "")) > 200, "MiB"
+    records = [json.loads(line) for line in (out / "runs/tiny/demo/episodes.jsonl").read_text().splitlines()]
+    assert [record["route_id"] for record in records] == ["101"]
+    page = (out / "report.html").read_text("utf-8")
+    assert "qwen3_vl" in page and "AD2-Bench: relation" in page
