@@ -1,0 +1,100 @@
+"""`ad2 drive collect`: a small collection, its frames, and that the same command adds nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from support.running import BIN, run
+
+from closedloop_plugin.core.routes import read_routes
+from closedloop_plugin.learn.collection import episodes_of, frame_count
+
+TYPES = "ParkedObstacle,VanillaSignalizedTurnEncounterRedLight"
+COMMAND = (BIN / "ad2", "drive", "collect", "--routes", "2", "--types", TYPES, "--seed", "3", "--out", "drives")
+WORDS = ("stop", "brake hard", "brake", "slow down", "keep the speed", "accelerate gently", "accelerate")
+
+
+@pytest.fixture(scope="module")
+def collected(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    folder = tmp_path_factory.mktemp("collect")
+    return folder / "drives", run(*COMMAND, cwd=folder).stdout
+
+
+def _frames(folder: Path) -> list[dict[str, Any]]:
+    return [frame for episode in episodes_of(folder) for frame in episode.frames()]
+
+
+def test_every_frame_has_its_picture_and_its_label(collected: tuple[Path, str]) -> None:
+    folder, printed = collected
+    frames = _frames(folder)
+    assert len(frames) == frame_count(episodes_of(folder)) > 40
+    assert f"{len(frames)} frames of 2 episodes" in printed
+    for frame in frames:
+        key, tick = frame["id"].split("/")
+        with Image.open(folder / "frames" / key / frame["image"]) as picture:
+            assert picture.size == (160, 90)
+        assert frame["image"] == f"front_{int(tick):05d}.jpg"
+        pace, direction = frame["label"]["action"].rstrip(".").lower().split(" and ", 1)
+        assert pace in WORDS and direction
+        assert frame["label"]["trajectory"].count("(") == 6
+        assert all(0 <= v <= 160 for row in frame["objects"] if row["box"] for v in row["box"])
+    assert {frame["scenario"] for frame in frames} == set(TYPES.split(","))
+    assert {route.id for route in read_routes(folder / "routes.xml")} == {frame["route"] for frame in frames}
+    assert any(frame["disturbed"] for frame in frames) and not all(frame["disturbed"] for frame in frames)
+
+
+def test_the_future_is_where_the_car_was_afterwards(collected: tuple[Path, str]) -> None:
+    """The first future position of a moving car is 0.5 s of its speed ahead, and a standing body stays where it is."""
+    folder, _ = collected
+    for episode in episodes_of(folder):
+        frames = list(episode.frames())
+        for now, later in zip(frames, frames[1:], strict=False):
+            if later["tick"] - now["tick"] == 5 and now["future"]:
+                driven = math.hypot(*now["future"][0])
+                assert abs(driven - 0.25 * (now["speed"] + later["speed"])) < 0.35
+        assert len(frames[0]["future"]) == 6 and len(frames[-1]["future"]) < 6
+        parked = [row for row in frames[0]["objects"] if row["kind"] == "warning sign"]
+        assert all(abs(row["future"][-1][0] - row["forward"]) < 0.05 for row in parked)
+
+
+def test_the_red_light_is_a_reason_and_its_lamp_is_shown(collected: tuple[Path, str]) -> None:
+    folder, _ = collected
+    red = [frame for frame in _frames(folder) if frame["label"]["reason"]["kind"] == "red_light"]
+    assert red
+    lamps = [row for frame in red for row in frame["signals"] if row["on_route"] and row["state"] == "red"]
+    assert any(row["state_pixels"] >= 4 and row["box"] for row in lamps)
+
+
+def test_the_same_command_adds_nothing(collected: tuple[Path, str]) -> None:
+    folder, _ = collected
+    before = {file: file.stat().st_mtime_ns for file in (folder / "frames").rglob("*") if file.is_file()}
+    assert "2 of 2 episodes are there already" in run(*COMMAND, cwd=folder.parent).stdout
+    assert {file: file.stat().st_mtime_ns for file in before} == before
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--types", "ParkedObstacles"), "no such scenario type: ParkedObstacles"),
+        (("--driver", "experts"), "no agent 'experts'"),
+        (("--size", "160"), "expected a size like 800x450"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
+    done = run(BIN / "ad2", "drive", "collect", "--routes", "2", "--out", "drives", *words, cwd=tmp_path, code=2)
+    assert message in done.stderr and "Traceback" not in done.stderr
+
+
+def test_lines_that_are_not_frames_are_named(tmp_path: Path, collected: tuple[Path, str]) -> None:
+    from lmms_eval_ad2.errors import DataError
+
+    episode = episodes_of(collected[0])[0]
+    broken = type(episode)(episode.key, tmp_path)
+    (tmp_path / "frames.jsonl").write_text(json.dumps({"id": "x"}) + "\n[]\n")
+    with pytest.raises(DataError, match=r"frames\.jsonl.*line 2"):
+        list(broken.frames())
