@@ -54,7 +54,7 @@ def nearest_overlap(route: Route, others: Iterable[Route] | KnownRoutes) -> Rout
     """The known route that `route` repeats most closely, or None.
 
     A route repeats another one
-    - with the same id and suite ("id"),
+    - with the same id in the same town ("id"),
     - if both are in the same town and more than SHARED_M metres of it lie within PLACE_M of the other one ("place"),
     - if a rotation and translation lays it on the other one within SAME_M along its whole length, and their lengths
       differ by SAME_M at most ("shape"). All straight roads of one length are congruent, so a straight route (within
@@ -62,7 +62,7 @@ def nearest_overlap(route: Route, others: Iterable[Route] | KnownRoutes) -> Rout
       trigger point from the start, and all parameters within SAME_VALUE, words equal.
     """
     known = KnownRoutes.of(others)
-    same = next((k for k in known.routes if k.id == route.id and k.suite == route.suite), None)
+    same = next((k for k in known.routes if k.id == route.id and k.town == route.town), None)
     if same is not None:
         return RouteOverlap(_name(same), "id", 0.0)
     return _on_place(route, known) or _of_shape(route, known)

@@ -7,6 +7,7 @@ training route has to be one that the expert can drive.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ from closedloop_plugin.learn.route_shapes import (
     LEFT,
     RIGHT,
     STRAIGHT,
+    TIGHTEST,
     RouteShape,
     beyond,
     corridor_shape,
@@ -37,8 +39,8 @@ Recipe = Callable[[RouteDraws], tuple[RouteShape, Params]]
 MODELS = {"vending": "static.prop.vendingmachine"}  # blueprints whose names are not those of COVERS
 
 
-def _road(draws: RouteDraws, low: float = 105.0, high: float = 150.0) -> RouteShape:
-    return corridor_shape(draws, draws.between(low, high), draws.between(9, 15))
+def _road(draws: RouteDraws, low: float = 105.0, high: float = 150.0, tightest: float = TIGHTEST) -> RouteShape:
+    return corridor_shape(draws, draws.between(low, high), draws.between(9, 15), tightest=tightest)
 
 
 def _obstacle(draws: RouteDraws) -> tuple[RouteShape, Params]:
@@ -57,7 +59,7 @@ def _hazard(draws: RouteDraws) -> tuple[RouteShape, Params]:
 
 
 def _hazard_two_ways(draws: RouteDraws) -> tuple[RouteShape, Params]:
-    return _road(draws, 125), {**_cyclists(draws), "frequency": draws.between(70, 110, 0)}
+    return _road(draws, 125, tightest=70.0), {**_cyclists(draws), "frequency": draws.between(70, 110, 0)}
 
 
 def _cyclists(draws: RouteDraws) -> Params:
@@ -86,7 +88,8 @@ def _step_out(draws: RouteDraws, models: bool) -> tuple[RouteShape, Params]:
 
 
 def _parking_cut_in(draws: RouteDraws) -> tuple[RouteShape, Params]:
-    return _road(draws), {"direction": "left" if draws.chance(0.2) else "right"}
+    """The other parked car is straight ahead of the one that pulls out: no tight bend."""
+    return _road(draws, tightest=120.0), {"direction": "left" if draws.chance(0.2) else "right"}
 
 
 def _static_cut_in(draws: RouteDraws) -> tuple[RouteShape, Params]:
@@ -178,8 +181,8 @@ def _enter_flow(draws: RouteDraws) -> tuple[RouteShape, Params]:
     shape = _crossing(draws, turn)
     source = "left" if turn == RIGHT else "right"
     line = _lines("EnterActorFlow", shape, f"{source}->exit")
-    near = min(range(len(line)), key=lambda i: seen_from(shape.before, *line[i])[0] ** 2 + line[i][1] ** 2)
-    start = max(near - round(draws.between(16, 30, 0)), 0)
+    leaves = int(np.argmin([math.dist(place, shape.beyond[:2]) for place in line]))
+    start = max(leaves - round(draws.between(34, 48, 0)), 0)
     params = {"start_actor_flow": (*line[start], 0.0), "end_actor_flow": beyond(shape.beyond, draws.between(9, 14))}
     return shape, params | _flow(draws, (5, 9), (30, 45), (10, 40))
 
