@@ -7,10 +7,10 @@ are drawn, too. It depends only on the seed and on its number: the first 100 of 
 from __future__ import annotations
 
 import math
+import os
+import re
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from dataclasses import fields
-from functools import lru_cache
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
@@ -19,9 +19,9 @@ from closedloop_plugin.core.frames import from_carla, to_carla, wrap
 from closedloop_plugin.core.routes import Pose, Route, Weather
 from closedloop_plugin.learn.route_draws import RouteDraws
 from closedloop_plugin.learn.route_overlap import KnownRoutes, RouteOverlap, geometry_sha256, nearest_overlap
-from closedloop_plugin.learn.route_parameters import RECIPES, Params
-from closedloop_plugin.learn.route_shapes import RouteShape
+from closedloop_plugin.learn.route_parameters import RECIPES
 from closedloop_plugin.learn.route_weather import drawn_weather
+from closedloop_plugin.learn.town_shapes import IN_TOWNS, MadeTown
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
 from closedloop_plugin.suites import lookup
 from lmms_eval_ad2.errors import Ad2Error
@@ -29,8 +29,10 @@ from lmms_eval_ad2.storage.files import atomic_write
 
 __all__ = ["RouteOverlap", "geometry_sha256", "made_routes", "nearest_overlap", "write_routes"]
 
+MADE_ID = re.compile(r"m\d+-\d{6}")
 TOWN = "Made"  # name of the place of routes without a town
 FAR_M = 3000.0  # coordinates are drawn up to this distance from the origin
+TOWN_SHARE = 0.5  # of the routes of a type that fits in towns, if towns are given
 ATTEMPTS = 50  # draws of one route, until it repeats no known one
 
 
@@ -39,19 +41,21 @@ def made_routes(
 ) -> list[Route]:
     """`count` routes with ids m<seed>-000000, ...; every `len(types)` of them contain each type once, in random order.
 
-    types: scenario types of the catalogue (default: all 44). No route repeats one of the demo or of Bench2Drive, as
-    far as its file is added (see `nearest_overlap`). Raises Ad2Error for an unknown type.
+    types: scenario types of the catalogue (default: all 44). towns: OpenDRIVE files TOWN.xodr; about half of the routes
+    of the types in `town_shapes.IN_TOWNS` are then at random places of one of them, if it has one that fits. No route
+    repeats one of the demo, of Bench2Drive as far as its file is added, or of another added suite (`nearest_overlap`).
+    Raises Ad2Error for an unknown type or an unreadable town.
     """
     names = list(CATALOGUE) if types is None else list(types)
     unknown = [name for name in names if name not in RECIPES]
     if unknown or not names:
         raise Ad2Error(f"no such scenario type: {', '.join(unknown) or 'none given'}; known are {', '.join(RECIPES)}")
-    known = _known()
+    known, places = KnownRoutes(known_routes()), [MadeTown(Path(file)) for file in towns]
     routes = []
     for number in range(count):
         turn, place = divmod(number, len(names))
         name = RouteDraws(seed, "types", turn).order(names)[place]
-        routes.append(_made(seed, number, name, known))
+        routes.append(_made(seed, number, name, known, places))
     return routes
 
 
@@ -65,45 +69,42 @@ def write_routes(file: Path, routes: Iterable[Route]) -> None:
 
 
 def known_routes() -> list[Route]:
-    """All routes that a made one must not repeat: of the demo, and of Bench2Drive if its file is there."""
-    found = list(lookup.suite("demo").routes)
-    with suppress(Ad2Error):  # its file has not been added
-        found += lookup.suite(lookup.BENCH2DRIVE, None).routes
-    return found
+    """All routes that a made one must not repeat: of the demo and of every added suite, without made ones."""
+    names = {"demo", *(file.stem for file in lookup.routes_home().glob("*.xml"))}
+    if os.environ.get(lookup.VARIABLE):
+        names.add(lookup.BENCH2DRIVE)
+    found = [replace(route, suite=name) for name in sorted(names) for route in lookup.suite(name, None).routes]
+    return [route for route in found if not MADE_ID.fullmatch(route.id)]
 
 
-@lru_cache(maxsize=4)
-def _known_of(stamp: tuple[str, ...]) -> KnownRoutes:
-    return KnownRoutes(known_routes())
-
-
-def _known() -> KnownRoutes:
-    return _known_of((str(lookup.routes_home()),))
-
-
-def _made(seed: int, number: int, name: str, known: KnownRoutes) -> Route:
+def _made(seed: int, number: int, name: str, known: KnownRoutes, towns: Sequence[MadeTown]) -> Route:
     for attempt in range(ATTEMPTS):
         draws = RouteDraws(seed, number, name, attempt)
-        shape, params = RECIPES[name](draws)
-        route = _placed(f"m{seed}-{number:06d}", name, shape, params, drawn_weather(draws), draws)
+        route = _drawn(f"m{seed}-{number:06d}", name, draws, towns)
         if nearest_overlap(route, known) is None:
             return route
     raise Ad2Error(f"route {number} of seed {seed}: {ATTEMPTS} drawn {name} routes repeat known ones")
 
 
-def _placed(id_: str, name: str, shape: RouteShape, params: Params, weather: Weather, draws: RouteDraws) -> Route:
-    """The route at a random place with a random heading, with the precision of a route file."""
+def _drawn(id_: str, name: str, draws: RouteDraws, towns: Sequence[MadeTown]) -> Route:
+    """A route at a random place with a random heading, with the precision of a route file."""
+    shape, params = RECIPES[name](draws)
+    weather = drawn_weather(draws)
     move = (draws.between(-FAR_M, FAR_M), draws.between(-FAR_M, FAR_M), math.radians(draws.between(-180, 180, 3)))
+    town = TOWN
+    if towns and name in IN_TOWNS and draws.chance(TOWN_SHARE):
+        found = next(((place, s) for place in draws.order(towns) if (s := place.shape(draws, name, shape.size))), None)
+        if found is not None:
+            town, shape, move = found[0].name, found[1], (0.0, 0.0, 0.0)
     points = [_moved((float(x), float(y), 0.0), move)[:2] for x, y in shape.points]
-    given = {key: _moved(value, move) if _is_pose(value) else value for key, value in params.items()}
     return Route(
         id=id_,
-        town=TOWN,
+        town=town,
         points=tuple(points),
         scenario=name,
         scenario_name=f"{name}_1",
         trigger=_moved(shape.trigger, move),
-        params=given,
+        params={key: _moved(value, move) if _is_pose(value) else value for key, value in params.items()},
         weather=weather,
     )
 

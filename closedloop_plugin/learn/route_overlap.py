@@ -37,7 +37,16 @@ class KnownRoutes:
 
     def __post_init__(self) -> None:
         self.lengths = np.array([route.length for route in self.routes])
+        self.towns = np.array([route.town for route in self.routes])
         self.shapes = [sampled(route) for route in self.routes]
+        boxes = np.array([_box(route) for route in self.routes]).reshape(-1, 2, 2)
+        self.low, self.high = boxes[:, 0], boxes[:, 1]
+
+    def close_to(self, route: Route) -> list[Route]:
+        """Those of the same town whose surrounding box is within PLACE_M of that of `route`."""
+        low, high = _box(route)
+        apart = np.maximum(self.low - high, low - self.high).max(axis=1)
+        return [self.routes[i] for i in np.flatnonzero((self.towns == route.town) & (apart <= PLACE_M))]
 
     @classmethod
     def of(cls, routes: Iterable[Route] | KnownRoutes) -> KnownRoutes:
@@ -54,7 +63,7 @@ def nearest_overlap(route: Route, others: Iterable[Route] | KnownRoutes) -> Rout
     """The known route that `route` repeats most closely, or None.
 
     A route repeats another one
-    - with the same id and suite ("id"),
+    - with the same id in the same town ("id"),
     - if both are in the same town and more than SHARED_M metres of it lie within PLACE_M of the other one ("place"),
     - if a rotation and translation lays it on the other one within SAME_M along its whole length, and their lengths
       differ by SAME_M at most ("shape"). All straight roads of one length are congruent, so a straight route (within
@@ -62,7 +71,7 @@ def nearest_overlap(route: Route, others: Iterable[Route] | KnownRoutes) -> Rout
       trigger point from the start, and all parameters within SAME_VALUE, words equal.
     """
     known = KnownRoutes.of(others)
-    same = next((k for k in known.routes if k.id == route.id and k.suite == route.suite), None)
+    same = next((k for k in known.routes if k.id == route.id and k.town == route.town), None)
     if same is not None:
         return RouteOverlap(_name(same), "id", 0.0)
     return _on_place(route, known) or _of_shape(route, known)
@@ -70,10 +79,9 @@ def nearest_overlap(route: Route, others: Iterable[Route] | KnownRoutes) -> Rout
 
 def _on_place(route: Route, known: KnownRoutes) -> RouteOverlap | None:
     mine, found = _dense(route), []
-    for other in known.routes:
-        if other.town == route.town:
-            gap = np.hypot(*(mine[:, None] - _dense(other)[None]).transpose(2, 0, 1)).min(1)
-            found.append((route.length * float((gap < PLACE_M).mean()), _name(other)))
+    for other in known.close_to(route):
+        gap = np.hypot(*(mine[:, None] - _dense(other)[None]).transpose(2, 0, 1)).min(1)
+        found.append((route.length * float((gap < PLACE_M).mean()), _name(other)))
     metres, name = max(found, default=(0.0, ""))
     return RouteOverlap(name, "place", round(metres, 1)) if metres > SHARED_M else None
 
@@ -147,6 +155,12 @@ def _near(a: Any, b: Any) -> bool:
 
 def _dense(route: Route) -> np.ndarray:
     return sampled(route, max(2, math.ceil(route.length)))
+
+
+def _box(route: Route) -> np.ndarray:
+    """Lowest and highest coordinates, (2, 2)."""
+    points = np.array(route.points)
+    return np.array([points.min(axis=0), points.max(axis=0)])
 
 
 def _name(route: Route) -> str:

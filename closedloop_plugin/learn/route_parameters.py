@@ -7,6 +7,7 @@ training route has to be one that the expert can drive.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ from closedloop_plugin.learn.route_shapes import (
     LEFT,
     RIGHT,
     STRAIGHT,
+    TIGHTEST,
     RouteShape,
     beyond,
     corridor_shape,
@@ -37,8 +39,8 @@ Recipe = Callable[[RouteDraws], tuple[RouteShape, Params]]
 MODELS = {"vending": "static.prop.vendingmachine"}  # blueprints whose names are not those of COVERS
 
 
-def _road(draws: RouteDraws, low: float = 105.0, high: float = 150.0) -> RouteShape:
-    return corridor_shape(draws, draws.between(low, high), draws.between(9, 15))
+def _road(draws: RouteDraws, low: float = 105.0, high: float = 150.0, tightest: float = TIGHTEST) -> RouteShape:
+    return corridor_shape(draws, draws.between(low, high), draws.between(9, 15), tightest=tightest)
 
 
 def _obstacle(draws: RouteDraws) -> tuple[RouteShape, Params]:
@@ -57,13 +59,16 @@ def _hazard(draws: RouteDraws) -> tuple[RouteShape, Params]:
 
 
 def _hazard_two_ways(draws: RouteDraws) -> tuple[RouteShape, Params]:
-    return _road(draws, 125), {**_cyclists(draws), "frequency": draws.between(70, 110, 0)}
+    """The cyclists stop early enough that an ego of 5 m/s can pass them, between two oncoming cars, before the end."""
+    params = _cyclists(draws, ride=(30, 65)) | {"frequency": draws.between(80, 130, 0)}
+    size = params["distance"] + params["bicycle_drive_distance"] + draws.between(55, 75)
+    return _road(draws, size, size, tightest=70.0), params
 
 
-def _cyclists(draws: RouteDraws) -> Params:
+def _cyclists(draws: RouteDraws, ride: tuple[float, float] = (40, 115)) -> Params:
     return {
         "distance": draws.between(34, 50, 0),
-        "bicycle_drive_distance": draws.between(40, 115, 0),
+        "bicycle_drive_distance": draws.between(*ride, 0),
         "bicycle_speed": draws.between(6, 12, 0),
     }
 
@@ -86,7 +91,8 @@ def _step_out(draws: RouteDraws, models: bool) -> tuple[RouteShape, Params]:
 
 
 def _parking_cut_in(draws: RouteDraws) -> tuple[RouteShape, Params]:
-    return _road(draws), {"direction": "left" if draws.chance(0.2) else "right"}
+    """The other parked car is straight ahead of the one that pulls out: no tight bend."""
+    return _road(draws, tightest=120.0), {"direction": "left" if draws.chance(0.2) else "right"}
 
 
 def _static_cut_in(draws: RouteDraws) -> tuple[RouteShape, Params]:
@@ -162,15 +168,15 @@ def _flow(
 
 
 def _against(draws: RouteDraws) -> tuple[RouteShape, Params]:
-    return _crossing(draws, LEFT), _flow(draws, (5, 9), (24, 40), (10, 35))
+    return _crossing(draws, LEFT), _flow(draws, (6, 11), (22, 38), (8, 35))
 
 
 def _left_into(draws: RouteDraws) -> tuple[RouteShape, Params]:
-    return _crossing(draws, LEFT), _flow(draws, (5, 8), (26, 40), (10, 35))
+    return _crossing(draws, LEFT), _flow(draws, (5, 9), (24, 38), (8, 35))
 
 
 def _right_into(draws: RouteDraws) -> tuple[RouteShape, Params]:
-    return _crossing(draws, RIGHT), _flow(draws, (5, 9), (26, 40), (10, 35))
+    return _crossing(draws, RIGHT), _flow(draws, (6, 11), (24, 40), (8, 35))
 
 
 def _enter_flow(draws: RouteDraws) -> tuple[RouteShape, Params]:
@@ -178,10 +184,10 @@ def _enter_flow(draws: RouteDraws) -> tuple[RouteShape, Params]:
     shape = _crossing(draws, turn)
     source = "left" if turn == RIGHT else "right"
     line = _lines("EnterActorFlow", shape, f"{source}->exit")
-    near = min(range(len(line)), key=lambda i: seen_from(shape.before, *line[i])[0] ** 2 + line[i][1] ** 2)
-    start = max(near - round(draws.between(16, 30, 0)), 0)
+    leaves = int(np.argmin([math.dist(place, shape.beyond[:2]) for place in line]))
+    start = max(leaves - round(draws.between(34, 48, 0)), 0)
     params = {"start_actor_flow": (*line[start], 0.0), "end_actor_flow": beyond(shape.beyond, draws.between(9, 14))}
-    return shape, params | _flow(draws, (5, 9), (30, 45), (10, 40))
+    return shape, params | _flow(draws, (6, 12), (28, 44), (8, 35))
 
 
 def _bicycles(draws: RouteDraws) -> tuple[RouteShape, Params]:
@@ -191,7 +197,7 @@ def _bicycles(draws: RouteDraws) -> tuple[RouteShape, Params]:
     ahead, behind = draws.between(34, 42), -draws.between(7, 10)
     start, end = (int(np.argmin(np.abs(np.array(along) - goal))) for goal in (ahead, behind))
     params = {"start_actor_flow": (*line[start], 0.0), "end_actor_flow": (*line[end], 0.0)}
-    return shape, params | _flow(draws, (4, 8), (18, 30), (10, 30))
+    return shape, params | _flow(draws, (5, 10), (15, 28), (10, 25))
 
 
 def _lines(name: str, shape: RouteShape, line: str) -> list[tuple[float, float]]:
@@ -219,11 +225,11 @@ def _exit(
 
 
 def _highway_exit(draws: RouteDraws) -> tuple[RouteShape, Params]:
-    return _exit(draws, (13, 40), draws.sign(), (5, 9))
+    return _exit(draws, (13, 40), draws.sign(), (6, 11))
 
 
 def _interurban_exit(draws: RouteDraws) -> tuple[RouteShape, Params]:
-    return _exit(draws, (15, 28), 1, (5, 10))
+    return _exit(draws, (15, 28), 1, (6, 12))
 
 
 def _slow_exit(draws: RouteDraws) -> tuple[RouteShape, Params]:
@@ -258,7 +264,7 @@ def _advanced_ramp(draws: RouteDraws) -> tuple[RouteShape, Params]:
         "start_actor_flow": beyond(shape.beyond, -back, side * LANE),
         "end_actor_flow": beyond(shape.beyond, draws.between(2, 8), side * LANE),
     }
-    return shape, params | _flow(draws, (6, 14), (36, 50), (30, 50))
+    return shape, params | _flow(draws, (6, 10), (45, 60), (20, 50))
 
 
 def ramp_length(shape: RouteShape) -> float:

@@ -18,6 +18,7 @@ from closedloop_plugin.maps.curves import Chain, CurveSegment, Pose, aside, leng
 STEP = 2.0  # m between two points
 LANE_STEP, LANE = 5.0, 3.5  # m between two points of a route with lane changes, and to the next lane
 ORIGIN: Pose = (0.0, 0.0, 0.0)
+TIGHTEST = 38.0  # m, smallest radius of a bend
 STRAIGHT, LEFT, RIGHT = "straight", "left", "right"
 
 
@@ -30,8 +31,13 @@ class RouteShape:
     before: Pose = ORIGIN
     beyond: Pose = ORIGIN
 
+    @property
+    def size(self) -> float:
+        """Length of the polyline of the points, m."""
+        return float(np.hypot(*np.diff(self.points, axis=0).T).sum())
 
-def road(draws: RouteDraws, size: float, start: Pose = ORIGIN, bent: float = 0.5) -> Chain:
+
+def road(draws: RouteDraws, size: float, start: Pose = ORIGIN, bent: float = 0.5, tightest: float = TIGHTEST) -> Chain:
     """A road of `size` metres: with the share `bent` one bend or two opposite ones, else nearly straight."""
     if not draws.chance(bent):
         angle = math.radians(draws.between(-6, 6, 2))
@@ -41,16 +47,18 @@ def road(draws: RouteDraws, size: float, start: Pose = ORIGIN, bent: float = 0.5
     if draws.chance(0.3):
         turns.append(-turns[0])
     for turn in turns:
-        radius, angle = draws.between(38, 200), math.radians(draws.between(10, 90 / len(turns)))
+        radius, angle = draws.between(tightest, 200), math.radians(draws.between(10, 90 / len(turns)))
         room = (size - length(chain)) / (1.0 if turn == turns[-1] else 2.0)
         chain.append(CurveSegment(*chain[-1].end, min(radius * angle, room), turn / radius))
     rest = size - length(chain)
     return (*chain, *line(chain[-1].end, rest)) if rest > 1.0 else tuple(chain)
 
 
-def corridor_shape(draws: RouteDraws, size: float, trigger: float, bent: float = 0.5) -> RouteShape:
+def corridor_shape(
+    draws: RouteDraws, size: float, trigger: float, bent: float = 0.5, tightest: float = TIGHTEST
+) -> RouteShape:
     """One road, with the trigger point `trigger` metres from its start."""
-    chain = road(draws, size, bent=bent)
+    chain = road(draws, size, bent=bent, tightest=tightest)
     return RouteShape(_along(chain), _at(chain, trigger))
 
 

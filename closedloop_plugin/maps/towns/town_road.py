@@ -136,7 +136,7 @@ def facts_of(
     trigger = path.locate(*route.trigger[:2])[0]
     x, y, _ = path.pose(trigger)
     at = min(driven, key=lambda k: foot(town.lanes[k], np.array([x, y]))[1])
-    facts: dict[str, Any] = {"topology": "town", "lanes": _beside(town, at)}
+    facts: dict[str, Any] = {"topology": "town", "lanes": lanes_beside(town, at)}
     ahead = next(((j, span) for j, span in spans if span[1] > trigger + 1.0), None)
     if ahead is not None:
         junction, flows = boxes[ahead[0]].facts(town, driven)
@@ -145,7 +145,7 @@ def facts_of(
     return facts
 
 
-def _beside(town: LaneNetwork, key: Key) -> dict[str, int]:
+def lanes_beside(town: LaneNetwork, key: Key) -> dict[str, int]:
     """Numbers of lanes of the ego's direction to its left and right, and of oncoming lanes."""
     counts = {}
     for name, left in (("left", True), ("right", False)):

@@ -34,11 +34,10 @@ def test_a_copy_of_each_demo_route_is_found_at_any_place() -> None:
         assert found is not None and (found.route, found.kind) == (f"demo_routes:{route.id}", "shape")
 
 
-def test_the_same_id_of_the_same_suite() -> None:
-    found = nearest_overlap(straight(60.0), [straight()])
+def test_the_same_id_in_the_same_town() -> None:
+    found = nearest_overlap(straight(60.0, points=((0.0, 50.0), (60.0, 50.0))), [straight()])
     assert found is not None and (found.kind, found.route) == ("id", "s:known")
-    assert nearest_overlap(straight(60.0, suite="t"), [straight()]) is not None  # still the same place
-    assert nearest_overlap(straight(60.0, suite="t", town="Other"), [straight()]) is None
+    assert nearest_overlap(straight(60.0, town="Other"), [straight()]) is None
 
 
 def test_a_stretch_of_the_same_town() -> None:
