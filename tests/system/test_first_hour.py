@@ -36,8 +36,8 @@ def variables(tmp_path: Path) -> dict[str, str]:
 
 
 def kill_in_the_drive(command: list[str], out: Path, env: dict[str, str]) -> None:
-    """Start, and kill -9 as soon as the model has driven for a moment."""
-    begun = out / "runs" / "tiny" / "demo" / "run.json"
+    """Start, and kill -9 while the model is loaded for its drive."""
+    begun = out / "logs" / "demo-tiny.log"
     with kill_on_error(
         subprocess.Popen(command, cwd=out.parent, env=env, stdout=subprocess.DEVNULL, start_new_session=True)
     ) as script:
