@@ -224,7 +224,7 @@ def models_of(options: FirstHourOptions) -> list[EvaluatedModel]:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    args = parser().parse_args(words)
+    args = parser().parse_intermixed_args(words)  # options may be between the models
     try:
         options = read_options(FirstHourOptions, args)
         stages = stages_of(options, models_of(options))

@@ -134,8 +134,9 @@ class StageRunner:
     def table(self, stages: Sequence[Stage]) -> TextTable:
         histories = self.histories(stages)
         rows = [_row(stage, histories[stage.name], self.gpu_absent) for stage in stages]
-        total = sum(history.seconds for history in histories.values())
-        rows.append(("all stages", "", _clock(total), "", "", ""))
+        total = _clock(sum(history.seconds for history in histories.values()))
+        least = "≥ " if any(history.unknown for history in histories.values()) else ""
+        rows.append(("all stages", "", f"{least}{total}", "", "", ""))
         return TextTable(("stage", "outcome", "wall time", "attempts", "peak host MiB", "peak GPU MiB"), rows, "llrrrr")
 
     def _write(self, stages: Sequence[Stage]) -> None:
@@ -227,9 +228,8 @@ def _row(stage: Stage, history: StageHistory, gpu_absent: str) -> tuple[str, ...
     if not history.attempts:
         return (stage.name, "left out" if stage.missing else "not run", "–", "0", "–", gpu_absent or "–")
     host = "unknown" if history.host_mib is None else f"{least}{history.host_mib:,}"
-    return (
-        stage.name, outcome, f"{least}{_clock(history.seconds)}", str(history.attempts), host, f"{least}{_gpu(history)}"
-    )  # fmt: skip
+    gpu = _gpu(history) if history.gpu_mib is None else f"{least}{_gpu(history)}"
+    return stage.name, outcome, f"{least}{_clock(history.seconds)}", str(history.attempts), host, gpu
 
 
 def _gpu(history: StageHistory) -> str:

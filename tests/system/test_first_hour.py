@@ -20,10 +20,10 @@ SCRIPT = REPO / "scripts" / "first_hour.sh"
 
 
 def command_of(model: Path, out: Path) -> list[str]:
-    """The smallest size: one question, one demo route, one decision in four seconds; without the 20 routes."""
+    """The smallest size: one question, one demo route, a decision every four seconds. Models may follow."""
     tiny = f"tiny=qwen3_vl,pretrained={model},min_pixels=3136,max_pixels=12544,max_new_tokens=4"
     return [
-        str(SCRIPT), tiny, "broken=no_such_wrapper", "--out", str(out), "--device", "cpu", "--no-baselines",
+        str(SCRIPT), tiny, "--out", str(out), "--device", "cpu", "--no-baselines",
         "--tasks", "ad2demo_relation", "--limit", "1", "--decision-hz", "0.25", "--size", "80x45",
         "--stop-after-unread", "0", "--routes", "1", "--workers", "1",
     ]  # fmt: skip
@@ -36,8 +36,8 @@ def variables(tmp_path: Path) -> dict[str, str]:
 
 
 def kill_in_the_drive(command: list[str], out: Path, env: dict[str, str]) -> None:
-    """Start, and kill -9 as soon as the model has driven for a moment."""
-    begun = out / "runs" / "tiny" / "demo" / "run.json"
+    """Start, and kill -9 while the model is loaded for its drive."""
+    begun = out / "logs" / "demo-tiny.log"
     with kill_on_error(
         subprocess.Popen(command, cwd=out.parent, env=env, stdout=subprocess.DEVNULL, start_new_session=True)
     ) as script:
@@ -54,7 +54,7 @@ def test_a_killed_script_resumes_and_a_failing_model_does_not_stop_the_other(tmp
     out, env = tmp_path / "o", variables(tmp_path)
     command = command_of(make_tiny_qwen3_vl(tmp_path / "model"), out)
     kill_in_the_drive(command, out, env)
-    done = run(*command, cwd=tmp_path, code=1, cold=True, **env)
+    done = run(*command, "broken=no_such_wrapper", cwd=tmp_path, code=1, cold=True, **env)
     assert "[1/7] questions tiny: finished before" in done.stdout, done.stdout
     assert "[3/7] demo tiny: resumes" in done.stdout and "[3/7] demo tiny: done" in done.stdout
     assert "[5/7] routes tiny: left out" in done.stdout and "ad2 drive routes add" in done.stdout

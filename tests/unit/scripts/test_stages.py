@@ -128,6 +128,7 @@ def test_after_kill_9_its_command_ends_and_the_next_call_resumes(
     printed, row = resumed(stages, tmp_path / "o", capsys)
     assert "[1/2] one: finished before" in printed and "[2/2] two: resumes" in printed
     assert row[1] == "finished" and row[2].startswith("≥ ") and row[3] == "2", "the killed attempt left no figures"
+    assert row[4].startswith("≥ ") and row[5] == "no GPU"
 
 
 def test_ctrl_c_lets_the_command_save_its_work(
