@@ -1,0 +1,1 @@
+"""Learning from drives: made routes, collected frames, labels from the truth, training, contamination."""
