@@ -66,7 +66,7 @@ ALLOWED: dict[str, set[str]] = {
     # Scores random answers; all else reads result files.
     "report.floors": {"report", "judge", "scoring", "records", "shards"},
     "report.text_table": set(),  # the table type of all commands
-    "evaluation": {"coordinates", "harness", "report"},  # lmms_eval_ad2.evaluate
+    "evaluation": {"coordinates", "harness", "report", "storage"},  # lmms_eval_ad2.evaluate
     "testing": set(),
     "testing.fake_judge": {"judge", "llm", "records"},
 }  # fmt: skip
@@ -119,7 +119,7 @@ SHARED = {
 }  # fmt: skip
 SHARED_WITH_COMMANDS = SHARED | {"installation", "options", "sigterm"}
 # Training data of drives are questions too: records, and their comparison with those that are evaluated.
-SHARED_WITH_LEARN = SHARED | {"data", "export", "records"}
+SHARED_WITH_LEARN = SHARED | {"data", "data.home", "export", "records"}
 # heavy library -> the folders or files that may import it
 HEAVY = {
     "lmms_eval": ("lmms_eval_ad2/harness", "lmms_eval_ad2/cli/lmms.py", "lmms_eval_ad2/evaluation.py",

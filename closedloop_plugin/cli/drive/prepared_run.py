@@ -92,9 +92,8 @@ def prepare(options: DriveRunOptions, given: ModelBackend | Agent | None = None,
     )
     agent, interpreter = remote(driver)
     note = training_note(run.selection, [route.id for route in subject.routes])
-    return PreparedRun(
-        run, subject.routes, agent, interpreter, notes, (f"{options.agent}: {note}",) if note else (), drawn
-    )
+    trained = (f"{options.agent}: {note}",) if note else ()
+    return PreparedRun(run, subject.routes, agent, interpreter, notes=notes, training=trained, drawn=drawn)
 
 
 def _check(options: DriveRunOptions) -> None:
