@@ -8,13 +8,16 @@ same_id         the same id, without regard to case, in a route file of the same
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from closedloop_plugin.core.routes import Route
 from closedloop_plugin.learn.route_overlap import SHAPE_SHARE, SHARE, RouteShape, common_share, same_shape
-from lmms_eval_ad2.storage.training_card import TrainedRoute, TrainingCard, TrainingSet, trained_text
+from closedloop_plugin.learn.training_set import trained_route
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.training_card import TrainedRoute, TrainingCard, TrainingSet, cards_of, trained_text
 
 SAME_ID, SAME_GEOMETRY, SAME_SHAPE = KINDS = ("same_id", "same_geometry", "same_shape")
 TOWN = "town"  # of TrainedRoute.map: the town's own map
@@ -136,6 +139,25 @@ class RouteContamination:
         """For run.json."""
         routes = {i: {"kind": k.kind, "set": k.set, "trained": k.trained} for i, k in self.leaks.items()}
         return {"named": True, "cards": [card.about() for card in self.cards], "routes": routes}
+
+
+def of_models(
+    model_args: Iterable[str], routes: Iterable[Route], *, asked: Sequence[str], maps: Callable[[Route], str],
+    strict: bool = False,
+) -> RouteContamination | None:  # fmt: skip
+    """Compare routes with what the models of these arguments name in ad2_training.json; None if none names anything.
+
+    asked: ids of the routes that are to be driven, of all those compared; maps: "corridor" or "town", for each route.
+    Raises DataError for a malformed card and, if `strict`, Ad2Error for a leak among the asked routes.
+    """
+    cards = [card for args in model_args for card in cards_of(args)]
+    if not cards:
+        return None
+    found = contamination(cards, (trained_route(route, maps(route)) for route in routes))
+    part = found.of(asked)
+    if strict and part.leaks:
+        raise Ad2Error(f"--strict-contamination: {part.line()}; nothing was driven")
+    return found
 
 
 def contamination(cards: Sequence[TrainingCard], routes: Iterable[TrainedRoute]) -> RouteContamination:

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.agents.make import BUILT_IN, SPEAKING
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.storage.training_card import cards_of, trained_text
+from lmms_eval_ad2.storage.training_card import trained_text
 
 if TYPE_CHECKING:
     from closedloop_plugin.cli.drive.run import DriveRunOptions
@@ -31,20 +30,19 @@ def training_of(options: DriveRunOptions, subject: RouteSelection) -> RouteConta
     Raises DataError for a malformed ad2_training.json, and, with --strict-contamination, Ad2Error if a model was
     trained on a route that is to be driven.
     """
-    cards = [card for spec in _models(options) for card in cards_of(spec)]
-    if not cards:
+    models = _models(options)
+    if not models:
         return None
-    from closedloop_plugin.learn.contamination import contamination
-    from closedloop_plugin.learn.training_set import trained_route
+    from closedloop_plugin.learn.contamination import of_models
 
-    routes = _routes(options, subject)
     corridor = options.world != "carla"
-    named = [trained_route(r, "corridor" if corridor and r.town not in subject.towns else "town") for r in routes]
-    found = contamination(cards, named)
-    asked = found.of([route.id for route in subject.routes])
-    if options.strict_contamination and asked.leaks:
-        raise Ad2Error(f"--strict-contamination: {asked.line()}; nothing was driven")
-    return found
+    return of_models(
+        models,
+        _routes(options, subject),
+        asked=[route.id for route in subject.routes],
+        maps=lambda route: "corridor" if corridor and route.town not in subject.towns else "town",
+        strict=options.strict_contamination,
+    )
 
 
 def _models(options: DriveRunOptions) -> list[str]:

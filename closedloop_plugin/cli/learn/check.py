@@ -29,8 +29,8 @@ class LearnCheckOptions:
         metavar="SET",
     )
     suite: str = option(
-        "what is measured: as --suite of `ad2 drive run`, or a task, a group of tasks, or a dataset as NAME or "
-        "NAME/SPLIT",
+        "what is measured: as --suite of `ad2 drive run`, or a task, a group of tasks, or a dataset: NAME (all "
+        "splits but those for training) or NAME/SPLIT",
         positional=True,
         metavar="SUITE",
     )
@@ -92,6 +92,7 @@ def _questions(card: TrainingCard, name: str) -> list[TrainedShare]:
 def _datasets(name: str) -> dict[tuple[str, str], list[str] | None]:
     """(dataset, split) -> parts that are asked, None: all of them."""
     from lmms_eval_ad2.data.home import list_datasets
+    from lmms_eval_ad2.export.splits import is_training
     from lmms_eval_ad2.harness.task_files import groups, task_files
 
     files = task_files()
@@ -103,7 +104,7 @@ def _datasets(name: str) -> dict[tuple[str, str], list[str] | None]:
             parts.append(task.variant().part)
     data, _, split = name.partition("/")
     for manifest in list_datasets() if not tasks else ():
-        if manifest.name == data and manifest.split == (split or manifest.split):
+        if manifest.name == data and (manifest.split == split or not (split or is_training(manifest.split))):
             found[manifest.name, manifest.split] = None
     return found
 
