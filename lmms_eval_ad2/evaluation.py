@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.report.runs import RunSummary, TaskSummary
+from lmms_eval_ad2.storage.training_card import STRICT_ENV
 
 if TYPE_CHECKING:
     from lmms_eval.api.model import lmms
@@ -60,6 +61,7 @@ def evaluate(
     limit: int | None = None,
     batch_size: int = 1,
     device: str | None = None,
+    strict_contamination: bool = False,
 ) -> EvaluationResult:
     """Evaluate a model on open-loop tasks. May be called any number of times in one process.
 
@@ -70,7 +72,7 @@ def evaluate(
     out: folder of answers and scores, as `ad2 eval --out`; None: a temporary one. name: of an object or function and
     its weights, e.g. "mine-step500"; answers that `out` has of that name are not requested again. Without a name each
     call asks all questions.
-    judge, judge_repeats, judge_images, frame, prompts, limit, device: as in `ad2 eval`.
+    judge, judge_repeats, judge_images, frame, prompts, limit, device, strict_contamination: as in `ad2 eval`.
 
     Under torchrun all ranks call it, with `out`, and with `name` for an object or a function.
     Raises Ad2Error for a mistake of the user, and if every request failed. Random number generators keep their state.
@@ -96,6 +98,7 @@ def evaluate(
                 "AD2_JUDGE_IMAGES": "1" if judge_images else None,
                 "AD2_PROMPTS": str(prompts) if prompts else None,
                 FRAME_ENV: frame,
+                STRICT_ENV: "1" if strict_contamination else None,
             },
         )
         return _result(folder, kept=out is not None)

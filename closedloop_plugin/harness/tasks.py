@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -36,6 +37,7 @@ from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.routes import select
 from closedloop_plugin.harness.lmms_model import LmmsModel
 from closedloop_plugin.interpreters.make import make_interpreter
+from closedloop_plugin.learn.contamination import of_models
 from closedloop_plugin.prompts.texts import texts_of
 from closedloop_plugin.runner.assemble import DriverSetup, RouteSelection, RunConfig, assemble, remote
 from closedloop_plugin.runner.decisions import DecisionRules
@@ -49,7 +51,10 @@ from closedloop_plugin.suites.lookup import Suite, suite
 from closedloop_plugin.threats.task_suite import THREAT, about, suite_of
 from closedloop_plugin.worlds.recipes import workers_for, world_recipe
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.harness.run import current
+from lmms_eval_ad2.printed import show
 from lmms_eval_ad2.storage.redaction import redacted
+from lmms_eval_ad2.storage.training_card import STRICT_ENV
 
 PREFIX = "ad2drive:"  # dataset_path: "ad2drive:SUITE"
 DEFAULTS: Mapping[str, Any] = {
@@ -169,6 +174,8 @@ def _wrap_download(original: Callable[..., Any]) -> Callable[..., Any]:
         TASKS[self.config.task] = {**settings, "suite": name}
         found = SUITES[name] = suite_of(name)
         SUITES[found.name] = found
+        if trained := _training(found, settings["world"]):
+            self.config.metadata = {**(self.config.metadata or {}), "training": trained}
         if name == THREAT:
             self.config.metadata = {**(self.config.metadata or {}), "threats": about(found)}
         rows = [{"id": r.id, "scenario": r.scenario, "town": r.town} for r in found.routes]
@@ -176,6 +183,23 @@ def _wrap_download(original: Callable[..., Any]) -> Callable[..., Any]:
         return None
 
     return download
+
+
+def _training(found: Suite, world: str) -> dict[str, Any]:
+    """The routes that the model was trained on, for the task's metadata; {} if it does not name its training data.
+
+    Raises Ad2Error if there are some and AD2_STRICT_CONTAMINATION is set.
+    """
+    source = "town" if world == "carla" else "corridor"
+    trained = of_models(
+        [current().model_args], found.routes, asked=found.ids, maps=lambda route: source,
+        strict=os.environ.get(STRICT_ENV) == "1",
+    )  # fmt: skip
+    if trained is None:
+        return {}
+    if trained.leaks:
+        show(f"ad2: {found.name}: {trained.line()}", file=sys.stderr, flush=True)
+    return trained.to_dict()
 
 
 def _wrap_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -110,7 +110,9 @@ class EncodedRows:
                 said = one.tokens[one.asked :]
                 before.append(row * length + at + one.asked - 1 + np.arange(len(said)))
                 answers.append(said)
-                weights.append(np.full(len(said), len(said) ** -0.5))  # long answers count more, but not by their length
+                weights.append(
+                    np.full(len(said), len(said) ** -0.5)
+                )  # long answers count more, but not by their length
                 number.append(np.full(len(said), len(number)))
                 at = end
         return TrainingBatch(

@@ -17,17 +17,17 @@ from xml.sax.saxutils import quoteattr
 
 from closedloop_plugin.core.frames import from_carla, to_carla, wrap
 from closedloop_plugin.core.routes import Pose, Route, Weather
+from closedloop_plugin.learn.contamination import TrainedRoutes
 from closedloop_plugin.learn.route_draws import RouteDraws
-from closedloop_plugin.learn.route_overlap import KnownRoutes, RouteOverlap, geometry_sha256, nearest_overlap
 from closedloop_plugin.learn.route_parameters import RECIPES
 from closedloop_plugin.learn.route_weather import drawn_weather
 from closedloop_plugin.learn.town_shapes import IN_TOWNS, MadeTown
+from closedloop_plugin.learn.training_set import trained_route
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
 from closedloop_plugin.suites import lookup
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write
-
-__all__ = ["RouteOverlap", "geometry_sha256", "made_routes", "nearest_overlap", "write_routes"]
+from lmms_eval_ad2.storage.training_card import TrainingSet
 
 MADE_ID = re.compile(r"m\d+-\d{6}")
 TOWN = "Made"  # name of the place of routes without a town
@@ -43,14 +43,15 @@ def made_routes(
 
     types: scenario types of the catalogue (default: all 44). towns: OpenDRIVE files TOWN.xodr; about half of the routes
     of the types in `town_shapes.IN_TOWNS` are then at random places of one of them, if it has one that fits. No route
-    repeats one of the demo, of Bench2Drive as far as its file is added, or of another added suite (`nearest_overlap`).
+    repeats one of the demo, of Bench2Drive as far as its file is added, or of another added suite, by the same
+    comparison by which a model's training routes are found (contamination.py).
     Raises Ad2Error for an unknown type or an unreadable town.
     """
     names = list(CATALOGUE) if types is None else list(types)
     unknown = [name for name in names if name not in RECIPES]
     if unknown or not names:
         raise Ad2Error(f"no such scenario type: {', '.join(unknown) or 'none given'}; known are {', '.join(RECIPES)}")
-    known, places = KnownRoutes(known_routes()), [MadeTown(Path(file)) for file in towns]
+    known, places = index_of(known_routes()), [MadeTown(Path(file)) for file in towns]
     routes = []
     for number in range(count):
         turn, place = divmod(number, len(names))
@@ -77,11 +78,16 @@ def known_routes() -> list[Route]:
     return [route for route in found if not MADE_ID.fullmatch(route.id)]
 
 
-def _made(seed: int, number: int, name: str, known: KnownRoutes, towns: Sequence[MadeTown]) -> Route:
+def index_of(routes: Iterable[Route]) -> TrainedRoutes:
+    """An index of known routes, whose `leak` finds the one that a made route repeats."""
+    return TrainedRoutes([TrainingSet("known", routes=tuple(trained_route(route) for route in routes))])
+
+
+def _made(seed: int, number: int, name: str, known: TrainedRoutes, towns: Sequence[MadeTown]) -> Route:
     for attempt in range(ATTEMPTS):
         draws = RouteDraws(seed, number, name, attempt)
         route = _drawn(f"m{seed}-{number:06d}", name, draws, towns)
-        if nearest_overlap(route, known) is None:
+        if known.leak(trained_route(route)) is None:
             return route
     raise Ad2Error(f"route {number} of seed {seed}: {ATTEMPTS} drawn {name} routes repeat known ones")
 

@@ -1,167 +1,166 @@
-"""Comparison of routes by geometry: the same stretch of a town, or the same shape anywhere."""
+"""Whether two routes are the same road, by geometry: the same place, or the same shape with the same scenario.
+
+Same place (`common_share`): more than half of the shorter route lies within 1 m of the other, in the same direction.
+A route that is part of a longer one is therefore the same, the opposite direction of a street or a neighbouring lane
+(3.5 m away) is not, and two routes that only cross or share a piece are not.
+
+Same shape (`same_shape`), for maps that are built from the route: the routes are laid over each other at the places of
+their scenarios, and more than 90 % of the shorter one lies within 1 m of the other. If the scenario has the same type
+and parameters too, the world that is built is the same, wherever it is and however it is turned.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.core.frames import to_ego
-from closedloop_plugin.core.routes import Route
+from closedloop_plugin.core.routes import Pose
+from lmms_eval_ad2.numbers import is_number
+from lmms_eval_ad2.storage.training_card import TrainedRoute
 
-SAME_M = 0.5  # m: farthest distance of two congruent routes, and difference of their lengths and distances
-SAME_VALUE = 0.5  # difference of two equal numbers of the scenario (m/s, km/h, degrees, m)
-PLACE_M = 2.0  # m from a known route within which a route of the same town drives on it
-SHARED_M = 20.0  # m driven on it, from which on a route lies on the known one
-SAMPLES = 64  # points of a route for the comparison of shapes
-
-
-@dataclass(frozen=True)
-class RouteOverlap:
-    """A known route that another one repeats. kind: "id" | "place" | "shape"; metres: shared stretch or distance."""
-
-    route: str  # SUITE:ID of the known route
-    kind: str
-    metres: float
+WITHIN = 1.0  # m
+SHARE = 0.5  # of the shorter route: above it two routes in one place are the same
+SHAPE_SHARE = 0.9  # likewise for two places: two straight approaches to different turns are no congruent routes
+STEP = 1.0  # m between the compared points
+SAME_DIRECTION = math.cos(math.radians(45.0))
+WINDOW = 5.0  # m before and after the trigger, over which the path's heading there is taken
+TOLERANCE = 1e-3  # of numbers among the parameters, relative
 
 
-@dataclass
-class KnownRoutes:
-    """Routes with all that a comparison needs, computed once."""
+@dataclass(frozen=True, eq=False)
+class RoutePolyline:
+    """A polyline of at least two points in the map frame, m."""
 
-    routes: list[Route] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.lengths = np.array([route.length for route in self.routes])
-        self.towns = np.array([route.town for route in self.routes])
-        self.shapes = [sampled(route) for route in self.routes]
-        boxes = np.array([_box(route) for route in self.routes]).reshape(-1, 2, 2)
-        self.low, self.high = boxes[:, 0], boxes[:, 1]
-
-    def close_to(self, route: Route) -> list[Route]:
-        """Those of the same town whose surrounding box is within PLACE_M of that of `route`."""
-        low, high = _box(route)
-        apart = np.maximum(self.low - high, low - self.high).max(axis=1)
-        return [self.routes[i] for i in np.flatnonzero((self.towns == route.town) & (apart <= PLACE_M))]
+    points: np.ndarray  # (N, 2)
 
     @classmethod
-    def of(cls, routes: Iterable[Route] | KnownRoutes) -> KnownRoutes:
-        return routes if isinstance(routes, cls) else cls(list(routes))  # type: ignore[arg-type]
+    def of(cls, points: Sequence[Sequence[float]]) -> RoutePolyline | None:
+        """The shape without repeated points; None if fewer than two are left."""
+        xy = np.asarray(points, dtype=float).reshape(-1, 2)
+        keep = np.r_[True, np.hypot(*np.diff(xy, axis=0).T) > 1e-6] if len(xy) else np.zeros(0, dtype=bool)
+        return cls(xy[keep]) if keep.sum() > 1 else None
+
+    @cached_property
+    def stations(self) -> np.ndarray:
+        """Arc length of each point, (N,), m."""
+        return np.r_[0.0, np.cumsum(np.hypot(*np.diff(self.points, axis=0).T))]
+
+    @property
+    def length(self) -> float:
+        return float(self.stations[-1])
+
+    @cached_property
+    def box(self) -> tuple[float, float, float, float]:
+        """x and y, smallest and largest."""
+        (x0, y0), (x1, y1) = self.points.min(axis=0), self.points.max(axis=0)
+        return float(x0), float(y0), float(x1), float(y1)
+
+    @cached_property
+    def samples(self) -> tuple[np.ndarray, np.ndarray]:
+        """Points every STEP metres in the middle of their steps, (M, 2), and the directions there as unit vectors."""
+        n = max(2, math.ceil(self.length / STEP))
+        s = (np.arange(n) + 0.5) * (self.length / n)
+        segment = np.clip(np.searchsorted(self.stations, s, side="right") - 1, 0, len(self.points) - 2)
+        xy = np.column_stack([np.interp(s, self.stations, self.points[:, i]) for i in (0, 1)])
+        return xy, self.directions[segment]
+
+    @cached_property
+    def directions(self) -> np.ndarray:
+        """Unit vector of each segment, (N - 1, 2)."""
+        vectors = np.diff(self.points, axis=0)
+        return vectors / np.hypot(*vectors.T)[:, None]
+
+    def in_frame(self, pose: Pose) -> RoutePolyline:
+        """The shape in the frame of a pose: x forward, y to the left."""
+        return RoutePolyline(_in_frame(self.points, pose))
+
+    def pose_near(self, x: float, y: float) -> Pose:
+        """(x, y) with the heading of the polyline at its closest point."""
+        a, vectors = self.points[:-1], np.diff(self.points, axis=0)
+        t = np.clip(((np.array([x, y]) - a) * vectors).sum(1) / (vectors * vectors).sum(1), 0.0, 1.0)
+        i = int(np.hypot(*(np.array([x, y]) - a - t[:, None] * vectors).T).argmin())
+        s = self.stations[i] + t[i] * (self.stations[i + 1] - self.stations[i])
+        ends = np.clip([s - WINDOW, s + WINDOW], 0.0, self.length)
+        dx, dy = (np.diff(np.interp(ends, self.stations, self.points[:, k]))[0] for k in (0, 1))
+        return x, y, math.atan2(dy, dx)
 
 
-def geometry_sha256(route: Route) -> str:
-    """Hash of the points, rounded to 0.1 m: equal for a copied route, whatever its id, town or scenario."""
-    text = ";".join(f"{x:.1f},{y:.1f}" for x, y in np.round(np.array(route.points), 1) + 0.0)
-    return hashlib.sha256(text.encode()).hexdigest()
+def common_share(a: RoutePolyline, b: RoutePolyline) -> float:
+    """Share of the shorter route's length, 0..1, that lies within WITHIN of the other, in the same direction."""
+    ax0, ay0, ax1, ay1 = a.box
+    bx0, by0, bx1, by1 = b.box
+    if ax0 > bx1 + WITHIN or bx0 > ax1 + WITHIN or ay0 > by1 + WITHIN or by0 > ay1 + WITHIN:
+        return 0.0
+    short, long = (a, b) if a.length <= b.length else (b, a)
+    xy, direction = short.samples
+    start, vectors = long.points[:-1], np.diff(long.points, axis=0)
+    # Foot of each sample p on each segment a + t v: t = (p - a).v / |v|^2, clipped to [0, 1]. Shapes (M, N).
+    ahead = xy @ vectors.T - (start * vectors).sum(1)
+    t = np.clip(ahead / (vectors * vectors).sum(1), 0.0, 1.0)
+    gap = np.hypot(xy[:, :1] - start[:, 0] - t * vectors[:, 0], xy[:, 1:] - start[:, 1] - t * vectors[:, 1])
+    near = (gap <= WITHIN) & (direction @ long.directions.T >= SAME_DIRECTION)
+    return float(near.any(axis=1).mean())
 
 
-def nearest_overlap(route: Route, others: Iterable[Route] | KnownRoutes) -> RouteOverlap | None:
-    """The known route that `route` repeats most closely, or None.
-
-    A route repeats another one
-    - with the same id in the same town ("id"),
-    - if both are in the same town and more than SHARED_M metres of it lie within PLACE_M of the other one ("place"),
-    - if a rotation and translation lays it on the other one within SAME_M along its whole length, and their lengths
-      differ by SAME_M at most ("shape"). All straight roads of one length are congruent, so a straight route (within
-      SAME_M of its chord) repeats another one only if the scenario is the same, too: its type, the distance of the
-      trigger point from the start, and all parameters within SAME_VALUE, words equal.
-    """
-    known = KnownRoutes.of(others)
-    same = next((k for k in known.routes if k.id == route.id and k.town == route.town), None)
-    if same is not None:
-        return RouteOverlap(_name(same), "id", 0.0)
-    return _on_place(route, known) or _of_shape(route, known)
-
-
-def _on_place(route: Route, known: KnownRoutes) -> RouteOverlap | None:
-    mine, found = _dense(route), []
-    for other in known.close_to(route):
-        gap = np.hypot(*(mine[:, None] - _dense(other)[None]).transpose(2, 0, 1)).min(1)
-        found.append((route.length * float((gap < PLACE_M).mean()), _name(other)))
-    metres, name = max(found, default=(0.0, ""))
-    return RouteOverlap(name, "place", round(metres, 1)) if metres > SHARED_M else None
+def same_shape(a: TrainedRoute, b: TrainedRoute) -> float:
+    """Share as of `common_share` with the scenarios laid over each other; 0 if these differ in type or parameters."""
+    if a.trigger is None or b.trigger is None or not a.scenario or a.scenario != b.scenario:
+        return 0.0
+    if not _same_keys(a, b):
+        return 0.0
+    shapes = RoutePolyline.of(a.points), RoutePolyline.of(b.points)
+    if shapes[0] is None or shapes[1] is None:
+        return 0.0
+    best = 0.0
+    # The heading of the trigger may be written less exactly than the path, whose own heading is the second attempt.
+    near = (shapes[0].pose_near(*a.trigger[:2]), shapes[1].pose_near(*b.trigger[:2]))
+    for one, other in ((a.trigger, b.trigger), near):
+        if all(_same_value(a.params[key], b.params[key], one, other) for key in a.params):
+            best = max(best, common_share(shapes[0].in_frame(one), shapes[1].in_frame(other)))
+    return best
 
 
-def _of_shape(route: Route, known: KnownRoutes) -> RouteOverlap | None:
-    mine, best = sampled(route), None
-    for i in np.flatnonzero(np.abs(known.lengths - route.length) <= SAME_M):
-        other = known.routes[i]
-        gap = farthest(mine, known.shapes[i])
-        if gap <= SAME_M and (not is_straight(mine) or same_scenario(route, other)):
-            best = min(best or (gap, _name(other)), (gap, _name(other)))
-    return RouteOverlap(best[1], "shape", round(best[0], 2)) if best else None
+def geometry_sha256(points: Iterable[Sequence[float]]) -> str:
+    """Hash of a route's points, rounded to 0.1 m."""
+    return hashlib.sha256(json.dumps(rounded(points)).encode()).hexdigest()
 
 
-def sampled(route: Route, number: int = SAMPLES) -> np.ndarray:
-    """Points at equal distances along a route's polyline, (number, 2)."""
-    points = np.array(route.points)
-    s = np.r_[0.0, np.cumsum(np.hypot(*np.diff(points, axis=0).T))]
-    at = np.linspace(0.0, s[-1], number)
-    return np.column_stack([np.interp(at, s, points[:, i]) for i in (0, 1)])
+def rounded(points: Iterable[Sequence[float]]) -> list[list[float]]:
+    """(x, y) of each point, rounded to 0.1 m; -0.0 as 0.0."""
+    return [[round(x, 1) + 0.0, round(y, 1) + 0.0] for x, y in (p[:2] for p in points)]
 
 
-def farthest(a: np.ndarray, b: np.ndarray) -> float:
-    """Largest distance of two rows of points (N, 2) after the rotation and translation of least squares, m."""
-    # Kabsch in two dimensions: with centred complex points p, q the rotation is the phase of sum(conj(p) q).
-    p, q = (complex_of(points - points.mean(axis=0)) for points in (a, b))
-    turn = np.sum(np.conj(p) * q)
-    phase = turn / abs(turn) if abs(turn) > 1e-9 else 1.0
-    return float(np.abs(p * phase - q).max())
-
-
-def complex_of(points: np.ndarray) -> np.ndarray:
-    return points[:, 0] + 1j * points[:, 1]
-
-
-def is_straight(points: np.ndarray) -> bool:
-    """Whether all points lie within SAME_M of the chord."""
-    x, y = points[0]
-    dx, dy = points[-1] - points[0]
-    away = (points[:, 0] - x) * dy - (points[:, 1] - y) * dx
-    return bool(np.abs(away).max() <= SAME_M * math.hypot(dx, dy))
-
-
-def same_scenario(a: Route, b: Route) -> bool:
-    """Whether type, trigger point and parameters of two straight routes agree."""
-    return (
-        a.scenario == b.scenario
-        and a.params.keys() == b.params.keys()
-        and _near(_local(a, a.trigger), _local(b, b.trigger))
-        and all(_near(_value(a, name), _value(b, name)) for name in a.params)
+def _same_keys(a: TrainedRoute, b: TrainedRoute) -> bool:
+    """Whether parameters have the same names, and those that are no poses the same values."""
+    return a.params.keys() == b.params.keys() and all(
+        _is_pose(value) or _same_value(value, b.params[key], (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+        for key, value in a.params.items()
     )
 
 
-def _value(route: Route, name: str) -> Any:
-    value = route.params[name]
-    return _local(route, value) if isinstance(value, tuple) and len(value) == 3 else value
+def _same_value(a: Any, b: Any, frame_a: Pose, frame_b: Pose) -> bool:
+    if _is_pose(a) and _is_pose(b):
+        one, other = (_in_frame(np.array([pose[:2]]), frame)[0] for pose, frame in ((a, frame_a), (b, frame_b)))
+        return math.dist(one, other) <= WITHIN
+    if is_number(a) and is_number(b):
+        return math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    if isinstance(a, tuple | list) and isinstance(b, tuple | list) and len(a) == len(b):
+        return all(_same_value(x, y, frame_a, frame_b) for x, y in zip(a, b, strict=True))
+    return bool(a == b)
 
 
-def _local(route: Route, pose: tuple[float, float, float]) -> tuple[float, float]:
-    """A place in the frame of a straight route."""
-    (x, y), (x1, y1) = route.points[0], route.points[-1]
-    return to_ego(pose[0], pose[1], x, y, math.atan2(y1 - y, x1 - x))
+def _is_pose(value: Any) -> bool:
+    return isinstance(value, tuple | list) and len(value) == 3
 
 
-def _near(a: Any, b: Any) -> bool:
-    if isinstance(a, str) or isinstance(b, str):
-        return bool(a == b)
-    first, second = np.atleast_1d(a), np.atleast_1d(b)
-    return first.shape == second.shape and bool(np.abs(first - second).max() <= SAME_VALUE)
-
-
-def _dense(route: Route) -> np.ndarray:
-    return sampled(route, max(2, math.ceil(route.length)))
-
-
-def _box(route: Route) -> np.ndarray:
-    """Lowest and highest coordinates, (2, 2)."""
-    points = np.array(route.points)
-    return np.array([points.min(axis=0), points.max(axis=0)])
-
-
-def _name(route: Route) -> str:
-    return f"{route.suite}:{route.id}" if route.suite else route.id
+def _in_frame(xy: np.ndarray, pose: Pose) -> np.ndarray:
+    x, y, yaw = pose
+    cos, sin = math.cos(yaw), math.sin(yaw)
+    return (xy - (x, y)) @ np.array([[cos, -sin], [sin, cos]])

@@ -144,7 +144,9 @@ class Trainer:
                 self.progress.log.append((self.progress.step, round(mean, 5)))
                 rate = pictures / (now - began)
                 left = (now - began) / (self.progress.step - first) * (self.steps - self.progress.step)
-                say(f"step {self.progress.step}/{self.steps}: loss {mean:.4f}, {rate:.1f} pictures/s, {left:.0f} s left")
+                say(
+                    f"step {self.progress.step}/{self.steps}: loss {mean:.4f}, {rate:.1f} pictures/s, {left:.0f} s left"
+                )
                 reported, losses = now, []
             if now - saved > save_s and not last:
                 self.save(out / STATE)

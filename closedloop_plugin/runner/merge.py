@@ -74,7 +74,17 @@ def _selection(runs: Sequence[Mapping[str, Any]], folders: Sequence[Path]) -> di
         "asked": [route for route in routes if route in asked],
         "repetitions": max(run["selection"]["repetitions"] for run in runs),
         "merged": [str(folder) for folder in folders],
+        **_training(runs),
     }
+
+
+def _training(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The routes that the model was trained on, those of all runs together; nothing if no run has the key."""
+    found = [part for run in runs if isinstance(part := run["selection"].get("training"), dict)]
+    named = [part for part in found if isinstance(part.get("routes"), dict)]
+    if not named:
+        return {"training": found[0]} if found else {}
+    return {"training": {**named[0], "routes": {k: v for part in named for k, v in part["routes"].items()}}}
 
 
 def _episodes(selection: Mapping[str, Any], routes: Sequence[str]) -> list[tuple[str, int]]:

@@ -13,6 +13,7 @@ from lmms_eval_ad2.coordinates import FrameSetting
 from lmms_eval_ad2.options import add_command, option
 from lmms_eval_ad2.shards import ENV as SHARD_ENV
 from lmms_eval_ad2.shards import RunShard
+from lmms_eval_ad2.storage.training_card import STRICT_ENV
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +43,11 @@ class EvalOptions(JudgeOptions):
     limit: int | None = option("only the first N records of each task", default=None, metavar="N")
     batch_size: str = option("lmms-eval's --batch_size (default 1)", default="1", metavar="N")
     device: str | None = option("lmms-eval's --device", default=None)
+    strict_contamination: bool = option(
+        "refuse to ask questions that the model was trained on, as its ad2_training.json names them (default: they are "
+        "counted in the tables)",
+        default=False,
+    )
     dry_run: bool = option(
         "only check data, images, model, key, prompts and judge, and print the requests and the judge's cost to come",
         default=False,
@@ -90,7 +96,12 @@ def run(options: EvalOptions) -> int:
     if options.shard is not None:
         RunShard.parse(options.shard)
     options.set_environment()
-    settings = (("AD2_PROMPTS", options.prompts), (FRAME_ENV, options.frame), (SHARD_ENV, options.shard))
+    settings = (
+        ("AD2_PROMPTS", options.prompts),
+        (FRAME_ENV, options.frame),
+        (SHARD_ENV, options.shard),
+        (STRICT_ENV, "1" if options.strict_contamination else None),
+    )
     for variable, value in settings:
         if value:
             os.environ[variable] = value

@@ -1,9 +1,11 @@
 """Export tasks as a training file for ms-swift.
 
-    OUT.jsonl         one row per turn (training_rows); written atomically, after the images
-    OUT.card.json     sources and settings of the file, and the splits that the leak check compared; written last
-    OUT.leaks.jsonl   only if questions leak: each of them, with the evaluated question
-    OUT_images/       images with drawn marks (TrainingImages)
+    OUT.jsonl            one row per turn (training_rows); written atomically, after the images
+    OUT.card.json        sources and settings of the file, and the splits that the leak check compared; written last
+    OUT.training.json    names of its questions, scenes and images (storage/training_card.py), for `ad2 learn check` and
+                         for the ad2_training.json of a model that is trained on it; its name and hash are in the card
+    OUT.leaks.jsonl      only if questions leak: each of them, with the evaluated question
+    OUT_images/          images with drawn marks (TrainingImages)
 
 The same command on the same data writes the same bytes. A killed command leaves only images, which the next one reuses.
 """
@@ -29,6 +31,7 @@ from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.export.leaks import SCENE, HeldOutIndex
 from lmms_eval_ad2.export.selection import LeakReport, QuestionSelection, check, choose
 from lmms_eval_ad2.export.splits import ExportTask, held_out, refuse_evaluation
+from lmms_eval_ad2.export.trained_questions import TrainingSetBuilder
 from lmms_eval_ad2.prompts import task_prompt, visual
 from lmms_eval_ad2.prompts.marks import own_mark
 from lmms_eval_ad2.prompts.media_tags import without_tags
@@ -38,6 +41,7 @@ from lmms_eval_ad2.scoring.reference_answers import chain, reference, written
 from lmms_eval_ad2.scoring.sample import input_size
 from lmms_eval_ad2.scoring.variant import TaskVariant
 from lmms_eval_ad2.storage.files import atomic_write, atomic_write_bytes, atomic_write_json, file_sha256
+from lmms_eval_ad2.storage.training_card import write_set
 
 SCHEMA = "ad2-export/1"
 
@@ -87,8 +91,10 @@ def export(
     leaks = _without_leaks(chosen, held, settings)
     prompts = PromptSet.load()
     images = TrainingImages(settings.images_out or settings.out.with_name(f"{settings.out.stem}_images"))
+    training_set = TrainingSetBuilder()
     with _ordered(settings) as file:
-        counts = _write(chosen, prompts, images, file)
+        counts = _write(chosen, prompts, images, file, training_set)
+    named = write_set(settings.out.parent, training_set.build(settings.out.stem), set_path(settings.out).name)
     card = {
         "schema": SCHEMA, "format": "ms-swift messages", "file": settings.out.name,
         "sha256": file_sha256(settings.out), "rows": sum(counts.rows.values()),
@@ -99,7 +105,8 @@ def export(
         "settings": {"split": settings.split, "limit": settings.limit, "shuffle": settings.shuffle,
                      "seed": settings.seed},
         "prompts": {"source": prompts.source, "sha256": prompts.sha256},
-        "leak_check": _leak_card(held, leaks, data, settings), "version": __version__,
+        "leak_check": _leak_card(held, leaks, data, settings),
+        "training_set": {"file": named.name, "sha256": file_sha256(named)}, "version": __version__,
     }  # fmt: skip
     atomic_write_json(card_path(settings.out), card)
     return card
@@ -107,6 +114,10 @@ def export(
 
 def card_path(out: Path) -> Path:
     return out.with_suffix(".card.json")
+
+
+def set_path(out: Path) -> Path:
+    return out.with_suffix(".training.json")
 
 
 def leaks_path(out: Path) -> Path:
@@ -152,8 +163,9 @@ def _refusal(report: LeakReport, total: int, listing: Path) -> str:
 
 
 def _write(
-    chosen: Sequence[QuestionSelection], prompts: PromptSet, images: TrainingImages, file: TextIO
-) -> TrainingCounts:
+    chosen: Sequence[QuestionSelection], prompts: PromptSet, images: TrainingImages, file: TextIO,
+    training_set: TrainingSetBuilder,
+) -> TrainingCounts:  # fmt: skip
     counts = TrainingCounts()
     for one in chosen:
         for record, tasks in one.records("writing"):
@@ -166,6 +178,7 @@ def _write(
                     counts.bad += 1
                     counts.faults += [str(exc)] if len(counts.faults) < 3 else []
                     continue
+                training_set.add(record, one.dataset.image_root)
                 for row in training_rows(record, task, turns, paths):
                     print(json.dumps(row, ensure_ascii=False), file=file)
                 counts.rows[task.name] = counts.rows.get(task.name, 0) + len(turns)

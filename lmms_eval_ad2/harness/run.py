@@ -28,6 +28,7 @@ from lmms_eval_ad2.harness.journal import AnswerJournal, attach
 from lmms_eval_ad2.harness.run_identity import LibraryArguments, identity, model_label, redact, versions
 from lmms_eval_ad2.harness.task_data import TASKS, task_settings
 from lmms_eval_ad2.harness.task_files import TaskFile, groups, task_files
+from lmms_eval_ad2.harness.training_data import mark_tasks
 from lmms_eval_ad2.parsing import FAILURES
 from lmms_eval_ad2.printed import show
 from lmms_eval_ad2.scoring import judge_ratings, result_files
@@ -36,6 +37,7 @@ from lmms_eval_ad2.storage.code_state import UNKNOWN
 from lmms_eval_ad2.storage.files import remove_leftovers
 from lmms_eval_ad2.storage.identity import run_folder
 from lmms_eval_ad2.storage.lock import lock_folder
+from lmms_eval_ad2.storage.training_card import TrainingCard, cards_of
 
 PREVIOUS = "summary.previous.json"
 # Attributes of lmms-eval's options that change answers or how they are read, besides those of the run's identity.
@@ -54,6 +56,8 @@ class EvaluationRun:
         self.model_args, self.cli, self.seed = redact(model_args) if model_args else "", cli, seed
         self.tables: dict[str, dict[str, Any]] = {}
         self.resizing: InputResizing | None = None  # of images by the model; None: not known
+        self.cards: list[TrainingCard] = []  # of the model's training data
+        self.training: dict[str, Any] = {}
         self._judge: Any = None
         self.ours = False
         out = getattr(cli, "output_path", None)
@@ -124,6 +128,7 @@ class EvaluationRun:
             "model_input": self.resizing.to_json() if self.resizing else None,
             "image_encoding": {k: os.environ.get(k, v) for k, v in IMAGE_ENCODING.items()},
             "judge": judge_ratings.judge_record(judge) if judge else None,
+            "training": self.training,
             "versions": versions(),
             **self._shards(),
         }
@@ -206,6 +211,8 @@ def _evaluate(original: Callable[..., Any], lm: Any, task_dict: Any, args: Any, 
             run.judge()  # an invalid specification must fail before the model runs for hours
             run.resizing = model_input.of_model(lm)
             _check_input_size(run, own_task_names(task_dict))
+        run.training = mark_tasks(run.cards, own_task_names(task_dict), quiet=rank > 0)
+        if rank == 0:
             run.begin()
         journal = AnswerJournal(run.folder / "journal", rank) if run.folder else None
         with attach(lm, journal):
@@ -259,6 +266,8 @@ def wrap_simple_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
                 _check_shard(shard, names)
             if cli is not None and ours:
                 _check_before_loading(model, model_args, ours, bool(kwargs.get("force_simple")))
+            if ours and isinstance(model, str):
+                _current.cards = cards_of(model_args or "")
             return original(model, model_args, *args, **kwargs)
         except Exception as exc:
             error = exc

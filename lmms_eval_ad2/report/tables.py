@@ -19,7 +19,7 @@ from lmms_eval_ad2.report.floors import missing_floors
 from lmms_eval_ad2.report.grid import GridColumn, GridRow, ResultGrid, grids
 from lmms_eval_ad2.report.repeat_grids import repeat_grids
 from lmms_eval_ad2.report.runs import RunSummary
-from lmms_eval_ad2.report.task_groups import data_notes, form_note, language_note
+from lmms_eval_ad2.report.task_groups import data_notes, form_note, language_note, trained_note
 from lmms_eval_ad2.report.text_table import TextTable, escape, wrapped
 
 WIDTH = 120  # of lines of prose in a terminal
@@ -181,6 +181,8 @@ def warnings(runs: Sequence[RunSummary]) -> list[str]:
             name = str(task.data.get("name", "?"))
             for note in data_notes(name, run.about.get("limit"), task.maker):
                 found.setdefault(f"{name}: {note}", []).append(run.name)
+            if trained := trained_note([task]):
+                found.setdefault(f"{task.name}: {trained}", []).append(run.name)
             for note in filter(None, (language_note(task), form_note(task))):
                 found.setdefault(f"{task.name}: {note}", []).append(run.name)
     notes = [f"{text} ({', '.join(dict.fromkeys(names))})" for text, names in found.items()]

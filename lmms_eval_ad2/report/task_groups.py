@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lmms_eval_ad2.numbers import is_number
+from lmms_eval_ad2.numbers import is_number, is_whole
 from lmms_eval_ad2.report.runs import FRAME_SETTINGS, RunSummary, TaskSummary
+from lmms_eval_ad2.storage.training_card import TRAINED_ON, trained_text
 
 Signature = tuple[tuple[str, Any], ...]
 
@@ -53,7 +54,8 @@ class TaskGroup:
     def note(self) -> str:
         """Remarks on the data, shown beside the scores."""
         maker = _joined(t.maker for t in self.tasks.values())
-        return "; ".join(data_notes(self.data, self.run.about.get("limit"), maker))
+        trained = trained_note(self.tasks.values())
+        return "; ".join([*data_notes(self.data, self.run.about.get("limit"), maker), *filter(None, [trained])])
 
     @property
     def circular(self) -> bool:
@@ -92,6 +94,17 @@ class TaskGroup:
 def _joined(names: Iterable[str | None]) -> str | None:
     """The common name of all tasks; of a mixture all names, joined by " + "."""
     return " + ".join(dict.fromkeys(name for name in names if name)) or None
+
+
+def trained_note(tasks: Iterable[TaskSummary]) -> str:
+    """ "trained on 3 of these 200 questions (same_item 3)" of tasks whose model names its training data; "" if none."""
+    blocks = [task.data.get(TRAINED_ON) for task in tasks]
+    known = [block for block in blocks if isinstance(block, Mapping) and isinstance(block.get("kinds"), Mapping)]
+    kinds: Counter[str] = Counter()
+    for block in known:
+        kinds.update({str(kind): n for kind, n in block["kinds"].items() if is_whole(n, 1)})
+    total = sum(n for block in known if is_whole(n := block.get("questions"), 0))
+    return trained_text(kinds, total, "questions") if kinds else ""
 
 
 def data_notes(name: str, limit: Any = None, maker: str | None = None) -> list[str]:

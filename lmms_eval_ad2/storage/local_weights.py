@@ -24,6 +24,7 @@ _CONFIGURATIONS = frozenset({
     "config.json", "adapter_config.json", "generation_config.json", "tokenizer_config.json", "tokenizer.json",
     "params.json", "model_index.json", "args.json",
 })  # fmt: skip
+TRAINING_CARD = "ad2_training.json"  # names the training data, see training_card.py; has no effect on the answers
 MOST_ENTRIES = 20_000  # of a folder; one with more holds other things besides a model
 
 _ARGUMENT = re.compile(r"(?:^|,)\s*([\w.-]+)=")
@@ -43,6 +44,20 @@ def local_weights(model_args: str | Mapping[str, Any]) -> dict[str, str]:
         if states:
             found[name] = hashlib.sha256("\n".join(sorted(states)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return found
+
+
+def model_folders(model_args: str | Mapping[str, Any]) -> list[Path]:
+    """The existing local folders that the arguments name, each once."""
+    texts = dict.fromkeys(text for _, value in _arguments(model_args) for text in _candidates(value))
+    return [path for text in texts if (path := _folder(text)) is not None]
+
+
+def _folder(text: str) -> Path | None:
+    try:
+        path = Path(text).expanduser()
+        return path if path.is_dir() else None
+    except (OSError, RuntimeError, ValueError):  # as in _state
+        return None
 
 
 def _arguments(model_args: str | Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -85,7 +100,7 @@ def _model_files(folder: Path) -> Iterator[Path]:
             seen += 1
             if seen > MOST_ENTRIES:
                 return
-            if (file := Path(place, name)).suffix.lower() in SUFFIXES and file.is_file():
+            if name != TRAINING_CARD and (file := Path(place, name)).suffix.lower() in SUFFIXES and file.is_file():
                 yield file
 
 

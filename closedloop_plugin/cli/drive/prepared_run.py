@@ -10,6 +10,7 @@ from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.agents.make import BUILT_IN, SPEAKING, answers_in_text, cameras_of, make_agent
 from closedloop_plugin.agents.model_backend import ModelBackend
 from closedloop_plugin.cli.drive.selection import program_subject, suite_subject
+from closedloop_plugin.cli.drive.training_data import selected, training_note, training_of
 from closedloop_plugin.cli.drive.world import engine_of, limits_of, world_of
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile, profile
@@ -47,6 +48,7 @@ class PreparedRun:
     agent: Agent | None
     interpreter: Interpreter | None
     notes: tuple[str, ...] = ()  # on the suite, printed below the scores
+    training: tuple[str, ...] = ()  # one line if a model was trained on routes of this run
     drawn: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # route id -> values of its played draw
 
 
@@ -77,14 +79,21 @@ def prepare(options: DriveRunOptions, given: ModelBackend | Agent | None = None,
         quiet=quiet,
     )
     check_folder(options.out, config_identity(config, subject))  # before a model is loaded, which takes minutes
+    training = None if given is not None else training_of(options, subject)
     engine = engine_of(options, world, workers)  # before models, whose replicas may run in its cluster
     driver = driver_of(options, rules, options.policy, given)
     config = replace(config, engine=engine, recorders=_recorders(options, driver.cameras))
     run = assemble(config, subject, driver)
     # The runner records resolved values; an option without such a key is recorded as given.
-    run = replace(run, identity={**run.identity, **identity_of(options, run.identity)})
+    run = replace(
+        run,
+        identity={**run.identity, **identity_of(options, run.identity)},
+        selection=selected(run.selection, options, training),
+    )
     agent, interpreter = remote(driver)
-    return PreparedRun(run, subject.routes, agent, interpreter, notes, drawn)
+    note = training_note(run.selection, [route.id for route in subject.routes])
+    trained = (f"{options.agent}: {note}",) if note else ()
+    return PreparedRun(run, subject.routes, agent, interpreter, notes=notes, training=trained, drawn=drawn)
 
 
 def _check(options: DriveRunOptions) -> None:

@@ -81,7 +81,10 @@ def report_section(results: Sequence[DriveResults], *, published: bool) -> Repor
         title="Closed loop",
         runs=[SectionRun(run.name, facts_of(run.results, run.provenance)) for run in runs],
         tables=tabled,
-        warnings=elsewhere([(run.name, run.provenance) for run in runs]),
+        warnings=[
+            *(f"{run.name}: {run.results.training}" for run in runs if run.results.training),
+            *elsewhere([(run.name, run.provenance) for run in runs]),
+        ],
         notes=[*(note for run in runs for note in _notes(run)), INTERVALS],
         footer=_published(runs) if published else (),
         data={"runs": [_data(run) for run in runs]},
@@ -128,6 +131,8 @@ def facts_of(results: DriveResults, about: DriveProvenance) -> dict[str, str]:
         found[UNKNOWN] = ", ".join(absent)
     found["routes"] = routes + (f", which has {whole}" if n < whole else "")
     found["records"] = str(len(results.records))
+    if results.training:
+        found["trained on"] = results.training.removeprefix("trained on ")
     found["from"] = "/".join(results.path.absolute().parts[-2:])
     return found
 
@@ -138,8 +143,9 @@ def _scores(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionTable:
         found = run.scores
         n = found["n_routes"] * run.results.repetitions
         counts = SectionCell(str(n), f"({found['n_missing']} / {found['n_crashed']})")
-        cells = [_cell(found, name, mark=name in found["partial"]) for name in SCORES]
-        rows.append([run.name, counts, *cells, str(found["n_inconsistent"])])
+        name = f"{run.name} ({run.results.training.partition(' (')[0]})" if run.results.training else run.name
+        cells = [_cell(found, score, mark=score in found["partial"]) for score in SCORES]
+        rows.append([name, counts, *cells, str(found["n_inconsistent"])])
     rows += _references(runs)
     headers = ["run", "episodes\n(missing/\ncrashed)", *(HEADERS[name] for name in SCORES), "inconsistent"]
     if not any(run.scores["n_inconsistent"] for run in runs):
@@ -277,6 +283,7 @@ def _data(run: ScoredRun) -> dict[str, Any]:
         "suite": run.results.suite.name if run.results.suite else None,
         "asked": len(run.results.asked),
         "provenance": run.provenance.facts(),
+        "training": run.results.training or None,
         **run.scores,
         "n_lost": run.results.lost,
         "notes": [*run.results.notes, *run.scores["notes"]],

@@ -28,7 +28,8 @@ class DriveResults:
 
     suite: the routes, None for a run whose suite is not here; asked: the route ids that were to be driven, those of a
     run's selection or the whole route file; repetitions: of each route, at least those of a run's selection; episodes:
-    the records, for a comparison; identity: of run.json, None for files.
+    the records, for a comparison; identity: of run.json, None for files; training: one line if the model was trained
+    on routes of them.
     """
 
     path: Path
@@ -42,6 +43,7 @@ class DriveResults:
     identity: Mapping[str, Any] | None = None
     lost: int = 0
     notes: tuple[str, ...] = field(default_factory=tuple)
+    training: str = ""
 
     @property
     def routes(self) -> list[Route]:
@@ -136,6 +138,7 @@ def read_results(path: Path, routes: str | None, name: str) -> DriveResults:
 
 
 def _run(path: Path, routes: str | None, name: str) -> DriveResults:
+    from closedloop_plugin.cli.drive.training_data import training_note
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.runner.episode import PROGRAM
     from closedloop_plugin.runner.store import read_records
@@ -154,17 +157,19 @@ def _run(path: Path, routes: str | None, name: str) -> DriveResults:
     selection, identity = run["selection"], run["identity"]
     wanted = {*selection.get("asked", selection["routes"]), *(r.route_id for r in records)}
     suite, notes = _suite_of(identity, routes)
+    asked = tuple(route for route in selection["routes"] if route in wanted)
     return DriveResults(
         path=path,
         name=name,
         suite=suite,
-        asked=tuple(route for route in selection["routes"] if route in wanted),
+        asked=asked,
         records=tuple(e.official for e in episodes),
         episodes=episodes,
         profile=profile(records[0].profile),
         repetitions=repetitions_of([e.official for e in episodes], least=_asked_repetitions(path, selection)),
         identity=identity,
         notes=notes,
+        training=training_note(selection, asked),
     )
 
 

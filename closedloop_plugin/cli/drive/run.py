@@ -84,6 +84,11 @@ class DriveFolderOptions:
     frames: bool = option("save camera frames at 2 Hz", default=False)
     video: bool = option("save a video of each episode", default=False)
     retry_failed: bool = option("repeat episodes whose world or agent failed", default=False)
+    strict_contamination: bool = option(
+        "refuse to drive routes that a model was trained on, as its ad2_training.json names them (default: they are "
+        "counted in the results)",
+        default=False,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,10 +135,12 @@ def run(options: DriveRunOptions) -> int:
     from closedloop_plugin.runner.run import run as drive
 
     prepared = prepare(options)
+    for note in prepared.training:
+        show(f"ad2: {note}", file=sys.stderr)
     records = drive(prepared.run, prepared.agent, prepared.interpreter)
     rules = prepared.run.worker_config.conditions.profile
     show(report(records, prepared.routes, rules, options.fresh_draws or options.repetitions, prepared.run.identity))
-    for note in (*prepared.notes, *other_values(records, prepared.drawn)):
+    for note in (*prepared.notes, *prepared.training, *other_values(records, prepared.drawn)):
         show(note)
     if options.shard:
         print(f"shard {options.shard}; join the shards with: ad2 merge OUT {options.out} ...")

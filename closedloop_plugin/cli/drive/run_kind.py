@@ -56,7 +56,8 @@ def compare(a: Path, b: Path, *, force: bool, routes: str | None, published: boo
     # A route without a record in both has no scenario yet.
     by_route = [replace(one, scenario=one.scenario or types.get(one.route, "")) for one in found.by_route]
     found = replace(found, by_route=by_route)
-    attention = clashes + _versions(sides) + _unknown(sides) + [f"{s.name}: {note}" for s in sides for note in s.notes]
+    attention = clashes + [f"{side.name}: {side.training}" for side in sides if side.training]
+    attention += _versions(sides) + _unknown(sides) + [f"{s.name}: {note}" for s in sides for note in s.notes]
     attention += [text for side, run in zip(sides, runs, strict=True) if (text := _over_all(side, run, found))]
     return compare_section(
         found,

@@ -102,7 +102,7 @@ def run(options: DriveScoreOptions) -> int:
     )
     found["n_lost"] = sum(n for _, n in results.lost)
     found["notes"] = _lost(results) + found["notes"] + _junction_notes(options, junctions, found)
-    found["notes"] += [*_other_programs(options.results, what), *left_out_note(what)]
+    found["notes"] += [*_trained(options.results), *_other_programs(options.results, what), *left_out_note(what)]
     found["junctions"] = asdict(junctions) if junctions else None
     if options.json:
         more = {"routes": str(options.routes), "files": list(results.files), "left_out": dict(what.left_out)}
@@ -170,6 +170,16 @@ def _junction_notes(options: DriveScoreOptions, found: JunctionShares | None, sc
         first = next(iter(found.unknown.values()))
         notes.append(f"junction test: unknown for route(s) {', '.join(found.unknown)}; the first: {first}")
     return notes
+
+
+def _trained(results: Sequence[Path]) -> list[str]:
+    """Notes on run folders whose model was trained on routes that they were to drive."""
+    from closedloop_plugin.cli.drive.training_data import training_note
+    from lmms_eval_ad2.storage.identity import read_run
+
+    selections = {path: read_run(path)["selection"] for path in results if (path / "run.json").is_file()}
+    notes = {path: training_note(one, one.get("asked") or one.get("routes") or ()) for path, one in selections.items()}
+    return [f"{path}: {note}" for path, note in notes.items() if note]
 
 
 def _other_programs(results: Sequence[Path], what: Suite) -> list[str]:

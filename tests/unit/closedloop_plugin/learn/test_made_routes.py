@@ -9,10 +9,11 @@ import pytest
 
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.routes import Route, read_routes
-from closedloop_plugin.learn.made_routes import made_routes, nearest_overlap, write_routes
+from closedloop_plugin.learn.made_routes import index_of, made_routes, write_routes
 from closedloop_plugin.learn.route_draws import RouteDraws
 from closedloop_plugin.learn.route_parameters import RECIPES
 from closedloop_plugin.learn.route_weather import drawn_weather
+from closedloop_plugin.learn.training_set import trained_route
 from closedloop_plugin.maps.build import plan_for
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
 from lmms_eval_ad2.errors import Ad2Error
@@ -62,7 +63,8 @@ def test_no_route_repeats_a_known_one(routes: list[Route], tmp_path: Path) -> No
     write_routes(tmp_path / "home" / "routes" / "known.xml", kept)
     other = made_routes(8, 0)
     assert all(route.points != before.points for route, before in zip(other, routes, strict=False))
-    assert not any(nearest_overlap(route, kept) for route in other)
+    known = index_of(kept)
+    assert not any(known.leak(trained_route(route)) for route in other)
     write_routes(tmp_path / "home" / "routes" / "known.xml", routes[:8])
     assert made_routes(8, 0) == routes[:8]
 

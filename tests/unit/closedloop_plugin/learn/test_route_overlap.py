@@ -1,73 +1,73 @@
+"""Shares of routes that lie on each other, worked out by hand."""
+
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
-from closedloop_plugin.core.routes import Route
-from closedloop_plugin.learn.made_routes import geometry_sha256, nearest_overlap
-from closedloop_plugin.suites.lookup import suite
+import pytest
 
-DEMO = list(suite("demo").routes)
+from closedloop_plugin.learn.route_overlap import RoutePolyline, common_share, geometry_sha256, rounded, same_shape
+from lmms_eval_ad2.storage.training_card import TrainedRoute
 
 
-def moved(route: Route, x: float, y: float, angle: float, **changes: object) -> Route:
-    """The route rotated and translated, under another name."""
-
-    def place(p: tuple[float, ...]) -> tuple[float, ...]:
-        c, s = math.cos(angle), math.sin(angle)
-        return x + p[0] * c - p[1] * s, y + p[0] * s + p[1] * c, *(a + angle for a in p[2:])
-
-    points = tuple(place(p) for p in route.points)
-    copy = replace(route, id="copy", suite="", town="Elsewhere", points=points, trigger=place(route.trigger))
-    return replace(copy, **changes)
+def shape(*points: tuple[float, float]) -> RoutePolyline:
+    found = RoutePolyline.of(points)
+    assert found is not None
+    return found
 
 
-def straight(metres: float = 100.0, **changes: object) -> Route:
-    points = tuple((2.0 * i, 0.0) for i in range(int(metres / 2) + 1))
-    route = Route("known", "Town", points, "Accident", "Accident_1", (10.0, 0.0, 0.0), {"distance": 40.0}, suite="s")
-    return replace(route, **changes)
+LINE = shape((0.0, 0.0), (100.0, 0.0))
 
 
-def test_a_copy_of_each_demo_route_is_found_at_any_place() -> None:
-    for i, route in enumerate(DEMO):
-        found = nearest_overlap(moved(route, 100.0 * i, -50.0, 0.7 * i), DEMO)
-        assert found is not None and (found.route, found.kind) == (f"demo_routes:{route.id}", "shape")
+@pytest.mark.parametrize(
+    ("points", "share"),
+    [
+        ([(0, 0), (100, 0)], 1.0),
+        ([(0, 0.9), (100, 0.9)], 1.0),
+        ([(0, 1.1), (100, 1.1)], 0.0),
+        ([(100, 0), (0, 0)], 0.0),  # the other direction
+        ([(20, 0), (60, 0)], 1.0),  # a piece
+        ([(-200, 0), (300, 0)], 1.0),  # a longer route
+        ([(60, 0), (160, 0)], 0.41),  # the last 40 m, and 1 m beyond their end
+        ([(0, 50), (100, 50)], 0.0),
+        ([(50, -50), (50, 50)], 0.0),  # a crossing road
+        ([(0, 0), (50, 0), (50, 50)], 0.51),  # a turn after 50 m, and 1 m of it; 101 samples of 0.99 m
+    ],
+)
+def test_share_of_the_shorter_route(points: list[tuple[float, float]], share: float) -> None:
+    other = shape(*points)
+    assert common_share(LINE, other) == pytest.approx(share, abs=0.011)
+    assert common_share(other, LINE) == pytest.approx(share, abs=0.011)
 
 
-def test_the_same_id_in_the_same_town() -> None:
-    found = nearest_overlap(straight(60.0, points=((0.0, 50.0), (60.0, 50.0))), [straight()])
-    assert found is not None and (found.kind, found.route) == ("id", "s:known")
-    assert nearest_overlap(straight(60.0, town="Other"), [straight()]) is None
+def test_a_shape_needs_two_different_points() -> None:
+    assert RoutePolyline.of([]) is None and RoutePolyline.of([(1.0, 1.0), (1.0, 1.0)]) is None
+    assert shape((0.0, 0.0), (0.0, 0.0), (3.0, 4.0)).length == 5.0
 
 
-def test_a_stretch_of_the_same_town() -> None:
-    piece = straight(points=tuple((70.0 + 2.0 * i, 1.0) for i in range(40)), id="piece")
-    found = nearest_overlap(piece, [straight()])
-    assert found is not None and found.kind == "place" and 28 < found.metres < 36
-    short = straight(points=tuple((90.0 + 2.0 * i, 1.0) for i in range(40)), id="piece")
-    assert nearest_overlap(short, [straight()]) is None
+def corner(trigger: tuple[float, float, float], turned: bool, **params: object) -> TrainedRoute:
+    """50 m along x, then 50 m to the left; `turned`: by 90 degrees about the origin."""
+    points = ((0.0, 0.0), (50.0, 0.0), (50.0, 50.0))
+    points = tuple((-y, x) for x, y in points) if turned else points
+    return TrainedRoute("1", scenario="ParkedObstacle", trigger=trigger, params=params, points=points)  # type: ignore[arg-type]
 
 
-def test_straight_roads_repeat_each_other_with_the_same_scenario_only() -> None:
-    known = [straight()]
-    copy = moved(known[0], 500.0, 500.0, 1.0)
-    assert nearest_overlap(copy, known) is not None
-    assert nearest_overlap(replace(copy, params={"distance": 40.4}), known) is not None
-    assert nearest_overlap(replace(copy, params={"distance": 41.0}), known) is None
-    assert nearest_overlap(replace(copy, scenario="ParkedObstacle"), known) is None
-    later = moved(straight(trigger=(12.0, 0.0, 0.0)), 500.0, 500.0, 1.0)
-    assert nearest_overlap(later, known) is None
+def test_shapes_are_laid_over_each_other_at_their_triggers() -> None:
+    one = corner((10.0, 0.0, 0.0), False, distance=30.0, flow=(20.0, 5.0, 0.0))
+    other = corner((0.0, 10.0, math.pi / 2), True, distance=30.0, flow=(-5.0, 20.0, math.pi / 2))
+    assert same_shape(one, other) == 1.0
+    assert same_shape(one, corner((0.0, 10.0, math.pi / 2), True, distance=31.0, flow=(-5.0, 20.0, 1.5))) == 0.0
+    assert same_shape(one, corner((0.0, 10.0, math.pi / 2), True, distance=30.0, flow=(-9.0, 20.0, 1.5))) == 0.0
+    assert same_shape(one, corner((0.0, 10.0, math.pi / 2), True, distance=30.0)) == 0.0
+    # The scenario is 20 m further on, so that only its road is the same.
+    assert same_shape(one, corner((0.0, 30.0, math.pi / 2), True, distance=30.0, flow=(-5.0, 40.0, 1.5))) < 0.9
 
 
-def test_another_bend_or_a_mirrored_one_is_no_copy() -> None:
-    bend = next(route for route in DEMO if nearest_overlap(moved(route, 9e3, 0, 0, scenario="Other"), DEMO))
-    mirrored = replace(bend, points=tuple((x, -y) for x, y in bend.points), id="copy", town="Elsewhere")
-    assert nearest_overlap(mirrored, DEMO) is None
-    stretched = replace(bend, points=tuple((1.02 * x, 1.02 * y) for x, y in bend.points), id="copy", town="Elsewhere")
-    assert nearest_overlap(stretched, DEMO) is None
+def test_a_wrong_heading_of_the_trigger_is_replaced_by_that_of_the_path() -> None:
+    one, other = corner((10.0, 0.0, 0.0), False), corner((0.0, 10.0, 0.3), True)
+    assert same_shape(one, other) == 1.0
 
 
-def test_the_hash_knows_the_points_only() -> None:
-    route = DEMO[0]
-    assert geometry_sha256(replace(route, id="x", town="y", scenario="z")) == geometry_sha256(route)
-    assert geometry_sha256(moved(route, 0.2, 0.0, 0.0)) != geometry_sha256(route)
+def test_the_hash_of_a_geometry_ignores_centimetres() -> None:
+    assert rounded([(1.04, -0.01, 9.0)]) == [[1.0, 0.0]]
+    assert geometry_sha256([(1.04, -0.01)]) == geometry_sha256([(0.96, 0.0)]) != geometry_sha256([(1.06, 0.0)])

@@ -1,0 +1,94 @@
+"""The training set of a collection folder, and training sets as users name them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from closedloop_plugin.core.routes import Route, read_routes
+from closedloop_plugin.learn.route_overlap import geometry_sha256, rounded
+from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.export.trained_questions import TrainingSetBuilder
+from lmms_eval_ad2.export.training import set_path
+from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.storage.local_weights import TRAINING_CARD
+from lmms_eval_ad2.storage.training_card import SET_FILE, TrainedRoute, TrainingCard, TrainingSet, read_card, write_set
+from lmms_eval_ad2.storage.untrusted_json import lines
+
+ROUTES, QUESTIONS, FRAMES = "routes.xml", "questions.jsonl", "frames"
+LONGEST_LINE = 1 << 20  # bytes of a question
+SUFFIXES = (".jpg", ".jpeg", ".png")
+
+
+def trained_route(route: Route, map_source: str = "") -> TrainedRoute:
+    """A route as in a training set. map_source: "corridor", "town", or "" if unknown."""
+    points = tuple((x, y) for x, y in rounded(route.points))
+    return TrainedRoute(
+        id=route.id,
+        suite=route.suite,
+        town=route.town,
+        map=map_source,
+        scenario=route.scenario,
+        trigger=tuple(round(value, 4) for value in route.trigger),  # type: ignore[arg-type]
+        params=dict(route.params),
+        sha256=geometry_sha256(points),
+        points=points,
+    )
+
+
+def collection_set(folder: Path, *, name: str | None = None, map_source: str = "") -> TrainingSet:
+    """The training set of a folder of `ad2 drive collect`: its routes, frames and questions.
+
+    folder: with routes.xml, frames/*/*.jpg and questions.jsonl (one Record per line, images relative to the folder),
+    each of the last two only if present. Raises Ad2Error without routes, DataError for a malformed file.
+    """
+    if not (folder / ROUTES).is_file():
+        raise Ad2Error(f"{folder}: no {ROUTES}: not a folder of collected drives")
+    routes = read_routes(folder / ROUTES)
+    builder = TrainingSetBuilder()
+    if (folder / QUESTIONS).is_file():
+        for record in read_questions(folder / QUESTIONS):
+            builder.add(record, folder)
+    for image in sorted((folder / FRAMES).glob("*/*")):
+        if image.suffix.lower() in SUFFIXES:
+            builder.add_image(folder, str(image.relative_to(folder)))
+    return builder.build(name or folder.absolute().name, (trained_route(route, map_source) for route in routes))
+
+
+def write_collection_set(folder: Path, *, name: str | None = None, map_source: str = "") -> Path:
+    """Write training_set.json of a collection folder, see `collection_set`."""
+    return write_set(folder, collection_set(folder, name=name, map_source=map_source))
+
+
+def read_questions(file: Path) -> Iterator[Record]:
+    """The records of a JSONL file. Raises DataError with the line."""
+    for number, line in lines(file, LONGEST_LINE):
+        try:
+            yield Record.from_json(line.decode("utf-8"))
+        except (ValueError, KeyError, TypeError) as exc:
+            raise DataError(file, number, "line", "a question as one JSON object", line[:80], f"({exc})") from exc
+
+
+def read_training(path: Path) -> TrainingCard:
+    """What a path names: a collection folder, a model folder, a file of either kind, or an export of `ad2 export swift`
+    (its .jsonl or .card.json). Raises Ad2Error with what was expected."""
+    if path.is_dir():
+        for name in (TRAINING_CARD, SET_FILE):
+            if (path / name).is_file():
+                return read_card(path / name)
+        return TrainingCard((collection_set(path),))
+    if not path.is_file():
+        raise Ad2Error(f"{path}: no such file or folder")
+    if path.suffix == ".jsonl" or path.name.endswith(".card.json"):
+        return read_card(_of_export(path))
+    return read_card(path)
+
+
+def _of_export(path: Path) -> Path:
+    stem = path.name.removesuffix(".card.json").removesuffix(".jsonl")
+    found = set_path(path.with_name(f"{stem}.jsonl"))
+    if not found.is_file():
+        raise Ad2Error(
+            f"{path}: {found.name} is missing, which names its questions: write it with `ad2 export swift` again"
+        )
+    return found

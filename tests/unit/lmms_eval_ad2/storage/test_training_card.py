@@ -1,0 +1,98 @@
+"""Files that name training data: reading, checks of what others wrote, and where a model's are found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.storage import training_card
+from lmms_eval_ad2.storage.local_weights import local_weights
+from lmms_eval_ad2.storage.training_card import (
+    TrainedRoute,
+    TrainingSet,
+    cards_of,
+    read_card,
+    trained_text,
+    write_card,
+    write_set,
+)
+
+ROUTE = TrainedRoute(
+    id="m0-1", town="Town01", scenario="HardBreakRoute", trigger=(1.0, 2.0, 0.5), points=((0.0, 0.0), (1.5, 2.0)),
+    params={"distance": 30.0, "direction": "left", "frequency": (1.0, 2.0)},
+)  # fmt: skip
+SET = TrainingSet("made", routes=(ROUTE,), scenes=("w:s1",), questions=("w:q1",), texts=("ab" * 12,), images=("9:ab",))
+
+
+def test_both_files_are_read_as_written(tmp_path: Path) -> None:
+    one = read_card(write_set(tmp_path, SET))
+    both = read_card(write_card(tmp_path, [SET, TrainingSet("second")], model="tiny", seed=3, version="1"))
+    assert one.sets[0].routes == (ROUTE,) and one.sets[0].questions == SET.questions and len(one.sets[0].sha256) == 64
+    assert [s.name for s in both.sets] == ["made", "second"] and (both.model, both.seed) == ("tiny", 3)
+    assert both.sets[0] == one.sets[0] and both.about()["sets"] == ["made", "second"]
+    assert len(both.sha256) == 64 != both.about()["sha256"] == both.sha256
+
+
+def test_the_hash_of_a_set_is_that_of_its_content() -> None:
+    renamed, other = TrainingSet("else", scenes=("w:s1",)), TrainingSet("else", scenes=("w:s2",))
+    assert TrainingSet("made", scenes=("w:s1",)).to_dict()["sha256"] == renamed.to_dict()["sha256"]
+    assert renamed.to_dict()["sha256"] != other.to_dict()["sha256"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "field 'file': expected JSON"),
+        ("[]", "field 'schema': expected ad2-training/1, found 'list'"),
+        ({"schema": "ad2-training/2"}, "found 'ad2-training/2'"),
+        ({"name": 3}, "field 'name': expected Input should be a valid string, found 3"),
+        ({"name": "x", "routes": [{"id": "1", "points": [[1, "a"]]}]}, "field 'routes.0.points.0.1'"),
+        ({"name": "x", "routes": [{"id": "1", "points": [[1, 2, 3]]}]}, "field 'routes.0.points.0'"),
+        ({"name": "x", "routes": [{"town": "T"}]}, "field 'routes.0.id': expected Field required"),
+        ({"name": "x", "questions": {"a": 1}}, "field 'questions'"),
+        ({"sets": [{"routes": []}]}, "field 'sets.0.name'"),
+        ('{"schema": "ad2-training/1", "name": "x", "seed": NaN}', "NaN is not a JSON number"),
+        ("[" * 100, "nested more than 64 levels"),
+    ],
+)
+def test_a_malformed_file_is_one_error(content: Any, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "ad2_training.json"
+    known = {"schema": training_card.SCHEMA}
+    file.write_text(content if isinstance(content, str) else json.dumps({**known, **content} if content else content))
+    with pytest.raises(DataError, match=message.replace("[", r"\[")) as caught:
+        read_card(file)
+    assert str(file) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_file_above_the_bounds_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write_set(tmp_path, SET)
+    for name, most in (("MOST_BYTES", 100), ("MOST_VALUES", 10)):
+        with monkeypatch.context() as patch, pytest.raises(DataError, match="more than"):
+            patch.setattr(training_card, name, most)
+            read_card(file)
+
+
+def test_cards_are_found_in_the_folders_of_model_arguments(tmp_path: Path) -> None:
+    model, plain = tmp_path / "model", tmp_path / "plain"
+    for folder in (model, plain):
+        folder.mkdir()
+        (folder / "model.safetensors").write_bytes(b"weights")
+    before = local_weights(f"pretrained={model}")
+    write_card(model, [SET], model="tiny")
+    assert local_weights(f"pretrained={model}") == before, "the card has no effect on answers"
+    for args in (f"pretrained={model},batch_size=1", f"mine:Policy,checkpoint={model}", {"pretrained": str(model)}):
+        assert [card.model for card in cards_of(args)] == ["tiny"]
+    assert cards_of(f"pretrained={plain}") == cards_of("pretrained=org/name") == cards_of("") == []
+    (model / "ad2_training.json").write_text("{}")
+    with pytest.raises(DataError, match=r"ad2_training\.json"):
+        cards_of(f"pretrained={model}")
+
+
+def test_text_of_a_share() -> None:
+    assert trained_text({"same_id": 1, "same_geometry": 2}, 220, "routes") == (
+        "trained on 3 of these 220 routes (same_geometry 2, same_id 1)"
+    )
