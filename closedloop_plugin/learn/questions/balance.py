@@ -42,25 +42,42 @@ class BalancedSelection:
         """Whether each added question is kept: boolean, shape (n,).
 
         per_frame: greatest number of questions about a frame, from as many tasks as possible, at most MOST_OF_A_TASK of
-        each; per_task: of a task in the set.
+        each; per_task: of a task in the set, from as many kinds of questions and answers as possible.
         """
         orders = np.array(self._orders, dtype=np.uint64)
         groups, classes = np.array(self._groups, dtype=np.int64), np.array(self._classes, dtype=np.int64)
         frames, tasks = np.array(self._frames, dtype=np.int64), np.array(self._tasks, dtype=np.int64)
         keep = _balanced(groups, classes, orders, np.ones(len(orders), dtype=bool))
         if per_frame is not None:
+            mixed = _mixed(
+                orders
+            )  # of a frequent answer only the lowest orders are kept: they must not come first here
             pairs = frames * (len(self._numbers) + 1) + tasks
-            turn = _ranks(pairs, orders, keep)  # 0: the first question of its task about this frame
+            turn = _ranks(pairs, mixed, keep)  # 0: the first question of its task about this frame
             keep &= turn < MOST_OF_A_TASK
-            keep &= _ranks(frames, turn.astype(np.uint64) << np.uint64(48) | orders >> np.uint64(16), keep) < per_frame
+            keep &= _ranks(frames, _in_turn(turn, mixed), keep) < per_frame
             # Frames with much to ask about have fewer questions of each task, so the bound alone changes the balance.
             keep = _balanced(groups, classes, orders, keep)
         if per_task is not None:
-            keep &= _ranks(tasks, orders, keep) < per_task
+            mixed = _mixed(_mixed(orders))
+            turn = _ranks(np.where(classes == FREE, groups, classes), mixed, keep)
+            keep &= _ranks(tasks, _in_turn(turn, mixed), keep) < per_task
         return keep
 
     def _number(self, name: str) -> int:
         return self._numbers.setdefault(name, len(self._numbers))
+
+
+def _mixed(orders: np.ndarray) -> np.ndarray:
+    """Other numbers of 64 bits in their place, independent of them in order (the finaliser of SplitMix64)."""
+    z = (orders ^ orders >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return z ^ z >> np.uint64(31)
+
+
+def _in_turn(turn: np.ndarray, orders: np.ndarray) -> np.ndarray:
+    """Numbers that sort by turn, then by order."""
+    return turn.astype(np.uint64) << np.uint64(40) | orders >> np.uint64(24)
 
 
 def _balanced(groups: np.ndarray, classes: np.ndarray, orders: np.ndarray, among: np.ndarray) -> np.ndarray:

@@ -57,9 +57,20 @@ def test_a_frame_has_questions_of_different_tasks_first() -> None:
     assert Counter(one.record.task for one in kept(questions, per_frame=50)) == {"existence": 3, "cot": 2}
 
 
-def test_a_bound_per_task() -> None:
-    questions = [question(k, "yes" if k % 2 else "no") for k in range(100)]
-    assert len(kept(questions, per_task=30)) == 30
+def test_a_bound_per_task_keeps_the_balance() -> None:
+    questions = [question(k, "yes" if k % 20 == 0 else "no") for k in range(1000)]
+    questions += [question(k, "yes" if k % 2 else "no", group="bus") for k in range(1000, 1008)]
+    counts = Counter((one.group, one.value) for one in kept(questions, per_task=30))
+    assert counts == {
+        ("existence|car", "yes"): 11, ("existence|car", "no"): 11, ("existence|bus", "yes"): 4,
+        ("existence|bus", "no"): 4,
+    }  # fmt: skip
+
+
+def test_a_bound_per_frame_prefers_no_answer() -> None:
+    """Every frame has twenty questions; one of twenty is answered by yes."""
+    questions = [question(k, "yes" if k % 20 == 0 else "no", frame=f"f{k // 20}") for k in range(4000)]
+    assert len(kept(questions, per_frame=1)) > 150  # of 200 yes and 200 no about 200 frames
 
 
 def test_the_choice_does_not_depend_on_the_order() -> None:
