@@ -39,7 +39,7 @@ def table(titles: tuple[str, ...], runs: list[RunSummary]) -> str:
     rows = []
     for task in (f"ad2x_world_{part}" for part in TASKS):
         cells = [run.tasks[task].score for run in runs]
-        rows.append((f"`{task}`", cells[0].n, *(_cell(cell.official, cell.ci) for cell in cells)))
+        rows.append((task, cells[0].n, *(_cell(cell.official, cell.ci) for cell in cells)))
     return TextTable(("task", "n", *titles), rows, "lr" + "r" * len(runs)).markdown()
 
 

@@ -17,6 +17,7 @@ from closedloop_plugin.learn.questions.seen_frame import (
     SeenFrame,
     SeenSign,
 )
+from closedloop_plugin.learn.questions.words import EXACT_PIXELS
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.numbers import is_bounded, is_whole
 
@@ -41,7 +42,6 @@ class CollectedFrameReader:
         weather = fields.inner("weather").numbers()
         actor = reason.row.get("actor")
         night = light.number("night") if light else float(weather.get("sun_altitude_angle", 45.0) < 0.0)
-        least = NIGHT_PIXELS if night >= DARK else SHOWN_PIXELS
         return SeenFrame(
             id=fields.text("id"), episode=self.folder.rsplit("/", 1)[-1], route=fields.text("route"),
             scenario=str(fields.row.get("scenario", "")), image=f"{self.folder}/{fields.text('image')}", size=self.size,
@@ -49,7 +49,7 @@ class CollectedFrameReader:
             command=fields.one_of("command", RouteCommand), action=label.text("action"),
             acceleration=label.number("acceleration"), reason=reason.text("kind"),
             reason_actor=actor if isinstance(actor, str) else None,
-            actors=tuple(sorted((_actor(row, least) for row in fields.several("objects")), key=_nearest_first)),
+            actors=tuple(sorted((_actor(row, self.size[0], night) for row in fields.several("objects")), key=_nearest_first)),
             signs=tuple(sorted(map(_sign, fields.several("signals")), key=lambda sign: sign.id)),
             weather=weather,
             night=night,
@@ -60,8 +60,11 @@ def _nearest_first(actor: SeenActor) -> tuple[float, str]:
     return math.hypot(actor.forward, actor.left), actor.id
 
 
-def _actor(fields: _FrameFields, least: int) -> SeenActor:
+def _actor(fields: _FrameFields, width: int, night: float) -> SeenActor:
+    """`width`: of the picture. `visible` does not count what is beyond its edges, so there more pixels are needed."""
     box = fields.box()
+    at_edge = box is not None and (box[0] <= 0 or box[2] >= width)
+    least = EXACT_PIXELS if at_edge else NIGHT_PIXELS if night >= DARK else SHOWN_PIXELS
     return SeenActor(
         id=fields.text("id"), kind=fields.one_of("kind", ActorKind), forward=fields.number("forward"),
         left=fields.number("left"), yaw=fields.number("yaw"), speed=fields.number("speed"),
