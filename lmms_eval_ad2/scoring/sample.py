@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -18,7 +19,7 @@ from lmms_eval_ad2.judge.base import JudgeItem
 from lmms_eval_ad2.metrics import ocr, typed_answers
 from lmms_eval_ad2.parsing import failure_reason, parse
 from lmms_eval_ad2.records import Answer, Form, Lang, Record, Unparsed
-from lmms_eval_ad2.scoring.score_columns import column_of
+from lmms_eval_ad2.scoring.score_columns import LOCATION_WIDTH, column_of
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
 JUDGE_WORST = 0.1  # the judge's scale is 1..10; as a fraction, 1 is 0.1
@@ -182,11 +183,18 @@ def _score_exact(sample: ScoredSample, record: Record, read: Answer, variant: Ta
     if sample.form == "mc":
         sample.kind = next((o.kind for o in record.options if o.letter == read.value), None)
     if sample.form in ("point", "box"):
-        metric: Any = typed_answers.iou if sample.form == "box" else typed_answers.location_score
+        metric: Any = typed_answers.iou if sample.form == "box" else partial(_location_score, record)
         value = float(metric(read.value, target.value))
     else:
         value = typed_answers.accuracy(str(read.value), str(target.value))
     set_column(sample, sample.column, value, value)
+
+
+def _location_score(record: Record, point: Sequence[float], target: Sequence[float]) -> float:
+    """The location score, with distances in pixels of LOCATION_WIDTH if the benchmark has one."""
+    width = LOCATION_WIDTH.get(record.benchmark)
+    scale = width / record.image_size[0] if width and record.image_size else 1.0
+    return typed_answers.location_score([scale * v for v in point], [scale * v for v in target])
 
 
 def _score_ocr(sample: ScoredSample, record: Record, read: Answer, variant: TaskVariant) -> None:

@@ -35,6 +35,9 @@ MEAN_COLUMNS: dict[tuple[str, str], tuple[str, ...]] = {
     ("coda_lm", "region"): ("text_score",),
 }
 DISTRACTOR_BENCHMARK = "autodrive_qa"  # its options state their kind of error, maker and set
+# Width of the picture, px, in whose pixels the location score counts distances; None: the stored picture's. Collected
+# frames are small, so that in their own pixels any point would score more than a half (equation 6: 0.5 at 200 px).
+LOCATION_WIDTH: Mapping[str, int] = {"world": 1920}
 LOWER_IS_BETTER = frozenset({"ocr_cer"})
 # The form in which a record of AD2-Bench that has both is asked. Section A.1: objective perception as multiple choice,
 # descriptive answers as free text. A.1 counts relation among the latter, but all printed figures of Table 7 are

@@ -9,7 +9,7 @@ from typing import Any
 
 from PIL import Image
 
-from closedloop_plugin.learn.questions.frame_reader import FrameReader
+from closedloop_plugin.learn.questions.frame_reader import CollectedFrameReader
 from closedloop_plugin.learn.questions.seen_frame import SeenFrame
 from closedloop_plugin.learn.questions.world_question import FrameQuestions
 
@@ -57,7 +57,7 @@ def frame_row(
 
 
 def seen(row: Mapping[str, Any]) -> SeenFrame:
-    return FrameReader("frames.jsonl", f"frames/{row['id'].rpartition('/')[0]}", SIZE).frame(row, 1)
+    return CollectedFrameReader("frames.jsonl", f"frames/{row['id'].rpartition('/')[0]}", SIZE).frame(row, 1)
 
 
 def asker(*objects: Mapping[str, Any], seed: int = 0, **changes: Any) -> FrameQuestions:

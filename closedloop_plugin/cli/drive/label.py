@@ -37,11 +37,8 @@ def run(options: DriveLabelOptions) -> int:
     from lmms_eval_ad2.report.text_table import TextTable
 
     tasks = label_folder(options.folder, seed=options.seed, per_frame=options.per_frame, per_task=options.limit)
-    rows = [
-        (x.task, x.possible, x.kept, "–" if x.most_frequent is None else f"{100 * x.most_frequent:.1f} %")
-        for x in tasks
-    ]
-    print(TextTable(("task", "possible", "kept", "most frequent answer"), rows, "lrrr").plain())
+    rows = [(x.task, x.possible, x.kept, "–" if x.guess is None else f"{100 * x.guess:.1f} %") for x in tasks]
+    print(TextTable(("task", "possible", "kept", "right without the picture"), rows, "lrrr").plain())
     print(
         f"{sum(x.kept for x in tasks)} questions in {options.folder / QUESTIONS}; import them with: "
         f"ad2 data import world {options.folder} --split test"

@@ -12,11 +12,12 @@ import numpy as np
 
 from closedloop_plugin.learn.questions.world_question import WorldQuestion
 
+MOST_OF_A_TASK = 3  # questions about one frame; more would be about the same things
 FREE = -1  # class of the questions whose answers are not balanced
-MORE_THAN_EVEN = 0.15  # of three or more classes, the most frequent may have so much more than an equal share
+MORE_THAN_EVEN = 0.1  # of three or more classes, the most frequent may have so much more than an equal share
 
 
-class QuestionSelection:
+class BalancedSelection:
     """Collects what the choice depends on (`add`, in the order of the frames), and makes it (`kept`)."""
 
     def __init__(self, seed: int) -> None:
@@ -40,42 +41,63 @@ class QuestionSelection:
     def kept(self, per_frame: int | None = None, per_task: int | None = None) -> np.ndarray:
         """Whether each added question is kept: boolean, shape (n,).
 
-        per_frame: greatest number of questions of a frame, from as many tasks as possible; per_task: of a task.
+        per_frame: greatest number of questions about a frame, from as many tasks as possible, at most MOST_OF_A_TASK of
+        each; per_task: of a task in the set, from as many kinds of questions and answers as possible.
         """
         orders = np.array(self._orders, dtype=np.uint64)
         groups, classes = np.array(self._groups, dtype=np.int64), np.array(self._classes, dtype=np.int64)
         frames, tasks = np.array(self._frames, dtype=np.int64), np.array(self._tasks, dtype=np.int64)
-        keep = _balanced(groups, classes, orders)
+        keep = _balanced(groups, classes, orders, np.ones(len(orders), dtype=bool))
         if per_frame is not None:
+            mixed = _mixed(
+                orders
+            )  # of a frequent answer only the lowest orders are kept: they must not come first here
             pairs = frames * (len(self._numbers) + 1) + tasks
-            turn = _ranks(pairs, orders, keep)  # 0: the first question of its task about this frame
-            keep &= _ranks(frames, turn.astype(np.uint64) << np.uint64(48) | orders >> np.uint64(16), keep) < per_frame
+            turn = _ranks(pairs, mixed, keep)  # 0: the first question of its task about this frame
+            keep &= turn < MOST_OF_A_TASK
+            keep &= _ranks(frames, _in_turn(turn, mixed), keep) < per_frame
+            # Frames with much to ask about have fewer questions of each task, so the bound alone changes the balance.
+            keep = _balanced(groups, classes, orders, keep)
         if per_task is not None:
-            keep &= _ranks(tasks, orders, keep) < per_task
+            mixed = _mixed(_mixed(orders))
+            turn = _ranks(np.where(classes == FREE, groups, classes), mixed, keep)
+            keep &= _ranks(tasks, _in_turn(turn, mixed), keep) < per_task
         return keep
 
     def _number(self, name: str) -> int:
         return self._numbers.setdefault(name, len(self._numbers))
 
 
-def _balanced(groups: np.ndarray, classes: np.ndarray, orders: np.ndarray) -> np.ndarray:
-    """Keep of each class the first ones, as many as its group allows (see `quota`)."""
-    names, index, counts = np.unique(classes, return_inverse=True, return_counts=True)
+def _mixed(orders: np.ndarray) -> np.ndarray:
+    """Other numbers of 64 bits in their place, independent of them in order (the finaliser of SplitMix64)."""
+    z = (orders ^ orders >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return z ^ z >> np.uint64(31)
+
+
+def _in_turn(turn: np.ndarray, orders: np.ndarray) -> np.ndarray:
+    """Numbers that sort by turn, then by order."""
+    return turn.astype(np.uint64) << np.uint64(40) | orders >> np.uint64(24)
+
+
+def _balanced(groups: np.ndarray, classes: np.ndarray, orders: np.ndarray, among: np.ndarray) -> np.ndarray:
+    """Keep of each class the first ones of `among`, as many as its group allows (see `quota`)."""
+    names, index = np.unique(classes, return_inverse=True)
+    counts = np.bincount(index, weights=among, minlength=len(names)).astype(np.int64)
     group_of_class = np.zeros(len(names), dtype=np.int64)
     group_of_class[index] = groups
     quotas = np.zeros(len(names), dtype=np.int64)
     for group in np.unique(group_of_class):
         members = np.flatnonzero(group_of_class == group)
-        quotas[members] = quota(counts[members].tolist())
+        quotas[members] = quota(counts[members][counts[members] > 0].tolist())
     quotas[names == FREE] = len(classes)
-    everything = np.ones(len(classes), dtype=bool)
-    return _ranks(classes, orders, everything) < quotas[index]
+    return among & (_ranks(classes, orders, among) < quotas[index])
 
 
 def quota(counts: Sequence[int]) -> int:
     """How many questions of a class of a group are kept at most, given the number of each class.
 
-    The largest q for which the most frequent class has at most half of sum(min(n, q)) (two classes), or 0.15 more than
+    The largest q for which the most frequent class has at most half of sum(min(n, q)) (two classes), or 0.1 more than
     an equal share (three or more). A group whose answer is always the same has none: it asks nothing.
     """
     ordered = sorted(counts, reverse=True)

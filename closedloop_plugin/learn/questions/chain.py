@@ -30,6 +30,6 @@ def chain(asker: FrameQuestions) -> Iterator[WorldQuestion]:
     yield asker.ask(
         TASK, task=TASK, subtask=frame.reason, form="chain",
         question=text(f"{about.en} {ASKED.en}", f"{about.zh}{ASKED.zh}"), answer=action, group=TASK,
-        value=f"{frame.reason}, {frame.action}", truth={"reason": frame.reason, "actor": evidence.shown or None},
+        value=evidence.kind, truth={"reason": frame.reason, "actor": evidence.shown or None},
         steps=[ReasoningStep(name, asked, told) for (name, asked), told in zip(STEPS, answers, strict=True)],
     )  # fmt: skip

@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from PIL import Image
 
-from closedloop_plugin.learn.questions.balance import QuestionSelection
+from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.learn.questions.balance import BalancedSelection
 from closedloop_plugin.learn.questions.families import FAMILIES, questions_of
-from closedloop_plugin.learn.questions.frame_reader import FrameReader
+from closedloop_plugin.learn.questions.frame_reader import CollectedFrameReader
 from closedloop_plugin.learn.questions.seen_frame import SeenFrame
 from closedloop_plugin.learn.questions.world_question import WorldQuestion
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.storage.files import atomic_write, open_regular
-from lmms_eval_ad2.storage.untrusted_json import parse
+from lmms_eval_ad2.storage.untrusted_json import load, parse
 
-FRAMES, QUESTIONS = "frames", "questions.jsonl"
+FRAMES, QUESTIONS, RUN = "frames", "questions.jsonl", "run.json"
 FRAMES_FILE = "frames.jsonl"
 LONGEST_LINE = 4 << 20  # bytes of a frame
 
 
 @dataclass(frozen=True)
 class LabelledTask:
-    """Counts of one task. `most_frequent`: share of the most frequent answer; None for points, boxes and chains."""
+    """Counts of one task. `guess`: share right if each kind of question gets its most frequent answer, without the
+    picture; None for points and boxes.
+    """
 
     task: str
     possible: int
     kept: int
-    most_frequent: float | None
+    guess: float | None
 
 
 def label_folder(
@@ -41,19 +44,19 @@ def label_folder(
     per_frame, per_task: greatest number of questions about a frame, and of a task. The same folder and options give the
     same file. Raises Ad2Error if there are no frames, DataError for a malformed one.
     """
-    files = frames_files(folder)
-    selection = QuestionSelection(seed)
+    files, max_speed = frames_files(folder), _max_speed(folder)
+    selection = BalancedSelection(seed)
     possible: Counter[str] = Counter()
-    for question in _questions(folder, files, seed):
+    for question in _questions(folder, files, seed, max_speed):
         selection.add(question)
         possible[question.record.task] += 1
     keep = selection.kept(per_frame, per_task)
-    answers: dict[str, Counter[str]] = {task: Counter() for task in FAMILIES}
+    answers: dict[str, dict[str, Counter[str]]] = {task: {} for task in FAMILIES}
     with atomic_write(folder / QUESTIONS) as file:
-        for question, kept in zip(_questions(folder, files, seed), keep, strict=True):
+        for question, kept in zip(_questions(folder, files, seed, max_speed), keep, strict=True):
             if kept:
                 file.write(question.record.to_json() + "\n")
-                answers[question.record.task][_answer(question)] += 1
+                answers[question.record.task].setdefault(question.group, Counter())[question.value] += 1
     return [_counts(task, possible[task], answers[task]) for task in FAMILIES]
 
 
@@ -65,10 +68,13 @@ def frames_files(folder: Path) -> list[Path]:
     return files
 
 
-def frames_of(folder: Path, file: Path) -> Iterator[SeenFrame]:
-    """The frames of one drive; an empty file has none. All pictures of a drive have the size of the first one."""
+def frames_of(folder: Path, file: Path, max_speed: float | None = None) -> Iterator[SeenFrame]:
+    """The frames of one drive; an empty file has none. All pictures of a drive have the size of the first one.
+
+    max_speed: as of CollectedFrameReader.
+    """
     below = file.parent.relative_to(folder).as_posix()
-    reader: FrameReader | None = None
+    reader: CollectedFrameReader | None = None
     with open_regular(file) as handle:
         for number, line in enumerate(iter(lambda: handle.readline(LONGEST_LINE + 1), b""), 1):
             if len(line) > LONGEST_LINE:
@@ -77,7 +83,7 @@ def frames_of(folder: Path, file: Path) -> Iterator[SeenFrame]:
                 row = parse(line)
             except ValueError as exc:
                 raise DataError(file, number, "line", "one JSON object", str(exc), "Collect it again.") from exc
-            reader = reader or FrameReader(file, below, _size(file, number, row))
+            reader = reader or CollectedFrameReader(file, below, _size(file, number, row), max_speed)
             yield reader.frame(row, number)
 
 
@@ -92,17 +98,28 @@ def _size(file: Path, number: int, row: object) -> tuple[int, int]:
         raise DataError(file, number, "image", "a picture in the same folder", name, str(exc)) from exc
 
 
-def _questions(folder: Path, files: Sequence[Path], seed: int) -> Iterator[WorldQuestion]:
+def _questions(
+    folder: Path, files: Sequence[Path], seed: int, max_speed: float | None
+) -> Iterator[WorldQuestion]:  # fmt: skip
     for file in files:
-        yield from questions_of(frames_of(folder, file), seed)
+        yield from questions_of(frames_of(folder, file, max_speed), seed)
 
 
-def _answer(question: WorldQuestion) -> str:
-    record = question.record
-    return record.letter or (record.answer.en if question.value and record.form != "chain" else "")
+def _max_speed(folder: Path) -> float | None:
+    """The highest speed of the profile with which the frames were collected; None if it has none or is not recorded."""
+    file = folder / RUN
+    if not file.is_file():
+        return None
+    try:
+        name = load(file)["identity"]["profile"]
+    except (OSError, ValueError, KeyError, TypeError) as exc:
+        raise DataError(file, None, "identity.profile", "the name of a profile", str(exc)) from exc
+    return profile(str(name)).max_speed
 
 
-def _counts(task: str, possible: int, answers: Counter[str]) -> LabelledTask:
-    number = sum(answers.values())
-    known = number and "" not in answers
-    return LabelledTask(task, possible, number, max(answers.values()) / number if known else None)
+def _counts(task: str, possible: int, answers: Mapping[str, Counter[str]]) -> LabelledTask:
+    """`answers`: group -> class of the answer -> number."""
+    number = sum(map(Counter.total, answers.values()))
+    balanced = number and not any("" in classes for classes in answers.values())
+    guess = sum(max(classes.values()) for classes in answers.values()) / number if balanced else None
+    return LabelledTask(task, possible, number, guess)

@@ -18,15 +18,19 @@ FREE = text("Nothing in the way.", "前方没有障碍。")
 # Reasons without an actor or sign: what is seen, and what happens next.
 OF_THE_ROAD: dict[str, tuple[BilingualText, BilingualText]] = {
     "clear": (FREE, text("The road stays free.", "道路保持畅通。")),
-    "speed_limit": (FREE, text("We drive at the limit.", "我们以限速行驶。")),
+    "speed_limit": (FREE, text("We are fast enough.", "我们的速度够快。")),
     "curve": (text("A bend.", "弯道。"), text("The road bends.", "道路转弯。")),
 }
 
 
 @dataclass(frozen=True)
 class ReasonEvidence:
-    """What the picture shows of the expert's reason. `next`: what happens then; None if it is between two classes."""
+    """What the picture shows of the expert's reason. `next`: what happens then; None if it is between two classes.
 
+    kind: "free" if nothing is in the way, else the reason.
+    """
+
+    kind: str
     seen: BilingualText
     next: BilingualText | None
     shown: str  # id of the actor or sign, "" without one
@@ -35,13 +39,14 @@ class ReasonEvidence:
 def evidence_of(frame: SeenFrame) -> ReasonEvidence | None:
     """The evidence; None if the picture does not show it."""
     if frame.reason in OF_THE_ROAD:
-        return ReasonEvidence(*OF_THE_ROAD[frame.reason], "")
+        seen, next_ = OF_THE_ROAD[frame.reason]
+        return ReasonEvidence("free" if seen is FREE else frame.reason, seen, next_, "")
     if frame.reason in ("red_light", "stop_sign"):
         return _of_sign(frame)
     actor = frame.actor(frame.reason_actor) if frame.reason in OF_ACTORS else None
     if actor is None or not actor.shown:
         return None
-    return ReasonEvidence(_place(actor), what_next(actor), actor.id)
+    return ReasonEvidence(frame.reason, _place(actor), what_next(actor), actor.id)
 
 
 def what_next(actor: SeenActor) -> BilingualText | None:
@@ -69,12 +74,11 @@ def _of_sign(frame: SeenFrame) -> ReasonEvidence | None:
     if sign is None or sign.distance is None:
         return None
     seen = _light(sign) if wanted == "signal" else text("A stop sign.", "停车标志。")
+    if seen is None:
+        return None
     metres = max(0, round(sign.distance))
-    return (
-        ReasonEvidence(seen, text(f"The line is {metres} m away.", f"停止线在{metres}米处。"), sign.id)
-        if seen
-        else None
-    )
+    line = text(f"The line is {metres} m away.", f"停止线在{metres}米处。")
+    return ReasonEvidence(frame.reason, seen, line, sign.id)
 
 
 def _light(sign: SeenSign) -> BilingualText | None:

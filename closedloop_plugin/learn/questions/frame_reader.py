@@ -1,4 +1,4 @@
-"""FrameReader: rows of a frames file, checked field by field."""
+"""CollectedFrameReader: rows of a frames file, checked field by field."""
 
 from __future__ import annotations
 
@@ -7,18 +7,32 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from closedloop_plugin.core.state import ActorKind, RouteCommand, SignalState
-from closedloop_plugin.learn.questions.seen_frame import PixelBox, Place, SeenActor, SeenFrame, SeenSign
+from closedloop_plugin.learn.questions.seen_frame import (
+    DARK,
+    NIGHT_PIXELS,
+    SHOWN_PIXELS,
+    PixelBox,
+    Place,
+    SeenActor,
+    SeenFrame,
+    SeenSign,
+)
+from closedloop_plugin.learn.questions.words import EXACT_PIXELS
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.numbers import is_bounded, is_whole
 
 LIT_PIXELS = 2  # pixels of a traffic light's lamp that show its colour
 
 
-class FrameReader:
-    """Reads the lines of a frames file. `folder`: its folder, relative to the collection; `size`: of the pictures."""
+class CollectedFrameReader:
+    """Reads the lines of a frames file. `folder`: its folder, relative to the collection; `size`: of the pictures.
 
-    def __init__(self, file: object, folder: str, size: tuple[int, int]) -> None:
+    max_speed: of the profile, m/s. The expert drives no faster, so the lower of the two limits is stated.
+    """
+
+    def __init__(self, file: object, folder: str, size: tuple[int, int], max_speed: float | None = None) -> None:
         self.file, self.folder, self.size = file, folder, size
+        self.max_speed = math.inf if max_speed is None else max_speed
 
     def frame(self, row: Any, number: int) -> SeenFrame:
         """The frame of a parsed line; raises DataError with the field that is missing or invalid."""
@@ -27,17 +41,18 @@ class FrameReader:
         light = fields.inner("light") if "light" in fields.row else None
         weather = fields.inner("weather").numbers()
         actor = reason.row.get("actor")
+        night = light.number("night") if light else float(weather.get("sun_altitude_angle", 45.0) < 0.0)
         return SeenFrame(
             id=fields.text("id"), episode=self.folder.rsplit("/", 1)[-1], route=fields.text("route"),
             scenario=str(fields.row.get("scenario", "")), image=f"{self.folder}/{fields.text('image')}", size=self.size,
-            speed=fields.number("speed"), speed_limit=fields.number("speed_limit"),
+            speed=fields.number("speed"), speed_limit=min(fields.number("speed_limit"), self.max_speed),
             command=fields.one_of("command", RouteCommand), action=label.text("action"),
             acceleration=label.number("acceleration"), reason=reason.text("kind"),
             reason_actor=actor if isinstance(actor, str) else None,
-            actors=tuple(sorted(map(_actor, fields.several("objects")), key=_nearest_first)),
+            actors=tuple(sorted((_actor(row, self.size[0], night) for row in fields.several("objects")), key=_nearest_first)),
             signs=tuple(sorted(map(_sign, fields.several("signals")), key=lambda sign: sign.id)),
             weather=weather,
-            night=light.number("night") if light else float(weather.get("sun_altitude_angle", 45.0) < 0.0),
+            night=night,
         )  # fmt: skip
 
 
@@ -45,12 +60,17 @@ def _nearest_first(actor: SeenActor) -> tuple[float, str]:
     return math.hypot(actor.forward, actor.left), actor.id
 
 
-def _actor(fields: _FrameFields) -> SeenActor:
+def _actor(fields: _FrameFields, width: int, night: float) -> SeenActor:
+    """`width`: of the picture. `visible` does not count what is beyond its edges, so there more pixels are needed."""
+    box = fields.box()
+    at_edge = box is not None and (box[0] <= 0 or box[2] >= width)
+    least = EXACT_PIXELS if at_edge else NIGHT_PIXELS if night >= DARK else SHOWN_PIXELS
     return SeenActor(
         id=fields.text("id"), kind=fields.one_of("kind", ActorKind), forward=fields.number("forward"),
         left=fields.number("left"), yaw=fields.number("yaw"), speed=fields.number("speed"),
-        length=fields.number("length"), width=fields.number("width"), lane=fields.text("lane"), box=fields.box(),
-        pixels=fields.whole("pixels"), share=fields.number("visible"), future=fields.places("future"),
+        length=fields.number("length"), width=fields.number("width"), lane=fields.text("lane"), box=box,
+        pixels=fields.whole("pixels"), share=fields.number("visible"), least=least,
+        future=fields.places("future") if box else (),  # nothing is asked about what does not appear
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from closedloop_plugin.core.state import STATIC, VEHICLES, ActorKind, SignalState
+from closedloop_plugin.core.state import VEHICLES, ActorKind, RouteCommand
 from closedloop_plugin.learn.questions.seen_frame import DARK, SeenActor
 from closedloop_plugin.learn.questions.words import ANIMAL, BIKE, EXACT, OBSTACLE, PERSON, VEHICLE, text
 from closedloop_plugin.learn.questions.world_question import FrameQuestions, WorldQuestion, Wrong
@@ -15,14 +15,15 @@ from lmms_eval_ad2.records import BilingualText
 TASK = "perception"
 MISREAD, MISCALCULATED, AMBIGUOUS = "misinterpreted_sensor_inputs", "computational_oversights", "question_ambiguity"
 AHEAD_M = (2.0, 40.0)
-ALIGNED = math.radians(25)  # an actor along the road, so that its lane can be seen
+# Where the lane of a vehicle can be seen: along our road, no junction in between, and not too far.
+ALIGNED, LANE_M = math.radians(15), 30.0
+ALONG = (RouteCommand.FOLLOW, RouteCommand.CHANGE_LEFT, RouteCommand.CHANGE_RIGHT)
 NOTHING = text("Nothing.", "什么都没有。")
 LANES: dict[str, BilingualText] = {
     "own": text("In our lane.", "在我们的车道。"),
     "left": text("In the lane on the left.", "在左侧车道。"),
     "right": text("In the lane on the right.", "在右侧车道。"),
     "oncoming": text("In an oncoming lane.", "在对向车道。"),
-    "off": text("Off the road.", "在道路外。"),
 }
 # Upper and lower limits of a distance, m, with a margin of 15 % between two classes.
 DISTANCES: dict[str, tuple[float, float, BilingualText]] = {
@@ -84,16 +85,14 @@ UNNAMED = frozenset({ActorKind.DEBRIS, ActorKind.BLOCKER})  # obstacles without 
 
 
 def _light(asker: FrameQuestions) -> Iterator[WorldQuestion]:
-    """The colour of all traffic lights in the picture, if it is the same."""
-    signals = [sign for sign in asker.frame.signs if sign.control == "signal" and sign.appears]
-    states = {sign.state for sign in signals}
-    if len(states) == 1 and all(sign.shown and sign.lit for sign in signals):
-        (state,) = states
-        if isinstance(state, SignalState):
-            yield _of_table(
-                asker, "light", "traffic elements", text("What colour is the traffic light?", "红绿灯是什么颜色？"),
-                LIGHTS, state.value, {"signals": sorted(sign.id for sign in signals)},
-            )  # fmt: skip
+    """The colour of the light of our lane; the lights of other lanes may have others."""
+    signals = [sign for sign in asker.frame.signs if sign.control == "signal" and sign.on_route and sign.appears]
+    if len(signals) == 1 and signals[0].shown and signals[0].lit and signals[0].state is not None:
+        asked = text("What colour is our traffic light?", "我们的红绿灯是什么颜色？")
+        yield _of_table(
+            asker, "light", LIGHTS, signals[0].state.value, subtask="traffic elements", question=asked,
+            truth={"signal": signals[0].id},
+        )  # fmt: skip
 
 
 def _weather(asker: FrameQuestions) -> Iterator[WorldQuestion]:
@@ -105,7 +104,9 @@ def _weather(asker: FrameQuestions) -> Iterator[WorldQuestion]:
     if len(present) == sum(faint) <= 1:
         value = present[0] if present else "clear"
         asked = text("What is the weather or light like?", "天气或光线如何？")
-        yield _of_table(asker, "weather", "visual description", asked, WEATHERS, value, dict(weather))
+        yield _of_table(
+            asker, "weather", WEATHERS, value, subtask="visual description", question=asked, truth=dict(weather)
+        )
 
 
 def _distance(asker: FrameQuestions, en: str, zh: str, actor: SeenActor) -> Iterator[WorldQuestion]:
@@ -122,22 +123,25 @@ def _distance(asker: FrameQuestions, en: str, zh: str, actor: SeenActor) -> Iter
 
 def _lane(asker: FrameQuestions, en: str, zh: str, actor: SeenActor) -> Iterator[WorldQuestion]:
     turned = abs(math.remainder(actor.yaw, math.pi))
-    if actor.lane in LANES and (actor.kind in STATIC or (actor.kind in VEHICLES and turned <= ALIGNED)):
+    on_road = asker.frame.command in ALONG and not any(sign.on_route for sign in asker.frame.signs)
+    seen = actor.kind in VEHICLES and actor.lane in LANES and turned <= ALIGNED and 0 < actor.forward <= LANE_M
+    if on_road and seen:
         asked = text(f"Where is the {en}?", f"{zh}在哪个位置？")
         yield _of_table(
-            asker, f"lane-{en}", "surrounding objects", asked, LANES, actor.lane, {"actor": actor.id}, f"lane|{en}"
-        )
+            asker, f"lane-{en}", LANES, actor.lane, subtask="surrounding objects", question=asked,
+            truth={"actor": actor.id},
+        )  # fmt: skip
 
 
 def _of_table(
-    asker: FrameQuestions, name: str, subtask: str, question: BilingualText, texts: dict[str, BilingualText],
-    value: str, truth: dict[str, Any], group: str = "",
+    asker: FrameQuestions, name: str, texts: dict[str, BilingualText], value: str, *, subtask: str,
+    question: BilingualText, truth: dict[str, Any],
 ) -> WorldQuestion:  # fmt: skip
     """A question whose options are the texts of a table."""
     wrong = [(told, MISREAD) for other, told in texts.items() if other != value]
     return asker.choose(
-        name, task=TASK, subtask=subtask, question=question, right=texts[value], wrong=wrong, group=group or name,
-        value=value, truth=truth,
+        name, task=TASK, subtask=subtask, question=question, right=texts[value], wrong=wrong, group=name, value=value,
+        truth=truth,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from closedloop_plugin.learn.questions.words import ThingWord, text
 from closedloop_plugin.learn.questions.world_question import FrameQuestions, WorldQuestion
 from lmms_eval_ad2.records import BilingualText
 
-TASK, SUBTASK = "relation", "spatial"
+TASK = "relation"
 APART = 0.1  # of the picture's width: least distance between two centres that are left and right of each other
 NEARER_M, NEARER = 4.0, 1.3  # the other one is at least so much, and so many times, farther away
 
@@ -34,7 +34,7 @@ def _side(
     if apart and abs(a.centre[0] - b.centre[0]) >= APART * asker.frame.size[0]:
         side = "left" if a.centre[0] < b.centre[0] else "right"
         yield asker.ask(
-            f"side-{names}", task=TASK, subtask=SUBTASK, form="yesno",
+            f"side-{names}", task=TASK, subtask="spatial", form="yesno",
             question=text(
                 f"Is the {one.en} on the left or the right of the {other.en}?", f"{one.zh}在{other.zh}的左边还是右边？"
             ),
@@ -51,7 +51,7 @@ def _nearer(
     if far >= max(near + NEARER_M, near * NEARER):
         answer = "yes" if a.gap < b.gap else "no"
         yield asker.ask(
-            f"nearer-{names}", task=TASK, subtask=SUBTASK, form="yesno",
+            f"nearer-{names}", task=TASK, subtask="distance", form="yesno",
             question=text(f"Is the {one.en} nearer than the {other.en}?", f"{one.zh}比{other.zh}更近吗？"),
             answer=BilingualText(en=answer), group=f"nearer|{one.en}|{other.en}", value=answer,
             truth={"actors": [a.id, b.id], "metres": [round(a.gap, 1), round(b.gap, 1)]},

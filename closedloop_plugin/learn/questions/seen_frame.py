@@ -16,6 +16,7 @@ from closedloop_plugin.core.state import ActorKind, RouteCommand, SignalState
 from closedloop_plugin.learn.questions.words import THING_OF, ThingWord, group_of
 
 SHOWN_PIXELS = 12  # pixels of an actor, from which on a picture shows it
+NIGHT_PIXELS = 24  # the same at night, when lamps alone give some
 SHOWN_SHARE = 0.3  # of its silhouette that nothing hides
 DARK = 0.5  # share of night, from which on it is night
 
@@ -47,7 +48,10 @@ class SeenSign:
 
 @dataclass(frozen=True, kw_only=True)
 class SeenActor:
-    """An actor near the ego, seen or not. `future`: its places every 0.5 s, in the present frame."""
+    """An actor near the ego, seen or not. `future`: its places every 0.5 s, in the present frame.
+
+    least: pixels from which on it is shown.
+    """
 
     id: str
     kind: ActorKind
@@ -62,10 +66,11 @@ class SeenActor:
     pixels: int
     share: float
     future: tuple[Place, ...] = ()
+    least: int = SHOWN_PIXELS
 
     @property
     def shown(self) -> bool:
-        return self.box is not None and self.pixels >= SHOWN_PIXELS and self.share >= SHOWN_SHARE
+        return self.box is not None and self.pixels >= self.least and self.share >= SHOWN_SHARE
 
     @property
     def appears(self) -> bool:

@@ -31,6 +31,15 @@ def test_unparsed_is_wrong_and_counted() -> None:
     assert values(sample) == ({"existence": 0.0}, {"existence": 0.0})
 
 
+def test_locations_in_collected_frames_count_distances_as_in_a_picture_of_1920_pixels() -> None:
+    """5 of 160 pixels are 60 of 1920: 1 / (1 + 0.005 * 60)."""
+    question = record(
+        benchmark="world", task="location", form="point", answer=BilingualText("<20,10>"), image_size=(160, 90)
+    )
+    sample = score_sample(question, "<23,14>", TaskVariant("world", "location"), "t")
+    assert sample.values["location"] == pytest.approx(1 / 1.3)
+
+
 def test_failed_request_is_unscored() -> None:
     sample = score_sample(record(), "[LMMS_EVAL_REQUEST_FAILED after 5 retries] Connection error.", BASE, "t")
     assert sample.status == "unscored"

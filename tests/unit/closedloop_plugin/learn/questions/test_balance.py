@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 from support.builders import record
 
-from closedloop_plugin.learn.questions.balance import QuestionSelection, quota
+from closedloop_plugin.learn.questions.balance import BalancedSelection, quota
 from closedloop_plugin.learn.questions.world_question import WorldQuestion
 
 
@@ -18,8 +18,8 @@ from closedloop_plugin.learn.questions.world_question import WorldQuestion
     [
         ([90, 10], 10),  # two answers: as many of each
         ([50], 0),  # always the same answer
-        ([1000, 1000, 500], 1000),  # 1000 of 2500 is 0.4, at most 1/3 + 0.15
-        ([1000, 100, 10], 102),  # 102 of 212 is 0.481; 103 of 213 is 0.4836
+        ([1000, 1000, 500], 1000),  # 1000 of 2500 is 0.4, at most 1/3 + 0.1
+        ([1000, 100, 10], 32),  # 32 of 74 is 0.4324; 33 of 76 is 0.4342
         ([40, 40, 40, 40, 40], 40),
     ],
 )
@@ -33,7 +33,7 @@ def question(number: int, value: str, *, task: str = "existence", frame: str = "
 
 
 def kept(questions: Sequence[WorldQuestion], **bounds: int) -> list[WorldQuestion]:
-    selection = QuestionSelection(seed=7)
+    selection = BalancedSelection(seed=7)
     for one in questions:
         selection.add(one)
     return [one for one, keep in zip(questions, selection.kept(**bounds), strict=True) if keep]
@@ -54,12 +54,23 @@ def test_a_frame_has_questions_of_different_tasks_first() -> None:
     questions = [question(k, "", frame="f") for k in range(20)]
     questions += [question(k, "", frame="f", task="cot") for k in (20, 21)]
     assert Counter(one.record.task for one in kept(questions, per_frame=3)) == {"existence": 2, "cot": 1}
-    assert len(kept(questions, per_frame=50)) == 22
+    assert Counter(one.record.task for one in kept(questions, per_frame=50)) == {"existence": 3, "cot": 2}
 
 
-def test_a_bound_per_task() -> None:
-    questions = [question(k, "yes" if k % 2 else "no") for k in range(100)]
-    assert len(kept(questions, per_task=30)) == 30
+def test_a_bound_per_task_keeps_the_balance() -> None:
+    questions = [question(k, "yes" if k % 20 == 0 else "no") for k in range(1000)]
+    questions += [question(k, "yes" if k % 2 else "no", group="bus") for k in range(1000, 1008)]
+    counts = Counter((one.group, one.value) for one in kept(questions, per_task=30))
+    assert counts == {
+        ("existence|car", "yes"): 11, ("existence|car", "no"): 11, ("existence|bus", "yes"): 4,
+        ("existence|bus", "no"): 4,
+    }  # fmt: skip
+
+
+def test_a_bound_per_frame_prefers_no_answer() -> None:
+    """Every frame has twenty questions; one of twenty is answered by yes."""
+    questions = [question(k, "yes" if k % 20 == 0 else "no", frame=f"f{k // 20}") for k in range(4000)]
+    assert len(kept(questions, per_frame=1)) > 150  # of 200 yes and 200 no about 200 frames
 
 
 def test_the_choice_does_not_depend_on_the_order() -> None:

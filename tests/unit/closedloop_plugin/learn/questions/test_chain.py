@@ -72,4 +72,4 @@ def test_lights_signs_and_the_road() -> None:
     assert found == ["A red light.", "The line is 18 m away.", "Stop and go straight."]
     assert steps(signals=[signal(control="stop", state=None)], reason="stop_sign", label=stop)[0] == "A stop sign."
     assert steps(reason="curve")[:2] == ["A bend.", "The road bends."]
-    assert steps(reason="speed_limit")[:2] == ["Nothing in the way.", "We drive at the limit."]
+    assert steps(reason="speed_limit")[:2] == ["Nothing in the way.", "We are fast enough."]

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from support.collected import SIZE, example_rows, frame_row, write_collection
 
-from closedloop_plugin.learn.questions.collection import label_folder
+from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.learn.questions.collection import frames_of, label_folder
 from closedloop_plugin.learn.questions.families import FAMILIES
 from closedloop_plugin.learn.questions.seen_frame import SHOWN_PIXELS
 from lmms_eval_ad2.data.home import import_release, open_dataset
@@ -47,8 +48,9 @@ def test_every_task_has_valid_questions_in_both_languages(folder: Path) -> None:
 
 def test_answers_are_balanced(folder: Path) -> None:
     tasks = {task.task: task for task in label_folder(folder)}
-    assert tasks["location"].most_frequent is None
-    assert all((tasks[name].most_frequent or 0) <= 0.5 for name in ("existence", "relation", "counting", "planning"))
+    assert tasks["location"].guess is None
+    assert tasks["existence"].guess == tasks["relation"].guess == 0.5  # one of two answers
+    assert all(0 < (tasks[name].guess or 0) <= 0.5 for name in ("counting", "perception", "prediction", "planning"))
     existence: dict[str, Counter[str]] = {}
     for record in labelled(folder):
         if record.subtask == "existence":
@@ -124,6 +126,19 @@ def test_a_malformed_frame_is_one_error(tmp_path: Path, change: dict[str, Any], 
     (file,) = folder.rglob("frames.jsonl")
     file.write_text(json.dumps({**frame_row(), **change}) + "\n", "utf-8")
     with pytest.raises(DataError, match=f"frames.jsonl, row 1: field '{field}'"):
+        label_folder(folder)
+
+
+def test_the_stated_limit_is_the_lower_one_of_road_and_profile(tmp_path: Path) -> None:
+    """Bench2ADVLM's cars drive at most 5 m/s."""
+    folder = write_collection(tmp_path, [frame_row()])
+    (file,) = folder.rglob("frames.jsonl")
+    assert next(frames_of(folder, file)).speed_limit == 8.3
+    (folder / "run.json").write_text('{"identity": {"profile": "bench2advlm"}}')
+    label_folder(folder)
+    assert next(frames_of(folder, file, profile("bench2advlm").max_speed)).speed_limit == 5.0
+    (folder / "run.json").write_text('{"identity": {}}')
+    with pytest.raises(DataError, match=r"identity\.profile"):
         label_folder(folder)
 
 

@@ -67,3 +67,16 @@ def test_signs() -> None:
     assert "Is there a traffic light?" not in answers(signals=[signal(pixels=8)])
     assert answers(signals=[signal(control="stop", state=None)])["Is there a stop sign?"] == "yes"
     assert answers(signals=[signal(control="stop", state=None, **UNSEEN)])["Is there a stop sign?"] == "no"
+
+
+def test_at_night_lamps_alone_are_no_thing() -> None:
+    lamps = actor(kind="motorcycle", pixels=20)
+    assert answers(lamps)["Is there a bike?"] == "yes"
+    assert "Is there a bike?" not in answers(lamps, light={"night": 1.0, "fog": 0.0})
+
+
+@pytest.mark.parametrize("box", [[0, 40, 3, 50], [157, 40, 160, 50]])
+def test_a_thing_at_the_edge_needs_more_pixels(box: list[int]) -> None:
+    """Most of it is outside the picture."""
+    assert "Is there a vehicle?" not in answers(actor(box=box, pixels=30))
+    assert answers(actor(box=box, pixels=48))["Is there a vehicle?"] == "yes"

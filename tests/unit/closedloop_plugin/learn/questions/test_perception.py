@@ -52,14 +52,16 @@ def test_what_is_elsewhere_in_the_picture_answers_another_question() -> None:
     assert kinds == {"question_ambiguity"}
 
 
-LIGHT = "What colour is the traffic light?"
+LIGHT = "What colour is our traffic light?"
 
 
-def test_the_colour_of_the_lights() -> None:
-    assert right(asked(signals=[signal()]), LIGHT) == "Red."
+def test_the_colour_of_our_light() -> None:
+    other = signal("s2", state="green", on_route=False, distance=None)
+    assert right(asked(signals=[signal()]), LIGHT) == right(asked(signals=[other, signal()]), LIGHT) == "Red."
+    assert right(asked(signals=[other]), LIGHT) is None
     assert right(asked(signals=[signal(), signal("s2", state="green")]), LIGHT) is None  # which one?
-    assert right(asked(signals=[signal(), signal("s2", state="green", **UNSEEN)]), LIGHT) == "Red."
-    assert right(asked(signals=[signal(state_pixels=0)]), LIGHT) is None
+    assert right(asked(signals=[signal(state_pixels=1)]), LIGHT) is None
+    assert right(asked(signals=[signal(pixels=11)]), LIGHT) is None
 
 
 SKY = "What is the weather or light like?"
@@ -86,9 +88,21 @@ def test_distances_with_a_margin_between_the_classes(forward: float, answer: str
     assert right(records, "How far away is the animal?") == answer
 
 
-def test_the_lane_of_a_vehicle_along_the_road() -> None:
-    (question,) = [q for q in asked(actor(kind="motorcycle", lane="oncoming", yaw=3.1)) if q.startswith("Where")]
-    records = asked(actor(kind="motorcycle", lane="oncoming", yaw=3.1))
-    assert right(records, question) == "In an oncoming lane."
-    across = asked(actor(kind="motorcycle", lane="oncoming", yaw=1.5))
-    assert not [q for q in across if q.startswith("Where")]
+@pytest.mark.parametrize(
+    ("changes", "frame", "answer"),
+    [
+        ({}, {}, "In an oncoming lane."),
+        ({"yaw": 1.5}, {}, None),  # across our road
+        ({"lane": "off"}, {}, None),
+        ({"forward": 35.0}, {}, None),
+        ({}, {"command": "turn left"}, None),
+        ({}, {"signals": [signal()]}, None),  # a junction is ahead
+    ],
+)
+def test_the_lane_of_a_vehicle_along_the_road(
+    changes: dict[str, Any], frame: dict[str, Any], answer: str | None
+) -> None:
+    one = actor(**{"kind": "motorcycle", "lane": "oncoming", "yaw": 3.1, **changes})
+    records = asked(one, **frame)
+    found = [question for question in records if question.startswith("Where is the")]
+    assert [right(records, question) for question in found] == ([answer] if answer else [])
