@@ -1,8 +1,8 @@
 """A tokenizer trained on the sentences of a training file, so that a question costs a few tokens.
 
-Sentences that occur in many prompts are one token each ("added tokens"). All other text is byte-level byte-pair encoding
-whose merges may cross spaces; numbers are split into integer part and decimals: "13.4" is "13" and ".4". Every text is
-decoded to the same bytes.
+Sentences that occur in many prompts are one token each ("added tokens"). All other text is byte-level byte-pair
+encoding whose merges may cross spaces; numbers are split into integer part and decimals: "13.4" is "13" and ".4". Every
+text is decoded to the same bytes.
 """
 
 from __future__ import annotations

@@ -23,7 +23,6 @@ from closedloop_plugin.learn.encoded_rows import EncodedRows, TrainingBatch
 from closedloop_plugin.learn.tiny_model import TinyModelSize, make_tiny_model
 from closedloop_plugin.learn.training_file import TrainingFile
 from lmms_eval_ad2 import __version__
-from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_path, atomic_write_json
 from lmms_eval_ad2.storage.identity import refuse_differences
 from lmms_eval_ad2.storage.lock import lock_folder
@@ -70,7 +69,9 @@ def train(
     files: Sequence[Path], out: Path, settings: TrainingSettings, *, threads: int = 1, save_s: float = 120.0,
     say: Callable[[str], None] = print,
 ) -> Path:  # fmt: skip
-    """Train until the last step, and return OUT. `save_s`: seconds between states. See the head of this file."""
+    """Train until the last step, and return OUT; nothing is done if OUT is trained already.
+
+    `save_s`: seconds between states. See the head of this file."""
     import torch
 
     torch.set_num_threads(threads)
@@ -78,6 +79,9 @@ def train(
         rows = TrainingFile.read(files)
         if not _begun(out, _identity(rows, settings)):
             _write_start(rows, out, settings)
+        if (out / LOG).exists():
+            say(f"{out} is trained already")
+            return out
         model, processor = load_model(out)
         data = EncodedRows(rows, processor, out / "pictures.npy")
         trainer = Trainer(model, data, settings, processor)
@@ -144,7 +148,8 @@ class Trainer:
                 self.progress.log.append((self.progress.step, round(mean, 5)))
                 rate = pictures / (now - began)
                 left = (now - began) / (self.progress.step - first) * (self.steps - self.progress.step)
-                say(f"step {self.progress.step}/{self.steps}: loss {mean:.4f}, {rate:.1f} pictures/s, {left:.0f} s left")
+                done = f"step {self.progress.step}/{self.steps}"
+                say(f"{done}: loss {mean:.4f}, {rate:.1f} pictures/s, {left:.0f} s left")
                 reported, losses = now, []
             if now - saved > save_s and not last:
                 self.save(out / STATE)
@@ -181,7 +186,7 @@ def loss_of(model: LlavaForConditionalGeneration, batch: TrainingBatch, pixels: 
     import torch
 
     logits = answer_logits(model, batch, pixels)
-    each = torch.nn.functional.cross_entropy(logits, batch.answers.long(), reduction="none")
+    each = torch.nn.functional.cross_entropy(logits, batch.answers, reduction="none")
     return (each * batch.weights).sum() / batch.weights.sum()
 
 
@@ -227,7 +232,8 @@ def save_model(model: LlavaForConditionalGeneration, out: Path) -> None:
 
 def _parameters(model: torch.nn.Module) -> tuple[list[torch.nn.Parameter], list[torch.nn.Parameter]]:
     """Those with weight decay, and those without."""
-    decayed, others = [], []
+    decayed: list[torch.nn.Parameter] = []
+    others: list[torch.nn.Parameter] = []
     for name, parameter in model.named_parameters():
         (others if any(word in name for word in NO_DECAY) or parameter.ndim < 2 else decayed).append(parameter)
     return decayed, others
@@ -243,9 +249,7 @@ def _begun(out: Path, identity: dict[str, Any]) -> bool:
     file = out / SETTINGS
     if not file.exists():
         return False
-    refuse_differences(out, load(file.read_text("utf-8")), identity, "a training", "settings")
-    if (out / LOG).exists():
-        raise Ad2Error(f"{out}: this training is finished; choose another --out")
+    refuse_differences(out, load(file), identity, "a training", "settings")
     return True
 
 

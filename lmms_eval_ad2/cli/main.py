@@ -16,7 +16,7 @@ from lmms_eval_ad2.printed import print_logs_safely, show
 # The order of `ad2 --help`; commands of other distributions follow by name.
 ORDER = (
     "demo", "data", "eval", "tasks", "merge", "rescore", "score", "report", "judge", "drivelm", "drive", "threats",
-    "carla", "serve", "robot", "mcq", "export", "annotate", "doctor",
+    "carla", "serve", "robot", "mcq", "export", "learn", "annotate", "doctor",
 )  # fmt: skip
 
 # Errors of a file or folder that the user can correct; others are shown with a traceback.
