@@ -1,1 +1,1 @@
-"""Training a driving model on collected frames: rows, tokenizer, a tiny model from random weights, and its trainer."""
+"""Learning from drives: made routes, collected frames, labels from the truth, training, contamination."""

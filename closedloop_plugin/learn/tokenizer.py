@@ -37,9 +37,10 @@ CLAUSE = 8  # characters, at least, of a part of an answer that is one token too
 SAMPLE = 8000  # rows from which the tokens are learned, evenly spaced
 SHARE = 2e-3  # of all prompts, at least, contain it
 _SENTENCES = re.compile(r"\d+(?:\.\d+)?|(?:[^\d.:?!]|[.:?!](?!\s|$))*[.:?!]?", re.DOTALL)
-# Boundaries that no merge crosses: numbers, and the parts of a manoeuvre. Decimals keep the punctuation after them.
+# Boundaries that no merge crosses: numbers, and the parts of a manoeuvre. Decimals keep the punctuation after them, so
+# that a point of a trajectory is four tokens.
 _NUMBERS = r"\d+|\.\d+[,)\]\s(\[-]*"
-_CLAUSES = r" and | because |, "
+_CLAUSES = r" and | because "
 _CLAUSE_STARTS = re.compile(rf"(?={_CLAUSES})")
 
 

@@ -105,7 +105,7 @@ class Trainer:
         import torch
 
         self.model, self.data, self.settings = model, data, settings
-        self.images = processor.image_processor
+        self.processor = processor
         self.steps = settings.steps or max(1, round(settings.epochs * math.ceil(len(data) / settings.batch)))
         decayed, others = _parameters(model)
         groups = [{"params": decayed, "weight_decay": settings.decay}, {"params": others, "weight_decay": 0.0}]
@@ -162,23 +162,27 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = self.settings.rate * scheduled(self.progress.step, self.steps, self.settings.warm_up)
         self.optimizer.zero_grad()
-        jitter = torch.Generator().manual_seed(self.settings.seed * 1_000_003 + self.progress.step)
-        loss = loss_of(self.model, batch, self.pixels(batch.pixels, jitter))
+        seed = self.settings.seed * 1_000_003 + self.progress.step
+        pixels = pixels_of(batch.pixels, self.processor, self.settings.jitter, seed)
+        loss = loss_of(self.model, batch, pixels)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), CLIP)
         self.optimizer.step()
         return float(loss.detach())
 
-    def pixels(self, pictures: torch.Tensor, jitter: torch.Generator | None) -> torch.Tensor:
-        """Normalised as by the processor, after a random change of contrast and brightness of each picture."""
-        import torch
 
-        mean, std = (torch.tensor(v)[:, None, None] for v in (self.images.image_mean, self.images.image_std))
-        values = pictures.float().mul_(1 / 255)
-        if jitter is not None and self.settings.jitter:
-            gain, lift = torch.rand(2, len(pictures), 1, 1, 1, generator=jitter) * 2 - 1
-            values = (values * (1 + self.settings.jitter * gain) + self.settings.jitter / 2 * lift).clamp_(0, 1)
-        return values.sub_(mean).div_(std)
+def pixels_of(pictures: torch.Tensor, processor: LlavaProcessor, jitter: float = 0.0, seed: int = 0) -> torch.Tensor:
+    """Normalised as by the processor, after a random change of contrast and brightness of each picture by `jitter`."""
+    import torch
+
+    images = processor.image_processor
+    mean, std = (torch.tensor(value)[:, None, None] for value in (images.image_mean, images.image_std))
+    values = pictures.float().mul_(1 / 255)
+    if jitter:
+        draw = torch.Generator().manual_seed(seed)
+        gain, lift = torch.rand(2, len(pictures), 1, 1, 1, generator=draw) * 2 - 1
+        values = (values * (1 + jitter * gain) + jitter / 2 * lift).clamp_(0, 1)
+    return values.sub_(mean).div_(std)
 
 
 def loss_of(model: LlavaForConditionalGeneration, batch: TrainingBatch, pixels: torch.Tensor) -> torch.Tensor:

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.cli.learn.model import ModelSizeOptions, size_of
+from closedloop_plugin.cli.learn.model import ModelSizeOptions, agent_of, size_of
 from lmms_eval_ad2.options import add_command, option
 from lmms_eval_ad2.printed import show
 
 EXAMPLES = """examples:
   ad2 export swift --drives collected --out rows.jsonl
   ad2 learn train --rows rows.jsonl --out model --threads 2
-  ad2 drive run --suite embedded220 --agent lmms:llava_hf,pretrained=model,device=cpu --decision-hz 2
+  ad2 drive run --suite embedded220 --agent lmms:llava_hf,pretrained=model,device=cpu,device_map=cpu
 
 The same command resumes a killed training. The same rows, options and number of threads give the same weights."""
 
@@ -59,5 +59,5 @@ def run(options: LearnTrainOptions) -> int:
         options.rows, options.out, settings, threads=options.threads, save_s=options.save_s,
         say=lambda text: show(text, flush=True),
     )  # fmt: skip
-    show(f"{out}: trained; drive with it: --agent lmms:llava_hf,pretrained={out},device=cpu")
+    show(f"{out}: trained; to drive with it: ad2 drive run --agent {agent_of(out)}")
     return 0
