@@ -1,6 +1,6 @@
 """EncodedRows: a training file as tokens and pixels, and the batches of a training run.
 
-A batch has one sequence per picture: the picture's tokens, then several questions with their answers, each of which sees
+A batch has one sequence per picture: the picture's tokens, then several questions with their answers. Each of them sees
 the picture and itself only, at the positions that it has when it is asked alone:
 
     picture | question 1, answer 1 | question 2, answer 2
@@ -22,7 +22,7 @@ from PIL import Image
 
 from closedloop_plugin.learn.tokenizer import END, IMAGE
 from closedloop_plugin.learn.training_file import TrainingFile, TrainingTurn
-from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_path
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class EncodedTurn:
 class TrainingBatch:
     """Tensors of B sequences of L tokens and their N answer tokens.
 
-    tokens, positions: (B, L). mask: (B, 1, L, L), whether a token (third axis) sees another. pixels: (B, 3, H, W) uint8.
+    tokens, positions: (B, L). mask: (B, 1, L, L), whether a token sees another. pixels: uint8 (B, 3, H, W).
     before: (N,) index into the flattened (B, L) of the token before each answer token; answers: (N,) the answer tokens;
     weights: (N,); answer: (N,) the number of the answer that the token belongs to.
     """
@@ -98,7 +98,10 @@ class EncodedRows:
         tokens = np.full((len(chosen), length), self.pad)
         positions = np.zeros((len(chosen), length), dtype=np.int64)
         part = np.full((len(chosen), length), -1)  # 0: picture, 1...: turns, -1: padding
-        before, answers, weights, number = [], [], [], []
+        before: list[np.ndarray] = []
+        answers: list[np.ndarray] = []
+        weights: list[np.ndarray] = []
+        number: list[np.ndarray] = []
         for row, (group, turns) in enumerate(chosen):
             tokens[row, :begin], positions[row, :begin], part[row, :begin] = self.prefix, np.arange(begin), 0
             at = begin
@@ -110,16 +113,15 @@ class EncodedRows:
                 said = one.tokens[one.asked :]
                 before.append(row * length + at + one.asked - 1 + np.arange(len(said)))
                 answers.append(said)
-                weights.append(
-                    np.full(len(said), len(said) ** -0.5)
-                )  # long answers count more, but not by their length
+                weights.append(np.full(len(said), len(said) ** -0.5))
                 number.append(np.full(len(said), len(number)))
                 at = end
+        pixels = self.pictures[self.picture_of[[group for group, _ in chosen]]]
         return TrainingBatch(
-            torch.from_numpy(tokens), torch.from_numpy(positions), torch.from_numpy(_visible(part)),
-            torch.from_numpy(np.ascontiguousarray(self.pictures[self.picture_of[[g for g, _ in chosen]]])),
-            *(torch.from_numpy(np.concatenate(parts)) for parts in (before, answers)),
-            torch.from_numpy(np.concatenate(weights)).float(), torch.from_numpy(np.concatenate(number)),
+            tokens=torch.from_numpy(tokens), positions=torch.from_numpy(positions),
+            mask=torch.from_numpy(_visible(part)), pixels=torch.from_numpy(np.ascontiguousarray(pixels)),
+            before=torch.from_numpy(np.concatenate(before)), answers=torch.from_numpy(np.concatenate(answers)).long(),
+            weights=torch.from_numpy(np.concatenate(weights)).float(), answer=torch.from_numpy(np.concatenate(number)),
         )  # fmt: skip
 
     def _some(self, group: int, most: int, draw: np.random.Generator) -> list[int]:
@@ -191,4 +193,4 @@ def _read(name: Path) -> Image.Image:
         with Image.open(name) as picture:
             return picture.convert("RGB")
     except (OSError, ValueError, SyntaxError) as exc:
-        raise DataError(f"{name}: not a readable picture ({exc}); export the rows again") from None
+        raise Ad2Error(f"{name}: not a readable picture ({exc}); export the rows again") from None

@@ -1,4 +1,4 @@
-"""A driving model of a few million parameters with random weights: a LLaVA checkpoint that lmms-eval's `llava_hf` loads.
+"""A driving model of a few million parameters with random weights: a LLaVA that lmms-eval's `llava_hf` loads.
 
 Vision: SegFormer's hierarchical encoder (Xie et al., NeurIPS 2021), whose overlapping convolutions learn from fewer
 pictures than a plain vision transformer; its last stage gives one token for 32 x 32 pixels. Language: a small Llama.
@@ -89,7 +89,7 @@ def _config(tokenizer: PreTrainedTokenizerFast, size: TinyModelSize) -> LlavaCon
 
     return LlavaConfig(
         text_config=_text(tokenizer, size), vision_config=_vision(size), tie_word_embeddings=True,
-        image_token_index=tokenizer.convert_tokens_to_ids(IMAGE), image_seq_length=size.picture_tokens,
+        image_token_index=int(tokenizer.convert_tokens_to_ids([IMAGE])[0]), image_seq_length=size.picture_tokens,
         vision_feature_select_strategy="full", vision_feature_layer=-1,
     )  # fmt: skip
 

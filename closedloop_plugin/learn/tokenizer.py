@@ -1,8 +1,8 @@
 """A tokenizer trained on the sentences of a training file, so that a question costs a few tokens.
 
-Sentences that occur in many prompts are one token each ("added tokens"). All other text is byte-level byte-pair encoding
-whose merges may cross spaces; numbers are split into integer part and decimals: "13.4" is "13" and ".4". Every text is
-decoded to the same bytes.
+Sentences that occur in many prompts are one token each ("added tokens"). All other text is byte-level byte-pair
+encoding whose merges may cross spaces; numbers are split into integer part and decimals: "13.4" is "13" and ".4". Every
+text is decoded to the same bytes.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ CLAUSE = 8  # characters, at least, of a part of an answer that is one token too
 SAMPLE = 8000  # rows from which the tokens are learned, evenly spaced
 SHARE = 2e-3  # of all prompts, at least, contain it
 _SENTENCES = re.compile(r"\d+(?:\.\d+)?|(?:[^\d.:?!]|[.:?!](?!\s|$))*[.:?!]?", re.DOTALL)
-# Boundaries that no merge crosses: numbers, and the parts of a manoeuvre. Decimals keep the punctuation after them.
+# Boundaries that no merge crosses: numbers, and the parts of a manoeuvre. Decimals keep the punctuation after them, so
+# that a point of a trajectory is four tokens.
 _NUMBERS = r"\d+|\.\d+[,)\]\s(\[-]*"
-_CLAUSES = r" and | because |, "
+_CLAUSES = r" and | because "
 _CLAUSE_STARTS = re.compile(rf"(?={_CLAUSES})")
 
 

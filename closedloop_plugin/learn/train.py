@@ -23,7 +23,6 @@ from closedloop_plugin.learn.encoded_rows import EncodedRows, TrainingBatch
 from closedloop_plugin.learn.tiny_model import TinyModelSize, make_tiny_model
 from closedloop_plugin.learn.training_file import TrainingFile
 from lmms_eval_ad2 import __version__
-from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_path, atomic_write_json
 from lmms_eval_ad2.storage.identity import refuse_differences
 from lmms_eval_ad2.storage.lock import lock_folder
@@ -70,7 +69,9 @@ def train(
     files: Sequence[Path], out: Path, settings: TrainingSettings, *, threads: int = 1, save_s: float = 120.0,
     say: Callable[[str], None] = print,
 ) -> Path:  # fmt: skip
-    """Train until the last step, and return OUT. `save_s`: seconds between states. See the head of this file."""
+    """Train until the last step, and return OUT; nothing is done if OUT is trained already.
+
+    `save_s`: seconds between states. See the head of this file."""
     import torch
 
     torch.set_num_threads(threads)
@@ -78,6 +79,9 @@ def train(
         rows = TrainingFile.read(files)
         if not _begun(out, _identity(rows, settings)):
             _write_start(rows, out, settings)
+        if (out / LOG).exists():
+            say(f"{out} is trained already")
+            return out
         model, processor = load_model(out)
         data = EncodedRows(rows, processor, out / "pictures.npy")
         trainer = Trainer(model, data, settings, processor)
@@ -101,7 +105,7 @@ class Trainer:
         import torch
 
         self.model, self.data, self.settings = model, data, settings
-        self.images = processor.image_processor
+        self.processor = processor
         self.steps = settings.steps or max(1, round(settings.epochs * math.ceil(len(data) / settings.batch)))
         decayed, others = _parameters(model)
         groups = [{"params": decayed, "weight_decay": settings.decay}, {"params": others, "weight_decay": 0.0}]
@@ -144,9 +148,8 @@ class Trainer:
                 self.progress.log.append((self.progress.step, round(mean, 5)))
                 rate = pictures / (now - began)
                 left = (now - began) / (self.progress.step - first) * (self.steps - self.progress.step)
-                say(
-                    f"step {self.progress.step}/{self.steps}: loss {mean:.4f}, {rate:.1f} pictures/s, {left:.0f} s left"
-                )
+                done = f"step {self.progress.step}/{self.steps}"
+                say(f"{done}: loss {mean:.4f}, {rate:.1f} pictures/s, {left:.0f} s left")
                 reported, losses = now, []
             if now - saved > save_s and not last:
                 self.save(out / STATE)
@@ -159,23 +162,27 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = self.settings.rate * scheduled(self.progress.step, self.steps, self.settings.warm_up)
         self.optimizer.zero_grad()
-        jitter = torch.Generator().manual_seed(self.settings.seed * 1_000_003 + self.progress.step)
-        loss = loss_of(self.model, batch, self.pixels(batch.pixels, jitter))
+        seed = self.settings.seed * 1_000_003 + self.progress.step
+        pixels = pixels_of(batch.pixels, self.processor, self.settings.jitter, seed)
+        loss = loss_of(self.model, batch, pixels)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), CLIP)
         self.optimizer.step()
         return float(loss.detach())
 
-    def pixels(self, pictures: torch.Tensor, jitter: torch.Generator | None) -> torch.Tensor:
-        """Normalised as by the processor, after a random change of contrast and brightness of each picture."""
-        import torch
 
-        mean, std = (torch.tensor(v)[:, None, None] for v in (self.images.image_mean, self.images.image_std))
-        values = pictures.float().mul_(1 / 255)
-        if jitter is not None and self.settings.jitter:
-            gain, lift = torch.rand(2, len(pictures), 1, 1, 1, generator=jitter) * 2 - 1
-            values = (values * (1 + self.settings.jitter * gain) + self.settings.jitter / 2 * lift).clamp_(0, 1)
-        return values.sub_(mean).div_(std)
+def pixels_of(pictures: torch.Tensor, processor: LlavaProcessor, jitter: float = 0.0, seed: int = 0) -> torch.Tensor:
+    """Normalised as by the processor, after a random change of contrast and brightness of each picture by `jitter`."""
+    import torch
+
+    images = processor.image_processor
+    mean, std = (torch.tensor(value)[:, None, None] for value in (images.image_mean, images.image_std))
+    values = pictures.float().mul_(1 / 255)
+    if jitter:
+        draw = torch.Generator().manual_seed(seed)
+        gain, lift = torch.rand(2, len(pictures), 1, 1, 1, generator=draw) * 2 - 1
+        values = (values * (1 + jitter * gain) + jitter / 2 * lift).clamp_(0, 1)
+    return values.sub_(mean).div_(std)
 
 
 def loss_of(model: LlavaForConditionalGeneration, batch: TrainingBatch, pixels: torch.Tensor) -> torch.Tensor:
@@ -183,7 +190,7 @@ def loss_of(model: LlavaForConditionalGeneration, batch: TrainingBatch, pixels: 
     import torch
 
     logits = answer_logits(model, batch, pixels)
-    each = torch.nn.functional.cross_entropy(logits, batch.answers.long(), reduction="none")
+    each = torch.nn.functional.cross_entropy(logits, batch.answers, reduction="none")
     return (each * batch.weights).sum() / batch.weights.sum()
 
 
@@ -229,7 +236,8 @@ def save_model(model: LlavaForConditionalGeneration, out: Path) -> None:
 
 def _parameters(model: torch.nn.Module) -> tuple[list[torch.nn.Parameter], list[torch.nn.Parameter]]:
     """Those with weight decay, and those without."""
-    decayed, others = [], []
+    decayed: list[torch.nn.Parameter] = []
+    others: list[torch.nn.Parameter] = []
     for name, parameter in model.named_parameters():
         (others if any(word in name for word in NO_DECAY) or parameter.ndim < 2 else decayed).append(parameter)
     return decayed, others
@@ -245,9 +253,7 @@ def _begun(out: Path, identity: dict[str, Any]) -> bool:
     file = out / SETTINGS
     if not file.exists():
         return False
-    refuse_differences(out, load(file.read_text("utf-8")), identity, "a training", "settings")
-    if (out / LOG).exists():
-        raise Ad2Error(f"{out}: this training is finished; choose another --out")
+    refuse_differences(out, load(file), identity, "a training", "settings")
     return True
 
 

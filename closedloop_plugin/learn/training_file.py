@@ -3,9 +3,10 @@
 A row is one question about one picture, as `ad2 export swift` writes it:
 
     {"id": "...", "messages": [{"role": "user", "content": "<image>..."}, {"role": "assistant", "content": "..."}],
-     "images": ["/.../front_00012.jpg"]}
+     "images": ["/.../front_00012.jpg"], "group": "..."}
 
-Consecutive rows with the same picture are one PictureGroup, whose picture is encoded once per training step.
+Consecutive rows with the same picture and the same "group" (may be missing) are one PictureGroup, whose picture is
+encoded once per training step.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.storage.files import file_sha256
 
 TAG = "<image>"
@@ -52,7 +53,7 @@ class TrainingFile:
         for file in files:
             _append(groups, file)
         if not groups:
-            raise DataError(f"{', '.join(map(str, files))}: no rows; `ad2 export swift --drives DIR` writes them")
+            raise Ad2Error(f"{', '.join(map(str, files))}: no rows; make them with: ad2 export swift --drives DIR")
         return cls(tuple(groups), tuple(file_sha256(file) for file in files))
 
     def turns(self) -> Iterator[TrainingTurn]:
@@ -61,46 +62,49 @@ class TrainingFile:
 
 
 def _append(groups: list[PictureGroup], file: Path) -> None:
-    image: Path | None = None
+    key: tuple[str, Path] | None = None
     turns: list[TrainingTurn] = []
-    for where, row in _rows(file):
-        path, turn = _parts(row, where, file.parent)
-        if path != image and image is not None:
-            groups.append(PictureGroup(image, tuple(turns)))
+    for number, row in _rows(file):
+        image, turn = _parts(row, file, number)
+        group = (str(row.get("group", "")), image)
+        if key is not None and group != key:
+            groups.append(PictureGroup(key[1], tuple(turns)))
             turns = []
-        image = path
+        key = group
         turns.append(turn)
-    if image is not None:
-        groups.append(PictureGroup(image, tuple(turns)))
+    if key is not None:
+        groups.append(PictureGroup(key[1], tuple(turns)))
 
 
-def _rows(file: Path) -> Iterator[tuple[str, Any]]:
+def _rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(line, row). Raises DataError for a line that is not a JSON object."""
     try:
-        with file.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                where = f"{file}:{number}"
-                try:
-                    yield where, json.loads(line)
-                except ValueError as exc:
-                    raise DataError(f"{where}: not JSON: {exc}") from None
-    except UnicodeDecodeError as exc:
-        raise DataError(f"{file}: not UTF-8 text: {exc}") from None
+        handle = file.open("rb")
     except FileNotFoundError:
-        raise DataError(f"{file}: no such file; `ad2 export swift --drives DIR --out {file}` writes it") from None
+        raise Ad2Error(f"{file}: no such file; make it with: ad2 export swift --drives DIR --out {file}") from None
+    with handle as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                row = json.loads(line)
+            except ValueError:
+                row = None
+            if not isinstance(row, dict):
+                raise DataError(file, number, "row", "a JSON object", line[:80])
+            yield number, row
 
 
-def _parts(row: Any, where: str, folder: Path) -> tuple[Path, TrainingTurn]:
+def _parts(row: dict[str, Any], file: Path, number: int) -> tuple[Path, TrainingTurn]:
     """The picture and the turn of a row; a relative path is relative to the file's folder."""
-    messages = row.get("messages") if isinstance(row, dict) else None
+    messages = row.get("messages")
     roles = [m.get("role") for m in messages if isinstance(m, dict)] if isinstance(messages, list) else None
-    if roles != ["user", "assistant"]:
-        raise DataError(f"{where}: field 'messages': expected one message of the user and one of the assistant")
+    if not isinstance(messages, list) or roles != ["user", "assistant"]:
+        raise DataError(file, number, "messages", "one message of the user and one of the assistant", roles)
     asked, answer = (message.get("content") for message in messages)
     if not isinstance(asked, str) or not isinstance(answer, str) or not answer:
-        raise DataError(f"{where}: field 'content': expected a text in both messages")
+        raise DataError(file, number, "content", "a text in both messages")
     images = row.get("images")
     if not isinstance(images, list) or len(images) != 1 or not isinstance(images[0], str):
-        raise DataError(f"{where}: field 'images': expected one path; the trainer reads rows with one picture")
+        raise DataError(file, number, "images", "one path", images, "Rows with several pictures: ms-swift.")
     if not asked.startswith(TAG) or TAG in asked[len(TAG) :]:
-        raise DataError(f"{where}: field 'content' of the user: expected one {TAG}, at its beginning")
-    return folder / images[0], TrainingTurn(asked[len(TAG) :].removeprefix("\n"), answer)
+        raise DataError(file, number, "content", f"one {TAG}, at the beginning of the question", asked)
+    return file.parent / images[0], TrainingTurn(asked[len(TAG) :].removeprefix("\n"), answer)

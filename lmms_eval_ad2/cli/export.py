@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.options import ExclusiveOptions, add_command, option
 from lmms_eval_ad2.printed import show
 
 if TYPE_CHECKING:
@@ -18,11 +18,21 @@ if TYPE_CHECKING:
     from lmms_eval_ad2.export.splits import ExportTask
 
 
+SOURCE = ExclusiveOptions(required=True)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ExportSwiftOptions:
     """`ad2 export swift`."""
 
-    tasks: str = option("task names or patterns, e.g. 'ad2_mcq_*,ad2_coda_*' or bench_coda_lm", metavar="TASK,...")
+    tasks: str | None = option(
+        "task names or patterns, e.g. 'ad2_mcq_*,ad2_coda_*' or bench_coda_lm", default=None, metavar="TASK,...",
+        exclusive=SOURCE,
+    )  # fmt: skip
+    drives: tuple[Path, ...] | None = option(
+        "folders of ad2 drive collect: rows of their frames, with the prompts of ad2 drive run", default=None,
+        metavar="DIR", exclusive=SOURCE,
+    )  # fmt: skip
     out: Path = option("file of messages to write", metavar="FILE.jsonl")
     split: str = option("split of the data (default: train; evaluation splits are refused)", default="train")
     images_out: Path | None = option(
@@ -33,6 +43,22 @@ class ExportSwiftOptions:
     seed: int = option("seed of --shuffle (default 0)", default=0, metavar="S")
     allow_shared_scenes: bool = option("accept other pictures of an evaluation scene", default=False)
     drop_leaks: bool = option("drop questions that are in an evaluation split, instead of refusing", default=False)
+    asked: tuple[str, ...] = option(
+        "--drives: what is asked about each frame (default action)", default=("action",), metavar="TASK",
+        choices=("action", "trajectory"),
+    )  # fmt: skip
+    balance: float = option(
+        "--drives: repeat frames of rare actions: (frames of the most frequent action / of this one) ** B "
+        "(default 0.5; 0: none)", default=0.5, metavar="B", least=0, most=1,
+    )  # fmt: skip
+    repeat: int = option("--drives: at most N repetitions of a frame (default 8)", default=8, metavar="N", least=1)
+    questions: int = option(
+        "--drives: questions about each frame from DIR/questions.jsonl, at most N (default 0)", default=0, metavar="N",
+        least=0,
+    )  # fmt: skip
+    reasons: bool = option("--drives: answers of actions end with the expert's reason", default=False)
+    blind: bool = option("--drives: the same rows with a black picture, for a blind twin", default=False)
+    prompts: Path | None = option("--drives: file of driving prompts (as ad2 drive run --prompts)", default=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +119,9 @@ def run_swift(options: ExportSwiftOptions) -> int:
 
     if options.out.suffix != ".jsonl":
         raise Ad2Error(f"--out {options.out}: the file name must end in .jsonl, from which ms-swift takes the format")
-    tasks, tested = find_tasks(options.tasks, options.split)
+    if options.drives:
+        return _run_drives(options)
+    tasks, tested = find_tasks(options.tasks or "", options.split)
     settings = ExportSettings(
         out=options.out,
         split=options.split,
@@ -107,6 +135,21 @@ def run_swift(options: ExportSwiftOptions) -> int:
     card = export(tasks, tested, settings)
     _print_summary(card, options.out)
     show(f"{options.out}: {card['rows']} rows, sha256 {card['sha256'][:16]}; card: {card_path(options.out)}")
+    return 0
+
+
+def _run_drives(options: ExportSwiftOptions) -> int:
+    from lmms_eval_ad2.export.drives import DriveRowSettings, export_drives
+    from lmms_eval_ad2.export.training import card_path
+
+    settings = DriveRowSettings(
+        asked=options.asked, balance=options.balance, repeat=options.repeat, questions=options.questions,
+        blind=options.blind, reasons=options.reasons, seed=options.seed, prompts=options.prompts,
+        images=options.images_out or options.out.with_name(f"{options.out.stem}_images"),
+    )  # fmt: skip
+    card = export_drives(options.drives or (), options.out, settings)
+    counts = ", ".join(f"{kind} {n}" for kind, n in card["rows_by_question"].items())
+    show(f"{options.out}: {card['rows']} rows ({counts}), sha256 {card['sha256'][:16]}; card: {card_path(options.out)}")
     return 0
 
 

@@ -1,16 +1,16 @@
-"""`ad2 learn`: training data of drives. Each part is a module with `register`."""
+"""`ad2 learn`: a small model from the frames of drives, and what it was trained on. Each part has `register`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from closedloop_plugin.cli.learn import check
+from closedloop_plugin.cli.learn import check, model, train
 
-PARTS = (check,)
+PARTS = (model, train, check)
 
 
 def register(subparsers: Any) -> None:
-    p = subparsers.add_parser("learn", help="training data of drives: compare them with what is measured")
+    p = subparsers.add_parser("learn", help="train a small model on the frames of drives; check training data")
     parts = p.add_subparsers(dest="part", metavar="PART", required=True)
     for part in PARTS:
         part.register(parts)

@@ -1,0 +1,80 @@
+"""`ad2 learn model`: a small model with random weights and a tokenizer of the training file's sentences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.printed import show
+
+if TYPE_CHECKING:
+    from closedloop_plugin.learn.tiny_model import TinyModelSize
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSizeOptions:
+    """Size of a new model."""
+
+    picture: str = option("pixels of the pictures as the model sees them (default 160x96)", default="160x96",
+                          metavar="WxH")  # fmt: skip
+    hidden: int = option("width of the language model, a multiple of 32 (default 192)", default=192, least=32)
+    layers: int = option("layers of the language model (default 3)", default=3, least=1)
+    vision: tuple[int, int, int, int] = option(
+        "channels of the stages of the vision encoder (default 24 48 96 192)", default=(24, 48, 96, 192),
+        metavar=("C1", "C2", "C3", "C4"),
+    )  # fmt: skip
+    vocabulary: int = option("tokens, at most (default 3000)", default=3000, least=600)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnModelOptions(ModelSizeOptions):
+    """`ad2 learn model`."""
+
+    rows: tuple[Path, ...] = option("files of ad2 export swift", metavar="FILE.jsonl")
+    out: Path = option("model folder to write", metavar="DIR")
+    seed: int = option("seed of the weights (default 0)", default=0, least=0)
+
+
+def register(parts: Any) -> None:
+    add_command(
+        parts,
+        "model",
+        run,
+        LearnModelOptions,
+        help="write a small model with random weights, for ms-swift (ad2 learn train makes its own)",
+    )
+
+
+def run(options: LearnModelOptions) -> int:
+    from closedloop_plugin.learn.tiny_model import make_tiny_model
+    from closedloop_plugin.learn.training_file import TrainingFile
+
+    make_tiny_model(TrainingFile.read(options.rows), options.out, options.seed, size_of(options))
+    show(f"{options.out}: a model with random weights; to drive with it: ad2 drive run --agent {agent_of(options.out)}")
+    return 0
+
+
+def agent_of(folder: Path) -> str:
+    """The model of a folder for --agent. The wrapper needs the device twice."""
+    return f"lmms:llava_hf,pretrained={folder},device=cpu,device_map=cpu"
+
+
+def size_of(options: ModelSizeOptions) -> TinyModelSize:
+    """Raises Ad2Error for a size that the architecture does not have."""
+    from closedloop_plugin.learn.tiny_model import TinyModelSize
+    from lmms_eval_ad2.errors import Ad2Error
+
+    width, _, height = options.picture.partition("x")
+    if not (width.isdigit() and height.isdigit()):
+        raise Ad2Error(f"--picture {options.picture}: expected WxH, for example 160x96")
+    size = TinyModelSize(
+        int(width), int(height), vision=options.vision, hidden=options.hidden, layers=options.layers,
+        vocabulary=options.vocabulary,
+    )  # fmt: skip
+    if not size.picture_tokens or size.width % size.stride or size.height % size.stride:
+        raise Ad2Error(f"--picture {options.picture}: width and height must be multiples of {size.stride}")
+    if size.hidden % 32:
+        raise Ad2Error(f"--hidden {size.hidden}: expected a multiple of 32")
+    return size

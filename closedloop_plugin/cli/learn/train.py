@@ -1,0 +1,63 @@
+"""`ad2 learn train`: train a small model on a training file, on the CPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from closedloop_plugin.cli.learn.model import ModelSizeOptions, agent_of, size_of
+from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.printed import show
+
+EXAMPLES = """examples:
+  ad2 export swift --drives collected --out rows.jsonl
+  ad2 learn train --rows rows.jsonl --out model --threads 2
+  ad2 drive run --suite embedded220 --agent lmms:llava_hf,pretrained=model,device=cpu,device_map=cpu
+
+The same command resumes a killed training. The same rows, options and number of threads give the same weights."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnTrainOptions(ModelSizeOptions):
+    """`ad2 learn train`."""
+
+    rows: tuple[Path, ...] = option("files of ad2 export swift", metavar="FILE.jsonl")
+    out: Path = option("model folder to write", metavar="DIR")
+    start: Path | None = option(
+        "model folder to continue from (default: random weights of the size below)", default=None, metavar="DIR"
+    )
+    seed: int = option("seed of weights and order (default 0)", default=0, least=0)
+    epochs: float = option("passes over the pictures (default 8)", default=8.0, least=0)
+    steps: int | None = option("number of steps, instead of --epochs", default=None, least=1)
+    batch: int = option("pictures per step (default 32)", default=32, least=1)
+    per_picture: int = option("questions about a picture in a step, at most (default 3)", default=3, least=1)
+    rate: float = option("highest learning rate (default 0.001)", default=1e-3, least=0)
+    threads: int = option("threads (default 1)", default=1, least=1)
+    save_s: float = option("seconds between saved states (default 120)", default=120.0, least=0)
+
+
+def register(parts: Any) -> None:
+    add_command(
+        parts,
+        "train",
+        run,
+        LearnTrainOptions,
+        help="train a small model on a training file, from random weights, on the CPU",
+        epilog=EXAMPLES,
+    )
+
+
+def run(options: LearnTrainOptions) -> int:
+    from closedloop_plugin.learn.train import TrainingSettings, train
+
+    settings = TrainingSettings(
+        seed=options.seed, epochs=options.epochs, steps=options.steps, batch=options.batch,
+        per_picture=options.per_picture, rate=options.rate, start=options.start, size=size_of(options),
+    )  # fmt: skip
+    out = train(
+        options.rows, options.out, settings, threads=options.threads, save_s=options.save_s,
+        say=lambda text: show(text, flush=True),
+    )  # fmt: skip
+    show(f"{out}: trained; to drive with it: ad2 drive run --agent {agent_of(out)}")
+    return 0

@@ -1,0 +1,192 @@
+"""Rows of a training file from collected frames: the prompts of `ad2 drive run`, the answers of the expert's labels.
+
+All rows of one frame are consecutive and share the field "group". The frames of rare actions are repeated at the end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from closedloop_plugin.agents.driving_prompts import DrivingPrompts
+from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.core.state import Observation, RouteCommand
+from closedloop_plugin.prompts.texts import texts_of
+from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.export.drives import DriveRowSettings
+from lmms_eval_ad2.export.training import training_turns
+from lmms_eval_ad2.prompts.prompt_set import PromptSet
+from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.scoring.variant import TaskVariant
+from lmms_eval_ad2.storage.files import atomic_path, file_sha256
+from lmms_eval_ad2.storage.untrusted_json import load
+
+FRAMES, QUESTIONS = "frames.jsonl", "questions.jsonl"
+SET_FILE = "training_set.json"
+# Reasons of the label (its "kind") as the end of an answer.
+BECAUSE = {
+    "clear": "the way is clear",
+    "speed_limit": "of the speed limit",
+    "curve": "of the curve",
+    "red_light": "the traffic light is not green",
+    "stop_sign": "of the stop sign",
+    "vehicle_ahead": "of the vehicle ahead",
+    "yield": "others have the right of way",
+    "actor": "another road user comes into the way",
+    "passing": "of the obstacle beside the car",
+    "blocked": "the way is blocked",
+}
+
+
+class CollectedRows:
+    """The DriveRowSource of folders of `ad2 drive collect`."""
+
+    def takes(self, folder: Path) -> bool:
+        return (folder / "frames").is_dir()
+
+    def rows(self, folders: Sequence[Path], settings: DriveRowSettings) -> Iterator[dict[str, Any]]:
+        """See DriveRowSource. Two passes over the frames: to count actions, and to write rows."""
+        counts = Counter(frame["label"]["action"] for folder in folders for _, frame in frames_of(folder))
+        most = max(counts.values(), default=0)
+        writer = FrameRows(settings)
+        repeated: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
+        for folder in folders:
+            asked = _questions(folder, settings)
+            for picture, frame in frames_of(folder):
+                rows = writer.of(picture, frame)
+                yield from rows
+                yield from writer.questions(picture, frame, asked.get(picture.relative_to(folder).as_posix(), ()))
+                wanted = min((most / counts[frame["label"]["action"]]) ** settings.balance, settings.repeat)
+                for number in range(1, _rounded(wanted, f"{settings.seed}:{frame['id']}")):
+                    repeated[number] += rows
+        for number in sorted(repeated):
+            yield from repeated[number]
+
+    def card(self, folders: Sequence[Path]) -> dict[str, Any]:
+        """Frames by action, and what the folders say about their routes (training_set.json)."""
+        actions = {str(d): Counter(frame["label"]["action"] for _, frame in frames_of(d)) for d in folders}
+        files = [folder / SET_FILE for folder in folders if (folder / SET_FILE).is_file()]
+        return {
+            "folders": {folder: dict(counts.most_common()) for folder, counts in actions.items()},
+            "sets": [load(file) for file in files],
+            "sets_sha256": [file_sha256(file) for file in files],
+        }
+
+
+SOURCE = CollectedRows()
+
+
+class FrameRows:
+    """Rows of single frames."""
+
+    def __init__(self, settings: DriveRowSettings) -> None:
+        self.settings = settings
+        # The profile matters to questions with suffixes only, which are not asked here.
+        self._prompter = DrivingPrompts(texts_of(settings.prompts), profile("bench2advlm"))
+        self._texts = PromptSet.load()
+        self._black: dict[tuple[int, int], str] = {}
+
+    def of(self, picture: Path, frame: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """One row for each of the settings' questions."""
+        observation = observation_of(frame)
+        answers = {"action": self._action(frame["label"]), "trajectory": frame["label"]["trajectory"]}
+        return [
+            self._row(task, picture, frame["id"], self._prompter.question(task, observation), answers[task])
+            for task in self.settings.asked
+        ]
+
+    def questions(self, picture: Path, frame: Mapping[str, Any], records: Sequence[Record]) -> Iterator[dict[str, Any]]:
+        """Rows of questions about the frame, as the tasks ask them."""
+        for record in records:
+            turns = training_turns(record, TaskVariant(record.benchmark, record.task), self._texts)
+            for number, (prompt, answer) in enumerate(turns):
+                name = f"{frame['id']}:{record.id}#{number}"
+                yield self._row(record.task, picture, frame["id"], prompt, answer, name)
+
+    def _action(self, label: Mapping[str, Any]) -> str:
+        action = str(label["action"])
+        if not self.settings.reasons:
+            return action
+        because = BECAUSE[label["reason"]["kind"]]
+        return f"{action.rstrip('.')}, because {because}."
+
+    def _row(self, task: str, picture: Path, group: str, prompt: str, answer: str, name: str = "") -> dict[str, Any]:
+        return {
+            "id": f"{task}:{name or group}",
+            "group": group,
+            "messages": [{"role": "user", "content": f"<image>{prompt}"}, {"role": "assistant", "content": answer}],
+            "images": [self._blind(picture) if self.settings.blind else str(picture.absolute())],
+        }
+
+    def _blind(self, picture: Path) -> str:
+        """A black picture of the same size."""
+        with Image.open(picture) as opened:
+            size = opened.size
+        if size not in self._black:
+            if self.settings.images is None:
+                raise Ad2Error("blind rows need a folder for the black picture")
+            file = self.settings.images.absolute() / f"black_{size[0]}x{size[1]}.png"
+            with atomic_path(file) as temporary:
+                Image.new("RGB", size).save(temporary, format="PNG")
+            self._black[size] = str(file)
+        return self._black[size]
+
+
+def observation_of(frame: Mapping[str, Any]) -> Observation:
+    """What the car knew at a collected frame, without its pictures."""
+    return Observation(
+        tick=frame["tick"], time_s=frame["time_s"], speed=frame["speed"], command=RouteCommand(frame["command"]),
+        target=(frame["target"][0], frame["target"][1]), images=_no_images, speed_limit=frame["speed_limit"],
+    )  # fmt: skip
+
+
+def frames_of(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """(picture, frame) of all episodes of a collection, in the order of their names and of time."""
+    for file in sorted((folder / "frames").glob(f"*/{FRAMES}")):
+        with file.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                try:
+                    frame = json.loads(line)
+                    yield file.parent / frame["image"], frame
+                except (ValueError, KeyError, TypeError):
+                    raise DataError(file, number, "image", "a collected frame as JSON", line[:80]) from None
+
+
+def _no_images(name: str) -> Any:
+    raise Ad2Error(f"a collected frame has no image {name}")
+
+
+def _questions(folder: Path, settings: DriveRowSettings) -> dict[str, list[Record]]:
+    """Picture -> the questions whose only picture it is, at most `settings.questions`, drawn by the seed."""
+    file = folder / QUESTIONS
+    if not settings.questions:
+        return {}
+    if not file.is_file():
+        raise Ad2Error(f"{file}: no such file; make the questions with: ad2 drive label {folder}")
+    found: defaultdict[str, list[Record]] = defaultdict(list)
+    with file.open(encoding="utf-8") as lines:
+        for line in lines:
+            record = Record.from_json(line)
+            if len(record.images) == 1:
+                found[record.images[0]].append(record)
+    return {picture: _drawn(records, settings) for picture, records in found.items()}
+
+
+def _drawn(records: Sequence[Record], settings: DriveRowSettings) -> list[Record]:
+    return sorted(records, key=lambda record: _share(f"{settings.seed}:{record.id}"))[: settings.questions]
+
+
+def _rounded(value: float, key: str) -> int:
+    """`value` rounded up with the probability of its fraction; the same for the same key."""
+    return int(value) + (_share(key) < value % 1)
+
+
+def _share(key: str) -> float:
+    """A number in [0, 1) that the key determines."""
+    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:6], "big") / 2**48

@@ -1,0 +1,81 @@
+"""Training files from collected drives: the rows come from the entry points of `ad2.training_rows`.
+
+OUT.jsonl        rows in ms-swift's format, those of one picture together; written atomically
+OUT.card.json    folders, settings, counts; written last
+OUT_images/      the black picture of `blind`
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from lmms_eval_ad2 import __version__, plugins
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.export.training import SCHEMA, card_path
+from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json, file_sha256
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriveRowSettings:
+    """Settings of the rows, see `ad2 export swift --help`.
+
+    asked: questions of a driving prompt. balance, repeat: a frame whose action is said n times in all is written
+    (n_most / n) ** balance times, at most `repeat` times. images: folder of a black picture, for `blind`.
+    """
+
+    asked: tuple[str, ...] = ("action",)
+    balance: float = 0.5
+    repeat: int = 8
+    questions: int = 0
+    blind: bool = False
+    reasons: bool = False
+    seed: int = 0
+    prompts: Path | None = None
+    images: Path | None = None
+
+
+class DriveRowSource(Protocol):
+    """An entry of `ad2.training_rows`: `takes` whether a folder is of its kind; `rows` yields rows; `card` describes
+    the folders in the card of the training file."""
+
+    def takes(self, folder: Path) -> bool: ...
+
+    def rows(self, folders: Sequence[Path], settings: DriveRowSettings) -> Iterable[dict[str, Any]]: ...
+
+    def card(self, folders: Sequence[Path]) -> dict[str, Any]: ...
+
+
+def export_drives(folders: Sequence[Path], out: Path, settings: DriveRowSettings) -> dict[str, Any]:
+    """Write the training file with its card, and return the card. Raises Ad2Error if a folder is of no known kind or
+    no row is left."""
+    source = _source(folders)
+    counts: dict[str, int] = {}
+    with atomic_write(out) as file:
+        for row in source.rows(folders, settings):
+            print(json.dumps(row, ensure_ascii=False), file=file)
+            kind = row["id"].partition(":")[0]
+            counts[kind] = counts.get(kind, 0) + 1
+        if not counts:
+            raise Ad2Error(f"{', '.join(map(str, folders))}: no frames to export; ad2 drive collect makes them")
+    card = {
+        "schema": SCHEMA, "format": "ms-swift messages", "file": out.name, "sha256": file_sha256(out),
+        "rows": sum(counts.values()), "rows_by_question": counts, "settings": asdict(settings),
+        "drives": source.card(folders), "version": __version__,
+    }  # fmt: skip
+    atomic_write_json(card_path(out), json.loads(json.dumps(card, default=str)))
+    return card
+
+
+def _source(folders: Sequence[Path]) -> DriveRowSource:
+    sources = plugins.loaded(plugins.TRAINING_ROWS)
+    for folder in folders:
+        if not any(source.takes(folder) for source in sources):
+            raise Ad2Error(f"--drives {folder}: no collected drives; ad2 drive collect --out {folder} makes them")
+    for source in sources:
+        if all(source.takes(folder) for folder in folders):
+            return source
+    raise Ad2Error("--drives: the folders are of different kinds; export them one by one")

@@ -1,0 +1,202 @@
+"""A tiny model from random weights: tokenizer, batches, training, resuming, and driving through lmms-eval's wrapper."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from support.driving_rows import ACTIONS, collect
+
+from closedloop_plugin.agents.model_backend import ModelQuestion
+from closedloop_plugin.harness.lmms_model import LmmsModel
+from closedloop_plugin.learn.encoded_rows import EncodedRows
+from closedloop_plugin.learn.tiny_model import TinyModelSize
+from closedloop_plugin.learn.tokenizer import pieces, train_tokenizer
+from closedloop_plugin.learn.train import TrainingSettings, answer_logits, load_model, pixels_of, scheduled, train
+from closedloop_plugin.learn.training_file import TrainingFile
+from lmms_eval_ad2.cli.main import main
+from lmms_eval_ad2.errors import Ad2Error
+
+SIZE = TinyModelSize(
+    width=64, height=32, vision=(8, 16, 16, 32), vision_layers=(1, 1, 1, 1), hidden=32, layers=1, vocabulary=700
+)
+SETTINGS = TrainingSettings(steps=30, batch=8, rate=5e-3, size=SIZE)
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("learn")
+    collect(folder / "collected", ["red", "green"] * 8)
+    out = folder / "rows.jsonl"
+    command = ["export", "swift", "--drives", str(folder / "collected"), "--out", str(out)]
+    assert main([*command, "--asked", "action", "trajectory"]) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def trained(rows: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train([rows], tmp_path_factory.mktemp("trained") / "model", SETTINGS, say=lambda text: None)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(rows: Path) -> Any:
+    turns = list(TrainingFile.read([rows]).turns())
+    return train_tokenizer([turn.prompt for turn in turns], [turn.answer for turn in turns])
+
+
+def test_a_driving_question_is_few_tokens(rows: Path, tokenizer: Any) -> None:
+    turns = TrainingFile.read([rows]).groups[0].turns
+    asked, said = ([tokenizer.tokenize(text) for text in (turn.prompt, turn.answer)] for turn in turns)
+    assert len(asked[0]) <= 24
+    assert [tokenizer.decode(tokenizer.convert_tokens_to_ids([token])) for token in asked[1]] == [
+        "Brake", " and go straight.",
+    ]  # fmt: skip
+    assert len(said[1]) <= 26  # six points
+    assert len(tokenizer) <= 3000
+
+
+def test_numbers_are_integer_part_and_decimals(tokenizer: Any) -> None:
+    assert tokenizer.tokenize("13.4") == ["13", ".4"]
+    assert pieces("at 4.9 m/s. Next: 12 m?") == ["at ", "4.9", " m/s.", " Next:", " ", "12", " m?"]
+
+
+@given(st.text(max_size=60))
+def test_every_text_is_decoded_to_the_same_bytes(tokenizer: Any, text: str) -> None:
+    for token in ("<unk>", "<s>", "</s>", "<image>", "<pad>"):
+        text = text.replace(token, "")
+    text = text.encode("utf-8", "replace").decode()
+    assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
+
+
+def test_the_same_rows_give_the_same_tokenizer(rows: Path, tokenizer: Any) -> None:
+    turns = list(TrainingFile.read([rows]).turns())
+    again = train_tokenizer([turn.prompt for turn in turns], [turn.answer for turn in turns])
+    assert again.backend_tokenizer.to_str() == tokenizer.backend_tokenizer.to_str()
+
+
+def test_a_question_in_a_batch_is_the_question_asked_alone(rows: Path, trained: Path, tmp_path: Path) -> None:
+    """Logits of two questions that share a picture, against the processor's tokens and pixels of each."""
+    import torch
+
+    model, processor = load_model(trained)
+    model.eval()
+    found = TrainingFile.read([rows])
+    data = EncodedRows(found, processor, tmp_path / "pictures.npy")
+    batch = data.batch([(0, [0, 1]), (1, [0])])
+    with torch.no_grad():
+        packed = answer_logits(model, batch, pixels_of(batch.pixels, processor))
+        at = 0
+        for group, turn in ((0, 0), (0, 1), (1, 0)):
+            one = found.groups[group].turns[turn]
+            chat = [{"role": "user", "content": f"<image>\n{one.prompt}"}, {"role": "assistant", "content": one.answer}]
+            with Image.open(found.groups[group].image) as picture:
+                text = processor.tokenizer.apply_chat_template(chat, tokenize=False)
+                alone = processor(images=[picture], text=text, return_tensors="pt")
+            answer = processor.tokenizer(one.answer + "</s>")["input_ids"]
+            logits = model(**alone).logits[0, -len(answer) - 1 : -1]
+            assert alone["input_ids"][0, -len(answer) :].tolist() == answer
+            assert batch.answers[at : at + len(answer)].tolist() == answer
+            assert torch.allclose(packed[at : at + len(answer)], logits, atol=2e-3)
+            at += len(answer)
+    assert at == len(packed)
+
+
+def test_the_order_depends_on_the_seed_only(rows: Path, trained: Path, tmp_path: Path) -> None:
+    _, processor = load_model(trained)
+    data = EncodedRows(TrainingFile.read([rows]), processor, tmp_path / "pictures.npy")
+
+    def first(seed: int, most: int = 2) -> list[Any]:
+        order = data.order(4, seed, most)
+        return [next(order) for _ in range(6)]
+
+    assert first(0) == first(0) != first(1)
+    epoch = [group for batch in first(0)[: len(data) // 4] for group, _ in batch]
+    assert sorted(epoch) == list(range(len(data)))
+    assert all(turns[0] == 0 and len(turns) == 1 for batch in first(0, most=1) for _, turns in batch)
+
+
+def test_the_rate_rises_and_falls() -> None:
+    rates = [scheduled(step, 100, 0.1) for step in range(100)]
+    assert rates[0] == pytest.approx(0.1)
+    assert rates[9] == rates[10] == 1.0
+    assert rates[55] == pytest.approx(0.5)
+    assert rates[99] < 0.001
+
+
+def weights(folder: Path) -> bytes:
+    return (folder / "model.safetensors").read_bytes()
+
+
+def test_a_killed_training_continues_to_the_same_weights(rows: Path, trained: Path, tmp_path: Path) -> None:
+    """The process dies without any clean-up while it trains, with a saved state of an earlier step."""
+    child = os.fork()
+    if child == 0:
+        os.chdir(tmp_path)
+
+        def die(text: str) -> None:
+            if text.startswith("step") and (tmp_path / "model" / "state.pt").exists():
+                os.kill(os.getpid(), 9)
+
+        try:
+            import closedloop_plugin.learn.train as module
+
+            module.REPORT_S = 0.0
+            module.train([rows], tmp_path / "model", SETTINGS, save_s=0.0, say=die)
+        finally:
+            os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -9
+    said: list[str] = []
+    train([rows], tmp_path / "model", SETTINGS, say=said.append)
+    assert said[0] == "16 pictures, 30 steps of 8; from step 1"
+    assert weights(tmp_path / "model") == weights(trained)
+    assert sorted(p.name for p in (tmp_path / "model").iterdir()) == sorted(p.name for p in trained.iterdir())
+    assert not list(trained.glob("*.pt"))
+
+
+def test_a_finished_training_is_left_alone_and_another_is_refused(rows: Path, trained: Path) -> None:
+    before, said = weights(trained), []
+    train([rows], trained, SETTINGS, say=said.append)
+    assert said == [f"{trained} is trained already"]
+    with pytest.raises(Ad2Error, match="seed"):
+        train([rows], trained, replace(SETTINGS, seed=1))
+    assert weights(trained) == before
+
+
+def test_training_continues_from_a_model(rows: Path, trained: Path, tmp_path: Path) -> None:
+    out = train([rows], tmp_path / "more", replace(SETTINGS, start=trained, steps=1), say=lambda text: None)
+    assert weights(out) != weights(trained)
+    assert (out / "tokenizer.json").read_bytes() == (trained / "tokenizer.json").read_bytes()
+
+
+def test_the_trained_model_sees_and_answers_under_lmms_eval(rows: Path, trained: Path) -> None:
+    backend = LmmsModel.from_spec(f"llava_hf,pretrained={trained},device=cpu,device_map=cpu,max_new_tokens=8")
+    prompt = TrainingFile.read([rows]).groups[0].turns[0].prompt
+    pictures = {"red": (200, 30, 30), "green": (30, 200, 30)}
+    asked = [
+        ModelQuestion(name, prompt, (np.full((36, 64, 3), colour, np.uint8),)) for name, colour in pictures.items()
+    ]
+    replies = backend.ask(asked)
+    assert {q.key: reply.text for q, reply in zip(asked, replies, strict=True)} == ACTIONS
+    log = json.loads((trained / "training.json").read_text("utf-8"))
+    assert log["steps"] == log["log"][-1][0] == 30
+
+
+def test_commands_name_mistakes(rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def fails(*words: str) -> str:
+        assert main(list(words)) == 2
+        return capsys.readouterr().err
+
+    some = ("--rows", str(rows), "--out", str(tmp_path / "m"))
+    assert "multiples of 32" in fails("learn", "train", *some, "--picture", "160x90")
+    assert "multiple of 32" in fails("learn", "model", *some, "--hidden", "100")
+    assert "ad2 drive collect" in fails(
+        "export", "swift", "--drives", str(tmp_path), "--out", str(tmp_path / "r.jsonl")
+    )

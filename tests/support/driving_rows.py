@@ -1,0 +1,37 @@
+"""A small collection of frames whose picture tells what the expert does: red means braking, green accelerating."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+ACTIONS = {"red": "Brake and go straight.", "green": "Accelerate and turn left."}
+COLOURS = {"red": (200, 30, 30), "green": (30, 200, 30)}
+TRAJECTORY = "[(1.02, 0.00), (2.50, -0.12), (4.00, 0.00), (6.00, 0.10), (8.25, 0.00), (10.00, 0.00)]"
+SIZE = (64, 36)
+
+
+def collect(folder: Path, colours: Sequence[str], episode: str = "m0-000001_rep0") -> Path:
+    """A collected folder with one episode, one frame for each of `colours`."""
+    here = folder / "frames" / episode
+    here.mkdir(parents=True)
+    for tick, colour in enumerate(colours):
+        Image.new("RGB", SIZE, COLOURS[colour]).save(here / f"front_{tick:05d}.jpg")
+    lines = [json.dumps(frame(tick, colour, episode)) for tick, colour in enumerate(colours)]
+    (here / "frames.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    return folder
+
+
+def frame(tick: int, colour: str, episode: str = "m0-000001_rep0") -> dict[str, Any]:
+    """The keys of a collected frame that training rows need."""
+    return {
+        "id": f"{episode}/{tick}", "image": f"front_{tick:05d}.jpg", "tick": tick, "time_s": 0.5 * tick,
+        "speed": 4.9 + tick / 10, "speed_limit": 13.889, "command": "lane follow", "target": [12.3, 0.8],
+        "label": {
+            "action": ACTIONS[colour], "trajectory": TRAJECTORY, "reason": {"kind": "vehicle_ahead", "actor": "1"},
+        },
+    }  # fmt: skip

@@ -1,0 +1,141 @@
+"""Rows of collected frames: the prompts of a drive, the labels as answers, repetition of rare actions."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from support.driving_rows import ACTIONS, TRAJECTORY, collect, frame
+
+from closedloop_plugin.agents.base import DecisionRequest
+from closedloop_plugin.agents.driving_prompts import DrivingPrompts
+from closedloop_plugin.agents.model_agent import ModelAgent
+from closedloop_plugin.core.camera import Camera
+from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.core.state import Observation, RouteCommand
+from closedloop_plugin.learn.training_rows import BECAUSE, SOURCE
+from closedloop_plugin.prompts.texts import texts_of
+from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.export.drives import DriveRowSettings
+from lmms_eval_ad2.records import BilingualText, Record
+
+PLAIN = DriveRowSettings(balance=0)
+FRONT = Camera("front", 64, 36, fov=90.0, forward=0.0, right=0.0, up=1.5)
+
+
+class SilentModel:
+    name = "silent"
+
+    def ask(self, questions: Any) -> list[Any]:
+        raise AssertionError("not asked here")
+
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+
+def rows_of(folder: Path, settings: DriveRowSettings = PLAIN) -> list[dict[str, Any]]:
+    return list(SOURCE.rows([folder], settings))
+
+
+def answers(rows: list[dict[str, Any]]) -> list[str]:
+    return [row["messages"][1]["content"] for row in rows]
+
+
+def test_the_prompt_is_that_of_a_drive(tmp_path: Path) -> None:
+    rows = rows_of(collect(tmp_path, ["red"]), DriveRowSettings(asked=("action", "trajectory"), balance=0))
+    seen = frame(0, "red")
+    observation = Observation(
+        tick=0, time_s=0.0, speed=seen["speed"], command=RouteCommand.FOLLOW, target=(12.3, 0.8),
+        images=lambda name: np.zeros((36, 64, 3), np.uint8), speed_limit=seen["speed_limit"],
+    )  # fmt: skip
+    for rules in ("bench2advlm", "bench2drive"):
+        prompter = DrivingPrompts(texts_of(None), profile(rules))
+        agent = ModelAgent(SilentModel(), prompter, (FRONT,), ("action", "trajectory"))
+        asked = agent.questions([DecisionRequest("e", observation)])
+        assert [row["messages"][0]["content"] for row in rows] == [f"<image>{question.text}" for question in asked]
+    assert answers(rows) == [ACTIONS["red"], TRAJECTORY]
+    (picture,) = rows[0]["images"]
+    assert Path(picture).is_absolute()
+    assert rows[0]["group"] == rows[1]["group"] == seen["id"]
+
+
+def test_frames_of_rare_actions_are_repeated_at_the_end(tmp_path: Path) -> None:
+    folder = collect(tmp_path, [*["red"] * 16, "green"])
+    assert Counter(answers(rows_of(folder))) == {ACTIONS["red"]: 16, ACTIONS["green"]: 1}
+    balanced = answers(rows_of(folder, DriveRowSettings(balance=0.5)))  # (16 / 1) ** 0.5
+    assert Counter(balanced) == {ACTIONS["red"]: 16, ACTIONS["green"]: 4}
+    assert balanced[:17] == answers(rows_of(folder))
+    assert len(rows_of(folder, DriveRowSettings(balance=1, repeat=8))) == 16 + 8
+
+
+def test_a_share_of_a_repetition_is_drawn(tmp_path: Path) -> None:
+    """100 : 40 at balance 0.5 is 1.58 times: on average, and the same for the same seed."""
+    folder = collect(tmp_path, [*["red"] * 100, *["green"] * 40])
+    counts = [Counter(answers(rows_of(folder, DriveRowSettings(seed=seed))))[ACTIONS["green"]] for seed in (0, 0, 1)]
+    assert counts[0] == counts[1]
+    assert all(50 <= count <= 76 for count in counts)
+
+
+def test_blind_rows_differ_in_the_picture_only(tmp_path: Path) -> None:
+    folder = collect(tmp_path / "c", ["red", "green"])
+    blind = rows_of(folder, DriveRowSettings(balance=0, blind=True, images=tmp_path / "images"))
+    black = {row["images"][0] for row in blind}
+    assert len(black) == 1
+    with Image.open(black.pop()) as picture:
+        assert picture.size == (64, 36)
+        assert picture.getextrema() == ((0, 0),) * 3
+    assert [{**row, "images": None} for row in blind] == [{**row, "images": None} for row in rows_of(folder)]
+
+
+def test_reasons_follow_the_manoeuvre(tmp_path: Path) -> None:
+    (row,) = rows_of(collect(tmp_path, ["red"]), DriveRowSettings(reasons=True))
+    assert answers([row]) == ["Brake and go straight, because of the vehicle ahead."]
+    assert set(BECAUSE) == {
+        "clear", "speed_limit", "curve", "red_light", "stop_sign", "vehicle_ahead", "yield", "actor", "passing",
+        "blocked",
+    }  # fmt: skip
+
+
+def question(number: int, tick: int) -> Record:
+    image = f"frames/m0-000001_rep0/front_{tick:05d}.jpg"
+    return Record(
+        f"q{number}", "ad2_bench", "existence", "existence", "yesno", (image,),
+        BilingualText(f"Is there a car {number}?"), BilingualText("yes"),
+    )  # fmt: skip
+
+
+def test_questions_of_a_frame_follow_its_action(tmp_path: Path) -> None:
+    folder = collect(tmp_path, ["red", "green"])
+    lines = [question(n, 0).to_json() for n in range(5)] + [question(9, 1).to_json()]
+    (folder / "questions.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    rows = rows_of(folder, DriveRowSettings(balance=0, questions=2))
+    kinds = [row["id"].partition(":")[0] for row in rows]
+    assert kinds == ["action", "existence", "existence", "action", "existence"]
+    assert "Is there a car 9?" in rows[-1]["messages"][0]["content"]
+    assert answers(rows)[-1] == "yes"
+    assert [row["group"] for row in rows] == ["m0-000001_rep0/0"] * 3 + ["m0-000001_rep0/1"] * 2
+
+
+def test_faults_name_what_to_do(tmp_path: Path) -> None:
+    folder = collect(tmp_path, ["red"])
+    with pytest.raises(Ad2Error, match="ad2 drive label"):
+        rows_of(folder, DriveRowSettings(questions=1))
+    file = folder / "frames" / "m0-000001_rep0" / "frames.jsonl"
+    file.write_text('{"id": 1}\n', "utf-8")
+    with pytest.raises(DataError, match=r"frames\.jsonl, row 1"):
+        rows_of(folder)
+
+
+def test_the_card_counts_actions_and_keeps_the_sets(tmp_path: Path) -> None:
+    folder = collect(tmp_path, ["red", "red", "green"])
+    (folder / "training_set.json").write_text(json.dumps({"name": "c"}), "utf-8")
+    card = SOURCE.card([folder])
+    assert card["folders"] == {str(folder): {ACTIONS["red"]: 2, ACTIONS["green"]: 1}}
+    assert card["sets"] == [{"name": "c"}]
+    assert SOURCE.takes(folder)
+    assert not SOURCE.takes(tmp_path / "frames")
