@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from pathlib import Path
@@ -53,7 +54,7 @@ def test_the_future_is_where_the_car_was_afterwards(collected: tuple[Path, str])
     folder, _ = collected
     for episode in episodes_of(folder):
         frames = list(episode.frames())
-        for now, later in zip(frames, frames[1:], strict=False):
+        for now, later in itertools.pairwise(frames):
             if later["tick"] - now["tick"] == 5 and now["future"]:
                 driven = math.hypot(*now["future"][0])
                 assert abs(driven - 0.25 * (now["speed"] + later["speed"])) < 0.35

@@ -49,7 +49,9 @@ class CollectedFrameReader:
             command=fields.one_of("command", RouteCommand), action=label.text("action"),
             acceleration=label.number("acceleration"), reason=reason.text("kind"),
             reason_actor=actor if isinstance(actor, str) else None,
-            actors=tuple(sorted((_actor(row, self.size[0], night) for row in fields.several("objects")), key=_nearest_first)),
+            actors=tuple(
+                sorted((_actor(row, self.size[0], night) for row in fields.several("objects")), key=_nearest_first)
+            ),
             signs=tuple(sorted(map(_sign, fields.several("signals")), key=lambda sign: sign.id)),
             weather=weather,
             night=night,
