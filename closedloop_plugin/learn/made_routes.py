@@ -29,7 +29,7 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write
 from lmms_eval_ad2.storage.training_card import TrainingSet
 
-MADE_ID = re.compile(r"m\d+-\d{6}")
+MADE_ID = re.compile(r"m-?\d+-\d{6,}")
 TOWN = "Made"  # name of the place of routes without a town
 FAR_M = 3000.0  # coordinates are drawn up to this distance from the origin
 TOWN_SHARE = 0.5  # of the routes of a type that fits in towns, if towns are given

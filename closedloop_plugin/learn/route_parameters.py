@@ -35,6 +35,7 @@ from closedloop_plugin.scenarios.catalogue import CATALOGUE
 from closedloop_plugin.scenarios.looks import COVERS
 
 Params = dict[str, Any]
+Range = tuple[float, float]
 Recipe = Callable[[RouteDraws], tuple[RouteShape, Params]]
 MODELS = {"vending": "static.prop.vendingmachine"}  # blueprints whose names are not those of COVERS
 
@@ -59,17 +60,16 @@ def _hazard(draws: RouteDraws) -> tuple[RouteShape, Params]:
 
 
 def _hazard_two_ways(draws: RouteDraws) -> tuple[RouteShape, Params]:
-    """The cyclists stop early enough that an ego of 5 m/s can pass them, between two oncoming cars, before the end."""
-    params = _cyclists(draws, ride=(30, 65)) | {"frequency": draws.between(80, 130, 0)}
-    size = params["distance"] + params["bicycle_drive_distance"] + draws.between(55, 75)
-    return _road(draws, size, size, tightest=70.0), params
+    """The cyclists ride on beyond the end of the route: if they stop between oncoming cars, the expert often fails."""
+    params = _cyclists(draws, ride=(85, 118), pace=(7, 12)) | {"frequency": draws.between(75, 105, 0)}
+    return _road(draws, 122, 134, tightest=70.0), params
 
 
-def _cyclists(draws: RouteDraws, ride: tuple[float, float] = (40, 115)) -> Params:
+def _cyclists(draws: RouteDraws, ride: Range = (40, 115), pace: Range = (6, 12)) -> Params:
     return {
         "distance": draws.between(34, 50, 0),
         "bicycle_drive_distance": draws.between(*ride, 0),
-        "bicycle_speed": draws.between(6, 12, 0),
+        "bicycle_speed": draws.between(*pace, 0),
     }
 
 
@@ -161,9 +161,7 @@ def _running(draws: RouteDraws) -> tuple[RouteShape, Params]:
     return _crossing(draws, turn), {"direction": draws.either(arms[turn])}
 
 
-def _flow(
-    draws: RouteDraws, speed: tuple[float, float], low: tuple[float, float], width: tuple[float, float]
-) -> Params:
+def _flow(draws: RouteDraws, speed: Range, low: Range, width: Range) -> Params:
     return {"flow_speed": draws.between(*speed), "source_dist_interval": draws.interval(low, width)}
 
 
@@ -176,7 +174,7 @@ def _left_into(draws: RouteDraws) -> tuple[RouteShape, Params]:
 
 
 def _right_into(draws: RouteDraws) -> tuple[RouteShape, Params]:
-    return _crossing(draws, RIGHT), _flow(draws, (6, 11), (24, 40), (8, 35))
+    return _crossing(draws, RIGHT), _flow(draws, (5.5, 9), (28, 40), (12, 35))
 
 
 def _enter_flow(draws: RouteDraws) -> tuple[RouteShape, Params]:
@@ -211,9 +209,7 @@ def _lines(name: str, shape: RouteShape, line: str) -> list[tuple[float, float]]
 # -- exits and ramps ---------------------------------------------------------------------------------------------------
 
 
-def _exit(
-    draws: RouteDraws, angle: tuple[float, float], side: int, speed: tuple[float, float]
-) -> tuple[RouteShape, Params]:
+def _exit(draws: RouteDraws, angle: Range, side: int, speed: Range) -> tuple[RouteShape, Params]:
     """The ego crosses a flow in the next lane, which stays on the road, and leaves on that side."""
     shape = ramp_shape(draws, (55, 120), angle, side)
     far = seen_from(shape.before, *shape.beyond[:2])[0] + draws.between(8, 14)
