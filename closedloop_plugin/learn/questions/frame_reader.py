@@ -42,6 +42,7 @@ class CollectedFrameReader:
         weather = fields.inner("weather").numbers()
         actor = reason.row.get("actor")
         night = light.number("night") if light else float(weather.get("sun_altitude_angle", 45.0) < 0.0)
+        actors = [_actor(row, self.size[0], night) for row in fields.several("objects")]
         return SeenFrame(
             id=fields.text("id"), episode=self.folder.rsplit("/", 1)[-1], route=fields.text("route"),
             scenario=str(fields.row.get("scenario", "")), image=f"{self.folder}/{fields.text('image')}", size=self.size,
@@ -49,9 +50,7 @@ class CollectedFrameReader:
             command=fields.one_of("command", RouteCommand), action=label.text("action"),
             acceleration=label.number("acceleration"), reason=reason.text("kind"),
             reason_actor=actor if isinstance(actor, str) else None,
-            actors=tuple(
-                sorted((_actor(row, self.size[0], night) for row in fields.several("objects")), key=_nearest_first)
-            ),
+            actors=tuple(sorted(actors, key=_nearest_first)),
             signs=tuple(sorted(map(_sign, fields.several("signals")), key=lambda sign: sign.id)),
             weather=weather,
             night=night,
