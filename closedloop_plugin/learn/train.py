@@ -84,7 +84,7 @@ def train(
             return out
         model, processor = load_model(out)
         data = EncodedRows(rows, processor, out / "pictures.npy")
-        trainer = Trainer(model, data, settings, processor)
+        trainer = RowTrainer(model, data, settings, processor)
         trainer.restore(out / STATE)
         say(f"{len(data)} pictures, {trainer.steps} steps of {settings.batch}; from step {trainer.progress.step}")
         trainer.run(out, save_s, say)
@@ -95,7 +95,7 @@ def train(
     return out
 
 
-class Trainer:
+class RowTrainer:
     """The loop over batches."""
 
     def __init__(

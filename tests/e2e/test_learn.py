@@ -28,7 +28,7 @@ from lmms_eval_ad2.errors import Ad2Error
 SIZE = TinyModelSize(
     width=64, height=32, vision=(8, 16, 16, 32), vision_layers=(1, 1, 1, 1), hidden=32, layers=1, vocabulary=700
 )
-SETTINGS = TrainingSettings(steps=30, batch=8, rate=5e-3, size=SIZE)
+SETTINGS = TrainingSettings(steps=70, batch=8, rate=5e-3, jitter=0.1, size=SIZE)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_a_driving_question_is_few_tokens(rows: Path, tokenizer: Any) -> None:
     assert [tokenizer.decode(tokenizer.convert_tokens_to_ids([token])) for token in asked[1]] == [
         "Brake", " and go straight.",
     ]  # fmt: skip
-    assert len(said[1]) <= 26  # six points
+    assert len(said[1]) <= 30  # six points
     assert len(tokenizer) <= 3000
 
 
@@ -155,7 +155,7 @@ def test_a_killed_training_continues_to_the_same_weights(rows: Path, trained: Pa
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -9
     said: list[str] = []
     train([rows], tmp_path / "model", SETTINGS, say=said.append)
-    assert said[0] == "16 pictures, 30 steps of 8; from step 1"
+    assert said[0] == "16 pictures, 70 steps of 8; from step 1"
     assert weights(tmp_path / "model") == weights(trained)
     assert sorted(p.name for p in (tmp_path / "model").iterdir()) == sorted(p.name for p in trained.iterdir())
     assert not list(trained.glob("*.pt"))
@@ -186,7 +186,7 @@ def test_the_trained_model_sees_and_answers_under_lmms_eval(rows: Path, trained:
     replies = backend.ask(asked)
     assert {q.key: reply.text for q, reply in zip(asked, replies, strict=True)} == ACTIONS
     log = json.loads((trained / "training.json").read_text("utf-8"))
-    assert log["steps"] == log["log"][-1][0] == 30
+    assert log["steps"] == log["log"][-1][0] == 70
 
 
 def test_commands_name_mistakes(rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,7 +52,7 @@ ALLOWED: dict[str, set[str]] = {
         "llm", "data", "image_files", "prompts", "metrics", "parsing", "records", "storage", "report.text_table",
     },
     # Training files: the texts and images of the tasks, from training splits. Official answer files: replies of a run.
-    "export": {"coordinates", "scoring", "image_files", "parsing", "prompts", "data", "records", "storage"},
+    "export": {"coordinates", "scoring", "image_files", "parsing", "prompts", "data", "records", "storage", "plugins"},
     # Human annotation: a page over the data home.
     "annotate": {"served_hosts", "llm", "data", "prompts", "parsing", "metrics", "records", "storage"},
     "scoring": {"coordinates", "judge", "parsing", "metrics", "records", "data.drivelm_text", "storage", "shards"},
@@ -121,7 +121,7 @@ SHARED = {
 }  # fmt: skip
 SHARED_WITH_COMMANDS = SHARED | {"installation", "options", "sigterm"}
 # Training data of drives are questions too: records, and their comparison with those that are evaluated.
-SHARED_WITH_LEARN = SHARED | {"data", "data.home", "export", "records"}
+SHARED_WITH_LEARN = SHARED | {"data", "data.home", "export", "records", "scoring"}
 # heavy library -> the folders or files that may import it
 HEAVY = {
     "lmms_eval": ("lmms_eval_ad2/harness", "lmms_eval_ad2/cli/lmms.py", "lmms_eval_ad2/evaluation.py",
@@ -134,7 +134,9 @@ HEAVY = {
     "jiwer": ("lmms_eval_ad2/metrics/ocr.py",),
     "evaluate": ("lmms_eval_ad2/judge/backends/evaluate_metric.py",),
     "ijson": ("lmms_eval_ad2/data/releases",),
-    "torch": ("lmms_eval_ad2/harness/models", "lmms_eval_ad2/harness/run.py", "lmms_eval_ad2/harness/library.py"),
+    "torch": ("lmms_eval_ad2/harness/models", "lmms_eval_ad2/harness/run.py", "lmms_eval_ad2/harness/library.py",
+              "closedloop_plugin/learn/train.py", "closedloop_plugin/learn/encoded_rows.py",
+              "closedloop_plugin/learn/tiny_model.py"),
     "datasets": ("lmms_eval_ad2/harness/task_data.py", "closedloop_plugin/harness/tasks.py"),
     "scenic": ("closedloop_plugin/worlds/bridge/", "closedloop_plugin/worlds/embedded/",
                "closedloop_plugin/carla/world/",
