@@ -24,7 +24,7 @@ STEER = (0.08, 0.35)  # of the full angle, to either side
 
 
 @dataclass
-class Disturbance:
+class ControlDisturbance:
     """One disturbance of an episode: from `begin` to `end` s. `steer`: right > 0. `held`: the control before it."""
 
     kind: str
@@ -43,7 +43,7 @@ class DisturbedExpert(ExpertDriver):
         super().__init__(max_speed=math.inf if profile.max_speed is None else profile.max_speed)
         self.profile = profile
         self._draws: dict[str, Random] = {}
-        self._next: dict[str, Disturbance] = {}
+        self._next: dict[str, ControlDisturbance] = {}
 
     def start(self, episode: str, seed: int) -> None:
         super().start(episode, seed)
@@ -71,14 +71,14 @@ class DisturbedExpert(ExpertDriver):
         return replace(decision, control=control, thought={**decision.thought, "disturbed": waiting.kind})
 
 
-def _drawn(draw: Random, now: float) -> Disturbance:
+def _drawn(draw: Random, now: float) -> ControlDisturbance:
     kind = draw.choice(KINDS)
     begin = now + draw.uniform(*PAUSE_S)
     side = draw.choice((-1.0, 1.0))
-    return Disturbance(kind, begin, begin + draw.uniform(*LENGTH_S[kind]), steer=side * draw.uniform(*STEER))
+    return ControlDisturbance(kind, begin, begin + draw.uniform(*LENGTH_S[kind]), steer=side * draw.uniform(*STEER))
 
 
-def _changed(control: Control, disturbance: Disturbance, speed: float, max_speed: float) -> Control:
+def _changed(control: Control, disturbance: ControlDisturbance, speed: float, max_speed: float) -> Control:
     if disturbance.kind == "steer":
         return replace(control, steer=control.steer + disturbance.steer).checked()
     if disturbance.kind == "late":

@@ -12,7 +12,8 @@ import numpy as np
 
 from closedloop_plugin.agents import expert, speaking_expert, tracking
 from closedloop_plugin.agents.expert import ExpertDriver, ExpertPlan, ExpertScene, ExpertState
-from closedloop_plugin.agents.planning import manoeuvre
+from closedloop_plugin.agents.planning import gaps, manoeuvre
+from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.state import GroundTruth, Observation
 from closedloop_plugin.maps.base import RoadMap
 
@@ -62,7 +63,7 @@ def reason_of(plan: ExpertPlan, state: ExpertState) -> dict[str, Any]:
     if bounds["contact"] < bounds["gap"] - LOWER:
         return {"kind": "actor", "actor": _contact(plan, state)}
     if bounds["gap"] < bounds["follow"] - LOWER:
-        return {"kind": "yield", "actor": None}
+        return {"kind": "yield", "actor": _of_a_stream(plan.scene)}
     lines = _held(plan.scene, state)
     if bounds["follow"] < bounds["line"] - LOWER:
         return {"kind": "blocked" if state.no_way_past else "vehicle_ahead", "actor": _ahead(plan.scene, state)}
@@ -111,6 +112,13 @@ def _contact(plan: ExpertPlan, state: ExpertState) -> str | None:
     }
     worst = min(each, key=lambda k: each[k]) if each else None
     return worst if worst is not None and each[worst] < plan.bounds["gap"] - LOWER else None
+
+
+def _of_a_stream(scene: ExpertScene) -> str | None:
+    """The nearest vehicle of the streams that cross or join."""
+    lines = [(stream, RoutePath(stream.points)) for stream in scene.truth.streams]
+    found = [x for x in scene.actors if any(gaps.belongs(x, stream, line) for stream, line in lines)]
+    return min(found, key=lambda x: math.hypot(x.s - scene.s, x.d - scene.d)).actor.id if found else None
 
 
 def _blocker(scene: ExpertScene, state: ExpertState) -> str | None:

@@ -22,6 +22,7 @@ from PIL import Image
 from closedloop_plugin.core.frames import to_ego
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import GroundTruth, Observation
+from closedloop_plugin.learn.collection import FRAMES_FILE
 from closedloop_plugin.learn.expert_labels import ExpertLabels
 from closedloop_plugin.learn.frame_truth import objects_of, signals_of
 from closedloop_plugin.runner.episode import EpisodeTick
@@ -29,7 +30,6 @@ from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.worlds.base import WorldError
 from lmms_eval_ad2.storage.files import atomic_write
 
-FRAMES = "frames.jsonl"
 FUTURE_S = tuple(0.5 * k for k in range(1, 7))  # as the points of a trajectory answer
 STANDING_M_S = 0.1
 STANDING_EVERY_S = 2.0  # frames of a standing car with an unchanged label are alike
@@ -69,7 +69,7 @@ class FrameCollector:
         """Write the frames of a finished episode."""
         if record is None:
             return
-        with atomic_write(self.folder / FRAMES) as file:
+        with atomic_write(self.folder / FRAMES_FILE) as file:
             for frame in self._frames:
                 frame.setdefault("disturbed", False)
                 self._add_future(frame)

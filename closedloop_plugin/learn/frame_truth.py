@@ -14,16 +14,16 @@ from closedloop_plugin.core.state import Actor, GroundTruth
 from closedloop_plugin.core.visibility import FAR_HEAD, VisibleExtent
 from closedloop_plugin.maps.base import RoadMap
 
-REACH_M = 60.0  # objects farther away are left out
+REACH_M = 60.0  # objects farther away are left out, unless the picture shows them
 UNSEEN = VisibleExtent()
 
 
 def objects_of(
     truth: GroundTruth, road: RoadMap, visible: Mapping[str, VisibleExtent], s: float
 ) -> list[dict[str, Any]]:
-    """All actors within REACH_M, the nearest first. `s`: of the ego along the route, m."""
+    """All actors within REACH_M or in the picture, the nearest first. `s`: of the ego along the route, m."""
     ego = truth.ego
-    near = [a for a in truth.actors if math.hypot(a.x - ego.x, a.y - ego.y) <= REACH_M]
+    near = [a for a in truth.actors if a.id in visible or math.hypot(a.x - ego.x, a.y - ego.y) <= REACH_M]
     places = road.path.locate_all([(a.x, a.y) for a in near], s, 2 * REACH_M) if near else []
     rows = [
         _object(a, ego, visible.get(a.id, UNSEEN), lane_of(d, road)) for a, (_, d) in zip(near, places, strict=True)

@@ -6,7 +6,6 @@ All rows of one frame are consecutive and share the field "group". The frames of
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from PIL import Image
 from closedloop_plugin.agents.driving_prompts import DrivingPrompts
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Observation, RouteCommand
+from closedloop_plugin.learn import collection
 from closedloop_plugin.prompts.texts import texts_of
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.export.drives import DriveRowSettings
@@ -25,10 +25,9 @@ from lmms_eval_ad2.prompts.prompt_set import PromptSet
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.variant import TaskVariant
 from lmms_eval_ad2.storage.files import atomic_path, file_sha256
+from lmms_eval_ad2.storage.training_card import SET_FILE
 from lmms_eval_ad2.storage.untrusted_json import load
 
-FRAMES, QUESTIONS = "frames.jsonl", "questions.jsonl"
-SET_FILE = "training_set.json"
 # Reasons of the label (its "kind") as the end of an answer.
 BECAUSE = {
     "clear": "the way is clear",
@@ -48,7 +47,7 @@ class CollectedRows:
     """The DriveRowSource of folders of `ad2 drive collect`."""
 
     def takes(self, folder: Path) -> bool:
-        return (folder / "frames").is_dir()
+        return (folder / collection.FOLDER).is_dir()
 
     def rows(self, folders: Sequence[Path], settings: DriveRowSettings) -> Iterator[dict[str, Any]]:
         """See DriveRowSource. Two passes over the frames: to count actions, and to write rows."""
@@ -148,14 +147,11 @@ def observation_of(frame: Mapping[str, Any]) -> Observation:
 
 def frames_of(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     """(picture, frame) of all episodes of a collection, in the order of their names and of time."""
-    for file in sorted((folder / "frames").glob(f"*/{FRAMES}")):
-        with file.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                try:
-                    frame = json.loads(line)
-                    yield file.parent / frame["image"], frame
-                except (ValueError, KeyError, TypeError):
-                    raise DataError(file, number, "image", "a collected frame as JSON", line[:80]) from None
+    for file in collection.frames_files(folder):
+        for number, frame in collection.frames_of(file):
+            if not isinstance(frame.get("image"), str):
+                raise DataError(file, number, "image", "the name of a picture", frame.get("image"), "Collect it again.")
+            yield file.parent / frame["image"], frame
 
 
 def _no_images(name: str) -> Any:
@@ -164,7 +160,7 @@ def _no_images(name: str) -> Any:
 
 def _questions(folder: Path, settings: DriveRowSettings) -> dict[str, list[Record]]:
     """Picture -> the questions whose only picture it is, at most `settings.questions`, drawn by the seed."""
-    file = folder / QUESTIONS
+    file = folder / collection.QUESTIONS
     if not settings.questions:
         return {}
     if not file.is_file():

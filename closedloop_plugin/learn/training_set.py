@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from closedloop_plugin.core.routes import Route, read_routes
+from closedloop_plugin.learn.collection import FOLDER, QUESTIONS, ROUTES
 from closedloop_plugin.learn.route_overlap import geometry_sha256, rounded
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.export.trained_questions import TrainingSetBuilder
@@ -15,7 +16,6 @@ from lmms_eval_ad2.storage.local_weights import TRAINING_CARD
 from lmms_eval_ad2.storage.training_card import SET_FILE, TrainedRoute, TrainingCard, TrainingSet, read_card, write_set
 from lmms_eval_ad2.storage.untrusted_json import lines
 
-ROUTES, QUESTIONS, FRAMES = "routes.xml", "questions.jsonl", "frames"
 LONGEST_LINE = 1 << 20  # bytes of a question
 SUFFIXES = (".jpg", ".jpeg", ".png")
 
@@ -49,7 +49,7 @@ def collection_set(folder: Path, *, name: str | None = None, map_source: str = "
     if (folder / QUESTIONS).is_file():
         for record in read_questions(folder / QUESTIONS):
             builder.add(record, folder)
-    for image in sorted((folder / FRAMES).glob("*/*")):
+    for image in sorted((folder / FOLDER).glob("*/*")):
         if image.suffix.lower() in SUFFIXES:
             builder.add_image(folder, str(image.relative_to(folder)))
     return builder.build(name or folder.absolute().name, (trained_route(route, map_source) for route in routes))

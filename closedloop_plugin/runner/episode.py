@@ -155,8 +155,11 @@ class Episode:
         self.log.add(truth)
         self.margins.add(truth)
         self.controls.counts.update(f"crossed {mark}" for mark in truth.crossed)
-        visible = getattr(self.world, "visible_bodies", None)
-        tick = EpisodeTick(observation, truth, control, decision, self.world.road, shown_by(self.world), visible)
+        world = self.world
+        tick = EpisodeTick(
+            observation, truth, control, decision, road=world.road, shown=shown_by(world),
+            visible=getattr(world, "visible_bodies", None),
+        )  # fmt: skip
         for observe in self.observers:
             observe(tick)
         return self.referee.tick(truth)

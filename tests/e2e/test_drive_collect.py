@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,8 @@ from PIL import Image
 from support.running import BIN, run
 
 from closedloop_plugin.core.routes import read_routes
-from closedloop_plugin.learn.collection import episodes_of, frame_count
+from closedloop_plugin.learn.collection import frame_count, frames_files, frames_of
+from lmms_eval_ad2.storage.training_card import read_card
 
 TYPES = "ParkedObstacle,VanillaSignalizedTurnEncounterRedLight"
 COMMAND = (BIN / "ad2", "drive", "collect", "--routes", "2", "--types", TYPES, "--seed", "3", "--out", "drives")
@@ -27,14 +27,15 @@ def collected(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 def _frames(folder: Path) -> list[dict[str, Any]]:
-    return [frame for episode in episodes_of(folder) for frame in episode.frames()]
+    return [frame for file in frames_files(folder) for _, frame in frames_of(file)]
 
 
 def test_every_frame_has_its_picture_and_its_label(collected: tuple[Path, str]) -> None:
     folder, printed = collected
     frames = _frames(folder)
-    assert len(frames) == frame_count(episodes_of(folder)) > 40
+    assert len(frames) == frame_count(frames_files(folder)) > 40
     assert f"{len(frames)} frames of 2 episodes" in printed
+    trained = read_card(folder / "training_set.json")
     for frame in frames:
         key, tick = frame["id"].split("/")
         with Image.open(folder / "frames" / key / frame["image"]) as picture:
@@ -45,6 +46,7 @@ def test_every_frame_has_its_picture_and_its_label(collected: tuple[Path, str]) 
         assert frame["label"]["trajectory"].count("(") == 6
         assert all(0 <= v <= 160 for row in frame["objects"] if row["box"] for v in row["box"])
     assert {frame["scenario"] for frame in frames} == set(TYPES.split(","))
+    assert trained.sets[0].routes and len(trained.sets[0].images) == len(frames)
     assert {route.id for route in read_routes(folder / "routes.xml")} == {frame["route"] for frame in frames}
     assert any(frame["disturbed"] for frame in frames) and not all(frame["disturbed"] for frame in frames)
 
@@ -52,8 +54,8 @@ def test_every_frame_has_its_picture_and_its_label(collected: tuple[Path, str]) 
 def test_the_future_is_where_the_car_was_afterwards(collected: tuple[Path, str]) -> None:
     """The first future position of a moving car is 0.5 s of its speed ahead, and a standing body stays where it is."""
     folder, _ = collected
-    for episode in episodes_of(folder):
-        frames = list(episode.frames())
+    for file in frames_files(folder):
+        frames = [frame for _, frame in frames_of(file)]
         for now, later in itertools.pairwise(frames):
             if later["tick"] - now["tick"] == 5 and now["future"]:
                 driven = math.hypot(*now["future"][0])
@@ -89,13 +91,3 @@ def test_the_same_command_adds_nothing(collected: tuple[Path, str]) -> None:
 def test_mistakes_are_one_line(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
     done = run(BIN / "ad2", "drive", "collect", "--routes", "2", "--out", "drives", *words, cwd=tmp_path, code=2)
     assert message in done.stderr and "Traceback" not in done.stderr
-
-
-def test_lines_that_are_not_frames_are_named(tmp_path: Path, collected: tuple[Path, str]) -> None:
-    from lmms_eval_ad2.errors import DataError
-
-    episode = episodes_of(collected[0])[0]
-    broken = type(episode)(episode.key, tmp_path)
-    (tmp_path / "frames.jsonl").write_text(json.dumps({"id": "x"}) + "\n[]\n")
-    with pytest.raises(DataError, match=r"frames\.jsonl.*line 2"):
-        list(broken.frames())

@@ -90,7 +90,7 @@ def register(subparsers: Any) -> None:
 
 def run(options: CollectOptions) -> int:
     """Return 0; raises Ad2Error for mistakes of the user."""
-    from closedloop_plugin.learn.collection import episodes_of, frame_count
+    from closedloop_plugin.learn.training_set import write_collection_set
 
     prepared, driver = _prepared(options)
     begun, cpu = time.monotonic(), _cpu_s()
@@ -98,11 +98,24 @@ def run(options: CollectOptions) -> int:
     while True:
         count = _episodes_wanted(options, len(prepared.tasks), done)
         _drive(replace(prepared, tasks=prepared.tasks[:count]), driver)
-        done = frame_count(episodes_of(options.out))
+        done = _frames(options.out)[0]
         if count == len(prepared.tasks) or (options.frames is not None and done >= options.frames):
             break
+    write_collection_set(options.out, map_source="" if options.towns else "corridor")
     _report(options.out, done, time.monotonic() - begun, _cpu_s() - cpu)
     return 0
+
+
+def _frames(folder: Path) -> tuple[int, int]:
+    """Numbers of frames and of episodes with frames."""
+    from closedloop_plugin.learn.collection import frame_count, frames_files
+    from lmms_eval_ad2.errors import Ad2Error
+
+    try:
+        files = frames_files(folder)
+    except Ad2Error:  # no episode was finished
+        return 0, 0
+    return frame_count(files), len(files)
 
 
 def _prepared(options: CollectOptions) -> tuple[DriveRun, DriverSetup]:
@@ -191,11 +204,9 @@ def _drive(prepared: DriveRun, driver: DriverSetup) -> None:
 
 def _episodes_wanted(options: CollectOptions, total: int, frames: int) -> int:
     """Number of episodes to have driven next, so that --frames is reached without many more."""
-    from closedloop_plugin.learn.collection import episodes_of
-
     if options.frames is None:
         return total
-    known = len(episodes_of(options.out)) if frames else 0
+    known = _frames(options.out)[1]
     first = FIRST_EPISODES * (options.workers or 1)
     if not known:
         return min(first, total)
@@ -212,19 +223,19 @@ def _cpu_s() -> float:
 
 
 def _report(folder: Path, frames: int, seconds: float, cpu_s: float) -> None:
-    from closedloop_plugin.learn.collection import episodes_of
+    from closedloop_plugin.learn.collection import frames_files, frames_of
     from lmms_eval_ad2.report.text_table import TextTable
 
-    episodes = episodes_of(folder)
+    files = frames_files(folder)
     actions: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
-    for episode in episodes:
-        for frame in episode.frames():
+    for file in files:
+        for _, frame in frames_of(file):
             actions[frame["label"]["action"]] += 1
             reasons[frame["label"]["reason"]["kind"]] += 1
     print(_table("action", actions, frames, TextTable))
     print(_table("reason", reasons, frames, TextTable))
-    print(f"{frames} frames of {len(episodes)} episodes in {folder}; {seconds:.0f} s, {cpu_s:.0f} s of processor time")
+    print(f"{frames} frames of {len(files)} episodes in {folder}; {seconds:.0f} s, {cpu_s:.0f} s of processor time")
 
 
 def _table(name: str, counts: Counter[str], total: int, table: Any, most: int = 12) -> str:

@@ -33,7 +33,8 @@ def register(subparsers: Any) -> None:
 
 
 def run(options: DriveLabelOptions) -> int:
-    from closedloop_plugin.learn.questions.collection import QUESTIONS, label_folder
+    from closedloop_plugin.learn.collection import QUESTIONS
+    from closedloop_plugin.learn.questions.collection import label_folder
     from lmms_eval_ad2.report.text_table import TextTable
 
     tasks = label_folder(options.folder, seed=options.seed, per_frame=options.per_frame, per_task=options.limit)

@@ -6,22 +6,22 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
 from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.learn import collection
 from closedloop_plugin.learn.questions.balance import BalancedSelection
 from closedloop_plugin.learn.questions.families import FAMILIES, questions_of
 from closedloop_plugin.learn.questions.frame_reader import CollectedFrameReader
 from closedloop_plugin.learn.questions.seen_frame import SeenFrame
 from closedloop_plugin.learn.questions.world_question import WorldQuestion
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.storage.files import atomic_write, open_regular
-from lmms_eval_ad2.storage.untrusted_json import load, parse
+from lmms_eval_ad2.storage.untrusted_json import load
 
-FRAMES, QUESTIONS, RUN = "frames", "questions.jsonl", "run.json"
-FRAMES_FILE = "frames.jsonl"
-LONGEST_LINE = 4 << 20  # bytes of a frame
+RUN = "run.json"
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def label_folder(
     per_frame, per_task: greatest number of questions about a frame, and of a task. The same folder and options give the
     same file. Raises Ad2Error if there are no frames, DataError for a malformed one.
     """
-    files, max_speed = frames_files(folder), _max_speed(folder)
+    files, max_speed = collection.frames_files(folder), _max_speed(folder)
     selection = BalancedSelection(seed)
     possible: Counter[str] = Counter()
     for question in _questions(folder, files, seed, max_speed):
@@ -52,20 +52,12 @@ def label_folder(
         possible[question.record.task] += 1
     keep = selection.kept(per_frame, per_task)
     answers: dict[str, dict[str, Counter[str]]] = {task: {} for task in FAMILIES}
-    with atomic_write(folder / QUESTIONS) as file:
+    with atomic_write(folder / collection.QUESTIONS) as file:
         for question, kept in zip(_questions(folder, files, seed, max_speed), keep, strict=True):
             if kept:
                 file.write(question.record.to_json() + "\n")
                 answers[question.record.task].setdefault(question.group, Counter())[question.value] += 1
     return [_counts(task, possible[task], answers[task]) for task in FAMILIES]
-
-
-def frames_files(folder: Path) -> list[Path]:
-    """The frames files of a collection in the order of their names; raises Ad2Error if there is none."""
-    files = sorted((folder / FRAMES).glob(f"*/{FRAMES_FILE}"))
-    if not files:
-        raise Ad2Error(f"{folder}: no collected frames ({FRAMES}/*/{FRAMES_FILE}); make some with: ad2 drive collect")
-    return files
 
 
 def frames_of(folder: Path, file: Path, max_speed: float | None = None) -> Iterator[SeenFrame]:
@@ -75,20 +67,13 @@ def frames_of(folder: Path, file: Path, max_speed: float | None = None) -> Itera
     """
     below = file.parent.relative_to(folder).as_posix()
     reader: CollectedFrameReader | None = None
-    with open_regular(file) as handle:
-        for number, line in enumerate(iter(lambda: handle.readline(LONGEST_LINE + 1), b""), 1):
-            if len(line) > LONGEST_LINE:
-                raise DataError(file, number, "line", f"at most {LONGEST_LINE >> 20} MiB", f"{len(line)} bytes or more")
-            try:
-                row = parse(line)
-            except ValueError as exc:
-                raise DataError(file, number, "line", "one JSON object", str(exc), "Collect it again.") from exc
-            reader = reader or CollectedFrameReader(file, below, _size(file, number, row), max_speed)
-            yield reader.frame(row, number)
+    for number, row in collection.frames_of(file):
+        reader = reader or CollectedFrameReader(file, below, _size(file, number, row), max_speed)
+        yield reader.frame(row, number)
 
 
-def _size(file: Path, number: int, row: object) -> tuple[int, int]:
-    name = row.get("image") if isinstance(row, dict) else None
+def _size(file: Path, number: int, row: Mapping[str, Any]) -> tuple[int, int]:
+    name = row.get("image")
     if not isinstance(name, str) or Path(name).name != name:
         raise DataError(file, number, "image", "the name of a picture in the same folder", name)
     try:

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from closedloop_plugin.core.state import ActorKind, RouteCommand, SignalState
+from closedloop_plugin.core.visibility import SHOWN_PIXELS, SHOWN_SHARE
 from closedloop_plugin.learn.questions.words import THING_OF, ThingWord, group_of
 
-SHOWN_PIXELS = 12  # pixels of an actor, from which on a picture shows it
 NIGHT_PIXELS = 24  # the same at night, when lamps alone give some
-SHOWN_SHARE = 0.3  # of its silhouette that nothing hides
 DARK = 0.5  # share of night, from which on it is night
 
 Place = tuple[float, float]  # metres forward and to the left, in the ego's frame
