@@ -89,7 +89,7 @@ def _config(tokenizer: PreTrainedTokenizerFast, size: TinyModelSize) -> LlavaCon
 
     return LlavaConfig(
         text_config=_text(tokenizer, size), vision_config=_vision(size), tie_word_embeddings=True,
-        image_token_index=int(tokenizer.convert_tokens_to_ids([IMAGE])[0]), image_seq_length=size.picture_tokens,
+        image_token_index=tokenizer.get_vocab()[IMAGE], image_seq_length=size.picture_tokens,
         vision_feature_select_strategy="full", vision_feature_layer=-1,
     )  # fmt: skip
 
