@@ -23,9 +23,12 @@ from closedloop_plugin.learn.encoded_rows import EncodedRows, TrainingBatch
 from closedloop_plugin.learn.tiny_model import TinyModelSize, make_tiny_model
 from closedloop_plugin.learn.training_file import TrainingFile
 from lmms_eval_ad2 import __version__
+from lmms_eval_ad2.export.training import set_path
 from lmms_eval_ad2.storage.files import atomic_path, atomic_write_json
 from lmms_eval_ad2.storage.identity import refuse_differences
+from lmms_eval_ad2.storage.local_weights import TRAINING_CARD
 from lmms_eval_ad2.storage.lock import lock_folder
+from lmms_eval_ad2.storage.training_card import read_card, write_card
 from lmms_eval_ad2.storage.untrusted_json import load
 
 if TYPE_CHECKING:
@@ -89,10 +92,25 @@ def train(
         say(f"{len(data)} pictures, {trainer.steps} steps of {settings.batch}; from step {trainer.progress.step}")
         trainer.run(out, save_s, say)
         save_model(model, out)
+        _name_training_data(files, out, settings, say)
         atomic_write_json(out / LOG, {"log": trainer.progress.log, "steps": trainer.steps})
         for file in [out / STATE, *out.glob("pictures-*.npy")]:
             file.unlink(missing_ok=True)
     return out
+
+
+def _name_training_data(
+    files: Sequence[Path], out: Path, settings: TrainingSettings, say: Callable[[str], None]
+) -> None:
+    """Write ad2_training.json: what the files were made from, and what the model was trained on before."""
+    sources = [*map(set_path, files), *([] if settings.start is None else [settings.start / TRAINING_CARD])]
+    missing = [source for source in sources if not source.is_file()]
+    for source in missing:
+        say(f"{source} is missing, so {out} does not name what it was trained on; export the rows again")
+    if missing:
+        return
+    sets = {one.sha256: one for source in sources for one in read_card(source).sets}
+    write_card(out, sets.values(), model=out.name, seed=settings.seed, version=__version__)
 
 
 class RowTrainer:

@@ -17,6 +17,7 @@ from closedloop_plugin.agents.driving_prompts import DrivingPrompts
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Observation, RouteCommand
 from closedloop_plugin.learn import collection
+from closedloop_plugin.learn.training_set import collection_set
 from closedloop_plugin.prompts.texts import texts_of
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.export.drives import DriveRowSettings
@@ -24,9 +25,8 @@ from lmms_eval_ad2.export.training import training_turns
 from lmms_eval_ad2.prompts.prompt_set import PromptSet
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.variant import TaskVariant
-from lmms_eval_ad2.storage.files import atomic_path, file_sha256
-from lmms_eval_ad2.storage.training_card import SET_FILE
-from lmms_eval_ad2.storage.untrusted_json import load
+from lmms_eval_ad2.storage.files import atomic_path
+from lmms_eval_ad2.storage.training_card import TrainingSet
 
 # Reasons of the label (its "kind") as the end of an answer.
 BECAUSE = {
@@ -68,14 +68,13 @@ class CollectedRows:
             yield from repeated[number]
 
     def card(self, folders: Sequence[Path]) -> dict[str, Any]:
-        """Frames by action, and what the folders say about their routes (training_set.json)."""
+        """Frames of each folder by action."""
         actions = {str(d): Counter(frame["label"]["action"] for _, frame in frames_of(d)) for d in folders}
-        files = [folder / SET_FILE for folder in folders if (folder / SET_FILE).is_file()]
-        return {
-            "folders": {folder: dict(counts.most_common()) for folder, counts in actions.items()},
-            "sets": [load(file) for file in files],
-            "sets_sha256": [file_sha256(file) for file in files],
-        }
+        return {folder: dict(counts.most_common()) for folder, counts in actions.items()}
+
+    def sets(self, folders: Sequence[Path]) -> list[TrainingSet]:
+        """The training sets of the folders as they are now, with questions that were made after the drives."""
+        return [collection_set(folder) for folder in folders]
 
 
 SOURCE = CollectedRows()

@@ -1,6 +1,7 @@
 """Training files from collected drives: the rows come from the entry points of `ad2.training_rows`.
 
 OUT.jsonl        rows in ms-swift's format, those of one picture together; written atomically
+OUT.training.json    routes, pictures and questions of the folders, see storage/training_card.py
 OUT.card.json    folders, settings, counts; written last
 OUT_images/      the black picture of `blind`
 """
@@ -15,8 +16,9 @@ from typing import Any, Protocol
 
 from lmms_eval_ad2 import __version__, plugins
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.export.training import SCHEMA, card_path
+from lmms_eval_ad2.export.training import SCHEMA, card_path, set_path
 from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json, file_sha256
+from lmms_eval_ad2.storage.training_card import TrainingSet, write_card
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,13 +42,15 @@ class DriveRowSettings:
 
 class DriveRowSource(Protocol):
     """An entry of `ad2.training_rows`: `takes` whether a folder is of its kind; `rows` yields rows; `card` describes
-    the folders in the card of the training file."""
+    the folders in the card of the training file; `sets` names their routes, pictures and questions."""
 
     def takes(self, folder: Path) -> bool: ...
 
     def rows(self, folders: Sequence[Path], settings: DriveRowSettings) -> Iterable[dict[str, Any]]: ...
 
     def card(self, folders: Sequence[Path]) -> dict[str, Any]: ...
+
+    def sets(self, folders: Sequence[Path]) -> Sequence[TrainingSet]: ...
 
 
 def export_drives(folders: Sequence[Path], out: Path, settings: DriveRowSettings) -> dict[str, Any]:
@@ -61,10 +65,12 @@ def export_drives(folders: Sequence[Path], out: Path, settings: DriveRowSettings
             counts[kind] = counts.get(kind, 0) + 1
         if not counts:
             raise Ad2Error(f"{', '.join(map(str, folders))}: no frames to export; ad2 drive collect makes them")
+    named = write_card(out.parent, source.sets(folders), version=__version__, name=set_path(out).name)
     card = {
         "schema": SCHEMA, "format": "ms-swift messages", "file": out.name, "sha256": file_sha256(out),
         "rows": sum(counts.values()), "rows_by_question": counts, "settings": asdict(settings),
-        "drives": source.card(folders), "version": __version__,
+        "drives": source.card(folders), "training_set": {"file": named.name, "sha256": file_sha256(named)},
+        "version": __version__,
     }  # fmt: skip
     atomic_write_json(card_path(out), json.loads(json.dumps(card, default=str)))
     return card

@@ -132,11 +132,12 @@ def read_card(path: Path) -> TrainingCard:
 
 
 def write_card(
-    folder: Path, sets: Iterable[TrainingSet], *, model: str, seed: int | None = None, version: str | None = None
-) -> Path:
-    """Write ad2_training.json of a model folder."""
+    folder: Path, sets: Iterable[TrainingSet], *, model: str | None = None, seed: int | None = None,
+    version: str | None = None, name: str = TRAINING_CARD,
+) -> Path:  # fmt: skip
+    """Write ad2_training.json of a model folder, or under another name what a training file was made from."""
     value = {"model": model, "sets": [one.to_dict() for one in sets], "seed": seed, "version": version}
-    return _write(folder / TRAINING_CARD, value)
+    return _write(folder / name, value)
 
 
 def write_set(folder: Path, training_set: TrainingSet, name: str = SET_FILE) -> Path:

@@ -24,6 +24,7 @@ from closedloop_plugin.learn.train import TrainingSettings, answer_logits, load_
 from closedloop_plugin.learn.training_file import TrainingFile
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.training_card import read_card
 
 SIZE = TinyModelSize(
     width=64, height=32, vision=(8, 16, 16, 32), vision_layers=(1, 1, 1, 1), hidden=32, layers=1, vocabulary=700
@@ -168,6 +169,17 @@ def test_a_finished_training_is_left_alone_and_another_is_refused(rows: Path, tr
     with pytest.raises(Ad2Error, match="seed"):
         train([rows], trained, replace(SETTINGS, seed=1))
     assert weights(trained) == before
+
+
+def test_the_model_names_its_training_data(rows: Path, trained: Path, tmp_path: Path) -> None:
+    (named,) = read_card(trained / "ad2_training.json").sets
+    assert [route.id for route in named.routes] == ["m0-000000", "m0-000001"] and named.images
+    unnamed = tmp_path / "rows.jsonl"
+    unnamed.write_bytes(rows.read_bytes())
+    said: list[str] = []
+    model = train([unnamed], tmp_path / "model", replace(SETTINGS, steps=1), say=said.append)
+    assert not (model / "ad2_training.json").exists()
+    assert any("rows.training.json is missing" in text for text in said)
 
 
 def test_training_continues_from_a_model(rows: Path, trained: Path, tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 from PIL import Image
 
+from closedloop_plugin.learn.made_routes import made_routes, write_routes
+
 ACTIONS = {"red": "Brake and go straight.", "green": "Accelerate and turn left."}
 COLOURS = {"red": (200, 30, 30), "green": (30, 200, 30)}
 TRAJECTORY = "[(1.02, 0.00), (2.50, -0.12), (4.00, 0.00), (6.00, 0.10), (8.25, 0.00), (10.00, 0.00)]"
@@ -16,12 +18,13 @@ SIZE = (64, 36)
 
 
 def collect(folder: Path, colours: Sequence[str], episode: str = "m0-000001_rep0") -> Path:
-    """A collected folder with one episode, one frame for each of `colours`."""
+    """A collected folder with one episode, one frame for each of `colours`, and the routes m0-000000 and m0-000001."""
     here = folder / "frames" / episode
     here.mkdir(parents=True)
     for tick, colour in enumerate(colours):
         Image.new("RGB", SIZE, COLOURS[colour]).save(here / f"front_{tick:05d}.jpg")
     lines = [json.dumps(frame(tick, colour, episode)) for tick, colour in enumerate(colours)]
+    write_routes(folder / "routes.xml", made_routes(2, 0, types=["ParkedObstacle"]))
     (here / "frames.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
     return folder
 

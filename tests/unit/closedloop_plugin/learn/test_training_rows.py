@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -131,11 +130,11 @@ def test_faults_name_what_to_do(tmp_path: Path) -> None:
         rows_of(folder)
 
 
-def test_the_card_counts_actions_and_keeps_the_sets(tmp_path: Path) -> None:
+def test_the_card_counts_actions_and_the_sets_name_the_routes(tmp_path: Path) -> None:
     folder = collect(tmp_path, ["red", "red", "green"])
-    (folder / "training_set.json").write_text(json.dumps({"name": "c"}), "utf-8")
-    card = SOURCE.card([folder])
-    assert card["folders"] == {str(folder): {ACTIONS["red"]: 2, ACTIONS["green"]: 1}}
-    assert card["sets"] == [{"name": "c"}]
+    assert SOURCE.card([folder]) == {str(folder): {ACTIONS["red"]: 2, ACTIONS["green"]: 1}}
+    (named,) = SOURCE.sets([folder])
+    assert [route.id for route in named.routes] == ["m0-000000", "m0-000001"]
+    assert len(named.images) == 2  # the two red ones are equal
     assert SOURCE.takes(folder)
     assert not SOURCE.takes(tmp_path / "frames")
