@@ -106,17 +106,24 @@ class StageRunner:
         self.out, self.gpu, self.gpu_absent = out, gpu, gpu_absent
         self.env = {**os.environ, **(env or {})}
 
-    def run(self, stages: Sequence[Stage]) -> int:
-        """Run what is not finished. Returns 0 if all stages are finished, else 1; raises KeyboardInterrupt."""
+    def run(self, stages: Sequence[Stage], *, stop_at_failure: bool = False) -> int:
+        """Run what is not finished. Returns 0 if all stages are finished, else 1; raises KeyboardInterrupt.
+
+        stop_at_failure: the stages after a failed one depend on it and are not begun.
+        """
         with lock_folder(self.out), JournalFile(self.out / "stages.jsonl") as journal:
             try:
                 for number, stage in enumerate(stages, 1):
                     self._one(f"[{number}/{len(stages)}] {stage.name}", stage, journal)
                     self._write(stages)
+                    if stop_at_failure and not self.histories([stage])[stage.name].finished:
+                        break
             finally:
                 self._write(stages)
         histories = self.histories(stages)
         bad = [stage for stage in stages if not histories[stage.name].finished]
+        if stop_at_failure:
+            bad = bad[:1]
         for stage in bad:
             print(f"not finished: {stage.name}: {stage.missing or self._failure(stage, histories[stage.name])}")
         return 1 if bad else 0

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # Mean and standard deviation of pixel values, for all channels: collected pictures are neither bright nor saturated.
 MEAN, STD = 0.45, 0.25
+BLACK = 1e-12  # factor of pixel values, 1 / 255 otherwise
 CONTEXT = 1024  # tokens of picture, question and answer
 STRIDES, KERNELS = (4, 2, 2, 2), (7, 3, 3, 3)  # of the four stages of the encoder
 
@@ -82,6 +83,16 @@ def processor_of(tokenizer: PreTrainedTokenizerFast, size: TinyModelSize) -> Lla
         image_processor=images, tokenizer=tokenizer, patch_size=size.stride, vision_feature_select_strategy="full",
         num_additional_image_tokens=0, chat_template=tokenizer.chat_template,
     )  # fmt: skip
+
+
+def blinded(processor: LlavaProcessor) -> LlavaProcessor:
+    """The processor of a blind twin: whatever it is given, the model sees a black picture.
+
+    All pixels are multiplied by BLACK before the mean is subtracted. 0 itself is a division by zero in processors that
+    divide the mean by the factor.
+    """
+    processor.image_processor.rescale_factor = BLACK
+    return processor
 
 
 def _config(tokenizer: PreTrainedTokenizerFast, size: TinyModelSize) -> LlavaConfig:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.learn.encoded_rows import EncodedRows, TrainingBatch
-from closedloop_plugin.learn.tiny_model import TinyModelSize, make_tiny_model
+from closedloop_plugin.learn.tiny_model import BLACK, TinyModelSize, blinded, make_tiny_model
 from closedloop_plugin.learn.training_file import TrainingFile
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.export.training import set_path
@@ -45,6 +45,7 @@ REPORT_S = 15.0
 class TrainingSettings:
     """start: model folder to continue from; None: random weights of `size`. batch: pictures per step. per_picture:
     questions of one picture in a step. warm_up: share of the steps. jitter: greatest change of brightness and contrast.
+    blind: the model sees black pictures, now and whenever it is loaded.
     """
 
     seed: int = 0
@@ -57,6 +58,7 @@ class TrainingSettings:
     decay: float = 0.05
     jitter: float = 0.2
     start: Path | None = None
+    blind: bool = False
     size: TinyModelSize = field(default_factory=TinyModelSize)
 
 
@@ -190,13 +192,16 @@ class RowTrainer:
 
 
 def pixels_of(pictures: torch.Tensor, processor: LlavaProcessor, jitter: float = 0.0, seed: int = 0) -> torch.Tensor:
-    """Normalised as by the processor, after a random change of contrast and brightness of each picture by `jitter`."""
+    """Normalised as by the processor, after a random change of contrast and brightness of each picture by `jitter`.
+
+    A blind model's pictures are black (see tiny_model.blinded), and stay so.
+    """
     import torch
 
     images = processor.image_processor
     mean, std = (torch.tensor(value)[:, None, None] for value in (images.image_mean, images.image_std))
-    values = pictures.float().mul_(1 / 255)
-    if jitter:
+    values = pictures.float().mul_(images.rescale_factor)
+    if jitter and images.rescale_factor != BLACK:
         draw = torch.Generator().manual_seed(seed)
         gain, lift = torch.rand(2, len(pictures), 1, 1, 1, generator=draw) * 2 - 1
         values = (values * (1 + jitter * gain) + jitter / 2 * lift).clamp_(0, 1)
@@ -283,4 +288,6 @@ def _write_start(rows: TrainingFile, out: Path, settings: TrainingSettings) -> N
     else:
         LlavaForConditionalGeneration.from_pretrained(settings.start, dtype="auto").save_pretrained(out)
         AutoProcessor.from_pretrained(settings.start).save_pretrained(out)
+    if settings.blind:
+        blinded(AutoProcessor.from_pretrained(out)).save_pretrained(out)
     atomic_write_json(out / SETTINGS, _identity(rows, settings))

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
-
 from closedloop_plugin.agents.driving_prompts import DrivingPrompts
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Observation, RouteCommand
@@ -25,7 +23,6 @@ from lmms_eval_ad2.export.training import training_turns
 from lmms_eval_ad2.prompts.prompt_set import PromptSet
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.variant import TaskVariant
-from lmms_eval_ad2.storage.files import atomic_path
 from lmms_eval_ad2.storage.training_card import TrainingSet
 
 # Reasons of the label (its "kind") as the end of an answer.
@@ -88,7 +85,6 @@ class FrameRows:
         # The profile matters to questions with suffixes only, which are not asked here.
         self._prompter = DrivingPrompts(texts_of(settings.prompts), profile("bench2advlm"))
         self._texts = PromptSet.load()
-        self._black: dict[tuple[int, int], str] = {}
 
     def of(self, picture: Path, frame: Mapping[str, Any]) -> list[dict[str, Any]]:
         """One row for each of the settings' questions."""
@@ -119,21 +115,8 @@ class FrameRows:
             "id": f"{task}:{name or group}",
             "group": group,
             "messages": [{"role": "user", "content": f"<image>{prompt}"}, {"role": "assistant", "content": answer}],
-            "images": [self._blind(picture) if self.settings.blind else str(picture.absolute())],
+            "images": [str(picture.absolute())],
         }
-
-    def _blind(self, picture: Path) -> str:
-        """A black picture of the same size."""
-        with Image.open(picture) as opened:
-            size = opened.size
-        if size not in self._black:
-            if self.settings.images is None:
-                raise Ad2Error("blind rows need a folder for the black picture")
-            file = self.settings.images.absolute() / f"black_{size[0]}x{size[1]}.png"
-            with atomic_path(file) as temporary:
-                Image.new("RGB", size).save(temporary, format="PNG")
-            self._black[size] = str(file)
-        return self._black[size]
 
 
 def observation_of(frame: Mapping[str, Any]) -> Observation:

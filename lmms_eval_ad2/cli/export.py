@@ -57,7 +57,6 @@ class ExportSwiftOptions:
         least=0,
     )  # fmt: skip
     reasons: bool = option("--drives: answers of actions end with the expert's reason", default=False)
-    blind: bool = option("--drives: the same rows with a black picture, for a blind twin", default=False)
     prompts: Path | None = option("--drives: file of driving prompts (as ad2 drive run --prompts)", default=None)
 
 
@@ -144,8 +143,7 @@ def _run_drives(options: ExportSwiftOptions) -> int:
 
     settings = DriveRowSettings(
         asked=options.asked, balance=options.balance, repeat=options.repeat, questions=options.questions,
-        blind=options.blind, reasons=options.reasons, seed=options.seed, prompts=options.prompts,
-        images=options.images_out or options.out.with_name(f"{options.out.stem}_images"),
+        reasons=options.reasons, seed=options.seed, prompts=options.prompts,
     )  # fmt: skip
     card = export_drives(options.drives or (), options.out, settings)
     counts = ", ".join(f"{kind} {n}" for kind, n in card["rows_by_question"].items())

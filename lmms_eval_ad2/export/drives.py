@@ -3,7 +3,6 @@
 OUT.jsonl        rows in ms-swift's format, those of one picture together; written atomically
 OUT.training.json    routes, pictures and questions of the folders, see storage/training_card.py
 OUT.card.json    folders, settings, counts; written last
-OUT_images/      the black picture of `blind`
 """
 
 from __future__ import annotations
@@ -26,18 +25,16 @@ class DriveRowSettings:
     """Settings of the rows, see `ad2 export swift --help`.
 
     asked: questions of a driving prompt. balance, repeat: a frame whose action is said n times in all is written
-    (n_most / n) ** balance times, at most `repeat` times. images: folder of a black picture, for `blind`.
+    (n_most / n) ** balance times, at most `repeat` times.
     """
 
     asked: tuple[str, ...] = ("action",)
     balance: float = 0.5
     repeat: int = 8
     questions: int = 0
-    blind: bool = False
     reasons: bool = False
     seed: int = 0
     prompts: Path | None = None
-    images: Path | None = None
 
 
 class DriveRowSource(Protocol):

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
@@ -85,7 +86,6 @@ def test_the_same_rows_give_the_same_tokenizer(rows: Path, tokenizer: Any) -> No
 
 def test_a_question_in_a_batch_is_the_question_asked_alone(rows: Path, trained: Path, tmp_path: Path) -> None:
     """Logits of two questions that share a picture, against the processor's tokens and pixels of each."""
-    import torch
 
     model, processor = load_model(trained)
     model.eval()
@@ -199,6 +199,17 @@ def test_the_trained_model_sees_and_answers_under_lmms_eval(rows: Path, trained:
     assert {q.key: reply.text for q, reply in zip(asked, replies, strict=True)} == ACTIONS
     log = json.loads((trained / "training.json").read_text("utf-8"))
     assert log["steps"] == log["log"][-1][0] == 70
+
+
+def test_a_blind_twin_answers_the_same_to_all_pictures(rows: Path, tmp_path: Path) -> None:
+    """It is black for the trainer and for lmms-eval's wrapper: pixels of a white picture are those of a black one."""
+    blind = train([rows], tmp_path / "blind", replace(SETTINGS, steps=2, blind=True), say=lambda text: None)
+    _, processor = load_model(blind)
+    white, black = (np.full((3, 32, 64), value, np.uint8) for value in (255, 0))
+    seen = [processor.image_processor(picture, return_tensors="np")["pixel_values"][0] for picture in (white, black)]
+    trained = pixels_of(torch.from_numpy(np.stack([white, black])), processor, jitter=0.5)
+    for pixels in (*seen, *trained.numpy()):
+        assert np.allclose(pixels, (0.0 - 0.45) / 0.25, atol=1e-3)
 
 
 def test_commands_name_mistakes(rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections import Counter
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 DISTURBED = "disturbed-expert"
 SUITE = "made"
 FIRST_EPISODES = 12  # per world, before the number of episodes that --frames takes is estimated
+MOST_FRAMES = 80  # of an episode, about
 EXAMPLES = """examples:
   ad2 drive collect --routes 600 --frames 20000 --workers 2 --out drives/expert
   ad2 drive collect --routes 100 --seed 2 --driver lmms:llava_hf,pretrained=MODEL,device=cpu --decision-hz 2 \\
@@ -207,8 +209,8 @@ def _episodes_wanted(options: CollectOptions, total: int, frames: int) -> int:
     if options.frames is None:
         return total
     known = _frames(options.out)[1]
-    first = FIRST_EPISODES * (options.workers or 1)
     if not known:
+        first = min(FIRST_EPISODES * (options.workers or 1), math.ceil(options.frames / MOST_FRAMES))
         return min(first, total)
     missing = max(options.frames - frames, 0) * known / frames
     return min(total, known + max(round(missing), 1))

@@ -28,6 +28,7 @@ class LearnTrainOptions(ModelSizeOptions):
         "model folder to continue from (default: random weights of the size below)", default=None, metavar="DIR"
     )
     seed: int = option("seed of weights and order (default 0)", default=0, least=0)
+    blind: bool = option("train a blind twin: it sees black pictures only, also when it drives", default=False)
     epochs: float = option("passes over the pictures (default 8)", default=8.0, least=0)
     steps: int | None = option("number of steps, instead of --epochs", default=None, least=1)
     batch: int = option("pictures per step (default 32)", default=32, least=1)
@@ -53,7 +54,8 @@ def run(options: LearnTrainOptions) -> int:
 
     settings = TrainingSettings(
         seed=options.seed, epochs=options.epochs, steps=options.steps, batch=options.batch,
-        per_picture=options.per_picture, rate=options.rate, start=options.start, size=size_of(options),
+        per_picture=options.per_picture, rate=options.rate, start=options.start, blind=options.blind,
+        size=size_of(options),
     )  # fmt: skip
     out = train(
         options.rows, options.out, settings, threads=options.threads, save_s=options.save_s,

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 from support.driving_rows import ACTIONS, TRAJECTORY, collect, frame
 
 from closedloop_plugin.agents.base import DecisionRequest
@@ -78,17 +77,6 @@ def test_a_share_of_a_repetition_is_drawn(tmp_path: Path) -> None:
     counts = [Counter(answers(rows_of(folder, DriveRowSettings(seed=seed))))[ACTIONS["green"]] for seed in (0, 0, 1)]
     assert counts[0] == counts[1]
     assert all(50 <= count <= 76 for count in counts)
-
-
-def test_blind_rows_differ_in_the_picture_only(tmp_path: Path) -> None:
-    folder = collect(tmp_path / "c", ["red", "green"])
-    blind = rows_of(folder, DriveRowSettings(balance=0, blind=True, images=tmp_path / "images"))
-    black = {row["images"][0] for row in blind}
-    assert len(black) == 1
-    with Image.open(black.pop()) as picture:
-        assert picture.size == (64, 36)
-        assert picture.getextrema() == ((0, 0),) * 3
-    assert [{**row, "images": None} for row in blind] == [{**row, "images": None} for row in rows_of(folder)]
 
 
 def test_reasons_follow_the_manoeuvre(tmp_path: Path) -> None:

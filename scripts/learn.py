@@ -1,0 +1,220 @@
+"""Train a small driving model from nothing and report how it drives: collect, label, train, DAgger, drive, report.
+
+    scripts/learn.sh --out runs/learn                          # two cores, about two hours
+    scripts/learn.sh --out runs/trial --scale 0.01 --suite demo
+
+Two models are trained on the same rows, one of which only sees black pictures (the blind twin), and drive the same
+routes.
+After kill -9 or Ctrl-C the same command resumes: every stage is an `ad2` command. Exit code: 0 all stages are finished,
+1 a stage failed, 2 wrong arguments, 130 Ctrl-C. See docs/learn.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from first_hour import spread
+from stages import Stage, StageRunner
+
+from closedloop_plugin.suites.lookup import EMBEDDED, VARIABLE, routes_home, suite
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.options import add_options, option, read_options
+from lmms_eval_ad2.sigterm import ended_by_sigterm
+
+SIGHTED, BLIND = "sighted", "blind"
+BASELINES = ("straight", "steer-only", "expert", "speaking-expert")
+ANSWERERS = ("ad2_chance", "ad2_majority", "ad2_oracle")
+TASKS = "bench_ad2_world"
+SIZE, HZ = "160x90", "2"
+ASKED = 4  # questions of each frame among the rows
+QUESTIONS = 300  # of each task about the held-out routes
+BATCH, LEAST_BATCH, LEAST_STEPS = 32, 8, 100  # of a trial: a model with fewer steps does not begin to speak
+SEEDS = {"train": 100, "held": 200, "own": 300}  # of the collections, added to the seed: no route is in two of them
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnOptions:
+    """The command line. Numbers are for --scale 1."""
+
+    out: Path = option("folder of all results (default: runs/learn)", default=Path("runs/learn"), metavar="DIR")
+    seed: int = option("seed of routes, weights and drives (default 0)", default=0, least=0)
+    scale: float = option("share of all sizes below, for a trial (default 1)", default=1.0, metavar="SHARE")
+    frames: int = option("frames of the expert's drives", default=24_000, least=1)
+    own_frames: int = option("frames of each round in which the model drives", default=5_000, least=1)
+    rounds: int = option("rounds in which the model drives and the expert labels (DAgger)", default=2, least=0)
+    steps: int = option("training steps before the first round", default=1_600, least=1)
+    more_steps: int = option("training steps in each round", default=500, least=1)
+    held: int = option("made routes on which nothing is trained, for the questions", default=44, least=1)
+    suite: str = option("suite to drive (default embedded220)", default=EMBEDDED, metavar="NAME")
+    routes: int = option("routes of the suite, spread over its scenario types", default=55, least=1)
+    workers: int = option("simulators in parallel", default=2, least=1)
+    threads: int = option("threads of the training", default=2, least=1)
+    dry_run: bool = option("only print the commands", default=False)
+
+    def scaled(self, number: int) -> int:
+        return max(1, round(number * self.scale))
+
+
+class LearnStages:
+    """The stages of one run."""
+
+    def __init__(self, options: LearnOptions) -> None:
+        self.options, self.out = options, options.out
+        self.runs = options.out / "runs"
+        self.ids = ",".join(r.id for r in spread(suite(options.suite).routes, options.scaled(options.routes)))
+
+    def all(self) -> list[Stage]:
+        return [*self.data(), *self.training(), *self.blind_twin(), *self.drives(), *self.questions(), self.report()]
+
+    def data(self) -> list[Stage]:
+        """The expert's drives, and held-out ones; questions about both."""
+        o, expert, held = self.options, self.out / "drives" / "expert", self.out / "drives" / "held"
+        count, held_count = o.scaled(o.frames), o.scaled(o.held)
+        return [
+            self._collect("collect", expert, SEEDS["train"], o.scaled(o.frames // 20), frames=count),
+            self._collect("collect held-out routes", held, SEEDS["held"], held_count),
+            Stage("label", ("drive", "label", str(expert))),
+            Stage("label held-out routes", ("drive", "label", str(held), "--limit", str(o.scaled(QUESTIONS)))),
+            Stage("import train", ("data", "import", "world", str(expert), "--split", "train")),
+            Stage("import test", ("data", "import", "world", str(held), "--split", "test")),
+        ]
+
+    def training(self) -> list[Stage]:
+        """The sighted model: on the expert's drives, then rounds of its own drives."""
+        o, stages = self.options, []
+        drives = [self.out / "drives" / "expert"]
+        stages += self._train("0", drives, o.scaled(o.steps), None)
+        for number in range(1, o.rounds + 1):
+            own = self.out / "drives" / f"own{number}"
+            driver = agent(self._model(SIGHTED, str(number - 1)))
+            stages += [
+                self._collect(
+                    f"round {number}: its own drives", own, SEEDS["own"] + number, o.scaled(o.own_frames // 20),
+                    frames=o.scaled(o.own_frames), driver=driver,
+                ),
+                Stage(f"round {number}: label", ("drive", "label", str(own))),
+            ]  # fmt: skip
+            drives = [*drives, own]
+            stages += self._train(str(number), drives, o.scaled(o.more_steps), self._model(SIGHTED, str(number - 1)))
+        return stages
+
+    def blind_twin(self) -> list[Stage]:
+        """The same rows with black pictures, the same number of steps, all at once."""
+        o = self.options
+        drives = [self.out / "drives" / name for name in ("expert", *(f"own{k + 1}" for k in range(o.rounds)))]
+        steps = o.scaled(o.steps) + o.rounds * o.scaled(o.more_steps)
+        return self._train(str(o.rounds), drives, steps, None, kind=BLIND)[1:]  # the rows are there
+
+    def drives(self) -> list[Stage]:
+        """The same routes with both models and the baselines."""
+        words = ["drive", "run", "--suite", self.options.suite, "--routes-ids", self.ids, "--retry-failed"]
+        words += ["--workers", str(self.options.workers), "--seed", str(self.options.seed)]
+        stages = []
+        for driver in BASELINES:
+            rate = ["--tasks", "action", "--interpreter", "rules", "--decision-hz", HZ] if "speak" in driver else []
+            out = ["--out", str(self.runs / driver / "drive")]
+            stages.append(Stage(f"drive {driver}", (*words, "--agent", driver, *rate, *out)))
+        for kind in (SIGHTED, BLIND):
+            model = self._model(kind, str(self.options.rounds))
+            own = ["--agent", agent(model), "--size", SIZE, "--decision-hz", HZ, "--stop-after-unread", "0"]
+            out = ["--out", str(self.runs / kind / "drive"), "--strict-contamination"]
+            stages.append(Stage(f"drive {kind}", (*words, *own, *out)))
+        return stages
+
+    def questions(self) -> list[Stage]:
+        """The questions about the held-out routes."""
+        words = ("eval", "--tasks", TASKS, "--judge", "lexical")
+        stages = [
+            Stage(f"questions {name}", (*words, "--model", name, "--out", str(self.runs / name / "questions")))
+            for name in ANSWERERS
+        ]
+        for kind in (SIGHTED, BLIND):
+            given = f"pretrained={self._model(kind, str(self.options.rounds))},device_map=cpu"
+            own = ("--model", "llava_hf", "--model-args", given, "--device", "cpu", "--batch-size", "1")
+            out = ("--out", str(self.runs / kind / "questions"), "--strict-contamination")
+            stages.append(Stage(f"questions {kind}", (*words, *own, *out)))
+        return stages
+
+    def report(self) -> Stage:
+        page = ("report", str(self.runs), "--html", str(self.out / "report.html"))
+        return Stage("report", page, repeated=True)
+
+    def _model(self, kind: str, number: str) -> Path:
+        return self.out / "models" / f"{kind}{number}"
+
+    def _collect(
+        self, name: str, folder: Path, seed: int, routes: int, *, frames: int | None = None, driver: str | None = None
+    ) -> Stage:
+        """routes: enough for the frames, as a route gives 50 or more."""
+        words = ["drive", "collect", "--routes", str(routes), "--out", str(folder), "--size", SIZE]
+        words += ["--seed", str(1000 * self.options.seed + seed), "--workers", str(self.options.workers)]
+        words += ["--frames", str(frames)] if frames else []
+        words += ["--driver", driver, "--decision-hz", HZ, "--stop-after-unread", "0"] if driver else []
+        return Stage(name, tuple(words))
+
+    def _train(
+        self, number: str, drives: Sequence[Path], steps: int, start: Path | None, kind: str = SIGHTED
+    ) -> list[Stage]:
+        """Rows of all drives so far, and a training on them."""
+        rows, named = self.out / "rows" / f"{number}.jsonl", f"{kind} {number}"
+        words = ["export", "swift", "--drives", *map(str, drives), "--out", str(rows), "--reasons"]
+        words += ["--questions", str(ASKED)]
+        batch = min(BATCH, max(LEAST_BATCH, self.options.scaled(BATCH)))
+        train = ["learn", "train", "--rows", str(rows), "--out", str(self._model(kind, number))]
+        train += ["--steps", str(steps if start else max(steps, LEAST_STEPS)), "--batch", str(batch)]
+        train += ["--seed", str(self.options.seed), "--threads", str(self.options.threads), "--per-picture", "2"]
+        train += ["--start", str(start)] if start else []
+        train += ["--blind"] if kind == BLIND else []
+        return [Stage(f"rows {number}", tuple(words)), Stage(f"train {named}", tuple(train))]
+
+
+def agent(model: Path) -> str:
+    """The value of --agent for a trained model."""
+    return f"lmms:llava_hf,pretrained={model},device=cpu,device_map=cpu,max_new_tokens=24"
+
+
+def environment(options: LearnOptions) -> dict[str, str]:
+    """A data home of the run's own, so that its questions replace nobody's. The route file stays the user's."""
+    known = os.environ.get(VARIABLE) or str(routes_home() / "bench2drive220.xml")
+    return {"AD2_HOME": str((options.out / "home").absolute()), VARIABLE: known, "HF_HUB_OFFLINE": "1"}
+
+
+def parser() -> argparse.ArgumentParser:
+    shown = argparse.RawDescriptionHelpFormatter
+    made = argparse.ArgumentParser("learn.sh", description=__doc__, formatter_class=shown)
+    add_options(made, LearnOptions, {})
+    return made
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    args = parser().parse_args(words)
+    try:
+        options = read_options(LearnOptions, args)
+        if not 0 < options.scale <= 10:
+            raise Ad2Error(f"--scale {options.scale:g}: must be above 0 and at most 10")
+        stages = LearnStages(options).all()
+        if options.dry_run:
+            for stage in stages:
+                print(f"# {stage.name}\n{stage.shown}")
+            return 0
+        runner = StageRunner(options.out, gpu_absent="not used", env=environment(options))
+        with ended_by_sigterm():
+            code = runner.run(stages, stop_at_failure=True)
+    except (Ad2Error, OSError) as exc:  # OSError: a full disk
+        print(f"error: {exc}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted; the same command resumes", file=sys.stderr)
+        return 130
+    print(f"\n{runner.table(stages).plain()}\n")
+    print(f"tables: {runner.log(stages[-1])}; page: {options.out / 'report.html'}; times: {options.out / 'stages.md'}")
+    return code
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

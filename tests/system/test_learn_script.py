@@ -1,0 +1,37 @@
+"""scripts/learn.sh at a hundredth of its size, end to end: collect, label, train, own drives, blind twin, report."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from support.running import REPO, environment, run
+
+SCRIPT = REPO / "scripts" / "learn.sh"
+WORDS = ("--scale", "0.01", "--suite", "demo", "--rounds", "1", "--workers", "1", "--threads", "1", "--out", "out")
+
+
+def test_from_nothing_to_a_report(tmp_path: Path) -> None:
+    env = environment(
+        PYTHONPATH=os.pathsep.join(filter(None, sys.path)), PYTHON=sys.executable, OMP_NUM_THREADS="1"
+    )  # fmt: skip
+    done = run(str(SCRIPT), *WORDS, cwd=tmp_path, cold=True, **env)
+    out = tmp_path / "out"
+    assert "] report: done" in done.stdout, done.stdout[-3000:]
+    outcomes = [line.split("|")[2].strip() for line in (out / "stages.md").read_text("utf-8").splitlines()[2:-1]]
+    assert set(outcomes) == {"finished"} and len(outcomes) == 25
+    for driver in ("straight", "steer-only", "expert", "speaking-expert", "sighted", "blind"):
+        (record,) = [
+            json.loads(x) for x in (out / "runs" / driver / "drive" / "episodes.jsonl").read_text().splitlines()
+        ]
+        assert record["end"] not in ("agent failed", "world failed", "invalid episode"), (driver, record["reason"])
+    for model in ("sighted1", "blind1"):
+        card = json.loads((out / "models" / model / "ad2_training.json").read_text("utf-8"))
+        assert {one["name"] for one in card["sets"]} == {"expert", "own1"}
+        assert all(route["id"].startswith("m") for one in card["sets"] for route in one["routes"])
+        assert (out / "models" / model / "model.safetensors").stat().st_size < 15e6
+    assert "llava_hf" in (out / "report.html").read_text("utf-8")
+    again = run(str(SCRIPT), *WORDS, cwd=tmp_path, cold=True, **env)
+    assert again.stdout.count("finished before") == 24  # all but the report, which is written anew
