@@ -25,6 +25,7 @@ from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.variant import TaskVariant
 from lmms_eval_ad2.storage.training_card import TrainingSet
 
+STANDING_M_S = 0.5
 # Reasons of the label (its "kind") as the end of an answer.
 BECAUSE = {
     "clear": "the way is clear",
@@ -48,7 +49,7 @@ class CollectedRows:
 
     def rows(self, folders: Sequence[Path], settings: DriveRowSettings) -> Iterator[dict[str, Any]]:
         """See DriveRowSource. Two passes over the frames: to count actions, and to write rows."""
-        counts = Counter(frame["label"]["action"] for folder in folders for _, frame in frames_of(folder))
+        counts = Counter(class_of(frame) for folder in folders for _, frame in frames_of(folder))
         most = max(counts.values(), default=0)
         writer = FrameRows(settings)
         repeated: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
@@ -58,7 +59,7 @@ class CollectedRows:
                 rows = writer.of(picture, frame)
                 yield from rows
                 yield from writer.questions(picture, frame, asked.get(picture.relative_to(folder).as_posix(), ()))
-                wanted = min((most / counts[frame["label"]["action"]]) ** settings.balance, settings.repeat)
+                wanted = min((most / counts[class_of(frame)]) ** settings.balance, settings.repeat)
                 for number in range(1, _rounded(wanted, f"{settings.seed}:{frame['id']}")):
                     repeated[number] += rows
         for number in sorted(repeated):
@@ -117,6 +118,15 @@ class FrameRows:
             "messages": [{"role": "user", "content": f"<image>{prompt}"}, {"role": "assistant", "content": answer}],
             "images": [str(picture.absolute())],
         }
+
+
+def class_of(frame: Mapping[str, Any]) -> tuple[str, bool]:
+    """The class of a frame in the balance: its action, and whether the car stands.
+
+    Of a standing car most frames say to wait. Without a class of their own, the few in which it has to start are
+    outvoted, and a trained driver never starts.
+    """
+    return frame["label"]["action"], frame["speed"] < STANDING_M_S
 
 
 def observation_of(frame: Mapping[str, Any]) -> Observation:

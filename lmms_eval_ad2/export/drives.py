@@ -24,8 +24,8 @@ from lmms_eval_ad2.storage.training_card import TrainingSet, write_card
 class DriveRowSettings:
     """Settings of the rows, see `ad2 export swift --help`.
 
-    asked: questions of a driving prompt. balance, repeat: a frame whose action is said n times in all is written
-    (n_most / n) ** balance times, at most `repeat` times.
+    asked: questions of a driving prompt. balance, repeat: a frame of a class (action, standing or not) with n frames is
+    written (n_most / n) ** balance times, at most `repeat` times.
     """
 
     asked: tuple[str, ...] = ("action",)

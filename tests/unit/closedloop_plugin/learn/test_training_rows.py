@@ -71,6 +71,17 @@ def test_frames_of_rare_actions_are_repeated_at_the_end(tmp_path: Path) -> None:
     assert len(rows_of(folder, DriveRowSettings(balance=1, repeat=8))) == 16 + 8
 
 
+def test_standing_frames_are_a_class_of_their_own(tmp_path: Path) -> None:
+    """Of 17 frames that say the same, the one of a standing car is rare."""
+    folder = collect(tmp_path, ["green"] * 17)
+    file = folder / "frames" / "m0-000001_rep0" / "frames.jsonl"
+    lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    lines[3]["speed"] = 0.1
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    repeated = rows_of(folder, DriveRowSettings(balance=0.5))[17:]
+    assert [row["group"] for row in repeated] == [lines[3]["id"]] * 3
+
+
 def test_a_share_of_a_repetition_is_drawn(tmp_path: Path) -> None:
     """100 : 40 at balance 0.5 is 1.58 times: on average, and the same for the same seed."""
     folder = collect(tmp_path, [*["red"] * 100, *["green"] * 40])
