@@ -185,7 +185,7 @@ def resized_pictures(names: Sequence[Path], processor: LlavaProcessor, file: Pat
                 array[start : start + CHUNK] = np.rint(made["pixel_values"])
             array.flush()
             del array
-    return np.asarray(np.load(file, mmap_mode="r"))
+    return np.asarray(np.lib.format.open_memmap(file, mode="r"))  # refuses pickled objects
 
 
 def _read(name: Path) -> Image.Image:

@@ -1,10 +1,11 @@
 """Training of a small model on the rows of a training file, on the CPU: all weights, AdamW, cosine schedule.
 
-    OUT/                 the model folder: weights, tokenizer, processor (written first with the starting weights)
-    OUT/state.pt         weights, optimizer and step, atomically every few minutes; removed at the end
-    OUT/settings.json    the identity of the run: another start in the folder must agree
-    OUT/training.json    loss and rate over the steps
-    OUT/pictures-*.npy   the resized pictures; removed at the end
+    OUT/                      the model folder: weights, tokenizer, processor (written first with the starting weights)
+    OUT/ad2_training.json     what the model was trained on
+    OUT/state.safetensors     weights, optimizer and step, atomically every few minutes; removed at the end
+    OUT/settings.json         the identity of the run: another start in the folder must agree
+    OUT/training.json         loss and rate over the steps
+    OUT/pictures-*.npy        the resized pictures; removed at the end
 
 The same settings and rows give the same order of batches, so a killed run continues where its last state was saved.
 """
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from closedloop_plugin.learn.encoded_rows import EncodedRows, TrainingBatch
 from closedloop_plugin.learn.tiny_model import BLACK, TinyModelSize, blinded, make_tiny_model
 from closedloop_plugin.learn.training_file import TrainingFile
+from closedloop_plugin.learn.training_state import restore_state, save_state, weights_of
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.export.training import set_path
 from lmms_eval_ad2.storage.files import atomic_path, atomic_write_json
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import LlavaForConditionalGeneration, LlavaProcessor
 
-STATE, SETTINGS, LOG = "state.pt", "settings.json", "training.json"
+STATE, SETTINGS, LOG = "state.safetensors", "settings.json", "training.json"
 CLIP, BETAS = 1.0, (0.9, 0.98)
 NO_DECAY = ("bias", "norm", "embed")  # parts of names of parameters that are not decayed
 REPORT_S = 15.0
@@ -133,21 +135,12 @@ class RowTrainer:
         self.progress = TrainingProgress()
 
     def restore(self, file: Path) -> None:
-        import torch
-
         if file.exists():
-            state = torch.load(file, weights_only=True)
-            self.model.load_state_dict(state["model"])
-            self.optimizer.load_state_dict(state["optimizer"])
-            self.progress = TrainingProgress(state["step"], [(int(a), float(b)) for a, b in state["log"]])
+            numbers = restore_state(file, self.model, self.optimizer)
+            self.progress = TrainingProgress(numbers["step"], [(int(a), float(b)) for a, b in numbers["log"]])
 
     def save(self, file: Path) -> None:
-        import torch
-
-        state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(),
-                 "step": self.progress.step, "log": self.progress.log}  # fmt: skip
-        with atomic_path(file) as temporary:
-            torch.save(state, temporary)
+        save_state(file, self.model, self.optimizer, asdict(self.progress))
 
     def run(self, out: Path, save_s: float, say: Callable[[str], None]) -> None:
         """All remaining steps."""
@@ -251,10 +244,8 @@ def save_model(model: LlavaForConditionalGeneration, out: Path) -> None:
     """The weights, atomically; configuration, tokenizer and processor are in OUT since the start."""
     from safetensors.torch import save_file
 
-    tied = set(model._tied_weights_keys or ()) if model.config.tie_word_embeddings else set()
-    weights = {name: w.detach().contiguous() for name, w in model.state_dict().items() if name not in tied}
     with atomic_path(out / "model.safetensors") as temporary:
-        save_file(weights, temporary, metadata={"format": "pt"})
+        save_file(weights_of(model), temporary, metadata={"format": "pt"})
 
 
 def _parameters(model: torch.nn.Module) -> tuple[list[torch.nn.Parameter], list[torch.nn.Parameter]]:

@@ -143,7 +143,7 @@ def test_a_killed_training_continues_to_the_same_weights(rows: Path, trained: Pa
         os.chdir(tmp_path)
 
         def die(text: str) -> None:
-            if text.startswith("step") and (tmp_path / "model" / "state.pt").exists():
+            if text.startswith("step") and (tmp_path / "model" / "state.safetensors").exists():
                 os.kill(os.getpid(), 9)
 
         try:

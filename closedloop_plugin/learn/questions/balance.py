@@ -49,9 +49,7 @@ class BalancedSelection:
         frames, tasks = np.array(self._frames, dtype=np.int64), np.array(self._tasks, dtype=np.int64)
         keep = _balanced(groups, classes, orders, np.ones(len(orders), dtype=bool))
         if per_frame is not None:
-            mixed = _mixed(
-                orders
-            )  # of a frequent answer only the lowest orders are kept: they must not come first here
+            mixed = _mixed(orders)  # of a frequent answer the lowest orders are kept: they must not come first here
             pairs = frames * (len(self._numbers) + 1) + tasks
             turn = _ranks(pairs, mixed, keep)  # 0: the first question of its task about this frame
             keep &= turn < MOST_OF_A_TASK
