@@ -18,15 +18,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from PIL import Image
 
 from closedloop_plugin.learn.tokenizer import END, IMAGE
 from closedloop_plugin.learn.training_file import TrainingFile, TrainingTurn
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.image_files import open_image
 from lmms_eval_ad2.storage.files import atomic_path
 
 if TYPE_CHECKING:
     import torch
+    from PIL import Image
     from transformers import LlavaProcessor
 
 CHUNK = 256  # pictures that are resized at once
@@ -190,7 +191,7 @@ def resized_pictures(names: Sequence[Path], processor: LlavaProcessor, file: Pat
 
 def _read(name: Path) -> Image.Image:
     try:
-        with Image.open(name) as picture:
+        with open_image(name) as picture:
             return picture.convert("RGB")
-    except (OSError, ValueError, SyntaxError) as exc:
+    except (OSError, ValueError) as exc:
         raise Ad2Error(f"{name}: not a readable picture ({exc}); export the rows again") from None

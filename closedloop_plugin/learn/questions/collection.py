@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
-
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.learn import collection
 from closedloop_plugin.learn.questions.balance import BalancedSelection
@@ -18,7 +16,8 @@ from closedloop_plugin.learn.questions.frame_reader import CollectedFrameReader
 from closedloop_plugin.learn.questions.seen_frame import SeenFrame
 from closedloop_plugin.learn.questions.world_question import WorldQuestion
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.storage.files import atomic_write, open_regular
+from lmms_eval_ad2.image_files import open_image
+from lmms_eval_ad2.storage.files import atomic_write
 from lmms_eval_ad2.storage.untrusted_json import load
 
 RUN = "run.json"
@@ -77,7 +76,7 @@ def _size(file: Path, number: int, row: Mapping[str, Any]) -> tuple[int, int]:
     if not isinstance(name, str) or Path(name).name != name:
         raise DataError(file, number, "image", "the name of a picture in the same folder", name)
     try:
-        with open_regular(file.parent / name) as handle, Image.open(handle) as picture:
+        with open_image(file.parent / name) as picture:
             return picture.size
     except (OSError, ValueError) as exc:
         raise DataError(file, number, "image", "a picture in the same folder", name, str(exc)) from exc
