@@ -21,7 +21,7 @@ from pathlib import Path
 from first_hour import spread
 from stages import Stage, StageRunner
 
-from closedloop_plugin.suites.lookup import EMBEDDED, VARIABLE, routes_home, suite
+from closedloop_plugin.suites.lookup import BENCH2DRIVE, EMBEDDED, VARIABLE, routes_home, suite
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.options import add_options, option, read_options
 from lmms_eval_ad2.sigterm import ended_by_sigterm
@@ -54,6 +54,7 @@ class LearnOptions:
     routes: int = option("routes of the suite, spread over its scenario types", default=55, least=1)
     workers: int = option("simulators in parallel", default=2, least=1)
     threads: int = option("threads of the training", default=2, least=1)
+    no_baselines: bool = option("only the two models drive and answer", default=False)
     dry_run: bool = option("only print the commands", default=False)
 
     def scaled(self, number: int) -> int:
@@ -115,7 +116,7 @@ class LearnStages:
         words = ["drive", "run", "--suite", self.options.suite, "--routes-ids", self.ids, "--retry-failed"]
         words += ["--workers", str(self.options.workers), "--seed", str(self.options.seed)]
         stages = []
-        for driver in BASELINES:
+        for driver in () if self.options.no_baselines else BASELINES:
             rate = ["--tasks", "action", "--interpreter", "rules", "--decision-hz", HZ] if "speak" in driver else []
             out = ["--out", str(self.runs / driver / "drive")]
             stages.append(Stage(f"drive {driver}", (*words, "--agent", driver, *rate, *out)))
@@ -131,7 +132,7 @@ class LearnStages:
         words = ("eval", "--tasks", TASKS, "--judge", "lexical")
         stages = [
             Stage(f"questions {name}", (*words, "--model", name, "--out", str(self.runs / name / "questions")))
-            for name in ANSWERERS
+            for name in (() if self.options.no_baselines else ANSWERERS)
         ]
         for kind in (SIGHTED, BLIND):
             given = f"pretrained={self._model(kind, str(self.options.rounds))},device_map=cpu"
@@ -180,8 +181,9 @@ def agent(model: Path) -> str:
 
 def environment(options: LearnOptions) -> dict[str, str]:
     """A data home of the run's own, so that its questions replace nobody's. The route file stays the user's."""
-    known = os.environ.get(VARIABLE) or str(routes_home() / "bench2drive220.xml")
-    return {"AD2_HOME": str((options.out / "home").absolute()), VARIABLE: known, "HF_HUB_OFFLINE": "1"}
+    added = routes_home() / f"{BENCH2DRIVE}.xml"
+    known = {} if os.environ.get(VARIABLE) or not added.is_file() else {VARIABLE: str(added)}
+    return {"AD2_HOME": str((options.out / "home").absolute()), "HF_HUB_OFFLINE": "1", **known}
 
 
 def parser() -> argparse.ArgumentParser:
