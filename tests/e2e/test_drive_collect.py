@@ -80,6 +80,21 @@ def test_the_same_command_adds_nothing(collected: tuple[Path, str]) -> None:
     assert {file: file.stat().st_mtime_ns for file in before} == before
 
 
+def test_frames_that_are_there_count(collected: tuple[Path, str]) -> None:
+    """With --frames, as without, a finished collection is left as it is."""
+    folder, _ = collected
+    done = run(*COMMAND, "--frames", "30", cwd=folder.parent)
+    assert "2 of 2 episodes are there already" in done.stdout and "of 2 episodes in" in done.stdout
+
+
+def test_another_seed_is_refused_and_nothing_is_lost(collected: tuple[Path, str]) -> None:
+    folder, _ = collected
+    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    done = run(*COMMAND, "--seed", "4", cwd=folder.parent, code=2)
+    assert "seed" in done.stderr and "Traceback" not in done.stderr
+    assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

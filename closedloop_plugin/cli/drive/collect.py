@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -96,12 +97,13 @@ def run(options: CollectOptions) -> int:
 
     prepared, driver = _prepared(options)
     begun, cpu = time.monotonic(), _cpu_s()
-    done = 0
+    total, count, (done, episodes) = len(prepared.tasks), 0, _frames(options.out)
     while True:
-        count = _episodes_wanted(options, len(prepared.tasks), done)
+        # At least one more than before: failed episodes have no frames.
+        count = min(total, max(count + 1, _episodes_wanted(options, total, done, episodes)))
         _drive(replace(prepared, tasks=prepared.tasks[:count]), driver)
-        done = _frames(options.out)[0]
-        if count == len(prepared.tasks) or (options.frames is not None and done >= options.frames):
+        done, episodes = _frames(options.out)
+        if count == total or (options.frames is not None and done >= options.frames):
             break
     write_collection_set(options.out, map_source="" if options.towns else "corridor")
     _report(options.out, done, time.monotonic() - begun, _cpu_s() - cpu)
@@ -125,6 +127,7 @@ def _prepared(options: CollectOptions) -> tuple[DriveRun, DriverSetup]:
     from closedloop_plugin.cli.drive.world import limits_of
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.learn.collection import CAMERA, FOLDER, ROUTES
+    from closedloop_plugin.learn.made_routes import write_routes
     from closedloop_plugin.runner.assemble import RouteSelection, RunConfig, assemble, config_identity
     from closedloop_plugin.runner.recipe import FactoryRecipe
     from closedloop_plugin.worlds.recipes import workers_for, world_recipe
@@ -135,9 +138,12 @@ def _prepared(options: CollectOptions) -> tuple[DriveRun, DriverSetup]:
     rules = profile(options.profile)
     check_decision_hz(options.decision_hz, rules)
     routes = _routes(options)
+    with tempfile.TemporaryDirectory() as folder:  # the collection's own file is not touched before it is checked
+        write_routes(Path(folder) / ROUTES, routes)
+        sha256 = file_sha256(Path(folder) / ROUTES)
     subject = RouteSelection(
         name=SUITE,
-        sha256=file_sha256(options.out / ROUTES),
+        sha256=sha256,
         all_ids=[route.id for route in routes],
         routes=routes,
         towns={file.stem: file.absolute() for file in options.towns},
@@ -163,20 +169,16 @@ def _prepared(options: CollectOptions) -> tuple[DriveRun, DriverSetup]:
     )
     check_folder(options.out, config_identity(config, subject))
     driver = _driver(options, rules)
+    write_routes(options.out / ROUTES, routes)
     run = assemble(config, subject, driver)
     return replace(run, identity={**run.identity, "every": options.every, **identity_of(options, run.identity)}), driver
 
 
 def _routes(options: CollectOptions) -> tuple[Route, ...]:
-    """The made routes, which the folder keeps."""
-    from closedloop_plugin.learn.collection import ROUTES
-    from closedloop_plugin.learn.made_routes import made_routes, write_routes
+    from closedloop_plugin.learn.made_routes import made_routes
 
     types = [t.strip() for t in options.types.split(",") if t.strip()] if options.types else None
-    routes = made_routes(options.routes, options.seed, types=types, towns=options.towns)
-    options.out.mkdir(parents=True, exist_ok=True)
-    write_routes(options.out / ROUTES, routes)
-    return tuple(routes)
+    return tuple(made_routes(options.routes, options.seed, types=types, towns=options.towns))
 
 
 def _driver(options: CollectOptions, rules: Profile) -> DriverSetup:
@@ -204,16 +206,18 @@ def _drive(prepared: DriveRun, driver: DriverSetup) -> None:
             show(f"left out: route {record.route_id}: {record.end}: {record.reason}", file=sys.stderr)
 
 
-def _episodes_wanted(options: CollectOptions, total: int, frames: int) -> int:
-    """Number of episodes to have driven next, so that --frames is reached without many more."""
+def _episodes_wanted(options: CollectOptions, total: int, frames: int, known: int) -> int:
+    """Number of episodes to have driven next, so that --frames is reached without many more.
+
+    total: of the run; frames, known: numbers of frames that are there, and of their episodes.
+    """
     if options.frames is None:
         return total
-    known = _frames(options.out)[1]
-    if not known:
+    if not frames:
         first = min(FIRST_EPISODES * (options.workers or 1), math.ceil(options.frames / MOST_FRAMES))
         return min(first, total)
     missing = max(options.frames - frames, 0) * known / frames
-    return min(total, known + max(round(missing), 1))
+    return min(total, known + math.ceil(missing))
 
 
 def _cpu_s() -> float:
