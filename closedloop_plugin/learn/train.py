@@ -82,8 +82,8 @@ def train(
     import torch
 
     torch.set_num_threads(threads)
+    rows = TrainingFile.read(files)  # before the folder is made, so that a wrong file leaves none
     with lock_folder(out):
-        rows = TrainingFile.read(files)
         if not _begun(out, _identity(rows, settings)):
             _write_start(rows, out, settings)
         if (out / LOG).exists():

@@ -219,6 +219,8 @@ def test_commands_name_mistakes(rows: Path, tmp_path: Path, capsys: pytest.Captu
 
     some = ("--rows", str(rows), "--out", str(tmp_path / "m"))
     assert "multiples of 32" in fails("learn", "train", *some, "--picture", "160x90")
+    absent = ("--rows", str(tmp_path / "no.jsonl"), "--out", str(tmp_path / "m"))
+    assert "ad2 export swift" in fails("learn", "train", *absent) and not (tmp_path / "m").exists()
     assert "multiple of 32" in fails("learn", "model", *some, "--hidden", "100")
     assert "ad2 drive collect" in fails(
         "export", "swift", "--drives", str(tmp_path), "--out", str(tmp_path / "r.jsonl")
