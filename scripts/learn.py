@@ -34,6 +34,8 @@ SIZE, HZ = "160x90", "2"
 ASKED = 4  # questions of each frame among the rows
 QUESTIONS = 300  # of each task about the held-out routes
 BATCH, LEAST_BATCH, LEAST_STEPS = 32, 8, 100  # of a trial: a model with fewer steps does not begin to speak
+EXPERT_SHARE = 0.4  # of the model's first drives, in which the expert speaks; halved in each round
+OWN_TIMES = 2  # how often frames of the model's own drives are among the rows: they show its errors
 SEEDS = {"train": 100, "held": 200, "own": 300}  # of the collections, added to the seed: no route is in two of them
 
 
@@ -53,7 +55,7 @@ class LearnOptions:
     suite: str = option("suite to drive (default embedded220)", default=EMBEDDED, metavar="NAME")
     routes: int = option("routes of the suite, spread over its scenario types", default=55, least=1)
     workers: int = option("simulators in parallel", default=2, least=1)
-    threads: int = option("threads of the training", default=2, least=1)
+    processes: int = option("processes of the training, one core each", default=2, least=1)
     no_baselines: bool = option("only the two models drive and answer", default=False)
     dry_run: bool = option("only print the commands", default=False)
 
@@ -92,7 +94,8 @@ class LearnStages:
         stages += self._train("0", drives, o.scaled(o.steps), None)
         for number in range(1, o.rounds + 1):
             own = self.out / "drives" / f"own{number}"
-            driver = agent(self._model(SIGHTED, str(number - 1)))
+            driver = ["--driver", agent(self._model(SIGHTED, str(number - 1))), "--decision-hz", HZ]
+            driver += ["--stop-after-unread", "0", "--expert-share", f"{EXPERT_SHARE / 2 ** (number - 1):g}"]
             stages += [
                 self._collect(
                     f"round {number}: its own drives", own, SEEDS["own"] + number, o.scaled(o.own_frames // 20),
@@ -149,14 +152,13 @@ class LearnStages:
         return self.out / "models" / f"{kind}{number}"
 
     def _collect(
-        self, name: str, folder: Path, seed: int, routes: int, *, frames: int | None = None, driver: str | None = None
+        self, name: str, folder: Path, seed: int, routes: int, *, frames: int | None = None, driver: Sequence[str] = ()
     ) -> Stage:
         """routes: enough for the frames, as a route gives 50 or more."""
         words = ["drive", "collect", "--routes", str(routes), "--out", str(folder), "--size", SIZE]
         words += ["--seed", str(1000 * self.options.seed + seed), "--workers", str(self.options.workers)]
         words += ["--frames", str(frames)] if frames else []
-        words += ["--driver", driver, "--decision-hz", HZ, "--stop-after-unread", "0"] if driver else []
-        return Stage(name, tuple(words))
+        return Stage(name, (*words, *driver))
 
     def _train(
         self, number: str, drives: Sequence[Path], steps: int, start: Path | None, kind: str = SIGHTED
@@ -164,11 +166,11 @@ class LearnStages:
         """Rows of all drives so far, and a training on them."""
         rows, named = self.out / "rows" / f"{number}.jsonl", f"{kind} {number}"
         words = ["export", "swift", "--drives", *map(str, drives), "--out", str(rows), "--reasons"]
-        words += ["--questions", str(ASKED)]
+        words += ["--questions", str(ASKED), "--times", *("1" if d == drives[0] else str(OWN_TIMES) for d in drives)]
         batch = min(BATCH, max(LEAST_BATCH, self.options.scaled(BATCH)))
         train = ["learn", "train", "--rows", str(rows), "--out", str(self._model(kind, number))]
         train += ["--steps", str(steps if start else max(steps, LEAST_STEPS)), "--batch", str(batch)]
-        train += ["--seed", str(self.options.seed), "--threads", str(self.options.threads), "--per-picture", "2"]
+        train += ["--seed", str(self.options.seed), "--processes", str(self.options.processes), "--per-picture", "2"]
         train += ["--start", str(start)] if start else []
         train += ["--blind"] if kind == BLIND else []
         return [Stage(f"rows {number}", tuple(words)), Stage(f"train {named}", tuple(train))]

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.learn.encoded_rows import EncodedRows, TrainingBatch
+from closedloop_plugin.learn.gradient_group import GradientGroup, gradient_group
 from closedloop_plugin.learn.tiny_model import BLACK, TinyModelSize, blinded, make_tiny_model
 from closedloop_plugin.learn.training_file import TrainingFile
 from closedloop_plugin.learn.training_state import restore_state, save_state, weights_of
@@ -73,15 +74,13 @@ class TrainingProgress:
 
 
 def train(
-    files: Sequence[Path], out: Path, settings: TrainingSettings, *, threads: int = 1, save_s: float = 120.0,
+    files: Sequence[Path], out: Path, settings: TrainingSettings, *, processes: int = 1, save_s: float = 120.0,
     say: Callable[[str], None] = print,
 ) -> Path:  # fmt: skip
     """Train until the last step, and return OUT; nothing is done if OUT is trained already.
 
-    `save_s`: seconds between states. See the head of this file."""
-    import torch
-
-    torch.set_num_threads(threads)
+    processes: that share each batch, with one thread each. save_s: seconds between states. See the head of this file.
+    """
     rows = TrainingFile.read(files)  # before the folder is made, so that a wrong file leaves none
     with lock_folder(out):
         if not _begun(out, _identity(rows, settings)):
@@ -89,18 +88,33 @@ def train(
         if (out / LOG).exists():
             say(f"{out} is trained already")
             return out
-        model, processor = load_model(out)
-        data = EncodedRows(rows, processor, out / "pictures.npy")
-        trainer = RowTrainer(model, data, settings, processor)
-        trainer.restore(out / STATE)
-        say(f"{len(data)} pictures, {trainer.steps} steps of {settings.batch}; from step {trainer.progress.step}")
-        trainer.run(out, save_s, say)
-        save_model(model, out)
+        with gradient_group(min(processes, settings.batch), _help, (files, out, settings)) as group:
+            trainer = _trainer(group, rows, out, settings)
+            about = f"{len(trainer.data)} pictures, {trainer.steps} steps of {settings.batch}"
+            say(f"{about}; from step {trainer.progress.step}")
+            trainer.run(out, save_s, say)
+        save_model(trainer.model, out)
         _name_training_data(files, out, settings, say)
         atomic_write_json(out / LOG, {"log": trainer.progress.log, "steps": trainer.steps})
         for file in [out / STATE, *out.glob("pictures-*.npy")]:
             file.unlink(missing_ok=True)
     return out
+
+
+def _help(group: GradientGroup, files: Sequence[Path], out: Path, settings: TrainingSettings) -> None:
+    """The work of a process that is not the first: the same steps, but nothing is written."""
+    _trainer(group, TrainingFile.read(files), out, settings).run(out, math.inf, lambda text: None)
+
+
+def _trainer(group: GradientGroup, rows: TrainingFile, out: Path, settings: TrainingSettings) -> RowTrainer:
+    """With the folder's model and its last saved state."""
+    import torch
+
+    torch.set_num_threads(1)
+    model, processor = load_model(out)
+    trainer = RowTrainer(model, EncodedRows(rows, processor, out / "pictures.npy"), settings, processor, group)
+    trainer.restore(out / STATE)
+    return trainer
 
 
 def _name_training_data(
@@ -122,12 +136,12 @@ class RowTrainer:
 
     def __init__(
         self, model: LlavaForConditionalGeneration, data: EncodedRows, settings: TrainingSettings,
-        processor: LlavaProcessor,
+        processor: LlavaProcessor, group: GradientGroup,
     ) -> None:  # fmt: skip
         import torch
 
         self.model, self.data, self.settings = model, data, settings
-        self.processor = processor
+        self.processor, self.group = processor, group
         self.steps = settings.steps or max(1, round(settings.epochs * math.ceil(len(data) / settings.batch)))
         decayed, others = _parameters(model)
         groups = [{"params": decayed, "weight_decay": settings.decay}, {"params": others, "weight_decay": 0.0}]
@@ -152,7 +166,7 @@ class RowTrainer:
         first, losses, pictures = self.progress.step, [], 0
         while self.progress.step < self.steps:
             chosen = next(order)
-            losses.append(self.step(self.data.batch(chosen)))
+            losses.append(self.step(self.group.part(chosen)))
             pictures += len(chosen)
             self.progress.step += 1
             now, last = time.monotonic(), self.progress.step == self.steps
@@ -168,20 +182,33 @@ class RowTrainer:
                 self.save(out / STATE)
                 saved = now
 
-    def step(self, batch: TrainingBatch) -> float:
-        """One step of the optimizer; the loss before it."""
+    def step(self, chosen: Sequence[tuple[int, Sequence[int]]]) -> float:
+        """One step of the optimizer on this process's part of a batch; the loss of the whole batch before it."""
         import torch
 
         for group in self.optimizer.param_groups:
             group["lr"] = self.settings.rate * scheduled(self.progress.step, self.steps, self.settings.warm_up)
-        self.optimizer.zero_grad()
-        seed = self.settings.seed * 1_000_003 + self.progress.step
+        parameters = list(self.model.parameters())
+        for parameter in parameters:
+            parameter.grad = torch.zeros_like(parameter)
+        sums = self._backward(chosen) if chosen else torch.zeros(2)
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        self.group.add([*gradients, sums])
+        torch._foreach_div_(gradients, float(sums[1]))
+        torch.nn.utils.clip_grad_norm_(parameters, CLIP)
+        self.optimizer.step()
+        return float(sums[0] / sums[1])
+
+    def _backward(self, chosen: Sequence[tuple[int, Sequence[int]]]) -> torch.Tensor:
+        """Add the gradients of the summed loss; returns [summed loss, summed weights]."""
+        import torch
+
+        batch = self.data.batch(chosen)
+        seed = (self.settings.seed * 1_000_003 + self.progress.step) * self.group.size + self.group.rank
         pixels = pixels_of(batch.pixels, self.processor, self.settings.jitter, seed)
         loss = loss_of(self.model, batch, pixels)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), CLIP)
-        self.optimizer.step()
-        return float(loss.detach())
+        return torch.stack([loss.detach(), batch.weights.sum()])
 
 
 def pixels_of(pictures: torch.Tensor, processor: LlavaProcessor, jitter: float = 0.0, seed: int = 0) -> torch.Tensor:
@@ -202,12 +229,12 @@ def pixels_of(pictures: torch.Tensor, processor: LlavaProcessor, jitter: float =
 
 
 def loss_of(model: LlavaForConditionalGeneration, batch: TrainingBatch, pixels: torch.Tensor) -> torch.Tensor:
-    """Weighted cross entropy of the answer tokens; the rest of the logits is not computed."""
+    """Weighted cross entropy, summed over the answer tokens; the rest of the logits is not computed."""
     import torch
 
     logits = answer_logits(model, batch, pixels)
     each = torch.nn.functional.cross_entropy(logits, batch.answers, reduction="none")
-    return (each * batch.weights).sum() / batch.weights.sum()
+    return (each * batch.weights).sum()
 
 
 def answer_logits(model: LlavaForConditionalGeneration, batch: TrainingBatch, pixels: torch.Tensor) -> torch.Tensor:
@@ -215,12 +242,22 @@ def answer_logits(model: LlavaForConditionalGeneration, batch: TrainingBatch, pi
     import torch
 
     mask = torch.zeros(batch.mask.shape).masked_fill_(~batch.mask, torch.finfo(torch.float32).min)
-    out = model.model(
-        input_ids=batch.tokens, pixel_values=pixels, attention_mask=mask, position_ids=batch.positions,
-        vision_feature_layer=model.config.vision_feature_layer,
-        vision_feature_select_strategy=model.config.vision_feature_select_strategy, use_cache=False,
-    )  # fmt: skip
+    embedded = model.get_input_embeddings()(batch.tokens)
+    places = (batch.tokens == model.config.image_token_id)[..., None].expand_as(embedded)
+    embedded = embedded.masked_scatter(places, picture_features(model, pixels))
+    out = model.model.language_model(
+        inputs_embeds=embedded, attention_mask=mask, position_ids=batch.positions, use_cache=False
+    )
     return model.lm_head(out.last_hidden_state.flatten(0, 1)[batch.before])
+
+
+def picture_features(model: LlavaForConditionalGeneration, pixels: torch.Tensor) -> torch.Tensor:
+    """(B, tokens, hidden) of (B, 3, H, W), as LlavaModel makes them. Equal pictures, as a blind twin's, are encoded
+    once."""
+    distinct = pixels[:1] if bool((pixels == pixels[:1]).all()) else pixels
+    seen = model.model.vision_tower(distinct, output_hidden_states=True).hidden_states
+    features = model.model.multi_modal_projector(seen[model.config.vision_feature_layer])
+    return features.expand(len(pixels), -1, -1)
 
 
 def scheduled(step: int, steps: int, warm_up: float) -> float:

@@ -53,13 +53,13 @@ class CollectedRows:
         most = max(counts.values(), default=0)
         writer = FrameRows(settings)
         repeated: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
-        for folder in folders:
+        for folder, times in zip(folders, settings.times or (1,) * len(folders), strict=True):
             asked = _questions(folder, settings)
             for picture, frame in frames_of(folder):
                 rows = writer.of(picture, frame)
                 yield from rows
                 yield from writer.questions(picture, frame, asked.get(picture.relative_to(folder).as_posix(), ()))
-                wanted = min((most / counts[class_of(frame)]) ** settings.balance, settings.repeat)
+                wanted = times * min((most / counts[class_of(frame)]) ** settings.balance, settings.repeat)
                 for number in range(1, _rounded(wanted, f"{settings.seed}:{frame['id']}")):
                     repeated[number] += rows
         for number in sorted(repeated):

@@ -52,6 +52,10 @@ class ExportSwiftOptions:
         "this one) ** B (default 0.5; 0: none)", default=0.5, metavar="B", least=0, most=1,
     )  # fmt: skip
     repeat: int = option("--drives: at most N repetitions of a frame (default 8)", default=8, metavar="N", least=1)
+    times: tuple[int, ...] = option(
+        "--drives: how often the frames of each folder are written, in the order of --drives (default: once)",
+        default=(), metavar="N",
+    )  # fmt: skip
     questions: int = option(
         "--drives: questions about each frame from DIR/questions.jsonl, at most N (default 0)", default=0, metavar="N",
         least=0,
@@ -142,8 +146,8 @@ def _run_drives(options: ExportSwiftOptions) -> int:
     from lmms_eval_ad2.export.training import card_path
 
     settings = DriveRowSettings(
-        asked=options.asked, balance=options.balance, repeat=options.repeat, questions=options.questions,
-        reasons=options.reasons, seed=options.seed, prompts=options.prompts,
+        asked=options.asked, balance=options.balance, repeat=options.repeat, times=options.times,
+        questions=options.questions, reasons=options.reasons, seed=options.seed, prompts=options.prompts,
     )  # fmt: skip
     card = export_drives(options.drives or (), options.out, settings)
     counts = ", ".join(f"{kind} {n}" for kind, n in card["rows_by_question"].items())

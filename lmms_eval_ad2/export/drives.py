@@ -25,12 +25,14 @@ class DriveRowSettings:
     """Settings of the rows, see `ad2 export swift --help`.
 
     asked: questions of a driving prompt. balance, repeat: a frame of a class (action, standing or not) with n frames is
-    written (n_most / n) ** balance times, at most `repeat` times.
+    written (n_most / n) ** balance times, at most `repeat` times; this number is multiplied by that of its folder in
+    `times` (empty: 1 for all).
     """
 
     asked: tuple[str, ...] = ("action",)
     balance: float = 0.5
     repeat: int = 8
+    times: tuple[int, ...] = ()
     questions: int = 0
     reasons: bool = False
     seed: int = 0
@@ -54,6 +56,8 @@ def export_drives(folders: Sequence[Path], out: Path, settings: DriveRowSettings
     """Write the training file with its card, and return the card. Raises Ad2Error if a folder is of no known kind or
     no row is left."""
     source = _source(folders)
+    if settings.times and (len(settings.times) != len(folders) or min(settings.times) < 1):
+        raise Ad2Error(f"--times: expected {len(folders)} numbers of at least 1, one for each folder of --drives")
     counts: dict[str, int] = {}
     with atomic_write(out) as file:
         for row in source.rows(folders, settings):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from safetensors.torch import load_file
 from support.driving_rows import ACTIONS, collect
 
 from closedloop_plugin.agents.model_backend import ModelQuestion
@@ -160,6 +162,28 @@ def test_a_killed_training_continues_to_the_same_weights(rows: Path, trained: Pa
     assert weights(tmp_path / "model") == weights(trained)
     assert sorted(p.name for p in (tmp_path / "model").iterdir()) == sorted(p.name for p in trained.iterdir())
     assert not list(trained.glob("*.pt"))
+
+
+def test_two_processes_take_the_steps_of_one(rows: Path, tmp_path: Path) -> None:
+    """The sum of the parts' gradients is that of the batch. An odd batch is divided unequally."""
+    settings = replace(SETTINGS, steps=3, batch=5, jitter=0.0)
+    files = {n: train([rows], tmp_path / str(n), settings, processes=n, say=lambda text: None) for n in (1, 2)}
+    one, two = (load_file(folder / "model.safetensors") for folder in files.values())
+    assert all(torch.allclose(one[name], two[name], atol=1e-3) for name in one)
+    logs = [json.loads((folder / "training.json").read_text("utf-8"))["log"] for folder in files.values()]
+    assert logs[0][-1][1] == pytest.approx(logs[1][-1][1], rel=1e-3)
+
+
+def test_a_process_that_ends_ends_the_training(rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("closedloop_plugin.learn.train.REPORT_S", 0.0)
+
+    def end_the_other(text: str) -> None:
+        for process in multiprocessing.active_children():
+            process.kill()
+            process.join()
+
+    with pytest.raises(Ad2Error, match="a process of the training ended"):
+        train([rows], tmp_path / "model", SETTINGS, processes=2, say=end_the_other)
 
 
 def test_a_finished_training_is_left_alone_and_another_is_refused(rows: Path, trained: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from support.running import REPO, environment, run
 
 SCRIPT = REPO / "scripts" / "learn.sh"
-WORDS = ("--scale", "0.01", "--suite", "demo", "--rounds", "1", "--workers", "1", "--threads", "1", "--no-baselines",
+WORDS = ("--scale", "0.01", "--suite", "demo", "--rounds", "1", "--workers", "1", "--processes", "1", "--no-baselines",
          "--out", "out")  # fmt: skip
 
 

@@ -64,6 +64,10 @@ class CollectOptions(CollectionOptions, PoolOptions, DriverOptions, SimulatedDec
         "who drives (default: the expert with disturbances), as --agent of ad2 drive run", default=DISTURBED,
         metavar="SPEC", identity="agent",
     )  # fmt: skip
+    expert_share: float | None = option(
+        "share of the time (in turns of 2 to 6 s) in which the expert's words replace those of a --driver in words",
+        default=None, metavar="SHARE", identity="agent",
+    )  # fmt: skip
     size: str = option("size of the pictures (default 160x90)", default="160x90", metavar="WxH", identity="cameras")
     agent: str = fixed("")
     camera: Literal["front", "surround"] | None = fixed(None)
@@ -184,16 +188,27 @@ def _routes(options: CollectOptions) -> tuple[Route, ...]:
 def _driver(options: CollectOptions, rules: Profile) -> DriverSetup:
     from closedloop_plugin.agents.make import cameras_of
     from closedloop_plugin.cli.drive.prepared_run import check_driver, driver_of
+    from closedloop_plugin.learn.mixed_driver import MixedDriver
     from closedloop_plugin.runner.assemble import DriverSetup
     from closedloop_plugin.runner.recipe import FactoryRecipe
+    from lmms_eval_ad2.errors import Ad2Error
 
+    if options.expert_share is not None and not 0 <= options.expert_share < 1:
+        raise Ad2Error(f"--expert-share {options.expert_share:g}: must be at least 0 and below 1")
     if options.driver == DISTURBED:
+        if options.expert_share is not None:
+            raise Ad2Error("--expert-share is an option of --driver lmms:... or another model that answers in words")
         where = "closedloop_plugin.learn.disturbed_expert:DisturbedExpert"
         recipe = FactoryRecipe(where, {"profile": rules})
         return DriverSetup(agent=recipe.make(), agent_recipe=recipe, cameras=cameras_of(f"front@{options.size}", rules))
     spoken = replace(options, agent=options.driver, frames=True)  # frames: the cameras are rendered whoever drives
     check_driver(spoken)
-    return driver_of(spoken, rules, options.policy)
+    driver = driver_of(spoken, rules, options.policy)
+    if not options.expert_share:
+        return driver
+    if driver.interpreter is None or driver.agent_recipe is not None:
+        raise Ad2Error(f"--expert-share: --driver {options.driver} is no model that answers in words; omit it")
+    return replace(driver, agent=MixedDriver(driver.agent, options.expert_share, rules))
 
 
 def _drive(prepared: DriveRun, driver: DriverSetup) -> None:

@@ -12,10 +12,10 @@ from lmms_eval_ad2.printed import show
 
 EXAMPLES = """examples:
   ad2 export swift --drives collected --out rows.jsonl
-  ad2 learn train --rows rows.jsonl --out model --threads 2
+  ad2 learn train --rows rows.jsonl --out model --processes 2
   ad2 drive run --suite embedded220 --agent lmms:llava_hf,pretrained=model,device=cpu,device_map=cpu
 
-The same command resumes a killed training. The same rows, options and number of threads give the same weights."""
+The same command resumes a killed training. The same rows, options and number of processes give the same weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class LearnTrainOptions(ModelSizeOptions):
     batch: int = option("pictures per step (default 32)", default=32, least=1)
     per_picture: int = option("questions about a picture in a step, at most (default 3)", default=3, least=1)
     rate: float = option("highest learning rate (default 0.001)", default=1e-3, least=0)
-    threads: int = option("threads (default 1)", default=1, least=1)
+    processes: int = option("processes that share each batch, one core each (default 1)", default=1, least=1)
     save_s: float = option("seconds between saved states (default 120)", default=120.0, least=0)
 
 
@@ -58,7 +58,7 @@ def run(options: LearnTrainOptions) -> int:
         size=size_of(options),
     )  # fmt: skip
     out = train(
-        options.rows, options.out, settings, threads=options.threads, save_s=options.save_s,
+        options.rows, options.out, settings, processes=options.processes, save_s=options.save_s,
         say=lambda text: show(text, flush=True),
     )  # fmt: skip
     show(f"{out}: trained; to drive with it: ad2 drive run --agent {agent_of(out)}")

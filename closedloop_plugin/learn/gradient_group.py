@@ -1,0 +1,97 @@
+"""GradientGroup: processes that share the batches of a training.
+
+Each has the whole model and all rows, takes its part of every batch, and after the backward pass the gradients of all
+are added, so that all take the same step. One process with several threads is slower: the tensors of a small model are
+too small to be divided.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.parent_process import exit_with_parent
+
+if TYPE_CHECKING:
+    import torch
+
+END_S = 30  # that the others have to end after the last step
+
+
+class GradientGroup:
+    """One of `size` processes, the one with the number `rank`."""
+
+    def __init__(self, rank: int = 0, size: int = 1) -> None:
+        self.rank, self.size = rank, size
+
+    def part(self, chosen: Sequence[Any]) -> Sequence[Any]:
+        """This process's part of a batch; empty if the batch is smaller than the group."""
+        return chosen[self.rank :: self.size]
+
+    def add(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Replace each tensor by its sum over all processes. Raises Ad2Error if one of them has ended."""
+        if self.size == 1:
+            return
+        import torch
+
+        flat = torch.cat([tensor.flatten() for tensor in tensors])
+        try:
+            torch.distributed.all_reduce(flat)
+        except RuntimeError as exc:
+            raise Ad2Error(f"a process of the training ended ({str(exc).splitlines()[0][:200]})") from None
+        for tensor, total in zip(tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True):
+            tensor.copy_(total.view_as(tensor))
+
+
+@contextmanager
+def gradient_group(size: int, work: Callable[..., None], arguments: Sequence[Any]) -> Iterator[GradientGroup]:
+    """This process as the first of `size`. The others call `work(group, *arguments)` and end with this process."""
+    if size == 1:
+        yield GradientGroup()
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        context = multiprocessing.get_context("spawn")
+        others = [
+            context.Process(target=_work, args=(rank, size, folder, os.getpid(), work, arguments), daemon=True)
+            for rank in range(1, size)
+        ]
+        for process in others:
+            process.start()
+        try:
+            yield _joined(0, size, folder)
+        finally:
+            _leave()
+            for process in others:
+                process.join(END_S)
+                process.kill()
+
+
+def _work(
+    rank: int, size: int, folder: str, parent: int, work: Callable[..., None], arguments: Sequence[Any]
+) -> None:  # fmt: skip
+    exit_with_parent(parent)
+    try:
+        work(_joined(rank, size, folder), *arguments)
+    except Ad2Error:  # the first process has ended, and says why
+        return
+    _leave()
+
+
+def _joined(rank: int, size: int, folder: str) -> GradientGroup:
+    import torch
+
+    meeting = (Path(folder) / "group").as_uri()
+    torch.distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=size)
+    return GradientGroup(rank, size)
+
+
+def _leave() -> None:
+    import torch
+
+    torch.distributed.destroy_process_group()
