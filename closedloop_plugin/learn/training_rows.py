@@ -6,6 +6,7 @@ All rows of one frame are consecutive and share the field "group". The frames of
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,7 +26,7 @@ from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.variant import TaskVariant
 from lmms_eval_ad2.storage.training_card import TrainingSet
 
-STANDING_M_S = 0.5
+SPEEDS = (0.3, 1.2, 2.5, 4.0)  # m/s, between the ranges of the balance
 # Reasons of the label (its "kind") as the end of an answer.
 BECAUSE = {
     "clear": "the way is clear",
@@ -120,13 +121,13 @@ class FrameRows:
         }
 
 
-def class_of(frame: Mapping[str, Any]) -> tuple[str, bool]:
-    """The class of a frame in the balance: its action, and whether the car stands.
+def class_of(frame: Mapping[str, Any]) -> tuple[str, int]:
+    """The class of a frame in the balance: its action, and the range of its speed.
 
-    Of a standing car most frames say to wait. Without a class of their own, the few in which it has to start are
-    outvoted, and a trained driver never starts.
+    Most frames of a slow car say to stop, since an expert starts quickly. If actions alone were balanced, the few in
+    which a slow car has to go on would be outvoted, and a trained driver would never get going.
     """
-    return frame["label"]["action"], frame["speed"] < STANDING_M_S
+    return frame["label"]["action"], bisect(SPEEDS, frame["speed"])
 
 
 def observation_of(frame: Mapping[str, Any]) -> Observation:

@@ -48,7 +48,7 @@ class ExportSwiftOptions:
         choices=("action", "trajectory"),
     )  # fmt: skip
     balance: float = option(
-        "--drives: repeat frames of rare classes (action, standing or not): (frames of the most frequent class / of "
+        "--drives: repeat frames of rare classes (action, range of speed): (frames of the most frequent class / of "
         "this one) ** B (default 0.5; 0: none)", default=0.5, metavar="B", least=0, most=1,
     )  # fmt: skip
     repeat: int = option("--drives: at most N repetitions of a frame (default 8)", default=8, metavar="N", least=1)

@@ -24,7 +24,7 @@ from lmms_eval_ad2.storage.training_card import TrainingSet, write_card
 class DriveRowSettings:
     """Settings of the rows, see `ad2 export swift --help`.
 
-    asked: questions of a driving prompt. balance, repeat: a frame of a class (action, standing or not) with n frames is
+    asked: questions of a driving prompt. balance, repeat: a frame of a class (action, range of speed) with n frames is
     written (n_most / n) ** balance times, at most `repeat` times; this number is multiplied by that of its folder in
     `times` (empty: 1 for all).
     """

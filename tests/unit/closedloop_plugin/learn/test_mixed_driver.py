@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -70,7 +71,7 @@ def test_turns_follow_the_seed_and_the_share(monkeypatch: pytest.MonkeyPatch) ->
     assert [text.split()[1] for text in first] == ["a", "b"] * 2000
     assert 0.25 < sum(text.startswith("expert") for text in first) / len(first) < 0.35
     alone = first[::2]
-    changes = sum(a != b for a, b in zip(alone, alone[1:], strict=False))
+    changes = sum(a != b for a, b in pairwise(alone))
     assert 60 < changes < 160  # about 250 turns of 2 to 6 s, of which 2 x 0.3 x 0.7 change the speaker
 
 
