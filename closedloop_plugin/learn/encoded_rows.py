@@ -12,13 +12,15 @@ So a picture is encoded once for all its questions, and the model is trained on 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from closedloop_plugin.learn.grid_head import FINE
+from closedloop_plugin.learn.seen_grid import CHANNELS, SeenObject, seen_grid
 from closedloop_plugin.learn.tokenizer import END, IMAGE
 from closedloop_plugin.learn.training_file import TrainingFile, TrainingTurn
 from lmms_eval_ad2.errors import Ad2Error
@@ -47,6 +49,7 @@ class TrainingBatch:
     """Tensors of B sequences of L tokens and their N answer tokens.
 
     tokens, positions: (B, L). mask: (B, 1, L, L), whether a token sees another. pixels: uint8 (B, 3, H, W).
+    shown: (B,) the numbers of the pictures.
     before: (N,) index into the flattened (B, L) of the token before each answer token; answers: (N,) the answer tokens;
     weights: (N,); answer: (N,) the number of the answer that the token belongs to.
     """
@@ -55,6 +58,7 @@ class TrainingBatch:
     positions: torch.Tensor
     mask: torch.Tensor
     pixels: torch.Tensor
+    shown: torch.Tensor
     before: torch.Tensor
     answers: torch.Tensor
     weights: torch.Tensor
@@ -72,6 +76,9 @@ class EncodedRows:
         number = {name: i for i, name in enumerate(names)}
         self.picture_of = np.array([number[group.image] for group in rows.groups])
         self.pictures = resized_pictures(names, processor, pictures)
+        shown = {number[group.image]: group.seen for group in rows.groups if group.seen is not None}
+        self.known = np.array(sorted(shown))  # pictures of which is known what they show
+        self.grids = _grids(shown, len(names), processor)
         self.pad = int(processor.tokenizer.pad_token_id)
 
     def __len__(self) -> int:
@@ -90,6 +97,19 @@ class EncodedRows:
                 batches += [window[i : i + batch] for i in range(0, len(window), batch)]
             yield from (batches[i] for i in draw.permutation(len(batches)))
             epoch += 1
+
+    def pictures_order(self, batch: int, seed: int) -> Iterator[np.ndarray]:
+        """Batches without end of the numbers of pictures in `known`, in random order."""
+        epoch = 0
+        while True:
+            order = np.random.default_rng([seed, epoch]).permutation(self.known)
+            yield from (order[i : i + batch] for i in range(0, len(order), batch))
+            epoch += 1
+
+    def weight(self, chosen: Sequence[tuple[int, Sequence[int]]]) -> float:
+        """Sum of the weights of a batch."""
+        turns = (self.turns[group][turn] for group, numbers in chosen for turn in numbers)
+        return sum(float(len(turn.tokens) - turn.asked) ** 0.5 for turn in turns)
 
     def batch(self, chosen: Sequence[tuple[int, Sequence[int]]]) -> TrainingBatch:
         """The tensors of some groups, each with some of its turns."""
@@ -117,13 +137,19 @@ class EncodedRows:
                 weights.append(np.full(len(said), len(said) ** -0.5))
                 number.append(np.full(len(said), len(number)))
                 at = end
-        pixels = self.pictures[self.picture_of[[group for group, _ in chosen]]]
+        shown = self.picture_of[[group for group, _ in chosen]]
         return TrainingBatch(
             tokens=torch.from_numpy(tokens), positions=torch.from_numpy(positions),
-            mask=torch.from_numpy(_visible(part)), pixels=torch.from_numpy(np.ascontiguousarray(pixels)),
+            mask=torch.from_numpy(_visible(part)), pixels=self.pixels(shown), shown=torch.from_numpy(shown),
             before=torch.from_numpy(np.concatenate(before)), answers=torch.from_numpy(np.concatenate(answers)).long(),
             weights=torch.from_numpy(np.concatenate(weights)).float(), answer=torch.from_numpy(np.concatenate(number)),
         )  # fmt: skip
+
+    def pixels(self, numbers: np.ndarray) -> torch.Tensor:
+        """uint8 (B, 3, H, W) of pictures by number."""
+        import torch
+
+        return torch.from_numpy(np.ascontiguousarray(self.pictures[numbers]))
 
     def _some(self, group: int, most: int, draw: np.random.Generator) -> list[int]:
         n = len(self.turns[group])
@@ -140,6 +166,16 @@ def _visible(part: np.ndarray) -> np.ndarray:
     causal = np.tri(part.shape[1], dtype=bool)
     same = part[:, :, None] == part[:, None, :]
     return (causal & (same | (part[:, None, :] == 0)))[:, None]
+
+
+def _grids(shown: Mapping[int, Sequence[SeenObject]], count: int, processor: LlavaProcessor) -> np.ndarray:
+    """(count, FINE * rows, FINE * columns, CHANNELS) uint8, zero where it is not known what a picture shows."""
+    side = processor.image_processor.size
+    rows, columns = (FINE * side[name] // processor.patch_size for name in ("height", "width"))
+    grids = np.zeros((count, rows, columns, CHANNELS), dtype=np.uint8)
+    for number, seen in shown.items():
+        grids[number] = seen_grid(seen, rows, columns)
+    return grids
 
 
 def _picture_tokens(processor: LlavaProcessor) -> int:

@@ -1,10 +1,15 @@
 """Training of a small model on the rows of a training file, on the CPU: all weights, AdamW, cosine schedule.
 
+First the vision encoder alone learns where the pictures show what (seen_grid.py), then the whole model answers, while
+the encoder goes on with its own task. Without the first part, a model of this size stays blind: it answers from speed
+and navigation, and the loss is the same with black pictures.
+
     OUT/                      the model folder: weights, tokenizer, processor (written first with the starting weights)
     OUT/ad2_training.json     what the model was trained on
     OUT/state.safetensors     weights, optimizer and step, atomically every few minutes; removed at the end
     OUT/settings.json         the identity of the run: another start in the folder must agree
     OUT/training.json         loss and rate over the steps
+    OUT/grid_head.safetensors    part of the encoder's own task, for trainings that continue from OUT
     OUT/pictures-*.npy        the resized pictures; removed at the end
 
 The same settings and rows give the same order of batches, so a killed run continues where its last state was saved.
@@ -15,17 +20,19 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.learn.encoded_rows import EncodedRows, TrainingBatch
 from closedloop_plugin.learn.gradient_group import GradientGroup, gradient_group
+from closedloop_plugin.learn.grid_head import grid_loss, make_head, save_head
 from closedloop_plugin.learn.tiny_model import BLACK, TinyModelSize, blinded, make_tiny_model
 from closedloop_plugin.learn.training_file import TrainingFile
 from closedloop_plugin.learn.training_state import restore_state, save_state, weights_of
 from lmms_eval_ad2 import __version__
+from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.export.training import set_path
 from lmms_eval_ad2.storage.files import atomic_path, atomic_write_json
 from lmms_eval_ad2.storage.identity import refuse_differences
@@ -35,6 +42,7 @@ from lmms_eval_ad2.storage.training_card import read_card, write_card
 from lmms_eval_ad2.storage.untrusted_json import load
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
     from transformers import LlavaForConditionalGeneration, LlavaProcessor
 
@@ -42,12 +50,14 @@ STATE, SETTINGS, LOG = "state.safetensors", "settings.json", "training.json"
 CLIP, BETAS = 1.0, (0.9, 0.98)
 NO_DECAY = ("bias", "norm", "embed")  # parts of names of parameters that are not decayed
 REPORT_S = 15.0
+SEE_BATCH, SEE_RATE = 2, 2.0  # batch and learning rate of the first steps, in those of the others
 
 
 @dataclass(frozen=True)
 class TrainingSettings:
     """start: model folder to continue from; None: random weights of `size`. batch: pictures per step. per_picture:
     questions of one picture in a step. warm_up: share of the steps. jitter: greatest change of brightness and contrast.
+    see: steps in which the encoder learns to see, before `steps`; see_weight: of its task in those.
     blind: the model sees black pictures, now and whenever it is loaded.
     """
 
@@ -60,6 +70,8 @@ class TrainingSettings:
     warm_up: float = 0.03
     decay: float = 0.05
     jitter: float = 0.2
+    see: int = 0
+    see_weight: float = 0.02
     start: Path | None = None
     blind: bool = False
     size: TinyModelSize = field(default_factory=TinyModelSize)
@@ -94,6 +106,7 @@ def train(
             say(f"{about}; from step {trainer.progress.step}")
             trainer.run(out, save_s, say)
         save_model(trainer.model, out)
+        save_head(trainer.head, out)
         _name_training_data(files, out, settings, say)
         atomic_write_json(out / LOG, {"log": trainer.progress.log, "steps": trainer.steps})
         for file in [out / STATE, *out.glob("pictures-*.npy")]:
@@ -112,7 +125,9 @@ def _trainer(group: GradientGroup, rows: TrainingFile, out: Path, settings: Trai
 
     torch.set_num_threads(1)
     model, processor = load_model(out)
-    trainer = RowTrainer(model, EncodedRows(rows, processor, out / "pictures.npy"), settings, processor, group)
+    data = EncodedRows(rows, processor, out / "pictures.npy")
+    head = make_head(model.config.vision_config.hidden_size, settings.start)
+    trainer = RowTrainer(model, head, data, settings, processor, group)
     trainer.restore(out / STATE)
     return trainer
 
@@ -135,41 +150,45 @@ class RowTrainer:
     """The loop over batches."""
 
     def __init__(
-        self, model: LlavaForConditionalGeneration, data: EncodedRows, settings: TrainingSettings,
-        processor: LlavaProcessor, group: GradientGroup,
+        self, model: LlavaForConditionalGeneration, head: torch.nn.Linear, data: EncodedRows,
+        settings: TrainingSettings, processor: LlavaProcessor, group: GradientGroup,
     ) -> None:  # fmt: skip
         import torch
 
-        self.model, self.data, self.settings = model, data, settings
+        self.model, self.head, self.data, self.settings = model, head, data, settings
         self.processor, self.group = processor, group
-        self.steps = settings.steps or max(1, round(settings.epochs * math.ceil(len(data) / settings.batch)))
-        decayed, others = _parameters(model)
+        answering = settings.steps or max(1, round(settings.epochs * math.ceil(len(data) / settings.batch)))
+        self.steps = settings.see + answering
+        self.taught = len(data.known) > 0
+        if settings.see and not self.taught:
+            raise Ad2Error("the rows do not say what the pictures show ('seen'): export them again, or without --see")
+        decayed, others = _parameters(torch.nn.ModuleList([model, head]))
         groups = [{"params": decayed, "weight_decay": settings.decay}, {"params": others, "weight_decay": 0.0}]
         self.optimizer = torch.optim.AdamW(groups, lr=settings.rate, betas=BETAS, foreach=True)
         self.progress = TrainingProgress()
 
     def restore(self, file: Path) -> None:
         if file.exists():
-            numbers = restore_state(file, self.model, self.optimizer)
+            numbers = restore_state(file, self.model, self.head, self.optimizer)
             self.progress = TrainingProgress(numbers["step"], [(int(a), float(b)) for a, b in numbers["log"]])
 
     def save(self, file: Path) -> None:
-        save_state(file, self.model, self.optimizer, asdict(self.progress))
+        save_state(file, self.model, self.head, self.optimizer, asdict(self.progress))
 
     def run(self, out: Path, save_s: float, say: Callable[[str], None]) -> None:
         """All remaining steps."""
         self.model.train()
-        order = self.data.order(self.settings.batch, self.settings.seed, self.settings.per_picture)
+        work = self._work()
         for _ in range(self.progress.step):
-            next(order)
+            next(work)
         began = reported = saved = time.monotonic()
         first, losses, pictures = self.progress.step, [], 0
         while self.progress.step < self.steps:
-            chosen = next(order)
-            losses.append(self.step(self.group.part(chosen)))
+            step, chosen = next(work)
+            losses.append(step(chosen))
             pictures += len(chosen)
             self.progress.step += 1
-            now, last = time.monotonic(), self.progress.step == self.steps
+            now, last = time.monotonic(), self.progress.step in (self.settings.see, self.steps)
             if now - reported > REPORT_S or last:
                 mean = sum(losses) / len(losses)
                 self.progress.log.append((self.progress.step, round(mean, 5)))
@@ -178,37 +197,82 @@ class RowTrainer:
                 done = f"step {self.progress.step}/{self.steps}"
                 say(f"{done}: loss {mean:.4f}, {rate:.1f} pictures/s, {left:.0f} s left")
                 reported, losses = now, []
-            if now - saved > save_s and not last:
+            if now - saved > save_s and self.progress.step < self.steps:
                 self.save(out / STATE)
                 saved = now
 
-    def step(self, chosen: Sequence[tuple[int, Sequence[int]]]) -> float:
-        """One step of the optimizer on this process's part of a batch; the loss of the whole batch before it."""
+    def _work(self) -> Iterator[tuple[Callable[[Any], float], Any]]:
+        """All steps from the first, each with its batch."""
+        seen = self.data.pictures_order(SEE_BATCH * self.settings.batch, self.settings.seed)
+        asked = self.data.order(self.settings.batch, self.settings.seed, self.settings.per_picture)
+        for _ in range(self.settings.see):
+            yield self.see, next(seen)
+        while True:
+            yield self.answer, next(asked)
+
+    def see(self, numbers: np.ndarray) -> float:
+        """One step of the vision encoder's task on a batch of pictures; the loss before it."""
+        self._set_rate(SEE_RATE * scheduled(self.progress.step, self.settings.see, self.settings.warm_up))
+        part = numbers[self.group.rank :: self.group.size]
+        parameters = [*self.model.model.vision_tower.parameters(), *self.head.parameters()]
+        return self._step(parameters, len(part) > 0, lambda: (self._seen(part) / len(numbers),) * 2)
+
+    def answer(self, chosen: Sequence[tuple[int, Sequence[int]]]) -> float:
+        """One step of both tasks on a batch; the loss of the answers before it."""
+        since, steps = self.progress.step - self.settings.see, self.steps - self.settings.see
+        self._set_rate(scheduled(since, steps, self.settings.warm_up))
+        part, weight = self.group.part(chosen), self.data.weight(chosen)
+
+        def losses() -> tuple[torch.Tensor, torch.Tensor]:
+            batch = self.data.batch(part)
+            tokens = picture_tokens(self.model, self._pixels(batch.pixels))
+            answers = loss_of(self.model, batch, tokens) / weight
+            if not self.taught:
+                return answers, answers
+            seen = grid_loss(self.head, tokens, self._grids(batch.shown.numpy())) / len(chosen)
+            return answers + self.settings.see_weight * seen, answers
+
+        return self._step([*self.model.parameters(), *self.head.parameters()], len(part) > 0, losses)
+
+    def _step(
+        self, parameters: Sequence[torch.nn.Parameter], some: bool,
+        losses: Callable[[], tuple[torch.Tensor, torch.Tensor]],
+    ) -> float:  # fmt: skip
+        """Add the gradients of all processes and change `parameters`. losses: those of this process, of which the first
+        is minimised and the second is returned as its sum over all. some: whether it has a part of the batch."""
         import torch
 
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.settings.rate * scheduled(self.progress.step, self.steps, self.settings.warm_up)
-        parameters = list(self.model.parameters())
+        self.optimizer.zero_grad()
+        shown = torch.zeros(1)
+        if some:
+            minimised, known = losses()
+            minimised.backward()
+            shown[0] = known.detach()
         for parameter in parameters:
-            parameter.grad = torch.zeros_like(parameter)
-        sums = self._backward(chosen) if chosen else torch.zeros(2)
-        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        self.group.add([*gradients, sums])
-        torch._foreach_div_(gradients, float(sums[1]))
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        self.group.add([*(p.grad for p in parameters if p.grad is not None), shown])
         torch.nn.utils.clip_grad_norm_(parameters, CLIP)
         self.optimizer.step()
-        return float(sums[0] / sums[1])
+        return float(shown)
 
-    def _backward(self, chosen: Sequence[tuple[int, Sequence[int]]]) -> torch.Tensor:
-        """Add the gradients of the summed loss; returns [summed loss, summed weights]."""
+    def _seen(self, numbers: np.ndarray) -> torch.Tensor:
+        """Loss of the encoder's task, summed over some pictures."""
+        tokens = picture_tokens(self.model, self._pixels(self.data.pixels(numbers)))
+        return grid_loss(self.head, tokens, self._grids(numbers))
+
+    def _pixels(self, pictures: torch.Tensor) -> torch.Tensor:
+        seed = (self.settings.seed * 1_000_003 + self.progress.step) * self.group.size + self.group.rank
+        return pixels_of(pictures, self.processor, self.settings.jitter, seed)
+
+    def _grids(self, numbers: np.ndarray) -> torch.Tensor:
         import torch
 
-        batch = self.data.batch(chosen)
-        seed = (self.settings.seed * 1_000_003 + self.progress.step) * self.group.size + self.group.rank
-        pixels = pixels_of(batch.pixels, self.processor, self.settings.jitter, seed)
-        loss = loss_of(self.model, batch, pixels)
-        loss.backward()
-        return torch.stack([loss.detach(), batch.weights.sum()])
+        return torch.from_numpy(self.data.grids[numbers])
+
+    def _set_rate(self, share: float) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.settings.rate * share
 
 
 def pixels_of(pictures: torch.Tensor, processor: LlavaProcessor, jitter: float = 0.0, seed: int = 0) -> torch.Tensor:
@@ -228,36 +292,35 @@ def pixels_of(pictures: torch.Tensor, processor: LlavaProcessor, jitter: float =
     return values.sub_(mean).div_(std)
 
 
-def loss_of(model: LlavaForConditionalGeneration, batch: TrainingBatch, pixels: torch.Tensor) -> torch.Tensor:
+def loss_of(model: LlavaForConditionalGeneration, batch: TrainingBatch, seen: torch.Tensor) -> torch.Tensor:
     """Weighted cross entropy, summed over the answer tokens; the rest of the logits is not computed."""
     import torch
 
-    logits = answer_logits(model, batch, pixels)
+    logits = answer_logits(model, batch, seen)
     each = torch.nn.functional.cross_entropy(logits, batch.answers, reduction="none")
     return (each * batch.weights).sum()
 
 
-def answer_logits(model: LlavaForConditionalGeneration, batch: TrainingBatch, pixels: torch.Tensor) -> torch.Tensor:
-    """(N, V): the logits before each answer token."""
+def answer_logits(model: LlavaForConditionalGeneration, batch: TrainingBatch, seen: torch.Tensor) -> torch.Tensor:
+    """(N, V): the logits before each answer token. seen: of `picture_tokens`."""
     import torch
 
     mask = torch.zeros(batch.mask.shape).masked_fill_(~batch.mask, torch.finfo(torch.float32).min)
     embedded = model.get_input_embeddings()(batch.tokens)
     places = (batch.tokens == model.config.image_token_id)[..., None].expand_as(embedded)
-    embedded = embedded.masked_scatter(places, picture_features(model, pixels))
+    embedded = embedded.masked_scatter(places, model.model.multi_modal_projector(seen))
     out = model.model.language_model(
         inputs_embeds=embedded, attention_mask=mask, position_ids=batch.positions, use_cache=False
     )
     return model.lm_head(out.last_hidden_state.flatten(0, 1)[batch.before])
 
 
-def picture_features(model: LlavaForConditionalGeneration, pixels: torch.Tensor) -> torch.Tensor:
-    """(B, tokens, hidden) of (B, 3, H, W), as LlavaModel makes them. Equal pictures, as a blind twin's, are encoded
-    once."""
+def picture_tokens(model: LlavaForConditionalGeneration, pixels: torch.Tensor) -> torch.Tensor:
+    """(B, tokens, width of the encoder) of (B, 3, H, W). Equal pictures, as a blind twin's, are encoded once."""
     distinct = pixels[:1] if bool((pixels == pixels[:1]).all()) else pixels
-    seen = model.model.vision_tower(distinct, output_hidden_states=True).hidden_states
-    features = model.model.multi_modal_projector(seen[model.config.vision_feature_layer])
-    return features.expand(len(pixels), -1, -1)
+    states = model.model.vision_tower(distinct, output_hidden_states=True).hidden_states
+    tokens: torch.Tensor = states[model.config.vision_feature_layer]
+    return tokens.expand(len(pixels), -1, -1)
 
 
 def scheduled(step: int, steps: int, warm_up: float) -> float:

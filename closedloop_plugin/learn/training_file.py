@@ -3,9 +3,11 @@
 A row is one question about one picture, as `ad2 export swift` writes it:
 
     {"id": "...", "messages": [{"role": "user", "content": "<image>..."}, {"role": "assistant", "content": "..."}],
-     "images": ["/.../front_00012.jpg"], "group": "..."}
+     "images": ["/.../front_00012.jpg"], "group": "...", "seen": [...]}
 
-Consecutive rows with the same picture and the same "group" (may be missing) are one PictureGroup, whose picture is
+"group" and "seen" (see seen_grid.py) may be missing.
+
+Consecutive rows with the same picture and the same "group" are one PictureGroup, whose picture is
 encoded once per training step.
 """
 
@@ -17,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from closedloop_plugin.learn.seen_grid import SeenObject, read_seen
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.storage.files import file_sha256
 
@@ -33,10 +36,11 @@ class TrainingTurn:
 
 @dataclass(frozen=True, slots=True)
 class PictureGroup:
-    """The questions of consecutive rows about one picture."""
+    """The questions of consecutive rows about one picture. `seen`: what it shows; None: not known."""
 
     image: Path
     turns: tuple[TrainingTurn, ...]
+    seen: tuple[SeenObject, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -64,16 +68,26 @@ class TrainingFile:
 def _append(groups: list[PictureGroup], file: Path) -> None:
     key: tuple[str, Path] | None = None
     turns: list[TrainingTurn] = []
+    seen: tuple[SeenObject, ...] | None = None
     for number, row in _rows(file):
         image, turn = _parts(row, file, number)
         group = (str(row.get("group", "")), image)
         if key is not None and group != key:
-            groups.append(PictureGroup(key[1], tuple(turns)))
-            turns = []
+            groups.append(PictureGroup(key[1], tuple(turns), seen))
+            turns, seen = [], None
         key = group
         turns.append(turn)
+        seen = _seen(row, file, number) if seen is None else seen
     if key is not None:
-        groups.append(PictureGroup(key[1], tuple(turns)))
+        groups.append(PictureGroup(key[1], tuple(turns), seen))
+
+
+def _seen(row: dict[str, Any], file: Path, number: int) -> tuple[SeenObject, ...] | None:
+    value = row.get("seen")
+    found = None if value is None else read_seen(value)
+    if value is not None and found is None:
+        raise DataError(file, number, "seen", "[[kinds], [x0, y0, x1, y1] from 0 to 1, metres] of each object", value)
+    return found
 
 
 def _rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:

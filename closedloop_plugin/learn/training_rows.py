@@ -16,11 +16,13 @@ from closedloop_plugin.agents.driving_prompts import DrivingPrompts
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Observation, RouteCommand
 from closedloop_plugin.learn import collection
+from closedloop_plugin.learn.seen_grid import seen_json
 from closedloop_plugin.learn.training_set import collection_set
 from closedloop_plugin.prompts.texts import texts_of
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.export.drives import DriveRowSettings
 from lmms_eval_ad2.export.training import training_turns
+from lmms_eval_ad2.image_files import open_image
 from lmms_eval_ad2.prompts.prompt_set import PromptSet
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.variant import TaskVariant
@@ -55,9 +57,10 @@ class CollectedRows:
         writer = FrameRows(settings)
         repeated: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
         for folder, times in zip(folders, settings.times or (1,) * len(folders), strict=True):
-            asked = _questions(folder, settings)
+            asked, size = _questions(folder, settings), _picture_size(folder)
             for picture, frame in frames_of(folder):
                 rows = writer.of(picture, frame)
+                rows[0]["seen"] = seen_json(frame, size)
                 yield from rows
                 yield from writer.questions(picture, frame, asked.get(picture.relative_to(folder).as_posix(), ()))
                 wanted = times * min((most / counts[class_of(frame)]) ** settings.balance, settings.repeat)
@@ -145,6 +148,14 @@ def frames_of(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
             if not isinstance(frame.get("image"), str):
                 raise DataError(file, number, "image", "the name of a picture", frame.get("image"), "Collect it again.")
             yield file.parent / frame["image"], frame
+
+
+def _picture_size(folder: Path) -> tuple[int, int]:
+    """Of the first picture; all of a collection have the same."""
+    for picture, _ in frames_of(folder):
+        with open_image(picture) as opened:
+            return opened.size
+    return 1, 1
 
 
 def _no_images(name: str) -> Any:

@@ -1,6 +1,6 @@
 """The state of a running training as one safetensors file: weights, the optimizer's moments, and a few numbers.
 
-Nothing is pickled: tensors are named "model.NAME" and "optimizer.NUMBER.KEY", and numbers are JSON in the metadata.
+Nothing is pickled: tensors are named "model.NAME", "head.NAME" and "optimizer.NUMBER.KEY", and numbers are JSON in the metadata.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import LlavaForConditionalGeneration
 
-MODEL, OPTIMIZER, NUMBERS = "model.", "optimizer.", "numbers"
+MODEL, HEAD, OPTIMIZER, NUMBERS = "model.", "head.", "optimizer.", "numbers"
 
 
 def weights_of(model: LlavaForConditionalGeneration) -> dict[str, torch.Tensor]:
@@ -27,35 +27,43 @@ def weights_of(model: LlavaForConditionalGeneration) -> dict[str, torch.Tensor]:
 
 
 def save_state(
-    file: Path, model: LlavaForConditionalGeneration, optimizer: torch.optim.Optimizer, numbers: Mapping[str, Any]
-) -> None:
+    file: Path, model: LlavaForConditionalGeneration, head: torch.nn.Module, optimizer: torch.optim.Optimizer,
+    numbers: Mapping[str, Any],
+) -> None:  # fmt: skip
     """Write the state atomically. `numbers`: JSON values."""
     from safetensors.torch import save_file
 
     moments = optimizer.state_dict()["state"]
     tensors = {
         **{f"{MODEL}{name}": weight for name, weight in weights_of(model).items()},
+        **{f"{HEAD}{name}": weight for name, weight in head.state_dict().items()},
         **{f"{OPTIMIZER}{k}.{key}": value.contiguous() for k, of in moments.items() for key, value in of.items()},
     }
     with atomic_path(file) as temporary:
         save_file(tensors, temporary, metadata={NUMBERS: json.dumps(dict(numbers))})
 
 
-def restore_state(file: Path, model: LlavaForConditionalGeneration, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """Set model and optimizer to a saved state, and return its numbers."""
+def restore_state(
+    file: Path, model: LlavaForConditionalGeneration, head: torch.nn.Module, optimizer: torch.optim.Optimizer
+) -> dict[str, Any]:
+    """Set model, head and optimizer to a saved state, and return its numbers."""
     from safetensors import safe_open
 
     weights: dict[str, torch.Tensor] = {}
+    of_head: dict[str, torch.Tensor] = {}
     moments: defaultdict[int, dict[str, torch.Tensor]] = defaultdict(dict)
     with safe_open(file, framework="pt") as saved:
         numbers: dict[str, Any] = json.loads(saved.metadata()[NUMBERS])
         for name in saved.keys():  # noqa: SIM118  # not a mapping
             if name.startswith(MODEL):
                 weights[name.removeprefix(MODEL)] = saved.get_tensor(name)
+            elif name.startswith(HEAD):
+                of_head[name.removeprefix(HEAD)] = saved.get_tensor(name)
             else:
                 number, _, key = name.removeprefix(OPTIMIZER).partition(".")
                 moments[int(number)][key] = saved.get_tensor(name)
     model.load_state_dict(weights, strict=False)  # tied weights are saved once
     model.tie_weights()
+    head.load_state_dict(of_head)
     optimizer.load_state_dict({"state": dict(moments), "param_groups": optimizer.state_dict()["param_groups"]})
     return numbers

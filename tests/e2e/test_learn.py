@@ -21,9 +21,10 @@ from support.driving_rows import ACTIONS, collect
 from closedloop_plugin.agents.model_backend import ModelQuestion
 from closedloop_plugin.harness.lmms_model import LmmsModel
 from closedloop_plugin.learn.encoded_rows import EncodedRows
+from closedloop_plugin.learn.grid_head import by_token, make_head
 from closedloop_plugin.learn.tiny_model import TinyModelSize
 from closedloop_plugin.learn.tokenizer import pieces, train_tokenizer
-from closedloop_plugin.learn.train import TrainingSettings, answer_logits, load_model, pixels_of, scheduled, train
+from closedloop_plugin.learn.train import TrainingSettings, answer_logits, load_model, picture_tokens, pixels_of, scheduled, train
 from closedloop_plugin.learn.training_file import TrainingFile
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.errors import Ad2Error
@@ -95,7 +96,7 @@ def test_a_question_in_a_batch_is_the_question_asked_alone(rows: Path, trained: 
     data = EncodedRows(found, processor, tmp_path / "pictures.npy")
     batch = data.batch([(0, [0, 1]), (1, [0])])
     with torch.no_grad():
-        packed = answer_logits(model, batch, pixels_of(batch.pixels, processor))
+        packed = answer_logits(model, batch, picture_tokens(model, pixels_of(batch.pixels, processor)))
         at = 0
         for group, turn in ((0, 0), (0, 1), (1, 0)):
             one = found.groups[group].turns[turn]
@@ -110,6 +111,32 @@ def test_a_question_in_a_batch_is_the_question_asked_alone(rows: Path, trained: 
             assert torch.allclose(packed[at : at + len(answer)], logits, atol=2e-3)
             at += len(answer)
     assert at == len(packed)
+
+
+def test_the_encoder_learns_where_the_pictures_show_what(rows: Path, tmp_path: Path) -> None:
+    """Red pictures show a car in the middle, green ones nothing."""
+    settings = replace(SETTINGS, see=40, steps=1, per_picture=1)
+    folder = train([rows], tmp_path / "model", settings, say=lambda text: None)
+    model, processor = load_model(folder)
+    model.eval()
+    data = EncodedRows(TrainingFile.read([rows]), processor, tmp_path / "pictures.npy")
+    head = make_head(model.config.vision_config.hidden_size, folder)
+    with torch.no_grad():
+        tokens = picture_tokens(model, pixels_of(data.pixels(np.array([0, 1])), processor))
+        there = head(tokens).sigmoid()
+    wanted = by_token(torch.from_numpy(data.grids[:2])).float() / 255
+    assert wanted[0].sum() > 3 and not wanted[1].any()
+    assert (there - wanted).abs().max() < 0.3
+    assert train([rows], tmp_path / "more", replace(settings, start=folder, see=0), say=lambda text: None)
+
+
+def test_rows_without_truth_cannot_teach_to_see(rows: Path, tmp_path: Path) -> None:
+    unseen = tmp_path / "rows.jsonl"
+    kept = [{**json.loads(line), "seen": None} for line in rows.read_text("utf-8").splitlines()]
+    unseen.write_text("\n".join(json.dumps(row) for row in kept), "utf-8")
+    with pytest.raises(Ad2Error, match="do not say what the pictures show"):
+        train([unseen], tmp_path / "model", replace(SETTINGS, see=5), say=lambda text: None)
+    train([unseen], tmp_path / "other", replace(SETTINGS, steps=1), say=lambda text: None)
 
 
 def test_the_order_depends_on_the_seed_only(rows: Path, trained: Path, tmp_path: Path) -> None:

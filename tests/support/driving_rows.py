@@ -15,6 +15,9 @@ ACTIONS = {"red": "Brake and go straight.", "green": "Accelerate and turn left."
 COLOURS = {"red": (200, 30, 30), "green": (30, 200, 30)}
 TRAJECTORY = "[(1.02, 0.00), (2.50, -0.12), (4.00, 0.00), (6.00, 0.10), (8.25, 0.00), (10.00, 0.00)]"
 SIZE = (64, 36)
+AHEAD = {
+    "kind": "car", "lane": "own", "forward": 8.0, "left": 0.0, "shown": True, "box": [24, 9, 40, 27],
+}  # fmt: skip
 
 
 def collect(folder: Path, colours: Sequence[str], episode: str = "m0-000001_rep0") -> Path:
@@ -37,4 +40,5 @@ def frame(tick: int, colour: str, episode: str = "m0-000001_rep0") -> dict[str, 
         "label": {
             "action": ACTIONS[colour], "trajectory": TRAJECTORY, "reason": {"kind": "vehicle_ahead", "actor": "1"},
         },
+        "objects": [AHEAD] if colour == "red" else [], "signals": [],
     }  # fmt: skip

@@ -31,6 +31,10 @@ class LearnTrainOptions(ModelSizeOptions):
     blind: bool = option("train a blind twin: it sees black pictures only, also when it drives", default=False)
     epochs: float = option("passes over the pictures (default 8)", default=8.0, least=0)
     steps: int | None = option("number of steps, instead of --epochs", default=None, least=1)
+    see: int = option(
+        "steps before these, in which the vision encoder learns where the pictures show what (default 0)", default=0,
+        least=0,
+    )  # fmt: skip
     batch: int = option("pictures per step (default 32)", default=32, least=1)
     per_picture: int = option("questions about a picture in a step, at most (default 3)", default=3, least=1)
     rate: float = option("highest learning rate (default 0.001)", default=1e-3, least=0)
@@ -54,7 +58,7 @@ def run(options: LearnTrainOptions) -> int:
 
     settings = TrainingSettings(
         seed=options.seed, epochs=options.epochs, steps=options.steps, batch=options.batch,
-        per_picture=options.per_picture, rate=options.rate, start=options.start, blind=options.blind,
+        per_picture=options.per_picture, see=options.see, rate=options.rate, start=options.start, blind=options.blind,
         size=size_of(options),
     )  # fmt: skip
     out = train(
