@@ -21,6 +21,7 @@ from pathlib import Path
 from first_hour import spread
 from stages import Stage, StageRunner
 
+from closedloop_plugin.learn.shipped_model import DECISION_HZ, MOST_TOKENS, SIZE, agent_of
 from closedloop_plugin.suites.lookup import BENCH2DRIVE, EMBEDDED, VARIABLE, routes_home, suite
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.options import add_options, option, read_options
@@ -30,7 +31,6 @@ SIGHTED, BLIND = "sighted", "blind"
 BASELINES = ("straight", "steer-only", "expert", "speaking-expert")
 ANSWERERS = ("ad2_chance", "ad2_majority", "ad2_oracle")
 TASKS = "bench_ad2_world"
-SIZE, HZ = "160x90", "2"
 ASKED = 4  # questions of each frame among the rows
 QUESTIONS = 300  # of each task about the held-out routes
 BATCH, LEAST_BATCH, LEAST_STEPS = 40, 8, 100  # of a trial: a model with fewer steps does not begin to speak
@@ -95,7 +95,12 @@ class LearnStages:
         stages += self._train("0", drives, o.scaled(o.steps), None)
         for number in range(1, o.rounds + 1):
             own = self.out / "drives" / f"own{number}"
-            driver = ["--driver", agent(self._model(SIGHTED, str(number - 1))), "--decision-hz", HZ]
+            driver = [
+                "--driver",
+                agent_of(self._model(SIGHTED, str(number - 1)), MOST_TOKENS),
+                "--decision-hz",
+                DECISION_HZ,
+            ]
             driver += ["--stop-after-unread", "0", "--expert-share", f"{EXPERT_SHARE / 2 ** (number - 1):g}"]
             stages += [
                 self._collect(
@@ -121,12 +126,25 @@ class LearnStages:
         words += ["--workers", str(self.options.workers), "--seed", str(self.options.seed)]
         stages = []
         for driver in () if self.options.no_baselines else BASELINES:
-            rate = ["--tasks", "action", "--interpreter", "rules", "--decision-hz", HZ] if "speak" in driver else []
+            rate = (
+                ["--tasks", "action", "--interpreter", "rules", "--decision-hz", DECISION_HZ]
+                if "speak" in driver
+                else []
+            )
             out = ["--out", str(self.runs / driver / "drive")]
             stages.append(Stage(f"drive {driver}", (*words, "--agent", driver, *rate, *out)))
         for kind in (SIGHTED, BLIND):
             model = self._model(kind, str(self.options.rounds))
-            own = ["--agent", agent(model), "--size", SIZE, "--decision-hz", HZ, "--stop-after-unread", "0"]
+            own = [
+                "--agent",
+                agent_of(model, MOST_TOKENS),
+                "--size",
+                SIZE,
+                "--decision-hz",
+                DECISION_HZ,
+                "--stop-after-unread",
+                "0",
+            ]
             out = ["--out", str(self.runs / kind / "drive"), "--strict-contamination"]
             stages.append(Stage(f"drive {kind}", (*words, *own, *out)))
         return stages
@@ -175,11 +193,6 @@ class LearnStages:
         train += ["--start", str(start)] if start else ["--see", str(self.options.scaled(self.options.see))]
         train += ["--blind"] if kind == BLIND else []
         return [Stage(f"rows {number}", tuple(words)), Stage(f"train {named}", tuple(train))]
-
-
-def agent(model: Path) -> str:
-    """The value of --agent for a trained model."""
-    return f"lmms:llava_hf,pretrained={model},device=cpu,device_map=cpu,max_new_tokens=24"
 
 
 def environment(options: LearnOptions) -> dict[str, str]:

@@ -24,7 +24,15 @@ from closedloop_plugin.learn.encoded_rows import EncodedRows
 from closedloop_plugin.learn.grid_head import by_token, make_head
 from closedloop_plugin.learn.tiny_model import TinyModelSize
 from closedloop_plugin.learn.tokenizer import pieces, train_tokenizer
-from closedloop_plugin.learn.train import TrainingSettings, answer_logits, load_model, picture_tokens, pixels_of, scheduled, train
+from closedloop_plugin.learn.train import (
+    TrainingSettings,
+    answer_logits,
+    load_model,
+    picture_tokens,
+    pixels_of,
+    scheduled,
+    train,
+)
 from closedloop_plugin.learn.training_file import TrainingFile
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.errors import Ad2Error

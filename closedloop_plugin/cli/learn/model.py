@@ -48,17 +48,13 @@ def register(parts: Any) -> None:
 
 
 def run(options: LearnModelOptions) -> int:
+    from closedloop_plugin.learn.shipped_model import agent_of
     from closedloop_plugin.learn.tiny_model import make_tiny_model
     from closedloop_plugin.learn.training_file import TrainingFile
 
     make_tiny_model(TrainingFile.read(options.rows), options.out, options.seed, size_of(options))
     show(f"{options.out}: a model with random weights; to drive with it: ad2 drive run --agent {agent_of(options.out)}")
     return 0
-
-
-def agent_of(folder: Path) -> str:
-    """The model of a folder for --agent. The wrapper needs the device twice."""
-    return f"lmms:llava_hf,pretrained={folder},device=cpu,device_map=cpu"
 
 
 def size_of(options: ModelSizeOptions) -> TinyModelSize:

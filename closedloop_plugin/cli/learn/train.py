@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.cli.learn.model import ModelSizeOptions, agent_of, size_of
+from closedloop_plugin.cli.learn.model import ModelSizeOptions, size_of
 from lmms_eval_ad2.options import add_command, option
 from lmms_eval_ad2.printed import show
 
@@ -54,6 +54,7 @@ def register(parts: Any) -> None:
 
 
 def run(options: LearnTrainOptions) -> int:
+    from closedloop_plugin.learn.shipped_model import agent_of
     from closedloop_plugin.learn.train import TrainingSettings, train
 
     settings = TrainingSettings(
