@@ -1,6 +1,7 @@
 """The state of a running training as one safetensors file: weights, the optimizer's moments, and a few numbers.
 
-Nothing is pickled: tensors are named "model.NAME", "head.NAME" and "optimizer.NUMBER.KEY", and numbers are JSON in the metadata.
+Nothing is pickled: tensors are named "model.NAME", "head.NAME" and "optimizer.NUMBER.KEY", and numbers are JSON in the
+metadata.
 """
 
 from __future__ import annotations

@@ -34,8 +34,10 @@ def test_a_frame_becomes_shares_of_the_picture_and_kinds() -> None:
 
 
 @pytest.mark.parametrize(
-    "hidden", [{**CAR, "shown": False}, {**CAR, "box": None}, {**LIGHT, "on_route": False}], ids=("hidden", "out", "of others")
-)  # fmt: skip
+    "hidden",
+    [{**CAR, "shown": False}, {**CAR, "box": None}, {**LIGHT, "on_route": False}],
+    ids=("hidden", "out", "of others"),
+)
 def test_what_the_picture_does_not_show_is_left_out(hidden: dict[str, Any]) -> None:
     group = ((hidden,), ()) if "kind" in hidden else ((), (hidden,))
     assert seen_json({"objects": group[0], "signals": group[1]}, (160, 90)) == []
