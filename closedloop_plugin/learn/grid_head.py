@@ -39,7 +39,7 @@ def save_head(head: torch.nn.Linear, folder: Path) -> None:
 
 
 def by_token(grids: torch.Tensor) -> torch.Tensor:
-    """The cells of each token: (B, FINE * rows, FINE * columns, CHANNELS) -> (B, rows * columns, FINE**2 * CHANNELS)."""
+    """Cells of each token: (B, FINE * rows, FINE * columns, CHANNELS) -> (B, rows * columns, FINE**2 * CHANNELS)."""
     b, rows, columns, channels = grids.shape
     parts = grids.view(b, rows // FINE, FINE, columns // FINE, FINE, channels).permute(0, 1, 3, 2, 4, 5)
     return parts.reshape(b, (rows // FINE) * (columns // FINE), FINE * FINE * channels)
