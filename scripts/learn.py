@@ -32,10 +32,11 @@ BASELINES = ("straight", "steer-only", "expert", "speaking-expert")
 ANSWERERS = ("ad2_chance", "ad2_majority", "ad2_oracle")
 TASKS = "bench_ad2_world"
 ASKED = 4  # questions of each frame among the rows
-QUESTIONS = 300  # of each task about the held-out routes
+QUESTIONS = 150  # of each task about the held-out routes
 BATCH, LEAST_BATCH, LEAST_STEPS = 40, 8, 100  # of a trial: a model with fewer steps does not begin to speak
-EXPERT_SHARE = 0.4  # of the model's first drives, in which the expert speaks; halved in each round
-OWN_TIMES = 2  # how often frames of the model's own drives are among the rows: they show its errors
+EXPERT_SHARE = 0.25  # of the model's first drives, in which the expert speaks; halved in each round
+OWN_TIMES = 3  # how often frames of the model's own drives are among the rows: they show its errors
+MORE_RATE = "7e-4"  # learning rate of the rounds; 1e-3 before
 SEEDS = {"train": 100, "held": 200, "own": 300}  # of the collections, added to the seed: no route is in two of them
 
 
@@ -48,10 +49,10 @@ class LearnOptions:
     scale: float = option("share of all sizes below, for a trial (default 1)", default=1.0, metavar="SHARE")
     frames: int = option("frames of the expert's drives", default=20_000, least=1)
     own_frames: int = option("frames of each round in which the model drives", default=4_000, least=1)
-    rounds: int = option("rounds in which the model drives and the expert labels (DAgger)", default=3, least=0)
+    rounds: int = option("rounds in which the model drives and the expert labels (DAgger)", default=2, least=0)
     see: int = option("training steps of the vision encoder alone", default=1_500, least=0)
     steps: int = option("training steps of the whole model before the first round", default=1_500, least=1)
-    more_steps: int = option("training steps in each round", default=500, least=1)
+    more_steps: int = option("training steps in each round", default=600, least=1)
     held: int = option("made routes on which nothing is trained, for the questions", default=44, least=1)
     suite: str = option("suite to drive (default embedded220)", default=EMBEDDED, metavar="NAME")
     routes: int = option("routes of the suite, spread over its scenario types", default=55, least=1)
@@ -190,7 +191,11 @@ class LearnStages:
         train = ["learn", "train", "--rows", str(rows), "--out", str(self._model(kind, number))]
         train += ["--steps", str(steps if start else max(steps, LEAST_STEPS)), "--batch", str(batch)]
         train += ["--seed", str(self.options.seed), "--processes", str(self.options.processes), "--per-picture", "2"]
-        train += ["--start", str(start)] if start else ["--see", str(self.options.scaled(self.options.see))]
+        train += (
+            ["--start", str(start), "--rate", MORE_RATE]
+            if start
+            else ["--see", str(self.options.scaled(self.options.see))]
+        )
         train += ["--blind"] if kind == BLIND else []
         return [Stage(f"rows {number}", tuple(words)), Stage(f"train {named}", tuple(train))]
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from closedloop_plugin.learn.grid_head import FINE
-from closedloop_plugin.learn.seen_grid import CHANNELS, SeenObject, seen_grid
+from closedloop_plugin.learn.grid_head import FINE, RARE
+from closedloop_plugin.learn.seen_grid import CHANNELS, KINDS, SeenObject, seen_grid
 from closedloop_plugin.learn.tokenizer import END, IMAGE
 from closedloop_plugin.learn.training_file import TrainingFile, TrainingTurn
 from lmms_eval_ad2.errors import Ad2Error
@@ -76,7 +76,7 @@ class EncodedRows:
         self.picture_of = np.array([number[group.image] for group in rows.groups])
         self.pictures = resized_pictures(names, processor, pictures)
         shown = {number[group.image]: group.seen for group in rows.groups if group.seen is not None}
-        self.known = np.array(sorted(shown))  # pictures of which is known what they show
+        self.known = np.array(sorted(shown), dtype=np.int64)  # pictures of which is known what they show
         self.grids = _grids(shown, len(names), processor)
         self.pad = int(processor.tokenizer.pad_token_id)
 
@@ -98,10 +98,16 @@ class EncodedRows:
             epoch += 1
 
     def pictures_order(self, batch: int, seed: int) -> Iterator[np.ndarray]:
-        """Batches without end of the numbers of pictures in `known`, in random order."""
+        """Batches without end of the numbers of pictures in `known`, in random order.
+
+        Those that show something of grid_head.RARE come twice per epoch: most pictures show an empty road.
+        """
+        rare = [KINDS.index(kind) for kind in RARE]
+        shows = self.grids[self.known][..., rare].any(axis=(1, 2, 3))
+        numbers = np.repeat(self.known, 1 + shows)
         epoch = 0
         while True:
-            order = np.random.default_rng([seed, epoch]).permutation(self.known)
+            order = np.random.default_rng([seed, epoch]).permutation(numbers)
             yield from (order[i : i + batch] for i in range(0, len(order), batch))
             epoch += 1
 
