@@ -34,10 +34,16 @@ TASKS = "bench_ad2_world"
 ASKED = 4  # questions of each frame among the rows
 QUESTIONS = 150  # of each task about the held-out routes
 BATCH, LEAST_BATCH, LEAST_STEPS = 40, 8, 100  # of a trial: a model with fewer steps does not begin to speak
+TAUGHT = ("expert", "words")  # drives without a model
 EXPERT_SHARE = 0.25  # of the model's first drives, in which the expert speaks; halved in each round
 OWN_TIMES = 3  # how often frames of the model's own drives are among the rows: they show its errors
 MORE_RATE = "7e-4"  # learning rate of the rounds; 1e-3 before
-SEEDS = {"train": 100, "held": 200, "own": 300}  # of the collections, added to the seed: no route is in two of them
+SEEDS = {
+    "expert": 100,
+    "words": 150,
+    "held": 200,
+    "own": 300,
+}  # of the collections, added to the seed: no route is in two of them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +53,8 @@ class LearnOptions:
     out: Path = option("folder of all results (default: runs/learn)", default=Path("runs/learn"), metavar="DIR")
     seed: int = option("seed of routes, weights and drives (default 0)", default=0, least=0)
     scale: float = option("share of all sizes below, for a trial (default 1)", default=1.0, metavar="SHARE")
-    frames: int = option("frames of the expert's drives", default=20_000, least=1)
+    frames: int = option("frames of the expert's drives", default=14_000, least=1)
+    word_frames: int = option("frames of drives with wrong words", default=10_000, least=1)
     own_frames: int = option("frames of each round in which the model drives", default=4_000, least=1)
     rounds: int = option("rounds in which the model drives and the expert labels (DAgger)", default=2, least=0)
     see: int = option("training steps of the vision encoder alone", default=1_500, least=0)
@@ -77,13 +84,24 @@ class LearnStages:
         return [*self.data(), *self.training(), *self.blind_twin(), *self.drives(), *self.questions(), self.report()]
 
     def data(self) -> list[Stage]:
-        """The expert's drives, and held-out ones; questions about both."""
-        o, expert, held = self.options, self.out / "drives" / "expert", self.out / "drives" / "held"
-        count, held_count = o.scaled(o.frames), o.scaled(o.held)
+        """The expert's drives, those with wrong words, and held-out ones; questions about all."""
+        o = self.options
+        expert, words, held = (self.out / "drives" / name for name in ("expert", "words", "held"))
+        count, word_count, held_count = (o.scaled(number) for number in (o.frames, o.word_frames, o.held))
+        wrong = ("--driver", "disturbed-speaker", "--decision-hz", DECISION_HZ)
         return [
-            self._collect("collect", expert, SEEDS["train"], o.scaled(o.frames // 20), frames=count),
+            self._collect("collect", expert, SEEDS["expert"], o.scaled(o.frames // 20), frames=count),
+            self._collect(
+                "collect wrong words",
+                words,
+                SEEDS["words"],
+                o.scaled(o.word_frames // 20),
+                frames=word_count,
+                driver=wrong,
+            ),
             self._collect("collect held-out routes", held, SEEDS["held"], held_count),
             Stage("label", ("drive", "label", str(expert))),
+            Stage("label wrong words", ("drive", "label", str(words))),
             Stage("label held-out routes", ("drive", "label", str(held), "--limit", str(o.scaled(QUESTIONS)))),
             Stage("import train", ("data", "import", "world", str(expert), "--split", "train")),
             Stage("import test", ("data", "import", "world", str(held), "--split", "test")),
@@ -92,7 +110,7 @@ class LearnStages:
     def training(self) -> list[Stage]:
         """The sighted model: on the expert's drives, then rounds of its own drives."""
         o, stages = self.options, []
-        drives = [self.out / "drives" / "expert"]
+        drives = [self.out / "drives" / name for name in TAUGHT]
         stages += self._train("0", drives, o.scaled(o.steps), None)
         for number in range(1, o.rounds + 1):
             own = self.out / "drives" / f"own{number}"
@@ -117,7 +135,7 @@ class LearnStages:
     def blind_twin(self) -> list[Stage]:
         """The same rows with black pictures, the same number of steps, all at once."""
         o = self.options
-        drives = [self.out / "drives" / name for name in ("expert", *(f"own{k + 1}" for k in range(o.rounds)))]
+        drives = [self.out / "drives" / name for name in (*TAUGHT, *(f"own{k + 1}" for k in range(o.rounds)))]
         steps = o.scaled(o.steps) + o.rounds * o.scaled(o.more_steps)
         return self._train(str(o.rounds), drives, steps, None, kind=BLIND)[1:]  # the rows are there
 
@@ -186,7 +204,7 @@ class LearnStages:
         """Rows of all drives so far, and a training on them."""
         rows, named = self.out / "rows" / f"{number}.jsonl", f"{kind} {number}"
         words = ["export", "swift", "--drives", *map(str, drives), "--out", str(rows), "--reasons"]
-        words += ["--questions", str(ASKED), "--times", *("1" if d == drives[0] else str(OWN_TIMES) for d in drives)]
+        words += ["--questions", str(ASKED), "--times", *("1" if d.name in TAUGHT else str(OWN_TIMES) for d in drives)]
         batch = min(BATCH, max(LEAST_BATCH, self.options.scaled(BATCH)))
         train = ["learn", "train", "--rows", str(rows), "--out", str(self._model(kind, number))]
         train += ["--steps", str(steps if start else max(steps, LEAST_STEPS)), "--batch", str(batch)]

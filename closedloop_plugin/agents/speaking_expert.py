@@ -38,7 +38,7 @@ BRAKING = ("brake hard", "brake")
 STOP = "stop"
 SLOW_M_S = 1.0
 DEPARTURE = 1.2  # m/s2: below it a standing car is not set in motion, since no word moves it more gently
-_DIRECTIONS = {
+DIRECTIONS = {
     RouteCommand.FOLLOW: "go straight",
     RouteCommand.STRAIGHT: "go straight",
     RouteCommand.LEFT: "turn left",
@@ -90,7 +90,7 @@ def _direction(plan: ExpertPlan, observation: Observation) -> str:
     if abs(remaining) > ENOUGH_M and beside > SLIGHT_FROM_M:
         side = "left" if remaining > 0 else "right"
         return f"change lane to the {side}" if beside > CHANGE_FROM_M else f"steer slightly to the {side}"
-    return _DIRECTIONS[observation.command]
+    return DIRECTIONS[observation.command]
 
 
 def trajectory(plan: ExpertPlan) -> str:

@@ -22,7 +22,7 @@ def test_from_nothing_to_a_report(tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert "] report: done" in done.stdout, done.stdout[-3000:]
     outcomes = [line.split("|")[2].strip() for line in (out / "stages.md").read_text("utf-8").splitlines()[2:-1]]
-    assert set(outcomes) == {"finished"} and len(outcomes) == 18
+    assert set(outcomes) == {"finished"} and len(outcomes) == 20
     for driver in ("sighted", "blind"):
         (record,) = [
             json.loads(x) for x in (out / "runs" / driver / "drive" / "episodes.jsonl").read_text().splitlines()
@@ -30,9 +30,9 @@ def test_from_nothing_to_a_report(tmp_path: Path) -> None:
         assert record["end"] not in ("agent failed", "world failed", "invalid episode"), (driver, record["reason"])
     for model in ("sighted1", "blind1"):
         card = json.loads((out / "models" / model / "ad2_training.json").read_text("utf-8"))
-        assert {one["name"] for one in card["sets"]} == {"expert", "own1"}
+        assert {one["name"] for one in card["sets"]} == {"expert", "words", "own1"}
         assert all(route["id"].startswith("m") for one in card["sets"] for route in one["routes"])
         assert (out / "models" / model / "model.safetensors").stat().st_size < 15e6
     assert "llava_hf" in (out / "report.html").read_text("utf-8")
     again = run(str(SCRIPT), *WORDS, cwd=tmp_path, cold=True, **env)
-    assert again.stdout.count("finished before") == 17  # all but the report, which is written anew
+    assert again.stdout.count("finished before") == 19  # all but the report, which is written anew

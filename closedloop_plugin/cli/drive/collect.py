@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from closedloop_plugin.runner.assemble import DriverSetup
     from closedloop_plugin.runner.run import DriveRun
 
-DISTURBED = "disturbed-expert"
+DISTURBED, DISTURBED_SPEAKER = "disturbed-expert", "disturbed-speaker"
 SUITE = "made"
 FIRST_EPISODES = 12  # per world, before the number of episodes that --frames takes is estimated
 MOST_FRAMES = 80  # of an episode, about
@@ -61,7 +61,9 @@ class CollectOptions(CollectionOptions, PoolOptions, DriverOptions, SimulatedDec
     """`ad2 drive collect`."""
 
     driver: str = option(
-        "who drives (default: the expert with disturbances), as --agent of ad2 drive run", default=DISTURBED,
+        "who drives: disturbed-expert (default: the expert with disturbances of the pedals and the wheel), "
+        "disturbed-speaker (its words are wrong for some seconds at a time), or as --agent of ad2 drive run",
+        default=DISTURBED,
         metavar="SPEC", identity="agent",
     )  # fmt: skip
     expert_share: float | None = option(
@@ -186,7 +188,7 @@ def _routes(options: CollectOptions) -> tuple[Route, ...]:
 
 
 def _driver(options: CollectOptions, rules: Profile) -> DriverSetup:
-    from closedloop_plugin.agents.make import cameras_of
+    from closedloop_plugin.agents.make import SPEAKING, cameras_of
     from closedloop_plugin.cli.drive.prepared_run import check_driver, driver_of
     from closedloop_plugin.learn.mixed_driver import MixedDriver
     from closedloop_plugin.runner.assemble import DriverSetup
@@ -195,12 +197,16 @@ def _driver(options: CollectOptions, rules: Profile) -> DriverSetup:
 
     if options.expert_share is not None and not 0 <= options.expert_share < 1:
         raise Ad2Error(f"--expert-share {options.expert_share:g}: must be at least 0 and below 1")
+    if options.expert_share is not None and options.driver in (DISTURBED, DISTURBED_SPEAKER):
+        raise Ad2Error("--expert-share is an option of --driver lmms:... or another model that answers in words")
     if options.driver == DISTURBED:
-        if options.expert_share is not None:
-            raise Ad2Error("--expert-share is an option of --driver lmms:... or another model that answers in words")
         where = "closedloop_plugin.learn.disturbed_expert:DisturbedExpert"
         recipe = FactoryRecipe(where, {"profile": rules})
         return DriverSetup(agent=recipe.make(), agent_recipe=recipe, cameras=cameras_of(f"front@{options.size}", rules))
+    if options.driver == DISTURBED_SPEAKER:
+        recipe = FactoryRecipe("closedloop_plugin.learn.disturbed_speaker:DisturbedSpeaker", {"profile": rules})
+        words = driver_of(replace(options, agent=SPEAKING, frames=True), rules, options.policy)
+        return replace(words, agent=recipe.make(), agent_recipe=recipe)
     spoken = replace(options, agent=options.driver, frames=True)  # frames: the cameras are rendered whoever drives
     check_driver(spoken)
     driver = driver_of(spoken, rules, options.policy)
