@@ -21,7 +21,7 @@ from pathlib import Path
 from first_hour import spread
 from stages import Stage, StageRunner
 
-from closedloop_plugin.learn.shipped_model import DECISION_HZ, MOST_TOKENS, SIZE, agent_of
+from closedloop_plugin.learn.trained_agent import DECISION_HZ, MOST_TOKENS, SIZE, agent_of
 from closedloop_plugin.suites.lookup import BENCH2DRIVE, EMBEDDED, VARIABLE, routes_home, suite
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.options import add_options, option, read_options

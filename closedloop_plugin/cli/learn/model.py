@@ -48,7 +48,7 @@ def register(parts: Any) -> None:
 
 
 def run(options: LearnModelOptions) -> int:
-    from closedloop_plugin.learn.shipped_model import agent_of
+    from closedloop_plugin.learn.trained_agent import agent_of
     from closedloop_plugin.learn.tiny_model import make_tiny_model
     from closedloop_plugin.learn.training_file import TrainingFile
 

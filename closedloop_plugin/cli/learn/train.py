@@ -54,7 +54,7 @@ def register(parts: Any) -> None:
 
 
 def run(options: LearnTrainOptions) -> int:
-    from closedloop_plugin.learn.shipped_model import agent_of
+    from closedloop_plugin.learn.trained_agent import agent_of
     from closedloop_plugin.learn.train import TrainingSettings, train
 
     settings = TrainingSettings(

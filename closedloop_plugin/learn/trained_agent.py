@@ -1,0 +1,14 @@
+"""How a small trained model drives: the value of --agent, and the settings of its training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+SIZE, DECISION_HZ = "160x90", "2"  # of its pictures and decisions
+MOST_TOKENS = 24  # of an answer about driving
+
+
+def agent_of(folder: Path, max_new_tokens: int | None = None) -> str:
+    """A trained model for --agent. lmms-eval's wrapper needs the device twice."""
+    limit = "" if max_new_tokens is None else f",max_new_tokens={max_new_tokens}"
+    return f"lmms:llava_hf,pretrained={folder},device=cpu,device_map=cpu{limit}"
