@@ -48,8 +48,8 @@ def register(parts: Any) -> None:
 
 
 def run(options: LearnModelOptions) -> int:
-    from closedloop_plugin.learn.trained_agent import agent_of
     from closedloop_plugin.learn.tiny_model import make_tiny_model
+    from closedloop_plugin.learn.trained_agent import agent_of
     from closedloop_plugin.learn.training_file import TrainingFile
 
     make_tiny_model(TrainingFile.read(options.rows), options.out, options.seed, size_of(options))

@@ -54,8 +54,8 @@ def register(parts: Any) -> None:
 
 
 def run(options: LearnTrainOptions) -> int:
-    from closedloop_plugin.learn.trained_agent import agent_of
     from closedloop_plugin.learn.train import TrainingSettings, train
+    from closedloop_plugin.learn.trained_agent import agent_of
 
     settings = TrainingSettings(
         seed=options.seed, epochs=options.epochs, steps=options.steps, batch=options.batch,
