@@ -95,12 +95,26 @@ def test_another_seed_is_refused_and_nothing_is_lost(collected: tuple[Path, str]
     assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
 
 
+def test_wrong_words_drive_in_words(tmp_path: Path) -> None:
+    """The car stands where the expert would go on, which its own drives never show."""
+    words = ("--driver", "disturbed-speaker", "--decision-hz", "2", "--out", "words")
+    run(*COMMAND[:-2], *words, cwd=tmp_path)
+    frames = _frames(tmp_path / "words")
+    wrong = [frame for frame in frames if frame["disturbed"]]
+    assert 0.1 < len(wrong) / len(frames) < 0.8
+    later = [frame for frame in frames if frame["time_s"] > 3 and frame["speed"] < 0.3]
+    assert any(frame["label"]["action"].startswith("Accelerate") for frame in later)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (("--types", "ParkedObstacles"), "no such scenario type: ParkedObstacles"),
         (("--driver", "experts"), "no agent 'experts'"),
         (("--size", "160"), "expected a size like 800x450"),
+        (("--expert-share", "0.5"), "is an option of --driver lmms:"),
+        (("--expert-share", "1.5", "--driver", "straight"), "must be at least 0 and below 1"),
+        (("--expert-share", "0.5", "--driver", "straight"), "is no model that answers in words"),
     ],
 )
 def test_mistakes_are_one_line(tmp_path: Path, words: tuple[str, ...], message: str) -> None:

@@ -20,7 +20,7 @@ from closedloop_plugin.core.state import Observation, RouteCommand
 from closedloop_plugin.learn.training_rows import BECAUSE, SOURCE
 from closedloop_plugin.prompts.texts import texts_of
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.export.drives import DriveRowSettings
+from lmms_eval_ad2.export.drives import DriveRowSettings, export_drives
 from lmms_eval_ad2.records import BilingualText, Record
 
 PLAIN = DriveRowSettings(balance=0)
@@ -81,6 +81,20 @@ def test_standing_frames_are_a_class_of_their_own(tmp_path: Path) -> None:
     file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
     repeated = rows_of(folder, DriveRowSettings(balance=0.5))[17:]
     assert [row["group"] for row in repeated] == [lines[3]["id"]] * 3
+
+
+def test_folders_are_written_as_often_as_asked(tmp_path: Path) -> None:
+    first, second = collect(tmp_path / "a", ["red"] * 3), collect(tmp_path / "b", ["red"] * 2)
+    rows = list(SOURCE.rows([first, second], DriveRowSettings(balance=0, times=(1, 3))))
+    assert Counter(row["images"][0].startswith(str(second)) for row in rows) == {False: 3, True: 6}
+    for times in ((1,), (1, 0)):
+        with pytest.raises(Ad2Error, match="--times: expected 2 numbers"):
+            export_drives([first, second], tmp_path / "rows.jsonl", DriveRowSettings(times=times))
+
+
+def test_rows_say_what_the_picture_shows(tmp_path: Path) -> None:
+    rows = rows_of(collect(tmp_path, ["red", "green"]))
+    assert [row["seen"] for row in rows] == [[[["vehicle", "own lane"], [0.375, 0.25, 0.625, 0.75], 8.0]], []]
 
 
 def test_a_share_of_a_repetition_is_drawn(tmp_path: Path) -> None:
