@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from closedloop_plugin.learn.grid_head import FINE, RARE
-from closedloop_plugin.learn.seen_grid import CHANNELS, KINDS, SeenObject, seen_grid
+from closedloop_plugin.learn.seen_grid import CHANNELS, KINDS, ShownBox, seen_grid
 from closedloop_plugin.learn.tokenizer import END, IMAGE
 from closedloop_plugin.learn.training_file import TrainingFile, TrainingTurn
 from lmms_eval_ad2.errors import Ad2Error
@@ -173,7 +173,7 @@ def _visible(part: np.ndarray) -> np.ndarray:
     return (causal & (same | (part[:, None, :] == 0)))[:, None]
 
 
-def _grids(shown: Mapping[int, Sequence[SeenObject]], count: int, processor: LlavaProcessor) -> np.ndarray:
+def _grids(shown: Mapping[int, Sequence[ShownBox]], count: int, processor: LlavaProcessor) -> np.ndarray:
     """(count, FINE * rows, FINE * columns, CHANNELS) uint8, zero where it is not known what a picture shows."""
     side = processor.image_processor.size
     rows, columns = (FINE * side[name] // processor.patch_size for name in ("height", "width"))

@@ -27,7 +27,7 @@ MOST = 400  # objects of a row
 
 
 @dataclass(frozen=True, slots=True)
-class SeenObject:
+class ShownBox:
     """kinds: numbers of KINDS. box: (x0, y0, x1, y1) in shares of the picture. metres: its distance."""
 
     kinds: tuple[int, ...]
@@ -55,7 +55,7 @@ def _names(row: Mapping[str, Any]) -> list[str]:
     return ["stop sign" if row["control"] != "signal" else "go signal" if row["state"] == "green" else "stop signal"]
 
 
-def read_seen(value: object) -> tuple[SeenObject, ...] | None:
+def read_seen(value: object) -> tuple[ShownBox, ...] | None:
     """The field of a row; None if it is not of the format. Raises nothing."""
     if not isinstance(value, list) or len(value) > MOST:
         return None
@@ -69,13 +69,13 @@ def read_seen(value: object) -> tuple[SeenObject, ...] | None:
                 and 0 <= metres < math.inf
             ):
                 kinds = tuple(KINDS.index(name) for name in names)
-                found.append(SeenObject(kinds, (box[0], box[1], box[2], box[3]), metres))
+                found.append(ShownBox(kinds, (box[0], box[1], box[2], box[3]), metres))
             case _:
                 return None
     return tuple(found)
 
 
-def seen_grid(seen: Sequence[SeenObject], rows: int, columns: int) -> np.ndarray:
+def seen_grid(seen: Sequence[ShownBox], rows: int, columns: int) -> np.ndarray:
     """(rows, columns, CHANNELS) uint8, 255 for 1: the channels of "there", then those of the nearness."""
     grid = np.zeros((rows, columns, CHANNELS), dtype=np.uint8)
     for one in seen:

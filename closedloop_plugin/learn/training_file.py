@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.learn.seen_grid import SeenObject, read_seen
+from closedloop_plugin.learn.seen_grid import ShownBox, read_seen
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.storage.files import file_sha256
 
@@ -40,7 +40,7 @@ class PictureGroup:
 
     image: Path
     turns: tuple[TrainingTurn, ...]
-    seen: tuple[SeenObject, ...] | None = None
+    seen: tuple[ShownBox, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class TrainingFile:
 def _append(groups: list[PictureGroup], file: Path) -> None:
     key: tuple[str, Path] | None = None
     turns: list[TrainingTurn] = []
-    seen: tuple[SeenObject, ...] | None = None
+    seen: tuple[ShownBox, ...] | None = None
     for number, row in _rows(file):
         image, turn = _parts(row, file, number)
         group = (str(row.get("group", "")), image)
@@ -82,7 +82,7 @@ def _append(groups: list[PictureGroup], file: Path) -> None:
         groups.append(PictureGroup(key[1], tuple(turns), seen))
 
 
-def _seen(row: dict[str, Any], file: Path, number: int) -> tuple[SeenObject, ...] | None:
+def _seen(row: dict[str, Any], file: Path, number: int) -> tuple[ShownBox, ...] | None:
     value = row.get("seen")
     found = None if value is None else read_seen(value)
     if value is not None and found is None:

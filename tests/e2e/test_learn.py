@@ -21,18 +21,12 @@ from support.driving_rows import ACTIONS, collect
 from closedloop_plugin.agents.model_backend import ModelQuestion
 from closedloop_plugin.harness.lmms_model import LmmsModel
 from closedloop_plugin.learn.encoded_rows import EncodedRows
+from closedloop_plugin.learn.forward_pass import answer_logits, picture_tokens, pixels_of
 from closedloop_plugin.learn.grid_head import by_token, make_head
+from closedloop_plugin.learn.row_trainer import TrainingSettings, scheduled
 from closedloop_plugin.learn.tiny_model import TinyModelSize
 from closedloop_plugin.learn.tokenizer import pieces, train_tokenizer
-from closedloop_plugin.learn.train import (
-    TrainingSettings,
-    answer_logits,
-    load_model,
-    picture_tokens,
-    pixels_of,
-    scheduled,
-    train,
-)
+from closedloop_plugin.learn.train import load_model, train
 from closedloop_plugin.learn.training_file import TrainingFile
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.errors import Ad2Error
@@ -184,10 +178,10 @@ def test_a_killed_training_continues_to_the_same_weights(rows: Path, trained: Pa
                 os.kill(os.getpid(), 9)
 
         try:
-            import closedloop_plugin.learn.train as module
+            import closedloop_plugin.learn.row_trainer as module
 
             module.REPORT_S = 0.0
-            module.train([rows], tmp_path / "model", SETTINGS, save_s=0.0, say=die)
+            train([rows], tmp_path / "model", SETTINGS, save_s=0.0, say=die)
         finally:
             os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -9
@@ -210,7 +204,7 @@ def test_two_processes_take_the_steps_of_one(rows: Path, tmp_path: Path) -> None
 
 
 def test_a_process_that_ends_ends_the_training(rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("closedloop_plugin.learn.train.REPORT_S", 0.0)
+    monkeypatch.setattr("closedloop_plugin.learn.row_trainer.REPORT_S", 0.0)
 
     def end_the_other(text: str) -> None:
         for process in multiprocessing.active_children():

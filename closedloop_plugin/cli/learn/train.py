@@ -54,7 +54,8 @@ def register(parts: Any) -> None:
 
 
 def run(options: LearnTrainOptions) -> int:
-    from closedloop_plugin.learn.train import TrainingSettings, train
+    from closedloop_plugin.learn.row_trainer import TrainingSettings
+    from closedloop_plugin.learn.train import train
     from closedloop_plugin.learn.trained_agent import agent_of
 
     settings = TrainingSettings(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from closedloop_plugin.learn.seen_grid import CHANNELS, KINDS, SeenObject, read_seen, seen_grid, seen_json
+from closedloop_plugin.learn.seen_grid import CHANNELS, KINDS, ShownBox, read_seen, seen_grid, seen_json
 
 CAR = {
     "kind": "car", "lane": "own", "shown": True, "box": [64, 36, 96, 54], "forward": 12.0, "left": 0.0,
@@ -52,7 +52,7 @@ def test_signals_by_their_state() -> None:
 
 def test_cells_of_a_box() -> None:
     """A box over the cells (1, 2) and (1, 3) of a grid of 4 x 5, and a tenth of the next column."""
-    grid = seen_grid([SeenObject((0, 3), (0.4, 0.25, 0.82, 0.5), 12.0)], 4, 5)
+    grid = seen_grid([ShownBox((0, 3), (0.4, 0.25, 0.82, 0.5), 12.0)], 4, 5)
     assert grid.shape == (4, 5, CHANNELS) and grid.dtype == np.uint8
     assert np.argwhere(grid[..., 0]).tolist() == np.argwhere(grid[..., 3]).tolist() == [[1, 2], [1, 3]]
     assert grid[1, 2, len(KINDS)] == round(255 * math.exp(-1)) == grid[1, 3, len(KINDS) + 3]
@@ -61,13 +61,13 @@ def test_cells_of_a_box() -> None:
 
 def test_a_small_box_is_in_the_cell_of_its_centre_and_the_nearest_counts() -> None:
     small = (0.505, 0.505, 0.51, 0.51)
-    grid = seen_grid([SeenObject((1,), small, 24.0), SeenObject((1,), small, 6.0)], 4, 4)
+    grid = seen_grid([ShownBox((1,), small, 24.0), ShownBox((1,), small, 6.0)], 4, 4)
     assert np.argwhere(grid[..., 1]).tolist() == [[2, 2]]
     assert grid[2, 2, len(KINDS) + 1] == round(255 * math.exp(-0.5))
 
 
 def test_a_box_at_the_edge_stays_in_the_grid() -> None:
-    grid = seen_grid([SeenObject((2,), (0.9, 0.9, 1.0, 1.0), 1.0), SeenObject((2,), (1.0, 1.0, 1.0, 1.0), 1.0)], 4, 4)
+    grid = seen_grid([ShownBox((2,), (0.9, 0.9, 1.0, 1.0), 1.0), ShownBox((2,), (1.0, 1.0, 1.0, 1.0), 1.0)], 4, 4)
     assert np.argwhere(grid[..., 2]).tolist() == [[3, 3]]
 
 

@@ -66,7 +66,7 @@ def test_kinds_of_errors() -> None:
 def test_every_phrase_of_the_expert_has_a_translation() -> None:
     slight = {f"steer slightly to the {side}" for side in ("left", "right")}
     change = {f"change lane to the {side}" for side in ("left", "right")}
-    directions = slight | change | set(speaking_expert._DIRECTIONS.values())
+    directions = slight | change | set(speaking_expert.DIRECTIONS.values())
     for pace in (*(phrase for phrase, _ in speaking_expert.PACES), speaking_expert.STOP):
         for direction in directions:
             action = f"{pace.capitalize()} and {direction}."

@@ -1,0 +1,60 @@
+"""The forward pass of a LLaVA in training: pixels, the tokens of pictures, the logits and the loss of answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from closedloop_plugin.learn.encoded_rows import TrainingBatch
+from closedloop_plugin.learn.tiny_model import BLACK
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import LlavaForConditionalGeneration, LlavaProcessor
+
+
+def pixels_of(pictures: torch.Tensor, processor: LlavaProcessor, jitter: float = 0.0, seed: int = 0) -> torch.Tensor:
+    """Normalised as by the processor, after a random change of contrast and brightness of each picture by `jitter`.
+
+    A blind model's pictures are black (see tiny_model.blinded), and stay so.
+    """
+    import torch
+
+    images = processor.image_processor
+    mean, std = (torch.tensor(value)[:, None, None] for value in (images.image_mean, images.image_std))
+    values = pictures.float().mul_(images.rescale_factor)
+    if jitter and images.rescale_factor != BLACK:
+        draw = torch.Generator().manual_seed(seed)
+        gain, lift = torch.rand(2, len(pictures), 1, 1, 1, generator=draw) * 2 - 1
+        values = (values * (1 + jitter * gain) + jitter / 2 * lift).clamp_(0, 1)
+    return values.sub_(mean).div_(std)
+
+
+def loss_of(model: LlavaForConditionalGeneration, batch: TrainingBatch, seen: torch.Tensor) -> torch.Tensor:
+    """Weighted cross entropy, summed over the answer tokens; the rest of the logits is not computed."""
+    import torch
+
+    logits = answer_logits(model, batch, seen)
+    each = torch.nn.functional.cross_entropy(logits, batch.answers, reduction="none")
+    return (each * batch.weights).sum()
+
+
+def answer_logits(model: LlavaForConditionalGeneration, batch: TrainingBatch, seen: torch.Tensor) -> torch.Tensor:
+    """(N, V): the logits before each answer token. seen: of `picture_tokens`."""
+    import torch
+
+    mask = torch.zeros(batch.mask.shape).masked_fill_(~batch.mask, torch.finfo(torch.float32).min)
+    embedded = model.get_input_embeddings()(batch.tokens)
+    places = (batch.tokens == model.config.image_token_id)[..., None].expand_as(embedded)
+    embedded = embedded.masked_scatter(places, model.model.multi_modal_projector(seen))
+    out = model.model.language_model(
+        inputs_embeds=embedded, attention_mask=mask, position_ids=batch.positions, use_cache=False
+    )
+    return model.lm_head(out.last_hidden_state.flatten(0, 1)[batch.before])
+
+
+def picture_tokens(model: LlavaForConditionalGeneration, pixels: torch.Tensor) -> torch.Tensor:
+    """(B, tokens, width of the encoder) of (B, 3, H, W). Equal pictures, as a blind twin's, are encoded once."""
+    distinct = pixels[:1] if bool((pixels == pixels[:1]).all()) else pixels
+    states = model.model.vision_tower(distinct, output_hidden_states=True).hidden_states
+    tokens: torch.Tensor = states[model.config.vision_feature_layer]
+    return tokens.expand(len(pixels), -1, -1)
