@@ -38,12 +38,8 @@ TAUGHT = ("expert", "words")  # drives without a model
 EXPERT_SHARE = 0.25  # of the model's first drives, in which the expert speaks; halved in each round
 OWN_TIMES = 3  # how often frames of the model's own drives are among the rows: they show its errors
 MORE_RATE = "7e-4"  # learning rate of the rounds; 1e-3 before
-SEEDS = {
-    "expert": 100,
-    "words": 150,
-    "held": 200,
-    "own": 300,
-}  # of the collections, added to the seed: no route is in two of them
+# Of the collections, added to the seed, so that no route is in two of them.
+SEEDS = {"expert": 100, "words": 150, "held": 200, "own": 300}
 
 
 @dataclass(frozen=True, kw_only=True)
