@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -76,6 +77,7 @@ def _work(
     rank: int, size: int, folder: str, parent: int, work: Callable[..., None], arguments: Sequence[Any]
 ) -> None:  # fmt: skip
     exit_with_parent(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both; this one ends with the first
     try:
         work(_joined(rank, size, folder), *arguments)
     except Ad2Error:  # the first process has ended, and says why
