@@ -31,9 +31,10 @@ class GradientGroup:
     def __init__(self, rank: int = 0, size: int = 1) -> None:
         self.rank, self.size = rank, size
 
-    def part(self, chosen: Sequence[Any]) -> Sequence[Any]:
-        """This process's part of a batch; empty if the batch is smaller than the group."""
-        return chosen[self.rank :: self.size]
+    @property
+    def part(self) -> slice:
+        """This process's part of a batch, which is empty if the batch is smaller than the group."""
+        return slice(self.rank, None, self.size)
 
     def add(self, tensors: Sequence[torch.Tensor]) -> None:
         """Replace each tensor by its sum over all processes. Raises Ad2Error if one of them has ended."""
@@ -45,7 +46,8 @@ class GradientGroup:
         try:
             torch.distributed.all_reduce(flat)
         except RuntimeError as exc:
-            raise Ad2Error(f"a process of the training ended ({str(exc).splitlines()[0][:200]})") from None
+            why = str(exc).splitlines()[0][:200]
+            raise Ad2Error(f"a process of the training ended ({why}); the same command resumes") from None
         for tensor, total in zip(tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True):
             tensor.copy_(total.view_as(tensor))
 
@@ -62,8 +64,11 @@ def gradient_group(size: int, work: Callable[..., None], arguments: Sequence[Any
             context.Process(target=_work, args=(rank, size, folder, os.getpid(), work, arguments), daemon=True)
             for rank in range(1, size)
         ]
+        # Ctrl-C reaches all processes of a terminal. The others inherit that they ignore it, and end with the first.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         for process in others:
             process.start()
+        signal.signal(signal.SIGINT, before)
         try:
             yield _joined(0, size, folder)
         finally:
@@ -77,7 +82,6 @@ def _work(
     rank: int, size: int, folder: str, parent: int, work: Callable[..., None], arguments: Sequence[Any]
 ) -> None:  # fmt: skip
     exit_with_parent(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both; this one ends with the first
     try:
         work(_joined(rank, size, folder), *arguments)
     except Ad2Error:  # the first process has ended, and says why
@@ -96,4 +100,5 @@ def _joined(rank: int, size: int, folder: str) -> GradientGroup:
 def _leave() -> None:
     import torch
 
-    torch.distributed.destroy_process_group()
+    if torch.distributed.is_initialized():  # not after an error before it was joined
+        torch.distributed.destroy_process_group()

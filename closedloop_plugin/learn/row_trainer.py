@@ -15,7 +15,6 @@ from closedloop_plugin.learn.gradient_group import GradientGroup
 from closedloop_plugin.learn.grid_head import grid_loss
 from closedloop_plugin.learn.tiny_model import TinyModelSize
 from closedloop_plugin.learn.training_state import restore_state, save_state
-from lmms_eval_ad2.errors import Ad2Error
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,8 +73,6 @@ class RowTrainer:
         answering = settings.steps or max(1, round(settings.epochs * math.ceil(len(data) / settings.batch)))
         self.steps = settings.see + answering
         self.taught = len(data.known) > 0
-        if settings.see and not self.taught:
-            raise Ad2Error("the rows do not say what the pictures show ('seen'): export them again, or without --see")
         decayed, others = _parameters(torch.nn.ModuleList([model, head]))
         groups = [{"params": decayed, "weight_decay": settings.decay}, {"params": others, "weight_decay": 0.0}]
         self.optimizer = torch.optim.AdamW(groups, lr=settings.rate, betas=BETAS, foreach=True)
@@ -127,15 +124,20 @@ class RowTrainer:
     def see(self, numbers: np.ndarray) -> float:
         """One step of the vision encoder's task on a batch of pictures; the loss before it."""
         self._set_rate(SEE_RATE * scheduled(self.progress.step, self.settings.see, self.settings.warm_up))
-        part = numbers[self.group.rank :: self.group.size]
-        parameters = [*self.model.model.vision_tower.parameters(), *self.head.parameters()]
-        return self._step(parameters, len(part) > 0, lambda: (self._seen(part) / len(numbers),) * 2)
+        part = numbers[self.group.part]
+
+        def losses() -> tuple[torch.Tensor, torch.Tensor]:
+            tokens = picture_tokens(self.model, self._pixels(self.data.pixels(part)))
+            seen = grid_loss(self.head, tokens, self._grids(part)) / len(numbers)
+            return seen, seen
+
+        return self._step([*self.model.model.vision_tower.parameters(), *self.head.parameters()], len(part) > 0, losses)
 
     def answer(self, chosen: Sequence[tuple[int, Sequence[int]]]) -> float:
         """One step of both tasks on a batch; the loss of the answers before it."""
         since, steps = self.progress.step - self.settings.see, self.steps - self.settings.see
         self._set_rate(scheduled(since, steps, self.settings.warm_up))
-        part, weight = self.group.part(chosen), self.data.weight(chosen)
+        part, weight = chosen[self.group.part], self.data.weight(chosen)
 
         def losses() -> tuple[torch.Tensor, torch.Tensor]:
             batch = self.data.batch(part)
@@ -169,11 +171,6 @@ class RowTrainer:
         torch.nn.utils.clip_grad_norm_(parameters, CLIP)
         self.optimizer.step()
         return float(shown)
-
-    def _seen(self, numbers: np.ndarray) -> torch.Tensor:
-        """Loss of the encoder's task, summed over some pictures."""
-        tokens = picture_tokens(self.model, self._pixels(self.data.pixels(numbers)))
-        return grid_loss(self.head, tokens, self._grids(numbers))
 
     def _pixels(self, pictures: torch.Tensor) -> torch.Tensor:
         seed = (self.settings.seed * 1_000_003 + self.progress.step) * self.group.size + self.group.rank

@@ -32,6 +32,7 @@ from closedloop_plugin.learn.tiny_model import blinded, make_tiny_model
 from closedloop_plugin.learn.training_file import TrainingFile
 from closedloop_plugin.learn.training_state import weights_of
 from lmms_eval_ad2 import __version__
+from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.export.training import set_path
 from lmms_eval_ad2.storage.files import atomic_path, atomic_write_json
 from lmms_eval_ad2.storage.identity import refuse_differences
@@ -55,6 +56,8 @@ def train(
     processes: that share each batch, with one thread each. save_s: seconds between states. See the head of this file.
     """
     rows = TrainingFile.read(files)  # before the folder is made, so that a wrong file leaves none
+    if settings.see and all(group.seen is None for group in rows.groups):
+        raise Ad2Error("the rows do not say what the pictures show ('seen'): export them again, or without --see")
     with lock_folder(out):
         if not _begun(out, _identity(rows, settings)):
             _write_start(rows, out, settings)

@@ -138,6 +138,7 @@ def test_rows_without_truth_cannot_teach_to_see(rows: Path, tmp_path: Path) -> N
     unseen.write_text("\n".join(json.dumps(row) for row in kept), "utf-8")
     with pytest.raises(Ad2Error, match="do not say what the pictures show"):
         train([unseen], tmp_path / "model", replace(SETTINGS, see=5), say=lambda text: None)
+    assert not (tmp_path / "model").exists()
     train([unseen], tmp_path / "other", replace(SETTINGS, steps=1), say=lambda text: None)
 
 
@@ -193,14 +194,16 @@ def test_a_killed_training_continues_to_the_same_weights(rows: Path, trained: Pa
     assert not list(trained.glob("*.pt"))
 
 
-def test_two_processes_take_the_steps_of_one(rows: Path, tmp_path: Path) -> None:
+def test_two_processes_take_the_steps_of_one(rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sum of the parts' gradients is that of the batch. An odd batch is divided unequally."""
+    monkeypatch.setattr("closedloop_plugin.learn.row_trainer.REPORT_S", 0.0)  # each step is in the log
     settings = replace(SETTINGS, steps=3, batch=5, jitter=0.0)
     files = {n: train([rows], tmp_path / str(n), settings, processes=n, say=lambda text: None) for n in (1, 2)}
     one, two = (load_file(folder / "model.safetensors") for folder in files.values())
     assert all(torch.allclose(one[name], two[name], atol=1e-3) for name in one)
     logs = [json.loads((folder / "training.json").read_text("utf-8"))["log"] for folder in files.values()]
-    assert logs[0][-1][1] == pytest.approx(logs[1][-1][1], rel=1e-3)
+    assert [step for step, _ in logs[0]] == [step for step, _ in logs[1]] == [1, 2, 3]
+    assert [loss for _, loss in logs[0]] == pytest.approx([loss for _, loss in logs[1]], rel=1e-3)
 
 
 def test_a_process_that_ends_ends_the_training(rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -203,13 +203,14 @@ def _driver(options: CollectOptions, rules: Profile) -> DriverSetup:
         where = "closedloop_plugin.learn.disturbed_expert:DisturbedExpert"
         recipe = FactoryRecipe(where, {"profile": rules})
         return DriverSetup(agent=recipe.make(), agent_recipe=recipe, cameras=cameras_of(f"front@{options.size}", rules))
-    if options.driver == DISTURBED_SPEAKER:
-        recipe = FactoryRecipe("closedloop_plugin.learn.disturbed_speaker:DisturbedSpeaker", {"profile": rules})
-        words = driver_of(replace(options, agent=SPEAKING, frames=True), rules, options.policy)
-        return replace(words, agent=recipe.make(), agent_recipe=recipe)
-    spoken = replace(options, agent=options.driver, frames=True)  # frames: the cameras are rendered whoever drives
+    speaker = options.driver == DISTURBED_SPEAKER
+    # frames: the cameras are rendered whoever drives
+    spoken = replace(options, agent=SPEAKING if speaker else options.driver, frames=True)
     check_driver(spoken)
     driver = driver_of(spoken, rules, options.policy)
+    if speaker:
+        recipe = FactoryRecipe("closedloop_plugin.learn.disturbed_speaker:DisturbedSpeaker", {"profile": rules})
+        return replace(driver, agent=recipe.make(), agent_recipe=recipe)
     if not options.expert_share:
         return driver
     if driver.interpreter is None or driver.agent_recipe is not None:
