@@ -1,6 +1,7 @@
 """Rows of a training file from collected frames: the prompts of `ad2 drive run`, the answers of the expert's labels.
 
 All rows of one frame are consecutive and share the field "group". The frames of rare actions are repeated at the end.
+Frames whose label has a reason that the picture does not show have no driving rows (shown_reason.py).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Observation, RouteCommand
 from closedloop_plugin.learn import collection
 from closedloop_plugin.learn.seen_grid import seen_json
+from closedloop_plugin.learn.shown_reason import reason_is_shown
 from closedloop_plugin.learn.training_set import collection_set
 from closedloop_plugin.prompts.texts import texts_of
 from lmms_eval_ad2.errors import Ad2Error, DataError
@@ -52,17 +54,21 @@ class CollectedRows:
 
     def rows(self, folders: Sequence[Path], settings: DriveRowSettings) -> Iterator[dict[str, Any]]:
         """See DriveRowSource. Two passes over the frames: to count actions, and to write rows."""
-        counts = Counter(class_of(frame) for folder in folders for _, frame in frames_of(folder))
+        counts = Counter(class_of(f) for folder in folders for _, f in frames_of(folder) if _is_asked(f, settings))
         most = max(counts.values(), default=0)
         writer = FrameRows(settings)
         repeated: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
         for folder, times in zip(folders, settings.times or (1,) * len(folders), strict=True):
             asked, size = _questions(folder, settings), _picture_size(folder)
             for picture, frame in frames_of(folder):
-                rows = writer.of(picture, frame)
-                rows[0]["seen"] = seen_json(frame, size)
-                yield from rows
-                yield from writer.questions(picture, frame, asked.get(picture.relative_to(folder).as_posix(), ()))
+                rows = writer.of(picture, frame) if _is_asked(frame, settings) else []
+                about = writer.questions(picture, frame, asked.get(picture.relative_to(folder).as_posix(), ()))
+                group = [*rows, *about]
+                if group:
+                    group[0]["seen"] = seen_json(frame, size)
+                yield from group
+                if not rows:
+                    continue
                 wanted = times * min((most / counts[class_of(frame)]) ** settings.balance, settings.repeat)
                 for number in range(1, _rounded(wanted, f"{settings.seed}:{frame['id']}")):
                     repeated[number] += rows
@@ -70,9 +76,17 @@ class CollectedRows:
             yield from repeated[number]
 
     def card(self, folders: Sequence[Path]) -> dict[str, Any]:
-        """Frames of each folder by action."""
-        actions = {str(d): Counter(frame["label"]["action"] for _, frame in frames_of(d)) for d in folders}
-        return {folder: dict(counts.most_common()) for folder, counts in actions.items()}
+        """Frames of each folder by action, and by reason those whose picture does not show it."""
+        found = {}
+        for folder in folders:
+            frames = [frame["label"] | {"shown": reason_is_shown(frame)} for _, frame in frames_of(folder)]
+            found[str(folder)] = {
+                "actions": dict(Counter(label["action"] for label in frames).most_common()),
+                "reason_not_shown": dict(
+                    Counter(label["reason"]["kind"] for label in frames if not label["shown"]).most_common()
+                ),
+            }
+        return found
 
     def sets(self, folders: Sequence[Path]) -> list[TrainingSet]:
         """The training sets of the folders as they are now, with questions that were made after the drives."""
@@ -131,6 +145,10 @@ def class_of(frame: Mapping[str, Any]) -> tuple[str, int]:
     which a slow car has to go on would be outvoted, and a trained driver would never get going.
     """
     return frame["label"]["action"], bisect(SPEEDS, frame["speed"])
+
+
+def _is_asked(frame: Mapping[str, Any], settings: DriveRowSettings) -> bool:
+    return settings.unseen_reasons or reason_is_shown(frame)
 
 
 def observation_of(frame: Mapping[str, Any]) -> Observation:

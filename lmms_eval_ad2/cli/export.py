@@ -61,6 +61,9 @@ class ExportSwiftOptions:
         least=0,
     )  # fmt: skip
     reasons: bool = option("--drives: answers of actions end with the expert's reason", default=False)
+    unseen_reasons: bool = option(
+        "--drives: also frames whose picture does not show why the expert slows down", default=False
+    )
     prompts: Path | None = option("--drives: file of driving prompts (as ad2 drive run --prompts)", default=None)
 
 
@@ -147,7 +150,8 @@ def _run_drives(options: ExportSwiftOptions) -> int:
 
     settings = DriveRowSettings(
         asked=options.asked, balance=options.balance, repeat=options.repeat, times=options.times,
-        questions=options.questions, reasons=options.reasons, seed=options.seed, prompts=options.prompts,
+        questions=options.questions, reasons=options.reasons, unseen_reasons=options.unseen_reasons, seed=options.seed,
+        prompts=options.prompts,
     )  # fmt: skip
     card = export_drives(options.drives or (), options.out, settings)
     counts = ", ".join(f"{kind} {n}" for kind, n in card["rows_by_question"].items())

@@ -26,7 +26,7 @@ class DriveRowSettings:
 
     asked: questions of a driving prompt. balance, repeat: a frame of a class (action, range of speed) with n frames is
     written (n_most / n) ** balance times, at most `repeat` times; this number is multiplied by that of its folder in
-    `times` (empty: 1 for all).
+    `times` (empty: 1 for all). unseen_reasons: also driving rows whose reason the picture does not show.
     """
 
     asked: tuple[str, ...] = ("action",)
@@ -35,6 +35,7 @@ class DriveRowSettings:
     times: tuple[int, ...] = ()
     questions: int = 0
     reasons: bool = False
+    unseen_reasons: bool = False
     seed: int = 0
     prompts: Path | None = None
 

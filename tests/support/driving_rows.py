@@ -16,7 +16,8 @@ COLOURS = {"red": (200, 30, 30), "green": (30, 200, 30)}
 TRAJECTORY = "[(1.02, 0.00), (2.50, -0.12), (4.00, 0.00), (6.00, 0.10), (8.25, 0.00), (10.00, 0.00)]"
 SIZE = (64, 36)
 AHEAD = {
-    "kind": "car", "lane": "own", "forward": 8.0, "left": 0.0, "shown": True, "box": [24, 9, 40, 27],
+    "id": "1", "kind": "car", "lane": "own", "forward": 8.0, "left": 0.0, "speed": 0.0, "shown": True, "pixels": 288,
+    "box": [24, 9, 40, 27],
 }  # fmt: skip
 
 
@@ -38,7 +39,8 @@ def frame(tick: int, colour: str, episode: str = "m0-000001_rep0") -> dict[str, 
         "id": f"{episode}/{tick}", "image": f"front_{tick:05d}.jpg", "tick": tick, "time_s": 0.5 * tick,
         "speed": 4.9 + tick / 10, "speed_limit": 13.889, "command": "lane follow", "target": [12.3, 0.8],
         "label": {
-            "action": ACTIONS[colour], "trajectory": TRAJECTORY, "reason": {"kind": "vehicle_ahead", "actor": "1"},
+            "action": ACTIONS[colour], "trajectory": TRAJECTORY,
+            "reason": {"kind": "vehicle_ahead", "actor": "1"} if colour == "red" else {"kind": "clear", "actor": None},
         },
         "objects": [AHEAD] if colour == "red" else [], "signals": [],
     }  # fmt: skip
