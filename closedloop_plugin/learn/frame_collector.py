@@ -25,12 +25,14 @@ from closedloop_plugin.core.state import GroundTruth, Observation
 from closedloop_plugin.learn.collection import FRAMES_FILE
 from closedloop_plugin.learn.expert_labels import ExpertLabels
 from closedloop_plugin.learn.frame_truth import objects_of, signals_of
+from closedloop_plugin.learn.known_truth import KnownTruth
 from closedloop_plugin.runner.episode import EpisodeTick
 from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.worlds.base import WorldError
 from lmms_eval_ad2.storage.files import atomic_write
 
 FUTURE_S = tuple(0.5 * k for k in range(1, 7))  # as the points of a trajectory answer
+TWO_WAYS = "TwoWays"  # end of the names of the scenario types in which the oncoming lane is used
 STANDING_M_S = 0.1
 STANDING_EVERY_S = 2.0  # frames of a standing car with an unchanged label are alike
 JPEG_QUALITY = 90
@@ -47,6 +49,8 @@ class FrameCollector:
     ) -> None:
         self.folder, self.camera, self.task, self.every_s = Path(folder) / task.key, camera, task, every_s
         self._labels = ExpertLabels(max_speed)
+        scenario = task.setup.route.scenario if task.setup.route else ""
+        self._known = KnownTruth(two_ways=scenario.endswith(TWO_WAYS))
         self._next = 0.0
         self._frames: list[dict[str, Any]] = []
         self._times: list[float] = []  # of the ticks so far, s
@@ -78,12 +82,12 @@ class FrameCollector:
     def _collect(self, tick: EpisodeTick) -> None:
         assert tick.road is not None
         truth, seen = tick.truth, tick.observation
-        label = self._labels.label(seen, truth, tick.road)
-        if self._is_repeated(truth, str(label["action"])):
-            return
         if tick.visible is None:
             raise WorldError("this world cannot measure what its pictures show; collect in the embedded world")
         visible = tick.visible(self.camera)  # also draws the picture
+        label = self._labels.label(seen, self._known.of(truth, tick.road, visible), tick.road)
+        if self._is_repeated(truth, str(label["action"])):
+            return
         name = f"{self.camera}_{truth.tick:05d}.jpg"
         self._write_picture(name, seen)
         s = tick.road.path.locate(truth.ego.x, truth.ego.y)[0]

@@ -97,6 +97,21 @@ def test_rows_say_what_the_picture_shows(tmp_path: Path) -> None:
     assert [row["seen"] for row in rows] == [[[["vehicle", "own lane"], [0.375, 0.25, 0.625, 0.75], 8.0]], []]
 
 
+def test_frames_whose_reason_is_not_shown_have_questions_only(tmp_path: Path) -> None:
+    folder = collect(tmp_path, ["red", "red", "green"])
+    file = folder / "frames" / "m0-000001_rep0" / "frames.jsonl"
+    lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    lines[0]["objects"] = []  # the vehicle ahead is hidden
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    (folder / "questions.jsonl").write_text(question(1, 0).to_json() + "\n", "utf-8")
+    rows = rows_of(folder, DriveRowSettings(balance=0, questions=1))
+    assert answers(rows) == ["yes", ACTIONS["red"], ACTIONS["green"]]
+    assert [row["seen"] == [] for row in rows] == [True, False, True]
+    assert SOURCE.card([folder])[str(folder)]["reason_not_shown"] == {"vehicle_ahead": 1}
+    everything = rows_of(folder, DriveRowSettings(balance=0, unseen_reasons=True))
+    assert answers(everything) == [ACTIONS["red"], ACTIONS["red"], ACTIONS["green"]]
+
+
 def test_a_share_of_a_repetition_is_drawn(tmp_path: Path) -> None:
     """100 : 40 at balance 0.5 is 1.58 times: on average, and the same for the same seed."""
     folder = collect(tmp_path, [*["red"] * 100, *["green"] * 40])
@@ -146,7 +161,9 @@ def test_faults_name_what_to_do(tmp_path: Path) -> None:
 
 def test_the_card_counts_actions_and_the_sets_name_the_routes(tmp_path: Path) -> None:
     folder = collect(tmp_path, ["red", "red", "green"])
-    assert SOURCE.card([folder]) == {str(folder): {ACTIONS["red"]: 2, ACTIONS["green"]: 1}}
+    assert SOURCE.card([folder]) == {
+        str(folder): {"actions": {ACTIONS["red"]: 2, ACTIONS["green"]: 1}, "reason_not_shown": {}}
+    }
     (named,) = SOURCE.sets([folder])
     assert [route.id for route in named.routes] == ["m0-000000", "m0-000001"]
     assert len(named.images) == 2  # the two red ones are equal
