@@ -283,7 +283,7 @@ def accept_gap(scene: ExpertScene, state: ExpertState, wanted: float, held: bool
     path = scene.road.path
     for stream in scene.truth.streams:
         line = state.gap.line(stream)
-        mine = [x for x in scene.actors if gaps.belongs(x, stream, line)]
+        mine = [x for x in scene.actors if gaps.belongs(x.actor, stream, line)]
         search = gap_search(stream, line, mine, scene, state)
         others = [
             k

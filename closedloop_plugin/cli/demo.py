@@ -1,4 +1,5 @@
-"""The closed-loop part of `ad2 demo`: three short routes, driven by the expert and by an image-blind baseline."""
+"""The closed-loop part of `ad2 demo`: three short routes, driven by the expert, by the model that comes with this
+package, and by a baseline that ignores its camera. The model also answers the sample."""
 
 from __future__ import annotations
 
@@ -7,29 +8,45 @@ import importlib.util
 from pathlib import Path
 
 ROUTES = "101,102,104"  # a parked obstacle, a pedestrian, a turn at lights
-DRIVERS = ("expert", "straight")
+FAST = ("--size", "800x450", "--decision-hz", "10")  # of drivers that need no time to answer
 NEEDED = ("scenic", "greenlet", "shapely", "cv2")
 
 
 def drive(out: Path) -> list[str]:
-    """Drive, print the tables and draw pictures; returns the lines that name them (none without the drive extra)."""
-    from lmms_eval_ad2.errors import Ad2Error, install_command
+    """Drive, and draw pictures; returns the lines that name them (none without the drive extra)."""
+    from closedloop_plugin.learn.shipped_model import shipped_model
+    from closedloop_plugin.learn.trained_agent import DECISION_HZ, MOST_TOKENS, SIZE, agent_of
+    from lmms_eval_ad2.cli import demo
+    from lmms_eval_ad2.errors import install_command
 
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         print(f"\nclosed loop skipped ({', '.join(missing)} missing): {install_command('drive')}")
         return []
-    for agent in DRIVERS:
-        print(f"\ndriving routes {ROUTES} of the demo suite with {agent} ...", flush=True)
-        folder = out / f"drive-{agent}"
-        words = ["--suite", "demo", "--routes-ids", ROUTES, "--agent", agent, "--workers", "2", "--frames"]
-        code = _ad2("run", *words, "--size", "800x450", "--decision-hz", "10", "--out", str(folder))
-        if code:
-            raise Ad2Error(f"the demo drive with {agent} ended with code {code}; see its messages above")
-        for route in ROUTES.split(","):
-            _ad2("show", f"{folder}:{route}", "--out", str(folder / "pictures" / f"{route}.png"))
-    first = out / f"drive-{DRIVERS[0]}" / "pictures"
-    return [f"pictures of the drives (top views, film strips): {first.resolve()} and the neighbouring folders"]
+    model = shipped_model()
+    _drive(out, "expert", "expert", *FAST)
+    _drive(out, model.name, agent_of(model, MOST_TOKENS), "--size", SIZE, "--decision-hz", DECISION_HZ)
+    _drive(out, "straight", "straight", *FAST)
+    arguments = ("--model_args", f"pretrained={model},device_map=cpu", "--device", "cpu")
+    demo.evaluate(out, "llava_hf", demo.TASKS, *arguments, name=model.name, batch=1)
+    return [
+        f"pictures of the drives (top views, film strips): {(out / 'drive-expert' / 'pictures').resolve()} and the "
+        "neighbouring folders",
+        f"{model.name} learned in this simulator: it shows the whole chain, and says nothing about real roads ({model})",
+    ]
+
+
+def _drive(out: Path, name: str, agent: str, *words: str) -> None:
+    from lmms_eval_ad2.errors import Ad2Error
+
+    print(f"\ndriving routes {ROUTES} of the demo suite with {name} ...", flush=True)
+    folder = out / f"drive-{name}"
+    chosen = ("--suite", "demo", "--routes-ids", ROUTES, "--agent", agent, "--workers", "2", "--frames")
+    code = _ad2("run", *chosen, *words, "--out", str(folder))
+    if code:
+        raise Ad2Error(f"the demo drive with {name} ended with code {code}; see its messages above")
+    for route in ROUTES.split(","):
+        _ad2("show", f"{folder}:{route}", "--out", str(folder / "pictures" / f"{route}.png"))
 
 
 def _ad2(*words: str) -> int:

@@ -117,7 +117,7 @@ def _contact(plan: ExpertPlan, state: ExpertState) -> str | None:
 def _of_a_stream(scene: ExpertScene) -> str | None:
     """The nearest vehicle of the streams that cross or join."""
     lines = [(stream, RoutePath(stream.points)) for stream in scene.truth.streams]
-    found = [x for x in scene.actors if any(gaps.belongs(x, stream, line) for stream, line in lines)]
+    found = [x for x in scene.actors if any(gaps.belongs(x.actor, stream, line) for stream, line in lines)]
     return min(found, key=lambda x: math.hypot(x.s - scene.s, x.d - scene.d)).actor.id if found else None
 
 

@@ -85,7 +85,7 @@ class FrameCollector:
         if tick.visible is None:
             raise WorldError("this world cannot measure what its pictures show; collect in the embedded world")
         visible = tick.visible(self.camera)  # also draws the picture
-        label = self._labels.label(seen, self._known.of(truth, tick.road, visible), tick.road)
+        label = self._labels.label(seen, self._known.of(truth, visible), tick.road)
         if self._is_repeated(truth, str(label["action"])):
             return
         name = f"{self.camera}_{truth.tick:05d}.jpg"

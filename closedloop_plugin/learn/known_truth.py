@@ -12,11 +12,9 @@ from dataclasses import replace
 
 from closedloop_plugin.agents.planning import gaps
 from closedloop_plugin.agents.planning.gaps import GapMemory
-from closedloop_plugin.agents.planning.manoeuvre import route_actors
 from closedloop_plugin.core.state import Actor, GroundTruth
 from closedloop_plugin.core.visibility import VisibleExtent
 from closedloop_plugin.learn.shown_reason import LEAST_PIXELS, MOVES_M_S
-from closedloop_plugin.maps.base import RoadMap
 
 MEMORY_S = 3.0
 UNSEEN = VisibleExtent()
@@ -30,14 +28,14 @@ class KnownTruth:
         self._seen: dict[str, float] = {}  # id of an actor -> time at which the camera showed it last, s
         self._lines = GapMemory()
 
-    def of(self, truth: GroundTruth, road: RoadMap, visible: Mapping[str, VisibleExtent]) -> GroundTruth:
+    def of(self, truth: GroundTruth, visible: Mapping[str, VisibleExtent]) -> GroundTruth:
         """Without the actors that are not known, and the streams of which no car is. Ticks must come in order."""
         for actor in truth.actors:
             if visible.get(actor.id, UNSEEN).pixels >= LEAST_PIXELS:
                 self._seen[actor.id] = truth.time_s
         known = replace(truth, actors=tuple(a for a in truth.actors if self._knows(a, truth.time_s)))
-        cars = route_actors(road.path, known, road.path.locate(truth.ego.x, truth.ego.y)[0]) if truth.streams else []
-        streams = tuple(x for x in truth.streams if any(gaps.belongs(c, x, self._lines.line(x)) for c in cars))
+        lines = {stream.name: self._lines.line(stream) for stream in truth.streams}
+        streams = tuple(x for x in truth.streams if any(gaps.belongs(a, x, lines[x.name]) for a in known.actors))
         return replace(known, streams=streams, oncoming_allowed=truth.oncoming_allowed or self._two_ways)
 
     def _knows(self, actor: Actor, time_s: float) -> bool:

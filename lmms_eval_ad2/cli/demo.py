@@ -14,6 +14,7 @@ from lmms_eval_ad2.options import add_command, option
 from lmms_eval_ad2.printed import show
 
 BASELINES = ("ad2_chance", "ad2_oracle")
+TASKS = "ad2demo_*"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +22,7 @@ class DemoOptions:
     """`ad2 demo`."""
 
     out: Path = option("folder of the runs (default: runs/demo)", default=Path("runs/demo"), metavar="DIR")
-    tasks: str = option("tasks to run (default: ad2demo_*)", default="ad2demo_*", metavar="TASK,...")
+    tasks: str = option("tasks to run (default: ad2demo_*)", default=TASKS, metavar="TASK,...")
     open_loop: bool = option("skip the closed-loop part", default=False)
 
 
@@ -30,38 +31,40 @@ def register(subparsers: Any) -> None:
 
 
 def run(options: DemoOptions) -> int:
-    from lmms_eval_ad2 import plugins, report
-    from lmms_eval_ad2.errors import Ad2Error
-    from lmms_eval_ad2.report import tables
-    from lmms_eval_ad2.report.page import report_page
+    from lmms_eval_ad2 import plugins
+    from lmms_eval_ad2.cli import report
 
     started = time.monotonic()
     options.out.mkdir(parents=True, exist_ok=True)
     for model in BASELINES:
-        log = options.out / f"{model}.log"
-        print(f"running {options.tasks} with {model} (log: {log}) ...", flush=True)
-        words = ["--model", model, "--tasks", options.tasks, "--output_path", str(options.out), "--batch_size", "8"]
-        with log.open("w", encoding="utf-8") as handle:
-            done = subprocess.run(
-                [sys.executable, "-m", "lmms_eval", *words],
-                stdout=handle, stderr=subprocess.STDOUT, env=_environment(), check=False,
-            )  # fmt: skip
-        if done.returncode:
-            tail = "\n".join(log.read_text("utf-8", errors="replace").splitlines()[-15:])
-            raise Ad2Error(f"{model} ended with code {done.returncode}; the end of {log}:\n{tail}")
-    runs = report.with_floors(report.load([options.out]))
-    print(tables.render(runs))
-    page = options.out / "report.html"
-    report_page.write(runs, page)
+        evaluate(options.out, model, options.tasks)
     parts = [] if options.open_loop else plugins.loaded(plugins.DEMO)
     closing = [line for part in parts for line in part(options.out)]
-    print(f"\nreport page: {page.resolve()}")
+    page = options.out / "report.html"
+    report.run(report.ReportOptions(results=(str(options.out),), html=page))
     for line in closing:
         show(line)
     print("The sample images are rendered, not photographs: these figures only show that the installation works.")
     print(f"demo took {time.monotonic() - started:.0f} s")
     print(f"next: . {Path(sys.executable).parent / 'activate'}   (adds ad2 and lmms_eval to PATH), then ad2 tasks")
     return 0
+
+
+def evaluate(out: Path, model: str, tasks: str = TASKS, *words: str, name: str = "", batch: int = 8) -> None:
+    """Run lmms-eval with its output in OUT/<name>.log. words: further arguments. Raises Ad2Error if it fails."""
+    from lmms_eval_ad2.errors import Ad2Error
+
+    log = out / f"{name or model}.log"
+    print(f"running {tasks} with {name or model} (log: {log}) ...", flush=True)
+    command = [sys.executable, "-m", "lmms_eval", "--model", model, "--tasks", tasks, "--output_path", str(out)]
+    with log.open("w", encoding="utf-8") as handle:
+        done = subprocess.run(
+            [*command, "--batch_size", str(batch), *words],
+            stdout=handle, stderr=subprocess.STDOUT, env=_environment(), check=False,
+        )  # fmt: skip
+    if done.returncode:
+        tail = "\n".join(log.read_text("utf-8", errors="replace").splitlines()[-15:])
+        raise Ad2Error(f"{name or model} ended with code {done.returncode}; the end of {log}:\n{tail}")
 
 
 def _environment() -> dict[str, str]:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from closedloop_plugin.agents.planning.manoeuvre import EGO_LENGTH, EGO_WIDTH, RouteActor
+from closedloop_plugin.agents.planning.manoeuvre import EGO_LENGTH, EGO_WIDTH
 from closedloop_plugin.core.path import RoutePath
-from closedloop_plugin.core.state import VehicleStream
+from closedloop_plugin.core.state import Actor, VehicleStream
 
 RUN_UP_M = 10.0  # before the stream, where the ego waits
 REACH_M = 60.0  # a conflict farther ahead does not matter yet
@@ -55,9 +55,9 @@ def stream_poses(stream: VehicleStream, line: RoutePath) -> np.ndarray:
     return np.stack([np.where(away, 1e7, x), np.where(away, 1e7, y), yaw])
 
 
-def belongs(x: RouteActor, stream: VehicleStream, line: RoutePath) -> bool:
+def belongs(actor: Actor, stream: VehicleStream, line: RoutePath) -> bool:
     """Whether an actor is one of the stream's cars."""
-    return any(math.dist(line.pose(s)[:2], (x.actor.x, x.actor.y)) < 1.5 for s in stream.cars)
+    return any(math.dist(line.pose(s)[:2], (actor.x, actor.y)) < 1.5 for s in stream.cars)
 
 
 def is_leader(pose: tuple[float, float, float], path: RoutePath, s: float, d: float) -> bool:

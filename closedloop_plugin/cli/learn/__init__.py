@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from closedloop_plugin.cli.learn import check, model, train
+from closedloop_plugin.cli.learn import check, model, shipped, train
 
-PARTS = (model, train, check)
+PARTS = (model, train, check, shipped)
 
 
 def register(subparsers: Any) -> None:
