@@ -32,7 +32,7 @@ def drive(out: Path) -> list[str]:
     return [
         f"pictures of the drives (top views, film strips): {(out / 'drive-expert' / 'pictures').resolve()} and the "
         "neighbouring folders",
-        f"{model.name} learned in this simulator: it shows the whole chain, and says nothing about real roads ({model})",
+        f"{model.name} learned in this simulator and says nothing about real roads: {model / 'README.md'}",
     ]
 
 
