@@ -13,7 +13,7 @@ import io
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,19 @@ from lmms_eval_ad2.storage.files import atomic_write
 FUTURE_S = tuple(0.5 * k for k in range(1, 7))  # as the points of a trajectory answer
 TWO_WAYS = "TwoWays"  # end of the names of the scenario types in which the oncoming lane is used
 STANDING_M_S = 0.1
-STANDING_EVERY_S = 2.0  # frames of a standing car with an unchanged label are alike
+# Frames of a standing car with an unchanged label are alike: one is taken when that has lasted for 2 s, and then for
+# 1.5 times as long as at the last one. A car that is stuck until its time is over gives ten frames instead of a hundred.
+STANDING_FROM_S, STANDING_FACTOR = 2.0, 1.5
 JPEG_QUALITY = 90
+
+
+@dataclass
+class Standstill:
+    """The label of a standing car, since when (s), and after how long of it the next frame is taken."""
+
+    action: str
+    since: float
+    next_s: float = STANDING_FROM_S
 
 
 class FrameCollector:
@@ -55,7 +66,7 @@ class FrameCollector:
         self._frames: list[dict[str, Any]] = []
         self._times: list[float] = []  # of the ticks so far, s
         self._poses: list[dict[str, tuple[float, float, float]]] = []  # id -> x, y, yaw of all actors at these ticks
-        self._standing: tuple[float, str] | None = None  # time and action of the last frame, if the car stood
+        self._standing: Standstill | None = None
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
 
@@ -105,13 +116,17 @@ class FrameCollector:
         })  # fmt: skip
 
     def _is_repeated(self, truth: GroundTruth, action: str) -> bool:
-        """Whether the car stands as in the last frame, with the same label, for less than STANDING_EVERY_S."""
+        """Whether the car stands as in the last frame, with the same label, and it is too soon for another one."""
         if abs(truth.ego.speed) > STANDING_M_S:
             self._standing = None
             return False
-        if self._standing and self._standing[1] == action and truth.time_s < self._standing[0] + STANDING_EVERY_S:
+        if self._standing is None or self._standing.action != action:
+            self._standing = Standstill(action, truth.time_s)
+            return False
+        lasted = truth.time_s - self._standing.since
+        if lasted + 1e-9 < self._standing.next_s:
             return True
-        self._standing = truth.time_s, action
+        self._standing.next_s = max(STANDING_FACTOR * lasted, STANDING_FROM_S)
         return False
 
     def _write_picture(self, name: str, seen: Observation) -> None:
