@@ -13,7 +13,7 @@ import io
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from PIL import Image
 
 from closedloop_plugin.core.frames import to_ego
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.core.state import GroundTruth, Observation
+from closedloop_plugin.core.state import Observation
 from closedloop_plugin.learn.collection import FRAMES_FILE
 from closedloop_plugin.learn.expert_labels import ExpertLabels
 from closedloop_plugin.learn.frame_truth import objects_of, signals_of
@@ -35,18 +35,30 @@ FUTURE_S = tuple(0.5 * k for k in range(1, 7))  # as the points of a trajectory 
 TWO_WAYS = "TwoWays"  # end of the names of the scenario types in which the oncoming lane is used
 STANDING_M_S = 0.1
 # Frames of a standing car with an unchanged label are alike: one is taken when that has lasted for 2 s, and then for
-# 1.5 times as long as at the last one. A car that is stuck until its time is over gives ten frames instead of a hundred.
+# 1.5 times as long as at the last one. A car that is stuck to the end gives ten frames instead of a hundred.
 STANDING_FROM_S, STANDING_FACTOR = 2.0, 1.5
 JPEG_QUALITY = 90
 
 
-@dataclass
-class Standstill:
-    """The label of a standing car, since when (s), and after how long of it the next frame is taken."""
+class StandingFrames:
+    """Which frames of a car that may stand are taken."""
 
-    action: str
-    since: float
-    next_s: float = STANDING_FROM_S
+    def __init__(self) -> None:
+        self._action, self._since, self._next_s = "", 0.0, 0.0
+        self._stands = False
+
+    def takes(self, speed: float, action: str, time_s: float) -> bool:
+        """Whether a frame is taken at this time, in order of time. action: of its label."""
+        same = self._stands and action == self._action
+        self._stands = abs(speed) <= STANDING_M_S
+        if not self._stands or not same:
+            self._action, self._since, self._next_s = action, time_s, STANDING_FROM_S
+            return True
+        lasted = time_s - self._since
+        if lasted + 1e-9 < self._next_s:
+            return False
+        self._next_s = STANDING_FACTOR * lasted
+        return True
 
 
 class FrameCollector:
@@ -66,7 +78,7 @@ class FrameCollector:
         self._frames: list[dict[str, Any]] = []
         self._times: list[float] = []  # of the ticks so far, s
         self._poses: list[dict[str, tuple[float, float, float]]] = []  # id -> x, y, yaw of all actors at these ticks
-        self._standing: Standstill | None = None
+        self._standing = StandingFrames()
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
 
@@ -97,7 +109,7 @@ class FrameCollector:
             raise WorldError("this world cannot measure what its pictures show; collect in the embedded world")
         visible = tick.visible(self.camera)  # also draws the picture
         label = self._labels.label(seen, self._known.of(truth, visible), tick.road)
-        if self._is_repeated(truth, str(label["action"])):
+        if not self._standing.takes(truth.ego.speed, str(label["action"]), truth.time_s):
             return
         name = f"{self.camera}_{truth.tick:05d}.jpg"
         self._write_picture(name, seen)
@@ -114,20 +126,6 @@ class FrameCollector:
             "weather": asdict(self.task.setup.route.weather) if self.task.setup.route else {},
             "moment": len(self._times) - 1,
         })  # fmt: skip
-
-    def _is_repeated(self, truth: GroundTruth, action: str) -> bool:
-        """Whether the car stands as in the last frame, with the same label, and it is too soon for another one."""
-        if abs(truth.ego.speed) > STANDING_M_S:
-            self._standing = None
-            return False
-        if self._standing is None or self._standing.action != action:
-            self._standing = Standstill(action, truth.time_s)
-            return False
-        lasted = truth.time_s - self._standing.since
-        if lasted + 1e-9 < self._standing.next_s:
-            return True
-        self._standing.next_s = max(STANDING_FACTOR * lasted, STANDING_FROM_S)
-        return False
 
     def _write_picture(self, name: str, seen: Observation) -> None:
         encoded = io.BytesIO()
