@@ -12,21 +12,35 @@ if TYPE_CHECKING:
     from transformers import LlavaForConditionalGeneration, LlavaProcessor
 
 
-def pixels_of(pictures: torch.Tensor, processor: LlavaProcessor, jitter: float = 0.0, seed: int = 0) -> torch.Tensor:
-    """Normalised as by the processor, after a random change of contrast and brightness of each picture by `jitter`.
+def pixels_of(
+    pictures: torch.Tensor, processor: LlavaProcessor, jitter: float = 0.0, shift: int = 0, seed: int = 0
+) -> torch.Tensor:
+    """Normalised as by the processor, after a random change of each picture: of contrast and brightness by `jitter`,
+    and a move to the side by up to `shift` pixels (not up or down, which is how near something on the road looks).
 
     A blind model's pictures are black (see tiny_model.blinded), and stay so.
     """
     import torch
 
     images = processor.image_processor
+    draw = torch.Generator().manual_seed(seed)
     mean, std = (torch.tensor(value)[:, None, None] for value in (images.image_mean, images.image_std))
+    if shift:
+        pictures = _moved_aside(pictures, torch.randint(-shift, shift + 1, (len(pictures),), generator=draw))
     values = pictures.float().mul_(images.rescale_factor)
     if jitter and images.rescale_factor != BLACK:
-        draw = torch.Generator().manual_seed(seed)
         gain, lift = torch.rand(2, len(pictures), 1, 1, 1, generator=draw) * 2 - 1
         values = (values * (1 + jitter * gain) + jitter / 2 * lift).clamp_(0, 1)
     return values.sub_(mean).div_(std)
+
+
+def _moved_aside(pictures: torch.Tensor, pixels: torch.Tensor) -> torch.Tensor:
+    """(B, C, H, W) moved to the left by (B,) pixels; the columns at the edges are repeated."""
+    import torch
+
+    width = pictures.shape[-1]
+    columns = (torch.arange(width) + pixels[:, None]).clamp_(0, width - 1)
+    return torch.gather(pictures, 3, columns[:, None, None].expand_as(pictures))
 
 
 def loss_of(model: LlavaForConditionalGeneration, batch: TrainingBatch, seen: torch.Tensor) -> torch.Tensor:

@@ -31,6 +31,7 @@ SEE_BATCH, SEE_RATE = 2, 2.0  # batch and learning rate of the first steps, in t
 class TrainingSettings:
     """start: model folder to continue from; None: random weights of `size`. batch: pictures per step. per_picture:
     questions of one picture in a step. warm_up: share of the steps. jitter: greatest change of brightness and contrast.
+    shift: greatest move of a picture to the side, pixels.
     see: steps in which the encoder learns to see, before `steps`; see_weight: of its task in those.
     blind: the model sees black pictures, now and whenever it is loaded.
     """
@@ -44,6 +45,7 @@ class TrainingSettings:
     warm_up: float = 0.03
     decay: float = 0.05
     jitter: float = 0.2
+    shift: int = 4
     see: int = 0
     see_weight: float = 0.02
     start: Path | None = None
@@ -174,7 +176,7 @@ class RowTrainer:
 
     def _pixels(self, pictures: torch.Tensor) -> torch.Tensor:
         seed = (self.settings.seed * 1_000_003 + self.progress.step) * self.group.size + self.group.rank
-        return pixels_of(pictures, self.processor, self.settings.jitter, seed)
+        return pixels_of(pictures, self.processor, self.settings.jitter, self.settings.shift, seed)
 
     def _grids(self, numbers: np.ndarray) -> torch.Tensor:
         import torch

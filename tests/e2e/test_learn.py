@@ -197,7 +197,7 @@ def test_a_killed_training_continues_to_the_same_weights(rows: Path, trained: Pa
 def test_two_processes_take_the_steps_of_one(rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sum of the parts' gradients is that of the batch. An odd batch is divided unequally."""
     monkeypatch.setattr("closedloop_plugin.learn.row_trainer.REPORT_S", 0.0)  # each step is in the log
-    settings = replace(SETTINGS, steps=3, batch=5, jitter=0.0)
+    settings = replace(SETTINGS, steps=3, batch=5, jitter=0.0, shift=0)
     files = {n: train([rows], tmp_path / str(n), settings, processes=n, say=lambda text: None) for n in (1, 2)}
     one, two = (load_file(folder / "model.safetensors") for folder in files.values())
     assert all(torch.allclose(one[name], two[name], atol=1e-3) for name in one)
@@ -257,13 +257,25 @@ def test_the_trained_model_sees_and_answers_under_lmms_eval(rows: Path, trained:
     assert log["steps"] == log["log"][-1][0] == 70
 
 
+def test_pictures_move_aside_and_their_edges_are_repeated(trained: Path) -> None:
+    _, processor = load_model(trained)
+    columns = np.broadcast_to(np.arange(64, dtype=np.uint8) * 4, (20, 3, 32, 64))
+    moved = pixels_of(torch.from_numpy(columns.copy()), processor, shift=3).numpy()
+    known = (moved * 0.25 + 0.45) * 255 / 4
+    found = {round(float(picture[0, 5, 30] - 30)) for picture in known}
+    assert found == {-3, -2, -1, 0, 1, 2, 3}
+    for picture in known:
+        by = round(float(picture[0, 5, 30] - 30))
+        assert np.allclose(picture, np.clip(np.arange(64) + by, 0, 63), atol=1e-3)
+
+
 def test_a_blind_twin_answers_the_same_to_all_pictures(rows: Path, tmp_path: Path) -> None:
     """It is black for the trainer and for lmms-eval's wrapper: pixels of a white picture are those of a black one."""
     blind = train([rows], tmp_path / "blind", replace(SETTINGS, steps=2, blind=True), say=lambda text: None)
     _, processor = load_model(blind)
     white, black = (np.full((3, 32, 64), value, np.uint8) for value in (255, 0))
     seen = [processor.image_processor(picture, return_tensors="np")["pixel_values"][0] for picture in (white, black)]
-    trained = pixels_of(torch.from_numpy(np.stack([white, black])), processor, jitter=0.5)
+    trained = pixels_of(torch.from_numpy(np.stack([white, black])), processor, jitter=0.5, shift=3)
     for pixels in (*seen, *trained.numpy()):
         assert np.allclose(pixels, (0.0 - 0.45) / 0.25, atol=1e-3)
 
