@@ -36,9 +36,8 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.export.training import set_path
 from lmms_eval_ad2.storage.files import atomic_path, atomic_write_json
 from lmms_eval_ad2.storage.identity import refuse_differences
-from lmms_eval_ad2.storage.local_weights import TRAINING_CARD
 from lmms_eval_ad2.storage.lock import lock_folder
-from lmms_eval_ad2.storage.training_card import read_card, write_card
+from lmms_eval_ad2.storage.training_card import card_file, read_card, write_card
 from lmms_eval_ad2.storage.untrusted_json import load
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ def _name_training_data(
     files: Sequence[Path], out: Path, settings: TrainingSettings, say: Callable[[str], None]
 ) -> None:
     """Write ad2_training.json: what the files were made from, and what the model was trained on before."""
-    sources = [*map(set_path, files), *([] if settings.start is None else [settings.start / TRAINING_CARD])]
+    sources = [*map(set_path, files), *([] if settings.start is None else [card_file(settings.start)])]
     missing = [source for source in sources if not source.is_file()]
     for source in missing:
         say(f"{source} is missing, so {out} does not name what it was trained on; export the rows again")

@@ -12,8 +12,15 @@ from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.export.trained_questions import TrainingSetBuilder
 from lmms_eval_ad2.export.training import set_path
 from lmms_eval_ad2.records import Record
-from lmms_eval_ad2.storage.local_weights import TRAINING_CARD
-from lmms_eval_ad2.storage.training_card import SET_FILE, TrainedRoute, TrainingCard, TrainingSet, read_card, write_set
+from lmms_eval_ad2.storage.training_card import (
+    SET_FILE,
+    TrainedRoute,
+    TrainingCard,
+    TrainingSet,
+    card_file,
+    read_card,
+    write_set,
+)  # fmt: skip
 from lmms_eval_ad2.storage.untrusted_json import lines
 
 LONGEST_LINE = 1 << 20  # bytes of a question
@@ -73,9 +80,9 @@ def read_training(path: Path) -> TrainingCard:
     """What a path names: a collection folder, a model folder, a file of either kind, or an export of `ad2 export swift`
     (its .jsonl or .card.json). Raises Ad2Error with what was expected."""
     if path.is_dir():
-        for name in (TRAINING_CARD, SET_FILE):
-            if (path / name).is_file():
-                return read_card(path / name)
+        for file in (card_file(path), path / SET_FILE):
+            if file.is_file():
+                return read_card(file)
         return TrainingCard((collection_set(path),))
     if not path.is_file():
         raise Ad2Error(f"{path}: no such file or folder")

@@ -1,6 +1,7 @@
 """What a model was trained on: routes, scenes and questions by name, so that a measurement can be compared with it.
 
-    MODEL/ad2_training.json         next to the weights: {"schema", "model", "sets": [SET, ...], "seed", "version"}
+    MODEL/ad2_training.json         next to the weights: {"schema", "model", "sets": [SET, ...], "seed", "version"};
+                                    or packed, with the end .gz
     COLLECTION/training_set.json    one SET, with the key "schema"
 
     SET     name, sha256 (of its content), and
@@ -147,8 +148,13 @@ def write_set(folder: Path, training_set: TrainingSet, name: str = SET_FILE) -> 
 
 def cards_of(model_args: str | Mapping[str, Any]) -> list[TrainingCard]:
     """The cards in the local folders that model arguments name. Raises DataError for a malformed one."""
-    files = [folder / TRAINING_CARD for folder in model_folders(model_args)]
-    return [read_card(file) for file in files if file.is_file()]
+    return [read_card(file) for folder in model_folders(model_args) if (file := card_file(folder)).is_file()]
+
+
+def card_file(folder: Path) -> Path:
+    """The card of a model folder, which may be absent."""
+    packed = folder / f"{TRAINING_CARD}.gz"
+    return packed if packed.is_file() else folder / TRAINING_CARD
 
 
 def trained_text(kinds: Mapping[str, int], total: int, what: str) -> str:

@@ -9,11 +9,14 @@ bound of the memory. `read_bytes` limits a file, `BoundedReader` the parts of a 
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
@@ -50,9 +53,15 @@ def parse(text: bytes | bytearray | str, *, finite: bool = True, most_values: in
 
 
 def read_bytes(path: Path, most: int) -> bytes:
-    """The content of a regular file. Raises OSError if it cannot be read, ValueError for more than `most` bytes."""
-    with open_regular(path) as file:
-        content = file.read(most + 1)
+    """The content of a regular file, unpacked if its name ends with .gz.
+
+    Raises OSError if it cannot be read, ValueError for more than `most` bytes.
+    """
+    try:
+        with open_regular(path) as file, gzip.open(file) if path.suffix == ".gz" else nullcontext(file) as plain:
+            content = plain.read(most + 1)
+    except (EOFError, zlib.error) as exc:
+        raise ValueError(f"not a complete gzip file ({exc})") from None
     if len(content) > most:
         raise ValueError(f"more than {_megabytes(most)}")
     return content

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,26 @@ def test_both_files_are_read_as_written(tmp_path: Path) -> None:
     assert [s.name for s in both.sets] == ["made", "second"] and (both.model, both.seed) == ("tiny", 3)
     assert both.sets[0] == one.sets[0] and both.about()["sets"] == ["made", "second"]
     assert len(both.sha256) == 64 != both.about()["sha256"] == both.sha256
+
+
+def test_a_packed_card_is_read_like_a_plain_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = write_card(tmp_path, [SET], model="tiny")
+    written = plain.read_bytes()
+    packed = tmp_path / "ad2_training.json.gz"
+    packed.write_bytes(gzip.compress(written))
+    plain.unlink()
+    (card,) = cards_of(f"pretrained={tmp_path}")
+    assert card.model == "tiny" and card.sets[0].routes == (ROUTE,)
+    packed.write_bytes(gzip.compress(written)[:-20])
+    with pytest.raises(DataError, match="not a complete gzip file"):
+        read_card(packed)
+    packed.write_bytes(b"{}")
+    with pytest.raises(DataError, match="gzip"):
+        read_card(packed)
+    packed.write_bytes(gzip.compress(b" " * 3_000_000))
+    monkeypatch.setattr(training_card, "MOST_BYTES", 1_000_000)
+    with pytest.raises(DataError, match="more than 1,000,000 bytes"):
+        read_card(packed)
 
 
 def test_the_hash_of_a_set_is_that_of_its_content() -> None:
