@@ -15,7 +15,8 @@ from lmms_eval_ad2.llm.untrusted_text import DOT, SPECIAL_TOKEN, is_visible
 
 @dataclass(frozen=True)
 class ModelQuestion:
-    """A prompt with images, which precede the text. `key`: unique within a call.
+    """A prompt with images, which precede the text. `key`: unique within a call; NUMBER|NAME if NAME tells the
+    decision from those of all other calls.
 
     Images are arrays, (H, W, 3) uint8 RGB, or data URLs in the `encoding` of the backend.
     """

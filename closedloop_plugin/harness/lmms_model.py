@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import difflib
 import functools
+import hashlib
 import io
+import sys
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -41,6 +43,7 @@ class LmmsModel:
         self._guard = RefusalGuard(lm, arguments=f"lmms:{name}")
         self._weights = local_weights(args)
         self._generation = {"max_new_tokens": MAX_TOKENS, "temperature": 0.0, **(generation or {})}
+        self._generation["temperature"] = float(self._generation["temperature"])  # transformers refuses an integer
         self._generation["do_sample"] = self._generation["temperature"] > 0
 
     @classmethod
@@ -73,7 +76,23 @@ class LmmsModel:
 
     def ask(self, questions: Sequence[ModelQuestion]) -> list[ModelReply]:
         """See ModelBackend.ask. One generate_until for all questions; an exception becomes the error of each, but a
-        refusal of every request (a wrong key, address or model) raises Ad2Error."""
+        refusal of every request (a wrong key, address or model) raises Ad2Error.
+
+        Answers that are sampled in this process are drawn one by one, each with the seed of its decision, so that they
+        do not depend on what else is asked in the same call.
+        """
+        if self._generation["do_sample"] and _runs_here(self.lm):
+            return [reply for question in questions for reply in self._seeded(question)]
+        return self._answers(questions)
+
+    def _seeded(self, question: ModelQuestion) -> list[ModelReply]:
+        import torch
+
+        drawn = hashlib.sha256((question.key.partition("|")[2] or question.key).encode()).digest()
+        torch.manual_seed(int.from_bytes(drawn[:7], "big"))
+        return self._answers([question])
+
+    def _answers(self, questions: Sequence[ModelQuestion]) -> list[ModelReply]:
         # Without an `encoding`, all images are arrays.
         docs = [[Image.fromarray(np.asarray(image)) for image in q.images] for q in questions]
         requests = [self._instance(i, q) for i, q in enumerate(questions)]
@@ -129,6 +148,12 @@ class LmmsModel:
         if not getattr(self.lm, "is_simple", True):
             args = (question.text, functools.partial(_messages, question.text), settings, *where)
         return instance("generate_until", args, 0, {"task": _TASK, "doc_id": index, "repeats": 1})
+
+
+def _runs_here(lm: Any) -> bool:
+    """Whether a model class holds a torch module, and not a client of a server."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(getattr(lm, "model", None), torch.nn.Module)
 
 
 def _visuals(doc: list[Image.Image]) -> list[Image.Image]:

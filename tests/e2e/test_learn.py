@@ -257,6 +257,21 @@ def test_the_trained_model_sees_and_answers_under_lmms_eval(rows: Path, trained:
     assert log["steps"] == log["log"][-1][0] == 70
 
 
+def test_a_sampled_answer_depends_on_its_decision_alone(rows: Path, trained: Path) -> None:
+    """Not on the number of the request in its call, nor on what was asked before."""
+    spec = f"llava_hf,pretrained={trained},device=cpu,device_map=cpu,max_new_tokens=4,temperature=9"
+    prompt, grey = TrainingFile.read([rows]).groups[0].turns[0].prompt, np.full((36, 64, 3), 90, np.uint8)
+    backend = LmmsModel.from_spec(spec)
+
+    def said(ticks: list[int]) -> dict[int, str]:
+        asked = [ModelQuestion(f"{n}|e|{tick}|action", prompt, (grey,)) for n, tick in enumerate(ticks)]
+        return {tick: reply.text for tick, reply in zip(ticks, backend.ask(asked), strict=True)}
+
+    first = said([0, 5, 10, 15])
+    assert len(set(first.values())) > 1
+    assert said([15]) | said([10, 0]) | said([5]) == first
+
+
 def test_pictures_move_aside_and_their_edges_are_repeated(trained: Path) -> None:
     _, processor = load_model(trained)
     columns = np.broadcast_to(np.arange(64, dtype=np.uint8) * 4, (20, 3, 32, 64))
