@@ -1,0 +1,42 @@
+"""The model that comes with the package: its files, its card, and that it speaks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from closedloop_plugin.learn.shipped_model import shipped_model
+from closedloop_plugin.learn.trained_agent import DECISION_HZ, MOST_TOKENS, SIZE, agent_of
+from closedloop_plugin.learn.training_set import read_training
+from lmms_eval_ad2.cli.main import main
+
+MOST_BYTES = 15_000_000
+
+
+def test_the_card_names_weights_and_data() -> None:
+    folder = shipped_model()
+    text, weights = (folder / "README.md").read_text("utf-8"), (folder / "model.safetensors").read_bytes()
+    assert len(weights) < MOST_BYTES and hashlib.sha256(weights).hexdigest() in text
+    trained = read_training(folder)
+    assert [one.name for one in trained.sets] == ["expert", "words", "own1", "own2"]
+    for one in trained.sets:
+        assert one.sha256 in text and one.routes and one.images
+
+
+def test_it_was_not_trained_on_the_demo(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["learn", "check", str(shipped_model()), "demo", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["leaks"] == []
+
+
+def test_it_drives_in_words_that_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["learn", "shipped", "--agent"]) == 0
+    agent = capsys.readouterr().out.strip()
+    assert agent == agent_of(shipped_model(), MOST_TOKENS)
+    world = ("--suite", "demo", "--routes-ids", "102", "--size", SIZE, "--decision-hz", DECISION_HZ)
+    assert main(["drive", "run", *world, "--agent", agent, "--out", str(tmp_path / "run")]) == 0
+    (line,) = (tmp_path / "run" / "episodes.jsonl").read_text("utf-8").splitlines()
+    counts = json.loads(line)["counts"]
+    assert counts["mode rules"] == counts["decisions"] > 20  # the rules read all of its answers
