@@ -51,8 +51,8 @@ bench: $(VENV)/.installed-dev
 	$(PY) benchmarks/robot_link.py
 
 $(VENV)/.installed: $(FILES)
-	@echo "first run: installs into $(VENV), about 3 minutes; afterwards the demo takes about 2 minutes"
-	$(PYTHON) scripts/install.py --venv $(VENV) --extras drive
+	@echo "first run: installs into $(VENV), about 3 minutes; afterwards the demo takes about 3 minutes"
+	$(PYTHON) scripts/install.py --venv $(VENV) --extras drive,models
 	@touch $@
 
 $(VENV)/.installed-dev: $(FILES)

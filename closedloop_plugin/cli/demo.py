@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
 
 ROUTES = "101,102,104"  # a parked obstacle, a pedestrian, a turn at lights
@@ -13,6 +14,7 @@ FAST = ("--size", "800x450", "--decision-hz", "10")  # of drivers that need no t
 SAMPLE = ",".join(f"ad2demo_{name}" for name in ("perception_base", "relation", "mcq_perception", "mcq_planning"))
 SHORT = "max_new_tokens=32"
 NEEDED = ("scenic", "greenlet", "shapely", "cv2")
+MODEL_NEEDED = ("decord",)  # by lmms-eval's class of the model
 
 
 def drive(out: Path) -> list[str]:
@@ -20,23 +22,32 @@ def drive(out: Path) -> list[str]:
     from closedloop_plugin.learn.shipped_model import shipped_model
     from closedloop_plugin.learn.trained_agent import DECISION_HZ, MOST_TOKENS, SIZE, agent_of
     from lmms_eval_ad2.cli import demo
-    from lmms_eval_ad2.errors import install_command
 
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
-        print(f"\nclosed loop skipped ({', '.join(missing)} missing): {install_command('drive')}")
+    if _lacks("closed loop", NEEDED, "drive"):
         return []
-    model = shipped_model()
     _drive(out, "expert", "expert", *FAST)
-    _drive(out, model.name, agent_of(model, MOST_TOKENS), "--size", SIZE, "--decision-hz", DECISION_HZ)
-    _drive(out, "straight", "straight", *FAST)
-    arguments = ("--model_args", f"pretrained={model},device_map=cpu", "--device", "cpu", "--gen_kwargs", SHORT)
-    demo.evaluate(out, "llava_hf", SAMPLE, *arguments, name=model.name, batch=1)
-    return [
+    closing = [
         f"pictures of the drives (top views, film strips): {(out / 'drive-expert' / 'pictures').resolve()} and the "
         "neighbouring folders",
-        f"{model.name} learned in this simulator and says nothing about real roads: {model / 'README.md'}",
     ]
+    if not _lacks("model", MODEL_NEEDED, "models"):
+        model = shipped_model()
+        _drive(out, model.name, agent_of(model, MOST_TOKENS), "--size", SIZE, "--decision-hz", DECISION_HZ)
+        arguments = ("--model_args", f"pretrained={model},device_map=cpu", "--device", "cpu", "--gen_kwargs", SHORT)
+        demo.evaluate(out, "llava_hf", SAMPLE, *arguments, name=model.name, batch=1)
+        closing.append(f"{model.name} learned in this simulator, and says nothing about real roads: {model}/README.md")
+    _drive(out, "straight", "straight", *FAST)
+    return closing
+
+
+def _lacks(part: str, needed: Sequence[str], extra: str) -> bool:
+    """Whether a module is missing; then the part is left out, and what to install is printed."""
+    from lmms_eval_ad2.errors import install_command
+
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
+    if missing:
+        print(f"\n{part} skipped ({', '.join(missing)} missing): {install_command(extra)}")
+    return bool(missing)
 
 
 def _drive(out: Path, name: str, agent: str, *words: str) -> None:
