@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 ROUTES = "101,102,104"  # a parked obstacle, a pedestrian, a turn at lights
@@ -17,11 +17,13 @@ NEEDED = ("scenic", "greenlet", "shapely", "cv2")
 MODEL_NEEDED = ("decord",)  # by lmms-eval's class of the model
 
 
-def drive(out: Path) -> list[str]:
-    """Drive, and draw pictures; returns the lines that name them (none without the drive extra)."""
+def drive(out: Path, evaluate: Callable[..., None]) -> list[str]:
+    """Drive, and draw pictures; returns the lines that name them (none without the drive extra).
+
+    evaluate: of `ad2 demo`, which runs a model of lmms-eval on tasks.
+    """
     from closedloop_plugin.learn.shipped_model import shipped_model
     from closedloop_plugin.learn.trained_agent import DECISION_HZ, MOST_TOKENS, SIZE, agent_of
-    from lmms_eval_ad2.cli import demo
 
     if _lacks("closed loop", NEEDED, "drive"):
         return []
@@ -34,7 +36,7 @@ def drive(out: Path) -> list[str]:
         model = shipped_model()
         _drive(out, model.name, agent_of(model, MOST_TOKENS), "--size", SIZE, "--decision-hz", DECISION_HZ)
         arguments = ("--model_args", f"pretrained={model},device_map=cpu", "--device", "cpu", "--gen_kwargs", SHORT)
-        demo.evaluate(out, "llava_hf", SAMPLE, *arguments, name=model.name, batch=1)
+        evaluate(out, "llava_hf", SAMPLE, *arguments, name=model.name, batch=1)
         closing.append(f"{model.name} learned in this simulator, and says nothing about real roads: {model}/README.md")
     _drive(out, "straight", "straight", *FAST)
     return closing

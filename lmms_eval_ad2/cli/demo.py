@@ -39,7 +39,7 @@ def run(options: DemoOptions) -> int:
     for model in BASELINES:
         evaluate(options.out, model, options.tasks)
     parts = [] if options.open_loop else plugins.loaded(plugins.DEMO)
-    closing = [line for part in parts for line in part(options.out)]
+    closing = [line for part in parts for line in part(options.out, evaluate)]
     page = options.out / "report.html"
     report.run(report.ReportOptions(results=(str(options.out),), html=page))
     for line in closing:

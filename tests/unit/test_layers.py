@@ -134,7 +134,7 @@ HEAVY = {
     "jiwer": ("lmms_eval_ad2/metrics/ocr.py",),
     "evaluate": ("lmms_eval_ad2/judge/backends/evaluate_metric.py",),
     "ijson": ("lmms_eval_ad2/data/releases",),
-    "torch": ("lmms_eval_ad2/harness/models", "lmms_eval_ad2/harness/run.py", "lmms_eval_ad2/harness/library.py",
+    "torch": ("closedloop_plugin/harness/lmms_model.py", "lmms_eval_ad2/harness/models", "lmms_eval_ad2/harness/run.py", "lmms_eval_ad2/harness/library.py",
               "closedloop_plugin/learn/train.py", "closedloop_plugin/learn/row_trainer.py",
               "closedloop_plugin/learn/forward_pass.py", "closedloop_plugin/learn/encoded_rows.py",
               "closedloop_plugin/learn/gradient_group.py", "closedloop_plugin/learn/grid_head.py",
