@@ -7,6 +7,7 @@ knows here: what stands still, what the camera shows, and what it has shown with
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -39,4 +40,4 @@ class KnownTruth:
         return replace(known, streams=streams, oncoming_allowed=truth.oncoming_allowed or self._two_ways)
 
     def _knows(self, actor: Actor, time_s: float) -> bool:
-        return abs(actor.speed) <= MOVES_M_S or time_s <= self._seen.get(actor.id, -MEMORY_S - 1.0) + MEMORY_S
+        return abs(actor.speed) <= MOVES_M_S or time_s <= self._seen.get(actor.id, -math.inf) + MEMORY_S

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from closedloop_plugin.learn.shipped_model import shipped_model
 from closedloop_plugin.learn.trained_agent import DECISION_HZ, MOST_TOKENS, SIZE, agent_of
 from closedloop_plugin.learn.training_set import read_training
 from lmms_eval_ad2.cli.main import main
+from lmms_eval_ad2.errors import Ad2Error
 
 MOST_BYTES = 15_000_000
 
@@ -24,6 +26,13 @@ def test_the_card_names_weights_and_data() -> None:
     assert [one.name for one in trained.sets] == ["expert", "words", "own1", "own2"]
     for one in trained.sets:
         assert one.sha256 in text and one.routes and one.images
+
+
+def test_older_libraries_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would load random weights with a warning only."""
+    monkeypatch.setattr(metadata, "version", lambda name: "4.57.3")
+    with pytest.raises(Ad2Error, match=r"needs transformers 5, found 4\.57\.3"):
+        shipped_model()
 
 
 def test_it_was_not_trained_on_the_demo(capsys: pytest.CaptureFixture[str]) -> None:
