@@ -79,13 +79,14 @@ class CollectedRows:
         """Frames of each folder by action, and by reason those whose picture does not show it."""
         found = {}
         for folder in folders:
-            frames = [frame["label"] | {"shown": reason_is_shown(frame)} for _, frame in frames_of(folder)]
+            actions: Counter[str] = Counter()
+            unseen: Counter[str] = Counter()
+            for _, frame in frames_of(folder):
+                actions[frame["label"]["action"]] += 1
+                unseen[frame["label"]["reason"]["kind"]] += not reason_is_shown(frame)
             found[str(folder)] = {
-                "actions": dict(Counter(label["action"] for label in frames).most_common()),
-                "reason_not_shown": dict(
-                    Counter(label["reason"]["kind"] for label in frames if not label["shown"]).most_common()
-                ),
-            }
+                "actions": dict(actions.most_common()), "reason_not_shown": dict((+unseen).most_common())
+            }  # fmt: skip
         return found
 
     def sets(self, folders: Sequence[Path]) -> list[TrainingSet]:
