@@ -32,6 +32,8 @@ BASELINES = ("straight", "steer-only", "expert", "speaking-expert")
 ANSWERERS = ("ad2_chance", "ad2_majority", "ad2_oracle")
 TASKS = "bench_ad2_world"
 ASKED = 4  # questions of each frame among the rows
+IN_A_STEP = "4"  # of a picture, the driving question among them
+DRIVING_WEIGHT = "3"  # of that one: as much as the three others
 QUESTIONS = 150  # of each task about the held-out routes
 BATCH, LEAST_BATCH, LEAST_STEPS = 40, 8, 100  # of a trial: a model with fewer steps does not begin to speak
 TAUGHT = ("expert", "words")  # drives without a model
@@ -56,7 +58,7 @@ class LearnOptions:
     see: int = option("training steps of the vision encoder alone", default=2_500, least=0)
     steps: int = option("training steps of the whole model before the first round", default=3_000, least=1)
     more_steps: int = option("training steps in each round", default=800, least=1)
-    held: int = option("made routes on which nothing is trained, for the questions", default=44, least=1)
+    held: int = option("made routes on which nothing is trained, for the questions", default=88, least=1)
     suite: str = option("suite to drive (default embedded220)", default=EMBEDDED, metavar="NAME")
     routes: int = option("routes of the suite, spread over its scenario types", default=55, least=1)
     workers: int = option("simulators in parallel", default=2, least=1)
@@ -204,7 +206,15 @@ class LearnStages:
         batch = min(BATCH, max(LEAST_BATCH, self.options.scaled(BATCH)))
         train = ["learn", "train", "--rows", str(rows), "--out", str(self._model(kind, number))]
         train += ["--steps", str(steps if start else max(steps, LEAST_STEPS)), "--batch", str(batch)]
-        train += ["--seed", str(self.options.seed), "--processes", str(self.options.processes), "--per-picture", "2"]
+        train += [
+            "--seed",
+            str(self.options.seed),
+            "--processes",
+            str(self.options.processes),
+            "--per-picture",
+            IN_A_STEP,
+        ]
+        train += ["--first-weight", DRIVING_WEIGHT]
         train += (
             ["--start", str(start), "--rate", MORE_RATE]
             if start

@@ -65,9 +65,13 @@ class TrainingBatch:
 
 
 class EncodedRows:
-    """See the head of this file. `pictures`: file of the resized pictures, made if it is missing."""
+    """See the head of this file. `pictures`: file of the resized pictures, made if it is missing. `first_weight`: of
+    the first question of a picture; others weigh 1."""
 
-    def __init__(self, rows: TrainingFile, processor: LlavaProcessor, pictures: Path) -> None:
+    def __init__(
+        self, rows: TrainingFile, processor: LlavaProcessor, pictures: Path, first_weight: float = 1.0
+    ) -> None:  # fmt: skip
+        self.first_weight = first_weight
         self.groups = [tuple(group.turns) for group in rows.groups]
         self._picture_tokens = _picture_tokens(processor)
         self.prefix, self.turns = _encoded(rows, processor, self._picture_tokens)
@@ -113,8 +117,7 @@ class EncodedRows:
 
     def weight(self, chosen: Sequence[tuple[int, Sequence[int]]]) -> float:
         """Sum of the weights of a batch."""
-        turns = (self.turns[group][turn] for group, numbers in chosen for turn in numbers)
-        return sum(float(len(turn.tokens) - turn.asked) ** 0.5 for turn in turns)
+        return sum(self._answer_weight(group, turn) for group, turns in chosen for turn in turns)
 
     def batch(self, chosen: Sequence[tuple[int, Sequence[int]]]) -> TrainingBatch:
         """The tensors of some groups, each with some of its turns."""
@@ -139,7 +142,7 @@ class EncodedRows:
                 said = one.tokens[one.asked :]
                 before.append(row * length + at + one.asked - 1 + np.arange(len(said)))
                 answers.append(said)
-                weights.append(np.full(len(said), len(said) ** -0.5))
+                weights.append(np.full(len(said), self._answer_weight(group, turn) / len(said)))
                 number.append(np.full(len(said), len(number)))
                 at = end
         shown = self.picture_of[[group for group, _ in chosen]]
@@ -155,6 +158,11 @@ class EncodedRows:
         import torch
 
         return torch.from_numpy(np.ascontiguousarray(self.pictures[numbers]))
+
+    def _answer_weight(self, group: int, turn: int) -> float:
+        """The square root of the number of its tokens, times `first_weight` for the first one of a picture."""
+        one = self.turns[group][turn]
+        return float(len(one.tokens) - one.asked) ** 0.5 * (1.0 if turn else self.first_weight)
 
     def _some(self, group: int, most: int, draw: np.random.Generator) -> list[int]:
         n = len(self.turns[group])

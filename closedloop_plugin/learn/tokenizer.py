@@ -1,15 +1,18 @@
 """A tokenizer trained on the sentences of a training file, so that a question costs a few tokens.
 
-Sentences that occur in many prompts are one token each ("added tokens"). All other text is byte-level byte-pair
-encoding whose merges may cross spaces; numbers are split into integer part and decimals: "13.4" is "13" and ".4". Every
-text is decoded to the same bytes.
+Phrases that occur in many prompts are one token each ("added tokens"): sentences, sentences that always follow each
+other, and options of multiple choice with their letter, so that one token says which letter stands for which answer.
+All other text is byte-level byte-pair encoding whose merges may cross spaces; numbers are split into integer part and
+decimals: "13.4" is "13" and ".4". Every text is decoded to the same bytes.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,12 +34,14 @@ CHAT_TEMPLATE = (
     "{% endfor %}"
 )
 SIZE = 3000  # tokens, at most
-SENTENCES = 1000  # of them whole sentences of prompts
-SHORTEST = 4  # characters of such a sentence
+PHRASES = 1000  # of them phrases of prompts
+SHORTEST = 4  # characters of such a phrase
 CLAUSE = 8  # characters, at least, of a part of an answer that is one token too
-SAMPLE = 8000  # rows from which the tokens are learned, evenly spaced
-SHARE = 2e-3  # of all prompts, at least, contain it
-_SENTENCES = re.compile(r"\d+(?:\.\d+)?|(?:[^\d.:?!]|[.:?!](?!\s|$))*[.:?!]?", re.DOTALL)
+SAMPLE = 20_000  # rows from which the tokens are learned, evenly spaced
+SHARE = 5e-4  # of all prompts, at least, contain it
+ALWAYS = 0.95  # two pieces are one phrase if one of them is beside the other in such a share of its places
+OPTION = "\n("
+_PIECES = re.compile(r"\n\([A-Z]\) [^\n]*|\d+(?:\.\d+)?|(?:[^\d.:?!\n]|\n(?!\([A-Z]\) )|[.:?!](?!\s|$))+[.:?!]?|[.:?!]")
 # Boundaries that no merge crosses: numbers, and the parts of a manoeuvre. Decimals keep the punctuation after them, so
 # that a point of a trajectory is four tokens.
 _NUMBERS = r"\d+|\.\d+[,)\]\s(\[-]*"
@@ -49,8 +54,9 @@ def train_tokenizer(prompts: Sequence[str], answers: Sequence[str], size: int = 
     from transformers import PreTrainedTokenizerFast
 
     prompts, answers = spaced(prompts), spaced(answers)
-    sentences = list(dict.fromkeys([USER, ASSISTANT, *common_sentences(prompts), *common_clauses(answers)]))
-    bpe = _bpe(prompts, answers, sentences, size)
+    found = [pieces(text) for text in prompts]
+    phrases = list(dict.fromkeys([USER, ASSISTANT, *common_phrases(found), *common_clauses(answers)]))
+    bpe = _bpe(found, answers, phrases, size)
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=bpe, unk_token=UNKNOWN, bos_token=BEGIN, eos_token=END, pad_token=PAD,
         extra_special_tokens={"image_token": IMAGE}, model_max_length=2048, clean_up_tokenization_spaces=False,
@@ -60,16 +66,49 @@ def train_tokenizer(prompts: Sequence[str], answers: Sequence[str], size: int = 
 
 
 def pieces(text: str) -> list[str]:
-    """`text` split into numbers and sentences; the white space between sentences begins the later one."""
-    return [piece for piece in _SENTENCES.findall(text) if piece]
+    """`text` split into options, numbers and sentences; the white space between sentences begins the later one."""
+    return _PIECES.findall(text)
 
 
-def common_sentences(prompts: Sequence[str], most: int = SENTENCES) -> list[str]:
-    """The sentences, and parts of sentences between numbers, that occur in at least SHARE of all prompts."""
-    return _frequent(({p for p in pieces(text) if len(p) >= SHORTEST and not p[0].isdigit()} for text in prompts), most)
+def common_phrases(prompts: Sequence[list[str]], most: int = PHRASES) -> list[str]:
+    """The phrases that occur in at least SHARE of all prompts. `prompts`: pieces; those of a phrase are joined."""
+    while _join(prompts):
+        pass
+    return _frequent(({p for p in found if len(p) >= SHORTEST and not _is_number(p)} for found in prompts), most)
 
 
-def common_clauses(answers: Sequence[str], most: int = SENTENCES) -> list[str]:
+def _join(prompts: Sequence[list[str]]) -> bool:
+    """Join neighbours that are one phrase, in place; whether there were any."""
+    single = Counter(piece for found in prompts for piece in found)
+    double = Counter(pair for found in prompts for pair in pairwise(found))
+    least = max(2, SHARE * len(prompts))
+    joined = {pair for pair, n in double.items() if n >= least and n >= ALWAYS * _places(*pair, single)}
+    for found in prompts:
+        made: list[str] = []
+        before = ""  # the last piece as it was counted
+        for piece in found:
+            if (before, piece) in joined:
+                made[-1], before = made[-1] + piece, ""
+            else:
+                made.append(piece)
+                before = piece
+        found[:] = made
+    return bool(joined)
+
+
+def _places(one: str, other: str, single: Mapping[str, int]) -> float:
+    """In how many places the two could be beside each other. A number that varies would be in few: only the places of
+    the phrase beside it count. Options never belong to their neighbours."""
+    if OPTION in (one[:2], other[:2]) or (_is_number(one) and _is_number(other)):
+        return math.inf
+    return min(single[piece] for piece in (one, other) if not _is_number(piece))
+
+
+def _is_number(piece: str) -> bool:
+    return piece[0].isdigit() and piece[-1].isdigit()
+
+
+def common_clauses(answers: Sequence[str], most: int = PHRASES) -> list[str]:
     """The parts of answers, such as " and go straight.", that occur in at least SHARE of all answers."""
     parts = (set(_CLAUSE_STARTS.split(text)) for text in answers)
     return _frequent(({p for p in found if len(p) >= CLAUSE and not any(map(str.isdigit, p))} for found in parts), most)
@@ -93,7 +132,7 @@ def _frequent(found: Iterable[set[str]], most: int) -> list[str]:
     return sorted((text for text, n in counts.items() if n >= least), key=lambda text: (-counts[text], text))[:most]
 
 
-def _bpe(prompts: Sequence[str], answers: Sequence[str], sentences: Sequence[str], size: int) -> Tokenizer:
+def _bpe(prompts: Sequence[Sequence[str]], answers: Sequence[str], phrases: Sequence[str], size: int) -> Tokenizer:
     """Trained on the answers, on the rest of the prompts, and on all numbers below 150 with one or two decimals."""
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -107,21 +146,21 @@ def _bpe(prompts: Sequence[str], answers: Sequence[str], sentences: Sequence[str
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=size - len(sentences), min_frequency=2, show_progress=False, max_token_length=200,
+        vocab_size=size - len(phrases), min_frequency=2, show_progress=False, max_token_length=200,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         special_tokens=[AddedToken(token, special=True, normalized=False) for token in SPECIAL],
     )  # fmt: skip
-    tokenizer.train_from_iterator(_corpus(prompts, answers, set(sentences)), trainer)
+    tokenizer.train_from_iterator(_corpus(prompts, answers, set(phrases)), trainer)
     # The longest one that fits is taken, so the order is of no importance to the result.
-    tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in sentences])
+    tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in phrases])
     return tokenizer
 
 
-def _corpus(prompts: Iterable[str], answers: Iterable[str], sentences: set[str]) -> Iterator[str]:
+def _corpus(prompts: Iterable[Sequence[str]], answers: Iterable[str], phrases: set[str]) -> Iterator[str]:
     yield from (str(number) for number in range(150) for _ in range(2))
     yield from (f".{decimals}" for digits in (1, 2) for decimals in _decimals(digits) for _ in range(2))
-    for prompt in prompts:
-        yield from (piece for piece in pieces(prompt) if piece not in sentences)
+    for found in prompts:
+        yield from (piece for piece in found if piece not in phrases)
     yield from answers
 
 

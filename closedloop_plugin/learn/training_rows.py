@@ -1,7 +1,8 @@
 """Rows of a training file from collected frames: the prompts of `ad2 drive run`, the answers of the expert's labels.
 
-All rows of one frame are consecutive and share the field "group". The frames of rare actions are repeated at the end.
-Frames whose label has a reason that the picture does not show have no driving rows (shown_reason.py).
+All rows of one frame are consecutive and share the field "group". The frames of rare actions are repeated with other
+questions, each time as a group of its own. Frames whose label has a reason that the picture does not show have no
+driving rows (shown_reason.py).
 """
 
 from __future__ import annotations
@@ -57,23 +58,19 @@ class CollectedRows:
         counts = Counter(class_of(f) for folder in folders for _, f in frames_of(folder) if _is_asked(f, settings))
         most = max(counts.values(), default=0)
         writer = FrameRows(settings)
-        repeated: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
         for folder, times in zip(folders, settings.times or (1,) * len(folders), strict=True):
             asked, size = _questions(folder, settings), _picture_size(folder)
             for picture, frame in frames_of(folder):
-                rows = writer.of(picture, frame) if _is_asked(frame, settings) else []
-                about = writer.questions(picture, frame, asked.get(picture.relative_to(folder).as_posix(), ()))
-                group = [*rows, *about]
-                if group:
-                    group[0]["seen"] = seen_json(frame, size)
-                yield from group
-                if not rows:
-                    continue
-                wanted = times * min((most / counts[class_of(frame)]) ** settings.balance, settings.repeat)
-                for number in range(1, _rounded(wanted, f"{settings.seed}:{frame['id']}")):
-                    repeated[number] += rows
-        for number in sorted(repeated):
-            yield from repeated[number]
+                about = asked.get(picture.relative_to(folder).as_posix(), ())
+                is_asked, repeats = _is_asked(frame, settings), 1
+                if is_asked:
+                    wanted = times * min((most / counts[class_of(frame)]) ** settings.balance, settings.repeat)
+                    repeats = max(1, _rounded(wanted, f"{settings.seed}:{frame['id']}"))
+                for number in range(repeats):
+                    group = list(writer.group(picture, frame, about, number, is_asked))
+                    if group and not number:
+                        group[0]["seen"] = seen_json(frame, size)
+                    yield from group
 
     def card(self, folders: Sequence[Path]) -> dict[str, Any]:
         """Frames of each folder by action, and by reason those whose picture does not show it."""
@@ -106,22 +103,24 @@ class FrameRows:
         self._prompter = DrivingPrompts(texts_of(settings.prompts), profile("bench2advlm"))
         self._texts = PromptSet.load()
 
-    def of(self, picture: Path, frame: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def group(
+        self, picture: Path, frame: Mapping[str, Any], records: Sequence[Record], number: int, driving: bool
+    ) -> Iterator[dict[str, Any]]:
+        """The rows of a frame when it is written for the `number`-th time: driving rows, and some of `records`."""
+        group = f"{frame['id']}#{number}" if number else str(frame["id"])
+        if driving:
+            yield from self._driving(picture, frame, group)
+        for record in _drawn(records, self.settings, number):
+            turns = training_turns(record, TaskVariant(record.benchmark, record.task), self._texts)
+            for step, (prompt, answer) in enumerate(turns):
+                yield self._row(record.task, picture, group, prompt, answer, f"{frame['id']}:{record.id}#{step}")
+
+    def _driving(self, picture: Path, frame: Mapping[str, Any], group: str) -> Iterator[dict[str, Any]]:
         """One row for each of the settings' questions."""
         observation = observation_of(frame)
         answers = {"action": self._action(frame["label"]), "trajectory": frame["label"]["trajectory"]}
-        return [
-            self._row(task, picture, frame["id"], self._prompter.question(task, observation), answers[task])
-            for task in self.settings.asked
-        ]
-
-    def questions(self, picture: Path, frame: Mapping[str, Any], records: Sequence[Record]) -> Iterator[dict[str, Any]]:
-        """Rows of questions about the frame, as the tasks ask them."""
-        for record in records:
-            turns = training_turns(record, TaskVariant(record.benchmark, record.task), self._texts)
-            for number, (prompt, answer) in enumerate(turns):
-                name = f"{frame['id']}:{record.id}#{number}"
-                yield self._row(record.task, picture, frame["id"], prompt, answer, name)
+        for task in self.settings.asked:
+            yield self._row(task, picture, group, self._prompter.question(task, observation), answers[task])
 
     def _action(self, label: Mapping[str, Any]) -> str:
         action = str(label["action"])
@@ -182,7 +181,7 @@ def _no_images(name: str) -> Any:
 
 
 def _questions(folder: Path, settings: DriveRowSettings) -> dict[str, list[Record]]:
-    """Picture -> the questions whose only picture it is, at most `settings.questions`, drawn by the seed."""
+    """Picture -> the questions whose only picture it is."""
     file = folder / collection.QUESTIONS
     if not settings.questions:
         return {}
@@ -194,11 +193,21 @@ def _questions(folder: Path, settings: DriveRowSettings) -> dict[str, list[Recor
             record = Record.from_json(line)
             if len(record.images) == 1:
                 found[record.images[0]].append(record)
-    return {picture: _drawn(records, settings) for picture, records in found.items()}
+    return found
 
 
-def _drawn(records: Sequence[Record], settings: DriveRowSettings) -> list[Record]:
-    return sorted(records, key=lambda record: _share(f"{settings.seed}:{record.id}"))[: settings.questions]
+def _drawn(records: Sequence[Record], settings: DriveRowSettings, number: int) -> list[Record]:
+    """At most `settings.questions` of them, from as many tasks as possible, at random by seed and number.
+
+    Most questions are of a few tasks (existence: nearly half), of which a model would learn little else.
+    """
+    order = sorted(records, key=lambda record: _share(f"{settings.seed}:{number}:{record.id}"))
+    turns: Counter[str] = Counter()
+    ranked = []
+    for record in order:
+        ranked.append((turns[record.task], record))
+        turns[record.task] += 1
+    return [record for _, record in sorted(ranked, key=lambda one: one[0])[: settings.questions]]
 
 
 def _rounded(value: float, key: str) -> int:

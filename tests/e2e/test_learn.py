@@ -25,7 +25,7 @@ from closedloop_plugin.learn.forward_pass import answer_logits, picture_tokens, 
 from closedloop_plugin.learn.grid_head import by_token, make_head
 from closedloop_plugin.learn.row_trainer import TrainingSettings, scheduled
 from closedloop_plugin.learn.tiny_model import TinyModelSize
-from closedloop_plugin.learn.tokenizer import pieces, train_tokenizer
+from closedloop_plugin.learn.tokenizer import common_phrases, pieces, train_tokenizer
 from closedloop_plugin.learn.train import load_model, train
 from closedloop_plugin.learn.training_file import TrainingFile
 from lmms_eval_ad2.cli.main import main
@@ -35,7 +35,7 @@ from lmms_eval_ad2.storage.training_card import read_card
 SIZE = TinyModelSize(
     width=64, height=32, vision=(8, 16, 16, 32), vision_layers=(1, 1, 1, 1), hidden=32, layers=1, vocabulary=700
 )
-SETTINGS = TrainingSettings(steps=70, batch=8, rate=5e-3, jitter=0.1, size=SIZE)
+SETTINGS = TrainingSettings(steps=100, batch=8, rate=5e-3, jitter=0.1, size=SIZE)
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +73,29 @@ def test_a_driving_question_is_few_tokens(rows: Path, tokenizer: Any) -> None:
 def test_numbers_are_integer_part_and_decimals(tokenizer: Any) -> None:
     assert tokenizer.tokenize("13.4") == ["13", ".4"]
     assert pieces("at 4.9 m/s. Next: 12 m?") == ["at ", "4.9", " m/s.", " Next:", " ", "12", " m?"]
+
+
+CHOICE = "How far away is the {}?\nOptions:\n(A) {} m.\n(B) 8 to 16 m.\nAnswer with its letter only.\nUse {} pixels."
+
+
+def test_an_option_is_one_piece_with_its_letter() -> None:
+    text = CHOICE.format("car", "More than 30", 160)
+    assert pieces(text) == [
+        "How far away is the car?", "\nOptions:", "\n(A) More than 30 m.", "\n(B) 8 to 16 m.",
+        "\nAnswer with its letter only.", "\nUse ", "160", " pixels.",
+    ]  # fmt: skip
+    assert "".join(pieces(text)) == text
+
+
+def test_sentences_that_always_follow_each_other_are_one_phrase() -> None:
+    """Numbers that vary, and options, stay apart from what is beside them."""
+    prompts = [CHOICE.format(thing, f"{n}", 160) + f" Drive {n} m." for thing in ("car", "bike") for n in range(20)]
+    found = [pieces(text) for text in prompts]
+    phrases = common_phrases(found)
+    assert "\nAnswer with its letter only.\nUse 160 pixels. Drive " in phrases
+    assert {"How far away is the car?\nOptions:", "How far away is the bike?\nOptions:"} <= set(phrases)
+    assert ["".join(one) for one in found] == prompts
+    assert found[3][-2:] == ["3", " m."]
 
 
 @given(st.text(max_size=60))
@@ -156,6 +179,18 @@ def test_the_order_depends_on_the_seed_only(rows: Path, trained: Path, tmp_path:
     assert all(turns[0] == 0 and len(turns) == 1 for batch in first(0, most=1) for _, turns in batch)
 
 
+def test_the_first_question_of_a_picture_can_weigh_more(rows: Path, trained: Path, tmp_path: Path) -> None:
+    _, processor = load_model(trained)
+    found = TrainingFile.read([rows])
+    even, heavy = (EncodedRows(found, processor, tmp_path / "pictures.npy", weight) for weight in (1.0, 3.0))
+    chosen = [(0, [0, 1]), (1, [1])]
+    batches = [data.batch(chosen) for data in (even, heavy)]
+    ratio = batches[1].weights / batches[0].weights
+    assert torch.allclose(ratio, torch.where(batches[0].answer == 0, 3.0, 1.0))
+    for data, batch in zip((even, heavy), batches, strict=True):
+        assert data.weight(chosen) == pytest.approx(float(batch.weights.sum()))
+
+
 def test_the_rate_rises_and_falls() -> None:
     rates = [scheduled(step, 100, 0.1) for step in range(100)]
     assert rates[0] == pytest.approx(0.1)
@@ -188,7 +223,7 @@ def test_a_killed_training_continues_to_the_same_weights(rows: Path, trained: Pa
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -9
     said: list[str] = []
     train([rows], tmp_path / "model", SETTINGS, say=said.append)
-    assert said[0] == "16 pictures, 70 steps of 8; from step 1"
+    assert said[0] == f"16 pictures, {SETTINGS.steps} steps of 8; from step 1"
     assert weights(tmp_path / "model") == weights(trained)
     assert sorted(p.name for p in (tmp_path / "model").iterdir()) == sorted(p.name for p in trained.iterdir())
     assert not list(trained.glob("*.pt"))
@@ -254,7 +289,7 @@ def test_the_trained_model_sees_and_answers_under_lmms_eval(rows: Path, trained:
     replies = backend.ask(asked)
     assert {q.key: reply.text for q, reply in zip(asked, replies, strict=True)} == ACTIONS
     log = json.loads((trained / "training.json").read_text("utf-8"))
-    assert log["steps"] == log["log"][-1][0] == 70
+    assert log["steps"] == log["log"][-1][0] == SETTINGS.steps
 
 
 def test_a_sampled_answer_depends_on_its_decision_alone(rows: Path, trained: Path) -> None:

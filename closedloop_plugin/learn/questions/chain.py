@@ -28,7 +28,7 @@ def chain(asker: FrameQuestions) -> Iterator[WorldQuestion]:
     about = situation(frame)
     answers = (evidence.seen, evidence.next, action)
     yield asker.ask(
-        TASK, task=TASK, subtask=frame.reason, form="chain",
+        TASK, task=TASK, subtask=TASK, form="chain",
         question=text(f"{about.en} {ASKED.en}", f"{about.zh}{ASKED.zh}"), answer=action, group=TASK,
         value=evidence.kind, truth={"reason": frame.reason, "actor": evidence.shown or None},
         steps=[ReasoningStep(name, asked, told) for (name, asked), told in zip(STEPS, answers, strict=True)],

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +64,13 @@ def test_the_prompt_is_that_of_a_drive(tmp_path: Path) -> None:
     assert rows[0]["group"] == rows[1]["group"] == seen["id"]
 
 
-def test_frames_of_rare_actions_are_repeated_at_the_end(tmp_path: Path) -> None:
+def test_frames_of_rare_actions_are_repeated_as_groups(tmp_path: Path) -> None:
     folder = collect(tmp_path, [*["red"] * 16, "green"])
     assert Counter(answers(rows_of(folder))) == {ACTIONS["red"]: 16, ACTIONS["green"]: 1}
-    balanced = answers(rows_of(folder, DriveRowSettings(balance=0.5)))  # (16 / 1) ** 0.5
-    assert Counter(balanced) == {ACTIONS["red"]: 16, ACTIONS["green"]: 4}
-    assert balanced[:17] == answers(rows_of(folder))
+    rows = rows_of(folder, DriveRowSettings(balance=0.5))  # (16 / 1) ** 0.5
+    assert Counter(answers(rows)) == {ACTIONS["red"]: 16, ACTIONS["green"]: 4}
+    assert len({row["group"] for row in rows}) == len(rows)
+    assert ["seen" in row for row in rows if row["messages"][1]["content"] == ACTIONS["green"]] == [True, *[False] * 3]
     assert len(rows_of(folder, DriveRowSettings(balance=1, repeat=8))) == 16 + 8
 
 
@@ -79,8 +81,8 @@ def test_standing_frames_are_a_class_of_their_own(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
     lines[3]["speed"] = 0.1
     file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
-    repeated = rows_of(folder, DriveRowSettings(balance=0.5))[17:]
-    assert [row["group"] for row in repeated] == [lines[3]["id"]] * 3
+    groups = Counter(row["group"].partition("#")[0] for row in rows_of(folder, DriveRowSettings(balance=0.5)))
+    assert groups == {line["id"]: 4 if line is lines[3] else 1 for line in lines}
 
 
 def test_folders_are_written_as_often_as_asked(tmp_path: Path) -> None:
@@ -147,6 +149,30 @@ def test_questions_of_a_frame_follow_its_action(tmp_path: Path) -> None:
     assert "Is there a car 9?" in rows[-1]["messages"][0]["content"]
     assert answers(rows)[-1] == "yes"
     assert [row["group"] for row in rows] == ["m0-000001_rep0/0"] * 3 + ["m0-000001_rep0/1"] * 2
+
+
+def test_a_repeated_frame_is_asked_something_else(tmp_path: Path) -> None:
+    folder = collect(tmp_path, ["red", "green", "green", "green", "green"])
+    lines = [question(n, 0).to_json() for n in range(40)]
+    (folder / "questions.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    rows = [r for r in rows_of(folder, DriveRowSettings(balance=0.5, questions=2)) if r["id"].startswith("existence")]
+    asked = defaultdict(list)
+    for row in rows:
+        asked[row["group"]].append(row["messages"][0]["content"])
+    assert sorted(asked) == ["m0-000001_rep0/0", "m0-000001_rep0/0#1"]  # (4 / 1) ** 0.5
+    assert [len(set(texts)) for texts in asked.values()] == [2, 2]
+    assert asked["m0-000001_rep0/0"] != asked["m0-000001_rep0/0#1"]
+
+
+def test_questions_are_of_as_many_tasks_as_possible(tmp_path: Path) -> None:
+    folder = collect(tmp_path, ["red"])
+    rare = replace(question(100, 0), task="counting", form="count", answer=BilingualText("1"))
+    (folder / "questions.jsonl").write_text(
+        "\n".join(one.to_json() for one in [*(question(n, 0) for n in range(30)), rare]) + "\n", "utf-8"
+    )
+    for seed in range(5):
+        rows = rows_of(folder, DriveRowSettings(balance=0, questions=2, seed=seed))
+        assert sorted(row["id"].partition(":")[0] for row in rows) == ["action", "counting", "existence"]
 
 
 def test_faults_name_what_to_do(tmp_path: Path) -> None:

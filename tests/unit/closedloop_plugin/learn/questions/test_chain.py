@@ -38,7 +38,7 @@ def test_the_question_states_what_a_driver_knows_besides_the_picture() -> None:
     (question,) = chain(asker())
     assert question.record.question.en == ("We drive 6 m/s, limit 8 m/s, command: lane follow. What should the car do?")
     assert question.record.question.zh == "车速6米/秒，限速8米/秒，指令：沿车道行驶。我们的车应该怎么做？"
-    assert (question.record.form, question.record.subtask) == ("chain", "clear")
+    assert (question.record.form, question.record.subtask) == ("chain", "cot")
 
 
 def test_a_vehicle_ahead_that_stops() -> None:
