@@ -4,6 +4,7 @@ package, and by a baseline that ignores its camera. The model also answers the s
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -55,14 +56,17 @@ def _lacks(part: str, needed: Sequence[str], extra: str) -> bool:
 def _drive(out: Path, name: str, agent: str, *words: str) -> None:
     from lmms_eval_ad2.errors import Ad2Error
 
-    print(f"\ndriving routes {ROUTES} of the demo suite with {name} ...", flush=True)
-    folder = out / f"drive-{name}"
+    folder, log = out / f"drive-{name}", out / f"drive-{name}.log"
+    print(f"driving routes {ROUTES} of the demo suite with {name} (log: {log}) ...", flush=True)
     chosen = ("--suite", "demo", "--routes-ids", ROUTES, "--agent", agent, "--workers", "2", "--frames")
-    code = _ad2("run", *chosen, *words, "--out", str(folder))
+    # The report shows the scores of all drives together.
+    with log.open("w", encoding="utf-8") as handle, contextlib.redirect_stdout(handle):
+        code = _ad2("run", *chosen, *words, "--out", str(folder))
+        if not code:
+            for route in ROUTES.split(","):
+                _ad2("show", f"{folder}:{route}", "--out", str(folder / "pictures" / f"{route}.png"))
     if code:
-        raise Ad2Error(f"the demo drive with {name} ended with code {code}; see its messages above")
-    for route in ROUTES.split(","):
-        _ad2("show", f"{folder}:{route}", "--out", str(folder / "pictures" / f"{route}.png"))
+        raise Ad2Error(f"the demo drive with {name} ended with code {code}; see the messages above and {log}")
 
 
 def _ad2(*words: str) -> int:

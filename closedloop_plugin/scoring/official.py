@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from closedloop_plugin.core.driver_name import driver_name
 from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
 from closedloop_plugin.scoring.ability import of_type
 from closedloop_plugin.scoring.official_record import SCORES, OfficialRecord, parse_record
@@ -159,7 +160,7 @@ def _origin(r: EpisodeRecord) -> dict[str, Any]:
         "waiting": str(r.world.get("waiting", "")),
         "suite": r.suite,
         "profile": r.profile,
-        "agent": str(r.agent.get("name", "")),
+        "agent": driver_name(r.agent),
         "interpreter": str(interpreter.get("name", "")),
         "mode": str(interpreter.get("mode", "")),
         **({"tasks": ",".join(map(str, tasks))} if isinstance(tasks, list) else {}),

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from closedloop_plugin.core.driver_name import driver_name
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import Actor, Control, GroundTruth
 from closedloop_plugin.maps.base import RoadMap
@@ -186,4 +187,4 @@ def result_of(record: EpisodeRecord) -> dict[str, Any]:
     """Fields of a record for the title of a picture."""
     names = ("suite", "route_id", "repetition", "scenario", "town", "status", "score_route", "score_penalty")
     found = {name: getattr(record, name) for name in (*names, "score_composed", "game_s", "profile", "reason")}
-    return {**found, "agent": record.agent.get("name", ""), "backend": record.world.get("backend", "")}
+    return {**found, "agent": driver_name(record.agent), "backend": record.world.get("backend", "")}

@@ -16,7 +16,7 @@ from closedloop_plugin.learn.tiny_model import TinyModelSize, make_tiny_model
 from closedloop_plugin.learn.training_file import TrainingFile
 from lmms_eval_ad2.export.drives import DriveRowSettings, export_drives
 
-pytest_plugins = ("support.tiny_models",)  # the fixture tiny_qwen
+pytest_plugins = ("support.tiny_models",)  # the fixtures tiny_qwen, tiny_llava
 
 STEPS = 3
 SIZE = TinyModelSize(width=64, height=32, vision=(8, 16, 16, 32), vision_layers=(1, 1, 1, 1), hidden=32, layers=1)
@@ -70,11 +70,15 @@ def test_the_small_model_is_trained_with_all_its_weights(rows: Path, tmp_path: P
         assert any(part in name for name in changed), part
 
 
-def test_lora_of_qwen_on_the_same_rows(rows: Path, tiny_qwen: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("model", ["qwen2_5_vl", "llava15_7b"])
+def test_lora_of_large_architectures_on_the_same_rows(
+    model: str, rows: Path, tiny_qwen: Path, tiny_llava: Path, tmp_path: Path
+) -> None:
     from safetensors.torch import load_file
 
-    checkpoint, found = trained("qwen2_5_vl_lora.yaml", tiny_qwen, rows, tmp_path)
-    assert_every_value_is_used("qwen2_5_vl_lora.yaml", found)
+    config, base = f"{model}_lora.yaml", {"qwen2_5_vl": tiny_qwen, "llava15_7b": tiny_llava}[model]
+    checkpoint, found = trained(config, base, rows, tmp_path)
+    assert_every_value_is_used(config, found)
     weights = load_file(checkpoint / "adapter_model.safetensors")
-    assert all("visual" not in name for name in weights)
+    assert all("visual" not in name and "vision" not in name for name in weights)
     assert any(float(w.abs().max()) > 0 for name, w in weights.items() if "lora_B" in name)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from closedloop_plugin.core.driver_name import driver_name
 from closedloop_plugin.robots.course.published import PublishedVehicleTable
 from closedloop_plugin.robots.course.records import SegmentRunRecord
 from lmms_eval_ad2.printed import printable
@@ -76,7 +77,7 @@ def _heading(records: Sequence[SegmentRunRecord]) -> str:
         return "nothing driven yet"
     r = records[0]
     interpreter = r.interpreter or {}
-    driver = " + ".join(str(name) for name in (r.agent.get("name"), interpreter.get("name")) if name)
+    driver = " + ".join(str(name) for name in (driver_name(r.agent), interpreter.get("name")) if name)
     return f"{r.robot.get('name')}, {driver}, profile {r.profile}, transport {r.transport}"
 
 
