@@ -108,8 +108,10 @@ def threat_failures(folder: Path, routes: Sequence[str]) -> dict[str, RouteFailu
 
 
 def standard_failures(folder: Path, routes: Sequence[str]) -> dict[str, RouteFailures]:
+    """By route; one whose standard scenario could not be driven has none."""
     records = {record.route_id: record for record in read_records(folder)}
-    return {route: RouteFailures(None if unharmed(records[route]) else 1, 1, 1) for route in routes}
+    driven = {route: RouteFailures(None if unharmed(record) else 1, 1, 1) for route, record in records.items()}
+    return {route: driven.get(route, RouteFailures(None, 0, 0)) for route in routes}
 
 
 def shares(rounds: int) -> dict[str, Callable[[RouteFailures], tuple[float, float]]]:
