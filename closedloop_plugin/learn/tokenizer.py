@@ -1,8 +1,8 @@
 """A tokenizer trained on the sentences of a training file, so that a question costs a few tokens.
 
 Phrases that occur in many prompts are one token each ("added tokens"): sentences, sentences that always follow each
-other, and options of multiple choice with their letter, so that one token says which letter stands for which answer.
-All other text is byte-level byte-pair encoding whose merges may cross spaces; numbers are split into integer part and
+other, and the letters and texts of options, each for itself, so that a text is the same token under every letter. All
+other text is byte-level byte-pair encoding whose merges may cross spaces; numbers are split into integer part and
 decimals: "13.4" is "13" and ".4". Every text is decoded to the same bytes.
 """
 
@@ -12,7 +12,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -40,8 +39,11 @@ CLAUSE = 8  # characters, at least, of a part of an answer that is one token too
 SAMPLE = 20_000  # rows from which the tokens are learned, evenly spaced
 SHARE = 5e-4  # of all prompts, at least, contain it
 ALWAYS = 0.95  # two pieces are one phrase if one of them is beside the other in such a share of its places
-OPTION = "\n("
-_PIECES = re.compile(r"\n\([A-Z]\) [^\n]*|\d+(?:\.\d+)?|(?:[^\d.:?!\n]|\n(?!\([A-Z]\) )|[.:?!](?!\s|$))+[.:?!]?|[.:?!]")
+_LETTER = r"\n\([A-Z]\) "  # of an option, on a line of its own
+_PIECES = re.compile(
+    rf"{_LETTER}|(?<={_LETTER})[^\n]+|\d+(?:\.\d+)?|(?:[^\d.:?!\n]|(?!{_LETTER})\n|[.:?!](?!\s|$))+[.:?!]?|[.:?!]"
+)
+_IS_LETTER = re.compile(_LETTER)
 # Boundaries that no merge crosses: numbers, and the parts of a manoeuvre. Decimals keep the punctuation after them, so
 # that a point of a trajectory is four tokens.
 _NUMBERS = r"\d+|\.\d+[,)\]\s(\[-]*"
@@ -66,7 +68,7 @@ def train_tokenizer(prompts: Sequence[str], answers: Sequence[str], size: int = 
 
 
 def pieces(text: str) -> list[str]:
-    """`text` split into options, numbers and sentences; the white space between sentences begins the later one."""
+    """`text` split into letters and texts of options, numbers and sentences. White space begins the later sentence."""
     return _PIECES.findall(text)
 
 
@@ -80,28 +82,32 @@ def common_phrases(prompts: Sequence[list[str]], most: int = PHRASES) -> list[st
 def _join(prompts: Sequence[list[str]]) -> bool:
     """Join neighbours that are one phrase, in place; whether there were any."""
     single = Counter(piece for found in prompts for piece in found)
-    double = Counter(pair for found in prompts for pair in pairwise(found))
+    double = Counter(pair for found in prompts for pair in _neighbours(found) if pair)
     least = max(2, SHARE * len(prompts))
     joined = {pair for pair, n in double.items() if n >= least and n >= ALWAYS * _places(*pair, single)}
     for found in prompts:
-        made: list[str] = []
-        before = ""  # the last piece as it was counted
-        for piece in found:
-            if (before, piece) in joined:
-                made[-1], before = made[-1] + piece, ""
+        made, just_joined = found[:1], False
+        for piece, pair in zip(found[1:], _neighbours(found), strict=True):
+            just_joined = pair in joined and not just_joined
+            if just_joined:
+                made[-1] += piece
             else:
                 made.append(piece)
-                before = piece
         found[:] = made
     return bool(joined)
 
 
+def _neighbours(found: Sequence[str]) -> list[tuple[str, str] | None]:
+    """Each piece after the first, with the one before it; None at letters and texts of options, which stay alone."""
+    letters = [bool(_IS_LETTER.fullmatch(piece)) for piece in found]
+    alone = [letter or text for letter, text in zip(letters, [False, *letters], strict=False)]
+    return [None if any(alone[i : i + 2]) else (found[i], found[i + 1]) for i in range(len(found) - 1)]
+
+
 def _places(one: str, other: str, single: Mapping[str, int]) -> float:
     """In how many places the two could be beside each other. A number that varies would be in few: only the places of
-    the phrase beside it count. Options never belong to their neighbours."""
-    if OPTION in (one[:2], other[:2]) or (_is_number(one) and _is_number(other)):
-        return math.inf
-    return min(single[piece] for piece in (one, other) if not _is_number(piece))
+    the phrase beside it count."""
+    return min((single[piece] for piece in (one, other) if not _is_number(piece)), default=math.inf)
 
 
 def _is_number(piece: str) -> bool:

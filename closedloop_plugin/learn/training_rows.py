@@ -8,6 +8,7 @@ driving rows (shown_reason.py).
 from __future__ import annotations
 
 import hashlib
+import random
 from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ from lmms_eval_ad2.export.training import training_turns
 from lmms_eval_ad2.image_files import open_image
 from lmms_eval_ad2.prompts.prompt_set import PromptSet
 from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.scoring.rotation import reordered
 from lmms_eval_ad2.scoring.variant import TaskVariant
 from lmms_eval_ad2.storage.training_card import TrainingSet
 
@@ -106,11 +108,16 @@ class FrameRows:
     def group(
         self, picture: Path, frame: Mapping[str, Any], records: Sequence[Record], number: int, driving: bool
     ) -> Iterator[dict[str, Any]]:
-        """The rows of a frame when it is written for the `number`-th time: driving rows, and some of `records`."""
+        """The rows of a frame when it is written for the `number`-th time: driving rows, and some of `records`.
+
+        Options of a repeated frame are in another order, so that their letters cannot be learned from the picture.
+        """
         group = f"{frame['id']}#{number}" if number else str(frame["id"])
         if driving:
             yield from self._driving(picture, frame, group)
         for record in _drawn(records, self.settings, number):
+            if number:
+                record = _shuffled(record, f"{self.settings.seed}:{number}")
             turns = training_turns(record, TaskVariant(record.benchmark, record.task), self._texts)
             for step, (prompt, answer) in enumerate(turns):
                 yield self._row(record.task, picture, group, prompt, answer, f"{frame['id']}:{record.id}#{step}")
@@ -208,6 +215,12 @@ def _drawn(records: Sequence[Record], settings: DriveRowSettings, number: int) -
         ranked.append((turns[record.task], record))
         turns[record.task] += 1
     return [record for _, record in sorted(ranked, key=lambda one: one[0])[: settings.questions]]
+
+
+def _shuffled(record: Record, seed: str) -> Record:
+    order = list(range(len(record.options)))
+    random.Random(f"{seed}:{record.id}").shuffle(order)
+    return reordered(record, order) if order else record
 
 
 def _rounded(value: float, key: str) -> int:

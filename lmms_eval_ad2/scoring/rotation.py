@@ -1,11 +1,11 @@
-"""Rotation of answer options for circular evaluation, which separates knowledge from position bias.
+"""Other orders of answer options: rotations for circular evaluation, which separates knowledge from position bias.
 
 Source: MMBench (Liu et al., 2023), section 4.3; AutoDrive-QA itself asks in one order only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from lmms_eval_ad2.records import AnswerOption, Record
@@ -20,17 +20,21 @@ def rotations(record: Record) -> Iterator[Record]:
     ("none of the above") lose their meaning.
     """
     count = len(record.options)
-    letters = [option.letter for option in record.options]
     for by in range(count):
-        moved = [record.options[(place + by) % count] for place in range(count)]
-        options = tuple(AnswerOption(letter, o.text, o.kind) for letter, o in zip(letters, moved, strict=True))
-        right = next((i for i, option in enumerate(moved) if option.letter == record.letter), None)
+        rotated = reordered(record, [(place + by) % count for place in range(count)])
         yield replace(
-            record,
+            rotated,
             id=f"{record.id}#{by}",
-            options=options,
-            letter=record.letter if right is None else letters[right],
             # All rotations of a question belong to one cluster: they are not independent.
             cluster=record.cluster or record.id,
             meta={**record.meta, ROTATED: {"id": record.id, "by": by, "of": count}},
         )
+
+
+def reordered(record: Record, order: Sequence[int]) -> Record:
+    """`record` with its options in another order: the one at place order[i] comes to place i, under the i-th letter."""
+    letters = [option.letter for option in record.options]
+    moved = [record.options[place] for place in order]
+    options = tuple(AnswerOption(letter, o.text, o.kind) for letter, o in zip(letters, moved, strict=True))
+    right = next((i for i, option in enumerate(moved) if option.letter == record.letter), None)
+    return replace(record, options=options, letter=record.letter if right is None else letters[right])

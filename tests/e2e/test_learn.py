@@ -78,10 +78,10 @@ def test_numbers_are_integer_part_and_decimals(tokenizer: Any) -> None:
 CHOICE = "How far away is the {}?\nOptions:\n(A) {} m.\n(B) 8 to 16 m.\nAnswer with its letter only.\nUse {} pixels."
 
 
-def test_an_option_is_one_piece_with_its_letter() -> None:
+def test_letters_and_texts_of_options_are_pieces() -> None:
     text = CHOICE.format("car", "More than 30", 160)
     assert pieces(text) == [
-        "How far away is the car?", "\nOptions:", "\n(A) More than 30 m.", "\n(B) 8 to 16 m.",
+        "How far away is the car?", "\nOptions:", "\n(A) ", "More than 30 m.", "\n(B) ", "8 to 16 m.",
         "\nAnswer with its letter only.", "\nUse ", "160", " pixels.",
     ]  # fmt: skip
     assert "".join(pieces(text)) == text
