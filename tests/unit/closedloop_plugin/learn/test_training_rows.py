@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, defaultdict
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from closedloop_plugin.learn.training_rows import BECAUSE, SOURCE
 from closedloop_plugin.prompts.texts import texts_of
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.export.drives import DriveRowSettings, export_drives
-from lmms_eval_ad2.records import BilingualText, Record
+from lmms_eval_ad2.records import AnswerOption, BilingualText, Record
 
 PLAIN = DriveRowSettings(balance=0)
 FRONT = Camera("front", 64, 36, fov=90.0, forward=0.0, right=0.0, up=1.5)
@@ -195,3 +196,24 @@ def test_the_card_counts_actions_and_the_sets_name_the_routes(tmp_path: Path) ->
     assert len(named.images) == 2  # the two red ones are equal
     assert SOURCE.takes(folder)
     assert not SOURCE.takes(tmp_path / "frames")
+
+
+def test_options_of_a_repeated_question_are_in_another_order(tmp_path: Path) -> None:
+    """The letter changes with them."""
+    folder = collect(tmp_path, ["red", *["green"] * 16])
+    texts = ("Stop.", "Brake.", "Go.", "Turn.")
+    options = tuple(AnswerOption(letter, BilingualText(text)) for letter, text in zip("ABCD", texts, strict=True))
+    record = replace(
+        question(1, 0), benchmark="world", task="planning", form="mc", options=options, letter="C",
+        answer=BilingualText("Go."),
+    )  # fmt: skip
+    (folder / "questions.jsonl").write_text(record.to_json() + "\n", "utf-8")
+    rows = [r for r in rows_of(folder, DriveRowSettings(balance=1, questions=1)) if r["id"].startswith("planning")]
+    assert len(rows) == 8
+    orders = []
+    for row in rows:
+        asked, letter = (message["content"] for message in row["messages"])
+        orders.append(re.findall(r"\((\w)\) (\w+\.)", asked))
+        assert (letter, "Go.") in orders[-1]
+    assert [text for _, text in orders[0]] == list(texts)
+    assert len({str(order) for order in orders}) >= 5
