@@ -206,15 +206,8 @@ class LearnStages:
         batch = min(BATCH, max(LEAST_BATCH, self.options.scaled(BATCH)))
         train = ["learn", "train", "--rows", str(rows), "--out", str(self._model(kind, number))]
         train += ["--steps", str(steps if start else max(steps, LEAST_STEPS)), "--batch", str(batch)]
-        train += [
-            "--seed",
-            str(self.options.seed),
-            "--processes",
-            str(self.options.processes),
-            "--per-picture",
-            IN_A_STEP,
-        ]
-        train += ["--first-weight", DRIVING_WEIGHT]
+        train += ["--seed", str(self.options.seed), "--processes", str(self.options.processes)]
+        train += ["--per-picture", IN_A_STEP, "--first-weight", DRIVING_WEIGHT]
         train += (
             ["--start", str(start), "--rate", MORE_RATE]
             if start

@@ -39,7 +39,7 @@ class LearnTrainOptions(ModelSizeOptions):
     per_picture: int = option("questions about a picture in a step, at most (default 3)", default=3, least=1)
     first_weight: float = option(
         "weight of the first question about a picture, the driving question of collected drives; others weigh 1 "
-        "(default 1)", default=1.0, least=0,
+        "(default 1)", default=1.0, least=0.01,
     )  # fmt: skip
     rate: float = option("highest learning rate (default 0.001)", default=1e-3, least=0)
     processes: int = option("processes that share each batch, one core each (default 1)", default=1, least=1)
