@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
-# Arguments of lmms-eval's model classes that name the checkpoint.
-_CHECKPOINT = re.compile(r"(?:^|,)\s*(?:pretrained|model_version|model_name_or_path|model)=([^,]+)")
+from lmms_eval_ad2.storage.model_arguments import model_label
 
 
 def driver_name(agent: Mapping[str, Any]) -> str:
@@ -15,6 +13,5 @@ def driver_name(agent: Mapping[str, Any]) -> str:
 
     agent: EpisodeRecord.agent. Of a folder or a repository of a hub, the last part of its name.
     """
-    name, found = str(agent.get("name", "")), _CHECKPOINT.search(str(agent.get("model_args") or ""))
-    checkpoint = found[1].strip().rstrip("/\\").replace("\\", "/").rpartition("/")[2] if found else ""
+    name, checkpoint = str(agent.get("name", "")), model_label("", str(agent.get("model_args") or ""))
     return f"{name} {checkpoint}" if checkpoint and checkpoint not in name else name

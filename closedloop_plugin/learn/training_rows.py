@@ -64,12 +64,12 @@ class CollectedRows:
             asked, size = _questions(folder, settings), _picture_size(folder)
             for picture, frame in frames_of(folder):
                 about = asked.get(picture.relative_to(folder).as_posix(), ())
-                is_asked, repeats = _is_asked(frame, settings), 1
-                if is_asked:
+                driving, repeats = _is_asked(frame, settings), 1
+                if driving:
                     wanted = times * min((most / counts[class_of(frame)]) ** settings.balance, settings.repeat)
                     repeats = max(1, _rounded(wanted, f"{settings.seed}:{frame['id']}"))
                 for number in range(repeats):
-                    group = list(writer.group(picture, frame, about, number, is_asked))
+                    group = list(writer.group(picture, frame, about, number, driving))
                     if group and not number:
                         group[0]["seen"] = seen_json(frame, size)
                     yield from group

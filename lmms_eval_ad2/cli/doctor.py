@@ -80,7 +80,7 @@ def _of_model(options: DoctorOptions) -> list[Finding]:
     """A model's wrapper, the libraries that it needs, and its API key."""
     from lmms_eval_ad2.errors import Ad2Error, install_hint
     from lmms_eval_ad2.harness import model_requirements
-    from lmms_eval_ad2.harness.run_identity import pairs
+    from lmms_eval_ad2.storage.model_arguments import pairs
 
     arguments = pairs(options.model_args)
     try:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error, install_all, require
-from lmms_eval_ad2.harness.run_identity import pairs
+from lmms_eval_ad2.storage.model_arguments import pairs
 
 # Optional imports without which wrappers cannot process images; the others (decord in many files) are for video or
 # audio only. By the way in which they are imported: optional_import("module", ...), or in a `try`.

@@ -25,7 +25,7 @@ from lmms_eval_ad2.errors import Ad2Error, install_hint
 from lmms_eval_ad2.harness import hooks, model_input, run_checks
 from lmms_eval_ad2.harness.batched_generation import IMAGE_ENCODING
 from lmms_eval_ad2.harness.journal import AnswerJournal, attach
-from lmms_eval_ad2.harness.run_identity import LibraryArguments, identity, model_label, redact, versions
+from lmms_eval_ad2.harness.run_identity import LibraryArguments, identity, redact, versions
 from lmms_eval_ad2.harness.task_data import TASKS, task_settings
 from lmms_eval_ad2.harness.task_files import TaskFile, groups, task_files
 from lmms_eval_ad2.harness.training_data import mark_tasks
@@ -37,6 +37,7 @@ from lmms_eval_ad2.storage.code_state import UNKNOWN
 from lmms_eval_ad2.storage.files import remove_leftovers
 from lmms_eval_ad2.storage.identity import run_folder
 from lmms_eval_ad2.storage.lock import lock_folder
+from lmms_eval_ad2.storage.model_arguments import model_label
 from lmms_eval_ad2.storage.training_card import TrainingCard, cards_of
 
 PREVIOUS = "summary.previous.json"

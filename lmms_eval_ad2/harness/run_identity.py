@@ -9,7 +9,6 @@ import argparse
 import os
 import platform
 import uuid
-from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
@@ -35,22 +34,6 @@ def redact(model_args: Any) -> str:
     if isinstance(model_args, dict):
         model_args = ",".join(f"{k}={v}" for k, v in sorted(model_args.items()))
     return redacted(str(model_args or ""))
-
-
-def pairs(model_args: str | Mapping[str, Any] | None) -> dict[str, str]:
-    """Parse `a=1,b=2` into a dictionary of texts."""
-    if isinstance(model_args, Mapping):
-        return {str(key): str(value) for key, value in model_args.items()}
-    return dict(p.split("=", 1) for p in (model_args or "").split(",") if "=" in p)
-
-
-def model_label(model: str, model_args: str) -> str:
-    """A short name for tables: the checkpoint's, if there is one."""
-    known = pairs(model_args)
-    for key in ("pretrained", "model_version", "model"):
-        if known.get(key):
-            return known[key].rstrip("/").split("/")[-1]
-    return model
 
 
 def identity(model: Any, model_args: Any, cli: Any) -> dict[str, Any]:
