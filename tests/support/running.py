@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,11 @@ BIN = Path(sys.executable).parent
 TESTS = Path(__file__).resolve().parents[1]
 REPO = TESTS.parent
 PATIENCE_S = 1500  # for a process of about a minute: a machine may be ten times slower, and stall
+
+# Fixtures of modules run before the one that gives a test its data home: they must not read that of the user either.
+_SESSION_HOME = tempfile.TemporaryDirectory(prefix="ad2home")
+os.environ["AD2_HOME"] = _SESSION_HOME.name
+os.environ.pop("AD2_BENCH2DRIVE_ROUTES", None)
 
 SESSION = dict(os.environ)
 SET_FOR_LONGER = (*warm_commands.RUN_TIME, "FAKE_CARLA_")  # variables set by module fixtures
