@@ -26,6 +26,9 @@ from lmms_eval_ad2.storage.code_state import code_label
 from lmms_eval_ad2.storage.files import atomic_write
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+from marked_blocks import insert  # noqa: E402
+
 PAGE = ROOT / "docs" / "results" / "embedded220.md"
 README = ROOT / "README.md"
 CEILINGS = ROOT / "closedloop_plugin" / "scoring" / "ceilings.yaml"
@@ -186,20 +189,6 @@ def short_table(driven: Sequence[DrivenResult]) -> str:
         values = [one.scores[name] for name in ("driving_score", "success_rate", "efficiency", "comfortness")]
         rows.append(f"| {one.driver.name} | {' | '.join('–' if v is None else f'{v:.1f}' for v in values)} |")
     return "\n".join(rows)
-
-
-def insert(page: Path, blocks: Mapping[str, str]) -> None:
-    """Replace what stands between the marker lines of each name."""
-    text = page.read_text("utf-8")
-    for name, block in blocks.items():
-        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-        head, found, rest = text.partition(begin)
-        _, closed, tail = rest.partition(end)
-        if not (found and closed):
-            sys.exit(f"{page}: no lines '{begin}' and '{end}'")
-        text = f"{head}{begin}\n{block}\n{end}{tail}"
-    with atomic_write(page) as file:
-        file.write(text)
 
 
 if __name__ == "__main__":

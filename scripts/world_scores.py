@@ -8,13 +8,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from marked_blocks import insert
+
 from lmms_eval_ad2.data.releases.world import TASKS
-from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.report.runs import RunSummary, load
 from lmms_eval_ad2.report.text_table import TextTable
 
 PAGE = Path(__file__).resolve().parent.parent / "tasks" / "ad2_world" / "README.md"
-BEGIN, END = "<!-- scores: written by scripts/world_scores.py -->\n", "<!-- end of scores -->"
 
 
 def main() -> int:
@@ -25,12 +25,7 @@ def main() -> int:
     args = p.parse_args()
     titles, folders = zip(*(text.partition("=")[::2] for text in args.runs), strict=True)
     runs = [load([Path(folder)])[0] for folder in folders]
-    text = f"{args.label}\n\n{table(titles, runs)}\n"
-    before, begin, rest = args.page.read_text("utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise Ad2Error(f"{args.page}: no marks of the table of scores")
-    args.page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", "utf-8")
+    insert(args.page, {"scores": f"\n{args.label}\n\n{table(titles, runs)}\n"})
     return 0
 
 

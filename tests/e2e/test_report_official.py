@@ -56,7 +56,7 @@ def test_runs_and_files_and_open_loop_runs_share_a_report(
     official: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     top = tmp_path / "top"
-    run_folder(top / "drives" / "mine", [record("101", 100.0), record("102", 60.0)], list(ROUTES))
+    run_folder(top / "drives" / "mine", [record("101", 100.0), record("102", 60.0)], list(ROUTES), seed=7)
     write_run(top / "toy", summary({"t": task("ad2_bench", "relation", cell(50.0))}))
     page = tmp_path / "page.html"
     words = ["report", str(top), str(official), "--routes", "demo"]
@@ -64,6 +64,7 @@ def test_runs_and_files_and_open_loop_runs_share_a_report(
     data = json.loads(capsys.readouterr().out)
     assert [r["name"] for r in data["runs"]] == ["toy-7b"]
     assert [r["name"] for r in data["drive"]["runs"]] == ["mine", "agent"]
+    assert [r["provenance"]["seed"] for r in data["drive"]["runs"]] == ["7", "not recorded"]
     assert main([*words, "--html", str(page)]) == 0
     out = shown(capsys)
     assert "toy-7b" in out and "mine: embedded world; NOT comparable with figures driven in CARLA" in out

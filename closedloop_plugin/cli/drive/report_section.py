@@ -63,7 +63,10 @@ def scored(results: DriveResults) -> ScoredRun:
     from closedloop_plugin.scoring.provenance import provenance
     from closedloop_plugin.scoring.summary import summarise
 
-    found = summarise(results.records, results.routes, results.profile, results.repetitions, comfort_mode=COMFORT)
+    found = summarise(
+        results.records, results.routes, results.profile, results.repetitions, comfort_mode=COMFORT,
+        identity=results.identity,
+    )  # fmt: skip
     about = provenance(results.records, results.identity, results.profile.name, COMFORT)
     return ScoredRun(results, found, about)
 
@@ -282,7 +285,6 @@ def _data(run: ScoredRun) -> dict[str, Any]:
         "path": str(run.results.path),
         "suite": run.results.suite.name if run.results.suite else None,
         "asked": len(run.results.asked),
-        "provenance": run.provenance.facts(),
         "training": run.results.training or None,
         **run.scores,
         "n_lost": run.results.lost,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -56,13 +55,3 @@ def test_the_ceilings_can_be_read_back(results: ModuleType) -> None:
     found = MeasuredCeiling(**row)
     assert (found.task, found.interpreter, found.driving_score) == ("action", "rules", 97.1235)
     assert found.version == "0.2.0+abc"
-
-
-def test_blocks_are_inserted_between_their_marker_lines(results: ModuleType, tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("a\n<!-- x: begin -->\nold\n<!-- x: end -->\nb\n", encoding="utf-8")
-    results.insert(page, {"x": "new"})
-    results.insert(page, {"x": "new"})
-    assert page.read_text("utf-8") == "a\n<!-- x: begin -->\nnew\n<!-- x: end -->\nb\n"
-    with pytest.raises(SystemExit, match="no lines '<!-- y: begin -->'"):
-        results.insert(page, {"y": "new"})

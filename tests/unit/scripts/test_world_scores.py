@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from support.make_runs import cell, task
+from support.scripts import script
 
 from lmms_eval_ad2.data.releases.world import TASKS
 from lmms_eval_ad2.errors import Ad2Error
-from scripts import world_scores
 
 
 @pytest.fixture
@@ -24,7 +24,8 @@ def folder(tmp_path: Path) -> Path:
 
 def test_the_table_replaces_the_last_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = folder / "README.md"
-    page.write_text(f"before\n{world_scores.BEGIN}old\n{world_scores.END}\nafter\n")
+    world_scores = script("world_scores")
+    page.write_text("before\n<!-- scores: begin -->\nold\n<!-- scores: end -->\nafter\n")
     monkeypatch.setattr(sys, "argv", ["x", f"floor={folder}", "--label", "2 drives:", "--page", str(page)])
     assert world_scores.main() == world_scores.main() == 0
     text = page.read_text()
@@ -32,5 +33,5 @@ def test_the_table_replaces_the_last_one(folder: Path, monkeypatch: pytest.Monke
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if "ad2x_" in line]
     assert rows == [[f"ad2x_world_{part}", "40", "25.0 (20.0 to 31.5)"] for part in TASKS]
     page.write_text("without marks")
-    with pytest.raises(Ad2Error, match="no marks"):
+    with pytest.raises(Ad2Error, match="no lines '<!-- scores: begin -->'"):
         world_scores.main()

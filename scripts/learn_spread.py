@@ -1,0 +1,129 @@
+"""Write the tables of several seeds of scripts/learn.sh into a page: each seed, their mean and standard deviation.
+
+    python scripts/learn_spread.py runs/learn runs/learn1 runs/learn2      # between the marker lines of docs/learn.md
+
+Scores are those of `ad2 report`; the order of the folders is that of the columns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from learn import BLIND, SIGHTED
+from marked_blocks import insert
+
+from lmms_eval_ad2.cli.main import main as ad2
+from lmms_eval_ad2.data.releases.world import TASKS
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.report.text_table import TextTable
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "learn.md"
+DRIVERS = ("expert", "speaking-expert", SIGHTED, "steer-only", BLIND, "straight")
+MAJORITY = "ad2_majority"
+
+
+@dataclass(frozen=True)
+class LearnedSeed:
+    """The scores of one run of scripts/learn.sh.
+
+    drives: by driver, Driving Score and its 95 % interval (None of few routes). answers: by (answerer, task), score.
+    """
+
+    seed: str
+    drives: Mapping[str, tuple[float, Sequence[float] | None]]
+    answers: Mapping[tuple[str, str], float | None]
+
+
+def read_seed(out: Path) -> LearnedSeed:
+    """The scores of a finished run. Raises Ad2Error if drives or answers are missing."""
+    runs = (out / "runs").absolute()
+    found = _report(runs)
+    driven = {_first(one["path"], runs): one for one in (found.get("drive") or {"runs": []})["runs"]}
+    names = {run["name"]: _first(run["folder"], runs) for run in found["runs"]}
+    answers = {(names[one["run"]], one["part"]): one["score"]["official"] for one in found["tasks"]}
+    wanted = [(name, task) for name in (SIGHTED, BLIND, MAJORITY) for task in TASKS]
+    missing = [f"drive {name}" for name in DRIVERS if name not in driven]
+    missing += [f"questions {name}, {task}" for name, task in wanted if (name, task) not in answers]
+    if missing:
+        raise Ad2Error(f"{out}: not finished, without {'; '.join(missing[:3])}; scripts/learn.sh --out {out} resumes")
+    drives = {name: (one["driving_score"], one["intervals"]["driving_score"]) for name, one in driven.items()}
+    return LearnedSeed(driven[SIGHTED]["provenance"]["seed"], drives, answers)
+
+
+def _first(path: str, runs: Path) -> str:
+    """The first folder of a path below `runs`."""
+    return Path(path).relative_to(runs).parts[0]
+
+
+def _report(runs: Path) -> dict[str, Any]:
+    text = io.StringIO()
+    with redirect_stdout(text):
+        code = ad2(["report", str(runs), "--json"])
+    if code:
+        raise Ad2Error(f"{runs}: ad2 report failed; its message stands above")
+    return dict(json.loads(text.getvalue()))
+
+
+def driving_table(seeds: Sequence[LearnedSeed]) -> str:
+    """Driving Score with its interval over routes, by driver and seed."""
+    rows = []
+    for name in DRIVERS:
+        found = [one.drives[name] for one in seeds]
+        cells = [f"{score:.1f}" + (f" [{span[0]:.1f}, {span[1]:.1f}]" if span else "") for score, span in found]
+        rows.append((name, *cells, spread([score for score, _ in found])))
+    differences = [one.drives[SIGHTED][0] - one.drives[BLIND][0] for one in seeds]
+    rows.append((f"{SIGHTED} - {BLIND}", *(f"{value:.1f}" for value in differences), spread(differences)))
+    return _table("driver", seeds, rows)
+
+
+def answer_table(seeds: Sequence[LearnedSeed]) -> str:
+    """Scores of the model / its blind twin / the majority, by task and seed."""
+    rows = []
+    for task in TASKS:
+        found = [[one.answers[name, task] for name in (SIGHTED, BLIND, MAJORITY)] for one in seeds]
+        cells = [" / ".join(_number(value) for value in values) for values in found]
+        scores = [values[0] for values in found if values[0] is not None]
+        rows.append((task, *cells, spread(scores) if len(scores) == len(seeds) else "–"))
+    return _table("task", seeds, rows)
+
+
+def _table(title: str, seeds: Sequence[LearnedSeed], rows: Sequence[Sequence[str]]) -> str:
+    names = [f"seed {one.seed}" for one in seeds]
+    return TextTable((title, *names, "mean ± sd"), rows, "l" + "r" * (len(names) + 1)).markdown()
+
+
+def spread(values: Sequence[float]) -> str:
+    """Mean and sample standard deviation; of one value only itself."""
+    deviation = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.1f}{deviation}"
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
+
+
+def main() -> int:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("runs", nargs="+", type=Path, metavar="OUT", help="a folder of scripts/learn.sh")
+    p.add_argument("--page", type=Path, default=PAGE)
+    args = p.parse_args()
+    try:
+        seeds = [read_seed(out) for out in args.runs]
+        insert(args.page, {"drives": driving_table(seeds), "answers": answer_table(seeds)})
+    except (Ad2Error, OSError) as exc:
+        print(f"error: {exc}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

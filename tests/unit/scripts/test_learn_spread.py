@@ -1,0 +1,65 @@
+"""scripts/learn_spread.py: the tables of several runs of learn.sh, from their run folders."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from support.closedloop.run_folders import record, run_folder
+from support.make_runs import cell, summary, task, write_run
+from support.scripts import script
+
+from lmms_eval_ad2.data.releases.world import TASKS
+
+SCORES = {
+    "expert": 100.0,
+    "speaking-expert": 90.0,
+    "sighted": 70.0,
+    "steer-only": 60.0,
+    "blind": 50.0,
+    "straight": 30.0,
+}
+ANSWERS = {"sighted": 80.0, "blind": 40.0, "ad2_majority": 50.0}
+
+
+def learned(out: Path, seed: int, more: float) -> Path:
+    """A folder of learn.sh whose model drives and answers by `more` points better."""
+    for name, score in SCORES.items():
+        score += more if name == "sighted" else 0
+        run_folder(out / "runs" / name / "drive", [record("101", score), record("102", score)], seed=seed)
+    for name, score in ANSWERS.items():
+        score += more if name == "sighted" else 0
+        tasks = {f"ad2x_world_{part}": task("world", part, cell(score)) for part in TASKS}
+        write_run(out / "runs" / name / "questions", summary(tasks, model=name))
+    return out
+
+
+def rows(text: str) -> dict[str, list[str]]:
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
+    return {row[0]: row[1:] for row in cells}
+
+
+def test_each_seed_has_a_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("".join(f"<!-- {name}: {end} -->\n" for name in ("drives", "answers") for end in ("begin", "end")))
+    folders = [str(learned(tmp_path / f"s{seed}", seed, more)) for seed, more in ((0, 0.0), (1, 3.0), (5, 6.0))]
+    monkeypatch.setattr(sys, "argv", ["x", *folders, "--page", str(page)])
+    assert script("learn_spread").main() == 0
+    found = rows(page.read_text())
+    assert found["driver"] == found["task"] == ["seed 0", "seed 1", "seed 5", "mean ± sd"]
+    assert [text.split(" [")[0] for text in found["sighted"]] == ["70.0", "73.0", "76.0", "73.0 ± 3.0"]
+    assert found["straight"][-1] == "30.0 ± 0.0"
+    assert found["sighted - blind"] == ["20.0", "23.0", "26.0", "23.0 ± 3.0"]
+    assert {name for name in found if name in TASKS} == set(TASKS)
+    assert found["relation"] == ["80.0 / 40.0 / 50.0", "83.0 / 40.0 / 50.0", "86.0 / 40.0 / 50.0", "83.0 ± 3.0"]
+
+
+def test_an_unfinished_run_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_folder(tmp_path / "runs" / "expert" / "drive", [record("101", 100.0)])
+    monkeypatch.setattr(sys, "argv", ["x", str(tmp_path)])
+    assert script("learn_spread").main() == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and f"{tmp_path}: not finished, without drive speaking-expert; drive sighted" in error
