@@ -71,6 +71,15 @@ def test_stationary_actors_are_written_once_and_departures_are_recorded() -> Non
     assert [len(piece) for piece in cone.pieces] == [1, 1]
 
 
+def test_an_actor_that_was_put_elsewhere_begins_a_new_piece() -> None:
+    log = TrackLog()
+    for tick, x in ((0, 20.0), (10, 30.0), (20, 50.0), (30, -40.0), (40, -30.0)):  # 10 ticks: 0.5 s
+        now = truth(tick)
+        log.add(replace(now, actors=tuple(replace(a, x=x) for a in now.actors if a.id == "cone")), Control())
+    (cone,) = parse_track(kept(log)).bodies
+    assert [[pose[1] for pose in piece] for piece in cone.pieces] == [[20.0, 30.0, 50.0], [-40.0, -30.0]]
+
+
 def test_actors_far_away_are_left_out() -> None:
     log = TrackLog()
     now = truth(0)
