@@ -3,8 +3,8 @@
     scripts/learn.sh --out runs/learn                          # two cores, about two hours
     scripts/learn.sh --out runs/trial --scale 0.01 --suite demo
 
-Two models are trained on the same rows, one of which only sees black pictures (the blind twin), and drive the same
-routes.
+The model is trained, drives and answers; then its blind twin, which is trained on the same rows with black pictures;
+then drivers and answers without a model, on the same routes and questions.
 After kill -9 or Ctrl-C the same command resumes: every stage is an `ad2` command. Exit code: 0 all stages are finished,
 1 a stage failed, 2 wrong arguments, 130 Ctrl-C. See docs/learn.md.
 """
@@ -79,7 +79,9 @@ class LearnStages:
         self.ids = ",".join(r.id for r in spread(suite(options.suite).routes, options.scaled(options.routes)))
 
     def all(self) -> list[Stage]:
-        return [*self.data(), *self.training(), *self.blind_twin(), *self.drives(), *self.questions(), self.report()]
+        measured = {kind: [self.drive(kind), self.questions(kind)] for kind in (SIGHTED, BLIND)}
+        trained = [*self.training(), *measured[SIGHTED], *self.blind_twin(), *measured[BLIND]]
+        return [*self.data(), *trained, *self.baselines(), self.report()]
 
     def data(self) -> list[Stage]:
         """The expert's drives, those with wrong words, and held-out ones; questions about all."""
@@ -137,52 +139,40 @@ class LearnStages:
         steps = o.scaled(o.steps) + o.rounds * o.scaled(o.more_steps)
         return self._train(str(o.rounds), drives, steps, None, kind=BLIND)[1:]  # the rows are there
 
-    def drives(self) -> list[Stage]:
-        """The same routes with both models and the baselines."""
-        words = ["drive", "run", "--suite", self.options.suite, "--routes-ids", self.ids, "--retry-failed"]
-        words += ["--workers", str(self.options.workers), "--seed", str(self.options.seed)]
-        stages = []
-        for driver in () if self.options.no_baselines else BASELINES:
-            rate = (
-                ["--tasks", "action", "--interpreter", "rules", "--decision-hz", DECISION_HZ]
-                if "speak" in driver
-                else []
-            )
-            out = ["--out", str(self.runs / driver / "drive")]
-            stages.append(Stage(f"drive {driver}", (*words, "--agent", driver, *rate, *out)))
-        for kind in (SIGHTED, BLIND):
-            model = self._model(kind, str(self.options.rounds))
-            own = [
-                "--agent",
-                agent_of(model, MOST_TOKENS),
-                "--size",
-                SIZE,
-                "--decision-hz",
-                DECISION_HZ,
-                "--stop-after-unread",
-                "0",
-            ]
-            out = ["--out", str(self.runs / kind / "drive"), "--strict-contamination"]
-            stages.append(Stage(f"drive {kind}", (*words, *own, *out)))
-        return stages
+    def drive(self, kind: str) -> Stage:
+        """A model drives the routes of the suite."""
+        agent = agent_of(self._model(kind, str(self.options.rounds)), MOST_TOKENS)
+        own = ["--agent", agent, "--size", SIZE, "--decision-hz", DECISION_HZ, "--stop-after-unread", "0"]
+        return self._drive(kind, *own, "--strict-contamination")
 
-    def questions(self) -> list[Stage]:
-        """The questions about the held-out routes."""
-        words = ("eval", "--tasks", TASKS, "--judge", "lexical")
+    def questions(self, kind: str) -> Stage:
+        """A model answers the questions about the held-out routes."""
+        given = f"pretrained={self._model(kind, str(self.options.rounds))},device_map=cpu"
+        own = ("--model", "llava_hf", "--model-args", given, "--device", "cpu", "--batch-size", "1")
+        return self._questions(kind, *own, "--strict-contamination")
+
+    def baselines(self) -> list[Stage]:
+        """The same routes and questions without a model."""
+        if self.options.no_baselines:
+            return []
+        spoken = ("--tasks", "action", "--interpreter", "rules", "--decision-hz", DECISION_HZ)
         stages = [
-            Stage(f"questions {name}", (*words, "--model", name, "--out", str(self.runs / name / "questions")))
-            for name in (() if self.options.no_baselines else ANSWERERS)
+            self._drive(driver, "--agent", driver, *(spoken if "speak" in driver else ())) for driver in BASELINES
         ]
-        for kind in (SIGHTED, BLIND):
-            given = f"pretrained={self._model(kind, str(self.options.rounds))},device_map=cpu"
-            own = ("--model", "llava_hf", "--model-args", given, "--device", "cpu", "--batch-size", "1")
-            out = ("--out", str(self.runs / kind / "questions"), "--strict-contamination")
-            stages.append(Stage(f"questions {kind}", (*words, *own, *out)))
-        return stages
+        return stages + [self._questions(name, "--model", name) for name in ANSWERERS]
 
     def report(self) -> Stage:
         page = ("report", str(self.runs), "--html", str(self.out / "report.html"))
         return Stage("report", page, repeated=True)
+
+    def _drive(self, name: str, *driver: str) -> Stage:
+        words = ["drive", "run", "--suite", self.options.suite, "--routes-ids", self.ids, "--retry-failed"]
+        words += ["--workers", str(self.options.workers), "--seed", str(self.options.seed)]
+        return Stage(f"drive {name}", (*words, *driver, "--out", str(self.runs / name / "drive")))
+
+    def _questions(self, name: str, *model: str) -> Stage:
+        words = ("eval", "--tasks", TASKS, "--judge", "lexical", *model)
+        return Stage(f"questions {name}", (*words, "--out", str(self.runs / name / "questions")))
 
     def _model(self, kind: str, number: str) -> Path:
         return self.out / "models" / f"{kind}{number}"
