@@ -176,7 +176,7 @@ class StageRunner:
             output.flush()
             process = subprocess.Popen(
                 [*AD2, *stage.words], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=self.env,
-                start_new_session=True, preexec_fn=partial(exit_with_parent, os.getpid()),
+                start_new_session=True, preexec_fn=partial(_begin, os.getpid()),
             )  # fmt: skip
             with MemorySampler(process.pid, self.gpu) as memory:
                 try:
@@ -216,6 +216,12 @@ def cause_in(log: Path) -> str:
 
 def _append(journal: JournalFile, stage: Stage, **values: Any) -> None:
     journal.append(json.dumps({"stage": stage.name, "key": stage.key, **values}).encode())
+
+
+def _begin(parent: int) -> None:
+    """Of a command: end with this script, and accept Ctrl-C, which a script in the background inherits as ignored."""
+    exit_with_parent(parent)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _interrupt(process: subprocess.Popen[bytes]) -> int:

@@ -24,6 +24,7 @@ import sys
 sys.path.insert(0, sys.argv[2])
 import stages
 from pathlib import Path
+from lmms_eval_ad2.sigterm import ended_by_sigterm
 stages.AD2 = (sys.executable, "-c")
 wait = '''
 import os, signal, sys
@@ -37,7 +38,8 @@ except KeyboardInterrupt:
 '''
 listed = [stages.Stage("one", ("print(1)",)), stages.Stage("two", (wait, sys.argv[3]))]
 try:
-    stages.StageRunner(Path(sys.argv[1]), gpu_absent="no GPU").run(listed)
+    with ended_by_sigterm():
+        stages.StageRunner(Path(sys.argv[1]), gpu_absent="no GPU").run(listed)
 except KeyboardInterrupt:
     sys.exit(130)
 """
@@ -94,13 +96,16 @@ def test_other_arguments_or_weights_are_another_stage(stages: ModuleType, tmp_pa
     assert len(lines_of(tmp_path)) == 6
 
 
-def until_the_second_waits(tmp_path: Path) -> tuple[subprocess.Popen[str], int]:
-    """(the running program, pid of its second stage)."""
+def until_the_second_waits(tmp_path: Path, background: bool = False) -> tuple[subprocess.Popen[str], int]:
+    """(the running program, pid of its second stage). background: it ignores Ctrl-C, as after `&` in a script."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "o"), str(REPO / "scripts"), str(fifo)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(REPO), os.environ.get("PYTHONPATH", "")])}
-    program = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    program = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=environment,
+        preexec_fn=(lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)) if background else None,
+    )  # fmt: skip
     return program, int(fifo.read_text())
 
 
@@ -131,12 +136,13 @@ def test_after_kill_9_its_command_ends_and_the_next_call_resumes(
     assert row[4].startswith("≥ ") and row[5] == "no GPU"
 
 
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_lets_the_command_save_its_work(
-    stages: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    stages: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], sent: signal.Signals
 ) -> None:
-    program, _ = until_the_second_waits(tmp_path)
+    program, _ = until_the_second_waits(tmp_path, background=sent is signal.SIGTERM)
     with kill_on_error(program):
-        program.send_signal(signal.SIGINT)
+        program.send_signal(sent)
         assert program.wait(60) == 130
     last = lines_of(tmp_path / "o")[-1]
     assert (last["stage"], last["event"], last["code"], last["interrupted"]) == ("two", "end", 130, True)
