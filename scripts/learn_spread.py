@@ -27,7 +27,14 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.report.text_table import TextTable
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "learn.md"
-DRIVERS = ("expert", "speaking-expert", SIGHTED, "steer-only", BLIND, "straight")
+DRIVERS = {
+    "expert": "expert (privileged)",
+    "speaking-expert": "the expert in words (privileged): ceiling",
+    SIGHTED: "**the model**",
+    "steer-only": "steer-only (privileged, ignores road users)",
+    BLIND: "its blind twin",
+    "straight": "straight",
+}
 MAJORITY = "ad2_majority"
 
 
@@ -76,12 +83,12 @@ def _report(runs: Path) -> dict[str, Any]:
 def driving_table(seeds: Sequence[LearnedSeed]) -> str:
     """Driving Score with its interval over routes, by driver and seed."""
     rows = []
-    for name in DRIVERS:
+    for name, label in DRIVERS.items():
         found = [one.drives[name] for one in seeds]
         cells = [f"{score:.1f}" + (f" [{span[0]:.1f}, {span[1]:.1f}]" if span else "") for score, span in found]
-        rows.append((name, *cells, spread([score for score, _ in found])))
+        rows.append((label, *cells, spread([score for score, _ in found])))
     differences = [one.drives[SIGHTED][0] - one.drives[BLIND][0] for one in seeds]
-    rows.append((f"{SIGHTED} - {BLIND}", *(f"{value:.1f}" for value in differences), spread(differences)))
+    rows.append(("the model above its twin", *(f"{value:.1f}" for value in differences), spread(differences)))
     return _table("driver", seeds, rows)
 
 
@@ -97,14 +104,14 @@ def answer_table(seeds: Sequence[LearnedSeed]) -> str:
 
 
 def _table(title: str, seeds: Sequence[LearnedSeed], rows: Sequence[Sequence[str]]) -> str:
-    names = [f"seed {one.seed}" for one in seeds]
-    return TextTable((title, *names, "mean ± sd"), rows, "l" + "r" * (len(names) + 1)).markdown()
+    heads = [title, *(f"seed {one.seed}" for one in seeds), "mean ± sd"]
+    columns = len(heads) if len(seeds) > 1 else 2
+    return TextTable(heads[:columns], [row[:columns] for row in rows], "l" + "r" * (columns - 1)).markdown()
 
 
 def spread(values: Sequence[float]) -> str:
-    """Mean and sample standard deviation; of one value only itself."""
-    deviation = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{statistics.fmean(values):.1f}{deviation}"
+    """Mean and sample standard deviation; nothing of one value."""
+    return f"{statistics.fmean(values):.1f} ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
 
 
 def _number(value: float | None) -> str:
