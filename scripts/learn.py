@@ -208,10 +208,15 @@ class LearnStages:
 
 
 def environment(options: LearnOptions) -> dict[str, str]:
-    """A data home of the run's own, so that its questions replace nobody's. The route file stays the user's."""
+    """A data home of the run's own, so that its questions replace nobody's. The route file stays the user's.
+
+    One thread for each process: more slow down so small a model.
+    """
     added = routes_home() / f"{BENCH2DRIVE}.xml"
     known = {} if os.environ.get(VARIABLE) or not added.is_file() else {VARIABLE: str(added)}
-    return {"AD2_HOME": str((options.out / "home").absolute()), "HF_HUB_OFFLINE": "1", **known}
+    threads = os.environ.get("OMP_NUM_THREADS", "1")
+    home = str((options.out / "home").absolute())
+    return {"AD2_HOME": home, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": threads, **known}
 
 
 def parser() -> argparse.ArgumentParser:

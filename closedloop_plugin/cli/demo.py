@@ -1,19 +1,26 @@
 """The closed-loop part of `ad2 demo`: three short routes, driven by the expert, by the model that comes with this
-package, and by a baseline that ignores its camera. The model also answers the sample."""
+package, and by a baseline that ignores its camera. The model also answers questions about frames that are collected
+for it; it was trained on others of the same kind."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import importlib.util
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from closedloop_plugin.learn.trained_agent import DECISION_HZ, MOST_TOKENS, SIZE, agent_of
+from lmms_eval_ad2.errors import Ad2Error, install_command
+
 ROUTES = "101,102,104"  # a parked obstacle, a pedestrian, a turn at lights
 FAST = ("--size", "800x450", "--decision-hz", "10")  # of drivers that need no time to answer
-# The task of the sample whose forms the model knows in part. It learned the questions of ad2x_world_*: of the others it
-# repeats itself up to the limit of tokens, and no answer can be read.
-SAMPLE, SHORT = "ad2demo_perception_base", "max_new_tokens=32"
+TASKS = "bench_ad2_world"
+COLLECTED = ("--routes", "22", "--frames", "400", "--seed", "900", "--workers", "2")  # no training uses this seed
+ASKED = ("--limit", "60")  # questions of each task
 NEEDED = ("scenic", "greenlet", "shapely", "cv2")
 MODEL_NEEDED = ("decord",)  # by lmms-eval's class of the model
 
@@ -24,10 +31,10 @@ def drive(out: Path, evaluate: Callable[..., None]) -> list[str]:
     evaluate: of `ad2 demo`, which runs a model of lmms-eval on tasks.
     """
     from closedloop_plugin.learn.shipped_model import shipped_model
-    from closedloop_plugin.learn.trained_agent import DECISION_HZ, MOST_TOKENS, SIZE, agent_of
 
     if _lacks("closed loop", NEEDED, "drive"):
         return []
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads slow down so small a model, on a busy machine tenfold
     _drive(out, "expert", "expert", *FAST)
     closing = [
         f"pictures of the drives (top views, film strips): {(out / 'drive-expert' / 'pictures').resolve()} and the "
@@ -36,8 +43,10 @@ def drive(out: Path, evaluate: Callable[..., None]) -> list[str]:
     if not _lacks("model", MODEL_NEEDED, "models"):
         model = shipped_model()
         _drive(out, model.name, agent_of(model, MOST_TOKENS), "--size", SIZE, "--decision-hz", DECISION_HZ)
-        arguments = ("--model_args", f"pretrained={model},device_map=cpu", "--device", "cpu", "--gen_kwargs", SHORT)
-        evaluate(out, "llava_hf", SAMPLE, *arguments, name=model.name, batch=1)
+        home = _collect(out)
+        arguments = ("--model_args", f"pretrained={model},device_map=cpu", "--device", "cpu")
+        evaluate(out, "llava_hf", TASKS, *arguments, name=model.name, batch=1, home=home)
+        evaluate(out, "ad2_majority", TASKS, home=home)
         closing.append(f"{model.name} learned in this simulator, and says nothing about real roads: {model}/README.md")
     _drive(out, "straight", "straight", *FAST)
     return closing
@@ -45,17 +54,34 @@ def drive(out: Path, evaluate: Callable[..., None]) -> list[str]:
 
 def _lacks(part: str, needed: Sequence[str], extra: str) -> bool:
     """Whether a module is missing; then the part is left out, and what to install is printed."""
-    from lmms_eval_ad2.errors import install_command
-
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         print(f"\n{part} skipped ({', '.join(missing)} missing): {install_command(extra)}")
     return bool(missing)
 
 
-def _drive(out: Path, name: str, agent: str, *words: str) -> None:
-    from lmms_eval_ad2.errors import Ad2Error
+def _collect(out: Path) -> Path:
+    """Collect frames with questions; returns the data home that has them, which is not the user's."""
+    folder, home = out / "frames", out / "home"
+    commands = (
+        ("drive", "collect", *COLLECTED, "--size", SIZE, "--out", str(folder)),
+        ("drive", "label", str(folder), *ASKED),
+        ("data", "import", "world", str(folder), "--split", "test"),
+    )
+    log = out / "frames.log"
+    print(f"collecting frames of made routes, and questions about them (log: {log}) ...", flush=True)
+    with log.open("w", encoding="utf-8") as handle:
+        for words in commands:
+            done = subprocess.run(
+                [sys.executable, "-m", "lmms_eval_ad2.cli.main", *words], stdout=handle, stderr=subprocess.STDOUT,
+                env={**os.environ, "AD2_HOME": str(home.resolve())}, check=False,
+            )  # fmt: skip
+            if done.returncode:
+                raise Ad2Error(f"ad2 {' '.join(words[:2])} ended with code {done.returncode}; see {log}")
+    return home
 
+
+def _drive(out: Path, name: str, agent: str, *words: str) -> None:
     folder, log = out / f"drive-{name}", out / f"drive-{name}.log"
     print(f"driving routes {ROUTES} of the demo suite with {name} (log: {log}) ...", flush=True)
     chosen = ("--suite", "demo", "--routes-ids", ROUTES, "--agent", agent, "--workers", "2", "--frames")

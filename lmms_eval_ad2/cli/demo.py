@@ -50,8 +50,11 @@ def run(options: DemoOptions) -> int:
     return 0
 
 
-def evaluate(out: Path, model: str, tasks: str = TASKS, *words: str, name: str = "", batch: int = 8) -> None:
-    """Run lmms-eval with its output in OUT/<name>.log. words: further arguments. Raises Ad2Error if it fails."""
+def evaluate(
+    out: Path, model: str, tasks: str = TASKS, *words: str, name: str = "", batch: int = 8, home: Path | None = None
+) -> None:  # fmt: skip
+    """Run lmms-eval with its output in OUT/<name>.log. words: further arguments; home: another data home. Raises
+    Ad2Error if it fails."""
     from lmms_eval_ad2.errors import Ad2Error
 
     log = out / f"{name or model}.log"
@@ -60,13 +63,14 @@ def evaluate(out: Path, model: str, tasks: str = TASKS, *words: str, name: str =
     with log.open("w", encoding="utf-8") as handle:
         done = subprocess.run(
             [*command, "--batch_size", str(batch), *words],
-            stdout=handle, stderr=subprocess.STDOUT, env=_environment(), check=False,
+            stdout=handle, stderr=subprocess.STDOUT, env=_environment(home), check=False,
         )  # fmt: skip
     if done.returncode:
         tail = "\n".join(log.read_text("utf-8", errors="replace").splitlines()[-15:])
         raise Ad2Error(f"{name or model} ended with code {done.returncode}; the end of {log}:\n{tail}")
 
 
-def _environment() -> dict[str, str]:
+def _environment(home: Path | None) -> dict[str, str]:
     """Hugging Face Hub access is disabled: the sample needs no download."""
-    return {**os.environ, "HF_HUB_OFFLINE": "1", "AD2_JUDGE": os.environ.get("AD2_JUDGE", "lexical")}
+    own = {"AD2_HOME": str(home.resolve())} if home else {}
+    return {**os.environ, "HF_HUB_OFFLINE": "1", "AD2_JUDGE": os.environ.get("AD2_JUDGE", "lexical"), **own}

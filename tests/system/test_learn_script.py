@@ -15,9 +15,7 @@ WORDS = ("--scale", "0.01", "--suite", "demo", "--rounds", "1", "--workers", "1"
 
 
 def test_from_nothing_to_a_report(tmp_path: Path) -> None:
-    env = environment(
-        PYTHONPATH=os.pathsep.join(filter(None, sys.path)), PYTHON=sys.executable, OMP_NUM_THREADS="1"
-    )  # fmt: skip
+    env = environment(PYTHONPATH=os.pathsep.join(filter(None, sys.path)), PYTHON=sys.executable)
     done = run(str(SCRIPT), *WORDS, cwd=tmp_path, cold=True, **env)
     out = tmp_path / "out"
     assert "] report: done" in done.stdout, done.stdout[-3000:]

@@ -80,8 +80,8 @@ def find(path: Path) -> list[Path]:
     """Results at or below a path: all run folders, else the official files directly in it.
 
     Several files of a folder are one driver's parts if no episode is in two of them; otherwise, and beside a
-    merged.json that does not only repeat them, each is a driver's. Runs below the path without an episode or of a
-    single program are left out with a warning.
+    merged.json that does not only repeat them, each is a driver's. Runs below the path without an episode, of a single
+    program or of `ad2 drive collect` are left out with a warning.
     """
     from closedloop_plugin.scoring.official import MERGED, official_files
 
@@ -102,6 +102,7 @@ def find(path: Path) -> list[Path]:
 def _left_out(run: Path) -> bool:
     """Whether a run has nothing to report; a warning tells why."""
     from closedloop_plugin.runner.episode import PROGRAM
+    from lmms_eval_ad2.storage.training_card import SET_FILE
 
     with (run / "episodes.jsonl").open("rb") as handle:
         first = handle.readline(MOST_BYTES)
@@ -109,6 +110,8 @@ def _left_out(run: Path) -> bool:
         reason = "a single program" if parse(first)["scenario"] == PROGRAM else ""
     except (ValueError, KeyError, TypeError):
         reason = "" if first.endswith(b"\n") else "no episode yet"  # a broken line gives the error when it is read
+    if (run / SET_FILE).is_file():
+        reason = "collected frames"
     if reason:
         _log.warning("%s: %s, left out", run, reason)
     return bool(reason)

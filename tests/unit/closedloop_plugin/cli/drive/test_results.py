@@ -11,6 +11,7 @@ from support.closedloop.scored import raw, write
 
 from closedloop_plugin.cli.drive.results import find, is_drive_run, is_results, read_results, short_names
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.training_card import SET_FILE
 
 
 def test_run_folders_are_found_below_a_path_and_their_results_json_is_not_counted_twice(tmp_path: Path) -> None:
@@ -28,11 +29,14 @@ def test_runs_without_scores_are_left_out_with_a_warning_unless_they_are_named(
     one = run_folder(tmp_path / "one", [record("101", 100.0)])
     empty = run_folder(tmp_path / "empty", [], ["101"])
     single = run_folder(tmp_path / "single", [record("mine", 5.0, scenario="program")])
+    frames = run_folder(tmp_path / "frames", [record("102", 90.0)])
+    (frames / SET_FILE).write_text("{}")
     assert find(tmp_path) == [one]
     assert [r.getMessage() for r in caplog.records] == [
-        f"{empty}: no episode yet, left out", f"{single}: a single program, left out",
+        f"{empty}: no episode yet, left out", f"{frames}: collected frames, left out",
+        f"{single}: a single program, left out",
     ]  # fmt: skip
-    assert (find(empty), find(single)) == ([empty], [single])
+    assert (find(empty), find(single), find(frames)) == ([empty], [single], [frames])
     for run, reason in ((empty, "no episode yet"), (single, "a single program")):
         with pytest.raises(Ad2Error, match=reason):
             read_results(run, None, "run")
