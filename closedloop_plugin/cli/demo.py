@@ -62,22 +62,17 @@ def _lacks(part: str, needed: Sequence[str], extra: str) -> bool:
 
 def _collect(out: Path) -> Path:
     """Collect frames with questions; returns the data home that has them, which is not the user's."""
-    folder, home = out / "frames", out / "home"
-    commands = (
-        ("drive", "collect", *COLLECTED, "--size", SIZE, "--out", str(folder)),
-        ("drive", "label", str(folder), *ASKED),
-        ("data", "import", "world", str(folder), "--split", "test"),
-    )
-    log = out / "frames.log"
+    folder, home, log = out / "frames", out / "home", out / "frames.log"
     print(f"collecting frames of made routes, and questions about them (log: {log}) ...", flush=True)
-    with log.open("w", encoding="utf-8") as handle:
-        for words in commands:
-            done = subprocess.run(
-                [sys.executable, "-m", "lmms_eval_ad2.cli.main", *words], stdout=handle, stderr=subprocess.STDOUT,
-                env={**os.environ, "AD2_HOME": str(home.resolve())}, check=False,
-            )  # fmt: skip
-            if done.returncode:
-                raise Ad2Error(f"ad2 {' '.join(words[:2])} ended with code {done.returncode}; see {log}")
+    with log.open("w", encoding="utf-8") as handle, contextlib.redirect_stdout(handle):
+        code = _ad2("collect", *COLLECTED, "--size", SIZE, "--out", str(folder)) or _ad2("label", str(folder), *ASKED)
+        if not code:
+            handle.flush()  # the next lines are of another process
+            command = [sys.executable, "-m", "lmms_eval_ad2.cli.main", "data", "import", "world", str(folder)]
+            environment = {**os.environ, "AD2_HOME": str(home.resolve())}
+            code = subprocess.run([*command, "--split", "test"], stdout=handle, env=environment, check=False).returncode
+    if code:
+        raise Ad2Error(f"collecting frames for the demo ended with code {code}; see the messages above and {log}")
     return home
 
 

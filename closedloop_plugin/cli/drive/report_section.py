@@ -60,15 +60,14 @@ class ScoredRun:
 
 def scored(results: DriveResults) -> ScoredRun:
     """Score results over the routes that were to be driven. Raises Ad2Error if their routes are not known."""
-    from closedloop_plugin.scoring.provenance import provenance
+    from closedloop_plugin.scoring.provenance import DriveProvenance
     from closedloop_plugin.scoring.summary import summarise
 
     found = summarise(
         results.records, results.routes, results.profile, results.repetitions, comfort_mode=COMFORT,
         identity=results.identity,
     )  # fmt: skip
-    about = provenance(results.records, results.identity, results.profile.name, COMFORT)
-    return ScoredRun(results, found, about)
+    return ScoredRun(results, found, DriveProvenance(**found["provenance"]))
 
 
 def report_section(results: Sequence[DriveResults], *, published: bool) -> ReportSection:
