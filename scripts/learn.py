@@ -3,8 +3,8 @@
     scripts/learn.sh --out runs/learn                          # two cores, about two hours
     scripts/learn.sh --out runs/trial --scale 0.01 --suite demo
 
-The model is trained, drives and answers; then its blind twin, which is trained on the same rows with black pictures;
-then drivers and answers without a model, on the same routes and questions.
+The model is trained, drives and answers; then its blind twin, which is trained on the same rows in the same steps, with
+black pictures; then drivers and answers without a model, on the same routes and questions.
 After kill -9 or Ctrl-C the same command resumes: every stage is an `ad2` command. Exit code: 0 all stages are finished,
 1 a stage failed, 2 wrong arguments, 130 Ctrl-C. See docs/learn.md.
 """
@@ -40,7 +40,7 @@ TAUGHT = ("expert", "words")  # drives without a model
 EXPERT_SHARE = 0.25  # of the model's first drives, in which the expert speaks; halved in each round
 OWN_TIMES = 3  # how often frames of the model's own drives are among the rows: they show its errors
 MORE_RATE = "7e-4"  # learning rate of the rounds; 1e-3 before
-# Of the collections, added to the seed, so that no route is in two of them.
+# Of the collections, added to 1000 times the seed. The held-out routes are none of the driven ones, see --unlike.
 SEEDS = {"expert": 100, "words": 150, "held": 200, "own": 300}
 
 
@@ -80,43 +80,53 @@ class LearnStages:
 
     def all(self) -> list[Stage]:
         measured = {kind: [self.drive(kind), self.questions(kind)] for kind in (SIGHTED, BLIND)}
-        trained = [*self.training(), *measured[SIGHTED], *self.blind_twin(), *measured[BLIND]]
-        return [*self.data(), *trained, *self.baselines(), self.report()]
+        sighted = [*self.training(), *self.held_out(), *measured[SIGHTED]]
+        return [*self.data(), *sighted, *self.blind_twin(), *measured[BLIND], *self.baselines(), self.report()]
 
     def data(self) -> list[Stage]:
-        """The expert's drives, those with wrong words, and held-out ones; questions about all."""
+        """The expert's drives and those with wrong words; questions about both."""
         o = self.options
-        expert, words, held = (self.out / "drives" / name for name in ("expert", "words", "held"))
-        count, word_count, held_count = (o.scaled(number) for number in (o.frames, o.word_frames, o.held))
+        expert, words = (self.out / "drives" / name for name in TAUGHT)
+        count, word_count = o.scaled(o.frames), o.scaled(o.word_frames)
         wrong = ("--driver", "disturbed-speaker", "--decision-hz", DECISION_HZ)
         return [
             self._collect("collect", expert, SEEDS["expert"], o.scaled(o.frames // 20), frames=count),
             self._collect(
-                "collect wrong words",
+                "collect with wrong words",
                 words,
                 SEEDS["words"],
                 o.scaled(o.word_frames // 20),
                 frames=word_count,
-                driver=wrong,
+                more=wrong,
             ),
-            self._collect("collect held-out routes", held, SEEDS["held"], held_count),
             Stage("label", ("drive", "label", str(expert))),
             Stage("label wrong words", ("drive", "label", str(words))),
-            Stage("label held-out routes", ("drive", "label", str(held), "--limit", str(o.scaled(QUESTIONS)))),
             Stage("import train", ("data", "import", "world", str(expert), "--split", "train")),
+        ]
+
+    def held_out(self) -> list[Stage]:
+        """Drives of the expert on routes that are in none of the others, and questions about them."""
+        o, held = self.options, self.out / "drives" / "held"
+        others = [word for folder in self._drives(o.rounds) for word in ("--unlike", str(folder))]
+        return [
+            self._collect("collect held-out routes", held, SEEDS["held"], o.scaled(o.held), more=others),
+            Stage("label held-out routes", ("drive", "label", str(held), "--limit", str(o.scaled(QUESTIONS)))),
             Stage("import test", ("data", "import", "world", str(held), "--split", "test")),
         ]
 
+    def _drives(self, rounds: int) -> list[Path]:
+        """The folders of all drives up to a round."""
+        return [self.out / "drives" / name for name in (*TAUGHT, *(f"own{k + 1}" for k in range(rounds)))]
+
     def training(self) -> list[Stage]:
         """The sighted model: on the expert's drives, then rounds of its own drives."""
-        o, stages = self.options, []
-        drives = [self.out / "drives" / name for name in TAUGHT]
-        stages += self._train("0", drives, o.scaled(o.steps), None)
+        o = self.options
+        stages = [self._rows(0), self._train(SIGHTED, 0)]
         for number in range(1, o.rounds + 1):
-            own = self.out / "drives" / f"own{number}"
+            own = self._drives(number)[-1]
             driver = [
                 "--driver",
-                agent_of(self._model(SIGHTED, str(number - 1)), MOST_TOKENS),
+                agent_of(self._model(SIGHTED, number - 1), MOST_TOKENS),
                 "--decision-hz",
                 DECISION_HZ,
             ]
@@ -124,30 +134,27 @@ class LearnStages:
             stages += [
                 self._collect(
                     f"round {number}: its own drives", own, SEEDS["own"] + number, o.scaled(o.own_frames // 20),
-                    frames=o.scaled(o.own_frames), driver=driver,
+                    frames=o.scaled(o.own_frames), more=driver,
                 ),
                 Stage(f"round {number}: label", ("drive", "label", str(own))),
+                self._rows(number),
+                self._train(SIGHTED, number),
             ]  # fmt: skip
-            drives = [*drives, own]
-            stages += self._train(str(number), drives, o.scaled(o.more_steps), self._model(SIGHTED, str(number - 1)))
         return stages
 
     def blind_twin(self) -> list[Stage]:
-        """The same rows with black pictures, the same number of steps, all at once."""
-        o = self.options
-        drives = [self.out / "drives" / name for name in (*TAUGHT, *(f"own{k + 1}" for k in range(o.rounds)))]
-        steps = o.scaled(o.steps) + o.rounds * o.scaled(o.more_steps)
-        return self._train(str(o.rounds), drives, steps, None, kind=BLIND)[1:]  # the rows are there
+        """The same trainings on the same rows, with black pictures."""
+        return [self._train(BLIND, number) for number in range(self.options.rounds + 1)]
 
     def drive(self, kind: str) -> Stage:
         """A model drives the routes of the suite."""
-        agent = agent_of(self._model(kind, str(self.options.rounds)), MOST_TOKENS)
+        agent = agent_of(self._model(kind, self.options.rounds), MOST_TOKENS)
         own = ["--agent", agent, "--size", SIZE, "--decision-hz", DECISION_HZ, "--stop-after-unread", "0"]
         return self._drive(kind, *own, "--strict-contamination")
 
     def questions(self, kind: str) -> Stage:
         """A model answers the questions about the held-out routes."""
-        given = f"pretrained={self._model(kind, str(self.options.rounds))},device_map=cpu"
+        given = f"pretrained={self._model(kind, self.options.rounds)},device_map=cpu"
         own = ("--model", "llava_hf", "--model-args", given, "--device", "cpu", "--batch-size", "1")
         return self._questions(kind, *own, "--strict-contamination")
 
@@ -174,37 +181,41 @@ class LearnStages:
         words = ("eval", "--tasks", TASKS, "--judge", "lexical", *model)
         return Stage(f"questions {name}", (*words, "--out", str(self.runs / name / "questions")))
 
-    def _model(self, kind: str, number: str) -> Path:
+    def _model(self, kind: str, number: int) -> Path:
         return self.out / "models" / f"{kind}{number}"
 
     def _collect(
-        self, name: str, folder: Path, seed: int, routes: int, *, frames: int | None = None, driver: Sequence[str] = ()
+        self, name: str, folder: Path, seed: int, routes: int, *, frames: int | None = None, more: Sequence[str] = ()
     ) -> Stage:
         """routes: enough for the frames, as a route gives 50 or more."""
         words = ["drive", "collect", "--routes", str(routes), "--out", str(folder), "--size", SIZE]
         words += ["--seed", str(1000 * self.options.seed + seed), "--workers", str(self.options.workers)]
         words += ["--frames", str(frames)] if frames else []
-        return Stage(name, (*words, *driver))
+        return Stage(name, (*words, *more))
 
-    def _train(
-        self, number: str, drives: Sequence[Path], steps: int, start: Path | None, kind: str = SIGHTED
-    ) -> list[Stage]:
-        """Rows of all drives so far, and a training on them."""
-        rows, named = self.out / "rows" / f"{number}.jsonl", f"{kind} {number}"
-        words = ["export", "swift", "--drives", *map(str, drives), "--out", str(rows), "--reasons"]
+    def _rows(self, number: int) -> Stage:
+        """Rows of all drives up to a round."""
+        drives = self._drives(number)
+        words = ["export", "swift", "--drives", *map(str, drives), "--out", str(self._row_file(number)), "--reasons"]
         words += ["--questions", str(ASKED), "--times", *("1" if d.name in TAUGHT else str(OWN_TIMES) for d in drives)]
-        batch = min(BATCH, max(LEAST_BATCH, self.options.scaled(BATCH)))
-        train = ["learn", "train", "--rows", str(rows), "--out", str(self._model(kind, number))]
-        train += ["--steps", str(steps if start else max(steps, LEAST_STEPS)), "--batch", str(batch)]
-        train += ["--seed", str(self.options.seed), "--processes", str(self.options.processes)]
-        train += ["--per-picture", IN_A_STEP, "--first-weight", DRIVING_WEIGHT]
-        train += (
-            ["--start", str(start), "--rate", MORE_RATE]
-            if start
-            else ["--see", str(self.options.scaled(self.options.see))]
-        )
-        train += ["--blind"] if kind == BLIND else []
-        return [Stage(f"rows {number}", tuple(words)), Stage(f"train {named}", tuple(train))]
+        return Stage(f"rows {number}", tuple(words))
+
+    def _row_file(self, number: int) -> Path:
+        return self.out / "rows" / f"{number}.jsonl"
+
+    def _train(self, kind: str, number: int) -> Stage:
+        """A training on the rows of a round: from random weights, then from the model of the round before."""
+        o = self.options
+        words = ["learn", "train", "--rows", str(self._row_file(number)), "--out", str(self._model(kind, number))]
+        words += ["--steps", str(o.scaled(o.more_steps) if number else max(o.scaled(o.steps), LEAST_STEPS))]
+        words += ["--batch", str(min(BATCH, max(LEAST_BATCH, o.scaled(BATCH)))), "--seed", str(o.seed)]
+        words += ["--processes", str(o.processes), "--per-picture", IN_A_STEP, "--driving-weight", DRIVING_WEIGHT]
+        if number:
+            words += ["--start", str(self._model(kind, number - 1)), "--rate", MORE_RATE]
+        else:
+            words += ["--see", str(o.scaled(o.see))]
+        words += ["--blind"] if kind == BLIND else []
+        return Stage(f"train {kind} {number}", tuple(words))
 
 
 def environment(options: LearnOptions) -> dict[str, str]:

@@ -31,6 +31,11 @@ def frames_files(folder: Path) -> list[Path]:
     return files
 
 
+def episode_file(folder: Path, key: str) -> Path:
+    """The frames file of an episode; it exists once the episode is finished. key: <route>_rep<k>."""
+    return folder / FOLDER / key / FRAMES_FILE
+
+
 def frames_of(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """(line number, frame) of an episode in order of time. Raises DataError for a line that is not a JSON object."""
     with open_regular(file) as handle:

@@ -41,6 +41,7 @@ class EncodedTurn:
 
     tokens: np.ndarray
     asked: int
+    driving: bool
 
 
 @dataclass(frozen=True)
@@ -65,13 +66,13 @@ class TrainingBatch:
 
 
 class EncodedRows:
-    """See the head of this file. `pictures`: file of the resized pictures, made if it is missing. `first_weight`: of
-    the first question of a picture; others weigh 1."""
+    """See the head of this file. `pictures`: file of the resized pictures, made if it is missing. `driving_weight`: of
+    driving questions; others weigh 1."""
 
     def __init__(
-        self, rows: TrainingFile, processor: LlavaProcessor, pictures: Path, first_weight: float = 1.0
+        self, rows: TrainingFile, processor: LlavaProcessor, pictures: Path, driving_weight: float = 1.0
     ) -> None:  # fmt: skip
-        self.first_weight = first_weight
+        self.driving_weight = driving_weight
         self.groups = [tuple(group.turns) for group in rows.groups]
         self._picture_tokens = _picture_tokens(processor)
         self.prefix, self.turns = _encoded(rows, processor, self._picture_tokens)
@@ -88,8 +89,8 @@ class EncodedRows:
         return len(self.turns)
 
     def order(self, batch: int, seed: int, most: int) -> Iterator[list[tuple[int, list[int]]]]:
-        """Batches without end: lists of (group, its turns). A group of more than `most` turns has its first one and
-        others at random. Depends on the arguments only, so a resumed run skips what it has seen."""
+        """Batches without end: lists of (group, its turns). A group of more than `most` turns has its driving turns
+        and others at random. Depends on the arguments only, so a resumed run skips what it has seen."""
         epoch = 0
         while True:
             draw = np.random.default_rng([seed, epoch])
@@ -160,15 +161,17 @@ class EncodedRows:
         return torch.from_numpy(np.ascontiguousarray(self.pictures[numbers]))
 
     def _answer_weight(self, group: int, turn: int) -> float:
-        """The square root of the number of its tokens, times `first_weight` for the first one of a picture."""
+        """The square root of the number of its tokens, times `driving_weight` for driving turns."""
         one = self.turns[group][turn]
-        return float(len(one.tokens) - one.asked) ** 0.5 * (1.0 if turn else self.first_weight)
+        return float(len(one.tokens) - one.asked) ** 0.5 * (self.driving_weight if one.driving else 1.0)
 
     def _some(self, group: int, most: int, draw: np.random.Generator) -> list[int]:
-        n = len(self.turns[group])
-        if n <= most:
-            return list(range(n))
-        return [0, *sorted(1 + int(i) for i in draw.choice(n - 1, most - 1, replace=False))]
+        turns = self.turns[group]
+        if len(turns) <= most:
+            return list(range(len(turns)))
+        kept = [i for i, turn in enumerate(turns) if turn.driving][:most]
+        others = [i for i in range(len(turns)) if i not in kept]
+        return sorted([*kept, *map(int, draw.choice(others, most - len(kept), replace=False))])
 
     def _length(self, group: int, turns: Sequence[int]) -> int:
         return len(self.prefix) + sum(len(self.turns[group][turn].tokens) for turn in turns)
@@ -208,7 +211,9 @@ def _encoded(
     at = asked[0].index(image)
     prefix = [*asked[0][:at], *[image] * picture_tokens]
     made = {
-        turn: EncodedTurn(np.array([*question[at + 1 :], *answer], dtype=np.int32), len(question) - at - 1)
+        turn: EncodedTurn(
+            np.array([*question[at + 1 :], *answer], dtype=np.int32), len(question) - at - 1, turn.driving
+        )
         for turn, question, answer in zip(distinct, asked, said, strict=True)
     }
     return prefix, [tuple(made[turn] for turn in group.turns) for group in rows.groups]

@@ -21,7 +21,7 @@ from PIL import Image
 
 from closedloop_plugin.core.frames import to_ego
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.core.state import Observation
+from closedloop_plugin.core.state import FAILED, Observation
 from closedloop_plugin.learn.collection import FRAMES_FILE
 from closedloop_plugin.learn.expert_labels import ExpertLabels
 from closedloop_plugin.learn.frame_truth import objects_of, signals_of
@@ -93,8 +93,11 @@ class FrameCollector:
             self._collect(tick)
 
     def close(self, record: EpisodeRecord | None) -> None:
-        """Write the frames of a finished episode."""
+        """Write the frames of a finished episode; one that failed is left out."""
         if record is None:
+            return
+        if record.end in FAILED:
+            shutil.rmtree(self.folder)
             return
         with atomic_write(self.folder / FRAMES_FILE) as file:
             for frame in self._frames:

@@ -66,13 +66,13 @@ def lane_of(d: float, road: RoadMap) -> str:
 def signals_of(
     truth: GroundTruth, road: RoadMap, visible: Mapping[str, VisibleExtent], s: float
 ) -> list[dict[str, Any]]:
-    """Signals and signs within REACH_M, the nearest first."""
+    """Signals and signs within REACH_M or in the picture, the nearest first."""
     rows = []
     for line in road.stop_lines:
         forward, left = to_ego(line.x, line.y, truth.ego.x, truth.ego.y, truth.ego.yaw)
-        if math.hypot(forward, left) > REACH_M:
-            continue
         heads = (visible.get(line.id, UNSEEN), visible.get(line.id + FAR_HEAD, UNSEEN))
+        if math.hypot(forward, left) > REACH_M and not any(head.box for head in heads):
+            continue
         seen, state = max(heads, key=lambda e: (e.state_pixels, e.pixels)), truth.signals.get(line.id)
         along = line.on_route and line.route_s is not None
         rows.append({

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     import torch
 
 FINE = 2  # cells of a picture token in either direction
-RARE = {"own lane": 2.0, "stop signal": 4.0, "go signal": 4.0, "stop sign": 4.0}  # weights; 1 for the others
+# Weights; 1 for the others.
+RARE = {"own lane": 2.0, "stop signal": 4.0, "go signal": 4.0, "stop sign": 4.0, "yield sign": 4.0}
 FILE = "grid_head.safetensors"
 START = -4.0  # bias at the start: most cells are empty
 

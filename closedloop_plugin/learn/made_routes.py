@@ -37,21 +37,24 @@ ATTEMPTS = 50  # draws of one route, until it repeats no known one
 
 
 def made_routes(
-    count: int, seed: int, *, types: Sequence[str] | None = None, towns: Sequence[Path] = ()
-) -> list[Route]:
+    count: int, seed: int, *, types: Sequence[str] | None = None, towns: Sequence[Path] = (),
+    unlike: Iterable[TrainingSet] = (),
+) -> list[Route]:  # fmt: skip
     """`count` routes with ids m<seed>-000000, ...; every `len(types)` of them contain each type once, in random order.
 
     types: scenario types of the catalogue (default: all 44). towns: OpenDRIVE files TOWN.xodr; about half of the routes
     of the types in `town_shapes.IN_TOWNS` are then at random places of one of them, if it has one that fits. No route
-    repeats one of the demo, of Bench2Drive as far as its file is added, or of another added suite, by the same
-    comparison by which a model's training routes are found (contamination.py).
-    Raises Ad2Error for an unknown type or an unreadable town.
+    repeats one of the demo, of Bench2Drive as far as its file is added, of another added suite, or of the sets `unlike`
+    (those that a model is trained on, if its questions are to be about others), by the same comparison by which a
+    model's training routes are found (contamination.py).
+    Raises Ad2Error for an unknown type, an unreadable town, or if no route of a type is left.
     """
     names = list(CATALOGUE) if types is None else list(types)
     unknown = [name for name in names if name not in RECIPES]
     if unknown or not names:
         raise Ad2Error(f"no such scenario type: {', '.join(unknown) or 'none given'}; known are {', '.join(RECIPES)}")
-    known, places = index_of(known_routes()), [MadeTown(Path(file)) for file in towns]
+    known = TrainedRoutes([known_set(known_routes()), *unlike])
+    places = [MadeTown(Path(file)) for file in towns]
     routes = []
     for number in range(count):
         turn, place = divmod(number, len(names))
@@ -78,9 +81,9 @@ def known_routes() -> list[Route]:
     return [route for route in found if not MADE_ID.fullmatch(route.id)]
 
 
-def index_of(routes: Iterable[Route]) -> TrainedRoutes:
-    """An index of known routes, whose `leak` finds the one that a made route repeats."""
-    return TrainedRoutes([TrainingSet("known", routes=tuple(trained_route(route) for route in routes))])
+def known_set(routes: Iterable[Route]) -> TrainingSet:
+    """Routes that a made one must not repeat."""
+    return TrainingSet("known", routes=tuple(trained_route(route) for route in routes))
 
 
 def _made(seed: int, number: int, name: str, known: TrainedRoutes, towns: Sequence[MadeTown]) -> Route:

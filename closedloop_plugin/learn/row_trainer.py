@@ -30,9 +30,8 @@ SEE_BATCH, SEE_RATE = 2, 2.0  # batch and learning rate of the first steps, in t
 @dataclass(frozen=True)
 class TrainingSettings:
     """start: model folder to continue from; None: random weights of `size`. batch: pictures per step. per_picture:
-    questions of one picture in a step. first_weight: of the first of them, the driving question of collected drives;
-    the others weigh 1. warm_up: share of the steps. jitter: greatest change of brightness and contrast. shift: greatest
-    move of a picture to the side, pixels.
+    questions of one picture in a step. driving_weight: of driving questions; the others weigh 1. warm_up: share of the
+    steps. jitter: greatest change of brightness and contrast. shift: greatest move of a picture to the side, pixels.
     see: steps in which the encoder learns to see, before `steps`; see_weight: of its task in those.
     blind: the model sees black pictures, now and whenever it is loaded.
     """
@@ -42,7 +41,7 @@ class TrainingSettings:
     steps: int | None = None  # instead of epochs
     batch: int = 32
     per_picture: int = 3
-    first_weight: float = 1.0
+    driving_weight: float = 1.0
     rate: float = 1e-3
     warm_up: float = 0.03
     decay: float = 0.05

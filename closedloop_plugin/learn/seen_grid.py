@@ -19,7 +19,9 @@ import numpy as np
 
 VEHICLES = frozenset({"car", "van", "bus", "truck", "police", "ambulance", "firetruck", "motorcycle"})
 PERSONS = frozenset({"pedestrian", "bicycle"})
-KINDS = ("vehicle", "person", "obstacle", "own lane", "stop signal", "go signal", "stop sign")
+KINDS = ("vehicle", "person", "obstacle", "own lane", "stop signal", "go signal", "stop sign", "yield sign")
+SIGNALS = {"red": "stop signal", "yellow": "stop signal", "green": "go signal"}  # by state; none if it is off
+SIGNS = {"stop": "stop sign", "yield": "yield sign"}
 CHANNELS = 2 * len(KINDS)  # there, nearness
 NEAR_M = 12.0
 LEAST_SHARE = 0.25  # of a cell that a box covers so that it is in the cell; its centre is always in one
@@ -50,9 +52,8 @@ def _names(row: Mapping[str, Any]) -> list[str]:
     if "kind" in row:
         kind = "vehicle" if row["kind"] in VEHICLES else "person" if row["kind"] in PERSONS else "obstacle"
         return [kind, *(["own lane"] if row["lane"] == "own" else [])]
-    if not row["on_route"]:
-        return []
-    return ["stop sign" if row["control"] != "signal" else "go signal" if row["state"] == "green" else "stop signal"]
+    name = SIGNALS.get(str(row["state"])) if row["control"] == "signal" else SIGNS.get(str(row["control"]))
+    return [name] if name and row["on_route"] else []
 
 
 def read_seen(value: object) -> tuple[ShownBox, ...] | None:

@@ -88,7 +88,7 @@ def _trainer(group: GradientGroup, rows: TrainingFile, out: Path, settings: Trai
 
     torch.set_num_threads(1)
     model, processor = load_model(out)
-    data = EncodedRows(rows, processor, out / "pictures.npy", settings.first_weight)
+    data = EncodedRows(rows, processor, out / "pictures.npy", settings.driving_weight)
     head = make_head(model.model.multi_modal_projector.linear_1.in_features, settings.start)
     trainer = RowTrainer(model, head, data, settings, processor, group)
     trainer.restore(out / STATE)

@@ -3,9 +3,9 @@
 A row is one question about one picture, as `ad2 export swift` writes it:
 
     {"id": "...", "messages": [{"role": "user", "content": "<image>..."}, {"role": "assistant", "content": "..."}],
-     "images": ["/.../front_00012.jpg"], "group": "...", "seen": [...]}
+     "images": ["/.../front_00012.jpg"], "group": "...", "driving": true, "seen": [...]}
 
-"group" and "seen" (see seen_grid.py) may be missing.
+"group", "driving" (the answer drives the car) and "seen" (see seen_grid.py) may be missing.
 
 Consecutive rows with the same picture and the same "group" are one PictureGroup, whose picture is
 encoded once per training step.
@@ -28,10 +28,11 @@ TAG = "<image>"
 
 @dataclass(frozen=True, slots=True)
 class TrainingTurn:
-    """A question without its image tag, and the answer."""
+    """A question without its image tag, and the answer. `driving`: the answer drives the car."""
 
     prompt: str
     answer: str
+    driving: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,4 +122,5 @@ def _parts(row: dict[str, Any], file: Path, number: int) -> tuple[Path, Training
         raise DataError(file, number, "images", "one path", images, "Rows with several pictures: ms-swift.")
     if not asked.startswith(TAG) or TAG in asked[len(TAG) :]:
         raise DataError(file, number, "content", f"one {TAG}, at the beginning of the question", asked)
-    return file.parent / images[0], TrainingTurn(asked[len(TAG) :].removeprefix("\n"), answer)
+    question = asked[len(TAG) :].removeprefix("\n")
+    return file.parent / images[0], TrainingTurn(question, answer, row.get("driving") is True)

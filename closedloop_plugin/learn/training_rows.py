@@ -127,7 +127,8 @@ class FrameRows:
         observation = observation_of(frame)
         answers = {"action": self._action(frame["label"]), "trajectory": frame["label"]["trajectory"]}
         for task in self.settings.asked:
-            yield self._row(task, picture, group, self._prompter.question(task, observation), answers[task])
+            asked = self._prompter.question(task, observation)
+            yield {**self._row(task, picture, group, asked, answers[task]), "driving": True}
 
     def _action(self, label: Mapping[str, Any]) -> str:
         action = str(label["action"])

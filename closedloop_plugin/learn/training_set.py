@@ -44,14 +44,15 @@ def trained_route(route: Route, map_source: str = "") -> TrainedRoute:
 
 
 def collection_set(folder: Path, *, name: str | None = None, map_source: str = "") -> TrainingSet:
-    """The training set of a folder of `ad2 drive collect`: its routes, frames and questions.
+    """The training set of a folder of `ad2 drive collect`: its driven routes, frames and questions.
 
     folder: with routes.xml, frames/*/*.jpg and questions.jsonl (one Record per line, images relative to the folder),
     each of the last two only if present. Raises Ad2Error without routes, DataError for a malformed file.
     """
     if not (folder / ROUTES).is_file():
         raise Ad2Error(f"{folder}: no {ROUTES}: not a folder of collected drives")
-    routes = read_routes(folder / ROUTES)
+    driven = {path.name.rpartition("_rep")[0] for path in (folder / FOLDER).glob("*_rep*")}
+    routes = [route for route in read_routes(folder / ROUTES) if route.id in driven]
     builder = TrainingSetBuilder()
     if (folder / QUESTIONS).is_file():
         for record in read_questions(folder / QUESTIONS):

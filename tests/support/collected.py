@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,10 @@ def seen(row: Mapping[str, Any]) -> SeenFrame:
     return CollectedFrameReader("frames.jsonl", f"frames/{row['id'].rpartition('/')[0]}", SIZE).frame(row, 1)
 
 
-def asker(*objects: Mapping[str, Any], seed: int = 0, **changes: Any) -> FrameQuestions:
-    return FrameQuestions(seen(frame_row(*objects, **changes)), seed)
+def asker(
+    *objects: Mapping[str, Any], seed: int = 0, stays_free: bool | None = None, **changes: Any
+) -> FrameQuestions:  # fmt: skip
+    return FrameQuestions(replace(seen(frame_row(*objects, **changes)), stays_free=stays_free), seed)
 
 
 def write_collection(folder: Path, rows: Sequence[Mapping[str, Any]]) -> Path:

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from closedloop_plugin.core.routes import Route
     from closedloop_plugin.runner.assemble import DriverSetup
     from closedloop_plugin.runner.run import DriveRun
+    from closedloop_plugin.runner.task import EpisodeTask
 
 DISTURBED, DISTURBED_SPEAKER = "disturbed-expert", "disturbed-speaker"
 SUITE = "made"
-FIRST_EPISODES = 12  # per world, before the number of episodes that --frames takes is estimated
+FIRST_EPISODES = 24  # before the number of episodes that --frames takes is estimated
 MOST_FRAMES = 80  # of an episode, about
 EXAMPLES = """examples:
   ad2 drive collect --routes 600 --frames 20000 --workers 2 --out drives/expert
@@ -34,8 +35,8 @@ then:
   ad2 drive label drives/expert            questions with answers from the truth
   ad2 export swift --drives drives/expert --out train.jsonl
 
-The driver may be any agent of ad2 drive run. Whoever drives, the labels are those of the privileged expert: what it
-would do and say at this moment (DAgger, Ross et al. 2011)."""
+The driver may be any agent of ad2 drive run. Whoever drives, the labels are what the expert would do and say at this
+moment (DAgger, Ross et al. 2011), if it knew what this camera shows and has shown; see docs/learn.md."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,12 +47,16 @@ class CollectionOptions:
     frames: int | None = option(
         "stop when M frames are there (default: drive all routes)", default=None, metavar="M", least=1
     )
-    rounds: int = option("drives of each route, each with another scene", default=1, metavar="K", least=1)
+    rounds: int = option("drives of each route, each with another scene (default 1)", default=1, metavar="K", least=1)
     every: float = option("seconds between frames (default 0.5)", default=0.5, metavar="S", identity="every")
     types: str | None = option("only these scenario types (default: all)", default=None, metavar="TYPE,TYPE")
     towns: tuple[Path, ...] = option(
         "OpenDRIVE files of towns in which a part of the routes lies", default=(), metavar="FILE.xodr", repeated=True
     )
+    unlike: tuple[Path, ...] = option(
+        "make no route that was driven there: a collection, model or set as for ad2 learn check. For routes that are "
+        "held out", default=(), metavar="SET", repeated=True,
+    )  # fmt: skip
     seed: int = option("seed of routes, scenes and disturbances (default 0)", default=0, metavar="S", identity="seed")
     out: Path = option("folder of the collection; the same command resumes in it", metavar="DIR")
 
@@ -92,7 +97,7 @@ def register(subparsers: Any) -> None:
         GROUPS,
         help="drive made routes and save pictures with labels from the truth",
         description="Drive routes that are made for training (never those of a benchmark) in the embedded world, and\n"
-        "save the front camera's pictures with what the privileged expert would do, and what the truth says.",
+        "save the front camera's pictures with what the expert would do, and what the truth says.",
         epilog=EXAMPLES,
     )
 
@@ -103,28 +108,26 @@ def run(options: CollectOptions) -> int:
 
     prepared, driver = _prepared(options)
     begun, cpu = time.monotonic(), _cpu_s()
-    total, count, (done, episodes) = len(prepared.tasks), 0, _frames(options.out)
+    total, count, done, episodes = len(prepared.tasks), 0, 0, 0
     while True:
-        # At least one more than before: failed episodes have no frames.
+        # At least one more than before: failed episodes have no frames. A resumed command plans the same episodes again
+        # from the first on, so that a kill does not change which ones are driven.
         count = min(total, max(count + 1, _episodes_wanted(options, total, done, episodes)))
-        _drive(replace(prepared, tasks=prepared.tasks[:count]), driver)
-        done, episodes = _frames(options.out)
+        part = prepared.tasks[:count]
+        _drive(replace(prepared, tasks=part), driver)
+        done, episodes = _frames(options.out, part)
         if count == total or (options.frames is not None and done >= options.frames):
             break
     write_collection_set(options.out, map_source="" if options.towns else "corridor")
-    _report(options.out, done, time.monotonic() - begun, _cpu_s() - cpu)
+    _report(options.out, time.monotonic() - begun, _cpu_s() - cpu)
     return 0
 
 
-def _frames(folder: Path) -> tuple[int, int]:
-    """Numbers of frames and of episodes with frames."""
-    from closedloop_plugin.learn.collection import frame_count, frames_files
-    from lmms_eval_ad2.errors import Ad2Error
+def _frames(folder: Path, tasks: Sequence[EpisodeTask]) -> tuple[int, int]:
+    """Numbers of frames of these episodes, and of those of them that have frames."""
+    from closedloop_plugin.learn.collection import episode_file, frame_count
 
-    try:
-        files = frames_files(folder)
-    except Ad2Error:  # no episode was finished
-        return 0, 0
+    files = [file for task in tasks if (file := episode_file(folder, task.key)).is_file()]
     return frame_count(files), len(files)
 
 
@@ -182,9 +185,11 @@ def _prepared(options: CollectOptions) -> tuple[DriveRun, DriverSetup]:
 
 def _routes(options: CollectOptions) -> tuple[Route, ...]:
     from closedloop_plugin.learn.made_routes import made_routes
+    from closedloop_plugin.learn.training_set import read_training
 
     types = [t.strip() for t in options.types.split(",") if t.strip()] if options.types else None
-    return tuple(made_routes(options.routes, options.seed, types=types, towns=options.towns))
+    unlike = [one for path in options.unlike for one in read_training(path).sets]
+    return tuple(made_routes(options.routes, options.seed, types=types, towns=options.towns, unlike=unlike))
 
 
 def _driver(options: CollectOptions, rules: Profile) -> DriverSetup:
@@ -231,13 +236,12 @@ def _drive(prepared: DriveRun, driver: DriverSetup) -> None:
 def _episodes_wanted(options: CollectOptions, total: int, frames: int, known: int) -> int:
     """Number of episodes to have driven next, so that --frames is reached without many more.
 
-    total: of the run; frames, known: numbers of frames that are there, and of their episodes.
+    total: of the run; frames, known: numbers of frames of the episodes so far, and of those that have frames.
     """
     if options.frames is None:
         return total
     if not frames:
-        first = min(FIRST_EPISODES * (options.workers or 1), math.ceil(options.frames / MOST_FRAMES))
-        return min(first, total)
+        return min(FIRST_EPISODES, math.ceil(options.frames / MOST_FRAMES), total)
     missing = max(options.frames - frames, 0) * known / frames
     return min(total, known + math.ceil(missing))
 
@@ -250,7 +254,7 @@ def _cpu_s() -> float:
     return sum(u.ru_utime + u.ru_stime for u in used)
 
 
-def _report(folder: Path, frames: int, seconds: float, cpu_s: float) -> None:
+def _report(folder: Path, seconds: float, cpu_s: float) -> None:
     from closedloop_plugin.learn.collection import frames_files, frames_of
     from lmms_eval_ad2.report.text_table import TextTable
 
@@ -261,6 +265,7 @@ def _report(folder: Path, frames: int, seconds: float, cpu_s: float) -> None:
         for _, frame in frames_of(file):
             actions[frame["label"]["action"]] += 1
             reasons[frame["label"]["reason"]["kind"]] += 1
+    frames = actions.total()
     print(_table("action", actions, frames, TextTable))
     print(_table("reason", reasons, frames, TextTable))
     print(f"{frames} frames of {len(files)} episodes in {folder}; {seconds:.0f} s, {cpu_s:.0f} s of processor time")

@@ -37,10 +37,9 @@ class LearnTrainOptions(ModelSizeOptions):
     )  # fmt: skip
     batch: int = option("pictures per step (default 32)", default=32, least=1)
     per_picture: int = option("questions about a picture in a step, at most (default 3)", default=3, least=1)
-    first_weight: float = option(
-        "weight of the first question about a picture, the driving question of collected drives; others weigh 1 "
-        "(default 1)", default=1.0, least=0.01,
-    )  # fmt: skip
+    driving_weight: float = option(
+        "weight of the driving questions; others weigh 1 (default 1)", default=1.0, least=0.01
+    )
     rate: float = option("highest learning rate (default 0.001)", default=1e-3, least=0)
     processes: int = option("processes that share each batch, one core each (default 1)", default=1, least=1)
     save_s: float = option("seconds between saved states (default 120)", default=120.0, least=0)
@@ -64,7 +63,7 @@ def run(options: LearnTrainOptions) -> int:
 
     settings = TrainingSettings(
         seed=options.seed, epochs=options.epochs, steps=options.steps, batch=options.batch,
-        per_picture=options.per_picture, first_weight=options.first_weight, see=options.see, rate=options.rate,
+        per_picture=options.per_picture, driving_weight=options.driving_weight, see=options.see, rate=options.rate,
         start=options.start, blind=options.blind, size=size_of(options),
     )  # fmt: skip
     out = train(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.learn import collection
 from closedloop_plugin.learn.questions.balance import BalancedSelection
+from closedloop_plugin.learn.questions.evidence import OF_THE_ROAD
 from closedloop_plugin.learn.questions.families import FAMILIES, questions_of
 from closedloop_plugin.learn.questions.frame_reader import CollectedFrameReader
+from closedloop_plugin.learn.questions.motion import HORIZON, STEP_S
 from closedloop_plugin.learn.questions.seen_frame import SeenFrame
 from closedloop_plugin.learn.questions.world_question import WorldQuestion
 from lmms_eval_ad2.errors import DataError
@@ -21,6 +23,8 @@ from lmms_eval_ad2.storage.files import atomic_write
 from lmms_eval_ad2.storage.untrusted_json import load
 
 RUN = "run.json"
+AHEAD_S = STEP_S * HORIZON
+MOST_AHEAD = 1000  # frames that wait for what follows
 
 
 @dataclass(frozen=True)
@@ -65,10 +69,27 @@ def frames_of(folder: Path, file: Path, max_speed: float | None = None) -> Itera
     max_speed: as of CollectedFrameReader.
     """
     below = file.parent.relative_to(folder).as_posix()
+    return with_what_follows(_read(file, below, max_speed))
+
+
+def _read(file: Path, below: str, max_speed: float | None) -> Iterator[SeenFrame]:
     reader: CollectedFrameReader | None = None
     for number, row in collection.frames_of(file):
         reader = reader or CollectedFrameReader(file, below, _size(file, number, row), max_speed)
         yield reader.frame(row, number)
+
+
+def with_what_follows(frames: Iterable[SeenFrame]) -> Iterator[SeenFrame]:
+    """The frames of a drive, in order of time, with `stays_free` of those that the drive outlasts by AHEAD_S."""
+    waiting: deque[SeenFrame] = deque()
+    for frame in frames:
+        waiting.append(frame)
+        while waiting[0].time_s + AHEAD_S <= frame.time_s:
+            free = all(each.reason in OF_THE_ROAD for each in waiting)
+            yield replace(waiting.popleft(), stays_free=free)
+        if len(waiting) > MOST_AHEAD:  # times that do not rise
+            yield waiting.popleft()
+    yield from waiting
 
 
 def _size(file: Path, number: int, row: Mapping[str, Any]) -> tuple[int, int]:

@@ -15,7 +15,7 @@ AHEAD_DEGREES = 8.0  # to either side of the ego's direction
 CROSSING = PEDESTRIANS | {ActorKind.ANIMAL, ActorKind.BICYCLE}  # their direction matters more than their pace
 OF_ACTORS = ("vehicle_ahead", "actor", "passing", "blocked", "yield")  # kinds of reasons with an actor behind them
 FREE = text("Nothing in the way.", "前方没有障碍。")
-# Reasons without an actor or sign: what is seen, and what happens next.
+# Reasons without an actor or sign: what is seen, and what happens next; with FREE, only if the road stays free.
 OF_THE_ROAD: dict[str, tuple[BilingualText, BilingualText]] = {
     "clear": (FREE, text("The road stays free.", "道路保持畅通。")),
     "speed_limit": (FREE, text("We are fast enough.", "我们的速度够快。")),
@@ -25,7 +25,7 @@ OF_THE_ROAD: dict[str, tuple[BilingualText, BilingualText]] = {
 
 @dataclass(frozen=True)
 class ReasonEvidence:
-    """What the picture shows of the expert's reason. `next`: what happens then; None if it is between two classes.
+    """What the picture shows of the expert's reason. `next`: what happens then; None if no answer is clearly true.
 
     kind: "free" if nothing is in the way, else the reason.
     """
@@ -40,7 +40,9 @@ def evidence_of(frame: SeenFrame) -> ReasonEvidence | None:
     """The evidence; None if the picture does not show it."""
     if frame.reason in OF_THE_ROAD:
         seen, next_ = OF_THE_ROAD[frame.reason]
-        return ReasonEvidence("free" if seen is FREE else frame.reason, seen, next_, "")
+        if seen is FREE:
+            return ReasonEvidence("free", seen, next_ if frame.stays_free else None, "")
+        return ReasonEvidence(frame.reason, seen, next_, "")
     if frame.reason in ("red_light", "stop_sign"):
         return _of_sign(frame)
     actor = frame.actor(frame.reason_actor) if frame.reason in OF_ACTORS else None

@@ -54,6 +54,7 @@ class CollectedFrameReader:
             signs=tuple(sorted(map(_sign, fields.several("signals")), key=lambda sign: sign.id)),
             weather=weather,
             night=night,
+            time_s=fields.number("time_s"),
         )  # fmt: skip
 
 

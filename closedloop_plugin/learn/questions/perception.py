@@ -61,7 +61,8 @@ def _ahead(asker: FrameQuestions) -> Iterator[WorldQuestion]:
     elsewhere = {a.word.en for a in frame.actors if a.appears and a.lane != "own"}
     right = NOTHING if first is None else text(f"{_capital(first.word.a)}.", f"{first.word.zh}。")
     value = "nothing" if first is None else first.word.en
-    names = [word for word in (*EXACT, PERSON, ANIMAL) if word.en != value]
+    there = {a.kind for a in in_lane if a.appears}  # others behind the first are ahead, too
+    names = [word for word in (*EXACT, PERSON, ANIMAL) if word.en != value and word.kinds.isdisjoint(there)]
     if first is not None and first.word is OBSTACLE:
         names = [word for word in names if word.kinds.isdisjoint(OBSTACLE.kinds)]
     wrong: list[Wrong] = [

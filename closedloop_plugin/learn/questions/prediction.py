@@ -14,6 +14,7 @@ from lmms_eval_ad2.records import BilingualText
 TASK, SUBTASK = "prediction", "motion prediction"
 OPPOSITE = ({"left", "right"}, {"ahead", "closer"}, {"slower", "faster"}, {"stops", "faster"})
 STANDING = ("stays", "stops")
+ALSO_TRUE = {("stops", "slower"), ("stays", "same")}  # what stops slows down, what stays keeps its speed of 0
 
 
 def prediction(asker: FrameQuestions) -> Iterator[WorldQuestion]:
@@ -35,9 +36,14 @@ def _asked(
 ) -> WorldQuestion:  # fmt: skip
     return asker.choose(
         name, task=TASK, subtask=SUBTASK, question=question, right=texts[value],
-        wrong=[(told, error_kind(value, other)) for other, told in texts.items() if other != value], group=name,
-        value=value, truth={"actor": actor.id, "speed": actor.speed, "future": [list(p) for p in actor.future]},
+        wrong=[(told, error_kind(value, other)) for other, told in texts.items() if _is_wrong(value, other)],
+        group=name, value=value,
+        truth={"actor": actor.id, "speed": actor.speed, "future": [list(p) for p in actor.future]},
     )  # fmt: skip
+
+
+def _is_wrong(right: str, other: str) -> bool:
+    return other != right and (right, other) not in ALSO_TRUE
 
 
 def error_kind(right: str, wrong: str) -> str:

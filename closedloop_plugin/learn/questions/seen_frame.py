@@ -118,6 +118,10 @@ class SeenFrame:
     signs: tuple[SeenSign, ...]
     weather: Mapping[str, float]
     night: float
+    time_s: float = 0.0
+    stays_free: bool | None = (
+        None  # nobody and no sign slows the expert in the next 3 s; None if not known to their end
+    )
 
     def presence(self, word: ThingWord) -> bool | None:
         """Whether the picture shows something of this word; None if a person could not be sure."""

@@ -48,6 +48,13 @@ def test_lanes_are_counted_from_the_route(d: float, lane: str) -> None:
     assert lane_of(d, road) == lane
 
 
+def test_a_signal_beyond_60_m_counts_if_the_picture_shows_it() -> None:
+    truth, road = _scene()
+    lines = tuple(StopLine(name, 100.0, 0.0, 0.0, 3.5, "signal") for name in ("seen", "out"))
+    found = signals_of(truth, replace(road, stop_lines=lines), {"seen": VisibleExtent((5, 6, 9, 9), 20, 1.0, 4)}, 0.0)
+    assert [row["id"] for row in found] == ["seen"] and found[0]["forward"] == 80.0
+
+
 def test_of_two_heads_of_a_signal_the_one_whose_light_is_shown_counts() -> None:
     truth, road = _scene()
     s = road.path.locate(20.0, 0.0)[0]

@@ -9,7 +9,8 @@ import pytest
 
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.routes import Route, read_routes
-from closedloop_plugin.learn.made_routes import index_of, made_routes, write_routes
+from closedloop_plugin.learn.contamination import TrainedRoutes
+from closedloop_plugin.learn.made_routes import known_set, made_routes, write_routes
 from closedloop_plugin.learn.route_draws import RouteDraws
 from closedloop_plugin.learn.route_parameters import RECIPES
 from closedloop_plugin.learn.route_weather import drawn_weather
@@ -63,10 +64,21 @@ def test_no_route_repeats_a_known_one(routes: list[Route], tmp_path: Path) -> No
     write_routes(tmp_path / "home" / "routes" / "known.xml", kept)
     other = made_routes(8, 0)
     assert all(route.points != before.points for route, before in zip(other, routes, strict=False))
-    known = index_of(kept)
+    known = TrainedRoutes([known_set(kept)])
     assert not any(known.leak(trained_route(route)) for route in other)
     write_routes(tmp_path / "home" / "routes" / "known.xml", routes[:8])
     assert made_routes(8, 0) == routes[:8]
+
+
+def test_no_route_repeats_one_of_a_given_set(routes: list[Route]) -> None:
+    """Types without parameters on a straight road repeat each other in any two seeds."""
+    trained = known_set(routes)
+    index = TrainedRoutes([trained])
+    alike = [route.id for route in made_routes(44, 1) if index.leak(trained_route(route))]
+    other = made_routes(44, 1, unlike=[trained])
+    assert alike and not any(index.leak(trained_route(route)) for route in other)
+    kept = {route.id for route in other if route in made_routes(44, 1)}
+    assert kept == {route.id for route in other} - set(alike)
 
 
 def test_all_have_the_length_and_parameters_of_their_type(routes: list[Route]) -> None:

@@ -50,6 +50,11 @@ def test_signals_by_their_state() -> None:
     ]  # fmt: skip
 
 
+def test_other_signs_are_not_taken_for_stop_signs() -> None:
+    states = [{**LIGHT, "state": "off"}, {**LIGHT, "state": None}, {**LIGHT, "control": "yield", "state": None}]
+    assert [one[0] for one in seen_json(_frame(signals=tuple(states)), (160, 90))] == [["yield sign"]]
+
+
 def test_cells_of_a_box() -> None:
     """A box over the cells (1, 2) and (1, 3) of a grid of 4 x 5, and a tenth of the next column."""
     grid = seen_grid([ShownBox((0, 3), (0.4, 0.25, 0.82, 0.5), 12.0)], 4, 5)

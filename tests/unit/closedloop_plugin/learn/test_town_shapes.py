@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.learn.made_routes import index_of, made_routes
+from closedloop_plugin.learn.contamination import TrainedRoutes
+from closedloop_plugin.learn.made_routes import known_set, made_routes
 from closedloop_plugin.learn.town_shapes import IN_TOWNS, along, pose_at
 from closedloop_plugin.learn.training_set import trained_route
 from closedloop_plugin.maps.build import road_for, waypoint_errors
@@ -67,9 +68,9 @@ def test_a_stretch_of_a_known_route_of_the_town_is_not_used_again(tmp_path: Path
     street = town(tmp_path, "ControlLoss", "Street")
     first, second = in_town(made_routes(20, 5, types=["ControlLoss"], towns=[street]), "Street")[:2]
     other = replace(first, id="known", scenario="Other", params={"a": 1.0})
-    assert index_of([other]).leak(trained_route(first)) is not None
+    assert TrainedRoutes([known_set([other])]).leak(trained_route(first)) is not None
     piece = replace(second, points=first.points[5:])
-    assert index_of([piece]).leak(trained_route(replace(first, id="x"))) is not None
+    assert TrainedRoutes([known_set([piece])]).leak(trained_route(replace(first, id="x"))) is not None
 
 
 def test_types_of_towns_need_no_places_in_the_route_file() -> None:

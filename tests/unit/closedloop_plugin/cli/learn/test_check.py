@@ -30,7 +30,8 @@ def learn_check(*words: object) -> int:
 def collection(tmp_path: Path) -> Path:
     """Two routes of the demo under other ids, with a question and two frames, one of them asked about."""
     folder = tmp_path / "collected"
-    (folder / "frames" / "m0-1_rep0").mkdir(parents=True)
+    for key in ("m0-1_rep0", "m0-2_rep0"):
+        (folder / "frames" / key).mkdir(parents=True)
     text = DEMO.read_text("utf-8")
     routes = re.findall(r"<route id=.*?</route>", text, re.DOTALL)[:2]
     copied = "".join(r.replace('id="101"', 'id="m0-1"').replace('id="102"', 'id="m0-2"') for r in routes)

@@ -35,7 +35,7 @@ def test_a_person_who_crosses() -> None:
 
 
 def test_the_question_states_what_a_driver_knows_besides_the_picture() -> None:
-    (question,) = chain(asker())
+    (question,) = chain(asker(stays_free=True))
     assert question.record.question.en == ("We drive 6 m/s, limit 8 m/s, command: lane follow. What should the car do?")
     assert question.record.question.zh == "车速6米/秒，限速8米/秒，指令：沿车道行驶。我们的车应该怎么做？"
     assert (question.record.form, question.record.subtask) == ("chain", "cot")
@@ -72,4 +72,9 @@ def test_lights_signs_and_the_road() -> None:
     assert found == ["A red light.", "The line is 18 m away.", "Stop and go straight."]
     assert steps(signals=[signal(control="stop", state=None)], reason="stop_sign", label=stop)[0] == "A stop sign."
     assert steps(reason="curve")[:2] == ["A bend.", "The road bends."]
-    assert steps(reason="speed_limit")[:2] == ["Nothing in the way.", "We are fast enough."]
+    assert steps(reason="speed_limit", stays_free=True)[:2] == ["Nothing in the way.", "We are fast enough."]
+
+
+def test_a_road_that_does_not_stay_free_is_not_said_to() -> None:
+    assert steps(stays_free=True)[:2] == ["Nothing in the way.", "The road stays free."]
+    assert steps(stays_free=False) == steps(stays_free=None) == []

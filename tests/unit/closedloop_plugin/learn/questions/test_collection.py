@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.collected import SIZE, example_rows, frame_row, write_collection
+from support.collected import SIZE, example_rows, frame_row, seen, write_collection
 
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.learn.questions.collection import frames_of, label_folder
+from closedloop_plugin.learn.questions.collection import frames_of, label_folder, with_what_follows
 from closedloop_plugin.learn.questions.families import FAMILIES
 from closedloop_plugin.learn.questions.seen_frame import SHOWN_PIXELS
 from lmms_eval_ad2.data.home import import_release, open_dataset
@@ -56,6 +56,14 @@ def test_answers_are_balanced(folder: Path) -> None:
         if record.subtask == "existence":
             existence.setdefault(record.question.en, Counter())[record.answer.en] += 1
     assert existence and all(counts["yes"] == counts["no"] for counts in existence.values())
+
+
+def test_the_road_stays_free_if_nothing_slows_the_expert_for_three_seconds() -> None:
+    reasons = ["clear"] * 8 + ["red_light"] + ["curve"] * 7  # of frames every 0.5 s: the light at 4 s
+    frames = [seen(frame_row(tick=10 * k, reason=reason)) for k, reason in enumerate(reasons)]
+    found = [frame.stays_free for frame in with_what_follows(iter(frames))]
+    # Up to 0.5 s the light is later than 3 s. From 4.5 s on it is past, and the last 3 s are not known to their end.
+    assert found == [True, True, *[False] * 7, True, *[None] * 6]
 
 
 def test_letters_are_uniform() -> None:

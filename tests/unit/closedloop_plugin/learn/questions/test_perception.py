@@ -52,6 +52,14 @@ def test_what_is_elsewhere_in_the_picture_answers_another_question() -> None:
     assert kinds == {"question_ambiguity"}
 
 
+def test_what_is_behind_the_first_is_no_wrong_option() -> None:
+    first, second = actor("1", kind="warning sign", length=0.5), actor("2", kind="cone", forward=28.0, pixels=60)
+    for seed in range(30):
+        record = asked(first, second, seed=seed)[AHEAD]
+        assert record.answer.en == "A warning sign."
+        assert "A cone." not in {option.text.en for option in record.options}
+
+
 LIGHT = "What colour is our traffic light?"
 
 

@@ -56,6 +56,17 @@ def test_questions() -> None:
     assert answers({**person, "visible": 0.2}) == {}
 
 
+@pytest.mark.parametrize(
+    ("speed", "right", "also_true"), [(5.0, "It stops.", "It slows down."), (0.0, "It stays.", "It keeps its speed.")]
+)
+def test_no_wrong_option_is_true_as_well(speed: float, right: str, also_true: str) -> None:
+    lead = actor("c", kind="bus", speed=speed, future=[[20.0, 0.0]] * 6)
+    for seed in range(30):
+        for question in prediction(asker(lead, actor("d", kind="bus", forward=40.0), seed=seed)):
+            assert question.record.answer.en == right
+            assert also_true not in {option.text.en for option in question.record.options}
+
+
 def test_kinds_of_errors() -> None:
     assert error_kind("left", "right") == error_kind("slower", "faster") == "misinterpreted_sensor_inputs"
     assert error_kind("left", "stays") == error_kind("same", "slower") == "computational_oversights"
