@@ -2,7 +2,8 @@
 
     python scripts/learn_spread.py runs/learn runs/learn1 runs/learn2      # between the marker lines of docs/learn.md
 
-Scores are those of `ad2 report`; the order of the folders is that of the columns.
+Scores are those of `ad2 report`, differences those of `ad2 report compare`, paired by route; the order of the folders is
+that of the columns.
 """
 
 from __future__ import annotations
@@ -36,24 +37,26 @@ DRIVERS = {
     "straight": "straight",
 }
 MAJORITY = "ad2_majority"
+Scored = tuple[float, Sequence[float] | None]  # with its 95 % interval over routes, None of few routes
 
 
 @dataclass(frozen=True)
 class LearnedSeed:
     """The scores of one run of scripts/learn.sh.
 
-    drives: by driver, Driving Score and its 95 % interval (None of few routes). answers: by (answerer, task), score.
+    drives: by driver, Driving Score. above: the model's less its twin's. answers: by (answerer, task).
     """
 
     seed: str
-    drives: Mapping[str, tuple[float, Sequence[float] | None]]
+    drives: Mapping[str, Scored]
+    above: Scored
     answers: Mapping[tuple[str, str], float | None]
 
 
 def read_seed(out: Path) -> LearnedSeed:
     """The scores of a finished run. Raises Ad2Error if drives or answers are missing."""
     runs = (out / "runs").absolute()
-    found = _report(runs)
+    found = _printed("report", str(runs))
     driven = {_first(one["path"], runs): one for one in (found.get("drive") or {"runs": []})["runs"]}
     names = {run["name"]: _first(run["folder"], runs) for run in found["runs"]}
     answers = {(names[one["run"]], one["part"]): one["score"]["official"] for one in found["tasks"]}
@@ -63,7 +66,14 @@ def read_seed(out: Path) -> LearnedSeed:
     if missing:
         raise Ad2Error(f"{out}: not finished, without {'; '.join(missing[:3])}; scripts/learn.sh --out {out} resumes")
     drives = {name: (one["driving_score"], one["intervals"]["driving_score"]) for name, one in driven.items()}
-    return LearnedSeed(driven[SIGHTED]["provenance"]["seed"], drives, answers)
+    above = _difference(runs / SIGHTED / "drive", runs / BLIND / "drive")
+    return LearnedSeed(driven[SIGHTED]["provenance"]["seed"], drives, above, answers)
+
+
+def _difference(model: Path, other: Path) -> Scored:
+    """Driving Score of one run less that of another, over the routes of both."""
+    rows = {row["name"]: row for row in _printed("report", "compare", str(model), str(other))["rows"]}
+    return rows["driving_score"]["drop"], rows["driving_score"]["ci_drop"]
 
 
 def _first(path: str, runs: Path) -> str:
@@ -71,25 +81,26 @@ def _first(path: str, runs: Path) -> str:
     return Path(path).relative_to(runs).parts[0]
 
 
-def _report(runs: Path) -> dict[str, Any]:
+def _printed(*words: str) -> dict[str, Any]:
+    """What a command prints as JSON."""
     text = io.StringIO()
     with redirect_stdout(text):
-        code = ad2(["report", str(runs), "--json"])
+        code = ad2([*words, "--json"])
     if code:
-        raise Ad2Error(f"{runs}: ad2 report failed; its message stands above")
+        raise Ad2Error(f"ad2 {' '.join(words)} failed; its message stands above")
     return dict(json.loads(text.getvalue()))
 
 
 def driving_table(seeds: Sequence[LearnedSeed]) -> str:
     """Driving Score with its interval over routes, by driver and seed."""
-    rows = []
-    for name, label in DRIVERS.items():
-        found = [one.drives[name] for one in seeds]
-        cells = [f"{score:.1f}" + (f" [{span[0]:.1f}, {span[1]:.1f}]" if span else "") for score, span in found]
-        rows.append((label, *cells, spread([score for score, _ in found])))
-    differences = [one.drives[SIGHTED][0] - one.drives[BLIND][0] for one in seeds]
-    rows.append(("the model above its twin", *(f"{value:.1f}" for value in differences), spread(differences)))
+    rows = [_scores(label, [one.drives[name] for one in seeds]) for name, label in DRIVERS.items()]
+    rows.append(_scores("the model above its twin", [one.above for one in seeds]))
     return _table("driver", seeds, rows)
+
+
+def _scores(label: str, found: Sequence[Scored]) -> tuple[str, ...]:
+    cells = [f"{score:.1f}" + (f" [{span[0]:.1f}, {span[1]:.1f}]" if span else "") for score, span in found]
+    return label, *cells, spread([score for score, _ in found])
 
 
 def answer_table(seeds: Sequence[LearnedSeed]) -> str:
