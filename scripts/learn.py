@@ -2,6 +2,7 @@
 
     scripts/learn.sh --out runs/learn                          # two cores, about two hours
     scripts/learn.sh --out runs/trial --scale 0.01 --suite demo
+    scripts/learn.sh --out runs/large --device cuda --hidden 768 --layers 8 --vision 64 128 320 512    # 68 M parameters
 
 The model is trained, drives and answers; then its blind twin, which is trained on the same rows in the same steps, with
 black pictures; then drivers and answers without a model, on the same routes and questions.
@@ -15,18 +16,21 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from first_hour import spread
 from stages import Stage, StageRunner
 
+from closedloop_plugin.cli.learn.model import ModelSizeOptions
 from closedloop_plugin.learn.trained_agent import DECISION_HZ, MOST_TOKENS, SIZE, agent_of
-from closedloop_plugin.suites.lookup import BENCH2DRIVE, EMBEDDED, VARIABLE, routes_home, suite
+from closedloop_plugin.suites.lookup import EMBEDDED, routes_home, suite
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.options import add_options, option, read_options
 from lmms_eval_ad2.sigterm import ended_by_sigterm
+from lmms_eval_ad2.storage.files import atomic_write
 
+CPU = "cpu"
 SIGHTED, BLIND = "sighted", "blind"
 BASELINES = ("straight", "steer-only", "expert", "speaking-expert")
 ANSWERERS = ("ad2_chance", "ad2_majority", "ad2_oracle")
@@ -45,7 +49,7 @@ SEEDS = {"expert": 100, "words": 150, "held": 200, "own": 300}
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearnOptions:
+class LearnOptions(ModelSizeOptions):
     """The command line. Numbers are for --scale 1."""
 
     out: Path = option("folder of all results (default: runs/learn)", default=Path("runs/learn"), metavar="DIR")
@@ -62,7 +66,8 @@ class LearnOptions:
     suite: str = option("suite to drive (default embedded220)", default=EMBEDDED, metavar="NAME")
     routes: int = option("routes of the suite, spread over its scenario types", default=55, least=1)
     workers: int = option("simulators in parallel", default=2, least=1)
-    processes: int = option("processes of the training, one core each", default=2, least=1)
+    processes: int = option("processes of the training, one core each; on a GPU one", default=2, least=1)
+    device: str = option("where the model is trained, drives and answers (default cpu)", default=CPU)
     no_baselines: bool = option("only the two models drive and answer", default=False)
     dry_run: bool = option("only print the commands", default=False)
 
@@ -126,7 +131,7 @@ class LearnStages:
             own = self._drives(number)[-1]
             driver = [
                 "--driver",
-                agent_of(self._model(SIGHTED, number - 1), MOST_TOKENS),
+                self._agent(SIGHTED, number - 1),
                 "--decision-hz",
                 DECISION_HZ,
             ]
@@ -148,14 +153,23 @@ class LearnStages:
 
     def drive(self, kind: str) -> Stage:
         """A model drives the routes of the suite."""
-        agent = agent_of(self._model(kind, self.options.rounds), MOST_TOKENS)
-        own = ["--agent", agent, "--size", SIZE, "--decision-hz", DECISION_HZ, "--stop-after-unread", "0"]
+        own = [
+            "--agent",
+            self._agent(kind, self.options.rounds),
+            "--size",
+            SIZE,
+            "--decision-hz",
+            DECISION_HZ,
+            "--stop-after-unread",
+            "0",
+        ]
         return self._drive(kind, *own, "--strict-contamination")
 
     def questions(self, kind: str) -> Stage:
         """A model answers the questions about the held-out routes."""
-        given = f"pretrained={self._model(kind, self.options.rounds)},device_map=cpu"
-        own = ("--model", "llava_hf", "--model-args", given, "--device", "cpu", "--batch-size", "1")
+        device = self.options.device
+        given = f"pretrained={self._model(kind, self.options.rounds)},device_map={device}"
+        own = ("--model", "llava_hf", "--model-args", given, "--device", device, "--batch-size", "1")
         return self._questions(kind, *own, "--strict-contamination")
 
     def baselines(self) -> list[Stage]:
@@ -184,6 +198,9 @@ class LearnStages:
     def _model(self, kind: str, number: int) -> Path:
         return self.out / "models" / f"{kind}{number}"
 
+    def _agent(self, kind: str, number: int) -> str:
+        return agent_of(self._model(kind, number), MOST_TOKENS, self.options.device)
+
     def _collect(
         self, name: str, folder: Path, seed: int, routes: int, *, frames: int | None = None, more: Sequence[str] = ()
     ) -> Stage:
@@ -209,25 +226,37 @@ class LearnStages:
         words = ["learn", "train", "--rows", str(self._row_file(number)), "--out", str(self._model(kind, number))]
         words += ["--steps", str(o.scaled(o.more_steps) if number else max(o.scaled(o.steps), LEAST_STEPS))]
         words += ["--batch", str(min(BATCH, max(LEAST_BATCH, o.scaled(BATCH)))), "--seed", str(o.seed)]
-        words += ["--processes", str(o.processes), "--per-picture", IN_A_STEP, "--driving-weight", DRIVING_WEIGHT]
+        words += ["--processes", str(o.processes)] if o.device == CPU else ["--device", o.device]
+        words += ["--per-picture", IN_A_STEP, "--driving-weight", DRIVING_WEIGHT]
         if number:
             words += ["--start", str(self._model(kind, number - 1)), "--rate", MORE_RATE]
         else:
-            words += ["--see", str(o.scaled(o.see))]
+            words += ["--see", str(o.scaled(o.see)), *size_words(o)]
         words += ["--blind"] if kind == BLIND else []
         return Stage(f"train {kind} {number}", tuple(words))
 
 
+def size_words(options: ModelSizeOptions) -> list[str]:
+    """The options of the model's size that differ from their defaults."""
+    words = []
+    for field in fields(ModelSizeOptions):
+        value = getattr(options, field.name)
+        if value != field.default:
+            words += [f"--{field.name}", *map(str, value if isinstance(value, tuple) else [value])]
+    return words
+
+
 def environment(options: LearnOptions) -> dict[str, str]:
-    """A data home of the run's own, so that its questions replace nobody's. The route file stays the user's.
+    """A data home of the run's own, so that its questions replace nobody's; with the user's suites.
 
     One thread for each process: more slow down so small a model.
     """
-    added = routes_home() / f"{BENCH2DRIVE}.xml"
-    known = {} if os.environ.get(VARIABLE) or not added.is_file() else {VARIABLE: str(added)}
+    home = (options.out / "home").absolute()
+    for file in routes_home().glob("*.xml"):
+        with atomic_write(home / "routes" / file.name) as copy:
+            copy.write(file.read_text("utf-8"))
     threads = os.environ.get("OMP_NUM_THREADS", "1")
-    home = str((options.out / "home").absolute())
-    return {"AD2_HOME": home, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": threads, **known}
+    return {"AD2_HOME": str(home), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": threads}
 
 
 def parser() -> argparse.ArgumentParser:

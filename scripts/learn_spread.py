@@ -2,8 +2,8 @@
 
     python scripts/learn_spread.py runs/learn runs/learn1 runs/learn2      # between the marker lines of docs/learn.md
 
-Scores are those of `ad2 report`, differences those of `ad2 report compare`, paired by route; the order of the folders is
-that of the columns.
+Scores are those of `ad2 report`, differences those of `ad2 report compare`, paired by route; the order of the folders
+is that of the columns.
 """
 
 from __future__ import annotations

@@ -1,19 +1,28 @@
 """Write the table of reference scores of tasks/ad2_world/README.md from runs of `ad2 eval --tasks bench_ad2_world`.
 
-python scripts/world_scores.py floor=runs/chance majority=runs/majority ceiling=runs/oracle --label "44 drives, ..."
+    python scripts/world_scores.py floor=runs/chance majority=runs/majority ceiling=runs/oracle \\
+        --label "88 drives, ..." --collection drives/held --limit 150
+    python scripts/world_scores.py floor=runs/chance_zh ceiling=runs/oracle_zh --label "..." --language zh
+
+--collection adds what is right without the picture, if each kind of question gets its own most frequent answer, as
+`ad2 drive label` prints it: the questions are made again.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 
 from marked_blocks import insert
 
+from closedloop_plugin.cli.drive.label import DriveLabelOptions
+from closedloop_plugin.learn.questions.collection import label_folder
 from lmms_eval_ad2.data.releases.world import TASKS
 from lmms_eval_ad2.report.runs import RunSummary, load
 from lmms_eval_ad2.report.text_table import TextTable
 
+LANGUAGES = {"en": ("scores", ""), "zh": ("scores_zh", "_zh")}  # block of the page, end of the tasks' names
 PAGE = Path(__file__).resolve().parent.parent / "tasks" / "ad2_world" / "README.md"
 
 
@@ -21,21 +30,38 @@ def main() -> int:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("runs", nargs="+", metavar="TITLE=FOLDER")
     p.add_argument("--label", required=True, help="the collection, in words")
+    p.add_argument("--language", choices=LANGUAGES, default="en")
+    p.add_argument("--collection", type=Path, metavar="DIR", help="the drives that the questions are about")
+    p.add_argument("--limit", type=int, metavar="N", help="as of ad2 drive label")
     p.add_argument("--page", type=Path, default=PAGE)
     args = p.parse_args()
     titles, folders = zip(*(text.partition("=")[::2] for text in args.runs), strict=True)
     runs = [load([Path(folder)])[0] for folder in folders]
-    insert(args.page, {"scores": f"\n{args.label}\n\n{table(titles, runs)}\n"})
+    block, suffix = LANGUAGES[args.language]
+    guesses = unseen(args.collection, args.limit) if args.collection else None
+    insert(args.page, {block: f"\n{args.label}\n\n{table(titles, runs, suffix, guesses)}\n"})
     return 0
 
 
-def table(titles: tuple[str, ...], runs: list[RunSummary]) -> str:
+def unseen(collection: Path, limit: int | None) -> dict[str, float | None]:
+    """Percent right without the picture, by task; None of points, boxes and chains, whose scores are no shares."""
+    as_labelled = DriveLabelOptions(folder=collection, limit=limit)
+    labelled = label_folder(collection, per_frame=as_labelled.per_frame, per_task=as_labelled.limit)
+    return {one.task: None if one.guess is None or one.task == "cot" else 100 * one.guess for one in labelled}
+
+
+def table(
+    titles: tuple[str, ...], runs: list[RunSummary], suffix: str = "", guesses: Mapping[str, float | None] | None = None
+) -> str:
     """Score with its 95 % interval by task and run; n is that of the first run."""
     rows = []
-    for task in (f"ad2x_world_{part}" for part in TASKS):
+    for part in TASKS:
+        task = f"ad2x_world_{part}{suffix}"
         cells = [run.tasks[task].score for run in runs]
-        rows.append((task, cells[0].n, *(_cell(cell.official, cell.ci) for cell in cells)))
-    return TextTable(("task", "n", *titles), rows, "lr" + "r" * len(runs)).markdown()
+        guess = [] if guesses is None else [_cell(guesses[part], None)]
+        rows.append((task, cells[0].n, *guess, *(_cell(cell.official, cell.ci) for cell in cells)))
+    heads = ("task", "n", *([] if guesses is None else ["without the picture"]), *titles)
+    return TextTable(heads, rows, "l" + "r" * (len(heads) - 1)).markdown()
 
 
 def _cell(value: float | None, interval: tuple[float, float] | None) -> str:

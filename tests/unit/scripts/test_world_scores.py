@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.collected import example_rows, write_collection
 from support.make_runs import cell, task
 from support.scripts import script
 
@@ -20,6 +21,34 @@ def folder(tmp_path: Path) -> Path:
     about = {"schema": "ad2-run/1", "model": "ad2_chance"}
     (tmp_path / "summary.json").write_text(json.dumps({"schema": "ad2-run/1", "run": about, "tasks": tasks}))
     return tmp_path
+
+
+def test_what_is_right_without_the_picture_is_a_column(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, drives = tmp_path / "page.md", write_collection(tmp_path / "drives", example_rows())
+    page.write_text("<!-- scores: begin -->\n<!-- scores: end -->\n")
+    words = ["x", f"floor={folder}", "--label", "L", "--page", str(page), "--collection", str(drives)]
+    monkeypatch.setattr(sys, "argv", words)
+    assert script("world_scores").main() == 0
+    rows = {
+        line.split("|")[1].strip(): line.split("|")[3].strip() for line in page.read_text().splitlines() if "|" in line
+    }
+    assert rows["task"] == "without the picture"
+    assert rows["ad2x_world_existence"] == rows["ad2x_world_relation"] == "50.0"  # one of two answers
+    assert rows["ad2x_world_location"] == rows["ad2x_world_cot"] == "–"
+
+
+def test_chinese_tasks_have_a_block_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = {f"ad2x_world_{part}_zh": task("world", part, cell(25.0)) for part in TASKS}
+    about = {"schema": "ad2-run/1", "model": "ad2_chance"}
+    (tmp_path / "summary.json").write_text(json.dumps({"schema": "ad2-run/1", "run": about, "tasks": tasks}))
+    page = tmp_path / "page.md"
+    page.write_text("<!-- scores_zh: begin -->\n<!-- scores_zh: end -->\n")
+    words = ["x", f"floor={tmp_path}", "--label", "L", "--language", "zh", "--page", str(page)]
+    monkeypatch.setattr(sys, "argv", words)
+    assert script("world_scores").main() == 0
+    assert "| ad2x_world_planning_zh" in page.read_text()
 
 
 def test_the_table_replaces_the_last_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,62 @@
+"""scripts/learn.py: the commands of its stages."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.scripts import script
+
+from closedloop_plugin.suites.lookup import DEMO, add_routes, suite
+from lmms_eval_ad2.errors import Ad2Error
+
+learn = script("learn")
+
+
+def stages(**options: Any) -> dict[str, list[str]]:
+    found = learn.LearnStages(learn.LearnOptions(suite="demo", out=Path("out"), **options)).all()
+    assert len({stage.name for stage in found}) == len(found)
+    return {stage.name: list(stage.words) for stage in found}
+
+
+def test_the_twin_is_trained_in_the_steps_of_the_model() -> None:
+    found = stages()
+    for number in range(3):
+        model, twin = found[f"train sighted {number}"], found[f"train blind {number}"]
+        assert [word.replace("blind", "sighted") for word in twin if word != "--blind"] == model
+        assert "--blind" in twin and "--blind" not in model
+
+
+def test_held_out_routes_are_unlike_all_driven_ones() -> None:
+    found = stages()
+    words = found["collect held-out routes"]
+    unlike = [folder for option, folder in pairwise(words) if option == "--unlike"]
+    others = [words[words.index("--out") + 1] for name, words in found.items() if words[:2] == ["drive", "collect"]]
+    others.remove("out/drives/held")
+    assert unlike == others and len(unlike) == 4
+
+
+def test_the_device_and_the_size_of_the_model() -> None:
+    for words in stages().values():
+        assert not {"--hidden", "cuda"} & {*words} and ("learn" not in words or "--device" not in words)
+    found = stages(device="cuda", hidden=768, vision=(64, 128, 320, 512))
+    first, second = found["train sighted 0"], found["train sighted 1"]
+    assert first[-7:] == ["--hidden", "768", "--vision", "64", "128", "320", "512"]
+    assert "--start" in second and "--hidden" not in second  # the size is that of the model it starts from
+    for name in ("train sighted 0", "train sighted 1", "train blind 2", "questions sighted"):
+        assert found[name][found[name].index("--device") + 1] == "cuda" and "--processes" not in found[name]
+    for name in ("round 1: its own drives", "drive blind"):
+        assert any("device=cuda,device_map=cuda" in word for word in found[name])
+
+
+def test_suites_of_the_user_are_known_to_all_stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_routes(DEMO, "mine")
+    options = learn.LearnOptions(suite="mine", out=tmp_path / "out")
+    learn.LearnStages(options)
+    for name, value in learn.environment(options).items():
+        monkeypatch.setenv(name, value)
+    assert suite("mine").ids == suite("demo").ids
+    with pytest.raises(Ad2Error, match="no such suite"):
+        suite("yours")
