@@ -1,5 +1,8 @@
 """Memory of one world process over 200 short episodes in the embedded world, with camera images.
 
+    python benchmarks/drive_memory.py 200              # prints JSON
+    python benchmarks/drive_memory.py 200 --collect    # and with frames saved, as in ad2 drive collect
+
 tests/system/test_drive_memory.py uses it too.
 """
 
@@ -50,19 +53,15 @@ def measure(episodes: int = EPISODES) -> dict[str, float]:
     return dict(json.loads(done.stdout.strip().splitlines()[-1]))
 
 
-def inside(episodes: int) -> dict[str, float]:
+def inside(episodes: int, collect: bool = False) -> dict[str, float]:
     """Drive the routes of the demo suite in turn, each time with another seed; MB after some of the episodes."""
     routes = suite("demo").routes
     early = max(episodes // 10, 2 * len(routes))  # the second use of a map writes it to the disk cache
-    config = WorkerConfig(
-        FactoryRecipe(""),
-        EvaluationConditions(profile("bench2drive"), agent={}),
-        track=FactoryRecipe("closedloop_plugin.show.track_log:TrackLog"),
-    )
-    responder = DecisionResponder(config, CameraDriver(), None, None)
     resident_mb: dict[int, float] = {}
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
+        config = _config(Path(folder) / "frames" if collect else None)
+        responder = DecisionResponder(config, CameraDriver(), None, None)
         world: Any = EmbeddedWorld(Path(folder))
         for i in range(episodes):
             route = routes[i % len(routes)]
@@ -83,6 +82,18 @@ def inside(episodes: int) -> dict[str, float]:
     }
 
 
+def _config(frames: Path | None) -> WorkerConfig:
+    """frames: folder of collected frames; None: nothing is collected."""
+    settings = {"folder": frames, "camera": CAMERA.name}
+    collector = FactoryRecipe("closedloop_plugin.learn.frame_collector:FrameCollector", settings)
+    return WorkerConfig(
+        FactoryRecipe(""),
+        EvaluationConditions(profile("bench2drive"), agent={}),
+        track=FactoryRecipe("closedloop_plugin.show.track_log:TrackLog"),
+        recorders=(collector,) if frames else (),
+    )
+
+
 def _resident() -> float:
     """Resident memory of this process, MB (Linux)."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -90,4 +101,4 @@ def _resident() -> float:
 
 
 if __name__ == "__main__":
-    print(json.dumps(inside(int(sys.argv[1]))))
+    print(json.dumps(inside(int(sys.argv[1]), "--collect" in sys.argv)))

@@ -59,6 +59,7 @@ class OptionSpec:
     positional: bool = False
     repeated: bool = False
     exclusive: ExclusiveOptions | None = None
+    needs: str | None = None
     least: float | None = None
     most: float | None = None
     identity: tuple[str, ...] = ()
@@ -73,6 +74,8 @@ def option(help: str | None = None, *, default: Any = MISSING, identity: str | S
     positional                an argument without a flag
     repeated                  of a tuple: a flag that may be given several times, with one value each
     exclusive                 the ExclusiveOptions that it belongs to
+    needs                     name of the option without which it has no effect: a value other than its default is then
+                              refused by `read_options`
     least, most               bounds of a number, checked by `read_options`
     identity                  keys of the run's identity that it determines: a folder with results refuses other values;
                               an option without such a key may differ from start to start
@@ -212,8 +215,15 @@ def add_options(parser: argparse.ArgumentParser, options: type, groups: Groups) 
 
 
 def read_options(options: type[OptionsT], args: argparse.Namespace) -> OptionsT:
-    """Return an instance with the parsed values; raises Ad2Error for a number out of bounds."""
-    return options(**{one.name: one.read(args) for one in options_of(options) if not one.spec.fixed})
+    """Return an instance with the parsed values; raises Ad2Error for a number out of bounds, and for an option without
+    the one that it needs."""
+    declared = {one.name: one for one in options_of(options) if not one.spec.fixed}
+    values = {name: one.read(args) for name, one in declared.items()}
+    given = {name for name, one in declared.items() if values[name] != one.default}
+    for name, one in declared.items():
+        if name in given and one.spec.needs is not None and one.spec.needs not in given:
+            raise Ad2Error(f"{one.flag} is an option of {declared[one.spec.needs].flag}, which is not given; omit it")
+    return options(**values)
 
 
 def from_values(options: type[OptionsT], values: Mapping[str, Any]) -> OptionsT:

@@ -9,11 +9,12 @@ DIR/run.json, episodes.jsonl, ...      as of every run, see runner/store.py
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.image_files import open_image, path_fault
 from lmms_eval_ad2.storage.files import open_regular
 from lmms_eval_ad2.storage.untrusted_json import parse
 
@@ -37,7 +38,11 @@ def episode_file(folder: Path, key: str) -> Path:
 
 
 def frames_of(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(line number, frame) of an episode in order of time. Raises DataError for a line that is not a JSON object."""
+    """(line number, frame) of an episode in order of time.
+
+    Of each frame, "image" is the name of a file in the same folder, and "label" has the texts "action" and "trajectory"
+    and a "reason" of a "kind". Raises DataError for any other line.
+    """
     with open_regular(file) as handle:
         for number, line in enumerate(iter(lambda: handle.readline(LONGEST_LINE + 1), b""), 1):
             if len(line) > LONGEST_LINE:
@@ -46,9 +51,36 @@ def frames_of(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 row = parse(line)
             except ValueError as exc:
                 raise DataError(file, number, "line", "one JSON object", str(exc), "Collect it again.") from exc
-            if not isinstance(row, dict):
-                raise DataError(file, number, "line", "one JSON object", type(row).__name__, "Collect it again.")
+            if fault := _frame_fault(row):
+                raise DataError(file, number, *fault, "Collect it again.")
             yield number, row
+
+
+def picture_size(file: Path, number: int, frame: Mapping[str, Any]) -> tuple[int, int]:
+    """Width and height of the picture of a frame of `frames_of(file)`, px. Raises DataError if it cannot be read."""
+    try:
+        with open_image(file.parent / frame["image"]) as picture:
+            return picture.size
+    except OSError as exc:
+        raise DataError(file, number, "image", "a picture in the same folder", frame["image"], str(exc)) from exc
+
+
+def _frame_fault(row: Any) -> tuple[str, str, Any] | None:
+    """The first violated condition of a frame, as (field, expected, found), or None."""
+    if not isinstance(row, dict):
+        return "line", "one JSON object", type(row).__name__
+    name, label = row.get("image"), row.get("label")
+    if path_fault(name) or PurePosixPath(str(name)).name != name:
+        return "image", "the name of a picture in the same folder", name
+    if not isinstance(label, dict):
+        return "label", "an object", label
+    for key in ("action", "trajectory"):
+        if not isinstance(label.get(key), str) or not label[key]:
+            return f"label.{key}", "a text", label.get(key)
+    reason = label.get("reason")
+    if not isinstance(reason, dict) or not isinstance(reason.get("kind"), str):
+        return "label.reason", 'an object with the text "kind"', reason
+    return None
 
 
 def frame_count(files: Sequence[Path]) -> int:

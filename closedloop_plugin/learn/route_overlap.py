@@ -32,6 +32,7 @@ STEP = 1.0  # m between the compared points
 SAME_DIRECTION = math.cos(math.radians(45.0))
 WINDOW = 5.0  # m before and after the trigger, over which the path's heading there is taken
 TOLERANCE = 1e-3  # of numbers among the parameters, relative
+MOST_PAIRS = 1 << 20  # of a point and a segment that are compared at once: about 60 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,13 +101,20 @@ def common_share(a: RoutePolyline, b: RoutePolyline) -> float:
         return 0.0
     short, long = (a, b) if a.length <= b.length else (b, a)
     xy, direction = short.samples
-    start, vectors = long.points[:-1], np.diff(long.points, axis=0)
+    step = max(1, MOST_PAIRS // len(long.directions))
+    parts = [_near(xy[i : i + step], direction[i : i + step], long) for i in range(0, len(xy), step)]
+    return float(np.concatenate(parts).mean())
+
+
+def _near(xy: np.ndarray, direction: np.ndarray, line: RoutePolyline) -> np.ndarray:
+    """Whether points (M, 2) lie within WITHIN of a polyline of about the same direction (unit vectors, (M, 2)): (M,)."""
+    start, vectors = line.points[:-1], np.diff(line.points, axis=0)
     # Foot of each sample p on each segment a + t v: t = (p - a).v / |v|^2, clipped to [0, 1]. Shapes (M, N).
     ahead = xy @ vectors.T - (start * vectors).sum(1)
     t = np.clip(ahead / (vectors * vectors).sum(1), 0.0, 1.0)
     gap = np.hypot(xy[:, :1] - start[:, 0] - t * vectors[:, 0], xy[:, 1:] - start[:, 1] - t * vectors[:, 1])
-    near = (gap <= WITHIN) & (direction @ long.directions.T >= SAME_DIRECTION)
-    return float(near.any(axis=1).mean())
+    near: np.ndarray = (gap <= WITHIN) & (direction @ line.directions.T >= SAME_DIRECTION)
+    return near.any(axis=1)
 
 
 def same_shape(a: TrainedRoute, b: TrainedRoute) -> float:

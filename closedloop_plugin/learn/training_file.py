@@ -13,7 +13,6 @@ encoded once per training step.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any
 from closedloop_plugin.learn.seen_grid import ShownBox, read_seen
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.storage.files import file_sha256
+from lmms_eval_ad2.storage.untrusted_json import lines, parse
 
 TAG = "<image>"
 
@@ -93,19 +93,16 @@ def _seen(row: dict[str, Any], file: Path, number: int) -> tuple[ShownBox, ...] 
 
 def _rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """(line, row). Raises DataError for a line that is not a JSON object."""
-    try:
-        handle = file.open("rb")
-    except FileNotFoundError:
-        raise Ad2Error(f"{file}: no such file; make it with: ad2 export swift --drives DIR --out {file}") from None
-    with handle as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                row = json.loads(line)
-            except ValueError:
-                row = None
-            if not isinstance(row, dict):
-                raise DataError(file, number, "row", "a JSON object", line[:80])
-            yield number, row
+    if not file.exists():
+        raise Ad2Error(f"{file}: no such file; make it with: ad2 export swift --drives DIR --out {file}")
+    for number, line in lines(file):
+        try:
+            row = parse(line)
+        except ValueError as exc:
+            raise DataError(file, number, "row", "a JSON object", line[:80], f"{exc}. Export it again.") from exc
+        if not isinstance(row, dict):
+            raise DataError(file, number, "row", "a JSON object", row, "Export it again.")
+        yield number, row
 
 
 def _parts(row: dict[str, Any], file: Path, number: int) -> tuple[Path, TrainingTurn]:

@@ -21,12 +21,12 @@ from closedloop_plugin.core.state import Observation, RouteCommand
 from closedloop_plugin.learn import collection
 from closedloop_plugin.learn.seen_grid import seen_json
 from closedloop_plugin.learn.shown_reason import reason_is_shown
-from closedloop_plugin.learn.training_set import collection_set
+from closedloop_plugin.learn.training_set import collection_set, read_questions
 from closedloop_plugin.prompts.texts import texts_of
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.export.drives import DriveRowSettings
 from lmms_eval_ad2.export.training import training_turns
-from lmms_eval_ad2.image_files import open_image
+from lmms_eval_ad2.numbers import is_bounded
 from lmms_eval_ad2.prompts.prompt_set import PromptSet
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.rotation import reordered
@@ -168,19 +168,39 @@ def observation_of(frame: Mapping[str, Any]) -> Observation:
 
 
 def frames_of(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """(picture, frame) of all episodes of a collection, in the order of their names and of time."""
+    """(picture, frame) of all episodes of a collection, in the order of their names and of time.
+
+    Raises DataError for a frame of which no rows can be made.
+    """
     for file in collection.frames_files(folder):
         for number, frame in collection.frames_of(file):
-            if not isinstance(frame.get("image"), str):
-                raise DataError(file, number, "image", "the name of a picture", frame.get("image"), "Collect it again.")
+            try:
+                _check(frame)
+            except (LookupError, TypeError, ValueError, AttributeError) as exc:
+                found = f"{type(exc).__name__}: {exc}"
+                raise DataError(
+                    file, number, "frame", "all fields of a collected frame", found, "Collect it again."
+                ) from exc
             yield file.parent / frame["image"], frame
+
+
+def _check(frame: Mapping[str, Any]) -> None:
+    """Read all that rows are made of; raises what the functions that read it raise."""
+    known = observation_of(frame)
+    if not all(map(is_bounded, (known.time_s, known.speed, known.speed_limit, *known.target))):
+        raise TypeError("time_s, speed, speed_limit and target are numbers")
+    if frame["label"]["reason"]["kind"] not in BECAUSE:
+        raise ValueError(f"no such reason: {frame['label']['reason']['kind']}")
+    class_of(frame)
+    reason_is_shown(frame)
+    seen_json(frame, (1, 1))
 
 
 def _picture_size(folder: Path) -> tuple[int, int]:
     """Of the first picture; all of a collection have the same."""
-    for picture, _ in frames_of(folder):
-        with open_image(picture) as opened:
-            return opened.size
+    for file in collection.frames_files(folder):
+        for number, frame in collection.frames_of(file):
+            return collection.picture_size(file, number, frame)
     return 1, 1
 
 
@@ -196,11 +216,9 @@ def _questions(folder: Path, settings: DriveRowSettings) -> dict[str, list[Recor
     if not file.is_file():
         raise Ad2Error(f"{file}: no such file; make the questions with: ad2 drive label {folder}")
     found: defaultdict[str, list[Record]] = defaultdict(list)
-    with file.open(encoding="utf-8") as lines:
-        for line in lines:
-            record = Record.from_json(line)
-            if len(record.images) == 1:
-                found[record.images[0]].append(record)
+    for record in read_questions(file):
+        if len(record.images) == 1:
+            found[record.images[0]].append(record)
     return found
 
 

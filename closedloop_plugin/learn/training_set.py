@@ -8,9 +8,10 @@ from pathlib import Path
 from closedloop_plugin.core.routes import Route, read_routes
 from closedloop_plugin.learn.collection import FOLDER, QUESTIONS, ROUTES
 from closedloop_plugin.learn.route_overlap import geometry_sha256, rounded
+from lmms_eval_ad2.data.home.record_check import record_fault
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.export.trained_questions import TrainingSetBuilder
-from lmms_eval_ad2.export.training import set_path
+from lmms_eval_ad2.export.training import check_row_file, set_path
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.storage.training_card import (
     SET_FILE,
@@ -21,7 +22,7 @@ from lmms_eval_ad2.storage.training_card import (
     read_card,
     write_set,
 )  # fmt: skip
-from lmms_eval_ad2.storage.untrusted_json import lines
+from lmms_eval_ad2.storage.untrusted_json import lines, parse
 
 LONGEST_LINE = 1 << 20  # bytes of a question
 SUFFIXES = (".jpg", ".jpeg", ".png")
@@ -69,21 +70,31 @@ def write_collection_set(folder: Path, *, name: str | None = None, map_source: s
 
 
 def read_questions(file: Path) -> Iterator[Record]:
-    """The records of a JSONL file. Raises DataError with the line."""
+    """The records of a JSONL file. Raises DataError for a line that is no record, or has a `record_fault`."""
+    again = "Make the questions again: ad2 drive label DIR"
     for number, line in lines(file, LONGEST_LINE):
         try:
-            yield Record.from_json(line.decode("utf-8"))
-        except (ValueError, KeyError, TypeError) as exc:
-            raise DataError(file, number, "line", "a question as one JSON object", line[:80], f"({exc})") from exc
+            record = Record.from_dict(parse(line))
+            fault = record_fault(record)
+        except (ValueError, LookupError, TypeError, AttributeError) as exc:
+            raise DataError(file, number, "line", "a question as one JSON object", line[:80], f"{exc}. {again}") from exc
+        if fault:
+            raise DataError(file, number, *fault, again)
+        yield record
 
 
 def read_training(path: Path) -> TrainingCard:
     """What a path names: a collection folder, a model folder, a file of either kind, or an export of `ad2 export swift`
-    (its .jsonl or .card.json). Raises Ad2Error with what was expected."""
+    (its .jsonl or .card.json). Raises Ad2Error with what was expected.
+
+    The set of a collection folder is made anew, since training_set.json is written before its questions.
+    """
     if path.is_dir():
-        for file in (card_file(path), path / SET_FILE):
-            if file.is_file():
-                return read_card(file)
+        if card_file(path).is_file():
+            return read_card(card_file(path))
+        collected = (path / ROUTES).is_file() and (path / FOLDER).is_dir()
+        if (path / SET_FILE).is_file() and not collected:
+            return read_card(path / SET_FILE)
         return TrainingCard((collection_set(path),))
     if not path.is_file():
         raise Ad2Error(f"{path}: no such file or folder")
@@ -94,9 +105,11 @@ def read_training(path: Path) -> TrainingCard:
 
 def _of_export(path: Path) -> Path:
     stem = path.name.removesuffix(".card.json").removesuffix(".jsonl")
-    found = set_path(path.with_name(f"{stem}.jsonl"))
+    rows = path.with_name(f"{stem}.jsonl")
+    found = set_path(rows)
     if not found.is_file():
         raise Ad2Error(
             f"{path}: {found.name} is missing, which names its questions: write it with `ad2 export swift` again"
         )
+    check_row_file(rows)
     return found

@@ -34,37 +34,47 @@ class ExportSwiftOptions:
         metavar="DIR", exclusive=SOURCE,
     )  # fmt: skip
     out: Path = option("file of messages to write", metavar="FILE.jsonl")
-    split: str = option("split of the data (default: train; evaluation splits are refused)", default="train")
-    images_out: Path | None = option(
-        "folder of pictures with drawn marks (default: FILE_images)", default=None, metavar="DIR"
+    split: str = option(
+        "split of the data (default: train; evaluation splits are refused)", default="train", needs="tasks"
     )
-    limit: int | None = option("at most N questions per task", default=None, metavar="N", least=1)
-    shuffle: bool = option("draw and order the questions at random, by --seed", default=False)
+    images_out: Path | None = option(
+        "folder of pictures with drawn marks (default: FILE_images)", default=None, metavar="DIR", needs="tasks"
+    )
+    limit: int | None = option("at most N questions per task", default=None, metavar="N", least=1, needs="tasks")
+    shuffle: bool = option("draw and order the questions at random, by --seed", default=False, needs="tasks")
     seed: int = option("seed of --shuffle (default 0)", default=0, metavar="S")
-    allow_shared_scenes: bool = option("accept other pictures of an evaluation scene", default=False)
-    drop_leaks: bool = option("drop questions that are in an evaluation split, instead of refusing", default=False)
+    allow_shared_scenes: bool = option("accept other pictures of an evaluation scene", default=False, needs="tasks")
+    drop_leaks: bool = option(
+        "drop questions that are in an evaluation split, instead of refusing", default=False, needs="tasks"
+    )
     asked: tuple[str, ...] = option(
         "--drives: what is asked about each frame (default action)", default=("action",), metavar="TASK",
-        choices=("action", "trajectory"),
+        choices=("action", "trajectory"), needs="drives",
     )  # fmt: skip
     balance: float = option(
         "--drives: repeat frames of rare classes (action, range of speed): (frames of the most frequent class / of "
-        "this one) ** B (default 0.5; 0: none)", default=0.5, metavar="B", least=0, most=1,
+        "this one) ** B (default 0.5; 0: none)", default=0.5, metavar="B", least=0, most=1, needs="drives",
     )  # fmt: skip
-    repeat: int = option("--drives: at most N repetitions of a frame (default 8)", default=8, metavar="N", least=1)
+    repeat: int = option(
+        "--drives: at most N repetitions of a frame (default 8)", default=8, metavar="N", least=1, needs="drives"
+    )
     times: tuple[int, ...] = option(
         "--drives: how often the frames of each folder are written, in the order of --drives (default: once)",
-        default=(), metavar="N",
+        default=(), metavar="N", needs="drives",
     )  # fmt: skip
     questions: int = option(
         "--drives: questions about each frame from DIR/questions.jsonl, at most N (default 0)", default=0, metavar="N",
-        least=0,
+        least=0, needs="drives",
     )  # fmt: skip
-    reasons: bool = option("--drives: answers of actions end with the expert's reason", default=False)
-    unseen_reasons: bool = option(
-        "--drives: also frames whose picture does not show why the expert slows down", default=False
+    reasons: bool = option(
+        "--drives: answers of actions end with the expert's reason", default=False, needs="drives"
     )
-    prompts: Path | None = option("--drives: file of driving prompts (as ad2 drive run --prompts)", default=None)
+    unseen_reasons: bool = option(
+        "--drives: also frames whose picture does not show why the expert slows down", default=False, needs="drives"
+    )
+    prompts: Path | None = option(
+        "--drives: file of driving prompts (as ad2 drive run --prompts)", default=None, needs="drives"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,10 @@
 """Training files from collected drives: the rows come from the entry points of `ad2.training_rows`.
 
-OUT.jsonl        rows in ms-swift's format, those of one picture together; written atomically
-OUT.training.json    routes, pictures and questions of the folders, see storage/training_card.py
-OUT.card.json    folders, settings, counts; written last
+OUT.jsonl            rows in ms-swift's format, those of one picture together; written atomically
+OUT.training.json    routes, pictures and questions of the folders, see storage/training_card.py; replaced just before
+                     OUT.jsonl
+OUT.card.json        folders, settings, counts, hashes of the two files above; written last, so that
+                     `training.check_row_file` recognises what a killed export leaves
 """
 
 from __future__ import annotations
@@ -59,6 +61,8 @@ def export_drives(folders: Sequence[Path], out: Path, settings: DriveRowSettings
     source = _source(folders)
     if settings.times and (len(settings.times) != len(folders) or min(settings.times) < 1):
         raise Ad2Error(f"--times: expected {len(folders)} numbers of at least 1, one for each folder of --drives")
+    # Both read the folders, so that a malformed one is refused before a file of an earlier export is replaced.
+    drives, sets = source.card(folders), source.sets(folders)
     counts: dict[str, int] = {}
     with atomic_write(out) as file:
         for row in source.rows(folders, settings):
@@ -67,11 +71,11 @@ def export_drives(folders: Sequence[Path], out: Path, settings: DriveRowSettings
             counts[kind] = counts.get(kind, 0) + 1
         if not counts:
             raise Ad2Error(f"{', '.join(map(str, folders))}: no frames to export; ad2 drive collect makes them")
-    named = write_card(out.parent, source.sets(folders), version=__version__, name=set_path(out).name)
+        named = write_card(out.parent, sets, version=__version__, name=set_path(out).name)
     card = {
         "schema": SCHEMA, "format": "ms-swift messages", "file": out.name, "sha256": file_sha256(out),
         "rows": sum(counts.values()), "rows_by_question": counts, "settings": asdict(settings),
-        "drives": source.card(folders), "training_set": {"file": named.name, "sha256": file_sha256(named)},
+        "drives": drives, "training_set": {"file": named.name, "sha256": file_sha256(named)},
         "version": __version__,
     }  # fmt: skip
     atomic_write_json(card_path(out), json.loads(json.dumps(card, default=str)))

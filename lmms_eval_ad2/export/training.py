@@ -1,13 +1,15 @@
 """Export tasks as a training file for ms-swift.
 
     OUT.jsonl            one row per turn (training_rows); written atomically, after the images
-    OUT.card.json        sources and settings of the file, and the splits that the leak check compared; written last
     OUT.training.json    names of its questions, scenes and images (storage/training_card.py), for `ad2 learn check` and
-                         for the ad2_training.json of a model that is trained on it; its name and hash are in the card
+                         for the ad2_training.json of a model that is trained on it; replaced just before OUT.jsonl
+    OUT.card.json        sources and settings of the file, the splits that the leak check compared, and the hashes of
+                         the two files above; written last
     OUT.leaks.jsonl      only if questions leak: each of them, with the evaluated question
     OUT_images/          images with drawn marks (TrainingImages)
 
-The same command on the same data writes the same bytes. A killed command leaves only images, which the next one reuses.
+The same command on the same data writes the same bytes. A killed command leaves images, which the next one reuses. If
+there was an earlier export, its card may then stand beside newer files, which `check_row_file` recognises by the hashes.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ from lmms_eval_ad2.scoring.sample import input_size
 from lmms_eval_ad2.scoring.variant import TaskVariant
 from lmms_eval_ad2.storage.files import atomic_write, atomic_write_bytes, atomic_write_json, file_sha256
 from lmms_eval_ad2.storage.training_card import write_set
+from lmms_eval_ad2.storage.untrusted_json import load
 
 SCHEMA = "ad2-export/1"
 
@@ -94,7 +97,7 @@ def export(
     training_set = TrainingSetBuilder()
     with _ordered(settings) as file:
         counts = _write(chosen, prompts, images, file, training_set)
-    named = write_set(settings.out.parent, training_set.build(settings.out.stem), set_path(settings.out).name)
+        named = write_set(settings.out.parent, training_set.build(settings.out.stem), set_path(settings.out).name)
     card = {
         "schema": SCHEMA, "format": "ms-swift messages", "file": settings.out.name,
         "sha256": file_sha256(settings.out), "rows": sum(counts.rows.values()),
@@ -122,6 +125,27 @@ def set_path(out: Path) -> Path:
 
 def leaks_path(out: Path) -> Path:
     return out.with_suffix(".leaks.jsonl")
+
+
+def check_row_file(rows: Path) -> None:
+    """Compare an exported file, and its OUT.training.json if there is one, with the hashes in its card.
+
+    Does nothing if there is no card. Raises Ad2Error for a file that the card does not describe, as a killed export may
+    leave, and DataError for a malformed card.
+    """
+    path = card_path(rows)
+    if not path.is_file():
+        return
+    try:
+        card = load(path)
+        sha256 = {rows: card["sha256"]}
+        if named := card.get("training_set"):
+            sha256[set_path(rows)] = named["sha256"]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as exc:
+        raise DataError(path, None, "sha256", "the card of an export", str(exc), f"Export {rows.name} again.") from exc
+    for file, expected in sha256.items():
+        if file.is_file() and file_sha256(file) != expected:
+            raise Ad2Error(f"{file} is not the file that {path} describes; export it again")
 
 
 def _without_leaks(chosen: Sequence[QuestionSelection], held: HeldOutIndex, settings: ExportSettings) -> LeakReport:

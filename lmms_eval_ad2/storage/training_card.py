@@ -12,7 +12,8 @@
         images       "SIZE:HASH" of a file: bytes, and 24 hex digits of its SHA-256
         image_names  file names that are unique across data sets
 
-Such a file comes with weights of others, so it is untrusted: its size is bounded and all types are checked.
+Such a file comes with weights of others, so it is untrusted: its size and the points of a route are bounded, and all
+types are checked.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ SCHEMA = "ad2-training/1"
 SET_FILE = "training_set.json"
 MOST_BYTES = 128 << 20
 MOST_VALUES = 10_000_000
+MOST_POINTS = 20_000  # of a route: a point every metre of 20 km. The time of a comparison is proportional to it.
 TRAINED_ON = "trained_on"  # key of a task's data in summary.json: {"questions": N, "kinds": {KIND: n}}
 STRICT_ENV = "AD2_STRICT_CONTAMINATION"  # "1": a measurement that the model was trained on is refused
 
@@ -107,7 +109,8 @@ class TrainingCard:
 def read_card(path: Path) -> TrainingCard:
     """The card of a file of either kind, whose only set a training_set.json is.
 
-    Raises DataError if it cannot be read, is too large, not of the schema, or has a value of a wrong type.
+    Raises DataError if it cannot be read, is too large, not of the schema, has a value of a wrong type, or a route with
+    more than MOST_POINTS points.
     """
     from pydantic import ValidationError
 
@@ -122,14 +125,25 @@ def read_card(path: Path) -> TrainingCard:
     digest, several = hashlib.sha256(content).hexdigest(), "sets" in value
     del value  # before the same values are built again, which halves the peak of memory
     try:
-        if not several:
-            return TrainingCard((_checker(TrainingSet).validate_json(content),), sha256=digest)
-        card: TrainingCard = _checker(TrainingCard).validate_json(content)
+        if several:
+            card: TrainingCard = _checker(TrainingCard).validate_json(content)
+        else:
+            card = TrainingCard((_checker(TrainingSet).validate_json(content),))
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "file"
         raise DataError(path, None, where, first["msg"], first["input"]) from exc
+    for number, one in enumerate(card.sets):
+        _check_points(path, one, f"sets.{number}." if several else "")
     return TrainingCard(card.sets, card.model, card.seed, card.version, digest)
+
+
+def _check_points(path: Path, one: TrainingSet, prefix: str) -> None:
+    """Raise DataError for a route with too many points. prefix: of the set's fields in the file."""
+    for number, route in enumerate(one.routes):
+        if (points := len(route.points)) > MOST_POINTS:
+            field, most = f"{prefix}routes.{number}.points", f"at most {MOST_POINTS:,} points"
+            raise DataError(path, None, field, most, f"{points:,}", "Write one point a metre or fewer.")
 
 
 def write_card(

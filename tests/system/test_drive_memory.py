@@ -29,9 +29,12 @@ def drive_and_measure(folder: Path, n: int) -> list[tuple[float, float]]:
     return driver.resident_mb
 
 
-def test_a_world_process_does_not_grow_over_many_episodes(record_property: Callable[[str, object], None]) -> None:
+@pytest.mark.parametrize("collect", [False, True], ids=["drives", "collects"])
+def test_a_world_process_does_not_grow_over_many_episodes(
+    collect: bool, record_property: Callable[[str, object], None]
+) -> None:
     episodes = count(200)
-    command = [sys.executable, REPO / "benchmarks/drive_memory.py", str(episodes)]
+    command = [sys.executable, REPO / "benchmarks/drive_memory.py", str(episodes), *(["--collect"] if collect else [])]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     early, *_, late = (mb for name, mb in found.items() if name.startswith("resident after"))

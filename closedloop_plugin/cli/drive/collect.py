@@ -48,7 +48,9 @@ class CollectionOptions:
         "stop when M frames are there (default: drive all routes)", default=None, metavar="M", least=1
     )
     rounds: int = option("drives of each route, each with another scene (default 1)", default=1, metavar="K", least=1)
-    every: float = option("seconds between frames (default 0.5)", default=0.5, metavar="S", identity="every")
+    every: float = option(
+        "seconds between frames (default 0.5)", default=0.5, metavar="S", identity="every", least=0.05, most=3600.0
+    )
     types: str | None = option("only these scenario types (default: all)", default=None, metavar="TYPE,TYPE")
     towns: tuple[Path, ...] = option(
         "OpenDRIVE files of towns in which a part of the routes lies", default=(), metavar="FILE.xodr", repeated=True

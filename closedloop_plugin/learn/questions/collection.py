@@ -6,7 +6,6 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.learn import collection
@@ -18,7 +17,6 @@ from closedloop_plugin.learn.questions.motion import HORIZON, STEP_S
 from closedloop_plugin.learn.questions.seen_frame import SeenFrame
 from closedloop_plugin.learn.questions.world_question import WorldQuestion
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.image_files import open_image
 from lmms_eval_ad2.storage.files import atomic_write
 from lmms_eval_ad2.storage.untrusted_json import load
 
@@ -75,7 +73,7 @@ def frames_of(folder: Path, file: Path, max_speed: float | None = None) -> Itera
 def _read(file: Path, below: str, max_speed: float | None) -> Iterator[SeenFrame]:
     reader: CollectedFrameReader | None = None
     for number, row in collection.frames_of(file):
-        reader = reader or CollectedFrameReader(file, below, _size(file, number, row), max_speed)
+        reader = reader or CollectedFrameReader(file, below, collection.picture_size(file, number, row), max_speed)
         yield reader.frame(row, number)
 
 
@@ -90,17 +88,6 @@ def with_what_follows(frames: Iterable[SeenFrame]) -> Iterator[SeenFrame]:
         if len(waiting) > MOST_AHEAD:  # times that do not rise
             yield waiting.popleft()
     yield from waiting
-
-
-def _size(file: Path, number: int, row: Mapping[str, Any]) -> tuple[int, int]:
-    name = row.get("image")
-    if not isinstance(name, str) or Path(name).name != name:
-        raise DataError(file, number, "image", "the name of a picture in the same folder", name)
-    try:
-        with open_image(file.parent / name) as picture:
-            return picture.size
-    except (OSError, ValueError) as exc:
-        raise DataError(file, number, "image", "a picture in the same folder", name, str(exc)) from exc
 
 
 def _questions(
