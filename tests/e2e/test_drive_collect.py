@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from support.closedloop.made_town import town
 from support.running import BIN, run
 
 from closedloop_plugin.core.routes import read_routes
@@ -104,6 +105,18 @@ def test_wrong_words_drive_in_words(tmp_path: Path) -> None:
     assert 0.1 < len(wrong) / len(frames) < 0.8
     later = [frame for frame in frames if frame["time_s"] > 3 and frame["speed"] < 0.3]
     assert any(frame["label"]["action"].startswith("Accelerate") for frame in later)
+
+
+def test_rounds_on_the_roads_of_a_town(tmp_path: Path) -> None:
+    """Each route twice, with other scenes; a part of the routes lies in the town, on its own map."""
+    town(tmp_path, "ControlLoss", "Street")
+    words = ("--routes", "2", "--types", "ControlLoss", "--seed", "2", "--towns", "Street.xodr", "--rounds", "2")
+    run(BIN / "ad2", "drive", "collect", *words, "--out", "drives", cwd=tmp_path)
+    routes = read_routes(tmp_path / "drives" / "routes.xml")
+    assert [route.town for route in routes] == ["Street", "Made"]
+    for route in routes:
+        first, second = ((tmp_path / "drives" / "frames" / f"{route.id}_rep{k}" / "frames.jsonl") for k in range(2))
+        assert len(first.read_text().splitlines()) > 0 and first.read_bytes() != second.read_bytes()
 
 
 @pytest.mark.parametrize(

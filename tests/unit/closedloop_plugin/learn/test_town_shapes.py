@@ -5,23 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.closedloop.made_town import town
 
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.learn.contamination import TrainedRoutes
 from closedloop_plugin.learn.made_routes import known_set, made_routes
 from closedloop_plugin.learn.town_shapes import IN_TOWNS, along, pose_at
 from closedloop_plugin.learn.training_set import trained_route
-from closedloop_plugin.maps.build import road_for, waypoint_errors
-from closedloop_plugin.maps.layouts import LAYOUTS
+from closedloop_plugin.maps.build import waypoint_errors
 from closedloop_plugin.maps.towns.town_road import town_road
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
-
-
-def town(folder: Path, scenario: str, name: str) -> Path:
-    """The corridor map of a made route as the file of a town."""
-    route = made_routes(1, 1, types=[scenario])[0]
-    built = road_for(route, LAYOUTS[scenario], folder=folder / "maps")
-    return built.file.rename(folder / f"{name}.xodr")
 
 
 @pytest.fixture(autouse=True)
