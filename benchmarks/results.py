@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -21,7 +22,9 @@ from typing import Any
 import yaml
 
 from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.scoring.ceilings import MeasuredCeiling
+from closedloop_plugin.suites.lookup import VARIABLE
 from lmms_eval_ad2.storage.code_state import code_label
 from lmms_eval_ad2.storage.files import atomic_write
 
@@ -92,7 +95,7 @@ def main() -> int:
     p.add_argument("--workers", type=int, default=2)
     args = p.parse_args()
     label = code_label()  # before the files below change
-    _ad2("routes", "add", str(args.routes))
+    os.environ[VARIABLE] = str(args.routes.absolute())  # for the commands below
     driven = [
         drive(driver, suite, args.out, args.workers)
         for suite in SUITES
@@ -116,8 +119,8 @@ def drive(driver: ResultDriver, suite: str, out: Path, workers: int) -> DrivenRe
     command = ["--suite", suite, "--profile", PROFILE, "--seed", str(SEED), "--workers", str(workers)]
     _ad2("run", *command, *driver.options, "--out", str(folder))
     scores = json.loads(_ad2("score", str(folder), "--routes", suite, "--json", keep=True))
-    rows = (folder / "episodes.jsonl").read_text("utf-8").splitlines()
-    return DrivenResult(driver, suite, scores, [EpisodeRecord.from_json(row) for row in rows])
+    latest = {(one.route_id, one.repetition): one for one in read_records(folder)}  # a repeated episode has two
+    return DrivenResult(driver, suite, scores, [*latest.values()])
 
 
 def _ad2(part: str, *words: str, keep: bool = False) -> str:

@@ -34,7 +34,7 @@ from closedloop_plugin.serve.server import listening
 BATCH, LATENCY_S, IN_FLIGHT, SECONDS, LONE = 8, 0.1, 32, 10.0, 50
 
 
-class SlowModel:
+class SleepingModel:
     """Answers any batch after 100 ms."""
 
     name = "slow"
@@ -59,7 +59,7 @@ def measure() -> dict[str, float]:
     ):
         rate = _rate(batch, question)
         results |= {f"{label}, requests/s": rate, f"{label}, of the ideal": rate / ideal}
-    direct = _each(SlowModel(), text)
+    direct = _each(SleepingModel(), text)
     for label, question in (("words", text), ("a picture", image)):
         results[f"one alone, {label}: ms beyond the model's own"] = 1000 * (_served_each(question) - direct)
     return results
@@ -110,7 +110,7 @@ def _served_each(question: ModelQuestion) -> float:
     return statistics.median(spent)
 
 
-def _each(model: SlowModel, question: ModelQuestion) -> float:
+def _each(model: SleepingModel, question: ModelQuestion) -> float:
     spent = []
     for _ in range(LONE):
         started = time.perf_counter()
@@ -144,7 +144,7 @@ class _Server:
 def _serve(batch: int) -> None:
     """Serve until the end of standard input."""
     api = ChatHttpApi(RequestBatcher(batch), RequestLimits())
-    api.open([ModelService(SlowModel())], None, "slow")
+    api.open([ModelService(SleepingModel())], None, "slow")
     with listening(api, "127.0.0.1", 0) as url:
         threading.Thread(target=_close_at_end, args=[api.batcher], daemon=True).start()
         print(url, flush=True)
