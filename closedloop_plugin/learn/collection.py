@@ -65,6 +65,15 @@ def picture_size(file: Path, number: int, frame: Mapping[str, Any]) -> tuple[int
         raise DataError(file, number, "image", "a picture in the same folder", frame["image"], str(exc)) from exc
 
 
+def frame_count(files: Sequence[Path]) -> int:
+    """Number of frames, without reading their values."""
+    total = 0
+    for file in files:
+        with file.open("rb") as lines:
+            total += sum(1 for _ in lines)
+    return total
+
+
 def _frame_fault(row: Any) -> tuple[str, str, Any] | None:
     """The first violated condition of a frame, as (field, expected, found), or None."""
     if not isinstance(row, dict):
@@ -81,12 +90,3 @@ def _frame_fault(row: Any) -> tuple[str, str, Any] | None:
     if not isinstance(reason, dict) or not isinstance(reason.get("kind"), str):
         return "label.reason", 'an object with the text "kind"', reason
     return None
-
-
-def frame_count(files: Sequence[Path]) -> int:
-    """Number of frames, without reading their values."""
-    total = 0
-    for file in files:
-        with file.open("rb") as lines:
-            total += sum(1 for _ in lines)
-    return total

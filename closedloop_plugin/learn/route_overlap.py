@@ -107,14 +107,14 @@ def common_share(a: RoutePolyline, b: RoutePolyline) -> float:
 
 
 def _near(xy: np.ndarray, direction: np.ndarray, line: RoutePolyline) -> np.ndarray:
-    """Whether points (M, 2) lie within WITHIN of a polyline of about the same direction (unit vectors, (M, 2)): (M,)."""
+    """Whether each point (M, 2) lies within WITHIN of a polyline that has its direction (M, 2) there: (M,)."""
     start, vectors = line.points[:-1], np.diff(line.points, axis=0)
     # Foot of each sample p on each segment a + t v: t = (p - a).v / |v|^2, clipped to [0, 1]. Shapes (M, N).
     ahead = xy @ vectors.T - (start * vectors).sum(1)
     t = np.clip(ahead / (vectors * vectors).sum(1), 0.0, 1.0)
     gap = np.hypot(xy[:, :1] - start[:, 0] - t * vectors[:, 0], xy[:, 1:] - start[:, 1] - t * vectors[:, 1])
-    near: np.ndarray = (gap <= WITHIN) & (direction @ line.directions.T >= SAME_DIRECTION)
-    return near.any(axis=1)
+    near = (gap <= WITHIN) & (direction @ line.directions.T >= SAME_DIRECTION)
+    return np.asarray(near.any(axis=1))
 
 
 def same_shape(a: TrainedRoute, b: TrainedRoute) -> float:

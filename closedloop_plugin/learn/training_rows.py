@@ -176,7 +176,7 @@ def frames_of(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
         for number, frame in collection.frames_of(file):
             try:
                 _check(frame)
-            except (LookupError, TypeError, ValueError, AttributeError) as exc:
+            except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as exc:
                 found = f"{type(exc).__name__}: {exc}"
                 raise DataError(
                     file, number, "frame", "all fields of a collected frame", found, "Collect it again."

@@ -77,7 +77,8 @@ def read_questions(file: Path) -> Iterator[Record]:
             record = Record.from_dict(parse(line))
             fault = record_fault(record)
         except (ValueError, LookupError, TypeError, AttributeError) as exc:
-            raise DataError(file, number, "line", "a question as one JSON object", line[:80], f"{exc}. {again}") from exc
+            expected = "a question as one JSON object"
+            raise DataError(file, number, "line", expected, line[:80], f"{exc}. {again}") from exc
         if fault:
             raise DataError(file, number, *fault, again)
         yield record

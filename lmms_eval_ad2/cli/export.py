@@ -66,9 +66,7 @@ class ExportSwiftOptions:
         "--drives: questions about each frame from DIR/questions.jsonl, at most N (default 0)", default=0, metavar="N",
         least=0, needs="drives",
     )  # fmt: skip
-    reasons: bool = option(
-        "--drives: answers of actions end with the expert's reason", default=False, needs="drives"
-    )
+    reasons: bool = option("--drives: answers of actions end with the expert's reason", default=False, needs="drives")
     unseen_reasons: bool = option(
         "--drives: also frames whose picture does not show why the expert slows down", default=False, needs="drives"
     )

@@ -8,8 +8,8 @@
     OUT.leaks.jsonl      only if questions leak: each of them, with the evaluated question
     OUT_images/          images with drawn marks (TrainingImages)
 
-The same command on the same data writes the same bytes. A killed command leaves images, which the next one reuses. If
-there was an earlier export, its card may then stand beside newer files, which `check_row_file` recognises by the hashes.
+The same command on the same data writes the same bytes. A killed command leaves images, which the next one reuses, and
+may leave newer files beside the card of an earlier export, which `check_row_file` recognises by their hashes.
 """
 
 from __future__ import annotations

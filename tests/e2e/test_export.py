@@ -75,6 +75,30 @@ def test_test_images_imported_as_train_are_refused(coda: Path, capsys: pytest.Ca
         (["--tasks", "ad2drive_demo"], "no open-loop task 'ad2drive_demo'"),
         (["--tasks", ","], "name at least one task"),
         (["--tasks", "ad2_coda_region", "--limit", "0"], "--limit 0"),
+        *(
+            (["--drives", "collected", *words], f"error: {words[0]} is an option of --tasks, which is not given")
+            for words in (
+                ["--split", "val"],
+                ["--images-out", "x"],
+                ["--limit", "3"],
+                ["--shuffle"],
+                ["--allow-shared-scenes"],
+                ["--drop-leaks"],
+            )
+        ),
+        *(
+            (["--tasks", "ad2_coda_region", *words], f"error: {words[0]} is an option of --drives, which is not given")
+            for words in (
+                ["--asked", "trajectory"],
+                ["--balance", "0"],
+                ["--repeat", "2"],
+                ["--times", "2"],
+                ["--questions", "1"],
+                ["--reasons"],
+                ["--unseen-reasons"],
+                ["--prompts", "x.yaml"],
+            )
+        ),
     ],
 )
 def test_invalid_exports_are_refused(

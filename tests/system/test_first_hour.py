@@ -1,4 +1,4 @@
-"""scripts/first_hour.sh with a tiny Qwen3-VL and a model that cannot be loaded, killed in a drive and resumed."""
+"""scripts/first_hour.sh with a tiny Qwen3-VL, a tiny LLaVA and a model that cannot be loaded; killed and resumed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 from support.running import PATIENCE_S, REPO, environment, kill_on_error, run
-from support.tiny_models import make_tiny_qwen3_vl
+from support.tiny_models import make_tiny_llava, make_tiny_qwen3_vl
 
-from closedloop_plugin.suites.lookup import VARIABLE
+from closedloop_plugin.suites.lookup import DEMO, VARIABLE
 
 SCRIPT = REPO / "scripts" / "first_hour.sh"
 
@@ -29,10 +29,10 @@ def command_of(model: Path, out: Path) -> list[str]:
     ]  # fmt: skip
 
 
-def variables(tmp_path: Path) -> dict[str, str]:
+def variables() -> dict[str, str]:
     search = os.pathsep.join(filter(None, sys.path))
-    none = str(tmp_path / "none.xml")
-    return environment(PYTHONPATH=search, PYTHON=sys.executable, OMP_NUM_THREADS="1", **{VARIABLE: none})
+    routes = {VARIABLE: str(DEMO)}  # as if they were Bench2Drive's
+    return environment(PYTHONPATH=search, PYTHON=sys.executable, OMP_NUM_THREADS="1", **routes)
 
 
 def kill_in_the_drive(command: list[str], out: Path, env: dict[str, str]) -> None:
@@ -51,24 +51,26 @@ def kill_in_the_drive(command: list[str], out: Path, env: dict[str, str]) -> Non
 @pytest.mark.skipif(sys.platform != "linux", reason="a command outlives its killed script elsewhere")
 def test_a_killed_script_resumes_and_a_failing_model_does_not_stop_the_other(tmp_path: Path) -> None:
     pytest.importorskip("decord")
-    out, env = tmp_path / "o", variables(tmp_path)
+    out, env = tmp_path / "o", variables()
     command = command_of(make_tiny_qwen3_vl(tmp_path / "model"), out)
     kill_in_the_drive(command, out, env)
-    done = run(*command, "broken=no_such_wrapper", cwd=tmp_path, code=1, cold=True, **env)
-    assert "[1/7] questions tiny: finished before" in done.stdout, done.stdout
-    assert "[3/7] demo tiny: resumes" in done.stdout and "[3/7] demo tiny: done" in done.stdout
-    assert "[5/7] routes tiny: left out" in done.stdout and "ad2 drive routes add" in done.stdout
+    llava = f"llava=llava_hf,pretrained={make_tiny_llava(tmp_path / 'llava')},max_new_tokens=4"
+    done = run(*command, llava, "broken=no_such_wrapper", cwd=tmp_path, code=1, cold=True, **env)
+    assert "[1/10] questions tiny: finished before" in done.stdout, done.stdout
+    assert "[4/10] demo tiny: resumes" in done.stdout and "[4/10] demo tiny: done" in done.stdout
     assert "not finished: demo broken: exit code 2: error: lmms:no_such_wrapper: lmms-eval has no such" in done.stdout
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in (out / "stages.md").read_text().splitlines()]
     outcomes = {row[0]: row[1] for row in rows[2:-1]}
-    assert outcomes == {
-        "questions tiny": "finished", "questions broken": "failed", "demo tiny": "finished", "demo broken": "failed",
-        "routes tiny": "left out", "routes broken": "left out", "report": "finished",
-    }  # fmt: skip
+    parts = ("questions", "demo", "routes")
+    expected = {f"{part} {model}": "finished" for part in parts for model in ("tiny", "llava")}
+    expected |= {f"{part} broken": "failed" for part in parts}
+    assert outcomes == {**expected, "report": "finished"}
     of_stage = {row[0]: row for row in rows}
     assert of_stage["demo tiny"][2].startswith("≥ ") and of_stage["demo tiny"][3] == "2"
     assert int(of_stage["questions tiny"][4].replace(",", "")) > 200, "MiB"
-    records = [json.loads(line) for line in (out / "runs/tiny/demo/episodes.jsonl").read_text().splitlines()]
-    assert [record["route_id"] for record in records] == ["101"]
+    for model in ("tiny", "llava"):
+        for part, suite in (("demo", "demo"), ("routes", "embedded220")):
+            lines = (out / "runs" / model / part / "episodes.jsonl").read_text().splitlines()
+            assert [(r["suite"], r["end"]) for r in map(json.loads, lines)] == [(suite, "blocked")], lines
     page = (out / "report.html").read_text("utf-8")
-    assert "qwen3_vl" in page and "AD2-Bench: relation" in page
+    assert "qwen3_vl" in page and "llava_hf" in page and "AD2-Bench: relation" in page

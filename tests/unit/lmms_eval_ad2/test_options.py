@@ -35,6 +35,8 @@ class RunOptions(ModelOptions):
     ratio: float | None = option("a share", default=None, least=0)
     name: str | None = option("stored under it", default=None, flag="--as")
     no_traffic: bool = option("no vehicles", default=False)
+    routes: tuple[str, ...] = option("of the suite", default=(), needs="suite")
+    loops: int = option("of the program", default=1, least=1, needs="scenario")
     seed: int = option("of sampling", default=0, identity="seed")
 
 
@@ -103,6 +105,15 @@ def test_invalid_arguments_are_refused_with_the_usage(
 def test_bounds_are_checked_before_the_command_runs(words: tuple[str, ...], message: str) -> None:
     with pytest.raises(Ad2Error, match=message):
         parsed(*REQUIRED, *words)
+
+
+def test_an_option_without_the_one_that_it_needs_is_refused() -> None:
+    assert parsed(*REQUIRED, "--routes", "1", "2").routes == ("1", "2")
+    assert parsed(*REQUIRED, "--loops", "1").loops == 1  # the default has no effect
+    with pytest.raises(Ad2Error, match=r"^--loops is an option of --scenario, which is not given; omit it$"):
+        parsed(*REQUIRED, "--loops", "2")
+    with pytest.raises(Ad2Error, match=r"^--routes is an option of --suite, which is not given; omit it$"):
+        parsed("f", "--model", "m", "--scenario", "x", "--routes", "1")
 
 
 def test_inherited_option_can_be_fixed() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import pytest
 
+from closedloop_plugin.learn import route_overlap
 from closedloop_plugin.learn.route_overlap import RoutePolyline, common_share, geometry_sha256, rounded, same_shape
-from lmms_eval_ad2.storage.training_card import TrainedRoute
+from lmms_eval_ad2.storage.training_card import MOST_POINTS, TrainedRoute
 
 
 def shape(*points: tuple[float, float]) -> RoutePolyline:
@@ -38,6 +40,25 @@ def test_share_of_the_shorter_route(points: list[tuple[float, float]], share: fl
     other = shape(*points)
     assert common_share(LINE, other) == pytest.approx(share, abs=0.011)
     assert common_share(other, LINE) == pytest.approx(share, abs=0.011)
+
+
+def test_the_share_does_not_depend_on_the_size_of_the_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = shape((0.0, 0.0), (50.0, 0.0), (50.0, 50.0))
+    whole = common_share(LINE, other)
+    for most in (1, 3, 50):
+        monkeypatch.setattr(route_overlap, "MOST_PAIRS", most)
+        assert common_share(LINE, other) == whole
+
+
+def test_memory_of_the_largest_route_is_bounded() -> None:
+    """A card of others may have a route of 20,000 points; all pairs of 400 points with its segments take 64 MB each."""
+    largest = shape(*((0.05 * i, 0.0) for i in range(MOST_POINTS)))
+    other = shape((0.0, 0.5), (400.0, 0.5))
+    tracemalloc.start()
+    assert common_share(other, largest) == 1.0
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 120e6
 
 
 def test_a_shape_needs_two_different_points() -> None:

@@ -54,6 +54,18 @@ def test_a_faulty_row_is_named(tmp_path: Path, faulty: Any, said: str) -> None:
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [("{", "Expecting"), ("[" * 200_000, "nested more than 64 levels"), ('{"id": 1, "id": 2}', "occurs twice")],
+)
+def test_a_line_that_is_no_row_is_one_error(tmp_path: Path, line: str, said: str) -> None:
+    file = write(tmp_path, row())
+    file.write_text(file.read_text("utf-8") + line + "\n", "utf-8")
+    with pytest.raises(DataError, match=r"rows\.jsonl, row 2: field 'row': expected a JSON object") as caught:
+        TrainingFile.read([file])
+    assert said in str(caught.value) and "Export it again" in str(caught.value)
+
+
 def test_missing_and_empty_files(tmp_path: Path) -> None:
     with pytest.raises(Ad2Error, match="ad2 export swift --drives"):
         TrainingFile.read([tmp_path / "none.jsonl"])

@@ -22,7 +22,9 @@ from closedloop_plugin.core.state import Observation, RouteCommand
 from closedloop_plugin.learn.training_rows import BECAUSE, SOURCE
 from closedloop_plugin.prompts.texts import texts_of
 from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.export import drives
 from lmms_eval_ad2.export.drives import DriveRowSettings, export_drives
+from lmms_eval_ad2.export.training import card_path, check_row_file, set_path
 from lmms_eval_ad2.records import AnswerOption, BilingualText, Record
 
 PLAIN = DriveRowSettings(balance=0)
@@ -184,6 +186,103 @@ def test_faults_name_what_to_do(tmp_path: Path) -> None:
     file.write_text('{"id": 1}\n', "utf-8")
     with pytest.raises(DataError, match=r"frames\.jsonl, row 1"):
         rows_of(folder)
+
+
+ABSENT = object()
+HUGE = 10**400
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"label": ABSENT}, "label"), ({"label": "stop"}, "label"), ({"label": {}}, "label.action"),
+        ({"label": {"action": "Stop."}}, "label.trajectory"),
+        ({"label": {"action": "Stop.", "trajectory": TRAJECTORY}}, "label.reason"),
+        ({"image": ABSENT}, "image"), ({"image": "/etc/passwd.jpg"}, "image"), ({"image": "../../../x.jpg"}, "image"),
+        ({"image": ".."}, "image"), ({"image": "."}, "image"), ({"image": ""}, "image"),
+        ({"image": "a\0.jpg"}, "image"), ({"image": "gone.jpg"}, "image"),
+        ({"speed": ABSENT}, "frame"), ({"speed": "fast"}, "frame"),
+        ({"target": [1]}, "frame"), ({"target": ["a", "b"]}, "frame"), ({"command": "fly"}, "frame"),
+        ({"objects": [{"id": "1"}]}, "frame"), ({"signals": 3}, "frame"),
+        ({"label": {"action": "Stop.", "trajectory": TRAJECTORY, "reason": {"kind": "curve"}}}, "frame"),
+        ({"label": {"action": "Stop.", "trajectory": TRAJECTORY, "reason": {"kind": "why", "actor": None}}}, "frame"),
+        ({"objects": [{"pixels": 9, "id": "1", "speed": 0, "shown": True, "box": [0, 0, 1, 1], "kind": "car",
+                       "lane": "own", "forward": HUGE, "left": 0}]}, "frame"),
+    ],
+)  # fmt: skip
+def test_a_malformed_frame_is_one_error(tmp_path: Path, change: dict[str, Any], field: str) -> None:
+    folder = collect(tmp_path / "drives", ["green"])
+    file = folder / "frames" / "m0-000001_rep0" / "frames.jsonl"
+    (tmp_path / "x.jpg").write_bytes((file.parent / "front_00000.jpg").read_bytes())
+    changed = {key: value for key, value in {**frame(0, "green"), **change}.items() if value is not ABSENT}
+    file.write_text(json.dumps(changed) + "\n", "utf-8")
+    with pytest.raises(DataError, match=rf"frames\.jsonl, row 1: field '{field}': expected") as caught:
+        rows_of(folder, DriveRowSettings(reasons=True))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{", "field 'line': expected a question as one JSON object"),
+        ("[" * 200_000, "nested more than 64 levels"),
+        ('{"id": 3}', "field 'line'"),
+        (json.dumps({**json.loads(Record("q", "b", "t", "t", "vqa", ("a.jpg",), BilingualText("Why?"),
+                                         BilingualText("So.")).to_json()), "images": [3]}), "field 'images'"),
+    ],
+)  # fmt: skip
+def test_a_malformed_question_is_one_error(tmp_path: Path, line: str, said: str) -> None:
+    folder = collect(tmp_path, ["red"])
+    (folder / "questions.jsonl").write_text(question(1, 0).to_json() + "\n" + line + "\n", "utf-8")
+    for read in (lambda: rows_of(folder, DriveRowSettings(questions=1)), lambda: SOURCE.sets([folder])):
+        with pytest.raises(DataError, match=r"questions\.jsonl, row 2") as caught:
+            read()
+        assert said in str(caught.value) and "ad2 drive label" in str(caught.value)
+
+
+def test_a_refused_export_leaves_the_one_before(tmp_path: Path) -> None:
+    folder, out = collect(tmp_path / "drives", ["red"]), tmp_path / "rows.jsonl"
+    export_drives([folder], out, PLAIN)
+    check_row_file(out)
+    before = {file: file.read_bytes() for file in (out, card_path(out), set_path(out))}
+    (folder / "questions.jsonl").write_text("{\n", "utf-8")
+    with pytest.raises(DataError, match=r"questions\.jsonl, row 1"):
+        export_drives([folder], out, DriveRowSettings(unseen_reasons=True, asked=("trajectory",)))
+    assert {file: file.read_bytes() for file in before} == before
+
+
+def kill(*args: Any, **kwargs: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+def test_files_of_a_killed_export_are_recognised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = collect(tmp_path / "a", ["red"]), collect(tmp_path / "b", ["green", "red"])
+    out, write_card = tmp_path / "rows.jsonl", drives.write_card
+    check_row_file(out)  # nothing is there
+    export_drives([first], out, PLAIN)
+    old = out.read_bytes()
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(drives, "write_card", lambda *args, **more: kill(write_card(*args, **more)))
+        export_drives([second], out, PLAIN)
+    assert out.read_bytes() == old
+    with pytest.raises(
+        Ad2Error, match=r"rows\.training\.json is not the file that .*rows\.card\.json describes; export"
+    ):
+        check_row_file(out)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(drives, "atomic_write_json", kill)
+        export_drives([second], out, PLAIN)
+    assert out.read_bytes() != old
+    with pytest.raises(
+        Ad2Error, match=r"rows\.jsonl is not the file that .*rows\.card\.json describes; export it again"
+    ):
+        check_row_file(out)
+    export_drives([second], out, PLAIN)
+    check_row_file(out)
+    for content in ("[]", "{", '{"sha256": 1, "training_set": "x"}'):
+        card_path(out).write_text(content)
+        with pytest.raises(DataError, match=r"rows\.card\.json: field 'sha256'.*Export rows\.jsonl again"):
+            check_row_file(out)
 
 
 def test_the_card_counts_actions_and_the_sets_name_the_routes(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ import pytest
 from support.training_sets import MCQ, MOSAIC, TESTED, mcq, six_views, store
 
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.export import training
 from lmms_eval_ad2.export.splits import ExportTask
-from lmms_eval_ad2.export.training import ExportSettings, card_path, export, leaks_path
+from lmms_eval_ad2.export.training import ExportSettings, card_path, check_row_file, export, leaks_path, set_path
 from lmms_eval_ad2.records import BilingualText
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
@@ -68,6 +69,30 @@ def test_order_and_selection_depend_on_the_seed(root: Path) -> None:
     assert shuffled != ordered
     assert sorted(shuffled.splitlines()) == sorted(ordered.splitlines())
     assert content(1, "f", 2, shuffle=False).splitlines() == ordered.splitlines()[:4]
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_files_of_a_killed_export_are_recognised(root: Path, monkeypatch: pytest.MonkeyPatch, shuffle: bool) -> None:
+    out = root / "train.jsonl"
+    export([MCQ], TESTED, ExportSettings(out, limit=3, shuffle=shuffle))
+    check_row_file(out)
+    before = out.read_bytes(), set_path(out).read_bytes()
+
+    def killed(*args: Any) -> Any:
+        raise KeyboardInterrupt
+
+    # When the names are written, the rows are still those before; then the card tells that they are not of one export.
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(training, "write_set", killed)
+        export([MCQ], TESTED, ExportSettings(out, limit=5, shuffle=shuffle))
+    assert (out.read_bytes(), set_path(out).read_bytes()) == before
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(training, "atomic_write_json", killed)
+        export([MCQ], TESTED, ExportSettings(out, limit=5, shuffle=shuffle))
+    with pytest.raises(
+        Ad2Error, match=r"train\.jsonl is not the file that .*train\.card\.json describes; export it again"
+    ):
+        check_row_file(out)
 
 
 def test_leaks_prevent_the_export_unless_dropped(root: Path) -> None:

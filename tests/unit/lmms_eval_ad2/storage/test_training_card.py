@@ -97,6 +97,22 @@ def test_a_file_above_the_bounds_is_refused(tmp_path: Path, monkeypatch: pytest.
             read_card(file)
 
 
+def test_a_route_of_too_many_points_is_refused(tmp_path: Path) -> None:
+    """The time and memory of a comparison grow with them."""
+    most = training_card.MOST_POINTS
+    routes = [TrainedRoute(id=str(n), points=((0.0, 1.0),) * n) for n in (most, most + 1)]
+    assert len(read_card(write_set(tmp_path, TrainingSet("a", routes=(routes[0],)))).sets[0].routes[0].points) == most
+    too_many = TrainingSet("a", routes=tuple(routes))
+    for file, field in (
+        (write_set(tmp_path, too_many), "routes.1.points"),
+        (write_card(tmp_path, [SET, too_many]), "sets.1.routes.1.points"),
+    ):
+        with pytest.raises(
+            DataError, match=f"{file.name}: field '{field}': expected at most 20,000 points, found .20,001"
+        ):
+            read_card(file)
+
+
 def test_cards_are_found_in_the_folders_of_model_arguments(tmp_path: Path) -> None:
     model, plain = tmp_path / "model", tmp_path / "plain"
     for folder in (model, plain):

@@ -67,6 +67,29 @@ def test_every_form_of_a_set_is_compared_with_routes(
         assert lines[1] == "  same_geometry: 101 is in collected as m0-1, 100 % of the shorter one"
 
 
+def test_questions_that_are_newer_than_the_set_are_compared(
+    collection: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """ad2 drive collect writes training_set.json, then ad2 drive label the questions."""
+    name = "frames/m0-1_rep0/front_00001.png"
+    (tmp_path / "test").mkdir()
+    shutil.copy(collection / name, tmp_path / "test" / "7.png")
+    store("autodrive_qa", "test", [mcq(7), mcq(8)], tmp_path / "test")
+    (collection / "questions.jsonl").unlink()
+    written = write_collection_set(collection)
+    assert learn_check(collection, "autodrive_qa") == 1
+    assert "(same_image 1)" in capsys.readouterr().out
+    record = mcq(7, id="w7", benchmark="ad2_world", images=(name,), cluster="m0-1_rep0")
+    (collection / "questions.jsonl").write_text(record.to_json() + "\n", "utf-8")
+    assert learn_check(collection, "autodrive_qa") == 1
+    assert "(same_question 1)" in capsys.readouterr().out
+    shared = tmp_path / "without_pictures"
+    shared.mkdir()
+    for file in (written, collection / "routes.xml"):
+        shutil.copy(file, shared)
+    assert [route.id for route in read_training(shared).sets[0].routes] == ["m0-1", "m0-2"]
+
+
 def test_clean_routes_and_json(collection: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = tmp_path / "other.xml"
     last = re.findall(r"<route id=.*?</route>", DEMO.read_text("utf-8"), re.DOTALL)[-1]
@@ -96,6 +119,9 @@ def test_exports_are_compared_with_tasks_and_datasets(tmp_path: Path, capsys: py
         f"{out}: trained on 1 of these 2 questions of autodrive_qa/test (same_image 1)",
         f"  same_image: q8 is in t as {printed.split(' as ')[1].split(' ')[0]} (8.png)",
     ]
+    out.write_text(out.read_text("utf-8") * 2, "utf-8")
+    with pytest.raises(Ad2Error, match=r"t\.jsonl is not the file that .*t\.card\.json describes"):
+        learn_check(out, "ad2_mcq_planning")
     (tmp_path / "t.training.json").unlink()
     with pytest.raises(Ad2Error, match=r"t\.training\.json is missing"):
         learn_check(out, "ad2_mcq_planning")
