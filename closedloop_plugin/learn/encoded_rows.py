@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,10 +46,9 @@ class EncodedTurn:
 
 @dataclass(frozen=True)
 class TrainingBatch:
-    """Tensors of B sequences of L tokens and their N answer tokens.
+    """Tensors of B sequences of L tokens and their N answer tokens, all on one device.
 
     tokens, positions: (B, L). mask: (B, 1, L, L), whether a token sees another. pixels: uint8 (B, 3, H, W).
-    shown: (B,) the numbers of the pictures.
     before: (N,) index into the flattened (B, L) of the token before each answer token; answers: (N,) the answer tokens;
     weights: (N,); answer: (N,) the number of the answer that the token belongs to.
     """
@@ -58,16 +57,19 @@ class TrainingBatch:
     positions: torch.Tensor
     mask: torch.Tensor
     pixels: torch.Tensor
-    shown: torch.Tensor
     before: torch.Tensor
     answers: torch.Tensor
     weights: torch.Tensor
     answer: torch.Tensor
 
+    def to(self, device: torch.device) -> TrainingBatch:
+        """The same batch on a device."""
+        return TrainingBatch(**{part.name: getattr(self, part.name).to(device) for part in fields(self)})
+
 
 class EncodedRows:
-    """See the head of this file. `pictures`: file of the resized pictures, made if it is missing. `driving_weight`: of
-    driving questions; others weigh 1."""
+    """See the head of this file. `pictures`: as `file` of `resized_pictures`. `driving_weight`: of driving questions;
+    others weigh 1. All tensors are on the CPU."""
 
     def __init__(
         self, rows: TrainingFile, processor: LlavaProcessor, pictures: Path, driving_weight: float = 1.0
@@ -76,7 +78,7 @@ class EncodedRows:
         self.groups = [tuple(group.turns) for group in rows.groups]
         self._picture_tokens = _picture_tokens(processor)
         self.prefix, self.turns = _encoded(rows, processor, self._picture_tokens)
-        names = list(dict.fromkeys(group.image for group in rows.groups))
+        names = picture_files(rows)
         number = {name: i for i, name in enumerate(names)}
         self.picture_of = np.array([number[group.image] for group in rows.groups])
         self.pictures = resized_pictures(names, processor, pictures)
@@ -146,13 +148,16 @@ class EncodedRows:
                 weights.append(np.full(len(said), self._answer_weight(group, turn) / len(said)))
                 number.append(np.full(len(said), len(number)))
                 at = end
-        shown = self.picture_of[[group for group, _ in chosen]]
         return TrainingBatch(
             tokens=torch.from_numpy(tokens), positions=torch.from_numpy(positions),
-            mask=torch.from_numpy(_visible(part)), pixels=self.pixels(shown), shown=torch.from_numpy(shown),
+            mask=torch.from_numpy(_visible(part)), pixels=self.pixels(self.shown(chosen)),
             before=torch.from_numpy(np.concatenate(before)), answers=torch.from_numpy(np.concatenate(answers)).long(),
             weights=torch.from_numpy(np.concatenate(weights)).float(), answer=torch.from_numpy(np.concatenate(number)),
         )  # fmt: skip
+
+    def shown(self, chosen: Sequence[tuple[int, Sequence[int]]]) -> np.ndarray:
+        """(B,) the numbers of the pictures of a batch."""
+        return self.picture_of[[group for group, _ in chosen]]
 
     def pixels(self, numbers: np.ndarray) -> torch.Tensor:
         """uint8 (B, 3, H, W) of pictures by number."""
@@ -223,6 +228,11 @@ def _prompt(tokenizer: Any, turn: TrainingTurn) -> str:
     """As `llava_hf` writes it: the image tag, a line break and the text, in the chat template."""
     message = {"role": "user", "content": f"{IMAGE}\n{turn.prompt}"}
     return str(tokenizer.apply_chat_template([message], tokenize=False, add_generation_prompt=True))
+
+
+def picture_files(rows: TrainingFile) -> list[Path]:
+    """Each picture once, in the order of the rows."""
+    return list(dict.fromkeys(group.image for group in rows.groups))
 
 
 def resized_pictures(names: Sequence[Path], processor: LlavaProcessor, file: Path) -> np.ndarray:

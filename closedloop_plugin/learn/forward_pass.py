@@ -1,4 +1,7 @@
-"""The forward pass of a LLaVA in training: pixels, the tokens of pictures, the logits and the loss of answers."""
+"""The forward pass of a LLaVA in training: pixels, the tokens of pictures, the logits and the loss of answers.
+
+All arguments of a function are on one device, and so is the result.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +21,20 @@ def pixels_of(
     """Normalised as by the processor, after a random change of each picture: of contrast and brightness by `jitter`,
     and a move to the side by up to `shift` pixels (not up or down, which is how near something on the road looks).
 
-    A blind model's pictures are black (see tiny_model.blinded), and stay so.
+    A blind model's pictures are black (see tiny_model.blinded), and stay so. The changes are drawn by the CPU, so they
+    are the same on all devices.
     """
     import torch
 
-    images = processor.image_processor
+    images, device = processor.image_processor, pictures.device
     draw = torch.Generator().manual_seed(seed)
-    mean, std = (torch.tensor(value)[:, None, None] for value in (images.image_mean, images.image_std))
+    mean, std = (torch.tensor(value)[:, None, None].to(device) for value in (images.image_mean, images.image_std))
     if shift:
-        pictures = _moved_aside(pictures, torch.randint(-shift, shift + 1, (len(pictures),), generator=draw))
+        moves = torch.randint(-shift, shift + 1, (len(pictures),), generator=draw)
+        pictures = _moved_aside(pictures, moves.to(device))
     values = pictures.float().mul_(images.rescale_factor)
     if jitter and images.rescale_factor != BLACK:
-        gain, lift = torch.rand(2, len(pictures), 1, 1, 1, generator=draw) * 2 - 1
+        gain, lift = torch.rand(2, len(pictures), 1, 1, 1, generator=draw).to(device) * 2 - 1
         values = (values * (1 + jitter * gain) + jitter / 2 * lift).clamp_(0, 1)
     return values.sub_(mean).div_(std)
 
@@ -39,7 +44,7 @@ def _moved_aside(pictures: torch.Tensor, pixels: torch.Tensor) -> torch.Tensor:
     import torch
 
     width = pictures.shape[-1]
-    columns = (torch.arange(width) + pixels[:, None]).clamp_(0, width - 1)
+    columns = (torch.arange(width, device=pictures.device) + pixels[:, None]).clamp_(0, width - 1)
     return torch.gather(pictures, 3, columns[:, None, None].expand_as(pictures))
 
 
@@ -56,7 +61,8 @@ def answer_logits(model: LlavaForConditionalGeneration, batch: TrainingBatch, se
     """(N, V): the logits before each answer token. seen: of `picture_tokens`."""
     import torch
 
-    mask = torch.zeros(batch.mask.shape).masked_fill_(~batch.mask, torch.finfo(torch.float32).min)
+    hidden = torch.finfo(torch.float32).min
+    mask = torch.zeros(batch.mask.shape, device=batch.mask.device).masked_fill_(~batch.mask, hidden)
     embedded = model.get_input_embeddings()(batch.tokens)
     places = (batch.tokens == model.config.image_token_id)[..., None].expand_as(embedded)
     embedded = embedded.masked_scatter(places, model.model.multi_modal_projector(seen))

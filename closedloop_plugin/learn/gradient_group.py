@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import signal
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,9 +21,13 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.parent_process import exit_with_parent
 
 if TYPE_CHECKING:
+    from multiprocessing.context import SpawnProcess
+
     import torch
 
 END_S = 30  # that the others have to end after the last step
+POLL_S = 0.1
+READY = "ready-"  # beginning of the name of a file with which a process says that it joins now
 
 
 class GradientGroup:
@@ -54,7 +59,10 @@ class GradientGroup:
 
 @contextmanager
 def gradient_group(size: int, work: Callable[..., None], arguments: Sequence[Any]) -> Iterator[GradientGroup]:
-    """This process as the first of `size`. The others call `work(group, *arguments)` and end with this process."""
+    """This process as the first of `size`. The others call `work(group, *arguments)` and end with the block.
+
+    Raises Ad2Error if one of them ends before all have joined.
+    """
     if size == 1:
         yield GradientGroup()
         return
@@ -64,18 +72,43 @@ def gradient_group(size: int, work: Callable[..., None], arguments: Sequence[Any
             context.Process(target=_work, args=(rank, size, folder, os.getpid(), work, arguments), daemon=True)
             for rank in range(1, size)
         ]
-        # Ctrl-C reaches all processes of a terminal. The others inherit that they ignore it, and end with the first.
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        for process in others:
-            process.start()
-        signal.signal(signal.SIGINT, before)
         try:
+            _start(others)
+            _wait_for(others, Path(folder))
             yield _joined(0, size, folder)
+        except BaseException:
+            for process in _started(others):  # they wait for this one, and have nothing to save
+                process.kill()
+            raise
         finally:
             _leave()
-            for process in others:
+            for process in _started(others):
                 process.join(END_S)
                 process.kill()
+
+
+def _start(others: Sequence[SpawnProcess]) -> None:
+    # Ctrl-C reaches all processes of a terminal. The others inherit that they ignore it, and end with the first.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        for process in others:
+            process.start()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _started(others: Sequence[SpawnProcess]) -> list[SpawnProcess]:
+    return [process for process in others if process.pid is not None]
+
+
+def _wait_for(others: Sequence[SpawnProcess], folder: Path) -> None:
+    """Until all others join. Raises Ad2Error if one ends before, for which gloo itself would wait for 30 minutes."""
+    while len(list(folder.glob(f"{READY}*"))) < len(others):
+        for process in others:
+            if not process.is_alive():
+                code = process.exitcode
+                raise Ad2Error(f"a process of the training ended at its start (exit code {code}); try again")
+        time.sleep(POLL_S)
 
 
 def _work(
@@ -92,6 +125,7 @@ def _work(
 def _joined(rank: int, size: int, folder: str) -> GradientGroup:
     import torch
 
+    (Path(folder) / f"{READY}{rank}").touch()
     meeting = (Path(folder) / "group").as_uri()
     torch.distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=size)
     return GradientGroup(rank, size)

@@ -36,7 +36,7 @@ def save_head(head: torch.nn.Linear, folder: Path) -> None:
     from safetensors.torch import save_file
 
     with atomic_path(folder / FILE) as temporary:
-        save_file({name: value.detach().contiguous() for name, value in head.state_dict().items()}, temporary)
+        save_file({name: value.detach().cpu().contiguous() for name, value in head.state_dict().items()}, temporary)
 
 
 def by_token(grids: torch.Tensor) -> torch.Tensor:
@@ -52,5 +52,5 @@ def grid_loss(head: torch.nn.Linear, tokens: torch.Tensor, grids: torch.Tensor) 
 
     wanted = by_token(grids.float().div_(255))
     each = [RARE.get(kind, 1.0) for kind in KINDS]
-    weights = torch.tensor([*each, *each]).repeat(FINE * FINE)
+    weights = torch.tensor([*each, *each]).repeat(FINE * FINE).to(wanted.device)
     return torch.nn.functional.binary_cross_entropy_with_logits(head(tokens), wanted, weight=weights, reduction="sum")

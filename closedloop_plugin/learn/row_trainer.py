@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +18,7 @@ from closedloop_plugin.learn.gradient_group import GradientGroup
 from closedloop_plugin.learn.grid_head import grid_loss
 from closedloop_plugin.learn.tiny_model import TinyModelSize
 from closedloop_plugin.learn.training_state import restore_state, save_state
+from lmms_eval_ad2.errors import Ad2Error
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,7 +67,7 @@ class TrainingProgress:
 
 
 class RowTrainer:
-    """The loop over batches."""
+    """The loop over batches. Model and head are on one device, where the batches follow them."""
 
     def __init__(
         self, model: LlavaForConditionalGeneration, head: torch.nn.Linear, data: EncodedRows,
@@ -72,7 +76,7 @@ class RowTrainer:
         import torch
 
         self.model, self.head, self.data, self.settings = model, head, data, settings
-        self.processor, self.group = processor, group
+        self.processor, self.group, self.device = processor, group, head.weight.device
         answering = settings.steps or max(1, round(settings.epochs * math.ceil(len(data) / settings.batch)))
         self.steps = settings.see + answering
         self.taught = len(data.known) > 0
@@ -80,17 +84,34 @@ class RowTrainer:
         groups = [{"params": decayed, "weight_decay": settings.decay}, {"params": others, "weight_decay": 0.0}]
         self.optimizer = torch.optim.AdamW(groups, lr=settings.rate, betas=BETAS, foreach=True)
         self.progress = TrainingProgress()
+        self._kept = 0  # the step of the last saved state
 
     def restore(self, file: Path) -> None:
         if file.exists():
             numbers = restore_state(file, self.model, self.head, self.optimizer)
             self.progress = TrainingProgress(numbers["step"], [(int(a), float(b)) for a, b in numbers["log"]])
+            self._kept = self.progress.step
 
-    def save(self, file: Path) -> None:
-        save_state(file, self.model, self.head, self.optimizer, asdict(self.progress))
+    def save(self, file: Path | None) -> None:
+        """Save the state, unless this step's is saved or `file` is None."""
+        if file is not None and self._kept < self.progress.step:
+            save_state(file, self.model, self.head, self.optimizer, asdict(self.progress))
+            self._kept = self.progress.step
 
-    def run(self, state: Path, save_s: float, say: Callable[[str], None]) -> None:
-        """All remaining steps. `state`: file that is saved every `save_s` seconds."""
+    def run(self, state: Path | None, save_s: float, say: Callable[[str], None]) -> None:
+        """All remaining steps.
+
+        state: file that is saved every `save_s` seconds, after the last step, and before a KeyboardInterrupt or the
+        Ad2Error about another process is raised; None: nothing is saved.
+        """
+        try:
+            self._run(state, save_s, say)
+        except (KeyboardInterrupt, Ad2Error):  # both come between two changes of the weights, see _step
+            self.save(state)
+            raise
+        self.save(state)
+
+    def _run(self, state: Path | None, save_s: float, say: Callable[[str], None]) -> None:
         self.model.train()
         work = self._work()
         for _ in range(self.progress.step):
@@ -101,7 +122,6 @@ class RowTrainer:
             step, chosen = next(work)
             losses.append(step(chosen))
             pictures += len(chosen)
-            self.progress.step += 1
             now, last = time.monotonic(), self.progress.step in (self.settings.see, self.steps)
             if now - reported > REPORT_S or last:
                 mean = sum(losses) / len(losses)
@@ -111,7 +131,7 @@ class RowTrainer:
                 done = f"step {self.progress.step}/{self.steps}"
                 say(f"{done}: loss {mean:.4f}, {rate:.1f} pictures/s, {left:.0f} s left")
                 reported, losses = now, []
-            if now - saved > save_s and self.progress.step < self.steps:
+            if now - saved > save_s:
                 self.save(state)
                 saved = now
 
@@ -143,12 +163,12 @@ class RowTrainer:
         part, weight = chosen[self.group.part], self.data.weight(chosen)
 
         def losses() -> tuple[torch.Tensor, torch.Tensor]:
-            batch = self.data.batch(part)
+            batch = self.data.batch(part).to(self.device)
             tokens = picture_tokens(self.model, self._pixels(batch.pixels))
             answers = loss_of(self.model, batch, tokens) / weight
             if not self.taught:
                 return answers, answers
-            seen = grid_loss(self.head, tokens, self._grids(batch.shown.numpy())) / len(chosen)
+            seen = grid_loss(self.head, tokens, self._grids(self.data.shown(part))) / len(chosen)
             return answers + self.settings.see_weight * seen, answers
 
         return self._step([*self.model.parameters(), *self.head.parameters()], len(part) > 0, losses)
@@ -157,8 +177,9 @@ class RowTrainer:
         self, parameters: Sequence[torch.nn.Parameter], some: bool,
         losses: Callable[[], tuple[torch.Tensor, torch.Tensor]],
     ) -> float:  # fmt: skip
-        """Add the gradients of all processes and change `parameters`. losses: those of this process, of which the first
-        is minimised and the second is returned as its sum over all. some: whether it has a part of the batch."""
+        """Add the gradients of all processes, change `parameters` and count the step. losses: those of this process, of
+        which the first is minimised and the second is returned as its sum over all. some: whether it has a part of the
+        batch."""
         import torch
 
         self.optimizer.zero_grad()
@@ -172,21 +193,42 @@ class RowTrainer:
                 parameter.grad = torch.zeros_like(parameter)
         self.group.add([*(p.grad for p in parameters if p.grad is not None), shown])
         torch.nn.utils.clip_grad_norm_(parameters, CLIP)
-        self.optimizer.step()
+        with _interrupts_delayed():  # a state is saved of whole steps only
+            self.optimizer.step()
+            self.progress.step += 1
         return float(shown)
 
     def _pixels(self, pictures: torch.Tensor) -> torch.Tensor:
         seed = (self.settings.seed * 1_000_003 + self.progress.step) * self.group.size + self.group.rank
-        return pixels_of(pictures, self.processor, self.settings.jitter, self.settings.shift, seed)
+        return pixels_of(pictures.to(self.device), self.processor, self.settings.jitter, self.settings.shift, seed)
 
     def _grids(self, numbers: np.ndarray) -> torch.Tensor:
         import torch
 
-        return torch.from_numpy(self.data.grids[numbers])
+        return torch.from_numpy(self.data.grids[numbers]).to(self.device)
 
     def _set_rate(self, share: float) -> None:
         for group in self.optimizer.param_groups:
             group["lr"] = self.settings.rate * share
+
+
+@contextmanager
+def _interrupts_delayed() -> Iterator[None]:
+    """Raise KeyboardInterrupt of Ctrl-C, and of SIGTERM where it does the same, after the block instead of in it."""
+    if threading.current_thread() is not threading.main_thread():  # no signal interrupts it
+        yield
+        return
+    raising = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) is signal.default_int_handler]
+    came: list[int] = []
+    for number in raising:
+        signal.signal(number, lambda which, frame: came.append(which))
+    try:
+        yield
+    finally:
+        for number in raising:
+            signal.signal(number, signal.default_int_handler)
+    if came:
+        raise KeyboardInterrupt
 
 
 def scheduled(step: int, steps: int, warm_up: float) -> float:

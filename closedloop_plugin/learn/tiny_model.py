@@ -95,6 +95,11 @@ def blinded(processor: LlavaProcessor) -> LlavaProcessor:
     return processor
 
 
+def vision_heads(channels: int) -> int:
+    """Attention heads of a stage of the encoder, by which its channels must be divisible."""
+    return max(1, channels // 32)
+
+
 def _config(tokenizer: PreTrainedTokenizerFast, size: TinyModelSize) -> LlavaConfig:
     from transformers import LlavaConfig
 
@@ -121,6 +126,6 @@ def _vision(size: TinyModelSize) -> dict[str, Any]:
     return {
         "model_type": "segformer", "hidden_size": widths[-1], "hidden_sizes": list(widths), "num_encoder_blocks": 4,
         "depths": list(size.vision_layers), "strides": list(STRIDES), "patch_sizes": list(KERNELS),
-        "sr_ratios": [8, 4, 2, 1], "num_attention_heads": [max(1, width // 32) for width in widths],
+        "sr_ratios": [8, 4, 2, 1], "num_attention_heads": [vision_heads(width) for width in widths],
         "mlp_ratios": [2] * 4, "reshape_last_stage": False, "drop_path_rate": 0.0,
     }  # fmt: skip

@@ -1,18 +1,21 @@
-"""Training of a small model on the rows of a training file, on the CPU: all weights, AdamW, cosine schedule.
+"""Training of a small model on the rows of a training file: all weights, AdamW, cosine schedule.
 
 First the vision encoder alone learns where the pictures show what (seen_grid.py), then the whole model answers, while
 the encoder goes on with its own task. Without the first part, a model of this size stays blind: it answers from speed
 and navigation, and the loss is the same with black pictures.
 
-    OUT/                      the model folder: weights, tokenizer, processor (written first with the starting weights)
-    OUT/ad2_training.json     what the model was trained on
-    OUT/state.safetensors     weights, optimizer and step, atomically every few minutes; removed at the end
-    OUT/settings.json         the identity of the run: another start in the folder must agree
-    OUT/training.json         loss and rate over the steps
-    OUT/grid_head.safetensors    part of the encoder's own task, for trainings that continue from OUT
+    OUT/settings.json         the identity of the run, written first: another start in the folder must agree
+    OUT/                      the model folder: weights, tokenizer, processor (at first with the starting weights)
+    OUT/start/                while these are written; the weights are moved to OUT last
     OUT/pictures-*.npy        the resized pictures; removed at the end
+    OUT/state.safetensors     weights, optimizer and step, atomically: every few minutes, when the training is
+                              interrupted, and after the last step; removed at the end
+    OUT/grid_head.safetensors    part of the encoder's own task, for trainings that continue from OUT
+    OUT/ad2_training.json     what the model was trained on
+    OUT/training.json         loss and rate over the steps, written last: the model is trained
 
-The same settings and rows give the same order of batches, so a killed run continues where its last state was saved.
+The same settings and rows give the same order of batches, so a killed run continues where its last state was saved. On
+the CPU it comes to the same weights.
 """
 
 from __future__ import annotations
@@ -20,97 +23,175 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from closedloop_plugin.learn.encoded_rows import EncodedRows
+from closedloop_plugin.learn.encoded_rows import EncodedRows, picture_files, resized_pictures
 from closedloop_plugin.learn.gradient_group import GradientGroup, gradient_group
 from closedloop_plugin.learn.grid_head import make_head, save_head
+from closedloop_plugin.learn.model_folder import CONFIG, WEIGHTS, complete_model, holds_model, refuse_model
 from closedloop_plugin.learn.row_trainer import RowTrainer, TrainingSettings
 from closedloop_plugin.learn.tiny_model import blinded, make_tiny_model
 from closedloop_plugin.learn.training_file import TrainingFile
 from closedloop_plugin.learn.training_state import weights_of
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.export.training import set_path
-from lmms_eval_ad2.storage.files import atomic_path, atomic_write_json
+from lmms_eval_ad2.export.training import check_row_file, set_path
+from lmms_eval_ad2.storage.files import atomic_path, atomic_write_json, remove_leftovers
 from lmms_eval_ad2.storage.identity import refuse_differences
 from lmms_eval_ad2.storage.lock import lock_folder
-from lmms_eval_ad2.storage.training_card import card_file, read_card, write_card
+from lmms_eval_ad2.storage.training_card import TrainingSet, card_file, read_card, write_card
 from lmms_eval_ad2.storage.untrusted_json import load
 
 if TYPE_CHECKING:
     from transformers import LlavaForConditionalGeneration, LlavaProcessor
 
 STATE, SETTINGS, LOG = "state.safetensors", "settings.json", "training.json"
+PICTURES = "pictures.npy"
+CPU = "cpu"
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """What is trained, where, and by how many processes on which device of PyTorch."""
+
+    files: tuple[Path, ...]
+    out: Path
+    settings: TrainingSettings
+    processes: int = 1
+    device: str = CPU
+
+    def identity(self, rows: TrainingFile) -> dict[str, Any]:
+        """All that determines the weights. Devices other than the CPU by their kind: it does not matter which GPU."""
+        kind = self.device.partition(":")[0]
+        return {"rows_sha256": list(rows.sha256), "version": __version__, "processes": self.processes,
+                **({} if kind == CPU else {"device": kind}),
+                **json.loads(json.dumps(asdict(self.settings), default=str))}  # fmt: skip
+
+    def trainer(self, group: GradientGroup, rows: TrainingFile) -> RowTrainer:
+        """With the folder's model and its last saved state."""
+        import torch
+
+        device = torch.device(self.device)
+        if device.type == CPU:
+            torch.set_num_threads(1)
+        model, processor = load_model(self.out)
+        data = EncodedRows(rows, processor, self.out / PICTURES, self.settings.driving_weight)
+        head = make_head(model.model.multi_modal_projector.linear_1.in_features, self.settings.start)
+        torch.nn.ModuleList([model, head]).to(device)  # before the optimizer is made, which keeps the parameters
+        trainer = RowTrainer(model, head, data, self.settings, processor, group)
+        trainer.restore(self.out / STATE)
+        return trainer
 
 
 def train(
-    files: Sequence[Path], out: Path, settings: TrainingSettings, *, processes: int = 1, save_s: float = 120.0,
-    say: Callable[[str], None] = print,
+    files: Sequence[Path], out: Path, settings: TrainingSettings, *, processes: int = 1, device: str = CPU,
+    save_s: float = 120.0, say: Callable[[str], None] = print,
 ) -> Path:  # fmt: skip
     """Train until the last step, and return OUT; nothing is done if OUT is trained already.
 
-    processes: that share each batch, with one thread each. save_s: seconds between states. See the head of this file.
+    processes: that share each batch, with one thread each. device: of PyTorch, as "cpu", "cuda", "cuda:1" or "mps"; all
+    but the CPU take one process. save_s: seconds between states. See the head of this file.
+
+    Raises Ad2Error, before anything is written, for wrong rows or training data, a device that is not there, a missing
+    model to start from, and an OUT that holds another model. The state is saved before KeyboardInterrupt is raised.
     """
-    rows = TrainingFile.read(files)  # before the folder is made, so that a wrong file leaves none
-    if settings.see and all(group.seen is None for group in rows.groups):
-        raise Ad2Error("the rows do not say what the pictures show ('seen'): export them again, or without --see")
+    _check_start(settings.start)
+    _check_device(device, processes)
+    run = TrainingRun(tuple(files), out, settings, min(processes, settings.batch), device)
+    rows = _rows(run)
+    _refuse_other(run, rows)  # also before the folder is locked, which writes into it
+    sets = None if (out / LOG).exists() else _training_sets(run, say)
     with lock_folder(out):
-        if not _begun(out, _identity(rows, settings)):
-            _write_start(rows, out, settings)
+        _refuse_other(run, rows)
+        remove_leftovers(out)
         if (out / LOG).exists():
             say(f"{out} is trained already")
-            return out
-        with gradient_group(min(processes, settings.batch), _help, (files, out, settings)) as group:
-            trainer = _trainer(group, rows, out, settings)
-            about = f"{len(trainer.data)} pictures, {trainer.steps} steps of {settings.batch}"
-            say(f"{about}; from step {trainer.progress.step}")
-            trainer.run(out / STATE, save_s, say)
-        save_model(trainer.model, out)
-        save_head(trainer.head, out)
-        _name_training_data(files, out, settings, say)
-        atomic_write_json(out / LOG, {"log": trainer.progress.log, "steps": trainer.steps})
+        else:
+            _train(run, rows, sets, save_s, say)
         for file in [out / STATE, *out.glob("pictures-*.npy")]:
             file.unlink(missing_ok=True)
     return out
 
 
-def _help(group: GradientGroup, files: Sequence[Path], out: Path, settings: TrainingSettings) -> None:
+def _train(
+    run: TrainingRun, rows: TrainingFile, sets: Sequence[TrainingSet] | None, save_s: float,
+    say: Callable[[str], None],
+) -> None:  # fmt: skip
+    """sets: what the model will be trained on; None: not known."""
+    from transformers import AutoProcessor
+
+    if not ((run.out / SETTINGS).exists() and (run.out / WEIGHTS).exists()):
+        _write_start(run, rows)
+    # Once, before there are several processes that need it.
+    resized_pictures(picture_files(rows), AutoProcessor.from_pretrained(run.out), run.out / PICTURES)
+    with gradient_group(run.processes, _help, (run,)) as group:
+        trainer = run.trainer(group, rows)
+        about = f"{len(trainer.data)} pictures, {trainer.steps} steps of {run.settings.batch}"
+        say(f"{about}; from step {trainer.progress.step}")
+        trainer.run(run.out / STATE, save_s, say)
+    save_model(trainer.model, run.out)
+    save_head(trainer.head, run.out)
+    if sets is not None:
+        write_card(run.out, sets, model=run.out.name, seed=run.settings.seed, version=__version__)
+    atomic_write_json(run.out / LOG, {"log": trainer.progress.log, "steps": trainer.steps})
+
+
+def _help(group: GradientGroup, run: TrainingRun) -> None:
     """The work of a process that is not the first: the same steps, but nothing is written."""
-    _trainer(group, TrainingFile.read(files), out, settings).run(out / STATE, math.inf, lambda text: None)
+    run.trainer(group, TrainingFile.read(run.files)).run(None, math.inf, lambda text: None)
 
 
-def _trainer(group: GradientGroup, rows: TrainingFile, out: Path, settings: TrainingSettings) -> RowTrainer:
-    """With the folder's model and its last saved state."""
+def _check_start(start: Path | None) -> None:
+    """Raises Ad2Error if it is no model folder; transformers would look for its name at a hub."""
+    if start is not None and not (start / CONFIG).is_file():
+        raise Ad2Error(f"--start {start}: no model folder: it has no {CONFIG}")
+
+
+def _check_device(name: str, processes: int) -> None:
+    """Raises Ad2Error if PyTorch cannot compute there, or not with several processes."""
     import torch
 
-    torch.set_num_threads(1)
-    model, processor = load_model(out)
-    data = EncodedRows(rows, processor, out / "pictures.npy", settings.driving_weight)
-    head = make_head(model.model.multi_modal_projector.linear_1.in_features, settings.start)
-    trainer = RowTrainer(model, head, data, settings, processor, group)
-    trainer.restore(out / STATE)
-    return trainer
+    try:
+        kind = torch.device(name).type
+        if kind == CPU or processes == 1:
+            float(torch.zeros(1, device=name))  # also refuses "meta", which has no values
+            return
+    except (RuntimeError, AssertionError, ImportError) as exc:
+        why = str(exc).partition("\n")[0][:200]
+        raise Ad2Error(f"--device {name}: PyTorch cannot use it here ({why}); --device {CPU} always works") from None
+    raise Ad2Error(f"--device {name} --processes {processes}: several processes share a training on the {CPU} only")
 
 
-def _name_training_data(
-    files: Sequence[Path], out: Path, settings: TrainingSettings, say: Callable[[str], None]
-) -> None:
-    """Write ad2_training.json: what the files were made from, and what the model was trained on before."""
-    sources = [*map(set_path, files), *([] if settings.start is None else [card_file(settings.start)])]
+def _rows(run: TrainingRun) -> TrainingFile:
+    """Raises Ad2Error if these rows cannot be trained on."""
+    rows = TrainingFile.read(run.files)
+    for file in run.files:
+        check_row_file(file)
+    if run.settings.see and all(group.seen is None for group in rows.groups):
+        raise Ad2Error("the rows do not say what the pictures show ('seen'): export them again, or without --see")
+    return rows
+
+
+def _training_sets(run: TrainingRun, say: Callable[[str], None]) -> list[TrainingSet] | None:
+    """What the files were made from, and what the model was trained on before; None if a part of it is not known.
+
+    Each set once, by the hash of its content: the hash that a card states may be missing or wrong.
+    """
+    start = run.settings.start
+    sources = [*map(set_path, run.files), *([] if start is None else [card_file(start)])]
     missing = [source for source in sources if not source.is_file()]
     for source in missing:
-        say(f"{source} is missing, so {out} does not name what it was trained on; export the rows again")
+        say(f"{source} is missing, so {run.out} will not name what it was trained on; export the rows again")
     if missing:
-        return
-    sets = {one.sha256: one for source in sources for one in read_card(source).sets}
-    write_card(out, sets.values(), model=out.name, seed=settings.seed, version=__version__)
+        return None
+    found = [one for source in sources for one in read_card(source).sets]
+    return list({one.to_dict()["sha256"]: one for one in found}.values())
 
 
 def load_model(folder: Path) -> tuple[LlavaForConditionalGeneration, LlavaProcessor]:
-    """Model in float32 and processor of a folder."""
+    """Model in float32, on the CPU, and processor of a folder."""
     import torch
     from transformers import AutoProcessor, LlavaForConditionalGeneration
 
@@ -122,32 +203,37 @@ def save_model(model: LlavaForConditionalGeneration, out: Path) -> None:
     """The weights, atomically; configuration, tokenizer and processor are in OUT since the start."""
     from safetensors.torch import save_file
 
-    with atomic_path(out / "model.safetensors") as temporary:
+    with atomic_path(out / WEIGHTS) as temporary:
         save_file(weights_of(model), temporary, metadata={"format": "pt"})
 
 
-def _identity(rows: TrainingFile, settings: TrainingSettings) -> dict[str, Any]:
-    return {"rows_sha256": list(rows.sha256), "version": __version__,
-            **json.loads(json.dumps(asdict(settings), default=str))}  # fmt: skip
-
-
-def _begun(out: Path, identity: dict[str, Any]) -> bool:
-    """Whether the folder has the starting weights of this very run; raises Ad2Error if it has those of another."""
-    file = out / SETTINGS
+def _refuse_other(run: TrainingRun, rows: TrainingFile) -> None:
+    """Raises Ad2Error if the folder holds another training, or a model that no training of this program wrote."""
+    file, identity = run.out / SETTINGS, run.identity(rows)
     if not file.exists():
-        return False
-    refuse_differences(out, load(file), identity, "a training", "settings")
-    return True
+        refuse_model(run.out)
+        return
+    # A training that was begun before the number of processes was stored continues with any.
+    refuse_differences(run.out, {"processes": run.processes, **load(file)}, identity, "a training", "settings")
 
 
-def _write_start(rows: TrainingFile, out: Path, settings: TrainingSettings) -> None:
+def _write_start(run: TrainingRun, rows: TrainingFile) -> None:
+    """The settings, then the model with its starting weights, so that no folder has weights of an unknown run."""
     from transformers import AutoProcessor, LlavaForConditionalGeneration
 
-    if settings.start is None:
-        make_tiny_model(rows, out, settings.seed, settings.size)
-    else:
-        LlavaForConditionalGeneration.from_pretrained(settings.start, dtype="auto").save_pretrained(out)
-        AutoProcessor.from_pretrained(settings.start).save_pretrained(out)
-    if settings.blind:
-        blinded(AutoProcessor.from_pretrained(out)).save_pretrained(out)
-    atomic_write_json(out / SETTINGS, _identity(rows, settings))
+    settings, start = run.settings, run.settings.start
+    atomic_write_json(run.out / SETTINGS, run.identity(rows))
+    try:
+        with complete_model(run.out) as folder:
+            if start is None:
+                make_tiny_model(rows, folder, settings.seed, settings.size)
+            else:
+                model = LlavaForConditionalGeneration.from_pretrained(start, dtype="auto")
+                model.save_pretrained(folder, max_shard_size="1TB")  # WEIGHTS is one file
+                AutoProcessor.from_pretrained(start).save_pretrained(folder)
+            if settings.blind:
+                blinded(AutoProcessor.from_pretrained(folder)).save_pretrained(folder)
+    except BaseException:
+        if not holds_model(run.out):  # a start that failed does not keep the folder for these settings
+            (run.out / SETTINGS).unlink(missing_ok=True)
+        raise

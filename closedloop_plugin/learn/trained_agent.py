@@ -8,7 +8,7 @@ SIZE, DECISION_HZ = "160x90", "2"  # of its pictures and decisions
 MOST_TOKENS = 24  # of an answer about driving
 
 
-def agent_of(folder: Path, max_new_tokens: int | None = None) -> str:
-    """A trained model for --agent. lmms-eval's wrapper needs the device twice."""
+def agent_of(folder: Path, max_new_tokens: int | None = None, device: str = "cpu") -> str:
+    """A trained model for --agent. lmms-eval's wrapper needs the device, which is one of PyTorch, twice."""
     limit = "" if max_new_tokens is None else f",max_new_tokens={max_new_tokens}"
-    return f"lmms:llava_hf,pretrained={folder},device=cpu,device_map=cpu{limit}"
+    return f"lmms:llava_hf,pretrained={folder},device={device},device_map={device}{limit}"

@@ -22,23 +22,23 @@ MODEL, HEAD, OPTIMIZER, NUMBERS = "model.", "head.", "optimizer.", "numbers"
 
 
 def weights_of(model: LlavaForConditionalGeneration) -> dict[str, torch.Tensor]:
-    """All weights by name, a tied one once."""
+    """All weights by name, a tied one once, in main memory."""
     tied = set(model._tied_weights_keys or ()) if model.config.tie_word_embeddings else set()
-    return {name: w.detach().contiguous() for name, w in model.state_dict().items() if name not in tied}
+    return {name: w.detach().cpu().contiguous() for name, w in model.state_dict().items() if name not in tied}
 
 
 def save_state(
     file: Path, model: LlavaForConditionalGeneration, head: torch.nn.Module, optimizer: torch.optim.Optimizer,
     numbers: Mapping[str, Any],
 ) -> None:  # fmt: skip
-    """Write the state atomically. `numbers`: JSON values."""
+    """Write the state atomically, the same for each device of the tensors. `numbers`: JSON values."""
     from safetensors.torch import save_file
 
     moments = optimizer.state_dict()["state"]
     tensors = {
         **{f"{MODEL}{name}": weight for name, weight in weights_of(model).items()},
-        **{f"{HEAD}{name}": weight for name, weight in head.state_dict().items()},
-        **{f"{OPTIMIZER}{k}.{key}": value.contiguous() for k, of in moments.items() for key, value in of.items()},
+        **{f"{HEAD}{name}": weight.cpu() for name, weight in head.state_dict().items()},
+        **{f"{OPTIMIZER}{k}.{key}": value.cpu().contiguous() for k, of in moments.items() for key, value in of.items()},
     }
     with atomic_path(file) as temporary:
         save_file(tensors, temporary, metadata={NUMBERS: json.dumps(dict(numbers))})
@@ -47,7 +47,7 @@ def save_state(
 def restore_state(
     file: Path, model: LlavaForConditionalGeneration, head: torch.nn.Module, optimizer: torch.optim.Optimizer
 ) -> dict[str, Any]:
-    """Set model, head and optimizer to a saved state, and return its numbers."""
+    """Set model, head and optimizer, which keep their device, to a saved state, and return its numbers."""
     from safetensors import safe_open
 
     weights: dict[str, torch.Tensor] = {}

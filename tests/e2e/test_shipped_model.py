@@ -1,4 +1,4 @@
-"""The model that comes with the package: its files, its card, and that it speaks."""
+"""The model that comes with the package: its files, its card, and that it sees and speaks."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+import torch
 
+from closedloop_plugin.learn.encoded_rows import EncodedRows
+from closedloop_plugin.learn.forward_pass import loss_of, picture_tokens, pixels_of
 from closedloop_plugin.learn.shipped_model import shipped_model
+from closedloop_plugin.learn.train import load_model
 from closedloop_plugin.learn.trained_agent import DECISION_HZ, MOST_TOKENS, SIZE, agent_of
+from closedloop_plugin.learn.training_file import TrainingFile
 from closedloop_plugin.learn.training_set import read_training
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.errors import Ad2Error
@@ -49,3 +54,24 @@ def test_it_drives_in_words_that_are_read(tmp_path: Path, capsys: pytest.Capture
     (line,) = (tmp_path / "run" / "episodes.jsonl").read_text("utf-8").splitlines()
     counts = json.loads(line)["counts"]
     assert counts["mode rules"] == counts["decisions"] > 20  # the rules read all of its answers
+
+
+def test_it_sees(tmp_path: Path) -> None:
+    """Its loss on frames of new routes is well below that of the same weights with black pictures."""
+    drives, rows = tmp_path / "drives", tmp_path / "rows.jsonl"
+    types = "ParkedObstacle,VanillaSignalizedTurnEncounterRedLight,PedestrianCrossing"
+    assert main(["drive", "collect", "--routes", "3", "--types", types, "--seed", "77", "--out", str(drives)]) == 0
+    assert main(["drive", "label", str(drives)]) == 0
+    asked = ["--questions", "3", "--reasons", "--repeat", "1"]
+    assert main(["export", "swift", "--drives", str(drives), "--out", str(rows), *asked]) == 0
+    model, processor = load_model(shipped_model())
+    model.eval()
+    data = EncodedRows(TrainingFile.read([rows]), processor, tmp_path / "pictures.npy")
+    batch = data.batch([(group, range(len(turns))) for group, turns in enumerate(data.turns)])
+
+    def loss(pixels: torch.Tensor) -> float:
+        with torch.no_grad():
+            return float(loss_of(model, batch, picture_tokens(model, pixels_of(pixels, processor))))
+
+    assert len(batch.pixels) > 100
+    assert loss(batch.pixels) < 0.6 * loss(torch.zeros_like(batch.pixels))

@@ -48,22 +48,25 @@ def register(parts: Any) -> None:
 
 
 def run(options: LearnModelOptions) -> int:
+    from closedloop_plugin.learn.model_folder import new_model
     from closedloop_plugin.learn.tiny_model import make_tiny_model
     from closedloop_plugin.learn.trained_agent import agent_of
     from closedloop_plugin.learn.training_file import TrainingFile
 
-    make_tiny_model(TrainingFile.read(options.rows), options.out, options.seed, size_of(options))
+    rows, size = TrainingFile.read(options.rows), size_of(options)  # before the folder is made
+    with new_model(options.out) as folder:
+        make_tiny_model(rows, folder, options.seed, size)
     show(f"{options.out}: a model with random weights; to drive with it: ad2 drive run --agent {agent_of(options.out)}")
     return 0
 
 
 def size_of(options: ModelSizeOptions) -> TinyModelSize:
     """Raises Ad2Error for a size that the architecture does not have."""
-    from closedloop_plugin.learn.tiny_model import TinyModelSize
+    from closedloop_plugin.learn.tiny_model import TinyModelSize, vision_heads
     from lmms_eval_ad2.errors import Ad2Error
 
     width, _, height = options.picture.partition("x")
-    if not (width.isdigit() and height.isdigit()):
+    if not (width.isdecimal() and height.isdecimal()):
         raise Ad2Error(f"--picture {options.picture}: expected WxH, for example 160x96")
     size = TinyModelSize(
         int(width), int(height), vision=options.vision, hidden=options.hidden, layers=options.layers,
@@ -71,6 +74,9 @@ def size_of(options: ModelSizeOptions) -> TinyModelSize:
     )  # fmt: skip
     if not size.picture_tokens or size.width % size.stride or size.height % size.stride:
         raise Ad2Error(f"--picture {options.picture}: width and height must be multiples of {size.stride}")
+    if any(channels < 1 or channels % vision_heads(channels) for channels in size.vision):
+        given = " ".join(map(str, size.vision))
+        raise Ad2Error(f"--vision {given}: expected four numbers from 1 to 63, or multiples of 32")
     if size.hidden % 32:
         raise Ad2Error(f"--hidden {size.hidden}: expected a multiple of 32")
     return size

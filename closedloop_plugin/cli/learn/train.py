@@ -1,4 +1,4 @@
-"""`ad2 learn train`: train a small model on a training file, on the CPU."""
+"""`ad2 learn train`: train a small model on a training file, on the CPU or a GPU."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ EXAMPLES = """examples:
   ad2 export swift --drives collected --out rows.jsonl
   ad2 learn train --rows rows.jsonl --out model --processes 2
   ad2 drive run --suite embedded220 --agent lmms:llava_hf,pretrained=model,device=cpu,device_map=cpu
+  ad2 learn train --rows rows.jsonl --out larger --hidden 512 --layers 8 --device cuda
 
-The same command resumes a killed training. The same rows, options and number of processes give the same weights."""
+The same command resumes an interrupted or killed training. On the CPU, the same rows, options and number of processes
+give the same weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +44,10 @@ class LearnTrainOptions(ModelSizeOptions):
     )
     rate: float = option("highest learning rate (default 0.001)", default=1e-3, least=0)
     processes: int = option("processes that share each batch, one core each (default 1)", default=1, least=1)
+    device: str = option(
+        "where PyTorch computes: cpu (default), cuda, cuda:1, mps, ...; one process only, unless cpu", default="cpu",
+        metavar="DEVICE",
+    )  # fmt: skip
     save_s: float = option("seconds between saved states (default 120)", default=120.0, least=0)
 
 
@@ -51,7 +57,7 @@ def register(parts: Any) -> None:
         "train",
         run,
         LearnTrainOptions,
-        help="train a small model on a training file, from random weights, on the CPU",
+        help="train a small model on a training file, from random weights, on the CPU or a GPU",
         epilog=EXAMPLES,
     )
 
@@ -60,15 +66,17 @@ def run(options: LearnTrainOptions) -> int:
     from closedloop_plugin.learn.row_trainer import TrainingSettings
     from closedloop_plugin.learn.train import train
     from closedloop_plugin.learn.trained_agent import agent_of
+    from lmms_eval_ad2.sigterm import ended_by_sigterm
 
     settings = TrainingSettings(
         seed=options.seed, epochs=options.epochs, steps=options.steps, batch=options.batch,
         per_picture=options.per_picture, driving_weight=options.driving_weight, see=options.see, rate=options.rate,
         start=options.start, blind=options.blind, size=size_of(options),
     )  # fmt: skip
-    out = train(
-        options.rows, options.out, settings, processes=options.processes, save_s=options.save_s,
-        say=lambda text: show(text, flush=True),
-    )  # fmt: skip
-    show(f"{out}: trained; to drive with it: ad2 drive run --agent {agent_of(out)}")
+    with ended_by_sigterm():  # the state is saved, as after Ctrl-C
+        out = train(
+            options.rows, options.out, settings, processes=options.processes, device=options.device,
+            save_s=options.save_s, say=lambda text: show(text, flush=True),
+        )  # fmt: skip
+    show(f"{out}: trained; to drive with it: ad2 drive run --agent {agent_of(out, device=options.device)}")
     return 0
