@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import torch
 
-END_S = 30  # that the others have to end after the last step
+END_S = 30  # that the others have to end after the last step, or after an error
 POLL_S = 0.1
 READY = "ready-"  # beginning of the name of a file with which a process says that it joins now
 
@@ -72,19 +72,19 @@ def gradient_group(size: int, work: Callable[..., None], arguments: Sequence[Any
             context.Process(target=_work, args=(rank, size, folder, os.getpid(), work, arguments), daemon=True)
             for rank in range(1, size)
         ]
+        joined = False
         try:
             _start(others)
             _wait_for(others, Path(folder))
-            yield _joined(0, size, folder)
-        except BaseException:
-            for process in _started(others):  # they wait for this one, and have nothing to save
-                process.kill()
-            raise
+            group = _joined(0, size, folder)
+            joined = True
+            yield group
         finally:
             _leave()
-            for process in _started(others):
-                process.join(END_S)
-                process.kill()
+            for process in others:
+                if process.pid is not None:  # it was started
+                    process.join(END_S if joined else 0)  # before that, it would go on waiting for this process
+                    process.kill()
 
 
 def _start(others: Sequence[SpawnProcess]) -> None:
@@ -95,10 +95,6 @@ def _start(others: Sequence[SpawnProcess]) -> None:
             process.start()
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _started(others: Sequence[SpawnProcess]) -> list[SpawnProcess]:
-    return [process for process in others if process.pid is not None]
 
 
 def _wait_for(others: Sequence[SpawnProcess], folder: Path) -> None:

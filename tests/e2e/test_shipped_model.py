@@ -59,8 +59,8 @@ def test_it_drives_in_words_that_are_read(tmp_path: Path, capsys: pytest.Capture
 def test_it_sees(tmp_path: Path) -> None:
     """Its loss on frames of new routes is well below that of the same weights with black pictures."""
     drives, rows = tmp_path / "drives", tmp_path / "rows.jsonl"
-    types = "ParkedObstacle,VanillaSignalizedTurnEncounterRedLight,PedestrianCrossing"
-    assert main(["drive", "collect", "--routes", "3", "--types", types, "--seed", "77", "--out", str(drives)]) == 0
+    types = "ParkedObstacle,VanillaSignalizedTurnEncounterRedLight"
+    assert main(["drive", "collect", "--routes", "2", "--types", types, "--seed", "77", "--out", str(drives)]) == 0
     assert main(["drive", "label", str(drives)]) == 0
     asked = ["--questions", "3", "--reasons", "--repeat", "1"]
     assert main(["export", "swift", "--drives", str(drives), "--out", str(rows), *asked]) == 0
@@ -73,5 +73,5 @@ def test_it_sees(tmp_path: Path) -> None:
         with torch.no_grad():
             return float(loss_of(model, batch, picture_tokens(model, pixels_of(pixels, processor))))
 
-    assert len(batch.pixels) > 100
+    assert len(batch.pixels) > 60
     assert loss(batch.pixels) < 0.6 * loss(torch.zeros_like(batch.pixels))
