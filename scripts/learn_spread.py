@@ -1,6 +1,9 @@
-"""Write the tables of several seeds of scripts/learn.sh into a page: each seed, their mean and standard deviation.
+"""Write the tables of several seeds of scripts/learn.sh: each seed, their mean and standard deviation.
 
-    python scripts/learn_spread.py runs/learn runs/learn1 runs/learn2      # between the marker lines of docs/learn.md
+    python scripts/learn_spread.py runs/learn runs/learn1 runs/learn2
+
+They stand between the marker lines of docs/learn.md; those of the first seed alone in the card of the shipped model,
+which is that seed's.
 
 Scores are those of `ad2 report`, differences those of `ad2 report compare`, paired by route; the order of the folders
 is that of the columns.
@@ -27,7 +30,8 @@ from lmms_eval_ad2.data.releases.world import TASKS
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.report.text_table import TextTable
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "learn.md"
+ROOT = Path(__file__).resolve().parent.parent
+PAGE, CARD = ROOT / "docs" / "learn.md", ROOT / "closedloop_plugin" / "learn" / "shipped" / "tiny-driver" / "README.md"
 DRIVERS = {
     "expert": "expert (privileged)",
     "speaking-expert": "the expert in words (privileged): ceiling",
@@ -133,10 +137,12 @@ def main() -> int:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("runs", nargs="+", type=Path, metavar="OUT", help="a folder of scripts/learn.sh")
     p.add_argument("--page", type=Path, default=PAGE)
+    p.add_argument("--card", type=Path, default=CARD)
     args = p.parse_args()
     try:
         seeds = [read_seed(out) for out in args.runs]
-        insert(args.page, {"drives": driving_table(seeds), "answers": answer_table(seeds)})
+        for page, shown in ((args.page, seeds), (args.card, seeds[:1])):
+            insert(page, {"drives": driving_table(shown), "answers": answer_table(shown)})
     except (Ad2Error, OSError) as exc:
         print(f"error: {exc}", file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""ExpertLabels: what the privileged expert would say and do at a tick, and why, whoever drives."""
+"""ExpertLabels: what the expert would say and do at a tick, and why, whoever drives; from the truth it is given."""
 
 from __future__ import annotations
 

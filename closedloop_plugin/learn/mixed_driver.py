@@ -1,6 +1,6 @@
-"""MixedDriver: a driver in words and the speaking expert take turns, so that a beginner's drives get on.
+"""MixedDriver: a driver in words and the speaking expert take turns.
 
-A driver that has hardly learned stands or leaves the road soon, and all frames of its drives look alike. Where the
+An untrained driver stops or leaves the road soon, and all frames of its drives are alike. Where the
 expert speaks for some seconds, the next error happens elsewhere (beta of DAgger, Ross et al. 2011).
 """
 

@@ -65,3 +65,18 @@ def test_page_of_docs_starts_with_an_example(page: Path) -> None:
 
 def test_the_readme_has_at_most_1000_words() -> None:
     assert len((REPO / "README.md").read_text("utf-8").split()) <= 1000
+
+
+def scores_of(page: Path, heading: str) -> list[str]:
+    """The Driving Scores of a row of the table of drives, one per seed, without intervals, means and deviations."""
+    (cells,) = re.findall(rf"^\| {re.escape(heading)} +\|(.*)\|$", page.read_text("utf-8"), re.MULTILINE)
+    return [cell.split()[0] for cell in cells.split("|") if "[" in cell]
+
+
+def test_figures_of_the_shipped_model_agree() -> None:
+    """In its card, the first seed of docs/learn.md, and the README."""
+    card, learn = REPO / "closedloop_plugin/learn/shipped/tiny-driver/README.md", REPO / "docs" / "learn.md"
+    for heading, before in (("**the model**", "has"), ("its blind twin", "pictures")):
+        (score,) = scores_of(card, heading)
+        assert scores_of(learn, heading)[0] == score
+        assert f"{before} {score}" in " ".join((REPO / "README.md").read_text("utf-8").split())

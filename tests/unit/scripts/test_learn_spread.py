@@ -41,10 +41,12 @@ def rows(text: str) -> dict[str, list[str]]:
 
 
 def test_each_seed_has_a_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("".join(f"<!-- {name}: {end} -->\n" for name in ("drives", "answers") for end in ("begin", "end")))
+    page, card = tmp_path / "page.md", tmp_path / "card.md"
+    for file in (page, card):
+        marks = (f"<!-- {name}: {end} -->\n" for name in ("drives", "answers") for end in ("begin", "end"))
+        file.write_text("".join(marks))
     folders = [str(learned(tmp_path / f"s{seed}", seed, more)) for seed, more in ((0, 0.0), (1, 3.0), (5, 6.0))]
-    monkeypatch.setattr(sys, "argv", ["x", *folders, "--page", str(page)])
+    monkeypatch.setattr(sys, "argv", ["x", *folders, "--page", str(page), "--card", str(card)])
     assert script("learn_spread").main() == 0
     found = rows(page.read_text())
     assert found["driver"] == found["task"] == ["seed 0", "seed 1", "seed 5", "mean ± sd"]
@@ -53,6 +55,7 @@ def test_each_seed_has_a_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     twin = found["the model above its twin"]
     assert [text.split(" [")[0] for text in twin] == ["20.0", "23.0", "26.0", "23.0 ± 3.0"]
     assert {name for name in found if name in TASKS} == set(TASKS)
+    assert rows(card.read_text())["**the model**"] == [found["**the model**"][0]]
     assert found["relation"] == ["80.0 / 40.0 / 50.0", "83.0 / 40.0 / 50.0", "86.0 / 40.0 / 50.0", "83.0 ± 3.0"]
 
 
