@@ -1,8 +1,8 @@
 """Training of a small model on the rows of a training file: all weights, AdamW, cosine schedule.
 
 First the vision encoder alone learns where the pictures show what (seen_grid.py), then the whole model answers, while
-the encoder goes on with its own task. Without the first part, a model of this size does not use its picture: it answers from speed
-and navigation, and the loss is the same with black pictures.
+the encoder goes on with its own task. Without the first part, a model of this size ignores its picture: it answers from
+speed and navigation, and the loss is the same with black pictures.
 
     OUT/settings.json         the identity of the run, written first: another start in the folder must agree
     OUT/                      the model folder: weights, tokenizer, processor (at first with the starting weights)
