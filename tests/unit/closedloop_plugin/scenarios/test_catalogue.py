@@ -62,6 +62,7 @@ def test_two_ways_types_have_the_option_two_ways() -> None:
     assert marked == {n for n in CATALOGUE if n.endswith("TwoWays")} - {"VehicleOpensDoorTwoWays"}
 
 
+@pytest.mark.integration
 def test_a_flow_without_ends_is_refused_with_route_and_field(tmp_path: Path) -> None:
     """The types that need them are those whose routes have them (reference: optional scenario parameters)."""
     need = {name for name, info in CATALOGUE.items() if info.needs}
