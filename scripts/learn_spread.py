@@ -25,13 +25,14 @@ from typing import Any
 from learn import BLIND, SIGHTED
 from marked_blocks import insert
 
+from closedloop_plugin.learn.shipped_model import FOLDER
 from lmms_eval_ad2.cli.main import main as ad2
 from lmms_eval_ad2.data.releases.world import TASKS
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.report.text_table import TextTable
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGE, CARD = ROOT / "docs" / "learn.md", ROOT / "closedloop_plugin" / "learn" / "shipped" / "tiny-driver" / "README.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "learn.md"
+CARD = FOLDER / "README.md"
 DRIVERS = {
     "expert": "expert (privileged)",
     "speaking-expert": "the expert in words (privileged): ceiling",

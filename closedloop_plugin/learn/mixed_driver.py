@@ -1,7 +1,7 @@
 """MixedDriver: a driver in words and the speaking expert take turns.
 
-An untrained driver stops or leaves the road soon, and all frames of its drives are alike. Where the
-expert speaks for some seconds, the next error happens elsewhere (beta of DAgger, Ross et al. 2011).
+An untrained driver stops or leaves the road soon, and all frames of its drives are alike. Where the expert speaks for
+some seconds, the next error happens elsewhere (beta of DAgger, Ross et al. 2011).
 """
 
 from __future__ import annotations

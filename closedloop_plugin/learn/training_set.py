@@ -88,7 +88,8 @@ def read_training(path: Path) -> TrainingCard:
     """What a path names: a collection folder, a model folder, a file of either kind, or an export of `ad2 export swift`
     (its .jsonl or .card.json). Raises Ad2Error with what was expected.
 
-    The set of a collection folder is made anew, since training_set.json is written before its questions.
+    The set of a collection folder is computed from its files: its training_set.json was written before the folder had
+    questions.
     """
     if path.is_dir():
         if card_file(path).is_file():

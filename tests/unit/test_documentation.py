@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from support.running import REPO
 
+from closedloop_plugin.learn.shipped_model import FOLDER
+
 PAGES = sorted((REPO / "docs").glob("*.md"))
 FILES = [
     *(REPO / name for name in ("README.md", "CONTRIBUTING.md")), *PAGES,
@@ -75,7 +77,7 @@ def scores_of(page: Path, heading: str) -> list[str]:
 
 def test_figures_of_the_shipped_model_agree() -> None:
     """In its card, the first seed of docs/learn.md, and the README."""
-    card, learn = REPO / "closedloop_plugin/learn/shipped/tiny-driver/README.md", REPO / "docs" / "learn.md"
+    card, learn = FOLDER / "README.md", REPO / "docs" / "learn.md"
     for heading, before in (("**the model**", "has"), ("its blind twin", "pictures")):
         (score,) = scores_of(card, heading)
         assert scores_of(learn, heading)[0] == score
