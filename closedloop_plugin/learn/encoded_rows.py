@@ -22,7 +22,7 @@ import numpy as np
 from closedloop_plugin.learn.grid_head import FINE, RARE
 from closedloop_plugin.learn.seen_grid import CHANNELS, KINDS, ShownBox, seen_grid
 from closedloop_plugin.learn.tokenizer import END, IMAGE
-from closedloop_plugin.learn.training_file import TrainingFile, TrainingTurn
+from closedloop_plugin.learn.training_file import DRIVING, TrainingFile, TrainingTurn
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.image_files import open_image
 from lmms_eval_ad2.storage.files import atomic_path
@@ -41,7 +41,7 @@ class EncodedTurn:
 
     tokens: np.ndarray
     asked: int
-    driving: bool
+    kind: str
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,13 @@ class TrainingBatch:
 
 
 class EncodedRows:
-    """See the head of this file. `pictures`: as `file` of `resized_pictures`. `driving_weight`: of driving questions;
-    others weigh 1. All tensors are on the CPU."""
+    """See the head of this file. `pictures`: as `file` of `resized_pictures`. `weights`: of kinds of questions; others
+    weigh 1. All tensors are on the CPU."""
 
     def __init__(
-        self, rows: TrainingFile, processor: LlavaProcessor, pictures: Path, driving_weight: float = 1.0
+        self, rows: TrainingFile, processor: LlavaProcessor, pictures: Path, weights: Mapping[str, float] = {}
     ) -> None:  # fmt: skip
-        self.driving_weight = driving_weight
+        self.weights = weights
         self.groups = [tuple(group.turns) for group in rows.groups]
         self._picture_tokens = _picture_tokens(processor)
         self.prefix, self.turns = _encoded(rows, processor, self._picture_tokens)
@@ -166,15 +166,15 @@ class EncodedRows:
         return torch.from_numpy(np.ascontiguousarray(self.pictures[numbers]))
 
     def _answer_weight(self, group: int, turn: int) -> float:
-        """The square root of the number of its tokens, times `driving_weight` for driving turns."""
+        """The square root of the number of its tokens, times the weight of its kind."""
         one = self.turns[group][turn]
-        return float(len(one.tokens) - one.asked) ** 0.5 * (self.driving_weight if one.driving else 1.0)
+        return float(len(one.tokens) - one.asked) ** 0.5 * self.weights.get(one.kind, 1.0)
 
     def _some(self, group: int, most: int, draw: np.random.Generator) -> list[int]:
         turns = self.turns[group]
         if len(turns) <= most:
             return list(range(len(turns)))
-        kept = [i for i, turn in enumerate(turns) if turn.driving][:most]
+        kept = [i for i, turn in enumerate(turns) if turn.kind == DRIVING][:most]
         others = [i for i in range(len(turns)) if i not in kept]
         return sorted([*kept, *map(int, draw.choice(others, most - len(kept), replace=False))])
 
@@ -216,9 +216,7 @@ def _encoded(
     at = asked[0].index(image)
     prefix = [*asked[0][:at], *[image] * picture_tokens]
     made = {
-        turn: EncodedTurn(
-            np.array([*question[at + 1 :], *answer], dtype=np.int32), len(question) - at - 1, turn.driving
-        )
+        turn: EncodedTurn(np.array([*question[at + 1 :], *answer], dtype=np.int32), len(question) - at - 1, turn.kind)
         for turn, question, answer in zip(distinct, asked, said, strict=True)
     }
     return prefix, [tuple(made[turn] for turn in group.turns) for group in rows.groups]

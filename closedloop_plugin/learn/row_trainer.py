@@ -17,6 +17,7 @@ from closedloop_plugin.learn.forward_pass import loss_of, picture_tokens, pixels
 from closedloop_plugin.learn.gradient_group import GradientGroup
 from closedloop_plugin.learn.grid_head import grid_loss
 from closedloop_plugin.learn.tiny_model import TinyModelSize
+from closedloop_plugin.learn.training_file import CHOICE, DRIVING
 from closedloop_plugin.learn.training_state import restore_state, save_state
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -34,10 +35,10 @@ SEE_BATCH, SEE_RATE = 2, 2.0  # batch and learning rate of the first steps, in t
 @dataclass(frozen=True)
 class TrainingSettings:
     """start: model folder to continue from; None: random weights of `size`. batch: pictures per step. per_picture:
-    questions of one picture in a step. driving_weight: of driving questions; the others weigh 1. warm_up: share of the
-    steps. jitter: greatest change of brightness and contrast. shift: greatest move of a picture to the side, pixels.
-    see: steps in which the encoder learns to see, before `steps`; see_weight: of its task in those.
-    blind: the model sees black pictures, now and whenever it is loaded.
+    questions of one picture in a step. driving_weight, choice_weight: of questions of these kinds; the others weigh 1.
+    warm_up: share of the steps. jitter: greatest change of brightness and contrast. shift: greatest move of a picture
+    to the side, pixels. see: steps in which the encoder learns to see, before `steps`; see_weight: of its task in
+    those. blind: the model sees black pictures, now and whenever it is loaded.
     """
 
     seed: int = 0
@@ -46,6 +47,7 @@ class TrainingSettings:
     batch: int = 32
     per_picture: int = 3
     driving_weight: float = 1.0
+    choice_weight: float = 1.0
     rate: float = 1e-3
     warm_up: float = 0.03
     decay: float = 0.05
@@ -56,6 +58,11 @@ class TrainingSettings:
     start: Path | None = None
     blind: bool = False
     size: TinyModelSize = field(default_factory=TinyModelSize)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Of the kinds of questions."""
+        return {DRIVING: self.driving_weight, CHOICE: self.choice_weight}
 
 
 @dataclass

@@ -77,7 +77,7 @@ class TrainingRun:
         if device.type == CPU:
             torch.set_num_threads(1)
         model, processor = load_model(self.out)
-        data = EncodedRows(rows, processor, self.out / PICTURES, self.settings.driving_weight)
+        data = EncodedRows(rows, processor, self.out / PICTURES, self.settings.weights)
         head = make_head(model.model.multi_modal_projector.linear_1.in_features, self.settings.start)
         torch.nn.ModuleList([model, head]).to(device)  # before the optimizer is made, which keeps the parameters
         trainer = RowTrainer(model, head, data, self.settings, processor, group)

@@ -3,9 +3,9 @@
 A row is one question about one picture, as `ad2 export swift` writes it:
 
     {"id": "...", "messages": [{"role": "user", "content": "<image>..."}, {"role": "assistant", "content": "..."}],
-     "images": ["/.../front_00012.jpg"], "group": "...", "driving": true, "seen": [...]}
+     "images": ["/.../front_00012.jpg"], "group": "...", "kind": "driving", "seen": [...]}
 
-"group", "driving" (the answer drives the car) and "seen" (see seen_grid.py) may be missing.
+"group", "kind" (of the question: DRIVING, CHOICE) and "seen" (see seen_grid.py) may be missing.
 
 Consecutive rows with the same picture and the same "group" are one PictureGroup, whose picture is
 encoded once per training step.
@@ -24,15 +24,16 @@ from lmms_eval_ad2.storage.files import file_sha256
 from lmms_eval_ad2.storage.untrusted_json import lines, parse
 
 TAG = "<image>"
+DRIVING, CHOICE = "driving", "choice"  # kinds of questions: the answer drives the car, is the letter of an option
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingTurn:
-    """A question without its image tag, and the answer. `driving`: the answer drives the car."""
+    """A question without its image tag, and the answer. `kind`: DRIVING, CHOICE, or any other text."""
 
     prompt: str
     answer: str
-    driving: bool = False
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,4 +121,4 @@ def _parts(row: dict[str, Any], file: Path, number: int) -> tuple[Path, Training
     if not asked.startswith(TAG) or TAG in asked[len(TAG) :]:
         raise DataError(file, number, "content", f"one {TAG}, at the beginning of the question", asked)
     question = asked[len(TAG) :].removeprefix("\n")
-    return file.parent / images[0], TrainingTurn(question, answer, row.get("driving") is True)
+    return file.parent / images[0], TrainingTurn(question, answer, str(row.get("kind", "")))

@@ -21,6 +21,7 @@ from closedloop_plugin.core.state import Observation, RouteCommand
 from closedloop_plugin.learn import collection
 from closedloop_plugin.learn.seen_grid import seen_json
 from closedloop_plugin.learn.shown_reason import reason_is_shown
+from closedloop_plugin.learn.training_file import CHOICE, DRIVING
 from closedloop_plugin.learn.training_set import collection_set, read_questions
 from closedloop_plugin.prompts.texts import texts_of
 from lmms_eval_ad2.errors import Ad2Error, DataError
@@ -120,7 +121,8 @@ class FrameRows:
                 record = _shuffled(record, f"{self.settings.seed}:{number}")
             turns = training_turns(record, TaskVariant(record.benchmark, record.task), self._texts)
             for step, (prompt, answer) in enumerate(turns):
-                yield self._row(record.task, picture, group, prompt, answer, f"{frame['id']}:{record.id}#{step}")
+                row = self._row(record.task, picture, group, prompt, answer, f"{frame['id']}:{record.id}#{step}")
+                yield {**row, "kind": CHOICE} if record.options else row
 
     def _driving(self, picture: Path, frame: Mapping[str, Any], group: str) -> Iterator[dict[str, Any]]:
         """One row for each of the settings' questions."""
@@ -128,7 +130,7 @@ class FrameRows:
         answers = {"action": self._action(frame["label"]), "trajectory": frame["label"]["trajectory"]}
         for task in self.settings.asked:
             asked = self._prompter.question(task, observation)
-            yield {**self._row(task, picture, group, asked, answers[task]), "driving": True}
+            yield {**self._row(task, picture, group, asked, answers[task]), "kind": DRIVING}
 
     def _action(self, label: Mapping[str, Any]) -> str:
         action = str(label["action"])

@@ -142,21 +142,31 @@ def test_a_question_in_a_batch_is_the_question_asked_alone(rows: Path, trained: 
     assert at == len(packed)
 
 
-def test_driving_questions_weigh_more_and_are_in_every_step(rows: Path, trained: Path, tmp_path: Path) -> None:
+def test_kinds_of_questions_have_weights_and_driving_ones_are_in_every_step(
+    rows: Path, trained: Path, tmp_path: Path
+) -> None:
     """Of four questions two are asked: where the last one drives, always that one; without one, any two."""
     lines = [json.loads(line) for line in rows.read_text("utf-8").splitlines()]
     for number, line in enumerate(lines):
         group, place = divmod(number, 4)
-        line |= {"group": str(group), "images": lines[4 * group]["images"], "driving": place == 3 and group % 2 == 0}
+        line |= {
+            "group": str(group),
+            "images": lines[4 * group]["images"],
+            "kind": ("driving" if group % 2 == 0 else "choice") if place == 3 else "",
+        }
     file = tmp_path / "rows.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
-    data = EncodedRows(TrainingFile.read([file]), load_model(trained)[1], tmp_path / "pictures.npy", 3.0)
+    data = EncodedRows(
+        TrainingFile.read([file]), load_model(trained)[1], tmp_path / "pictures.npy", {"driving": 3.0, "choice": 2.0}
+    )
     epochs = data.order(len(data), 0, 2)
     asked = [(group % 2, *turns) for _ in range(20) for group, turns in next(epochs)]
     assert {pair[1:] for pair in asked if pair[0] == 0} == {(0, 3), (1, 3), (2, 3)}
     assert {pair[1:] for pair in asked if pair[0] == 1} == {(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)}
     length = [len(turn.tokens) - turn.asked for turn in data.turns[0]]
     assert data.weight([(0, [0, 3])]) == pytest.approx(length[0] ** 0.5 + 3 * length[3] ** 0.5)
+    choice = data.turns[1][3]
+    assert data.weight([(1, [3])]) == pytest.approx(2 * (len(choice.tokens) - choice.asked) ** 0.5)
     assert data.weight([(1, [0])]) == pytest.approx((len(data.turns[1][0].tokens) - data.turns[1][0].asked) ** 0.5)
 
 

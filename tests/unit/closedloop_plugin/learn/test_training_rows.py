@@ -112,6 +112,7 @@ def test_frames_whose_reason_is_not_shown_have_questions_only(tmp_path: Path) ->
     rows = rows_of(folder, DriveRowSettings(balance=0, questions=1))
     assert answers(rows) == ["yes", ACTIONS["red"], ACTIONS["green"]]
     assert [row["seen"] == [] for row in rows] == [True, False, True]
+    assert [row.get("kind") for row in rows] == [None, "driving", "driving"]
     assert SOURCE.card([folder])[str(folder)]["reason_not_shown"] == {"vehicle_ahead": 1}
     everything = rows_of(folder, DriveRowSettings(balance=0, unseen_reasons=True))
     assert answers(everything) == [ACTIONS["red"], ACTIONS["red"], ACTIONS["green"]]
@@ -308,7 +309,7 @@ def test_options_of_a_repeated_question_are_in_another_order(tmp_path: Path) -> 
     )  # fmt: skip
     (folder / "questions.jsonl").write_text(record.to_json() + "\n", "utf-8")
     rows = [r for r in rows_of(folder, DriveRowSettings(balance=1, questions=1)) if r["id"].startswith("planning")]
-    assert len(rows) == 8
+    assert [row["kind"] for row in rows] == ["choice"] * 8
     orders = []
     for row in rows:
         asked, letter = (message["content"] for message in row["messages"])
