@@ -13,7 +13,9 @@ from lmms_eval_ad2.judge.backends.lexical import LexicalJudge
 from lmms_eval_ad2.judge.base import JudgeRating
 from lmms_eval_ad2.prompts.task_prompt import can_ask, prompt_text
 from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.scoring.chance import LARGEST_COUNT, chance_value
 from lmms_eval_ad2.scoring.reference_answers import chain, reference, written
+from lmms_eval_ad2.scoring.reference_pools import ReferencePools
 from lmms_eval_ad2.scoring.sample import score_sample
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
@@ -50,6 +52,28 @@ def test_references_score_100(name: str, records: list[Record]) -> None:
         compared = [item for item in sample.pending if item.rubric == "ad2_sacs"]
         ratings = LexicalJudge().rate(compared)
         assert [r.score for r in ratings if isinstance(r, JudgeRating)] == [10.0, 10.0, 10.0]
+
+
+@pytest.mark.parametrize("part", [part for part in TASKS if part not in ("location", "detection", "cot")])
+def test_random_answers_score_what_is_expected_of_them(part: str, records: list[Record]) -> None:
+    """One of four letters, of two words, of the counts 0 to 10."""
+    variant = TaskVariant("world", part)
+    asked = [record for record in records if record.task == part]
+    expected = [100 / _choices(record) for record in asked]
+    pools = ReferencePools(asked, variant)
+    scores = []
+    for record in asked:
+        for seed in range(400 // len(asked) + 1):
+            value = chance_value(record, record.form, 0, seed, pools)
+            sample = score_sample(record, written(value, record.form, "en", "auto", record.image_size), variant, "t")
+            assert sample.score in (0.0, 100.0)
+            scores.append(sample.score)
+    spread = 50 / len(scores) ** 0.5  # standard deviation of a mean of 0 and 100, at most
+    assert sum(scores) / len(scores) == pytest.approx(sum(expected) / len(asked), abs=4 * spread)
+
+
+def _choices(record: Record) -> int:
+    return {"mc": len(record.options), "yesno": 2, "count": LARGEST_COUNT + 1}[record.form]
 
 
 def oracle(record: Record, variant: TaskVariant) -> str:
