@@ -38,11 +38,14 @@ TASKS = "bench_ad2_world"
 ASKED = 4  # questions of each frame among the rows
 IN_A_STEP = "4"  # of a picture, the driving question among them
 # Of that one and of multiple choice. With a weight of 1 for the latter, some seeds never learn to find the letter.
-DRIVING_WEIGHT, CHOICE_WEIGHT = "4", "4"
+DRIVING_WEIGHT, CHOICE_WEIGHT = "6", "4"
 QUESTIONS = 150  # of each task about the held-out routes
 BATCH, LEAST_BATCH, LEAST_STEPS = 40, 8, 100  # of a trial: a model with fewer steps does not begin to speak
 TAUGHT = ("expert", "words")  # drives without a model
 EXPERT_SHARE = 0.25  # of the model's first drives, in which the expert speaks; halved in each round
+# Seconds between frames of training routes. Frames of more routes teach more than more frames of a route.
+EVERY_S = "1"
+ROUTE_FRAMES = 20  # that a route gives at least, on average
 OWN_TIMES = 3  # how often frames of the model's own drives are among the rows: they show its errors
 MORE_RATE = "7e-4"  # learning rate of the rounds; 1e-3 before
 # Of the collections, added to 1000 times the seed. The held-out routes are none of the driven ones, see --unlike.
@@ -56,9 +59,9 @@ class LearnOptions(ModelSizeOptions):
     out: Path = option("folder of all results (default: runs/learn)", default=Path("runs/learn"), metavar="DIR")
     seed: int = option("seed of routes, weights and drives (default 0)", default=0, least=0)
     scale: float = option("share of all sizes below, for a trial (default 1)", default=1.0, metavar="SHARE")
-    frames: int = option("frames of the expert's drives", default=10_000, least=1)
-    word_frames: int = option("frames of drives with wrong words", default=18_000, least=1)
-    own_frames: int = option("frames of each round in which the model drives", default=4_000, least=1)
+    frames: int = option("frames of the expert's drives", default=15_000, least=1)
+    word_frames: int = option("frames of drives with wrong words", default=30_000, least=1)
+    own_frames: int = option("frames of each round in which the model drives", default=3_000, least=1)
     rounds: int = option("rounds in which the model drives and the expert labels (DAgger)", default=2, least=0)
     see: int = option("training steps of the vision encoder alone", default=2_500, least=0)
     steps: int = option("training steps of the whole model before the first round", default=3_000, least=1)
@@ -96,15 +99,8 @@ class LearnStages:
         count, word_count = o.scaled(o.frames), o.scaled(o.word_frames)
         wrong = ("--driver", "disturbed-speaker", "--decision-hz", DECISION_HZ)
         return [
-            self._collect("collect", expert, SEEDS["expert"], o.scaled(o.frames // 20), frames=count),
-            self._collect(
-                "collect with wrong words",
-                words,
-                SEEDS["words"],
-                o.scaled(o.word_frames // 20),
-                frames=word_count,
-                more=wrong,
-            ),
+            self._collect("collect", expert, SEEDS["expert"], count),
+            self._collect("collect with wrong words", words, SEEDS["words"], word_count, more=wrong),
             Stage("label", ("drive", "label", str(expert))),
             Stage("label wrong words", ("drive", "label", str(words))),
             Stage("import train", ("data", "import", "world", str(expert), "--split", "train")),
@@ -115,7 +111,7 @@ class LearnStages:
         o, held = self.options, self.out / "drives" / "held"
         others = [word for folder in self._drives(o.rounds) for word in ("--unlike", str(folder))]
         return [
-            self._collect("collect held-out routes", held, SEEDS["held"], o.scaled(o.held), more=others),
+            self._drive_and_collect("collect held-out routes", held, SEEDS["held"], o.scaled(o.held), others),
             Stage("label held-out routes", ("drive", "label", str(held), "--limit", str(o.scaled(QUESTIONS)))),
             Stage("import test", ("data", "import", "world", str(held), "--split", "test")),
         ]
@@ -139,8 +135,7 @@ class LearnStages:
             driver += ["--stop-after-unread", "0", "--expert-share", f"{EXPERT_SHARE / 2 ** (number - 1):g}"]
             stages += [
                 self._collect(
-                    f"round {number}: its own drives", own, SEEDS["own"] + number, o.scaled(o.own_frames // 20),
-                    frames=o.scaled(o.own_frames), more=driver,
+                    f"round {number}: its own drives", own, SEEDS["own"] + number, o.scaled(o.own_frames), more=driver
                 ),
                 Stage(f"round {number}: label", ("drive", "label", str(own))),
                 self._rows(number),
@@ -202,29 +197,30 @@ class LearnStages:
     def _agent(self, kind: str, number: int) -> str:
         return agent_of(self._model(kind, number), MOST_TOKENS, self.options.device)
 
-    def _collect(
-        self, name: str, folder: Path, seed: int, routes: int, *, frames: int | None = None, more: Sequence[str] = ()
-    ) -> Stage:
-        """routes: enough for the frames, as a route gives 50 or more."""
+    def _collect(self, name: str, folder: Path, seed: int, frames: int, more: Sequence[str] = ()) -> Stage:
+        """Frames of as many routes as they take."""
+        routes = -(-frames // ROUTE_FRAMES)
+        return self._drive_and_collect(name, folder, seed, routes, ("--frames", str(frames), "--every", EVERY_S, *more))
+
+    def _drive_and_collect(self, name: str, folder: Path, seed: int, routes: int, more: Sequence[str]) -> Stage:
         words = ["drive", "collect", "--routes", str(routes), "--out", str(folder), "--size", SIZE]
         words += ["--seed", str(1000 * self.options.seed + seed), "--workers", str(self.options.workers)]
-        words += ["--frames", str(frames)] if frames else []
         return Stage(name, (*words, *more))
 
     def _rows(self, number: int) -> Stage:
-        """Rows of all drives up to a round."""
-        drives = self._drives(number)
+        """Rows of the drives without a model, or of those of a round."""
+        drives = [self._drives(number)[-1]] if number else self._drives(0)
         words = ["export", "swift", "--drives", *map(str, drives), "--out", str(self._row_file(number)), "--reasons"]
-        words += ["--questions", str(ASKED), "--times", *("1" if d.name in TAUGHT else str(OWN_TIMES) for d in drives)]
+        words += ["--questions", str(ASKED), *(["--times", str(OWN_TIMES)] if number else [])]
         return Stage(f"rows {number}", tuple(words))
 
     def _row_file(self, number: int) -> Path:
         return self.out / "rows" / f"{number}.jsonl"
 
     def _train(self, kind: str, number: int) -> Stage:
-        """A training on the rows of a round: from random weights, then from the model of the round before."""
-        o = self.options
-        words = ["learn", "train", "--rows", str(self._row_file(number)), "--out", str(self._model(kind, number))]
+        """A training on the rows up to a round: from random weights, then from the model of the round before."""
+        o, rows = self.options, [str(self._row_file(k)) for k in range(number + 1)]
+        words = ["learn", "train", "--rows", *rows, "--out", str(self._model(kind, number))]
         words += ["--steps", str(o.scaled(o.more_steps) if number else max(o.scaled(o.steps), LEAST_STEPS))]
         words += ["--batch", str(min(BATCH, max(LEAST_BATCH, o.scaled(BATCH)))), "--seed", str(o.seed)]
         words += ["--processes", str(o.processes)] if o.device == CPU else ["--device", o.device]

@@ -38,6 +38,16 @@ def test_held_out_routes_are_unlike_all_driven_ones() -> None:
     assert unlike == others and len(unlike) == 4
 
 
+def test_each_round_adds_the_rows_of_its_own_drives() -> None:
+    found = stages()
+    words = found["train sighted 2"]
+    assert words[words.index("--rows") + 1 : words.index("--out")] == [
+        f"out/rows/{number}.jsonl" for number in range(3)
+    ]
+    drives = [[word for word in found[f"rows {number}"] if word.startswith("out/drives/")] for number in range(3)]
+    assert drives == [["out/drives/expert", "out/drives/words"], ["out/drives/own1"], ["out/drives/own2"]]
+
+
 def test_the_device_and_the_size_of_the_model() -> None:
     for words in stages().values():
         assert not {"--hidden", "cuda"} & {*words} and ("learn" not in words or "--device" not in words)
