@@ -37,8 +37,9 @@ class TrainingSettings:
     """start: model folder to continue from; None: random weights of `size`. batch: pictures per step. per_picture:
     questions of one picture in a step. driving_weight, choice_weight: of questions of these kinds; the others weigh 1.
     warm_up: share of the steps. jitter: greatest change of brightness and contrast. shift: greatest move of a picture
-    to the side, pixels. see: steps in which the encoder learns to see, before `steps`; see_weight: of its task in
-    those. blind: the model sees black pictures, now and whenever it is loaded.
+    to the side, pixels. dropout: share of the values of a picture's tokens that are 0 in a step of answers. see: steps
+    in which the encoder learns to see, before `steps`; see_weight: of its task in those. blind: the model sees black
+    pictures, now and whenever it is loaded.
     """
 
     seed: int = 0
@@ -53,6 +54,7 @@ class TrainingSettings:
     decay: float = 0.05
     jitter: float = 0.2
     shift: int = 4
+    dropout: float = 0.0
     see: int = 0
     see_weight: float = 0.02
     start: Path | None = None
@@ -172,7 +174,7 @@ class RowTrainer:
         def losses() -> tuple[torch.Tensor, torch.Tensor]:
             batch = self.data.batch(part).to(self.device)
             tokens = picture_tokens(self.model, self._pixels(batch.pixels))
-            answers = loss_of(self.model, batch, tokens) / weight
+            answers = loss_of(self.model, batch, self._dropped(tokens)) / weight
             if not self.taught:
                 return answers, answers
             seen = grid_loss(self.head, tokens, self._grids(self.data.shown(part))) / len(chosen)
@@ -206,8 +208,26 @@ class RowTrainer:
         return float(shown)
 
     def _pixels(self, pictures: torch.Tensor) -> torch.Tensor:
-        seed = (self.settings.seed * 1_000_003 + self.progress.step) * self.group.size + self.group.rank
-        return pixels_of(pictures.to(self.device), self.processor, self.settings.jitter, self.settings.shift, seed)
+        images = pictures.to(self.device)
+        return pixels_of(images, self.processor, self.settings.jitter, self.settings.shift, self._step_seed())
+
+    def _dropped(self, tokens: torch.Tensor) -> torch.Tensor:
+        """(B, T, C) tokens of pictures with zeros at random places, the same on all devices, and the same mean.
+
+        A picture is one of few places of its route, which the tokens tell apart: without zeros, the answers of many
+        pictures are memorised.
+        """
+        import torch
+
+        share = self.settings.dropout
+        if not share:
+            return tokens
+        draw = torch.Generator().manual_seed(self._step_seed())
+        kept = torch.rand(tokens.shape, generator=draw) >= share
+        return tokens * kept.to(self.device) / (1 - share)
+
+    def _step_seed(self) -> int:
+        return (self.settings.seed * 1_000_003 + self.progress.step) * self.group.size + self.group.rank
 
     def _grids(self, numbers: np.ndarray) -> torch.Tensor:
         import torch

@@ -43,6 +43,10 @@ class LearnTrainOptions(ModelSizeOptions):
         "weight of the driving questions; others weigh 1 (default 1)", default=1.0, least=0.01
     )
     choice_weight: float = option("weight of multiple choice (default 1)", default=1.0, least=0.01)
+    dropout: float = option(
+        "share of the values of a picture's tokens that are set to 0 at random when it is asked about (default 0)",
+        default=0.0, least=0, most=0.9,
+    )  # fmt: skip
     rate: float = option("highest learning rate (default 0.001)", default=1e-3, least=0)
     processes: int = option("processes that share each batch, one core each (default 1)", default=1, least=1)
     device: str = option(
@@ -72,7 +76,8 @@ def run(options: LearnTrainOptions) -> int:
     settings = TrainingSettings(
         seed=options.seed, epochs=options.epochs, steps=options.steps, batch=options.batch,
         per_picture=options.per_picture, driving_weight=options.driving_weight, choice_weight=options.choice_weight,
-        see=options.see, rate=options.rate, start=options.start, blind=options.blind, size=size_of(options),
+        dropout=options.dropout, see=options.see, rate=options.rate, start=options.start, blind=options.blind,
+        size=size_of(options),
     )  # fmt: skip
     with ended_by_sigterm():  # the state is saved, as after Ctrl-C
         out = train(

@@ -248,6 +248,22 @@ def test_the_cpu_can_be_named(rows: Path, trained: Path, tmp_path: Path) -> None
     assert (out / "settings.json").read_bytes() == (trained / "settings.json").read_bytes()
 
 
+def test_what_is_dropped_depends_on_seed_and_step_only(rows: Path, trained: Path, tmp_path: Path) -> None:
+    settings = replace(SETTINGS, dropout=0.25)
+    first, second = (weights(train([rows], tmp_path / name, settings, say=quiet)) for name in "ab")
+    assert first == second != weights(trained)
+    model, processor = load_model(trained)
+    data = EncodedRows(TrainingFile.read([rows]), processor, tmp_path / "pictures.npy")
+    trainer = RowTrainer(model, make_head(8), data, settings, processor, GradientGroup())
+    tokens = torch.ones(4, 15, 1000)
+    for step in range(3):
+        trainer.progress.step = step
+        dropped = trainer._dropped(tokens)
+        assert dropped.unique().tolist() == pytest.approx([0.0, 1 / 0.75])
+        assert float(dropped.mean()) == pytest.approx(1.0, abs=0.02)
+        assert torch.equal(dropped, trainer._dropped(tokens))
+
+
 def test_other_devices_are_another_run(rows: Path, trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_check_device", lambda name, processes: None)
     with pytest.raises(Ad2Error, match='device is null there and "cuda" here'):
@@ -259,7 +275,7 @@ def test_all_tensors_of_a_step_are_on_the_device_of_the_model(
 ) -> None:
     """A model without values, on a device that every PyTorch has: an operation on two devices is an error."""
     losses: list[torch.Tensor] = []
-    there = torch.device("meta")
+    there, settings = torch.device("meta"), replace(SETTINGS, dropout=0.2)
 
     def step(self: RowTrainer, parameters: Any, some: bool, compute: Callable[[], tuple[Any, ...]]) -> float:
         losses.extend(compute())
@@ -275,7 +291,7 @@ def test_all_tensors_of_a_step_are_on_the_device_of_the_model(
     assert {value.device for value in vars(data.batch([(0, [0])]).to(there)).values()} == {there}
     network = torch.nn.ModuleList([model, make_head(model.model.multi_modal_projector.linear_1.in_features)])
     with FakeTensorMode(allow_non_fake_inputs=True):  # the rows are real
-        trainer = RowTrainer(*network.to_empty(device=there), data, SETTINGS, processor, GradientGroup())
+        trainer = RowTrainer(*network.to_empty(device=there), data, settings, processor, GradientGroup())
         assert trainer.device == there
         trainer.see(next(data.pictures_order(4, 0)))
         trainer.answer(next(data.order(4, 0, 3)))
