@@ -15,13 +15,13 @@ import argparse
 import io
 import json
 import statistics
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from exit_code import exit_code
 from learn import BLIND, SIGHTED
 from marked_blocks import insert
 
@@ -140,14 +140,14 @@ def main() -> int:
     p.add_argument("--page", type=Path, default=PAGE)
     p.add_argument("--card", type=Path, default=CARD)
     args = p.parse_args()
-    try:
-        seeds = [read_seed(out) for out in args.runs]
-        for page, shown in ((args.page, seeds), (args.card, seeds[:1])):
-            insert(page, {"drives": driving_table(shown), "answers": answer_table(shown)})
-    except (Ad2Error, OSError) as exc:
-        print(f"error: {exc}", file=sys.stderr)
-        return 2
-    return 0
+    return exit_code(lambda: write_tables(args.runs, args.page, args.card))
+
+
+def write_tables(runs: Sequence[Path], page: Path, card: Path) -> None:
+    """All runs into `page`, the first one into `card`."""
+    seeds = [read_seed(out) for out in runs]
+    for file, shown in ((page, seeds), (card, seeds[:1])):
+        insert(file, {"drives": driving_table(shown), "answers": answer_table(shown)})
 
 
 if __name__ == "__main__":

@@ -11,10 +11,10 @@ from __future__ import annotations
 import argparse
 import gzip
 import shutil
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+from exit_code import exit_code
 from learn import SIGHTED, TAUGHT, LearnOptions
 from marked_blocks import insert
 
@@ -26,7 +26,7 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.report.text_table import TextTable
 from lmms_eval_ad2.storage.files import atomic_path, file_sha256
 from lmms_eval_ad2.storage.local_weights import TRAINING_CARD
-from lmms_eval_ad2.storage.training_card import read_card
+from lmms_eval_ad2.storage.training_card import TrainingCard, read_card
 
 # Not tokenizer_config.json: it is the same for all trainings, and the package's is without what depends on the machine.
 FILES = (CONFIG, WEIGHTS, "chat_template.jinja", "generation_config.json", "processor_config.json", "tokenizer.json")
@@ -45,7 +45,8 @@ def ship(out: Path, folder: Path = FOLDER) -> None:
     missing = [name for name in (*FILES, TRAINING_CARD, LOG) if not (model / name).is_file()]
     if missing:
         raise Ad2Error(f"{model}: not a finished model, without {missing[0]}; scripts/learn.sh --out {out} resumes")
-    blocks = {"model": _made_by(model), "sets": _sets(out, model, [*TAUGHT, *(f"own{k + 1}" for k in range(rounds))])}
+    card, drives = read_card(model / TRAINING_CARD), [*TAUGHT, *(f"own{k + 1}" for k in range(rounds))]
+    blocks = {"model": _made_by(model, card), "sets": _sets(out, card, drives)}
     insert(folder / "README.md", blocks)
     for name in FILES:
         with atomic_path(folder / name) as copy:
@@ -54,22 +55,22 @@ def ship(out: Path, folder: Path = FOLDER) -> None:
         packed.write_bytes(gzip.compress((model / TRAINING_CARD).read_bytes(), mtime=0))
 
 
-def _made_by(model: Path) -> str:
-    card, weights = read_card(model / TRAINING_CARD), model / WEIGHTS
+def _made_by(model: Path, card: TrainingCard) -> str:
+    weights = model / WEIGHTS
     day = datetime.fromtimestamp(weights.stat().st_mtime, UTC)
     size = f"{weights.stat().st_size / 1e6:.1f} MB"
     made = f"`scripts/learn.sh --seed {card.seed}`, version {card.version}, {day:%-d %B %Y}: `models/{model.name}`"
     return f"Weights: float32, {size}, SHA-256 `{file_sha256(weights)}`.\nMade by {made}."
 
 
-def _sets(out: Path, model: Path, names: list[str]) -> str:
+def _sets(out: Path, card: TrainingCard, names: list[str]) -> str:
     """The number of frames in words, and the collections with their hashes."""
-    known = {one.name: one.to_dict()["sha256"] for one in read_card(model / TRAINING_CARD).sets}
+    known = {one.name: one.to_dict()["sha256"] for one in card.sets}
     rows = []
     for name in names:
         frames = sum(1 for file in frames_files(out / "drives" / name) for _ in frames_of(file))
         if not frames or name not in known:
-            raise Ad2Error(f"{out / 'drives' / name}: no frames, or {model} was not trained on them")
+            raise Ad2Error(f"{out / 'drives' / name}: no frames, or the model was not trained on them")
         rows.append((name, DRIVERS.get(name, "the next one"), frames, known[name]))
     total = sum(frames for _, _, frames, _ in rows)
     shown = [(name, driver, f"{frames:,}", digest) for name, driver, frames, digest in rows]
@@ -82,12 +83,7 @@ def main() -> int:
     p.add_argument("run", type=Path, metavar="OUT", help="a folder of scripts/learn.sh")
     p.add_argument("--folder", type=Path, default=FOLDER, help="the shipped model (default: the package's)")
     args = p.parse_args()
-    try:
-        ship(args.run, args.folder)
-    except (Ad2Error, OSError) as exc:
-        print(f"error: {exc}", file=sys.stderr)
-        return 2
-    return 0
+    return exit_code(lambda: ship(args.run, args.folder))
 
 
 if __name__ == "__main__":

@@ -42,7 +42,9 @@ class LearnTrainOptions(ModelSizeOptions):
     driving_weight: float = option(
         "weight of the driving questions; others weigh 1 (default 1)", default=1.0, least=0.01
     )
-    choice_weight: float = option("weight of multiple choice (default 1)", default=1.0, least=0.01)
+    choice_weight: float = option(
+        "weight of multiple choice among rows of --drives (default 1)", default=1.0, least=0.01
+    )
     dropout: float = option(
         "share of the values of a picture's tokens that are set to 0 at random when it is asked about (default 0)",
         default=0.0, least=0, most=0.9,
