@@ -14,6 +14,7 @@ from typing import Any
 
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import Control
+from lmms_eval_ad2.parsing import FAILURES
 from lmms_eval_ad2.parsing.json_reply import KeyValuePairs, last_object, split_objects
 from lmms_eval_ad2.parsing.normalise import declines
 from lmms_eval_ad2.parsing.wrappers import unwrapped
@@ -21,7 +22,7 @@ from lmms_eval_ad2.parsing.wrappers import unwrapped
 # Reason codes of unparsed replies, which are written to records.
 REASONS = (
     "empty", "truncated", "unfinished_thought", "refusal", "no_json", "missing_key", "doubled_key", "not_a_number",
-    "not_finite", "not_in_set",
+    "not_finite", "not_in_set", *FAILURES,
 )  # fmt: skip
 AXES = ("throttle", "steer", "brake")
 _NAMES = {"throttle": "throttle", "steer": "steer", "steering": "steer", "brake": "brake"}

@@ -6,7 +6,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.tiers import examples
 
@@ -183,6 +183,7 @@ JSONISH = st.recursive(
     st.one_of(st.text(), st.text("{}[]'\":,.0123456789throtlesbak -", max_size=80), JSONISH.map(json.dumps)),
     st.text(max_size=20),
 )
+@example(PLAIN, "[AD2_MEDIA_FAILED]")
 def test_any_reply_gives_a_finite_control_in_range_or_a_known_reason(body: str, around: str) -> None:
     readers = (read_cng, lambda reply: read_cng(reply, []))
     choosers = (lambda reply: read_dcs(reply, RULES), lambda reply: read_dcs(reply, RULES, []))
