@@ -44,6 +44,10 @@ _PIECES = re.compile(
     rf"{_LETTER}|(?<={_LETTER})[^\n]+|\d+(?:\.\d+)?|(?:[^\d.:?!\n]|(?!{_LETTER})\n|[.:?!](?!\s|$))+[.:?!]?|[.:?!]"
 )
 _IS_LETTER = re.compile(_LETTER)
+# A question about two things ("Is the van nearer than the person?") is no phrase, and no merge crosses the word before
+# a thing: each pair of things is rare, so the parts have to be learned from all pairs.
+_OF_TWO = re.compile(r" the [^.:?\n]* (?:of|than) the [^.:?\n]*\?")
+_BEFORE_THING = r" the (?=[^.:?\n]*\?)"
 # Boundaries that no merge crosses: numbers, and the parts of a manoeuvre. Decimals keep the punctuation after them, so
 # that a point of a trajectory is four tokens.
 _NUMBERS = r"\d+|\.\d+[,)\]\s(\[-]*"
@@ -76,7 +80,11 @@ def common_phrases(prompts: Sequence[list[str]], most: int = PHRASES) -> list[st
     """The phrases that occur in at least SHARE of all prompts. `prompts`: pieces; those of a phrase are joined."""
     while _join(prompts):
         pass
-    return _frequent(({p for p in found if len(p) >= SHORTEST and not _is_number(p)} for found in prompts), most)
+    return _frequent(({piece for piece in found if _may_be_phrase(piece)} for found in prompts), most)
+
+
+def _may_be_phrase(piece: str) -> bool:
+    return len(piece) >= SHORTEST and not _is_number(piece) and not _OF_TWO.search(piece)
 
 
 def _join(prompts: Sequence[list[str]]) -> bool:
@@ -98,9 +106,11 @@ def _join(prompts: Sequence[list[str]]) -> bool:
 
 
 def _neighbours(found: Sequence[str]) -> list[tuple[str, str] | None]:
-    """Each piece after the first, with the one before it; None at letters and texts of options, which stay alone."""
+    """Each piece after the first, with the one before it; None at pieces that stay alone: letters and texts of options,
+    questions about two things."""
     letters = [bool(_IS_LETTER.fullmatch(piece)) for piece in found]
-    alone = [letter or text for letter, text in zip(letters, [False, *letters], strict=False)]
+    texts = [False, *letters]
+    alone = [texts[i] or letters[i] or bool(_OF_TWO.search(piece)) for i, piece in enumerate(found)]
     return [None if any(alone[i : i + 2]) else (found[i], found[i + 1]) for i in range(len(found) - 1)]
 
 
@@ -147,6 +157,7 @@ def _bpe(prompts: Sequence[Sequence[str]], answers: Sequence[str], phrases: Sequ
         [
             pre_tokenizers.Split(Regex(_NUMBERS), "isolated"),
             pre_tokenizers.Split(Regex(_CLAUSES), "merged_with_next"),
+            pre_tokenizers.Split(Regex(_BEFORE_THING), "merged_with_previous"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )

@@ -24,7 +24,8 @@ from lmms_eval_ad2.storage.files import file_sha256
 from lmms_eval_ad2.storage.untrusted_json import lines, parse
 
 TAG = "<image>"
-DRIVING, CHOICE = "driving", "choice"  # kinds of questions: the answer drives the car, is the letter of an option
+# Kinds of questions: the answer drives the car; it is the letter of an option, or compares two things.
+DRIVING, CHOICE = "driving", "choice"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from closedloop_plugin.agents.driving_prompts import DrivingPrompts
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Observation, RouteCommand
 from closedloop_plugin.learn import collection
+from closedloop_plugin.learn.questions.relation import TASK as RELATION
 from closedloop_plugin.learn.seen_grid import seen_json
 from closedloop_plugin.learn.shown_reason import reason_is_shown
 from closedloop_plugin.learn.training_file import CHOICE, DRIVING
@@ -122,7 +123,7 @@ class FrameRows:
             turns = training_turns(record, TaskVariant(record.benchmark, record.task), self._texts)
             for step, (prompt, answer) in enumerate(turns):
                 row = self._row(record.task, picture, group, prompt, answer, f"{frame['id']}:{record.id}#{step}")
-                yield {**row, "kind": CHOICE} if record.options else row
+                yield {**row, "kind": CHOICE} if record.options or record.task == RELATION else row
 
     def _driving(self, picture: Path, frame: Mapping[str, Any], group: str) -> Iterator[dict[str, Any]]:
         """One row for each of the settings' questions."""

@@ -102,6 +102,23 @@ def test_sentences_that_always_follow_each_other_are_one_phrase() -> None:
     assert found[3][-2:] == ["3", " m."]
 
 
+def test_a_question_about_two_things_is_made_of_parts_that_other_pairs_share() -> None:
+    form = "\nAnswer with one word: yes or no."
+    things = ("van", "bus", "bike", "nearest person")
+    pairs = [(one, other) for one in things for other in things if one != other]
+    asked = [f"Is the {one} nearer than the {other}?{form}" for one, other in pairs] + [
+        f"Where is the {t}?" for t in things
+    ]
+    tokenizer = train_tokenizer(asked * 100, ["yes"] * len(asked) * 100)
+
+    def parts(text: str) -> list[str]:
+        return [tokenizer.decode([token]) for token in tokenizer(text)["input_ids"]]
+
+    assert parts(asked[0]) == ["Is the ", "van nearer than the ", "bus?", form]
+    assert parts("Is the van nearer than the van?") == ["Is the ", "van nearer than the ", "van?"]  # never seen
+    assert parts("Where is the van?") == ["Where is the van?"]
+
+
 @given(st.text(max_size=60))
 def test_every_text_is_decoded_to_the_same_bytes(tokenizer: Any, text: str) -> None:
     for token in ("<unk>", "<s>", "</s>", "<image>", "<pad>"):

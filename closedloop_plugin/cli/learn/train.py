@@ -43,8 +43,9 @@ class LearnTrainOptions(ModelSizeOptions):
         "weight of the driving questions; others weigh 1 (default 1)", default=1.0, least=0.01
     )
     choice_weight: float = option(
-        "weight of multiple choice among rows of --drives (default 1)", default=1.0, least=0.01
-    )
+        "weight of multiple choice and of comparisons of two things, among rows of --drives (default 1)",
+        default=1.0, least=0.01,
+    )  # fmt: skip
     dropout: float = option(
         "share of the values of a picture's tokens that are set to 0 at random when it is asked about (default 0)",
         default=0.0, least=0, most=0.9,

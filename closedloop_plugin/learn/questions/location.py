@@ -36,9 +36,11 @@ def detection(asker: FrameQuestions) -> Iterator[WorldQuestion]:
 
 
 def nearest(frame: SeenFrame, word: ThingWord) -> SeenActor | None:
-    """The clearly nearest of several; None if a nearer one may be hidden in part, or the distances are alike."""
+    """The clearly nearest of several; None if a nearer one may be hidden in part or be something else (the rider of a
+    bicycle a person), or the distances are alike.
+    """
     appearing = sorted((a for a in frame.actors if a.kind in word.kinds and a.appears), key=lambda a: a.gap)
-    if len(appearing) < 2 or not appearing[0].shown:
+    if len(appearing) < 2 or not appearing[0].shown or not frame.rivals_are_clear(word):
         return None
     first, second = appearing[0].gap, appearing[1].gap
     return appearing[0] if second >= max(first + NEARER_M, first * NEARER) else None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from closedloop_plugin.learn.questions.location import nearest
 from closedloop_plugin.learn.questions.seen_frame import SeenActor
-from closedloop_plugin.learn.questions.words import ThingWord, text
+from closedloop_plugin.learn.questions.words import GROUPS, ThingWord, text
 from closedloop_plugin.learn.questions.world_question import FrameQuestions, WorldQuestion
 from lmms_eval_ad2.records import BilingualText
 
@@ -15,19 +17,37 @@ APART = 0.1  # of the picture's width: least distance between two centres that a
 NEARER_M, NEARER = 4.0, 1.3  # the other one is at least so much, and so many times, farther away
 
 
+@dataclass(frozen=True)
+class NamedActor:
+    """An actor, and words that mean no other one in the picture: "van", or "nearest vehicle" among several."""
+
+    en: str
+    zh: str
+    word: ThingWord
+    actor: SeenActor
+
+
 def relation(asker: FrameQuestions) -> Iterator[WorldQuestion]:
-    """Only things that are each the single one of their word; a random one of the two is named first."""
-    for pair in itertools.combinations(asker.singles, 2):
-        names = "-".join(sorted(word.en for word, _ in pair))
-        first, second = asker.draw(f"order-{names}").sample(sorted(pair, key=lambda one: one[0].en), 2)
+    """Between two things that have a name of their own; a random one of the two is named first."""
+    for pair in itertools.combinations(_named(asker), 2):
+        names = "-".join(sorted(one.en for one in pair))
+        first, second = asker.draw(f"order-{names}").sample(sorted(pair, key=lambda one: one.en), 2)
         yield from _side(asker, names, first, second)
         yield from _nearer(asker, names, first, second)
 
 
-def _side(
-    asker: FrameQuestions, names: str, first: tuple[ThingWord, SeenActor], second: tuple[ThingWord, SeenActor]
-) -> Iterator[WorldQuestion]:
-    (one, a), (other, b) = first, second
+def _named(asker: FrameQuestions) -> list[NamedActor]:
+    found = [NamedActor(word.en, word.zh, word, actor) for word, actor in asker.singles]
+    known = {one.actor.id for one in found}
+    for word in GROUPS:
+        actor = nearest(asker.frame, word)
+        if actor is not None and actor.id not in known:
+            found.append(NamedActor(f"nearest {word.en}", f"最近的{word.zh}", word, actor))
+    return found
+
+
+def _side(asker: FrameQuestions, names: str, one: NamedActor, other: NamedActor) -> Iterator[WorldQuestion]:
+    a, b = one.actor, other.actor
     if a.box is None or b.box is None:
         return
     apart = a.box[2] <= b.box[0] or b.box[2] <= a.box[0]  # the boxes do not overlap horizontally
@@ -43,10 +63,10 @@ def _side(
         )  # fmt: skip
 
 
-def _nearer(
-    asker: FrameQuestions, names: str, first: tuple[ThingWord, SeenActor], second: tuple[ThingWord, SeenActor]
-) -> Iterator[WorldQuestion]:
-    (one, a), (other, b) = first, second
+def _nearer(asker: FrameQuestions, names: str, one: NamedActor, other: NamedActor) -> Iterator[WorldQuestion]:
+    if one.word.kinds & other.word.kinds:
+        return  # the nearest vehicle is nearer than any car: known without the picture
+    a, b = one.actor, other.actor
     near, far = sorted((a.gap, b.gap))
     if far >= max(near + NEARER_M, near * NEARER):
         answer = "yes" if a.gap < b.gap else "no"

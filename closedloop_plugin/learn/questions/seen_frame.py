@@ -128,21 +128,21 @@ class SeenFrame:
         members = [actor for actor in self.actors if actor.kind in word.kinds]
         if any(self._clear(actor, word) for actor in members):
             return True
-        if any(actor.appears for actor in members) or not self._rivals_are_clear(word):
+        if any(actor.appears for actor in members) or not self.rivals_are_clear(word):
             return None
         return False
 
     def single(self, word: ThingWord) -> SeenActor | None:
         """The only actor of this word in the picture; None without one, with several, or if it is not clear."""
         appearing = [actor for actor in self.actors if actor.kind in word.kinds and actor.appears]
-        if len(appearing) != 1 or not self._clear(appearing[0], word) or not self._rivals_are_clear(word):
+        if len(appearing) != 1 or not self._clear(appearing[0], word) or not self.rivals_are_clear(word):
             return None
         return appearing[0]
 
     def count(self, word: ThingWord) -> int | None:
         """The number of actors of this word, if each is either clearly shown or not in the picture at all."""
         appearing = [actor for actor in self.actors if actor.kind in word.kinds and actor.appears]
-        if not all(self._clear(actor, word) for actor in appearing) or not self._rivals_are_clear(word):
+        if not all(self._clear(actor, word) for actor in appearing) or not self.rivals_are_clear(word):
             return None
         return len(appearing)
 
@@ -153,7 +153,7 @@ class SeenFrame:
     def _clear(actor: SeenActor, word: ThingWord) -> bool:
         return actor.shown and actor.pixels >= word.pixels
 
-    def _rivals_are_clear(self, word: ThingWord) -> bool:
+    def rivals_are_clear(self, word: ThingWord) -> bool:
         """Whether nothing in the picture could be mistaken for this word."""
         rivals = [a for a in self.actors if a.appears and a.kind in word.rivals]
         similar = any(a.appears and a.kind in word.confused_with for a in self.actors)

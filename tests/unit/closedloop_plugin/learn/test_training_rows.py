@@ -298,6 +298,14 @@ def test_the_card_counts_actions_and_the_sets_name_the_routes(tmp_path: Path) ->
     assert not SOURCE.takes(tmp_path / "frames")
 
 
+def test_a_comparison_of_two_things_is_a_choice(tmp_path: Path) -> None:
+    folder = collect(tmp_path, ["red"] * 2)
+    asked = [replace(question(1, k), benchmark="world", task=t) for k, t in enumerate(("relation", "existence"))]
+    (folder / "questions.jsonl").write_text("".join(record.to_json() + "\n" for record in asked), "utf-8")
+    kinds = {row["id"].partition(":")[0]: row.get("kind") for row in rows_of(folder, DriveRowSettings(questions=1))}
+    assert kinds == {"action": "driving", "relation": "choice", "existence": None}
+
+
 def test_options_of_a_repeated_question_are_in_another_order(tmp_path: Path) -> None:
     """The letter changes with them."""
     folder = collect(tmp_path, ["red", *["green"] * 16])

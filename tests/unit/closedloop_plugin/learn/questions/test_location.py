@@ -39,3 +39,11 @@ def test_the_nearest_of_several_if_it_is_clearly_nearer() -> None:
     assert boxes(near, far) == {("reference_detection", "Where is the nearest vehicle?"): "[60, 40, 90, 60]"}
     assert boxes(near, {**far, "forward": 12.9}) == {}  # gaps of 8 and 10.9 m
     assert boxes({**near, "visible": 0.2}, far) == {}  # the nearest is hidden
+
+
+def test_the_rider_of_a_bicycle_may_look_like_the_nearest_person() -> None:
+    people = [actor(str(k), kind="pedestrian", forward=10.0 * k, box=[40 * k, 40, 40 * k + 9, 60]) for k in (1, 2)]
+    rider = actor("b", kind="bicycle", forward=5.0, box=[120, 40, 140, 70])
+    question = ("reference_detection", "Where is the nearest person?")
+    assert question in boxes(*people)
+    assert question not in boxes(*people, rider)
