@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from closedloop_plugin.learn.questions.seen_frame import SeenActor, SeenFrame
+from closedloop_plugin.learn.questions.seen_frame import SeenActor
 from closedloop_plugin.learn.questions.words import GROUPS, ThingWord, text
 from closedloop_plugin.learn.questions.world_question import FrameQuestions, WorldQuestion
 from lmms_eval_ad2.records import BilingualText
 
 LEAST_SIDE = 3.0  # pixels of a box: one pixel of a smaller one is too large a part of its overlap
-NEARER_M, NEARER = 3.0, 1.25  # the second nearest is at least so much, and so many times, farther away
 
 
 def location(asker: FrameQuestions) -> Iterator[WorldQuestion]:
@@ -30,20 +29,9 @@ def detection(asker: FrameQuestions) -> Iterator[WorldQuestion]:
         question = text(f"Where is the {word.en}?", f"{word.zh}在哪里？")
         yield from _boxed(asker, "detection", word, actor, question)
     for word in GROUPS:
-        if (first := nearest(asker.frame, word)) is not None:
+        if (first := asker.frame.nearest(word)) is not None:
             question = text(f"Where is the nearest {word.en}?", f"最近的{word.zh}在哪里？")
             yield from _boxed(asker, "reference_detection", word, first, question)
-
-
-def nearest(frame: SeenFrame, word: ThingWord) -> SeenActor | None:
-    """The clearly nearest of several; None if a nearer one may be hidden in part or be something else (the rider of a
-    bicycle a person), or the distances are alike.
-    """
-    appearing = sorted((a for a in frame.actors if a.kind in word.kinds and a.appears), key=lambda a: a.gap)
-    if len(appearing) < 2 or not appearing[0].shown or not frame.rivals_are_clear(word):
-        return None
-    first, second = appearing[0].gap, appearing[1].gap
-    return appearing[0] if second >= max(first + NEARER_M, first * NEARER) else None
 
 
 def _boxed(

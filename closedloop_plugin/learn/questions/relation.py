@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from closedloop_plugin.learn.questions.location import nearest
 from closedloop_plugin.learn.questions.seen_frame import SeenActor
 from closedloop_plugin.learn.questions.words import GROUPS, ThingWord, text
 from closedloop_plugin.learn.questions.world_question import FrameQuestions, WorldQuestion
@@ -30,8 +29,9 @@ class NamedActor:
 def relation(asker: FrameQuestions) -> Iterator[WorldQuestion]:
     """Between two things that have a name of their own; a random one of the two is named first."""
     for pair in itertools.combinations(_named(asker), 2):
-        names = "-".join(sorted(one.en for one in pair))
-        first, second = asker.draw(f"order-{names}").sample(sorted(pair, key=lambda one: one.en), 2)
+        by_name = sorted(pair, key=lambda one: one.en)
+        names = "-".join(one.en for one in by_name)
+        first, second = asker.draw(f"order-{names}").sample(by_name, 2)
         yield from _side(asker, names, first, second)
         yield from _nearer(asker, names, first, second)
 
@@ -40,7 +40,7 @@ def _named(asker: FrameQuestions) -> list[NamedActor]:
     found = [NamedActor(word.en, word.zh, word, actor) for word, actor in asker.singles]
     known = {one.actor.id for one in found}
     for word in GROUPS:
-        actor = nearest(asker.frame, word)
+        actor = asker.frame.nearest(word)
         if actor is not None and actor.id not in known:
             found.append(NamedActor(f"nearest {word.en}", f"最近的{word.zh}", word, actor))
     return found

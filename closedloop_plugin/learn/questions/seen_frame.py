@@ -17,6 +17,7 @@ from closedloop_plugin.core.visibility import SHOWN_PIXELS, SHOWN_SHARE
 from closedloop_plugin.learn.questions.words import THING_OF, ThingWord, group_of
 
 NIGHT_PIXELS = 24  # the same at night, when lamps alone give some
+NEARER_M, NEARER = 3.0, 1.25  # the second nearest is at least so much, and so many times, farther away
 DARK = 0.5  # share of night, from which on it is night
 
 Place = tuple[float, float]  # metres forward and to the left, in the ego's frame
@@ -128,21 +129,31 @@ class SeenFrame:
         members = [actor for actor in self.actors if actor.kind in word.kinds]
         if any(self._clear(actor, word) for actor in members):
             return True
-        if any(actor.appears for actor in members) or not self.rivals_are_clear(word):
+        if any(actor.appears for actor in members) or not self._rivals_are_clear(word):
             return None
         return False
 
     def single(self, word: ThingWord) -> SeenActor | None:
         """The only actor of this word in the picture; None without one, with several, or if it is not clear."""
         appearing = [actor for actor in self.actors if actor.kind in word.kinds and actor.appears]
-        if len(appearing) != 1 or not self._clear(appearing[0], word) or not self.rivals_are_clear(word):
+        if len(appearing) != 1 or not self._clear(appearing[0], word) or not self._rivals_are_clear(word):
             return None
         return appearing[0]
+
+    def nearest(self, word: ThingWord) -> SeenActor | None:
+        """The clearly nearest of several; None if a nearer one may be hidden in part, if the distances are alike, or
+        if something in the picture looks like one (the rider of a bicycle like a person).
+        """
+        appearing = sorted((a for a in self.actors if a.kind in word.kinds and a.appears), key=lambda a: a.gap)
+        if len(appearing) < 2 or not appearing[0].shown or not self._rivals_are_clear(word):
+            return None
+        first, second = appearing[0].gap, appearing[1].gap
+        return appearing[0] if second >= max(first + NEARER_M, first * NEARER) else None
 
     def count(self, word: ThingWord) -> int | None:
         """The number of actors of this word, if each is either clearly shown or not in the picture at all."""
         appearing = [actor for actor in self.actors if actor.kind in word.kinds and actor.appears]
-        if not all(self._clear(actor, word) for actor in appearing) or not self.rivals_are_clear(word):
+        if not all(self._clear(actor, word) for actor in appearing) or not self._rivals_are_clear(word):
             return None
         return len(appearing)
 
@@ -153,7 +164,7 @@ class SeenFrame:
     def _clear(actor: SeenActor, word: ThingWord) -> bool:
         return actor.shown and actor.pixels >= word.pixels
 
-    def rivals_are_clear(self, word: ThingWord) -> bool:
+    def _rivals_are_clear(self, word: ThingWord) -> bool:
         """Whether nothing in the picture could be mistaken for this word."""
         rivals = [a for a in self.actors if a.appears and a.kind in word.rivals]
         similar = any(a.appears and a.kind in word.confused_with for a in self.actors)
