@@ -20,6 +20,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from first_hour import spread
+from process_memory import gpu_of
 from stages import Stage, StageRunner
 
 from closedloop_plugin.cli.learn.model import ModelSizeOptions
@@ -48,7 +49,7 @@ EXPERT_SHARE = 0.25  # of the model's first drives, in which the expert speaks; 
 EVERY_S = "1"
 ROUTE_FRAMES = 20  # that a route gives at least, on average
 OWN_TIMES = 3  # how often frames of the model's own drives are among the rows: they show its errors
-MORE_RATE = "7e-4"  # learning rate of the rounds; 1e-3 before
+MORE_RATE = 0.7  # learning rate of the rounds, in that of the first training
 # Of the collections, added to 1000 times the seed. The held-out routes are none of the driven ones, see --unlike.
 SEEDS = {"expert": 100, "words": 150, "held": 200, "own": 300}
 
@@ -67,6 +68,9 @@ class LearnOptions(ModelSizeOptions):
     see: int = option("training steps of the vision encoder alone", default=2_500, least=0)
     steps: int = option("training steps of the whole model before the first round", default=3_000, least=1)
     more_steps: int = option("training steps in each round", default=800, least=1)
+    rate: float = option(
+        "highest learning rate (default 0.001); wide encoders do not learn to see with it", default=1e-3, least=1e-6
+    )
     held: int = option("made routes on which nothing is trained, for the questions", default=88, least=1)
     suite: str = option("suite to drive (default embedded220)", default=EMBEDDED, metavar="NAME")
     routes: int = option("routes of the suite, spread over its scenario types", default=55, least=1)
@@ -228,9 +232,9 @@ class LearnStages:
         words += ["--per-picture", IN_A_STEP, "--driving-weight", DRIVING_WEIGHT, "--choice-weight", CHOICE_WEIGHT]
         words += ["--dropout", DROPOUT]
         if number:
-            words += ["--start", str(self._model(kind, number - 1)), "--rate", MORE_RATE]
+            words += ["--start", str(self._model(kind, number - 1)), "--rate", f"{MORE_RATE * o.rate:g}"]
         else:
-            words += ["--see", str(o.scaled(o.see)), *size_words(o)]
+            words += ["--see", str(o.scaled(o.see)), "--rate", f"{o.rate:g}", *size_words(o)]
         words += ["--blind"] if kind == BLIND else []
         return Stage(f"train {kind} {number}", tuple(words))
 
@@ -276,7 +280,7 @@ def main(words: Sequence[str] | None = None) -> int:
             for stage in stages:
                 print(f"# {stage.name}\n{stage.shown}")
             return 0
-        runner = StageRunner(options.out, gpu_absent="not used", env=environment(options))
+        runner = StageRunner(options.out, *gpu_of(options.device), env=environment(options))
         with ended_by_sigterm():
             code = runner.run(stages, stop_at_failure=True)
     except (Ad2Error, OSError) as exc:  # OSError: a full disk

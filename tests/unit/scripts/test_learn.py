@@ -61,6 +61,32 @@ def test_the_device_and_the_size_of_the_model() -> None:
         assert any("device=cuda,device_map=cuda" in word for word in found[name])
 
 
+def test_the_learning_rate_of_the_rounds_follows_the_first(tmp_path: Path) -> None:
+    for options, rates in (({}, ["0.001", "0.0007", "0.0007"]), ({"rate": 2e-4}, ["0.0002", "0.00014", "0.00014"])):
+        found = stages(**options)
+        for kind in ("sighted", "blind"):
+            words = [found[f"train {kind} {number}"] for number in range(3)]
+            assert [one[one.index("--rate") + 1] for one in words] == rates
+
+
+def test_the_memory_of_the_gpu_of_the_device_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = []
+
+    class Runner(learn.StageRunner):
+        def run(self, *_: Any, **__: Any) -> int:
+            measured.append((self.gpu, self.gpu_absent))
+            return 0
+
+        def table(self, listed: Any) -> Any:
+            return super().table(listed[:0])
+
+    monkeypatch.setattr(learn, "StageRunner", Runner)
+    monkeypatch.setattr(learn, "gpu_of", {"cuda:1": ("1", ""), "cpu": (None, "not used")}.get)
+    for device in ("cuda:1", "cpu"):
+        assert learn.main(["--suite", "demo", "--out", str(tmp_path), "--device", device]) == 0
+    assert measured == [("1", ""), (None, "not used")]
+
+
 def test_suites_of_the_user_are_known_to_all_stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     add_routes(DEMO, "mine")
     options = learn.LearnOptions(suite="mine", out=tmp_path / "out")
