@@ -2,7 +2,7 @@
 
     scripts/learn.sh --out runs/learn                          # two cores, about two hours
     scripts/learn.sh --out runs/trial --scale 0.01 --suite demo
-    scripts/learn.sh --out runs/large --device cuda --hidden 768 --layers 8 --vision 64 128 320 512    # 68 M parameters
+    scripts/learn.sh --out runs/gpu --device cuda --hidden 768 --layers 8 --vision 64 128 320 512 --rate 2.5e-4  # 68 M
 
 The model is trained, drives and answers; then its blind twin, which is trained on the same rows in the same steps, with
 black pictures; then drivers and answers without a model, on the same routes and questions.
