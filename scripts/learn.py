@@ -24,6 +24,7 @@ from process_memory import gpu_of
 from stages import Stage, StageRunner
 
 from closedloop_plugin.cli.learn.model import ModelSizeOptions
+from closedloop_plugin.learn.train import CPU, check_device
 from closedloop_plugin.learn.trained_agent import DECISION_HZ, MOST_TOKENS, SIZE, agent_of
 from closedloop_plugin.suites.lookup import EMBEDDED, routes_home, suite
 from lmms_eval_ad2.errors import Ad2Error
@@ -31,7 +32,6 @@ from lmms_eval_ad2.options import add_options, option, read_options
 from lmms_eval_ad2.sigterm import ended_by_sigterm
 from lmms_eval_ad2.storage.files import atomic_write
 
-CPU = "cpu"
 SIGHTED, BLIND = "sighted", "blind"
 BASELINES = ("straight", "steer-only", "expert", "speaking-expert")
 ANSWERERS = ("ad2_chance", "ad2_majority", "ad2_oracle")
@@ -280,6 +280,8 @@ def main(words: Sequence[str] | None = None) -> int:
             for stage in stages:
                 print(f"# {stage.name}\n{stage.shown}")
             return 0
+        if options.device != CPU:
+            check_device(options.device, processes=1)  # before hours of collecting
         runner = StageRunner(options.out, *gpu_of(options.device), env=environment(options))
         with ended_by_sigterm():
             code = runner.run(stages, stop_at_failure=True)

@@ -100,7 +100,7 @@ def train(
     model to start from, and an OUT that holds another model. The state is saved before KeyboardInterrupt is raised.
     """
     _check_start(settings.start)
-    _check_device(device, processes)
+    check_device(device, processes)
     run = TrainingRun(tuple(files), out, settings, min(processes, settings.batch), device)
     rows = _rows(run)
     _refuse_other(run, rows)  # also before the folder is locked, which writes into it
@@ -154,7 +154,7 @@ def _check_start(start: Path | None) -> None:
         raise Ad2Error(f"--start {start}: no model folder: it has no {CONFIG}")
 
 
-def _check_device(name: str, processes: int) -> None:
+def check_device(name: str, processes: int) -> None:
     """Raises Ad2Error if PyTorch cannot compute there, or not with several processes."""
     import torch
 

@@ -81,10 +81,19 @@ def test_the_memory_of_the_gpu_of_the_device_is_measured(tmp_path: Path, monkeyp
             return super().table(listed[:0])
 
     monkeypatch.setattr(learn, "StageRunner", Runner)
+    monkeypatch.setattr(learn, "check_device", lambda name, processes: None)
     monkeypatch.setattr(learn, "gpu_of", {"cuda:1": ("1", ""), "cpu": (None, "not used")}.get)
     for device in ("cuda:1", "cpu"):
         assert learn.main(["--suite", "demo", "--out", str(tmp_path), "--device", device]) == 0
     assert measured == [("1", ""), (None, "not used")]
+
+
+def test_a_device_that_is_not_there_is_refused_before_the_first_stage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert learn.main(["--suite", "demo", "--out", str(tmp_path / "out"), "--device", "cuda:99"]) == 2
+    assert capsys.readouterr().err.startswith("error: --device cuda:99: PyTorch cannot use it here")
+    assert not (tmp_path / "out").exists()
 
 
 def test_suites_of_the_user_are_known_to_all_stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
