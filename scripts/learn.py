@@ -16,7 +16,9 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, fields
+from multiprocessing import get_context
 from pathlib import Path
 
 from first_hour import spread
@@ -262,6 +264,13 @@ def environment(options: LearnOptions) -> dict[str, str]:
     return {"AD2_HOME": str(home), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": threads}
 
 
+def refuse_missing(device: str) -> None:
+    """Raises Ad2Error if PyTorch cannot compute there. Asked in a process of its own, whose memory of host and GPU is
+    free again when the stages begin."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as other:
+        other.submit(check_device, device, 1).result()
+
+
 def parser() -> argparse.ArgumentParser:
     shown = argparse.RawDescriptionHelpFormatter
     made = argparse.ArgumentParser("learn.sh", description=__doc__, formatter_class=shown)
@@ -281,7 +290,7 @@ def main(words: Sequence[str] | None = None) -> int:
                 print(f"# {stage.name}\n{stage.shown}")
             return 0
         if options.device != CPU:
-            check_device(options.device, processes=1)  # before hours of collecting
+            refuse_missing(options.device)  # before hours of collecting
         runner = StageRunner(options.out, *gpu_of(options.device), env=environment(options))
         with ended_by_sigterm():
             code = runner.run(stages, stop_at_failure=True)

@@ -77,7 +77,7 @@ class TrainingRun:
         if device.type == CPU:
             torch.set_num_threads(1)
         else:
-            torch.set_float32_matmul_precision("high")  # on tensor cores (TF32), several times as fast
+            torch.set_float32_matmul_precision("high")  # allows TF32 on the tensor cores of NVIDIA GPUs
         model, processor = load_model(self.out)
         data = EncodedRows(rows, processor, self.out / PICTURES, self.settings.weights)
         head = make_head(model.model.multi_modal_projector.linear_1.in_features, self.settings.start)

@@ -81,7 +81,7 @@ def test_the_memory_of_the_gpu_of_the_device_is_measured(tmp_path: Path, monkeyp
             return super().table(listed[:0])
 
     monkeypatch.setattr(learn, "StageRunner", Runner)
-    monkeypatch.setattr(learn, "check_device", lambda name, processes: None)
+    monkeypatch.setattr(learn, "refuse_missing", lambda device: None)
     monkeypatch.setattr(learn, "gpu_of", {"cuda:1": ("1", ""), "cpu": (None, "not used")}.get)
     for device in ("cuda:1", "cpu"):
         assert learn.main(["--suite", "demo", "--out", str(tmp_path), "--device", device]) == 0
