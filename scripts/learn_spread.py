@@ -1,9 +1,10 @@
 """Write the tables of several seeds of scripts/learn.sh: each seed, their mean and standard deviation.
 
     python scripts/learn_spread.py runs/learn runs/learn1 runs/learn2
+    python scripts/learn_spread.py docs/results/learn/seed0.json runs/learn1 --figures docs/results/learn
 
 They stand between the marker lines of docs/learn.md; those of the first seed alone in the card of the shipped model,
-which is that seed's.
+which is that seed's. --figures writes the figures of each folder into a file, which stands for the folder later.
 
 Scores are those of `ad2 report`, differences those of `ad2 report compare`, paired by route; the order of the folders
 is that of the columns.
@@ -12,88 +13,20 @@ is that of the columns.
 from __future__ import annotations
 
 import argparse
-import io
-import json
 import statistics
-from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from exit_code import exit_code
-from learn import BLIND, SIGHTED
+from learned_seed import ANSWERERS, DRIVERS, LearnedSeed, Scored, read_seed, write_seed
 from marked_blocks import insert
 
 from closedloop_plugin.learn.shipped_model import FOLDER
-from lmms_eval_ad2.cli.main import main as ad2
 from lmms_eval_ad2.data.releases.world import TASKS
-from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.report.text_table import TextTable
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "learn.md"
 CARD = FOLDER / "README.md"
-DRIVERS = {
-    "expert": "expert (privileged)",
-    "speaking-expert": "the expert in words (privileged): ceiling",
-    SIGHTED: "**the model**",
-    "steer-only": "steer-only (privileged, ignores road users)",
-    BLIND: "its blind twin",
-    "straight": "straight",
-}
-MAJORITY = "ad2_majority"
-Scored = tuple[float, Sequence[float] | None]  # with its 95 % interval over routes, None of few routes
-
-
-@dataclass(frozen=True)
-class LearnedSeed:
-    """The scores of one run of scripts/learn.sh.
-
-    drives: by driver, Driving Score. above: the model's less its twin's. answers: by (answerer, task).
-    """
-
-    seed: str
-    drives: Mapping[str, Scored]
-    above: Scored
-    answers: Mapping[tuple[str, str], float | None]
-
-
-def read_seed(out: Path) -> LearnedSeed:
-    """The scores of a finished run. Raises Ad2Error if drives or answers are missing."""
-    runs = (out / "runs").absolute()
-    found = _printed("report", str(runs))
-    driven = {_first(one["path"], runs): one for one in (found.get("drive") or {"runs": []})["runs"]}
-    names = {run["name"]: _first(run["folder"], runs) for run in found["runs"]}
-    answers = {(names[one["run"]], one["part"]): one["score"]["official"] for one in found["tasks"]}
-    wanted = [(name, task) for name in (SIGHTED, BLIND, MAJORITY) for task in TASKS]
-    missing = [f"drive {name}" for name in DRIVERS if name not in driven]
-    missing += [f"questions {name}, {task}" for name, task in wanted if (name, task) not in answers]
-    if missing:
-        raise Ad2Error(f"{out}: not finished, without {'; '.join(missing[:3])}; scripts/learn.sh --out {out} resumes")
-    drives = {name: (one["driving_score"], one["intervals"]["driving_score"]) for name, one in driven.items()}
-    above = _difference(runs / SIGHTED / "drive", runs / BLIND / "drive")
-    return LearnedSeed(driven[SIGHTED]["provenance"]["seed"], drives, above, answers)
-
-
-def _difference(model: Path, other: Path) -> Scored:
-    """Driving Score of one run less that of another, over the routes of both."""
-    rows = {row["name"]: row for row in _printed("report", "compare", str(model), str(other))["rows"]}
-    return rows["driving_score"]["drop"], rows["driving_score"]["ci_drop"]
-
-
-def _first(path: str, runs: Path) -> str:
-    """The first folder of a path below `runs`."""
-    return Path(path).relative_to(runs).parts[0]
-
-
-def _printed(*words: str) -> dict[str, Any]:
-    """What a command prints as JSON."""
-    text = io.StringIO()
-    with redirect_stdout(text):
-        code = ad2([*words, "--json"])
-    if code:
-        raise Ad2Error(f"ad2 {' '.join(words)} failed; its message stands above")
-    return dict(json.loads(text.getvalue()))
 
 
 def driving_table(seeds: Sequence[LearnedSeed]) -> str:
@@ -112,7 +45,7 @@ def answer_table(seeds: Sequence[LearnedSeed]) -> str:
     """Scores of the model / its blind twin / the majority, by task and seed."""
     rows = []
     for task in TASKS:
-        found = [[one.answers[name, task] for name in (SIGHTED, BLIND, MAJORITY)] for one in seeds]
+        found = [[one.answers[name][task] for name in ANSWERERS] for one in seeds]
         cells = [" / ".join(_number(value) for value in values) for values in found]
         scores = [values[0] for values in found if values[0] is not None]
         rows.append((task, *cells, spread(scores) if len(scores) == len(seeds) else "–"))
@@ -136,18 +69,24 @@ def _number(value: float | None) -> str:
 
 def main() -> int:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("runs", nargs="+", type=Path, metavar="OUT", help="a folder of scripts/learn.sh")
+    p.add_argument(
+        "runs", nargs="+", type=Path, metavar="OUT", help="a folder of scripts/learn.sh, or a file of figures"
+    )
+    p.add_argument("--figures", type=Path, metavar="DIR", help="write DIR/seed<S>.json of each folder")
     p.add_argument("--page", type=Path, default=PAGE)
     p.add_argument("--card", type=Path, default=CARD)
     args = p.parse_args()
-    return exit_code(lambda: write_tables(args.runs, args.page, args.card))
+    return exit_code(lambda: write_tables(args.runs, args.page, args.card, args.figures))
 
 
-def write_tables(runs: Sequence[Path], page: Path, card: Path) -> None:
-    """All runs into `page`, the first one into `card`."""
+def write_tables(runs: Sequence[Path], page: Path, card: Path, figures: Path | None = None) -> None:
+    """All runs into `page`, the first one into `card`; the figures of folders into files of `figures`."""
     seeds = [read_seed(out) for out in runs]
     for file, shown in ((page, seeds), (card, seeds[:1])):
         insert(file, {"drives": driving_table(shown), "answers": answer_table(shown)})
+    for out, seed in zip(runs, seeds, strict=True):
+        if figures and out.is_dir():
+            write_seed(figures, seed)
 
 
 if __name__ == "__main__":

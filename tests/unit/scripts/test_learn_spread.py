@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -40,11 +41,14 @@ def rows(text: str) -> dict[str, list[str]]:
     return {row[0]: row[1:] for row in cells}
 
 
+def marked(page: Path) -> Path:
+    marks = (f"<!-- {name}: {end} -->\n" for name in ("drives", "answers") for end in ("begin", "end"))
+    page.write_text("".join(marks))
+    return page
+
+
 def test_each_seed_has_a_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page, card = tmp_path / "page.md", tmp_path / "card.md"
-    for file in (page, card):
-        marks = (f"<!-- {name}: {end} -->\n" for name in ("drives", "answers") for end in ("begin", "end"))
-        file.write_text("".join(marks))
+    page, card = marked(tmp_path / "page.md"), marked(tmp_path / "card.md")
     folders = [str(learned(tmp_path / f"s{seed}", seed, more)) for seed, more in ((0, 0.0), (1, 3.0), (5, 6.0))]
     monkeypatch.setattr(sys, "argv", ["x", *folders, "--page", str(page), "--card", str(card)])
     assert script("learn_spread").main() == 0
@@ -67,3 +71,38 @@ def test_an_unfinished_run_is_named(
     assert script("learn_spread").main() == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and f"{tmp_path}: not finished, without drive speaking-expert; drive sighted" in error
+
+
+def test_a_file_of_figures_stands_for_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = {name: marked(tmp_path / name) for name in ("first", "again", "card")}
+    out, figures = learned(tmp_path / "s3", 3, 0.26), tmp_path / "figures"
+    common = ["--card", str(pages["card"])]
+    monkeypatch.setattr(sys, "argv", ["x", str(out), "--page", str(pages["first"]), "--figures", str(figures), *common])
+    assert script("learn_spread").main() == 0
+    file = figures / "seed3.json"
+    assert json.loads(file.read_text())["drives"]["sighted"][0] == 70.3
+    monkeypatch.setattr(sys, "argv", ["x", str(file), "--page", str(pages["again"]), *common])
+    assert script("learn_spread").main() == 0
+    assert pages["again"].read_text() == pages["first"].read_text()
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"seed": 3}, "seed"),
+        ({"drives": {"expert": ["100", None]}}, "drives.expert.0"),
+        ({"drives": {}}, "not finished, without drive expert; drive speaking-expert; drive sighted; scripts/"),
+        ({"more": 1}, "more"),
+    ],
+)
+def test_a_malformed_file_of_figures_is_one_error(
+    change: dict[str, object], error: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    file = tmp_path / "seed3.json"
+    figures = {"seed": "3", "version": "1", "drives": {}, "above": [1.0, None], "answers": {}}
+    file.write_text(json.dumps({**figures, **change}))
+    monkeypatch.setattr(sys, "argv", ["x", str(file)])
+    assert script("learn_spread").main() == 2
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1 and str(file) in message and error in message
