@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
+from device_check import refuse_missing
 from process_memory import gpu_of
 from stages import Stage, StageRunner
 
@@ -232,6 +233,8 @@ def main(words: Sequence[str] | None = None) -> int:
             for stage in stages:
                 print(f"# {stage.name}" + (f": left out: {stage.missing}" if stage.missing else f"\n{stage.shown}"))
             return 0
+        if options.device.startswith("cuda"):
+            refuse_missing(options.device)
         gpu, absent = gpu_of(options.device)
         runner = StageRunner(options.out, gpu, absent, ENVIRONMENT)
         with ended_by_sigterm():

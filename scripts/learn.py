@@ -16,17 +16,16 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, fields
-from multiprocessing import get_context
 from pathlib import Path
 
+from device_check import refuse_missing
 from first_hour import spread
 from process_memory import gpu_of
 from stages import Stage, StageRunner
 
 from closedloop_plugin.cli.learn.model import ModelSizeOptions
-from closedloop_plugin.learn.train import CPU, check_device
+from closedloop_plugin.learn.train import CPU
 from closedloop_plugin.learn.trained_agent import DECISION_HZ, MOST_TOKENS, SIZE, agent_of
 from closedloop_plugin.suites.lookup import EMBEDDED, routes_home, suite
 from lmms_eval_ad2.errors import Ad2Error
@@ -262,13 +261,6 @@ def environment(options: LearnOptions) -> dict[str, str]:
             copy.write(file.read_text("utf-8"))
     threads = os.environ.get("OMP_NUM_THREADS", "1")
     return {"AD2_HOME": str(home), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": threads}
-
-
-def refuse_missing(device: str) -> None:
-    """Raises Ad2Error if PyTorch cannot compute there. Asked in a process of its own, whose memory of host and GPU is
-    free again when the stages begin."""
-    with ProcessPoolExecutor(1, get_context("spawn")) as other:
-        other.submit(check_device, device, 1).result()
 
 
 def parser() -> argparse.ArgumentParser:

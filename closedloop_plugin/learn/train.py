@@ -36,7 +36,7 @@ from closedloop_plugin.learn.tiny_model import blinded, make_tiny_model
 from closedloop_plugin.learn.training_file import TrainingFile
 from closedloop_plugin.learn.training_state import weights_of
 from lmms_eval_ad2 import __version__
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.errors import Ad2Error, require
 from lmms_eval_ad2.export.training import check_row_file, set_path
 from lmms_eval_ad2.storage.files import atomic_path, atomic_write_json, remove_leftovers
 from lmms_eval_ad2.storage.identity import refuse_differences
@@ -155,9 +155,8 @@ def _check_start(start: Path | None) -> None:
 
 
 def check_device(name: str, processes: int) -> None:
-    """Raises Ad2Error if PyTorch cannot compute there, or not with several processes."""
-    import torch
-
+    """Raises Ad2Error if PyTorch cannot compute there, or not with several processes; MissingExtra without PyTorch."""
+    torch = require("torch")
     try:
         kind = torch.device(name).type
         if kind == CPU or processes == 1:

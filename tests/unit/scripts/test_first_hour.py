@@ -103,6 +103,15 @@ def test_a_mistake_is_one_line(
     assert line.startswith("error: ") and says in line
 
 
+def test_a_gpu_that_is_not_there_is_refused_before_the_first_stage(
+    first_hour: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert first_hour.main(["a=llava_hf", "--device", "cuda:99", "--out", str(tmp_path / "out")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: --device cuda:99: PyTorch cannot use it here")
+    assert not (tmp_path / "out").exists()
+
+
 def test_no_model_is_refused(first_hour: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         first_hour.main([])
