@@ -43,6 +43,7 @@ IN_A_STEP = "4"  # of a picture, the driving question among them
 DRIVING_WEIGHT, CHOICE_WEIGHT = "6", "5"
 DROPOUT = "0.25"  # of picture tokens: a lower loss on new routes
 QUESTIONS = 150  # of each task about the held-out routes
+LOSS_PICTURES = 2000  # of held-out routes
 BATCH, LEAST_BATCH, LEAST_STEPS = 40, 8, 100  # of a trial: a model with fewer steps does not begin to speak
 TAUGHT = ("expert", "words")  # drives without a model
 EXPERT_SHARE = 0.25  # of the model's first drives, in which the expert speaks; halved in each round
@@ -96,7 +97,8 @@ class LearnStages:
     def all(self) -> list[Stage]:
         measured = {kind: [self.drive(kind), self.questions(kind)] for kind in (SIGHTED, BLIND)}
         sighted = [*self.training(), *self.held_out(), *measured[SIGHTED]]
-        return [*self.data(), *sighted, *self.blind_twin(), *measured[BLIND], *self.baselines(), self.report()]
+        blind = [*self.blind_twin(), *measured[BLIND]]
+        return [*self.data(), *sighted, *blind, *self.losses(), *self.baselines(), self.report()]
 
     def data(self) -> list[Stage]:
         """The expert's drives and those with wrong words; questions about both."""
@@ -173,6 +175,17 @@ class LearnStages:
         given = f"pretrained={self._model(kind, self.options.rounds)},device_map={device}"
         own = ("--model", "llava_hf", "--model-args", given, "--device", device, "--batch-size", "1")
         return self._questions(kind, *own, "--strict-contamination")
+
+    def losses(self) -> list[Stage]:
+        """The loss of all models about the held-out routes: the learning curve over the rounds."""
+        held, rows = self.out / "drives" / "held", self.out / "rows" / "held.jsonl"
+        models = [str(self._model(kind, k)) for kind in (SIGHTED, BLIND) for k in range(self.options.rounds + 1)]
+        asked = ("--reasons", "--questions", str(ASKED))
+        loss = ("learn", "loss", *models, "--rows", str(rows), "--pictures", str(self.options.scaled(LOSS_PICTURES)))
+        return [
+            Stage("rows held-out", ("export", "swift", "--drives", str(held), "--out", str(rows), *asked)),
+            Stage("loss of held-out rows", (*loss, "--device", self.options.device)),
+        ]
 
     def baselines(self) -> list[Stage]:
         """The same routes and questions without a model."""

@@ -57,6 +57,21 @@ def loss_of(model: LlavaForConditionalGeneration, batch: TrainingBatch, seen: to
     return (each * batch.weights).sum()
 
 
+def losses_of(
+    model: LlavaForConditionalGeneration, processor: LlavaProcessor, batch: TrainingBatch, black: bool = False
+) -> list[float]:
+    """The cross entropy of each answer of a batch, summed over its tokens, without gradients. black: with black
+    pictures."""
+    import torch
+
+    with torch.inference_mode():
+        pictures = batch.pixels * 0 if black else batch.pixels
+        logits = answer_logits(model, batch, picture_tokens(model, pixels_of(pictures, processor)))
+        each = torch.nn.functional.cross_entropy(logits, batch.answers, reduction="none")
+        sums = torch.zeros(int(batch.answer.max()) + 1, device=each.device).index_add(0, batch.answer, each)
+    return [float(value) for value in sums.tolist()]
+
+
 def answer_logits(model: LlavaForConditionalGeneration, batch: TrainingBatch, seen: torch.Tensor) -> torch.Tensor:
     """(N, V): the logits before each answer token. seen: of `picture_tokens`."""
     import torch

@@ -1,0 +1,87 @@
+"""The loss of a model's answers on rows: what it knows about pictures, in seconds instead of hours of driving.
+
+The loss of an answer is minus the logarithm of the probability that the model says exactly this text: the sum of the
+cross entropies of its tokens, nats. So models with different tokenizers can be compared. With black pictures, a model
+knows only what the question states, as speed and navigation; what it loses by them is what it sees.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from tqdm import tqdm
+
+from closedloop_plugin.learn.encoded_rows import EncodedRows
+from closedloop_plugin.learn.forward_pass import losses_of
+from closedloop_plugin.learn.model_folder import CONFIG
+from closedloop_plugin.learn.train import CPU, check_device, load_model
+from closedloop_plugin.learn.training_file import CHOICE, DRIVING, PictureGroup, TrainingFile
+from lmms_eval_ad2.errors import Ad2Error
+
+OTHER = "other"
+KINDS = (DRIVING, CHOICE, OTHER)
+BATCH = 32  # pictures
+MODEL_TYPE = "llava"
+
+
+@dataclass(frozen=True)
+class AnswerLoss:
+    """Means over n answers, nats. black: with black pictures."""
+
+    n: int
+    mean: float
+    black: float
+
+
+def spread_pictures(rows: TrainingFile, most: int | None) -> TrainingFile:
+    """At most so many of the file's pictures, with all their questions, spread evenly over it."""
+    if most is None or most >= len(rows.groups):
+        return rows
+    chosen = np.linspace(0, len(rows.groups) - 1, most).round().astype(int)
+    return TrainingFile(tuple(rows.groups[i] for i in chosen), rows.sha256)
+
+
+def answer_losses(folder: Path, rows: TrainingFile, device: str = CPU) -> dict[str, AnswerLoss]:
+    """By kind of question, of those that the rows have.
+
+    folder: a model of `ad2 learn train`, or another LLaVA whose processor only resizes pictures. Raises Ad2Error for
+    other folders and for a device that is not there.
+    """
+    check_device(device, 1)
+    _refuse_others(folder)
+    model, processor = load_model(folder)
+    model.to(device)  # type: ignore[arg-type]  # transformers decorates it
+    model.eval()
+    losses: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    with TemporaryDirectory() as temporary:
+        data = EncodedRows(rows, processor, Path(temporary) / "pictures.npy")
+        starts = range(0, len(data), BATCH)
+        for start in tqdm(starts, desc=folder.name, unit="batch", disable=None):
+            groups = range(start, min(start + BATCH, len(data)))
+            batch = data.batch([(i, range(len(data.turns[i]))) for i in groups]).to(model.device)
+            both = (losses_of(model, processor, batch, black) for black in (False, True))
+            for kind, *pair in zip(_kinds(rows.groups, groups), *both, strict=True):
+                losses[kind].append((pair[0], pair[1]))
+    found = {kind: np.mean(losses[kind], axis=0) for kind in KINDS if kind in losses}
+    return {kind: AnswerLoss(len(losses[kind]), float(mean[0]), float(mean[1])) for kind, mean in found.items()}
+
+
+def _refuse_others(folder: Path) -> None:
+    try:
+        kind = json.loads((folder / CONFIG).read_bytes())["model_type"]
+    except (OSError, ValueError, LookupError, TypeError):
+        raise Ad2Error(f"{folder}: no model folder: no readable {CONFIG} with model_type") from None
+    if kind != MODEL_TYPE:
+        raise Ad2Error(f"{folder}: model_type {kind!r}, must be {MODEL_TYPE!r}, as of ad2 learn train")
+
+
+def _kinds(groups: Sequence[PictureGroup], chosen: Sequence[int]) -> Iterator[str]:
+    """Of all turns of a batch, in their order."""
+    for number in chosen:
+        yield from (turn.kind if turn.kind in KINDS else OTHER for turn in groups[number].turns)
