@@ -38,6 +38,15 @@ def test_held_out_routes_are_unlike_all_driven_ones() -> None:
     assert unlike == others and len(unlike) == 4
 
 
+def test_the_loss_of_all_models_is_that_of_the_held_out_rows() -> None:
+    found = stages()
+    words, rows = found["loss of held-out rows"], found["rows held-out"]
+    models = [f"out/models/{kind}{number}" for kind in ("sighted", "blind") for number in range(3)]
+    assert words[2 : words.index("--rows")] == models
+    assert words[words.index("--rows") + 1] == rows[rows.index("--out") + 1]
+    assert rows[rows.index("--drives") + 1] == "out/drives/held"
+
+
 def test_each_round_adds_the_rows_of_its_own_drives() -> None:
     found = stages()
     words = found["train sighted 2"]
@@ -50,12 +59,12 @@ def test_each_round_adds_the_rows_of_its_own_drives() -> None:
 
 def test_the_device_and_the_size_of_the_model() -> None:
     for words in stages().values():
-        assert not {"--hidden", "cuda"} & {*words} and ("learn" not in words or "--device" not in words)
+        assert not {"--hidden", "cuda"} & {*words} and ("train" not in words or "--device" not in words)
     found = stages(device="cuda", hidden=768, vision=(64, 128, 320, 512))
     first, second = found["train sighted 0"], found["train sighted 1"]
     assert first[-7:] == ["--hidden", "768", "--vision", "64", "128", "320", "512"]
     assert "--start" in second and "--hidden" not in second  # the size is that of the model it starts from
-    for name in ("train sighted 0", "train sighted 1", "train blind 2", "questions sighted"):
+    for name in ("train sighted 0", "train sighted 1", "train blind 2", "questions sighted", "loss of held-out rows"):
         assert found[name][found[name].index("--device") + 1] == "cuda" and "--processes" not in found[name]
     for name in ("round 1: its own drives", "drive blind"):
         assert any("device=cuda,device_map=cuda" in word for word in found[name])
