@@ -181,10 +181,11 @@ class LearnStages:
         held, rows = self.out / "drives" / "held", self.out / "rows" / "held.jsonl"
         models = [str(self._model(kind, k)) for kind in (SIGHTED, BLIND) for k in range(self.options.rounds + 1)]
         asked = ("--reasons", "--questions", str(ASKED))
+        place = () if self.options.device == CPU else ("--device", self.options.device)
         loss = ("learn", "loss", *models, "--rows", str(rows), "--pictures", str(self.options.scaled(LOSS_PICTURES)))
         return [
             Stage("rows held-out", ("export", "swift", "--drives", str(held), "--out", str(rows), *asked)),
-            Stage("loss of held-out rows", (*loss, "--device", self.options.device)),
+            Stage("loss of held-out rows", (*loss, *place)),
         ]
 
     def baselines(self) -> list[Stage]:

@@ -59,7 +59,7 @@ def test_each_round_adds_the_rows_of_its_own_drives() -> None:
 
 def test_the_device_and_the_size_of_the_model() -> None:
     for words in stages().values():
-        assert not {"--hidden", "cuda"} & {*words} and ("train" not in words or "--device" not in words)
+        assert not {"--hidden", "cuda"} & {*words} and ("learn" not in words or "--device" not in words)
     found = stages(device="cuda", hidden=768, vision=(64, 128, 320, 512))
     first, second = found["train sighted 0"], found["train sighted 1"]
     assert first[-7:] == ["--hidden", "768", "--vision", "64", "128", "320", "512"]
