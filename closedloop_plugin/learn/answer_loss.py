@@ -47,27 +47,31 @@ def spread_pictures(rows: TrainingFile, most: int | None) -> TrainingFile:
     return TrainingFile(tuple(rows.groups[i] for i in chosen), rows.sha256)
 
 
-def answer_losses(folder: Path, rows: TrainingFile, device: str = CPU) -> dict[str, AnswerLoss]:
-    """By kind of question, of those that the rows have.
+def answer_losses(models: Sequence[Path], rows: TrainingFile, device: str = CPU) -> dict[Path, dict[str, AnswerLoss]]:
+    """By model and by kind of question, of those that the rows have.
 
-    folder: a model of `ad2 learn train`, or another LLaVA whose processor only resizes pictures. Raises Ad2Error for
-    other folders and for a device that is not there.
+    models: of `ad2 learn train`, or other LLaVAs whose processors only resize pictures; models of the same input size
+    share the resized pictures. Raises Ad2Error for other folders and for a device that is not there.
     """
+    with TemporaryDirectory() as temporary:
+        return {folder: _losses(folder, rows, Path(temporary), device) for folder in models}
+
+
+def _losses(folder: Path, rows: TrainingFile, pictures: Path, device: str) -> dict[str, AnswerLoss]:
+    """Of one model. pictures: folder where resized ones are kept."""
     check_device(device, 1)
     _refuse_others(folder)
     model, processor = load_model(folder)
     model.to(device)  # type: ignore[arg-type]  # transformers decorates it
     model.eval()
     losses: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    with TemporaryDirectory() as temporary:
-        data = EncodedRows(rows, processor, Path(temporary) / "pictures.npy")
-        starts = range(0, len(data), BATCH)
-        for start in tqdm(starts, desc=folder.name, unit="batch", disable=None):
-            groups = range(start, min(start + BATCH, len(data)))
-            batch = data.batch([(i, range(len(data.turns[i]))) for i in groups]).to(model.device)
-            both = (losses_of(model, processor, batch, black) for black in (False, True))
-            for kind, *pair in zip(_kinds(rows.groups, groups), *both, strict=True):
-                losses[kind].append((pair[0], pair[1]))
+    data = EncodedRows(rows, processor, pictures / "pictures.npy")
+    for start in tqdm(range(0, len(data), BATCH), desc=folder.name, unit="batch", disable=None):
+        groups = range(start, min(start + BATCH, len(data)))
+        batch = data.batch([(i, range(len(data.turns[i]))) for i in groups]).to(model.device)
+        both = (losses_of(model, processor, batch, black) for black in (False, True))
+        for kind, *pair in zip(_kinds(rows.groups, groups), *both, strict=True):
+            losses[kind].append((pair[0], pair[1]))
     found = {kind: np.mean(losses[kind], axis=0) for kind in KINDS if kind in losses}
     return {kind: AnswerLoss(len(losses[kind]), float(mean[0]), float(mean[1])) for kind, mean in found.items()}
 

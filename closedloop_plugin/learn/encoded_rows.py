@@ -239,12 +239,12 @@ def resized_pictures(names: Sequence[Path], processor: LlavaProcessor, file: Pat
     Pillow's own resizing is what the processor does, without its conversions, which take twenty times as long. Raises
     Ad2Error if the first picture shows that this processor does something else.
     """
-    side = processor.image_processor.size
-    shape = (len(names), 3, side["height"], side["width"])
-    about = hashlib.sha256("\n".join([str(shape), *map(str, names)]).encode()).hexdigest()[:16]
-    file = file.with_name(f"{file.stem}-{about}.npy")
+    images = processor.image_processor
+    shape = (len(names), 3, images.size["height"], images.size["width"])
+    content = "\n".join([str(shape), str(int(images.resample)), *map(str, names)])
+    file = file.with_name(f"{file.stem}-{hashlib.sha256(content.encode()).hexdigest()[:16]}.npy")
+    _check_resizing(_read(names[0]), processor)
     if not file.exists():
-        _check_resizing(_read(names[0]), processor)
         with atomic_path(file, durable=False) as temporary:
             array = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
             for number, name in enumerate(names):

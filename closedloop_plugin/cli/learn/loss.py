@@ -54,7 +54,7 @@ def run(options: LearnLossOptions) -> int:
 
     rows = spread_pictures(TrainingFile.read(options.rows), options.pictures)
     leaks = {model: _leaks(model, options.rows) for model in options.models}
-    found = {model: answer_losses(model, rows, options.device) for model in options.models}
+    found = answer_losses(options.models, rows, options.device)
     if options.json:
         models = [
             {"model": str(model), **leaks[model], "losses": {kind: asdict(loss) for kind, loss in losses.items()}}

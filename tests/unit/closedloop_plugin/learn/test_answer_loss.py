@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from support.driving_rows import collect
 from transformers import AutoProcessor, LlavaForConditionalGeneration
 
 from closedloop_plugin.learn.answer_loss import answer_losses, spread_pictures
+from closedloop_plugin.learn.encoded_rows import picture_files, resized_pictures
 from closedloop_plugin.learn.row_trainer import TrainingSettings
 from closedloop_plugin.learn.tiny_model import TinyModelSize
 from closedloop_plugin.learn.tokenizer import END
@@ -84,13 +86,26 @@ def alone(folder: Path, file: Path, black: bool) -> dict[str, list[float]]:
 
 
 def test_losses_are_those_of_the_questions_asked_alone(model: Path, more_rows: Path) -> None:
-    found = answer_losses(model, TrainingFile.read([more_rows]))
+    found = answer_losses([model], TrainingFile.read([more_rows]))[model]
     assert {kind: loss.n for kind, loss in found.items()} == {"driving": 9, "choice": 6, "other": 3}
     for black in (False, True):
         for kind, losses in alone(model, more_rows, black).items():
             mine = found[kind].black if black else found[kind].mean
             assert mine == pytest.approx(math.fsum(losses) / len(losses), rel=2e-3), (kind, black)
     assert found["driving"].mean < found["driving"].black  # red means braking
+
+
+def test_models_share_resized_pictures_only_if_they_resize_alike(model: Path, rows: Path, tmp_path: Path) -> None:
+    same, other = (Path(shutil.copytree(model, tmp_path / name)) for name in ("same", "other"))
+    config = json.loads((other / "processor_config.json").read_text())
+    config["image_processor"]["resample"] = Image.Resampling.NEAREST
+    (other / "processor_config.json").write_text(json.dumps(config))
+    file = TrainingFile.read([rows])
+    found = answer_losses([model, same], file)
+    assert found[same] == found[model]
+    for folder, files in ((model, 1), (same, 1), (other, 2)):
+        resized_pictures(picture_files(file), AutoProcessor.from_pretrained(folder), tmp_path / "pictures.npy")
+        assert len(list(tmp_path.glob("pictures-*.npy"))) == files
 
 
 def test_the_command_names_what_was_trained_on(
