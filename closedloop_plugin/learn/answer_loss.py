@@ -50,17 +50,19 @@ def spread_pictures(rows: TrainingFile, most: int | None) -> TrainingFile:
 def answer_losses(models: Sequence[Path], rows: TrainingFile, device: str = CPU) -> dict[Path, dict[str, AnswerLoss]]:
     """By model and by kind of question, of those that the rows have.
 
-    models: of `ad2 learn train`, or other LLaVAs whose processors only resize pictures; models of the same input size
-    share the resized pictures. Raises Ad2Error for other folders and for a device that is not there.
+    models: of `ad2 learn train`, or other LLaVAs whose processors only resize pictures; those that resize
+    alike share the resized pictures. Raises Ad2Error for other folders and for a device that is not there, before the
+    first model is asked.
     """
+    check_device(device, 1)
+    for folder in models:
+        _refuse_others(folder)
     with TemporaryDirectory() as temporary:
         return {folder: _losses(folder, rows, Path(temporary), device) for folder in models}
 
 
 def _losses(folder: Path, rows: TrainingFile, pictures: Path, device: str) -> dict[str, AnswerLoss]:
     """Of one model. pictures: folder where resized ones are kept."""
-    check_device(device, 1)
-    _refuse_others(folder)
     model, processor = load_model(folder)
     model.to(device)  # type: ignore[arg-type]  # transformers decorates it
     model.eval()

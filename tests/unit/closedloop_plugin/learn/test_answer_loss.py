@@ -13,6 +13,7 @@ from PIL import Image
 from support.driving_rows import collect
 from transformers import AutoProcessor, LlavaForConditionalGeneration
 
+from closedloop_plugin.learn import answer_loss
 from closedloop_plugin.learn.answer_loss import answer_losses, spread_pictures
 from closedloop_plugin.learn.encoded_rows import picture_files, resized_pictures
 from closedloop_plugin.learn.row_trainer import TrainingSettings
@@ -21,6 +22,7 @@ from closedloop_plugin.learn.tokenizer import END
 from closedloop_plugin.learn.train import train
 from closedloop_plugin.learn.training_file import TrainingFile
 from lmms_eval_ad2.cli.main import main
+from lmms_eval_ad2.errors import Ad2Error
 
 pytestmark = pytest.mark.integration
 SIZE = TinyModelSize(
@@ -139,3 +141,13 @@ def test_another_folder_is_one_error(
     assert main(["learn", "loss", str(tmp_path), "--rows", str(rows)]) == 2
     message = capsys.readouterr().err
     assert message.count("\n") == 1 and str(tmp_path) in message and error in message
+
+
+def test_a_wrong_folder_is_found_before_the_first_model_is_asked(
+    model: Path, rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Path] = []
+    monkeypatch.setattr(answer_loss, "load_model", asked.append)
+    with pytest.raises(Ad2Error, match="no model folder"):
+        answer_losses([model, tmp_path], TrainingFile.read([rows]))
+    assert not asked
