@@ -56,8 +56,9 @@ class _PlanningExpert(ExpertDriver):
 def reason_of(plan: ExpertPlan, state: ExpertState) -> dict[str, Any]:
     """{"kind", "actor"}: the step of the decision that determines the acceleration, and the actor behind it, or None.
 
-    kind: clear (nothing slows the car), speed_limit, curve, red_light, stop_sign, vehicle_ahead, yield (to a stream, or
-    before moving into a lane), actor (the rollouts brake for it), passing (beside an obstacle), blocked (no way past).
+    kind: clear (nothing slows the car), speed_limit, curve, red_light, stop_sign, line_ahead (the car has to stop at a
+    line, but not yet slow down for it), vehicle_ahead, yield (to a stream, or before moving into a lane), actor (the
+    rollouts brake for it), passing (beside an obstacle), blocked (no way past).
     """
     bounds = plan.bounds
     if bounds["contact"] < bounds["gap"] - LOWER:
@@ -73,7 +74,7 @@ def reason_of(plan: ExpertPlan, state: ExpertState) -> dict[str, Any]:
         return {"kind": "yield", "actor": None}
     if plan.lateral.purpose in ("pass", "oncoming"):
         return {"kind": "passing", "actor": _blocker(plan.scene, state)}
-    return {"kind": _speed_reason(plan, state), "actor": None}
+    return {"kind": "line_ahead" if lines else _speed_reason(plan, state), "actor": None}
 
 
 def _speed_reason(plan: ExpertPlan, state: ExpertState) -> str:

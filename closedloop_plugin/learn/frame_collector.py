@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -38,6 +39,7 @@ STANDING_M_S = 0.1
 # 1.5 times as long as at the last one. A car that is stuck to the end gives ten frames instead of a hundred.
 STANDING_FROM_S, STANDING_FACTOR = 2.0, 1.5
 JPEG_QUALITY = 90
+FASTEST_M_S = 60.0  # what moves faster between two ticks was put elsewhere: traffic that left the scene comes back
 
 
 class StandingFrames:
@@ -144,12 +146,16 @@ class FrameCollector:
         later = [self._moment_at(self._times[moment] + s) for s in FUTURE_S]
         frame["future"] = [_place(self._poses[k][ego_id], ego) for k in later if k is not None]
         for row in frame["objects"]:
-            known = (self._poses[k].get(row["id"]) for k in later if k is not None)
-            row["future"] = []
-            for pose in known:
-                if pose is None:
-                    break  # it left the scene
-                row["future"].append(_place(pose, ego))
+            last = self._last_moment(row["id"], moment, max((k for k in later if k is not None), default=moment))
+            row["future"] = [_place(self._poses[k][row["id"]], ego) for k in later if k is not None and k <= last]
+
+    def _last_moment(self, id_: str, first: int, last: int) -> int:
+        """The last tick from `first` to `last` up to which the actor stays in the scene and moves as bodies do."""
+        for k in range(first, last):
+            here, there = self._poses[k][id_], self._poses[k + 1].get(id_)
+            if there is None or math.dist(here[:2], there[:2]) > FASTEST_M_S * (self._times[k + 1] - self._times[k]):
+                return k
+        return last
 
     def _moment_at(self, time_s: float) -> int | None:
         """Index of the tick at a time; None after the end of the episode."""

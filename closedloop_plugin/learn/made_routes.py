@@ -73,12 +73,15 @@ def write_routes(file: Path, routes: Iterable[Route]) -> None:
 
 
 def known_routes() -> list[Route]:
-    """All routes that a made one must not repeat: of the demo and of every added suite, without made ones."""
-    names = {"demo", *(file.stem for file in lookup.routes_home().glob("*.xml"))}
-    if os.environ.get(lookup.VARIABLE):
-        names.add(lookup.BENCH2DRIVE)
-    found = [replace(route, suite=name) for name in sorted(names) for route in lookup.suite(name, None).routes]
+    """All routes that a made one must not repeat: of `known_suites`, without made ones."""
+    found = [replace(route, suite=name) for name in known_suites() for route in lookup.suite(name, None).routes]
     return [route for route in found if not MADE_ID.fullmatch(route.id)]
+
+
+def known_suites() -> list[str]:
+    """The demo and every added suite."""
+    names = {"demo", *(file.stem for file in lookup.routes_home().glob("*.xml"))}
+    return sorted(names | ({lookup.BENCH2DRIVE} if os.environ.get(lookup.VARIABLE) else set()))
 
 
 def known_set(routes: Iterable[Route]) -> TrainingSet:

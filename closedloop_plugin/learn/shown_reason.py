@@ -12,7 +12,7 @@ from typing import Any
 
 MOVES_M_S = 0.5
 LEAST_PIXELS = 6  # of an actor; fewer than for a question about it (`shown`), as a part of a car is a reason
-FREE = frozenset({"clear", "speed_limit", "curve", "passing"})  # no one is waited for
+FREE = frozenset({"clear", "speed_limit", "curve", "passing", "line_ahead"})  # no one is waited for
 
 
 def reason_is_shown(frame: Mapping[str, Any]) -> bool:
@@ -29,6 +29,13 @@ def reason_is_shown(frame: Mapping[str, Any]) -> bool:
     if actor is not None:
         return any(each["id"] == actor for each in shown)
     return kind != "yield" or any(each["speed"] > MOVES_M_S for each in shown)
+
+
+def shown_kind(frame: Mapping[str, Any]) -> str:
+    """The kind of the reason as the picture tells it: the way to a line is clear until its light or sign is seen."""
+    kind = str(frame["label"]["reason"]["kind"])
+    lines = (_holds(each, held) for each in frame["signals"] for held in ("red_light", "stop_sign"))
+    return "clear" if kind == "line_ahead" and not any(lines) else kind
 
 
 def _holds(signal: Mapping[str, Any], kind: str) -> bool:

@@ -21,7 +21,7 @@ from closedloop_plugin.core.state import Observation, RouteCommand
 from closedloop_plugin.learn import collection
 from closedloop_plugin.learn.questions.relation import TASK as RELATION
 from closedloop_plugin.learn.seen_grid import seen_json
-from closedloop_plugin.learn.shown_reason import reason_is_shown
+from closedloop_plugin.learn.shown_reason import reason_is_shown, shown_kind
 from closedloop_plugin.learn.training_file import CHOICE, DRIVING
 from closedloop_plugin.learn.training_set import collection_set, read_questions
 from closedloop_plugin.prompts.texts import texts_of
@@ -43,6 +43,7 @@ BECAUSE = {
     "curve": "of the curve",
     "red_light": "the traffic light is not green",
     "stop_sign": "of the stop sign",
+    "line_ahead": "the stop line is not reached yet",
     "vehicle_ahead": "of the vehicle ahead",
     "yield": "others have the right of way",
     "actor": "another road user comes into the way",
@@ -128,17 +129,16 @@ class FrameRows:
     def _driving(self, picture: Path, frame: Mapping[str, Any], group: str) -> Iterator[dict[str, Any]]:
         """One row for each of the settings' questions."""
         observation = observation_of(frame)
-        answers = {"action": self._action(frame["label"]), "trajectory": frame["label"]["trajectory"]}
+        answers = {"action": self._action(frame), "trajectory": frame["label"]["trajectory"]}
         for task in self.settings.asked:
             asked = self._prompter.question(task, observation)
             yield {**self._row(task, picture, group, asked, answers[task]), "kind": DRIVING}
 
-    def _action(self, label: Mapping[str, Any]) -> str:
-        action = str(label["action"])
+    def _action(self, frame: Mapping[str, Any]) -> str:
+        action = str(frame["label"]["action"])
         if not self.settings.reasons:
             return action
-        because = BECAUSE[label["reason"]["kind"]]
-        return f"{action.rstrip('.')}, because {because}."
+        return f"{action.rstrip('.')}, because {BECAUSE[shown_kind(frame)]}."
 
     def _row(self, task: str, picture: Path, group: str, prompt: str, answer: str, name: str = "") -> dict[str, Any]:
         return {

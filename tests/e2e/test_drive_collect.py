@@ -88,11 +88,12 @@ def test_frames_that_are_there_count(collected: tuple[Path, str]) -> None:
     assert "1 of 1 episodes are there already; running 0" in done.stdout and "of 2 episodes in" in done.stdout
 
 
-def test_another_seed_is_refused_and_nothing_is_lost(collected: tuple[Path, str]) -> None:
+@pytest.mark.parametrize("words", [("--seed", "4"), ("--size", "320x180")])
+def test_another_command_is_refused_and_nothing_is_lost(collected: tuple[Path, str], words: tuple[str, str]) -> None:
     folder, _ = collected
     before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-    done = run(*COMMAND, "--seed", "4", cwd=folder.parent, code=2)
-    assert "seed" in done.stderr and "Traceback" not in done.stderr
+    done = run(*COMMAND, *words, cwd=folder.parent, code=2)
+    assert {"--seed": "seed", "--size": "cameras"}[words[0]] in done.stderr and "Traceback" not in done.stderr
     assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
 
 
@@ -125,6 +126,7 @@ def test_rounds_on_the_roads_of_a_town(tmp_path: Path) -> None:
         (("--types", "ParkedObstacles"), "no such scenario type: ParkedObstacles"),
         (("--driver", "experts"), "no agent 'experts'"),
         (("--size", "160"), "expected a size like 800x450"),
+        (("--towns", "a/Town.xodr", "--towns", "b/Town.xodr"), "two files are called Town"),
         (("--expert-share", "0.5"), "is an option of --driver lmms:"),
         (("--expert-share", "1.5", "--driver", "straight"), "must be at least 0 and below 1"),
         (("--expert-share", "0.5", "--driver", "straight"), "is no model that answers in words"),

@@ -46,13 +46,13 @@ def frame_row(
     *objects: Mapping[str, Any], tick: int = 10, drive: str = "m0-000001_rep0", signals: Sequence[Any] = (),
     label: Mapping[str, Any] | None = None, reason: str = "clear", of: str | None = None, **changes: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """A row of a frames file. `reason`, `of`: the expert's reason and the id of its actor."""
+    """A row of a frames file. `reason`, `of`: the expert's reason and the id of its actor. The car does not move."""
     told = {**LABEL, "reason": {"kind": reason, "actor": of}, **(label or {})}
     return {
         "id": f"{drive}/{tick}", "image": f"front_{tick:05d}.jpg", "route": drive.partition("_")[0],
         "scenario": "ParkingCutIn", "tick": tick, "time_s": tick / 20, "speed": 6.2, "speed_limit": 8.3,
         "command": "lane follow", "target": [10.0, 0.0], "route_offset": 0.0, "disturbed": False, "label": told,
-        "future": [], "objects": list(objects), "signals": list(signals), "weather": WEATHER,
+        "future": [[0.0, 0.0]] * 6, "objects": list(objects), "signals": list(signals), "weather": WEATHER,
         "light": {"night": 0.0, "fog": 0.0}, **changes,
     }  # fmt: skip
 

@@ -27,6 +27,10 @@ DISTURBED, DISTURBED_SPEAKER = "disturbed-expert", "disturbed-speaker"
 SUITE = "made"
 FIRST_EPISODES = 24  # before the number of episodes that --frames takes is estimated
 MOST_FRAMES = 80  # of an episode, about
+NOT_KNOWN = (
+    "note: Bench2Drive's routes are not known here, so made routes are not compared with them; to leave them out, "
+    "first: ad2 drive routes add FILE"
+)
 EXAMPLES = """examples:
   ad2 drive collect --routes 600 --frames 20000 --workers 2 --out drives/expert
   ad2 drive collect --routes 100 --seed 2 --driver lmms:llava_hf,pretrained=MODEL,device=cpu --decision-hz 2 \\
@@ -182,13 +186,23 @@ def _prepared(options: CollectOptions) -> tuple[DriveRun, DriverSetup]:
     driver = _driver(options, rules)
     write_routes(options.out / ROUTES, routes)
     run = assemble(config, subject, driver)
-    return replace(run, identity={**run.identity, "every": options.every, **identity_of(options, run.identity)}), driver
+    # In other runs cameras belong to the identity only if the driver sees them; here they are the result.
+    cameras = [f"{camera.name} {camera.width}x{camera.height}" for camera in driver.cameras]
+    identity = {**run.identity, "every": options.every, "cameras": cameras}
+    return replace(run, identity={**identity, **identity_of(options, identity)}), driver
 
 
 def _routes(options: CollectOptions) -> tuple[Route, ...]:
-    from closedloop_plugin.learn.made_routes import made_routes
+    from closedloop_plugin.learn.made_routes import known_suites, made_routes
     from closedloop_plugin.learn.training_set import read_training
+    from closedloop_plugin.suites.lookup import BENCH2DRIVE
+    from lmms_eval_ad2.errors import Ad2Error
 
+    stems = Counter(file.stem for file in options.towns)
+    if twice := sorted(stem for stem, count in stems.items() if count > 1):
+        raise Ad2Error(f"--towns: two files are called {twice[0]}; routes name their town by the file's name")
+    if BENCH2DRIVE not in known_suites():
+        show(NOT_KNOWN, file=sys.stderr)
     types = [t.strip() for t in options.types.split(",") if t.strip()] if options.types else None
     unlike = [one for path in options.unlike for one in read_training(path).sets]
     return tuple(made_routes(options.routes, options.seed, types=types, towns=options.towns, unlike=unlike))

@@ -60,6 +60,7 @@ class BalancedSelection:
             mixed = _mixed(_mixed(orders))
             turn = _ranks(np.where(classes == FREE, groups, classes), mixed, keep)
             keep &= _ranks(tasks, _in_turn(turn, mixed), keep) < per_task
+            keep = _balanced(groups, classes, orders, keep)  # the bound may end between the answers of a question
         return keep
 
     def _number(self, name: str) -> int:

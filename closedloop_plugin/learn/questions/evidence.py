@@ -13,6 +13,7 @@ from lmms_eval_ad2.records import BilingualText
 
 AHEAD_DEGREES = 8.0  # to either side of the ego's direction
 CROSSING = PEDESTRIANS | {ActorKind.ANIMAL, ActorKind.BICYCLE}  # their direction matters more than their pace
+FREE_M, HALF_LANE_M = 40.0, 1.75  # the way that has to be free for FREE, and half its width
 OF_ACTORS = ("vehicle_ahead", "actor", "passing", "blocked", "yield")  # kinds of reasons with an actor behind them
 FREE = text("Nothing in the way.", "前方没有障碍。")
 # Reasons without an actor or sign: what is seen, and what happens next; with FREE, only if the road stays free.
@@ -41,6 +42,8 @@ def evidence_of(frame: SeenFrame) -> ReasonEvidence | None:
     if frame.reason in OF_THE_ROAD:
         seen, next_ = OF_THE_ROAD[frame.reason]
         if seen is FREE:
+            if _is_held_up(frame):
+                return None
             return ReasonEvidence("free", seen, next_ if frame.stays_free else None, "")
         return ReasonEvidence(frame.reason, seen, next_, "")
     if frame.reason in ("red_light", "stop_sign"):
@@ -49,6 +52,15 @@ def evidence_of(frame: SeenFrame) -> ReasonEvidence | None:
     if actor is None or not actor.shown:
         return None
     return ReasonEvidence(frame.reason, _place(actor), what_next(actor), actor.id)
+
+
+def _is_held_up(frame: SeenFrame) -> bool:
+    """Whether the picture shows somebody on the way ahead, or a light that is not green or a stop sign to come."""
+    lines = (s for s in frame.signs if s.is_ahead and s.appears and s.control != "yield")
+    ahead = (a for a in frame.actors if a.appears and 0 < a.forward <= FREE_M)
+    return any(line.state != SignalState.GREEN for line in lines) or any(
+        a.lane == "own" or abs(a.left) <= HALF_LANE_M for a in ahead
+    )
 
 
 def what_next(actor: SeenActor) -> BilingualText | None:
@@ -71,7 +83,7 @@ def _place(actor: SeenActor) -> BilingualText:
 
 def _of_sign(frame: SeenFrame) -> ReasonEvidence | None:
     wanted = "signal" if frame.reason == "red_light" else "stop"
-    ahead = [s for s in frame.signs if s.control == wanted and s.on_route and s.distance is not None and s.shown]
+    ahead = [s for s in frame.signs if s.control == wanted and s.is_ahead and s.shown]
     sign = min(ahead, key=lambda s: s.distance or 0.0, default=None)
     if sign is None or sign.distance is None:
         return None

@@ -9,6 +9,7 @@ from typing import Any
 from closedloop_plugin.core.state import ActorKind, RouteCommand, SignalState
 from closedloop_plugin.learn.questions.seen_frame import (
     DARK,
+    IN_LANE_M,
     NIGHT_PIXELS,
     SHOWN_PIXELS,
     PixelBox,
@@ -42,18 +43,22 @@ class CollectedFrameReader:
         weather = fields.inner("weather").numbers()
         actor = reason.row.get("actor")
         night = light.number("night") if light else float(weather.get("sun_altitude_angle", 45.0) < 0.0)
-        actors = [_actor(row, self.size[0], night) for row in fields.several("objects")]
+        ego = fields.places("future") if "future" in fields.row else ()
+        actors = [_actor(row, self.size[0], night, ego) for row in fields.several("objects")]
+        offset = fields.number("route_offset") if fields.row.get("route_offset") is not None else 0.0
         return SeenFrame(
             id=fields.text("id"), episode=self.folder.rsplit("/", 1)[-1], route=fields.text("route"),
-            scenario=str(fields.row.get("scenario", "")), image=f"{self.folder}/{fields.text('image')}", size=self.size,
+            scenario=fields.text("scenario") if fields.row.get("scenario") else "", size=self.size,
+            image=f"{self.folder}/{fields.text('image')}",
             speed=fields.number("speed"), speed_limit=min(fields.number("speed_limit"), self.max_speed),
             command=fields.one_of("command", RouteCommand), action=label.text("action"),
             acceleration=label.number("acceleration"), reason=reason.text("kind"),
             reason_actor=actor if isinstance(actor, str) else None,
             actors=tuple(sorted(actors, key=_nearest_first)),
-            signs=tuple(sorted(map(_sign, fields.several("signals")), key=lambda sign: sign.id)),
+            signs=tuple(sorted((_sign(row, night) for row in fields.several("signals")), key=lambda sign: sign.id)),
             weather=weather,
             night=night,
+            in_lane=abs(offset) <= IN_LANE_M,
             time_s=fields.number("time_s"),
         )  # fmt: skip
 
@@ -62,28 +67,42 @@ def _nearest_first(actor: SeenActor) -> tuple[float, str]:
     return math.hypot(actor.forward, actor.left), actor.id
 
 
-def _actor(fields: _FrameFields, width: int, night: float) -> SeenActor:
-    """`width`: of the picture. `visible` does not count what is beyond its edges, so there more pixels are needed."""
+def _actor(fields: _FrameFields, width: int, night: float, ego: Sequence[Place]) -> SeenActor:
+    """`width`: of the picture. `visible` does not count what is beyond its edges, so there more pixels are needed.
+
+    ego: the ego's places in the following seconds.
+    """
     box = fields.box()
     at_edge = box is not None and (box[0] <= 0 or box[2] >= width)
-    least = EXACT_PIXELS if at_edge else NIGHT_PIXELS if night >= DARK else SHOWN_PIXELS
+    future = fields.places("future") if box else ()  # nothing is asked about what does not appear
     return SeenActor(
         id=fields.text("id"), kind=fields.one_of("kind", ActorKind), forward=fields.number("forward"),
         left=fields.number("left"), yaw=fields.number("yaw"), speed=fields.number("speed"),
         length=fields.number("length"), width=fields.number("width"), lane=fields.text("lane"), box=box,
-        pixels=fields.whole("pixels"), share=fields.number("visible"), least=least,
-        future=fields.places("future") if box else (),  # nothing is asked about what does not appear
+        pixels=fields.whole("pixels"), share=fields.number("visible"), least=EXACT_PIXELS if at_edge else _least(night),
+        future=future, distances=_distances(fields, future, ego),
     )  # fmt: skip
 
 
-def _sign(fields: _FrameFields) -> SeenSign:
+def _distances(fields: _FrameFields, future: Sequence[Place], ego: Sequence[Place]) -> tuple[float, ...]:
+    now = math.hypot(fields.number("forward"), fields.number("left"))
+    return (now, *(math.dist(there, here) for there, here in zip(future, ego, strict=False)))
+
+
+def _least(night: float) -> int:
+    """Pixels from which on a picture shows something."""
+    return NIGHT_PIXELS if night >= DARK else SHOWN_PIXELS
+
+
+def _sign(fields: _FrameFields, night: float) -> SeenSign:
     state, distance = fields.row.get("state"), fields.row.get("distance")
     lamp = fields.row.get("state_pixels")
     return SeenSign(
         id=fields.text("id"), control=fields.text("control"),
         state=None if state is None else fields.one_of("state", SignalState),
         on_route=bool(fields.row.get("on_route")), distance=None if distance is None else fields.number("distance"),
-        box=fields.box(), pixels=fields.whole("pixels"), lit=lamp is None or fields.whole("state_pixels") >= LIT_PIXELS,
+        box=fields.box(), pixels=fields.whole("pixels"), share=fields.number("visible"), least=_least(night),
+        lit=lamp is None or fields.whole("state_pixels") >= LIT_PIXELS,
     )  # fmt: skip
 
 
@@ -102,8 +121,8 @@ class _FrameFields:
 
     def text(self, name: str) -> str:
         value = self.row.get(name)
-        if not isinstance(value, str) or not value or len(value) > 400:
-            raise self.fault(name, "a text of at most 400 characters", value)
+        if not isinstance(value, str) or not value.isprintable() or not 0 < len(value) <= 400:
+            raise self.fault(name, "a text of at most 400 printable characters", value)
         return value
 
     def number(self, name: str) -> float:

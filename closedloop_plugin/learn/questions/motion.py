@@ -13,6 +13,7 @@ HORIZON = 6  # positions of a complete future: 3 s
 STAYS_M = 0.5  # less is standing
 MOVES_M = 2.0  # along the ego's direction
 CROSSES_M = 1.5  # across it
+NEARER_M = 1.0  # a larger change of the distance makes it nearer or farther
 STRAIGHT = 0.35  # largest ratio of the smaller to the larger component
 
 # Class of a motion -> sentence. Directions are the ego's.
@@ -33,7 +34,11 @@ PACES: dict[str, BilingualText] = {
 
 
 def motion_of(actor: SeenActor) -> str | None:
-    """The class of the movement over 3 s; None if it is between two classes or not known to its end."""
+    """The class of the movement over 3 s; None if it is between two classes or not known to its end.
+
+    Something ahead that we catch up with drives away from where we are, but comes nearer: "away" and "closer" are used
+    only if both are true, its movement and its distance while we drive on.
+    """
     if len(actor.future) < HORIZON:
         return None
     ahead, across = actor.future[HORIZON - 1][0] - actor.forward, actor.future[HORIZON - 1][1] - actor.left
@@ -45,8 +50,18 @@ def motion_of(actor: SeenActor) -> str | None:
     if abs(across) >= max(CROSSES_M, abs(ahead)):
         return "left" if across > 0 else "right"
     if abs(ahead) >= max(MOVES_M, abs(across)):
-        return "ahead" if ahead > 0 else "closer"
+        motion = "ahead" if ahead > 0 else "closer"
+        return motion if motion in changes_of_distance(actor) else None
     return None
+
+
+def changes_of_distance(actor: SeenActor) -> set[str]:
+    """ "closer" if it comes nearer within 3 s, "ahead" if it is farther away after them; both if it passes."""
+    now, *later = actor.distances[: HORIZON + 1] or (0.0,)
+    if len(later) < HORIZON:
+        return set()
+    closer = {"closer"} if min(later) < now - NEARER_M else set()
+    return closer | ({"ahead"} if later[-1] > now + NEARER_M else set())
 
 
 def pace_of(actor: SeenActor) -> str | None:

@@ -17,6 +17,7 @@ MISREAD, MISCALCULATED, AMBIGUOUS = "misinterpreted_sensor_inputs", "computation
 AHEAD_M = (2.0, 40.0)
 # Where the lane of a vehicle can be seen: along our road, no junction in between, and not too far.
 ALIGNED, LANE_M = math.radians(15), 30.0
+NOT_BESIDE_M = 5.25  # to the left, one and a half lanes: an oncoming lane beside ours is "the lane on the left", too
 ALONG = (RouteCommand.FOLLOW, RouteCommand.CHANGE_LEFT, RouteCommand.CHANGE_RIGHT)
 NOTHING = text("Nothing.", "什么都没有。")
 LANES: dict[str, BilingualText] = {
@@ -54,15 +55,14 @@ def perception(asker: FrameQuestions) -> Iterator[WorldQuestion]:
 def _ahead(asker: FrameQuestions) -> Iterator[WorldQuestion]:
     """What the nearest actor in our lane is. What is elsewhere in the picture answers another question."""
     frame = asker.frame
-    in_lane = [a for a in frame.actors if a.lane == "own" and a.forward > 0]
-    first = min(in_lane, key=lambda a: a.forward, default=None)
-    if first is not None and not (first.shown and AHEAD_M[0] < first.forward < AHEAD_M[1] and _named_exactly(first)):
+    first = next(iter(frame.lane_ahead), None)
+    if not frame.in_lane or (first is not None and not _is_clear(first)):
         return
     elsewhere = {a.word.en for a in frame.actors if a.appears and a.lane != "own"}
     right = NOTHING if first is None else text(f"{_capital(first.word.a)}.", f"{first.word.zh}。")
     value = "nothing" if first is None else first.word.en
-    there = {a.kind for a in in_lane if a.appears}  # others behind the first are ahead, too
-    names = [word for word in (*EXACT, PERSON, ANIMAL) if word.en != value and word.kinds.isdisjoint(there)]
+    there = {a.kind for a in frame.lane_ahead if a.appears}  # others behind the first are ahead, too
+    names = [w for w in (*EXACT, PERSON, ANIMAL) if w.en != value and there.isdisjoint(w.kinds | w.confused_with)]
     if first is not None and first.word is OBSTACLE:
         names = [word for word in names if word.kinds.isdisjoint(OBSTACLE.kinds)]
     wrong: list[Wrong] = [
@@ -75,6 +75,11 @@ def _ahead(asker: FrameQuestions) -> Iterator[WorldQuestion]:
         question=text("What is ahead in our lane?", "我们的车道前方是什么？"), right=right, wrong=wrong, group="ahead",
         value=value, truth={"actor": first.id if first else None},
     )  # fmt: skip
+
+
+def _is_clear(first: SeenActor) -> bool:
+    """Whether the picture shows what it is, and that it is ahead."""
+    return first.shown and first.is_ahead and AHEAD_M[0] < first.forward < AHEAD_M[1] and _named_exactly(first)
 
 
 def _named_exactly(actor: SeenActor) -> bool:
@@ -124,9 +129,10 @@ def _distance(asker: FrameQuestions, en: str, zh: str, actor: SeenActor) -> Iter
 
 def _lane(asker: FrameQuestions, en: str, zh: str, actor: SeenActor) -> Iterator[WorldQuestion]:
     turned = abs(math.remainder(actor.yaw, math.pi))
-    on_road = asker.frame.command in ALONG and not any(sign.on_route for sign in asker.frame.signs)
+    frame = asker.frame
+    on_road = frame.in_lane and frame.command in ALONG and not any(sign.on_route for sign in frame.signs)
     seen = actor.kind in VEHICLES and actor.lane in LANES and turned <= ALIGNED and 0 < actor.forward <= LANE_M
-    if on_road and seen:
+    if on_road and seen and (actor.lane != "oncoming" or actor.left >= NOT_BESIDE_M):
         asked = text(f"Where is the {en}?", f"{zh}在哪个位置？")
         yield _of_table(
             asker, f"lane-{en}", LANES, actor.lane, subtask="surrounding objects", question=asked,

@@ -19,6 +19,8 @@ from closedloop_plugin.learn.questions.words import THING_OF, ThingWord, group_o
 NIGHT_PIXELS = 24  # the same at night, when lamps alone give some
 NEARER_M, NEARER = 3.0, 1.25  # the second nearest is at least so much, and so many times, farther away
 DARK = 0.5  # share of night, from which on it is night
+IN_LANE_M = 1.0  # to either side of the route: all of the car is in the route's lane
+AHEAD = math.radians(20)  # to either side of the car's direction: round a corner nothing is "ahead"
 
 Place = tuple[float, float]  # metres forward and to the left, in the ego's frame
 PixelBox = tuple[float, float, float, float]  # x_min, y_min, x_max, y_max
@@ -26,7 +28,10 @@ PixelBox = tuple[float, float, float, float]  # x_min, y_min, x_max, y_max
 
 @dataclass(frozen=True, kw_only=True)
 class SeenSign:
-    """A signal or sign. `state`: of a signal. `distance`: m along the route to its line, if it is on the route."""
+    """A signal or sign. `state`: of a signal. `distance`: m along the route to its line, if it is on the route.
+
+    share, least: as of SeenActor. lit: the picture shows the colour of a signal's lamp.
+    """
 
     id: str
     control: str
@@ -35,11 +40,20 @@ class SeenSign:
     distance: float | None
     box: PixelBox | None
     pixels: int
+    share: float
     lit: bool
+    least: int = SHOWN_PIXELS
 
     @property
     def shown(self) -> bool:
-        return self.box is not None and self.pixels >= SHOWN_PIXELS
+        """Its front is in the picture, and enough of it. From the back, or from the side, signs look alike."""
+        enough = self.box is not None and self.pixels >= self.least and self.share >= SHOWN_SHARE
+        return enough and (self.lit if self.control == "signal" else self.is_ahead)
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the route still has to cross its line, so that it faces the car."""
+        return self.on_route and self.distance is not None and self.distance > 0
 
     @property
     def appears(self) -> bool:
@@ -50,7 +64,8 @@ class SeenSign:
 class SeenActor:
     """An actor near the ego, seen or not. `future`: its places every 0.5 s, in the present frame.
 
-    least: pixels from which on it is shown.
+    least: pixels from which on it is shown. distances: m to the ego's centre, now and at the times of `future`, while
+    the ego drives on; empty if nothing is known of them.
     """
 
     id: str
@@ -66,7 +81,12 @@ class SeenActor:
     pixels: int
     share: float
     future: tuple[Place, ...] = ()
+    distances: tuple[float, ...] = ()
     least: int = SHOWN_PIXELS
+
+    @property
+    def is_ahead(self) -> bool:
+        return abs(math.atan2(self.left, self.forward)) <= AHEAD
 
     @property
     def shown(self) -> bool:
@@ -100,7 +120,10 @@ class SeenActor:
 
 @dataclass(frozen=True, kw_only=True)
 class SeenFrame:
-    """One frame. `episode`: the folder of its drive; `image`: the picture's path in the collection; size in pixels."""
+    """One frame. `episode`: the folder of its drive; `image`: the picture's path in the collection; size in pixels.
+
+    in_lane: the car is in the lane of the route, from which the lanes of actors are counted.
+    """
 
     id: str
     episode: str
@@ -119,10 +142,16 @@ class SeenFrame:
     signs: tuple[SeenSign, ...]
     weather: Mapping[str, float]
     night: float
+    in_lane: bool = True
     time_s: float = 0.0
     stays_free: bool | None = (
         None  # nobody and no sign slows the expert in the next 3 s; None if not known to their end
     )
+
+    @cached_property
+    def lane_ahead(self) -> tuple[SeenActor, ...]:
+        """The actors in the route's lane, shown or not, the nearest first."""
+        return tuple(sorted((a for a in self.actors if a.lane == "own" and a.forward > 0), key=lambda a: a.forward))
 
     def presence(self, word: ThingWord) -> bool | None:
         """Whether the picture shows something of this word; None if a person could not be sure."""

@@ -17,7 +17,8 @@ CARS = VEHICLES - BIKES
 class ThingWord:
     """A word for actors. `counter`: the Chinese measure word. pixels: needed to tell its kinds from `rivals`.
 
-    rivals: other kinds of its group. confused_with: kinds of other groups that look alike (the rider of a bicycle).
+    rivals: other kinds of its group. confused_with: kinds of other groups that may be called so, too (a bicycle may be
+    a vehicle, its rider a person).
     """
 
     en: str
@@ -36,7 +37,7 @@ class ThingWord:
 
 
 OBSTACLES = frozenset({ActorKind.CONE, ActorKind.BARRIER, ActorKind.WARNING_SIGN, ActorKind.DEBRIS, ActorKind.BLOCKER})
-VEHICLE = ThingWord("vehicle", "vehicles", "车", "辆", CARS)
+VEHICLE = ThingWord("vehicle", "vehicles", "车", "辆", CARS, confused_with=BIKES)
 BIKE = ThingWord("bike", "bikes", "两轮车", "辆", BIKES)
 PERSON = ThingWord("person", "people", "行人", "个", PEDESTRIANS, confused_with=BIKES)
 ANIMAL = ThingWord("animal", "animals", "动物", "只", frozenset({ActorKind.ANIMAL}))

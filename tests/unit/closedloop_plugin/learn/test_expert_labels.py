@@ -67,6 +67,13 @@ def test_a_line_to_stop_at_is_the_reason(control: str, kind: str) -> None:
         assert _label(green, replace(road, stop_lines=(line,)))["reason"]["kind"] == "speed_limit"
 
 
+def test_a_line_before_which_the_car_still_accelerates_is_no_free_road() -> None:
+    truth, road = _scene(speed=0.0)
+    line = StopLine("line", 30.0, 0.0, 0.0, 3.5, "signal", on_route=True, route_s=road.path.locate(30.0, 0.0)[0])
+    label = _label(replace(truth, signals={"line": SignalState.RED}), replace(road, stop_lines=(line,)))
+    assert label["acceleration"] > 0.3 and label["reason"] == {"kind": "line_ahead", "actor": None}
+
+
 def test_the_label_does_not_depend_on_who_asked_before() -> None:
     truth, road = _scene(_actor(ActorKind.CAR, 34.0, speed=2.0))
     assert _label(truth, road) == _label(truth, road)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from closedloop_plugin.learn.shown_reason import reason_is_shown
+from closedloop_plugin.learn.shown_reason import reason_is_shown, shown_kind
 
 CAR = {"id": "7", "pixels": 40, "speed": 3.0}
 HIDDEN = {"id": "7", "pixels": 0, "speed": 3.0}
@@ -19,6 +19,7 @@ SIGN = {"control": "stop", "on_route": True, "shown": True, "state_pixels": 0}
     ("kind", "actor", "objects", "signals", "shown"),
     [
         ("clear", None, [], [], True),
+        ("line_ahead", None, [], [], True),  # nobody is waited for yet
         ("curve", None, [HIDDEN], [], True),
         ("passing", "7", [HIDDEN], [], True),  # the obstacle is beside the car; nobody is waited for
         ("vehicle_ahead", "7", [CAR], [], True),
@@ -41,3 +42,17 @@ def test_what_the_picture_must_show(
 ) -> None:
     frame = {"label": {"reason": {"kind": kind, "actor": actor}}, "objects": objects, "signals": signals}
     assert reason_is_shown(frame) is shown
+
+
+@pytest.mark.parametrize(
+    ("kind", "signals", "shown"),
+    [
+        ("line_ahead", [LIGHT], "line_ahead"),
+        ("line_ahead", [SIGN], "line_ahead"),
+        ("line_ahead", [{**LIGHT, "state_pixels": 0}], "clear"),
+        ("line_ahead", [], "clear"),
+        ("red_light", [], "red_light"),
+    ],
+)
+def test_a_line_that_cannot_be_seen_yet_is_no_reason(kind: str, signals: list[dict[str, Any]], shown: str) -> None:
+    assert shown_kind({"label": {"reason": {"kind": kind}}, "objects": [], "signals": signals}) == shown

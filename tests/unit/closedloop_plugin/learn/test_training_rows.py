@@ -131,7 +131,7 @@ def test_reasons_follow_the_manoeuvre(tmp_path: Path) -> None:
     assert answers([row]) == ["Brake and go straight, because of the vehicle ahead."]
     assert set(BECAUSE) == {
         "clear", "speed_limit", "curve", "red_light", "stop_sign", "vehicle_ahead", "yield", "actor", "passing",
-        "blocked",
+        "blocked", "line_ahead",
     }  # fmt: skip
 
 

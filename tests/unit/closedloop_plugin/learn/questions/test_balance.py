@@ -67,6 +67,14 @@ def test_a_bound_per_task_keeps_the_balance() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("bound", range(3, 40))
+def test_no_bound_per_task_leaves_one_answer_more_often(bound: int) -> None:
+    questions = [question(k, ("yes", "no")[k % 2], group=f"{k % 7}") for k in range(200)]
+    counts = Counter((one.group, one.value) for one in kept(questions, per_task=bound))
+    assert all(counts[group, "yes"] == counts[group, "no"] for group, _ in counts)
+    assert bound - 7 <= counts.total() <= bound
+
+
 def test_a_bound_per_frame_prefers_no_answer() -> None:
     """Every frame has twenty questions; one of twenty is answered by yes."""
     questions = [question(k, "yes" if k % 20 == 0 else "no", frame=f"f{k // 20}") for k in range(4000)]

@@ -75,6 +75,27 @@ def test_lights_signs_and_the_road() -> None:
     assert steps(reason="speed_limit", stays_free=True)[:2] == ["Nothing in the way.", "We are fast enough."]
 
 
+@pytest.mark.parametrize(
+    ("objects", "signals"),
+    [
+        ([], [signal()]),  # red, and the car may still creep to its line
+        ([], [signal(state_pixels=0)]),
+        ([], [signal(control="stop", state=None)]),
+        ([actor()], []),
+        ([actor(lane="oncoming", left=1.0, pixels=5)], []),  # straight ahead, on a bend or while we are in its lane
+    ],
+)
+def test_a_way_on_which_somebody_is_shown_is_not_called_free(objects: Any, signals: Any) -> None:
+    assert steps(*objects, signals=signals, stays_free=True) == []
+
+
+def test_what_does_not_stand_in_the_way_leaves_it_free() -> None:
+    beside, behind = actor(lane="left", left=3.5), signal(distance=-1.0)
+    signs = [signal("2", state="green"), behind, signal("3", control="yield", state=None), signal("4", on_route=False)]
+    assert steps(beside, actor("2", forward=45.0), signals=signs, stays_free=True)[0] == "Nothing in the way."
+    assert steps(actor(**UNSEEN), stays_free=True)[0] == "Nothing in the way."
+
+
 def test_a_road_that_does_not_stay_free_is_not_said_to() -> None:
     assert steps(stays_free=True)[:2] == ["Nothing in the way.", "The road stays free."]
     assert steps(stays_free=False) == steps(stays_free=None) == []

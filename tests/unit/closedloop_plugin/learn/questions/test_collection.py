@@ -127,6 +127,7 @@ def test_foreign_rows_are_refused(folder: Path, changes: dict[str, Any], field: 
     [
         ({"speed": "fast"}, "speed"), ({"objects": [{"id": "1"}]}, r"objects\[0\].kind"), ({"label": 3}, "label"),
         ({"image": "../x.jpg"}, "image"), ({"command": "fly"}, "command"), ({"image": "gone.jpg"}, "image"),
+            ({"scenario": "\ud800"}, "scenario"), ({"id": "\ud800"}, "id"),
     ],
 )  # fmt: skip
 def test_a_malformed_frame_is_one_error(tmp_path: Path, change: dict[str, Any], field: str) -> None:

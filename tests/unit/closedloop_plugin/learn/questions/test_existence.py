@@ -46,8 +46,11 @@ def test_a_distant_vehicle_is_a_vehicle_but_of_no_sure_kind() -> None:
     assert not {"Is there a van?", "Is there a car?"} & set(found)
 
 
-def test_a_bicycle_has_a_rider_so_nothing_is_asked_about_people() -> None:
-    assert "Is there a person?" not in answers(actor(kind="bicycle"))
+def test_a_bicycle_has_a_rider_and_may_be_a_vehicle() -> None:
+    """Nothing is asked about people, nor about vehicles, unless there is one for sure."""
+    assert not {"Is there a person?", "Is there a vehicle?"} & set(answers(actor(kind="bicycle")))
+    both = answers(actor(kind="bicycle"), actor("2", kind="bus"), actor("3", kind="pedestrian"))
+    assert both["Is there a vehicle?"] == both["Is there a person?"] == "yes"
 
 
 @pytest.mark.parametrize(("box", "side"), [([10, 40, 30, 50], "left"), ([130, 40, 150, 50], "right")])
@@ -67,6 +70,25 @@ def test_signs() -> None:
     assert "Is there a traffic light?" not in answers(signals=[signal(pixels=8)])
     assert answers(signals=[signal(control="stop", state=None)])["Is there a stop sign?"] == "yes"
     assert answers(signals=[signal(control="stop", state=None, **UNSEEN)])["Is there a stop sign?"] == "no"
+
+
+@pytest.mark.parametrize(
+    ("changes", "night"),
+    [
+        ({"on_route": False, "distance": None}, 0.0),  # of another road: its back or its side
+        ({"distance": -2.0}, 0.0),
+        ({"visible": 0.2}, 0.0),
+        ({"pixels": 20}, 1.0),
+    ],
+)
+def test_a_stop_sign_is_asked_only_if_its_front_is_shown(changes: dict[str, Any], night: float) -> None:
+    sign = signal(control="stop", state=None, **changes)
+    assert "Is there a stop sign?" not in answers(signals=[sign], light={"night": night, "fog": 0.0})
+
+
+def test_a_traffic_light_is_one_if_its_lamp_is_seen() -> None:
+    assert answers(signals=[signal(on_route=False, distance=None)])["Is there a traffic light?"] == "yes"
+    assert "Is there a traffic light?" not in answers(signals=[signal(state_pixels=0)])
 
 
 def test_at_night_lamps_alone_are_no_thing() -> None:

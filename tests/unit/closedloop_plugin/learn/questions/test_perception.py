@@ -37,9 +37,23 @@ def test_what_is_ahead() -> None:
     assert right(asked(actor("1", kind="truck", forward=30.0), actor("2", kind="car", forward=15.0)), AHEAD) == "A car."
 
 
-@pytest.mark.parametrize("changes", [{"visible": 0.1}, UNSEEN, {"pixels": 20}, {"forward": 45.0}], ids=str)
+@pytest.mark.parametrize(
+    "changes", [{"visible": 0.1}, UNSEEN, {"pixels": 20}, {"forward": 45.0}, {"left": 8.0}], ids=str
+)
 def test_what_is_ahead_is_not_asked_if_it_is_not_shown(changes: dict[str, Any]) -> None:
     assert right(asked(actor(**changes)), AHEAD) is None
+
+
+def test_ahead_is_not_asked_while_the_car_is_in_another_lane() -> None:
+    oncoming = actor(lane="oncoming", yaw=3.1)  # straight ahead of the car, which is in the oncoming lane
+    assert right(asked(oncoming, route_offset=3.4), AHEAD) is right(asked(route_offset=-1.1), AHEAD) is None
+    assert right(asked(route_offset=0.9), AHEAD) == "Nothing."
+
+
+def test_a_rider_is_no_wrong_person() -> None:
+    for seed in range(30):
+        record = asked(actor(kind="bicycle"), seed=seed)[AHEAD]
+        assert record.answer.en == "A bicycle." and "A person." not in {option.text.en for option in record.options}
 
 
 def test_what_is_elsewhere_in_the_picture_answers_another_question() -> None:
@@ -100,6 +114,8 @@ def test_distances_with_a_margin_between_the_classes(forward: float, answer: str
     ("changes", "frame", "answer"),
     [
         ({}, {}, "In an oncoming lane."),
+        ({"left": 3.5}, {}, None),  # the lane on the left, too
+        ({}, {"route_offset": 3.5}, None),  # we are in another lane, from which the lanes have other names
         ({"yaw": 1.5}, {}, None),  # across our road
         ({"lane": "off"}, {}, None),
         ({"forward": 35.0}, {}, None),
@@ -110,7 +126,7 @@ def test_distances_with_a_margin_between_the_classes(forward: float, answer: str
 def test_the_lane_of_a_vehicle_along_the_road(
     changes: dict[str, Any], frame: dict[str, Any], answer: str | None
 ) -> None:
-    one = actor(**{"kind": "motorcycle", "lane": "oncoming", "yaw": 3.1, **changes})
+    one = actor(**{"kind": "motorcycle", "lane": "oncoming", "left": 7.0, "yaw": 3.1, **changes})
     records = asked(one, **frame)
     found = [question for question in records if question.startswith("Where is the")]
     assert [right(records, question) for question in found] == ([answer] if answer else [])

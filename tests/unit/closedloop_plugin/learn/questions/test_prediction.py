@@ -11,9 +11,9 @@ from closedloop_plugin.learn.questions.motion import motion_of, pace_of
 from closedloop_plugin.learn.questions.prediction import error_kind, prediction
 
 
-def line(ahead: float, across: float) -> list[list[float]]:
-    """Positions from (20, 0), `ahead` and `across` metres per step."""
-    return [[20.0 + ahead * k, across * k] for k in range(1, 7)]
+def line(ahead: float, across: float, start: float = 20.0) -> list[list[float]]:
+    """Positions from (start, 0), `ahead` and `across` metres per step."""
+    return [[start + ahead * k, across * k] for k in range(1, 7)]
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,28 @@ def line(ahead: float, across: float) -> list[list[float]]:
 def test_classes_of_motion(future: list[list[float]], motion: str | None) -> None:
     (one,) = seen(frame_row(actor(future=future))).actors
     assert motion_of(one) == motion
+
+
+@pytest.mark.parametrize(
+    ("future", "ours", "motion", "never_offered"),
+    [
+        (line(1.0, 0.0), 2.0, None, ""),  # it drives away from here, and we catch up with it
+        (line(1.0, 0.0), 0.0, "It moves away.", ""),
+        (line(-1.0, 0.0), 0.0, "It comes closer.", ""),
+        (line(0.0, 0.0), 1.0, "It stays.", "It comes closer."),
+        (line(0.0, 0.0), -1.0, "It stays.", "It moves away."),
+        (line(0.0, 1.0), 1.0, "It crosses to the left.", "It comes closer."),
+        (line(0.0, 0.0), 8.0, None, ""),  # 20 m ahead, then 28 m behind: both are true
+    ],
+)
+def test_what_our_own_drive_makes_true_is_no_wrong_option(
+    future: list[list[float]], ours: float, motion: str | None, never_offered: str
+) -> None:
+    """`ours`: metres that the car drives per step."""
+    for seed in range(20):
+        found = list(prediction(asker(actor(lane="off", future=future), future=line(ours, 0.0, 0.0), seed=seed)))
+        assert [question.record.answer.en for question in found] == ([motion] if motion else [])
+        assert all(never_offered not in {o.text.en for o in question.record.options} for question in found)
 
 
 @pytest.mark.parametrize(
@@ -54,6 +76,20 @@ def test_questions() -> None:
     }
     assert answers(actor(kind="cone")) == {}
     assert answers({**person, "visible": 0.2}) == {}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"kind": "bicycle"}, {"yaw": 3.1}, {"yaw": 1.5}, {"left": 9.0}],
+    ids=["a bicycle", "oncoming", "crossing", "round a corner"],
+)
+def test_what_is_no_vehicle_ahead(changes: dict[str, Any]) -> None:
+    lead = actor("c", **{"kind": "bus", "speed": 5.0, **changes})
+    assert "How will the vehicle ahead drive?" not in answers(lead, actor("d", kind="bus", forward=40.0))
+
+
+def test_no_vehicle_is_ahead_while_the_car_is_in_another_lane() -> None:
+    assert not list(prediction(asker(actor(), actor("d", forward=40.0), route_offset=3.4)))
 
 
 @pytest.mark.parametrize(
