@@ -7,7 +7,6 @@ knows only what the question states, as speed and navigation; what it loses by t
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,15 +18,13 @@ from tqdm import tqdm
 
 from closedloop_plugin.learn.encoded_rows import EncodedRows
 from closedloop_plugin.learn.forward_pass import losses_of
-from closedloop_plugin.learn.model_folder import CONFIG
-from closedloop_plugin.learn.train import CPU, check_device, load_model
+from closedloop_plugin.learn.llava_folder import check_llava, load_llava
+from closedloop_plugin.learn.train import CPU, check_device
 from closedloop_plugin.learn.training_file import CHOICE, DRIVING, PictureGroup, TrainingFile
-from lmms_eval_ad2.errors import Ad2Error
 
 OTHER = "other"
 KINDS = (DRIVING, CHOICE, OTHER)
 BATCH = 32  # pictures
-MODEL_TYPE = "llava"
 
 
 @dataclass(frozen=True)
@@ -56,14 +53,14 @@ def answer_losses(models: Sequence[Path], rows: TrainingFile, device: str = CPU)
     """
     check_device(device, 1)
     for folder in models:
-        _refuse_others(folder)
+        check_llava(folder)
     with TemporaryDirectory() as temporary:
         return {folder: _losses(folder, rows, Path(temporary), device) for folder in models}
 
 
 def _losses(folder: Path, rows: TrainingFile, pictures: Path, device: str) -> dict[str, AnswerLoss]:
     """Of one model. pictures: folder where resized ones are kept."""
-    model, processor = load_model(folder)
+    model, processor = load_llava(folder)
     model.to(device)  # type: ignore[arg-type]  # transformers decorates it
     model.eval()
     losses: dict[str, list[tuple[float, float]]] = defaultdict(list)
@@ -76,15 +73,6 @@ def _losses(folder: Path, rows: TrainingFile, pictures: Path, device: str) -> di
             losses[kind].append((pair[0], pair[1]))
     found = {kind: np.mean(losses[kind], axis=0) for kind in KINDS if kind in losses}
     return {kind: AnswerLoss(len(losses[kind]), float(mean[0]), float(mean[1])) for kind, mean in found.items()}
-
-
-def _refuse_others(folder: Path) -> None:
-    try:
-        kind = json.loads((folder / CONFIG).read_bytes())["model_type"]
-    except (OSError, ValueError, LookupError, TypeError):
-        raise Ad2Error(f"{folder}: no model folder: no readable {CONFIG} with model_type") from None
-    if kind != MODEL_TYPE:
-        raise Ad2Error(f"{folder}: model_type {kind!r}, must be {MODEL_TYPE!r}, as of ad2 learn train")
 
 
 def _kinds(groups: Sequence[PictureGroup], chosen: Sequence[int]) -> Iterator[str]:

@@ -78,15 +78,22 @@ def _frame_fault(row: Any) -> tuple[str, str, Any] | None:
     """The first violated condition of a frame, as (field, expected, found), or None."""
     if not isinstance(row, dict):
         return "line", "one JSON object", type(row).__name__
+    if not _is_text(row.get("id")):
+        return "id", "a text", row.get("id")
     name, label = row.get("image"), row.get("label")
     if path_fault(name) or PurePosixPath(str(name)).name != name:
         return "image", "the name of a picture in the same folder", name
     if not isinstance(label, dict):
         return "label", "an object", label
     for key in ("action", "trajectory"):
-        if not isinstance(label.get(key), str) or not label[key]:
+        if not _is_text(label.get(key)):
             return f"label.{key}", "a text", label.get(key)
     reason = label.get("reason")
     if not isinstance(reason, dict) or not isinstance(reason.get("kind"), str):
         return "label.reason", 'an object with the text "kind"', reason
     return None
+
+
+def _is_text(value: Any) -> bool:
+    """Whether it is one line that can be written and asked about, without tags of prompts."""
+    return isinstance(value, str) and bool(value) and value.isprintable() and "<" not in value

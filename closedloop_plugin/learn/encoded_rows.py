@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from closedloop_plugin.learn.grid_head import FINE, RARE
+from closedloop_plugin.learn.llava_folder import RESIZES_ONLY
 from closedloop_plugin.learn.seen_grid import CHANNELS, KINDS, ShownBox, seen_grid
 from closedloop_plugin.learn.tokenizer import END, IMAGE
 from closedloop_plugin.learn.training_file import DRIVING, TrainingFile, TrainingTurn
@@ -89,6 +90,11 @@ class EncodedRows:
 
     def __len__(self) -> int:
         return len(self.turns)
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest question with its picture and answer."""
+        return len(self.prefix) + max(len(turn.tokens) for turns in self.turns for turn in turns)
 
     def order(self, batch: int, seed: int, most: int) -> Iterator[list[tuple[int, list[int]]]]:
         """Batches without end: lists of (group, its turns). A group of more than `most` turns has its driving turns
@@ -264,7 +270,7 @@ def _resized(picture: Image.Image, processor: LlavaProcessor) -> np.ndarray:
 def _check_resizing(picture: Image.Image, processor: LlavaProcessor) -> None:
     made = processor.image_processor([picture], do_rescale=False, do_normalize=False, return_tensors="np")
     if not np.array_equal(np.rint(made["pixel_values"][0]), _resized(picture, processor)):
-        raise Ad2Error("the model's processor does more than resize pictures; ms-swift can train it")
+        raise Ad2Error(RESIZES_ONLY)
 
 
 def _read(name: Path) -> Image.Image:

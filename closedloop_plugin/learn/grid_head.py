@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from closedloop_plugin.learn.seen_grid import CHANNELS, KINDS
+from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_path
 
 if TYPE_CHECKING:
@@ -19,16 +20,23 @@ START = -4.0  # bias at the start: most cells are empty
 
 
 def make_head(width: int, folder: Path | None = None) -> torch.nn.Linear:
-    """(B, tokens, width) -> (B, tokens, FINE * FINE * CHANNELS); as saved in `folder`, or with zero weights."""
+    """(B, tokens, width) -> (B, tokens, FINE * FINE * CHANNELS); as saved in `folder`, or with zero weights.
+
+    Raises Ad2Error if the saved one does not fit.
+    """
     import torch
 
     head = torch.nn.Linear(width, FINE * FINE * CHANNELS)
     torch.nn.init.zeros_(head.weight)
     torch.nn.init.constant_(head.bias, START)
     if folder is not None and (folder / FILE).is_file():
+        from safetensors import SafetensorError
         from safetensors.torch import load_file
 
-        head.load_state_dict(load_file(folder / FILE))
+        try:
+            head.load_state_dict(load_file(folder / FILE))
+        except (OSError, RuntimeError, SafetensorError) as exc:
+            raise Ad2Error(f"{folder / FILE}: not of this model; without the file its task starts anew") from exc
     return head
 
 

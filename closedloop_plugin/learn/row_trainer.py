@@ -67,6 +67,10 @@ class TrainingSettings:
         return {DRIVING: self.driving_weight, CHOICE: self.choice_weight}
 
 
+class TrainingDivergedError(Ad2Error):
+    """A loss or gradient is no finite number."""
+
+
 @dataclass
 class TrainingProgress:
     """Steps done and the log of (step, loss) so far; part of the state."""
@@ -111,10 +115,13 @@ class RowTrainer:
         """All remaining steps.
 
         state: file that is saved every `save_s` seconds, after the last step, and before a KeyboardInterrupt or the
-        Ad2Error about another process is raised; None: nothing is saved.
+        Ad2Error about another process is raised; None: nothing is saved. Raises TrainingDivergedError before a step
+        that would make the weights useless.
         """
         try:
             self._run(state, save_s, say)
+        except TrainingDivergedError:
+            raise
         except (KeyboardInterrupt, Ad2Error):  # both come between two changes of the weights, see _step
             self.save(state)
             raise
@@ -201,7 +208,10 @@ class RowTrainer:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
         self.group.add([*(p.grad for p in parameters if p.grad is not None), shown])
-        torch.nn.utils.clip_grad_norm_(parameters, CLIP)
+        norm = torch.nn.utils.clip_grad_norm_(parameters, CLIP)
+        if not (math.isfinite(shown) and math.isfinite(norm)):
+            about = f"loss {float(shown):g}, length of the gradient {float(norm):g}"
+            raise TrainingDivergedError(f"step {self.progress.step + 1} diverges ({about}); try a lower --rate")
         with _interrupts_delayed():  # a state is saved of whole steps only
             self.optimizer.step()
             self.progress.step += 1

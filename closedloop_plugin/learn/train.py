@@ -5,11 +5,11 @@ the encoder goes on with its own task. Without the first part, a model of this s
 speed and navigation, and the loss is the same with black pictures.
 
     OUT/settings.json         the identity of the run, written first: another start in the folder must agree
-    OUT/                      the model folder: weights, tokenizer, processor (at first with the starting weights)
-    OUT/start/                while these are written; the weights are moved to OUT last
+    OUT/start/                the model with its starting weights; removed at the end
     OUT/pictures-*.npy        the resized pictures; removed at the end
     OUT/state.safetensors     weights, optimizer and step, atomically: every few minutes, when the training is
                               interrupted, and after the last step; removed at the end
+    OUT/                      the trained model: configuration, tokenizer, processor, then the weights
     OUT/grid_head.safetensors    part of the encoder's own task, for trainings that continue from OUT
     OUT/ad2_training.json     what the model was trained on
     OUT/training.json         loss and rate over the steps, written last: the model is trained
@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,7 +31,8 @@ from typing import TYPE_CHECKING, Any
 from closedloop_plugin.learn.encoded_rows import EncodedRows, picture_files, resized_pictures
 from closedloop_plugin.learn.gradient_group import GradientGroup, gradient_group
 from closedloop_plugin.learn.grid_head import make_head, save_head
-from closedloop_plugin.learn.model_folder import CONFIG, WEIGHTS, complete_model, holds_model, refuse_model
+from closedloop_plugin.learn.llava_folder import LOG, SETTINGS, check_llava, load_llava
+from closedloop_plugin.learn.model_folder import WEIGHTS, complete_model, refuse_model
 from closedloop_plugin.learn.row_trainer import RowTrainer, TrainingSettings
 from closedloop_plugin.learn.tiny_model import blinded, make_tiny_model
 from closedloop_plugin.learn.training_file import TrainingFile
@@ -38,16 +40,16 @@ from closedloop_plugin.learn.training_state import weights_of
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error, require
 from lmms_eval_ad2.export.training import check_row_file, set_path
-from lmms_eval_ad2.storage.files import atomic_path, atomic_write_json, remove_leftovers
+from lmms_eval_ad2.storage.files import atomic_path, atomic_write_json, file_sha256, remove_leftovers
 from lmms_eval_ad2.storage.identity import refuse_differences
 from lmms_eval_ad2.storage.lock import lock_folder
 from lmms_eval_ad2.storage.training_card import TrainingSet, card_file, read_card, write_card
 from lmms_eval_ad2.storage.untrusted_json import load
 
 if TYPE_CHECKING:
-    from transformers import LlavaForConditionalGeneration, LlavaProcessor
+    from transformers import LlavaForConditionalGeneration
 
-STATE, SETTINGS, LOG = "state.safetensors", "settings.json", "training.json"
+STATE, START = "state.safetensors", "start"
 PICTURES = "pictures.npy"
 CPU = "cpu"
 
@@ -63,11 +65,13 @@ class TrainingRun:
     device: str = CPU
 
     def identity(self, rows: TrainingFile) -> dict[str, Any]:
-        """All that determines the weights. Devices other than the CPU by their kind: it does not matter which GPU."""
-        kind = self.device.partition(":")[0]
+        """All that determines the weights. Devices other than the CPU by their kind: it does not matter which GPU. A
+        model to start from by the content of its files: it matters neither where they are, nor that they were there."""
+        kind, start = self.device.partition(":")[0], self.settings.start
+        started = start and {file.name: file_sha256(file) for file in sorted(start.glob("*.safetensors"))}
         return {"rows_sha256": list(rows.sha256), "version": __version__, "processes": self.processes,
                 **({} if kind == CPU else {"device": kind}),
-                **json.loads(json.dumps(asdict(self.settings), default=str))}  # fmt: skip
+                **json.loads(json.dumps({**asdict(self.settings), "start": started}))}  # fmt: skip
 
     def trainer(self, group: GradientGroup, rows: TrainingFile) -> RowTrainer:
         """With the folder's model and its last saved state."""
@@ -78,8 +82,9 @@ class TrainingRun:
             torch.set_num_threads(1)
         else:
             torch.set_float32_matmul_precision("high")  # allows TF32 on the tensor cores of NVIDIA GPUs
-        model, processor = load_model(self.out)
+        model, processor = load_llava(self.out / START)
         data = EncodedRows(rows, processor, self.out / PICTURES, self.settings.weights)
+        _check_length(data, model)
         head = make_head(model.model.multi_modal_projector.linear_1.in_features, self.settings.start)
         torch.nn.ModuleList([model, head]).to(device)  # before the optimizer is made, which keeps the parameters
         trainer = RowTrainer(model, head, data, self.settings, processor, group)
@@ -99,7 +104,8 @@ def train(
     Raises Ad2Error, before anything is written, for wrong rows or training data, a device that is not there, a missing
     model to start from, and an OUT that holds another model. The state is saved before KeyboardInterrupt is raised.
     """
-    _check_start(settings.start)
+    if settings.start is not None:
+        check_llava(settings.start, "--start")
     check_device(device, processes)
     run = TrainingRun(tuple(files), out, settings, min(processes, settings.batch), device)
     rows = _rows(run)
@@ -114,6 +120,7 @@ def train(
             _train(run, rows, sets, save_s, say)
         for file in [out / STATE, *out.glob("pictures-*.npy")]:
             file.unlink(missing_ok=True)
+        shutil.rmtree(out / START, ignore_errors=True)
     return out
 
 
@@ -122,17 +129,15 @@ def _train(
     say: Callable[[str], None],
 ) -> None:  # fmt: skip
     """sets: what the model will be trained on; None: not known."""
-    from transformers import AutoProcessor
-
-    if not ((run.out / SETTINGS).exists() and (run.out / WEIGHTS).exists()):
-        _write_start(run, rows)
-    # Once, before there are several processes that need it.
-    resized_pictures(picture_files(rows), AutoProcessor.from_pretrained(run.out), run.out / PICTURES)
+    _begin(run, rows)
     with gradient_group(run.processes, _help, (run,)) as group:
         trainer = run.trainer(group, rows)
         about = f"{len(trainer.data)} pictures, {trainer.steps} steps of {run.settings.batch}"
         say(f"{about}; from step {trainer.progress.step}")
         trainer.run(run.out / STATE, save_s, say)
+    for file in (run.out / START).iterdir():
+        if file.name != WEIGHTS:
+            shutil.copy(file, run.out)
     save_model(trainer.model, run.out)
     save_head(trainer.head, run.out)
     if sets is not None:
@@ -148,10 +153,28 @@ def _help(group: GradientGroup, run: TrainingRun) -> None:
     run.trainer(group, TrainingFile.read(run.files)).run(None, math.inf, lambda text: None)
 
 
-def _check_start(start: Path | None) -> None:
-    """Raises Ad2Error if it is no model folder; transformers would look for its name at a hub."""
-    if start is not None and not (start / CONFIG).is_file():
-        raise Ad2Error(f"--start {start}: no model folder: it has no {CONFIG}")
+def _begin(run: TrainingRun, rows: TrainingFile) -> None:
+    """The settings, the starting weights and the resized pictures, as far as they are not there."""
+    from transformers import AutoProcessor
+
+    settings, start = run.out / SETTINGS, run.out / START
+    try:
+        if not (settings.exists() and (start / WEIGHTS).exists()):
+            atomic_write_json(settings, run.identity(rows))
+            _write_start(run, rows)
+        # Once, before there are several processes that need it.
+        resized_pictures(picture_files(rows), AutoProcessor.from_pretrained(start), run.out / PICTURES)
+    except BaseException:
+        if not (run.out / STATE).exists():  # what failed before its first step does not keep the folder to itself
+            shutil.rmtree(start, ignore_errors=True)
+            settings.unlink(missing_ok=True)
+        raise
+
+
+def _check_length(data: EncodedRows, model: LlavaForConditionalGeneration) -> None:
+    most = int(model.config.get_text_config().max_position_embeddings)
+    if data.longest > most:
+        raise Ad2Error(f"a question with its picture and answer has {data.longest:,} tokens; the model takes {most:,}")
 
 
 def check_device(name: str, processes: int) -> None:
@@ -194,17 +217,8 @@ def _training_sets(run: TrainingRun, say: Callable[[str], None]) -> list[Trainin
     return list({one.to_dict()["sha256"]: one for one in found}.values())
 
 
-def load_model(folder: Path) -> tuple[LlavaForConditionalGeneration, LlavaProcessor]:
-    """Model in float32, on the CPU, and processor of a folder."""
-    import torch
-    from transformers import AutoProcessor, LlavaForConditionalGeneration
-
-    model = LlavaForConditionalGeneration.from_pretrained(folder, dtype=torch.float32)
-    return model, AutoProcessor.from_pretrained(folder)
-
-
 def save_model(model: LlavaForConditionalGeneration, out: Path) -> None:
-    """The weights, atomically; configuration, tokenizer and processor are in OUT since the start."""
+    """The weights, atomically."""
     from safetensors.torch import save_file
 
     with atomic_path(out / WEIGHTS) as temporary:
@@ -222,22 +236,16 @@ def _refuse_other(run: TrainingRun, rows: TrainingFile) -> None:
 
 
 def _write_start(run: TrainingRun, rows: TrainingFile) -> None:
-    """The settings, then the model with its starting weights, so that no folder has weights of an unknown run."""
-    from transformers import AutoProcessor, LlavaForConditionalGeneration
+    """The model with its starting weights, after the settings, so that no folder has weights of an unknown run."""
+    from transformers import AutoProcessor
 
     settings, start = run.settings, run.settings.start
-    atomic_write_json(run.out / SETTINGS, run.identity(rows))
-    try:
-        with complete_model(run.out) as folder:
-            if start is None:
-                make_tiny_model(rows, folder, settings.seed, settings.size)
-            else:
-                model = LlavaForConditionalGeneration.from_pretrained(start, dtype="auto")
-                model.save_pretrained(folder, max_shard_size="1TB")  # WEIGHTS is one file
-                AutoProcessor.from_pretrained(start).save_pretrained(folder)
-            if settings.blind:
-                blinded(AutoProcessor.from_pretrained(folder)).save_pretrained(folder)
-    except BaseException:
-        if not holds_model(run.out):  # a start that failed does not keep the folder for these settings
-            (run.out / SETTINGS).unlink(missing_ok=True)
-        raise
+    with complete_model(run.out / START) as folder:
+        if start is None:
+            make_tiny_model(rows, folder, settings.seed, settings.size)
+        else:
+            model, processor = load_llava(start, dtype="auto")
+            model.save_pretrained(folder, max_shard_size="1TB")  # WEIGHTS is one file
+            processor.save_pretrained(folder)
+        if settings.blind:
+            blinded(AutoProcessor.from_pretrained(folder)).save_pretrained(folder)

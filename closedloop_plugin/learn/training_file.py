@@ -24,6 +24,7 @@ from lmms_eval_ad2.storage.files import file_sha256
 from lmms_eval_ad2.storage.untrusted_json import lines, parse
 
 TAG = "<image>"
+LONGEST = 20_000  # characters of a question or an answer
 # Kinds of questions: the answer drives the car; it is the letter of an option, or compares two things.
 DRIVING, CHOICE = "driving", "choice"
 
@@ -114,12 +115,24 @@ def _parts(row: dict[str, Any], file: Path, number: int) -> tuple[Path, Training
     if not isinstance(messages, list) or roles != ["user", "assistant"]:
         raise DataError(file, number, "messages", "one message of the user and one of the assistant", roles)
     asked, answer = (message.get("content") for message in messages)
-    if not isinstance(asked, str) or not isinstance(answer, str) or not answer:
-        raise DataError(file, number, "content", "a text in both messages")
+    if not _is_text(asked) or not _is_text(answer) or not answer:
+        raise DataError(file, number, "content", f"a text of at most {LONGEST:,} characters in both messages")
+    if TAG in answer:
+        raise DataError(file, number, "content", f"no {TAG} in the answer", answer)
     images = row.get("images")
-    if not isinstance(images, list) or len(images) != 1 or not isinstance(images[0], str):
+    if not isinstance(images, list) or len(images) != 1 or not _is_text(images[0]):
         raise DataError(file, number, "images", "one path", images, "Rows with several pictures: ms-swift.")
     if not asked.startswith(TAG) or TAG in asked[len(TAG) :]:
         raise DataError(file, number, "content", f"one {TAG}, at the beginning of the question", asked)
     question = asked[len(TAG) :].removeprefix("\n")
     return file.parent / images[0], TrainingTurn(question, answer, str(row.get("kind", "")))
+
+
+def _is_text(value: Any) -> bool:
+    """Whether it is a text that can be written: JSON may contain half of a character."""
+    if not isinstance(value, str) or len(value) > LONGEST:
+        return False
+    try:
+        return value.encode() is not None
+    except UnicodeEncodeError:
+        return False

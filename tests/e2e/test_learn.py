@@ -27,10 +27,11 @@ from closedloop_plugin.harness.lmms_model import LmmsModel
 from closedloop_plugin.learn.encoded_rows import EncodedRows
 from closedloop_plugin.learn.forward_pass import answer_logits, picture_tokens, pixels_of
 from closedloop_plugin.learn.grid_head import by_token, make_head
+from closedloop_plugin.learn.llava_folder import load_llava
 from closedloop_plugin.learn.row_trainer import TrainingSettings, scheduled
 from closedloop_plugin.learn.tiny_model import TinyModelSize
 from closedloop_plugin.learn.tokenizer import common_phrases, pieces, train_tokenizer
-from closedloop_plugin.learn.train import load_model, train
+from closedloop_plugin.learn.train import train
 from closedloop_plugin.learn.training_file import TrainingFile
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.errors import Ad2Error
@@ -136,7 +137,7 @@ def test_the_same_rows_give_the_same_tokenizer(rows: Path, tokenizer: Any) -> No
 def test_a_question_in_a_batch_is_the_question_asked_alone(rows: Path, trained: Path, tmp_path: Path) -> None:
     """Logits of two questions that share a picture, against the processor's tokens and pixels of each."""
 
-    model, processor = load_model(trained)
+    model, processor = load_llava(trained)
     model.eval()
     found = TrainingFile.read([rows])
     data = EncodedRows(found, processor, tmp_path / "pictures.npy")
@@ -174,7 +175,7 @@ def test_kinds_of_questions_have_weights_and_driving_ones_are_in_every_step(
     file = tmp_path / "rows.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
     data = EncodedRows(
-        TrainingFile.read([file]), load_model(trained)[1], tmp_path / "pictures.npy", {"driving": 3.0, "choice": 2.0}
+        TrainingFile.read([file]), load_llava(trained)[1], tmp_path / "pictures.npy", {"driving": 3.0, "choice": 2.0}
     )
     epochs = data.order(len(data), 0, 2)
     asked = [(group % 2, *turns) for _ in range(20) for group, turns in next(epochs)]
@@ -191,7 +192,7 @@ def test_the_encoder_learns_where_the_pictures_show_what(rows: Path, tmp_path: P
     """Red pictures show a car in the middle, green ones nothing."""
     settings = replace(SETTINGS, see=40, steps=1, per_picture=1)
     folder = train([rows], tmp_path / "model", settings, say=lambda text: None)
-    model, processor = load_model(folder)
+    model, processor = load_llava(folder)
     model.eval()
     data = EncodedRows(TrainingFile.read([rows]), processor, tmp_path / "pictures.npy")
     head = make_head(model.config.vision_config.hidden_size, folder)
@@ -215,7 +216,7 @@ def test_rows_without_truth_cannot_teach_to_see(rows: Path, tmp_path: Path) -> N
 
 
 def test_the_order_depends_on_the_seed_only(rows: Path, trained: Path, tmp_path: Path) -> None:
-    _, processor = load_model(trained)
+    _, processor = load_llava(trained)
     data = EncodedRows(TrainingFile.read([rows]), processor, tmp_path / "pictures.npy")
 
     def first(seed: int, most: int = 2) -> list[Any]:
@@ -347,7 +348,7 @@ def test_a_sampled_answer_depends_on_its_decision_alone(rows: Path, trained: Pat
 
 
 def test_pictures_move_aside_and_their_edges_are_repeated(trained: Path) -> None:
-    _, processor = load_model(trained)
+    _, processor = load_llava(trained)
     columns = np.broadcast_to(np.arange(64, dtype=np.uint8) * 4, (20, 3, 32, 64))
     moved = pixels_of(torch.from_numpy(columns.copy()), processor, shift=3).numpy()
     known = (moved * 0.25 + 0.45) * 255 / 4
@@ -361,7 +362,7 @@ def test_pictures_move_aside_and_their_edges_are_repeated(trained: Path) -> None
 def test_a_blind_twin_answers_the_same_to_all_pictures(rows: Path, tmp_path: Path) -> None:
     """It is black for the trainer and for lmms-eval's wrapper: pixels of a white picture are those of a black one."""
     blind = train([rows], tmp_path / "blind", replace(SETTINGS, steps=2, blind=True), say=lambda text: None)
-    _, processor = load_model(blind)
+    _, processor = load_llava(blind)
     white, black = (np.full((3, 32, 64), value, np.uint8) for value in (255, 0))
     seen = [processor.image_processor(picture, return_tensors="np")["pixel_values"][0] for picture in (white, black)]
     trained = pixels_of(torch.from_numpy(np.stack([white, black])), processor, jitter=0.5, shift=3)

@@ -12,8 +12,8 @@ import torch
 
 from closedloop_plugin.learn.encoded_rows import EncodedRows
 from closedloop_plugin.learn.forward_pass import loss_of, picture_tokens, pixels_of
+from closedloop_plugin.learn.llava_folder import load_llava
 from closedloop_plugin.learn.shipped_model import shipped_model
-from closedloop_plugin.learn.train import load_model
 from closedloop_plugin.learn.trained_agent import DECISION_HZ, MOST_TOKENS, SIZE, agent_of
 from closedloop_plugin.learn.training_file import TrainingFile
 from closedloop_plugin.learn.training_set import read_training
@@ -64,7 +64,7 @@ def test_it_sees(tmp_path: Path) -> None:
     assert main(["drive", "label", str(drives)]) == 0
     asked = ["--questions", "3", "--reasons", "--repeat", "1"]
     assert main(["export", "swift", "--drives", str(drives), "--out", str(rows), *asked]) == 0
-    model, processor = load_model(shipped_model())
+    model, processor = load_llava(shipped_model())
     model.eval()
     data = EncodedRows(TrainingFile.read([rows]), processor, tmp_path / "pictures.npy")
     batch = data.batch([(group, range(len(turns))) for group, turns in enumerate(data.turns)])

@@ -40,17 +40,17 @@ class LearnTrainOptions(ModelSizeOptions):
     batch: int = option("pictures per step (default 32)", default=32, least=1)
     per_picture: int = option("questions about a picture in a step, at most (default 3)", default=3, least=1)
     driving_weight: float = option(
-        "weight of the driving questions; others weigh 1 (default 1)", default=1.0, least=0.01
+        "weight of the driving questions; others weigh 1 (default 1)", default=1.0, least=0.01, most=1000
     )
     choice_weight: float = option(
         "weight of multiple choice and of comparisons of two things, among rows of --drives (default 1)",
-        default=1.0, least=0.01,
+        default=1.0, least=0.01, most=1000,
     )  # fmt: skip
     dropout: float = option(
         "share of the values of a picture's tokens that are set to 0 at random when it is asked about (default 0)",
         default=0.0, least=0, most=0.9,
     )  # fmt: skip
-    rate: float = option("highest learning rate (default 0.001)", default=1e-3, least=0)
+    rate: float = option("highest learning rate (default 0.001)", default=1e-3, least=0, most=10)
     processes: int = option("processes that share each batch, one core each (default 1)", default=1, least=1)
     device: str = option(
         "where PyTorch computes: cpu (default), cuda, cuda:1, mps, ...; one process only, unless cpu", default="cpu",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -143,11 +144,54 @@ def test_another_folder_is_one_error(
     assert message.count("\n") == 1 and str(tmp_path) in message and error in message
 
 
+def _shortest_edge(folder: Path) -> None:
+    config = json.loads((folder / "processor_config.json").read_text())
+    config["image_processor"]["size"] = {"shortest_edge": 96}  # as of LLaVA-1.5
+    (folder / "processor_config.json").write_text(json.dumps(config))
+
+
+def _pickled(folder: Path) -> None:
+    torch.save({"weight": torch.zeros(1)}, folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error"),
+    [
+        (_shortest_edge, "does more than resize pictures"),
+        (_pickled, "not a loadable model"),
+        (lambda folder: (folder / "model.safetensors").write_bytes(b"\x80\x02}q\x00."), "not a loadable model"),
+        (lambda folder: (folder / "processor_config.json").unlink(), "not a loadable model"),
+        (lambda folder: (folder / "tokenizer.json").unlink(), "not a loadable model"),
+        (lambda folder: (folder / "config.json").write_text("[" * 100_000), "no readable config.json"),
+    ],
+    ids=["size", "pickle", "weights", "no processor", "no tokenizer", "deep"],
+)
+def test_a_folder_that_cannot_be_loaded_is_one_error(
+    spoil: Callable[[Path], object], error: str, model: Path, rows: Path, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    folder = Path(shutil.copytree(model, tmp_path / "broken"))
+    spoil(folder)
+    for words in (["loss", str(folder)], ["train", "--start", str(folder), "--out", str(tmp_path / "out")]):
+        assert main(["learn", *words, "--rows", str(rows)]) == 2
+        (message,) = (line for line in capsys.readouterr().err.splitlines() if line.startswith("error: "))
+        assert str(folder) in message and error in message
+
+
+def test_a_head_of_another_model_is_one_error(model: Path, rows: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(model, tmp_path / "start"))
+    shutil.copy(folder / "model.safetensors", folder / "grid_head.safetensors")
+    settings = TrainingSettings(steps=1, batch=4, start=folder, size=SIZE)
+    with pytest.raises(Ad2Error, match=r"grid_head\.safetensors: not of this model"):
+        train([rows], tmp_path / "out", settings, say=quiet)
+
+
 def test_a_wrong_folder_is_found_before_the_first_model_is_asked(
     model: Path, rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Path] = []
-    monkeypatch.setattr(answer_loss, "load_model", asked.append)
+    monkeypatch.setattr(answer_loss, "load_llava", asked.append)
     with pytest.raises(Ad2Error, match="no model folder"):
         answer_losses([model, tmp_path], TrainingFile.read([rows]))
     assert not asked

@@ -17,13 +17,15 @@ from support.driving_rows import collect
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from closedloop_plugin.learn import train as module
+from closedloop_plugin.learn.answer_loss import answer_losses
 from closedloop_plugin.learn.encoded_rows import EncodedRows
 from closedloop_plugin.learn.gradient_group import GradientGroup
 from closedloop_plugin.learn.grid_head import make_head
+from closedloop_plugin.learn.llava_folder import load_llava
 from closedloop_plugin.learn.row_trainer import RowTrainer, TrainingSettings
 from closedloop_plugin.learn.shipped_model import FOLDER
 from closedloop_plugin.learn.tiny_model import TinyModelSize
-from closedloop_plugin.learn.train import load_model, train
+from closedloop_plugin.learn.train import train
 from closedloop_plugin.learn.training_file import TrainingFile
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.errors import Ad2Error, DataError
@@ -92,11 +94,11 @@ def test_a_model_of_no_training_is_left_alone(rows: Path, tmp_path: Path) -> Non
 def test_a_start_that_was_killed_is_repeated(rows: Path, trained: Path, tmp_path: Path) -> None:
     """It leaves the settings, a part of the model, and temporary files of the pictures."""
     out = tmp_path / "model"
-    (out / "start").mkdir(parents=True)
-    (out / "start" / "model.safetensors").write_bytes(b"a part")
+    (out / "start" / "start").mkdir(parents=True)
+    (out / "start" / "start" / "model.safetensors").write_bytes(b"a part")
     (out / ".pictures-0123456789abcdef.npy.1.tmp").write_bytes(b"a part")
-    for name in ("settings.json", "config.json"):
-        shutil.copy(trained / name, out)
+    shutil.copy(trained / "settings.json", out)
+    shutil.copy(trained / "config.json", out / "start")
     train([rows], out, SETTINGS, say=quiet)
     assert weights(out) == weights(trained) and contents(out).keys() == contents(trained).keys()
 
@@ -111,6 +113,61 @@ def test_a_start_that_fails_does_not_keep_the_folder(
         patched.setattr(module, "make_tiny_model", fail)
         train([rows], tmp_path / "model", SETTINGS, say=quiet)
     train([rows], tmp_path / "model", replace(SETTINGS, steps=1), say=quiet)
+
+
+def test_a_missing_picture_does_not_keep_the_folder(rows: Path, tmp_path: Path) -> None:
+    """Its rows are exported again, so that they are others."""
+    *lines, last = rows.read_text().splitlines(keepends=True)
+    missing = tmp_path / "rows.jsonl"
+    missing.write_text("".join([*lines, json.dumps({**json.loads(last), "images": ["gone.jpg"]}) + "\n"]))
+    with pytest.raises(Ad2Error, match=r"gone\.jpg: not a readable picture"):
+        train([missing], tmp_path / "model", SETTINGS, say=quiet)
+    train([rows], tmp_path / "model", replace(SETTINGS, steps=1), say=quiet)
+
+
+def test_a_training_that_has_not_ended_is_no_model(rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither for transformers, nor to start from, nor to ask: it would be one of random weights."""
+    out = tmp_path / "model"
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(torch.optim.AdamW, "step", interrupting(2, signal.SIGINT))
+        train([rows], out, SETTINGS, say=quiet)
+    assert not (out / "config.json").exists() and not (out / "model.safetensors").exists()
+    shutil.copy(out / "start" / "config.json", out)  # as after a kill between the last step and the last file
+    for ask in (lambda: train([rows], tmp_path / "next", replace(SETTINGS, start=out)), lambda: load_llava(out / "..")):
+        with pytest.raises(Ad2Error):
+            ask()
+    with pytest.raises(Ad2Error, match="its training has not ended"):
+        answer_losses([out], TrainingFile.read([rows]))
+    assert not (tmp_path / "next").exists()
+
+
+def test_a_training_that_diverges_ends(rows: Path, tmp_path: Path) -> None:
+    with pytest.raises(Ad2Error, match=r"step \d diverges \(loss .*nan.*\); try a lower --rate"):
+        train([rows], tmp_path / "model", replace(SETTINGS, rate=1e30), say=quiet)
+    assert not (tmp_path / "model" / "state.safetensors").exists()
+    assert not (tmp_path / "model" / "model.safetensors").exists()
+
+
+def test_a_model_to_start_from_is_known_by_its_content(rows: Path, trained: Path, tmp_path: Path) -> None:
+    start, settings = tmp_path / "start", replace(SETTINGS, steps=1)
+    shutil.copytree(trained, start)
+    train([rows], tmp_path / "model", replace(settings, start=start), say=quiet)
+    said: list[str] = []
+    train([rows], tmp_path / "model", replace(settings, start=trained), say=said.append)
+    assert said == [f"{tmp_path / 'model'} is trained already"]
+    shutil.copy(tmp_path / "model" / "model.safetensors", start)
+    with pytest.raises(Ad2Error, match=r"start\.model\.safetensors is .* there and"):
+        train([rows], tmp_path / "model", replace(settings, start=start), say=quiet)
+
+
+def test_what_is_longer_than_the_model_takes_is_refused(rows: Path, tmp_path: Path) -> None:
+    row = json.loads(rows.read_text().splitlines()[0])
+    row["messages"][0]["content"] += " 1" * 2500
+    long = tmp_path / "rows.jsonl"
+    long.write_text(rows.read_text() + json.dumps(row) + "\n")
+    shutil.copytree(rows.parent / "collected", tmp_path / "collected")
+    with pytest.raises(Ad2Error, match="tokens; the model takes 1,024"):
+        train([long], tmp_path / "model", SETTINGS, say=quiet)
 
 
 def test_a_training_that_fails_after_its_last_step_is_not_repeated(
@@ -252,7 +309,7 @@ def test_what_is_dropped_depends_on_seed_and_step_only(rows: Path, trained: Path
     settings = replace(SETTINGS, dropout=0.25)
     first, second = (weights(train([rows], tmp_path / name, settings, say=quiet)) for name in "ab")
     assert first == second != weights(trained)
-    model, processor = load_model(trained)
+    model, processor = load_llava(trained)
     data = EncodedRows(TrainingFile.read([rows]), processor, tmp_path / "pictures.npy")
     trainer = RowTrainer(model, make_head(8), data, settings, processor, GradientGroup())
     tokens = torch.ones(4, 15, 1000)
@@ -286,7 +343,7 @@ def test_all_tensors_of_a_step_are_on_the_device_of_the_model(
 
     monkeypatch.setattr(RowTrainer, "_step", step)
     monkeypatch.setattr(torch.Tensor, "all", lambda self: False)  # there are no values to compare
-    model, processor = load_model(trained)
+    model, processor = load_llava(trained)
     data = EncodedRows(TrainingFile.read([rows]), processor, tmp_path / "pictures.npy")
     assert {value.device for value in vars(data.batch([(0, [0])]).to(there)).values()} == {there}
     network = torch.nn.ModuleList([model, make_head(model.model.multi_modal_projector.linear_1.in_features)])

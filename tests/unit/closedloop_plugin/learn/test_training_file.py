@@ -44,6 +44,10 @@ def test_consecutive_rows_of_one_picture_are_a_group(tmp_path: Path) -> None:
         (row(asked="What?"), "<image>"),
         (row(asked="<image>What <image>?"), "<image>"),
         (row(answer=""), "'content'"),
+        (row(answer="An <image>."), "no <image> in the answer"),
+        (row(answer="\ud800"), "'content'"),
+        (row(image="\ud800.jpg"), "'images'"),
+        (row(asked="<image>" + "lane " * 5000), "at most 20,000 characters"),
         ({**row(), "messages": [{"role": "user"}, {"role": "user"}]}, "'messages'"),
     ],
 )

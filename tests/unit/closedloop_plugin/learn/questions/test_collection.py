@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.collected import SIZE, example_rows, frame_row, seen, write_collection
+from support.collected import LABEL, SIZE, example_rows, frame_row, seen, write_collection
 
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.learn.questions.collection import frames_of, label_folder, with_what_follows
@@ -128,6 +128,7 @@ def test_foreign_rows_are_refused(folder: Path, changes: dict[str, Any], field: 
         ({"speed": "fast"}, "speed"), ({"objects": [{"id": "1"}]}, r"objects\[0\].kind"), ({"label": 3}, "label"),
         ({"image": "../x.jpg"}, "image"), ({"command": "fly"}, "command"), ({"image": "gone.jpg"}, "image"),
             ({"scenario": "\ud800"}, "scenario"), ({"id": "\ud800"}, "id"),
+            ({"id": None}, "id"), ({"label": {**LABEL, "action": "<image>"}}, "label.action"),
     ],
 )  # fmt: skip
 def test_a_malformed_frame_is_one_error(tmp_path: Path, change: dict[str, Any], field: str) -> None:

@@ -1,0 +1,63 @@
+"""Folders of LLaVA checkpoints, which may be of others: what is in them is checked, with one error for each fault."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from closedloop_plugin.learn.model_folder import CONFIG
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.untrusted_json import load
+
+if TYPE_CHECKING:
+    from transformers import LlavaForConditionalGeneration, LlavaProcessor
+
+MODEL_TYPE = "llava"
+SETTINGS, LOG = "settings.json", "training.json"  # first and last file of a training, see train.py
+RESIZES_ONLY = "the model's processor does more than resize pictures; ms-swift can train it"
+
+
+def check_llava(folder: Path, option: str = "") -> None:
+    """Raises Ad2Error if the folder holds no LLaVA, or one that is still being trained.
+
+    Nothing is loaded, and transformers is not asked, which would look for a missing folder at a hub. option: that names
+    the folder, for the message.
+    """
+    name = f"{option} {folder}".lstrip()
+    try:
+        kind = load(folder / CONFIG)["model_type"]
+    except (OSError, ValueError, LookupError, TypeError):
+        raise Ad2Error(f"{name}: no model folder: no readable {CONFIG} with model_type") from None
+    if kind != MODEL_TYPE:
+        raise Ad2Error(f"{name}: model_type {str(kind)[:80]!r}, must be {MODEL_TYPE!r}, as of ad2 learn train")
+    if (folder / SETTINGS).exists() and not (folder / LOG).exists():
+        raise Ad2Error(f"{name}: its training has not ended; the same ad2 learn train command resumes it")
+
+
+def load_llava(folder: Path, dtype: str = "float32") -> tuple[LlavaForConditionalGeneration, LlavaProcessor]:
+    """Model, on the CPU, and processor of a folder. dtype: "auto" for that of the checkpoint.
+
+    Only safetensors are read, and no code of the folder is run. Raises Ad2Error for whatever is wrong with its files,
+    and for a processor that resizes pictures to no fixed size.
+    """
+    from transformers import AutoProcessor, LlavaForConditionalGeneration
+
+    try:
+        model = LlavaForConditionalGeneration.from_pretrained(
+            folder, dtype=dtype, use_safetensors=True, local_files_only=True
+        )
+        processor = AutoProcessor.from_pretrained(folder, local_files_only=True)
+    except Exception as exc:  # of any type: transformers and its parsers do not check the files of a folder
+        why = str(exc).strip().partition("\n")[0][:200]
+        raise Ad2Error(f"{folder}: not a loadable model ({type(exc).__name__}: {why})") from exc
+    if not _has_fixed_size(processor):
+        raise Ad2Error(f"{folder}: {RESIZES_ONLY}")
+    return model, processor
+
+
+def _has_fixed_size(processor: LlavaProcessor) -> bool:
+    try:
+        size = processor.image_processor.size  # a value for each key of it, or None
+        return bool(size["height"] and size["width"])
+    except (AttributeError, KeyError, TypeError):
+        return False
