@@ -22,6 +22,7 @@ from pathlib import Path
 
 import yaml
 from device_check import refuse_missing
+from first_hour_checks import absent_notes, check_commands, is_local
 from process_memory import gpu_of
 from stages import Stage, StageRunner
 
@@ -111,7 +112,7 @@ def model_of(text: str, device: str) -> EvaluatedModel:
     for key, value in given.items():
         if value.startswith("~"):
             raise Ad2Error(f"{name}: {key}={value}: the shell does not expand ~ here; write $HOME")
-        if value.startswith(("/", "./", "../")) and not Path(value).exists():
+        if is_local(key, value) and not Path(value).exists():
             raise Ad2Error(f"{name}: {key}={value}: no such file or folder; docs/first-hour.md has the downloads")
     generation = {key: given.pop(key) for key in GENERATION if key in given}
     batch_size = given.pop("batch_size", "1")
@@ -228,7 +229,12 @@ def main(words: Sequence[str] | None = None) -> int:
     args = parser().parse_intermixed_args(words)  # options may be between the models
     try:
         options = read_options(FirstHourOptions, args)
-        stages = stages_of(options, models_of(options))
+        models = models_of(options)
+        check_commands(options.decision_hz, options.size, options.tasks)
+        stages = stages_of(options, models)
+        pretrained = {model.name: model.arguments.get("pretrained", "") for model in models}
+        for line in absent_notes(pretrained) if ENVIRONMENT["HF_HUB_OFFLINE"] == "1" else ():
+            print(line, file=sys.stderr)
         if options.dry_run:
             for stage in stages:
                 print(f"# {stage.name}" + (f": left out: {stage.missing}" if stage.missing else f"\n{stage.shown}"))

@@ -24,7 +24,7 @@ from first_hour import spread
 from process_memory import gpu_of
 from stages import Stage, StageRunner
 
-from closedloop_plugin.cli.learn.model import ModelSizeOptions
+from closedloop_plugin.cli.learn.model import ModelSizeOptions, size_of
 from closedloop_plugin.learn.train import CPU
 from closedloop_plugin.learn.trained_agent import DECISION_HZ, MOST_TOKENS, SIZE, agent_of
 from closedloop_plugin.suites.lookup import EMBEDDED, routes_home, suite
@@ -71,8 +71,9 @@ class LearnOptions(ModelSizeOptions):
     steps: int = option("training steps of the whole model before the first round", default=3_000, least=1)
     more_steps: int = option("training steps in each round", default=800, least=1)
     rate: float = option(
-        "highest learning rate (default 0.001); wide encoders do not learn to see with it", default=1e-3, least=1e-6
-    )
+        "highest learning rate (default 0.001); wide encoders do not learn to see with it", default=1e-3, least=1e-6,
+        most=10,
+    )  # fmt: skip
     held: int = option("made routes on which nothing is trained, for the questions", default=88, least=1)
     suite: str = option("suite to drive (default embedded220)", default=EMBEDDED, metavar="NAME")
     routes: int = option("routes of the suite, spread over its scenario types", default=55, least=1)
@@ -290,6 +291,7 @@ def main(words: Sequence[str] | None = None) -> int:
         options = read_options(LearnOptions, args)
         if not 0 < options.scale <= 10:
             raise Ad2Error(f"--scale {options.scale:g}: must be above 0 and at most 10")
+        size_of(options)  # a size that the training refuses, before hours of collecting
         stages = LearnStages(options).all()
         if options.dry_run:
             for stage in stages:

@@ -178,19 +178,20 @@ class StageRunner:
                 [*AD2, *stage.words], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=self.env,
                 start_new_session=True, preexec_fn=partial(_begin, os.getpid()),
             )  # fmt: skip
-            with MemorySampler(process.pid, self.gpu) as memory:
-                try:
+            memory = MemorySampler(process.pid, self.gpu)
+            try:
+                with memory:
                     code, interrupted = process.wait(), False
-                except KeyboardInterrupt:
-                    code = _interrupt(process)
-                    raise
-                finally:
-                    seconds = time.monotonic() - began
-                    _append(
-                        journal, stage, event="end", code=code, interrupted=interrupted, seconds=round(seconds, 1),
-                        host_mib=memory.host_mib, gpu_mib=memory.gpu_mib, gpu_before_mib=idle,
-                        gpu_absent=self.gpu_absent,
-                    )  # fmt: skip
+            except KeyboardInterrupt:  # may also come before the first sample
+                code = _interrupt(process)
+                raise
+            finally:
+                seconds = time.monotonic() - began
+                _append(
+                    journal, stage, event="end", code=code, interrupted=interrupted, seconds=round(seconds, 1),
+                    host_mib=memory.host_mib, gpu_mib=memory.gpu_mib, gpu_before_mib=idle,
+                    gpu_absent=self.gpu_absent,
+                )  # fmt: skip
         return seconds
 
     def log(self, stage: Stage) -> Path:

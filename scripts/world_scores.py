@@ -11,14 +11,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from exit_code import exit_code
 from marked_blocks import insert
 
 from closedloop_plugin.cli.drive.label import DriveLabelOptions
 from closedloop_plugin.learn.questions.collection import label_folder
 from lmms_eval_ad2.data.releases.world import TASKS
+from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.report.runs import RunSummary, load
 from lmms_eval_ad2.report.text_table import TextTable
 
@@ -35,12 +37,31 @@ def main() -> int:
     p.add_argument("--limit", type=int, metavar="N", help="as of ad2 drive label")
     p.add_argument("--page", type=Path, default=PAGE)
     args = p.parse_args()
-    titles, folders = zip(*(text.partition("=")[::2] for text in args.runs), strict=True)
-    runs = [load([Path(folder)])[0] for folder in folders]
+    return exit_code(lambda: write_table(args))
+
+
+def write_table(args: argparse.Namespace) -> None:
+    """Raises Ad2Error or OSError, before the page is written, for arguments that give no table."""
     block, suffix = LANGUAGES[args.language]
+    titles, runs = read_runs(args.runs, suffix)
     guesses = unseen(args.collection, args.limit) if args.collection else None
     insert(args.page, {block: f"\n{args.label}\n\n{table(titles, runs, suffix, guesses)}\n"})
-    return 0
+
+
+def read_runs(texts: Sequence[str], suffix: str) -> tuple[tuple[str, ...], list[RunSummary]]:
+    """(titles, runs) from `TITLE=FOLDER`; a folder above several runs is its first one."""
+    titles, runs = [], []
+    for text in texts:
+        title, _, folder = text.partition("=")
+        if not (title and folder):
+            raise Ad2Error(f"{text}: expected TITLE=FOLDER, for example floor=runs/chance")
+        run = load([Path(folder)])[0]
+        missing = [name for part in TASKS if (name := f"ad2x_world_{part}{suffix}") not in run.tasks]
+        if missing:
+            raise Ad2Error(f"{text}: no score of {missing[0]}; run ad2 eval --tasks bench_ad2_world{suffix}")
+        titles.append(title)
+        runs.append(run)
+    return tuple(titles), runs
 
 
 def unseen(collection: Path, limit: int | None) -> dict[str, float | None]:

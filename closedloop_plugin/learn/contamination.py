@@ -8,7 +8,7 @@ same_id         the same id, without regard to case, in a route file of the same
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,6 +17,7 @@ from closedloop_plugin.core.routes import Route
 from closedloop_plugin.learn.route_overlap import SHAPE_SHARE, SHARE, RoutePolyline, common_share, same_shape
 from closedloop_plugin.learn.training_set import trained_route
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.printed import one_line
 from lmms_eval_ad2.storage.training_card import TrainedRoute, TrainingCard, TrainingSet, cards_of, trained_text
 
 SAME_ID, SAME_GEOMETRY, SAME_SHAPE = KINDS = ("same_id", "same_geometry", "same_shape")
@@ -36,7 +37,7 @@ class RouteLeak:
 
     def text(self) -> str:
         share = "" if self.kind == SAME_ID else f", {100 * self.share:.0f} % of the shorter one"
-        return f"{self.kind}: {self.route} is in {self.set} as {self.trained}{share}"
+        return one_line(f"{self.kind}: {self.route} is in {self.set} as {self.trained}{share}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,15 +105,16 @@ def _same_list(a: TrainedRoute, b: TrainedRoute) -> bool:
 
 @dataclass(frozen=True)
 class RouteContamination:
-    """The result of a comparison. `leaks`: by the id of the compared route; `cards`: of the models."""
+    """The result of a comparison of n routes. `leaks`: of those that were trained on, in their order; `cards`: of the
+    models. Routes of several files may have equal ids."""
 
     n: int
-    leaks: Mapping[str, RouteLeak]
+    leaks: Sequence[RouteLeak]
     cards: tuple[TrainingCard, ...] = ()
 
     @property
     def kinds(self) -> Counter[str]:
-        return Counter(leak.kind for leak in self.leaks.values())
+        return Counter(leak.kind for leak in self.leaks)
 
     def text(self) -> str:
         return trained_text(self.kinds, self.n, "routes")
@@ -121,7 +123,7 @@ class RouteContamination:
         """The first leaks of each kind, one line each."""
         shown: Counter[str] = Counter()
         found = []
-        for leak in self.leaks.values():
+        for leak in self.leaks:
             shown[leak.kind] += 1
             found += [leak.text()] if shown[leak.kind] <= EXAMPLES else []
         return sorted(found)
@@ -132,12 +134,13 @@ class RouteContamination:
         return self.text() + (f", e.g. {named}" if named else "")
 
     def of(self, ids: Sequence[str]) -> RouteContamination:
-        """The part that concerns these routes."""
-        return RouteContamination(len(ids), {i: self.leaks[i] for i in ids if i in self.leaks}, self.cards)
+        """The part that concerns these routes, all of one file."""
+        part = set(ids)
+        return RouteContamination(len(ids), tuple(leak for leak in self.leaks if leak.route in part), self.cards)
 
     def to_dict(self) -> dict[str, Any]:
-        """For run.json."""
-        routes = {i: {"kind": k.kind, "set": k.set, "trained": k.trained} for i, k in self.leaks.items()}
+        """For run.json; the routes of one file."""
+        routes = {leak.route: {"kind": leak.kind, "set": leak.set, "trained": leak.trained} for leak in self.leaks}
         return {"named": True, "cards": [card.about() for card in self.cards], "routes": routes}
 
 
@@ -164,5 +167,5 @@ def contamination(cards: Sequence[TrainingCard], routes: Iterable[TrainedRoute])
     """Compare routes with the training sets of models."""
     index = TrainedRoutes(one for card in cards for one in card.sets)
     wanted = list(routes)
-    leaks = [leak for route in wanted if (leak := index.leak(route)) is not None]
-    return RouteContamination(len(wanted), {leak.route: leak for leak in leaks}, tuple(cards))
+    leaks = tuple(leak for route in wanted if (leak := index.leak(route)) is not None)
+    return RouteContamination(len(wanted), leaks, tuple(cards))

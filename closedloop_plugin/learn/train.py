@@ -43,7 +43,7 @@ from lmms_eval_ad2.export.training import check_row_file, set_path
 from lmms_eval_ad2.storage.files import atomic_path, atomic_write_json, file_sha256, remove_leftovers
 from lmms_eval_ad2.storage.identity import refuse_differences
 from lmms_eval_ad2.storage.lock import lock_folder
-from lmms_eval_ad2.storage.training_card import TrainingSet, card_file, read_card, write_card
+from lmms_eval_ad2.storage.training_card import TrainingSet, card_file, model_card, read_card, write_card
 from lmms_eval_ad2.storage.untrusted_json import load
 
 if TYPE_CHECKING:
@@ -206,15 +206,17 @@ def _training_sets(run: TrainingRun, say: Callable[[str], None]) -> list[Trainin
 
     Each set once, by the hash of its content: the hash that a card states may be missing or wrong.
     """
-    start = run.settings.start
-    sources = [*map(set_path, run.files), *([] if start is None else [card_file(start)])]
-    missing = [source for source in sources if not source.is_file()]
-    for source in missing:
-        say(f"{source} is missing, so {run.out} will not name what it was trained on; export the rows again")
+    files, start = [*map(set_path, run.files)], run.settings.start
+    before = None if start is None else model_card(start)
+    missing = [file for file in files if not file.is_file()]
+    if start is not None and before is None:
+        missing.append(card_file(start))
+    for file in missing:
+        say(f"{file} is missing, so {run.out} will not name what it was trained on; export the rows again")
     if missing:
         return None
-    found = [one for source in sources for one in read_card(source).sets]
-    return list({one.to_dict()["sha256"]: one for one in found}.values())
+    cards = [*map(read_card, files), *([before] if before else [])]
+    return list({one.to_dict()["sha256"]: one for card in cards for one in card.sets}.values())
 
 
 def save_model(model: LlavaForConditionalGeneration, out: Path) -> None:

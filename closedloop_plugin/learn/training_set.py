@@ -18,7 +18,7 @@ from lmms_eval_ad2.storage.training_card import (
     TrainedRoute,
     TrainingCard,
     TrainingSet,
-    card_file,
+    model_card,
     read_card,
     write_set,
 )  # fmt: skip
@@ -92,8 +92,8 @@ def read_training(path: Path) -> TrainingCard:
     questions.
     """
     if path.is_dir():
-        if card_file(path).is_file():
-            return read_card(card_file(path))
+        if (card := model_card(path)) is not None:
+            return card
         collected = (path / ROUTES).is_file() and (path / FOLDER).is_dir()
         if (path / SET_FILE).is_file() and not collected:
             return read_card(path / SET_FILE)

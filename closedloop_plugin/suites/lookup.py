@@ -46,10 +46,10 @@ class Suite:
         return [route.id for route in self.routes]
 
 
-def suite(name: str, world: str | None = "embedded") -> Suite:
+def suite(name: str, world: str | None = "embedded", *, argument: str = "--suite") -> Suite:
     """A suite by name, by the name of an added file, or from a route file or folder. Raises Ad2Error.
 
-    `world`: backend in which it will run; None: only its routes are needed.
+    `world`: backend in which it will run; None: only its routes are needed. `argument`: of the command, for errors.
     """
     if name == "demo":
         return _suite("demo", DEMO)
@@ -70,10 +70,11 @@ def suite(name: str, world: str | None = "embedded") -> Suite:
         )  # fmt: skip
     if not file.is_file():
         known = sorted({"demo", EMBEDDED, BENCH2DRIVE, *(f.stem for f in routes_home().glob("*.xml"))})
-        raise Ad2Error(f"--suite {name}: no such suite, route file or folder of programs; suites: {', '.join(known)}")
+        what = "no such suite, route file or folder of programs"
+        raise Ad2Error(f"{argument} {name}: {what}; suites: {', '.join(known)}")
     if file.stem in ("demo", EMBEDDED) or (file.stem == BENCH2DRIVE and world == "embedded"):
         raise Ad2Error(
-            f"{file}: a file of this name would be confused with another suite; rename it, or use --suite {EMBEDDED}"
+            f"{file}: a file of this name would be confused with another suite; rename it, or use {argument} {EMBEDDED}"
         )
     return _suite(file.stem, file)
 

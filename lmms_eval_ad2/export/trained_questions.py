@@ -18,6 +18,7 @@ from lmms_eval_ad2.export.leaks import (
     unique_name,
 )
 from lmms_eval_ad2.image_files import locate
+from lmms_eval_ad2.printed import one_line
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.storage.training_card import TrainedRoute, TrainingSet, trained_text
 
@@ -107,5 +108,5 @@ def compared(what: str, records: Iterable[Record], image_root: Path, trained: Tr
             share.kinds[leak.kind] += 1
             if share.kinds[leak.kind] <= EXAMPLES:
                 shown = f" ({leak.what})" if leak.what else ""
-                share.examples.append(f"{leak.kind}: {record.id} is in {leak.held} as {leak.held_id}{shown}")
+                share.examples.append(one_line(f"{leak.kind}: {record.id} is in {leak.held} as {leak.held_id}{shown}"))
     return share

@@ -1,7 +1,7 @@
 """What a model was trained on: routes, scenes and questions by name, so that a measurement can be compared with it.
 
-    MODEL/ad2_training.json         next to the weights: {"schema", "model", "sets": [SET, ...], "seed", "version"};
-                                    or packed, with the end .gz
+    MODEL/ad2_training.json         next to the weights: {"schema", "model", "sets": [SET, ...], "seed", "version"}
+    MODEL/ad2_training.json.gz      the same, packed; the sets of a folder with both files are those of both
     COLLECTION/training_set.json    one SET, with the key "schema"
 
     SET     name, sha256 (of its content), and
@@ -12,21 +12,24 @@
         images       "SIZE:HASH" of a file: bytes, and 24 hex digits of its SHA-256
         image_names  file names that are unique across data sets
 
-Such a file comes with weights of others, so it is untrusted: its size and the points of a route are bounded, and all
-types are checked.
+Such a file comes with weights of others, so it is untrusted: its size, the points of a route and their coordinates are
+bounded, and all types are checked.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.printed import one_line
 from lmms_eval_ad2.storage.files import atomic_write
 from lmms_eval_ad2.storage.local_weights import TRAINING_CARD, model_folders
 from lmms_eval_ad2.storage.untrusted_json import parse, read_bytes
@@ -36,9 +39,11 @@ if TYPE_CHECKING:
 
 SCHEMA = "ad2-training/1"
 SET_FILE = "training_set.json"
-MOST_BYTES = 128 << 20
+CARD_FILES = (TRAINING_CARD, f"{TRAINING_CARD}.gz")
+MOST_BYTES = 128 << 20  # of a card, also if it is in two files
 MOST_VALUES = 10_000_000
 MOST_POINTS = 20_000  # of a route: a point every metre of 20 km. The time of a comparison is proportional to it.
+MOST_METRES = 1e7  # of a coordinate; squares of much larger ones overflow
 TRAINED_ON = "trained_on"  # key of a task's data in summary.json: {"questions": N, "kinds": {KIND: n}}
 STRICT_ENV = "AD2_STRICT_CONTAMINATION"  # "1": a measurement that the model was trained on is refused
 
@@ -91,7 +96,7 @@ class TrainingSet:
 
 @dataclass(frozen=True)
 class TrainingCard:
-    """What one model was trained on. `sha256`: of the file; empty if it was not read from one."""
+    """What one model was trained on. `sha256`: of its files; empty if it was not read from any."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _CHECKED
 
@@ -109,15 +114,37 @@ class TrainingCard:
 def read_card(path: Path) -> TrainingCard:
     """The card of a file of either kind, whose only set a training_set.json is.
 
+    Of the two files of CARD_FILES, each means both: a packed model that was trained further was trained on the sets of
+    both. All but the sets is then from the plain file, which `write_card` writes.
+
     Raises DataError if it cannot be read, is too large, not of the schema, has a value of a wrong type, or a route with
-    more than MOST_POINTS points.
+    more than MOST_POINTS points or coordinates beyond MOST_METRES.
     """
+    files = _card_files(path.parent) if path.name in CARD_FILES else []
+    contents = {_content(file): file for file in files or [path]}
+    if sum(map(len, contents)) > MOST_BYTES:
+        most = f"at most {MOST_BYTES:,} bytes in {' and '.join(CARD_FILES)}"
+        raise DataError(path, None, "file", most, f"{sum(map(len, contents)):,}")
+    cards = [_card(file, content) for content, file in contents.items()]
+    if len(cards) == 1:
+        return cards[0]
+    digest = hashlib.sha256("".join(card.sha256 for card in cards).encode()).hexdigest()
+    return replace(cards[0], sets=tuple(one for card in cards for one in card.sets), sha256=digest)
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return read_bytes(path, MOST_BYTES)
+    except (OSError, ValueError) as exc:
+        raise DataError(path, None, "file", f"JSON of the schema {SCHEMA}", str(exc)) from exc
+
+
+def _card(path: Path, content: bytes) -> TrainingCard:
     from pydantic import ValidationError
 
     try:
-        content = read_bytes(path, MOST_BYTES)
         value = parse(content, most_values=MOST_VALUES)
-    except (OSError, ValueError) as exc:
+    except ValueError as exc:
         raise DataError(path, None, "file", f"JSON of the schema {SCHEMA}", str(exc)) from exc
     found = value.get("schema") if isinstance(value, dict) else type(value).__name__
     if found != SCHEMA:
@@ -134,23 +161,33 @@ def read_card(path: Path) -> TrainingCard:
         where = ".".join(map(str, first["loc"])) or "file"
         raise DataError(path, None, where, first["msg"], first["input"]) from exc
     for number, one in enumerate(card.sets):
-        _check_points(path, one, f"sets.{number}." if several else "")
-    return TrainingCard(card.sets, card.model, card.seed, card.version, digest)
+        _check_routes(path, one, f"sets.{number}." if several else "")
+    return replace(card, sha256=digest)
 
 
-def _check_points(path: Path, one: TrainingSet, prefix: str) -> None:
-    """Raise DataError for a route with too many points. prefix: of the set's fields in the file."""
+def _check_routes(path: Path, one: TrainingSet, prefix: str) -> None:
+    """Raise DataError for a route with too many points or too large coordinates. prefix: of the set's fields."""
     for number, route in enumerate(one.routes):
+        place = f"{prefix}routes.{number}"
         if (points := len(route.points)) > MOST_POINTS:
-            field, most = f"{prefix}routes.{number}.points", f"at most {MOST_POINTS:,} points"
-            raise DataError(path, None, field, most, f"{points:,}", "Write one point a metre or fewer.")
+            most = f"at most {MOST_POINTS:,} points"
+            raise DataError(path, None, f"{place}.points", most, f"{points:,}", "Write one point a metre or fewer.")
+        poses = chain.from_iterable(value for value in route.params.values() if isinstance(value, tuple))
+        coordinates = {"points": chain.from_iterable(route.points), "trigger": route.trigger or (), "params": poses}
+        for name, values in coordinates.items():
+            if (largest := max(map(abs, values), default=0.0)) > MOST_METRES:
+                most = f"coordinates of at most {MOST_METRES:,.0f} m"
+                raise DataError(path, None, f"{place}.{name}", most, largest)
 
 
 def write_card(
     folder: Path, sets: Iterable[TrainingSet], *, model: str | None = None, seed: int | None = None,
     version: str | None = None, name: str = TRAINING_CARD,
 ) -> Path:  # fmt: skip
-    """Write ad2_training.json of a model folder, or under another name what a training file was made from."""
+    """Write ad2_training.json of a model folder, or under another name what a training file was made from.
+
+    An ad2_training.json.gz in the folder stays, and its sets count too: see `read_card`.
+    """
     value = {"model": model, "sets": [one.to_dict() for one in sets], "seed": seed, "version": version}
     return _write(folder / name, value)
 
@@ -161,19 +198,28 @@ def write_set(folder: Path, training_set: TrainingSet, name: str = SET_FILE) -> 
 
 
 def cards_of(model_args: str | Mapping[str, Any]) -> list[TrainingCard]:
-    """The cards in the local folders that model arguments name. Raises DataError for a malformed one."""
-    return [read_card(file) for folder in model_folders(model_args) if (file := card_file(folder)).is_file()]
+    """The cards in the local folders that model arguments name. Raises DataError as `read_card`."""
+    return [card for folder in model_folders(model_args) if (card := model_card(folder)) is not None]
+
+
+def model_card(folder: Path) -> TrainingCard | None:
+    """The card of a model folder; None if it has none. Raises DataError as `read_card`."""
+    return read_card(card_file(folder)) if _card_files(folder) else None
 
 
 def card_file(folder: Path) -> Path:
-    """The card of a model folder, which may be absent."""
-    packed = folder / f"{TRAINING_CARD}.gz"
-    return packed if packed.is_file() else folder / TRAINING_CARD
+    """The card of a model folder, which may be absent; `read_card` reads its other file too."""
+    return next(iter(_card_files(folder)), folder / TRAINING_CARD)
+
+
+def _card_files(folder: Path) -> list[Path]:
+    """Also what cannot be read, such as a folder or a link to itself: the model is not one without a card."""
+    return [file for name in CARD_FILES if os.path.lexists(file := folder / name)]
 
 
 def trained_text(kinds: Mapping[str, int], total: int, what: str) -> str:
     """ "trained on 3 of these 220 routes (same_geometry 2, same_id 1)": `kinds` are the numbers by kind of leak."""
-    counts = ", ".join(f"{kind} {n}" for kind, n in sorted(kinds.items()))
+    counts = one_line(", ".join(f"{kind} {n}" for kind, n in sorted(kinds.items())))
     return f"trained on {sum(kinds.values())} of these {total} {what}" + (f" ({counts})" if counts else "")
 
 

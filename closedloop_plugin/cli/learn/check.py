@@ -68,7 +68,7 @@ def _routes(card: TrainingCard, name: str, maps: str) -> RouteContamination:
     from closedloop_plugin.learn.training_set import trained_route
     from closedloop_plugin.suites.lookup import suite
 
-    routes = suite(name, None).routes
+    routes = suite(name, None, argument="SUITE").routes
     if not any(one.routes for one in card.sets):
         raise Ad2Error(f"the training data name no routes, so they cannot be compared with those of {name}")
     return contamination([card], (trained_route(route, maps) for route in routes))
@@ -111,7 +111,7 @@ def _datasets(name: str) -> dict[tuple[str, str], list[str] | None]:
 
 def _routes_result(options: LearnCheckOptions, found: RouteContamination) -> int:
     if options.json:
-        leaks = [vars(leak) for leak in found.leaks.values()]
+        leaks = [vars(leak) for leak in found.leaks]
         print(json.dumps({"routes": found.n, "kinds": found.kinds, "leaks": leaks}, ensure_ascii=False, indent=1))
     elif found.leaks:
         show("\n  ".join([f"{options.set}: {found.text()} of {options.suite}", *found.examples()]))

@@ -53,7 +53,7 @@ def run(options: LearnLossOptions) -> int:
     from closedloop_plugin.learn.training_file import TrainingFile
 
     rows = spread_pictures(TrainingFile.read(options.rows), options.pictures)
-    leaks = {model: _leaks(model, options.rows) for model in options.models}
+    leaks = {model: trained_on(model, options.rows) for model in options.models}
     found = answer_losses(options.models, rows, options.device)
     if options.json:
         models = [
@@ -67,19 +67,21 @@ def run(options: LearnLossOptions) -> int:
     return 0
 
 
-def _leaks(model: Path, files: Sequence[Path]) -> dict[str, int | None]:
+def trained_on(model: Path, files: Sequence[Path]) -> dict[str, int | None]:
     """How many routes the rows have, and how many of them the model was trained on; None: not known."""
     from closedloop_plugin.learn.contamination import contamination
     from closedloop_plugin.learn.training_set import read_training
     from lmms_eval_ad2.export.training import set_path
-    from lmms_eval_ad2.storage.training_card import card_file
+    from lmms_eval_ad2.storage.training_card import model_card
 
-    known = card_file(model).is_file() and all(set_path(file).is_file() for file in files)
+    card = model_card(model)
+    known = card is not None and all(set_path(file).is_file() for file in files)
     sets = [one for file in files for one in read_training(file).sets] if known else []
-    routes = {route.id: route for one in sets for route in one.routes}
-    if not routes:
+    # Files of one collection name the same routes; routes of two collections may have equal ids.
+    routes = {repr(route): route for one in sets for route in one.routes}
+    if card is None or not routes:
         return {"routes": None, "trained_on": None}
-    found = contamination([read_training(model)], routes.values())
+    found = contamination([card], routes.values())
     return {"routes": found.n, "trained_on": len(found.leaks)}
 
 

@@ -25,7 +25,7 @@ class ModelSizeOptions:
         "channels of the stages of the vision encoder (default 24 48 96 192)", default=(24, 48, 96, 192),
         metavar=("C1", "C2", "C3", "C4"),
     )  # fmt: skip
-    vocabulary: int = option("tokens, at most (default 3000)", default=3000, least=600)
+    vocabulary: int = option("most tokens, 600 to 200000 (default 3000)", default=3000, least=600, most=200_000)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,11 +24,13 @@ def prediction(asker: FrameQuestions) -> Iterator[WorldQuestion]:
     for word, actor in asker.singles:
         if actor.kind not in STATIC and (motion := motion_of(actor)) is not None:
             asked = text(f"What will the {word.en} do next?", f"{word.zh}接下来会怎样？")
-            yield from _asked(asker, f"motion-{word.en}", asked, MOTIONS, motion, actor, changes_of_distance(actor))
+            yield from _asked(
+                asker, f"motion-{word.en}", asked, MOTIONS, motion, actor=actor, also_true=changes_of_distance(actor)
+            )
     first = next(iter(asker.frame.lane_ahead), None)
     if first is not None and asker.frame.in_lane and _leads(first) and (pace := pace_of(first)) is not None:
         asked = text("How will the vehicle ahead drive?", "前车接下来会怎样行驶？")
-        yield from _asked(asker, "pace", asked, PACES, pace, first, ALSO_TRUE.get(pace, set()))
+        yield from _asked(asker, "pace", asked, PACES, pace, actor=first, also_true=ALSO_TRUE.get(pace, set()))
 
 
 def _leads(actor: SeenActor) -> bool:
@@ -37,7 +39,7 @@ def _leads(actor: SeenActor) -> bool:
 
 
 def _asked(
-    asker: FrameQuestions, name: str, question: BilingualText, texts: Mapping[str, BilingualText], value: str,
+    asker: FrameQuestions, name: str, question: BilingualText, texts: Mapping[str, BilingualText], value: str, *,
     actor: SeenActor, also_true: Set[str],
 ) -> Iterator[WorldQuestion]:  # fmt: skip
     """also_true: classes that are no wrong options. Not asked if fewer than three wrong ones are left."""

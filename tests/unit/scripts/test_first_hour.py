@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
@@ -93,14 +95,67 @@ def test_the_device_reaches_both_commands(first_hour: ModuleType, capsys: pytest
         (["expert=m"], "of a baseline"), (["a=m", "--routes", "221"], "--routes 221: from 0 to 220"),
         (["a=m", "--workers", "0"], "--workers 0: 1 or more"), (["a=m", "--device", "gpu"], "--device gpu"),
         (["a=m", "--limit", "0"], "--limit 0: 1 or more"),
+        (["a=m", "--decision-hz", "nan"], "--decision-hz nan: must be above 0"),
+        (["a=m", "--decision-hz", "-1"], "--decision-hz -1: must be above 0"),
+        (["a=m", "--decision-hz", "21"], "--decision-hz 21: must be above 0"),
+        (["a=m", "--size", "foo"], "expected a size like 800x450 (16 to 8192 pixels), found 'foo'"),
+        (["a=m", "--tasks", "ad2demo_nosuch"], "--tasks: no task 'ad2demo_nosuch'"),
+        (["a=m", "--tasks", "ad2_relation"], "--tasks: task ad2_relation: dataset"),
+        (["a=m,pretrained=models/vlm/nosuch"], "a: pretrained=models/vlm/nosuch: no such file or folder"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_line(
     first_hour: ModuleType, capsys: pytest.CaptureFixture[str], words: list[str], says: str
 ) -> None:
-    assert first_hour.main(words) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: ") and says in line
+    for dry in ([], ["--dry-run"]):
+        assert first_hour.main([*words, *dry]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("error: ") and says in line
+
+
+def test_names_of_other_tasks_are_looked_up_in_lmms_eval(
+    first_hour: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    class TaskManager:
+        def __init__(self, verbosity: str) -> None: ...
+
+        def match_tasks(self, names: list[str]) -> list[str]:
+            return ["mme"] if names in (["mme"], ["mm*"]) else []
+
+    tasks = ModuleType("lmms_eval.tasks")
+    tasks.TaskManager = TaskManager  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "lmms_eval.tasks", tasks)
+    monkeypatch.setenv("LOGURU_LEVEL", "ERROR")
+    monkeypatch.setattr(
+        sys.modules["first_hour_checks"], "ProcessPoolExecutor", lambda workers, context: ThreadPoolExecutor(workers)
+    )
+    (tmp_path / "own.yaml").write_text("task: own")
+    assert first_hour.main(["a=m", "--dry-run", "--tasks", f"ad2demo_relation,mme,mm*,{tmp_path / 'own.yaml'}"]) == 0
+    for name in ("nosuch", "nosuch*", "ad2demo_nosuch*"):
+        capsys.readouterr()
+        assert first_hour.main(["a=m", "--dry-run", "--tasks", f"ad2demo_relation,{name}"]) == 2
+        assert capsys.readouterr().err.startswith(f"error: --tasks: no task '{name}'; ours: ad2 tasks")
+
+
+def test_an_id_of_the_hub_is_no_folder(
+    first_hour: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys.modules["first_hour_checks"], "HF_HUB_CACHE", str(tmp_path / "hub"))
+    (tmp_path / "hub" / "models--models--loaded").mkdir(parents=True)
+
+    def code(text: str) -> int:
+        return int(first_hour.main([f"a=llava_hf,{text}", "--dry-run"]))
+
+    assert code("pretrained=models/nonexist") == 0
+    assert f"note: a: pretrained=models/nonexist: not here, not in {tmp_path / 'hub'}" in capsys.readouterr().err
+    assert code("pretrained=models/loaded") == code("base_url=http://a/b/c") == code("revision=refs/pr/1") == 0
+    assert capsys.readouterr().err == ""
+    (tmp_path / "models" / "here").mkdir(parents=True)
+    assert code("pretrained=models/here") == code("pretrained=models/loaded") == code("pretrained=gpt2") == 0
+    assert capsys.readouterr().err == ""
+    assert code("pretrained=models/nonexist") == code("adapter_path=models/nonexist") == 2
+    assert capsys.readouterr().err.count("models/nonexist: no such file or folder; docs/first-hour.md") == 2
 
 
 def test_a_gpu_that_is_not_there_is_refused_before_the_first_stage(

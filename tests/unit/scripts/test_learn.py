@@ -105,6 +105,26 @@ def test_a_device_that_is_not_there_is_refused_before_the_first_stage(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("--hidden 100", "--hidden 100: expected a multiple of 32"),
+        ("--picture 100x100", "--picture 100x100: width and height must be multiples of 32"),
+        ("--vision 65 65 65 65", "--vision 65 65 65 65: expected four numbers from 1 to 63, or multiples of 32"),
+        ("--vocabulary 10000000000", "--vocabulary 10000000000: from 600 to 200000"),
+        ("--rate inf", "--rate inf: from 1e-06 to 10"),
+    ],
+)
+def test_a_size_that_the_training_refuses_is_refused_before_the_first_stage(
+    words: str, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for dry in ([], ["--dry-run"]):
+        assert learn.main(["--suite", "demo", "--out", str(tmp_path / "out"), *dry, *words.split()]) == 2
+        printed = capsys.readouterr()
+        assert (printed.out, printed.err) == ("", f"error: {line}\n")
+    assert not (tmp_path / "out").exists()
+
+
 def test_suites_of_the_user_are_known_to_all_stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     add_routes(DEMO, "mine")
     options = learn.LearnOptions(suite="mine", out=tmp_path / "out")

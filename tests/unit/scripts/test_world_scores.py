@@ -12,7 +12,6 @@ from support.make_runs import cell, task
 from support.scripts import script
 
 from lmms_eval_ad2.data.releases.world import TASKS
-from lmms_eval_ad2.errors import Ad2Error
 
 
 @pytest.fixture
@@ -51,7 +50,9 @@ def test_chinese_tasks_have_a_block_of_their_own(tmp_path: Path, monkeypatch: py
     assert "| ad2x_world_planning_zh" in page.read_text()
 
 
-def test_the_table_replaces_the_last_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_replaces_the_last_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     page = folder / "README.md"
     world_scores = script("world_scores")
     page.write_text("before\n<!-- scores: begin -->\nold\n<!-- scores: end -->\nafter\n")
@@ -62,5 +63,31 @@ def test_the_table_replaces_the_last_one(folder: Path, monkeypatch: pytest.Monke
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if "ad2x_" in line]
     assert rows == [[f"ad2x_world_{part}", "40", "25.0 (20.0 to 31.5)"] for part in TASKS]
     page.write_text("without marks")
-    with pytest.raises(Ad2Error, match="no lines '<!-- scores: begin -->'"):
-        world_scores.main()
+    assert world_scores.main() == 2
+    assert "no lines '<!-- scores: begin -->'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("run", "line"),
+    [
+        ("floor", "floor: expected TITLE=FOLDER, for example floor=runs/chance"),
+        ("=runs", "=runs: expected TITLE=FOLDER"),
+        ("floor=", "floor=: expected TITLE=FOLDER"),
+        ("floor=/nonexist", "/nonexist"),
+        (
+            "floor={folder} --language zh",
+            "no score of ad2x_world_existence_zh; run ad2 eval",
+        ),
+        ("floor={folder} --collection /nonexist", "/nonexist"),
+    ],
+)
+def test_a_mistake_is_one_line_and_writes_nothing(
+    run: str, line: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = folder / "README.md"
+    page.write_text(marks := "<!-- scores: begin -->\n<!-- scores: end -->\n")
+    monkeypatch.setattr(sys, "argv", ["x", *run.format(folder=folder).split(), "--label", "L", "--page", str(page)])
+    assert script("world_scores").main() == 2
+    (printed,) = capsys.readouterr().err.splitlines()
+    assert printed.startswith("error: ") and line in printed
+    assert page.read_text() == marks

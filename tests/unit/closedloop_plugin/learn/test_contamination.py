@@ -41,7 +41,7 @@ def test_a_planted_route_is_found(name: str) -> None:
         suite, trained, rng = suite_and_set(f"{name} {number}")
         victim = suite[rng.randrange(len(suite))]
         found = compared([*trained, change(victim, rng)], suite)
-        assert {route: leak.kind for route, leak in found.leaks.items()} == {victim.id: kind}, number
+        assert {leak.route: leak.kind for leak in found.leaks} == {victim.id: kind}, number
         assert found.n == 8 and found.text() == f"trained on 1 of these 8 routes ({kind} 1)"
 
 
@@ -51,13 +51,13 @@ def test_a_similar_road_is_no_leak(name: str) -> None:
     for number in range(PER_KIND):
         suite, trained, rng = suite_and_set(f"{name} {number}")
         found = compared([*trained, *(CLEAN[name](route, rng) for route in suite)], suite)
-        assert not found.leaks, [leak.text() for leak in found.leaks.values()]
+        assert not found.leaks, [leak.text() for leak in found.leaks]
 
 
 def test_a_shape_elsewhere_is_the_same_road_on_built_maps_only() -> None:
     route = made(random.Random(0), "1", "suite")
     copy = replace(moved(route, 1.0, 5000.0, 0.0), id="other")
-    assert compared([copy], [route]).leaks["1"].kind == "same_shape"
+    assert [leak.kind for leak in compared([copy], [route]).leaks] == ["same_shape"]
     assert not compared([copy], [route], "town").leaks
 
 
@@ -78,6 +78,23 @@ def test_text_and_metadata_of_several_leaks() -> None:
     about = found.to_dict()
     assert about["routes"]["4"] == {"kind": "same_geometry", "set": "made", "trained": "m0-4"}
     assert about["cards"] == [{"model": None, "sha256": "", "sets": ["made"]}] and about["named"]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_routes_of_two_files_with_equal_ids_are_counted_alone(order: int) -> None:
+    """Ids of made routes are m<seed>-<n>, whatever their types."""
+    rng = random.Random(5)
+    first, second = made(rng, "m0-1", "a"), made(rng, "m0-1", "b")
+    known = replace(first, id="x"), replace(second, id="y")
+    found = compared(known[:1], [first, second][::order])
+    assert found.text() == "trained on 1 of these 2 routes (same_geometry 1)"
+    assert compared(known, [first, second]).text() == "trained on 2 of these 2 routes (same_geometry 2)"
+
+
+def test_a_name_of_several_lines_is_shown_in_one() -> None:
+    named = TrainingSet("made\nad2: clean\x1b[2J", routes=(TrainedRoute("2790"),))
+    found = contamination([TrainingCard((named,))], [TrainedRoute("2790")])
+    assert found.line().endswith(r"e.g. same_id: 2790 is in made\nad2: clean\x1b[2J as 2790")
 
 
 def test_routes_without_points_are_compared_by_id_alone() -> None:

@@ -121,3 +121,9 @@ def test_an_export_names_its_questions(tmp_path: Path) -> None:
     shutil.copy(tmp_path / "train" / "2.png", tmp_path / "test" / "3.png")
     assert trained_share(test, TrainedQuestions([named])).kinds == {"same_image": 1}
     assert trained_share(test, TrainedQuestions([named]), ["perception"]).n == 0
+
+
+def test_a_name_of_several_lines_is_shown_in_one(roots: tuple[Path, Path]) -> None:
+    named = TrainingSet("made\nad2: clean", questions=("autodrive_qa:q3", "autodrive_qa:q3\nx"))
+    share = compared("autodrive_qa/test", [mcq(3)], roots[0], TrainedQuestions([named]))
+    assert len(share.examples) == 1 and share.examples[0].startswith(r"same_item: q3 is in made\nad2: clean as ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from lmms_eval_ad2.storage.local_weights import local_weights
 from lmms_eval_ad2.storage.training_card import (
     TrainedRoute,
     TrainingSet,
+    card_file,
     cards_of,
+    model_card,
     read_card,
     trained_text,
     write_card,
@@ -56,6 +59,31 @@ def test_a_packed_card_is_read_like_a_plain_one(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(training_card, "MOST_BYTES", 1_000_000)
     with pytest.raises(DataError, match="more than 1,000,000 bytes"):
         read_card(packed)
+
+
+def test_a_packed_card_and_one_that_was_written_later_are_read_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of a packed model that was trained further."""
+    plain, packed = tmp_path / "ad2_training.json", tmp_path / "ad2_training.json.gz"
+    packed.write_bytes(gzip.compress(write_card(tmp_path, [SET], model="tiny", seed=1).read_bytes()))
+    plain.unlink()
+    old = read_card(packed)
+    write_card(tmp_path, [TrainingSet("more", questions=("w:q2",))], model="tuned")
+    found = read_card(card_file(tmp_path))
+    assert [one.name for one in found.sets] == ["more", "made"] and (found.model, found.seed) == ("tuned", None)
+    assert len(found.sha256) == 64 != found.sha256 != old.sha256
+    assert found == read_card(plain) == read_card(packed) == model_card(tmp_path)
+    assert cards_of(f"pretrained={tmp_path}") == [found]
+    largest = max(len(plain.read_bytes()), len(gzip.decompress(packed.read_bytes())))
+    with monkeypatch.context() as patch, pytest.raises(DataError, match=rf"at most {largest} bytes in .* and .*found"):
+        patch.setattr(training_card, "MOST_BYTES", largest)
+        read_card(plain)
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert [one.name for one in read_card(plain).sets] == ["more"], "two files of the same content"
+    packed.write_bytes(b"{}")
+    with pytest.raises(DataError, match=r"ad2_training\.json\.gz: field 'file'"):
+        model_card(tmp_path)
 
 
 def test_the_hash_of_a_set_is_that_of_its_content() -> None:
@@ -113,6 +141,42 @@ def test_a_route_of_too_many_points_is_refused(tmp_path: Path) -> None:
             read_card(file)
 
 
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"points": ((0.0, 0.0), (0.0, -1e308))}, "points"),
+        ({"trigger": (1.0001e7, 0.0, 0.0)}, "trigger"),
+        ({"params": {"speed": 1e8, "end_location": (0.0, 1e300, 0.0)}}, "params"),
+    ],
+)
+def test_coordinates_that_would_overflow_are_refused(changes: dict[str, Any], field: str, tmp_path: Path) -> None:
+    most = training_card.MOST_METRES
+    fine = TrainedRoute(id="1", points=((-most, most),), trigger=(most, 0.0, 1.0), params={"speed": 1e8, "to": (most,)})
+    assert read_card(write_set(tmp_path, TrainingSet("a", routes=(fine,)))).sets[0].routes == (fine,)
+    file = write_set(tmp_path, TrainingSet("a", routes=(fine, TrainedRoute(id="2", **changes))))
+    expected = f"field 'routes.1.{field}': expected coordinates of at most 10,000,000 m, found"
+    with pytest.raises(DataError, match=expected):
+        read_card(file)
+
+
+def test_a_card_that_cannot_be_read_is_not_an_absent_one(tmp_path: Path) -> None:
+    kinds = {
+        "loop": lambda file: file.symlink_to(file.name),
+        "dangling": lambda file: file.symlink_to("nowhere"),
+        "fifo": os.mkfifo,
+        "folder": Path.mkdir,
+    }
+    for kind, make in kinds.items():
+        for name in ("ad2_training.json", "ad2_training.json.gz"):
+            file = tmp_path / f"{kind} {name}" / name
+            file.parent.mkdir()
+            make(file)
+            with pytest.raises(DataError) as caught:
+                cards_of({"pretrained": str(file.parent)})
+            assert str(caught.value).startswith(f"{file}: field 'file': ") and "\n" not in str(caught.value)
+    assert model_card(tmp_path) is None and card_file(tmp_path) == tmp_path / "ad2_training.json"
+
+
 def test_cards_are_found_in_the_folders_of_model_arguments(tmp_path: Path) -> None:
     model, plain = tmp_path / "model", tmp_path / "plain"
     for folder in (model, plain):
@@ -133,3 +197,4 @@ def test_text_of_a_share() -> None:
     assert trained_text({"same_id": 1, "same_geometry": 2}, 220, "routes") == (
         "trained on 3 of these 220 routes (same_geometry 2, same_id 1)"
     )
+    assert trained_text({"of\nothers": 1}, 1, "routes") == "trained on 1 of these 1 routes (of\\nothers 1)"

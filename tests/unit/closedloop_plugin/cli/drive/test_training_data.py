@@ -62,7 +62,7 @@ def test_all_routes_of_the_suite_are_compared_whatever_is_asked(model: Path, tmp
     })  # fmt: skip
     subject, _, _ = suite_subject(options, "demo")
     found = training_of(options, subject)
-    assert found is not None and {i: leak.kind for i, leak in found.leaks.items()} == {
+    assert found is not None and {leak.route: leak.kind for leak in found.leaks} == {
         "101": "same_geometry", "104": "same_id",
     }  # fmt: skip
     selection = selected({"asked": ["102"]}, options, found)

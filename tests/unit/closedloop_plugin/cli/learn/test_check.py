@@ -134,7 +134,7 @@ def test_sides_that_cannot_be_compared_are_errors(collection: Path, tmp_path: Pa
     shutil.copy(collection / "routes.xml", routes_only)
     with pytest.raises(Ad2Error, match="name no questions"):
         learn_check(routes_only, "autodrive_qa")
-    with pytest.raises(Ad2Error, match="no such suite"):
+    with pytest.raises(Ad2Error, match=r"^SUITE nothing_of_this_name: no such suite"):
         learn_check(collection, "nothing_of_this_name")
     with pytest.raises(Ad2Error, match="no such file or folder"):
         learn_check(tmp_path / "absent", "demo")

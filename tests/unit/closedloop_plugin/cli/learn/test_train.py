@@ -28,6 +28,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("--vision 24 -48 96 192", "--vision 24 -48 96 192: expected"),
         ("--vision 24 48 100 192", "--vision 24 48 100 192: expected"),
         ("--picture 16\u00b2x96", "expected WxH"),
+        ("--vocabulary 10000000000", "--vocabulary 10000000000: from 600 to 200000"),
         ("--device gpu", "--device gpu: PyTorch cannot use it here"),
         ("--device meta", "--device meta: PyTorch cannot use it here"),
         ("--device cuda --processes 2", "several processes share a training on the cpu only"),
@@ -41,6 +42,15 @@ def test_refused_options(
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
     assert not out.exists()
+
+
+def test_a_vocabulary_beyond_the_bound_is_refused(
+    rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["learn", "model", "--rows", str(rows), "--out", str(tmp_path / "m"), "--vocabulary"]
+    assert main([*words, "200001"]) == 2
+    assert capsys.readouterr().err == "error: --vocabulary 200001: from 600 to 200000\n"
+    assert main([*words, "200000", "--hidden", "32", "--layers", "1", "--vision", "8", "8", "8", "8"]) == 0
 
 
 def test_a_model_is_not_written_over_a_model(rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

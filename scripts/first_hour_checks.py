@@ -1,0 +1,75 @@
+"""What scripts/first_hour.sh checks before its first stage, so that a mistake is not found hours later."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+from huggingface_hub.constants import HF_HUB_CACHE
+
+from closedloop_plugin.agents.make import cameras_of
+from closedloop_plugin.cli.drive.options import DriverOptions
+from closedloop_plugin.cli.drive.prepared_run import check_decision_hz
+from closedloop_plugin.core.profiles import profile
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.harness.task_files import groups
+from lmms_eval_ad2.harness.task_selection import select
+
+
+def is_local(key: str, value: str) -> bool:
+    """Whether the value of a model's argument is a path here, present or not, and no id of the Hugging Face Hub.
+
+    An id is OWNER/NAME. A relative path of weights is distinguished from one if it has more parts, or if its first
+    folder is here and the Hub's cache does not have that id.
+    """
+    if value.startswith(("/", "./", "../")):
+        return True
+    if not (key == "pretrained" or key.endswith("_path")) or "://" in value:
+        return False
+    first, *rest = Path(value).parts or ("",)
+    return len(rest) > 1 or (len(rest) == 1 and Path(first).is_dir() and not is_downloaded(value))
+
+
+def is_downloaded(model_id: str) -> bool:
+    """Whether the Hub's cache has a model."""
+    return (Path(HF_HUB_CACHE) / f"models--{model_id.replace('/', '--')}").is_dir()
+
+
+def absent_notes(pretrained: Mapping[str, str]) -> list[str]:
+    """Lines about ids that are neither a folder here nor in the cache: offline they can only be of another source.
+
+    pretrained: by the name of the model.
+    """
+    return [
+        f"note: {name}: pretrained={value}: not here, not in {HF_HUB_CACHE}; docs/first-hour.md has the downloads"
+        for name, value in pretrained.items()
+        if re.fullmatch(r"[\w.-]+/[\w.-]+", value) and not Path(value).exists() and not is_downloaded(value)
+    ]
+
+
+def check_commands(decision_hz: float, size: str, tasks: str) -> None:
+    """Raise Ad2Error for a value that `ad2 drive run` or `ad2 eval` would refuse in a later stage."""
+    rules = profile(DriverOptions.profile)
+    check_decision_hz(decision_hz, rules)
+    cameras_of(f"front@{size}", rules)
+    selection = select(tasks)
+    for fault in selection.faults:
+        raise Ad2Error(f"--tasks: {fault}")
+    # A wildcard without a match is passed on, like the names of other packages' tasks.
+    if unsure := [name for name in selection.names if name not in selection.tasks and name not in groups()]:
+        with ProcessPoolExecutor(1, get_context("spawn")) as other:  # its memory is free again when the stages begin
+            for name in other.submit(unknown_tasks, unsure).result():
+                raise Ad2Error(f"--tasks: no task '{name}'; ours: ad2 tasks, all: lmms_eval --tasks list")
+
+
+def unknown_tasks(names: Sequence[str]) -> list[str]:
+    """The names and wildcards that match no task of lmms-eval and no file; after the import of lmms-eval, 15 s."""
+    os.environ["LOGURU_LEVEL"] = "ERROR"
+    from lmms_eval.tasks import TaskManager
+
+    known = TaskManager("ERROR")
+    return [name for name in names if not known.match_tasks([name]) and not Path(name).exists()]
