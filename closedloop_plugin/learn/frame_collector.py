@@ -80,14 +80,14 @@ class FrameCollector:
         self._frames: list[dict[str, Any]] = []
         self._times: list[float] = []  # of the ticks so far, s
         self._poses: list[dict[str, tuple[float, float, float]]] = []  # id -> x, y, yaw of all actors at these ticks
+        self._since: list[dict[str, int]] = []  # id -> tick of these since which it has moved as bodies do
         self._standing = StandingFrames()
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
 
     def __call__(self, tick: EpisodeTick) -> None:
         truth = tick.truth
-        self._times.append(truth.time_s)
-        self._poses.append({a.id: (a.x, a.y, a.yaw) for a in (truth.ego, *truth.actors)})
+        self._note(truth.time_s, {a.id: (a.x, a.y, a.yaw) for a in (truth.ego, *truth.actors)})
         if self._frames:
             self._frames[-1].setdefault("disturbed", _disturbed(tick))
         if truth.time_s + 1e-9 >= self._next and tick.road is not None:
@@ -146,16 +146,21 @@ class FrameCollector:
         later = [self._moment_at(self._times[moment] + s) for s in FUTURE_S]
         frame["future"] = [_place(self._poses[k][ego_id], ego) for k in later if k is not None]
         for row in frame["objects"]:
-            last = self._last_moment(row["id"], moment, max((k for k in later if k is not None), default=moment))
-            row["future"] = [_place(self._poses[k][row["id"]], ego) for k in later if k is not None and k <= last]
+            # None, or since a later tick: it left the scene, or was put elsewhere.
+            moved = [k for k in later if k is not None and self._since[k].get(row["id"], k) <= moment]
+            row["future"] = [_place(self._poses[k][row["id"]], ego) for k in moved]
 
-    def _last_moment(self, id_: str, first: int, last: int) -> int:
-        """The last tick from `first` to `last` up to which the actor stays in the scene and moves as bodies do."""
-        for k in range(first, last):
-            here, there = self._poses[k][id_], self._poses[k + 1].get(id_)
-            if there is None or math.dist(here[:2], there[:2]) > FASTEST_M_S * (self._times[k + 1] - self._times[k]):
-                return k
-        return last
+    def _note(self, time_s: float, poses: dict[str, tuple[float, float, float]]) -> None:
+        """The places of a tick."""
+        now = len(self._times)
+        most = FASTEST_M_S * (time_s - self._times[-1]) if now else 0.0
+        before, since = (self._poses[-1], self._since[-1]) if now else ({}, {})
+        self._since.append({
+            id_: since[id_] if id_ in before and math.dist(pose[:2], before[id_][:2]) <= most else now
+            for id_, pose in poses.items()
+        })  # fmt: skip
+        self._times.append(time_s)
+        self._poses.append(poses)
 
     def _moment_at(self, time_s: float) -> int | None:
         """Index of the tick at a time; None after the end of the episode."""

@@ -36,7 +36,9 @@ def make_head(width: int, folder: Path | None = None) -> torch.nn.Linear:
         try:
             head.load_state_dict(load_file(folder / FILE))
         except (OSError, RuntimeError, SafetensorError) as exc:
-            raise Ad2Error(f"{folder / FILE}: not of this model; without the file its task starts anew") from exc
+            raise Ad2Error(
+                f"{folder / FILE}: does not fit this model; delete it to start with a head of zero weights"
+            ) from exc
     return head
 
 

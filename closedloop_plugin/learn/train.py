@@ -102,7 +102,8 @@ def train(
     but the CPU take one process. save_s: seconds between states. See the head of this file.
 
     Raises Ad2Error, before anything is written, for wrong rows or training data, a device that is not there, a missing
-    model to start from, and an OUT that holds another model. The state is saved before KeyboardInterrupt is raised.
+    model to start from, and an OUT that holds another model. What fails later, but before a state is saved, leaves OUT
+    to other settings. The state is saved before KeyboardInterrupt is raised.
     """
     if settings.start is not None:
         check_llava(settings.start, "--start")
@@ -117,7 +118,13 @@ def train(
         if (out / LOG).exists():
             say(f"{out} is trained already")
         else:
-            _train(run, rows, sets, save_s, say)
+            try:
+                _train(run, rows, sets, save_s, say)
+            except BaseException:
+                if not (out / STATE).exists():
+                    shutil.rmtree(out / START, ignore_errors=True)
+                    (out / SETTINGS).unlink(missing_ok=True)
+                raise
         for file in [out / STATE, *out.glob("pictures-*.npy")]:
             file.unlink(missing_ok=True)
         shutil.rmtree(out / START, ignore_errors=True)
@@ -158,17 +165,11 @@ def _begin(run: TrainingRun, rows: TrainingFile) -> None:
     from transformers import AutoProcessor
 
     settings, start = run.out / SETTINGS, run.out / START
-    try:
-        if not (settings.exists() and (start / WEIGHTS).exists()):
-            atomic_write_json(settings, run.identity(rows))
-            _write_start(run, rows)
-        # Once, before there are several processes that need it.
-        resized_pictures(picture_files(rows), AutoProcessor.from_pretrained(start), run.out / PICTURES)
-    except BaseException:
-        if not (run.out / STATE).exists():  # what failed before its first step does not keep the folder to itself
-            shutil.rmtree(start, ignore_errors=True)
-            settings.unlink(missing_ok=True)
-        raise
+    if not (settings.exists() and (start / WEIGHTS).exists()):
+        atomic_write_json(settings, run.identity(rows))
+        _write_start(run, rows)
+    # Once, before there are several processes that need it.
+    resized_pictures(picture_files(rows), AutoProcessor.from_pretrained(start), run.out / PICTURES)
 
 
 def _check_length(data: EncodedRows, model: LlavaForConditionalGeneration) -> None:

@@ -96,7 +96,7 @@ def _seen(row: dict[str, Any], file: Path, number: int) -> tuple[ShownBox, ...] 
 
 def _rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """(line, row). Raises DataError for a line that is not a JSON object."""
-    if not file.exists():
+    if not file.is_file():  # nor a FIFO: it is read more than once
         raise Ad2Error(f"{file}: no such file; make it with: ad2 export swift --drives DIR --out {file}")
     for number, line in lines(file):
         try:

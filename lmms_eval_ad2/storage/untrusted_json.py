@@ -74,7 +74,7 @@ def load(path: Path, most: int = LARGEST_FILE, *, finite: bool = True) -> Any:
 
 def lines(path: Path, longest: int = LARGEST_FILE) -> Iterator[tuple[int, bytes]]:
     """(number from 1, line with its newline) of a file; only the last may have none. DataError for a longer line."""
-    with open_regular(path) as file:
+    with path.open("rb") as file:
         number = 0
         while line := file.readline(longest + 1):
             number += 1

@@ -183,7 +183,7 @@ def test_a_head_of_another_model_is_one_error(model: Path, rows: Path, tmp_path:
     folder = Path(shutil.copytree(model, tmp_path / "start"))
     shutil.copy(folder / "model.safetensors", folder / "grid_head.safetensors")
     settings = TrainingSettings(steps=1, batch=4, start=folder, size=SIZE)
-    with pytest.raises(Ad2Error, match=r"grid_head\.safetensors: not of this model"):
+    with pytest.raises(Ad2Error, match=r"grid_head\.safetensors: does not fit this model"):
         train([rows], tmp_path / "out", settings, say=quiet)
 
 

@@ -41,8 +41,7 @@ def test_the_future_of_what_is_put_elsewhere_ends_there(tmp_path: Path) -> None:
     for k in range(61):
         ego, car = (0.5 * k, 0.0, 0.0), (20.0 + 0.5 * k - (60.0 if k >= 32 else 0.0), 3.5, 0.0)
         poses = {"ego": ego, "car": car} | ({"bike": (9.0, 0.0, 0.0)} if k < 12 else {})
-        collector._times.append(0.05 * k)
-        collector._poses.append(poses)
+        collector._note(0.05 * k, poses)
     frame: dict[str, Any] = {"moment": 0, "objects": [{"id": "car"}, {"id": "bike"}]}
     collector._add_future(frame)
     car, bike = (row["future"] for row in frame["objects"])

@@ -168,6 +168,7 @@ def test_what_is_longer_than_the_model_takes_is_refused(rows: Path, tmp_path: Pa
     shutil.copytree(rows.parent / "collected", tmp_path / "collected")
     with pytest.raises(Ad2Error, match="tokens; the model takes 1,024"):
         train([long], tmp_path / "model", SETTINGS, say=quiet)
+    train([rows], tmp_path / "model", replace(SETTINGS, steps=1), say=quiet)  # the folder is free for other rows
 
 
 def test_a_training_that_fails_after_its_last_step_is_not_repeated(
