@@ -100,7 +100,7 @@ class ModelAgent:
             **self.backend.describe(),
             "tasks": list(self.tasks),
             "fine_grained": self.fine_grained,
-            "cameras": [f"{c.name} {c.width}x{c.height}" for c in self.cameras],
+            "cameras": [camera.sized_name for camera in self.cameras],
             **self._past(),
             "prompts": self.prompter.texts.source,
             "prompts_sha256": self.prompter.texts.sha256,

@@ -21,3 +21,8 @@ class Camera:
     right: float
     up: float
     yaw: float = 0.0
+
+    @property
+    def sized_name(self) -> str:
+        """Name and size, as in the identity of a run: "front 160x90"."""
+        return f"{self.name} {self.width}x{self.height}"

@@ -210,7 +210,7 @@ def _identity(
         **config_identity(config, selection),
         "agent": dict(conditions.agent),
         "interpreter": conditions.interpreter,
-        "cameras": [f"{c.name} {c.width}x{c.height}" for c in driver.seen],
+        "cameras": [camera.sized_name for camera in driver.seen],
     }
 
 

@@ -76,7 +76,7 @@ class ThreatGenerationConfig:
             "seed": self.seed,
             "moments": self.moments,
             "frames": self.frames,
-            "cameras": [f"{c.name} {c.width}x{c.height}" for c in self.cameras],
+            "cameras": [camera.sized_name for camera in self.cameras],
             "world": self.world.target,
             "towns": sorted(self.towns),
             "profile": self.profile.name,

@@ -187,7 +187,7 @@ def _prepared(options: CollectOptions) -> tuple[DriveRun, DriverSetup]:
     write_routes(options.out / ROUTES, routes)
     run = assemble(config, subject, driver)
     # In other runs cameras belong to the identity only if the driver sees them; here they are the result.
-    cameras = [f"{camera.name} {camera.width}x{camera.height}" for camera in driver.cameras]
+    cameras = [camera.sized_name for camera in driver.cameras]
     identity = {**run.identity, "every": options.every, "cameras": cameras}
     return replace(run, identity={**identity, **identity_of(options, identity)}), driver
 

@@ -33,7 +33,7 @@ class ModelInterviewee:
             "name": self.backend.name,
             "kind": "model",
             **known,
-            "cameras": [f"{c.name} {c.width}x{c.height}" for c in self.cameras],
+            "cameras": [camera.sized_name for camera in self.cameras],
             "prompts": self.texts.source,
             "prompts_sha256": self.texts.sha256,
         }
