@@ -1,13 +1,13 @@
 """Write the tables of several seeds of scripts/learn.sh: each seed, their mean and standard deviation.
 
     python scripts/learn_spread.py runs/learn runs/learn1 runs/learn2
-    python scripts/learn_spread.py docs/results/learn/seed0.json runs/learn1 --figures docs/results/learn
+    python scripts/learn_spread.py docs/results/learn/seed0-0.8.0.json runs/learn1 --figures docs/results/learn
 
 They stand between the marker lines of docs/learn.md; those of the first seed alone in the card of the shipped model,
 which is that seed's. --figures writes the figures of each folder into a file, which stands for the folder later.
 
 Scores are those of `ad2 report`, differences those of `ad2 report compare`, paired by route; the order of the folders
-is that of the columns.
+is that of the columns, which name the release if there are several.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def answer_table(seeds: Sequence[LearnedSeed]) -> str:
 
 
 def _table(title: str, seeds: Sequence[LearnedSeed], rows: Sequence[Sequence[str]]) -> str:
-    heads = [title, *(f"seed {one.seed}" for one in seeds), "mean ± sd"]
+    several = len({one.release for one in seeds}) > 1
+    heads = [title, *(f"seed {one.seed}" + (f" ({one.release})" if several else "") for one in seeds), "mean ± sd"]
     columns = len(heads) if len(seeds) > 1 else 2
     return TextTable(heads[:columns], [row[:columns] for row in rows], "l" + "r" * (columns - 1)).markdown()
 
@@ -72,7 +73,7 @@ def main() -> int:
     p.add_argument(
         "runs", nargs="+", type=Path, metavar="OUT", help="a folder of scripts/learn.sh, or a file of figures"
     )
-    p.add_argument("--figures", type=Path, metavar="DIR", help="write DIR/seed<S>.json of each folder")
+    p.add_argument("--figures", type=Path, metavar="DIR", help="write DIR/seed<S>-<release>.json of each folder")
     p.add_argument("--page", type=Path, default=PAGE)
     p.add_argument("--card", type=Path, default=CARD)
     args = p.parse_args()

@@ -1,13 +1,14 @@
 """LearnedSeed: the figures of one run of scripts/learn.sh, read from its folder or from a file of figures.
 
-The file (docs/results/learn/seed<S>.json) has what the tables show, so that seeds trained on several machines stand in
-one table after their folders are gone.
+The file (docs/results/learn/seed<S>-<release>.json) has what the tables show, so that seeds trained on several machines
+stand in one table after their folders are gone.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass
@@ -53,6 +54,12 @@ class LearnedSeed:
     answers: Mapping[str, Mapping[str, float | None]]
 
     @property
+    def release(self) -> str:
+        """The version's number, as 0.9.0; "unknown" if the text has none. The world's stand before it."""
+        found = re.findall(r"\d+\.\d+\.\d+", self.version)
+        return found[-1] if found else "unknown"
+
+    @property
     def missing(self) -> list[str]:
         """What the tables show and this does not have."""
         drives = [f"drive {name}" for name in DRIVERS if name not in self.drives]
@@ -76,7 +83,7 @@ def read_seed(path: Path) -> LearnedSeed:
 
 def write_seed(folder: Path, seed: LearnedSeed) -> Path:
     """Write the file of figures."""
-    path = folder / f"seed{seed.seed}.json"
+    path = folder / f"seed{seed.seed}-{seed.release}.json"
     atomic_write_json(path, asdict(seed))
     return path
 

@@ -79,11 +79,29 @@ def test_a_file_of_figures_stands_for_its_folder(tmp_path: Path, monkeypatch: py
     common = ["--card", str(pages["card"])]
     monkeypatch.setattr(sys, "argv", ["x", str(out), "--page", str(pages["first"]), "--figures", str(figures), *common])
     assert script("learn_spread").main() == 0
-    file = figures / "seed3.json"
+    (file,) = figures.iterdir()
+    assert file.name.startswith("seed3-")
     assert json.loads(file.read_text())["drives"]["sighted"][0] == 70.3
     monkeypatch.setattr(sys, "argv", ["x", str(file), "--page", str(pages["again"]), *common])
     assert script("learn_spread").main() == 0
     assert pages["again"].read_text() == pages["first"].read_text()
+
+
+def test_columns_name_the_release_if_there_are_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page, card, figures = marked(tmp_path / "page"), marked(tmp_path / "card"), tmp_path / "figures"
+    pages = ["--page", str(page), "--card", str(card)]
+    out = str(learned(tmp_path / "run", 3, 0.0))
+    monkeypatch.setattr(sys, "argv", ["x", out, "--figures", str(figures), *pages])
+    assert script("learn_spread").main() == 0
+    (file,) = figures.iterdir()
+    files = {}
+    for version in ("0.8.0", "world 1 (scenic 3.1.1), lmms-eval-ad2 0.9.0+3535fd77e025"):
+        files[version] = tmp_path / f"{len(files)}.json"
+        files[version].write_text(json.dumps({**json.loads(file.read_text()), "version": version}))
+    monkeypatch.setattr(sys, "argv", ["x", *map(str, files.values()), *pages])
+    assert script("learn_spread").main() == 0
+    assert rows(page.read_text())["driver"] == ["seed 3 (0.8.0)", "seed 3 (0.9.0)", "mean ± sd"]
+    assert rows(card.read_text())["driver"] == ["seed 3"]
 
 
 @pytest.mark.parametrize(
