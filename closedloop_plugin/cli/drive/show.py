@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lmms_eval_ad2.options import add_command, option
 
 if TYPE_CHECKING:
-    from closedloop_plugin.show.episode_track import EpisodeTrack
+    from closedloop_plugin.show.episode_track import EpisodeTrack, TrackSample
     from closedloop_plugin.show.film_strip import Shot
     from closedloop_plugin.show.top_view import Ground
 
@@ -135,7 +136,7 @@ def _seen(kind: str) -> bool:
 
 
 def pick(episode: EpisodeFiles, track: EpisodeTrack, camera: str | None, most: int) -> list[Shot]:
-    """Saved frames, spread over the episode and at its infractions, each with the text of its moment."""
+    """Saved frames, spread over the episode and at its infractions, each with the last words since the one before."""
     import numpy as np
 
     from closedloop_plugin.show.episode_track import progress
@@ -155,10 +156,18 @@ def pick(episode: EpisodeFiles, track: EpisodeTrack, camera: str | None, most: i
             names = [
                 NAMES.get(p["kind"], p["kind"]) for p, k in zip(track.places, at_infractions, strict=True) if k == i
             ]
-            head, *rest = moments[i].words().splitlines()
+            head, *rest = _heard(track, moments, i).words().splitlines()
             text = "\n".join([", ".join([head, *map(str.upper, names)]), *rest])
             shots.append((float(frames[i][0]), np.asarray(image.convert("RGB")), text))
     return shots
+
+
+def _heard(track: EpisodeTrack, shown: Sequence[TrackSample], i: int) -> TrackSample:
+    """The sample of frame i, with the last words since the frame before it: at the begin of a contact, they stand in a
+    sample between two frames."""
+    begin = shown[i - 1].tick if i else -1
+    said = [m.reply for m in track.moments if begin < m.tick <= shown[i].tick and m.reply]
+    return replace(shown[i], reply=said[-1]) if said else shown[i]
 
 
 def _frames(episode: EpisodeFiles, camera: str | None) -> list[tuple[int, Path]]:

@@ -13,6 +13,7 @@ from PIL import Image
 from support.closedloop.rides import picture, ride, road
 
 from closedloop_plugin.cli.drive import show as command
+from closedloop_plugin.show.episode_track import parse_track
 from lmms_eval_ad2.errors import Ad2Error
 
 
@@ -50,6 +51,19 @@ def test_top_view_and_film_strip_are_written_and_their_paths_printed(
     crosses = (np.abs(drawn - (194, 24, 91)).max(axis=2) < 12).sum()
     assert crosses > 300  # infractions come from episodes.jsonl
     assert Image.open(film).size[0] == 12 + 4 * 412
+
+
+def test_words_of_a_sample_between_two_frames_stand_under_the_next_one(run_dir: Path) -> None:
+    """At the begin of a contact, which is such a sample."""
+    episode = command.find(f"{run_dir}:17")
+    raw = json.loads(episode.track.read_text())
+    before = {s["tick"]: s for s in raw["samples"]}
+    for sample in raw["samples"]:
+        sample.pop("said", None)
+    contact = {**before[20], "tick": 13, "t": 1.3, "said": {"texts": {"action": "Brake."}}}
+    raw["samples"].insert(2, contact)
+    shots = command.pick(episode, parse_track(raw), "front", 100)
+    assert [tick for tick, _, text in shots if "Brake." in text] == [20]
 
 
 @pytest.mark.parametrize("way", ["{0}:17:0", "{0}/tracks/17_rep0.json"])
