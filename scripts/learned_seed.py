@@ -70,8 +70,10 @@ class LearnedSeed:
 def read_seed(path: Path) -> LearnedSeed:
     """The figures of a finished run or of a file.
 
-    Raises Ad2Error if some are missing, DataError for a malformed file.
+    Raises Ad2Error if there is nothing or some are missing, DataError for a malformed file.
     """
+    if not path.exists():
+        raise Ad2Error(f"{path}: nothing there; expected a folder of scripts/learn.sh or a file of figures")
     if path.is_file():
         found, hint = _read_file(path), "scripts/learn_spread.py --figures DIR writes such files"
     else:

@@ -73,6 +73,15 @@ def test_an_unfinished_run_is_named(
     assert error.count("\n") == 1 and f"{tmp_path}: not finished, without drive speaking-expert; drive sighted" in error
 
 
+def test_a_missing_run_is_one_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["x", str(tmp_path / "seed0.json")])
+    assert script("learn_spread").main() == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "seed0.json: nothing there; expected a folder of scripts/learn.sh" in error
+
+
 def test_a_file_of_figures_stands_for_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pages = {name: marked(tmp_path / name) for name in ("first", "again", "card")}
     out, figures = learned(tmp_path / "s3", 3, 0.26), tmp_path / "figures"
