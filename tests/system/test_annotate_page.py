@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from support.annotate.browser import Tab, browser, served
+from support.annotate.browser import Tab, browser, served, shows
 from support.annotate.folders import EVIL, chain_record, choice_record, make_project, text_record
 
 from lmms_eval_ad2.annotate import page_html, preannotation
@@ -31,7 +31,7 @@ def test_a_review_survives_a_kill_of_the_server(tmp_path: Path) -> None:
         tab.page.get_by_text("Give your name above").wait_for()
         tab.reviewer("anna")
         tab.at(1)
-        assert tab.page.locator("#picture img").evaluate("i => i.naturalWidth") == 960
+        tab.page.wait_for_function("document.querySelector('#picture img')?.naturalWidth == 960")
         first = tab.text("answer")
         assert first.startswith("The scene is set in clear daylight")
         tab.choose("answer", "keep", "kept")
@@ -226,9 +226,9 @@ def test_a_check_of_questions_survives_a_kill_of_the_server(tmp_path: Path) -> N
         tab.page.on("response", lambda r: bodies.append(r.text()) if "/config" in r.url else None)
         tab.reviewer("anna")
         tab.at(1)
-        assert tab.page.locator("#marked").count() == 0 and tab.page.locator("#verdict").count() == 0
         choices = tab.page.locator("#choice input")
-        assert choices.count() == 4
+        shows(choices.and_(tab.page.locator(":enabled")), 4)
+        assert tab.page.locator("#marked").count() == 0 and tab.page.locator("#verdict").count() == 0
         options = [json.loads(line)["options"] for line in (checked / "records.jsonl").read_text("utf-8").splitlines()]
         marked = tab.page.locator("#marked")
         tab.until(choices.nth(1).click, lambda limit: marked.wait_for(timeout=limit))
@@ -239,6 +239,8 @@ def test_a_check_of_questions_survives_a_kill_of_the_server(tmp_path: Path) -> N
         tab.progress("1 finished, 5 to do")
         tab.page.click("#next")
         tab.at(2)
+        shows(marked, 0)  # nothing of the question before is left
+        shows(choices.and_(tab.page.locator(":enabled")), 4)
         tab.until(choices.nth(0).click, lambda limit: marked.wait_for(timeout=limit))
         html = tab.page.content() + "".join(bodies)
         for kind in {option["kind"] for row in options for option in row} - {"correct"}:
@@ -249,7 +251,8 @@ def test_a_check_of_questions_survives_a_kill_of_the_server(tmp_path: Path) -> N
         tab.reviewer("anna")
         tab.at(1)
         tab.first_open(2)
-        assert choices.nth(0).is_checked() and choices.nth(1).is_disabled()
+        shows(choices.nth(0).and_(tab.page.locator(":checked")), 1)
+        shows(choices.and_(tab.page.locator(":disabled")), 4)
         tab.progress("1 finished, 5 to do")
         assert tab.page_errors == []
         assert server.stop() == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.annotate.browser import PATIENCE_MS, browser, served
+from support.annotate.browser import PATIENCE_MS, browser, served, shows
 from support.studies import write_answers
 
 from lmms_eval_ad2.study.sampler import draw
@@ -25,7 +25,8 @@ def test_votes_are_saved_and_models_stay_hidden(tmp_path: Path) -> None:
         tab.goto(server.url)
         for number in (1, 2, 3):
             tab.wait_for_selector(f"#progress b:has-text('{number} / 3')", timeout=PATIENCE_MS)
-            assert tab.locator("#left .answer").count() == tab.locator("#right .answer").count() == 1
+            shows(tab.locator("#left .answer"), 1)
+            shows(tab.locator("#right .answer"), 1)
             assert "model-" not in tab.content()
             tab.dblclick("#vote-left")
         tab.wait_for_selector("#progress :text('3 finished, 0 to do')", timeout=PATIENCE_MS)

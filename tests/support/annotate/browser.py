@@ -87,6 +87,13 @@ def browser() -> Iterator[Any]:
             chromium_browser.close()
 
 
+def shows(elements: Any, count: int) -> None:
+    """Wait until the page has exactly `count` elements. Gradio inserts those of a record one after the other."""
+    from playwright.sync_api import expect
+
+    expect(elements).to_have_count(count, timeout=PATIENCE_MS)
+
+
 class Tab:
     """One page, with the actions of a reviewer. Every wait is for a visible change."""
 
