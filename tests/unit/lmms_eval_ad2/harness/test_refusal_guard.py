@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -92,13 +93,17 @@ class AsyncWrapper(Wrapper):
             return f"[LMMS_EVAL_REQUEST_FAILED after {ATTEMPTS} retries] {error}"
 
         async def run() -> list[str]:
-            slots = asyncio.Semaphore(IN_FLIGHT)
-
-            async def one(request: Any, position: int) -> str:
-                async with slots:
-                    return await answer(request, position)
-
-            return await asyncio.gather(*(one(r, i) for i, r in enumerate(requests)))
+            waiting = list(enumerate(requests))
+            in_flight: dict[asyncio.Task[str], int] = {}
+            answers: dict[int, str] = {}
+            while waiting or in_flight:
+                while waiting and len(in_flight) < IN_FLIGHT:
+                    position, request = waiting.pop(0)
+                    in_flight[asyncio.create_task(answer(request, position))] = position
+                done, _ = await asyncio.wait(in_flight, return_when=asyncio.FIRST_COMPLETED)
+                for ended in done:  # as lmms-eval does: if one raises, nobody retrieves the exceptions of the others
+                    answers[in_flight.pop(ended)] = ended.result()
+            return [answers[position] for position in range(len(requests))]
 
         return asyncio.run(run())
 
@@ -137,7 +142,8 @@ def test_answers_before_a_key_is_revoked_are_kept_and_not_requested_again(
             ask(wrapper(server), task)
         assert 20 < server.requests <= 20 + IN_FLIGHT
         assert stored(task) == 20
-        assert "never retrieved" not in caplog.text
+        gc.collect()  # asyncio logs an exception that nobody retrieved when its task is collected
+        assert "RefusedRequestsError" not in caplog.text
         server.behaviour.failures, before = (), server.requests
         assert ask(wrapper(server), task) == ["yes"] * ROWS
         assert server.requests == before + ROWS - 20
