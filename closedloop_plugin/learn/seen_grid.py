@@ -38,13 +38,18 @@ class ShownBox:
 
 
 def seen_json(frame: Mapping[str, Any], size: tuple[int, int]) -> list[Any]:
-    """The field "seen" of a collected frame. `size`: of its picture, pixels."""
+    """The field "seen" of a collected frame. `size`: of its picture, pixels.
+
+    Raises ValueError if `read_seen` would refuse it, so that a frame is named and not a row made of it.
+    """
     found = []
     for row in (*frame["objects"], *frame["signals"]):
         names = _names(row)
         if row["shown"] and row["box"] and names:
             box = [round(value / size[k % 2], 4) for k, value in enumerate(row["box"])]
             found.append([names, box, round(math.hypot(row["forward"], row["left"]), 1)])
+    if read_seen(found) is None:
+        raise ValueError(f"a box outside the picture of {size[0]}x{size[1]}, or more than {MOST} objects in it")
     return found
 
 

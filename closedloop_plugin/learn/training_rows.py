@@ -175,10 +175,11 @@ def frames_of(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
 
     Raises DataError for a frame of which no rows can be made.
     """
+    size = _picture_size(folder)
     for file in collection.frames_files(folder):
         for number, frame in collection.frames_of(file):
             try:
-                _check(frame)
+                _check(frame, size)
             except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as exc:
                 found = f"{type(exc).__name__}: {exc}"
                 raise DataError(
@@ -187,7 +188,7 @@ def frames_of(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
             yield file.parent / frame["image"], frame
 
 
-def _check(frame: Mapping[str, Any]) -> None:
+def _check(frame: Mapping[str, Any], size: tuple[int, int]) -> None:
     """Read all that rows are made of; raises what the functions that read it raise."""
     known = observation_of(frame)
     if not all(map(is_bounded, (known.time_s, known.speed, known.speed_limit, *known.target))):
@@ -196,7 +197,7 @@ def _check(frame: Mapping[str, Any]) -> None:
         raise ValueError(f"no such reason: {frame['label']['reason']['kind']}")
     class_of(frame)
     reason_is_shown(frame)
-    seen_json(frame, (1, 1))
+    seen_json(frame, size)
 
 
 def _picture_size(folder: Path) -> tuple[int, int]:

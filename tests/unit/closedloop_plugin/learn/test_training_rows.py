@@ -191,6 +191,8 @@ def test_faults_name_what_to_do(tmp_path: Path) -> None:
 
 ABSENT = object()
 HUGE = 10**400
+CAR = {"pixels": 9, "id": "1", "speed": 0, "shown": True, "box": [0, 0, 1, 1], "kind": "car", "lane": "own",
+       "forward": 9.0, "left": 0}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -207,8 +209,8 @@ HUGE = 10**400
         ({"objects": [{"id": "1"}]}, "frame"), ({"signals": 3}, "frame"),
         ({"label": {"action": "Stop.", "trajectory": TRAJECTORY, "reason": {"kind": "curve"}}}, "frame"),
         ({"label": {"action": "Stop.", "trajectory": TRAJECTORY, "reason": {"kind": "why", "actor": None}}}, "frame"),
-        ({"objects": [{"pixels": 9, "id": "1", "speed": 0, "shown": True, "box": [0, 0, 1, 1], "kind": "car",
-                       "lane": "own", "forward": HUGE, "left": 0}]}, "frame"),
+        ({"objects": [{**CAR, "forward": HUGE}]}, "frame"), ({"objects": [{**CAR, "box": [0, 0, 9999, 1]}]}, "frame"),
+        ({"objects": [{**CAR, "box": [-1, 0, 5, 1]}]}, "frame"), ({"objects": [CAR] * 401}, "frame"),
     ],
 )  # fmt: skip
 def test_a_malformed_frame_is_one_error(tmp_path: Path, change: dict[str, Any], field: str) -> None:

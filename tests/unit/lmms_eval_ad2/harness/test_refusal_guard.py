@@ -79,7 +79,7 @@ class AsyncWrapper(Wrapper):
         self.client = openai.AsyncOpenAI(base_url=server.url, api_key=KEY, max_retries=0)  # type: ignore[assignment]
 
     async def maybe_forward_with_tool(self, request: Any, position: int) -> tuple[str, int]:
-        reply = await self.client.chat.completions.create(**payload(request))  # type: ignore[misc]
+        reply = await self.client.chat.completions.create(**payload(request))
         return str(reply.choices[0].message.content), position
 
     def generate_until(self, requests: list[Any]) -> list[str]:
