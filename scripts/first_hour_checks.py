@@ -18,6 +18,7 @@ from closedloop_plugin.core.profiles import profile
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.harness.task_files import groups
 from lmms_eval_ad2.harness.task_selection import select
+from lmms_eval_ad2.storage.local_weights import is_path
 
 
 def is_local(key: str, value: str) -> bool:
@@ -31,7 +32,7 @@ def is_local(key: str, value: str) -> bool:
     if not (key == "pretrained" or key.endswith("_path")) or "://" in value:
         return False
     first, *rest = Path(value).parts or ("",)
-    return len(rest) > 1 or (len(rest) == 1 and Path(first).is_dir() and not is_downloaded(value))
+    return is_path(value) or (len(rest) == 1 and Path(first).is_dir() and not is_downloaded(value))
 
 
 def is_downloaded(model_id: str) -> bool:

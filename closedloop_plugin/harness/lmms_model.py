@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import difflib
 import functools
 import hashlib
 import io
@@ -21,11 +20,12 @@ from PIL import Image
 from closedloop_plugin.agents.model_backend import ModelQuestion, ModelReply
 from lmms_eval_ad2.errors import Ad2Error, require
 from lmms_eval_ad2.harness.library import model_object
+from lmms_eval_ad2.harness.model_requirements import find_wrapper
 from lmms_eval_ad2.harness.refusal_guard import RefusalGuard, RefusedRequestsError
 from lmms_eval_ad2.harness.several_servers import spread_over_servers
 from lmms_eval_ad2.numbers import is_number
 from lmms_eval_ad2.parsing import failure_reason
-from lmms_eval_ad2.storage.local_weights import local_weights
+from lmms_eval_ad2.storage.local_weights import checkpoint_fault, local_weights
 from lmms_eval_ad2.storage.redaction import environment_keys, redacted, without_keys
 
 MAX_TOKENS = 256
@@ -179,11 +179,9 @@ def _reply(output: Any, seconds: float) -> ModelReply:
 @functools.lru_cache(maxsize=4)  # fast and slow system may be the same weights
 def _load(name: str, args: tuple[tuple[str, Any], ...]) -> Any:
     models = require("lmms_eval.models", f"by lmms:{name}")
-    known = models.MODEL_REGISTRY_V2.list_model_names()
-    if name not in known:
-        near = difflib.get_close_matches(name, known, 3)
-        hint = f"did you mean {', '.join(near)}?" if near else "`lmms-eval models` lists them"
-        raise Ad2Error(f"lmms:{name}: lmms-eval has no such model; {hint}")
+    find_wrapper(name)
+    if fault := checkpoint_fault({key: str(value) for key, value in args}):
+        raise Ad2Error(f"lmms:{name}: {fault}")
     settings = {"batch_size": 1, **dict(args)}
     try:
         lm = models.get_model(name)(**settings)

@@ -1,4 +1,4 @@
-"""What a model of `--model` needs: its wrapper, third-party libraries, an API key. Found without importing the wrapper.
+"""What a model of `--model` needs: wrapper, libraries, API key, its own folder. Found without importing the wrapper.
 
 lmms-eval's registry of models imports little (0.1 s); a wrapper imports torch and transformers (5 to 10 s). The
 libraries of a wrapper are therefore read from its source: the unconditional imports of its file and of the files of
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error, install_all, require
+from lmms_eval_ad2.storage.local_weights import checkpoint_fault
 from lmms_eval_ad2.storage.model_arguments import pairs
 
 # Optional imports without which wrappers cannot process images; the others (decord in many files) are for video or
@@ -72,7 +73,7 @@ def find_wrapper(name: str, force_simple: bool = False) -> ModelWrapper:
 
 
 def faults(name: str, model_args: str | Mapping[str, Any] | None = None, force_simple: bool = False) -> list[str]:
-    """Everything that keeps a model from being loaded, one line each with the remedy: name, libraries, API key."""
+    """What keeps a model from being loaded, one line each with the remedy: name, libraries, API key, its folder."""
     try:
         wrapper = find_wrapper(name, force_simple)
     except Ad2Error as exc:
@@ -83,6 +84,8 @@ def faults(name: str, model_args: str | Mapping[str, Any] | None = None, force_s
         found.append(f"--model {name} needs {' and '.join(missing)}, not installed: {install_all(missing)}")
     if fault := key_fault(wrapper, arguments):
         found.append(fault)
+    if not is_endpoint(wrapper.model_id) and "server" not in arguments and (fault := checkpoint_fault(arguments)):
+        found.append(f"--model {name}: {fault}")
     return found
 
 

@@ -24,6 +24,7 @@ _CONFIGURATIONS = frozenset({
     "config.json", "adapter_config.json", "generation_config.json", "tokenizer_config.json", "tokenizer.json",
     "params.json", "model_index.json", "args.json",
 })  # fmt: skip
+_CHECKPOINTS = ("pretrained", "model_path")
 TRAINING_CARD = "ad2_training.json"  # names the training data, see training_card.py; has no effect on the answers
 MOST_ENTRIES = 20_000  # of a folder; one with more holds other things besides a model
 
@@ -50,6 +51,31 @@ def model_folders(model_args: str | Mapping[str, Any]) -> list[Path]:
     """The existing local folders that the arguments name, each once."""
     texts = dict.fromkeys(text for _, value in _arguments(model_args) for text in _candidates(value))
     return [path for text in texts if (path := _folder(text)) is not None]
+
+
+def is_path(value: str) -> bool:
+    """Whether the value of a model's argument can only be a path here: ids of the Hugging Face Hub are OWNER/NAME."""
+    return value.startswith(("/", "./", "../", "~")) or ("://" not in value and value.rstrip("/").count("/") > 1)
+
+
+def checkpoint_fault(arguments: Mapping[str, str]) -> str | None:
+    """One line if the checkpoint is named by a path at which there is no model, else None.
+
+    Other arguments are not judged: they may name files to write, or what a server has.
+    """
+    for name in _CHECKPOINTS:
+        value = arguments.get(name, "")
+        if is_path(value) and (value.startswith("~") or not _state(value)):
+            return f"{name}={value}: {_absence(value)}"
+    return None
+
+
+def _absence(path: str) -> str:
+    if path.startswith("~"):
+        return "~ is not expanded within an argument; write $HOME"
+    if os.path.lexists(path):
+        return "no model: neither a configuration (config.json) nor weights in it"
+    return "no such file or folder; a model of the Hugging Face Hub is named OWNER/NAME"
 
 
 def _folder(text: str) -> Path | None:

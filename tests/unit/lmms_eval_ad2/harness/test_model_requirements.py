@@ -107,3 +107,9 @@ def test_nothing_heavy_is_imported(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stderr == "\n", done.stderr
+
+
+def test_a_path_without_a_model_is_a_fault_unless_a_server_has_it() -> None:
+    (fault,) = faults("llava_hf", "pretrained=/gone,device=cpu")
+    assert fault.startswith("--model llava_hf: pretrained=/gone: no such file")
+    assert not [f for f in faults("ad2_swift", "server=http://localhost:1,pretrained=/gone") if "/gone" in f]

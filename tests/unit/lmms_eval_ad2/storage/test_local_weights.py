@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lmms_eval_ad2.storage import local_weights as module
-from lmms_eval_ad2.storage.local_weights import local_weights
+from lmms_eval_ad2.storage.local_weights import checkpoint_fault, local_weights
 
 FORMS: list[Callable[[Path, Path], str]] = [
     lambda a, b: f"x={a}",
@@ -92,3 +92,21 @@ def test_the_search_of_a_large_folder_is_bounded(tmp_path: Path, monkeypatch: py
     before = local_weights(f"data={tmp_path}")
     (tmp_path / "8.json").write_text("{ }")
     assert local_weights(f"data={tmp_path}") == before
+
+
+def test_a_path_without_a_model_is_one_line(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for value, expected in (
+        ("/gone", "no such file or folder"), ("./gone", "no such"), ("models/of/mine", "OWNER/NAME"),
+        (str(tmp_path / "empty"), "no model"), ("~/model", "write $HOME"),
+    ):  # fmt: skip
+        for name in ("pretrained", "model_path"):
+            assert expected in (checkpoint_fault({"device": "cpu", name: value}) or "")
+            assert str(checkpoint_fault({name: value})).startswith(f"{name}={value}: ")
+
+
+def test_what_may_be_a_model_is_not_judged(folders: tuple[Path, Path]) -> None:
+    """An id of the Hub, a model, an address, and arguments that may name files to write."""
+    for value in ("Qwen/Qwen2.5-VL-7B-Instruct", "gpt2", str(folders[0]), str(folders[0]) + "/", "s3://a/b/c", ""):
+        assert checkpoint_fault({"pretrained": value}) is None
+    assert checkpoint_fault({"output_dir": "/gone", "model": "/models/on/a/server"}) is None
