@@ -6,10 +6,11 @@ are drawn, too. It depends only on the seed and on its number: the first 100 of 
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,8 @@ def made_routes(
 ) -> list[Route]:  # fmt: skip
     """`count` routes with ids m<seed>-000000, ...; every `len(types)` of them contain each type once, in random order.
 
+    Ids are unique together with those of `unlike`: a block of `len(types)` numbers of which it has one is left out.
+
     types: scenario types of the catalogue (default: all 44). towns: OpenDRIVE files TOWN.xodr; about half of the routes
     of the types in `town_shapes.IN_TOWNS` are then at random places of one of them, if it has one that fits. No route
     repeats one of the demo, of Bench2Drive as far as its file is added, of another added suite, or of the sets `unlike`
@@ -53,14 +56,26 @@ def made_routes(
     unknown = [name for name in names if name not in RECIPES]
     if unknown or not names:
         raise Ad2Error(f"no such scenario type: {', '.join(unknown) or 'none given'}; known are {', '.join(RECIPES)}")
-    known = TrainedRoutes([known_set(known_routes()), *unlike])
+    sets = list(unlike)
+    known = TrainedRoutes([known_set(known_routes()), *sets])
+    taken = {route.id for one in sets for route in one.routes}
     places = [MadeTown(Path(file)) for file in towns]
-    routes = []
-    for number in range(count):
-        turn, place = divmod(number, len(names))
-        name = RouteDraws(seed, "types", turn).order(names)[place]
-        routes.append(_made(seed, number, name, known, places))
-    return routes
+    return [
+        _made(seed, number, name, known, places)
+        for number, name in itertools.islice(_numbered(seed, names, taken), count)
+    ]
+
+
+def _numbered(seed: int, names: Sequence[str], taken: Collection[str]) -> Iterator[tuple[int, str]]:
+    """Numbers of routes with their types, without end; no block of a `taken` id."""
+    for block in itertools.count():
+        numbers = range(block * len(names), (block + 1) * len(names))
+        if not any(_id(seed, number) in taken for number in numbers):
+            yield from zip(numbers, RouteDraws(seed, "types", block).order(names), strict=True)
+
+
+def _id(seed: int, number: int) -> str:
+    return f"m{seed}-{number:06d}"
 
 
 def write_routes(file: Path, routes: Iterable[Route]) -> None:
@@ -92,7 +107,7 @@ def known_set(routes: Iterable[Route]) -> TrainingSet:
 def _made(seed: int, number: int, name: str, known: TrainedRoutes, towns: Sequence[MadeTown]) -> Route:
     for attempt in range(ATTEMPTS):
         draws = RouteDraws(seed, number, name, attempt)
-        route = _drawn(f"m{seed}-{number:06d}", name, draws, towns)
+        route = _drawn(_id(seed, number), name, draws, towns)
         if known.leak(trained_route(route)) is None:
             return route
     raise Ad2Error(f"route {number} of seed {seed}: {ATTEMPTS} drawn {name} routes repeat known ones")
