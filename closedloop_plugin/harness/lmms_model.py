@@ -19,6 +19,7 @@ from PIL import Image
 
 from closedloop_plugin.agents.model_backend import ModelQuestion, ModelReply
 from lmms_eval_ad2.errors import Ad2Error, require
+from lmms_eval_ad2.harness.caught_errors import CaughtErrors
 from lmms_eval_ad2.harness.library import model_object
 from lmms_eval_ad2.harness.model_requirements import find_wrapper
 from lmms_eval_ad2.harness.refusal_guard import RefusalGuard, RefusedRequestsError
@@ -102,8 +103,9 @@ class LmmsModel:
         start = time.monotonic()
         try:
             # Model classes draw a progress bar per call, which would be one per decision.
-            with contextlib.redirect_stderr(io.StringIO()), self._guard.active():
-                outputs = self.lm.generate_until(requests)
+            caught = CaughtErrors(self.lm, self.lm.generate_until)
+            with contextlib.redirect_stderr(io.StringIO()), self._guard.active(), caught.active():
+                outputs = caught.generate(requests)
             self._guard.check(outputs)
         except (RefusedRequestsError, asyncio.CancelledError) as exc:
             if self._guard.refusal is None:

@@ -30,12 +30,12 @@ def marked(reply: Any) -> Any:
     return reply
 
 
-def marked_answer(answer: Any) -> Any:
+def marked_answer(answer: Any, failure: str = NO_TEXT) -> Any:
     """`answer` (a text, or lmms-eval's dataclass with `text`) with a failure text if it is empty."""
     text = getattr(answer, "text", answer)
     if not isinstance(text, str) or text.strip():
         return answer
-    return NO_TEXT if isinstance(answer, str) else dataclasses.replace(answer, text=NO_TEXT)
+    return failure if isinstance(answer, str) else dataclasses.replace(answer, text=failure)
 
 
 def _failure(choice: Any, message: Any) -> str | None:

@@ -27,6 +27,7 @@ import lmms_eval_ad2
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.harness import batched_generation
 from lmms_eval_ad2.harness.batched_generation import GenerateFn, request_parts
+from lmms_eval_ad2.harness.caught_errors import CaughtErrors
 from lmms_eval_ad2.harness.refusal_guard import RefusalGuard, RefusedRequestsError
 from lmms_eval_ad2.harness.several_servers import spread_over_servers
 from lmms_eval_ad2.harness.task_data import TASKS
@@ -148,13 +149,14 @@ def _generate(
     todo = [i for i in ours if i not in known]
     if known:
         print(f"ad2: {len(known)} of {len(ours)} answers are in the journal; requesting {len(todo)}", flush=True)
-    saver = _Saver(journal, keys, requests)
+    saver, caught = _Saver(journal, keys, requests), CaughtErrors(lm, generate)
     try:
         with (
             guard.active(),
+            caught.active(),
             tqdm(total=len(todo), desc="answers", disable=getattr(lm, "rank", 0) != 0 or not todo) as bar,
         ):
-            for batch in batched_generation.answers(lm, generate, requests, todo, saver.save):
+            for batch in batched_generation.answers(lm, caught.generate, requests, todo, saver.save):
                 marked = guard.marked(batch)
                 saver.save(marked)
                 guard.check(marked.values())

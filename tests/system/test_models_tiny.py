@@ -7,11 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 from support.running import run_folder, run_lmms_eval
 from support.tiny_models import make_tiny_llava, make_tiny_qwen3_vl
 
+from closedloop_plugin.agents.model_backend import ModelQuestion
+from closedloop_plugin.harness.lmms_model import LmmsModel
 from lmms_eval_ad2.harness.model_input import of_arguments, of_model
 
 pytest_plugins = ("support.tiny_models",)  # the fixture tiny_qwen
@@ -75,6 +78,27 @@ def test_other_wrappers_generate_from_their_tiny_model(
     texts = [unwrap_generation_output(answer)[0] for answer in model.generate_until(requests)]
     assert len(texts) == 3 and all(text.strip() for text in texts)
     assert len(set(texts)) > 1, "other images, the same answer: the images do not reach the model"
+
+
+@pytest.mark.parametrize("simple", [True, False], ids=["simple", "chat"])
+def test_an_exception_that_the_wrapper_of_llava_catches_is_a_failed_answer(
+    simple: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wrapper returns an empty text, which would be scored as a wrong answer."""
+    from lmms_eval.models import get_model
+
+    lm = get_model("llava_hf", force_simple=simple).create_from_arg_string(
+        f"pretrained={make_tiny_llava(tmp_path / 'llava')},device_map=cpu", {"batch_size": 1, "device": "cpu"}
+    )
+    model = LmmsModel(lm, "llava_hf", generation={"max_new_tokens": 4})
+    question = ModelQuestion("k", "What is there?", (np.full((90, 160, 3), 90, np.uint8),))
+    assert model.ask([question])[0].error is None
+
+    def full(self: Any, input_ids: Any = None, pixel_values: Any = None, **kwargs: Any) -> None:
+        raise RuntimeError("CUDA out of memory")
+
+    monkeypatch.setattr(type(lm.model), "forward", full)
+    assert model.ask([question])[0].error == ("generation_failed: [GENERATION_FAILED] RuntimeError: CUDA out of memory")
 
 
 class StopHereError(Exception):
