@@ -5,12 +5,14 @@
     python scripts/world_scores.py floor=runs/chance_zh ceiling=runs/oracle_zh --label "..." --language zh
 
 --collection adds what is right without the picture, if each kind of question gets its own most frequent answer, as
-`ad2 drive label` prints it: the questions are made again.
+`ad2 drive label` prints it: the questions are made again, with its --limit, and not written. Their numbers must be
+those of the runs.
 """
 
 from __future__ import annotations
 
 import argparse
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -44,7 +46,8 @@ def write_table(args: argparse.Namespace) -> None:
     """Raises Ad2Error or OSError, before the page is written, for arguments that give no table."""
     block, suffix = LANGUAGES[args.language]
     titles, runs = read_runs(args.runs, suffix)
-    guesses = unseen(args.collection, args.limit) if args.collection else None
+    asked = {part: runs[0].tasks[f"ad2x_world_{part}{suffix}"].score.n for part in TASKS}
+    guesses = unseen(args.collection, args.limit, asked) if args.collection else None
     insert(args.page, {block: f"\n{args.label}\n\n{table(titles, runs, suffix, guesses)}\n"})
 
 
@@ -64,10 +67,23 @@ def read_runs(texts: Sequence[str], suffix: str) -> tuple[tuple[str, ...], list[
     return tuple(titles), runs
 
 
-def unseen(collection: Path, limit: int | None) -> dict[str, float | None]:
-    """Percent right without the picture, by task; None of points, boxes and chains, whose scores are no shares."""
+def unseen(collection: Path, limit: int | None, asked: Mapping[str, int]) -> dict[str, float | None]:
+    """Percent right without the picture, by task; None of points, boxes and chains, whose scores are no shares.
+
+    asked: the number of questions of each task in the runs; raises Ad2Error if the collection has another.
+    """
     as_labelled = DriveLabelOptions(folder=collection, limit=limit)
-    labelled = label_folder(collection, per_frame=as_labelled.per_frame, per_task=as_labelled.limit)
+    with tempfile.TemporaryDirectory() as folder:
+        labelled = label_folder(
+            collection,
+            per_frame=as_labelled.per_frame,
+            per_task=as_labelled.limit,
+            out=Path(folder) / "questions.jsonl",
+        )
+    for one in labelled:
+        if one.kept != asked[one.task]:
+            found = f"{one.kept} questions of {one.task} in {collection}, {asked[one.task]} in the runs"
+            raise Ad2Error(f"--collection: {found}; give the --limit of their ad2 drive label")
     return {one.task: None if one.guess is None or one.task == "cot" else 100 * one.guess for one in labelled}
 
 

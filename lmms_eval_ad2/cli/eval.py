@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,11 @@ class EvalOptions(JudgeOptions):
     strict_contamination: bool = option(
         "refuse to ask questions that the model was trained on, as its ad2_training.json names them (default: they are "
         "counted in the tables)",
+        default=False,
+    )
+    strict_requests: bool = option(
+        "exit with code 1 if requests failed; the same command repeats them (default: code 2 if none was answered, "
+        "else a message)",
         default=False,
     )
     dry_run: bool = option(
@@ -114,7 +120,19 @@ def run(options: EvalOptions) -> int:
     code = lmms.run(arguments(options))
     if code == 0 and int(os.environ.get("RANK", 0)) == 0:
         _tables()
+        return int(options.strict_requests and _failed_requests())
     return code
+
+
+def _failed_requests() -> bool:
+    """Whether requests of the run that has just ended failed; says so."""
+    from lmms_eval_ad2.harness.run import current, failed_requests
+
+    n_failed, n_requests = failed_requests(current().tables)
+    if n_failed:
+        text = f"--strict-requests: {n_failed} of {n_requests} requests failed; the same command repeats them"
+        print(f"error: {text}", file=sys.stderr)
+    return n_failed > 0
 
 
 def _tables() -> None:

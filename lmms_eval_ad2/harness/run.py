@@ -239,14 +239,18 @@ def _check_input_size(run: EvaluationRun, tasks: Collection[str]) -> None:
 
 def _check_requests(tables: Mapping[str, Any]) -> None:
     """Report failed requests; raise Ad2Error if all of them failed."""
-    failed = {name: _failed(table) for name, table in tables.items()}
-    n_failed, n_requests = sum(failed.values()), sum(t["n"] for t in tables.values())
+    n_failed, n_requests = failed_requests(tables)
     if n_failed:
         text = f"{n_failed} of {n_requests} requests failed (or their images are unreadable); they are unscored"
         hint = "run the same command again to repeat them"
         if n_failed == n_requests:
             raise Ad2Error(f"{text}; see the messages above, then {hint}")
         print(f"ad2: {text}; {hint}", file=sys.stderr, flush=True)
+
+
+def failed_requests(tables: Mapping[str, Any]) -> tuple[int, int]:
+    """(requests that failed or whose images are unreadable, all requests) of the tables of a run."""
+    return sum(map(_failed, tables.values())), sum(table["n"] for table in tables.values())
 
 
 def _failed(table: Mapping[str, Any]) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.running import kill_when, run_folder, run_lmms_eval, tables
+from support.running import BIN, kill_when, run, run_folder, run_lmms_eval, tables
 from support.tiers import seeds
 
 from lmms_eval_ad2.data.home import write_dataset
@@ -183,3 +183,16 @@ def test_a_dead_judge_stops_the_run_and_the_answers_are_kept(tmp_path: Path) -> 
         requests = server.requests
         run_lmms_eval(*command, cwd=tmp_path)
         assert server.requests == requests, "the answers were kept"
+
+
+def test_failed_requests_may_fail_the_command_which_then_repeats_them(tmp_path: Path) -> None:
+    with serve(reply=answer, failures=lambda number, body: "400" if number == 3 else "ok") as server:
+        args = words(server, tmp_path)[3]
+        command = ("eval", "--model", "openai", "--model-args", args, "--tasks", "ad2demo_perception_base", "--out",
+                   tmp_path / "out", "--limit", "8", "--strict-requests")  # fmt: skip
+        failed = run(BIN / "ad2", *command, cwd=tmp_path, code=1)
+        n, of = server.requests, "1 of 8 requests failed"
+        assert f"error: --strict-requests: {of}; the same command repeats them" in failed.stderr
+        assert f"ad2: {of}" in failed.stderr, "without the option, too"
+        run(BIN / "ad2", *command, cwd=tmp_path)
+        assert server.requests == n + 1

@@ -50,13 +50,13 @@ def register(parts: Any) -> None:
 def run(options: LearnModelOptions) -> int:
     from closedloop_plugin.learn.model_folder import new_model
     from closedloop_plugin.learn.tiny_model import make_tiny_model
-    from closedloop_plugin.learn.trained_agent import agent_of
+    from closedloop_plugin.learn.trained_agent import drive_command
     from closedloop_plugin.learn.training_file import TrainingFile
 
     rows, size = TrainingFile.read(options.rows), size_of(options)  # before the folder is made
     with new_model(options.out) as folder:
         make_tiny_model(rows, folder, options.seed, size)
-    show(f"{options.out}: a model with random weights; to drive with it: ad2 drive run --agent {agent_of(options.out)}")
+    show(f"{options.out}: a model with random weights; to drive with it: {drive_command(options.out)}")
     return 0
 
 

@@ -9,9 +9,10 @@ from lmms_eval_ad2.options import add_command, option
 from lmms_eval_ad2.printed import show
 
 EXAMPLES = """examples:
-  ad2 drive run --suite demo --agent "$(ad2 learn shipped --agent)" --size 160x90 --decision-hz 2
+  ad2 drive run --suite demo --agent "$(ad2 learn shipped --agent)" --size 160x90 --decision-hz 2 \\
+      --out runs/drive
   ad2 eval --tasks 'ad2x_world_*' --model llava_hf \\
-      --model-args "pretrained=$(ad2 learn shipped),device_map=cpu" --device cpu
+      --model-args "pretrained=$(ad2 learn shipped),device_map=cpu" --device cpu --out runs/questions
 
 It was trained in the embedded world and shows that a model can learn to see and drive there. It says nothing about real
 roads. README.md in its folder has its figures, limits and training data."""

@@ -13,7 +13,8 @@ from lmms_eval_ad2.printed import show
 EXAMPLES = """examples:
   ad2 export swift --drives collected --out rows.jsonl
   ad2 learn train --rows rows.jsonl --out model --processes 2
-  ad2 drive run --suite embedded220 --agent lmms:llava_hf,pretrained=model,device=cpu,device_map=cpu
+  ad2 drive run --suite embedded220 --agent lmms:llava_hf,pretrained=model,device=cpu,device_map=cpu \\
+      --size 160x90 --decision-hz 2 --out runs/model
   ad2 learn train --rows rows.jsonl --out larger --hidden 512 --layers 8 --device cuda
 
 The same command resumes an interrupted or killed training. On the CPU, the same rows, options and number of processes
@@ -73,7 +74,7 @@ def register(parts: Any) -> None:
 def run(options: LearnTrainOptions) -> int:
     from closedloop_plugin.learn.row_trainer import TrainingSettings
     from closedloop_plugin.learn.train import train
-    from closedloop_plugin.learn.trained_agent import agent_of
+    from closedloop_plugin.learn.trained_agent import drive_command
     from lmms_eval_ad2.sigterm import ended_by_sigterm
 
     settings = TrainingSettings(
@@ -87,5 +88,5 @@ def run(options: LearnTrainOptions) -> int:
             options.rows, options.out, settings, processes=options.processes, device=options.device,
             save_s=options.save_s, say=lambda text: show(text, flush=True),
         )  # fmt: skip
-    show(f"{out}: trained; to drive with it: ad2 drive run --agent {agent_of(out, device=options.device)}")
+    show(f"{out}: trained; to drive with it: {drive_command(out, options.device)}")
     return 0

@@ -38,10 +38,11 @@ class LabelledTask:
 
 
 def label_folder(
-    folder: Path, *, seed: int = 0, per_frame: int | None = None, per_task: int | None = None
+    folder: Path, *, seed: int = 0, per_frame: int | None = None, per_task: int | None = None, out: Path | None = None
 ) -> list[LabelledTask]:
-    """Write `folder`/questions.jsonl. Reads the frames twice; memory grows by 40 bytes a possible question.
+    """Write `out` (default: `folder`/questions.jsonl).
 
+    Reads the frames twice; memory grows by 40 bytes a possible question.
     per_frame, per_task: greatest number of questions about a frame, and of a task. The same folder and options give the
     same file. Raises Ad2Error if there are no frames, DataError for a malformed one.
     """
@@ -53,7 +54,7 @@ def label_folder(
         possible[question.record.task] += 1
     keep = selection.kept(per_frame, per_task)
     answers: dict[str, dict[str, Counter[str]]] = {task: {} for task in FAMILIES}
-    with atomic_write(folder / collection.QUESTIONS) as file:
+    with atomic_write(out or folder / collection.QUESTIONS) as file:
         for question, kept in zip(_questions(folder, files, seed, max_speed), keep, strict=True):
             if kept:
                 file.write(question.record.to_json() + "\n")

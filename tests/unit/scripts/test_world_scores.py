@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -11,25 +12,35 @@ from support.collected import example_rows, write_collection
 from support.make_runs import cell, task
 from support.scripts import script
 
+from closedloop_plugin.learn.questions.collection import label_folder
 from lmms_eval_ad2.data.releases.world import TASKS
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    tasks = {f"ad2x_world_{part}": task("world", part, cell(25.0, ci=(20.0, 31.5), n=40)) for part in TASKS}
-    about = {"schema": "ad2-run/1", "model": "ad2_chance"}
-    (tmp_path / "summary.json").write_text(json.dumps({"schema": "ad2-run/1", "run": about, "tasks": tasks}))
+    write_summary(tmp_path, dict.fromkeys(TASKS, 40))
     return tmp_path
+
+
+def write_summary(folder: Path, counts: Mapping[str, int]) -> None:
+    tasks = {f"ad2x_world_{part}": task("world", part, cell(25.0, ci=(20.0, 31.5), n=counts[part])) for part in TASKS}
+    about = {"schema": "ad2-run/1", "model": "ad2_chance"}
+    (folder / "summary.json").write_text(json.dumps({"schema": "ad2-run/1", "run": about, "tasks": tasks}))
 
 
 def test_what_is_right_without_the_picture_is_a_column(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page, drives = tmp_path / "page.md", write_collection(tmp_path / "drives", example_rows())
-    page.write_text("<!-- scores: begin -->\n<!-- scores: end -->\n")
-    words = ["x", f"floor={folder}", "--label", "L", "--page", str(page), "--collection", str(drives)]
-    monkeypatch.setattr(sys, "argv", words)
-    assert script("world_scores").main() == 0
+    for limit in (2, None):
+        counts = {one.task: one.kept for one in label_folder(drives, per_frame=9, per_task=limit)}
+        write_summary(folder, counts)
+        page.write_text("<!-- scores: begin -->\n<!-- scores: end -->\n")
+        words = ["x", f"floor={folder}", "--label", "L", "--page", str(page), "--collection", str(drives)]
+        monkeypatch.setattr(sys, "argv", [*words, *(["--limit", str(limit)] if limit else [])])
+        before = (drives / "questions.jsonl").read_bytes()
+        assert script("world_scores").main() == 0
+    assert (drives / "questions.jsonl").read_bytes() == before, "the questions that were asked stay"
     rows = {
         line.split("|")[1].strip(): line.split("|")[3].strip() for line in page.read_text().splitlines() if "|" in line
     }
@@ -79,14 +90,22 @@ def test_the_table_replaces_the_last_one(
             "no score of ad2x_world_existence_zh; run ad2 eval",
         ),
         ("floor={folder} --collection /nonexist", "/nonexist"),
+        ("floor={folder} --collection {drives}", "40 in the runs; give the --limit of their ad2 drive label"),
     ],
 )
 def test_a_mistake_is_one_line_and_writes_nothing(
-    run: str, line: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: str,
+    line: str,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    page = folder / "README.md"
+    page, drives = folder / "README.md", write_collection(tmp_path / "drives", example_rows())
     page.write_text(marks := "<!-- scores: begin -->\n<!-- scores: end -->\n")
-    monkeypatch.setattr(sys, "argv", ["x", *run.format(folder=folder).split(), "--label", "L", "--page", str(page)])
+    monkeypatch.setattr(
+        sys, "argv", ["x", *run.format(folder=folder, drives=drives).split(), "--label", "L", "--page", str(page)]
+    )
     assert script("world_scores").main() == 2
     (printed,) = capsys.readouterr().err.splitlines()
     assert printed.startswith("error: ") and line in printed
