@@ -28,6 +28,7 @@ from stages import Stage, StageRunner
 
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.suites.lookup import EMBEDDED, suite
+from lmms_eval_ad2.coordinates import FrameSetting
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.options import add_options, option, read_options
 from lmms_eval_ad2.sigterm import ended_by_sigterm
@@ -39,6 +40,7 @@ ANSWERERS = ("ad2_chance", "ad2_majority", "ad2_oracle")
 SPEAKER = "speaking-expert"
 DRIVERS = ("straight", "steer-only", "expert", SPEAKER)
 GENERATION = ("max_new_tokens", "temperature")
+ENGINES = ("vllm",)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 
 
@@ -78,6 +80,7 @@ class EvaluatedModel:
     arguments: dict[str, str]
     generation: dict[str, str] = field(default_factory=dict)
     batch_size: str = "1"
+    frame: str | None = None  # of coordinates; None: the tasks' own
 
     @property
     def eval_words(self) -> list[str]:
@@ -86,8 +89,8 @@ class EvaluatedModel:
         words = ["--model", self.wrapper, "--model-args", _joined(given), "--batch-size", self.batch_size]
         if device := self.arguments.get("device"):
             words += ["--device", device]
-        if frame := frame_of(self.wrapper):
-            words += ["--frame", frame]
+        if self.frame:
+            words += ["--frame", self.frame]
         return words
 
     @property
@@ -115,15 +118,20 @@ def model_of(text: str, device: str) -> EvaluatedModel:
         if is_local(key, value) and not Path(value).exists():
             raise Ad2Error(f"{name}: {key}={value}: no such file or folder; docs/first-hour.md has the downloads")
     generation = {key: given.pop(key) for key in GENERATION if key in given}
-    batch_size = given.pop("batch_size", "1")
+    batch_size, frame = given.pop("batch_size", "1"), given.pop("frame", None) or frame_of(wrapper)
+    if frame:
+        FrameSetting.parse(frame, f"{name}: frame")
     places = {} if device == "none" else {"device": device, "device_map": device}
-    return EvaluatedModel(name, wrapper, {**places, **given}, generation, batch_size)
+    return EvaluatedModel(name, wrapper, {**places, **given}, generation, batch_size, frame)
 
 
 def frame_of(wrapper: str) -> str | None:
-    """The coordinate frame of the wrapper's family, from configs/models/<wrapper>.yaml; None: the tasks' own."""
+    """The coordinate frame of the wrapper's family, from configs/models/<wrapper>.yaml; None: the tasks' own.
+
+    An engine loads models of any family.
+    """
     file = MODEL_FILES / f"{wrapper}.yaml"
-    if not file.is_file():
+    if wrapper in ENGINES or not file.is_file():
         return None
     frame = yaml.safe_load(file.read_text("utf-8")).get("env", {}).get("AD2_FRAME")
     return None if frame is None else str(frame)
@@ -252,7 +260,7 @@ def main(words: Sequence[str] | None = None) -> int:
         print("interrupted; the same command resumes", file=sys.stderr)
         return 130
     print(f"\n{runner.table(stages).plain()}\n")
-    print(f"tables: {runner.log(stages[-1])}; page: {options.out / 'report.html'}; times: {options.out / 'stages.md'}")
+    print(runner.closing_line(stages[-1], options.out / "report.html"))
     return code
 
 

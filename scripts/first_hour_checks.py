@@ -57,6 +57,8 @@ def check_commands(decision_hz: float, size: str, tasks: str) -> None:
     rules = profile(DriverOptions.profile)
     check_decision_hz(decision_hz, rules)
     cameras_of(f"front@{size}", rules)
+    if not any(name.strip() for name in tasks.split(",")):
+        raise Ad2Error(f"--tasks {tasks!r}: no task; all: ad2 tasks")
     selection = select(tasks)
     for fault in selection.faults:
         raise Ad2Error(f"--tasks: {fault}")

@@ -309,7 +309,7 @@ def main(words: Sequence[str] | None = None) -> int:
         print("interrupted; the same command resumes", file=sys.stderr)
         return 130
     print(f"\n{runner.table(stages).plain()}\n")
-    print(f"tables: {runner.log(stages[-1])}; page: {options.out / 'report.html'}; times: {options.out / 'stages.md'}")
+    print(runner.closing_line(stages[-1], options.out / "report.html"))
     return code
 
 

@@ -69,9 +69,9 @@ def gpu_of(device: str) -> tuple[str | None, str]:
     """(the GPU that a torch device means, as nvidia-smi names it, or None; why there is none)."""
     if not shutil.which("nvidia-smi"):
         return None, NO_GPU
-    if not device.startswith("cuda"):
+    if device == "cpu":
         return None, NOT_USED
-    number = int(device.partition(":")[2] or 0)
+    number = int(device.partition(":")[2] or 0)  # "none": the wrapper is not told, and takes the first one
     visible = [one.strip() for one in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if one.strip()]
     if visible:
         return (visible[number], "") if number < len(visible) else (None, UNKNOWN)

@@ -194,6 +194,11 @@ class StageRunner:
                 )  # fmt: skip
         return seconds
 
+    def closing_line(self, report: Stage, page: Path) -> str:
+        """Where the results are. A report that was not written by this call is not named."""
+        finished = self.histories([report])[report.name].finished
+        return (f"tables: {self.log(report)}; page: {page}; " if finished else "") + f"times: {self.out / 'stages.md'}"
+
     def log(self, stage: Stage) -> Path:
         return self.out / "logs" / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', stage.name)}.log"
 

@@ -67,7 +67,8 @@ def differences(stored: Mapping[str, Any], current: Mapping[str, Any], prefix: s
         if isinstance(a, dict) and isinstance(b, dict):
             found += differences(a, b, f"{prefix}{key}.")
         elif a != b:
-            found.append(f"{prefix}{key} is {_short(a)} there and {_short(b)} here")
+            there, here = _around_difference(a, b)
+            found.append(f"{prefix}{key} is {there} there and {here} here")
     return found
 
 
@@ -165,6 +166,16 @@ def check_folder(folder: Path, identity: Mapping[str, Any]) -> None:
         lock_folder(folder).close()
 
 
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else text[:57] + "..."
+def _around_difference(a: Any, b: Any) -> tuple[str, str]:
+    """Two different values as JSON; if one is long, at most 60 characters of each from shortly before they differ."""
+    one, other = (json.dumps(value, ensure_ascii=False) for value in (a, b))
+    if max(len(one), len(other)) <= 60:
+        return one, other
+    same = next((i for i, (x, y) in enumerate(zip(one, other, strict=False)) if x != y), min(len(one), len(other)))
+    start = max(0, same - 20)
+    return _part(one, start), _part(other, start)
+
+
+def _part(text: str, start: int) -> str:
+    head, rest = "..." * (start > 0), text[start:]
+    return head + (rest if len(rest) <= 57 else rest[:54] + "...")

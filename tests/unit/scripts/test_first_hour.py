@@ -52,7 +52,7 @@ def test_a_dry_run_prints_all_commands_and_writes_nothing(
         *(f"routes {name}" for name in drivers), "report",
     ]  # fmt: skip
     assert found["questions qwen"] == (
-        "ad2 eval --tasks 'ad2demo_*' --judge lexical --limit 3 --model qwen2_5_vl "
+        "ad2 eval --tasks 'ad2demo_*' --judge lexical --strict-requests --limit 3 --model qwen2_5_vl "
         "--model-args device_map=cuda,pretrained=Qwen/A --batch-size 8 --device cuda --frame model_input "
         f"--out {out}/runs/qwen/questions -- --gen_kwargs max_new_tokens=64"
     )
@@ -86,6 +86,22 @@ def test_the_device_reaches_both_commands(first_hour: ModuleType, capsys: pytest
     assert "device" not in none["questions llava"] + none["demo llava"]
 
 
+def test_the_frame_is_that_of_the_family_unless_it_is_given(
+    first_hour: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def frame(text: str) -> str:
+        assert first_hour.main([f"a={text}", "--dry-run", "--no-baselines", "--routes", "0"]) == 0
+        printed = capsys.readouterr().out
+        assert "frame=" not in printed
+        return printed.partition("--frame ")[2].split(" ", 1)[0]
+
+    assert frame("qwen3_vl,pretrained=Qwen/C") == frame("vllm,model=Qwen/C,frame=thousand") == "thousand"
+    assert frame("qwen3_vl,pretrained=mine/trained,frame=pixel") == "pixel"
+    assert frame("vllm,model=Qwen/C") == frame("internvl_hf,pretrained=a/b") == "", (
+        "a model of any family: the tasks' own"
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -101,6 +117,8 @@ def test_the_device_reaches_both_commands(first_hour: ModuleType, capsys: pytest
         (["a=m", "--size", "foo"], "expected a size like 800x450 (16 to 8192 pixels), found 'foo'"),
         (["a=m", "--tasks", "ad2demo_nosuch"], "--tasks: no task 'ad2demo_nosuch'"),
         (["a=m", "--tasks", "ad2_relation"], "--tasks: task ad2_relation: dataset"),
+        (["a=m", "--tasks", ""], "--tasks '': no task"), (["a=m", "--tasks", ", "], "--tasks ', ': no task"),
+        (["a=m,frame=pixels"], "a: frame: no coordinate frame 'pixels'; did you mean 'pixel'?"),
         (["a=m,pretrained=models/vlm/nosuch"], "a: pretrained=models/vlm/nosuch: no such file or folder"),
     ],
 )  # fmt: skip

@@ -57,6 +57,7 @@ def test_memory_of_children_counts(process_memory: ModuleType) -> None:
 def test_the_gpu_of_the_device_is_read(process_memory: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     assert process_memory.gpu_of("cuda") == ("0", "") and process_memory.gpu_of("cuda:2") == ("2", "")
     assert process_memory.gpu_of("cpu") == (None, "not used")
+    assert process_memory.gpu_of("none") == ("0", ""), "a wrapper that is told no device takes the first one"
     assert process_memory.gpu_used_mib("2") == 102
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,GPU-5e1f")
     assert process_memory.gpu_of("cuda:1") == ("GPU-5e1f", "")

@@ -73,6 +73,9 @@ def test_a_failure_does_not_stop_the_others_and_finished_ones_are_skipped(
         "not finished: first: exit code 1: ZeroDivisionError: division by zero",
         "not finished: third: no file; get it from X",
     ]
+    page, times = tmp_path / "p.html", f"times: {tmp_path / 'o' / 'stages.md'}"
+    assert runner.closing_line(listed[0], page) == times, "a page that was not written is not named"
+    assert runner.closing_line(listed[3], page) == f"tables: {runner.log(listed[3])}; page: {page}; {times}"
     rows = [row[:2] for row in runner.table(listed).rows]
     assert rows[:4] == [("first", "failed"), ("second part", "finished"), ("third", "left out"), ("last", "finished")]
     assert "| second part | finished |" in " ".join((tmp_path / "o/stages.md").read_text("utf-8").split())

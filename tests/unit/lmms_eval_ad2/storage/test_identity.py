@@ -95,6 +95,20 @@ def test_the_selection_may_differ_and_the_identity_may_not(tmp_path: Path) -> No
         check_identity(tmp_path, {"agent": {"name": "expert"}, "seed": 1})
 
 
+def test_long_values_are_shown_where_they_differ() -> None:
+    """A GPU with less memory: batch_size=1 after 600 equal characters."""
+    there, here = (f"pretrained=/models/{'x' * 600}/m,batch_size={n},device=cuda,dtype=auto" for n in (8, 1))
+    (line,) = differences({"agent": {"args": there}}, {"agent": {"args": here}})
+    assert line == (
+        'agent.args is ...xxxxxx/m,batch_size=8,device=cuda,dtype=auto" there and '
+        '...xxxxxx/m,batch_size=1,device=cuda,dtype=auto" here'
+    )
+    assert differences({"a": "x" * 99}, {"a": "x" * 98}) == [
+        f'a is ...{"x" * 19}xx" there and ...{"x" * 19}x" here'
+    ]  # fmt: skip
+    assert differences({"a": None}, {"a": "y" * 99}) == [f'a is null there and "{"y" * 53}... here']
+
+
 def test_a_part_of_the_identity_is_compared_alone(tmp_path: Path) -> None:
     started_run(tmp_path)
     check_identity(tmp_path, {"seed": 1}, part=True)
