@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from first_hour import spread
 from process_memory import gpu_of
 from stages import Stage, StageRunner
 
-from closedloop_plugin.cli.learn.model import ModelSizeOptions, size_of
+from closedloop_plugin.cli.learn.model import MOST_SEED, ModelSizeOptions, size_of
 from closedloop_plugin.learn.train import CPU
 from closedloop_plugin.learn.trained_agent import DECISION_HZ, MOST_TOKENS, SIZE, agent_of
 from closedloop_plugin.suites.lookup import EMBEDDED, routes_home, suite
@@ -61,7 +62,7 @@ class LearnOptions(ModelSizeOptions):
     """The command line. Numbers are for --scale 1."""
 
     out: Path = option("folder of all results (default: runs/learn)", default=Path("runs/learn"), metavar="DIR")
-    seed: int = option("seed of routes, weights and drives (default 0)", default=0, least=0)
+    seed: int = option("seed of routes, weights and drives (default 0)", default=0, least=0, most=MOST_SEED)
     scale: float = option("share of all sizes below, for a trial (default 1)", default=1.0, metavar="SHARE")
     frames: int = option("frames of the expert's drives", default=15_000, least=1)
     word_frames: int = option("frames of drives with wrong words", default=30_000, least=1)
@@ -266,16 +267,30 @@ def size_words(options: ModelSizeOptions) -> list[str]:
 
 
 def environment(options: LearnOptions) -> dict[str, str]:
-    """A data home of the run's own, so that its questions replace nobody's; with the user's suites.
+    """A data home of the run's own, so that its questions replace nobody's.
 
     One thread for each process: more slow down so small a model.
     """
-    home = (options.out / "home").absolute()
+    threads = os.environ.get("OMP_NUM_THREADS", "1")
+    return {"AD2_HOME": str((options.out / "home").absolute()), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": threads}
+
+
+def copy_suites(home: Path) -> None:
+    """The user's suites, into another data home."""
     for file in routes_home().glob("*.xml"):
         with atomic_write(home / "routes" / file.name) as copy:
             copy.write(file.read_text("utf-8"))
-    threads = os.environ.get("OMP_NUM_THREADS", "1")
-    return {"AD2_HOME": str(home), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": threads}
+
+
+def show_commands(stages: Sequence[Stage], variables: Mapping[str, str]) -> None:
+    """Print them as they are run, with what `environment` and `copy_suites` do, for a shell."""
+    home, files = Path(variables["AD2_HOME"], "routes"), map(str, sorted(routes_home().glob("*.xml")))
+    print("export", shlex.join(f"{name}={value}" for name, value in variables.items()))
+    print(shlex.join(("mkdir", "-p", str(home))))
+    for file in files:
+        print(shlex.join(("cp", file, str(home))))
+    for stage in stages:
+        print(f"# {stage.name}\n{stage.shown}")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -292,14 +307,14 @@ def main(words: Sequence[str] | None = None) -> int:
         if not 0 < options.scale <= 10:
             raise Ad2Error(f"--scale {options.scale:g}: must be above 0 and at most 10")
         size_of(options)  # a size that the training refuses, before hours of collecting
-        stages = LearnStages(options).all()
+        stages, variables = LearnStages(options).all(), environment(options)
         if options.dry_run:
-            for stage in stages:
-                print(f"# {stage.name}\n{stage.shown}")
+            show_commands(stages, variables)
             return 0
         if options.device != CPU:
             refuse_missing(options.device)  # before hours of collecting
-        runner = StageRunner(options.out, *gpu_of(options.device), env=environment(options))
+        copy_suites(Path(variables["AD2_HOME"]))
+        runner = StageRunner(options.out, *gpu_of(options.device), env=variables)
         with ended_by_sigterm():
             code = runner.run(stages, stop_at_failure=True)
     except (Ad2Error, OSError) as exc:  # OSError: a full disk

@@ -215,6 +215,7 @@ def _encoded(
 ) -> tuple[list[int], list[tuple[EncodedTurn, ...]]]:
     """The tokens up to the end of the picture, which all rows have in common, and those of all turns."""
     tokenizer = processor.tokenizer
+    _check_template(tokenizer)
     distinct = list(dict.fromkeys(rows.turns()))
     asked = tokenizer([_prompt(tokenizer, turn) for turn in distinct], add_special_tokens=False)["input_ids"]
     said = tokenizer([turn.answer + END for turn in distinct], add_special_tokens=False)["input_ids"]
@@ -226,6 +227,18 @@ def _encoded(
         for turn, question, answer in zip(distinct, asked, said, strict=True)
     }
     return prefix, [tuple(made[turn] for turn in group.turns) for group in rows.groups]
+
+
+def _check_template(tokenizer: Any) -> None:
+    """Raises Ad2Error unless a prompt has one image token, followed by its text."""
+    image = tokenizer.convert_tokens_to_ids(IMAGE)
+    try:
+        text = _prompt(tokenizer, TrainingTurn("what is there", "", ""))
+        fits = tokenizer(text, add_special_tokens=False)["input_ids"].count(image) == 1 and "what is there" in text
+    except Exception as exc:  # of any type: the template is code of the folder, run by Jinja in its sandbox
+        raise Ad2Error(f"the model's chat template cannot be used: {type(exc).__name__}: {exc}") from exc
+    if not fits:
+        raise Ad2Error("the model's chat template makes no prompt with one image and a text; ms-swift can train it")
 
 
 def _prompt(tokenizer: Any, turn: TrainingTurn) -> str:

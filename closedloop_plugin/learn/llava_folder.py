@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.learn.model_folder import CONFIG
+from closedloop_plugin.learn.tokenizer import IMAGE
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.numbers import is_whole
 from lmms_eval_ad2.storage.untrusted_json import load
 
 if TYPE_CHECKING:
@@ -38,26 +40,43 @@ def load_llava(folder: Path, dtype: str = "float32") -> tuple[LlavaForConditiona
     """Model, on the CPU, and processor of a folder. dtype: "auto" for that of the checkpoint.
 
     Only safetensors are read, and no code of the folder is run. Raises Ad2Error for whatever is wrong with its files,
-    and for a processor that resizes pictures to no fixed size.
+    for missing weights, which transformers would draw at random, and for a processor that resizes pictures to no fixed
+    size or has another image token than the model.
     """
-    from transformers import AutoProcessor, LlavaForConditionalGeneration
+    from transformers import LlavaForConditionalGeneration
 
     try:
-        model = LlavaForConditionalGeneration.from_pretrained(
-            folder, dtype=dtype, use_safetensors=True, local_files_only=True
+        loaded: Any = LlavaForConditionalGeneration.from_pretrained(
+            folder, dtype=dtype, use_safetensors=True, local_files_only=True, output_loading_info=True
         )
-        processor = AutoProcessor.from_pretrained(folder, local_files_only=True)
+        model, found = loaded
+        processor = load_processor(folder)
+        token = processor.tokenizer.convert_tokens_to_ids(IMAGE)
     except Exception as exc:  # of any type: transformers and its parsers do not check the files of a folder
         why = str(exc).strip().partition("\n")[0][:200]
         raise Ad2Error(f"{folder}: not a loadable model ({type(exc).__name__}: {why})") from exc
+    if missing := sorted(found["missing_keys"]):
+        names = f"{missing[0]} and {len(missing) - 1} others" if len(missing) > 1 else missing[0]
+        raise Ad2Error(f"{folder}: no weights {names}; were they saved by another version of transformers?")
     if not _has_fixed_size(processor):
         raise Ad2Error(f"{folder}: {RESIZES_ONLY}")
+    if token != model.config.image_token_id:
+        raise Ad2Error(
+            f"{folder}: {IMAGE} is token {token} of its tokenizer, {model.config.image_token_id} of its model"
+        )
     return model, processor
+
+
+def load_processor(folder: Path) -> LlavaProcessor:
+    """The processor of a folder, without code of the folder. Raises what transformers raises."""
+    from transformers import AutoProcessor
+
+    return AutoProcessor.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
 
 
 def _has_fixed_size(processor: LlavaProcessor) -> bool:
     try:
         size = processor.image_processor.size  # a value for each key of it, or None
-        return bool(size["height"] and size["width"])
+        return bool(size["height"] and size["width"]) and is_whole(processor.patch_size, 1)
     except (AttributeError, KeyError, TypeError):
         return False

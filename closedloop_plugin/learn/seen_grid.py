@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from lmms_eval_ad2.numbers import is_bounded
+
 VEHICLES = frozenset({"car", "van", "bus", "truck", "police", "ambulance", "firetruck", "motorcycle"})
 PERSONS = frozenset({"pedestrian", "bicycle"})
 KINDS = ("vehicle", "person", "obstacle", "own lane", "stop signal", "go signal", "stop sign", "yield sign")
@@ -72,7 +74,8 @@ def read_seen(value: object) -> tuple[ShownBox, ...] | None:
                 all(name in KINDS for name in names)
                 and len(box) == 4
                 and all(isinstance(x, int | float) and 0 <= x <= 1 for x in box)
-                and 0 <= metres < math.inf
+                and is_bounded(metres)
+                and metres >= 0
             ):
                 kinds = tuple(KINDS.index(name) for name in names)
                 found.append(ShownBox(kinds, (box[0], box[1], box[2], box[3]), metres))

@@ -34,6 +34,7 @@ CHAT_TEMPLATE = (
 )
 SIZE = 3000  # tokens, at most
 PHRASES = 1000  # of them phrases of prompts
+BYTES = 256  # tokens of single bytes, which no tokenizer is without
 SHORTEST = 4  # characters of such a phrase
 CLAUSE = 8  # characters, at least, of a part of an answer that is one token too
 SAMPLE = 20_000  # rows from which the tokens are learned, evenly spaced
@@ -62,6 +63,7 @@ def train_tokenizer(prompts: Sequence[str], answers: Sequence[str], size: int = 
     prompts, answers = spaced(prompts), spaced(answers)
     found = [pieces(text) for text in prompts]
     phrases = list(dict.fromkeys([USER, ASSISTANT, *common_phrases(found), *common_clauses(answers)]))
+    phrases = phrases[: size - BYTES - len(SPECIAL)]
     bpe = _bpe(found, answers, phrases, size)
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=bpe, unk_token=UNKNOWN, bos_token=BEGIN, eos_token=END, pad_token=PAD,

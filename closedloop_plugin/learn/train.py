@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 from closedloop_plugin.learn.encoded_rows import EncodedRows, picture_files, resized_pictures
 from closedloop_plugin.learn.gradient_group import GradientGroup, gradient_group
 from closedloop_plugin.learn.grid_head import make_head, save_head
-from closedloop_plugin.learn.llava_folder import LOG, SETTINGS, check_llava, load_llava
+from closedloop_plugin.learn.llava_folder import LOG, SETTINGS, check_llava, load_llava, load_processor
 from closedloop_plugin.learn.model_folder import WEIGHTS, complete_model, refuse_model
 from closedloop_plugin.learn.row_trainer import RowTrainer, TrainingSettings
 from closedloop_plugin.learn.tiny_model import blinded, make_tiny_model
@@ -42,8 +42,9 @@ from lmms_eval_ad2.errors import Ad2Error, require
 from lmms_eval_ad2.export.training import check_row_file, set_path
 from lmms_eval_ad2.storage.files import atomic_path, atomic_write_json, file_sha256, remove_leftovers
 from lmms_eval_ad2.storage.identity import refuse_differences
+from lmms_eval_ad2.storage.local_weights import TRAINING_CARD
 from lmms_eval_ad2.storage.lock import lock_folder
-from lmms_eval_ad2.storage.training_card import TrainingSet, card_file, model_card, read_card, write_card
+from lmms_eval_ad2.storage.training_card import TrainingSet, card_file, check_size, model_card, read_card, write_card
 from lmms_eval_ad2.storage.untrusted_json import load
 
 if TYPE_CHECKING:
@@ -145,10 +146,10 @@ def _train(
     for file in (run.out / START).iterdir():
         if file.name != WEIGHTS:
             shutil.copy(file, run.out)
+    if sets is not None:  # before the weights, which would be loaded without it
+        write_card(run.out, sets, model=run.out.name, seed=run.settings.seed, version=__version__)
     save_model(trainer.model, run.out)
     save_head(trainer.head, run.out)
-    if sets is not None:
-        write_card(run.out, sets, model=run.out.name, seed=run.settings.seed, version=__version__)
     atomic_write_json(run.out / LOG, {"log": trainer.progress.log, "steps": trainer.steps})
 
 
@@ -162,14 +163,12 @@ def _help(group: GradientGroup, run: TrainingRun) -> None:
 
 def _begin(run: TrainingRun, rows: TrainingFile) -> None:
     """The settings, the starting weights and the resized pictures, as far as they are not there."""
-    from transformers import AutoProcessor
-
     settings, start = run.out / SETTINGS, run.out / START
     if not (settings.exists() and (start / WEIGHTS).exists()):
         atomic_write_json(settings, run.identity(rows))
         _write_start(run, rows)
     # Once, before there are several processes that need it.
-    resized_pictures(picture_files(rows), AutoProcessor.from_pretrained(start), run.out / PICTURES)
+    resized_pictures(picture_files(rows), load_processor(start), run.out / PICTURES)
 
 
 def _check_length(data: EncodedRows, model: LlavaForConditionalGeneration) -> None:
@@ -217,7 +216,9 @@ def _training_sets(run: TrainingRun, say: Callable[[str], None]) -> list[Trainin
     if missing:
         return None
     cards = [*map(read_card, files), *([before] if before else [])]
-    return list({one.to_dict()["sha256"]: one for card in cards for one in card.sets}.values())
+    sets = list({one.to_dict()["sha256"]: one for card in cards for one in card.sets}.values())
+    check_size(run.out / TRAINING_CARD, sets)
+    return sets
 
 
 def save_model(model: LlavaForConditionalGeneration, out: Path) -> None:
@@ -240,8 +241,6 @@ def _refuse_other(run: TrainingRun, rows: TrainingFile) -> None:
 
 def _write_start(run: TrainingRun, rows: TrainingFile) -> None:
     """The model with its starting weights, after the settings, so that no folder has weights of an unknown run."""
-    from transformers import AutoProcessor
-
     settings, start = run.settings, run.settings.start
     with complete_model(run.out / START) as folder:
         if start is None:
@@ -251,4 +250,4 @@ def _write_start(run: TrainingRun, rows: TrainingFile) -> None:
             model.save_pretrained(folder, max_shard_size="1TB")  # WEIGHTS is one file
             processor.save_pretrained(folder)
         if settings.blind:
-            blinded(AutoProcessor.from_pretrained(folder)).save_pretrained(folder)
+            blinded(load_processor(folder)).save_pretrained(folder)

@@ -197,6 +197,7 @@ def _check(frame: Mapping[str, Any], size: tuple[int, int]) -> None:
         raise ValueError(f"no such reason: {frame['label']['reason']['kind']}")
     class_of(frame)
     reason_is_shown(frame)
+    shown_kind(frame)
     seen_json(frame, size)
 
 

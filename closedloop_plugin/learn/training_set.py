@@ -75,7 +75,10 @@ def read_questions(file: Path) -> Iterator[Record]:
     for number, line in lines(file, LONGEST_LINE):
         try:
             record = Record.from_dict(parse(line))
-            fault = record_fault(record)
+            if not (fault := record_fault(record)):
+                "".join(
+                    (record.id, record.benchmark, record.task, record.cluster, *record.views)
+                ).encode()  # can be hashed
         except (ValueError, LookupError, TypeError, AttributeError) as exc:
             expected = "a question as one JSON object"
             raise DataError(file, number, "line", expected, line[:80], f"{exc}. {again}") from exc

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_path
 
 if TYPE_CHECKING:
@@ -63,7 +64,9 @@ def restore_state(
             else:
                 number, _, key = name.removeprefix(OPTIMIZER).partition(".")
                 moments[int(number)][key] = saved.get_tensor(name)
-    model.load_state_dict(weights, strict=False)  # tied weights are saved once
+    if weights.keys() != weights_of(model).keys():  # tied weights are saved once
+        raise Ad2Error(f"{file}: other weights than the model's; continue with the versions that saved them")
+    model.load_state_dict(weights, strict=False)
     model.tie_weights()
     head.load_state_dict(of_head)
     optimizer.load_state_dict({"state": dict(moments), "param_groups": optimizer.state_dict()["param_groups"]})

@@ -12,14 +12,15 @@
         images       "SIZE:HASH" of a file: bytes, and 24 hex digits of its SHA-256
         image_names  file names that are unique across data sets
 
-Such a file comes with weights of others, so it is untrusted: its size, the points of a route and their coordinates are
-bounded, and all types are checked.
+Such a file comes with weights of others, so it is untrusted: its size, the points of a route, their coordinates and
+its length are bounded, and all types are checked.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -43,6 +44,7 @@ CARD_FILES = (TRAINING_CARD, f"{TRAINING_CARD}.gz")
 MOST_BYTES = 128 << 20  # of a card, also if it is in two files
 MOST_VALUES = 10_000_000
 MOST_POINTS = 20_000  # of a route: a point every metre of 20 km. The time of a comparison is proportional to it.
+MOST_LENGTH = 1e6  # m of a route, which is compared metre by metre
 MOST_METRES = 1e7  # of a coordinate; squares of much larger ones overflow
 TRAINED_ON = "trained_on"  # key of a task's data in summary.json: {"questions": N, "kinds": {KIND: n}}
 STRICT_ENV = "AD2_STRICT_CONTAMINATION"  # "1": a measurement that the model was trained on is refused
@@ -178,6 +180,8 @@ def _check_routes(path: Path, one: TrainingSet, prefix: str) -> None:
             if (largest := max(map(abs, values), default=0.0)) > MOST_METRES:
                 most = f"coordinates of at most {MOST_METRES:,.0f} m"
                 raise DataError(path, None, f"{place}.{name}", most, largest)
+        if (length := sum(map(math.dist, route.points, route.points[1:]))) > MOST_LENGTH:
+            raise DataError(path, None, f"{place}.points", f"a route of at most {MOST_LENGTH:,.0f} m", f"{length:,.0f}")
 
 
 def write_card(
@@ -223,10 +227,26 @@ def trained_text(kinds: Mapping[str, int], total: int, what: str) -> str:
     return f"trained on {sum(kinds.values())} of these {total} {what}" + (f" ({counts})" if counts else "")
 
 
+def check_size(path: Path, sets: Iterable[TrainingSet]) -> None:
+    """Raises DataError if a card of these sets, at `path`, would be larger than `read_card` accepts."""
+    _text(path, {"sets": [one.to_dict() for one in sets]})
+
+
+def _text(path: Path, value: Mapping[str, Any]) -> str:
+    """The content of a file. Raises DataError if it is too large to be read again."""
+    text = json.dumps({"schema": SCHEMA, **value}, ensure_ascii=False, separators=(",", ":")) + "\n"
+    if (size := len(text.encode())) > MOST_BYTES:
+        what = "Train on fewer questions, or divide the data."
+        raise DataError(
+            path, None, "file", f"a list of training data of at most {MOST_BYTES:,} bytes", f"{size:,}", what
+        )
+    return text
+
+
 def _write(path: Path, value: Mapping[str, Any]) -> Path:
+    text = _text(path, value)
     with atomic_write(path) as handle:
-        json.dump({"schema": SCHEMA, **value}, handle, ensure_ascii=False, separators=(",", ":"))
-        handle.write("\n")
+        handle.write(text)
     return path
 
 

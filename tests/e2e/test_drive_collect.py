@@ -14,7 +14,7 @@ from support.running import BIN, run
 
 from closedloop_plugin.core.routes import read_routes
 from closedloop_plugin.learn.collection import frame_count, frames_files, frames_of
-from lmms_eval_ad2.storage.training_card import read_card
+from lmms_eval_ad2.storage.training_card import TrainingSet, read_card, write_card
 
 TYPES = "ParkedObstacle,VanillaSignalizedTurnEncounterRedLight"
 COMMAND = (BIN / "ad2", "drive", "collect", "--routes", "2", "--types", TYPES, "--seed", "3", "--out", "drives")
@@ -127,11 +127,18 @@ def test_rounds_on_the_roads_of_a_town(tmp_path: Path) -> None:
         (("--driver", "experts"), "no agent 'experts'"),
         (("--size", "160"), "expected a size like 800x450"),
         (("--towns", "a/Town.xodr", "--towns", "b/Town.xodr"), "two files are called Town"),
+        (("--history", "3"), "--driver disturbed-expert sets the controls itself: --history would have no effect"),
+        (
+            ("--driver", "disturbed-speaker", "--history", "3"),
+            "--driver disturbed-speaker asks no model: --history would",
+        ),
+        (("--unlike", "card.json"), "--unlike card.json: it names no routes"),
         (("--expert-share", "0.5"), "is an option of --driver lmms:"),
         (("--expert-share", "1.5", "--driver", "straight"), "must be at least 0 and below 1"),
         (("--expert-share", "0.5", "--driver", "straight"), "is no model that answers in words"),
     ],
 )
 def test_mistakes_are_one_line(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
+    write_card(tmp_path, [TrainingSet("a", questions=("b:1",))], name="card.json")
     done = run(BIN / "ad2", "drive", "collect", "--routes", "2", "--out", "drives", *words, cwd=tmp_path, code=2)
     assert message in done.stderr and "Traceback" not in done.stderr

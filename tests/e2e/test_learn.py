@@ -103,6 +103,14 @@ def test_sentences_that_always_follow_each_other_are_one_phrase() -> None:
     assert found[3][-2:] == ["3", " m."]
 
 
+def test_a_small_vocabulary_is_kept_to() -> None:
+    """Phrases are tokens too: 1,000 frequent ones would leave none for the bytes."""
+    prompts = [f"Where is the {chr(97 + i % 26) * 4}{chr(97 + i // 26) * 4} now?" for i in range(500)] * 3
+    tokenizer = train_tokenizer(prompts, ["there"] * len(prompts), 600)
+    assert len(tokenizer) <= 600
+    assert tokenizer.decode(tokenizer(prompts[499])["input_ids"]) == prompts[499]
+
+
 def test_a_question_about_two_things_is_made_of_parts_that_other_pairs_share() -> None:
     form = "\nAnswer with one word: yes or no."
     things = ("van", "bus", "bike", "nearest person")
@@ -380,6 +388,8 @@ def test_commands_name_mistakes(rows: Path, tmp_path: Path, capsys: pytest.Captu
     absent = ("--rows", str(tmp_path / "no.jsonl"), "--out", str(tmp_path / "m"))
     assert "ad2 export swift" in fails("learn", "train", *absent) and not (tmp_path / "m").exists()
     assert "multiple of 32" in fails("learn", "model", *some, "--hidden", "100")
+    start = fails("learn", "train", *some, "--start", str(tmp_path), "--hidden", "256", "--layers", "2")
+    assert "--hidden --layers would have no effect" in start
     assert "ad2 drive collect" in fails(
         "export", "swift", "--drives", str(tmp_path), "--out", str(tmp_path / "r.jsonl")
     )

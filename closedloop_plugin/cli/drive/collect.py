@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from closedloop_plugin.runner.assemble import DriverSetup
     from closedloop_plugin.runner.run import DriveRun
     from closedloop_plugin.runner.task import EpisodeTask
+    from lmms_eval_ad2.storage.training_card import TrainingSet
 
 DISTURBED, DISTURBED_SPEAKER = "disturbed-expert", "disturbed-speaker"
 SUITE = "made"
@@ -204,13 +205,18 @@ def _routes(options: CollectOptions) -> tuple[Route, ...]:
     if BENCH2DRIVE not in known_suites():
         show(NOT_KNOWN, file=sys.stderr)
     types = [t.strip() for t in options.types.split(",") if t.strip()] if options.types else None
-    unlike = [one for path in options.unlike for one in read_training(path).sets]
+    unlike: list[TrainingSet] = []
+    for path in options.unlike:
+        sets = read_training(path).sets
+        if not any(one.routes for one in sets):
+            raise Ad2Error(f"--unlike {path}: it names no routes, so none can be left out")
+        unlike += sets
     return tuple(made_routes(options.routes, options.seed, types=types, towns=options.towns, unlike=unlike))
 
 
 def _driver(options: CollectOptions, rules: Profile) -> DriverSetup:
     from closedloop_plugin.agents.make import SPEAKING, cameras_of
-    from closedloop_plugin.cli.drive.prepared_run import check_driver, driver_of
+    from closedloop_plugin.cli.drive.prepared_run import driver_of
     from closedloop_plugin.learn.mixed_driver import MixedDriver
     from closedloop_plugin.runner.assemble import DriverSetup
     from closedloop_plugin.runner.recipe import FactoryRecipe
@@ -221,13 +227,12 @@ def _driver(options: CollectOptions, rules: Profile) -> DriverSetup:
     if options.expert_share is not None and options.driver in (DISTURBED, DISTURBED_SPEAKER):
         raise Ad2Error("--expert-share is an option of --driver lmms:... or another model that answers in words")
     if options.driver == DISTURBED:
+        _check_options(options, "expert")
         where = "closedloop_plugin.learn.disturbed_expert:DisturbedExpert"
         recipe = FactoryRecipe(where, {"profile": rules})
         return DriverSetup(agent=recipe.make(), agent_recipe=recipe, cameras=cameras_of(f"front@{options.size}", rules))
     speaker = options.driver == DISTURBED_SPEAKER
-    # frames: the cameras are rendered whoever drives
-    spoken = replace(options, agent=SPEAKING if speaker else options.driver, frames=True)
-    check_driver(spoken)
+    spoken = _check_options(options, SPEAKING if speaker else options.driver)
     driver = driver_of(spoken, rules, options.policy)
     if speaker:
         recipe = FactoryRecipe("closedloop_plugin.learn.disturbed_speaker:DisturbedSpeaker", {"profile": rules})
@@ -237,6 +242,19 @@ def _driver(options: CollectOptions, rules: Profile) -> DriverSetup:
     if driver.interpreter is None or driver.agent_recipe is not None:
         raise Ad2Error(f"--expert-share: --driver {options.driver} is no model that answers in words; omit it")
     return replace(driver, agent=MixedDriver(driver.agent, options.expert_share, rules))
+
+
+def _check_options(options: CollectOptions, agent: str) -> CollectOptions:
+    """The options with --agent; raises Ad2Error for those without effect. The cameras are rendered whoever drives."""
+    from closedloop_plugin.cli.drive.prepared_run import check_driver
+    from lmms_eval_ad2.errors import Ad2Error
+
+    given = replace(options, agent=agent, frames=True)
+    try:
+        check_driver(given)
+    except Ad2Error as exc:
+        raise Ad2Error(str(exc).replace(f"--agent {agent}", f"--driver {options.driver}")) from None
+    return given
 
 
 def _drive(prepared: DriveRun, driver: DriverSetup) -> None:

@@ -29,7 +29,7 @@ class LearnCheckOptions:
         metavar="SET",
     )
     suite: str = option(
-        "what is measured: as --suite of `ad2 drive run`, or a task, a group of tasks, or a dataset: NAME (all "
+        "what is measured: as --suite of `ad2 drive run`, or a task with questions, a group of tasks, or a dataset: NAME (all "
         "splits but those for training) or NAME/SPLIT",
         positional=True,
         metavar="SUITE",
@@ -39,7 +39,7 @@ class LearnCheckOptions:
         "place is the same road on a corridor map only",
         default="corridor",
     )
-    json: bool = option("print all leaks as JSON", default=False)
+    json: bool = option("print as JSON: all routes that leak; of questions, numbers and examples", default=False)
 
 
 def register(subparsers: Any) -> None:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from closedloop_plugin.learn.tiny_model import TinyModelSize
 
 
+MOST_SEED = 2**31 - 1  # multiplied by steps and processes, it must stay below 2**64
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelSizeOptions:
     """Size of a new model."""
@@ -34,7 +37,7 @@ class LearnModelOptions(ModelSizeOptions):
 
     rows: tuple[Path, ...] = option("files of ad2 export swift", metavar="FILE.jsonl")
     out: Path = option("model folder to write", metavar="DIR")
-    seed: int = option("seed of the weights (default 0)", default=0, least=0)
+    seed: int = option("seed of the weights (default 0)", default=0, least=0, most=MOST_SEED)
 
 
 def register(parts: Any) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.cli.learn.model import ModelSizeOptions, size_of
+from closedloop_plugin.cli.learn.model import MOST_SEED, ModelSizeOptions, size_of
 from lmms_eval_ad2.options import add_command, option
 from lmms_eval_ad2.printed import show
 
@@ -30,9 +30,9 @@ class LearnTrainOptions(ModelSizeOptions):
     start: Path | None = option(
         "model folder to continue from (default: random weights of the size below)", default=None, metavar="DIR"
     )
-    seed: int = option("seed of weights and order (default 0)", default=0, least=0)
+    seed: int = option("seed of weights and order (default 0)", default=0, least=0, most=MOST_SEED)
     blind: bool = option("train a blind twin: it sees black pictures only, also when it drives", default=False)
-    epochs: float = option("passes over the pictures (default 8)", default=8.0, least=0)
+    epochs: float = option("passes over the pictures (default 8)", default=8.0, least=0, most=1e6)
     steps: int | None = option("number of steps, instead of --epochs", default=None, least=1)
     see: int = option(
         "steps before these, in which the vision encoder learns where the pictures show what (default 0)", default=0,
@@ -75,8 +75,12 @@ def run(options: LearnTrainOptions) -> int:
     from closedloop_plugin.learn.row_trainer import TrainingSettings
     from closedloop_plugin.learn.train import train
     from closedloop_plugin.learn.trained_agent import drive_command
+    from lmms_eval_ad2.errors import Ad2Error
     from lmms_eval_ad2.sigterm import ended_by_sigterm
 
+    sizes = [field.name for field in fields(ModelSizeOptions) if getattr(options, field.name) != field.default]
+    if options.start and sizes:
+        raise Ad2Error(f"--start: the model has its size; --{' --'.join(sizes)} would have no effect; omit it")
     settings = TrainingSettings(
         seed=options.seed, epochs=options.epochs, steps=options.steps, batch=options.batch,
         per_picture=options.per_picture, driving_weight=options.driving_weight, choice_weight=options.choice_weight,

@@ -42,6 +42,9 @@ def _names(record: Record) -> Iterator[Fault]:
         value = getattr(record, name)
         if not isinstance(value, str) or not value.strip():
             yield name, "a non-empty string", value
+    for name, value in (("cluster", record.cluster), *(("views", view) for view in record.views)):
+        if not isinstance(value, str):
+            yield name, "a string", value
     if record.form not in FORMS:
         yield "form", f"one of {', '.join(FORMS)}", record.form
     if not record.question and record.form != "chain":

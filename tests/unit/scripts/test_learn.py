@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -125,11 +126,25 @@ def test_a_size_that_the_training_refuses_is_refused_before_the_first_stage(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_dry_run_prints_what_the_stages_need(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Copied into a shell, its `ad2 data import` would otherwise replace the user's questions."""
+    add_routes(DEMO, "mine")
+    assert learn.main(["--suite", "demo", "--out", str(tmp_path / "out"), "--dry-run"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    home = tmp_path / "out" / "home"
+    assert lines[0] == f"export AD2_HOME={home} HF_HUB_OFFLINE=1 OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', 1)}"
+    assert lines[1] == f"mkdir -p {home / 'routes'}"
+    assert lines[2].startswith("cp ") and lines[2].endswith(f"/mine.xml {home / 'routes'}")
+    assert lines[3] == "# collect" and not (tmp_path / "out").exists()
+
+
 def test_suites_of_the_user_are_known_to_all_stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     add_routes(DEMO, "mine")
     options = learn.LearnOptions(suite="mine", out=tmp_path / "out")
     learn.LearnStages(options)
-    for name, value in learn.environment(options).items():
+    variables = learn.environment(options)
+    learn.copy_suites(Path(variables["AD2_HOME"]))
+    for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert suite("mine").ids == suite("demo").ids
     with pytest.raises(Ad2Error, match="no such suite"):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import load_file, save_file
 from support.driving_rows import collect
 from transformers import AutoProcessor, LlavaForConditionalGeneration
 
@@ -155,9 +156,31 @@ def _pickled(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
 
 
+def _without_a_weight(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    del weights[next(name for name in weights if "vision" in name)]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def _with_code(folder: Path) -> None:
+    """transformers asks on the terminal whether such code may run, and runs it after a "y"."""
+    config = json.loads((folder / "processor_config.json").read_text())
+    config |= {"processor_class": "Theirs", "auto_map": {"AutoProcessor": "theirs.Theirs"}}
+    (folder / "processor_config.json").write_text(json.dumps(config))
+    (folder / "theirs.py").write_text("raise SystemExit('run')")
+
+
+def _changed(name: str, **values: object) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).write_text(json.dumps(json.loads((folder / name).read_text()) | values))
+
+
 @pytest.mark.parametrize(
     ("spoil", "error"),
     [
+        (_without_a_weight, "were they saved by another version of transformers?"),
+        (_with_code, "not a loadable model"),
+        (_changed("processor_config.json", patch_size=None), "does more than resize pictures"),
+        (_changed("config.json", image_token_id=5), "<image> is token 3 of its tokenizer, 5 of its model"),
         (_shortest_edge, "does more than resize pictures"),
         (_pickled, "not a loadable model"),
         (lambda folder: (folder / "model.safetensors").write_bytes(b"\x80\x02}q\x00."), "not a loadable model"),
@@ -165,7 +188,18 @@ def _pickled(folder: Path) -> None:
         (lambda folder: (folder / "tokenizer.json").unlink(), "not a loadable model"),
         (lambda folder: (folder / "config.json").write_text("[" * 100_000), "no readable config.json"),
     ],
-    ids=["size", "pickle", "weights", "no processor", "no tokenizer", "deep"],
+    ids=[
+        "random weights",
+        "code",
+        "patch",
+        "image token",
+        "size",
+        "pickle",
+        "weights",
+        "no processor",
+        "no tokenizer",
+        "deep",
+    ],
 )
 def test_a_folder_that_cannot_be_loaded_is_one_error(
     spoil: Callable[[Path], object], error: str, model: Path, rows: Path, tmp_path: Path,
@@ -177,6 +211,24 @@ def test_a_folder_that_cannot_be_loaded_is_one_error(
         assert main(["learn", *words, "--rows", str(rows)]) == 2
         (message,) = (line for line in capsys.readouterr().err.splitlines() if line.startswith("error: "))
         assert str(folder) in message and error in message
+
+
+@pytest.mark.parametrize(
+    ("template", "error"),
+    [
+        ("{% for part in messages[0]['content'] %}{{ part['text'] }}{% endfor %}", "no prompt"),
+        ("{{ messages[0]['content'] }}<image>", "makes no prompt with one image"),
+        ("<image>", "makes no prompt with one image"), ("{{ nothing.at.all }}", "cannot be used"),
+    ],
+)  # fmt: skip
+def test_a_template_that_is_not_for_these_rows_is_one_error(
+    template: str, error: str, model: Path, rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = Path(shutil.copytree(model, tmp_path / "theirs"))
+    (folder / "chat_template.jinja").write_text(template)
+    assert main(["learn", "loss", str(folder), "--rows", str(rows)]) == 2
+    (message,) = (line for line in capsys.readouterr().err.splitlines() if line.startswith("error: "))
+    assert "the model's chat template" in message and error in message
 
 
 def test_a_head_of_another_model_is_one_error(model: Path, rows: Path, tmp_path: Path) -> None:

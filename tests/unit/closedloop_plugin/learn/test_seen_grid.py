@@ -82,6 +82,7 @@ def test_a_box_at_the_edge_stays_in_the_grid() -> None:
         "vehicle", [["vehicle"]], [[["tank"], [0, 0, 1, 1], 1.0]], [[["vehicle"], [0, 0, 2, 1], 1.0]],
         [[["vehicle"], [0, 0, 1], 1.0]], [[["vehicle"], [0, 0, 1, 1], -1]], [[["vehicle"], [0, 0, 1, 1], math.inf]],
         [[["vehicle"], [0, 0, "1", 1], 1]], [[["vehicle"], [0, 0, 1, 1], 1.0]] * 401, [[[[]], [0, 0, 1, 1], 1.0]],
+        [[["vehicle"], [0, 0, 1, 1], 10**400]],
     ],
 )  # fmt: skip
 def test_other_values_are_not_read(value: object) -> None:

@@ -211,6 +211,8 @@ CAR = {"pixels": 9, "id": "1", "speed": 0, "shown": True, "box": [0, 0, 1, 1], "
         ({"label": {"action": "Stop.", "trajectory": TRAJECTORY, "reason": {"kind": "why", "actor": None}}}, "frame"),
         ({"objects": [{**CAR, "forward": HUGE}]}, "frame"), ({"objects": [{**CAR, "box": [0, 0, 9999, 1]}]}, "frame"),
         ({"objects": [{**CAR, "box": [-1, 0, 5, 1]}]}, "frame"), ({"objects": [CAR] * 401}, "frame"),
+        ({"label": {"action": "Stop.", "trajectory": TRAJECTORY, "reason": {"kind": "line_ahead", "actor": None}},
+          "signals": [{"on_route": True, "control": "signal", "state": "red"}]}, "frame"),
     ],
 )  # fmt: skip
 def test_a_malformed_frame_is_one_error(tmp_path: Path, change: dict[str, Any], field: str) -> None:
@@ -224,6 +226,10 @@ def test_a_malformed_frame_is_one_error(tmp_path: Path, change: dict[str, Any], 
     assert "\n" not in str(caught.value)
 
 
+def changed_question(**values: Any) -> str:
+    return json.dumps({**json.loads(question(2, 0).to_json()), **values})
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -232,6 +238,9 @@ def test_a_malformed_frame_is_one_error(tmp_path: Path, change: dict[str, Any], 
         ('{"id": 3}', "field 'line'"),
         (json.dumps({**json.loads(Record("q", "b", "t", "t", "vqa", ("a.jpg",), BilingualText("Why?"),
                                          BilingualText("So.")).to_json()), "images": [3]}), "field 'images'"),
+        (changed_question(cluster=None), "field 'cluster'"), (changed_question(views=[[]]), "field 'views'"),
+        (changed_question(views=[{}]), "field 'views'"), (changed_question(cluster="\ud800"), "surrogates not allowed"),
+        (changed_question(id="\ud800"), "surrogates not allowed"),
     ],
 )  # fmt: skip
 def test_a_malformed_question_is_one_error(tmp_path: Path, line: str, said: str) -> None:

@@ -18,6 +18,7 @@ from lmms_eval_ad2.storage.training_card import (
     TrainingSet,
     card_file,
     cards_of,
+    check_size,
     model_card,
     read_card,
     trained_text,
@@ -125,6 +126,17 @@ def test_a_file_above_the_bounds_is_refused(tmp_path: Path, monkeypatch: pytest.
             read_card(file)
 
 
+def test_what_could_not_be_read_again_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write_card(tmp_path, [SET])
+    before = file.read_bytes()
+    check_size(file, [SET])
+    monkeypatch.setattr(training_card, "MOST_BYTES", len(before) + 9)
+    for write in (lambda: write_card(tmp_path, [SET, SET]), lambda: check_size(file, [SET, SET])):
+        with pytest.raises(DataError, match=r"at most [\d,]+ bytes, found .*Train on fewer questions"):
+            write()
+    assert file.read_bytes() == before
+
+
 def test_a_route_of_too_many_points_is_refused(tmp_path: Path) -> None:
     """The time and memory of a comparison grow with them."""
     most = training_card.MOST_POINTS
@@ -157,6 +169,15 @@ def test_coordinates_that_would_overflow_are_refused(changes: dict[str, Any], fi
     expected = f"field 'routes.1.{field}': expected coordinates of at most 10,000,000 m, found"
     with pytest.raises(DataError, match=expected):
         read_card(file)
+
+
+def test_a_route_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    """It is compared metre by metre."""
+    routes = [TrainedRoute(id=str(x), points=((0.0, 0.0), (x, 0.0), (0.0, 0.0))) for x in (5e5, 5.1e5)]
+    with pytest.raises(
+        DataError, match=r"routes\.1\.points': expected a route of at most 1,000,000 m, found '1,020,000'"
+    ):
+        read_card(write_set(tmp_path, TrainingSet("a", routes=tuple(routes))))
 
 
 def test_a_card_that_cannot_be_read_is_not_an_absent_one(tmp_path: Path) -> None:
