@@ -29,8 +29,8 @@ class LearnCheckOptions:
         metavar="SET",
     )
     suite: str = option(
-        "what is measured: as --suite of `ad2 drive run`, or a task with questions, a group of tasks, or a dataset: NAME (all "
-        "splits but those for training) or NAME/SPLIT",
+        "what is measured: as --suite of `ad2 drive run`, or a task with questions, a group of tasks, or a dataset: "
+        "NAME (all splits but those for training) or NAME/SPLIT",
         positional=True,
         metavar="SUITE",
     )
