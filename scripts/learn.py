@@ -53,6 +53,7 @@ EVERY_S = "1"
 ROUTE_FRAMES = 20  # that a route gives at least, on average
 OWN_TIMES = 3  # how often frames of the model's own drives are among the rows: they show its errors
 MORE_RATE = 0.7  # learning rate of the rounds, in that of the first training
+MOST_SCALE = 8  # the list of the training data has 15 MB at scale 1, and at most 128 MiB (training_card.py)
 # Of the collections, added to 1000 times the seed. The held-out routes are none of the driven ones, see --unlike.
 SEEDS = {"expert": 100, "words": 150, "held": 200, "own": 300}
 
@@ -304,8 +305,8 @@ def main(words: Sequence[str] | None = None) -> int:
     args = parser().parse_args(words)
     try:
         options = read_options(LearnOptions, args)
-        if not 0 < options.scale <= 10:
-            raise Ad2Error(f"--scale {options.scale:g}: must be above 0 and at most 10")
+        if not 0 < options.scale <= MOST_SCALE:
+            raise Ad2Error(f"--scale {options.scale:g}: must be above 0 and at most {MOST_SCALE}")
         size_of(options)  # a size that the training refuses, before hours of collecting
         stages, variables = LearnStages(options).all(), environment(options)
         if options.dry_run:

@@ -58,7 +58,7 @@ def test_a_killed_script_resumes_and_a_failing_model_does_not_stop_the_other(tmp
     done = run(*command, llava, "broken=no_such_wrapper", cwd=tmp_path, code=1, cold=True, **env)
     assert "[1/10] questions tiny: finished before" in done.stdout, done.stdout
     assert "[4/10] demo tiny: resumes" in done.stdout and "[4/10] demo tiny: done" in done.stdout
-    assert "not finished: demo broken: exit code 2: error: lmms:no_such_wrapper: lmms-eval has no such" in done.stdout
+    assert "not finished: demo broken: exit code 2: error: no model 'no_such_wrapper'" in done.stdout
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in (out / "stages.md").read_text().splitlines()]
     outcomes = {row[0]: row[1] for row in rows[2:-1]}
     parts = ("questions", "demo", "routes")
