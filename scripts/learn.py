@@ -33,6 +33,7 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.options import add_options, option, read_options
 from lmms_eval_ad2.sigterm import ended_by_sigterm
 from lmms_eval_ad2.storage.files import atomic_write
+from lmms_eval_ad2.storage.training_card import MOST_BYTES
 
 SIGHTED, BLIND = "sighted", "blind"
 BASELINES = ("straight", "steer-only", "expert", "speaking-expert")
@@ -53,7 +54,7 @@ EVERY_S = "1"
 ROUTE_FRAMES = 20  # that a route gives at least, on average
 OWN_TIMES = 3  # how often frames of the model's own drives are among the rows: they show its errors
 MORE_RATE = 0.7  # learning rate of the rounds, in that of the first training
-MOST_SCALE = 8  # the list of the training data has 15 MB at scale 1, and at most 128 MiB (training_card.py)
+LISTED = 350  # bytes of a collected frame in the list of what the model was trained on, at most
 # Of the collections, added to 1000 times the seed. The held-out routes are none of the driven ones, see --unlike.
 SEEDS = {"expert": 100, "words": 150, "held": 200, "own": 300}
 
@@ -267,6 +268,16 @@ def size_words(options: ModelSizeOptions) -> list[str]:
     return words
 
 
+def check_scale(options: LearnOptions) -> None:
+    """Raises Ad2Error for a share out of range, or if the trained model's list of its data would be too large."""
+    if not 0 < options.scale <= 10:
+        raise Ad2Error(f"--scale {options.scale:g}: must be above 0 and at most 10")
+    numbers = (options.frames, options.word_frames, *[options.own_frames] * options.rounds)
+    frames, most = sum(map(options.scaled, numbers)), MOST_BYTES // LISTED
+    if frames > most:
+        raise Ad2Error(f"{frames:,} frames in all drives: at most {most:,}; a model names what it was trained on")
+
+
 def environment(options: LearnOptions) -> dict[str, str]:
     """A data home of the run's own, so that its questions replace nobody's.
 
@@ -305,8 +316,7 @@ def main(words: Sequence[str] | None = None) -> int:
     args = parser().parse_args(words)
     try:
         options = read_options(LearnOptions, args)
-        if not 0 < options.scale <= MOST_SCALE:
-            raise Ad2Error(f"--scale {options.scale:g}: must be above 0 and at most {MOST_SCALE}")
+        check_scale(options)
         size_of(options)  # a size that the training refuses, before hours of collecting
         stages, variables = LearnStages(options).all(), environment(options)
         if options.dry_run:

@@ -41,6 +41,7 @@ _KEYS = {
     "reka": ("REKA_API_KEY",),
     "qwen_vl_api": ("DASHSCOPE_API_KEY",),
 }
+_EXPAND_HOME = ("vita",)  # wrappers that expand ~ in their checkpoint
 _TRUE = ("true", "1", "yes", "y")
 
 
@@ -84,7 +85,7 @@ def faults(name: str, model_args: str | Mapping[str, Any] | None = None, force_s
         found.append(f"--model {name} needs {' and '.join(missing)}, not installed: {install_all(missing)}")
     if fault := key_fault(wrapper, arguments):
         found.append(fault)
-    if not is_endpoint(wrapper.model_id) and "server" not in arguments and (fault := checkpoint_fault(arguments)):
+    if fault := path_fault(wrapper, arguments):
         found.append(f"--model {name}: {fault}")
     return found
 
@@ -123,6 +124,15 @@ def key_fault(wrapper: ModelWrapper, arguments: Mapping[str, str]) -> str | None
     own_server = arguments.get("base_url") or os.environ.get("OPENAI_API_BASE") or os.environ.get("OPENAI_BASE_URL")
     free = " (any text, if the server needs no key)" if own_server and wrapper.model_id in _READ_DOTENV else ""
     return f"--model {wrapper.name}: {' or '.join(variables)} is not set: export {variables[0]}=...{free}"
+
+
+def path_fault(wrapper: ModelWrapper, arguments: Mapping[str, str]) -> str | None:
+    """One line if the model is a path at which there is none, else None. A server may call its models like paths."""
+    if is_endpoint(wrapper.model_id) or "server" in arguments:
+        return None
+    if wrapper.model_id in _EXPAND_HOME:
+        arguments = {k: str(Path(v).expanduser()) if v.startswith("~") else v for k, v in arguments.items()}
+    return checkpoint_fault(arguments)
 
 
 def is_endpoint(model_id: str) -> bool:

@@ -33,7 +33,7 @@ from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.printed import one_line
 from lmms_eval_ad2.storage.files import atomic_write
 from lmms_eval_ad2.storage.local_weights import TRAINING_CARD, model_folders
-from lmms_eval_ad2.storage.untrusted_json import parse, read_bytes
+from lmms_eval_ad2.storage.untrusted_json import check_nesting, parse, read_bytes
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -229,17 +229,21 @@ def trained_text(kinds: Mapping[str, int], total: int, what: str) -> str:
 
 def check_size(path: Path, sets: Iterable[TrainingSet]) -> None:
     """Raises DataError if a card of these sets, at `path`, would be larger than `read_card` accepts."""
-    _text(path, {"sets": [one.to_dict() for one in sets]})
+    about = {"model": "x" * 500, "seed": 1 << 63, "version": "x" * 50}  # as long as they will be, or longer
+    _text(path, {**about, "sets": [one.to_dict() for one in sets]})
 
 
 def _text(path: Path, value: Mapping[str, Any]) -> str:
     """The content of a file. Raises DataError if it is too large to be read again."""
     text = json.dumps({"schema": SCHEMA, **value}, ensure_ascii=False, separators=(",", ":")) + "\n"
-    if (size := len(text.encode())) > MOST_BYTES:
-        what = "Train on fewer questions, or divide the data."
-        raise DataError(
-            path, None, "file", f"a list of training data of at most {MOST_BYTES:,} bytes", f"{size:,}", what
-        )
+    content, what = text.encode(), "Train on fewer questions, or divide the data."
+    if len(content) > MOST_BYTES:
+        most = f"a list of training data of at most {MOST_BYTES:,} bytes"
+        raise DataError(path, None, "file", most, f"{len(content):,}", what)
+    try:
+        check_nesting(content, MOST_VALUES)
+    except ValueError as exc:
+        raise DataError(path, None, "file", f"at most {MOST_VALUES:,} values", str(exc), what) from exc
     return text
 
 

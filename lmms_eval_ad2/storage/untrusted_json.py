@@ -39,17 +39,21 @@ def parse(text: bytes | bytearray | str, *, finite: bool = True, most_values: in
     Raises json.JSONDecodeError if it is not JSON, another ValueError if it is not UTF-8, nested too deeply, or contains
     a doubled key, more than `most_values` values, or, with `finite`, NaN or an infinite number.
     """
-    content = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    check_nesting(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text, most_values)
+    shown = text if isinstance(text, str) else text.decode("utf-8-sig")
+    if shown.startswith("\ufeff"):  # as json.loads
+        raise json.JSONDecodeError("Unexpected UTF-8 BOM (decode using utf-8-sig)", shown, 0)
+    return (_FINITE if finite else _ANY).decode(shown)
+
+
+def check_nesting(content: bytes | bytearray, most_values: int | None = None) -> None:
+    """Raises ValueError for a JSON text that `parse` would refuse for its depth or its number of values."""
     levels, separators = sum(map(content.count, (b"[", b"{"))), content.count(b",")
     # Otherwise, it cannot be too deep or have too many values.
     if levels > DEEPEST or (most_values is not None and levels + separators > most_values):
         scanner = NestingScanner(most_values=most_values)
         for start in range(0, len(content), _CHUNK):
             scanner.feed(bytes(content[start : start + _CHUNK]))
-    shown = text if isinstance(text, str) else text.decode("utf-8-sig")
-    if shown.startswith("\ufeff"):  # as json.loads
-        raise json.JSONDecodeError("Unexpected UTF-8 BOM (decode using utf-8-sig)", shown, 0)
-    return (_FINITE if finite else _ANY).decode(shown)
 
 
 def read_bytes(path: Path, most: int) -> bytes:

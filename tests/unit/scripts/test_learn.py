@@ -114,7 +114,9 @@ def test_a_device_that_is_not_there_is_refused_before_the_first_stage(
         ("--vision 65 65 65 65", "--vision 65 65 65 65: expected four numbers from 1 to 63, or multiples of 32"),
         ("--vocabulary 10000000000", "--vocabulary 10000000000: from 600 to 200000"),
         ("--rate inf", "--rate inf: from 1e-06 to 10"),
-        ("--scale 9", "--scale 9: must be above 0 and at most 8"),
+        ("--scale 11", "--scale 11: must be above 0 and at most 10"),
+        ("--scale 8", "408,000 frames in all drives: at most 383,479; a model names what it was trained on"),
+        ("--rounds 120", "405,000 frames in all drives: at most 383,479; a model names what it was trained on"),
     ],
 )
 def test_a_size_that_the_training_refuses_is_refused_before_the_first_stage(

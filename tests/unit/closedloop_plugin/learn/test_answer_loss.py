@@ -203,10 +203,11 @@ def _changed(name: str, **values: object) -> Callable[[Path], object]:
 )
 def test_a_folder_that_cannot_be_loaded_is_one_error(
     spoil: Callable[[Path], object], error: str, model: Path, rows: Path, tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     folder = Path(shutil.copytree(model, tmp_path / "broken"))
     spoil(folder)
+    monkeypatch.setattr("builtins.input", lambda *_: "y")  # to the question whether the code of a folder may run
     for words in (["loss", str(folder)], ["train", "--start", str(folder), "--out", str(tmp_path / "out")]):
         assert main(["learn", *words, "--rows", str(rows)]) == 2
         (message,) = (line for line in capsys.readouterr().err.splitlines() if line.startswith("error: "))

@@ -65,6 +65,52 @@ def test_of_several_requests_the_answered_ones_are_kept() -> None:
         ]  # fmt: skip
 
 
+class ChatWrapper:
+    """As _chat_base.py of lmms-eval: what is raised before the model is caught too."""
+
+    def __init__(self) -> None:
+        self.model = Model()
+
+    def _infer_one(self, request: str) -> str:
+        if request == "large picture":
+            raise ValueError("too large for the processor")
+        return self.model.generate(request)
+
+    def generate_until(self, requests: list[str]) -> list[str]:
+        texts = []
+        for request in requests:
+            try:
+                texts.append(self._infer_one(request))
+            except Exception:
+                texts.append("")
+        return texts
+
+
+def test_a_step_of_the_wrapper_that_is_caught_is_a_failure() -> None:
+    lm = ChatWrapper()
+    caught = CaughtErrors(lm, lm.generate_until)
+    with caught.active():
+        assert caught.generate(["large picture"]) == ["[GENERATION_FAILED] ValueError: too large for the processor"]
+        assert caught.generate(["large"]) == ["[GENERATION_FAILED] RuntimeError: CUDA out of memory"]
+        assert caught.generate(["small"]) == ["answer to small"]
+    assert set(vars(lm)) == {"model"}
+    assert vars(lm.model) == {}
+
+
+@dataclass(frozen=True)
+class FrozenModel:
+    def generate(self, request: str) -> str:
+        return request
+
+
+def test_a_model_that_accepts_no_attributes_is_not_observed() -> None:
+    lm = Wrapper()
+    lm.model = FrozenModel()  # type: ignore[assignment]
+    caught = CaughtErrors(lm, lm.generate_until)
+    with caught.active():
+        assert [r.text for r in caught.generate(["a"])] == ["a"]
+
+
 @pytest.mark.parametrize("model", [None, "a name", Model, object()])
 def test_a_wrapper_without_such_a_model_is_left_alone(model: Any) -> None:
     lm = Wrapper()

@@ -113,3 +113,14 @@ def test_a_path_without_a_model_is_a_fault_unless_a_server_has_it() -> None:
     (fault,) = faults("llava_hf", "pretrained=/gone,device=cpu")
     assert fault.startswith("--model llava_hf: pretrained=/gone: no such file")
     assert not [f for f in faults("ad2_swift", "server=http://localhost:1,pretrained=/gone") if "/gone" in f]
+
+
+def test_a_wrapper_that_expands_the_home_folder_may_be_given_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert [f for f in faults("vita", "pretrained=~/m") if f"pretrained={tmp_path}/m: no such" in f]
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "config.json").write_text("{}")
+    assert not [f for f in faults("vita", "pretrained=~/m") if "pretrained" in f]
+    assert [f for f in faults("llava_hf", "pretrained=~/m") if "write $HOME" in f]

@@ -130,10 +130,15 @@ def test_what_could_not_be_read_again_is_not_written(tmp_path: Path, monkeypatch
     file = write_card(tmp_path, [SET])
     before = file.read_bytes()
     check_size(file, [SET])
-    monkeypatch.setattr(training_card, "MOST_BYTES", len(before) + 9)
-    for write in (lambda: write_card(tmp_path, [SET, SET]), lambda: check_size(file, [SET, SET])):
+    monkeypatch.setattr(training_card, "MOST_BYTES", len(before) + 1000)
+    for write in (lambda: write_card(tmp_path, [SET] * 9), lambda: check_size(file, [SET] * 9)):
         with pytest.raises(DataError, match=r"at most [\d,]+ bytes, found .*Train on fewer questions"):
             write()
+    monkeypatch.setattr(training_card, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(training_card, "MOST_VALUES", 300)
+    lines = TrainingSet("a", routes=(TrainedRoute(id="1", points=((0.0, 0.0),) * 400),))
+    with pytest.raises(DataError, match="at most 300 values"):
+        write_card(tmp_path, [lines])
     assert file.read_bytes() == before
 
 
