@@ -236,7 +236,8 @@ def _check_template(tokenizer: Any) -> None:
         text = _prompt(tokenizer, TrainingTurn("what is there", "", ""))
         fits = tokenizer(text, add_special_tokens=False)["input_ids"].count(image) == 1 and "what is there" in text
     except Exception as exc:  # of any type: the template is code of the folder, run by Jinja in its sandbox
-        raise Ad2Error(f"the model's chat template cannot be used: {type(exc).__name__}: {exc}") from exc
+        why = " ".join(str(exc).split())[:200]
+        raise Ad2Error(f"the model's chat template cannot be used: {type(exc).__name__}: {why}") from exc
     if not fits:
         raise Ad2Error("the model's chat template makes no prompt with one image and a text; ms-swift can train it")
 
