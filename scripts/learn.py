@@ -17,7 +17,7 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 from device_check import refuse_missing
@@ -25,7 +25,7 @@ from first_hour import spread
 from process_memory import gpu_of
 from stages import Stage, StageRunner
 
-from closedloop_plugin.cli.learn.model import MOST_SEED, ModelSizeOptions, size_of
+from closedloop_plugin.cli.learn.model import MOST_SEED, ModelSizeOptions, size_of, size_words
 from closedloop_plugin.learn.train import CPU
 from closedloop_plugin.learn.trained_agent import DECISION_HZ, MOST_TOKENS, SIZE, agent_of
 from closedloop_plugin.suites.lookup import EMBEDDED, routes_home, suite
@@ -256,16 +256,6 @@ class LearnStages:
             words += ["--see", str(o.scaled(o.see)), "--rate", f"{o.rate:g}", *size_words(o)]
         words += ["--blind"] if kind == BLIND else []
         return Stage(f"train {kind} {number}", tuple(words))
-
-
-def size_words(options: ModelSizeOptions) -> list[str]:
-    """The options of the model's size that differ from their defaults."""
-    words = []
-    for field in fields(ModelSizeOptions):
-        value = getattr(options, field.name)
-        if value != field.default:
-            words += [f"--{field.name}", *map(str, value if isinstance(value, tuple) else [value])]
-    return words
 
 
 def check_scale(options: LearnOptions) -> None:

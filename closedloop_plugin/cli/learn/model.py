@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,6 @@ from lmms_eval_ad2.printed import show
 
 if TYPE_CHECKING:
     from closedloop_plugin.learn.tiny_model import TinyModelSize
-
 
 MOST_SEED = 2**31 - 1  # multiplied by steps and processes, it must stay below 2**64
 
@@ -61,6 +60,16 @@ def run(options: LearnModelOptions) -> int:
         make_tiny_model(rows, folder, options.seed, size)
     show(f"{options.out}: a model with random weights; to drive with it: {drive_command(options.out)}")
     return 0
+
+
+def size_words(options: ModelSizeOptions) -> list[str]:
+    """The options of the size that differ from their defaults, as words of a command."""
+    words = []
+    for field in fields(ModelSizeOptions):
+        value = getattr(options, field.name)
+        if value != field.default:
+            words += [f"--{field.name}", *map(str, value if isinstance(value, tuple) else [value])]
+    return words
 
 
 def size_of(options: ModelSizeOptions) -> TinyModelSize:

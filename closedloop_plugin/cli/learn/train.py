@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.cli.learn.model import MOST_SEED, ModelSizeOptions, size_of
+from closedloop_plugin.cli.learn.model import MOST_SEED, ModelSizeOptions, size_of, size_words
 from lmms_eval_ad2.options import add_command, option
 from lmms_eval_ad2.printed import show
 
@@ -78,9 +78,9 @@ def run(options: LearnTrainOptions) -> int:
     from lmms_eval_ad2.errors import Ad2Error
     from lmms_eval_ad2.sigterm import ended_by_sigterm
 
-    sizes = [field.name for field in fields(ModelSizeOptions) if getattr(options, field.name) != field.default]
+    sizes = [word for word in size_words(options) if word.startswith("--")]
     if options.start and sizes:
-        raise Ad2Error(f"--start: the model has its size; --{' --'.join(sizes)} would have no effect; omit it")
+        raise Ad2Error(f"--start: the model has its size; {' '.join(sizes)} would have no effect; omit it")
     settings = TrainingSettings(
         seed=options.seed, epochs=options.epochs, steps=options.steps, batch=options.batch,
         per_picture=options.per_picture, driving_weight=options.driving_weight, choice_weight=options.choice_weight,
