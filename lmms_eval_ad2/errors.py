@@ -3,42 +3,68 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import json
+import re
 from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from lmms_eval_ad2.printed import one_line
 
 # Where pip finds this package: "." is a checkout. After a release: the distribution's name, here and in the docs.
 PACKAGE = "."
+DISTRIBUTION = "lmms-eval-ad2"
 
 
 def install_command(extra: str) -> str:
-    """The command that installs this package with one of its extras."""
-    return f"pip install '{PACKAGE}[{extra}]'"
+    """The command that installs this package with one of its extras.
+
+    An editable installation stays one: plain `pip install` would replace it by a copy that ignores later changes.
+    """
+    folder = _editable_folder()
+    return f"pip install -e '{folder}[{extra}]'" if folder else f"pip install '{PACKAGE}[{extra}]'"
 
 
-# module -> the command that installs it, if that is not `pip install <module>`.
+def _editable_folder() -> Path | None:
+    """The folder of the running code if pip has installed it as editable (PEP 610)."""
+    try:
+        found = json.loads(metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
+        editable = found["dir_info"]["editable"]
+        folder = Path(url2pathname(urlsplit(found["url"]).path))
+    except (metadata.PackageNotFoundError, OSError, ValueError, KeyError, TypeError):
+        return None
+    return folder if editable is True and folder.resolve() in Path(__file__).resolve().parents else None
+
+
+# module -> the extra that installs it.
+EXTRAS = {
+    "swift": "swift",
+    "sentence_transformers": "embedding",
+    "gradio": "annotate",
+    "scenic": "drive",
+    "greenlet": "drive",
+    "shapely": "drive",
+    "cv2": "drive",
+    "av": "drive",
+    "verifai": "threats",
+    "sklearn": "threats",
+    "scenariogeneration": "threats",
+    "carla": "carla",
+    "ray": "ray",
+    "rosbags": "robots",
+    "defusedxml": "robots",
+    "pyparsing": "robots",
+    "decord": "models",
+    "qwen_vl_utils": "models",
+}
+# module -> the command that installs it, if that is neither an extra nor `pip install <module>`.
 INSTALL = {
     "lmms_eval": "pip install lmms-eval==0.7.3",
-    "swift": install_command("swift"),
-    "sentence_transformers": install_command("embedding"),
-    "gradio": install_command("annotate"),
-    "scenic": install_command("drive"),
-    "greenlet": install_command("drive"),
-    "shapely": install_command("drive"),
-    "cv2": install_command("drive"),
-    "av": install_command("drive"),
-    "verifai": install_command("threats"),
-    "sklearn": install_command("threats"),
-    "scenariogeneration": install_command("threats"),
-    "carla": install_command("carla"),
-    "ray": install_command("ray"),
-    "rosbags": install_command("robots"),
-    "defusedxml": install_command("robots"),
-    "pyparsing": install_command("robots"),
-    "decord": install_command("models"),
-    "qwen_vl_utils": install_command("models"),
     # Modules whose distribution has another name.
     "qwen_omni_utils": "pip install qwen-omni-utils",
     "google": "pip install google-genai",
@@ -51,11 +77,47 @@ FROM_REPOSITORY = ("apps", "cambrian", "core", "llava", "lmms_engine", "ola", "o
 
 
 def install_hint(module: str) -> str:
-    """The command that installs a module, or where to find it."""
+    """The command that installs a module that is absent, or where to find it."""
     root = module.split(".")[0]
     if root in FROM_REPOSITORY:
         return f"{root} is part of the model's own repository: install that"
+    if root in EXTRAS:
+        return install_command(EXTRAS[root])
     return INSTALL.get(root, f"pip install {root}")
+
+
+def import_remedy(message: str) -> str:
+    """What to do about an import that failed with this message: install what is absent, or another version of what is
+    there; empty if the message names no module."""
+    found = re.search(r"No module named '([\w.]+)'|cannot import name '\w+' from '([\w.]+)'", message)
+    if not found:
+        return ""
+    module = found[1] or found[2]
+    root = module.split(".")[0]
+    try:
+        absent = importlib.util.find_spec(root) is None
+    except (ImportError, ValueError):
+        absent = False
+    if absent:
+        return install_hint(root)
+    name = next(iter(metadata.packages_distributions().get(root, ())), root)
+    try:
+        installed = f"{name} {metadata.version(name)} is installed"
+    except metadata.PackageNotFoundError:
+        installed = f"{root} is installed"
+    missing = f"without {found[1]}" if found[1] else "but lacks that name"
+    wanted = _own_requirement(name)
+    return f"{installed} {missing}: " + (f"pip install '{wanted}'" if wanted else "another version of it is needed")
+
+
+def _own_requirement(name: str) -> str:
+    """This package's requirement of a distribution, with its bounds; empty if there is none without an extra."""
+    try:
+        lines = metadata.requires(DISTRIBUTION) or []
+    except metadata.PackageNotFoundError:
+        return ""
+    plain = re.compile(re.escape(name) + r"[<>=!~ (][^;]*", re.IGNORECASE)
+    return next((line.replace(" ", "") for line in lines if plain.fullmatch(line)), "")
 
 
 def install_all(modules: Iterable[str]) -> str:

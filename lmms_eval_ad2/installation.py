@@ -6,7 +6,7 @@ import subprocess
 import sys
 from importlib import metadata
 
-from lmms_eval_ad2.errors import install_hint
+from lmms_eval_ad2.errors import import_remedy
 
 Finding = tuple[str, bool, str]  # name, whether the check passed, result and remedy
 
@@ -25,8 +25,8 @@ def imports(name: str) -> Finding:
     if good:
         return name, True, text
     cuda = "a CPU torch with a CUDA torchvision? see docs/install.md"
-    fix = cuda if name == "torchvision" else install_hint(name)
-    return name, False, f"cannot be imported ({text}): {fix}"
+    fix = cuda if name == "torchvision" else import_remedy(text)
+    return name, False, f"cannot be imported ({text})" + (f": {fix}" if fix else "")
 
 
 def try_import(name: str) -> tuple[bool, str]:

@@ -14,9 +14,11 @@ import secrets
 import socket
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import lmms_eval_ad2
 from lmms_eval_ad2.errors import Ad2Error, require
 
 CARLA = "carla"  # custom resource of a node: its number of CARLA servers
@@ -79,8 +81,16 @@ def connected() -> ModuleType:
 
 
 def actor_environment(**more: str) -> dict[str, Any]:
-    """The runtime_env of an actor: this process's paths, and the variables that worlds and models need."""
-    paths = {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    """The runtime_env of an actor: this process's paths, and the variables that worlds and models need.
+
+    An actor must import the package that this process imports. Ray puts the current folder, which may be a checkout of
+    other code, before all paths of an actor, unless it is among them: so it is the last. An editable installation is
+    found after all paths: its folder is named before that one.
+    """
+    here = str(Path.cwd())
+    package = str(Path(lmms_eval_ad2.__file__).resolve().parents[1])
+    found = dict.fromkeys([*(path or here for path in sys.path), package, here])
+    paths = {"PYTHONPATH": os.pathsep.join(found)}
     return {"env_vars": {**{name: os.environ[name] for name in INHERITED if name in os.environ}, **paths, **more}}
 
 

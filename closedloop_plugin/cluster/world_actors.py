@@ -26,6 +26,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import lmms_eval_ad2
 from closedloop_plugin.cluster.authenticated_pipe import PipeListener, end_pipe, open_pipe
 from closedloop_plugin.cluster.connection import (
     CARLA,
@@ -40,18 +41,21 @@ from closedloop_plugin.runner.worker import WorkerConfig, serve
 from closedloop_plugin.runner.world_processes import ProcessDeath, last_line
 from lmms_eval_ad2.storage.code_state import code_label
 
+PACKAGE = str(Path(lmms_eval_ad2.__file__).resolve().parent)  # the code of this process
 DEATH_S = 5.0  # until Ray reports why an actor died
 RAYLET_S = 3.0  # in which the raylet of a live node accepts a connection
 
 
 @dataclass(frozen=True)
 class ActorGreeting:
-    """First message of an actor. `raylet`: address of its node's; `shared`: it sees the files of the run folder."""
+    """First message of an actor. `raylet`: address of its node's; `shared`: it sees the files of the run folder;
+    `folder`: of the package that it has imported."""
 
     host: str
     raylet: tuple[str, int]
     label: str
     shared: bool
+    folder: str
 
 
 class WorldActor:
@@ -63,7 +67,7 @@ class WorldActor:
         pipe = open_pipe(address, key, name)
         try:
             shared = log is not None and _redirect_output(log, name)
-            pipe.send(ActorGreeting(platform.node(), _own_raylet(), own_label(), shared))
+            pipe.send(ActorGreeting(platform.node(), _own_raylet(), own_label(), shared, PACKAGE))
             serve(pipe)
         finally:
             pipe.close()
@@ -174,7 +178,7 @@ class RayWorldProcess:
     def _fault(self, greeting: ActorGreeting) -> str:
         """Why its node cannot be used, an error of the user; "" if it can."""
         if greeting.label != own_label():
-            versions = f"{greeting.label}, this machine {own_label()}"
+            versions = f"{greeting.label} in {greeting.folder}, this command {own_label()} in {PACKAGE}"
             return f"node {greeting.host} has {versions}; install the same version on all machines"
         if self.config.recorders and not greeting.shared:
             return (

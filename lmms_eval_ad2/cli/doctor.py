@@ -6,8 +6,14 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+from lmms_eval_ad2.import_probe import ImportProbe, ImportReport
 from lmms_eval_ad2.installation import Finding, imports, try_import, version_of
 from lmms_eval_ad2.options import add_command, option
+
+SHIM_NOTE = (
+    " (a CUDA build with a CPU torch, imports only through scripts/torchvision_shim.py, for development: models that "
+    "use its operators or image reader fail; install torchvision from torch's index)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,10 +31,14 @@ def register(subparsers: Any) -> None:
 def run(options: DoctorOptions) -> int:
     from lmms_eval_ad2 import plugins
 
+    probe = ImportProbe()
+    torch, torchvision = imports("torch"), imports("torchvision")
+    report = probe.report()
     findings = [
         _lmms_eval(),
-        imports("torch"),
-        imports("torchvision"),
+        _evaluation(report),
+        (*torch[:2], report.torch) if torch[1] and report.torch else torch,
+        (*torchvision[:2], torchvision[2] + SHIM_NOTE) if torchvision[1] and report.shim else torchvision,
         _cv2(),
         *(line for findings_of in plugins.loaded(plugins.DOCTOR) for line in findings_of()),
         *(_of_model(options) if options.model else _models()),
@@ -53,6 +63,11 @@ def _lmms_eval() -> Finding:
         else f" (tested with {tested}; the wrappers depend on it: pip install lmms-eval=={tested})"
     )
     return "lmms-eval", found == tested, found + note
+
+
+def _evaluation(report: ImportReport) -> Finding:
+    """Whether all that lmms-eval imports in a run can be imported."""
+    return "evaluation", not report.fault, report.problem() or "all that lmms-eval imports in a run is there"
 
 
 def _cv2() -> Finding:

@@ -1,4 +1,7 @@
-"""`ad2 eval --dry-run`: what the run would ask and what is missing, without importing lmms-eval or loading a model."""
+"""`ad2 eval --dry-run`: what the run would ask and what is missing, without loading a model.
+
+The imports of a run are tried in a subprocess (import_probe.py), while the questions are counted.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,9 @@ def run(model: str, model_args: str, out: Path, words: Sequence[str], tasks: str
     `words`: lmms-eval's command line for this run.
     """
     from lmms_eval_ad2.harness import run_checks
+    from lmms_eval_ad2.import_probe import ImportProbe
+
+    probe = ImportProbe()
     from lmms_eval_ad2.harness.run_plan import HostOptions, RunPlanner, folder_of
     from lmms_eval_ad2.harness.task_selection import select
 
@@ -42,6 +48,10 @@ def run(model: str, model_args: str, out: Path, words: Sequence[str], tasks: str
     print(f"folder: {folder}")
     if ours and _is_right(run_checks.check_judge):
         print(f"judge: {_judge(plans, folder)}")
+    report = probe.report()
+    if report.torch:
+        print(f"torch: {report.torch}")
+    faults += [report.problem()] if report.fault else []
     for fault in faults:
         print(f"error: {fault}", file=sys.stderr)
     print("the run can start" if not faults else f"the run cannot start: {len(faults)} to correct, see above")

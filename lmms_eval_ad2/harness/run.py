@@ -21,7 +21,7 @@ from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
 from lmms_eval_ad2.coordinates import InputResizing
 from lmms_eval_ad2.coordinates.misfit import misfit_warnings
 from lmms_eval_ad2.coordinates.setting import HINT
-from lmms_eval_ad2.errors import Ad2Error, install_hint
+from lmms_eval_ad2.errors import Ad2Error, import_remedy
 from lmms_eval_ad2.harness import hooks, model_input, run_checks
 from lmms_eval_ad2.harness.batched_generation import IMAGE_ENCODING
 from lmms_eval_ad2.harness.journal import AnswerJournal, attach
@@ -319,9 +319,9 @@ def _check_shard(shard: RunShard, names: Iterable[Any]) -> None:
 
 
 def _import_fault(model: Any, error: ImportError) -> Ad2Error:
-    """One line for a library of the model that cannot be imported."""
-    remedy = f": {install_hint(error.name)}" if isinstance(error, ModuleNotFoundError) and error.name else ""
-    return Ad2Error(f"--model {model} cannot be imported: {error}{remedy}")
+    """One line for a library of the model, or of lmms-eval, that cannot be imported."""
+    remedy = import_remedy(str(error))
+    return Ad2Error(f"--model {model} cannot be run, an import fails: {error}" + (f": {remedy}" if remedy else ""))
 
 
 def exit_after_error(exc: BaseException) -> None:

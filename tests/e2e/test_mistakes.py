@@ -13,7 +13,9 @@ from support.running import run_lmms_eval
 from lmms_eval_ad2.cli import lmms
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.data.home import write_dataset
+from lmms_eval_ad2.errors import install_command
 from lmms_eval_ad2.harness import model_requirements
+from lmms_eval_ad2.import_probe import ImportReport
 
 TASK = ("--tasks", "ad2demo_relation")
 
@@ -65,7 +67,8 @@ def test_a_missing_extra_is_one_line_with_the_command(
         model_requirements, "importable", lambda name: name not in ("decord", "qwen_vl_utils") and real(name)
     )
     assert lmms.main(["--model", "qwen2_5_vl", *TASK]) == 2
-    expected = "error: --model qwen2_5_vl needs decord and qwen_vl_utils, not installed: pip install '.[models]'\n"
+    fix = install_command("models")
+    expected = f"error: --model qwen2_5_vl needs decord and qwen_vl_utils, not installed: {fix}\n"
     assert capsys.readouterr().err == expected
 
 
@@ -110,6 +113,8 @@ def test_doctor_tells_whether_spice_can_run(
     jars: tuple[str, ...], with_java: bool, words: list[str],
 ) -> None:  # fmt: skip
     monkeypatch.setattr("lmms_eval_ad2.cli.doctor.imports", lambda name: (name, True, "imports"))
+    monkeypatch.setattr("lmms_eval_ad2.import_probe.ImportProbe.__init__", lambda self: None)
+    monkeypatch.setattr("lmms_eval_ad2.import_probe.ImportProbe.report", lambda self: ImportReport(""))
     monkeypatch.setattr("lmms_eval_ad2.plugins.loaded", lambda group: ())
     fake_spice_folder(monkeypatch, tmp_path, jars)
     if with_java:
@@ -125,6 +130,8 @@ def test_doctor_tells_whether_spice_can_run(
 
 def test_doctor_names_what_a_model_needs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("lmms_eval_ad2.cli.doctor.imports", lambda name: (name, True, "imports"))
+    monkeypatch.setattr("lmms_eval_ad2.import_probe.ImportProbe.__init__", lambda self: None)
+    monkeypatch.setattr("lmms_eval_ad2.import_probe.ImportProbe.report", lambda self: ImportReport(""))
     monkeypatch.setattr("lmms_eval_ad2.cli.doctor.try_import", lambda name: (False, f"{name} is broken"))
     monkeypatch.setattr("lmms_eval_ad2.plugins.loaded", lambda group: ())
     assert main(["doctor", "--model", "openai"]) == 1
@@ -134,7 +141,7 @@ def test_doctor_names_what_a_model_needs(monkeypatch: pytest.MonkeyPatch, capsys
     assert lines["API key"].startswith("FAIL") and "OPENAI_API_KEY is not set" in lines["API key"]
     monkeypatch.setattr(model_requirements, "importable", lambda name: False)
     assert main(["doctor", "--model", "qwen2_5_vl"]) == 1
-    assert "FAIL  decord        not installed: pip install '.[models]'" in capsys.readouterr().out
+    assert f"FAIL  decord        not installed: {install_command('models')}" in capsys.readouterr().out
     assert main(["doctor", "--model", "qwn2_5_vl"]) == 1
     assert "no model 'qwn2_5_vl'; did you mean qwen2_5_vl" in capsys.readouterr().out
     main(["doctor"])

@@ -50,7 +50,7 @@ REFUSED = (1, "RPC error: InvalidAuthToken: missing")
 
 def test_ray_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    text = r"^ray is needed \(by --engine ray\) and not installed: pip install '.*\[ray\]'$"
+    text = r"^ray is needed \(by --engine ray\) and not installed: pip install (-e )?'.*\[ray\]'$"
     with pytest.raises(MissingExtra, match=text):
         connect(None, 1)
 

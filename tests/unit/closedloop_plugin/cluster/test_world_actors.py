@@ -57,7 +57,7 @@ def process_of(engine: Engine, recorders: tuple[FactoryRecipe, ...] = (), log: P
 def connect(process: RayWorldProcess, shared: bool = True, label: str | None = None) -> Any:
     """Open its pipe as the actor does; returns the actor's end."""
     near, far = Pipe()
-    far.send(ActorGreeting("gpu3", process.engine.raylet, label or own_label(), shared))  # type: ignore[attr-defined]
+    far.send(ActorGreeting("gpu3", process.engine.raylet, label or own_label(), shared, "/far/lmms_eval_ad2"))  # type: ignore[attr-defined]
     process.connect(near)
     return far
 
@@ -90,7 +90,12 @@ def test_a_server_is_part_of_what_a_process_waits_for(engine: Engine) -> None:
 @pytest.mark.parametrize(
     ("shared", "label", "recorders", "fault"),
     [
-        (True, "0.0.1", (), r"^node gpu3 has 0.0.1, this machine .*; install the same version"),
+        (
+            True,
+            "0.0.1",
+            (),
+            r"^node gpu3 has 0.0.1 in /far/lmms_eval_ad2, this command .* in .*/lmms_eval_ad2; install the same",
+        ),
         (False, None, (FactoryRecipe("a:b"),), r"^node gpu3 does not see .*logs: pictures and videos"),
     ],
 )
