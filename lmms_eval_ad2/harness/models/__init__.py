@@ -1,4 +1,5 @@
-"""Models added to lmms-eval: three baselines without a network, and ms-swift (docs/models.md)."""
+"""Models added to lmms-eval: three baselines without a network, transformers' own classes, and ms-swift
+(docs/models.md)."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ if TYPE_CHECKING:
 
 _CLASSES = {
     "ad2_chance": "baselines.ChanceModel",
+    "ad2_hf": "hf.HfModel",
     "ad2_majority": "baselines.MajorityModel",
     "ad2_oracle": "baselines.OracleModel",
     "ad2_swift": "swift.SwiftModel",
