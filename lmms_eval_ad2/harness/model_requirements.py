@@ -16,9 +16,13 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import EllipsisType
 from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error, install_all, require
+from lmms_eval_ad2.harness.models import hf_requirements
+from lmms_eval_ad2.harness.models.arguments import refuse_unknown
+from lmms_eval_ad2.harness.wrapper_source import constructor_of, source_of, torch_has_cuda
 from lmms_eval_ad2.storage.local_weights import checkpoint_fault
 from lmms_eval_ad2.storage.model_arguments import pairs
 
@@ -56,7 +60,7 @@ class ModelWrapper:
     def libraries(self) -> tuple[str, ...]:
         """The third-party modules that it needs, sorted."""
         found = set(LAZY.get(self.model_id, ()))
-        if path := _source(self.class_path.rpartition(".")[0]):
+        if path := source_of(self.class_path.rpartition(".")[0]):
             found |= _libraries(path)
         return tuple(sorted(found))
 
@@ -73,8 +77,14 @@ def find_wrapper(name: str, force_simple: bool = False) -> ModelWrapper:
     return ModelWrapper(name, resolved.model_id, resolved.class_path)
 
 
-def faults(name: str, model_args: str | Mapping[str, Any] | None = None, force_simple: bool = False) -> list[str]:
-    """What keeps a model from being loaded, one line each with the remedy: name, libraries, API key, its folder."""
+def faults(
+    name: str,
+    model_args: str | Mapping[str, Any] | None = None,
+    force_simple: bool = False,
+    device: str | EllipsisType | None = ...,
+) -> list[str]:
+    """What keeps a model from being loaded, one line each with the remedy: name, arguments, libraries, API key, its
+    folder, a GPU. `device`: of `--device`, None if it is not given; without it the GPU is not judged."""
     try:
         wrapper = find_wrapper(name, force_simple)
     except Ad2Error as exc:
@@ -85,15 +95,45 @@ def faults(name: str, model_args: str | Mapping[str, Any] | None = None, force_s
         found.append(f"--model {name} needs {' and '.join(missing)}, not installed: {install_all(missing)}")
     if fault := key_fault(wrapper, arguments):
         found.append(fault)
-    if fault := path_fault(wrapper, arguments):
-        found.append(f"--model {name}: {fault}")
-    return found
+    more = [argument_fault(wrapper, arguments), path_fault(wrapper, arguments)]
+    if device is not ...:
+        more.append(device_fault(wrapper, arguments, device))
+    if wrapper.model_id == hf_requirements.NAME:
+        more += [] if more[1] else hf_requirements.faults(arguments)
+    return found + [f"--model {name}: {fault}" for fault in more if fault]
 
 
 def check_model(name: str, model_args: str | Mapping[str, Any] | None = None, force_simple: bool = False) -> None:
     """Raise Ad2Error for the first of `faults`."""
     for fault in faults(name, model_args, force_simple):
         raise Ad2Error(fault)
+
+
+def argument_fault(wrapper: ModelWrapper, arguments: Mapping[str, str]) -> str | None:
+    """One line for an argument that the constructor refuses; None also if its source does not tell."""
+    made = constructor_of(wrapper.class_path)
+    if made is None or made.takes_any:
+        return None
+    given = [argument for argument in arguments if argument.isidentifier()]  # others are parts of a value
+    try:
+        refuse_unknown(wrapper.model_id, given, made.defaults)
+    except Ad2Error as exc:
+        return str(exc).partition(": ")[2]
+    return None
+
+
+def device_fault(wrapper: ModelWrapper, arguments: Mapping[str, str], device: str | None) -> str | None:
+    """One line if the wrapper would use a GPU that this torch cannot use. `device`: of `--device`, None without."""
+    made = constructor_of(wrapper.class_path)
+    if made is None or made.asks_for_cuda or torch_has_cuda():
+        return None
+    missing = []
+    if str(made.defaults.get("device")).startswith("cuda") and not device and "device" not in arguments:
+        missing.append("--device cpu")
+    mapped = str(made.defaults.get("device_map"))
+    if "device_map" not in arguments and (mapped.startswith("cuda") or (mapped == "auto" and made.moves_to_cuda)):
+        missing.append("device_map=cpu in --model_args")
+    return f"it uses a GPU by default, and this torch has no CUDA: give {' and '.join(missing)}" if missing else None
 
 
 def needed_by(wrapper: ModelWrapper, arguments: Mapping[str, str]) -> tuple[str, ...]:
@@ -155,27 +195,12 @@ def _is_true(value: str | None) -> bool:
 def _in_dotenv(variable: str) -> bool:
     from dotenv import dotenv_values
 
-    start = _source("lmms_eval.models")
+    start = source_of("lmms_eval.models")
     file = next((path for folder in start.parents if (path := folder / ".env").is_file()), None) if start else None
     return file is not None and bool(dotenv_values(file).get(variable))
 
 
 # --- imports in source files ---
-
-
-def _source(module: str) -> Path | None:
-    """The file of a module. Files of lmms-eval are found by their path, so that no parent package is imported."""
-    root, _, rest = module.partition(".")
-    try:
-        spec = importlib.util.find_spec(root if root == "lmms_eval" else module)
-    except (ImportError, ValueError):
-        return None
-    if spec is None or not spec.origin or not spec.origin.endswith(".py"):
-        return None
-    if root != "lmms_eval":
-        return Path(spec.origin)
-    path = Path(spec.origin).parent.joinpath(*filter(None, rest.split(".")))
-    return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)
 
 
 @functools.cache
@@ -192,7 +217,7 @@ def _libraries(path: Path) -> frozenset[str]:
         for name in _needed_names(ast.parse(file.read_text("utf-8")), file):
             root = name.split(".")[0]
             if root in ("lmms_eval", "lmms_eval_ad2"):
-                waiting += [f for module in (name, name.rpartition(".")[0]) if (f := _source(module))]
+                waiting += [f for module in (name, name.rpartition(".")[0]) if (f := source_of(module))]
             elif root not in sys.stdlib_module_names:
                 found.add(name if name in _TRIED else root)
     return frozenset(found)

@@ -7,13 +7,6 @@ from collections.abc import Iterable
 
 from lmms_eval_ad2.errors import Ad2Error
 
-# Of ad2_hf. Here, not in hf.py, since a dry run reads them without importing torch.
-HF_ARGUMENTS = (
-    "pretrained", "dtype", "device", "device_map", "attn_implementation", "max_pixels", "batch_size", "max_batch_size",
-    "trust_remote_code", "adapter", "chat_template", "system_prompt", "max_new_tokens", "temperature", "seed",
-)  # fmt: skip
-DTYPES = ("auto", "bfloat16", "float16", "float32")
-
 
 def refuse_unknown(model: str, given: Iterable[str], known: Iterable[str]) -> None:
     """Raise Ad2Error for the first of `given` that is not in `known`, with the closest known name."""

@@ -5,15 +5,17 @@ The checkpoint's own class, processor and chat template answer; nothing is known
 
 from __future__ import annotations
 
+import inspect
 import os
 from typing import Any
 
 from lmms_eval_ad2.coordinates import InputResizing
-from lmms_eval_ad2.harness.models.arguments import HF_ARGUMENTS, refuse_unknown, whole_number
+from lmms_eval_ad2.harness.models.arguments import refuse_unknown, whole_number
 from lmms_eval_ad2.harness.models.engine_model import EngineModel
 from lmms_eval_ad2.harness.models.generation import sampling_of
 from lmms_eval_ad2.harness.models.hf_checkpoint import HfCheckpoint
-from lmms_eval_ad2.harness.models.hf_engine import NAME, HfEngine
+from lmms_eval_ad2.harness.models.hf_engine import HfEngine
+from lmms_eval_ad2.harness.models.hf_requirements import NAME
 
 
 class HfModel(EngineModel):
@@ -45,7 +47,7 @@ class HfModel(EngineModel):
     ) -> None:
         """Load the model. Raises Ad2Error, in one line, for whatever a user can mend; arguments: docs/models.md."""
         super().__init__()
-        refuse_unknown(NAME, unknown, HF_ARGUMENTS)
+        refuse_unknown(NAME, unknown, inspect.getfullargspec(HfModel.__init__).args[1:])
         self._fixed = {"max_new_tokens": max_new_tokens, "temperature": temperature, "seed": seed}
         sampling_of({}, self._fixed)  # an invalid value must fail before the model is loaded
         size = whole_number(NAME, "batch_size", batch_size, 1)

@@ -8,17 +8,10 @@ from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error, require
 from lmms_eval_ad2.harness.model_input import processor_step
-from lmms_eval_ad2.harness.models.arguments import DTYPES
+from lmms_eval_ad2.harness.models.hf_requirements import CLASSES, NAME, NO_TEMPLATE, PLAIN
 
-NAME = "ad2_hf"
-PLAIN = "plain"  # chat_template=plain: the images' tokens, then the bare text
-NO_TEMPLATE = (
-    "has no chat template: name a Jinja file of its publisher (chat_template=FILE), or chat_template=plain if the model"
-    " was trained on bare text after its images, as PaliGemma"
-)
-# In the order in which they are tried. Not all versions of transformers have all.
-_CLASSES = ("AutoModelForImageTextToText", "AutoModelForMultimodalLM", "AutoModelForVision2Seq")
-# Classes that a checkpoint with its own code may name for itself, besides those above.
+DTYPES = ("auto", "bfloat16", "float16", "float32")
+# Classes that a checkpoint with its own code may name for itself, besides CLASSES.
 _OWN_CODE = ("AutoModelForCausalLM", "AutoModel")
 
 
@@ -95,18 +88,18 @@ class HfCheckpoint:
 
     def _auto_class(self) -> Any:
         own = getattr(self.config, "auto_map", None) or {}
-        for name in (*_CLASSES, *_OWN_CODE):
+        for name in (*CLASSES, *_OWN_CODE):
             auto = getattr(self._transformers, name, None)
             if auto is None:
                 continue
-            if name in _CLASSES and type(self.config) in auto._model_mapping:
+            if name in CLASSES and type(self.config) in auto._model_mapping:
                 return auto
             if self._remote_code and name in own:
                 return auto
         kind, version = getattr(self.config, "model_type", "?"), self._transformers.__version__
         raise Ad2Error(
             f"{NAME}: {self._name} is of type '{kind}', for which transformers {version} has no class that reads "
-            f"images and writes text ({', '.join(_CLASSES[:2])})"
+            f"images and writes text ({', '.join(CLASSES[:2])})"
         )
 
     def _load(self, what: str, call: Callable[..., Any], **more: Any) -> Any:

@@ -12,7 +12,7 @@ from lmms_eval_ad2.coordinates import InputResizing
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.harness.model_input import processor_step
 from lmms_eval_ad2.harness.models.generation import GenerationSettings, ModelPrompt, failure
-from lmms_eval_ad2.harness.models.hf_checkpoint import NAME
+from lmms_eval_ad2.harness.models.hf_requirements import NAME
 from lmms_eval_ad2.prompts.media_tags import without_tags
 
 # Attributes of processors and tokenizers with a token that must not come from the text of a question.
