@@ -18,6 +18,9 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.printed import show
 from lmms_eval_ad2.shards import shard_of_environment
 
+# Commands of lmms-eval that ask no tasks in this process: its module of evaluations is not imported for them.
+WITHOUT_EVALUATION = ("tasks", "power", "serve", "mcp", "models")
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -42,10 +45,15 @@ def run(arguments: list[str]) -> int:
         from lmms_eval.cli import dispatch
 
         return _exit_code(dispatch.main)
-    import lmms_eval.__main__ as host
     from lmms_eval.cli import dispatch
 
     from lmms_eval_ad2.harness import plugin
+
+    if arguments[0] in WITHOUT_EVALUATION:
+        if arguments[0] != "models":  # imports no tasks; the entry point adds our models
+            plugin.install()
+        return _exit_code(dispatch.main)
+    import lmms_eval.__main__ as host
 
     plugin.install()
     plugin.wrap(host, "cli_evaluate_single", _true_exit)
@@ -71,6 +79,9 @@ def checked(arguments: Sequence[str]) -> list[str]:
     for fault in selection.faults:
         raise Ad2Error(fault)
     model, model_args, out = (value_of(arguments, name) for name in ("--model", "--model_args", "--output_path"))
+    if selection.tasks:
+        for fault in run_checks.option_faults({name: value_of(arguments, name) for name in run_checks.OPTIONS}):
+            raise Ad2Error(fault)
     simple = "--force_simple" in arguments
     for fault in run_checks.faults(model, model_args, out, force_simple=simple, ours=selection.on_records):
         raise Ad2Error(fault)

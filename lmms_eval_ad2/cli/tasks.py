@@ -14,6 +14,9 @@ class TasksOptions:
 
     pattern: str = option("pattern of task names, e.g. 'ad2_*'", default="*", positional=True, metavar="PATTERN")
     json: bool = option("print JSON", default=False)
+    folder: bool = option(
+        "print only the folder of the task files, for lmms-eval tasks and power: --include-path", default=False
+    )
 
 
 def register(subparsers: Any) -> None:
@@ -24,8 +27,11 @@ def run(options: TasksOptions) -> int:
     import fnmatch
     import json
 
-    from lmms_eval_ad2.harness.task_files import catalogue
+    from lmms_eval_ad2.harness.task_files import catalogue, tasks_dir
 
+    if options.folder:
+        print(tasks_dir())
+        return 0
     rows = [t for t in catalogue() if fnmatch.fnmatch(t.name, options.pattern)]
     if options.json:
         print(json.dumps([{"task": t.name, "dataset": t.dataset, "split": t.split, "ready": t.ready(),

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import functools
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lmms_eval_ad2.harness import plugin
 from lmms_eval_ad2.harness.task_data import TASKS, LoadedTask
 from lmms_eval_ad2.prompts import task_prompt, text
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.sample import reference_text
+
+# `lmms-eval power --include-path` loads no models, so the entry point is not called; it imports this file for the
+# functions that a YAML names, before it reads the data.
+if "lmms_eval.tasks" in sys.modules:
+    plugin.install_data()
 
 METRIC = "ad2"  # the only per-sample metric; judging.py computes a task's columns from it
 

@@ -1,11 +1,12 @@
 """Plugin of lmms-eval. `manifests` is the entry point of the group `lmms_eval.models`.
 
-lmms-eval 0.7.3 has no entry point for tasks, so the one for models does both: it returns our models and, in an
-evaluation run, wraps a few functions of lmms-eval. The wrappers do not affect tasks of others (a task is ours if its
-YAML has `metadata: ad2:`).
+lmms-eval 0.7.3 has no entry point for tasks, so the one for models does both: it returns our models and, where tasks
+are used, wraps a few functions of lmms-eval. The wrappers do not affect tasks of others (a task is ours if its YAML
+has `metadata: ad2:`). Commands that load no models (`lmms-eval tasks`, `power`) do not call it: our script `lmms_eval`
+calls `install` for them, and `lmms-eval` needs the flag that docs/tasks.md names.
 
-The entry point is called while `lmms_eval.evaluator` is partly imported. At that time only class methods can be
-wrapped; the functions of the module follow with the first TaskManager.
+In an evaluation the entry point is called while `lmms_eval.evaluator` is partly imported. At that time only class
+methods can be wrapped; the functions of the module follow with the first TaskManager.
 """
 
 from __future__ import annotations
@@ -13,25 +14,46 @@ from __future__ import annotations
 import importlib
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from lmms_eval_ad2.harness.task_files import tasks_dir
 
 _MARK = "_ad2_wrapped"
+# Servers that list tasks; each evaluation is a process of its own, which calls the entry point again.
+_SERVERS = ("lmms_eval.entrypoints.http_server", "lmms_eval.mcp.tools", "lmms_eval.tui.server")
 
 
 def manifests() -> list[Any]:
     """Entry point. Never raises: an exception would disable the models of all plugins."""
     try:
-        if "lmms_eval.evaluator" in sys.modules:
+        if "lmms_eval.evaluator" in sys.modules or "lmms_eval.tasks" in sys.modules or _is_server():
             install()
         from lmms_eval_ad2.harness.models import manifests as ours
 
-        return list(ours())
+        found = list(ours())
+        _list_models(found)
+        return found
     except Exception as exc:
         warnings.warn(f"lmms-eval-ad2 could not register itself: {exc}", stacklevel=1)
         return []
+
+
+def _is_server() -> bool:
+    return any(name in sys.modules for name in _SERVERS)
+
+
+def _list_models(found: Iterable[Any]) -> None:
+    """Enter our models in the dictionaries that `lmms-eval models` prints.
+
+    lmms-eval has built its registry from them by now, and enters those of its older kind of plugins in the same way.
+    """
+    if host := sys.modules.get("lmms_eval.models"):
+        for manifest in found:
+            if manifest.chat_class_path:
+                host.AVAILABLE_CHAT_TEMPLATE_MODELS.setdefault(manifest.model_id, manifest.chat_class_path)
+            if manifest.simple_class_path:
+                host.AVAILABLE_SIMPLE_MODELS.setdefault(manifest.model_id, manifest.simple_class_path)
 
 
 def install() -> None:
@@ -57,7 +79,10 @@ def _initialize_tasks(original: Callable[..., Any]) -> Callable[..., Any]:
         if not include_defaults:
             return index
         try:
-            _install_late()
+            if _lists_only():
+                install_data()
+            else:
+                _install_late()
             # Existing names win: no task of lmms-eval is replaced.
             return {**own_index(), **index}
         except Exception as exc:
@@ -78,13 +103,28 @@ def own_index() -> dict[str, dict[str, Any]]:
     return index
 
 
+def _lists_only() -> bool:
+    """Whether this process asks no tasks, so that `lmms_eval.evaluator`, which takes seconds to import, is not needed.
+
+    True of a server, and of lmms-eval's commands `tasks` and `power`.
+    """
+    return "lmms_eval.evaluator" not in sys.modules and (_is_server() or sys.argv[1:2] in (["tasks"], ["power"]))
+
+
+def install_data() -> None:
+    """Let lmms-eval read the data of our tasks."""
+    from lmms_eval.api.task import ConfigurableTask
+
+    wrap(ConfigurableTask, "download", _import_on_call("task_data", "wrap_download"))
+
+
 def _install_late() -> None:
     """Wrap the functions of an evaluation run; `lmms_eval.evaluator` is fully imported by now."""
     from lmms_eval import evaluator
     from lmms_eval.api.task import ConfigurableTask
     from lmms_eval.evaluator_utils import TaskOutput
 
-    wrap(ConfigurableTask, "download", _import_on_call("task_data", "wrap_download"))
+    install_data()
     wrap(ConfigurableTask, "build_all_requests", _import_on_call("sharding", "wrap_requests"))
     wrap(TaskOutput, "calculate_aggregate_metric", _import_on_call("judging", "wrap_aggregate"))
     wrap(evaluator, "prepare_print_tasks", _import_on_call("judging", "wrap_print"))

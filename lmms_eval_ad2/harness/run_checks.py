@@ -10,6 +10,8 @@ from typing import Any
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.harness import model_requirements
 
+OPTIONS = ("--limit", "--num_fewshot", "--baseline")  # of lmms-eval, as `option_faults` reads them
+
 
 def faults(
     model: str | None, model_args: str | Mapping[str, Any] | None = None, out: str | None = None, *,
@@ -24,6 +26,27 @@ def faults(
         except Ad2Error as exc:
             found.append(str(exc))
     return found
+
+
+def option_faults(values: Mapping[str, Any]) -> list[str]:
+    """One line for each of these options of lmms-eval whose value cannot be used with our tasks; None: not given."""
+    limit, fewshot, baseline = (values.get(name) for name in OPTIONS)
+    found = []
+    if limit is not None and not _is_limit(limit):
+        found.append(f"--limit {limit}: a number of records (1 or more), a share of them below 1, or -1 for all")
+    if fewshot not in (None, 0, "0"):
+        found.append(f"--num_fewshot {fewshot}: the tasks of this package are asked without examples; omit it")
+    if baseline:
+        found.append(f"--baseline {baseline}: not used by these tasks; compare two runs with: ad2 report compare A B")
+    return found
+
+
+def _is_limit(value: Any) -> bool:
+    try:
+        number = float(value)
+    except ValueError:
+        return False
+    return number > 0 or number == -1
 
 
 def check_output(path: str | None) -> None:

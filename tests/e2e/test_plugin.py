@@ -148,6 +148,59 @@ def test_a_users_mistake_is_reported_in_one_line(words: tuple, message: str, tmp
     assert len(done.stderr.strip().splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--limit", "0"), "--limit 0: a number of records"),
+        (("--limit", "-3"), "--limit -3: a number of records"),
+        (("--num_fewshot", "2"), "--num_fewshot 2: the tasks of this package are asked without examples"),
+        (("--baseline", "a.jsonl"), "ad2 report compare A B"),
+    ],
+)
+def test_an_option_that_our_tasks_cannot_use_is_one_line(words: tuple, message: str, tmp_path: Path) -> None:
+    given = ("--model", "ad2_chance", "--tasks", "ad2demo_cot", *words)
+    done = run(BIN / "lmms_eval", *given, cwd=tmp_path, code=2)
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("action", ["list", "groups", "subtasks", "tags"])
+@pytest.mark.system
+def test_our_script_lists_our_tasks(action: str, tmp_path: Path) -> None:
+    text = run(BIN / "lmms_eval", "tasks", action, cwd=tmp_path, cold=True).stdout
+    expected = {"list": {"ad2demo_cot", "bench_ad2"}, "groups": {"bench_ad2"}, "subtasks": {"ad2demo_cot"}}
+    assert {name for name in expected.get(action, set()) if name not in text} == set()
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("program", ["lmms_eval", "lmms-eval"])
+def test_power_reads_our_data(program: str, tmp_path: Path) -> None:
+    folder = run(BIN / "ad2", "tasks", "--folder", cwd=tmp_path).stdout.strip()
+    flag = () if program == "lmms_eval" else ("--include-path", folder)
+    text = run(BIN / program, "power", "--tasks", "ad2demo_relation", *flag, cwd=tmp_path, cold=True).stdout
+    assert "n = 42" in text
+
+
+@pytest.mark.integration
+def test_lmms_eval_lists_our_models(tmp_path: Path) -> None:
+    assert "ad2_chance" in run(BIN / "lmms-eval", "models", cwd=tmp_path, cold=True).stdout
+
+
+SERVED = """
+import asyncio
+from lmms_eval.entrypoints import http_server as server
+models = asyncio.run(server.list_available_models())["models"]
+tasks = asyncio.run(server.list_available_tasks())["tasks"]
+import sys
+print("SERVED", "ad2_chance" in models, "ad2demo_cot" in tasks, "lmms_eval.evaluator" in sys.modules)
+"""
+
+
+@pytest.mark.system
+def test_the_server_of_lmms_eval_lists_our_tasks_after_the_models(tmp_path: Path) -> None:
+    assert "SERVED True True False" in run(sys.executable, "-c", SERVED, cwd=tmp_path).stdout
+
+
 def test_all_groups_can_be_requested_together(tmp_path: Path) -> None:
     """Overlapping groups cannot be requested together; ours do not overlap, so the data are checked next."""
     done = run(BIN / "lmms_eval", "--model", "ad2_chance", "--tasks", "bench_*", cwd=tmp_path, code=2)
