@@ -15,7 +15,7 @@ _REFUSES = r"assert (?:{0} == \{{\}}|not {0}\b|len\({0}\) == 0)"
 
 
 @dataclass(frozen=True, slots=True)
-class Constructor:
+class WrapperConstructor:
     """defaults: parameter -> its default; None if that is no text. takes_any: other arguments are accepted.
 
     asks_for_cuda: the file asks whether there is a GPU. moves_to_cuda: it moves inputs to "cuda" by that name.
@@ -53,7 +53,7 @@ def torch_has_cuda() -> bool:
 
 
 @functools.cache
-def constructor_of(class_path: str) -> Constructor | None:
+def constructor_of(class_path: str) -> WrapperConstructor | None:
     """The constructor of a class, inherited or its own; None if it cannot be told from the source."""
     module, _, name = class_path.rpartition(".")
     file = source_of(module)
@@ -73,7 +73,7 @@ def constructor_of(class_path: str) -> Constructor | None:
         inherited = constructor_of(path)
         if inherited is not None:
             moves = inherited.moves_to_cuda or _moves(text)
-            return Constructor(inherited.defaults, inherited.takes_any, inherited.asks_for_cuda, moves)
+            return WrapperConstructor(inherited.defaults, inherited.takes_any, inherited.asks_for_cuda, moves)
     return None
 
 
@@ -84,7 +84,7 @@ def _imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
             yield from ((alias.asname or alias.name, f"{node.module}.{alias.name}") for alias in node.names)
 
 
-def _read(function: ast.FunctionDef, text: str) -> Constructor:
+def _read(function: ast.FunctionDef, text: str) -> WrapperConstructor:
     """`text`: of the file."""
     given = function.args
     names = [a.arg for a in (*given.posonlyargs, *given.args)][1:]
@@ -99,7 +99,7 @@ def _read(function: ast.FunctionDef, text: str) -> Constructor:
             takes_any = False
             taken = re.findall(rf"{rest}\.pop\(['\"](\w+)", ast.unparse(function))
             defaults |= dict.fromkeys(taken)
-    return Constructor(defaults, takes_any, "cuda.is_available" in text, _moves(text))
+    return WrapperConstructor(defaults, takes_any, "cuda.is_available" in text, _moves(text))
 
 
 def _text(node: ast.expr | None) -> str | None:
