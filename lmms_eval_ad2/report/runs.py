@@ -42,6 +42,9 @@ ORDER = {
 
 FRAME_SETTINGS = ("frame", "model_input")  # of a variant: how coordinates are read
 
+# Also of a run with --predict_only, which has all its answers and no scores.
+FINISH_HINT = "run the same command again, without --predict_only: it asks only what is missing, and scores"
+
 _log = logging.getLogger(__name__)
 
 
@@ -138,12 +141,12 @@ def load(paths: Sequence[Path]) -> list[RunSummary]:
             files.setdefault(file.resolve(), file)
     left_out = unfinished(paths)
     if not files:
-        hint = "run the same command again: it resumes where it stopped" if left_out else ""
+        hint = f"the answers so far are kept; {FINISH_HINT}" if left_out else ""
         found_text = f"only unfinished runs ({', '.join(str(u) for u in left_out)})" if left_out else "none"
         searched = Path(paths[0]) if len(paths) == 1 else Path(", ".join(str(p) for p in paths))
         raise DataError(searched, None, "summary.json", "a finished run at or below this folder", found_text, hint)
     for folder in left_out:
-        _log.warning("%s: unfinished run, left out; run the same command again to finish it", folder)
+        _log.warning("%s: unfinished run, left out; %s", folder, FINISH_HINT)
     for path in empty:
         if not unfinished([path]):
             _log.warning("%s: no run at or below it, left out", path)
