@@ -318,7 +318,7 @@ def test_every_manifest_has_a_model_class() -> None:
     for manifest in manifests():
         registry.register_manifest(manifest)
     names = registry.list_canonical_model_ids()
-    assert names == ["ad2_chance", "ad2_majority", "ad2_oracle", "ad2_swift"]
+    assert names == ["ad2_chance", "ad2_hf", "ad2_majority", "ad2_oracle", "ad2_swift"]
     assert all(registry.get_model_class(name).is_simple for name in names)
 
 

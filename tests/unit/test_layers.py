@@ -28,6 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "numbers": set(),
     "printed": set(),
     "installation": set(),
+    "import_probe": set(),  # a subprocess that imports what a run imports
     "options": set(),
     "plugins": set(),
     "sigterm": set(),
@@ -134,7 +135,7 @@ HEAVY = {
     "jiwer": ("lmms_eval_ad2/metrics/ocr.py",),
     "evaluate": ("lmms_eval_ad2/judge/backends/evaluate_metric.py",),
     "ijson": ("lmms_eval_ad2/data/releases",),
-    "torch": ("closedloop_plugin/harness/lmms_model.py",
+    "torch": ("closedloop_plugin/harness/lmms_model.py", "lmms_eval_ad2/import_probe.py",
               "lmms_eval_ad2/harness/models", "lmms_eval_ad2/harness/run.py", "lmms_eval_ad2/harness/library.py",
               "closedloop_plugin/learn/train.py", "closedloop_plugin/learn/row_trainer.py",
               "closedloop_plugin/learn/forward_pass.py", "closedloop_plugin/learn/encoded_rows.py",

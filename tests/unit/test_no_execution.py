@@ -36,6 +36,7 @@ STARTS_PROGRAMS = {
     "closedloop_plugin/robots/transport/tunnel.py",
     "closedloop_plugin/runner/world_processes.py",  # world processes
     "lmms_eval_ad2/cli/demo.py",
+    "lmms_eval_ad2/import_probe.py",  # this interpreter
     "lmms_eval_ad2/installation.py",
     "lmms_eval_ad2/metrics/caption/java.py",  # texts are passed on its standard input
     "lmms_eval_ad2/storage/code_state.py",  # git
@@ -48,6 +49,7 @@ IMPORTS_BY_NAME = {
     "closedloop_plugin/runner/recipe.py",  # --world MODULE:CLASS
     "lmms_eval_ad2/errors.py",
     "lmms_eval_ad2/harness/plugin.py",
+    "lmms_eval_ad2/import_probe.py",  # what the installed lmms-eval imports
 }
 
 
