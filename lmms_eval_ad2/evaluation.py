@@ -58,7 +58,8 @@ def evaluate(
     judge_images: bool = False,
     frame: str | None = None,
     prompts: Path | str | None = None,
-    limit: int | None = None,
+    limit: float | None = None,
+    repeats: int = 1,
     batch_size: int = 1,
     device: str | None = None,
     strict_contamination: bool = False,
@@ -72,7 +73,7 @@ def evaluate(
     out: folder of answers and scores, as `ad2 eval --out`; None: a temporary one. name: of an object or function and
     its weights, e.g. "mine-step500"; answers that `out` has of that name are not requested again. Without a name each
     call asks all questions.
-    judge, judge_repeats, judge_images, frame, prompts, limit, device, strict_contamination: as in `ad2 eval`.
+    judge, judge_repeats, judge_images, frame, prompts, limit, repeats, device, strict_contamination: as in `ad2 eval`.
 
     Under torchrun all ranks call it, with `out`, and with `name` for an object or a function.
     Raises Ad2Error for a mistake of the user, and if every request failed. Random number generators keep their state.
@@ -90,6 +91,7 @@ def evaluate(
             out=base,
             name=name,
             limit=limit,
+            repeats=repeats,
             batch_size=batch_size,
             device=device,
             settings={

@@ -27,16 +27,21 @@ def run(model: str, model_args: str, out: Path, words: Sequence[str], tasks: str
 
     `words`: lmms-eval's command line for this run.
     """
+    from lmms_eval_ad2.cli import lmms
     from lmms_eval_ad2.harness import run_checks
     from lmms_eval_ad2.import_probe import ImportProbe
 
+    if unusable := run_checks.option_faults({name: lmms.value_of(words, name) for name in run_checks.OPTIONS}):
+        return _end(unusable)  # without a limit there is nothing to plan
     probe = ImportProbe()
     from lmms_eval_ad2.harness.run_plan import HostOptions, RunPlanner, folder_of
     from lmms_eval_ad2.harness.task_selection import select
 
     host, selection = HostOptions.parse(words), select(tasks)
     ours, simple = selection.on_records, host.force_simple
-    faults = run_checks.faults(model, model_args, str(out), force_simple=simple, ours=ours)
+    faults = run_checks.faults(
+        model, model_args, str(out), force_simple=simple, ours=ours, device=lmms.value_of(words, "--device")
+    )
     folder = folder_of(out, model, model_args, host)
     planner = RunPlanner(host, folder if _is_right(run_checks.check_prompts) else None)
     plans = planner.plan([task for task in selection.tasks.values() if task.settings])
@@ -47,11 +52,14 @@ def run(model: str, model_args: str, out: Path, words: Sequence[str], tasks: str
     print(f"model: {_model(model, model_args, simple)}")
     print(f"folder: {folder}")
     if ours and _is_right(run_checks.check_judge):
-        print(f"judge: {_judge(plans, folder)}")
+        print(f"judge: {_judge(plans, folder, host.repeats)}")
     report = probe.report()
     if report.torch:
         print(f"torch: {report.torch}")
-    faults += [report.problem()] if report.fault else []
+    return _end([*faults, *([report.problem()] if report.fault else [])])
+
+
+def _end(faults: Sequence[str]) -> int:
     for fault in faults:
         print(f"error: {fault}", file=sys.stderr)
     print("the run can start" if not faults else f"the run cannot start: {len(faults)} to correct, see above")
@@ -124,12 +132,12 @@ def _row(plan: TaskPlan) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _judge(plans: Sequence[TaskPlan], folder: Path) -> str:
-    """The judge, its requests to come, and their cost if its settings have prices."""
+def _judge(plans: Sequence[TaskPlan], folder: Path, replies: int) -> str:
+    """The judge, its requests to come, and their cost if its settings have prices. `replies`: to each question."""
     from lmms_eval_ad2.harness.run_plan import sample
     from lmms_eval_ad2.judge import backend_of, make_judge
 
-    items = sum(plan.scaled(len(plan.judge_items)) for plan in plans)
+    items = replies * sum(plan.scaled(len(plan.judge_items)) for plan in plans)
     backend = backend_of(None)
     if backend != "openai":
         return f"{backend}, {items} texts to rate, no requests"
@@ -143,7 +151,7 @@ def _judge(plans: Sequence[TaskPlan], folder: Path) -> str:
         unsent = judge.unsent([replace(item, repetition=k) for item in built for k in range(judge.repeats)])
         if len(built) == plan.scaled(len(plan.judge_items)):
             unsent = list(dict(unsent).items())  # all are known, and so are equal ones
-        factor = plan.scaled(len(plan.judge_items)) / max(1, len(built))
+        factor = replies * plan.scaled(len(plan.judge_items)) / max(1, len(built))
         requests += math.ceil(len(unsent) * factor)
         characters += round(sum(len(m["content"]) for _, body in unsent for m in body["messages"]) * factor)
     certainty = "at most" if share == 1 and all(plan.read == plan.questions for plan in plans) else "about"

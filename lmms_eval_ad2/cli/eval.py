@@ -41,7 +41,14 @@ class EvalOptions(JudgeOptions):
         default=None,
         metavar="i/N",
     )
-    limit: int | None = option("only the first N records of each task", default=None, metavar="N")
+    limit: float | None = option(
+        "only the first N records of each task; below 1: this share of them", default=None, metavar="N"
+    )
+    repeats: int = option(
+        "replies to each question: the score is their mean; also how many questions have equal, or only right replies",
+        default=1,
+        metavar="N",
+    )
     batch_size: str = option("lmms-eval's --batch_size (default 1)", default="1", metavar="N")
     device: str | None = option("lmms-eval's --device", default=None)
     strict_contamination: bool = option(
@@ -90,7 +97,9 @@ def arguments(options: EvalOptions) -> list[str]:
     if options.model_args:
         words += ["--model_args", options.model_args]
     if options.limit is not None:
-        words += ["--limit", str(options.limit)]
+        words += ["--limit", f"{options.limit:.15g}"]
+    if options.repeats != 1:
+        words += ["--repeats", str(options.repeats)]
     if options.device:
         words += ["--device", options.device]
     return words + list(options.rest)

@@ -83,7 +83,10 @@ def checked(arguments: Sequence[str]) -> list[str]:
         for fault in run_checks.option_faults({name: value_of(arguments, name) for name in run_checks.OPTIONS}):
             raise Ad2Error(fault)
     simple = "--force_simple" in arguments
-    for fault in run_checks.faults(model, model_args, out, force_simple=simple, ours=selection.on_records):
+    device = value_of(arguments, "--device") if value_of(arguments, "--config") is None else ...  # a file may name it
+    for fault in run_checks.faults(
+        model, model_args, out, force_simple=simple, ours=selection.on_records, device=device
+    ):
         raise Ad2Error(fault)
     return _replaced(arguments, "--tasks", ",".join(selection.names))
 

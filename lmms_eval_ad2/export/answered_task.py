@@ -43,6 +43,8 @@ class AnsweredTask:
 
     def __init__(self, run: Path, name: str, table: Mapping[str, Any]) -> None:
         self.name, self._run = name, run
+        if "replies" in table:
+            raise Ad2Error(f"{run}, {name}: several replies to each question; export a run without --repeats")
         self.variant = TaskVariant.of_table(table, name)
         about = _data(table)
         self.data: Dataset = load_dataset(str(about.get("name")), str(about.get("split")))

@@ -64,9 +64,13 @@ def doc_to_target(doc: Mapping[str, Any]) -> str:
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-    """Return the raw answer with its row: judging.py parses and scores all answers of a task at once."""
-    raw = results[0] if results else ""
-    return {METRIC: {"row": doc["ad2_row"], "raw": raw if isinstance(raw, str) else str(raw)}}
+    """Return the raw answer with its row: judging.py parses and scores all answers of a task at once.
+
+    `results`: one answer, or with `--repeats` all of them (lost_options.py), for some types of output as a list in it.
+    """
+    answers = results[0] if results and isinstance(results[0], list) else results
+    texts = [answer if isinstance(answer, str) else str(answer) for answer in answers] or [""]
+    return {METRIC: {"row": doc["ad2_row"], "raw": texts if len(texts) > 1 else texts[0]}}
 
 
 def aggregate(items: Sequence[Any]) -> None:

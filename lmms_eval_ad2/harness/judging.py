@@ -16,6 +16,7 @@ from lmms_eval_ad2.harness.sharding import in_shard
 from lmms_eval_ad2.harness.task_data import TASKS, LoadedTask, task_settings
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring import pipeline, result_files
+from lmms_eval_ad2.scoring.replies import reply_record
 from lmms_eval_ad2.scoring.sample import ScoredSample, score_sample
 from lmms_eval_ad2.scoring.sample_summary import SampleSummary
 from lmms_eval_ad2.scoring.score_columns import LOWER_IS_BETTER
@@ -39,14 +40,19 @@ def wrap_aggregate(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def samples_of(task: LoadedTask, payloads: Sequence[dict[str, Any]]) -> Iterator[ScoredSample]:
-    """Yield scored samples in the order of the data set, each row once (rank padding can repeat a row)."""
+    """Yield scored samples in the order of the data set, each reply once (rank padding can repeat a row)."""
     answers = {p["row"]: p["raw"] for p in reversed(payloads)}
     for row in sorted(answers):
-        record = Record.from_json(task.records[row].as_py())
-        raw = read_rounds(answers[row]) if task.variant.rounds else answers[row]
-        sample = score_sample(record, raw, task.variant, task.name, prompt_of(record, task), run.current().resizing)
-        sample.row = row if run.current().shard else None
-        yield sample
+        asked = Record.from_json(task.records[row].as_py())
+        prompt = prompt_of(asked, task)
+        texts = answers[row] if isinstance(answers[row], list) else [answers[row]]
+        for number, text in enumerate(texts, 1):
+            record = reply_record(asked, number, of=len(texts)) if len(texts) > 1 else asked
+            raw = read_rounds(text) if task.variant.rounds else text
+            sample = score_sample(record, raw, task.variant, task.name, prompt, run.current().resizing)
+            # Of all replies, so that a merge can put them in order.
+            sample.row = row * len(texts) + number - 1 if run.current().shard else None
+            yield sample
 
 
 def score(name: str, payloads: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[SampleSummary]]:
@@ -86,19 +92,22 @@ def publish(output: Any, table: dict[str, Any], lines: Sequence[SampleSummary]) 
 
 
 def _fill_log(output: Any, lines: Sequence[SampleSummary]) -> None:
-    """For --log_samples: replace the raw answer by its status and scores."""
+    """For --log_samples: replace the raw answer by its status and scores; of several replies, by a list of them."""
     rows = sorted({logged[METRIC]["row"] for logged in output.logged_samples})
-    by_row = dict(zip(rows, lines, strict=True)) if rows else {}
+    replies = len(lines) // len(rows) if rows else 1
+    by_row = {row: lines[i * replies : (i + 1) * replies] for i, row in enumerate(rows)}
     for logged in output.logged_samples:
-        line = by_row[logged[METRIC]["row"]]
-        values = {c: v for c, v, _ in line.marks}
-        logged[METRIC] = {
-            "id": line.id,
-            "status": line.status,
-            "reason": line.reason,
-            "score": line.score,
-            "values": values,
-        }
+        found = [
+            {
+                "id": line.id,
+                "status": line.status,
+                "reason": line.reason,
+                "score": line.score,
+                "values": {c: v for c, v, _ in line.marks},
+            }
+            for line in by_row[logged[METRIC]["row"]]
+        ]
+        logged[METRIC] = found if replies > 1 else found[0]
 
 
 def _metric(output: Any, name: str, value: float, values: list[float]) -> None:

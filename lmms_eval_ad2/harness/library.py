@@ -26,8 +26,8 @@ DEFAULT_SEEDS = (0, 1234, 1234, 1234)  # of lmms-eval's command line: random, nu
 
 
 def run_tasks(
-    model: Any, tasks: str, *, model_args: str, out: Path, name: str | None, limit: int | None, batch_size: int,
-    device: str | None, settings: Mapping[str, str | None],
+    model: Any, tasks: str, *, model_args: str, out: Path, name: str | None, limit: float | None, repeats: int,
+    batch_size: int, device: str | None, settings: Mapping[str, str | None],
 ) -> Path:  # fmt: skip
     """Evaluate and return the folder of the run. `settings`: environment variables (AD2_JUDGE, ...) of this run only.
 
@@ -46,11 +46,12 @@ def run_tasks(
                 batch_size=str(batch_size),
                 device=device,
                 limit=limit,
+                repeats=repeats,
                 log_samples=False,
                 task_manager=manager,
                 cli_args=LibraryArguments(
-                    model_name=name, output_path=str(out), limit=limit, offset=0, seed=list(DEFAULT_SEEDS),
-                    process_with_media=False,
+                    model_name=name, output_path=str(out), limit=limit, repeats=repeats, offset=0,
+                    seed=list(DEFAULT_SEEDS), process_with_media=False,
                 ),
             )  # fmt: skip
     folder = current().folder

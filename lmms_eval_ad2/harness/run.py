@@ -25,6 +25,7 @@ from lmms_eval_ad2.errors import Ad2Error, import_remedy
 from lmms_eval_ad2.harness import hooks, model_input, run_checks
 from lmms_eval_ad2.harness.batched_generation import IMAGE_ENCODING
 from lmms_eval_ad2.harness.journal import AnswerJournal, attach
+from lmms_eval_ad2.harness.lost_options import check_repeats, take_share
 from lmms_eval_ad2.harness.run_identity import LibraryArguments, identity, redact, versions
 from lmms_eval_ad2.harness.task_data import TASKS, task_settings
 from lmms_eval_ad2.harness.task_files import TaskFile, groups, task_files
@@ -43,7 +44,14 @@ from lmms_eval_ad2.storage.training_card import TrainingCard, cards_of
 PREVIOUS = "summary.previous.json"
 # Attributes of lmms-eval's options that change answers or how they are read, besides those of the run's identity.
 OPTIONS_OF_ANSWERS = ("repeats", "num_fewshot", "apply_chat_template", "fewshot_as_multiturn", "reasoning_tags")
-SAME_SETTINGS = ("limit", "offset", "gen_kwargs", "prompts_sha256", "frame")  # must be equal for tables in one summary
+SAME_SETTINGS = (
+    "limit",
+    "offset",
+    "repeats",
+    "gen_kwargs",
+    "prompts_sha256",
+    "frame",
+)  # must be equal for tables in one summary
 
 
 class EvaluationRun:
@@ -63,6 +71,7 @@ class EvaluationRun:
         self.ours = False
         out = getattr(cli, "output_path", None)
         self.shard = shard
+        self.repeats = int(getattr(cli, "repeats", None) or 1)  # replies to each question
         self.selected: dict[str, int] = {}  # rows of each task in all shards together
         self._identity = identity(model, model_args, cli) if out else {}
         part = self.shard.folder if self.shard else ""
@@ -121,6 +130,7 @@ class EvaluationRun:
             "seed": self.seed,
             "limit": None if limit in (None, -1) else _whole(limit),
             "offset": getattr(self.cli, "offset", 0) or 0,
+            "repeats": self.repeats if self.repeats > 1 else None,
             "gen_kwargs": getattr(self.cli, "gen_kwargs", None) or None,
             "policy": "official",  # of the main scores; every cell also has the strict score
             "profile": hooks.prompts().name,
@@ -175,11 +185,16 @@ def current() -> EvaluationRun:
     return _current
 
 
-def own_task_names(task_dict: Any) -> list[str]:
-    """Names of our tasks in lmms-eval's nested task dictionary."""
+def _tasks(task_dict: Any) -> list[Any]:
+    """The tasks of lmms-eval's nested task dictionary."""
     from lmms_eval.evaluator_utils import get_task_list
 
-    return [o.task_name for o in get_task_list(task_dict) if o.task is not None and task_settings(o.task) is not None]
+    return [output.task for output in get_task_list(task_dict) if output.task is not None]
+
+
+def own_task_names(task_dict: Any) -> list[str]:
+    """Names of our tasks in lmms-eval's nested task dictionary."""
+    return [task.config.task for task in _tasks(task_dict) if task_settings(task) is not None]
 
 
 def wrap_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -205,6 +220,9 @@ def _evaluate(original: Callable[..., Any], lm: Any, task_dict: Any, args: Any, 
             "ad2: without --output_path no answers are kept: a killed run cannot be resumed, nor the answers rescored"
         )
     rank = int(os.environ.get("RANK", 0))
+    check_repeats(run.repeats, own_task_names(task_dict))
+    if 0 < float(kwargs.get("limit") or 0) < 1:
+        take_share(_tasks(task_dict), kwargs.pop("limit"), int(kwargs.get("offset") or 0))
     with contextlib.ExitStack() as held:
         if rank == 0:
             if run.folder:
@@ -270,10 +288,13 @@ def wrap_simple_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
             if shard:
                 _check_shard(shard, names)
             if cli is not None and ours:
+                _check_options(cli)
                 _check_before_loading(model, model_args, ours, bool(kwargs.get("force_simple")))
             if ours and isinstance(model, str):
                 _current.cards = cards_of(model_args or "")
-            return original(model, model_args, *args, **kwargs)
+            results = original(model, model_args, *args, **kwargs)
+            _name_results(kwargs.get("evaluation_tracker"), model, ours)
+            return results
         except Exception as exc:
             error = exc
             if isinstance(exc, ImportError) and ours and not _current.ours:  # the model is not loaded yet
@@ -294,6 +315,22 @@ def _own_tasks(names: Iterable[Any]) -> list[TaskFile]:
     texts = [name for name in names if isinstance(name, str)]  # others are task objects and configurations
     members = [member for name in texts for member in groups().get(name, (name,))]
     return [files[name] for name in members if name in files]
+
+
+def _check_options(cli: Any) -> None:
+    """Raise Ad2Error for an option of lmms-eval that our tasks cannot use."""
+    for fault in run_checks.option_faults({name: getattr(cli, name[2:], None) for name in run_checks.OPTIONS}):
+        raise Ad2Error(fault)
+
+
+def _name_results(tracker: Any, model: Any, ours: Sequence[TaskFile]) -> None:
+    """Let lmms-eval write its results to OUT/<model>/ also if the arguments name no checkpoint, as of the baselines.
+
+    Its server (`lmms-eval serve`) looks for results in such a folder only, and calls a job without one failed.
+    """
+    about = getattr(tracker, "general_config_tracker", None)
+    if ours and isinstance(model, str) and about is not None and not about.model_name_sanitized:
+        about.model_name_sanitized = model
 
 
 def _check_before_loading(model: Any, model_args: Any, tasks: Sequence[TaskFile], force_simple: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from types import EllipsisType
 from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error
@@ -15,11 +16,13 @@ OPTIONS = ("--limit", "--num_fewshot", "--baseline")  # of lmms-eval, as `option
 
 def faults(
     model: str | None, model_args: str | Mapping[str, Any] | None = None, out: str | None = None, *,
-    force_simple: bool = False, ours: bool = True,
+    force_simple: bool = False, ours: bool = True, device: str | EllipsisType | None = ...,
 ) -> list[str]:  # fmt: skip
-    """Everything that would end the run after its start, one line each. `ours`: a task on records is
-    among those asked."""
-    found = model_requirements.faults(model, model_args, force_simple) if model else []
+    """Everything that would end the run after its start, one line each. `ours`: a task on records is among those asked.
+
+    device: of `--device`, None if it is not given; without it, whether the model needs a GPU is not judged.
+    """
+    found = model_requirements.faults(model, model_args, force_simple, device) if model else []
     for check in (lambda: check_output(out), *((check_prompts, check_judge) if ours else ())):
         try:
             check()

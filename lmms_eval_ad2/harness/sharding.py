@@ -27,7 +27,8 @@ def wrap_requests(original: Callable[..., Any]) -> Callable[..., Any]:
         if current.shard is None or name not in TASKS:
             return
         rows = range(len(self.eval_docs_no_media))[offset or 0 :]
-        current.selected[name] = len(rows[: int(limit)] if limit else rows)
+        asked = len(rows[: int(limit)] if limit else rows)
+        current.selected[name] = asked * int(self.config.repeats or 1)  # each reply is a sample
         self._instances = _of_shard(name, self._instances)
 
     return build_all_requests

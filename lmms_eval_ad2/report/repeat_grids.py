@@ -1,4 +1,4 @@
-"""The table of repeated judgements: mean, standard deviation and the figure of each judgement, by run and task."""
+"""The tables of repeated judgements (`--judge-repeats`) and of repeated answers (`--repeats`), by run and task."""
 
 from __future__ import annotations
 
@@ -15,8 +15,35 @@ NOTES = (
 )
 
 
+ANSWER_NOTES = (
+    "Score: the mean over all replies; the replies of a question are in one cluster of the 95 % interval. Alike: the "
+    "share of questions whose replies are all the same answer. Always right: all of them have full marks.",
+)
+
+
 def repeat_grids(runs: Sequence[RunSummary]) -> list[ResultGrid]:
-    """One table if a judge rated a task of `runs` several times."""
+    """One table each if a judge rated a task of `runs` several times, and if a task was asked several times."""
+    return [*_judgements(runs), *_answers(runs)]
+
+
+def _answers(runs: Sequence[RunSummary]) -> list[ResultGrid]:
+    found = [(run, task, task.replies) for run in runs for task in run.tasks.values() if task.replies]
+    if not found:
+        return []
+    rows = [
+        _grid_row(run, task, (task.score, replies.alike, replies.always_right), f" x {replies.per_question}")
+        for run, task, replies in found
+    ]
+    columns = [GridColumn("score", "Score", headline=True, main=True, interval=True)]
+    columns += [GridColumn("alike", "Alike", interval=True), GridColumn("always_right", "Always right", interval=True)]
+    grid = ResultGrid(
+        key="replies", title="Repeated answers", source="", columns=tuple(columns), rows=tuple(rows),
+        notes=ANSWER_NOTES, plotted=False,
+    )  # fmt: skip
+    return [finalise(grid)]
+
+
+def _judgements(runs: Sequence[RunSummary]) -> list[ResultGrid]:
     found = [(run, task) for run in runs for task in run.tasks.values() if task.repeats]
     if not found:
         return []
@@ -45,8 +72,12 @@ def _row(run: RunSummary, task: TaskSummary, most: int) -> GridRow:
     values = [spread.mean, spread.sd, *single]
     cells = [None if v is None else replace(task.score, official=v, strict=None, ci=None) for v in values]
     mean: ScoreCell | None = cells[0] and replace(cells[0], ci=task.score.ci, strict=task.score.strict)
+    return _grid_row(run, task, (mean, *cells[1:]))
+
+
+def _grid_row(run: RunSummary, task: TaskSummary, cells: tuple[ScoreCell | None, ...], mark: str = "") -> GridRow:
     return GridRow(
-        kind=run.role, label=f"{run.name}, {task.name}", cells=(mean, *cells[1:]), judge=task.judge or "",
+        kind=run.role, label=f"{run.name}, {task.name}{mark}", cells=cells, judge=task.judge or "",
         data=" ".join(str(task.data.get(key, "")) for key in ("name", "split")).strip(), n=task.score.n,
         n_unparsed=task.score.n_unparsed, n_unscored=task.score.n_unscored, line=run.name, sha=data_sha([task]),
     )  # fmt: skip

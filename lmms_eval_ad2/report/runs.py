@@ -18,6 +18,7 @@ from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.printed import one_line
 from lmms_eval_ad2.report.summary_fields import (
     RERUN_HINT,
+    AnswerStability,
     DistractorRates,
     JudgementSpread,
     ScoreCell,
@@ -70,6 +71,7 @@ class TaskSummary:
     interval_method: str | None = None  # None: an earlier version's bootstrap
     coordinates: Mapping[str, Any] = field(default_factory=dict)  # scoring/frame_check.py; empty without points, boxes
     repeats: JudgementSpread | None = None  # None: each text was rated once, or no judge was needed
+    replies: AnswerStability | None = None  # None: each question was asked once
     mean_of: tuple[str, ...] = ()  # the columns whose mean is the score; empty in summaries that do not name them
 
     @property
@@ -295,6 +297,7 @@ def read_task(reader: SummaryReader, name: str, table: Any) -> TaskSummary:
         position=here.position(table, "position"),
         correctness=here.inside("data").correctness(here.mapping(table, "data"), "correctness"),
         repeats=here.spread(table, "judge_repeats"),
+        replies=here.stability(table, "replies"),
         interval_method=_named(table, "interval_method"),
         coordinates=here.mapping(table, "coordinates", {}),
         mean_of=here.inside("score").names(here.mapping(table, "score"), "columns"),

@@ -66,6 +66,18 @@ class JudgementSpread:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerStability:
+    """Shares of the questions of a task that was asked `per_question` times, in percent.
+
+    alike: all replies are the same answer; always_right: all have full marks, None if a judge grades them.
+    """
+
+    per_question: int
+    alike: ScoreCell
+    always_right: ScoreCell | None
+
+
+@dataclass(frozen=True, slots=True)
 class SummaryReader:
     """Reads the fields of one file. `at`: path of the current block; `judge_suffix`: suffix for judge labels."""
 
@@ -221,6 +233,13 @@ class SummaryReader:
             partly_read=here.count(raw, "partly_read"),
             unread=here.count(raw, "unread"),
         )
+
+    def stability(self, data: Mapping[str, Any], name: str) -> AnswerStability | None:
+        if data.get(name) is None:
+            return None
+        raw, here = self.mapping(data, name), self.inside(name)
+        right = here.cell(raw, "always_right") if "always_right" in raw else None
+        return AnswerStability(here.count(raw, "per_question"), here.cell(raw, "alike"), right)
 
     def cells(self, data: Mapping[str, Any], name: str) -> dict[str, ScoreCell]:
         inner = self.mapping(data, name, {})

@@ -26,7 +26,7 @@ from lmms_eval_ad2.metrics.intervals import (
     mean_of_means_interval,
 )
 from lmms_eval_ad2.records import Unscored
-from lmms_eval_ad2.scoring import circular, distractors, judge_ratings
+from lmms_eval_ad2.scoring import circular, distractors, judge_ratings, replies
 from lmms_eval_ad2.scoring.frame_check import FrameCheck
 from lmms_eval_ad2.scoring.judge_repeats import repeats_block
 from lmms_eval_ad2.scoring.result_files import sample_writer
@@ -86,6 +86,7 @@ def summarise(asked: Sequence[SampleSummary], variant: TaskVariant, judge: str |
     if variant.circular:
         columns |= _circular_columns(asked, groups)
     repeats = repeats_block(by_column, order) if variant.judge else None
+    questions = replies.questions_of(asked)
     used = judge if variant.judge and any(x.form in JUDGED_FORMS for x in lines) else None
     grouped = lines if variant.judge else ()  # n-gram metrics are defined for the corpus, not for samples: no groups
     return {
@@ -112,6 +113,7 @@ def summarise(asked: Sequence[SampleSummary], variant: TaskVariant, judge: str |
         "judge": used,
         "interval_method": METHOD,
         **({"judge_repeats": repeats} if repeats else {}),
+        **({"replies": _replies(questions)} if questions else {}),
     }
 
 
@@ -141,6 +143,14 @@ def _circular_columns(asked: Sequence[SampleSummary], groups: Sequence[Sequence[
     return cells | {"accuracy": _column_cell(asked, "accuracy", None)}
 
 
+def _replies(questions: Sequence[Sequence[SampleSummary]]) -> dict[str, Any]:
+    """The block "replies" of a task whose questions were asked several times: shares of the questions, in percent."""
+    right = [line for question in questions if (line := replies.always_right(question)) is not None]
+    lines = {replies.ALIKE: [replies.alike(question) for question in questions], replies.ALWAYS_RIGHT: right}
+    shares = {name: _column_cell(of, name, None) for name, of in lines.items() if of}
+    return {"per_question": max(map(len, questions)), "questions": len(questions), **shares}
+
+
 # (official | None, strict) of a line, as percentages
 Mark = Callable[[SampleSummary], tuple[float | None, float]]
 
@@ -168,12 +178,13 @@ def _column_cell(lines: Sequence[SampleSummary], name: str, judge: str | None) -
 
 def cell(lines: Sequence[SampleSummary], mark: Mark, judge: str | None, bounds: Bounds = PERCENT) -> Cell:
     """One cell over `lines`, in percent. `clusters`: the number of clusters that the interval is computed over."""
-    values, clusters = _official(lines, mark)
+    values = [v for x in lines if (v := mark(x)[0]) is not None]
+    means, clusters = _official(lines, mark)
     strict = [mark(x)[1] for x in lines]
     return {
         "official": _round(sum(values) / len(values)) if values else None,
         "strict": _round(sum(strict) / len(strict)) if strict else None,
-        "ci": _span(mean_interval(values, clusters=clusters, bounds=bounds)),
+        "ci": _span(mean_interval(means, clusters=clusters, bounds=bounds)),
         "clusters": len(set(clusters)),
         **_counts(lines),
         "judge": judge if any(x.form in JUDGED_FORMS for x in lines) else None,
@@ -181,9 +192,18 @@ def cell(lines: Sequence[SampleSummary], mark: Mark, judge: str | None, bounds: 
 
 
 def _official(lines: Sequence[SampleSummary], mark: Mark) -> tuple[list[float], list[str]]:
-    """The official marks of the scored lines, and their clusters."""
-    known = [x for x in lines if mark(x)[0] is not None]
-    return [v for x in known if (v := mark(x)[0]) is not None], [x.cluster for x in known]
+    """The official marks of the scored lines, and their clusters, for an interval.
+
+    Of several replies to a question the mean: repeated replies that are equal must not narrow the interval.
+    """
+    known = [(x, value) for x in lines if (value := mark(x)[0]) is not None]
+    if not known or known[0][0].reply is None:
+        return [value for _, value in known], [x.cluster for x, _ in known]
+    by_question: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for line, value in known:
+        if line.reply is not None:
+            by_question[line.reply.question, line.cluster].append(value)
+    return [sum(values) / len(values) for values in by_question.values()], [cluster for _, cluster in by_question]
 
 
 def _mean(cells: Mapping[str, Cell], by_column: Mapping[str, Sequence[SampleSummary]]) -> Cell:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.scoring.replies import QuestionReply
 from lmms_eval_ad2.scoring.rotation import ROTATED
 from lmms_eval_ad2.scoring.sample import ScoredSample, reference_text
 from lmms_eval_ad2.scoring.variant import TaskVariant
@@ -44,7 +45,8 @@ class SampleSummary:
 
     marks: (column, official | None, strict) as fractions. groups: (breakdown, name).
     kind: kind of the chosen option; offered: the kinds of all wrong options.
-    text: (answer, reference), only for n-gram metrics; rotation: only for circular evaluation.
+    text: (answer, reference), only for n-gram metrics; rotation: only for circular evaluation;
+    reply: only if each question was asked several times.
     repeated: (column, mark in each judgement) if a judge rated the sample several times; unread: replies of it without
     a mark, of texts that other judgements could rate.
     """
@@ -64,6 +66,7 @@ class SampleSummary:
     rotation: OptionRotation | None = None
     repeated: tuple[tuple[str, tuple[float | None, ...]], ...] = ()
     unread: int = 0
+    reply: QuestionReply | None = None
 
     @classmethod
     def of(cls, s: ScoredSample, variant: TaskVariant) -> SampleSummary:
@@ -91,6 +94,7 @@ class SampleSummary:
             text=text,
             rotation=rotation,
             repeated=tuple((column, tuple(marks)) for column, marks in s.repeated.items()),
+            reply=QuestionReply.of(s),
             unread=sum(e["scores"].count(None) for e in s.judge if "scores" in e and e["score"] is not None),
         )
 
