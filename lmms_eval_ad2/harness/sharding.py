@@ -28,7 +28,7 @@ def wrap_requests(original: Callable[..., Any]) -> Callable[..., Any]:
             return
         rows = range(len(self.eval_docs_no_media))[offset or 0 :]
         asked = len(rows[: int(limit)] if limit else rows)
-        current.selected[name] = asked * int(self.config.repeats or 1)  # each reply is a sample
+        current.selected[name] = asked * current.repeats  # each reply is a sample
         self._instances = _of_shard(name, self._instances)
 
     return build_all_requests

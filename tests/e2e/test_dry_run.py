@@ -15,6 +15,7 @@ from support.running import BIN, environment, run, run_folder
 
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.data.home import write_dataset
+from lmms_eval_ad2.harness import model_requirements
 from lmms_eval_ad2.testing.fake_endpoint import serve
 
 TASKS = "ad2demo_relation,ad2demo_coda_suggestion"
@@ -130,7 +131,8 @@ def test_a_dry_run_imports_neither_lmms_eval_nor_torch(tmp_path: Path) -> None:
     heavy = "torch", "transformers", "datasets", "openai", "lmms_eval.__main__", "lmms_eval.evaluator"
     code = (
         "import sys; from lmms_eval_ad2.cli.main import main;"
-        f"code = main(['eval', '--model', 'qwen2_5_vl', '--tasks', '{TASKS}', '--out', 'o', '--dry-run']);"
+        f"code = main(['eval', '--model', 'qwen2_5_vl', '--model-args', 'device_map=cpu', '--device', 'cpu', '--tasks',"
+        f"'{TASKS}', '--out', 'o', '--dry-run']);"
         f"sys.exit(code or ' '.join({set(heavy)} & set(sys.modules)))"
     )
     done = subprocess.run(
@@ -138,3 +140,25 @@ def test_a_dry_run_imports_neither_lmms_eval_nor_torch(tmp_path: Path) -> None:
     )
     assert done.stderr == "\n", done.stderr + done.stdout
     assert "the run can start" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--model", "ad2_chance", "--limit", "0"), "--limit 0: a number of records"),
+        (("--model", "ad2_chance", "--limit", "-3"), "--limit -3: a number of records"),
+        (("--model", "ad2_chance", "--", "--num_fewshot", "2"), "--num_fewshot 2: the tasks of this package"),
+        (("--model", "ad2_chance", "--", "--baseline", "x.jsonl"), "--baseline x.jsonl: not used by these tasks"),
+        (("--model", "ad2_chance", "--model-args", "sed=1"), "unknown model argument 'sed'; did you mean 'seed'?"),
+        (("--model", "qwen2_5_vl"), "it uses a GPU by default, and this torch has no CUDA: give --device cpu"),
+    ],
+)
+def test_an_option_that_would_end_the_run_is_one_line(
+    words: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(model_requirements, "torch_has_cuda", lambda: False)
+    assert main(["eval", "--tasks", "ad2demo_relation", "--out", str(tmp_path / "x"), "--dry-run", *words]) == 2
+    errors = capsys.readouterr().err.strip().splitlines()
+    assert len([line for line in errors if line.startswith("error: ")]) == 1
+    assert message in errors[-1]
