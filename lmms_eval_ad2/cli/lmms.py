@@ -73,7 +73,8 @@ def checked(arguments: Sequence[str]) -> list[str]:
     given = value_of(arguments, "--tasks")
     if given is None:
         return list(arguments)
-    selection = select(given)
+    folders = any(value_of(arguments, name) for name in ("--include_path", "--include-path"))
+    selection = select(given, folders)
     for line in selection.left_out:
         print(line, file=sys.stderr)
     for fault in selection.faults:

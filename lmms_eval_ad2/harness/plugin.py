@@ -33,6 +33,7 @@ def manifests() -> list[Any]:
 
         found = list(ours())
         _list_models(found)
+        _list_on_page()
         return found
     except Exception as exc:
         warnings.warn(f"lmms-eval-ad2 could not register itself: {exc}", stacklevel=1)
@@ -54,6 +55,21 @@ def _list_models(found: Iterable[Any]) -> None:
                 host.AVAILABLE_CHAT_TEMPLATE_MODELS.setdefault(manifest.model_id, manifest.chat_class_path)
             if manifest.simple_class_path:
                 host.AVAILABLE_SIMPLE_MODELS.setdefault(manifest.model_id, manifest.simple_class_path)
+
+
+def _list_on_page() -> None:
+    """Enter our tasks in the list of `lmms-eval ui`, whose server reads it from lmms-eval's own folder of tasks."""
+    if page := sys.modules.get("lmms_eval.tui.discovery"):
+        wrap(page, "discover_tasks", _discover_tasks)
+        page.get_discovery_cache()._all_tasks = None  # also if it was read before the models
+
+
+def _discover_tasks(original: Callable[..., Any]) -> Callable[..., Any]:
+    def discover_tasks(include_path: Any = None) -> list[tuple[str, str]]:
+        ours = {name: f"[Group] {name}" if entry["type"] == "group" else name for name, entry in own_index().items()}
+        return sorted({**ours, **dict(original(include_path))}.items())
+
+    return discover_tasks
 
 
 def install() -> None:

@@ -7,13 +7,20 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+import functools
+import importlib.util
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from lmms_eval_ad2.harness.task_files import TaskFile, TaskReadiness, groups, task_files
 
 # Earlier names of tasks. Their similar names would be other variants, so that the new name is given.
 _RENAMED = {f"ad2x_mcq_{part}_asked": f"ad2_mcq_{part}" for part in ("perception", "prediction", "planning")}
+# A line with a task, group or tag, or an entry of a list of them.
+_NAMING_LINE = re.compile(r"^\s*(?:-|(?:task|group|tag)\s*:).*$", re.M)
+_WORD = re.compile(r"[\w.-]+")
 _PREFIXES = ("ad2", "bench_")  # names that begin like ours are ours, so that a misspelt one is reported
 
 
@@ -45,8 +52,10 @@ class TaskSelection:
         self.tasks |= {task.name: task for task in tasks}
 
 
-def select(text: str) -> TaskSelection:
+def select(text: str, more_folders: bool = False) -> TaskSelection:
     """Resolve a comma list of names, groups and wildcards.
+
+    more_folders: lmms-eval reads tasks of further folders (--include_path).
 
     A wildcard of which no task can be asked is a fault only if nothing else is left.
     """
@@ -56,6 +65,8 @@ def select(text: str) -> TaskSelection:
     for name in text.split(","):
         if not name.startswith(_PREFIXES):
             chosen.add([name], [])
+            if not (more_folders or host_has(name)):
+                chosen.faults.append(f"no task matches '{name}'; ours: ad2 tasks; those of lmms-eval: lmms_eval tasks")
         elif "*" not in name:
             _add_named(chosen, name)
         elif name.startswith("bench_"):
@@ -67,6 +78,27 @@ def select(text: str) -> TaskSelection:
     else:
         chosen.faults += empty_groups + empty
     return chosen
+
+
+def host_has(pattern: str) -> bool:
+    """Whether a name or wildcard can match a task, group or tag of lmms-eval; True if its files are not found.
+
+    Reads all words of the lines of its YAML files that can hold such a name, without importing it.
+    """
+    words = _host_words()
+    return not words or bool(fnmatch.filter(words, pattern))
+
+
+@functools.cache
+def _host_words() -> frozenset[str]:
+    spec = importlib.util.find_spec("lmms_eval")
+    if spec is None or not spec.origin:
+        return frozenset()
+    words: set[str] = set()
+    for file in (Path(spec.origin).parent / "tasks").rglob("*.y*ml"):
+        for line in _NAMING_LINE.findall(file.read_text("utf-8", "replace")):
+            words.update(_WORD.findall(line))
+    return frozenset(words)
 
 
 def near_names(name: str, known: Sequence[str]) -> str:

@@ -150,6 +150,7 @@ def test_a_dry_run_imports_neither_lmms_eval_nor_torch(tmp_path: Path) -> None:
         (("--model", "ad2_chance", "--", "--num_fewshot", "2"), "--num_fewshot 2: the tasks of this package"),
         (("--model", "ad2_chance", "--", "--baseline", "x.jsonl"), "--baseline x.jsonl: not used by these tasks"),
         (("--model", "ad2_chance", "--model-args", "sed=1"), "unknown model argument 'sed'; did you mean 'seed'?"),
+        (("--model", "ad2_chance", "--tasks", "ad3_*"), "no task matches 'ad3_*'; ours: ad2 tasks"),
         (("--model", "qwen2_5_vl"), "it uses a GPU by default, and this torch has no CUDA: give --device cpu"),
     ],
 )

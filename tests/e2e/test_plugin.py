@@ -196,6 +196,21 @@ print("SERVED", "ad2_chance" in models, "ad2demo_cot" in tasks, "lmms_eval.evalu
 """
 
 
+PAGE = """
+import asyncio, sys
+from lmms_eval.tui import server
+before = {task.id for task in asyncio.run(server.get_tasks())}
+models = {model.id for model in asyncio.run(server.get_models())}
+tasks = {task.id: task.group for task in asyncio.run(server.get_tasks())}
+print("PAGE", "ad2_hf" in models, tasks.get("ad2_cot"), tasks.get("bench_ad2"), before <= set(tasks))
+"""
+
+
+@pytest.mark.system
+def test_the_page_of_lmms_eval_lists_our_tasks_after_the_models(tmp_path: Path) -> None:
+    assert "PAGE True False True True" in run(sys.executable, "-c", PAGE, cwd=tmp_path).stdout
+
+
 @pytest.mark.system
 def test_the_server_of_lmms_eval_lists_our_tasks_after_the_models(tmp_path: Path) -> None:
     assert "SERVED True True False" in run(sys.executable, "-c", SERVED, cwd=tmp_path).stdout
