@@ -17,6 +17,7 @@ from pathlib import Path
 from lmms_eval_ad2.errors import import_remedy
 
 HOST = "lmms_eval.evaluator"
+PATIENCE_S = 600
 SHIM = "_ad2_torchvision_shim"  # of scripts/torchvision_shim.py
 
 
@@ -44,7 +45,12 @@ class ImportProbe:
         )
 
     def report(self) -> ImportReport:
-        out, err = self._process.communicate()
+        try:
+            out, err = self._process.communicate(timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:  # a file system that hangs
+            self._process.kill()
+            self._process.communicate()
+            return ImportReport(f"the imports of lmms-eval take more than {PATIENCE_S} s")
         try:
             return ImportReport(**json.loads(out.strip().splitlines()[-1]))
         except (IndexError, ValueError, TypeError):  # the interpreter crashed

@@ -61,13 +61,13 @@ def resolve(
         result = Path(folder, "pylock.toml")
         command = [sys.executable, "-m", "uv", "pip", "compile", "-q", "requirements.txt", "-c", "constraints.txt"]
         command += ["--override", "override.txt", "--format", "pylock.toml", "-o", result.name, *options]
-        done = subprocess.run(command, cwd=folder, env=_environment(), capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=folder, env=uv_environment(), capture_output=True, text=True, check=False)
         if done.returncode:
             sys.exit(f"no resolution:\n{done.stderr.strip()[-3000:]}")
         return list(tomllib.loads(result.read_text("utf-8"))["packages"])
 
 
-def _environment() -> dict[str, str]:
+def uv_environment() -> dict[str, str]:
     """uv does not read pip's configuration, so pass on pip's main index."""
     done = subprocess.run(
         [sys.executable, "-m", "pip", "config", "get", "global.index-url"], capture_output=True, text=True, check=False

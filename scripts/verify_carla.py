@@ -37,7 +37,7 @@ def server_of(text: str) -> tuple[str, int]:
         from closedloop_plugin.carla.servers.probe import ServerProbeOutcome, advice, probe
         from lmms_eval_ad2.errors import Ad2Error
     except ImportError as exc:
-        raise ValueError(f"{exc}: install this checkout first: pip install '.[drive,carla]'") from exc
+        raise ValueError(f"{exc}: install this checkout first: pip install -e '.[drive,carla]'") from exc
     try:
         host, port = address(text, "server")
         found = probe(host, port)

@@ -30,7 +30,7 @@ def versions(check: Check) -> str:
     }
     check.figures |= found | {"GPU here": _gpu()}
     if found["carla"] == "none" or found["scenic"] == "none":
-        raise Failed("carla or scenic is not installed: pip install '.[drive,carla]'")
+        raise Failed("carla or scenic is not installed: pip install -e '.[drive,carla]'")
     return f"client {found['carla']}, scenic {found['scenic']}, Python {found['python']}; GPU here: {_gpu()}"
 
 

@@ -21,7 +21,7 @@ from closedloop_plugin.agents.model_backend import ModelQuestion, ModelReply
 from lmms_eval_ad2.errors import Ad2Error, require
 from lmms_eval_ad2.harness.caught_errors import CaughtErrors
 from lmms_eval_ad2.harness.library import model_object
-from lmms_eval_ad2.harness.model_requirements import find_wrapper, path_fault
+from lmms_eval_ad2.harness.model_requirements import argument_fault, find_wrapper, path_fault
 from lmms_eval_ad2.harness.refusal_guard import RefusalGuard, RefusedRequestsError
 from lmms_eval_ad2.harness.several_servers import spread_over_servers
 from lmms_eval_ad2.numbers import is_number
@@ -181,7 +181,8 @@ def _reply(output: Any, seconds: float) -> ModelReply:
 @functools.lru_cache(maxsize=4)  # fast and slow system may be the same weights
 def _load(name: str, args: tuple[tuple[str, Any], ...]) -> Any:
     models = require("lmms_eval.models", f"by lmms:{name}")
-    if fault := path_fault(find_wrapper(name), {key: str(value) for key, value in args}):
+    wrapper, given = find_wrapper(name), {key: str(value) for key, value in args}
+    if fault := argument_fault(wrapper, given) or path_fault(wrapper, given):
         raise Ad2Error(f"lmms:{name}: {fault}")
     settings = {"batch_size": 1, **dict(args)}
     try:

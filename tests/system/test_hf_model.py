@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from support.closedloop.models import decision_request
 from support.running import BIN, run, run_folder
 from support.tiny_families import FAMILIES
 
@@ -154,7 +155,10 @@ def test_evaluate_and_the_closed_loop_use_it(ovis: Path, tmp_path: Path) -> None
     import numpy as np
 
     from closedloop_plugin.agents.model_backend import ModelQuestion
+    from closedloop_plugin.core.profiles import profile
+    from closedloop_plugin.core.state import Decision
     from closedloop_plugin.harness.lmms_model import LmmsModel
+    from closedloop_plugin.interpreters.make import make_interpreter
     from lmms_eval_ad2 import evaluate
 
     result = evaluate(
@@ -162,16 +166,25 @@ def test_evaluate_and_the_closed_loop_use_it(ovis: Path, tmp_path: Path) -> None
         batch_size=2,
     )  # fmt: skip
     assert result is not None
-    model = LmmsModel.from_spec(f"ad2_hf,pretrained={ovis},batch_size=2,max_new_tokens=6")
+    spec = f"ad2_hf,pretrained={ovis},batch_size=2,max_new_tokens=6"
+    model = LmmsModel.from_spec(spec)
     asked = [ModelQuestion(f"k{i}", "What now?", (np.full((90, 160, 3), i, np.uint8),)) for i in (0, 200)]
     assert all(reply.text and not reply.error for reply in model.ask(asked))
+    slow = make_interpreter(f"lmms:{spec}", "cng", profile("bench2advlm"))
+    (control,) = slow.interpret([(decision_request(), Decision({"action": "Brake."}))])
+    assert control.raw and control.reason not in ("agent_error", "model_error")  # random words: a control or unreadable
+    with pytest.raises(Ad2Error, match=r"^lmms:ad2_hf: unknown model argument 'dtypo'; did you mean 'dtype'"):
+        LmmsModel.from_spec(f"ad2_hf,pretrained={ovis},dtypo=auto")
 
 
-def test_two_ranks_have_a_copy_each(ovis: Path, tmp_path: Path) -> None:
-    launch = (BIN / "torchrun", "--standalone", "--nproc-per-node", "2", "-m", "lmms_eval")
-    run(
-        *launch, "--model", "ad2_hf", "--model_args", f"pretrained={ovis},max_new_tokens=6", "--tasks",
-        "ad2demo_relation", "--limit", "3", "--output_path", tmp_path / "out", cwd=tmp_path,
-    )  # fmt: skip
-    summary = json.loads((run_folder(tmp_path / "out") / "summary.json").read_text())
-    assert "ad2demo_relation" in json.dumps(summary)
+def test_two_ranks_have_a_copy_each_and_give_the_same_answers(ovis: Path, tmp_path: Path) -> None:
+    answers = {}
+    for ranks in ("1", "2"):
+        out = tmp_path / ranks
+        run(
+            BIN / "torchrun", "--standalone", "--nproc-per-node", ranks, "-m", "lmms_eval", "--model", "ad2_hf",
+            "--model_args", f"pretrained={ovis},max_new_tokens=6", "--tasks", "ad2demo_relation", "--limit", "3",
+            "--output_path", out, cwd=tmp_path,
+        )  # fmt: skip
+        answers[ranks] = {file.name: file.read_bytes() for file in (run_folder(out) / "samples").iterdir()}
+    assert answers["1"] == answers["2"]

@@ -51,7 +51,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([sys.executable, "-m", "uv", "venv", "-q", "--python", sys.executable, folder / "venv"], check=True)
     python = folder / "venv" / "bin" / "python"
     install = [sys.executable, "-m", "uv", "pip", "install", "-q", "--no-deps", "--python", python]
-    variables = resolving._environment()
+    variables = resolving.uv_environment()
     subprocess.run([*install, *newest()], env=variables, check=True)
     clone = folder / "clone"  # a build writes into the folder of the sources
     shutil.copytree(REPO, clone, ignore=shutil.ignore_patterns(".venv*", ".git", "runs", "build", "*.egg-info"))

@@ -19,7 +19,7 @@ from lmms_eval_ad2.report.page import plots, section_plots
 from lmms_eval_ad2.report.page.html_page import HtmlPage
 from lmms_eval_ad2.report.page.worst_samples import cards, plain
 from lmms_eval_ad2.report.repeat_grids import repeat_grids
-from lmms_eval_ad2.report.runs import RunSummary, TaskSummary
+from lmms_eval_ad2.report.runs import FINISH_HINT, RunSummary, TaskSummary
 from lmms_eval_ad2.report.sections import ReportSection
 from lmms_eval_ad2.storage.code_state import code_label
 
@@ -90,7 +90,7 @@ def _section(section: ReportSection) -> dict[str, Any]:
 
 def _left_out(folder: Path) -> str:
     """Name the run by the end of its path: a page may be shared, and the folders above would reveal the machine."""
-    return f"{'/'.join(folder.parts[-3:])}: unfinished run, left out; run the same command again to finish it"
+    return f"{'/'.join(folder.parts[-3:])}: unfinished run, left out; {FINISH_HINT}"
 
 
 def _about(run: RunSummary) -> dict[str, Any]:
