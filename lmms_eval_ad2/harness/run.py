@@ -44,14 +44,8 @@ from lmms_eval_ad2.storage.training_card import TrainingCard, cards_of
 PREVIOUS = "summary.previous.json"
 # Attributes of lmms-eval's options that change answers or how they are read, besides those of the run's identity.
 OPTIONS_OF_ANSWERS = ("repeats", "num_fewshot", "apply_chat_template", "fewshot_as_multiturn", "reasoning_tags")
-SAME_SETTINGS = (
-    "limit",
-    "offset",
-    "repeats",
-    "gen_kwargs",
-    "prompts_sha256",
-    "frame",
-)  # must be equal for tables in one summary
+# Must be equal for tables in one summary.
+SAME_SETTINGS = ("limit", "offset", "repeats", "gen_kwargs", "prompts_sha256", "frame")
 
 
 class EvaluationRun:
