@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from collections.abc import Mapping
 from pathlib import Path
 
 from huggingface_hub.constants import HF_HUB_CACHE
@@ -16,7 +13,6 @@ from closedloop_plugin.cli.drive.options import DriverOptions
 from closedloop_plugin.cli.drive.prepared_run import check_decision_hz
 from closedloop_plugin.core.profiles import profile
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.harness.task_files import groups
 from lmms_eval_ad2.harness.task_selection import select
 from lmms_eval_ad2.storage.local_weights import is_path
 
@@ -59,20 +55,5 @@ def check_commands(decision_hz: float, size: str, tasks: str) -> None:
     cameras_of(f"front@{size}", rules)
     if not any(name.strip() for name in tasks.split(",")):
         raise Ad2Error(f"--tasks {tasks!r}: no task; all: ad2 tasks")
-    selection = select(tasks)
-    for fault in selection.faults:
+    for fault in select(tasks).faults:
         raise Ad2Error(f"--tasks: {fault}")
-    # A wildcard without a match is passed on, like the names of other packages' tasks.
-    if unsure := [name for name in selection.names if name not in selection.tasks and name not in groups()]:
-        with ProcessPoolExecutor(1, get_context("spawn")) as other:  # its memory is free again when the stages begin
-            for name in other.submit(unknown_tasks, unsure).result():
-                raise Ad2Error(f"--tasks: no task '{name}'; ours: ad2 tasks, all: lmms_eval --tasks list")
-
-
-def unknown_tasks(names: Sequence[str]) -> list[str]:
-    """The names and wildcards that match no task of lmms-eval and no file; after the import of lmms-eval, 15 s."""
-    os.environ["LOGURU_LEVEL"] = "ERROR"
-    from lmms_eval.tasks import TaskManager
-
-    known = TaskManager("ERROR")
-    return [name for name in names if not known.match_tasks([name]) and not Path(name).exists()]

@@ -64,15 +64,15 @@ def select(text: str, more_folders: bool = False) -> TaskSelection:
     empty_groups: list[str] = []
     for name in text.split(","):
         if not name.startswith(_PREFIXES):
-            chosen.add([name], [])
-            if not (more_folders or host_has(name)):
-                chosen.faults.append(f"no task matches '{name}'; ours: ad2 tasks; those of lmms-eval: lmms_eval tasks")
+            _add_foreign(chosen, name, more_folders)
         elif "*" not in name:
             _add_named(chosen, name)
         elif name.startswith("bench_"):
             empty_groups += _add_groups(chosen, name, fnmatch.filter(groups(), name))
-        else:
+        elif fnmatch.filter(task_files(), name):
             empty += _add_wildcard(chosen, name)
+        else:
+            _add_foreign(chosen, name, more_folders)
     if chosen.names:
         chosen.left_out += [f"left out: {fault}" for fault in empty_groups]
     else:
@@ -107,6 +107,13 @@ def near_names(name: str, known: Sequence[str]) -> str:
         return f"; did you mean {_RENAMED[name]}? It shows the cameras that the question asks for"
     close = difflib.get_close_matches(name, known, 3, 0.6)
     return f"; did you mean {' or '.join(close)}?" if close else f"; known: {', '.join(known)}"
+
+
+def _add_foreign(chosen: TaskSelection, name: str, more_folders: bool) -> None:
+    """Pass on a name, wildcard or YAML file of lmms-eval or of another package; a fault if nothing can match it."""
+    chosen.add([name], [])
+    if not (more_folders or Path(name).exists() or host_has(name)):
+        chosen.faults.append(f"no task matches '{name}'; ours: ad2 tasks; those of lmms-eval: lmms_eval tasks")
 
 
 def _add_named(chosen: TaskSelection, name: str) -> None:
@@ -148,7 +155,7 @@ def _add_wildcard(chosen: TaskSelection, name: str) -> list[str]:
         missing = all(found.state == "no data" for _, found in without)
         why = "the data of its {} tasks are not imported" if missing else "none of its {} tasks can be asked"
         return [f"'{name}': {why.format(len(without))}; see the lines above, or: ad2 demo"]
-    chosen.add([t.name for t in ready] or [name], ready)
+    chosen.add([t.name for t in ready], ready)
     return []
 
 

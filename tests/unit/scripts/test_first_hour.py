@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
@@ -132,27 +131,14 @@ def test_a_mistake_is_one_line(
 
 
 def test_names_of_other_tasks_are_looked_up_in_lmms_eval(
-    first_hour: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    first_hour: ModuleType, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    class TaskManager:
-        def __init__(self, verbosity: str) -> None: ...
-
-        def match_tasks(self, names: list[str]) -> list[str]:
-            return ["mme"] if names in (["mme"], ["mm*"]) else []
-
-    tasks = ModuleType("lmms_eval.tasks")
-    tasks.TaskManager = TaskManager  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "lmms_eval.tasks", tasks)
-    monkeypatch.setenv("LOGURU_LEVEL", "ERROR")
-    monkeypatch.setattr(
-        sys.modules["first_hour_checks"], "ProcessPoolExecutor", lambda workers, context: ThreadPoolExecutor(workers)
-    )
     (tmp_path / "own.yaml").write_text("task: own")
     assert first_hour.main(["a=m", "--dry-run", "--tasks", f"ad2demo_relation,mme,mm*,{tmp_path / 'own.yaml'}"]) == 0
     for name in ("nosuch", "nosuch*", "ad2demo_nosuch*"):
         capsys.readouterr()
         assert first_hour.main(["a=m", "--dry-run", "--tasks", f"ad2demo_relation,{name}"]) == 2
-        assert capsys.readouterr().err.startswith(f"error: --tasks: no task '{name}'; ours: ad2 tasks")
+        assert (error := capsys.readouterr().err).startswith("error: --tasks: no task") and f"'{name}'" in error
 
 
 def test_an_id_of_the_hub_is_no_folder(
