@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -27,7 +28,9 @@ _NEW = ".ad2_new"  # everything is unpacked and tested here before it replaces t
 
 def settings(robot: RobotConfig) -> dict[str, Any]:
     """The settings of the on-board client (onboard/settings.py), which reaches the planner through the tunnel."""
-    onboard = {name: value for name, value in asdict(robot.onboard).items() if name not in ("python", "backend")}
+    onboard = {
+        name: value for name, value in asdict(robot.onboard).items() if name not in ("python", "setup", "backend")
+    }
     return {
         "planner": {"host": "127.0.0.1", "port": robot.link.planner_port, "token_file": TOKEN},
         "vehicle": robot.vehicle.to_onboard(),
@@ -47,9 +50,28 @@ def files(robot: RobotConfig) -> dict[str, bytes]:
 
 
 def onboard_command(robot: RobotConfig, module: str, *words: str) -> str:
-    """The shell command that runs one of the copied programs on the vehicle."""
+    """The shell command that runs one of the copied programs on the vehicle, without ROS."""
     run = shlex.join([robot.onboard.python, "-m", f"{_ONBOARD}.{module}", *words])
     return f"cd {_folder(robot)} && exec {run}"
+
+
+def ros_command(robot: RobotConfig, module: str, *words: str) -> str:
+    """Like onboard_command, with the files of onboard.setup sourced before: a command over ssh reads no ~/.bashrc."""
+    run = onboard_command(robot, module, *words)
+    files = [part.replace("~", "$HOME", 1) for part in robot.onboard.setup.split(":") if part]
+    if not files:
+        return run
+    sourced = " && ".join(f'. "{file}"' for file in files)
+    return f"exec bash -c {shlex.quote(f'{sourced} && {run}')}"
+
+
+def deployed_digest(robot: RobotConfig) -> str:
+    """What onboard/check.py prints as `settings` if the vehicle has these files and settings."""
+    content = files(robot)
+    found = hashlib.sha256(content.pop(SETTINGS))
+    for path in sorted((Path(name) for name in content if "/onboard/" in name), key=lambda path: path.name):
+        found.update(path.name.encode() + b"\0" + content[str(path)])
+    return found.hexdigest()
 
 
 def install_command(robot: RobotConfig) -> str:

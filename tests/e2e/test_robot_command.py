@@ -198,6 +198,29 @@ def terminal(robot: RobotConfig) -> Iterator[tuple[int, Callable[[], str]]]:
         os.close(master)
 
 
+def test_a_check_finds_what_is_missing_and_moves_nothing(robot: RobotConfig, tmp_path: Path) -> None:
+    folder, words = Path(robot.link.folder), ("check", str(robot.file), "--seconds", "1")
+    assert "not deployed yet? ad2 robot deploy" in ad2(robot, *words, code=2)
+    assert f"ad2 robot check {robot.file} host" in ad2(robot, "deploy", str(robot.file), "host")
+    (tmp_path / "setup.bash").write_text("export AD2_TEST_ROS=1; echo sourced")
+    with robot.file.open("a") as file:
+        file.write(f"  setup: {tmp_path}/setup.bash\n")
+    ready = ad2(robot, *words)
+    assert "FAIL" not in ready and "ok   files: those of this version" in ready and "ok   token: the same here" in ready
+    assert "ok   camera: /camera/rgb" in ready and "64 x 48" in ready and "ok   mode: 1" in ready
+    (folder / "silent").touch()
+    (folder / "stop.json").write_text('{"id": "1", "by": "vehicle", "reason": "crossed"}')
+    with (folder / "closedloop_plugin/robots/onboard/jpeg.py").open("a") as changed:
+        changed.write("\n")
+    (folder / "token").write_text("ab" * 32)
+    checks = {c["name"]: c for c in json.loads(ad2(robot, *words, "--json", code=1))}
+    assert {name for name, found in checks.items() if not found["good"]} == {
+        "files", "token", "emergency stop", "odometry",
+    }  # fmt: skip
+    assert "crossed" in checks["emergency stop"]["found"] and "nothing valid on /odom" in checks["odometry"]["found"]
+    assert not (folder / "wheels.jsonl").exists()
+
+
 def test_a_dry_run_prints_everything_but_the_token_and_creates_nothing(robot: RobotConfig, tmp_path: Path) -> None:
     output = ad2(robot, "deploy", str(robot.file), "--dry-run")
     assert "closedloop_plugin/robots/onboard/client.py" in output and "ssh -T" in output
@@ -214,6 +237,8 @@ def test_a_dry_run_prints_everything_but_the_token_and_creates_nothing(robot: Ro
     [
         (["deploy", "sandbox"], "name the vehicle"),
         (["deploy", "sandbx", "--dry-run"], "did you mean 'sandbox'"),
+        (["check", "limo-mecanum"], "no link.host"),
+        (["check", "sandbox", "h", "--seconds", "0"], "--seconds 0: expected 0.5 to 60"),
         (["plan", "--robot", "sandbox", "--agent", "straight"], "ad2 robot deploy creates it"),
         (["plan", "--robot", "sandbox", "--agent", "straight", "--frames"], "--out DIR"),
         (["plan", "--robot", "sandbox", "--agent", "straight", "--mode", "dcs"], "would have no effect"),

@@ -98,6 +98,21 @@ def test_a_motion_is_published_over_ros_by_the_relay(tmp_path: Path, master: Ros
     assert received(tmp_path)[-1]["command"] == [0.0, 0.0, 0.0]
 
 
+def test_a_check_counts_messages_and_publishes_nothing(tmp_path: Path, master: RosMaster) -> None:
+    topics = {**TOPICS, **STATUS}
+    file = settings(tmp_path, 1, "limo-ackermann", backend="ros1", car={"topics": topics, "mode": 0})
+    with base(master, tmp_path):
+        until(lambda: (tmp_path / "heard.jsonl").exists())
+        words = [sys.executable, "-m", "closedloop_plugin.robots.onboard.check", str(file), "2"]
+        env = {**master.env(), "PYTHONPATH": f"{REPO}:{master.env()['PYTHONPATH']}"}
+        done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=60, check=True)
+    found = {line["name"]: line for line in map(json.loads, done.stdout.splitlines())}
+    assert not found["mode"]["good"] and "1, needed 0" in found["mode"]["found"]
+    assert found["camera"]["good"] and "16 x 8" in found["camera"]["found"]
+    assert found["base"]["good"] and found["odometry"]["good"] and "battery_voltage 11.5" in found["status"]["found"]
+    assert not received(tmp_path)
+
+
 def test_the_mode_of_the_status_is_checked(tmp_path: Path, master: RosMaster, planner: Listener) -> None:
     with base(master, tmp_path), driven(master, tmp_path, planner) as (_, peer):
         peer.next("obs")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from closedloop_plugin.cli.robot.vehicle import robot_of, token_file
+from closedloop_plugin.cli.robot.vehicle import addressed, robot_of, token_file
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.options import add_command, option
 
@@ -47,10 +47,7 @@ def run(options: RobotDeployOptions) -> int:
     from closedloop_plugin.robots import deploy
     from closedloop_plugin.robots.transport import ssh
 
-    robot = robot_of(options.robot)
-    if options.host and options.host != "host":
-        user, _, host = options.host.rpartition("@")
-        robot = replace(robot, link=replace(robot.link, host=host, user=user or robot.link.user))
+    robot = addressed(robot_of(options.robot), options.host)
     if options.dry_run:
         _show(robot)
         return 0
@@ -60,8 +57,10 @@ def run(options: RobotDeployOptions) -> int:
             f"name the vehicle: ad2 robot deploy {options.robot} [USER@]HOST{known}, or --dry-run to print the steps"
         )
     deploy.deploy(robot, deploy.make_token(token_file(robot)))
-    print(f"installed on {robot.link.host}, in {robot.link.folder}; start it there, with its ROS sourced:")
-    print("  " + ssh.shown(ssh.command(robot.link, remote=deploy.onboard_command(robot, "client", deploy.SETTINGS))))
+    print(f"installed on {robot.link.host}, in {robot.link.folder}; try it without motion:")
+    print(f"  ad2 robot check {options.robot} {options.host}")
+    print(f"start it{_sourcing(robot)}:")
+    print("  " + ssh.shown(ssh.command(robot.link, remote=deploy.ros_command(robot, "client", deploy.SETTINGS))))
     print(f"and here: ad2 robot plan --robot {options.robot} --agent ...")
     return 0
 
@@ -80,5 +79,9 @@ def _show(robot: RobotConfig) -> None:
     if robot.link.host:
         print("# would be run, with the files as a tar archive on its standard input:")
         print(ssh.shown(ssh.command(robot.link, remote=deploy.install_command(robot))))
-        print("\n# starts the client, with ROS sourced on the vehicle:")
-        print(ssh.shown(ssh.command(robot.link, remote=deploy.onboard_command(robot, "client", deploy.SETTINGS))))
+        print(f"\n# starts the client{_sourcing(robot)}:")
+        print(ssh.shown(ssh.command(robot.link, remote=deploy.ros_command(robot, "client", deploy.SETTINGS))))
+
+
+def _sourcing(robot: RobotConfig) -> str:
+    return "" if robot.onboard.setup else ", with ROS sourced on the vehicle (or name its setup files: onboard.setup)"

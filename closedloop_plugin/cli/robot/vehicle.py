@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lmms_eval_ad2.options import option
@@ -22,6 +22,14 @@ def robot_of(text: str) -> RobotConfig:
     from closedloop_plugin.robots.vehicles.robot_config import find_robot
 
     return find_robot(text)
+
+
+def addressed(robot: RobotConfig, address: str | None) -> RobotConfig:
+    """The robot at `[USER@]HOST`; None or "host": at link.host of its file."""
+    if not address or address == "host":
+        return robot
+    user, _, host = address.rpartition("@")
+    return replace(robot, link=replace(robot.link, host=host, user=user or robot.link.user))
 
 
 def home() -> Path:

@@ -41,6 +41,10 @@ class VehicleIO:
         """The status of the base, with "mode" if the vehicle has modes. None: no recent message."""
         raise NotImplementedError
 
+    def received(self) -> Dict[str, int]:
+        """Messages so far: "camera", "odometry", "status"."""
+        raise NotImplementedError
+
     def fault(self) -> Optional[str]:
         """Why the values cannot be trusted at the moment, or None. VehicleNotReady: permanent, the process must end."""
         return None

@@ -74,6 +74,9 @@ class Ros1IO(VehicleIO):
         found = self._status.get()
         return ros_messages.status(found, found.__slots__ if found else ())
 
+    def received(self) -> Dict[str, int]:
+        return ros_messages.counts(self._pictures, self._odometry, self._status)
+
     def fault(self) -> Optional[str]:
         if rospy.is_shutdown():
             raise VehicleNotReady("ROS has shut this node down (rosnode kill, or another node of its name)")

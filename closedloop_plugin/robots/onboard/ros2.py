@@ -54,6 +54,9 @@ class Ros2IO(VehicleIO):
         found = self._status.get()
         return ros_messages.status(found, found.get_fields_and_field_types() if found else ())
 
+    def received(self) -> Dict[str, int]:
+        return ros_messages.counts(self._pictures, self._odometry, self._status)
+
     def fault(self) -> Optional[str]:
         if not rclpy.ok():
             raise VehicleNotReady("ROS has shut this node down")

@@ -13,9 +13,11 @@ class LatestMessage:
 
     def __init__(self) -> None:
         self._held: Optional[Tuple[float, Any]] = None
+        self.count = 0
 
     def put(self, message: Any) -> None:
         self._held = (time.monotonic(), message)
+        self.count += 1
 
     def get(self) -> Any:
         held = self._held
@@ -32,6 +34,7 @@ class LatestCameraFrame:
         self._pack = jpeg.packer() if self.raw else None
         self._held: Optional[Tuple[float, Any]] = None
         self.heard_at: Optional[float] = None
+        self.count = 0
         self._made: Optional[Tuple[float, bytes, int, int]] = None
         if self.raw and self._pack is None:
             raise VehicleNotReady(
@@ -40,6 +43,7 @@ class LatestCameraFrame:
 
     def put(self, taken: float, message: Any) -> None:
         self._held, self.heard_at = (taken, message), time.monotonic()
+        self.count += 1
 
     def get(self) -> Optional[Tuple[float, bytes, int, int]]:
         held = self._held
@@ -61,6 +65,11 @@ class LatestCameraFrame:
         if len(data) > self._most:
             raise jpeg.InvalidCameraImage(f"a frame of {len(data)} bytes; frame_max_bytes is {self._most}")
         return data, width, height
+
+
+def counts(camera: Optional[LatestCameraFrame], odom: LatestMessage, state: LatestMessage) -> Dict[str, int]:
+    """VehicleIO.received"""
+    return {"camera": camera.count if camera else 0, "odometry": odom.count, "status": state.count}
 
 
 def fill(twist: Any, wanted: Dict[str, float]) -> Any:

@@ -49,10 +49,15 @@ def run(link: LinkSettings, remote: str, stdin: bytes = b"", limit_s: float = 60
     try:
         done = subprocess.run(command(link, remote=remote), input=stdin, capture_output=True, timeout=limit_s)
     except subprocess.TimeoutExpired:
-        raise Ad2Error(f"{link.host}: no answer within {limit_s:g} s to: {remote}") from None
+        raise Ad2Error(f"{link.host}: no answer within {limit_s:g} s to: {_brief(remote)}") from None
     if done.returncode:
-        raise Ad2Error(f"{link.host}: {last_words(done.stderr) or f'code {done.returncode}'} (at: {remote})")
+        raise Ad2Error(f"{link.host}: {last_words(done.stderr) or f'code {done.returncode}'} (at: {_brief(remote)})")
     return done.stdout.decode("utf-8", "replace")
+
+
+def _brief(remote: str, most: int = 100) -> str:
+    """The command's begin; `ad2 robot deploy --dry-run` prints whole ones."""
+    return remote if len(remote) <= most else f"{remote[:most]}..."
 
 
 def last_words(stderr: bytes, most: int = 300) -> str:

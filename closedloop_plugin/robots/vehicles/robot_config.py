@@ -6,6 +6,7 @@ Every key is checked: unknown keys are refused with the nearest known name, and 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -47,6 +48,7 @@ class OnboardSettings:
     """Settings of the on-board client, with the names of its settings file."""
 
     python: str = "python3"
+    setup: str = ""  # shell files that bring ROS into the environment, joined by ":", in this order; ~/ is the home
     backend: str = ""  # ros1 | ros2 | MODULE:CLASS; "": the vehicle's ROS version
     relay: bool = True
     motion_s: float = 0.5
@@ -220,6 +222,9 @@ def _consistent(file: Path, vehicle: Vehicle, onboard: OnboardSettings) -> None:
         raise DataError(file, None, "topics.status", need, "")
     if vehicle.watchdog_s is None and not onboard.relay:
         raise DataError(file, None, "onboard.relay", f"true: {vehicle.name} does not stop by itself", False)
+    for part in filter(None, onboard.setup.split(":")):
+        if not re.fullmatch(r"(~?/)[A-Za-z0-9_.+/-]+", part):
+            raise DataError(file, None, "onboard.setup", "absolute paths, or below ~/, joined by ':'", onboard.setup)
     backend = onboard.backend
     if backend not in ("", "ros1", "ros2") and not all(p.strip() for p in backend.partition(":")):
         raise DataError(file, None, "onboard.backend", "ros1, ros2 or MODULE:CLASS", backend)

@@ -12,7 +12,7 @@ class Wheels(VehicleIO):
     """Writes its commands to wheels.jsonl; its camera shows frame.jpg 20 times a second."""
 
     def __init__(self, settings, node, sees):
-        self._jpeg = (HERE / "frame.jpg").read_bytes()
+        self._jpeg, self._opened = (HERE / "frame.jpg").read_bytes(), time.monotonic()
 
     def publish(self, actuation):
         with (HERE / "wheels.jsonl").open("a") as commands:
@@ -22,10 +22,15 @@ class Wheels(VehicleIO):
         return time.monotonic() // 0.05 * 0.05, self._jpeg, 64, 48
 
     def odometry(self):
-        return {"x": 0.0, "y": 0.0, "yaw": 0.0, "v": 0.0, "w": 0.0}
+        return None if (HERE / "silent").exists() else {"x": 0.0, "y": 0.0, "yaw": 0.0, "v": 0.0, "w": 0.0}
 
     def status(self):
         return {"mode": 1}
+
+    def received(self):
+        heard = int((time.monotonic() - self._opened) / 0.05)
+        silent = (HERE / "silent").exists()
+        return {"camera": heard, "odometry": 0 if silent else heard, "status": heard}
 
     def close(self):
         pass
