@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,13 @@ def test_mistakes_are_reported_in_one_line(
     output = capsys.readouterr().err
     assert re.search(says, output) and "Traceback" not in output
     assert not (folder / "out").exists()
+
+
+def test_a_missing_library_is_named_before_the_scenario_is_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "verifai", None)
+    (tmp_path / "broken.scenic").write_text("this is no scenario")
+    words = ["threats", "search", str(tmp_path / "broken.scenic"), "--agent", "expert", "--out", str(tmp_path / "out")]
+    assert main(words) == 2
+    assert "[threats]" in capsys.readouterr().err

@@ -93,9 +93,11 @@ def run(options: ThreatSearchOptions) -> int:
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.runner.assemble import assemble, config_identity, remote
     from closedloop_plugin.threats.search.report import text
+    from closedloop_plugin.threats.search.samplers import check_installed
     from closedloop_plugin.threats.search.search import ThreatSearchConfig, search
     from lmms_eval_ad2.storage.identity import check_folder
 
+    check_installed()  # before the scenario is compiled, which takes a minute
     check_decision_hz(options.decision_hz, profile(options.profile))
     check_driver(options)
     config = _run_config(options)

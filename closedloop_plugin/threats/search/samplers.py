@@ -131,9 +131,14 @@ def _seeded(seed: int) -> tuple[Any, Any]:
     return random.Random(seed).getstate(), np.random.RandomState(seed % 2**32).get_state()
 
 
+def check_installed() -> None:
+    """Raise Ad2Error without the libraries that draw values."""
+    require("verifai", "searching a scenario's parameters")
+
+
 def _sampler(kind: str, space: Mapping[str, ParameterDomain], seed: int) -> tuple[Any, list[Any]]:
     """(Scenic's VerifaiSampler, Scenic's parameters in the order of `space`)."""
-    require("verifai", "searching a scenario's parameters")
+    check_installed()
     from scenic.core.external_params import VerifaiSampler
 
     parameters = [_parameter(domain) for domain in space.values()]

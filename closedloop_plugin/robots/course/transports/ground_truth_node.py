@@ -8,6 +8,7 @@ vehicle (m, rad). Ends when stdin is closed.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -42,7 +43,8 @@ def _print_pose(message: Any) -> None:
     position, q = message.pose.pose.position, message.pose.pose.orientation
     # The rotation is about z only, so that yaw = 2 atan2(q.z, q.w).
     pose = [message.header.stamp.to_sec(), position.x, position.y, 2 * math.atan2(q.z, q.w)]
-    print(json.dumps([*pose, message.twist.twist.linear.x]), flush=True)
+    with contextlib.suppress(BrokenPipeError):  # the course was killed; stdin is closed too, which ends this process
+        print(json.dumps([*pose, message.twist.twist.linear.x]), flush=True)
 
 
 if __name__ == "__main__":
