@@ -188,6 +188,41 @@ def test_all_records_from_a_broken_one_on_are_counted_as_lost(tmp_path: Path) ->
     assert ([r.route_id for r in records], lost) == (["0"], 3)
 
 
+TWO = json.dumps({"_checkpoint": {"records": [raw("8"), raw("9")], "global_record": {"route_id": -1}}})
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (COMPLETE + TWO, r"continues after its end \(line 1\d\d\), with 2 further record\(s\), the first RouteScenario_8"),
+        (COMPLETE + "\n" + TWO[: len(TWO) // 2], "with 1 further record"),
+        (COMPLETE + '  "score_composed": 50.0\n }\n}', r"with '\"score_composed\": 50.0"),
+        (TWO + "\n" + TWO, r"continues after its end \(line 2\)"),
+        (COMPLETE.replace("]\n }\n}", "]") + TWO, r"records ends in line 1\d\d, the file does not, with 2 further"),
+        (TWO.replace('"global_record": {', '"more": [{"route_id": "RouteScenario_7_rep0"}], "global_record": {'),
+         r"1 record\(s\) outside _checkpoint\.records, the first RouteScenario_7_rep0"),
+    ],
+    ids=["two", "second-cut", "tail", "lines", "first-cut", "second-list"],
+)  # fmt: skip
+def test_no_record_behind_the_first_list_is_dropped_silently(text: str, says: str, tmp_path: Path) -> None:
+    file = tmp_path / "merged.json"
+    file.write_text(text)
+    with pytest.raises(Ad2Error, match=says):
+        read([file])
+
+
+def test_the_global_record_and_repeated_ids_outside_the_list_are_no_further_records(tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    file.write_text(
+        TWO.replace('"global_record"', '"crashed": [{"route_id": "RouteScenario_9_rep0"}], "global_record"')
+    )
+    assert [r.route_id for r in read([file]).records] == ["8", "9"]
+    file.write_text(TWO[:-3])  # cut within the global record
+    assert read_file(file)[1] == 0
+    file.write_text(TWO[: TWO.index('"global_record"')].rstrip(" ,]") + ",")
+    assert read_file(file)[1] == 1
+
+
 LISTS = {**episode().infractions, "red_light": ["Agent ran a red light"], "min_speed_infractions": ["x is 50%"]}
 
 

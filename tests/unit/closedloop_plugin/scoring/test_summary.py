@@ -147,6 +147,19 @@ def test_efficiency_is_the_mean_of_route_means() -> None:
     assert found["success_rate"] == 100.0
 
 
+def test_a_route_with_an_unreadable_speed_message_is_named_and_left_out_of_efficiency() -> None:
+    texts = [message(50.0), "Average speed is 179,21% of the surrounding traffic's one"]
+    records = [record("1", infractions={"min_speed_infractions": texts}),
+               record("2", infractions={"min_speed_infractions": [message(80.0)]})]  # fmt: skip
+    found = summarise(records, [route("1"), route("2")], B2D)
+    assert found["efficiency"] == 80.0
+    assert any(
+        "1 record(s) with a speed message without a percentage" in note and ": 1" in note for note in found["notes"]
+    )
+    leaderboard = summarise(records, [route("1"), route("2")], profile("leaderboard-2.0"))
+    assert leaderboard["unchecked"] == {"with a speed message without a percentage": ["1"]}
+
+
 def test_intervals_contain_the_value_and_need_two_routes() -> None:
     routes = [route(str(i)) for i in range(30)]
     records = [record(str(i), score=float(3 * i)) for i in range(30)]
