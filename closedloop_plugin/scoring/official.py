@@ -17,6 +17,7 @@ import json
 import logging
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from typing import Any
 from closedloop_plugin.core.driver_name import driver_name
 from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
 from closedloop_plugin.scoring.ability import of_type
-from closedloop_plugin.scoring.official_record import SCORES, OfficialRecord, parse_record
+from closedloop_plugin.scoring.official_record import SCORES, OfficialRecord, numbered, parse_record
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.storage.untrusted_json import LARGEST_FILE, lines, parse, read_bytes
 
@@ -79,7 +80,13 @@ def read_file(file: Path) -> tuple[list[OfficialRecord], int]:
     except ValueError as exc:
         raise Ad2Error(f"{file}: {exc}; an official result file has 1 MB") from exc
     rows, lost = _official(file, text)
-    return [parse_record(row, file, i) for i, row in enumerate(rows)], lost
+    records = [parse_record(row, file, i) for i, row in enumerate(rows)]
+    unnumbered = Counter(row["route_id"] for row in rows if not numbered(row["route_id"]))
+    for name, times in unnumbered.items():
+        if times > 1:  # repetitions of leaderboard 1, or a resumed run
+            expected = f"{name}_rep0, {name}_rep1 ... for its repetitions, or one record"
+            raise DataError(file, None, "route_id", expected, f"{name} {times} times")
+    return records, lost
 
 
 def is_official(file: Path) -> bool:

@@ -278,8 +278,10 @@ def _check_routes(
 
 
 def _foreign(record: OfficialRecord, route: Route) -> bool:
-    other_type = record.scenario and record.scenario != route.scenario
-    return bool(other_type or (record.town and record.town != route.town))
+    """Whether a record names another town, or neither the name nor the type of a scenario of its route."""
+    known = {part for one in route.scenarios or ((route.scenario, route.scenario_name),) for part in one if part}
+    other_scenario = known and record.scenario and not known & {record.scenario_name, record.scenario}
+    return bool(other_scenario or (record.town and record.town != route.town))
 
 
 def _experimental(

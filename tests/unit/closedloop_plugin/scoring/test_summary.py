@@ -276,6 +276,19 @@ def test_the_wrong_route_file_is_refused() -> None:
         summarise([record("1", town="Town01")], [route("1")], B2D)
 
 
+def test_scenarios_are_compared_by_their_names() -> None:
+    own = replace(route("1", "ControlLoss"), scenario_name="my_cut_in", scenarios=(("ControlLoss", "my_cut_in"),))
+    mine = replace(record("1"), scenario_name="my_cut_in", scenario="my_cut_in")
+    assert not [n for n in summarise([mine], [own], B2D)["notes"] if "another town or scenario" in n]
+    both = replace(own, scenario="", scenario_name="", scenarios=(("Accident", "a"), ("ControlLoss", "my_cut_in")))
+    found = summarise([mine], [both], B2D)
+    assert (found["driving_score"], found["skill_score"], found["types"][0]["type"]) == (100.0, None, "")
+    with pytest.raises(Ad2Error, match="names another town or scenario"):
+        summarise([replace(mine, scenario_name="other", scenario="other")], [both], B2D)
+    none = replace(own, scenario="", scenario_name="", scenarios=())
+    assert summarise([replace(mine, scenario_name="other", scenario="other")], [none], B2D)["driving_score"] == 100.0
+
+
 def test_inconsistent_scores_are_counted_named_and_kept() -> None:
     lists = {"collisions_vehicle": ["x"]}
     routes = [route("1")]
