@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.frames import from_carla
-from closedloop_plugin.core.xml_files import FARTHEST_M, LONGEST_M, parse_xml, xml_bytes
+from closedloop_plugin.core.xml_files import FARTHEST_M, LARGEST_ROUTES, LONGEST_M, parse_xml, xml_bytes
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
 Pose = tuple[float, float, float]  # x, y, yaw in the map frame
@@ -96,7 +96,7 @@ def read_routes(file: Path) -> list[Route]:
 
 
 def _routes_of(file: Path) -> list[Route]:
-    root = parse_xml(xml_bytes(file, "route file"), file, "an XML route file")
+    root = parse_xml(xml_bytes(file, "route file", LARGEST_ROUTES), file, "an XML route file")
     if root.tag != "routes":
         raise DataError(file, None, root.tag, "a <routes> element at the top")
     return [_route(file, node) for node in root.findall("route")]

@@ -8,19 +8,20 @@ from pathlib import Path
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.untrusted_json import read_bytes
 
-LARGEST_BYTES = 32 << 20  # of a file; the largest town of CARLA has 25 MB
+LARGEST_ROUTES = 32 << 20  # bytes of a file
+LARGEST_MAP = 128 << 20  # bytes; CARLA's large towns have tens of MB
 FARTHEST_M = 1e6  # largest absolute coordinate
 LONGEST_M = 100_000.0  # of a route or a road
 
 
-def xml_bytes(file: Path, kind: str) -> bytes:
-    """The content of a file of at most LARGEST_BYTES. `kind`: of file, for errors. Raises Ad2Error."""
+def xml_bytes(file: Path, kind: str, most: int) -> bytes:
+    """The content of a file of at most `most` bytes. `kind`: "map", for errors. Raises Ad2Error."""
     try:
-        return read_bytes(file, LARGEST_BYTES)
+        return read_bytes(file, most)
     except OSError as exc:
         raise Ad2Error(f"{file}: cannot read the {kind} ({exc.strerror})") from exc
     except ValueError as exc:
-        raise Ad2Error(f"{file}: {exc}; too large for the {kind}") from exc
+        raise Ad2Error(f"{file}: {exc}; too large for a {kind}") from exc
 
 
 def parse_xml(content: bytes, file: object, expected: str) -> ET.Element:
