@@ -91,15 +91,25 @@ class ResultList(_Strict):
     not_available: tuple[UnavailableResult, ...] = ()
 
 
+class _ListLoader(yaml.SafeLoader):
+    """Refuses aliases: no list needs them, and nested ones grow exponentially."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark
+            raise yaml.MarkedYAMLError(problem="an alias (*name) is not allowed here", problem_mark=mark)
+        return super().compose_node(parent, index)
+
+
 def read_list(file: Path) -> ResultList:
     """Read and check a list. Raises Ad2Error or DataError (file, field) for an unreadable or malformed one."""
     try:
         if file.stat().st_size > MOST_LIST_BYTES:
             raise Ad2Error(f"{file}: larger than {MOST_LIST_BYTES} bytes: not a list of result files")
-        raw = yaml.safe_load(file.read_text("utf-8"))
+        raw = yaml.load(file.read_text("utf-8"), _ListLoader)
     except OSError as exc:
         raise Ad2Error(f"{file}: cannot be read ({exc.strerror})") from exc
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as exc:
+    except (yaml.YAMLError, ValueError, RecursionError) as exc:
         raise Ad2Error(f"{file}: not a YAML file: {yaml_fault(exc)}") from exc
     return parse_list(raw, file)
 

@@ -200,6 +200,7 @@ class Episode:
                 "places": outcome.places,
                 "junctions_passed": outcome.junctions_passed,
                 "route_length_m": road.path.length,
+                "town": record.town or road.town,  # of a program that names its own map
                 "game_s": truth.time_s,
                 "ticks": truth.tick,
                 "map": {

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.scoring.driving import composed, lane_percents, penalty_of
+from closedloop_plugin.scoring.efficiency import percents
 from closedloop_plugin.scoring.official_record import SCORES, OfficialRecord
 from lmms_eval_ad2.report.text_table import few
 
@@ -120,6 +121,8 @@ def _penalty(record: OfficialRecord, slack: Mapping[str, float], profile: Profil
     lanes, speeds = record.infractions["outside_route_lanes"], record.infractions["min_speed_infractions"]
     if len(lane_percents(lanes)) < len(lanes):
         return "with a lane message without a percentage"
+    if _speed_costs(profile) and len(percents(speeds)) < len(speeds):
+        return "with a speed message without a percentage"
     expected = penalty_of(record.infractions, profile.penalties)
     counted = len(lanes) + (len(speeds) if _speed_costs(profile) else 0)
     if abs(expected - record.score_penalty) <= slack["score_penalty"] + counted * _MESSAGE_SHARE + 1e-9:

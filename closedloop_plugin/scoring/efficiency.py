@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 DROP_ABOVE = 1000.0  # percent: next to stationary traffic the ratio is meaningless
 
-_PERCENT = re.compile(r"(?<![\w.])(\d+(?:\.\d*)?)\s*%")
+_PERCENT = re.compile(r"(?<![\w.,])(\d+(?:\.\d*)?)\s*%")
 
 
 def percent(ego_mean: float, background_mean: float | None) -> float:
@@ -33,12 +33,16 @@ def message(value: float) -> str:
 
 
 def percents(messages: Sequence[str]) -> list[float]:
-    """Percentage of each message that contains one: the first number followed by a percent sign."""
+    """Percentage of each message that contains one: the first number followed by a percent sign.
+
+    A number with a decimal comma is not read: its last digits alone would be another percentage.
+    """
     found = (_PERCENT.search(text) for text in messages)
     return [float(hit.group(1)) for hit in found if hit]
 
 
 def route_efficiency(messages: Sequence[str]) -> float | None:
-    """Mean percentage of one route without values above 1,000; None if none remain."""
-    kept = [value for value in percents(messages) if value <= DROP_ABOVE]
+    """Mean percentage of one route without values above 1,000; None if none remain or a message has no percentage."""
+    values = percents(messages)
+    kept = [value for value in values if value <= DROP_ABOVE and len(values) == len(messages)]
     return math.fsum(kept) / len(kept) if kept else None

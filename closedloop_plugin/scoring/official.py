@@ -5,9 +5,10 @@
 
 Each of our records carries its origin, so that no part of a file can be mistaken for a CARLA result.
 
-A file that was truncated while it was written yields its complete records and the number of lost ones. A folder stands
-for its episodes.jsonl if it has one (a run of ours), otherwise for all official result files directly in it, except a
-merged.json that only repeats the others.
+A file that was truncated while it was written yields its complete records and the number of lost ones. A file with
+records behind the end of its list (two files in one, or a shorter file written over a longer one) is refused. A folder
+stands for its episodes.jsonl if it has one (a run of ours), otherwise for all official result files directly in it,
+except a merged.json that only repeats the others.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +26,7 @@ from typing import Any
 from closedloop_plugin.core.driver_name import driver_name
 from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
 from closedloop_plugin.scoring.ability import of_type
-from closedloop_plugin.scoring.official_record import SCORES, OfficialRecord, parse_record
+from closedloop_plugin.scoring.official_record import SCORES, OfficialRecord, numbered, parse_record
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.storage.untrusted_json import LARGEST_FILE, lines, parse, read_bytes
 
@@ -32,6 +35,7 @@ MERGED = "merged.json"
 LARGEST_BYTES = LARGEST_FILE  # of an official result file; one with 220 records has about 1 MB
 _log = logging.getLogger(__name__)
 _DECODER = json.JSONDecoder()
+_RECORD_ID = re.compile(r'"route_id"(?!\s*:\s*-)[\s:"]*([^",}\s]*)')  # not of the official global_record, which is -1
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,13 @@ def read_file(file: Path) -> tuple[list[OfficialRecord], int]:
     except ValueError as exc:
         raise Ad2Error(f"{file}: {exc}; an official result file has 1 MB") from exc
     rows, lost = _official(file, text)
-    return [parse_record(row, file, i) for i, row in enumerate(rows)], lost
+    records = [parse_record(row, file, i) for i, row in enumerate(rows)]
+    unnumbered = Counter(row["route_id"] for row in rows if not numbered(row["route_id"]))
+    for name, times in unnumbered.items():
+        if times > 1:  # repetitions of leaderboard 1, or a resumed run
+            expected = f"{name}_rep0, {name}_rep1 ... for its repetitions, or one record"
+            raise DataError(file, None, "route_id", expected, f"{name} {times} times")
+    return records, lost
 
 
 def is_official(file: Path) -> bool:
@@ -206,7 +216,9 @@ def _official(file: Path, text: str) -> tuple[list[Any], int]:
     """(raw records, number lost)."""
     try:
         data = parse(text, finite=False)
-    except json.JSONDecodeError:
+    except json.JSONDecodeError as exc:
+        if exc.msg == "Extra data":
+            raise _several(file, f"the file continues after its end (line {exc.lineno})", text[exc.pos :]) from None
         return _whole_records(file, text)
     except ValueError as exc:
         raise Ad2Error(f"{file}: not a result file: {exc}") from exc
@@ -215,7 +227,29 @@ def _official(file: Path, text: str) -> tuple[list[Any], int]:
     rows = data["_checkpoint"].get("records")
     if not isinstance(rows, list):
         raise DataError(file, None, "_checkpoint.records", "a list", rows)
+    read_ids = {row.get("route_id") for row in rows if isinstance(row, dict)}
+    if others := [name for name in _route_ids(data) if name not in read_ids]:
+        raise Ad2Error(f"{file}: {len(others)} record(s) outside _checkpoint.records, the first {others[0]}; "
+                       "expected one list of records: give each list in a file of its own")  # fmt: skip
     return rows, 0
+
+
+def _route_ids(value: Any) -> Iterator[str]:
+    """The route ids of all objects in a JSON value."""
+    if isinstance(value, dict) and isinstance(value.get("route_id"), str):
+        yield value["route_id"]
+    for child in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _route_ids(child)
+
+
+def _several(file: Path, where: str, rest: str) -> Ad2Error:
+    """The error for content behind the records, which would otherwise not be scored."""
+    ids = _RECORD_ID.findall(rest)
+    what = f"{len(ids)} further record(s), the first {ids[0]}" if ids else f"{rest.strip()[:40]!r}"
+    return Ad2Error(
+        f"{file}: {where}, with {what}. Two result files in one, or a shorter one written over a longer one? "
+        "Give each as a file of its own"
+    )
 
 
 def _whole_records(file: Path, text: str) -> tuple[list[Any], int]:
@@ -226,14 +260,19 @@ def _whole_records(file: Path, text: str) -> tuple[list[Any], int]:
         raise Ad2Error(f"{file}: not a JSON file, and no list of records in it")
     rows: list[Any] = []
     while True:
-        while at < len(text) and text[at] in " \t\r\n,":
-            at += 1
-        if at >= len(text) or text[at] == "]":
+        gap = re.compile(r"[\s,]*").match(text, at)
+        at = gap.end() if gap else at
+        if at >= len(text):
+            return rows, 1 if gap and "," in gap.group() else 0
+        if text[at] == "]":
+            if _RECORD_ID.search(text, at):
+                line = text.count("\n", 0, at) + 1
+                raise _several(file, f"its list of records ends in line {line}, the file does not", text[at:])
             return rows, 0
         try:
             row, at = _DECODER.raw_decode(text, at)
         except (ValueError, RecursionError):
-            return rows, max(1, text.count('"route_id"', at))
+            return rows, max(1, len(_RECORD_ID.findall(text, at)))
         rows.append(row)
 
 

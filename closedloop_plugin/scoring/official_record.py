@@ -24,7 +24,7 @@ CRASHED = ("Simulation crashed", "Agent couldn't be set up", "Agent crashed", "s
 
 REPLACED = "their programs replaced the standard scenarios, by whose types abilities are grouped"  # why no ability
 
-_ROUTE_ID = re.compile(r"RouteScenario_(.+)_rep([0-9]{1,9})")
+_ROUTE_ID = re.compile(r"RouteScenario_(?:(.+)_rep([0-9]{1,9})|([0-9]{1,9}))")  # the second form: leaderboard 1
 _NUMBERED = re.compile(r"(.+)_\d+")  # ParkingCutIn_1
 SCORES = ("score_route", "score_penalty", "score_composed")
 
@@ -123,11 +123,17 @@ def parse_record(raw: Any, file: object, row: int | str) -> OfficialRecord:
     )
 
 
+def numbered(route_id: str) -> bool:
+    """Whether a valid route_id names its repetition; those of leaderboard 1 do not."""
+    match = _ROUTE_ID.fullmatch(route_id)
+    return match is not None and match.group(2) is not None
+
+
 def _route_id(value: Any, file: object, row: int | str) -> tuple[str, int]:
     match = _ROUTE_ID.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise DataError(file, row, "route_id", "a text like RouteScenario_4937_rep0", value)
-    return match.group(1), int(match.group(2))
+    return match.group(1) or match.group(3), int(match.group(2) or 0)
 
 
 def _table(raw: Mapping[str, Any], name: str, file: object, row: int | str, gaps: list[str]) -> Mapping[str, Any]:

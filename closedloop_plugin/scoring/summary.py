@@ -39,7 +39,7 @@ from closedloop_plugin.scoring.comfort import EgoMotion
 from closedloop_plugin.scoring.comfort_scores import Key, comforts, one_rate, sample_intervals
 from closedloop_plugin.scoring.consistency import ConsistencyCheck, check
 from closedloop_plugin.scoring.driving import driving_score, latest, success_rate
-from closedloop_plugin.scoring.efficiency import route_efficiency
+from closedloop_plugin.scoring.efficiency import percents, route_efficiency
 from closedloop_plugin.scoring.official_record import REPLACED, OfficialRecord
 from closedloop_plugin.scoring.provenance import provenance
 from lmms_eval_ad2.errors import Ad2Error
@@ -278,8 +278,10 @@ def _check_routes(
 
 
 def _foreign(record: OfficialRecord, route: Route) -> bool:
-    other_type = record.scenario and record.scenario != route.scenario
-    return bool(other_type or (record.town and record.town != route.town))
+    """Whether a record names another town, or neither the name nor the type of a scenario of its route."""
+    known = {part for one in route.scenarios or ((route.scenario, route.scenario_name),) for part in one if part}
+    other_scenario = known and record.scenario and not known & {record.scenario_name, record.scenario}
+    return bool(other_scenario or (record.town and record.town != route.town))
 
 
 def _experimental(
@@ -343,6 +345,8 @@ def _notes(table: _ScoreTable, chosen: _ChosenRecords) -> list[str]:
     gaps = sorted({gap for r in records for gap in r.gaps if gap != "town_name"})
     replaced = sum(r.replaced for r in records)
     foreign = [r.route_id for key, r in table.records.items() if _foreign(r, table.routes[key[0]])]
+    speeds = {r.route_id: r.infractions["min_speed_infractions"] for r in records}
+    no_percent = [route for route, texts in speeds.items() if len(percents(texts)) < len(texts)]
     versions = sorted({r.version for r in records if r.version})
     notes = [
         (duplicates, f"{duplicates} duplicate record(s) removed: the last of a route and repetition counts"),
@@ -353,6 +357,8 @@ def _notes(table: _ScoreTable, chosen: _ChosenRecords) -> list[str]:
         (foreign, f"{len(foreign)} record(s) name another town or scenario than their route: {few(foreign, 5)}"),
         (len(versions) > 1, f"driven with {len(versions)} versions of the world or the code, whose differences the "
          f"figures may mix: {'; '.join(versions[:5])}"),
+        (no_percent, f"{len(no_percent)} record(s) with a speed message without a percentage (such as 97.3%), left out "
+         f"of Efficiency: {few(no_percent, 5)}"),
         (not table.efficiencies, "efficiency: no record has a speed message up to 1,000 %"),
         (replaced, f"{replaced} of {len(records)} record(s) test no ability: {REPLACED}"),
         (empty and replaced < len(records), f"no record tests {', '.join(empty)}: no figure there, and no Skill Score"),

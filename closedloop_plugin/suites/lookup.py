@@ -20,7 +20,7 @@ from closedloop_plugin.core.routes import Route, read_routes
 from closedloop_plugin.suites import programs
 from closedloop_plugin.suites.played_draws import PlayedDraw
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.storage.files import atomic_write, file_sha256
+from lmms_eval_ad2.storage.files import atomic_write_bytes, file_sha256
 
 BENCH2DRIVE = "bench2drive220"
 EMBEDDED = "embedded220"
@@ -101,8 +101,7 @@ def add_routes(file: Path, name: str | None = None) -> Path:
         raise Ad2Error(f"--name {name}: letters, digits, '_' and '-' only, and not the name of a built-in suite")
     read_routes(file)
     target = routes_home() / f"{name}.xml"
-    with atomic_write(target) as handle:
-        handle.write(Path(file).read_text("utf-8"))
+    atomic_write_bytes(target, Path(file).read_bytes())
     return target
 
 

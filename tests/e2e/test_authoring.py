@@ -85,6 +85,9 @@ def test_a_program_without_a_route_is_listed_but_not_scored(tmp_path: Path, caps
     assert "A custom program: not a benchmark" in output and "Driving Score" not in output
     assert "free repetition 1: completed" in output
     assert read_run(tmp_path / "o")["identity"]["map_sha256"]
+    assert records(tmp_path / "o")[0]["town"] == "street"
+    assert run(tmp_path / "p", "--scenario", file) == 0
+    assert records(tmp_path / "p")[0]["town"] == "none", "the world's map: the program may name it itself"
 
 
 def test_set_fixes_a_parameter_and_belongs_to_the_run(

@@ -7,6 +7,8 @@ import re
 import pytest
 from support.running import REPO, TESTS
 
+from closedloop_plugin.core import xml_files
+from closedloop_plugin.maps import opendrive_file
 from closedloop_plugin.robots.onboard import wire
 from closedloop_plugin.robots.planner import connection_listener, decision_cycle
 from closedloop_plugin.robots.planner import session as planner_session
@@ -48,6 +50,12 @@ def test_the_page_names_a_test_for_every_entry() -> None:
         ("{} MiB, 50 million pixels", image_files.MOST_BYTES / MIB),
         ("64 MiB, {} million pixels", image_files.MOST_PIXELS / 1e6),
         ("{} MiB, 64 levels | 2 GiB", untrusted_json.LARGEST_FILE / MIB),
+        ("route file (XML) | {} MiB", xml_files.LARGEST_ROUTES / MIB),
+        ("numbers up to {}, routes", f"{xml_files.FARTHEST_M:,.0f}"),
+        ("routes of up to {} km", xml_files.LONGEST_M / 1000),
+        ("map (OpenDRIVE) | {} MiB", xml_files.LARGEST_MAP / MIB),
+        ("with {} lanes a section", opendrive_file.MOST_LANES),
+        ("a section, {} km of lanes", f"{opendrive_file.MOST_LANE_M / 1000:,.0f}"),
         ("line of a journal | {} MiB", journal.LONGEST_LINE / MIB),
         ("{} MiB, uncompressed", completion.LONGEST_BODY / MIB),
         ("{} MiB (`--max-body-mb`)", RequestLimits().body_bytes / MIB),

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from closedloop_plugin.core.frames import from_carla, to_carla
-from closedloop_plugin.maps.towns.lanes import LONGEST, STEP, Key, TownLane
+from closedloop_plugin.core.xml_files import LONGEST_M
+from closedloop_plugin.maps.towns.lanes import STEP, Key, TownLane
 from closedloop_plugin.maps.towns.route_trace import NEAR, foot
 from lmms_eval_ad2.errors import Ad2Error, require
 
@@ -59,7 +60,7 @@ class CarlaLanes:
         pairs = town_map.get_topology()
         for waypoint in (*(a for a, _ in pairs), *(b for _, b in pairs)):  # a lane that ends occurs only as a successor
             self._add_entry(waypoint)
-        for waypoint in town_map.generate_waypoints(LONGEST):  # one per lane
+        for waypoint in town_map.generate_waypoints(LONGEST_M):  # one per lane
             self._add_missing_lane(waypoint)
         if not self.entries:
             raise Ad2Error(f"{self.name}: the map has no driving lane")
@@ -90,7 +91,7 @@ class CarlaLanes:
         The client's next_until_lane_end and previous_until_lane_start confuse the ends of road and lane section, and
         crash the process if there is no successor.
         """
-        way, step = 1.0 if ahead == (waypoint.lane_id < 0) else -1.0, LONGEST
+        way, step = 1.0 if ahead == (waypoint.lane_id < 0) else -1.0, LONGEST_M
         while step > END_TOLERANCE:
             step /= 2
             place = self._same_lane_at(waypoint, waypoint.s + way * step)

@@ -13,6 +13,8 @@ from closedloop_plugin.runner.episode import PROGRAM, PROGRAM_ENDED
 from closedloop_plugin.scoring.official import from_episode
 from closedloop_plugin.scoring.summary import summarise
 
+JOINT_GAP_M = 5.0  # of a route that was traced again through points of the path ahead
+
 
 def report(
     records: Sequence[EpisodeRecord],
@@ -79,6 +81,15 @@ def _replies(records: Sequence[EpisodeRecord]) -> str:
     return ", ".join(named)
 
 
+def short_route(record: EpisodeRecord) -> str:
+    """For a program without a route: ", ..." if the path ahead of its ego ends early; "" otherwise."""
+    from closedloop_plugin.worlds.bridge.program_setup import TOWN_ROUTE_M
+
+    if not 0 < record.route_length_m < TOWN_ROUTE_M - JOINT_GAP_M:
+        return ""
+    return f", route of {record.route_length_m:.0f} m: no lane begins at its end"
+
+
 def _line(record: EpisodeRecord) -> str:
     hits = sum(len(v) for k, v in record.infractions.items() if k.startswith("collisions"))
     end = record.status.lower() if record.status == PROGRAM_ENDED else record.end
@@ -89,7 +100,7 @@ def _line(record: EpisodeRecord) -> str:
         others = sum(len(v) for k, v in record.infractions.items() if not k.startswith(("collisions", "min_speed")))
         return (
             f"{record.route_id} repetition {record.repetition}: {end}{why}, {record.game_s:.1f} s, {hits} collisions, "
-            f"{others} other infractions{drawn}"
+            f"{others} other infractions{short_route(record)}{drawn}"
         )
     return (
         f"{record.route_id} repetition {record.repetition}: {end}{why}, {record.game_s:.1f} s, "

@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.report.compact import WIDTH
+from lmms_eval_ad2.report.text_table import few
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,12 +28,26 @@ def register(subparsers: Any) -> None:
 
 
 def run_add(options: RoutesAddOptions) -> int:
-    from closedloop_plugin.core.routes import read_routes
+    from closedloop_plugin.core.routes import read_routes, wide_gaps
+    from closedloop_plugin.scenarios.catalogue import undrivable
     from closedloop_plugin.suites.lookup import BENCH2DRIVE, EMBEDDED, add_routes
 
     target = add_routes(options.file, options.name)
     name = EMBEDDED if target.stem == BENCH2DRIVE else target.stem
-    print(f"{len(read_routes(target))} routes in {target}; drive them with: ad2 drive run --suite {name} ...")
+    routes = read_routes(target)
+    reasons = {route.id: reason for route in routes if (reason := undrivable(route))}
+    n = len(routes) - len(reasons)
+    print(f"{len(routes)} routes in {target}" + (f"; drive them with: ad2 drive run --suite {name} ..." if n else ""))
+    if reasons:
+        only = f"{n} of them can be driven, {len(reasons)} only scored" if n else "they can be scored, but not driven"
+        named = [f"{route} ({reason})" for route, reason in reasons.items()]
+        show(f"{only} (ad2 drive score RESULTS --routes {name}): {few(named, 3)}")
+    if gaps := wide_gaps(route for route in routes if route.id not in reasons):
+        named = [f"{route} ({metres:.0f} m after point {number})" for route, (number, metres) in gaps.items()]
+        show(
+            f"{len(gaps)} routes have neighbouring points 50 m or more apart, between which their road is interpolated "
+            f"unless --towns has the town's map: {few(named, 3)}"
+        )
     return 0
 
 
@@ -47,5 +64,5 @@ def run_list() -> int:
             rows.append((name, len(found.routes), f"sha256 {found.sha256[:16]}"))
         except Ad2Error as exc:
             rows.append((name, "–", exc))
-    print(TextTable(("suite", "routes", "about"), rows, "lrl").plain())
+    print(TextTable(("suite", "routes", "about"), rows, "lrl").within(WIDTH))
     return 0

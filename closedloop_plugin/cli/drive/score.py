@@ -31,7 +31,9 @@ class DriveScoreOptions:
     """`ad2 drive score`."""
 
     results: tuple[Path, ...] = option(metavar="RESULTS", positional=True)
-    routes: str = option("driven suite: its route file, folder of programs, or demo", metavar="FILE|DIR|SUITE")
+    routes: str = option(
+        "driven suite: its route file, folder of programs or route files, or demo", metavar="FILE|DIR|SUITE"
+    )
     profile: str | None = option(
         "rules of scoring (default: those of the results; official files: bench2drive)", default=None, metavar="NAME"
     )
@@ -132,13 +134,18 @@ def _identity(results: Sequence[Path]) -> dict[str, Any] | None:
 
 
 def driven(name: str) -> Suite:
-    """Return the suite for a name, a folder of programs or a route file (with any file name)."""
+    """Return the suite for a name, a folder of programs, or a route file (with any file name) or folder of them."""
+    from hashlib import sha256
+
     from closedloop_plugin.core.routes import read_routes
     from closedloop_plugin.suites.lookup import Suite, suite
     from lmms_eval_ad2.storage.files import file_sha256
 
     file = Path(name)
     known = "/" not in name and not name.endswith(".xml")
+    if file.is_dir() and any(file.glob("*.xml")) and not any(file.rglob("*.scenic")):
+        hashes = "".join(file_sha256(one) for one in sorted(file.glob("*.xml")))
+        return Suite(file.absolute().name, tuple(read_routes(file)), sha256(hashes.encode()).hexdigest())
     if file.is_dir() or (known and not file.exists()):
         return suite(name, world=None)
     return Suite(file.stem, tuple(read_routes(file)), file_sha256(file))
@@ -273,7 +280,7 @@ def _repetitions(found: dict[str, Any]) -> str:
 def _types(found: dict[str, Any]) -> str:
     figures = ("driving_score", "success_rate", "efficiency", "comfortness")
     rows = [
-        [row["type"], row["n"], row["n_missing"], *(_number(row[name], 1) for name in figures)]
+        [row["type"] or "(none, or several)", row["n"], row["n_missing"], *(_number(row[name], 1) for name in figures)]
         for row in found["types"]
     ]
     headers = ["scenario type", "n", "missing", "DS", "SR %", "Eff. %", "Comf. %"]

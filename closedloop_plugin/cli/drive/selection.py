@@ -15,6 +15,7 @@ from closedloop_plugin.runner.assemble import RouteSelection
 from closedloop_plugin.suites.lookup import Suite, route_of, suite
 from closedloop_plugin.suites.programs import route_named, sha_of
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.report.text_table import few
 from lmms_eval_ad2.storage.code_state import code_label
 from lmms_eval_ad2.storage.files import file_sha256
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from closedloop_plugin.core.record import EpisodeRecord
     from closedloop_plugin.suites.played_draws import PlayedDraw
 
+TYPO = 0.85  # similarity from which a name is taken for a misspelt one
+
 
 def suite_subject(
     options: DriveRunOptions, name: str
@@ -32,7 +35,7 @@ def suite_subject(
     found = suite(name, options.world)
     routes = select_routes(found, name, routes_ids=options.routes_ids, limit=options.limit)
     if options.world in ("embedded", "carla") and not found.programs:
-        _check_types(name, routes)
+        check_drivable(name, routes)
     for given, option in ((options.alone, "--alone"), (options.fresh_draws, "--fresh-draws")):
         if given and not found.programs:
             raise Ad2Error(f"{option}: {name} has routes of the catalogue, not programs; omit it")
@@ -193,19 +196,22 @@ def _value(text: str, value: str) -> Any:
     return value
 
 
-def _check_types(file: str, routes: Sequence[Route]) -> None:
-    """Raise Ad2Error for unknown scenario types before anything is driven."""
-    from closedloop_plugin.scenarios.catalogue import CATALOGUE
+def check_drivable(name: str, routes: Sequence[Route]) -> None:
+    """Raise Ad2Error for routes that can only be scored, before anything is driven. `name`: of the suite."""
+    from closedloop_plugin.scenarios.catalogue import CATALOGUE, undrivable
 
-    unknown = [route for route in routes if route.scenario not in CATALOGUE]
-    if not unknown:
+    reasons = {route.id: reason for route in routes if (reason := undrivable(route))}
+    if not reasons:
         return
-    named = ", ".join(f"{route.id} ({route.scenario})" for route in unknown[:5]) + (" ..." if len(unknown) > 5 else "")
-    near = difflib.get_close_matches(unknown[0].scenario, CATALOGUE, 1)
+    first, reason = next(iter(reasons.items()))
+    kind = next(route.scenario for route in routes if route.id == first)
+    near = [] if kind in CATALOGUE else difflib.get_close_matches(kind, CATALOGUE, 1, TYPO)
+    others = f"; {len(reasons)} of {len(routes)} routes cannot be driven: {few(list(reasons), 5)}"
     raise Ad2Error(
-        f"{file}: no program for the scenario type of route {named}. "
-        + (f"Did you mean {near[0]}? " if near else "")
-        + "Correct the file, or select other routes with --routes-ids"
+        f"{name}: route {first} can be scored, but not driven: {reason}"
+        + (f". Did you mean {near[0]}? Correct the file" if near else "")
+        + (others if len(reasons) > 1 else "")
+        + ("; select others with --routes-ids" if len(reasons) < len(routes) else "")
     )
 
 

@@ -157,7 +157,7 @@ def run(options: ThreatGenerateOptions) -> int:
 
 def _job(options: ThreatGenerateOptions, prompts_sha256: str) -> ThreatGenerationConfig:
     from closedloop_plugin.cli.drive.prepared_run import check_decision_hz, check_driver, decision_rules, driver_of
-    from closedloop_plugin.cli.drive.selection import select_routes, towns_of
+    from closedloop_plugin.cli.drive.selection import check_drivable, select_routes, towns_of
     from closedloop_plugin.cli.drive.world import engine_of, limits_of, world_of
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.suites.lookup import suite
@@ -170,6 +170,7 @@ def _job(options: ThreatGenerateOptions, prompts_sha256: str) -> ThreatGeneratio
     if found.programs:
         raise Ad2Error(f"--suite {options.suite}: threats are made for routes, but this is a folder of programs")
     routes = select_routes(found, options.suite, routes_ids=options.routes_ids, limit=options.limit)
+    check_drivable(options.suite, routes)
     rules = profile(options.profile)
     check_decision_hz(options.decision_hz, rules)
     check_driver(options)

@@ -10,6 +10,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 from scipy.spatial import cKDTree
 
+from closedloop_plugin.maps.opendrive_file import opendrive_root
 from closedloop_plugin.maps.towns.reference_line import number, sampled
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -25,10 +26,7 @@ def cut_out(xodr: bytes, points: np.ndarray, within_m: float = WITHIN, name: obj
     A junction that one of these roads crosses keeps all its arms. Links to removed roads are removed.
     `name`: of the map, for messages.
     """
-    try:
-        root = ET.fromstring(xodr)
-    except ET.ParseError as exc:
-        raise Ad2Error(f"{name} is not an OpenDRIVE file: {exc}") from exc
+    root = opendrive_root(xodr, name)
     roads = {road.get("id", ""): road for road in root.iterfind("road")}
     tree = cKDTree(np.asarray(points, dtype=float)[:, :2])
     try:

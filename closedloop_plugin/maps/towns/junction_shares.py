@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from closedloop_plugin.core.routes import Route
+from closedloop_plugin.maps.opendrive_file import map_bytes
 from closedloop_plugin.maps.towns.cutout import cut_out
-from closedloop_plugin.maps.towns.lanes import parse_town, town_bytes
+from closedloop_plugin.maps.towns.lanes import parse_town
 from closedloop_plugin.maps.towns.planner_trace import planner_waypoints
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -48,7 +49,7 @@ def junction_shares(routes: Sequence[Route], towns: Mapping[str, Path]) -> Junct
 
 def _town_shares(routes: Sequence[Route], file: Path, share: dict[str, float], unknown: dict[str, str]) -> None:
     points = np.array([point for route in routes for point in route.points])
-    town = parse_town(cut_out(town_bytes(file), points, AROUND, name=file), file)
+    town = parse_town(cut_out(map_bytes(file), points, AROUND, name=file), file)
     for route in routes:
         try:
             found = first_junction_share(planner_waypoints(route, town, file))

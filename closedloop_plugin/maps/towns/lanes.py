@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
+from closedloop_plugin.maps.opendrive_file import map_bytes, opendrive_root
 from closedloop_plugin.maps.towns.reference_line import number, on_one_line, polynomial, sampled
 from lmms_eval_ad2.errors import Ad2Error
 
 STEP = 0.5  # m between the points of a lane
-LONGEST = 1e5  # m of one road; more is an error in the file, and would fill the memory
 DRIVABLE = ("driving", "entry", "exit", "offRamp", "onRamp", "connectingRamp", "bidirectional")
 CONTROLS = {"1000001": "signal", "206": "stop", "205": "yield"}
 
@@ -103,24 +103,12 @@ class LaneNetwork:
 
 def read_town(file: Path) -> LaneNetwork:
     """Read an OpenDRIVE file. Raises Ad2Error if it is malformed."""
-    return parse_town(town_bytes(file), file)
-
-
-def town_bytes(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as exc:
-        raise Ad2Error(f"{file}: cannot read the map ({exc.strerror})") from exc
+    return parse_town(map_bytes(file), file)
 
 
 def parse_town(xodr: bytes, file: object) -> LaneNetwork:
     """Like read_town, from the file's content; `file`: named in messages."""
-    try:
-        root = ET.fromstring(xodr)
-    except ET.ParseError as exc:
-        raise Ad2Error(f"{file}: not an OpenDRIVE file: {exc}") from exc
-    if root.tag != "OpenDRIVE":
-        raise Ad2Error(f"{file}: not an OpenDRIVE file: it begins with <{root.tag}>")
+    root = opendrive_root(xodr, file)
     town = LaneNetwork({}, {}, {}, {})
     for road in root.iterfind("road"):
         try:
@@ -139,7 +127,7 @@ def parse_town(xodr: bytes, file: object) -> LaneNetwork:
 
 def _read_road(town: LaneNetwork, road: ET.Element) -> None:
     id_, size = int(road.get("id", "")), number(road, "length")
-    if not 0 <= size <= LONGEST:
+    if size < 0:
         raise ValueError(f"its length is {size:g} m")
     plan, lanes = road.find("planView"), road.find("lanes")
     if plan is None or lanes is None:

@@ -13,9 +13,10 @@ from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import StopLine
 from closedloop_plugin.maps.base import RoadMap, RouteSection
 from closedloop_plugin.maps.opendrive import keep
+from closedloop_plugin.maps.opendrive_file import map_bytes
 from closedloop_plugin.maps.plan import TOWN_LIMIT, eased
 from closedloop_plugin.maps.towns.junctions import TownJunction, crossings
-from closedloop_plugin.maps.towns.lanes import Key, LaneNetwork, read_town
+from closedloop_plugin.maps.towns.lanes import Key, LaneNetwork, parse_town
 from closedloop_plugin.maps.towns.route_trace import LanePosition, RouteLeg, foot, trace
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -26,8 +27,8 @@ def town_road(route: Route, file: Path, folder: Path) -> RoadMap:
     """Map of a town file, which is copied to `folder`, since simulators write caches next to a map."""
     if not file.is_file():
         raise Ad2Error(f"{file}: no such map; an OpenDRIVE file (.xodr) of {route.town} is expected")
-    data = file.read_bytes()
-    town = read_town(file)
+    data = map_bytes(file)
+    town = parse_town(data, file)
     spots, legs = trace(route, town, file)
     path = RoutePath(_points(town, spots, legs))
     digest = hashlib.sha256(data).hexdigest()

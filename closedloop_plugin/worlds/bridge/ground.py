@@ -11,6 +11,9 @@ import shapely
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.state import DrivingSurface
 
+# m between the end of a lane and the beginning of the next. Scenic links the lanes of a junction whose file lists lane
+# links of both directions back into it; in CARLA's towns, linked lanes are at most 0.3 m apart.
+JOINT_M = 2.0
 ON_ROUTE_M = 12.0  # within this distance the route defines the legal direction, beyond it the ego's heading
 
 
@@ -49,7 +52,10 @@ class NetworkGround:
 
 
 def path_ahead(network: Any, x: float, y: float, yaw: float, metres: float) -> RoutePath:
-    """Path along the lane at a pose, with the least turn through junctions; a straight line if it is off the road."""
+    """Path along the lane at a pose, with the least turn through junctions; a straight line if it is off the road.
+
+    It is shorter than `metres` if no lane begins where the last one ends.
+    """
     tree = shapely.STRtree([_shape(lane) for lane in network.lanes])
     near = [network.lanes[int(i)] for i in tree.query(shapely.Point(x, y), predicate="intersects")]
     best = max(near, key=lambda lane: _alignment(lane, x, y, yaw), default=None)
@@ -57,7 +63,9 @@ def path_ahead(network: Any, x: float, y: float, yaw: float, metres: float) -> R
         return RoutePath([(x, y), (x + metres * math.cos(yaw), y + metres * math.sin(yaw))])
     line = RoutePath(_line(best))
     start = line.locate(x, y)[0]
-    points = [line.pose(s)[:2] for s in np.arange(start, line.length, 1.0)] + [line.pose(line.length)[:2]]
+    points = [line.pose(s)[:2] for s in np.arange(start, line.length, 1.0)] + [
+        line.pose(max(start + 1.0, line.length))[:2]
+    ]
     lane, length = best, line.length - start
     while length < metres and (following := _straightest_successor(lane)) is not None:
         lane = following
@@ -70,10 +78,19 @@ def path_ahead(network: Any, x: float, y: float, yaw: float, metres: float) -> R
 
 
 def _straightest_successor(lane: Any) -> Any:
-    """The following lane with the smallest change of yaw."""
-    options = [m.connectingLane or m.endLane for m in lane.maneuvers or ()]
-    options = [o for o in options if o is not None] or ([lane._successor] if lane._successor is not None else [])
-    return min(options, key=_turn, default=None)
+    """The following lane with the smallest change of yaw, of those that begin where this one ends; None without."""
+    linked = [m.connectingLane or m.endLane for m in lane.maneuvers or ()]
+    linked = [o for o in linked if o is not None] or ([lane._successor] if lane._successor is not None else [])
+    return min((other for other in linked if joined(lane, other)), key=_turn, default=None)
+
+
+def joined(lane: Any, other: Any) -> bool:
+    """Whether `other`, None or a lane that the map links to `lane`, begins at its end, in its direction."""
+    if lane is None or other is None:
+        return False
+    end, start = _line(lane)[-2:], _line(other)[:2]
+    near = math.dist(end[-1], start[0]) <= JOINT_M
+    return near and float(np.dot(end[-1] - end[0], start[-1] - start[0])) > 0
 
 
 def _turn(lane: Any) -> float:

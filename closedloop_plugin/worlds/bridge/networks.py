@@ -9,6 +9,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
+from closedloop_plugin.maps.opendrive_file import map_bytes, opendrive_root
 from closedloop_plugin.worlds.bridge.disk_cache import NETWORKS, disk_cache, entry_name
 
 _OPTIONS = bytes(8)  # in the place of Scenic's hash of map options: entries are for its defaults
@@ -30,7 +31,7 @@ def cache_networks() -> None:
 
 def _network(cls: Any, path: Path, parse: Any) -> Any:
     """The network of an OpenDRIVE file, from the cache if it is there."""
-    store, data = disk_cache(NETWORKS), path.read_bytes()
+    store, data = disk_cache(NETWORKS), map_bytes(path)
     digest, name = hashlib.blake2b(data).digest(), entry_name(data, ".snet")
     entry = store.open(name) if store else None
     if entry is not None:
@@ -38,6 +39,7 @@ def _network(cls: Any, path: Path, parse: Any) -> Any:
             return cls.fromPickle(entry, originalDigest=digest, optionsDigest=_OPTIONS)
         except (pickle.UnpicklingError, cls.DigestMismatchError):
             pass  # empty, or damaged
+    opendrive_root(data, path)  # Scenic has no bounds
     network = parse(cls, path, useCache=False, writeCache=False)
     if store:
         store.write(name, b"" if entry is None else _packed(network, digest))

@@ -37,16 +37,14 @@ def program_of(setup: EpisodeSetup) -> tuple[RoadLayout, Path]:
 
 def _catalogue_entry(route: Route, program: Path | None, alone: bool) -> tuple[RoadLayout, Path]:
     """Layout and program of a route's scenario type. With a user's program the type may be unknown."""
-    from closedloop_plugin.scenarios.catalogue import CATALOGUE
+    from closedloop_plugin.scenarios.catalogue import CATALOGUE, undrivable
 
     info = CATALOGUE.get(route.scenario)
     if program is not None and (info is None or alone):
         return info.layout if info else RoadLayout(), Path(program)
-    if info is None:
-        raise Ad2Error(f"route {route.id}: no program for scenario type {route.scenario!r}; known: {sorted(CATALOGUE)}")
-    lacking = [name for name in info.needs if name not in route.params]
-    if lacking:
-        raise Ad2Error(f"route {route.id}: a {route.scenario} needs {' and '.join(lacking)} (x, y, z) in its scenario")
+    if reason := undrivable(route):
+        raise Ad2Error(f"route {route.id}: {reason}")
+    assert info is not None
     return info.layout, Path(program or info.program)
 
 

@@ -19,7 +19,7 @@ from closedloop_plugin.core.state import ActorKind, DrivingSurface, StopLine
 from closedloop_plugin.worlds.bodies import car_following
 from closedloop_plugin.worlds.bodies.body import WALKERS, SimulatedBody
 from closedloop_plugin.worlds.bodies.vehicle import MotionState, place, size_of, slide
-from closedloop_plugin.worlds.bridge.ground import NetworkGround
+from closedloop_plugin.worlds.bridge.ground import NetworkGround, joined
 from closedloop_plugin.worlds.bridge.rail import Rail
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 
@@ -171,14 +171,14 @@ def drivable_paths(network: Any, stage: ScenarioStage, rails: Sequence[Rail] = (
     a rail of the scenario's actors."""
     busy = _route_junctions(network, stage)
     free = [lane for lane in network.lanes if _usable(lane, stage, busy)]
-    starts = [lane for lane in free if lane._predecessor not in free]
+    starts = [x for x in free if x._predecessor not in free or not joined(x._predecessor, x)]
     rail_lines = [np.array([rail.path.pose(s, rail.d)[:2] for s in _rail_stations(rail)]) for rail in rails]
     found = []
     for first in starts:
         chain, lane = [], first
         while lane is not None and lane in free and lane not in chain:
             chain.append(lane)
-            lane = lane._successor
+            lane = lane._successor if joined(lane, lane._successor) else None
         if _ends_in(chain[-1], busy):
             continue  # it would end at the stop line
         way = RoutePath(np.vstack([_line(lane) for lane in chain]), step=1.0)

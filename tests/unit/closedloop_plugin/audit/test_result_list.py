@@ -65,11 +65,18 @@ def test_ids_and_names_are_unique(tmp_path: Path) -> None:
         read_list(write(tmp_path, twice))
 
 
-@pytest.mark.parametrize("text", ["a: [", "\x00", "- 1", "", "results: []", "&a [*a]"])
+@pytest.mark.parametrize("text", ["a: [", "\x00", "- 1", "", "results: []", "&a [*a]", "a: 2020-13-45"])
 def test_other_files_are_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(Ad2Error) as found:
         read_list(write(tmp_path, text))
     assert "list.yaml" in str(found.value) and "\n" not in str(found.value)
+
+
+def test_aliases_are_refused_before_they_are_expanded(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 10)]
+    with pytest.raises(Ad2Error, match=r"list\.yaml: not a YAML file: an alias .* \(line 2, column 10\)"):
+        read_list(write(tmp_path, "\n".join(lines)))
 
 
 def test_a_missing_and_a_huge_file_are_refused(tmp_path: Path) -> None:

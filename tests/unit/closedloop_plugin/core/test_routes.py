@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from closedloop_plugin.core.routes import read_routes, select
+from closedloop_plugin.core.routes import read_routes, select, wide_gaps
 from lmms_eval_ad2.errors import Ad2Error
 
 GOOD = """<routes><route id="7" town="Town12"><waypoints><position x="1" y="2" z="0"/><position x="1" y="2" z="0"/>
@@ -37,11 +37,10 @@ def test_a_route_is_read(tmp_path: Path) -> None:
         ('x="3"', 'x="nan"', "finite"),
         ('town="Town12"', "", "field 'town'"),
         ("<routes>", "<roots>", "not an XML route file"),
-        ('<direction value="left"/>', "<direction/>", "field 'direction'"),
-        ('<direction value="left"/>', '<direction value="rigth"/>', "'direction': expected left or right or opposite"),
-        ('<distance value="41"/>', '<distance value="far"/>', "'distance value': expected a number, found 'far'"),
-        ('from="30" to="90"', 'from="30" to="x"', "'frequency to'"),
-        ('<trigger_point x="2" y="2" yaw="90" z="0"/>', "", "trigger_point"),
+        ("<routes>", '<?xml version="1.0" encoding="utf-7"?><routes>', "not an XML route file: multi-byte encodings"),
+        ("<routes>", '<?xml version="1.0" encoding="klingon"?><routes>', "not an XML route file: unknown encoding"),
+        ('x="3"', 'x="1e7"', r"'position x': expected -1,000,000 to 1,000,000, found '1e7'"),
+        ('x="3"', 'x="200000"', "'waypoints': expected a route of up to 100 km, found '199999 m'"),
         ('cloudiness="60"', 'cloudiness="thick"', "weather cloudiness"),
     ],
 )
@@ -51,6 +50,76 @@ def test_an_invalid_field_is_named(tmp_path: Path, old: str, new: str, says: str
     with pytest.raises(Ad2Error, match=says) as caught:
         read_routes(file)
     assert str(file) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('<direction value="left"/>', "<direction/>", "field 'direction'"),
+        ('<direction value="left"/>', '<direction value="rigth"/>', "'direction': expected left or right or opposite"),
+        ('<distance value="41"/>', '<distance value="far"/>', "'distance value': expected a number, found 'far'"),
+        ('<end_actor_flow x="1"', '<end_actor_flow x="1e9"', "'end_actor_flow x': expected -1,000,000 to"),
+        ('from="30" to="90"', 'from="30" to="x"', "'frequency to'"),
+        ('<trigger_point x="2" y="2" yaw="90" z="0"/>', "", "trigger_point"),
+        ("<direction", '<objects a="id=static.prop.x x=0"/><direction', "its scenario has <objects>, which no program"),
+        ("<scenarios>", '<scenarios><scenario name="A_1" type="Accident"/>', "2 scenarios; to drive it, exactly one"),
+    ],
+)
+def test_a_route_whose_scenario_is_no_single_readable_one_is_kept_for_scoring(
+    tmp_path: Path, old: str, new: str, says: str
+) -> None:
+    file = tmp_path / "r.xml"
+    file.write_text(GOOD.replace(old, new))
+    (route,) = read_routes(file)
+    assert says in route.undrivable
+    assert route.scenario == ("" if "2 scenarios" in says else "ParkingCutIn")
+
+
+def test_routes_of_leaderboard_1_have_points_and_no_scenario(tmp_path: Path) -> None:
+    (tmp_path / "r.xml").write_text(
+        '<routes><route id="0" town="Town01"><waypoint x="0" y="0" yaw="90"/><waypoint x="0" y="60" yaw="90"/></route>'
+        "</routes>"
+    )
+    (route,) = read_routes(tmp_path / "r.xml")
+    assert (route.points, route.scenarios, route.trigger) == (
+        ((0, 0), (0, -60)),
+        (),
+        (0, 0, pytest.approx(-math.pi / 2)),
+    )
+    assert route.undrivable.startswith("no scenarios")
+    assert wide_gaps([route]) == {"0": (1, 60.0)}
+
+
+def test_repeated_ids_are_refused_with_the_way_out(tmp_path: Path) -> None:
+    one = GOOD.removeprefix("<routes>").removesuffix("</routes>")
+    (tmp_path / "r.xml").write_text(f"<routes>{one}{one}</routes>")
+    with pytest.raises(
+        Ad2Error, match=r"route 7: field 'id': expected an id for each route, .*: number them, or split"
+    ):
+        read_routes(tmp_path / "r.xml")
+    (tmp_path / "r.xml").write_text(GOOD)
+    (tmp_path / "s.xml").write_text(GOOD.replace('id="7"', 'id="8"'))
+    assert [route.id for route in read_routes(tmp_path)] == ["7", "8"], "a folder of route files"
+    (tmp_path / "s.xml").write_text(GOOD)
+    with pytest.raises(Ad2Error, match="1 repeated id"):
+        read_routes(tmp_path)
+
+
+def test_a_file_of_more_than_32_mib_is_not_read(tmp_path: Path) -> None:
+    file = tmp_path / "r.xml"
+    with file.open("wb") as handle:
+        handle.truncate((32 << 20) + 1)
+    with pytest.raises(Ad2Error, match=r"r\.xml: more than 32 MiB"):
+        read_routes(file)
+
+
+@pytest.mark.parametrize(("folder", "n_single"), [("fail2drive", 159), ("longest6", 0)])
+def test_routes_of_other_benchmarks_are_read(data_dir: Path, folder: str, n_single: int) -> None:
+    if not (data_dir / "routes" / folder).is_dir():
+        pytest.skip("no such routes here")
+    routes = read_routes(data_dir / "routes" / folder)
+    assert len(routes) == {"fail2drive": 200, "longest6": 36}[folder]
+    assert sum(len(route.scenarios) == 1 for route in routes) == n_single
 
 
 @pytest.mark.parametrize(

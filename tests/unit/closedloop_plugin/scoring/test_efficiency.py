@@ -38,6 +38,11 @@ def test_a_message_without_a_percentage_is_ignored() -> None:
     assert percents(["too slow", "x12%", "Average speed is 7% of 50%"]) == [7.0]
 
 
+def test_a_route_with_an_unreadable_percentage_has_no_efficiency() -> None:
+    assert percents(["Average speed is 179,21% of the surrounding traffic's one", message(50.0)]) == [50.0]
+    assert route_efficiency(["Average speed is 179,21% of the surrounding traffic's one", message(50.0)]) is None
+
+
 @given(st.floats(min_value=0, max_value=1e6))
 def test_messages_are_parsed_as_written(value: float) -> None:
     found = percents([message(value)])

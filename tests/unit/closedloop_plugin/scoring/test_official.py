@@ -62,7 +62,8 @@ def test_missing_keys_are_listed_and_are_no_success() -> None:
     [
         ({"route_id": None}, "route_id"),
         ({"route_id": "4937"}, "route_id"),
-        ({"route_id": "RouteScenario_4937"}, "route_id"),
+        ({"route_id": "RouteScenario_4937_rep"}, "route_id"),
+        ({"route_id": "RouteScenario_x"}, "route_id"),
         ({"status": 3}, "status"),
         ({"scores": []}, "scores"),
         ({"scores": {"score_route": "100"}}, "scores.score_route"),
@@ -186,6 +187,50 @@ def test_all_records_from_a_broken_one_on_are_counted_as_lost(tmp_path: Path) ->
     file.write_text(text)
     records, lost = read_file(file)
     assert ([r.route_id for r in records], lost) == (["0"], 3)
+
+
+TWO = json.dumps({"_checkpoint": {"records": [raw("8"), raw("9")], "global_record": {"route_id": -1}}})
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (COMPLETE + TWO, r"continues after its end \(line 1\d\d\), with 2 further record.*, the first RouteScenario_8"),
+        (COMPLETE + "\n" + TWO[: len(TWO) // 2], "with 1 further record"),
+        (COMPLETE + '  "score_composed": 50.0\n }\n}', r"with '\"score_composed\": 50.0"),
+        (TWO + "\n" + TWO, r"continues after its end \(line 2\)"),
+        (COMPLETE.replace("]\n }\n}", "]") + TWO, r"records ends in line 1\d\d, the file does not, with 2 further"),
+        (TWO.replace('"global_record": {', '"more": [{"route_id": "RouteScenario_7_rep0"}], "global_record": {'),
+         r"1 record\(s\) outside _checkpoint\.records, the first RouteScenario_7_rep0"),
+    ],
+    ids=["two", "second-cut", "tail", "lines", "first-cut", "second-list"],
+)  # fmt: skip
+def test_no_record_behind_the_first_list_is_dropped_silently(text: str, says: str, tmp_path: Path) -> None:
+    file = tmp_path / "merged.json"
+    file.write_text(text)
+    with pytest.raises(Ad2Error, match=says):
+        read([file])
+
+
+def test_the_global_record_and_repeated_ids_outside_the_list_are_no_further_records(tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    file.write_text(
+        TWO.replace('"global_record"', '"crashed": [{"route_id": "RouteScenario_9_rep0"}], "global_record"')
+    )
+    assert [r.route_id for r in read([file]).records] == ["8", "9"]
+    file.write_text(TWO[:-3])  # cut within the global record
+    assert read_file(file)[1] == 0
+    file.write_text(TWO[: TWO.index('"global_record"')].rstrip(" ,]") + ",")
+    assert read_file(file)[1] == 1
+
+
+def test_ids_of_leaderboard_1_are_read_unless_their_repetition_is_ambiguous(tmp_path: Path) -> None:
+    rows = [{**raw(str(i)), "route_id": f"RouteScenario_{i}"} for i in range(2)]
+    file = write(tmp_path / "r.json", rows)
+    assert [r.key for r in read([file]).records] == [("0", 0), ("1", 0)]
+    write(file, [*rows, rows[1]])
+    with pytest.raises(DataError, match=r"expected RouteScenario_1_rep0, .* found 'RouteScenario_1 2 times'"):
+        read([file])
 
 
 LISTS = {**episode().infractions, "red_light": ["Agent ran a red light"], "min_speed_infractions": ["x is 50%"]}

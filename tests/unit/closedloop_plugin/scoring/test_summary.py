@@ -147,6 +147,19 @@ def test_efficiency_is_the_mean_of_route_means() -> None:
     assert found["success_rate"] == 100.0
 
 
+def test_a_route_with_an_unreadable_speed_message_is_named_and_left_out_of_efficiency() -> None:
+    texts = [message(50.0), "Average speed is 179,21% of the surrounding traffic's one"]
+    records = [record("1", infractions={"min_speed_infractions": texts}),
+               record("2", infractions={"min_speed_infractions": [message(80.0)]})]  # fmt: skip
+    found = summarise(records, [route("1"), route("2")], B2D)
+    assert found["efficiency"] == 80.0
+    assert any(
+        "1 record(s) with a speed message without a percentage" in note and ": 1" in note for note in found["notes"]
+    )
+    leaderboard = summarise(records, [route("1"), route("2")], profile("leaderboard-2.0"))
+    assert leaderboard["unchecked"] == {"with a speed message without a percentage": ["1"]}
+
+
 def test_intervals_contain_the_value_and_need_two_routes() -> None:
     routes = [route(str(i)) for i in range(30)]
     records = [record(str(i), score=float(3 * i)) for i in range(30)]
@@ -261,6 +274,19 @@ def test_the_wrong_route_file_is_refused() -> None:
         summarise([record("7")], [route("1")], B2D)
     with pytest.raises(Ad2Error, match="not the route file driven"):
         summarise([record("1", town="Town01")], [route("1")], B2D)
+
+
+def test_scenarios_are_compared_by_their_names() -> None:
+    own = replace(route("1", "ControlLoss"), scenario_name="my_cut_in", scenarios=(("ControlLoss", "my_cut_in"),))
+    mine = replace(record("1"), scenario_name="my_cut_in", scenario="my_cut_in")
+    assert not [n for n in summarise([mine], [own], B2D)["notes"] if "another town or scenario" in n]
+    both = replace(own, scenario="", scenario_name="", scenarios=(("Accident", "a"), ("ControlLoss", "my_cut_in")))
+    found = summarise([mine], [both], B2D)
+    assert (found["driving_score"], found["skill_score"], found["types"][0]["type"]) == (100.0, None, "")
+    with pytest.raises(Ad2Error, match="names another town or scenario"):
+        summarise([replace(mine, scenario_name="other", scenario="other")], [both], B2D)
+    none = replace(own, scenario="", scenario_name="", scenarios=())
+    assert summarise([replace(mine, scenario_name="other", scenario="other")], [none], B2D)["driving_score"] == 100.0
 
 
 def test_inconsistent_scores_are_counted_named_and_kept() -> None:

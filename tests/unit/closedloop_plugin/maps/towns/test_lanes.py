@@ -20,6 +20,8 @@ ROAD = (
     "</laneSection></lanes></road></OpenDRIVE>"
 )
 
+WIDE = ROAD.replace("</laneSection>", f"<left>{'<lane/>' * 200}</left></laneSection>")
+
 
 def test_a_one_lane_town_is_read(tmp_path: Path) -> None:
     file = tmp_path / "t.xodr"
@@ -37,7 +39,16 @@ def test_a_one_lane_town_is_read(tmp_path: Path) -> None:
         ("<OpenDRIVE/>", "no driving lane"),
         (ROAD.format(length="wide", width=4), "road 1 cannot be read"),
         (ROAD.format(length="nan", width=4), "road 1 cannot be read: <road> length is not finite"),
-        (ROAD.format(length="1e12", width=4), "road 1 cannot be read: its length is 1e"),
+        (ROAD.format(length="1e12", width=4), "road 1: <road> length is 1e12; at most 100000 m are read"),
+        (ROAD.format(length=-1, width=4), "road 1 cannot be read: its length is -1 m"),
+        (ROAD.replace('x="0"', 'x="-2e6"').format(length=20, width=4), "road 1: <geometry> x is -2e6; at most 1e"),
+        (ROAD.replace('length="20"', 'length="1e9"').format(length=20, width=4), "<geometry> length is 1e9; at most 1"),
+        (WIDE.format(length=20, width=4), "road 1: 201 lanes in a section; at most 200 are read"),
+        (
+            f"<OpenDRIVE>{WIDE.format(length=99999, width=4)[11:-12].replace('<lane/>', '', 1) * 2}</OpenDRIVE>",
+            "39999.6 km of lanes; at most 20000 km are read",
+        ),
+        ('<?xml version="1.0" encoding="utf-7"?><OpenDRIVE/>', "not an OpenDRIVE file: multi-byte encodings"),
         (ROAD.replace("<planView>", "<x>").replace("</planView>", "</x>").format(length=20, width=4), "no planView"),
     ],
 )

@@ -13,8 +13,9 @@ import pytest
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.maps.base import RoadLayout
 from closedloop_plugin.maps.build import road_for
-from closedloop_plugin.worlds.bridge import disk_cache, translation
+from closedloop_plugin.worlds.bridge import disk_cache, networks, translation
 from closedloop_plugin.worlds.bridge.compiled_scene import scenic
+from lmms_eval_ad2.errors import Ad2Error
 
 PROGRAM = "ego = new Object at (0, 0), with width 3, with requireVisible False\nrequire ego.width > 2\n"
 
@@ -106,3 +107,10 @@ def test_a_map_is_cached_on_its_second_use(folder: Path, tmp_path: Path, monkeyp
     assert lanes() == first and len(parsed) == 3
     (folder / "networks").chmod(0o755)
     assert lanes() == first and len(parsed) == 4, "others could have written it"
+
+
+def test_a_map_beyond_the_bounds_does_not_reach_scenic(tmp_path: Path) -> None:
+    file = tmp_path / "far.xodr"
+    file.write_text('<OpenDRIVE><road id="1" length="1e9"/></OpenDRIVE>')
+    with pytest.raises(Ad2Error, match=r"far\.xodr: road 1: <road> length is 1e9"):
+        networks._network(None, file, lambda *a, **k: pytest.fail("parsed"))

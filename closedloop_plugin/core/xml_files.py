@@ -1,0 +1,32 @@
+"""Reading of XML files that others wrote (routes, OpenDRIVE), with bounds on their size and coordinates."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.untrusted_json import read_bytes
+
+LARGEST_ROUTES = 32 << 20  # bytes of a file
+LARGEST_MAP = 128 << 20  # bytes; CARLA's large towns have tens of MB
+FARTHEST_M = 1e6  # largest absolute coordinate
+LONGEST_M = 100_000.0  # of a route or a road
+
+
+def xml_bytes(file: Path, kind: str, most: int) -> bytes:
+    """The content of a file of at most `most` bytes. `kind`: "map", for errors. Raises Ad2Error."""
+    try:
+        return read_bytes(file, most)
+    except OSError as exc:
+        raise Ad2Error(f"{file}: cannot read the {kind} ({exc.strerror})") from exc
+    except ValueError as exc:
+        raise Ad2Error(f"{file}: {exc}; too large for a {kind}") from exc
+
+
+def parse_xml(content: bytes, file: object, expected: str) -> ET.Element:
+    """The root element. `file`, `expected` ("an OpenDRIVE file"): for errors. Raises Ad2Error if it is not XML."""
+    try:
+        return ET.fromstring(content)
+    except (ET.ParseError, ValueError, LookupError) as exc:  # the last two: of an encoding that is not supported
+        raise Ad2Error(f"{file}: not {expected}: {exc}") from exc
