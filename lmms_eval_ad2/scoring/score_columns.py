@@ -34,11 +34,15 @@ MEAN_COLUMNS: dict[tuple[str, str], tuple[str, ...]] = {
     ("coda_lm", "suggestion"): ("text_score",),
     ("coda_lm", "region"): ("text_score",),
 }
+CHAIN_COLUMNS = ("sacs", "slps", "orcs", "djss")
 DISTRACTOR_BENCHMARK = "autodrive_qa"  # its options state their kind of error, maker and set
 # Width of the picture, px, in whose pixels the location score counts distances; None: the stored picture's. Collected
 # frames are small, so that in their own pixels any point would score more than a half (equation 6: 0.5 at 200 px).
 LOCATION_WIDTH: Mapping[str, int] = {"world": 1920}
-LOWER_IS_BETTER = frozenset({"ocr_cer"})
+# Text in the image (OCR): AD2-Bench's scores of the reply as given, and the same scores of the text that the parser
+# extracts from it (parsing/free_text.py), beside the mean.
+EXTRACTED = {"ocr_f1": "ocr_f1_extracted", "ocr_cer": "ocr_cer_extracted"}
+LOWER_IS_BETTER = frozenset({"ocr_cer", EXTRACTED["ocr_cer"]})
 # The form in which a record of AD2-Bench that has both is asked. Section A.1: objective perception as multiple choice,
 # descriptive answers as free text. A.1 counts relation among the latter, but all printed figures of Table 7 are
 # accuracies (spatial: k/1216) and A.8 explains them by options E and F.
@@ -49,8 +53,8 @@ OTHER = "other"  # of unknown sub-tasks whose name is that of a column with anot
 
 
 def mean_columns(benchmark: str, part: str) -> tuple[str, ...]:
-    """The columns of the part's mean; multiple-choice benchmarks have only "accuracy"."""
-    return MEAN_COLUMNS.get((benchmark, part), ("accuracy",))
+    """The columns of the part's mean; other benchmarks have only "accuracy", or for chains the four CoT scores."""
+    return MEAN_COLUMNS.get((benchmark, part), CHAIN_COLUMNS if part == "cot" else ("accuracy",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +137,6 @@ def column_of(benchmark: str, part: str, subtask: str, subtask_id: int | None = 
     if row is not None:
         return row.column
     table = subtasks(os.environ.get("AD2_SUBTASKS"))
-    taken = {"score", *mean_columns(benchmark, part), *LOWER_IS_BETTER}
+    taken = {"score", *mean_columns(benchmark, part), *LOWER_IS_BETTER, *EXTRACTED.values()}
     taken |= {known.column for known in table.values() if known.part == part}
     return OTHER if subtask in taken else subtask

@@ -53,6 +53,22 @@ def test_strict_counts_the_failed_request() -> None:
     assert table["reasons"] == {"unscored:request_failed": 1}
 
 
+def test_the_extracted_text_of_ocr_has_columns_of_its_own_outside_the_mean() -> None:
+    variant = TaskVariant("ad2_bench", "perception_advanced")
+    signs = [record(f"s{i}", "ocr", subtask="ocr", answer=BilingualText("STOP")) for i in range(3)]
+    replies = ["The sign says STOP", "STOP", "I cannot read any text."]
+    table = summarise(
+        [score_sample(sign, reply, variant, "t") for sign, reply in zip(signs, replies, strict=True)], variant, None
+    )
+    assert table["score"]["columns"] == ["ocr_f1"]
+    assert table["score"]["official"] == table["columns"]["ocr_f1"]["official"] == table["subtasks"]["ocr"]["official"]
+    assert table["subtasks"]["ocr"]["strict"] == table["subtasks"]["ocr"]["official"]
+    extracted = table["columns"]["ocr_f1_extracted"]
+    assert extracted["official"] == pytest.approx(100 * 2 / 3, abs=1e-5)
+    assert (extracted["n_ok"], extracted["n_unparsed"]) == (2, 1)
+    assert (table["n_ok"], table["n_unparsed"]) == (3, 0)
+
+
 def test_missing_columns_are_listed() -> None:
     table = summarise(four_columns()[:3], BASE, None)
     assert table["score"]["missing_columns"] == ["counting", "location", "detection"]
