@@ -98,6 +98,7 @@ def mean(cells: Sequence[ScoreCell | None]) -> ScoreCell | None:
         n_ok=sum(c.n_ok for c in present),
         n_unparsed=sum(c.n_unparsed for c in present),
         n_unscored=sum(c.n_unscored for c in present),
+        n_partly=sum(c.n_partly for c in present),
         judge=" + ".join(judges) or None,
         partial=any(c.partial for c in present),
         clusters=min((c.clusters for c in present if c.clusters is not None), default=None),

@@ -241,12 +241,15 @@ def _own_status(line: SampleSummary) -> str:
 
 
 def _counts(lines: Sequence[SampleSummary], status_of: Status) -> dict[str, int]:
+    """`n_partly`, lines of which a judge rated a part, only if there are any."""
     status = Counter(map(status_of, lines))
+    partly = {"n_partly": status["partly"]} if status["partly"] else {}
     return {
         "n": len(lines),
         "n_ok": status["ok"],
         "n_unparsed": status["unparsed"],
         "n_unscored": status["unscored"],
+        **partly,
     }
 
 
