@@ -189,6 +189,7 @@ TABLE_LAYOUTS: tuple[TableLayout, ...] = (
             _headline("cot", "w/ CoT", "cot"),
             *(TableColumn(key, title, "cot", ("columns", key)) for key, title in COT.items()),
         ),
+        extras="columns",
     ),
     TableLayout(
         "ad2_bench", 5, "AD2-Bench: basic perception", _columns("perception_base", BASE, "Avg-S"), extras="columns"
