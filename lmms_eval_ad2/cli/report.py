@@ -20,6 +20,7 @@ COMPARE = "compare"
 
 OUTPUT = ExclusiveOptions()
 ROWS = ExclusiveOptions()
+PAIRS = ExclusiveOptions()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +57,12 @@ class ReportOptions:
     )
     distractors: tuple[str, str] | None = option(
         "compare: two sets of distractors (naive, all, a category) of the same questions, paired by question",
-        default=None, metavar=("SET_A", "SET_B"),
+        default=None, metavar=("SET_A", "SET_B"), exclusive=PAIRS,
+    )  # fmt: skip
+    tasks: tuple[str, str] | None = option(
+        "compare: two tasks on the same data, paired by record, else by image: the gain of a chain of thought, the "
+        "effect of a visual prompt",
+        default=None, metavar=("TASK_A", "TASK_B"), exclusive=PAIRS,
     )  # fmt: skip
 
 
@@ -71,7 +77,8 @@ def register(subparsers: Any) -> None:
         "                  [--breakdowns] [--routes FILE]\n"
         "       ad2 report RESULTS... --unparsed [--markdown | --json]\n"
         "       ad2 report compare A B [--html PAGE.html] [--json | --markdown] [--force] [--routes FILE]\n"
-        "       ad2 report compare RUN [RUN] --distractors naive all [--json | --markdown] [--force]",
+        "       ad2 report compare RUN [RUN] --distractors naive all [--json | --markdown] [--force]\n"
+        "       ad2 report compare RUN [RUN] --tasks ad2_cot ad2_reasoning [--json | --markdown] [--force]",
         description="RESULTS are run folders, folders of them, or official Bench2Drive result files. 'compare' tests "
         "two runs against each other, paired by sample, with Holm's correction over the tasks (write ./compare for a "
         "folder of that name). Run folders of `ad2 drive run` and official files are paired by route.",
@@ -87,8 +94,9 @@ def run(options: ReportOptions) -> int:
 
     if options.force:
         raise Ad2Error("--force is an option of: ad2 report compare A B")
-    if options.distractors:
-        raise Ad2Error("--distractors is an option of: ad2 report compare RUN [RUN]")
+    if options.distractors or options.tasks:
+        name = "--distractors" if options.distractors else "--tasks"
+        raise Ad2Error(f"{name} is an option of: ad2 report compare RUN [RUN]")
     paths = [Path(p) for p in options.results]
     if options.unparsed:
         return _unparsed(options, paths)
@@ -195,22 +203,27 @@ def _compare(options: ReportOptions) -> int:
 
     if options.unparsed:
         raise Ad2Error("--unparsed lists the replies of runs: ad2 report RUN... --unparsed")
-    one = options.distractors and len(options.results) == 2  # two sets of distractors in one run
-    if not (one or len(options.results) == 3):
-        raise Ad2Error("usage: ad2 report compare A B [--json] [--markdown] [--force] [--distractors SET_A SET_B]")
-    if not options.distractors and _compared_by_kind(options):
+    in_one = options.distractors or options.tasks  # two sets of distractors, or two tasks, in one run
+    if not (len(options.results) == 3 or (in_one and len(options.results) == 2)):
+        raise Ad2Error(
+            "usage: ad2 report compare A B [--json] [--markdown] [--force] [--distractors SET_A SET_B | --tasks TASK_A "
+            "TASK_B]"
+        )
+    if not in_one and _compared_by_kind(options):
         return 0
     if options.html or options.routes:
         raise Ad2Error("--html and --routes of compare are for drives: this pair is compared as text, Markdown or JSON")
     folders = [_one(path) for path in (options.results[1], options.results[-1])]
-    if folders[0].resolve() == folders[1].resolve() and not options.distractors:
+    if folders[0].resolve() == folders[1].resolve() and not in_one:
         raise Ad2Error(f"{folders[0]}: compared with itself; name two runs")
     # Loaded together, so that two runs of one model get different names.
     by_folder = {run.folder.resolve(): run for run in load(folders)}
     a, b = (by_folder[folder.resolve()] for folder in folders)
-    sets = options.distractors
+    sets, tasks = options.distractors, options.tasks
     if sets:
         rows = compare.compare_sets(a, b, sets, force=options.force)
+    elif tasks:
+        rows = compare.compare_tasks(a, b, tasks, force=options.force)
     else:
         rows = compare.compare(a, b, force=options.force)
     if options.json:
@@ -219,7 +232,7 @@ def _compare(options: ReportOptions) -> int:
         }  # fmt: skip
         print(json.dumps(about, ensure_ascii=False, indent=1))
     else:
-        print(compare.render(a, b, rows, markdown=options.markdown, sets=sets), end="")
+        print(compare.render(a, b, rows, markdown=options.markdown, sets=sets, tasks=tasks), end="")
     return 0
 
 

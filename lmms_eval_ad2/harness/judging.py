@@ -84,10 +84,12 @@ def publish(output: Any, table: dict[str, Any], lines: Sequence[SampleSummary]) 
         _metric(output, "score_strict", table["score"]["strict"], [])
     _metric(output, "unparsed", table["n_unparsed"], [])
     _metric(output, "unscored", table["n_unscored"], [])
+    if "n_partly" in table:
+        _metric(output, "partly_scored", table["n_partly"], [])
     output.sample_len = len(lines)
     directions = output.task.higher_is_better()
     directions |= {name: name not in LOWER_IS_BETTER for name in columns}
-    directions |= {"unparsed": False, "unscored": False, "score_strict": True}
+    directions |= {"unparsed": False, "unscored": False, "partly_scored": False, "score_strict": True}
     _fill_log(output, lines)
 
 

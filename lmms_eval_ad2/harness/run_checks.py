@@ -23,7 +23,7 @@ def faults(
     device: of `--device`, None if it is not given; without it, whether the model needs a GPU is not judged.
     """
     found = model_requirements.faults(model, model_args, force_simple, device) if model else []
-    for check in (lambda: check_output(out), *((check_prompts, check_judge) if ours else ())):
+    for check in (lambda: check_output(out), *((check_prompts, check_judge, check_subtasks) if ours else ())):
         try:
             check()
         except Ad2Error as exc:
@@ -69,6 +69,13 @@ def check_prompts() -> None:
     from lmms_eval_ad2.prompts.prompt_set import PromptSet
 
     PromptSet.load()
+
+
+def check_subtasks() -> None:
+    """Raise Ad2Error for an unreadable or invalid table of sub-tasks (AD2_SUBTASKS)."""
+    from lmms_eval_ad2.scoring.score_columns import subtasks
+
+    subtasks(os.environ.get("AD2_SUBTASKS"))
 
 
 def check_judge() -> None:

@@ -60,8 +60,7 @@ def unwrap(reply: str) -> tuple[str, bool]:
     The content of the last mark of an answer (`<answer>…</answer>`, `\\boxed{…}`, `<|begin_of_box|>…`) if that is not
     empty, else all text outside of thoughts. Marks that follow each other directly are all kept, one a line.
     """
-    text = _ESCAPED_TAG.sub(lambda m: html.unescape(m.group()), reply)
-    text, unfinished = _without_thoughts(_final_channel(_UNUSED_THOUGHT.sub(" ", text)))
+    text, unfinished = _outside_thoughts(reply)
     text = _first_turn(text)
     for _ in range(_NESTING):
         marked = _marked_answer(text)
@@ -69,6 +68,16 @@ def unwrap(reply: str) -> tuple[str, bool]:
             break
         text = marked
     return _ROLE.sub("", _TOKEN.sub("", text)).strip(), unfinished
+
+
+def as_given(reply: str) -> tuple[str, bool]:
+    """The reply as the model gave it, and whether it ends inside a thought.
+
+    Only thoughts and special tokens, which are no text of the answer, and white space at the ends are removed: labels,
+    quotes, sentences, marks of an answer and further turns stay.
+    """
+    text, unfinished = _outside_thoughts(reply)
+    return _TOKEN.sub("", text).strip(), unfinished
 
 
 def unwrapped(reply: str) -> tuple[str, str | None]:
@@ -79,6 +88,11 @@ def unwrapped(reply: str) -> tuple[str, str | None]:
     if unfinished:
         return answer, "unfinished_thought"
     return answer, None if answer else "empty"
+
+
+def _outside_thoughts(reply: str) -> tuple[str, bool]:
+    text = _ESCAPED_TAG.sub(lambda m: html.unescape(m.group()), reply)
+    return _without_thoughts(_final_channel(_UNUSED_THOUGHT.sub(" ", text)))
 
 
 def _final_channel(text: str) -> str:

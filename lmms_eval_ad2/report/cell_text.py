@@ -24,8 +24,7 @@ def span(ci: tuple[float, float] | None, clusters: int | None, sign: str = "") -
 def interval(cell: ScoreCell) -> str:
     """Format "57.3 [55.1, 59.4]"; without an interval the value (and reason), without a value a dash and the reason."""
     if cell.official is None:
-        missing = [f"{n} {word}" for n, word in ((cell.n_unparsed, "unparsed"), (cell.n_unscored, "unscored")) if n]
-        return f"{NONE} ({', '.join(missing)})" if missing else NONE
+        return f"{NONE} ({cell.failures})" if cell.failures else NONE
     mark = "†" if cell.partial else ""
     return f"{number(cell.official)}{mark}{span(cell.ci, cell.clusters)}"
 
@@ -51,6 +50,7 @@ def clusters(cell: ScoreCell) -> str:
 def tip(cell: ScoreCell) -> str:
     """The counts, interval and reason of a cell, as a tool tip."""
     text = f"n {cell.n}: {cell.n_ok} ok, {cell.n_unparsed} unparsed, {cell.n_unscored} unscored"
+    text += f", {cell.n_partly} partly scored" if cell.n_partly else ""
     if cell.ci:
         text += f"; 95 % interval {number(cell.ci[0])} to {number(cell.ci[1])}"
     if cell.clusters is not None:

@@ -6,6 +6,7 @@ different judges, are refused: their scores are not comparable.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,8 +15,9 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.metrics import paired_comparison
 from lmms_eval_ad2.metrics.intervals import FRACTION
 from lmms_eval_ad2.printed import printable
-from lmms_eval_ad2.report import cell_text, compact, tables
+from lmms_eval_ad2.report import cell_text, compact, paired_scores, tables
 from lmms_eval_ad2.report.floors import is_lexical
+from lmms_eval_ad2.report.paired_scores import SampleScores
 from lmms_eval_ad2.report.runs import RunSummary, TaskSummary, judge_sha, sample_rows
 from lmms_eval_ad2.report.text_table import TextTable, escape, wrapped
 
@@ -104,6 +106,26 @@ def compare_sets(
     return _compared(run_a, run_b, pairs, SAME_QUESTIONS, force, seed)
 
 
+def compare_tasks(
+    run_a: RunSummary, run_b: RunSummary, tasks: tuple[str, str], *, force: bool = False, seed: int = 0
+) -> list[TaskComparison]:  # fmt: skip
+    """Compare the first task of A with the second of B, which ask about the same data in different ways.
+
+    For the gain of a chain of thought (AD2-Bench Table 3) and the effect of a visual prompt (A.11). Paired by record; a
+    chain and the question that it was made from are one. Without common records by image, each with its mean. A and B
+    may be one run. Raises Ad2Error for an unknown task, and, unless `force`, if data or judge differ.
+    """
+    for run, name in zip((run_a, run_b), tasks, strict=True):
+        if name not in run.tasks:
+            near = difflib.get_close_matches(name, run.tasks, 1)
+            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(run.tasks) or 'none'}"
+            raise Ad2Error(f"{run.name} has no task {name}; {hint}")
+    pair = run_a.tasks[tasks[0]], run_b.tasks[tasks[1]]
+    if any(task.open_ended or task.circular for task in pair):
+        raise Ad2Error(f"{tasks[0]} and {tasks[1]}: tasks with rotated options or without scores cannot be paired")
+    return _compared(run_a, run_b, [pair], DATA, force, seed, as_asked=False)
+
+
 def _same_questions(run_a: RunSummary, a: str, run_b: RunSummary, b: str) -> None:
     """Raise Ad2Error if an id has different questions in the two tasks."""
     asked = {str(row["id"]): _question(row) for row in sample_rows(run_a, a)}
@@ -127,9 +149,10 @@ def _compared(
     required_fields: Sequence[str],
     force: bool,
     seed: int,
+    as_asked: bool = True,
 ) -> list[TaskComparison]:
     other_judge = judge_sha(run_a.about) != judge_sha(run_b.about)
-    differences = [_differences(a, b, other_judge, required_fields) for a, b in pairs]
+    differences = [_differences(a, b, other_judge, required_fields, as_asked) for a, b in pairs]
     found = [
         f"{a.name}: {difference}" for (a, _), of_pair in zip(pairs, differences, strict=True) for difference in of_pair
     ]
@@ -138,10 +161,10 @@ def _compared(
             f"not comparable: {'; '.join(found)}. Omit these tasks, or run both with the same settings; {_FORCE}"
         )
     rows = [
-        _row(run_a, run_b, pair, notes, seed)
-        for pair, notes in zip(pairs, differences, strict=True)
-        if not pair[0].open_ended
-    ]
+        row
+        for pair, notes in zip(pairs, differences, strict=True) if not pair[0].open_ended
+        for row in _rows(run_a, run_b, pair, notes, seed)
+    ]  # fmt: skip
     corrected = holm([row.p_value for row in rows])
     return [replace(row, p_holm=p) for row, p in zip(rows, corrected, strict=True)]
 
@@ -167,9 +190,11 @@ def render(
     *,
     markdown: bool = False,
     sets: tuple[str, str] | None = None,
+    tasks: tuple[str, str] | None = None,
 ) -> str:
-    """Return the comparison as a text table with notes; `sets`: as given to `compare_sets`."""
+    """Return the comparison as a text table with notes; `sets`, `tasks`: as given to the comparing function."""
     of_a, of_b = (f", distractors {name}" for name in sets) if sets else ("", "")
+    of_a, of_b = (f", {name}" for name in tasks) if tasks else (of_a, of_b)
     table = TextTable(HEADERS, [_cells(row) for row in rows], "lrrrrrrl")
     lines = [f"A: {run_a.name}{of_a}", f"B: {run_b.name}{of_b}"]
     below = []
@@ -234,7 +259,10 @@ def _by_note(title: str, of_tasks: Sequence[tuple[str, Sequence[str]]]) -> list[
     ]
 
 
-def _differences(a: TaskSummary, b: TaskSummary, other_judge: bool, required_fields: Sequence[str]) -> list[str]:
+def _differences(
+    a: TaskSummary, b: TaskSummary, other_judge: bool, required_fields: Sequence[str], as_asked: bool
+) -> list[str]:
+    """as_asked: whether the way of asking must be the same."""
     found = []
     for field in required_fields:
         if a.data.get(field) != b.data.get(field):
@@ -243,7 +271,7 @@ def _differences(a: TaskSummary, b: TaskSummary, other_judge: bool, required_fie
         found.append(f"judge {a.judge or 'none'} against {b.judge or 'none'}")
     elif a.judge and other_judge:
         found.append(f"judge {a.judge} with other rubrics or settings")
-    if a.asked != b.asked:
+    if as_asked and a.asked != b.asked:
         found.append(f"asked as {a.asked} against {b.asked}")
     return found
 
@@ -257,63 +285,48 @@ def _shown(value: Any) -> str:
     return str(value)[:12]
 
 
-def _row(
+def _rows(
     run_a: RunSummary, run_b: RunSummary, pair: tuple[TaskSummary, TaskSummary], differences: Sequence[str], seed: int
-) -> TaskComparison:
-    name = " / ".join(dict.fromkeys(task.name for task in pair))
+) -> list[TaskComparison]:
+    """One row; of tasks whose samples have no score, since the judge cannot mark all columns, one per marked column."""
+    sides = ((run_a, pair[0]), (run_b, pair[1]))
+    rows = []
+    for columns in paired_scores.column_pairs(sides):
+        a, b = (paired_scores.scores_of(*side, column) for side, column in zip(sides, columns, strict=True))
+        named = " / ".join(dict.fromkeys(column for column in columns if column))
+        rows.append(_row(pair, a, b, f" ({named})" if named else "", differences, seed))
+    return [row for row in rows if row.n] or rows[:1]
+
+
+def _row(
+    pair: tuple[TaskSummary, TaskSummary], a: SampleScores, b: SampleScores, suffix: str, differences: Sequence[str],
+    seed: int,
+) -> TaskComparison:  # fmt: skip
+    name = " / ".join(dict.fromkeys(task.name for task in pair)) + suffix
     makers = dict.fromkeys(t.maker for t in pair if t.maker)
     notes = [*differences, *_frames(*pair), *(f"distractors made by {maker}" for maker in makers)]
-    a, clusters = _scores(run_a, pair[0])
-    b, more = _scores(run_b, pair[1])
-    shared = a.keys() & b.keys()
-    left = {i: v / 100 for i in shared if (v := a[i]) is not None and b[i] is not None}
-    right = {i: v / 100 for i in left if (v := b[i]) is not None}
-    counts = {"only_a": len(a) - len(shared), "only_b": len(b) - len(shared), "unscored": len(shared) - len(left)}
+    if pair[0].name != pair[1].name:
+        a, b, unit = paired_scores.matched(a, b)
+        notes += unit
+    shared = a.scores.keys() & b.scores.keys()
+    left = {i: v / 100 for i in shared if (v := a.scores[i]) is not None and b.scores[i] is not None}
+    right = {i: v / 100 for i in left if (v := b.scores[i]) is not None}
+    counts = {
+        "only_a": len(a.scores) - len(shared), "only_b": len(b.scores) - len(shared),
+        "unscored": len(shared) - len(left),
+    }  # fmt: skip
     if not left:
         reason = "no sample that both runs scored"
         return TaskComparison(
-            name,
-            0,
-            **counts,
-            mean_a=None,
-            mean_b=None,
-            difference=None,
-            ci=None,
-            p_value=None,
-            p_holm=None,
-            test="none",
-            notes=(*notes, reason),
-        )
+            name, 0, **counts, mean_a=None, mean_b=None, difference=None, ci=None, p_value=None, p_holm=None,
+            test="none", notes=(*notes, reason),
+        )  # fmt: skip
     # As fractions: McNemar's test needs 0 and 1.
-    result = paired_comparison.paired(left, right, clusters=more | clusters, bounds=FRACTION, seed=seed)
+    clusters = {**b.clusters, **a.clusters}
+    result = paired_comparison.paired(left, right, clusters=clusters, bounds=FRACTION, seed=seed)
     ci = (100 * result.ci.low, 100 * result.ci.high) if result.ci else None
     return TaskComparison(
         name, result.n, **counts, mean_a=100 * result.mean_a, mean_b=100 * result.mean_b,
         difference=100 * result.difference, ci=ci, p_value=result.p_value, p_holm=None, test=result.test,
         clusters=result.units, notes=tuple(notes),
     )  # fmt: skip
-
-
-def _scores(run: RunSummary, task: TaskSummary) -> tuple[dict[str, float | None], dict[str, str]]:
-    """Score (percent, None if unscored) and cluster by id: of samples, or of questions with circular evaluation."""
-    scores: dict[str, float | None] = {}
-    clusters: dict[str, str] = {}
-    missing: dict[str, int] = {}  # rotations of a question not read yet
-    for row in sample_rows(run, task.name):
-        key, found = str(row["id"]), row.get("score")
-        score = float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
-        if task.circular:  # right in all rotations; None if one of them is None
-            key = key.rpartition("#")[0]
-            missing[key] = missing.get(key, _rotations(row)) - 1
-            before = scores.get(key, score)
-            score = None if score is None or before is None else min(score, before)
-        scores[key] = score
-        clusters[key] = str(row.get("cluster") or key)
-    return {key: score for key, score in scores.items() if not missing.get(key)}, clusters
-
-
-def _rotations(row: Mapping[str, Any]) -> int:
-    """The number of rotations of a question: one per option."""
-    record = row.get("record")
-    options = record.get("options") if isinstance(record, Mapping) else None
-    return len(options) if isinstance(options, list) else 0

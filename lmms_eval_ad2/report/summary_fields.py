@@ -28,6 +28,7 @@ class ScoreCell:
 
     `partial`: a mean over fewer columns than the paper's.
     `clusters`: number of scenes or images in the interval; None if the summary does not state it.
+    `n_partly`: samples of which the judge rated a part of what the score is over.
     """
 
     official: float | None
@@ -41,6 +42,13 @@ class ScoreCell:
     reason: str | None = None
     partial: bool = False
     clusters: int | None = None
+    n_partly: int = 0
+
+    @property
+    def failures(self) -> str:
+        """The samples without a full score, "2 unparsed, 1 unscored"; "" if there are none."""
+        counts = ((self.n_unparsed, "unparsed"), (self.n_unscored, "unscored"), (self.n_partly, "partly scored"))
+        return ", ".join(f"{n} {word}" for n, word in counts if n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +159,7 @@ class SummaryReader:
             reason=without_folders(str(raw["reason"])) if raw.get("reason") else None,
             partial=bool(raw.get("missing_columns")),
             clusters=None if raw.get("clusters") is None else here.count(raw, "clusters"),
+            n_partly=here.count(raw, "n_partly") if "n_partly" in raw else 0,
         )
 
     def kinds(self, data: Mapping[str, Any], name: str) -> dict[str, DistractorRates]:

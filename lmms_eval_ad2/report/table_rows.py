@@ -24,19 +24,30 @@ def with_extras(layout: TableLayout, groups: Sequence[TaskGroup]) -> TableLayout
     """Append the runs' additional scores after the paper's columns, so that no score is left out."""
     if not layout.extras:
         return layout
-    part = next(iter(layout.parts))
     known = {column.place[-1] for column in layout.columns}
     place = ("columns",) if layout.extras == "columns" else ("breakdowns", layout.extras)
-    names = dict.fromkeys(
-        name
-        for group in groups
-        for task in group.used(layout.parts)
-        for name in (task.columns if layout.extras == "columns" else task.breakdowns.get(layout.extras, {}))
-        if name not in known
-    )
-    outside = "outside the mean" if layout.extras == "columns" else "not in the paper"
-    added = (TableColumn(n, f"{n.replace('_', ' ').capitalize()} ({outside})", part, (*place, n)) for n in names)
+    having: dict[str, list[TaskSummary]] = {}
+    for task in (task for group in groups for task in group.used(layout.parts)):
+        for name in task.columns if layout.extras == "columns" else task.breakdowns.get(layout.extras, {}):
+            # The only column of a mean is the score itself (earlier summaries do not name it).
+            if name not in known and (task.mean_of or (task.part,)) != (name,):
+                having.setdefault(name, []).append(task)
+    added = []
+    for name, tasks in having.items():
+        title = f"{name.replace('_', ' ').capitalize()} ({_remark(name, tasks, layout)})"
+        key = f"column {name}" if any(column.key == name for column in layout.columns) else name  # a part's name
+        added.append(TableColumn(key, title, tasks[0].part, (*place, name)))
     return replace(layout, columns=(*layout.columns, *added))
+
+
+def _remark(name: str, tasks: Sequence[TaskSummary], layout: TableLayout) -> str:
+    """Whether an additional column of these tasks is part of their mean."""
+    if layout.extras != "columns":
+        return "not in the paper"
+    inside = {name in task.mean_of for task in tasks}
+    if len(inside) == 2:
+        return "in the mean of some rows"
+    return "in the mean, not in the paper" if True in inside else "outside the mean"
 
 
 def cells_of(layout: TableLayout, group: TaskGroup) -> dict[str, ScoreCell | None]:
@@ -98,6 +109,7 @@ def mean(cells: Sequence[ScoreCell | None]) -> ScoreCell | None:
         n_ok=sum(c.n_ok for c in present),
         n_unparsed=sum(c.n_unparsed for c in present),
         n_unscored=sum(c.n_unscored for c in present),
+        n_partly=sum(c.n_partly for c in present),
         judge=" + ".join(judges) or None,
         partial=any(c.partial for c in present),
         clusters=min((c.clusters for c in present if c.clusters is not None), default=None),

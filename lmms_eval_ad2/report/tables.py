@@ -154,6 +154,7 @@ def _overview(runs: Sequence[RunSummary], markdown: bool) -> str:
         "ok",
         "unparsed",
         "unscored",
+        "partly",
         "Reasons",
     ]
     rows = []
@@ -165,7 +166,8 @@ def _overview(runs: Sequence[RunSummary], markdown: bool) -> str:
             rows.append([
                 run.name, task.name, data, str(task.data.get("sha256", ""))[:8], task.judge or NONE,
                 NGRAM if task.open_ended else interval(s),
-                clusters(s), number(s.strict), str(s.n), str(s.n_ok), str(s.n_unparsed), str(s.n_unscored), why,
+                clusters(s), number(s.strict),
+                *map(str, (s.n, s.n_ok, s.n_unparsed, s.n_unscored, s.n_partly)), why,
             ])  # fmt: skip
     title = "All tasks"
     notes = "\n".join(f"- {escape(n)}" if markdown else f"  {n}" for n in warnings(runs))

@@ -223,6 +223,7 @@ def reason_notes(rows: Iterable[tuple[str, Sequence[tuple[str, int]]]]) -> list[
     notes = []
     for reason, by_label in found.items():
         status, _, code = reason.partition(":")
+        status = "partly scored" if status == "partly" else status
         counts = set(by_label.values())
         if len(counts) > 1:
             count = f"{status} ({', '.join(f'{label} {n}' for label, n in by_label.items())})"

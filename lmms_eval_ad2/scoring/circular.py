@@ -55,7 +55,7 @@ def _question(group: Sequence[SampleSummary], column: str, official: float | Non
     worst = min(group, key=lambda line: _WORST_FIRST.index(line.status))
     return replace(
         worst, id=rotation_of(worst).question, score=None if official is None else 100 * official, kind=None,
-        offered=(), marks=((column, official, strict),), rotation=None,
+        offered=(), marks=((column, official, strict),), rotation=None, scored_in=(column,),
     )  # fmt: skip
 
 

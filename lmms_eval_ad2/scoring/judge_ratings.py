@@ -53,7 +53,10 @@ def _set_ratings(sample: ScoredSample, rated: list[tuple[JudgeItem, list[Verdict
         _set_judged_column(sample, sample.column, [v for _, v in rated])
     reasons = [entry["reason"] for entry in sample.judge if entry["score"] is None]
     if reasons:
-        sample.status, sample.reason = "unscored", reasons[0]
+        sample.reason = reasons[0]
+        found = set(sample.column_status.values())
+        sample.status = found.pop() if len(found) == 1 else "partly"
+    sample.column_status = {c: status for c, status in sample.column_status.items() if status != sample.status}
 
 
 def _entry(item: JudgeItem, form: str, verdicts: Sequence[Verdict]) -> dict[str, Any]:
@@ -73,12 +76,16 @@ def _entry(item: JudgeItem, form: str, verdicts: Sequence[Verdict]) -> dict[str,
 def _set_judged_column(sample: ScoredSample, column: str, verdicts: Sequence[Sequence[Verdict]]) -> None:
     """Official: the mean of the rated items. Strict: unrated items count as the lowest mark. Marks / 10.
 
+    A column of which only some items are rated has the status "partly".
+
     verdicts: of each item, one per repetition. An item's mark is the mean over the repetitions that rated it.
     """
     if not verdicts:
         return
     marks = [[v.score / 10 if isinstance(v, JudgeRating) else None for v in of_item] for of_item in verdicts]
     strict = [mean_of_known([JUDGE_WORST if m is None else m for m in of_item]) or 0.0 for of_item in marks]
+    rated = sum(any(m is not None for m in of_item) for of_item in marks)
+    sample.column_status[column] = "ok" if rated == len(marks) else "partly" if rated else "unscored"
     set_column(sample, column, mean_of_known([mean_of_known(of_item) for of_item in marks]), sum(strict) / len(strict))
     if len(marks[0]) > 1:
         sample.repeated[column] = [mean_of_known(of_repetition) for of_repetition in zip(*marks, strict=True)]

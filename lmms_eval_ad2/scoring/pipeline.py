@@ -95,11 +95,11 @@ def summarise(asked: Sequence[SampleSummary], variant: TaskVariant, judge: str |
         "lang": variant.lang,
         "variant": variant.changes(),
         "captions": list(variant.captions),
-        **_counts(asked),
+        **_counts(asked, lambda line: line.status),
         "reasons": dict(Counter(f"{x.status}:{x.reason}" for x in asked if x.status != "ok").most_common()),
         "score": {
             **_mean({c: columns[c] for c in order if c in columns}, by_column),
-            **_counts(lines),
+            **_counts(lines, _own_status),
             "judge": used,
             "columns": order,
             "missing_columns": [c for c in _mean_columns(lines, variant) if c not in by_column],
@@ -166,17 +166,20 @@ def _column(name: str) -> Mark:
 
 
 def _own_score(line: SampleSummary) -> tuple[float | None, float]:
-    """A line's score: the mean over its columns (a chain has four), except those where lower is better."""
-    strict = [v for c, _, v in line.marks if c not in LOWER_IS_BETTER]
+    """A line's score: the mean over its columns that are scored (of a chain four)."""
+    strict = [v for c, _, v in line.marks if c in line.scored_in]
     return line.score, 100 * sum(strict) / len(strict)
 
 
 def _column_cell(lines: Sequence[SampleSummary], name: str, judge: str | None) -> Cell:
     # An error rate may exceed 100 %.
-    return cell(lines, _column(name), judge, NOT_NEGATIVE if name in LOWER_IS_BETTER else PERCENT)
+    bounds = NOT_NEGATIVE if name in LOWER_IS_BETTER else PERCENT
+    return cell(lines, _column(name), judge, lambda line: line.status_in([name]), bounds)
 
 
-def cell(lines: Sequence[SampleSummary], mark: Mark, judge: str | None, bounds: Bounds = PERCENT) -> Cell:
+def cell(
+    lines: Sequence[SampleSummary], mark: Mark, judge: str | None, status: Status, bounds: Bounds = PERCENT
+) -> Cell:
     """One cell over `lines`, in percent. `clusters`: the number of clusters that the interval is computed over."""
     values = [v for x in lines if (v := mark(x)[0]) is not None]
     means, clusters = _official(lines, mark)
@@ -186,7 +189,7 @@ def cell(lines: Sequence[SampleSummary], mark: Mark, judge: str | None, bounds: 
         "strict": _round(sum(strict) / len(strict)) if strict else None,
         "ci": _span(mean_interval(means, clusters=clusters, bounds=bounds)),
         "clusters": len(set(clusters)),
-        **_counts(lines),
+        **_counts(lines, status),
         "judge": judge if any(x.form in JUDGED_FORMS for x in lines) else None,
     }
 
@@ -230,13 +233,23 @@ def _round(value: float) -> float:
     return round(value, 6)
 
 
-def _counts(lines: Sequence[SampleSummary]) -> dict[str, int]:
-    status = Counter(x.status for x in lines)
+Status = Callable[[SampleSummary], str]
+
+
+def _own_status(line: SampleSummary) -> str:
+    return line.status_in(line.scored_in)
+
+
+def _counts(lines: Sequence[SampleSummary], status_of: Status) -> dict[str, int]:
+    """`n_partly`, lines of which a judge rated a part, only if there are any."""
+    status = Counter(map(status_of, lines))
+    partly = {"n_partly": status["partly"]} if status["partly"] else {}
     return {
         "n": len(lines),
         "n_ok": status["ok"],
         "n_unparsed": status["unparsed"],
         "n_unscored": status["unscored"],
+        **partly,
     }
 
 
@@ -257,7 +270,7 @@ def _grouped(
         name = key(line)
         if name and line.marks:
             groups[name].append(line)
-    return {name: cell(group, _own_score, judge) for name, group in sorted(groups.items())}
+    return {name: cell(group, _own_score, judge, _own_status) for name, group in sorted(groups.items())}
 
 
 def _captions(lines: Sequence[SampleSummary], variant: TaskVariant) -> dict[str, Cell]:
@@ -278,7 +291,8 @@ def _captions(lines: Sequence[SampleSummary], variant: TaskVariant) -> dict[str,
     cells: dict[str, Cell] = {}
     for name, result in results.items():
         value = None if isinstance(result, Unscored) else _round(100 * result.value)
-        cells[name] = {"official": value, "strict": value, "ci": None, "clusters": None, **_counts(free), "judge": None}
+        counts = _counts(free, _own_status)
+        cells[name] = {"official": value, "strict": value, "ci": None, "clusters": None, **counts, "judge": None}
         why = f"{result.reason}: {result.detail}" if isinstance(result, Unscored) else result.note
         if notes := "; ".join(filter(None, (why, left_out if foreign else ""))):
             cells[name]["reason"] = notes

@@ -84,4 +84,5 @@ def _question(
     return replace(
         question[0], id=question[0].reply.question, status="unscored" if unscored else "ok",
         score=None if official is None else 100 * official, marks=((column, official, strict),), reply=None,
+        scored_in=(column,), column_status=(),
     )  # fmt: skip

@@ -3,6 +3,9 @@
 Free text needs a judge (`pending`); all other forms are scored here. Each column has two values: `values` under the
 benchmark's own rules (None: not scored, left out of the mean), `strict` with the worst score if the answer could not be
 parsed or scored.
+
+Text in the image (OCR) is scored as AD2-Bench does: the reply as given, without its thought (`wrappers.as_given`). The
+scores of the text that the parser extracts from it are columns of their own.
 """
 
 from __future__ import annotations
@@ -18,19 +21,29 @@ from lmms_eval_ad2.coordinates import InputResizing
 from lmms_eval_ad2.judge.base import JudgeItem
 from lmms_eval_ad2.metrics import ocr, typed_answers
 from lmms_eval_ad2.parsing import failure_reason, parse
+from lmms_eval_ad2.parsing.wrappers import as_given
 from lmms_eval_ad2.records import Answer, Form, Lang, Record, Unparsed
-from lmms_eval_ad2.scoring.score_columns import LOCATION_WIDTH, column_of
+from lmms_eval_ad2.scoring.score_columns import (
+    CHAIN_COLUMNS,
+    EXTRACTED,
+    LOCATION_WIDTH,
+    LOWER_IS_BETTER,
+    column_of,
+    mean_columns,
+)
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
 JUDGE_WORST = 0.1  # the judge's scale is 1..10; as a fraction, 1 is 0.1
-CHAIN_COLUMNS = ("sacs", "slps", "orcs", "djss")
 # A reference without a usable value is a fault of the data, not of the model.
 BAD_REFERENCE = "bad_reference"
 
 
 @dataclass(slots=True)
 class ScoredSample:
-    """A row of samples/<task>.jsonl (docs/architecture.md). `pending`: the items that a judge must still rate."""
+    """A row of samples/<task>.jsonl (docs/architecture.md). `pending`: the items that a judge must still rate.
+
+    column_status: the status of columns in which it differs from the sample's.
+    """
 
     id: str
     task: str
@@ -50,6 +63,7 @@ class ScoredSample:
     note: str = ""
     values: dict[str, float | None] = field(default_factory=dict)
     strict: dict[str, float] = field(default_factory=dict)
+    column_status: dict[str, str] = field(default_factory=dict)
     score: float | None = None
     kind: str | None = None
     judge: list[dict[str, Any]] = field(default_factory=list)
@@ -63,7 +77,7 @@ class ScoredSample:
         Raises ValueError for NaN and infinity, which JSON does not allow.
         """
         left_out = ["pending", "record", *(["row"] if self.row is None else [])]
-        left_out += [] if self.repeated else ["repeated"]
+        left_out += [name for name in ("repeated", "column_status") if not getattr(self, name)]
         own = {name: getattr(self, name) for name in self.__slots__ if name not in left_out}
         head = json.dumps(own, ensure_ascii=False, allow_nan=False)
         return f'{head[:-1]}, "record": {self.record.to_json()}}}'
@@ -110,13 +124,20 @@ def columns_of(sample: ScoredSample) -> tuple[str, ...]:
     if sample.form == "chain":
         return CHAIN_COLUMNS
     if sample.form == "ocr":
-        return (sample.column, "ocr_cer")
+        return (sample.column, "ocr_cer", *EXTRACTED.values())
     return (sample.column,)
+
+
+def score_columns(sample: ScoredSample) -> tuple[str, ...]:
+    """The columns whose mean is the sample's score: its own; of a chain those of its task's mean that it has."""
+    if sample.form != "chain":
+        return (sample.column,)
+    return tuple(c for c in mean_columns(sample.benchmark, "cot") if c in sample.strict)
 
 
 def worst(sample: ScoredSample, column: str) -> float:
     """The worst score of a column: 0, the judge's lowest mark, or 1 for the character error rate (CER)."""
-    if column == "ocr_cer":
+    if column in LOWER_IS_BETTER:
         return 1.0
     return JUDGE_WORST if sample.form in ("vqa", "chain") else 0.0
 
@@ -133,8 +154,8 @@ def _not_scored(sample: ScoredSample, status: str, reason: str) -> ScoredSample:
 
 
 def _set_score(sample: ScoredSample) -> None:
-    """Set the sample's score in percent (chains: the mean of the four CoT scores, AD2-Bench Table 3)."""
-    columns = [c for c in CHAIN_COLUMNS if c in sample.strict] if sample.form == "chain" else [sample.column]
+    """Set the sample's score in percent (AD2-Bench's chains: the mean of the four CoT scores, Table 3)."""
+    columns = score_columns(sample)
     known = [v for c in columns if (v := sample.values.get(c)) is not None]
     sample.score = round(100 * sum(known) / len(known), 6) if known and len(known) == len(columns) else None
 
@@ -152,6 +173,9 @@ def _read(
     if not isinstance(raw, str):
         texts = tuple(t.strip() for t in raw)
         return Answer("chain", texts, "rounds") if any(texts) else Unparsed("chain", "empty")
+    if form == "ocr":
+        text, unfinished = as_given(raw)
+        return Answer("ocr", text) if text else Unparsed("ocr", "unfinished_thought" if unfinished else "empty")
     options = {o.letter: o.text.get(variant.lang) for o in record.options}
     return parse(
         raw, form, letters=tuple(options), options=options, image_size=record.image_size, frame=variant.frame,
@@ -199,12 +223,22 @@ def _location_score(record: Record, point: Sequence[float], target: Sequence[flo
 
 def _score_ocr(sample: ScoredSample, record: Record, read: Answer, variant: TaskVariant) -> None:
     reference = record.answer.get(variant.lang)
-    if not reference:
+    if not reference.strip():
         _not_scored(sample, "unscored", BAD_REFERENCE)
         return
     scores = ocr.score_ocr(str(read.value), reference)
     set_column(sample, "ocr_cer", scores["ocr_cer"], scores["ocr_cer"])
     set_column(sample, sample.column, scores["ocr_f1"], scores["ocr_f1"])
+    text = parse(str(sample.raw), "ocr", question=record.question.get(variant.lang))
+    if isinstance(text, Unparsed):  # the worst score, as of every form that must be parsed
+        sample.note = f"no text extracted: {text.reason}"
+        sample.column_status = dict.fromkeys(EXTRACTED.values(), "unparsed")
+    else:
+        sample.note = f"extracted: {text.value}" if text.value != read.value else ""
+        scores = ocr.score_ocr(str(text.value), reference)
+    for column, extracted in EXTRACTED.items():
+        value = worst(sample, extracted) if isinstance(text, Unparsed) else scores[column]
+        set_column(sample, extracted, value, value)
 
 
 def rubric_of(benchmark: str, part: str) -> str:

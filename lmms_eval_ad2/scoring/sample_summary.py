@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.replies import QuestionReply
 from lmms_eval_ad2.scoring.rotation import ROTATED
-from lmms_eval_ad2.scoring.sample import ScoredSample, reference_text
+from lmms_eval_ad2.scoring.sample import ScoredSample, reference_text, score_columns
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
 BREAKDOWNS = {"weather": "scene", "period": "scene", "severity": "scene", "category": "meta", "source": "meta"}
@@ -43,7 +44,8 @@ class OptionRotation:
 class SampleSummary:
     """The values of a sample that tables need, in a few hundred bytes.
 
-    marks: (column, official | None, strict) as fractions. groups: (breakdown, name).
+    marks: (column, official | None, strict) as fractions. groups: (breakdown, name). scored_in: the columns whose mean
+    is `score`. column_status: (column, status) where it differs from `status`.
     kind: kind of the chosen option; offered: the kinds of all wrong options.
     text: (answer, reference), only for n-gram metrics; rotation: only for circular evaluation;
     reply: only if each question was asked several times.
@@ -61,6 +63,8 @@ class SampleSummary:
     kind: str | None
     marks: tuple[tuple[str, float | None, float], ...]
     groups: tuple[tuple[str, str], ...]
+    scored_in: tuple[str, ...]
+    column_status: tuple[tuple[str, str], ...] = ()
     offered: tuple[str, ...] = ()
     text: tuple[str, str] | None = None
     rotation: OptionRotation | None = None
@@ -90,6 +94,8 @@ class SampleSummary:
             kind=_share(s.kind),
             marks=_share(marks),
             groups=_share(groups),
+            scored_in=_share(score_columns(s)),
+            column_status=_share(tuple(s.column_status.items())),
             offered=_share(offered),
             text=text,
             rotation=rotation,
@@ -97,6 +103,12 @@ class SampleSummary:
             reply=QuestionReply.of(s),
             unread=sum(e["scores"].count(None) for e in s.judge if "scores" in e and e["score"] is not None),
         )
+
+    def status_in(self, columns: Sequence[str]) -> str:
+        """Its status in these of its columns: that of all, or "partly" if they differ."""
+        known = dict(self.column_status)
+        found = {known.get(column, self.status) for column in columns} or {self.status}
+        return found.pop() if len(found) == 1 else "partly"
 
 
 def _rotation(record: Record, answer: Any) -> OptionRotation:

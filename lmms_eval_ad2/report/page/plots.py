@@ -23,7 +23,7 @@ from lmms_eval_ad2.report.runs import RunSummary, ScoreCell
 from lmms_eval_ad2.report.table_rows import kind_title, uncategorised
 
 FLOORS, CEILINGS = ("#6B7280", "#B9A38C"), ("#9DB58A", "#8A5A3C")
-STATUS = {"ok": "#009E73", "unparsed": "#E69F00", "unscored": "#D55E00"}
+STATUS = {"ok": "#009E73", "partly": "#56B4E9", "unparsed": "#E69F00", "unscored": "#D55E00"}
 
 
 def bars(grid: ResultGrid, colours: Mapping[str, str], least: int = 0) -> str | None:
@@ -113,10 +113,10 @@ def _series(
 
 
 def status(runs: Sequence[RunSummary]) -> str | None:
-    """Plot the shares of ok, unparsed and unscored answers, one bar per task with failures; None without any."""
+    """Plot the shares of ok, partly scored, unparsed and unscored answers, one bar per task with failures, or None."""
     bars_ = [
         (f"{shortened(run.name)} · {task.name}", task.score)
-        for run in runs[:MOST] for task in run.tasks.values() if task.score.n_unparsed or task.score.n_unscored
+        for run in runs[:MOST] for task in run.tasks.values() if task.score.failures
     ]  # fmt: skip
     if not bars_:
         return None
@@ -124,6 +124,8 @@ def status(runs: Sequence[RunSummary]) -> str | None:
         figure, axes = figure_of(0.9 + 0.24 * len(bars_))
         left = [0.0] * len(bars_)
         for name, colour in STATUS.items():
+            if name == "partly" and not any(c.n_partly for _, c in bars_):
+                continue
             share = [100 * getattr(c, f"n_{name}") / c.n for _, c in bars_]
             axes.barh(range(len(bars_)), share, 0.7, left=left, color=colour, label=name)
             left = [a + b for a, b in zip(left, share, strict=True)]

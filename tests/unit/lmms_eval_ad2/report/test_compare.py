@@ -13,6 +13,7 @@ from lmms_eval_ad2 import report
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.report import compare as comparing
 from lmms_eval_ad2.report.compare import compare, holm
+from lmms_eval_ad2.report.paired_scores import BY_IMAGE
 
 
 def pair(
@@ -107,6 +108,89 @@ def test_other_data_and_other_judges_are_refused_unless_forced(
 def test_runs_without_a_common_task_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Ad2Error, match="share no task: a has t; b has u"):
         compare(*pair(tmp_path, {"t": scores([1.0])}, {"u": scores([1.0])}))
+
+
+def chain_run(folder: Path, mean_of: list[str], sacs: list[float], slps: float | None = None) -> report.RunSummary:
+    """A run with a chain task: `score` only if its mean has no column without a value."""
+    rows = []
+    for i, value in enumerate(sacs):
+        values = {"sacs": value / 100, "slps": None if slps is None else slps / 100}
+        known = [100 * v for c in mean_of if (v := values[c]) is not None]
+        score = sum(known) / len(known) if len(known) == len(mean_of) else None
+        rows.append(sample(f"s{i}#cot", score, status="partly", values=values))
+    table = task("ad2_bench", "cot", {**cell(None, judge="lexical"), "columns": mean_of})
+    write_run(folder, summary({"cot": table}, label=folder.name, judge="lexical"), {"cot": rows})
+    return report.load([folder])[0]
+
+
+def test_samples_without_a_score_are_compared_by_the_columns_that_their_judge_can_mark(tmp_path: Path) -> None:
+    """The lexical judge marks SACS only: no chain has the mean of both columns."""
+    a = chain_run(tmp_path / "a", ["sacs", "slps"], [60, 70, 80])
+    b = chain_run(tmp_path / "b", ["sacs", "slps"], [50, 50, 50])
+    rows = compare(a, b)
+    assert [(row.task, row.n, row.unscored) for row in rows] == [("cot (sacs)", 3, 0)]
+    assert (rows[0].mean_a, rows[0].mean_b, rows[0].difference) == pytest.approx((70, 50, 20))
+
+
+def test_chains_whose_score_is_of_the_marked_columns_are_compared_by_their_score(tmp_path: Path) -> None:
+    a, b = (chain_run(tmp_path / name, ["sacs"], values) for name, values in (("a", [60, 70]), ("b", [50, 50])))
+    assert [(row.task, row.n, row.difference) for row in compare(a, b)] == [("cot", 2, pytest.approx(15))]
+
+
+def two_tasks(
+    folder: Path, first: list[dict[str, Any]], second: list[dict[str, Any]], **more: Any
+) -> report.RunSummary:
+    """A run with a task asked directly and as a chain."""
+    direct = task("ad2_bench", "reasoning", cell(50.0, judge="lexical"))
+    chained = {**task("ad2_bench", "cot", cell(50.0, judge="lexical"), variant={"style": "chain"}), **more}
+    tasks = {"ad2_reasoning": direct, "ad2_cot": chained}
+    write_run(folder, summary(tasks, judge="lexical"), {"ad2_reasoning": first, "ad2_cot": second})
+    return report.load([folder])[0]
+
+
+COT_GAIN = ("ad2_cot", "ad2_reasoning")
+
+
+def test_a_chain_and_the_question_that_it_was_made_from_are_a_pair(tmp_path: Path) -> None:
+    direct = [sample(f"q{i}", value, cluster=f"i{i}") for i, value in enumerate([40.0, 60.0, 50.0])]
+    chains = [sample(f"q{i}#cot", value, cluster=f"i{i}") for i, value in enumerate([50.0, 90.0])]
+    run = two_tasks(tmp_path / "r", direct, [*chains, sample("q2#cot", None, cluster="i2")])
+    (row,) = comparing.compare_tasks(run, run, COT_GAIN)
+    assert (row.task, row.n, row.unscored) == ("ad2_cot / ad2_reasoning", 2, 1)
+    assert (row.mean_a, row.mean_b, row.difference) == pytest.approx((70, 50, 20))
+    assert row.notes == ()
+    assert f"A: {run.name}, ad2_cot" in comparing.render(run, run, [row], tasks=COT_GAIN)
+
+
+def test_tasks_without_a_common_record_are_paired_by_image(tmp_path: Path) -> None:
+    direct = [sample(name, value, cluster=name[0]) for name, value in (("a1", 40.0), ("a2", 60.0), ("b1", 10.0))]
+    chains = [
+        sample(name, value, cluster=name[0]) for name, value in (("a/cot", 80.0), ("b/cot", 20.0), ("c/cot", 9.0))
+    ]
+    run = two_tasks(tmp_path / "r", direct, chains)
+    (row,) = comparing.compare_tasks(run, run, COT_GAIN)
+    assert (row.n, row.only_a, row.only_b) == (2, 1, 0)
+    assert row.difference == pytest.approx(((80 - 50) + (20 - 10)) / 2)
+    assert row.notes == (BY_IMAGE,)
+
+
+def test_the_same_questions_with_another_visual_prompt_are_paired_by_record(tmp_path: Path) -> None:
+    score = cell(50.0)
+    tasks = {name: task("ad2_bench", "relation", score, variant={"mark": name}) for name in ("box", "none")}
+    rows = {"box": scores([100.0, 100.0, 0.0]), "none": scores([0.0, 100.0, 0.0])}
+    write_run(tmp_path / "r", summary(tasks), rows)
+    (run,) = report.load([tmp_path / "r"])
+    (row,) = comparing.compare_tasks(run, run, ("box", "none"))
+    assert (row.n, row.test, row.difference) == (3, "mcnemar", pytest.approx(100 / 3))
+
+
+def test_tasks_with_other_data_or_names_cannot_be_paired(tmp_path: Path) -> None:
+    rows = [sample("a", 50.0)]
+    other = two_tasks(tmp_path / "r", rows, rows, data={"name": "ad2_bench", "split": "test", "sha256": "cd" * 32})
+    with pytest.raises(Ad2Error, match="not comparable: ad2_cot: data sha256"):
+        comparing.compare_tasks(other, other, COT_GAIN)
+    with pytest.raises(Ad2Error, match=r"has no task ad2_cott; did you mean ad2_cot\?"):
+        comparing.compare_tasks(other, other, ("ad2_cott", "ad2_reasoning"))
 
 
 def test_holm_correction_by_hand() -> None:

@@ -392,6 +392,24 @@ def test_unknown_subtasks_are_shown_under_their_own_names(tmp_path: Path) -> Non
     assert figures(grid, grid.rows[0])["Right of way (outside the mean)"] == 12.5
 
 
+def test_columns_of_a_users_table_are_shown_in_reasoning_with_their_place(tmp_path: Path) -> None:
+    columns = {"reasoning": cell(50.0), "traffic_rule": cell(100.0), "dark": cell(0.0)}
+    score = {**cell(75.0), "columns": ["reasoning", "traffic_rule"]}
+    runs = loaded(tmp_path, summary({"ad2_reasoning": task("ad2_bench", "reasoning", score, columns)}))
+    shown = figures(grid := grid_of(runs, "ad2_bench/3", with_published=False), grid.rows[0])
+    assert shown == {
+        "w/o CoT": 75.0, "Reasoning (in the mean, not in the paper)": 50.0,
+        "Traffic rule (in the mean, not in the paper)": 100.0, "Dark (outside the mean)": 0.0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("named", [{"columns": ["reasoning"]}, {}])
+def test_the_only_column_of_reasoning_is_its_score(tmp_path: Path, named: dict[str, Any]) -> None:
+    table = task("ad2_bench", "reasoning", {**cell(50.0), **named}, {"reasoning": cell(50.0)})
+    grid = grid_of(loaded(tmp_path, summary({"ad2_reasoning": table})), "ad2_bench/3", with_published=False)
+    assert figures(grid, grid.rows[0]) == {"w/o CoT": 50.0}
+
+
 def test_abstentions_are_shares_of_the_wrong_answers(tmp_path: Path) -> None:
     """8 wrong answers of which 2 are E and 1 is F: 25 and 12.5 %."""
     kinds = {"distractor": 5, "none_matches": 2, "absent": 1}

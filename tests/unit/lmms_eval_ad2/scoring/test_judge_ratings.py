@@ -52,7 +52,15 @@ def test_missing_reply_is_omitted_or_the_lowest_rating() -> None:
     judge_ratings.apply([sample], Scripted(8, None, 4, 9, 7, None, 10), progress=False)
     assert sample.values == pytest.approx({"sacs": 0.6, "slps": 0.8, "orcs": None, "djss": 1.0})
     assert sample.strict == pytest.approx({"sacs": (0.8 + 0.1 + 0.4) / 3, "slps": 0.8, "orcs": 0.1, "djss": 1.0})
-    assert (sample.status, sample.reason, sample.score) == ("unscored", "timeout", None)
+    assert (sample.status, sample.reason, sample.score) == ("partly", "timeout", None)
+    # one of three steps, and the chain's one rating, are missing; "partly" is also the status of SACS
+    assert sample.column_status == {"slps": "ok", "orcs": "unscored", "djss": "ok"}
+
+
+def test_a_chain_without_any_rating_is_unscored() -> None:
+    sample = score_sample(chain(), "<start1>a<end><start2>b<end><start3>c<end>", COT, "t")
+    judge_ratings.apply([sample], Scripted(*[None] * 7), progress=False)
+    assert (sample.status, sample.column_status, sample.score) == ("unscored", {}, None)
 
 
 def test_empty_step_has_the_lowest_rating_without_a_request() -> None:

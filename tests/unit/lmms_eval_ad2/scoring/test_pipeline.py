@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.builders import BASE, boxed, record
+from support.builders import BASE, boxed, chain, record
 
+from lmms_eval_ad2.judge.base import JudgeItem, JudgeRating
 from lmms_eval_ad2.metrics.caption import CorpusScore
-from lmms_eval_ad2.records import BilingualText
-from lmms_eval_ad2.scoring import pipeline
+from lmms_eval_ad2.records import BilingualText, Unscored
+from lmms_eval_ad2.scoring import judge_ratings, pipeline
 from lmms_eval_ad2.scoring.pipeline import summarise as summarise_lines
 from lmms_eval_ad2.scoring.sample import ScoredSample, score_sample
 from lmms_eval_ad2.scoring.sample_summary import SampleSummary
@@ -51,6 +54,65 @@ def test_strict_counts_the_failed_request() -> None:
     assert (cell["official"], cell["strict"]) == pytest.approx((50, 100 / 3), abs=1e-5)
     assert (cell["n"], cell["n_ok"], cell["n_unparsed"], cell["n_unscored"]) == (3, 2, 0, 1)
     assert table["reasons"] == {"unscored:request_failed": 1}
+
+
+def test_the_extracted_text_of_ocr_has_columns_of_its_own_outside_the_mean() -> None:
+    variant = TaskVariant("ad2_bench", "perception_advanced")
+    signs = [record(f"s{i}", "ocr", subtask="ocr", answer=BilingualText("STOP")) for i in range(3)]
+    replies = ["The sign says STOP", "STOP", "I cannot read any text."]
+    table = summarise(
+        [score_sample(sign, reply, variant, "t") for sign, reply in zip(signs, replies, strict=True)], variant, None
+    )
+    assert table["score"]["columns"] == ["ocr_f1"]
+    assert table["score"]["official"] == table["columns"]["ocr_f1"]["official"] == table["subtasks"]["ocr"]["official"]
+    assert table["subtasks"]["ocr"]["strict"] == table["subtasks"]["ocr"]["official"]
+    extracted = table["columns"]["ocr_f1_extracted"]
+    assert extracted["official"] == pytest.approx(100 * 2 / 3, abs=1e-5)
+    assert (extracted["n_ok"], extracted["n_unparsed"]) == (2, 1)
+    assert (table["n_ok"], table["n_unparsed"]) == (3, 0)
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "counts", "score", "strict"),
+    [
+        # SACS is the whole score: all samples have one
+        ("world", {"n_ok": 2, "n_unparsed": 0, "n_unscored": 0}, 70, 70),
+        # of four columns only SACS is marked: no score; strict: the others count as the lowest mark
+        ("ad2_bench", {"n_ok": 0, "n_unparsed": 0, "n_unscored": 0, "n_partly": 2}, None, (70 + 3 * 10) / 4),
+    ],
+)
+def test_a_chain_counts_as_scored_in_the_columns_that_its_judge_can_mark(
+    benchmark: str, counts: dict[str, int], score: float | None, strict: float
+) -> None:
+    variant = TaskVariant(benchmark, "cot", style="chain")
+    chains = [replace(chain(), id=name, benchmark=benchmark) for name in ("a", "b")]
+    samples = [score_sample(c, "<start1>a<end><start2>b<end><start3>c<end>", variant, "t") for c in chains]
+    judge_ratings.apply(samples, SacsOnly(), progress=False)
+    table = summarise(samples, variant, "lexical")
+    assert {key: value for key, value in table["score"].items() if key.startswith("n_")} == counts
+    assert (table["score"]["official"], table["score"]["strict"]) == (score, pytest.approx(strict))
+    assert (table["n_ok"], table["n_unscored"], table["n_partly"]) == (0, 0, 2)
+    assert table["reasons"] == {"partly:not_judgeable": 2}
+    assert (table["columns"]["sacs"]["n_ok"], table["columns"]["slps"]["n_unscored"]) == (2, 2)
+    assert [s.score for s in samples] == [score, score]
+
+
+class SacsOnly:
+    """A judge that rates 7, and only steps that have a reference."""
+
+    label = "lexical"
+
+    def __init__(self) -> None:
+        self.usage: dict[str, Any] = {}
+
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+    def rate(self, items: Sequence[JudgeItem], *, progress: bool = True) -> list[JudgeRating | Unscored]:
+        return [
+            JudgeRating(item.id, 7) if item.rubric == "ad2_sacs" else Unscored(item.rubric, "not_judgeable")
+            for item in items
+        ]
 
 
 def test_missing_columns_are_listed() -> None:

@@ -67,14 +67,80 @@ def test_wrong_count_is_stored() -> None:
     assert (sample.answer, sample.values["counting"]) == (10, 0.0)
 
 
-def test_ocr_fills_two_columns() -> None:
-    variant = TaskVariant("ad2_bench", "perception_advanced")
-    question = record(form="ocr", task="perception_advanced", subtask="ocr", answer=BilingualText("AB12"))
-    sample = score_sample(question, "AB13", variant, "t")
-    assert sample.values["ocr_cer"] == pytest.approx(0.25)
-    assert sample.values["ocr_f1"] == pytest.approx(0.75)
-    empty = score_sample(question, "", variant, "t")
-    assert empty.values == {"ocr_f1": 0.0, "ocr_cer": 1.0}
+def ocr(text: str, reply: str) -> ScoredSample:
+    question = record(form="ocr", task="perception_advanced", subtask="ocr", answer=BilingualText(text))
+    return score_sample(question, reply, TaskVariant("ad2_bench", "perception_advanced"), "t")
+
+
+# "The sign says STOP": 18 deletions less 4 hits, 14 insertions on 4 characters; F1 2 * 4 / (18 + 4).
+@pytest.mark.parametrize(
+    ("text", "reply", "f1", "error", "f1_extracted", "error_extracted"),
+    [
+        ("AB12", "AB13", 0.75, 0.25, 0.75, 0.25),
+        ("STOP", "The sign says STOP", 8 / 22, 3.5, 1, 0),
+        ("ABC123", "The text on the license plate is ABC123.", 12 / 46, 34 / 6, 1, 0),
+        ("STOP", 'The sign says "STOP".', 8 / 25, 17 / 4, 1, 0),
+        ("STOP", "<think>The sign is red. It says STOP.</think>\nSTOP", 1, 0, 1, 0),
+        ("STOP", "STOP<|im_end|>", 1, 0, 1, 0),
+        ("STOP", "<answer>STOP</answer>", 8 / 25, 17 / 4, 1, 0),  # a mark is part of the reply as given
+        ("停车", "牌子上写着“停车”。", 4 / 12, 4, 1, 0),
+    ],
+)
+def test_ocr_scores_the_reply_as_given_and_beside_it_the_extracted_text(
+    text: str, reply: str, f1: float, error: float, f1_extracted: float, error_extracted: float
+) -> None:
+    sample = ocr(text, reply)
+    expected = {
+        "ocr_f1": f1, "ocr_cer": error, "ocr_f1_extracted": f1_extracted, "ocr_cer_extracted": error_extracted,
+    }  # fmt: skip
+    assert sample.values == pytest.approx(expected) == sample.strict
+    assert (sample.status, sample.score) == ("ok", pytest.approx(100 * f1))
+
+
+FILLER = "The picture shows a wide street in light rain with many cars, trees and people. "  # 15 words, 79 characters
+
+
+@pytest.mark.parametrize(
+    ("reply", "f1_extracted"),
+    [
+        (5 * FILLER + "The text is here. Answer: STOP", 1),  # 81 words
+        (5 * FILLER + 'Near it, a red one says "STOP".', 1),  # 82
+        ("STOP. It is a red sign with a white edge. " + 5 * FILLER, 0),  # 85: no text stands out
+        (5 * FILLER + "STOP", 0),  # 76
+    ],
+)
+def test_ocr_replies_of_more_than_fifty_words_are_wrong_whatever_can_be_extracted(
+    reply: str, f1_extracted: float
+) -> None:
+    sample = ocr("STOP", reply)
+    assert (sample.values["ocr_f1"], sample.score) == (0, 0)
+    assert sample.values["ocr_cer"] >= 1
+    assert sample.values["ocr_f1_extracted"] == f1_extracted
+
+
+def test_ocr_counts_the_first_hundred_characters_of_the_reply_as_given() -> None:
+    """The text is after them: 100 characters without the sign's, and the error is over them only."""
+    sample = ocr("QQQQ", "1" * 110 + ' "QQQQ"')
+    assert (sample.values["ocr_f1"], sample.values["ocr_cer"]) == (0, 25)
+
+
+def test_words_of_a_thought_do_not_count_and_a_reply_within_one_is_empty() -> None:
+    assert ocr("STOP", f"<think>{9 * FILLER}</think>STOP").values["ocr_f1"] == 1
+    unfinished = ocr("STOP", f"<think>{FILLER} STOP")
+    assert (unfinished.status, unfinished.reason) == ("unparsed", "unfinished_thought")
+    assert unfinished.values == {"ocr_f1": 0, "ocr_cer": 1, "ocr_f1_extracted": 0, "ocr_cer_extracted": 1}
+    assert ocr("STOP", "").values == unfinished.values
+
+
+def test_a_reply_without_an_extractable_text_is_scored_as_given_and_unparsed_in_the_extracted_columns() -> None:
+    sample = ocr("STOP", "I cannot read any text.")
+    assert (sample.status, sample.note) == ("ok", "no text extracted: refusal")
+    assert sample.column_status == {"ocr_f1_extracted": "unparsed", "ocr_cer_extracted": "unparsed"}
+    assert (sample.values["ocr_f1_extracted"], sample.values["ocr_cer_extracted"]) == (0, 1)
+
+
+def test_a_blank_ocr_reference_is_unscored() -> None:
+    assert ocr(" ", "STOP").reason == "bad_reference"
 
 
 def test_free_text_is_pending_until_judged() -> None:
