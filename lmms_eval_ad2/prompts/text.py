@@ -15,7 +15,7 @@ from lmms_eval_ad2.coordinates import Frame
 from lmms_eval_ad2.coordinates.frames import EXTENTS
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.prompts.marks import MarkChoice, effective_mark, unit_coords
-from lmms_eval_ad2.prompts.prompt_set import PromptSet
+from lmms_eval_ad2.prompts.prompt_set import PromptSet, placeholders
 from lmms_eval_ad2.prompts.views import CAMERAS, GRID, Layout, Views, is_mosaic, shown
 from lmms_eval_ad2.records import ABSTAINING, SIDES, Form, Lang, ReasoningStep, Record, VisualPrompt
 
@@ -155,10 +155,12 @@ def _coda(record: Record, lang: Lang, mark: VisualPrompt, prompts: PromptSet) ->
     question = _plain(record.question.get(lang)) or prompts.fill(f"coda_{record.task}_question", lang)
     if record.task != "region":
         return prompts.fill(f"coda_{record.task}", lang, question=question)
-    if prompts.official and record.mark.coords and mark.kind != "box":
+    if mark.kind == "text" and prompts.of("coda_region_coords", lang):
+        return prompts.fill("coda_region_coords", lang, coords=_coords(record, mark), question=question)
+    if record.mark.coords and mark.kind != "box" and "mark" not in placeholders(prompts.of("coda_region", lang) or ""):
         raise Ad2Error(
-            f"{record.id}: the official question is about a red rectangle, which is not drawn here; ask this task "
-            "without --prompts coda_lm:CHECKOUT"
+            f"{record.id}: the question of {prompts.name} has no place for {{mark}} (it is about a drawn rectangle, "
+            "which this task does not show); ask this task with other prompts"
         )
     note = ""  # without a mark, the rectangle is already part of the released image (format llava)
     if mark.coords:
