@@ -71,7 +71,7 @@ def build(
         )
     if coords and not record.mark.coords:
         raise Ad2Error(f"{record.id}: there is no marked region with coordinates; ask without coords")
-    shown_mark = effective_mark(record, "text" if coords else mark)
+    shown_mark = effective_mark(record, "coords" if coords else mark)
     if record.benchmark == "coda_lm" and wanted == "vqa":
         return _coda(record, lang, shown_mark, prompts)
     notes = [*_view_notes(record, lang, layout, views, prompts), *_tag_note(record, lang, prompts)]
@@ -176,7 +176,7 @@ def _plain(text: str) -> str:
 
 
 def _step(step: ReasoningStep, number: int, lang: Lang) -> dict[str, object]:
-    return {"i": number, "name": step.name, "question": _plain(step.question.get(lang))}
+    return {"i": number, "name": step.name.get(lang), "question": _plain(step.question.get(lang))}
 
 
 def _letters(record: Record, lang: Lang) -> str:
@@ -198,7 +198,7 @@ def _mark_note(record: Record, lang: Lang, mark: VisualPrompt, prompts: PromptSe
     if mark.kind == "none":
         return []
     if mark.kind == "text" and mark.text:
-        return [prompts.fill("mark_text", lang, text=_plain(mark.text))]
+        return [prompts.fill("mark_text", lang, text=_plain(mark.text.get(lang)))]
     n = len(mark.coords)
     if not n:
         return []
