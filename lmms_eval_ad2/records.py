@@ -63,11 +63,14 @@ class AnswerOption:
 
 @dataclass(frozen=True, slots=True)
 class VisualPrompt:
-    """A marked region. `coords` holds points (x, y) or boxes (x_min, y_min, x_max, y_max), in pixels."""
+    """A marked region. `coords` holds points (x, y) or boxes (x_min, y_min, x_max, y_max), in pixels.
+
+    `text` refers to the same region in words ("the white van at the kerb").
+    """
 
     kind: MarkKind = "none"
     coords: tuple[tuple[float, ...], ...] = ()
-    text: str = ""
+    text: BilingualText = BilingualText()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,7 @@ class ReasoningStep:
     `mark` is the visual prompt of this step (Fig. 4); None: the record's.
     """
 
-    name: str
+    name: BilingualText
     question: BilingualText
     answer: BilingualText
     subtask_id: int | None = None
@@ -167,12 +170,18 @@ class Record:
 
 
 def _mark_of(data: Mapping[str, Any]) -> VisualPrompt:
-    return VisualPrompt(data["kind"], tuple(tuple(c) for c in data["coords"]), data["text"])
+    return VisualPrompt(data["kind"], tuple(tuple(c) for c in data["coords"]), _text_of(data["text"]))
 
 
 def _step_of(data: Mapping[str, Any]) -> ReasoningStep:
     question, answer, mark = BilingualText(**data["question"]), BilingualText(**data["answer"]), data.get("mark")
-    return ReasoningStep(data["name"], question, answer, data.get("subtask_id"), _mark_of(mark) if mark else None)
+    name = _text_of(data["name"])
+    return ReasoningStep(name, question, answer, data.get("subtask_id"), _mark_of(mark) if mark else None)
+
+
+def _text_of(data: str | Mapping[str, str]) -> BilingualText:
+    """A text of a step's name or a mark, which is a plain string if it is in English only (see `_value`)."""
+    return BilingualText(data) if isinstance(data, str) else BilingualText(**data)
 
 
 def _plain(part: Any) -> dict[str, Any]:
@@ -181,13 +190,23 @@ def _plain(part: Any) -> dict[str, Any]:
 
 
 def _value(value: Any) -> Any:
-    if isinstance(value, ReasoningStep) and value.mark is None:  # steps without a mark keep the JSON that they had
-        return {name: part for name, part in _plain(value).items() if name != "mark"}
-    if isinstance(value, (BilingualText, VisualPrompt, AnswerOption, ReasoningStep)):
+    if isinstance(value, ReasoningStep):
+        plain = {**_plain(value), "name": _short(value.name)}
+        if value.mark is None:  # steps without a mark keep the JSON that they had
+            del plain["mark"]
+        return plain
+    if isinstance(value, VisualPrompt):
+        return {**_plain(value), "text": _short(value.text)}
+    if isinstance(value, (BilingualText, AnswerOption)):
         return _plain(value)
     if isinstance(value, tuple) and value and isinstance(value[0], (AnswerOption, ReasoningStep)):
         return [_value(v) for v in value]
     return value
+
+
+def _short(text: BilingualText) -> Any:
+    """A text in English only as a plain string: these fields had one language before, and keep their JSON."""
+    return _plain(text) if text.zh else text.en
 
 
 Value = str | int | tuple[float, ...] | tuple[str, ...]

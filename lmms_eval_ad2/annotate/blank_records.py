@@ -28,14 +28,26 @@ QUESTIONS = {
 }
 # The five steps of AD2-Bench (section 3.2): topics from the paper, wording ours.
 STEPS = (
-    ("environment", BilingualText("What are the weather, the light and the road like?", "天气、光线和道路状况如何？")),
-    ("key vehicles", BilingualText("Which vehicles matter for the ego car, and why?", "哪些车辆对自车重要？为什么？")),
     (
-        "vulnerable road users",
+        BilingualText("environment", "环境"),
+        BilingualText("What are the weather, the light and the road like?", "天气、光线和道路状况如何？"),
+    ),
+    (
+        BilingualText("key vehicles", "关键车辆"),
+        BilingualText("Which vehicles matter for the ego car, and why?", "哪些车辆对自车重要？为什么？"),
+    ),
+    (
+        BilingualText("vulnerable road users", "弱势交通参与者"),
         BilingualText("Which people on foot or on two wheels matter, and why?", "哪些行人或骑行者重要？为什么？"),
     ),
-    ("traffic rules", BilingualText("Which lights, signs and markings apply here?", "哪些信号灯、标志和标线适用？")),
-    ("decision", BilingualText("What should the ego car do?", "自车应该怎么做？")),
+    (
+        BilingualText("traffic rules", "交通规则"),
+        BilingualText("Which lights, signs and markings apply here?", "哪些信号灯、标志和标线适用？"),
+    ),
+    (
+        BilingualText("decision", "决策"),
+        BilingualText("What should the ego car do?", "自车应该怎么做？"),
+    ),
 )  # fmt: skip
 
 

@@ -101,7 +101,9 @@ def read(record: Record, lang: Lang, model: str, reply: str) -> DraftAnnotation 
         return found.reason
     if record.form == "chain" and isinstance(found.value, tuple):
         rows = zip(record.steps, found.value, strict=False)
-        steps = tuple((s.name, s.question.zh if lang == "zh" else s.question.en, str(text)) for s, text in rows)
+        steps = tuple(
+            (s.name.get(lang), s.question.zh if lang == "zh" else s.question.en, str(text)) for s, text in rows
+        )
         return DraftAnnotation(model, steps=steps)
     return DraftAnnotation(
         model, answer=canonical(found.value, record.form) if record.form != "vqa" else str(found.value)

@@ -159,12 +159,14 @@ def _steps(review: RecordReview) -> Iterator[ReasoningStep]:
         if step is None:
             lang = review.lang
             yield ReasoningStep(
-                line.now.name, BilingualText(**{lang: line.now.question}), BilingualText(**{lang: line.now.text})
+                BilingualText(**{lang: line.now.name}),
+                BilingualText(**{lang: line.now.question}),
+                BilingualText(**{lang: line.now.text}),
             )
             continue
         asked = step.question if line.now.question == getattr(step.question, review.lang) else None
         yield ReasoningStep(
-            line.now.name,
+            step.name if line.now.name == step.name.get(review.lang) else BilingualText(**{review.lang: line.now.name}),
             asked or BilingualText(**{review.lang: line.now.question}),
             _text(step.answer, line, review.lang),
             step.subtask_id,

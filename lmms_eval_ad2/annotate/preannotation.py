@@ -177,7 +177,9 @@ def _draft(row: UntrustedRow, record: Record, folder: AnnotationFolder) -> Draft
         if record.form != "chain" or len(answer) != len(record.steps) or not all(isinstance(s, str) for s in answer):
             raise row.fail("answer", f"a text, or for a chain one text per step ({len(record.steps)} here)", answer)
         lang = folder.about.lang
-        steps = tuple((s.name, in_language(s.question, lang), t) for s, t in zip(record.steps, answer, strict=True))
+        steps = tuple(
+            (s.name.get(lang), in_language(s.question, lang), t) for s, t in zip(record.steps, answer, strict=True)
+        )
         answer = None
     if answer is not None and not isinstance(answer, str):
         raise row.fail("answer", "a text, or a list of texts", answer)

@@ -88,7 +88,7 @@ def _answered_by_options(record: Record) -> bool:
 
 
 def _steps(record: Record, lang: Lang, pre: DraftAnnotation | None) -> list[TextPiece]:
-    own = [(s.name, in_language(s.question, lang), in_language(s.answer, lang)) for s in record.steps]
+    own = [(s.name.get(lang), in_language(s.question, lang), in_language(s.answer, lang)) for s in record.steps]
     if pre is None or pre.steps is None:
         return [TextPiece(f"step.{i}", "step", *words) for i, words in enumerate(own, 1)]
     return [

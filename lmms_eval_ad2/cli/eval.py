@@ -32,7 +32,8 @@ class EvalOptions(JudgeOptions):
         metavar="FRAME",
     )
     prompts: str | None = option(
-        "YAML file that overrides prompts, or coda_lm:CHECKOUT for the official questions of CODA-LM",
+        "YAML file that overrides prompts; 'paper': the wording that AD2-Bench (Table 4) and CODA-LM (5.3) print; "
+        "coda_lm:CHECKOUT: the official questions of CODA-LM",
         default=None,
         metavar="FILE",
     )

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from lmms_eval_ad2.options import ExclusiveOptions, add_command, option
 
@@ -55,6 +55,11 @@ class ReportOptions:
         "also print tables by sub-task, source, weather, severity, and of drives by scenario type and route",
         default=False,
     )
+    kinds: Literal["all", "paper"] = option(
+        "wrong answers of AutoDrive-QA by the kind of the chosen option: shares over all kinds (default), or over the "
+        "three groups of the paper's Table 7",
+        default="all",
+    )
     distractors: tuple[str, str] | None = option(
         "compare: two sets of distractors (naive, all, a category) of the same questions, paired by question",
         default=None, metavar=("SET_A", "SET_B"), exclusive=PAIRS,
@@ -74,7 +79,7 @@ def register(subparsers: Any) -> None:
         ReportOptions,
         help="print tables of finished runs in the layout of the papers; write a page; compare runs",
         usage="ad2 report RESULTS... [--html PAGE.html] [--wide | --markdown | --json] [--published | --no-published]\n"
-        "                  [--breakdowns] [--routes FILE]\n"
+        "                  [--breakdowns] [--kinds paper] [--routes FILE]\n"
         "       ad2 report RESULTS... --unparsed [--markdown | --json]\n"
         "       ad2 report compare A B [--html PAGE.html] [--json | --markdown] [--force] [--routes FILE]\n"
         "       ad2 report compare RUN [RUN] --distractors naive all [--json | --markdown] [--force]\n"
@@ -107,11 +112,12 @@ def run(options: ReportOptions) -> int:
     if options.routes and not sections:
         raise Ad2Error("--routes names the routes of driven results; there are none in these paths")
     if options.json:
-        print(json.dumps(_as_json(runs, not options.no_published, sections), ensure_ascii=False, indent=1))
+        print(json.dumps(_as_json(runs, options, sections), ensure_ascii=False, indent=1))
     else:
         if runs:
             shape = {"markdown": options.markdown, "breakdowns": options.breakdowns, "wide": options.wide}
-            print(tables.render(runs, published=_in_text(options), **shape), end="\n" if sections else "")
+            text = tables.render(runs, published=_in_text(options), kinds=options.kinds, **shape)
+            print(text, end="\n" if sections else "")
         _print(sections, options)
     if options.html:
         _write_page(options, options.html, sections, runs, report.unfinished(paths))
@@ -129,7 +135,7 @@ def _unparsed(options: ReportOptions, paths: Sequence[Path]) -> int:
     from lmms_eval_ad2.errors import Ad2Error
     from lmms_eval_ad2.report import unread
 
-    if options.html or options.breakdowns or options.routes or options.wide:
+    if options.html or options.breakdowns or options.routes or options.wide or options.kinds != "all":
         raise Ad2Error("--unparsed is a list of its own: only --json and --markdown go with it")
     by_kind, covered = _results(paths)
     rest = [path for path in paths if path not in covered or report.holds_runs(path)]
@@ -179,18 +185,21 @@ def _write_page(
     from lmms_eval_ad2.report.page import report_page
 
     published = not options.no_published
-    report_page.write(runs, path, published=published, unfinished=unfinished, sections=sections)
+    report_page.write(
+        runs, path, published=published, unfinished=unfinished, sections=sections, kinds=options.kinds
+    )  # fmt: skip
     if not options.json:
         print(f"\nreport page: {path}")
 
 
-def _as_json(runs: list[RunSummary], published: bool, sections: Sequence[ReportSection]) -> dict[str, Any]:
+def _as_json(runs: list[RunSummary], options: ReportOptions, sections: Sequence[ReportSection]) -> dict[str, Any]:
     from lmms_eval_ad2.report.grid import grids
     from lmms_eval_ad2.report.repeat_grids import repeat_grids
 
+    tables = grids(runs, with_published=not options.no_published, kinds=options.kinds)
     return {
         "runs": [{"folder": str(r.folder), "name": r.name, "role": r.role, "run": dict(r.about)} for r in runs],
-        "tables": [asdict(grid) for grid in (*grids(runs, with_published=published), *repeat_grids(runs))],
+        "tables": [asdict(grid) for grid in (*tables, *repeat_grids(runs))],
         "tasks": [{"run": r.name, **asdict(task)} for r in runs for task in r.tasks.values()],
         **{section.name: section.data for section in sections},
     }
@@ -201,6 +210,8 @@ def _compare(options: ReportOptions) -> int:
     from lmms_eval_ad2.metrics.intervals import METHOD
     from lmms_eval_ad2.report import compare, load
 
+    if options.kinds != "all":
+        raise Ad2Error("--kinds is an option of the tables: ad2 report RUN... --kinds paper")
     if options.unparsed:
         raise Ad2Error("--unparsed lists the replies of runs: ad2 report RUN... --unparsed")
     in_one = options.distractors or options.tasks  # two sets of distractors, or two tasks, in one run

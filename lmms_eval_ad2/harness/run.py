@@ -140,7 +140,7 @@ class EvaluationRun:
 
     def _label(self) -> str:
         """The name of the run in tables."""
-        asked = f" ({hooks.prompts().name})" if hooks.prompts().official else ""
+        asked = f" ({hooks.prompts().published})" if hooks.prompts().published else ""
         return model_label(self.model, self.model_args) + asked
 
     def _shards(self) -> dict[str, Any]:

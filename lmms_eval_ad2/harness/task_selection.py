@@ -16,8 +16,20 @@ from pathlib import Path
 
 from lmms_eval_ad2.harness.task_files import TaskFile, TaskReadiness, groups, task_files
 
-# Earlier names of tasks. Their similar names would be other variants, so that the new name is given.
-_RENAMED = {f"ad2x_mcq_{part}_asked": f"ad2_mcq_{part}" for part in ("perception", "prediction", "planning")}
+# Earlier name of a task -> its name now, and what it asks. Similar names would be other variants.
+_RENAMED = {
+    **{
+        f"ad2x_mcq_{part}_asked": (f"ad2_mcq_{part}", "It shows the cameras that the question asks for")
+        for part in ("perception", "prediction", "planning")
+    },
+    **{
+        f"{stem}_mark_text": (
+            f"{stem}_mark_coords",
+            f"It gives coordinates in the text; {stem}_mark_reference names the target in words",
+        )
+        for stem in ("ad2x_relation", "ad2x_reasoning", "ad2x_cot", "ad2demo_relation")
+    },
+}
 # A line with a task, group or tag, or an entry of a list of them.
 _NAMING_LINE = re.compile(r"^\s*(?:-|(?:task|group|tag)\s*:).*$", re.M)
 _WORD = re.compile(r"[\w.-]+")
@@ -104,7 +116,8 @@ def _host_words() -> frozenset[str]:
 def near_names(name: str, known: Sequence[str]) -> str:
     """The end of a message about an unknown name: similar ones, else all."""
     if name in _RENAMED:
-        return f"; did you mean {_RENAMED[name]}? It shows the cameras that the question asks for"
+        new, what = _RENAMED[name]
+        return f"; did you mean {new}? {what}"
     close = difflib.get_close_matches(name, known, 3, 0.6)
     return f"; did you mean {' or '.join(close)}?" if close else f"; known: {', '.join(known)}"
 

@@ -8,7 +8,7 @@ from typing import Literal
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.records import Record, VisualPrompt
 
-MarkChoice = Literal["native", "none", "text", "point", "box"]
+MarkChoice = Literal["native", "none", "coords", "reference", "point", "box"]
 
 
 def own_mark(record: Record, step: int | None = None) -> VisualPrompt:
@@ -20,10 +20,11 @@ def own_mark(record: Record, step: int | None = None) -> VisualPrompt:
 def effective_mark(record: Record, mark: MarkChoice = "native", step: int | None = None) -> VisualPrompt:
     """The mark of the record, or of a step (`own_mark`), converted to `mark`.
 
-    "native" keeps it. "none" removes it. "text" describes it in words: a text mark unchanged, points and boxes by their
-    coordinates. "point" replaces boxes by their centres. A record without a mark, or with a text mark without
-    coordinates, is unchanged: there is nothing to draw. Raises Ad2Error for "box" if the mark is a point, DataError for
-    invalid coordinates.
+    "native" keeps it. "none" removes it. "coords" gives points and boxes as numbers in the text. "reference" refers to
+    the target by the mark's text only (the text-level prompt of AD2-Bench section 3.1); a mark without text becomes
+    none. "point" replaces boxes by their centres. A record without a mark, or with a text mark without coordinates, is
+    unchanged by the others: there is nothing to draw or to state. Raises Ad2Error for "box" if the mark is a point,
+    DataError for invalid coordinates.
     """
     own = own_mark(record, step)
     if mark == "none":
@@ -31,10 +32,12 @@ def effective_mark(record: Record, mark: MarkChoice = "native", step: int | None
     _check(record, own, "mark" if own is record.mark else f"steps[{step}].mark")
     if mark in ("native", own.kind) or own.kind == "none":
         return own
-    if mark == "text":
-        return VisualPrompt("text", own.coords, own.text)
+    if mark == "reference":
+        return VisualPrompt("text", (), own.text) if own.text else VisualPrompt()
     if not own.coords:
         return own
+    if mark == "coords":
+        return VisualPrompt("text", own.coords)
     sizes = {len(c) for c in own.coords}
     if mark == "point":
         return VisualPrompt("point", tuple(_centre(c) for c in own.coords), own.text)

@@ -26,6 +26,7 @@ from lmms_eval_ad2.records import LANGS, Lang
 
 PACKAGED = "default.yaml"
 ENV = "AD2_PROMPTS"
+PAPER = "paper"  # instead of a file: the texts that the papers print (paper.yaml)
 OFFICIAL = "coda_lm:"  # before the path of a checkout of CODA-LM, instead of a file
 
 # key -> (placeholders it must have, placeholders it may have). A key that is not listed takes none.
@@ -54,6 +55,8 @@ SLOTS: dict[str, tuple[str, str]] = {
     "coda_suggestion": ("", "question"),
     "coda_region": ("", "mark question"),
     "coda_region_text": ("coords", ""),
+    # Not in default.yaml: if there is one, it is the whole prompt of a region that is given by coordinates.
+    "coda_region_coords": ("coords", "question"),
     "drivelm_tags": ("", "tag size"),
     "drivelm_size": ("width height", ""),
     "frame_pixel_size": ("", "width height"),
@@ -77,19 +80,20 @@ _TOKEN = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}")
 class PromptSet:
     """Prompt texts by language and key. `source` names the file; `sha256` is that of all effective texts.
 
-    official: CODA-LM's records are asked the questions of the official converter.
+    published: what these texts are, if they are published ones; tables show it next to the name of the run.
     """
 
     texts: Mapping[str, Mapping[str, str]] = field(repr=False)
     source: str
     sha256: str
-    official: bool = False
+    published: str = ""
 
     @classmethod
     def load(cls, path: Path | str | None = None) -> PromptSet:
         """The packaged texts, overridden by the file `path`, else by the one in the environment variable AD2_PROMPTS.
 
-        "coda_lm:CHECKOUT" instead of a file: CODA-LM's questions are those of its official converter.
+        "paper" instead of a file: the prompts that AD2-Bench and CODA-LM print in their papers. "coda_lm:CHECKOUT":
+        CODA-LM's questions are those of its official converter.
 
         Raises DataError (file, key, remedy) for an unreadable file, an unknown key, or a placeholder that is missing or
         unknown; Ad2Error for a checkout without the converter.
@@ -97,30 +101,30 @@ class PromptSet:
         user_file = path or os.environ.get(ENV)
         if not user_file:
             return _load(None, 0)
+        if str(user_file) == PAPER:
+            return _paper()
         if str(user_file).startswith(OFFICIAL):
             return _official(str(user_file).removeprefix(OFFICIAL))
         file = Path(user_file).expanduser()
         try:
             changed = file.stat().st_mtime_ns
         except OSError as exc:
-            expected = "a readable YAML file of prompts"
-            raise DataError(user_file, None, "file", expected, str(exc), f"Check {ENV}.") from exc
+            expected = f"a readable YAML file of prompts, '{PAPER}' or {OFFICIAL}CHECKOUT"
+            raise DataError(user_file, None, "file", expected, str(exc), f"Check --prompts, or {ENV}.") from exc
         return _load(str(file), changed)
 
     @property
     def name(self) -> str:
-        """A name for result files: "packaged", "official CODA-LM questions", or the name of the user's file."""
-        return "official CODA-LM questions" if self.official else Path(self.source).name
+        """A name for result files: what the texts are if they are published, "packaged", or the name of the file."""
+        return self.published or Path(self.source).name
 
-    def has(self, key: str, lang: Lang) -> bool:
-        """Whether `key` has a text in `lang`, without the fallback to English."""
-        return key in self.texts[lang]
+    def of(self, key: str, lang: Lang) -> str | None:
+        """The text of `key` in `lang`, else in English, with its placeholders; None if there is none."""
+        return self.texts[lang].get(key) or self.texts["en"].get(key)
 
     def fill(self, key: str, lang: Lang, **values: object) -> str:
         """The text of `key` in `lang` (in English if there is none), with `values` inserted literally."""
-        text = self.texts[lang].get(key)
-        if text is None:
-            text = self.texts["en"].get(key)
+        text = self.of(key, lang)
         if text is None:
             raise Ad2Error(f"{self.source}: there is no prompt text '{key}'")
         return filled(text, values)
@@ -139,11 +143,25 @@ def placeholders(text: str) -> set[str]:
 @functools.lru_cache(maxsize=16)
 def _load(file: str | None, changed: int) -> PromptSet:
     """Read and check the texts; `changed` (the file's time stamp) only serves as part of the cache key."""
-    texts = _read(PACKAGED, resources.files(__package__).joinpath(PACKAGED).read_text("utf-8"))
+    texts = _packaged(PACKAGED)
     if file is not None:
-        overrides = _read(file, user_text(file), known=sorted(texts["en"]))
-        texts = {lang: {**texts[lang], **overrides[lang]} for lang in LANGS}
+        texts = _overlaid(texts, _read(file, user_text(file), known=sorted({*texts["en"], *SLOTS})))
     return PromptSet(texts, file or "packaged", texts_sha256(texts))
+
+
+@functools.cache
+def _paper() -> PromptSet:
+    """The packaged texts with the prompts that the papers print."""
+    texts = _overlaid(_packaged(PACKAGED), _packaged(f"{PAPER}.yaml"))
+    return PromptSet(texts, PAPER, texts_sha256(texts), published="paper prompts")
+
+
+def _packaged(file: str) -> dict[str, dict[str, str]]:
+    return _read(file, resources.files(__package__).joinpath(file).read_text("utf-8"))
+
+
+def _overlaid(texts: dict[str, dict[str, str]], own: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+    return {lang: {**texts[lang], **own[lang]} for lang in LANGS}
 
 
 @functools.lru_cache(maxsize=4)
@@ -154,7 +172,7 @@ def _official(checkout: str) -> PromptSet:
     # A brace in a text is literal, and every language has the official question, which is English.
     own = {f"coda_{task}": text.replace("{", "{{").replace("}", "}}") for task, text in questions.items()}
     texts: dict[str, dict[str, str]] = {lang: {**packaged[lang], **own} for lang in LANGS}
-    return PromptSet(texts, f"{OFFICIAL}{checkout}", texts_sha256(texts), official=True)
+    return PromptSet(texts, f"{OFFICIAL}{checkout}", texts_sha256(texts), published="official CODA-LM questions")
 
 
 def _read(file: str, text: str, known: list[str] | None = None) -> dict[str, dict[str, str]]:

@@ -15,7 +15,7 @@ from lmms_eval_ad2.coordinates import Frame
 from lmms_eval_ad2.coordinates.frames import EXTENTS
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.prompts.marks import MarkChoice, effective_mark, unit_coords
-from lmms_eval_ad2.prompts.prompt_set import PromptSet
+from lmms_eval_ad2.prompts.prompt_set import PromptSet, placeholders
 from lmms_eval_ad2.prompts.views import CAMERAS, GRID, Layout, Views, is_mosaic, shown
 from lmms_eval_ad2.records import ABSTAINING, SIDES, Form, Lang, ReasoningStep, Record, VisualPrompt
 
@@ -71,7 +71,7 @@ def build(
         )
     if coords and not record.mark.coords:
         raise Ad2Error(f"{record.id}: there is no marked region with coordinates; ask without coords")
-    shown_mark = effective_mark(record, "text" if coords else mark)
+    shown_mark = effective_mark(record, "coords" if coords else mark)
     if record.benchmark == "coda_lm" and wanted == "vqa":
         return _coda(record, lang, shown_mark, prompts)
     notes = [*_view_notes(record, lang, layout, views, prompts), *_tag_note(record, lang, prompts)]
@@ -155,10 +155,12 @@ def _coda(record: Record, lang: Lang, mark: VisualPrompt, prompts: PromptSet) ->
     question = _plain(record.question.get(lang)) or prompts.fill(f"coda_{record.task}_question", lang)
     if record.task != "region":
         return prompts.fill(f"coda_{record.task}", lang, question=question)
-    if prompts.official and record.mark.coords and mark.kind != "box":
+    if mark.kind == "text" and prompts.of("coda_region_coords", lang):
+        return prompts.fill("coda_region_coords", lang, coords=_coords(record, mark), question=question)
+    if record.mark.coords and mark.kind != "box" and "mark" not in placeholders(prompts.of("coda_region", lang) or ""):
         raise Ad2Error(
-            f"{record.id}: the official question is about a red rectangle, which is not drawn here; ask this task "
-            "without --prompts coda_lm:CHECKOUT"
+            f"{record.id}: the question of {prompts.name} has no place for {{mark}} (it is about a drawn rectangle, "
+            "which this task does not show); ask this task with other prompts"
         )
     note = ""  # without a mark, the rectangle is already part of the released image (format llava)
     if mark.coords:
@@ -174,7 +176,7 @@ def _plain(text: str) -> str:
 
 
 def _step(step: ReasoningStep, number: int, lang: Lang) -> dict[str, object]:
-    return {"i": number, "name": step.name, "question": _plain(step.question.get(lang))}
+    return {"i": number, "name": step.name.get(lang), "question": _plain(step.question.get(lang))}
 
 
 def _letters(record: Record, lang: Lang) -> str:
@@ -196,7 +198,7 @@ def _mark_note(record: Record, lang: Lang, mark: VisualPrompt, prompts: PromptSe
     if mark.kind == "none":
         return []
     if mark.kind == "text" and mark.text:
-        return [prompts.fill("mark_text", lang, text=_plain(mark.text))]
+        return [prompts.fill("mark_text", lang, text=_plain(mark.text.get(lang)))]
     n = len(mark.coords)
     if not n:
         return []

@@ -11,7 +11,15 @@ from dataclasses import dataclass, replace
 
 from lmms_eval_ad2.report import published
 from lmms_eval_ad2.report.runs import RunSummary, ScoreCell
-from lmms_eval_ad2.report.table_layouts import CAPTIONS, TABLE_LAYOUTS, TableColumn, TableLayout, default_layout
+from lmms_eval_ad2.report.table_layouts import (
+    CAPTIONS,
+    TABLE_LAYOUTS,
+    ErrorKinds,
+    TableColumn,
+    TableLayout,
+    default_layout,
+    in_papers_groups,
+)
 from lmms_eval_ad2.report.table_rows import Rows, fits, kind_title, means_of, rows_of, uncategorised, with_extras
 from lmms_eval_ad2.report.task_groups import TaskGroup, data_sha, group_tasks, reason_notes, reasons
 
@@ -80,10 +88,13 @@ class ResultGrid:
     judge_column: bool = True
 
 
-def grids(runs: Sequence[RunSummary], *, with_published: bool = True) -> list[ResultGrid]:
-    """Return all tables with a value of a run: first those of the papers, then benchmarks without a paper's table."""
+def grids(runs: Sequence[RunSummary], *, with_published: bool = True, kinds: ErrorKinds = "all") -> list[ResultGrid]:
+    """Return all tables with a value of a run: first those of the papers, then benchmarks without a paper's table.
+
+    kinds: "paper" has the shares of AutoDrive-QA Table 7 over the paper's three groups only.
+    """
     benchmarks = list(dict.fromkeys(t.benchmark for run in runs for t in run.tasks.values()))
-    layouts = list(TABLE_LAYOUTS)
+    layouts = [in_papers_groups(layout) if kinds == "paper" else layout for layout in TABLE_LAYOUTS]
     for name in benchmarks:
         if all(layout.benchmark != name for layout in TABLE_LAYOUTS):
             parts = dict.fromkeys(t.part for run in runs for t in run.tasks.values() if t.benchmark == name)

@@ -7,7 +7,7 @@ that `part`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 
@@ -38,12 +38,12 @@ class TableLayout:
     """A table of a paper (`number`), or our own (None).
 
     `views`: with a column for the number of views. `kinds`: one row per kind of distractor, with its "share" of the
-    wrong answers or its "rate" of choice; `only`: of these kinds, if one was chosen. `extras`: location of additional
-    scores, shown after the paper's columns ("columns", "category"). `sets`: one row per set of distractors (naive, one
-    kind, all); other tables show the full set only. `circular`: for tasks with circular evaluation only. `coords`:
-    whether the table is for tasks that give the object by coordinates in the text: any task, none of them, these only,
-    or "paired": one row per run with both, under the parts PART and PART@coords. `name`: distinguishes our own tables
-    of a benchmark.
+    wrong answers or its "rate" of choice; `only`: of these kinds, if one was chosen; `among`: shares are of the wrong
+    answers of these kinds, and sum to 100. `extras`: location of additional scores, shown after the paper's columns
+    ("columns", "category"). `sets`: one row per set of distractors (naive, one kind, all); other tables show the full
+    set only. `circular`: for tasks with circular evaluation only. `coords`: whether the table is for tasks that give
+    the object by coordinates in the text: any task, none of them, these only, or "paired": one row per run with both,
+    under the parts PART and PART@coords. `name`: distinguishes our own tables of a benchmark.
     """
 
     benchmark: str
@@ -53,6 +53,7 @@ class TableLayout:
     views: bool = False
     kinds: Literal["", "share", "rate"] = ""
     only: tuple[str, ...] = ()
+    among: bool = False
     extras: str = ""
     sets: bool = False
     circular: bool = False
@@ -123,6 +124,7 @@ ERROR_KINDS = {
     "logical_inconsistencies": "Logical inconsistencies",
     "misinterpreted_sensor_inputs": "Misinterpreted sensor inputs",
 }
+ErrorKinds = Literal["all", "paper"]  # of the shares: all kinds of distractors, or the three groups of Table 7
 UNCATEGORISED = "uncategorised"  # the kind of distractors whose category does not follow from how they were made
 # The sets of distractors of AutoDrive-QA Table 8, in its order.
 ALL = "all"
@@ -296,7 +298,8 @@ TABLE_LAYOUTS: tuple[TableLayout, ...] = (
         kinds="share",
         notes=(
             "Percent of the wrong answers that chose an option of known kind [95 % interval], and their number. "
-            "The paper's three groups sum to 100; a run's other kinds are listed too.",
+            "The paper's three groups sum to 100; a run's other kinds are listed too, which makes the shares of the "
+            "three smaller: --kinds paper leaves them out.",
         ),
     ),
     TableLayout(
@@ -342,6 +345,17 @@ TABLE_LAYOUTS: tuple[TableLayout, ...] = (
         ),
     ),
 )
+
+
+def in_papers_groups(layout: TableLayout) -> TableLayout:
+    """AutoDrive-QA Table 7 over the three groups of appendix G, whose shares sum to 100; other layouts unchanged."""
+    if layout.benchmark != "autodrive_qa" or layout.kinds != "share":
+        return layout
+    note = (
+        "Percent of the wrong answers that chose an option of the paper's three groups, and their number: the shares "
+        "sum to 100. Wrong answers of other kinds are left out (--kinds all has them)."
+    )
+    return replace(layout, only=tuple(ERROR_KINDS), among=True, notes=(note,))
 
 
 def default_layout(benchmark: str, parts: tuple[str, ...]) -> TableLayout:

@@ -180,7 +180,6 @@ def _kind_rows(layout: TableLayout, groups: Sequence[TaskGroup]) -> Rows:
     With `layout.only`, no rows if no run chose one of these kinds: the data may not offer them. No rows for data with
     options of no category: the shares of the others would be no shares of the errors.
     """
-    figure = _share if layout.kinds == "share" else _rate
     rows: Rows = []
     chosen = {kind for group in groups for task in group.used(layout.parts) for kind in task.error_kinds}
     if layout.only and not chosen.intersection(layout.only):
@@ -193,7 +192,7 @@ def _kind_rows(layout: TableLayout, groups: Sequence[TaskGroup]) -> Rows:
             continue
         others = sorted({kind for t in tasks.values() for kind in (*t.error_kinds, *t.kinds)} - ERROR_KINDS.keys())
         for kind in layout.only or (*ERROR_KINDS, *others):
-            rows.append((group, kind_title(kind), {key: figure(task, kind) for key, task in tasks.items()}))
+            rows.append((group, kind_title(kind), {key: _figure(layout, task, kind) for key, task in tasks.items()}))
     return rows
 
 
@@ -213,12 +212,21 @@ def kind_title(kind: str) -> str:
     return "All kinds" if kind == ALL else titles.get(kind, kind.replace("_", " ").capitalize())
 
 
-def _share(task: TaskSummary, kind: str) -> ScoreCell | None:
-    """The share of the wrong answers; without an interval in summaries of earlier versions."""
-    total = sum(task.error_kinds.values())
+def _figure(layout: TableLayout, task: TaskSummary, kind: str) -> ScoreCell | None:
+    if layout.kinds == "rate":
+        return _rate(task, kind)
+    return _share(task, kind, layout.only if layout.among else ())
+
+
+def _share(task: TaskSummary, kind: str, among: Sequence[str]) -> ScoreCell | None:
+    """The share of the wrong answers, or of those `among` some kinds.
+
+    Without an interval if it is among some kinds, and in summaries of earlier versions.
+    """
+    total = sum(number for name, number in task.error_kinds.items() if not among or name in among)
     if not total:
         return None
-    if kind in task.kinds:
+    if kind in task.kinds and not among:
         return task.kinds[kind].share
     n = task.error_kinds.get(kind, 0)
     return ScoreCell(100 * n / total, None, None, n=n, n_ok=n, n_unparsed=0, n_unscored=0)

@@ -19,6 +19,7 @@ from lmms_eval_ad2.report.floors import missing_floors
 from lmms_eval_ad2.report.grid import GridColumn, GridRow, ResultGrid, grids
 from lmms_eval_ad2.report.repeat_grids import repeat_grids
 from lmms_eval_ad2.report.runs import RunSummary
+from lmms_eval_ad2.report.table_layouts import ErrorKinds
 from lmms_eval_ad2.report.task_groups import data_notes, form_note, language_note, trained_note
 from lmms_eval_ad2.report.text_table import TextTable, escape, wrapped
 
@@ -47,15 +48,15 @@ COUNTED = " The number of clusters is in the table of all tasks."
 
 def render(
     runs: Sequence[RunSummary], *, published: bool = False, markdown: bool = False, breakdowns: bool = False,
-    wide: bool = False,
+    wide: bool = False, kinds: ErrorKinds = "all",
 ) -> str:  # fmt: skip
     """Return all tables of `runs`, as one compact row per run and table (compact.py), or with all columns.
 
     published: with the papers' figures. markdown, wide: with all columns, and a list of all tasks with their counts.
-    breakdowns: with tables by sub-task, source, weather and severity.
+    breakdowns: with tables by sub-task, source, weather and severity. kinds: of wrong options, as in `grid.grids`.
     """
     intervals = about_intervals(runs)
-    found = [*grids(runs, with_published=published), *repeat_grids(runs)]
+    found = [*grids(runs, with_published=published, kinds=kinds), *repeat_grids(runs)]
     found += breakdown_grids(runs) if breakdowns else []
     if not (markdown or wide):
         blocks = [wrapped(f"{compact.LEGEND} {intervals}", compact.WIDTH), *map(compact.render, found)]

@@ -192,6 +192,8 @@ def _word(benchmark: str, key: str, value: Any) -> str:
         ("rounds", True): "step by step",
         ("style", "chain"): "chain of thought",
         ("mark", "none"): "no mark",
+        ("mark", "coords"): "coordinates in words",
+        ("mark", "reference"): "target named in words",
         ("circular", True): "all orders of the options",
     }
     named = {"lang": "{}", "mark": "mark as {}", "form": "asked as {}"}

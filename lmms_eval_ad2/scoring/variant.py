@@ -16,7 +16,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "lang": ("en", "zh"),
     "form": (None, *FORMS),
     "style": ("direct", "chain"),
-    "mark": ("native", "none", "text", "point", "box"),
+    "mark": ("native", "none", "coords", "reference", "point", "box"),
     "layout": ("list", "mosaic"),
     "views": ("all", "front", "asked"),
     "frame": FRAMES,
@@ -33,7 +33,7 @@ class TaskVariant:
     form: ask in this form, and leave out records that do not have it. None: each in its own form, or, if it has both of
     AD2-Bench's forms, in the one that suits its sub-task (score_columns.suited_form).
     style: "chain" asks for all steps, tagged, in one turn; `rounds` asks step by step.
-    mark: the visual prompt to draw; coords: give the region as normalised coordinates in the text.
+    mark: the visual prompt to show (prompts/marks.py); coords: give the region as normalised coordinates in the text.
     frame: coordinate frame in which points and boxes are asked and read (coordinates.Frame); model_input: the numbers
     that determine the size of the model's input, e.g. "max_pixels=2007040", if the model does not tell them.
     captions: n-gram metrics over the free-text answers, in addition to the score.
@@ -46,7 +46,7 @@ class TaskVariant:
     lang: Lang = "en"
     form: Form | None = None
     style: Literal["direct", "chain"] = "direct"
-    mark: Literal["native", "none", "text", "point", "box"] = "native"
+    mark: Literal["native", "none", "coords", "reference", "point", "box"] = "native"
     coords: bool = False
     layout: Literal["list", "mosaic"] = "list"
     views: Literal["all", "front", "asked"] = "all"
@@ -81,7 +81,10 @@ class TaskVariant:
     def of_table(cls, table: Mapping[str, Any], name: str) -> TaskVariant:
         """The variant of a task as its table in summary.json states it."""
         about = {"benchmark": table["benchmark"], "part": table["part"], "captions": table["captions"]}
-        return cls.from_dict({**about, **table["variant"]}, name)
+        variant = dict(table["variant"])
+        if variant.get("mark") == "text":  # its name up to version 0.9
+            variant["mark"] = "coords"
+        return cls.from_dict({**about, **variant}, name)
 
     def with_frame(self, text: str, where: str) -> TaskVariant:
         """The task asked and read in another frame, as written in --frame; raises Ad2Error for an invalid one."""

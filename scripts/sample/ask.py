@@ -70,11 +70,11 @@ class Asker:
         assert seen is not None, thing.key
         return tuple(float(v) for v in seen.centre)
 
-    def boxed(self, *things: Thing) -> VisualPrompt:
-        return VisualPrompt("box", tuple(self.box(t) for t in things))
+    def boxed(self, *things: Thing, text: BilingualText = BilingualText()) -> VisualPrompt:
+        return VisualPrompt("box", tuple(self.box(t) for t in things), text)
 
-    def dotted(self, *things: Thing) -> VisualPrompt:
-        return VisualPrompt("point", tuple(self.spot(t) for t in things))
+    def dotted(self, *things: Thing, text: BilingualText = BilingualText()) -> VisualPrompt:
+        return VisualPrompt("point", tuple(self.spot(t) for t in things), text)
 
     def spot(self, thing: Thing) -> tuple[float, ...]:
         """A pixel of the object near its centre, with a margin to whatever hides it if it is wide enough for one."""

@@ -15,30 +15,34 @@ def ask_cot(a: Asker) -> None:
     """One chain of five steps (appendix A.10) with a reference for each; objects are marked at their step (Fig. 4)."""
     steps = (
         ReasoningStep(
-            "environment",
+            BilingualText("environment", "环境"),
             BilingualText("What are the weather, the light and the road like?", "天气、光线和道路状况如何？"),
             _environment(a),
         ),
         ReasoningStep(
-            "key vehicles",
+            BilingualText("key vehicles", "关键车辆"),
             BilingualText("Which vehicles matter for the ego car, and why?", "哪些车辆对自车重要？为什么？"),
             _things(a, VEHICLES, "vehicle", "车辆"),
             mark=_marked(a, VEHICLES, a.boxed),
         ),
         ReasoningStep(
-            "vulnerable road users",
+            BilingualText("vulnerable road users", "弱势交通参与者"),
             BilingualText("Which people on foot or on bicycles matter, and why?", "哪些行人或骑行者重要？为什么？"),
             _things(a, VRU, "vulnerable road user", "弱势交通参与者"),
             mark=_marked(a, VRU, a.dotted),
         ),
         ReasoningStep(
-            "traffic rules",
+            BilingualText("traffic rules", "交通规则"),
             BilingualText(
                 "Which lights, signs and markings apply to the ego car?", "哪些信号灯、标志和标线适用于自车？"
             ),
             _rules(a),
         ),
-        ReasoningStep("decision", BilingualText("What should the ego car do?", "自车应该怎么做？"), decision(a)),
+        ReasoningStep(
+            BilingualText("decision", "决策"),
+            BilingualText("What should the ego car do?", "自车应该怎么做？"),
+            decision(a),
+        ),
     )
     q = BilingualText("How should the ego car drive on from here?", "自车接下来应如何行驶？")
     a.add("cot", "holistic", "chain", q, decision(a), steps=steps)

@@ -133,7 +133,7 @@ def _reference(a: Asker, turn: int) -> None:
     t = a.asked(*VEHICLES)[0] if a.asked(*VEHICLES) else a.asked()[0]
     d = BilingualText(f"the {name(t).en} {place(t, a.scene).en}", f"{place(t, a.scene).zh}的{name(t).zh}")
     q = BilingualText("Find the object that is described and give its box.", "请找到所描述的目标并给出其矩形框。")
-    _box(a, "reference_detection", t, q, VisualPrompt("text", (), d.en))
+    _box(a, "reference_detection", t, q, VisualPrompt("text", (), d))
 
 
 def _box(a: Asker, subtask: str, t: Thing, q: BilingualText, mark: VisualPrompt | None = None) -> None:

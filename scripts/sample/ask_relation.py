@@ -58,6 +58,15 @@ def _wrong(table: dict[str, BilingualText], right: str) -> list[BilingualText]:
     return [text for key, text in table.items() if key != right]
 
 
+def _named(*things: Thing) -> BilingualText:
+    """The targets in words, as an alternative to their marks; several are numbered as the marks are."""
+    if len(things) == 1:
+        return BilingualText(f"the {name(things[0]).en}", name(things[0]).zh)
+    texts = [(i, name(t)) for i, t in enumerate(things, 1)]
+    en, zh = ", ".join(f"the {n.en} (target {i})" for i, n in texts), "、".join(f"{n.zh}（目标{i}）" for i, n in texts)
+    return BilingualText(en, zh)
+
+
 def _pair(a: Asker) -> tuple[Thing, Thing, str] | None:
     """A near and a far object, and the side of the far one: "left", "right", or "" straight behind the near one.
 
@@ -93,7 +102,7 @@ def _spatial(a: Asker, turn: int) -> None:
     q = BilingualText("Where is target 2 in relation to target 1?", "目标2相对于目标1在什么位置？")
     place = f"{'near' if nearer else 'far'} {way}"
     right: Any = PLACES[place] if way else "E"
-    a.choose(RELATION, "spatial", q, right, _wrong(PLACES, place), a.dotted(one, two), free)
+    a.choose(RELATION, "spatial", q, right, _wrong(PLACES, place), a.dotted(one, two, text=_named(one, two)), free)
 
 
 def _couple(a: Asker) -> list[Thing]:
@@ -127,7 +136,7 @@ def _social(a: Asker, turn: int) -> None:
             ),
         )
     right: Any = "E" if turn in NONE_FITS_AT["social"] else TIES[tie]
-    a.choose(RELATION, "social", q, right, _wrong(TIES, tie), a.boxed(*pair), free)
+    a.choose(RELATION, "social", q, right, _wrong(TIES, tie), a.boxed(*pair, text=_named(*pair)), free)
 
 
 def _causal(a: Asker, turn: int) -> None:
@@ -166,7 +175,7 @@ def _braking(a: Asker, lead: Thing, turn: int) -> None:
         for key, text in CAUSES.items()
     }
     right: Any = "E" if turn in NONE_FITS_AT["causal"] else options[cause]
-    a.choose(RELATION, "causal", q, right, _wrong(options, cause), a.boxed(lead), free)
+    a.choose(RELATION, "causal", q, right, _wrong(options, cause), a.boxed(lead, text=_named(lead)), free)
 
 
 def _crossing(a: Asker, person: Thing, turn: int) -> None:
@@ -177,7 +186,7 @@ def _crossing(a: Asker, person: Thing, turn: int) -> None:
         f"{n.zh}正在横穿道路，因此自车必须减速停车让行。",
     )
     right: Any = "E" if turn in NONE_FITS_AT["causal"] else CONSEQUENCES["stop"]
-    a.choose(RELATION, "causal", q, right, _wrong(CONSEQUENCES, "stop"), a.dotted(person), free)
+    a.choose(RELATION, "causal", q, right, _wrong(CONSEQUENCES, "stop"), a.dotted(person, text=_named(person)), free)
 
 
 def _occlusion(a: Asker, turn: int) -> None:
@@ -197,7 +206,7 @@ def _occlusion(a: Asker, turn: int) -> None:
     )
     wrong = [BilingualText("No, all of it can be seen", "没有，完全可见"), *map(_by, _not_hiding(a, t, front)[:3])]
     right: Any = "E" if turn in NONE_FITS_AT["occlusion"] else _by(front)
-    a.choose(RELATION, "occlusion", q, right, wrong, a.dotted(t), free)
+    a.choose(RELATION, "occlusion", q, right, wrong, a.dotted(t, text=_named(t)), free)
 
 
 def _by(thing: Thing) -> BilingualText:

@@ -22,7 +22,7 @@ from PIL import features
 from lmms_eval_ad2.records import Record
 from scripts.sample.questions import BENCHMARKS, shots
 
-GENERATOR = "ad2-sample/4"  # increase it whenever an image or a record changes: data homes then replace their copy
+GENERATOR = "ad2-sample/5"  # increase it whenever an image or a record changes: data homes then replace their copy
 QUALITY = 92
 PACKAGE_DATA = Path(__file__).resolve().parents[2] / "lmms_eval_ad2" / "sample"
 

@@ -147,7 +147,9 @@ def test_chance_takes_an_unknown_image_size_from_the_references(baselines: Any) 
 def test_chance_answers_each_step_from_another_chain(baselines: Any) -> None:
     records = [chain(f"c{i}", steps=2 + i % 2) for i in range(4)]
     records = [
-        replace(r, steps=tuple(ReasoningStep(s.name, s.question, BilingualText(f"{r.id} {s.name}")) for s in r.steps))
+        replace(
+            r, steps=tuple(ReasoningStep(s.name, s.question, BilingualText(f"{r.id} {s.name.en}")) for s in r.steps)
+        )
         for r in records
     ]
     for r, answer in zip(records, ask(baselines.ChanceModel(), records, part="cot"), strict=True):
@@ -193,7 +195,7 @@ def test_majority_of_texts_and_of_each_step(baselines: Any) -> None:
     chains.append(
         replace(
             chain("c2", steps=2),
-            steps=(ReasoningStep("s1", BilingualText("q"), BilingualText("aaa")), chains[0].steps[1]),
+            steps=(ReasoningStep(BilingualText("s1"), BilingualText("q"), BilingualText("aaa")), chains[0].steps[1]),
         )
     )
     assert ask(baselines.MajorityModel(), chains, part="cot") == ["<start1>truth 1<end>\n<start2>truth 2<end>"] * 3

@@ -36,7 +36,7 @@ def record(id: str = "r1", form: str = "mc", **changes: Any) -> Record:
 
 def chain(id: str = "c1", steps: int = 3, **changes: Any) -> Record:
     parts = tuple(
-        ReasoningStep(f"s{i}", BilingualText(f"question {i}?"), BilingualText(f"truth {i}"))
+        ReasoningStep(BilingualText(f"s{i}"), BilingualText(f"question {i}?"), BilingualText(f"truth {i}"))
         for i in range(1, steps + 1)
     )
     return record(

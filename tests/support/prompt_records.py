@@ -32,9 +32,11 @@ def choice(letters: str = "ABCDEF", **more: object) -> Record:
 
 
 def chain() -> Record:
-    rows = [("environment", "天气"), ("key vehicles", "车辆"), ("decision", "决策")]
+    rows = [("environment", "环境"), ("key vehicles", "车辆"), ("decision", "决策")]
     steps = tuple(
-        ReasoningStep(n, BilingualText(f"What about {n}?", f"{zh}如何？"), BilingualText(f"ref {n}", zh))
+        ReasoningStep(
+            BilingualText(n, zh), BilingualText(f"What about {n}?", f"{zh}如何？"), BilingualText(f"ref {n}", zh)
+        )
         for n, zh in rows
     )
     return ad2("chain", task="cot", steps=steps)

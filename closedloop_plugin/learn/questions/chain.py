@@ -13,9 +13,9 @@ from lmms_eval_ad2.records import ReasoningStep
 TASK = "cot"
 ASKED = text("What should the car do?", "我们的车应该怎么做？")
 STEPS = (
-    ("see", text("What matters most?", "什么最重要？")),
-    ("predict", text("What happens next?", "接下来会发生什么？")),
-    ("act", ASKED),
+    (text("see", "观察"), text("What matters most?", "什么最重要？")),
+    (text("predict", "预测"), text("What happens next?", "接下来会发生什么？")),
+    (text("act", "行动"), ASKED),
 )
 
 

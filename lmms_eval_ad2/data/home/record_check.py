@@ -54,7 +54,8 @@ def _names(record: Record) -> Iterator[Fault]:
 def _lengths(record: Record) -> Iterator[Fault]:
     """Bounds, so that no text of a release is a burden for everything that reads records."""
     names = [(name, getattr(record, name)) for name in ("id", "benchmark", "task", "subtask", "cluster")]
-    names += [("views", view) for view in record.views] + [("steps", step.name) for step in record.steps]
+    names += [("views", view) for view in record.views]
+    names += [("steps", name) for step in record.steps for name in (step.name.en, step.name.zh)]
     for name, value in names:
         if isinstance(value, str) and len(value) > LONGEST_NAME:
             yield name, f"at most {LONGEST_NAME:,} characters", f"{len(value):,}"
@@ -123,7 +124,7 @@ def _mark(field: str, mark: VisualPrompt) -> Iterator[Fault]:
         yield field, f"one of {', '.join(MARKS)}", mark.kind
     if len(mark.coords) > MOST_MARKS:
         yield field, f"at most {MOST_MARKS:,} points or boxes", len(mark.coords)
-    if (number := len(mark.text)) > LONGEST_TEXT:
+    if (number := max(len(mark.text.en), len(mark.text.zh))) > LONGEST_TEXT:
         yield field, f"at most {LONGEST_TEXT:,} characters", f"{number:,}"
     length = _MARK_LENGTH.get(mark.kind)
     if length and not mark.coords:

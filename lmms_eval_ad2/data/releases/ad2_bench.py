@@ -36,9 +36,10 @@ Images: --images DIR (default: the folder of the file).
   answer        mc, vqa, ocr: text | yesno: yes or no, or left or right | count: whole number | point: [x, y]
                 box: [x_min, y_min, x_max, y_max] | both forms: the free-text reference; the option may be shorter
   coords_frame  pixel (default) | normalised (0..1 of width and height); applies to answer and prompt
-  prompt        {"type": none | text | point | box, "coords": [[...], ...], "text": ""} or null
+  prompt        {"type": none | text | point | box, "coords": [[...], ...], "text": text} or null; text refers to the
+                target in words
   scene         {"weather": "fog", "severity": "severe", "tags": ["..."]} or null
-  cot           [{"step": name, "question": text, "answer": text, "subtask_id": number, "prompt": {...}}, ...]
+  cot           [{"step": text, "question": text, "answer": text, "subtask_id": number, "prompt": {...}}, ...]
                 or null; the prompt of a step (as above) replaces the row's if the chain is asked in rounds
 
 A row with cot gives two records: the question itself, and a chain of thought (task cot, "#cot" appended to the id).
@@ -106,8 +107,9 @@ def _free_text(record: Record) -> BilingualText:
 def _step(row: UntrustedRow, inner: UntrustedRow, number: int) -> ReasoningStep:
     inner.only(("step", "question", "answer", "subtask_id", "prompt"))
     step = inner.get("step")
-    name = str(step) if type(step) is int else inner.string("step", f"step {number}")
+    given = BilingualText(str(step)) if type(step) is int else inner.text("step", required=False)
     mark = _mark(row, inner)
+    name = given or BilingualText(f"step {number}", f"步骤{number}")
     return ReasoningStep(name, inner.text("question"), inner.text("answer"), inner.integer("subtask_id"), mark)
 
 
@@ -222,7 +224,7 @@ def _mark(row: UntrustedRow, part: UntrustedRow) -> VisualPrompt | None:
     if values and kind not in _COORDS:
         raise prompt.fail("coords", f"no coordinates for type {kind}", values)
     coords = tuple(_pixels(row, f"{prompt.prefix}coords", value, _COORDS[kind]) for value in values)
-    return VisualPrompt(kind, coords, prompt.string("text", ""))
+    return VisualPrompt(kind, coords, prompt.text("text", required=False))
 
 
 def _scene(row: UntrustedRow) -> dict[str, Any]:

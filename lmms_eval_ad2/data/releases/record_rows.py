@@ -28,8 +28,9 @@ Images: --images DIR (default: the folder of the file). --as NAME: name of the d
   images       list of paths relative to the image folder; views: name of each (optional)
   question, answer    {"en": "...", "zh": "..."}
   options, letter     [{"letter": "A", "text": text, "kind": "correct"}, ...] and the right letter (mc, both forms)
-  mark         {"kind": none | text | point | box, "coords": [[...]], "text": "..."} in pixels (optional)
+  mark         {"kind": none | text | point | box, "coords": [[...]], "text": text} in pixels (optional)
   steps        [{"name", "question", "answer", "subtask_id", "mark"}] (chain); a step's mark replaces that of the record
+  text, name   "..." (English) or {"en": "...", "zh": "..."}
   image_size, subtask_id, cluster, scene, meta    optional
 """
 
@@ -85,7 +86,7 @@ def _several(row: UntrustedRow, field: str) -> list[UntrustedRow]:
 
 
 def _step(row: UntrustedRow) -> ReasoningStep:
-    name, question, answer = row.string("name"), row.text("question"), row.text("answer")
+    name, question, answer = row.text("name"), row.text("question"), row.text("answer")
     return ReasoningStep(name, question, answer, row.integer("subtask_id"), _mark(row))
 
 
@@ -98,7 +99,7 @@ def _mark(row: UntrustedRow) -> VisualPrompt | None:
     length = 4 if kind == "box" else 2
     found = inner.listing("coords", required=False)
     coords = tuple(inner.numbers("coords", value, length) for value in found[:MOST_PARTS])
-    return VisualPrompt(kind, coords, inner.string("text", ""))
+    return VisualPrompt(kind, coords, inner.text("text", required=False))
 
 
 def _mapping(row: UntrustedRow, field: str) -> dict[str, Any]:

@@ -138,12 +138,13 @@ def status(runs: Sequence[RunSummary]) -> str | None:
         return svg(figure)
 
 
-def error_kinds(runs: Sequence[RunSummary]) -> str | None:
-    """Plot the kinds of distractors chosen by wrong answers, in percent, one bar per run and task."""
+def error_kinds(runs: Sequence[RunSummary], only: Sequence[str] = ()) -> str | None:
+    """Plot the kinds of distractors chosen by wrong answers, in percent, one bar per run and task. `only`: of these."""
     bars_ = [
-        (f"{shortened(run.name)} · {task.name}", task.error_kinds)
+        (f"{shortened(run.name)} · {task.name}", counts)
         for run in runs[:MOST] for task in run.tasks.values()
-        if sum(task.error_kinds.values()) and not uncategorised([task])
+        if (counts := {kind: n for kind, n in task.error_kinds.items() if n and (not only or kind in only)})
+        and not uncategorised([task])
     ]  # fmt: skip
     if not bars_:
         return None

@@ -21,6 +21,7 @@ from lmms_eval_ad2.report.page.worst_samples import cards, plain
 from lmms_eval_ad2.report.repeat_grids import repeat_grids
 from lmms_eval_ad2.report.runs import FINISH_HINT, RunSummary, TaskSummary
 from lmms_eval_ad2.report.sections import ReportSection
+from lmms_eval_ad2.report.table_layouts import ERROR_KINDS, ErrorKinds
 from lmms_eval_ad2.storage.code_state import code_label
 
 PAGE = HtmlPage(__package__, "report", "the report page", plots=True)
@@ -33,16 +34,17 @@ PLOTTED = frozenset({"weather", "severity", "period"})
 def write(
     runs: Sequence[RunSummary], path: Path, *, published: bool = True, worst_samples: int = WORST,
     unfinished: Sequence[Path] = (), sections: Sequence[ReportSection] = (), title: str = "",
-    command: str = COMMAND,
+    command: str = COMMAND, kinds: ErrorKinds = "all",
 ) -> None:  # fmt: skip
-    """Write the page of `runs` to `path` (atomically). `unfinished`: folders of runs that were left out; `sections`: of
-    other kinds of runs; `title`: of the page, by default the names of all runs; `command`: the one that writes it.
+    """Write the page of `runs` to `path` (atomically). `unfinished`: folders of runs that were left out; `sections`:
+    of other kinds of runs; `title`: of the page, by default the names of all runs; `command`: the one that writes it;
+    `kinds`: of wrong options, as in `grid.grids`.
 
     Raises MissingExtra without matplotlib or Jinja2, Ad2Error if the file cannot be written.
     """
     text = page(
         runs, published=published, worst_samples=worst_samples, unfinished=unfinished, sections=sections, title=title,
-        command=command,
+        command=command, kinds=kinds,
     )  # fmt: skip
     PAGE.write(Path(path), text)
 
@@ -50,10 +52,10 @@ def write(
 def page(
     runs: Sequence[RunSummary], *, published: bool = True, worst_samples: int = WORST,
     unfinished: Sequence[Path] = (), sections: Sequence[ReportSection] = (), title: str = "",
-    command: str = COMMAND,
+    command: str = COMMAND, kinds: ErrorKinds = "all",
 ) -> str:  # fmt: skip
     """Return the page as HTML text."""
-    tabled, broken = [*grids(runs, with_published=published), *repeat_grids(runs)], breakdown_grids(runs)
+    tabled, broken = [*grids(runs, with_published=published, kinds=kinds), *repeat_grids(runs)], breakdown_grids(runs)
     colours = plots.palette([*tabled, *broken])
     names = [*(run.name for run in runs), *(run.name for section in sections for run in section.runs)]
     values = {
@@ -65,7 +67,7 @@ def page(
         "runs": [_about(run) for run in runs],
         "grids": [_table(g, plots.bars(g, colours)) for g in tabled],
         "status": plots.status(runs),
-        "error_kinds": plots.error_kinds(runs),
+        "error_kinds": plots.error_kinds(runs, tuple(ERROR_KINDS) if kinds == "paper" else ()),
         "breakdowns": [
             _table(g, plots.bars(g, colours, LEAST) if g.key.split("/")[2] in PLOTTED else None) for g in broken
         ],

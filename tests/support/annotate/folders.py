@@ -30,7 +30,11 @@ def text_record(**changes: Any) -> Record:
 
 def chain_record(**changes: Any) -> Record:
     steps = tuple(
-        ReasoningStep(name, BilingualText(f"{name}?", f"{name}？"), BilingualText(f"{name} is fine.", f"{name}正常。"))
+        ReasoningStep(
+            BilingualText(name),
+            BilingualText(f"{name}?", f"{name}？"),
+            BilingualText(f"{name} is fine.", f"{name}正常。"),
+        )
         for name in ("weather", "vehicles", "decision")
     )
     values: dict[str, Any] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given, settings
@@ -23,8 +24,8 @@ JSON = st.recursive(
 OBJECTS = st.dictionaries(WORDS, JSON, max_size=3)
 MARKS = st.one_of(
     st.just(VisualPrompt()),
-    st.builds(VisualPrompt, st.just("box"), st.tuples(st.tuples(NUMBERS, NUMBERS, NUMBERS, NUMBERS)), WORDS),
-    st.builds(VisualPrompt, st.just("point"), st.lists(st.tuples(NUMBERS, NUMBERS), max_size=2).map(tuple), WORDS),
+    st.builds(VisualPrompt, st.just("box"), st.tuples(st.tuples(NUMBERS, NUMBERS, NUMBERS, NUMBERS)), TEXTS),
+    st.builds(VisualPrompt, st.just("point"), st.lists(st.tuples(NUMBERS, NUMBERS), max_size=2).map(tuple), TEXTS),
 )
 RECORDS = st.builds(
     Record,
@@ -40,7 +41,7 @@ RECORDS = st.builds(
     options=st.lists(st.builds(AnswerOption, WORDS, TEXTS, WORDS), max_size=3).map(tuple),
     mark=MARKS,
     steps=st.lists(
-        st.builds(ReasoningStep, WORDS, TEXTS, TEXTS, st.none() | st.integers(0, 99), st.none() | MARKS), max_size=2
+        st.builds(ReasoningStep, TEXTS, TEXTS, TEXTS, st.none() | st.integers(0, 99), st.none() | MARKS), max_size=2
     ).map(tuple),
     views=st.lists(WORDS, max_size=3).map(tuple),
     image_size=st.none() | st.tuples(st.integers(1, 9999), st.integers(1, 9999)),
@@ -57,6 +58,19 @@ def test_json_round_trip(record: Record) -> None:
     decoded = Record.from_json(record.to_json())
     assert decoded == record
     assert decoded.to_json() == record.to_json()
+
+
+def test_names_and_marks_in_english_only_have_the_json_of_earlier_versions() -> None:
+    step = ReasoningStep(BilingualText("see"), BilingualText("What?"), BilingualText("A car."))
+    mark = VisualPrompt("text", (), BilingualText("the car"))
+    record = Record(
+        "1", "ad2_bench", "cot", "s", "chain", ("a.png",), BilingualText("q"), BilingualText("a"),
+        mark=mark, steps=(step, replace(step, name=BilingualText("act", "行动"))),
+    )  # fmt: skip
+    text = record.to_json()
+    assert '"mark":{"coords":[],"kind":"text","text":"the car"}' in text
+    assert '"name":"see"' in text and '"name":{"en":"act","zh":"行动"}' in text
+    assert Record.from_json(text) == record
 
 
 def row_of(record: Record) -> PartRow:

@@ -158,7 +158,7 @@ def test_majority_of_added_steps_boxes_and_letters(tmp_path: Path) -> None:
         project.save(reviewer, 2, "mark", {"kind": "box", "coords": [[0, 0, edge, 9]]})
     found, left_out = exported(project, tmp_path, merged="majority")
     chain, choice = found
-    assert [s.name for s in chain.steps] == ["weather", "vehicles", "decision", "more"]
+    assert [s.name.en for s in chain.steps] == ["weather", "vehicles", "decision", "more"]
     assert chain.steps[-1].answer.en == "Fog lies over the road."
     assert (choice.letter, choice.answer.en) == ("C", "cow")
     assert [o.kind for o in choice.options] == ["distractor", "distractor", "correct"]

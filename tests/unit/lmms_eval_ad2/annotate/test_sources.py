@@ -34,7 +34,7 @@ def test_folder_of_images_as_source(tmp_path: Path, pictures: Path) -> None:
     ]  # fmt: skip
     region = folder.record(5)
     assert (region.mark.coords, region.meta["category_name"], region.image_size) == (((1, 2, 30, 40),), "bus", SIZE)
-    assert [step.name for step in folder.record(6).steps] == [
+    assert [step.name.en for step in folder.record(6).steps] == [
         "environment", "key vehicles", "vulnerable road users", "traffic rules", "decision"
     ]  # fmt: skip
     assert rendered(region, folder.about.image_root)[0].size == SIZE

@@ -58,7 +58,7 @@ def test_options_and_steps_need_the_asked_language_too(tmp_path: Path) -> None:
     assert ids(read(tmp_path, records, "zh")) == ["numbers", "free"]
     both = [record("both", "vqa", task="reasoning", subtask="weather", options=texts, letter="A")]
     assert ids(read(tmp_path, both, "zh", "reasoning")) == ["both"]
-    step = ReasoningStep("s", BilingualText("What?", "什么？"), BilingualText("fog", "雾"))
+    step = ReasoningStep(BilingualText("s"), BilingualText("What?", "什么？"), BilingualText("fog", "雾"))
     chains = [chain("english"), chain("both", steps=0)]
     chains[1] = record("both", "chain", task="cot", steps=(step,))
     assert ids(read(tmp_path, chains, "zh", "cot", style="chain")) == ["both"]

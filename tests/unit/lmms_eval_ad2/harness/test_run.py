@@ -114,6 +114,18 @@ def test_a_library_that_a_model_lacks_is_one_line() -> None:
     assert text.endswith("an import fails: No module named 'no_such_library': pip install no_such_library")
 
 
+def test_published_prompts_are_part_of_the_name_and_of_the_record_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AD2_PROMPTS", "paper")
+    run.hooks.prompts.cache_clear()
+    try:
+        about = EvaluationRun("ad2_chance", "", CLI).describe()
+        paper = run.hooks.prompts()
+    finally:
+        run.hooks.prompts.cache_clear()
+    assert about["label"] == "ad2_chance (paper prompts)"
+    assert (about["profile"], about["prompts_sha256"]) == ("paper prompts", paper.sha256)
+
+
 def test_a_model_object_never_resumes() -> None:
     model = object()
     assert folder(model) != folder(model)

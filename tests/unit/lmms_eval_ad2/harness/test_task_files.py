@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from lmms_eval_ad2.harness.task_files import catalogue, groups, load_yaml, task_files, tasks_dir
-from lmms_eval_ad2.records import MARKS
 
 GROUPS = {
     "bench_ad2": ("ad2_perception_base", "ad2_perception_advanced", "ad2_relation", "ad2_cot"),  # Table 2
@@ -22,7 +21,7 @@ CANONICAL |= {f"ad2_coda_{part}": ("coda_lm", part) for part in ("general", "reg
 VARIANTS: dict[str, dict[str, Any]] = {
     "": {}, "_mini": {}, "_val": {}, "_zh": {"lang": "zh"}, "_mc": {"form": "mc"}, "_vqa": {"form": "vqa"},
     "_coord": {"coords": True}, "_rounds": {"rounds": True}, "_rounds_zh": {"rounds": True, "lang": "zh"},
-    **{f"_mark_{kind}": {"mark": kind} for kind in MARKS},
+    **{f"_mark_{kind}": {"mark": kind} for kind in ("none", "coords", "reference", "point", "box")},
 }  # fmt: skip
 
 

@@ -55,6 +55,14 @@ def test_an_explicit_task_without_a_question_is_one_fault(tmp_path: Path) -> Non
     assert "no task 'ad2x_mcq_planning_asked'; did you mean ad2_mcq_planning?" in renamed
 
 
+@pytest.mark.parametrize("stem", ["ad2x_relation", "ad2x_reasoning", "ad2x_cot", "ad2demo_relation"])
+def test_the_earlier_name_of_coordinates_in_the_text_names_the_two_tasks_of_today(stem: str) -> None:
+    (fault,) = select(f"{stem}_mark_text").faults
+    assert f"no task '{stem}_mark_text'; did you mean {stem}_mark_coords?" in fault
+    assert f"{stem}_mark_reference names the target in words" in fault
+    assert {f"{stem}_mark_coords", f"{stem}_mark_reference"} <= set(task_files())
+
+
 def test_an_image_folder_that_is_gone_is_told_apart_from_missing_data(tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     import_as("ad2_bench", [record()], tmp_path / "images")

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.coda_checkout import QUESTIONS, write_checkout
-from support.prompt_records import ad2, coda
+from support.prompt_records import ad2, choice, coda
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.parsing import parse
 from lmms_eval_ad2.prompts.prompt_set import SLOTS, PromptSet
 from lmms_eval_ad2.prompts.text import build
+from lmms_eval_ad2.records import Answer
 
 
 def write(folder: Path, text: str) -> Path:
@@ -79,7 +81,7 @@ def test_missing_and_undecodable_files_are_reported(tmp_path: Path) -> None:
 
 
 def test_every_slot_belongs_to_a_packaged_text() -> None:
-    assert set(SLOTS) <= set(PromptSet.load().texts["en"])
+    assert set(SLOTS) - {"coda_region_coords"} == set(SLOTS) & set(PromptSet.load().texts["en"])
     assert set(PromptSet.load().texts["zh"]) <= set(PromptSet.load().texts["en"])
 
 
@@ -96,12 +98,84 @@ def test_official_questions_are_the_whole_prompts_of_coda_lm(tmp_path: Path, mon
     for task, question in QUESTIONS.items():
         assert build(coda(task), prompts=prompts) == question
         assert build(coda(task), prompts=prompts, lang="zh") == question
-    assert prompts.name == "official CODA-LM questions" and prompts.official
+    assert prompts.name == prompts.published == "official CODA-LM questions"
     assert prompts.sha256 != packaged.sha256
     assert prompts.texts["en"]["mc"] == packaged.texts["en"]["mc"]
-    with pytest.raises(Ad2Error, match=r"the official question is about a red rectangle, which is not drawn"):
+    with pytest.raises(Ad2Error, match=r"c1: the question of official CODA-LM questions has no place"):
         build(coda("region"), prompts=prompts, coords=True)
-    with pytest.raises(Ad2Error, match=r"the official question is about a red rectangle, which is not drawn"):
+    with pytest.raises(Ad2Error, match=r"c1: the question of official CODA-LM questions has no place"):
         build(coda("region"), prompts=prompts, mark="none")
     with pytest.raises(Ad2Error, match=r"nowhere is not a folder: name a checkout of CODA-LM, with convert2vqa.py"):
         PromptSet.load("coda_lm:nowhere")
+
+
+def test_prompts_of_the_papers_word_by_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AD2_PROMPTS", "paper")
+    prompts = PromptSet.load()
+    assert (prompts.source, prompts.name) == ("paper", "paper prompts")
+    assert build(choice()) == (
+        "What stands at the kerb? Here are the options below:\n"
+        "(A) Car\n(B) Van\n(C) Bus\n(D) Tram\n(E) None fits\n(F) Absent\n"
+        "Select the best answer to the above multiple-choice question based on the image.\n"
+        "Please reply with the letter (A, B, C, D, E or F) corresponding to the correct option.\n"
+        "The best answer is:"
+    )
+    assert build(ad2("box")) == (
+        "What stands at the kerb? This task aims to identify the bounding box coordinates [min_x, min_y, max_x, max_y] "
+        "of a specific object in an image, where (min_x, min_y) is the top-left corner and (max_x, max_y) is the "
+        "bottom-right corner of the rectangle, with the output format specified as "
+        "<OUTPUT START>[min_x, min_y, max_x, max_y]<OUTPUT END>. The answer is:"
+    )
+    region = (
+        "Please describe the object inside the red rectangle in the image and explain why it affects ego car driving"
+    )
+    assert build(coda("region")) == build(coda("region"), lang="zh") == region
+    assert build(coda("region"), coords=True) == (
+        "Please provide a description for this object and explain why this object affects ego car driving: "
+        "[0.100, 0.100, 0.500, 0.500]"
+    )
+
+
+def test_texts_that_the_papers_do_not_print_stay_ours() -> None:
+    paper, ours = PromptSet.load("paper"), PromptSet.load()
+    changed = {key for key, text in paper.texts["en"].items() if text != ours.texts["en"].get(key)}
+    assert changed == {"mc", "box", "coda_region", "coda_region_coords"}
+    assert paper.texts["zh"] == ours.texts["zh"] and paper.sha256 != ours.sha256
+    assert build(ad2("box"), frame="thousand_yx", prompts=paper) == build(ad2("box"), frame="thousand_yx", prompts=ours)
+
+
+def test_a_region_without_its_rectangle_is_not_asked_about_the_rectangle(tmp_path: Path) -> None:
+    own = PromptSet.load(write(tmp_path, "en:\n  coda_region: What is in the red rectangle?\n"))
+    for prompts in (PromptSet.load("paper"), own):
+        for mark in ("none", "point"):
+            with pytest.raises(Ad2Error, match=r"has no place for \{mark\}"):
+                build(coda("region"), prompts=prompts, mark=mark)  # type: ignore[arg-type]
+    with pytest.raises(Ad2Error, match=r"the question of mine.yaml has no place for \{mark\}"):
+        build(coda("region"), prompts=own, coords=True)
+
+
+def test_a_misspelt_name_of_prompts_is_reported_with_the_right_ones() -> None:
+    with pytest.raises(DataError, match=r"a readable YAML file of prompts, 'paper' or coda_lm:CHECKOUT"):
+        PromptSet.load("papers")
+
+
+@pytest.mark.parametrize("reply", ["B", "(B)", "B.", "The best answer is: B", "The best answer is: (B) Van", "(B) Van"])
+def test_letters_that_the_paper_asks_for_are_read(reply: str) -> None:
+    record = choice()
+    prompt = build(record, prompts=PromptSet.load("paper"))
+    texts = {option.letter: option.text.en for option in record.options}
+    for text in (reply, f"{prompt}\n{reply}"):  # some models repeat the prompt
+        found = parse(text, "mc", letters=tuple(texts), options=texts, question=record.question.en)
+        assert isinstance(found, Answer) and found.value == "B", found
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["<OUTPUT START>[10, 20, 110, 220]<OUTPUT END>", "The answer is: <OUTPUT START>[10, 20, 110, 220]<OUTPUT END>"],
+)
+def test_boxes_that_the_paper_asks_for_are_read(reply: str) -> None:
+    record = ad2("box")
+    prompt = build(record, prompts=PromptSet.load("paper"))
+    for text in (reply, f"{prompt} {reply}"):
+        found = parse(text, "box", image_size=record.image_size, question=record.question.en)
+        assert isinstance(found, Answer) and tuple(found.value) == (10, 20, 110, 220), found

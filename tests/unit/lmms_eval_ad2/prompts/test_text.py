@@ -17,6 +17,7 @@ from lmms_eval_ad2.records import BilingualText, VisualPrompt
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 TAGGED = "What will <c1,CAM_BACK,1088.3,497.5> do?"
+NAMED = VisualPrompt("text", (), BilingualText("the white van at the kerb", "路边的白色面包车"))
 BOX, POINT = VisualPrompt("box", ((10, 20, 110, 220),)), VisualPrompt("point", ((48.0, 27.0), (480.0, 270.0)))
 
 CASES: dict[str, Callable[[], str]] = {
@@ -30,10 +31,12 @@ CASES: dict[str, Callable[[], str]] = {
     "ad2_vqa_reasoning": lambda: build(ad2(task="reasoning", mark=BOX)),
     "ad2_vqa_reasoning_zh": lambda: build(ad2(task="reasoning", mark=BOX), lang="zh"),
     "ad2_vqa_box_as_point": lambda: build(ad2(mark=BOX), mark="point"),
-    "ad2_vqa_box_as_words": lambda: build(ad2(mark=BOX), mark="text"),
+    "ad2_vqa_box_as_words": lambda: build(ad2(mark=BOX), mark="coords"),
     "ad2_vqa_points_as_words": lambda: build(ad2(mark=POINT), coords=True),
     "ad2_vqa_points_as_words_zh": lambda: build(ad2(mark=POINT), coords=True, lang="zh"),
-    "ad2_vqa_text_mark": lambda: build(ad2(mark=VisualPrompt("text", (), "the white van at the kerb"))),
+    "ad2_vqa_text_mark": lambda: build(ad2(mark=NAMED)),
+    "ad2_vqa_text_mark_zh": lambda: build(ad2(mark=NAMED), lang="zh"),
+    "ad2_vqa_points_as_reference": lambda: build(ad2(mark=replace(POINT, text=NAMED.text)), mark="reference"),
     "ad2_yesno": lambda: build(ad2("yesno")),
     "ad2_yesno_zh": lambda: build(ad2("yesno"), lang="zh"),
     "ad2_count": lambda: build(ad2("count")),

@@ -12,10 +12,12 @@ from PIL import Image, ImageDraw, ImageFile, ImageOps
 from support.prompt_records import SIX, ad2, coda, mcq
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.prompts.text import build_round
+from lmms_eval_ad2.prompts.task_prompt import can_ask
+from lmms_eval_ad2.prompts.text import build, build_round
 from lmms_eval_ad2.prompts.views import shown
 from lmms_eval_ad2.prompts.visual import effective_mark, render
 from lmms_eval_ad2.records import BilingualText, ReasoningStep, VisualPrompt
+from lmms_eval_ad2.scoring.variant import TaskVariant
 
 RED, BLACK = (255, 0, 0), (0, 0, 0)
 
@@ -88,14 +90,14 @@ def test_several_marks_have_different_numbers_inside_the_image(root: Path) -> No
     assert (two[:30, :30] != swapped[:30, :30]).any()
 
 
-@pytest.mark.parametrize("kind", ["none", "text"])
+@pytest.mark.parametrize("kind", ["none", "coords", "reference"])
 def test_marks_in_text_are_not_drawn(root: Path, kind: str) -> None:
     assert not pixels(render(coda("region"), root, mark=kind)[0]).any()  # type: ignore[arg-type]
 
 
 def test_the_mark_of_a_step_is_drawn_and_named_in_its_round(root: Path) -> None:
     """Step 1 has no mark of its own: the record's box. Step 2 has a point. Step 3 has none, by its own mark."""
-    step = ReasoningStep("s", BilingualText("What?"), BilingualText("A car."))
+    step = ReasoningStep(BilingualText("s"), BilingualText("What?"), BilingualText("A car."))
     own = (None, VisualPrompt("point", ((480.0, 270.0),)), VisualPrompt())
     steps = tuple(replace(step, mark=mark) for mark in own)
     record = replace(ad2("chain"), mark=VisualPrompt("box", ((96.0, 54.0, 480.0, 270.0),)), steps=steps)
@@ -109,7 +111,7 @@ def test_the_mark_of_a_step_is_drawn_and_named_in_its_round(root: Path) -> None:
     assert ["box" in t.split("\n")[0] for t in texts] == [True, False, False]
     assert ["point" in t.split("\n")[0] for t in texts] == [False, True, False]
     assert effective_mark(record, "none", 1).kind == "none"
-    assert effective_mark(record, "text", 1) == VisualPrompt("text", own[1].coords)  # type: ignore[union-attr]
+    assert effective_mark(record, "coords", 1) == VisualPrompt("text", own[1].coords)  # type: ignore[union-attr]
 
 
 def test_box_from_a_point_is_refused() -> None:
@@ -117,8 +119,24 @@ def test_box_from_a_point_is_refused() -> None:
         effective_mark(ad2(mark=VisualPrompt("point", ((3.0, 4.0),))), "box")
 
 
+def test_coordinates_and_references_are_two_ways_to_name_a_target_in_words() -> None:
+    words = BilingualText("the white car", "白色轿车")
+    box = VisualPrompt("box", ((10.0, 20.0, 110.0, 220.0),), words)
+    assert effective_mark(ad2(mark=box), "coords") == VisualPrompt("text", box.coords)
+    assert effective_mark(ad2(mark=box), "reference") == VisualPrompt("text", (), words)
+    asked = {kind: build(ad2(mark=box), mark=kind).split("\n")[0] for kind in ("native", "coords", "reference")}  # type: ignore[arg-type]
+    assert "red box" in asked["native"] and "white car" not in asked["native"] + asked["coords"]
+    assert "[0.010, 0.037, 0.115, 0.407]" in asked["coords"]
+    assert asked["reference"] == "What is asked about: the white car."
+    assert "白色轿车" in build(ad2(mark=box), mark="reference", lang="zh")
+    unnamed = ad2(mark=replace(box, text=BilingualText()))
+    assert effective_mark(unnamed, "reference") == VisualPrompt()
+    variant = TaskVariant("ad2_bench", "perception_base", mark="reference")
+    assert can_ask(ad2(mark=box), variant) and not can_ask(unnamed, variant)
+
+
 def test_marks_without_coordinates_keep_their_text() -> None:
-    mark = VisualPrompt("text", (), "the white car")
+    mark = VisualPrompt("text", (), BilingualText("the white car"))
     assert effective_mark(ad2(mark=mark), "point") == mark
     assert effective_mark(ad2(), "box") == VisualPrompt()
 

@@ -322,6 +322,21 @@ def test_error_kinds_in_percent_of_the_wrong_answers(tmp_path: Path) -> None:
     assert figures(grid, grid.rows[-1]) == {"Perception": 16.21, "Prediction": 36.99, "Planning": 15.91}
 
 
+def test_shares_over_the_papers_three_groups_sum_to_100(tmp_path: Path) -> None:
+    runs = loaded(tmp_path, summary(mcq_tasks()))
+    (grid,) = (g for g in grids(runs, kinds="paper") if g.key == "autodrive_qa/7")
+    shares = {row.label: [c.official for c in row.cells if c] for row in grid.rows if row.kind == "run"}
+    assert shares == {
+        "toy-7b: Driving domain misconceptions": [62.5, 62.5, 62.5],  # 5 of 8; the 2 of question ambiguity are left out
+        "toy-7b: Logical inconsistencies": [37.5, 37.5, 37.5],
+        "toy-7b: Misinterpreted sensor inputs": [0, 0, 0],
+    }
+    assert "62.5 (5)" in tables.render(runs, kinds="paper")
+    assert "shares sum to 100" in grid.notes[0] and "--kinds paper" in grid_of(runs, "autodrive_qa/7").notes[0]
+    others = [g for g in grids(runs, kinds="paper") if g.key != "autodrive_qa/7"]
+    assert others == [g for g in grids(runs) if g.key != "autodrive_qa/7"]
+
+
 def test_region_classes_and_unknown_classes(tmp_path: Path) -> None:
     classes = {"vehicle": cell(50.0, judge="lexical"), "unknown": cell(10.0, n=2, judge="lexical")}
     columns = {"text_score": cell(40.0, judge="lexical"), "bleu_4": cell(3.0), "spice": cell(None, reason="no_java: x")}

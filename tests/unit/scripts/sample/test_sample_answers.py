@@ -71,6 +71,8 @@ def test_all_named_subtasks_weathers_and_forms_occur() -> None:
     assert {r.scene["severity"] for r in rows} == {"light", "moderate", "severe"}
     assert {r.form for r in rows} == {"mc", "vqa", "yesno", "count", "point", "box", "ocr", "chain"}
     assert {r.mark.kind for r in rows} == {"none", "text", "point", "box"}
+    marked = [r.mark for r in rows if r.task == "relation" and r.mark.coords]
+    assert len(marked) >= 30 and all(mark.text.en and mark.text.zh for mark in marked)
     letters = Counter(r.letter for r in rows)
     assert letters["E"] >= 8 and letters["F"] >= 6
     for task in ("perception_base", "perception_advanced", "relation", "reasoning"):

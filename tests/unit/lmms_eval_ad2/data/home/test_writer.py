@@ -57,7 +57,7 @@ def test_repeated_ids_are_refused(tmp_path: Path) -> None:
 
 
 ABSENT = AnswerOption("F", BilingualText("It is not there."), "absent")
-STEP = ReasoningStep("s", BilingualText("What?"), BilingualText("A car."))
+STEP = ReasoningStep(BilingualText("s"), BilingualText("What?"), BilingualText("A car."))
 OPTIONS = (AnswerOption("A", BilingualText("x")), AnswerOption("B", BilingualText("y")))
 FAULTY = [
     (row(1, id=" "), "id"),

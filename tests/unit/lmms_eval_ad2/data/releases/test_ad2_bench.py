@@ -15,6 +15,7 @@ from lmms_eval_ad2.data.releases import RELEASES, BadRow
 from lmms_eval_ad2.data.releases.ad2_bench import records_of
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.prompts.text import build
 from lmms_eval_ad2.records import BilingualText, Record, VisualPrompt
 
 BASE: dict[str, Any] = {
@@ -94,6 +95,25 @@ def test_a_step_may_have_a_visual_prompt_of_its_own() -> None:
         read(form="chain", answer=None, cot=steps, coords_frame="normalised")
 
 
+def test_names_of_steps_and_texts_of_marks_are_in_both_languages() -> None:
+    named = {"en": "the white van", "zh": "白色面包车"}
+    steps = [
+        {"step": {"en": "environment", "zh": "环境"}, "question": {"en": "Where?", "zh": "哪里？"}, "answer": "There."},
+        {"step": {"zh": "决策"}, "question": {"en": "So?", "zh": "那么？"}, "answer": "Brake."},
+    ]
+    (record,) = read(form="chain", answer=None, cot=steps, prompt={"type": "text", "text": named})
+    assert [step.name for step in record.steps] == [BilingualText("environment", "环境"), BilingualText("", "决策")]
+    assert record.mark.text == BilingualText(**named)
+    chinese = build(record, lang="zh")
+    assert "第1步（环境）：哪里？" in chinese and "白色面包车" in chinese and "Step" not in chinese
+    english = build(record)
+    assert "Step 1 (environment): Where?" in english and "the white van" in english
+    assert Record.from_json(record.to_json()) == record
+    steps[0]["step"] = {"de": "Umgebung"}
+    with pytest.raises(DataError, match=r"cot\[0\]\.step': expected a string or"):
+        read(form="chain", answer=None, cot=steps)
+
+
 def test_an_open_question_is_not_answered_by_option_e_or_f() -> None:
     with pytest.raises(DataError, match="an answer to the open question, which option F is not"):
         one(form="vqa", options=OPTIONS, answer=None, letter="F")
@@ -108,7 +128,9 @@ def test_chain_becomes_a_second_record() -> None:
     plain, chain = read(dimension="reasoning", subtask="weather", form="vqa", answer="slow down", cot=cot)
     assert (plain.task, plain.form, plain.steps) == ("reasoning", "vqa", ())
     assert (chain.id, chain.task, chain.form) == ("q1#cot", "cot", "chain")
-    assert [(s.name, s.subtask_id) for s in chain.steps] == [("1", 3), ("step 2", None)]
+    assert [(s.name, s.subtask_id) for s in chain.steps] == [
+        (BilingualText("1"), 3), (BilingualText("step 2", "步骤2"), None),
+    ]  # fmt: skip
     (only,) = read(form="chain", answer="slow down", cot=cot)
     assert (only.id, only.task) == ("q1", "cot")
 
