@@ -112,7 +112,7 @@ def _cost(latency_s: float, usage: ModelUsage) -> Mapping[str, Any]:
 
 def _tokens(count: int | None) -> int | None:
     """A count; None for 0, which a backend without counts reports."""
-    return count if is_whole(count, 1) else None
+    return count if count and is_whole(count, 1) else None
 
 
 def _seconds(value: float | None) -> float | None:
@@ -126,6 +126,8 @@ def _numbers(control: Control) -> list[float | None]:
 
 
 def _number(value: object) -> float | None:
+    if type(value) is float and math.isfinite(value):  # nearly always
+        return value
     try:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
