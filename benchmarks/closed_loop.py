@@ -24,6 +24,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import decision_files
 import drive_against
 import drive_memory
 import drive_overhead
@@ -33,6 +34,7 @@ import world_rate
 PARTS: dict[str, Callable[[], dict[str, float]]] = {
     "world": world_rate.measure,
     "overhead": drive_overhead.measure,
+    "decisions": decision_files.measure,
     "waiting": drive_waiting.measure,
     "waiting-endpoint": drive_waiting.measure_endpoint,
     "waiting-embedded": drive_waiting.measure_embedded,

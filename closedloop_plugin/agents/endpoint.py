@@ -7,6 +7,7 @@ import difflib
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -131,10 +132,12 @@ def _reply(outcome: ChatReply | RequestFailure, seconds: float) -> ModelReply:
             error=f"{outcome.reason}: {outcome.detail}" if outcome.detail else outcome.reason, seconds=seconds
         )
     if outcome.finish_reason == "content_filter":
-        return ModelReply(error="refused: the endpoint withheld the reply", seconds=seconds)
-    if not outcome.text.strip():
-        return ModelReply(error="empty_reply", seconds=seconds)
-    return ModelReply(outcome.text, seconds=seconds, cut=outcome.finish_reason == "length")
+        reply = ModelReply(error="refused: the endpoint withheld the reply", seconds=seconds)
+    elif not outcome.text.strip():
+        reply = ModelReply(error="empty_reply", seconds=seconds)
+    else:
+        reply = ModelReply(outcome.text, seconds=seconds, cut=outcome.finish_reason == "length")
+    return replace(reply, tokens_in=outcome.prompt_tokens, tokens_out=outcome.completion_tokens)
 
 
 # Options of `endpoint:MODEL@URL,key=value,...` with their types; the same names as in a judge's spec.

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from closedloop_plugin.agents.base import DecisionRequest, is_concurrent
 from closedloop_plugin.agents.driving_prompts import DrivingPrompts, chosen_suffix
-from closedloop_plugin.agents.model_backend import ModelBackend, ModelQuestion, ModelReply, encoding_of, fenced
+from closedloop_plugin.agents.model_backend import (
+    ModelBackend,
+    ModelQuestion,
+    ModelReply,
+    PromptHashes,
+    encoding_of,
+    fenced,
+)
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.image_encoding import image_for
 from closedloop_plugin.core.state import Decision
+
+T = TypeVar("T")
 
 
 class ModelAgent:
@@ -47,8 +56,19 @@ class ModelAgent:
 
     def decide(self, requests: Sequence[DecisionRequest]) -> list[Decision]:
         """See Agent.decide."""
-        decisions = self.decisions(requests, self.backend.ask(self.questions(requests)))
-        return self._with_suffixes(requests, decisions) if self.fine_grained == "question" else decisions
+        asked = self._by_request(self.questions(requests))
+        replies = self._by_request(self.backend.ask([question for own in asked for question in own]))
+        decisions = [self._decision(own) for own in replies]
+        if self.fine_grained == "question":
+            decisions = self._with_suffixes(requests, decisions, asked, replies)
+        hashes = PromptHashes()
+        usages = [hashes.usage(*own) for own in zip(asked, replies, strict=True)]
+        return [replace(decision, usage=usage) for decision, usage in zip(decisions, usages, strict=True)]
+
+    def _by_request(self, items: Sequence[T]) -> list[list[T]]:
+        """Questions or replies of each request, one per task."""
+        each = len(self.tasks)
+        return [list(items[i : i + each]) for i in range(0, len(items), each)]
 
     def questions(self, requests: Sequence[DecisionRequest]) -> list[ModelQuestion]:
         """Questions of all requests: for each request one per task, in the order of `tasks`."""
@@ -68,19 +88,24 @@ class ModelAgent:
             image_for(moment.images, camera.name, self.encoding) for moment in moments for camera in self.cameras
         )
 
-    def decisions(self, requests: Sequence[DecisionRequest], replies: Sequence[ModelReply]) -> list[Decision]:
-        """Decisions from the replies to `questions(requests)`; one failed task fails the decision."""
-        each = len(self.tasks)
-        return [self._decision(replies[i * each : (i + 1) * each]) for i in range(len(requests))]
-
     def _decision(self, replies: Sequence[ModelReply]) -> Decision:
+        """The decision from the replies to a request's questions; one failed task fails it."""
         failed = [f"{task}: {r.error}" for task, r in zip(self.tasks, replies, strict=True) if r.error is not None]
         texts = {task: r.text for task, r in zip(self.tasks, replies, strict=True) if r.error is None}
         seconds = max((r.seconds for r in replies), default=0.0)
         return Decision(texts, latency_s=seconds, error="; ".join(failed) or None)
 
-    def _with_suffixes(self, requests: Sequence[DecisionRequest], decisions: list[Decision]) -> list[Decision]:
-        """Ask for the suffix of every decision with a command. A reply that is not on the list is noted and ignored."""
+    def _with_suffixes(
+        self,
+        requests: Sequence[DecisionRequest],
+        decisions: list[Decision],
+        asked: Sequence[list[ModelQuestion]],
+        replies: Sequence[list[ModelReply]],
+    ) -> list[Decision]:
+        """Ask for the suffix of every decision with a command. A reply that is not on the list is noted and ignored.
+
+        The questions and replies are appended to `asked` and `replies` of their requests.
+        """
         wanted = [i for i, d in enumerate(decisions) if d.error is None and "action" in d.texts]
         questions = []
         for i in wanted:
@@ -88,7 +113,10 @@ class ModelAgent:
             key = f"{i}|{request.episode}|{request.observation.tick}|suffix"
             text = self.prompter.suffix_question(request.observation, words, request.history)
             questions.append(ModelQuestion(key, text, self._images(request)))
-        for i, reply in zip(wanted, self.backend.ask(questions) if questions else [], strict=True):
+        suffixes = self.backend.ask(questions) if questions else []
+        for i, question, reply in zip(wanted, questions, suffixes, strict=True):
+            asked[i].append(question)
+            replies[i].append(reply)
             decisions[i] = _joined(decisions[i], reply)
         return decisions
 

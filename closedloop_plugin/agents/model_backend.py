@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from closedloop_plugin.core.image_encoding import ImageEncoding
+from closedloop_plugin.core.state import ModelUsage
 from lmms_eval_ad2.llm.untrusted_text import DOT, SPECIAL_TOKEN, is_visible
 
 
@@ -28,12 +31,17 @@ class ModelQuestion:
 
 @dataclass(frozen=True)
 class ModelReply:
-    """Reply text, or error. `seconds`: wall time of the call, without the encoding of images."""
+    """Reply text, or error. `seconds`: wall time of the call, without the encoding of images.
+
+    `tokens_in`, `tokens_out`: of this question; None if the backend does not report them.
+    """
 
     text: str = ""
     error: str | None = None
     seconds: float = 0.0
     cut: bool = False  # truncated at the token limit
+    tokens_in: int | None = None
+    tokens_out: int | None = None
 
 
 class ModelBackend(Protocol):
@@ -55,6 +63,44 @@ def encoding_of(backend: ModelBackend) -> tuple[ImageEncoding | None, frozenset[
     """(the encoding of a backend's images, `encodings` of a system that asks it: see image_encodings)."""
     encoding = getattr(backend, "encoding", None)
     return encoding, None if encoding is None else frozenset([encoding])
+
+
+class PromptHashes:
+    """Usage of the questions of one call, whose images are hashed once each."""
+
+    def __init__(self) -> None:
+        self._images: dict[int, str] = {}  # by id; the questions keep the images alive
+
+    def usage(self, questions: Sequence[ModelQuestion], replies: Sequence[ModelReply]) -> ModelUsage:
+        """Usage of one decision's questions. A count is None if a reply lacks it."""
+        return ModelUsage(
+            self.prompt_sha256(questions),
+            _total(reply.tokens_in for reply in replies),
+            _total(reply.tokens_out for reply in replies),
+        )
+
+    def prompt_sha256(self, questions: Iterable[ModelQuestion]) -> str:
+        """sha256 of the JSON [[text, [sha256 of each image]], ...] of the questions."""
+        asked = [[q.text, [self._image(image) for image in q.images]] for q in questions]
+        return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+
+    def _image(self, image: np.ndarray | str) -> str:
+        """sha256 of a data URL, or of the shape and the bytes of an array."""
+        if (found := self._images.get(id(image))) is None:
+            hashed = hashlib.sha256(image.encode() if isinstance(image, str) else repr(image.shape).encode())
+            if not isinstance(image, str):
+                hashed.update(np.ascontiguousarray(image).data)
+            found = self._images[id(image)] = hashed.hexdigest()
+        return found
+
+
+def _total(counts: Iterable[int | None]) -> int | None:
+    total = 0
+    for count in counts:
+        if count is None:
+            return None
+        total += count
+    return total
 
 
 # Escaping of model text inside another model's prompt. As for judges (llm/untrusted_text.py), and braces are escaped

@@ -187,6 +187,19 @@ class Observation:
 
 
 @dataclass(frozen=True)
+class ModelUsage:
+    """What a model was asked for one decision, and its tokens. None: not known, or not reported by the backend.
+
+    prompt_sha256: of the texts and images of all questions, see agents.model_backend.PromptHashes; tokens: of all
+    questions together.
+    """
+
+    prompt_sha256: str | None = None
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+
+
+@dataclass(frozen=True)
 class Decision:
     """Output of the fast system. Baselines and the expert fill `control` and need no interpreter."""
 
@@ -195,13 +208,15 @@ class Decision:
     latency_s: float = 0.0  # wall time the model took for this answer
     error: str | None = None  # why the model could not answer; counted, never replaced by an invented text
     thought: Mapping[str, Any] = field(default_factory=dict)  # for logs and pictures only
+    usage: ModelUsage = field(default=ModelUsage(), compare=False)  # for logs and tables only
 
 
 @dataclass(frozen=True)
 class InterpretedControl:
     """Output of the slow system. control None: the reply could not be parsed; `reason` is the code.
 
-    adapted: what was changed in the reply's numbers, one name each; counted in the record.
+    adapted: what was changed in the reply's numbers, one name each; counted in the record. meaning: what rules read
+    before they chose the pedals, such as "keep, follow"; for logs and pictures only, as `usage`.
     """
 
     control: Control | None
@@ -210,6 +225,8 @@ class InterpretedControl:
     mode: str = ""  # the interpreter that was used (hybrid switches between two)
     latency_s: float = 0.0
     adapted: tuple[str, ...] = ()
+    meaning: str = field(default="", compare=False)
+    usage: ModelUsage = field(default=ModelUsage(), compare=False)
 
 
 class EndReason(StrEnum):

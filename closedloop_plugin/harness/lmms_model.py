@@ -11,6 +11,7 @@ import sys
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import metadata
 from typing import Any
 
@@ -170,12 +171,23 @@ def _messages(text: str, doc: list[Image.Image]) -> list[dict[str, Any]]:
 
 
 def _reply(output: Any, seconds: float) -> ModelReply:
-    text, _ = require("lmms_eval.api.instance").unwrap_generation_output(output)
+    text, counts = require("lmms_eval.api.instance").unwrap_generation_output(output)
+    tokens_in, tokens_out = _count(counts, "input_tokens"), _count(counts, "output_tokens")
     text = without_keys(text if isinstance(text, str) else str(text), environment_keys())
     failed = failure_reason(text)
     if failed:  # placeholders of lmms-eval for a missing answer
-        return ModelReply(error=f"{failed}: {' '.join(text.split())[:300]}", seconds=seconds)
-    return ModelReply(text, seconds=seconds) if text.strip() else ModelReply(error="empty_reply", seconds=seconds)
+        reply = ModelReply(error=f"{failed}: {' '.join(text.split())[:300]}", seconds=seconds)
+    elif not text.strip():
+        reply = ModelReply(error="empty_reply", seconds=seconds)
+    else:
+        reply = ModelReply(text, seconds=seconds)
+    return replace(reply, tokens_in=tokens_in, tokens_out=tokens_out)
+
+
+def _count(counts: Any, name: str) -> int | None:
+    """One of lmms-eval's TokenCounts; None if the model class does not report it (some write 0)."""
+    value = getattr(counts, name, None)
+    return value if type(value) is int and value > 0 else None
 
 
 @functools.lru_cache(maxsize=4)  # fast and slow system may be the same weights

@@ -57,7 +57,7 @@ class OfflineDescriber:
     name, concurrent = "offline", True
 
     def describe_views(self, requests: Sequence[DecisionRequest]) -> list[ModelReply]:
-        return [ModelReply(image_statistics(r.observation)) for r in requests]
+        return [ModelReply(image_statistics(r.observation), tokens_in=0, tokens_out=0) for r in requests]
 
     def describe(self) -> dict[str, Any]:
         return {"describer": self.name, "version": 1}

@@ -6,6 +6,7 @@ A vision-language model gets the front image; with a describer the model gets a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from closedloop_plugin.agents.base import DecisionRequest, is_concurrent
@@ -14,6 +15,7 @@ from closedloop_plugin.agents.model_backend import (
     ModelBackend,
     ModelQuestion,
     ModelReply,
+    PromptHashes,
     encoding_of,
     fenced,
     harmless,
@@ -75,8 +77,11 @@ class ModelInterpreter:
             else:
                 questions.append((i, self._question(i, *items[i], scene.text), scene.seconds))
         replies = self.backend.ask([q for _, q, _ in questions]) if questions else []
-        for (i, _, seconds), reply in zip(questions, replies, strict=True):
-            controls[i] = self._interpreted(reply, seconds)
+        hashes = PromptHashes()
+        described = dict(zip(remaining, scenes, strict=True))
+        for (i, question, seconds), reply in zip(questions, replies, strict=True):
+            own = hashes.usage([question], [described[i], reply])
+            controls[i] = replace(self._interpreted(reply, seconds), usage=own)
         return [controls[i] for i in range(len(items))]
 
     def describe(self) -> dict[str, Any]:
@@ -120,7 +125,8 @@ class ModelInterpreter:
         return ""
 
     def _scenes(self, requests: Sequence[DecisionRequest]) -> list[ModelReply]:
-        return self.describer.describe_views(requests) if self.describer else [ModelReply()] * len(requests)
+        without = ModelReply(tokens_in=0, tokens_out=0)  # no request
+        return self.describer.describe_views(requests) if self.describer else [without] * len(requests)
 
     def _question(self, number: int, request: DecisionRequest, decision: Decision, description: str) -> ModelQuestion:
         key = f"{number}|{request.episode}|{request.observation.tick}|{self.mode}"

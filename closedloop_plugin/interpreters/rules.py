@@ -59,26 +59,27 @@ class RuleInterpreter:
             if not text or not text.strip():
                 continue
             try:
-                control = self._control(task, text, request)
+                control, meaning = self._control(task, text, request)
             except (NoTrajectory, UnclearInstruction, fine_grained.SpeedSuffixError) as exc:
                 if not raw:
                     raw, reason = text, str(exc)
                 continue
-            return InterpretedControl(control.checked(), text, mode=self.mode)
+            return InterpretedControl(control.checked(), text, mode=self.mode, meaning=meaning)
         return InterpretedControl(None, raw, reason, self.mode)
 
-    def _control(self, task: str, text: str, request: DecisionRequest) -> Control:
-        """Raises NoTrajectory, UnclearInstruction or SpeedSuffixError."""
+    def _control(self, task: str, text: str, request: DecisionRequest) -> tuple[Control, str]:
+        """(control, meaning), see InterpretedControl. Raises NoTrajectory, UnclearInstruction or SpeedSuffixError."""
         observation = request.observation
         if task == "trajectory":
-            return follow(read_waypoints(text), observation.speed)
+            return follow(read_waypoints(text), observation.speed), "waypoints"
         instruction = self.instruction(text, observation)
         if instruction.throttle is not None and instruction.brake is not None:
             throttle, brake = instruction.throttle, instruction.brake
         else:
             throttle, brake = self._pedals(instruction, instruction.speed, observation)
         steer = self._lanes.steer(instruction.way, request) if instruction.steer is None else instruction.steer
-        return Control(steer, throttle, brake)
+        pace = instruction.pace if instruction.throttle is None else None  # the pedals are numbers
+        return Control(steer, throttle, brake), ", ".join(filter(None, (pace, instruction.way)))
 
     def instruction(self, text: str, observation: Observation) -> DrivingInstruction:
         """What a text says, with the speed of its suffix. Raises UnclearInstruction or SpeedSuffixError."""

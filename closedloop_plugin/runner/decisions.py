@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from closedloop_plugin.core.profiles import Profile
-from closedloop_plugin.core.state import COAST, Control, Decision, EndReason, InterpretedControl
+from closedloop_plugin.core.state import COAST, Control, Decision, EndReason, InterpretedControl, Observation
 from closedloop_plugin.interpreters.base import NO_REPLY_REASONS
 from closedloop_plugin.runner.latency import WAITS, LatencyModel
 
@@ -26,10 +27,14 @@ class DecisionRules:
 
 @dataclass(frozen=True)
 class DecisionResponse:
-    """Response to a DecisionRequest: the fast system's decision and, if needed, its control from the slow system."""
+    """Response to a DecisionRequest: the fast system's decision and, if needed, its control from the slow system.
+
+    `waited_s`: wall time from the request to the response in the world's process; for logs only.
+    """
 
     decision: Decision
     interpreted: InterpretedControl | None = None
+    waited_s: float | None = field(default=None, compare=False)
 
     @property
     def spent_s(self) -> float:
@@ -62,7 +67,8 @@ class DecisionResponse:
 class TimedDecision:
     """A response and its times, as ticks: of its request, of its arrival, and of the steps with its control.
 
-    `applied`: the first tick, and the tick after the last one; None while (or if) its control is not applied.
+    `applied`: the first tick, and the tick after the last one; None while (or if) its control is not applied. `held`:
+    the applied control, after the profile's post-processing. `observation`: of the request.
     """
 
     response: DecisionResponse
@@ -71,6 +77,8 @@ class TimedDecision:
     requested: int
     arrived: int
     applied: tuple[int, int] | None = None
+    held: Control | None = None
+    observation: Observation | None = None
 
     def times(self, hz: float) -> list[float | None]:
         """Simulated times in s: request, arrival, begin and end of the application (None if there was none)."""
@@ -93,6 +101,7 @@ class ControlScheduler:
     counts: Counter[str] = field(default_factory=Counter)
     end: EndReason | None = None
     reason: str = ""
+    on_closed: Callable[[TimedDecision], None] = lambda decision: None  # of every decision, when it is over
     _held: Control = COAST
     current: TimedDecision | None = None  # whose control is applied; None before the first one
     times: list[list[float | None]] = field(default_factory=list)  # of decisions in words, see TimedDecision.times
@@ -104,21 +113,25 @@ class ControlScheduler:
         """Whether a decision is to be requested at this tick."""
         return self.end is None and tick >= self._next
 
-    def take(self, response: DecisionResponse, tick: int) -> None:
+    def take(self, response: DecisionResponse, tick: int, observation: Observation | None = None) -> None:
         """Schedule the response to the request of `tick`."""
         delay = self.rules.latency.of(self.counts["decisions"], self.seed, response.spent_s)
         at = tick + math.ceil(delay * self.profile.hz - 1e-9)  # 1e-9: a latency of whole ticks is not rounded up
         self.counts["decisions"] += 1
-        self._pending.append(TimedDecision(response, *self._control_of(response), requested=tick, arrived=at))
+        control, interpreted = self._control_of(response)
+        self._pending.append(
+            TimedDecision(response, control, interpreted, requested=tick, arrived=at, observation=observation)
+        )
         self._next = self._decision_tick(max(at, tick + 1))
 
     def control(self, tick: int, speed: float) -> Control:
         """The control of the step from `tick`. `speed` in m/s, for the profile's limits."""
         while self._pending and tick >= self._pending[0].arrived:
-            self._keep_times(self.current)
+            self._close(self.current)
             self.current = self._pending.pop(0)
             control = self.current.control
             self._held = self.profile.post(control, speed) if self.current.interpreted else control
+            self.current.held = self._held
         if self.current:
             self.current.applied = (self.current.applied[0] if self.current.applied else tick, tick + 1)
         return self._held
@@ -126,12 +139,16 @@ class ControlScheduler:
     def finish(self) -> list[list[float | None]]:
         """The times of all decisions in words, at the end of the episode."""
         for decision in (self.current, *self._pending):
-            self._keep_times(decision)
+            self._close(decision)
         return self.times
 
-    def _keep_times(self, decision: TimedDecision | None) -> None:
-        if decision is not None and decision.response.decision.control is None:
+    def _close(self, decision: TimedDecision | None) -> None:
+        """Note a decision whose control is no longer applied, or never will be."""
+        if decision is None:
+            return
+        if decision.response.decision.control is None:
             self.times.append(decision.times(self.profile.hz))
+        self.on_closed(decision)
 
     def _decision_tick(self, earliest: int) -> int:
         """The first tick not before `earliest` that is a multiple of the decision period, rounded up."""

@@ -89,9 +89,15 @@ def run_episode(
     conditions: EvaluationConditions,
     respond: Callable[[DecisionRequest], DecisionResponse],
     observers: Sequence[TickObserver] = (),
+    on_decision: Callable[[TimedDecision], None] = lambda decision: None,
 ) -> EpisodeResult:
-    """Run one episode to its end. Raises Ad2Error and WorldError; every other outcome is in the record."""
-    requests = Episode(world, task, conditions, observers).requests()
+    """Run one episode to its end. Raises Ad2Error and WorldError; every other outcome is in the record.
+
+    `on_decision`: called for every decision, in order, when its control is no longer applied.
+    """
+    episode = Episode(world, task, conditions, observers)
+    episode.controls.on_closed = on_decision
+    requests = episode.requests()
     try:
         request = next(requests)
         while True:
@@ -135,7 +141,7 @@ class Episode:
         while end is None:
             if controls.due(observation.tick):
                 response = yield self._request(observation, control)
-                controls.take(response, observation.tick)
+                controls.take(response, observation.tick, observation)
                 if controls.end:
                     return controls.end, controls.reason
             if world.done is not None:

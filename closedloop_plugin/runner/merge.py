@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.runner.decision_files import decision_file
 from closedloop_plugin.runner.episode import EpisodeResult
 from closedloop_plugin.runner.run import AGAIN, episodes_of
 from closedloop_plugin.runner.store import EpisodeStore, by_suite, read_records
@@ -57,7 +58,7 @@ def merge(out: Path, folders: Sequence[Path], *, partial: bool = False) -> Merge
     with EpisodeStore(out, identity, selection) as store:
         for record, folder in kept:
             if _replaces(record, store.has(record.route_id, record.repetition)):
-                _copy_files(record, folder, out)
+                _copy_files(record, folder, store)
                 store.save(EpisodeResult(record))
         records = by_suite(store.records, routes)
         store.write_results(to_official(records, episodes_of(selection, records)))
@@ -121,10 +122,14 @@ def _kept(folders: Sequence[Path]) -> tuple[list[tuple[EpisodeRecord, Path]], in
     return list(best.values()), seen
 
 
-def _copy_files(record: EpisodeRecord, folder: Path, out: Path) -> None:
-    name = f"{record.route_id}_rep{record.repetition}.json"
+def _copy_files(record: EpisodeRecord, folder: Path, store: EpisodeStore) -> None:
+    """Copy the files of an episode; `store.save` gives the decisions their name."""
+    key = f"{record.route_id}_rep{record.repetition}"
     for kind in _FILES:
-        source = folder / kind / name
+        source, target = folder / kind / f"{key}.json", store.folder / kind / f"{key}.json"
         if source.is_file():
-            (out / kind).mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, out / kind / name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+    store.decisions.begin(key)
+    if (source := decision_file(folder, key)).is_file():
+        store.decisions.copy(key, source)

@@ -74,6 +74,8 @@ class WorldPool:
     on_restart: Callable[[str], None] = lambda reason: None
     on_wait: Callable[[str], None] = lambda reason: None  # worlds wait for a place in the cluster
     on_reply: Callable[[UnreadReply | None], None] = lambda unread: None  # of a model; None: it was read
+    on_start: Callable[[str], None] = lambda key: None  # of an episode, also when it is tried again
+    on_decisions: Callable[[str, bytes], None] = lambda key, block: None  # see worker.py; by episode
     logs: Path | None = None
     more: bool = False  # on_result may `offer` further tasks until it calls `finish`; idle worlds wait for them
     restarts: int = 0
@@ -224,7 +226,9 @@ class WorldPool:
             with contextlib.suppress(EOFError, OSError, Ad2Error):
                 while worker.task and worker.pipe.poll():
                     kind, *parts = worker.pipe.recv()
-                    if kind == "done":
+                    if kind == "decisions":
+                        self._on_decisions(worker, *parts)
+                    elif kind == "done":
                         self._finish_episode(worker, *parts)
 
     def _receive_timeout(self) -> float:
@@ -242,6 +246,7 @@ class WorldPool:
         pass  # `last_message` is set on receipt
 
     def _on_start(self, worker: _WorkerHandle, key: str, seed: int) -> None:
+        self.on_start(key)
         if self.agent:
             self.agent.start(key, seed)
             worker.started = True
@@ -254,6 +259,10 @@ class WorldPool:
 
     def _on_reply(self, worker: _WorkerHandle, unread: UnreadReply | None) -> None:
         self.on_reply(unread)
+
+    def _on_decisions(self, worker: _WorkerHandle, block: bytes) -> None:
+        assert worker.task is not None
+        self.on_decisions(worker.task.key, block)
 
     def _on_done(self, worker: _WorkerHandle, result: EpisodeResult) -> None:
         self._finish_episode(worker, result)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ def run(drive_run: DriveRun, agent: Agent | None, interpreter: Interpreter | Non
             with _ProgressBar(drive_run, store, done) as bar:
                 stop = EarlyStop(store, bar.keep, drive_run.worker_config.conditions, drive_run.stop_after_unread)
                 pool = WorldPool(
-                    worker_config=drive_run.worker_config,
+                    worker_config=replace(drive_run.worker_config, keeps_decisions=True),
                     limits=drive_run.limits,
                     engine=drive_run.engine,
                     agent=agent,
@@ -64,6 +64,8 @@ def run(drive_run: DriveRun, agent: Agent | None, interpreter: Interpreter | Non
                     on_restart=bar.restarted,
                     on_wait=bar.waiting,
                     on_reply=stop.reply,
+                    on_start=store.decisions.begin,
+                    on_decisions=store.add_decisions,
                     logs=drive_run.folder / "logs",
                 )
                 pool.run(todo)

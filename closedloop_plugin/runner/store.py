@@ -3,13 +3,14 @@
     DIR/run.json, lock    identity and selection, see storage/identity.py; one process at a time
     DIR/episodes.jsonl    one EpisodeRecord per line; authoritative; of two lines for one episode the later counts
     DIR/metric_info/<route>_rep<k>.json, DIR/tracks/<route>_rep<k>.json
+    DIR/decisions/<route>_rep<k>.jsonl.gz   one line per decision, see decision_files.py
     DIR/results.json      the official result file, derived from episodes.jsonl
     DIR/logs/worker<k>.log  output of a world process; the last line is part of the reason if the process dies
     DIR/logs/unread.jsonl   replies after which the run stopped, see early_stop.py
 
-For an episode metric_info and track are written first (temporary name, fsync, rename), then its line (append, fsync):
-a line implies its files. A process killed in between leaves files without a line (the episode is run again and replaces
-them) or an incomplete last line (see storage/journal.py).
+For an episode decisions, metric_info and track are written first (temporary name, fsync, rename), then its line
+(append, fsync): a line implies its files. A process killed in between leaves files without a line (the episode is run
+again and replaces them) or an incomplete last line (see storage/journal.py).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.runner.decision_files import DecisionFiles
 from closedloop_plugin.runner.episode import EpisodeResult
 from closedloop_plugin.scoring.official import from_episode
 from lmms_eval_ad2.errors import Ad2Error, DataError
@@ -41,7 +43,8 @@ class EpisodeStore:
         with disk_full(folder, lambda: self.count), ExitStack() as undo:
             self._lock = undo.enter_context(lock_folder(folder))
             check_identity(folder, identity)
-            remove_leftovers(folder, folder / "metric_info", folder / "tracks")
+            self.decisions = DecisionFiles(folder)
+            remove_leftovers(folder, folder / "metric_info", folder / "tracks", self.decisions.folder)
             self._records = {(r.route_id, r.repetition): r for r in read_records(folder)}
             write_run(folder, identity, selection)
             self._journal = JournalFile(self.lines)
@@ -62,13 +65,19 @@ class EpisodeStore:
     def save(self, result: EpisodeResult) -> None:
         """Write the episode's files, then its line. Raises Ad2Error if the disk is full; earlier episodes are kept."""
         record = result.record
-        name = f"{record.route_id}_rep{record.repetition}.json"
+        key = f"{record.route_id}_rep{record.repetition}"
         with disk_full(self.folder, lambda: self.count):
+            self.decisions.keep(key)
             for kind, value in (("metric_info", result.metric_info), ("tracks", result.track)):
                 if value is not None:
-                    _write_json(self.folder / kind / name, value)
+                    _write_json(self.folder / kind / f"{key}.json", value)
             self._journal.append(record.to_json().encode())
         self._records[record.route_id, record.repetition] = record
+
+    def add_decisions(self, key: str, block: bytes) -> None:
+        """Append to the decisions of a running episode; errors as of `save`."""
+        with disk_full(self.folder, lambda: self.count):
+            self.decisions.add(key, block)
 
     def write_results(self, official: Any) -> None:
         with disk_full(self.folder, lambda: self.count):

@@ -8,6 +8,7 @@ Messages to the parent, tuples that begin with their kind:
                                         request for a decision, or for its control if the decision is given;
                                         interpret: the parent has the interpreter
     ("reply", UnreadReply | None)       a model's reply could not be read, or was read (None)
+    ("decisions", bytes)                a block of lines of the episode's decision file
     ("done", EpisodeResult)             an episode ended
     ("failed", reason)                  the world failed; this process ends, and a new one retries the episode
     ("user", message)                   an error of the user (Ad2Error), which ends the run
@@ -35,6 +36,7 @@ from closedloop_plugin.core.image_encoding import ImageEncoding
 from closedloop_plugin.core.sent_images import SentImages
 from closedloop_plugin.core.state import Decision
 from closedloop_plugin.interpreters.base import Interpreter
+from closedloop_plugin.runner.decision_log import DecisionLog
 from closedloop_plugin.runner.decisions import DecisionResponse, TimedDecision
 from closedloop_plugin.runner.episode import EpisodeResult, EpisodeTick, EvaluationConditions, TickObserver, run_episode
 from closedloop_plugin.runner.garbage import collected_afterwards, keep_imports
@@ -60,6 +62,7 @@ class WorkerConfig:
     encodings: frozenset[ImageEncoding] | None = None  # in which they need them; None: as arrays
     track: FactoryRecipe | None = None  # makes an object with add(truth, control, note), to_json(road, record)
     recorders: tuple[FactoryRecipe, ...] = ()  # each made with (task=): called every tick, then close(record)
+    keeps_decisions: bool = False  # the parent writes them to files
 
 
 class DecisionResponder:
@@ -80,7 +83,9 @@ class DecisionResponder:
         self.on_reply = on_reply
 
     def __call__(self, request: DecisionRequest) -> DecisionResponse:
+        asked = time.perf_counter()
         response = self._respond(request)
+        response = replace(response, waited_s=time.perf_counter() - asked)
         if response.replied:
             self.on_reply(unread_reply(request, response))
         return response
@@ -106,8 +111,10 @@ def drive(
     config: WorkerConfig,
     responder: DecisionResponder,
     observers: Sequence[TickObserver] = (),
+    keep_block: Callable[[bytes], None] | None = None,
 ) -> EpisodeResult:
-    """Run one episode with start and end of its agent, its track and its recorders."""
+    """Run one episode with start and end of its agent, its track, its recorders and its decisions (see DecisionLog)."""
+    log = DecisionLog(config.conditions.profile.hz, keep_block) if keep_block else None
     track = config.track.make() if config.track else None
     recorders = [recipe.make(task=task) for recipe in config.recorders]
     all_observers = [*observers, *recorders]
@@ -118,12 +125,14 @@ def drive(
         responder.agent.start(task.key, task.driver_seed)
     result = None
     try:
-        result = run_episode(world, task, config.conditions, responder, all_observers)
+        result = run_episode(world, task, config.conditions, responder, all_observers, *([log] if log else []))
     finally:
         if responder.agent is not None:
             responder.agent.end(task.key)
         for recorder in recorders:
             recorder.close(result.record if result else None)
+    if log is not None:
+        log.flush()
     if track is None:
         return result
     road = world.road if result.record.map else None  # a rejected scene has no road
@@ -181,13 +190,14 @@ def _serve(pipe: Connection, config: WorkerConfig) -> None:
     agent = config.agent.make() if config.agent else None
     interpreter = config.interpreter.make() if config.interpreter else None
     responder = DecisionResponder(config, agent, interpreter, remote, lambda unread: pipe.send(("reply", unread)))
+    keep_block = (lambda block: pipe.send(("decisions", block))) if config.keeps_decisions else None
     keep_imports()
     pipe.send(("ready", world.backend, world.version))
     try:
         while True:
             _, task = pipe.recv()
             pipe.send(("start", task.key, task.driver_seed))
-            pipe.send(("done", drive(world, task, config, responder, [_Heartbeat(pipe)])))
+            pipe.send(("done", drive(world, task, config, responder, [_Heartbeat(pipe)], keep_block)))
     finally:
         world.close()
 

@@ -252,3 +252,28 @@ def test_a_model_in_this_process_gets_arrays() -> None:
     assert common_encodings([endpoint]) == {ImageEncoding("jpeg", 90)}
     assert common_encodings([endpoint, arrays]) is None
     assert common_encodings([]) == frozenset()
+
+
+@pytest.mark.integration
+def test_a_decision_names_its_prompt_and_its_tokens() -> None:
+    """The hash depends on text and image, not on the episode; counts of all tasks are added."""
+    requests = [decision_request("a", speed=3.0), decision_request("b", speed=3.0), decision_request("a", speed=4.0)]
+    with serve(reply="Stop.") as server:
+        one, same, other = make_agent(f"endpoint:m@{server.url}").decide(requests)
+        both = make_agent(f"endpoint:m@{server.url}", tasks=("action", "reasoning")).decide(requests[:1])[0]
+        dark = replace(
+            requests[0], observation=replace(requests[0].observation, images=lambda name: picture(name) // 2)
+        )
+        night = make_agent(f"endpoint:m@{server.url}").decide([dark])[0]
+    hashes = [d.usage.prompt_sha256 for d in (one, same, other, both, night)]
+    assert hashes[0] == hashes[1]
+    assert len(set(hashes)) == 4
+    assert (one.usage.tokens_out, both.usage.tokens_out) == (1, 2)  # the word "Stop."
+
+
+@pytest.mark.integration
+def test_tokens_that_an_endpoint_does_not_report_are_unknown() -> None:
+    with serve(reply="Stop.", report_usage=False) as server:
+        (decision,) = make_agent(f"endpoint:m@{server.url}").decide([decision_request()])
+    assert decision.usage.prompt_sha256 is not None
+    assert (decision.usage.tokens_in, decision.usage.tokens_out) == (None, None)

@@ -322,3 +322,19 @@ def test_invalid_interpreters_are_refused_with_the_reason(spec: str, mode: str, 
 def test_rules_ignore_the_mode() -> None:
     assert make_interpreter("rules", "cng", RULES).mode == "rules"
     assert isinstance(OfflineDescriber().describe()["describer"], str)
+
+
+def test_the_usage_has_the_tokens_of_description_and_reply() -> None:
+    """A request that is not made costs nothing; one without counts makes the sum unknown."""
+    reply = ModelReply(REPLY, tokens_in=90, tokens_out=20)
+    model = FakeModel(lambda q: reply)
+    describer = FakeModel(lambda q: ModelReply("A road.", tokens_in=1000, tokens_out=30))
+    silent = FakeModel(lambda q: "A road.")
+    found = [
+        cng(model, TEXTS, RULES, describer=d).interpret([(decision_request(), DRIVE)])[0].usage
+        for d in (None, OfflineDescriber(), ModelDescriber(describer, TEXTS), ModelDescriber(silent, TEXTS))
+    ]
+    assert [(u.tokens_in, u.tokens_out) for u in found] == [(90, 20), (90, 20), (1090, 50), (None, None)]
+    assert len({u.prompt_sha256 for u in found}) == 3  # with the image, and with two descriptions
+    nothing = cng(model, TEXTS, RULES).interpret([(decision_request(), Decision(error="gone"))])[0].usage
+    assert (nothing.prompt_sha256, nothing.tokens_in) == (None, None)

@@ -302,3 +302,17 @@ def test_no_text_makes_the_waypoint_reader_raise(text: str) -> None:
         assert str(exc) in REASONS
     else:
         assert len(points) >= 2
+
+
+@pytest.mark.parametrize(
+    ("texts", "meaning"),
+    [
+        ({"action": "Keep the speed and follow the lane."}, "keep, follow"),
+        ({"action": "Stop."}, "stop"),
+        ({"trajectory": "[(2, 0), (4, 0), (6, 0), (8, 0)]"}, "waypoints"),
+        ({"action": "hm"}, ""),
+    ],
+)
+def test_the_meaning_of_the_words_is_kept_beside_the_control(texts: dict[str, str], meaning: str) -> None:
+    (found,) = RuleInterpreter(profile("bench2advlm")).interpret([(decision_request(), Decision(texts))])
+    assert found.meaning == meaning

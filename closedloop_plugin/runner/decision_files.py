@@ -1,0 +1,174 @@
+"""DecisionFiles: the files of an episode's decisions, written by the process that writes its record; and their reader.
+
+Blocks of an episode that runs are appended to a temporary file, which gets its name before the episode's line is
+written. A kill -9 thus loses only the decisions of running episodes, which are driven again.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from closedloop_plugin.core.state import RouteCommand
+from closedloop_plugin.runner.decision_log import FORMAT
+from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.numbers import is_number
+from lmms_eval_ad2.storage.files import open_regular, sync_folder
+from lmms_eval_ad2.storage.untrusted_json import parse
+
+FOLDER = "decisions"
+SUFFIX = ".jsonl.gz"
+LONGEST_LINE = 4 << 20  # bytes; the texts of a line have at most 2 MiB as JSON
+
+
+class DecisionFiles:
+    """The decision files of a run folder. `key`: <route>_rep<k>."""
+
+    def __init__(self, run: Path) -> None:
+        self.folder = run / FOLDER
+
+    def begin(self, key: str) -> None:
+        """An episode starts, perhaps again: drop what an earlier try has left."""
+        self._partial(key).unlink(missing_ok=True)
+
+    def add(self, key: str, block: bytes) -> None:
+        """Append a block of lines, compressed by gzip."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self._partial(key).open("ab") as file:
+            file.write(block)
+
+    def copy(self, key: str, source: Path) -> None:
+        """Take the whole file of another run."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, self._partial(key))
+
+    def keep(self, key: str) -> None:
+        """The episode's record is about to be written: its decisions replace those of an earlier drive."""
+        partial, final = self._partial(key), self.folder / f"{key}{SUFFIX}"
+        if not partial.is_file():
+            final.unlink(missing_ok=True)  # of a drive whose record is replaced
+            return
+        with partial.open("r+b") as file:
+            os.fsync(file.fileno())
+        partial.replace(final)
+        sync_folder(self.folder)
+
+    def _partial(self, key: str) -> Path:
+        return self.folder / f".{key}{SUFFIX}.tmp"  # a leftover is removed when the run folder is opened
+
+
+@dataclass(frozen=True)
+class StoredDecision:
+    """One line, see docs/decisions-file.md. Controls: (steer, throttle, brake); None: a number that is not finite."""
+
+    tick: int
+    time_s: float
+    words: Mapping[str, str]
+    error: str | None
+    seen: Mapping[str, Any] | None
+    reading: Mapping[str, Any] | None
+    requested: tuple[float | None, ...] | None
+    applied: tuple[float | None, ...] | None
+    costs: tuple[Mapping[str, Any], ...]  # of the fast and, if it was called, the slow system
+    cut: bool  # a text was too long to be kept
+
+    @property
+    def seconds(self) -> float | None:
+        """Wall time of the systems that report it, s."""
+        known = [cost["seconds"] for cost in self.costs if cost["seconds"] is not None]
+        return sum(known) if known else None
+
+    @property
+    def asked(self) -> bool:
+        """Whether a model answered, or failed to."""
+        return bool(self.words) or self.error is not None or any(cost["prompt_sha256"] for cost in self.costs)
+
+    def tokens(self, name: str) -> int | None:
+        """tokens_in or tokens_out of all models of the decision; None if one of them does not report them."""
+        fast, *slow = self.costs
+        counted = [fast, *(cost for cost in slow if cost["prompt_sha256"] is not None or cost[name] is not None)]
+        counts = [cost[name] for cost in counted]
+        return None if None in counts else sum(counts)
+
+
+def decision_file(run: Path, key: str) -> Path:
+    return run / FOLDER / f"{key}{SUFFIX}"
+
+
+def read_decisions(file: Path) -> Iterator[StoredDecision]:
+    """The decisions of an episode, in order, one in memory at a time. Raises DataError for a broken file."""
+    number = 0
+    try:
+        with open_regular(file) as raw, gzip.open(raw) as lines:
+            while line := lines.readline(LONGEST_LINE + 1):
+                number += 1
+                if len(line) > LONGEST_LINE or not line.endswith(b"\n"):
+                    raise DataError(file, number, "line", f"a whole line of at most {LONGEST_LINE} bytes", "another")
+                yield _decision(file, number, line)
+    except (OSError, EOFError, zlib.error) as exc:
+        raise DataError(file, number + 1, "line", "a gzip file of decisions", str(exc)) from exc
+
+
+def _decision(file: Path, number: int, line: bytes) -> StoredDecision:
+    try:
+        row = parse(line)
+        if row["format"] != FORMAT:
+            raise DataError(file, number, "format", str(FORMAT), row["format"], "Another version wrote it")
+        reading, control = row["reading"], row["control"]
+        return StoredDecision(
+            tick=_checked(row["tick"], type(row["tick"]) is int),
+            time_s=_checked(row["t"], is_number(row["t"])),
+            words=_texts(row["words"]),
+            error=_checked(row["error"], row["error"] is None or isinstance(row["error"], str)),
+            seen=None if row["seen"] is None else _observed(row["seen"]),
+            reading=None if reading is None else _read(reading),
+            requested=_triple(control["requested"]),
+            applied=_triple(control["applied"]),
+            costs=tuple(_cost(part) for part in (row, reading) if part is not None),
+            cut=bool(row.get("cut")),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as exc:
+        found = line[:80].decode(errors="replace").rstrip("\n")
+        raise DataError(file, number, "line", f"a decision, format {FORMAT}", found, f"({exc!r:.200})") from exc
+
+
+def _checked(value: Any, fits: bool) -> Any:
+    if not fits:
+        raise TypeError(f"unexpected value {value!r:.80}")
+    return value
+
+
+def _texts(value: Any) -> dict[str, str]:
+    return {name: _checked(text, isinstance(text, str)) for name, text in value.items()}
+
+
+def _read(value: Any) -> dict[str, Any]:
+    _texts({name: value[name] for name in ("mode", "raw", "meaning")})
+    _checked(value["reason"], value["reason"] is None or isinstance(value["reason"], str))
+    return dict(value)
+
+
+def _observed(value: Any) -> dict[str, Any]:
+    forward, left = value["target"]
+    numbers = [value["speed"], forward, left, value["speed_limit"]]
+    _checked(numbers, all(map(is_number, numbers)))
+    _checked(value["route_offset"], value["route_offset"] is None or is_number(value["route_offset"]))
+    return {**value, "command": RouteCommand(value["command"]), "target": (forward, left)}
+
+
+def _triple(value: Any) -> tuple[float | None, ...] | None:
+    if value is None:
+        return None
+    return _checked(tuple(value), len(value) == 3 and all(v is None or is_number(v) for v in value))
+
+
+def _cost(value: Any) -> dict[str, Any]:
+    """The cost of one system; a count that is no number counts as not reported."""
+    known = {name: value[name] if is_number(value[name]) else None for name in ("seconds", "tokens_in", "tokens_out")}
+    return {**known, "prompt_sha256": value["prompt_sha256"]}

@@ -1,0 +1,193 @@
+"""Decision files: complete, replaced with their episode, in every way a run ends, continues or is merged."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.closedloop.doubles import RemoteReader, TextFollower
+from support.closedloop.models import observation
+from support.closedloop.runs import run_into, tasks, worker_config
+
+from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.core.state import Control, Decision, InterpretedControl, ModelUsage
+from closedloop_plugin.runner.decision_files import DecisionFiles, StoredDecision, decision_file, read_decisions
+from closedloop_plugin.runner.decision_log import DecisionLog
+from closedloop_plugin.runner.decisions import DecisionResponse, TimedDecision
+from closedloop_plugin.runner.merge import merge
+from closedloop_plugin.runner.pool import PoolLimits
+from closedloop_plugin.runner.recipe import FactoryRecipe
+from closedloop_plugin.runner.task import shard
+from lmms_eval_ad2.errors import Ad2Error, DataError
+
+READER = FactoryRecipe("support.closedloop.doubles:Reader")
+
+
+def block(n: int = 1, **known: Any) -> bytes:
+    found: list[bytes] = []
+    log = DecisionLog(10.0, found.append)
+    for tick in range(n):
+        known.setdefault("observation", observation())
+        response = known.get("response") or DecisionResponse(Decision({"action": "go"}))
+        log(TimedDecision(response, Control(), interpreted=True, requested=tick, arrived=tick,
+                          observation=known["observation"]))  # fmt: skip
+    log.flush()
+    return b"".join(found)
+
+
+def stored(run: Path, key: str = "101_rep0") -> list[StoredDecision]:
+    return list(read_decisions(decision_file(run, key)))
+
+
+def names(run: Path) -> list[str]:
+    return sorted(file.name for file in (run / "decisions").iterdir())
+
+
+def complete(run: Path, records: list[EpisodeRecord]) -> bool:
+    """Whether each record has one line per counted decision, in order."""
+    ticks = {f"{r.route_id}_rep{r.repetition}": r.counts.get("decisions", 0) for r in records}
+    found = {key: [d.tick for d in stored(run, key)] for key in ticks}
+    return all(len(t) == ticks[key] and t == sorted(set(t)) for key, t in found.items())
+
+
+def test_a_file_appears_when_its_episode_is_kept_and_replaces_the_earlier_one(tmp_path: Path) -> None:
+    files = DecisionFiles(tmp_path)
+    for n in (2, 3):
+        files.begin("101_rep0")
+        files.add("101_rep0", block(7))
+        files.begin("101_rep0")  # the episode is tried again
+        files.add("101_rep0", block(n))
+        files.add("101_rep0", block(n))
+        assert names(tmp_path) == [".101_rep0.jsonl.gz.tmp"] + ["101_rep0.jsonl.gz"] * (n == 3)
+        files.keep("101_rep0")
+        assert len(stored(tmp_path)) == 2 * n
+    files.begin("101_rep0")
+    files.keep("101_rep0")  # driven again, without a decision
+    assert names(tmp_path) == []
+
+
+def test_costs_add_up_over_both_systems_and_unknown_ones_stay_unknown(tmp_path: Path) -> None:
+    def spent(fast: ModelUsage, slow: ModelUsage | None) -> list[float | None]:
+        read = (
+            None if slow is None else InterpretedControl(None, latency_s=0.5 * (slow.tokens_in is not None), usage=slow)
+        )
+        files = DecisionFiles(tmp_path)
+        files.begin("101_rep0")
+        decision = Decision({"action": "go"}, latency_s=0.25, usage=fast)
+        files.add("101_rep0", block(response=DecisionResponse(decision, read)))
+        files.keep("101_rep0")
+        (found,) = stored(tmp_path)
+        return [found.seconds, found.tokens("tokens_in"), found.tokens("tokens_out")]
+
+    fast = ModelUsage("a", 800, 12)
+    assert spent(fast, None) == [0.25, 800, 12]
+    assert spent(fast, ModelUsage()) == [0.25, 800, 12]  # rules make no request
+    assert spent(fast, ModelUsage("b", 90, 8)) == [0.75, 890, 20]
+    assert spent(fast, ModelUsage("b")) == [0.25, None, None]
+    assert spent(ModelUsage("a"), None) == [0.25, None, None]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"no gzip", "gzip file of decisions"),
+        (block()[:-9], "gzip file of decisions"),
+        (gzip.compress(b'{"format": 1}\n'), "a decision, format 1"),
+        (gzip.compress(b'{"format": 2}\n'), r"expected 1"),
+        (gzip.compress(b"[]\n"), "a decision, format 1"),
+        (gzip.compress(b"[" * 5_000_000), "a whole line"),
+        (gzip.compress(gzip.decompress(block())[:-1]), "a whole line"),
+        (gzip.compress(gzip.decompress(block()).replace(b'"tick":0', b'"tick":true')), "unexpected value True"),
+        (gzip.compress(gzip.decompress(block()).replace(b'"go"', b"[1]")), "unexpected value"),
+        (gzip.compress(gzip.decompress(block()).replace(b'"lane follow"', b'"fly"')), "fly"),
+    ],
+)
+def test_a_broken_file_is_named_with_its_row(tmp_path: Path, content: bytes, why: str) -> None:
+    file = decision_file(tmp_path, "101_rep0")
+    file.parent.mkdir()
+    file.write_bytes(content)
+    with pytest.raises(DataError, match=why) as error:
+        stored(tmp_path)
+    assert str(error.value).startswith(f"{file}, row {1 + content.startswith(block()[:-9])}")
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("workers", [1, 3])
+def test_every_decision_of_a_run_is_kept(tmp_path: Path, workers: int) -> None:
+    """Own agents in the world's process, which set controls, and models in the parent, which speak."""
+    records = run_into(tmp_path / "own", tasks(), worker_config(), limits=PoolLimits(workers=workers))
+    assert complete(tmp_path / "own", records)
+    assert len(names(tmp_path / "own")) == 6
+    first = stored(tmp_path / "own")[0]
+    assert (first.requested, first.words, first.reading) == (first.applied, {}, None)
+    config = worker_config(name="bench2advlm", agent=None, interprets=True)
+    limits = PoolLimits(workers=workers)
+    spoken = run_into(tmp_path / "far", tasks(), config, TextFollower(), interpreter=RemoteReader(), limits=limits)
+    assert complete(tmp_path / "far", spoken)
+    second = stored(tmp_path / "far")[1]
+    steer, throttle = map(float, second.words["action"].split())
+    assert second.requested == (steer, throttle, 0.0)
+    assert second.reading is not None
+    assert (second.reading["raw"], second.reading["mode"]) == (second.words["action"], "cng")
+
+
+@pytest.mark.integration
+def test_a_retried_episode_has_the_decisions_of_its_last_try(tmp_path: Path) -> None:
+    bad = FactoryRecipe(
+        "support.closedloop.doubles:Faulty", {"how": "die", "route": "103", "once": str(tmp_path / "once")}
+    )
+    records = run_into(tmp_path / "run", tasks(), worker_config(bad))
+    assert records[2].counts["retries"] == 1
+    assert complete(tmp_path / "run", records)
+
+
+@pytest.mark.integration
+def test_a_continued_run_removes_leftovers_and_keeps_finished_files(tmp_path: Path) -> None:
+    records = run_into(tmp_path, tasks()[:1], worker_config())
+    before = decision_file(tmp_path, "101_rep0").read_bytes()
+    (tmp_path / "decisions/.102_rep0.jsonl.gz.tmp").write_bytes(block())  # of a killed process
+    records = run_into(tmp_path, tasks()[:2], worker_config())
+    assert names(tmp_path) == ["101_rep0.jsonl.gz", "102_rep0.jsonl.gz"]
+    assert complete(tmp_path, records)
+    assert decision_file(tmp_path, "101_rep0").read_bytes() == before
+
+
+@pytest.mark.integration
+def test_merged_shards_have_the_decisions_of_the_kept_episodes(tmp_path: Path) -> None:
+    for i in (1, 2):
+        run_into(tmp_path / f"s{i}", shard(tasks(), f"{i}/2"), worker_config())
+    found = merge(tmp_path / "all", [tmp_path / "s1", tmp_path / "s2"])
+    assert complete(tmp_path / "all", found.records)
+    for i, key in ((1, "101_rep0"), (2, "102_rep0")):
+        there, here = decision_file(tmp_path / f"s{i}", key), decision_file(tmp_path / "all", key)
+        assert there.read_bytes() == here.read_bytes()
+
+
+@pytest.mark.integration
+def test_a_full_disk_ends_the_run_with_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: DecisionFiles, key: str, block: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(DecisionFiles, "add", full)
+    with pytest.raises(Ad2Error, match="the disk is full"):
+        run_into(tmp_path, tasks()[:1], worker_config())
+
+
+@pytest.mark.integration
+def test_a_strict_end_keeps_the_unread_reply(tmp_path: Path) -> None:
+    from closedloop_plugin.runner.decisions import DecisionRules
+
+    class Mumbler(TextFollower):
+        def decide(self, requests: Any) -> list[Decision]:
+            return [Decision({"action": "hm"})] * len(requests)
+
+    config = worker_config(rules=DecisionRules(policy="strict"), agent=None, interpreter=READER, interprets=True)
+    (record,) = run_into(tmp_path, tasks()[:1], config, Mumbler())
+    (only,) = stored(tmp_path)
+    assert record.end == "unparsed reply"
+    assert only.reading is not None
+    assert (only.words["action"], only.reading["reason"], only.requested, only.applied) == (
+        "hm", "not two numbers", None, None,
+    )  # fmt: skip
