@@ -172,6 +172,7 @@ class OptionsCommand(Generic[OptionsT]):
 
     run: Callable[..., int]
     options: type[OptionsT] | None
+    parser: argparse.ArgumentParser
 
     def __call__(self, args: argparse.Namespace) -> int:
         return self.run(read_options(self.options, args)) if self.options else self.run()
@@ -194,7 +195,7 @@ def add_command(
     parser: argparse.ArgumentParser = parts.add_parser(name, **how)
     if options:
         add_options(parser, options, groups or {})
-    parser.set_defaults(func=OptionsCommand(run=run, options=options))
+    parser.set_defaults(func=OptionsCommand(run=run, options=options, parser=parser))
     return parser
 
 

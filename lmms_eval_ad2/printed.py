@@ -55,6 +55,13 @@ def visible(value: Any) -> Any:
     return _HIDDEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", value.replace("\r\n", "\n"))
 
 
+def shortened(text: str, most: int) -> str:
+    """`text` with at most `most` characters; the middle is left out, since a reply answers at its start or end."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 2]} … {text[-(most - most // 2 - 3) :]}"
+
+
 def _escape(char: str) -> str:
     code = ord(char)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lmms_eval_ad2.cli.judge_options import JudgeOptions
 from lmms_eval_ad2.cli.local_page import serve_until_stopped
 from lmms_eval_ad2.options import add_command, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.printed import shortened, show
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.judge.agreement import JudgeAgreement
@@ -108,7 +108,7 @@ def rate(options: JudgeRateOptions) -> int:
     unscored = [r for r in results if not isinstance(r, JudgeRating)]
     for reason, count in Counter(u.reason for u in unscored).most_common():
         detail = next((u.detail for u in unscored if u.reason == reason and u.detail), "")
-        show(f"  not rated: {count} {reason}" + (f" ({detail})" if detail else ""))
+        show(f"  not rated: {count} {reason}" + (f" ({shortened(detail, 200)})" if detail else ""))
     show("  " + ", ".join(f"{name} {value}" for name, value in judge.usage.items()))
     return 0 if marks else 1
 

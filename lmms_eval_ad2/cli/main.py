@@ -61,12 +61,21 @@ def _add(subparsers: Any, entry: EntryPoint) -> bool:
     return True
 
 
+def _parsed(words: Sequence[str]) -> argparse.Namespace:
+    """Parse the words of a command; an argument that it does not know is shown with the usage of this command."""
+    top = parser(words)
+    args, unknown = top.parse_known_args(words)
+    if unknown:
+        getattr(args.func, "parser", top).error(f"unrecognized arguments: {' '.join(unknown)}")
+    return args
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. A mistake of the user is one message and code 2, Ctrl-C is 130."""
     words = sys.argv[1:] if argv is None else argv
     print_logs_safely()
     try:
-        args = parser(words).parse_args(words)
+        args = _parsed(words)
         return int(args.func(args) or 0)
     except Ad2Error as exc:
         show(f"error: {exc}", file=sys.stderr)

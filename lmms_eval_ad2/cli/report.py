@@ -21,6 +21,8 @@ COMPARE = "compare"
 OUTPUT = ExclusiveOptions()
 ROWS = ExclusiveOptions()
 PAIRS = ExclusiveOptions()
+LISTS = ExclusiveOptions()
+LIMIT = 20  # samples listed by --wrong
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +44,19 @@ class ReportOptions:
     )
     unparsed: bool = option(
         "list the replies that could not be read instead: by model, task and reason, with counts and examples",
-        default=False,
-    )
+        default=False, exclusive=LISTS,
+    )  # fmt: skip
+    sample: str | None = option(
+        "print all about one sample instead: question, prompt, reply, what was read, scores, the judge's words",
+        default=None, metavar="ID", exclusive=LISTS,
+    )  # fmt: skip
+    wrong: bool = option("list the samples that lost points instead, worst first", default=False, exclusive=LISTS)
+    task: str | None = option("--sample, --wrong: of this task only", default=None, metavar="TASK")
+    limit: int = option(f"--wrong: number of samples listed (default {LIMIT})", default=LIMIT, least=1, needs="wrong")
+    images: Path | None = option(
+        "--sample: write its pictures there, with the answer and the reference of points and boxes", default=None,
+        metavar="DIR", needs="sample",
+    )  # fmt: skip
     force: bool = option("compare: even if data, judge or prompts differ", default=False)
     routes: str | None = option(
         "driven routes of official Bench2Drive files, and of runs on a suite that is not here (default: the suite of "
@@ -81,6 +94,8 @@ def register(subparsers: Any) -> None:
         usage="ad2 report RESULTS... [--html PAGE.html] [--wide | --markdown | --json] [--published | --no-published]\n"
         "                  [--breakdowns] [--kinds paper] [--routes FILE]\n"
         "       ad2 report RESULTS... --unparsed [--markdown | --json]\n"
+        "       ad2 report RUN... --sample ID [--task TASK] [--images DIR] [--json]\n"
+        "       ad2 report RUN... --wrong [--task TASK] [--limit N] [--json]\n"
         "       ad2 report compare A B [--html PAGE.html] [--json | --markdown] [--force] [--routes FILE]\n"
         "       ad2 report compare RUN [RUN] --distractors naive all [--json | --markdown] [--force]\n"
         "       ad2 report compare RUN [RUN] --tasks ad2_cot ad2_reasoning [--json | --markdown] [--force]",
@@ -105,6 +120,10 @@ def run(options: ReportOptions) -> int:
     paths = [Path(p) for p in options.results]
     if options.unparsed:
         return _unparsed(options, paths)
+    if options.sample is not None or options.wrong:
+        return _samples(options, paths)
+    if options.task:
+        raise Ad2Error("--task is an option of --sample and --wrong")
     sections, covered = _sections(options, paths)
     paths = [path for path in paths if path not in covered or report.holds_runs(path)]
     # Reports on stderr what it leaves out.
@@ -145,6 +164,20 @@ def _unparsed(options: ReportOptions, paths: Sequence[Path]) -> int:
         print(json.dumps({"unread": [asdict(one) for one in found]}, ensure_ascii=False, indent=1))
     else:
         print(unread.render(found, markdown=options.markdown), end="")
+    return 0
+
+
+def _samples(options: ReportOptions, paths: Sequence[Path]) -> int:
+    """Print one sample, or those that lost points."""
+    from lmms_eval_ad2.cli.report_samples import print_sample, print_wrong
+    from lmms_eval_ad2.errors import Ad2Error
+
+    if options.html or options.breakdowns or options.routes or options.wide or options.markdown:
+        raise Ad2Error("--sample and --wrong print lists of their own: of the other options only --json goes with them")
+    if options.sample is not None:
+        print_sample(paths, options.sample, task=options.task, images=options.images, as_json=options.json)
+    else:
+        print_wrong(paths, task=options.task, limit=options.limit, as_json=options.json)
     return 0
 
 
@@ -212,8 +245,10 @@ def _compare(options: ReportOptions) -> int:
 
     if options.kinds != "all":
         raise Ad2Error("--kinds is an option of the tables: ad2 report RUN... --kinds paper")
-    if options.unparsed:
-        raise Ad2Error("--unparsed lists the replies of runs: ad2 report RUN... --unparsed")
+    if options.unparsed or options.sample is not None or options.wrong or options.task:
+        raise Ad2Error(
+            "--unparsed, --sample, --wrong and --task list the samples of runs: ad2 report RUN... --unparsed"
+        )
     in_one = options.distractors or options.tasks  # two sets of distractors, or two tasks, in one run
     if not (len(options.results) == 3 or (in_one and len(options.results) == 2)):
         raise Ad2Error(

@@ -32,26 +32,26 @@ _OFFICIAL_LEADS = ("Rating: [[", "rating is: [[", "[[")
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 _OUTSIDE = (int(LOWEST) - 1, int(HIGHEST) + 1)  # stand for all numbers out of range, which may be too large for a float
 _CUT = {"length": TRUNCATED, "content_filter": REFUSED}  # finish reasons of incomplete replies
-_SHOWN = 200
 
 
 def read(reply: str, finish_reason: str | None, form: ReplyForm, rubric: str) -> float | Unscored:
     """The mark of `reply`.
 
-    Unscored if the reply is empty, truncated, refused or unreadable, has several marks, or one that is out of range.
+    Unscored, with the reply as its detail, if it is empty, truncated, refused or unreadable, has several marks, or one
+    that is out of range.
     """
     marks = _official(reply) if form == "official" else set()
     if not marks and (cut := _CUT.get(finish_reason or "")):
-        return Unscored(rubric, cut, shown(reply))
+        return Unscored(rubric, cut, reply)
     text = _THOUGHT.sub("", reply)
     if not text.strip() and not marks:
         return Unscored(rubric, EMPTY)
     marks = marks if form == "official" else _strict(text)
     if len(marks) != 1:
-        return Unscored(rubric, SEVERAL if marks else UNPARSED, shown(reply))
+        return Unscored(rubric, SEVERAL if marks else UNPARSED, reply)
     (mark,) = marks
     if not LOWEST <= mark <= HIGHEST:
-        return Unscored(rubric, OUT_OF_RANGE, shown(reply))
+        return Unscored(rubric, OUT_OF_RANGE, reply)
     return mark
 
 
@@ -74,8 +74,3 @@ def _official(text: str) -> set[float]:
 def _unfinished(text: str) -> bool:
     """Whether the reply ended within its reasoning, in which numbers are not a verdict."""
     return text.lstrip().startswith("<think>")
-
-
-def shown(reply: str) -> str:
-    """The end of a reply, where the verdict should be, shortened for result files."""
-    return reply if len(reply) <= _SHOWN else "…" + reply[-_SHOWN:]

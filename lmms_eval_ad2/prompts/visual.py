@@ -21,6 +21,7 @@ from lmms_eval_ad2.records import Record, VisualPrompt
 __all__ = ["effective_mark", "load_image", "render"]
 
 T = TypeVar("T")
+Colour = tuple[int, int, int]  # RGB, 0 to 255
 CODA_WIDTH = 2  # pixels: outline of CODA-LM's red rectangle, for every image size
 RED = (255, 0, 0)
 WHITE = (255, 255, 255)
@@ -102,7 +103,7 @@ def _decoded(image: Image.Image) -> Image.Image:
 _ORIENTATION_KEYS = ("exif", "xmp", "XML:com.adobe.xmp", "Raw profile type exif")
 
 
-def draw_mark(image: Image.Image, mark: VisualPrompt, coda: bool = False) -> None:
+def draw_mark(image: Image.Image, mark: VisualPrompt, coda: bool = False, colour: Colour = RED) -> None:
     """Draw points (x, y) or boxes (x_min, y_min, x_max, y_max), in pixels, on `image` in place."""
     draw = ImageDraw.Draw(image)
     if coda and mark.kind == "box":
@@ -113,27 +114,29 @@ def draw_mark(image: Image.Image, mark: VisualPrompt, coda: bool = False) -> Non
     several = len(mark.coords) > 1
     for i, c in enumerate(mark.coords, 1):
         if mark.kind == "box":
-            _box(draw, c, round(unit))
+            _box(draw, c, round(unit), colour)
             corner = (c[0], c[1])
         else:
-            corner = _point(draw, c, unit)
+            corner = _point(draw, c, unit, colour)
         if several:
             _number(draw, image.size, corner, str(i), unit)
 
 
-def _box(draw: ImageDraw.ImageDraw, box: tuple[float, ...], width: int) -> None:
-    """A red outline on the box, with a thin white one around it: visible on red cars and in the dark."""
+def _box(draw: ImageDraw.ImageDraw, box: tuple[float, ...], width: int, colour: Colour) -> None:
+    """An outline on the box, with a thin white one around it: visible on red cars and in the dark."""
     x1, y1, x2, y2 = box
     draw.rectangle([x1 - 1, y1 - 1, x2 + 1, y2 + 1], outline=WHITE, width=1)
-    draw.rectangle([x1, y1, x2, y2], outline=RED, width=max(2, width))
+    draw.rectangle([x1, y1, x2, y2], outline=colour, width=max(2, width))
 
 
-def _point(draw: ImageDraw.ImageDraw, point: tuple[float, ...], unit: float) -> tuple[float, float]:
-    """A red disc, 2 % of the image's shorter side wide, with a white ring; returns the position of its number."""
+def _point(
+    draw: ImageDraw.ImageDraw, point: tuple[float, ...], unit: float, colour: Colour
+) -> tuple[float, float]:  # fmt: skip
+    """A disc, 2 % of the image's shorter side wide, with a white ring; returns the position of its number."""
     x, y = point
     radius, rim = 3.0 * unit, max(1.0, unit)
     draw.ellipse([x - radius - rim, y - radius - rim, x + radius + rim, y + radius + rim], fill=WHITE)
-    draw.ellipse([x - radius, y - radius, x + radius, y + radius], fill=RED)
+    draw.ellipse([x - radius, y - radius, x + radius, y + radius], fill=colour)
     return x + radius + 2 * rim, y - radius
 
 

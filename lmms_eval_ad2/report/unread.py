@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.printed import one_line, printable
+from lmms_eval_ad2.printed import one_line, printable, shortened
 from lmms_eval_ad2.report.compact import WIDTH
 from lmms_eval_ad2.report.runs import RunSummary, TaskSummary, sample_rows
 from lmms_eval_ad2.report.text_table import TextTable, escape, wrapped
@@ -98,13 +98,6 @@ def _reply(row: Mapping[str, Any]) -> str:
     raw = row.get("raw")
     turns = [raw] if not isinstance(raw, list) else raw[:MOST_TURNS]  # several if asked in rounds
     return shortened(" | ".join("" if turn is None else shortened(str(turn), REPLY) for turn in turns), REPLY)
-
-
-def shortened(text: str, most: int) -> str:
-    """`text` with at most `most` characters; the middle is left out, since a reply answers at its start or end."""
-    if len(text) <= most:
-        return text
-    return f"{text[: most // 2]} … {text[-(most - most // 2 - 3) :]}"
 
 
 def render(found: Sequence[UnreadReason], *, markdown: bool = False) -> str:

@@ -7,10 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from lmms_eval_ad2.judge.base import Judge, JudgeItem, JudgeRating, repeats_of
+from lmms_eval_ad2.printed import shortened
 from lmms_eval_ad2.records import Unscored
 from lmms_eval_ad2.scoring.sample import CHAIN_COLUMNS, JUDGE_WORST, ScoredSample, set_column
+from lmms_eval_ad2.storage.redaction import environment_keys, without_keys
 
 Verdict = JudgeRating | Unscored
+REPLY = 2000  # characters of a judge's reply in the samples file
+NOT_ASKED = "the judge was not asked: the text is empty"
 
 
 def _empty(item: JudgeItem) -> bool:
@@ -35,7 +39,7 @@ def apply(samples: Sequence[ScoredSample], judge: Judge, *, progress: bool = Tru
     verdicts = {(item.id, item.repetition): verdict for item, verdict in zip(items, rated, strict=True)}
     for sample in samples:
         if sample.pending:
-            lowest = [JudgeRating(item.id, 1.0) for item in sample.pending]
+            lowest = [JudgeRating(item.id, 1.0, NOT_ASKED) for item in sample.pending]
             found = [
                 (item, [verdicts.get((item.id, k), low) for k in range(repeats)])
                 for item, low in zip(sample.pending, lowest, strict=True)
@@ -60,17 +64,28 @@ def _set_ratings(sample: ScoredSample, rated: list[tuple[JudgeItem, list[Verdict
 
 
 def _entry(item: JudgeItem, form: str, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """The ratings of one item in the samples file; several have their mean as `score`, and each one in `scores`."""
+    """The ratings of one item in the samples file; several have their mean as `score`, each one in `scores`."""
     marks = [v.score if isinstance(v, JudgeRating) else None for v in verdicts]
     reasons = [None if isinstance(v, JudgeRating) else v.reason for v in verdicts]
+    replies = [_stored_reply(v) for v in verdicts]
     score = mean_of_known(marks)
     return {
         "rubric": item.rubric,
         "part": item.id.rsplit(":", 1)[-1] if form == "chain" else "0",
         "score": score,
         "reason": reasons[0] if score is None else None,
-        **({"scores": marks, "reasons": reasons} if len(verdicts) > 1 else {}),
+        **({"reply": replies[0]} if len(verdicts) == 1 else {"scores": marks, "reasons": reasons, "replies": replies}),
     }
+
+
+def _stored_reply(verdict: Verdict) -> str | None:
+    """What the judge replied, or why there is no reply; for judges that compute a mark, the number behind it.
+
+    Shortened, without the keys in the environment, and with question marks for lone surrogates, which no file takes.
+    """
+    reply = verdict.raw if isinstance(verdict, JudgeRating) else verdict.detail
+    writable = reply.encode("utf-8", "replace").decode("utf-8")
+    return shortened(without_keys(writable, environment_keys()), REPLY) or None
 
 
 def _set_judged_column(sample: ScoredSample, column: str, verdicts: Sequence[Sequence[Verdict]]) -> None:

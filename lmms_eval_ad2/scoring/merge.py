@@ -211,16 +211,20 @@ def _verdicts(item: JudgeItem, mark: Mapping[str, Any], repeats: int) -> list[ju
     """The verdict of each judgement of an item."""
     if mark["rubric"] != item.rubric:
         raise ValueError(f"rubric {mark['rubric']}")
-    scores, reasons = (mark["scores"], mark["reasons"]) if repeats > 1 else ([mark["score"]], [mark["reason"]])
+    if repeats > 1:
+        scores, reasons, replies = mark["scores"], mark["reasons"], mark.get("replies") or [None] * repeats
+    else:
+        scores, reasons, replies = [mark["score"]], [mark["reason"]], [mark.get("reply")]
     if len(scores) != repeats:
         raise ValueError(f"{len(scores)} judgements, expected {repeats}")
-    return [_verdict(item, score, reason) for score, reason in zip(scores, reasons, strict=True)]
+    return [_verdict(item, *one) for one in zip(scores, reasons, replies, strict=True)]
 
 
-def _verdict(item: JudgeItem, score: Any, reason: Any) -> judge_ratings.Verdict:
+def _verdict(item: JudgeItem, score: Any, reason: Any, reply: Any) -> judge_ratings.Verdict:
+    """`reply`: as in the samples; None in those of earlier versions, or if the judge said nothing."""
     if score is None:
-        return Unscored(item.rubric, str(reason))
-    return JudgeRating(item.id, float(score) if isinstance(score, float) else int(score))
+        return Unscored(item.rubric, str(reason), reply or "")
+    return JudgeRating(item.id, float(score) if isinstance(score, float) else int(score), reply or "")
 
 
 def _description(shards: Sequence[SavedShard], included: Sequence[int]) -> dict[str, Any]:

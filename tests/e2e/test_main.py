@@ -110,3 +110,20 @@ def test_without_the_closed_loop_package_the_other_commands_work(
     assert not rows["ad2drive_demo"]
     assert rows["ad2demo_relation"]
     assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "usage"),
+    [
+        (["report", "A", "B", "--markdown", "FILE", "--bogus"], "usage: ad2 report RESULTS..."),
+        (["judge", "rate", "i.jsonl", "--out", "o.jsonl", "--bogus"], "usage: ad2 judge rate "),
+    ],
+)
+def test_an_unknown_argument_has_the_usage_of_its_command(
+    words: list[str], usage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    error = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert error.startswith(usage) and "unrecognized arguments: " in error and error.rstrip().endswith("--bogus")

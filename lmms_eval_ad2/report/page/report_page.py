@@ -17,9 +17,10 @@ from lmms_eval_ad2.report.floors import COMPUTED
 from lmms_eval_ad2.report.grid import ResultGrid, grids
 from lmms_eval_ad2.report.page import plots, section_plots
 from lmms_eval_ad2.report.page.html_page import HtmlPage
-from lmms_eval_ad2.report.page.worst_samples import cards, plain
+from lmms_eval_ad2.report.page.worst_samples import cards
 from lmms_eval_ad2.report.repeat_grids import repeat_grids
 from lmms_eval_ad2.report.runs import FINISH_HINT, RunSummary, TaskSummary
+from lmms_eval_ad2.report.sample_row import plain
 from lmms_eval_ad2.report.sections import ReportSection
 from lmms_eval_ad2.report.table_layouts import ERROR_KINDS, ErrorKinds
 from lmms_eval_ad2.storage.code_state import code_label

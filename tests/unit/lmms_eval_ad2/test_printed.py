@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.printed import one_line, printable
+from lmms_eval_ad2.printed import one_line, printable, shortened
 from lmms_eval_ad2.report.text_table import TextTable
 
 ESC = "\x1b]0;owned\x07\x1b[2J"
@@ -62,3 +62,9 @@ def test_names_in_a_manifest_are_printed_without_effect(tmp_path: Path, capsys: 
     assert main(["data", "verify", "records", "--images"]) == 1  # there is no a.jpg
     output = capsys.readouterr()
     assert "\x1b" not in output.out + output.err and "\\x1b" in output.out
+
+
+def test_the_middle_of_a_long_text_is_left_out() -> None:
+    assert shortened("abc", 10) == "abc"
+    text = shortened("start" + "x" * 100 + "end", 20)
+    assert text.startswith("start") and text.endswith("end") and len(text) == 20

@@ -8,7 +8,7 @@ from support.make_runs import cell, sample, summary, task, write_run
 
 from lmms_eval_ad2 import report
 from lmms_eval_ad2.report.text_table import columns_of
-from lmms_eval_ad2.report.unread import EXAMPLES, REASONS, REPLY, render, shortened, unread
+from lmms_eval_ad2.report.unread import EXAMPLES, REASONS, REPLY, render, unread
 
 TASK = "ad2_perception_base"
 
@@ -76,9 +76,3 @@ def test_nothing_unread(tmp_path: Path) -> None:
         render(unread(runs_of(tmp_path, [sample("a", 100.0)])))
         == "No unread reply: every reply was read, or is unscored.\n"
     )
-
-
-def test_the_middle_of_a_long_text_is_left_out() -> None:
-    assert shortened("abc", 10) == "abc"
-    text = shortened("start" + "x" * 100 + "end", 20)
-    assert text.startswith("start") and text.endswith("end") and len(text) == 20

@@ -85,3 +85,46 @@ def test_a_chain_of_one_step_has_no_pairs() -> None:
     judge_ratings.apply([sample], Scripted(6, 8), progress=False)
     assert sample.values == pytest.approx({"sacs": 0.6, "orcs": 0.8})
     assert sample.score == pytest.approx(70)
+
+
+class Replying(Scripted):
+    """A judge that gives all texts one verdict."""
+
+    def __init__(self, verdict: str | Unscored, repeats: int = 1) -> None:
+        super().__init__()
+        self.verdict, self.repeats = verdict, repeats
+
+    def rate(self, items: Sequence[JudgeItem], *, progress: bool = True) -> list[JudgeRating | Unscored]:
+        given = self.verdict
+        return [
+            given if isinstance(given, Unscored) else JudgeRating(i.id, 3, f"{given}{i.repetition or ''}")
+            for i in items
+        ]
+
+
+def rated(judge: Replying, answer: str = "x") -> list[dict[str, Any]]:
+    sample = score_sample(record("r", "vqa", answer=BilingualText("x y")), answer, BASE, "t")
+    judge_ratings.apply([sample], judge, progress=False)
+    return [{k: v for k, v in entry.items() if k.startswith("repl")} for entry in sample.judge]
+
+
+def test_the_reply_is_stored_with_its_mark() -> None:
+    assert rated(Replying("No red light. [[3]]")) == [{"reply": "No red light. [[3]]"}]
+    assert rated(Replying("a", repeats=3)) == [{"replies": ["a", "a1", "a2"]}]
+    assert rated(Replying(Unscored("ad2_vqa", "unparsed_reply", "Seven."))) == [{"reply": "Seven."}]
+    assert rated(Replying(Unscored("ad2_vqa", "timeout"))) == [{"reply": None}]
+
+
+def test_steps_have_each_their_reply_and_an_empty_one_says_why() -> None:
+    sample = score_sample(chain(), "<start1>a<end><start3>c<end>", COT, "t")
+    judge_ratings.apply([sample], Replying("why"), progress=False)
+    empty = judge_ratings.NOT_ASKED
+    assert [entry["reply"] for entry in sample.judge] == ["why", empty, "why", empty, empty, "why", "why"]
+
+
+def test_a_stored_reply_is_bounded_and_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_KEY", "abcd1234efgh")
+    (entry,) = rated(Replying("Because\ud800 abcd1234efgh " + "x" * 9000 + " [[3]]"))
+    reply = entry["reply"]
+    assert len(reply) == judge_ratings.REPLY
+    assert reply.startswith("Because? [REDACTED] xx") and reply.endswith("x [[3]]")

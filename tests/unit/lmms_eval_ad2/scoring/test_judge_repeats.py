@@ -37,7 +37,7 @@ class Repeating:
     def rate(self, items: Sequence[JudgeItem], *, progress: bool = True) -> list[JudgeRating | Unscored]:
         found = [self.marks[item.id][item.repetition] for item in items]
         return [
-            Unscored(i.rubric, "unparsed_reply") if m is None else JudgeRating(i.id, m)
+            Unscored(i.rubric, "unparsed_reply") if m is None else JudgeRating(i.id, m, f"mark {m}")
             for i, m in zip(items, found, strict=True)
         ]
 

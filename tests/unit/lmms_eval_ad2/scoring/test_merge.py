@@ -183,3 +183,16 @@ def test_lost_repeated_and_broken_samples_are_errors(tmp_path: Path) -> None:
         with pytest.raises(error, match=message):
             merge_shards(tmp_path / "all", parts)
         assert not (tmp_path / "all" / "summary.json").exists()
+
+
+def test_shards_without_the_judges_replies_are_merged(tmp_path: Path) -> None:
+    """As written by earlier versions."""
+    parts = shards_in(tmp_path)
+    for file in (part / "samples" / "free.jsonl" for part in parts):
+        rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+        for entry in (entry for row in rows for entry in row["judge"]):
+            assert entry.pop("reply")
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    merge_shards(tmp_path / "all", parts)
+    merged = (tmp_path / "all" / "samples" / "free.jsonl").read_text("utf-8").splitlines()
+    assert {entry["reply"] for line in merged for entry in json.loads(line)["judge"]} == {None}

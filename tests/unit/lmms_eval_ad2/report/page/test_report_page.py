@@ -51,7 +51,7 @@ def evil_run(tmp_path: Path) -> Path:
     )  # fmt: skip
     rows = [
         sample("bad" + EVIL, 0.0, raw=EVIL, question=EVIL, box=(10.0, 10.0, 300.0, 200.0), subtask=EVIL,
-               judge=[{"rubric": EVIL, "part": "0", "score": 3, "reason": None}]),
+               judge=[{"rubric": EVIL, "part": "0", "score": 3, "reason": None, "reply": "Why " + EVIL}]),
         sample("gone", 0.0, images=("absent.jpg",)),
         sample("outside", 0.0, images=("../secret.jpg",)),
         sample("broken", 0.0, record={"id": 3}),
@@ -74,6 +74,7 @@ def test_untrusted_text_is_escaped(page_html: str) -> None:
     assert not [attrs for _, attrs in page.tags if any(name.startswith("on") for name in attrs)]
     assert page.text.count(EVIL) >= 8  # label, arguments, column, group, reason, id, question, answer
     assert "{{ 7*7 }}" in page.text  # not a template either
+    assert "Why " + EVIL in page.text  # the judge's reply
 
 
 def test_page_has_no_external_resources(page_html: str) -> None:

@@ -1,0 +1,142 @@
+"""One sample of a run with everything about it, as text: `ad2 report RUN --sample ID`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.numbers import is_number
+from lmms_eval_ad2.printed import one_line, printable
+from lmms_eval_ad2.report import cell_text, sample_row
+from lmms_eval_ad2.report.compact import WIDTH
+from lmms_eval_ad2.report.runs import RunSummary, TaskSummary, sample_rows
+from lmms_eval_ad2.report.sample_pictures import files
+from lmms_eval_ad2.report.text_table import few, wrapped
+
+_LABEL = 12  # columns of the labels
+_NEAREST = 3  # ids named in an error
+# Keys of a record's `meta` that name the question of a reply (`--repeats`) or of a rotation (`circular`).
+_DERIVED = ("reply", "rotated")
+
+
+@dataclass(frozen=True)
+class RunSample:
+    """A row of samples/<task>.jsonl with its run and task."""
+
+    run: RunSummary
+    task: TaskSummary
+    row: Mapping[str, Any]
+
+
+def tasks_of(runs: Sequence[RunSummary], name: str | None) -> list[tuple[RunSummary, TaskSummary]]:
+    """Each run with each of its tasks, or with the task `name`. Raises Ad2Error if no run has it."""
+    found = [(run, task) for run in runs for task in run.tasks.values() if name in (None, task.name)]
+    if not found:
+        known = list(dict.fromkeys(task for run in runs for task in run.tasks))
+        raise Ad2Error(f"--task {name}: no such task in {few([run.name for run in runs], 3)}; there: {few(known)}")
+    return found
+
+
+def find(runs: Sequence[RunSummary], sample: str, task: str | None) -> list[RunSample]:
+    """The samples of an id in all tasks, or in one; of a question that was asked several times, all its samples.
+
+    Raises Ad2Error if there is none.
+    """
+    found: list[RunSample] = []
+    near: list[str] = []  # ids that contain it
+    some: list[str] = []
+    for run, table in (asked := tasks_of(runs, task)):
+        for row in sample_rows(run, table.name):
+            known = str(row["id"])
+            if sample == known or sample in _questions(row):
+                found.append(RunSample(run, table, row))
+            elif len(near) < _NEAREST and sample.lower() in known.lower():
+                near.append(known)
+            elif len(some) < _NEAREST:
+                some.append(known)
+    if not found:
+        names = list(dict.fromkeys(table.name for _, table in asked))
+        hint = f"did you mean {few(near)}?" if near else f"ids there are such as {few(some)}" if some else "it is empty"
+        raise Ad2Error(f"--sample {one_line(sample)}: no sample of {few(names, 3)} has this id; {one_line(hint)}")
+    return found
+
+
+def _questions(row: Mapping[str, Any]) -> Iterator[str]:
+    meta = sample_row.record_of(row).get("meta")
+    if isinstance(meta, Mapping):
+        yield from (str(made["id"]) for key in _DERIVED if isinstance(made := meta.get(key), Mapping) and "id" in made)
+
+
+def as_json(found: RunSample) -> dict[str, Any]:
+    """The sample with its run, its task and the paths of its images."""
+    images = [str(path) for path in files(found.row, found.task)]
+    where = {"run": found.run.name, "folder": str(found.run.folder), "task": found.task.name}
+    return {**where, "images": images, "sample": dict(found.row)}
+
+
+def render(found: RunSample) -> str:
+    """All about a sample, one labelled part after the other; texts keep their lines."""
+    row = found.row
+    title = f"{one_line(str(row['id']))}  {found.task.name}, {one_line(found.run.name)} ({found.run.folder})"
+    return printable("\n".join([title, *(line for label, text in _parts(found) for line in _part(label, text))])) + "\n"
+
+
+def _parts(found: RunSample) -> Iterator[tuple[str, str]]:
+    row, record = found.row, sample_row.record_of(found.row)
+    kinds = [row.get("benchmark"), row.get("part"), row.get("subtask"), row.get("form"), row.get("lang")]
+    yield "about", ", ".join(str(kind) for kind in kinds if kind)
+    yield "question", sample_row.question(row)
+    right = record.get("letter")
+    yield (
+        "options",
+        "\n".join(
+            f"{letter}. {text} [{kind.replace('_', ' ')}]{' <- right' if letter == right else ''}"
+            for letter, text, kind in sample_row.options(row)
+        ),
+    )
+    yield "reference", sample_row.reference(row)
+    mark = record.get("mark")
+    if isinstance(mark, Mapping) and mark.get("kind") not in (None, "none"):
+        yield "mark", f"{mark.get('kind')} {sample_row.plain(mark.get('coords'))} {mark.get('text') or ''}"
+    yield "images", "\n".join(map(str, files(row, found.task)))
+    yield "prompt", str(row.get("prompt", ""))
+    yield "reply", "\n\n".join(sample_row.replies(row)) or "(empty)"
+    yield "read as", _reading(row, found.task)
+    yield "status", ": ".join(str(row[key]) for key in ("status", "reason") if row.get(key))
+    yield "score", _scores(row)
+    for text in sample_row.judged(row):
+        yield "judge", "\n".join([f"{text.title}: {text.mark}", *text.replies])
+
+
+def _reading(row: Mapping[str, Any], task: TaskSummary) -> str:
+    answer = row.get("answer")
+    if answer is None:
+        return f"nothing: {row.get('reason') or row.get('status')}"
+    if row.get("form") == "chain" and isinstance(answer, list):
+        return "\n".join(f"{i}. {step}" for i, step in enumerate(answer, 1))
+    notes = [str(row["note"])] if row.get("note") else []
+    notes += [f"frame {task.frame}"] if row.get("form") in ("point", "box") else []
+    return sample_row.plain(answer) + (f" ({', '.join(notes)})" if notes else "")
+
+
+def _scores(row: Mapping[str, Any]) -> str:
+    """The score, then each column under both rules, in percent."""
+    lines = [_percent(row.get("score"), 1)]
+    official, strict = (value if isinstance(value := row.get(key), Mapping) else {} for key in ("values", "strict"))
+    for column in official:
+        lines.append(f"{column} {_percent(official[column], 100)}, strict {_percent(strict.get(column), 100)}")
+    return "\n".join(lines)
+
+
+def _percent(value: Any, times: float) -> str:
+    return cell_text.number(times * value if is_number(value) else None)
+
+
+def _part(label: str, text: str) -> list[str]:
+    """Lines of one part: the label, then the text indented; none for an empty text."""
+    if not text.strip():
+        return []
+    lines = wrapped(text, WIDTH - _LABEL).split("\n")
+    return [f"{label if i == 0 else '':<{_LABEL}}{line}".rstrip() for i, line in enumerate(lines)]

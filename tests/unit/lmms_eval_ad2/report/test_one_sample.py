@@ -1,0 +1,167 @@
+"""`ad2 report --sample`: everything about a sample, its replies and rotations, and ids that are not there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from support.make_runs import cell, sample, summary, task, write_run
+
+from lmms_eval_ad2 import report
+from lmms_eval_ad2.cli.main import main
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.report import one_sample
+from lmms_eval_ad2.report.sample_pictures import ANSWER, REFERENCE, pictures
+
+BASE, COT = "ad2_perception_base", "ad2_cot"
+JUDGED = {"rubric": "ad2_vqa", "part": "0", "score": 3, "reason": None, "reply": "It ignores the lorry.\n[[3]]"}
+
+
+def run_of(folder: Path, **rows: list[dict[str, Any]]) -> list[report.RunSummary]:
+    root = str(folder / "pictures")
+    tables = {
+        name: task("ad2_bench", "perception_base", cell(50.0, n=len(r)), image_root=root) for name, r in rows.items()
+    }
+    return report.load([write_run(folder / "run", summary(tables), rows)])
+
+
+def text_of(folder: Path, row: dict[str, Any]) -> str:
+    return one_sample.render(one_sample.find(run_of(folder, **{BASE: [row]}), row["id"], None)[0])
+
+
+def test_all_about_a_judged_sample(tmp_path: Path) -> None:
+    row = sample(
+        "a/1", 30.0, raw="No.", note="negated", judge=[JUDGED], strict={"existence": 0.3}, box=(1.0, 2.0, 3.0, 4.0)
+    )
+    text = text_of(tmp_path, row)
+    for line in (
+        f"a/1  {BASE}, toy-7b ({tmp_path / 'run'})",
+        "question    Is there a truck?",
+        "reference   yes",
+        "mark        box [[1.0, 2.0, 3.0, 4.0]]",
+        f"images      {tmp_path / 'pictures' / 'a.jpg'}",
+        "prompt      Is there a truck? Answer with yes or no.",
+        "reply       No.",
+        "read as     No. (negated)",
+        "status      ok",
+        "score       30.0",
+        "            existence 30.0, strict 30.0",
+        "judge       ad2_vqa: 3",
+        "            It ignores the lorry.",
+        "            [[3]]",
+    ):
+        assert line in text.splitlines(), line
+
+
+def test_an_unread_reply_has_its_reason(tmp_path: Path) -> None:
+    text = text_of(tmp_path, sample("a", 0.0, raw="It depends", status="unparsed", reason="hedged"))
+    assert "read as     nothing: hedged\nstatus      unparsed: hedged\n" in text and "judge" not in text
+
+
+def test_each_judgement_has_its_words(tmp_path: Path) -> None:
+    several = {
+        "score": 5.5,
+        "scores": [8, None, 3],
+        "reasons": [None, "timeout", None],
+        "replies": ["Good.", None, "Bad."],
+    }
+    row = sample("a", 55.0, judge=[{**JUDGED, **several}])
+    assert (
+        "ad2_vqa: 5.5\n            8: Good.\n            timeout: (no reply is stored)\n            3: Bad.\n"
+        in text_of(tmp_path, row)
+    )
+
+
+def test_options_and_the_right_one(tmp_path: Path) -> None:
+    row = sample("m", 0.0, raw="B", form="mc")
+    words = [("A", "a bus", "correct"), ("B", "a tram", "logical_inconsistencies")]
+    row["record"] |= {"letter": "A", "options": [{"letter": a, "text": {"en": b}, "kind": c} for a, b, c in words]}
+    text = text_of(tmp_path, row)
+    assert "options     A. a bus [correct] <- right\n            B. a tram [logical inconsistencies]\n" in text
+
+
+def test_the_same_id_in_several_tasks(tmp_path: Path) -> None:
+    runs = run_of(tmp_path, **{BASE: [sample("a", 0.0), sample("b", 0.0)], COT: [sample("a", 100.0)]})
+    assert [found.task.name for found in one_sample.find(runs, "a", None)] == [COT, BASE]
+    assert [found.task.name for found in one_sample.find(runs, "a", COT)] == [COT]
+    with pytest.raises(Ad2Error, match=f"--sample b: no sample of {COT} has this id; ids there are such as a$"):
+        one_sample.find(runs, "b", COT)
+    with pytest.raises(Ad2Error, match=f"--task c: no such task in toy-7b; there: {COT}, {BASE}$"):
+        one_sample.find(runs, "a", "c")
+
+
+def test_replies_and_rotations_of_a_question(tmp_path: Path) -> None:
+    rows = [sample(f"q@{k}", 0.0) for k in (1, 2)] + [sample("q#0", 0.0), sample("qq", 0.0)]
+    for row in rows[:2]:
+        row["record"]["meta"] = {"reply": {"id": "q", "number": 1, "of": 2}}
+    rows[2]["record"]["meta"] = {"rotated": {"id": "q", "by": 0, "of": 2}}
+    runs = run_of(tmp_path, **{BASE: rows})
+    assert [found.row["id"] for found in one_sample.find(runs, "q", None)] == ["q@1", "q@2", "q#0"]
+    assert [found.row["id"] for found in one_sample.find(runs, "q@2", None)] == ["q@2"]
+    with pytest.raises(Ad2Error, match=r"did you mean q@1, q@2\?$"):
+        one_sample.find(runs, "Q@", None)
+
+
+def test_hostile_texts_are_printable(tmp_path: Path) -> None:
+    evil = "\x1b[2J\u202eerror"
+    row = sample("a" + evil, 0.0, raw=evil, question=evil, judge=[{**JUDGED, "reply": evil}])
+    assert not {"\x1b", "\u202e"} & set(text_of(tmp_path, row))
+
+
+def box_row(answer: Any, form: str = "box") -> dict[str, Any]:
+    row = sample("b", 0.0, form=form, answer=answer)
+    row["record"] |= {"answer": {"en": "[20, 20, 60, 50]", "zh": ""}, "form": form}
+    return row
+
+
+def test_answer_and_reference_of_a_box_are_drawn(tmp_path: Path) -> None:
+    (tmp_path / "pictures").mkdir()
+    Image.new("RGB", (200, 100), (90, 90, 90)).save(tmp_path / "pictures" / "a.jpg", quality=100)
+    (one,) = one_sample.find(run_of(tmp_path, **{BASE: [box_row([100.0, 30.0, 400.0, 60.0])]}), "b", None)
+    drawn = pictures(one.row, one.task)
+    assert drawn.placed
+    pixels = np.asarray(drawn.images[0])
+    assert tuple(pixels[20, 40]) == REFERENCE and tuple(pixels[30, 150]) == ANSWER
+    assert tuple(pixels[45, 199]) == ANSWER  # moved to the edge
+    unread = pictures(box_row(None), one.task)
+    assert unread.placed and not (np.asarray(unread.images[0]) == ANSWER).all(axis=-1).any()
+
+
+def test_the_command_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "pictures").mkdir()
+    Image.new("RGB", (200, 100)).save(tmp_path / "pictures" / "a.jpg")
+    run_of(tmp_path, **{BASE: [box_row([100.0, 30.0, 140.0, 60.0]), sample("c", 0.0, images=("gone.jpg",))]})
+    out, run = tmp_path / "drawn", str(tmp_path / "run")
+    assert main(["report", run, "--sample", "b", "--images", str(out)]) == 0
+    (path,) = out.iterdir()
+    assert f"picture: {path} (blue: the answer, green: the reference)" in capsys.readouterr().out
+    assert main(["report", run, "--sample", "c", "--images", str(out)]) == 0
+    assert "no picture: " in capsys.readouterr().out
+    assert main(["report", run, "--sample", "b", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["samples"]
+    assert (found["task"], found["images"]) == (BASE, [str(tmp_path / "pictures" / "a.jpg")])
+    assert found["sample"]["answer"] == [100.0, 30.0, 140.0, 60.0]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--sample", "x"], "--sample x: no sample"),
+        (["--sample", "a", "--html", "p.html"], "only --json goes with them"),
+        (["--task", BASE], "--task is an option of --sample and --wrong"),
+        (["--limit", "3"], "--limit is an option of --wrong"),
+        (["--images", "d"], "--images is an option of --sample"),
+        (["--wrong", "--limit", "0"], "--limit 0: 1 or more"),
+    ],
+)
+def test_mistakes_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    run_of(tmp_path, **{BASE: [sample("a", 0.0)]})
+    assert main(["report", str(tmp_path / "run"), *words]) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
