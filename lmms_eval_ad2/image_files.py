@@ -6,7 +6,8 @@ that leads out of it is refused, unless its target is below a folder that the us
     AD2_IMAGE_FOLDERS=DIR[:DIR...]   in the environment
     $AD2_HOME/image_folders          one folder per line: those that `ad2 mcq build` has linked into a set
 
-`open_image` accepts a regular file in one of FORMATS, of at most MOST_BYTES and MOST_PIXELS.
+`open_image` accepts a regular file in one of FORMATS, of at most MOST_BYTES and MOST_PIXELS, whose header demands no
+more of the decoder than is usual (decoder_bounds.py). What is shown of it is in shown_image.py.
 
 Memory: decoding needs at most 16 bytes per pixel (WebP; a progressive CMYK JPEG needs 12), thus 800 MB.
 """
@@ -25,6 +26,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from lmms_eval_ad2.decoder_bounds import MOST_BYTES, MOST_PIXELS, check_header, check_opened
 from lmms_eval_ad2.errors import require
 from lmms_eval_ad2.storage.files import atomic_write, file_sha256, open_regular
 from lmms_eval_ad2.storage.home import home
@@ -41,8 +43,6 @@ FORMATS = (
     "GIF",
     "TIFF",
 )  # Pillow's others include PostScript, which starts another program
-MOST_BYTES = 64 << 20
-MOST_PIXELS = 50_000_000
 LONGEST_NAME, LONGEST_PART = 1024, 255  # bytes of an image name, and of a part of it between slashes
 
 _DRIVE = re.compile(r"[A-Za-z]:")
@@ -134,10 +134,11 @@ def open_image(
     """
     pillow = require("PIL.Image", "to read images")
     try:
-        with _binary(source) as file, _strictly(), pillow.open(file, formats=formats) as image:
-            if image.width * image.height > most_pixels:
-                raise OSError(f"{image.width}x{image.height} pixels, more than {most_pixels:,}")
-            yield image
+        with _binary(source) as file, _strictly():
+            check_header(file)
+            with pillow.open(file, formats=formats) as image:
+                check_opened(image, most_pixels)
+                yield image
     except pillow.UnidentifiedImageError as exc:
         raise OSError(f"not an image in a known format ({', '.join(formats)})") from exc
     # The exception of Pillow depends on the format and on where a file is truncated.
@@ -146,22 +147,29 @@ def open_image(
 
 
 _strict_lock = threading.Lock()
+_strict_blocks, _lenient_outside = 0, False  # blocks of `_strictly` that are open, and Pillow's setting outside of them
 
 
 @contextmanager
 def _strictly() -> Iterator[None]:
-    """Within the block, loading a truncated image raises OSError, although lmms-eval sets Pillow to accept it."""
+    """Within the block, loading a truncated image raises OSError, although lmms-eval sets Pillow to accept it.
+
+    The setting is the process's: it is restored when the last of the blocks that are open in all threads ends.
+    """
+    global _strict_blocks, _lenient_outside
     from PIL import ImageFile
 
-    if not ImageFile.LOAD_TRUNCATED_IMAGES:
-        yield
-        return
     with _strict_lock:
+        _lenient_outside = ImageFile.LOAD_TRUNCATED_IMAGES or (_strict_blocks > 0 and _lenient_outside)
+        _strict_blocks += 1
         ImageFile.LOAD_TRUNCATED_IMAGES = False
-        try:
-            yield
-        finally:
-            ImageFile.LOAD_TRUNCATED_IMAGES = True
+    try:
+        yield
+    finally:
+        with _strict_lock:
+            _strict_blocks -= 1
+            if not _strict_blocks:
+                ImageFile.LOAD_TRUNCATED_IMAGES = _lenient_outside
 
 
 def _binary(source: Path | bytes) -> BinaryIO:

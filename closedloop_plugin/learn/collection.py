@@ -14,7 +14,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.image_files import open_image, path_fault
+from lmms_eval_ad2.image_files import path_fault
+from lmms_eval_ad2.shown_image import read_header
 from lmms_eval_ad2.storage.files import open_regular
 from lmms_eval_ad2.storage.untrusted_json import parse
 
@@ -59,8 +60,7 @@ def frames_of(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def picture_size(file: Path, number: int, frame: Mapping[str, Any]) -> tuple[int, int]:
     """Width and height of the picture of a frame of `frames_of(file)`, px. Raises DataError if it cannot be read."""
     try:
-        with open_image(file.parent / frame["image"]) as picture:
-            return picture.size
+        return read_header(file.parent / frame["image"]).size
     except OSError as exc:
         raise DataError(file, number, "image", "a picture in the same folder", frame["image"], str(exc)) from exc
 

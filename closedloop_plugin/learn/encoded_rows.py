@@ -26,6 +26,7 @@ from closedloop_plugin.learn.tokenizer import END, IMAGE
 from closedloop_plugin.learn.training_file import DRIVING, TrainingFile, TrainingTurn
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.image_files import open_image
+from lmms_eval_ad2.shown_image import shown_rgb
 from lmms_eval_ad2.storage.files import atomic_path
 
 if TYPE_CHECKING:
@@ -290,6 +291,6 @@ def _check_resizing(picture: Image.Image, processor: LlavaProcessor) -> None:
 def _read(name: Path) -> Image.Image:
     try:
         with open_image(name) as picture:
-            return picture.convert("RGB")
+            return shown_rgb(picture)
     except (OSError, ValueError) as exc:
         raise Ad2Error(f"{name}: not a readable picture ({exc}); export the rows again") from None

@@ -10,6 +10,7 @@ import numpy as np
 
 from closedloop_plugin.serve.api_error import ApiError
 from lmms_eval_ad2.image_files import open_image
+from lmms_eval_ad2.shown_image import shown_rgb
 
 # Limit for all images of one request together: six of 2560 x 1440 are 22 million. A few KB of PNG can hold billions.
 MOST_PIXELS = 40_000_000
@@ -39,7 +40,7 @@ def _picture(url: str, name: str, most: int) -> np.ndarray:
         with open_image(content, formats=_FORMATS) as image:
             if image.width * image.height > most:
                 raise _bad(name, f"more than {MOST_PIXELS:,} pixels in one request ({image.width}x{image.height})")
-            return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
+            return np.asarray(shown_rgb(image))
     except OSError as exc:
         raise _bad(name, f"not a complete image: {str(exc)[:120]}") from None
 

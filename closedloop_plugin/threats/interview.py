@@ -18,6 +18,7 @@ from closedloop_plugin.threats.driven.recorder import DriveLog
 from closedloop_plugin.threats.transcript import InterviewRecord, StageAnswer, ThreatTranscript
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.image_files import ImageOutsideError, locate, open_image
+from lmms_eval_ad2.shown_image import shown_rgb
 from lmms_eval_ad2.storage.code_state import code_label
 
 BATCH = 32  # maximum number of moments per call of the target; those of one route are in one call
@@ -72,7 +73,7 @@ def images_of(folder: Path, names: Sequence[str]) -> tuple[np.ndarray, ...]:
 def _image(folder: Path, name: str) -> np.ndarray | None:
     try:
         with open_image(locate(folder, name)) as image:
-            return np.asarray(image.convert("RGB"))
+            return np.asarray(shown_rgb(image))
     except (FileNotFoundError, ImageOutsideError):
         return None
     except OSError as exc:

@@ -326,13 +326,13 @@ class TrainingImages:
         self.folder = folder.absolute()
         self.original: set[Path] = set()
         self.drawn: set[Path] = set()
-        self._turned: dict[tuple[Path, str], bool] = {}
+        self._plain: dict[tuple[Path, str], bool] = {}
         self._done: dict[tuple[Any, ...], list[str]] = {}
 
     def of(self, record: Record, image_root: Path, variant: TaskVariant, turn: int = 0) -> list[str]:
         """Absolute paths, in the order in which the model is shown them. Raises DataError for an unreadable image."""
         stored = task_prompt.stored_images(record, variant, turn)
-        if stored is not None and not any(self._is_turned(image_root, path) for path in stored):
+        if stored is not None and all(self._is_plain(image_root, path) for path in stored):
             paths = [(image_root / path).absolute() for path in stored]
             self.original.update(paths)
             return [str(path) for path in paths]
@@ -345,11 +345,11 @@ class TrainingImages:
             self._done[key] = [str(self._write(image)) for image in images]
         return self._done[key]
 
-    def _is_turned(self, root: Path, name: str) -> bool:
-        """Whether a training program may rotate the file by its header; evaluation shows the pixels as stored."""
-        if (root, name) not in self._turned:
-            self._turned[root, name] = visual.is_turned(root, name)
-        return self._turned[root, name]
+    def _is_plain(self, root: Path, name: str) -> bool:
+        """Whether every training program shows the file as the evaluation does."""
+        if (root, name) not in self._plain:
+            self._plain[root, name] = visual.is_plain(root, name)
+        return self._plain[root, name]
 
     def _write(self, image: Any) -> Path:
         buffer = io.BytesIO()

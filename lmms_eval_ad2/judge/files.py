@@ -18,6 +18,7 @@ from lmms_eval_ad2.llm.data_url_image import DataUrlImage
 from lmms_eval_ad2.llm.settings import one_of
 from lmms_eval_ad2.numbers import is_number
 from lmms_eval_ad2.records import Unscored
+from lmms_eval_ad2.shown_image import shown_rgb
 from lmms_eval_ad2.storage.files import atomic_write
 from lmms_eval_ad2.storage.untrusted_json import lines, parse
 
@@ -89,7 +90,7 @@ def _encoded(root: Path, names: Sequence[str]) -> list[DataUrlImage]:
     for name in names:
         try:
             with open_image(locate(root, name)) as image:
-                found.append(DataUrlImage.of("", image.convert("RGB")))
+                found.append(DataUrlImage.of("", shown_rgb(image)))
         except OSError as exc:
             raise DataError(root, None, "images", "a readable image below this folder", name, str(exc)) from exc
     return found

@@ -1,7 +1,7 @@
 """Render the images of a record, with its points and boxes drawn on them.
 
-Pixels are shown as stored and annotated: an EXIF orientation is not applied, and is removed from the image so that no
-later step applies it. A truncated file is an error, whatever the process-wide setting of PIL.
+Files are shown as a person sees them (shown_image.py), turned as their EXIF orientation says: coordinates belong to
+that picture. A truncated file is an error, whatever the process-wide setting of PIL.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from PIL import ExifTags, Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw, ImageFont
 
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.image_files import ImageOutsideError, locate, open_image
 from lmms_eval_ad2.prompts.marks import MarkChoice, effective_mark
 from lmms_eval_ad2.prompts.views import GRID, Layout, Views, is_mosaic, shown
 from lmms_eval_ad2.records import Record, VisualPrompt
+from lmms_eval_ad2.shown_image import read_header, shown_rgb
 
 __all__ = ["effective_mark", "load_image", "render"]
 
@@ -54,19 +55,18 @@ def render(
 
 
 def load_image(root: Path, name: str) -> Image.Image:
-    """Decode a whole image below `root` as RGB, pixels as stored. Raises DataError if that is impossible."""
+    """Decode a whole image below `root` as RGB, as it is shown. Raises DataError if that is impossible."""
     return _read(root, name, _decoded)
 
 
-def is_turned(root: Path, name: str) -> bool:
-    """Whether the file's header has an orientation that another reader may apply. Raises DataError for no image."""
-    return _read(root, name, lambda image: image.getexif().get(ExifTags.Base.Orientation, 1) != 1)
+def is_plain(root: Path, name: str) -> bool:
+    """Whether every reader shows this file as load_image does. Raises DataError for no image."""
+    return _read(root, name, read_header).plain
 
 
-def _read(root: Path, name: str, read: Callable[[Image.Image], T]) -> T:
+def _read(root: Path, name: str, read: Callable[[Path], T]) -> T:
     try:
-        with open_image(locate(root, name)) as image:
-            return read(image)
+        return read(locate(root, name))
     except ImageOutsideError as exc:
         expected = "a file below the image folder (others are not opened)"
         raise DataError(root, None, f"image {name[:200]}", expected, str(exc)) from exc
@@ -85,22 +85,14 @@ def _open(record: Record, root: Path, name: str) -> Image.Image:
     if len(record.images) == 1 and record.image_size and image.size != tuple(record.image_size):
         raise DataError(
             root / name, record.id, "image_size", f"{record.image_size[0]} x {record.image_size[1]} as annotated",
-            f"{image.size[0]} x {image.size[1]}", "Use the original file: coordinates belong to its size.",
+            str(_read(root, name, read_header)), "Use the original file: coordinates belong to it, as it is shown.",
         )  # fmt: skip
     return image
 
 
-def _decoded(image: Image.Image) -> Image.Image:
-    image.load()
-    plain = image if image.mode == "RGB" else image.convert("RGB")
-    for key in _ORIENTATION_KEYS:
-        plain.info.pop(key, None)
-    plain.getexif().clear()
-    return plain
-
-
-# Keys of Image.info in which PIL searches for an orientation (Image.getexif).
-_ORIENTATION_KEYS = ("exif", "xmp", "XML:com.adobe.xmp", "Raw profile type exif")
+def _decoded(file: Path) -> Image.Image:
+    with open_image(file) as image:
+        return shown_rgb(image)
 
 
 def draw_mark(image: Image.Image, mark: VisualPrompt, coda: bool = False, colour: Colour = RED) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import threading
 import zlib
 from collections.abc import Callable, Iterator
@@ -150,6 +151,44 @@ def test_images(tmp_path: Path, side: int, most: int, expected: str) -> None:
     else:
         Image.new("RGBA", (side, side)).save(path, compress_level=1)
     peak, outcome = peak_of(DECODE, tmp_path, "a.png")
+    assert expected in outcome
+    assert peak <= most
+
+
+def tiff_with_large_tiles(path: Path) -> None:
+    """64 x 64 pixels in a file of 130 bytes, whose tiles have 26,700 x 26,700."""
+    tags = [(256, 3, 64), (257, 3, 64), (258, 3, 8), (259, 3, 5), (262, 3, 1), (322, 3, 26_700), (323, 3, 26_700),
+            (324, 4, 8), (325, 4, 20)]  # fmt: skip
+    body = b"".join(struct.pack("<HHLL", tag, kind, 1, value) for tag, kind, value in tags)
+    path.write_bytes(struct.pack("<2sHLH", b"II", 42, 8, len(tags)) + body + bytes(4))
+
+
+def jpeg_with_shared_exif_values(path: Path) -> None:
+    """1.2 MB of EXIF data in parts that Pillow joins; its 4,000 tags have 1 MB each, the same one."""
+    body = b"".join(struct.pack("<HHLL", tag, 7, 1_000_000, 8) for tag in range(4_000))
+    exif = struct.pack("<2sHLH", b"II", 42, 8, 4_000) + body + bytes(1_200_000)
+    parts = [b"Exif\0\0" + exif[i : i + 65_000] for i in range(0, len(exif), 65_000)]
+    Image.new("RGB", (64, 64)).save(path, "JPEG")
+    jpeg = path.read_bytes()
+    segments = b"".join(b"\xff\xe1" + struct.pack(">H", len(part) + 2) + part for part in parts)
+    path.write_bytes(jpeg[:2] + segments + jpeg[2:])
+
+
+def webp_with_transparency(path: Path) -> None:
+    Image.new("RGBA", (7_000, 7_000), (1, 2, 3, 4)).save(path, "WEBP", lossless=True, method=0)
+
+
+@pytest.mark.parametrize(
+    ("write", "most", "expected"),
+    [
+        (tiff_with_large_tiles, SMALL_MIB, "tiles of 26700x26700"),
+        (jpeg_with_shared_exif_values, SMALL_MIB, "EXIF"),
+        (webp_with_transparency, IMAGE_MIB, "(7000, 7000)"),
+    ],
+)
+def test_images_with_demanding_headers(tmp_path: Path, write: Callable[[Path], None], most: int, expected: str) -> None:
+    write(tmp_path / "a.img")
+    peak, outcome = peak_of(DECODE, tmp_path, "a.img")
     assert expected in outcome
     assert peak <= most
 

@@ -36,18 +36,20 @@ ALLOWED: dict[str, set[str]] = {
     "served_hosts": set(),
     "shards": set(),
     "storage": set(),
-    "image_files": {"storage"},
+    "decoder_bounds": set(),  # of image headers, before Pillow reads them
+    "image_files": {"storage", "decoder_bounds"},
+    "shown_image": {"image_files"},
     "coda_checkout": {"storage"},  # texts of a checkout of CODA-LM: for its judge and its questions
     "coordinates": set(),
     "data": set(),
     "data.drivelm_text": set(),
-    "data.releases": {"records", "data.drivelm_text", "storage", "image_files"},
+    "data.releases": {"records", "data.drivelm_text", "storage", "image_files", "shown_image"},
     "data.home": {"records", "data.releases", "storage", "image_files"},
-    "prompts": {"coordinates", "records", "image_files", "coda_checkout"},
+    "prompts": {"coordinates", "records", "image_files", "shown_image", "coda_checkout"},
     "parsing": {"coordinates", "records"},
     "metrics": {"records"},
     "llm": {"storage"},
-    "judge": {"llm", "records", "storage", "testing.fake_judge", "coda_checkout", "image_files"},
+    "judge": {"llm", "records", "storage", "testing.fake_judge", "coda_checkout", "image_files", "shown_image"},
     # Builds AutoDrive-QA's questions: reads releases and the data home, asks models, writes a file that releases read.
     "mcq": {
         "llm", "data", "image_files", "prompts", "metrics", "parsing", "records", "storage", "report.text_table",
@@ -117,8 +119,8 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
 TABLES = {OPEN: ALLOWED, CLOSED: CLOSED_ALLOWED}
 # Parts of the open-loop package that the closed loop may import; its commands may import a few more.
 SHARED = {
-    "errors", "numbers", "printed", "storage", "image_files", "served_hosts", "shards", "prompts", "parsing", "llm",
-    "metrics", "report", "report.text_table", "plugins", "records", "parent_process",
+    "errors", "numbers", "printed", "storage", "image_files", "shown_image", "served_hosts", "shards", "prompts",
+    "parsing", "llm", "metrics", "report", "report.text_table", "plugins", "records", "parent_process",
 }  # fmt: skip
 SHARED_WITH_COMMANDS = SHARED | {"installation", "options", "sigterm"}
 # Training data of drives are questions too: records, and their comparison with those that are evaluated.

@@ -143,6 +143,7 @@ def pick(episode: EpisodeFiles, track: EpisodeTrack, camera: str | None, most: i
     from closedloop_plugin.show.film_strip import choose
     from closedloop_plugin.show.top_view import NAMES
     from lmms_eval_ad2.image_files import open_image
+    from lmms_eval_ad2.shown_image import shown_rgb
 
     frames = _frames(episode, camera)
     if not frames:
@@ -158,7 +159,7 @@ def pick(episode: EpisodeFiles, track: EpisodeTrack, camera: str | None, most: i
             ]
             head, *rest = _heard(track, moments, i).words().splitlines()
             text = "\n".join([", ".join([head, *map(str.upper, names)]), *rest])
-            shots.append((float(frames[i][0]), np.asarray(image.convert("RGB")), text))
+            shots.append((float(frames[i][0]), np.asarray(shown_rgb(image)), text))
     return shots
 
 

@@ -24,6 +24,7 @@ from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.robots.vehicles.base import Actuation, Vehicle
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.image_files import open_image
+from lmms_eval_ad2.shown_image import shown_rgb
 
 CAMERA = "front"  # name of the vehicle's only camera for agents and interpreters
 AHEAD_M = 8.0  # distance of the default target point straight ahead, without a course; full-size metres
@@ -209,6 +210,6 @@ class LazyCameraImages:
 def _decoded(jpeg: bytes) -> np.ndarray:
     try:
         with open_image(jpeg, formats=("JPEG",), most_pixels=MOST_PIXELS) as image:
-            return np.asarray(image.convert("RGB"))
+            return np.asarray(shown_rgb(image))
     except OSError as exc:
         raise ValueError(f"no whole JPEG: {str(exc)[:120]}") from None

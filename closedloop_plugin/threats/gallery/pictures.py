@@ -18,6 +18,7 @@ from closedloop_plugin.core.state import PEDESTRIANS, STATIC, ActorKind
 from closedloop_plugin.threats.transcript import ScenarioVerdict
 from lmms_eval_ad2.image_files import ImageOutsideError, locate, open_image
 from lmms_eval_ad2.numbers import is_number
+from lmms_eval_ad2.shown_image import shown_rgb
 from lmms_eval_ad2.storage.untrusted_json import load
 
 SIZE = (400, 225)  # px
@@ -99,7 +100,7 @@ def _loaded(file: Path) -> Any:
 def _jpeg(file: Path, size: tuple[int, int] = SIZE, most: int = MOST_BYTES) -> str:
     with open_image(file, formats=("JPEG", "PNG"), most_pixels=_LARGEST) as opened:
         opened.draft("RGB", size)
-        small = opened.convert("RGB")
+        small = shown_rgb(opened)
     small.thumbnail(size)
     for quality in (82, 70, 55, 40, 25):
         buffer = io.BytesIO()

@@ -7,6 +7,7 @@ from typing import Any
 
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.image_files import locate, open_image, path_fault
+from lmms_eval_ad2.shown_image import read_header, shown_rgb
 
 SUFFIX = {"JPEG": ".jpg", "PNG": ".png", "WEBP": ".webp", "BMP": ".bmp"}
 
@@ -19,30 +20,29 @@ def safe_path(path: Any, file: object, row: int | str | None, field: str) -> str
 
 
 def size_of(root: Path, name: str) -> tuple[int, int]:
-    """(width, height) in pixels from the header; raises OSError if the file is not an image below `root`."""
-    with open_image(locate(root, name)) as opened:
-        return opened.size
+    """(width, height) in pixels, as shown, from the header; raises OSError if it is not an image below `root`."""
+    return read_header(locate(root, name)).size
 
 
 def image_fault(root: Path, name: str, size: tuple[int, int] | None) -> str | None:
     """Decode the whole image `name` below `root`; returns its fault, or None. `size`: expected size in pixels."""
     try:
-        with open_image(locate(root, name)) as opened:
-            opened.load()
-            found = opened.size
+        file = locate(root, name)
+        with open_image(file) as opened:
+            found = shown_rgb(opened).size
+        header = read_header(file)
     except FileNotFoundError:
         return "file not found"
     except OSError as exc:
         return f"not a readable image ({exc})"
     if size is not None and tuple(size) != found:
-        return f"size {found[0]}x{found[1]}, but {size[0]}x{size[1]} in the record"
+        return f"size {header}, but {size[0]}x{size[1]} in the record"
     return None
 
 
 def read_bytes(data: bytes) -> tuple[str, tuple[int, int]]:
     """File suffix and (width, height) of encoded image bytes; raises OSError if they are not an image."""
-    with open_image(data) as opened:
-        kind, size = opened.format or "", opened.size
-    if kind not in SUFFIX:
-        raise OSError(f"image format {kind}")
-    return SUFFIX[kind], size
+    header = read_header(data)
+    if header.format not in SUFFIX:
+        raise OSError(f"image format {header.format}")
+    return SUFFIX[header.format], header.size

@@ -18,7 +18,7 @@ from lmms_eval_ad2.data.releases.images import image_fault, size_of
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.harness.journal import ImageHashes
 from lmms_eval_ad2.image_files import ImageOutsideError, allow_links_to, image_sha256, locate, open_image, path_fault
-from lmms_eval_ad2.prompts.visual import is_turned, load_image
+from lmms_eval_ad2.prompts.visual import is_plain, load_image
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", ["a.png", "sub/b.png", "inside.png"])
 def test_files_inside_are_opened(root: Path, name: str) -> None:
     assert load_image(root, name).size == size_of(root, name) == (8, 6)
-    assert not is_turned(root, name) and image_fault(root, name, (8, 6)) is None
+    assert is_plain(root, name) and image_fault(root, name, (8, 6)) is None
     assert len(image_sha256(root, name)) == 64
 
 
@@ -50,7 +50,7 @@ OUTSIDE = ["out.png", "linked/secret.png", "../private/secret.png", "sub/../../p
 @pytest.mark.parametrize("name", [*OUTSIDE, "fifo.png", "sub", "circle", "none.png"])
 def test_nothing_else_is_opened_by_any_reader(root: Path, name: str) -> None:
     """Without waiting: opening a FIFO would block until another process writes to it."""
-    for opener in (load_image, is_turned):
+    for opener in (load_image, is_plain):
         with pytest.raises(DataError):
             opener(root, name)
     with pytest.raises(OSError):
@@ -151,4 +151,30 @@ def test_a_truncated_file_is_refused_although_another_library_accepts_it(
     (root / "n.png").write_bytes((root / "n.png").read_bytes()[:-200])
     with pytest.raises(DataError, match="truncated"):
         load_image(root, "n.png")
+    assert ImageFile.LOAD_TRUNCATED_IMAGES
+
+
+def test_images_are_decoded_strictly_in_several_threads(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that ends first must not restore the setting while another one still decodes."""
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    Image.effect_noise((64, 64), 50).save(root / "n.png")
+    (root / "n.png").write_bytes((root / "n.png").read_bytes()[:-200])
+    first, second = open_image(root / "a.png"), open_image(root / "n.png")
+    first.__enter__()
+    truncated = second.__enter__()
+    first.__exit__(None, None, None)
+    with pytest.raises(OSError, match="truncated"):
+        truncated.load()
+    second.__exit__(None, None, None)
+    assert ImageFile.LOAD_TRUNCATED_IMAGES
+
+
+def test_a_library_that_changes_the_setting_meanwhile_is_respected_at_the_end(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", False)
+    with open_image(root / "a.png"):
+        ImageFile.LOAD_TRUNCATED_IMAGES = True  # lmms-eval is imported in another thread
+        with open_image(root / "sub" / "b.png"):
+            assert not ImageFile.LOAD_TRUNCATED_IMAGES
     assert ImageFile.LOAD_TRUNCATED_IMAGES

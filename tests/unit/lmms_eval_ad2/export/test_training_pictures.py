@@ -70,11 +70,18 @@ def test_image_with_exif_orientation_is_written_as_in_the_evaluation(tmp_path: P
     exif[0x0112] = 6
     Image.linear_gradient("L").resize(SIZE).convert("RGB").save(tmp_path / "1.png", exif=exif)
     images = TrainingImages(tmp_path / "out")
-    (file,) = images.of(mcq(1), tmp_path, MCQ.variant)
+    (file,) = images.of(dataclasses.replace(mcq(1), image_size=SIZE[::-1]), tmp_path, MCQ.variant)
     with Image.open(file) as image:
-        assert image.size == SIZE
+        assert image.size == SIZE[::-1]
         assert not image.getexif()
     assert Path(file).is_relative_to(tmp_path / "out")
+
+
+def test_images_that_training_programs_may_show_otherwise_are_written(tmp_path: Path) -> None:
+    Image.new("RGBA", SIZE, (255, 0, 0, 0)).save(tmp_path / "1.png")
+    (file,) = TrainingImages(tmp_path / "out").of(mcq(1), tmp_path, MCQ.variant)
+    with Image.open(file) as image:
+        assert image.getpixel((0, 0)) == (255, 255, 255)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"not an image", b"\x89PNG\r\n\x1a\n cut off"])

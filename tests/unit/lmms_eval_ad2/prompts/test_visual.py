@@ -239,17 +239,26 @@ def test_truncated_files_are_refused_under_any_setting_of_pil(
 
 
 def test_size_other_than_annotated_is_refused(root: Path) -> None:
-    with pytest.raises(DataError, match="1600 x 900 as annotated, found '960 x 540'"):
+    with pytest.raises(DataError, match="1600 x 900 as annotated, found '960x540'"):
         render(ad2(image_size=(1600, 900)), root)
 
 
-def test_exif_orientation_is_ignored_and_removed(root: Path) -> None:
+def turned(root: Path, orientation: int) -> str:
     exif = Image.Exif()
-    exif[0x0112] = 6
+    exif[0x0112] = orientation
     Image.new("RGB", (960, 540)).save(root / "turned.jpg", exif=exif)
-    (image,) = render(ad2(images=("turned.jpg",)), root)
-    assert image.size == (960, 540)
-    assert ImageOps.exif_transpose(image).size == (960, 540)
+    return "turned.jpg"
+
+
+def test_exif_orientation_is_applied_once(root: Path) -> None:
+    (image,) = render(ad2(images=(turned(root, 6),), image_size=(540, 960)), root)
+    assert image.size == (540, 960)
+    assert ImageOps.exif_transpose(image).size == (540, 960)
+
+
+def test_a_size_of_the_stored_pixels_is_refused_by_name_of_the_orientation(root: Path) -> None:
+    with pytest.raises(DataError, match="960 x 540 as annotated, found '540x960 as its EXIF orientation 6 shows it"):
+        render(ad2(images=(turned(root, 6),), image_size=(960, 540)), root)
 
 
 @pytest.mark.parametrize("mode", ["L", "RGBA", "P", "CMYK"])
