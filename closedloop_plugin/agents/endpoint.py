@@ -132,9 +132,10 @@ def _reply(outcome: ChatReply | RequestFailure, seconds: float) -> ModelReply:
         )
     if outcome.finish_reason == "content_filter":
         return ModelReply(error="refused: the endpoint withheld the reply", seconds=seconds)
-    if not outcome.text.strip():
+    cut = outcome.finish_reason == "length"
+    if not cut and not outcome.text.strip():  # at the limit, the model has only thought
         return ModelReply(error="empty_reply", seconds=seconds)
-    return ModelReply(outcome.text, seconds=seconds, cut=outcome.finish_reason == "length")
+    return ModelReply(outcome.text, seconds=seconds, cut=cut)
 
 
 # Options of `endpoint:MODEL@URL,key=value,...` with their types; the same names as in a judge's spec.

@@ -120,7 +120,7 @@ class LmmsModel:
         if len(outputs) != len(requests):
             error = f"generation_failed: {len(outputs)} answers to {len(requests)} questions"
             return [ModelReply(error=error, seconds=seconds)] * len(requests)
-        return [_reply(output, seconds) for output in outputs]
+        return [_reply(output, seconds, may_be_empty=self._guard.sees_replies) for output in outputs]
 
     def tuned(self, max_tokens: int | None = None, temperature: float | None = None) -> LmmsModel:
         """The same model with other generation settings; None: unchanged. Not to be mixed within a batch: model classes
@@ -169,13 +169,17 @@ def _messages(text: str, doc: list[Image.Image]) -> list[dict[str, Any]]:
     return [{"role": "user", "content": [*parts, {"type": "text", "text": text}]}]
 
 
-def _reply(output: Any, seconds: float) -> ModelReply:
+def _reply(output: Any, seconds: float, *, may_be_empty: bool) -> ModelReply:
+    """`may_be_empty`: an empty text is a thought that the token limit ended, and no failure."""
     text, _ = require("lmms_eval.api.instance").unwrap_generation_output(output)
-    text = without_keys(text if isinstance(text, str) else str(text), environment_keys())
+    text = without_keys(text if isinstance(text, str) else str(text or ""), environment_keys())
     failed = failure_reason(text)
     if failed:  # placeholders of lmms-eval for a missing answer
         return ModelReply(error=f"{failed}: {' '.join(text.split())[:300]}", seconds=seconds)
-    return ModelReply(text, seconds=seconds) if text.strip() else ModelReply(error="empty_reply", seconds=seconds)
+    empty = not text.strip()
+    if empty and not may_be_empty:
+        return ModelReply(error="empty_reply", seconds=seconds)
+    return ModelReply(text, seconds=seconds, cut=empty)
 
 
 @functools.lru_cache(maxsize=4)  # fast and slow system may be the same weights
