@@ -133,7 +133,7 @@ def _reply(outcome: ChatReply | RequestFailure, seconds: float) -> ModelReply:
         )
     if outcome.finish_reason == "content_filter":
         reply = ModelReply(error="refused: the endpoint withheld the reply", seconds=seconds)
-    elif not outcome.text.strip():
+    elif not outcome.text.strip() and outcome.finish_reason != "length":  # at the limit, the model has only thought
         reply = ModelReply(error="empty_reply", seconds=seconds)
     else:
         reply = ModelReply(outcome.text, seconds=seconds, cut=outcome.finish_reason == "length")

@@ -121,7 +121,7 @@ class LmmsModel:
         if len(outputs) != len(requests):
             error = f"generation_failed: {len(outputs)} answers to {len(requests)} questions"
             return [ModelReply(error=error, seconds=seconds)] * len(requests)
-        return [_reply(output, seconds) for output in outputs]
+        return [_reply(output, seconds, may_be_empty=self._guard.sees_replies) for output in outputs]
 
     def tuned(self, max_tokens: int | None = None, temperature: float | None = None) -> LmmsModel:
         """The same model with other generation settings; None: unchanged. Not to be mixed within a batch: model classes
@@ -170,17 +170,18 @@ def _messages(text: str, doc: list[Image.Image]) -> list[dict[str, Any]]:
     return [{"role": "user", "content": [*parts, {"type": "text", "text": text}]}]
 
 
-def _reply(output: Any, seconds: float) -> ModelReply:
+def _reply(output: Any, seconds: float, *, may_be_empty: bool) -> ModelReply:
+    """`may_be_empty`: an empty text is a thought that the token limit ended, and no failure."""
     text, counts = require("lmms_eval.api.instance").unwrap_generation_output(output)
     tokens_in, tokens_out = _count(counts, "input_tokens"), _count(counts, "output_tokens")
-    text = without_keys(text if isinstance(text, str) else str(text), environment_keys())
-    failed = failure_reason(text)
+    text = without_keys(text if isinstance(text, str) else str(text or ""), environment_keys())
+    failed, empty = failure_reason(text), not text.strip()
     if failed:  # placeholders of lmms-eval for a missing answer
         reply = ModelReply(error=f"{failed}: {' '.join(text.split())[:300]}", seconds=seconds)
-    elif not text.strip():
+    elif empty and not may_be_empty:
         reply = ModelReply(error="empty_reply", seconds=seconds)
     else:
-        reply = ModelReply(text, seconds=seconds)
+        reply = ModelReply(text, seconds=seconds, cut=empty)
     return replace(reply, tokens_in=tokens_in, tokens_out=tokens_out)
 
 

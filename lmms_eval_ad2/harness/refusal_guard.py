@@ -21,6 +21,7 @@ from lmms_eval_ad2.harness.model_requirements import is_endpoint, key_variables
 from lmms_eval_ad2.harness.several_servers import server_of
 from lmms_eval_ad2.llm.refusal import FATAL_CODES, FATAL_STATUS, remedy
 from lmms_eval_ad2.parsing import failure_reason
+from lmms_eval_ad2.storage.redaction import without_keys
 
 # Clients and their methods, from the model: OpenAI and LiteLLM, our own server engine, Gemini, Reka.
 _OPENAI = "chat.completions.create"
@@ -99,12 +100,17 @@ class RefusalGuard:
                 )
                 raise self.refusal
 
+    @property
+    def sees_replies(self) -> bool:
+        """Whether replies without an answer are marked here, so that an empty text is one that the limit has cut."""
+        return self._method.endswith(_OPENAI)
+
     def marked(self, answers: Mapping[int, Any]) -> dict[int, Any]:
         """The answers, with a failure text for an empty one of an endpoint whose replies are not seen here.
 
         Their wrappers return an empty text after a failure, too.
         """
-        if self._method.endswith(_OPENAI) or not is_endpoint(self._model_id):
+        if self.sees_replies or not is_endpoint(self._model_id):
             return dict(answers)
         return {i: failed_replies.marked_answer(answer) for i, answer in answers.items()}
 
@@ -114,12 +120,12 @@ class RefusalGuard:
                 self._first_outcome.wait(_WAIT_S)
             self._raise_if_stopped()
             try:
-                reply = original(*args, **kwargs)
+                reply = failed_replies.marked(original(*args, **kwargs))
             except Exception as exc:
                 self._failed(exc)
                 raise
             self._succeeded()
-            return failed_replies.marked(reply)
+            return reply
 
         return call
 
@@ -131,7 +137,7 @@ class RefusalGuard:
                 self._raise_if_stopped()
                 self._in_flight += 1
                 try:
-                    reply = await original(*args, **kwargs)
+                    reply = failed_replies.marked(await original(*args, **kwargs))
                 except Exception as exc:
                     self._failed(exc)
                     raise
@@ -142,7 +148,7 @@ class RefusalGuard:
                 # Several tasks end so, and asyncio would report those whose exception is not retrieved.
                 raise asyncio.CancelledError from exc
             self._succeeded()
-            return failed_replies.marked(reply)
+            return reply
 
         return call
 
@@ -180,9 +186,8 @@ class RefusalGuard:
     def _message(self, exc: Exception, status: int) -> str:
         client = _find(self._lm, self._client)
         where = server_of(exc) or str(getattr(client, "base_url", "") or f"the endpoint of {self._model_id}")
-        text, key = str(exc), getattr(client, "api_key", None)
-        if isinstance(key, str) and key:
-            text = text.replace(key, "***")  # some servers repeat the key
+        key = getattr(client, "api_key", None)
+        text = without_keys(str(exc), (key,) if isinstance(key, str) else ())  # some servers repeat the key
         hint = remedy(status, self._keys(client))
         return ". ".join(filter(None, (f"{where.rstrip('/')} refuses every request: {_short(text)}", hint)))
 

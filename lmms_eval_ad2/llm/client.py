@@ -36,7 +36,7 @@ from lmms_eval_ad2.llm.refusal import FATAL_CODES, FATAL_STATUS, remedy
 from lmms_eval_ad2.llm.request_body import encoded
 from lmms_eval_ad2.llm.server_balancer import EndpointServer
 from lmms_eval_ad2.printed import one_line
-from lmms_eval_ad2.storage.redaction import HIDDEN, without_keys
+from lmms_eval_ad2.storage.redaction import without_keys
 
 __all__ = ["ChatClient", "ChatReply", "EndpointConfig", "RequestFailure"]
 
@@ -230,8 +230,7 @@ class ChatClient:
 
     def _clean(self, text: str) -> str:
         """`text` on one line, shortened, without the key, which some servers repeat in their messages."""
-        key = self.endpoint.api_key
-        return one_line(" ".join((text.replace(key, HIDDEN) if key else text).split()))[:DETAIL]
+        return one_line(" ".join(without_keys(text, (self.endpoint.api_key,)).split()))[:DETAIL]
 
 
 def _plain_body(response: HttpResponse) -> bytes:

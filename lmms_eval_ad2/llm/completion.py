@@ -14,6 +14,8 @@ from lmms_eval_ad2.storage.untrusted_json import parse
 
 LONGEST_BODY = 8 * 2**20  # bytes; far above the longest answer of any model
 BROKEN_OFF = ("error", "abort")  # finish reasons of gateways and servers that failed within a reply
+# Finish reasons of a reply that the token limit ended: OpenAI's, and those that some gateways hand on unchanged.
+AT_TOKEN_LIMIT = ("length", "max_tokens", "max_output_tokens", "model_length", "MAX_TOKENS")
 DETAIL = 300  # characters of a message or name that are kept
 _MOST_TOKENS = 10**9  # of one reply; a larger count is an error of the endpoint
 
@@ -53,13 +55,22 @@ def read_completion(raw: bytes) -> ChatReply:
         raise NoCompletion("broken_off", f"finish_reason {finish!r}")
     if message.get("refusal"):
         return ChatReply(_encodable(str(message["refusal"])), "content_filter", model, *_tokens(data))
-    if isinstance(content, list):  # content parts
-        content = "".join(str(p.get("text") or "") for p in content if isinstance(p, dict))
+    finish = "length" if finish in AT_TOKEN_LIMIT else finish
+    content = joined_parts(content)
     if content is not None and not isinstance(content, str):
         raise NoCompletion("invalid_reply", f"content is {type(content).__name__}, not text")
     if not (content or "").strip() and finish not in ("length", "content_filter"):
         raise NoCompletion("empty_reply", f"finish_reason {finish!r}")
     return ChatReply(_encodable(content or ""), finish, model, *_tokens(data))
+
+
+def joined_parts(content: Any) -> Any:
+    """The text of a message's `content` if that is a list of parts, without thoughts and pictures; else `content`."""
+    if not isinstance(content, list):
+        return content
+    parts = [{"text": part} if isinstance(part, str) else part for part in content]
+    texts = [p.get("text") for p in parts if isinstance(p, dict) and p.get("type", "text") in ("text", "output_text")]
+    return "".join(str(text) for text in texts if text)
 
 
 def read_error(raw: bytes) -> tuple[str, str]:
@@ -88,8 +99,9 @@ def _tokens(data: Mapping[str, Any]) -> tuple[int | None, int | None]:
     usage = data.get("usage")
     if not isinstance(usage, dict):
         return None, None
-    return _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+    return token_count(usage.get("prompt_tokens")), token_count(usage.get("completion_tokens"))
 
 
-def _count(value: Any) -> int | None:
+def token_count(value: Any) -> int | None:
+    """A number of tokens as an endpoint reports it; None for anything that is no plausible number."""
     return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None

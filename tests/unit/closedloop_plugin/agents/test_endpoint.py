@@ -13,12 +13,14 @@ from PIL import Image
 from support.closedloop.models import decision_request, picture
 from support.closedloop.time_limits import LIMITS_S, with_growing_limits
 
-from closedloop_plugin.agents.endpoint import EndpointModel, endpoint_options
+from closedloop_plugin.agents.endpoint import EndpointModel, _reply, endpoint_options
 from closedloop_plugin.agents.make import make_agent
+from closedloop_plugin.agents.model_backend import ModelReply
 from closedloop_plugin.core.image_encoding import ImageEncoding, common_encodings
 from closedloop_plugin.core.sent_images import SentImages
 from closedloop_plugin.core.state import Decision
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.llm.completion import ChatReply
 from lmms_eval_ad2.testing.fake_endpoint import serve
 from lmms_eval_ad2.testing.fake_replies import asked
 
@@ -106,6 +108,11 @@ def test_a_failing_request_fails_only_its_own_decision(failure: str, named: str)
     assert [d.error is None for d in decisions] == [True, False, True]
     assert decisions[1].error.startswith(f"action: {named}") and decisions[1].texts == {}
     assert decisions[0].texts == {"action": "Stop."}
+
+
+def test_a_thought_that_the_token_limit_ends_is_an_unread_reply_and_no_failure() -> None:
+    assert _reply(ChatReply("", "length"), 0.0) == ModelReply("", cut=True)
+    assert _reply(ChatReply("", "stop"), 0.0).error == "empty_reply"
 
 
 @pytest.mark.integration

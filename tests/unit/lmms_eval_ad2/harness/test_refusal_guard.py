@@ -186,6 +186,15 @@ def test_a_reply_without_an_answer_is_a_failure(wrapper: type, kind: str, text: 
     assert stored(task) == ROWS - 2 * (kind != "truncated")
 
 
+@BOTH
+def test_an_error_with_status_200_is_repeated_and_shown(wrapper: type, task: Path) -> None:
+    failing = lambda n, body: "error_200" if body["messages"][0]["content"] == "q7" else "ok"  # noqa: E731
+    with serve(reply="yes", decoy="Provider is overloaded", failures=failing) as server:
+        answers = ask(wrapper(server), task)
+        assert server.requests == ROWS - 1 + ATTEMPTS
+    assert failure_reason(answers[7]) == "request_failed" and "Provider is overloaded" in answers[7]
+
+
 def test_requests_of_other_tasks_are_not_observed(task: Path) -> None:
     with serve(failures=["401"], cycle=True) as server:
         answers = ask(Wrapper(server), task, "host")

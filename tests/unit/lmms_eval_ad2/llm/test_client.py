@@ -138,6 +138,13 @@ def test_the_key_stays_out_of_messages_and_representations() -> None:
     assert ChatClient(endpoint)._clean("wrong key sk-secret given") == "wrong key [REDACTED] given"
 
 
+@pytest.mark.parametrize("key", ["x", "1", "a", "EMPTY"])
+def test_a_short_key_is_no_key_in_a_message(key: str) -> None:
+    """As users of local servers set it: its letters are also part of other words."""
+    message = "This model's maximum context length is 4096 tokens, not EMPTY."
+    assert ChatClient(EndpointConfig("http://host/v1", api_key=key))._clean(message) == message
+
+
 def test_a_key_that_a_completion_repeats_is_not_kept() -> None:
     with serve(reply="Your key is sk-secret-1, thank you. It is EMPTY.") as server:
         reply, _ = complete(server, api_key="sk-secret-1")

@@ -33,6 +33,11 @@ HOSTILE = {
     "tokens": (body(usage={"prompt_tokens": 10**30, "completion_tokens": -1}), ChatReply("x", "stop", "m")),
     "yes tokens": (body(usage={"prompt_tokens": True, "completion_tokens": 7}), ChatReply("x", "stop", "m", None, 7)),
     "parts": (body({"content": [{"text": 5}, {"text": "6"}, 7]}), ChatReply("56", "stop", "m")),
+    "thought in a part": (
+        body({"content": [{"type": "reasoning", "text": "B"}, {"type": "text", "text": "A"}, " bus"]}),
+        ChatReply("A bus", "stop", "m"),
+    ),
+    "cut thought": (body({"content": None}, {"finish_reason": "max_tokens"}), ChatReply("", "length", "m")),
     "refusal": (body({"content": None, "refusal": {"a": 1}}), ChatReply("{'a': 1}", "content_filter", "m")),
 }
 
