@@ -131,7 +131,7 @@ def _subtask(file: str, name: str, row: Any) -> Subtask:
         raise DataError(file, name, "mean", "true or false", row["mean"])
     if row.get("id") is not None and not is_whole(row["id"], low=1):
         raise DataError(file, name, "id", "a whole number from 1", row["id"])
-    return Subtask(name, *(row.get(key) for key in _KEYS[:-1]), mean=row.get("mean", False))
+    return Subtask(name, row["part"], row["column"], row.get("id"), row.get("form"), row.get("mean", False))
 
 
 def _table() -> Mapping[str, Subtask]:
