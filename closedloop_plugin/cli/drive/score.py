@@ -147,7 +147,7 @@ def driven(name: str) -> Suite:
         hashes = "".join(file_sha256(one) for one in sorted(file.glob("*.xml")))
         return Suite(file.absolute().name, tuple(read_routes(file)), sha256(hashes.encode()).hexdigest())
     if file.is_dir() or (known and not file.exists()):
-        return suite(name, world=None)
+        return suite(name, world=None, argument="--routes")
     return Suite(file.stem, tuple(read_routes(file)), file_sha256(file))
 
 
