@@ -89,7 +89,7 @@ def run(options: DriveLmScoreOptions) -> int:
     if result.unknown and result.missing and counts["n_missing"] == counts["n_questions"]:
         raise Ad2Error(
             f"{options.answers}: none of its {counts['n_answers']} answers has the id of a question in "
-            f"{options.truth}, such as {result.missing[0]}; found {result.unknown[0]}. Are these the answers to another split?"
+            f"{options.truth}, such as {result.missing[0]}; found {result.unknown[0]}. Are they of another split?"
         )
     print(json.dumps(result.to_dict(), ensure_ascii=False, indent=2) if options.json else _table(result))
     return 0

@@ -73,7 +73,7 @@ def test_mismatched_files_are_reported(tmp_path: Path, capsys: pytest.CaptureFix
     rows = [{"id": "zzz", "answer": "No."}, {"id": "s_f_0", "answer": "No."}]
     answers.write_text("\ufeff" + json.dumps(rows[:1]), encoding="utf-8")
     with pytest.raises(
-        Ad2Error, match=r"a\.json: none of its 1 answers .* as s_f_0; found zzz\. Are these .* split"
+        Ad2Error, match=r"a\.json: none of its 1 answers .* as s_f_0; found zzz\. Are they of another split"
     ):
         ad2(answers, "--truth", truth)
     answers.write_text("\ufeff" + json.dumps(rows), encoding="utf-8")
