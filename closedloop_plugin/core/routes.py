@@ -57,8 +57,8 @@ class Route:
     weather: Weather = Weather()
     suite: str = ""  # name of the route file: ids are unique only within it
     # Not in repr, by which programs' routes are identified:
-    scenarios: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # (type, name) of all in the file
-    undrivable: str = field(default="", repr=False)  # why the route can only be scored; "" if it can be driven
+    scenarios: tuple[tuple[str, str], ...] = field(default=(), repr=False, compare=False)  # (type, name) of all in the file
+    undrivable: str = field(default="", repr=False, compare=False)  # why the route can only be scored; "" if it can be driven
 
     @cached_property
     def length(self) -> float:

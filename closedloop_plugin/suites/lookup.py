@@ -100,6 +100,8 @@ def add_routes(file: Path, name: str | None = None) -> Path:
     plain = name.replace("_", "").replace("-", "").replace(".", "").isalnum() and not name.startswith(".")
     if not plain or name in ("demo", EMBEDDED):
         raise Ad2Error(f"--name {name}: letters, digits, '_', '-' and '.' only, and not the name of a built-in suite")
+    if Path(file).is_dir():
+        raise Ad2Error(f"{file}: a folder; add its route files one by one (ad2 drive score --routes takes folders)")
     read_routes(file)
     target = routes_home() / f"{name}.xml"
     atomic_write_bytes(target, Path(file).read_bytes())
