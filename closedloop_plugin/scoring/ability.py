@@ -7,8 +7,8 @@ Traffic_Signs has two official variants. N: records of its types, S: successes, 
     v0.0.3   (S + J) / 2N: the published tables
     v0.0.4   |S or J| / N: a failed record that passed the junction test counts fully
 Junction test: the ego passed the route's first junction without an infraction at a stop sign or a red light. It needs
-the town's map, or one of our records, which count junctions. If a record cannot be tested that v0.0.3, or a failed one
-that v0.0.4 tests, the figure is S / N and marked as partial.
+the town's map, a known bound (junction_bounds.py), or one of our records, which count junctions. If a record cannot be
+tested that v0.0.3, or a failed one that v0.0.4 tests, the figure is S / N and marked as partial.
 """
 
 from __future__ import annotations
@@ -21,9 +21,17 @@ from lmms_eval_ad2.errors import Ad2Error
 
 VARIANTS = ("v0.0.3", "v0.0.4")
 
+
+@dataclass(frozen=True)
+class ShareBelow:
+    """A share up to the first junction that is unknown, but less than `percent` of the route."""
+
+    percent: float
+
+
 # route id -> share of the route in [0, 1] beyond which the first junction is passed (official script, waypoints at 1 m:
-# (waypoints up to the junction + 8) / waypoints), or whether it was passed.
-Junctions = Mapping[str, float | bool]
+# (waypoints up to the junction + 8) / waypoints), an upper bound of it, or whether it was passed.
+Junctions = Mapping[str, float | bool | ShareBelow]
 
 _JUNCTION_TURNS = (
     "EnterActorFlow",
@@ -154,10 +162,10 @@ def traffic_signs(records: Sequence[OfficialRecord], variant: str, junctions: Ju
     return AbilityScore(plain, routes, partial=True, untested=n_untested, at_least=low, at_most=high)
 
 
-def untested(records: Sequence[tuple[str, OfficialRecord]], variant: str) -> tuple[str, ...]:
-    """Route ids whose share up to the first junction `skills` needs. `records`: as for `skills`."""
+def untested(records: Sequence[tuple[str, OfficialRecord]], variant: str, junctions: Junctions) -> tuple[str, ...]:
+    """Route ids whose share up to the first junction `skills` needs besides `junctions`. `records`: as for `skills`."""
     signs = [record for scenario, record in records if scenario in ABILITIES["Traffic_Signs"]]
-    return tuple(dict.fromkeys(r.route_id for r in signs if _test(r, variant, {}) is None))
+    return tuple(dict.fromkeys(r.route_id for r in signs if _test(r, variant, junctions) is None))
 
 
 def _test(record: OfficialRecord, variant: str, junctions: Junctions) -> bool | None:
@@ -170,8 +178,10 @@ def passed_junction(record: OfficialRecord, junctions: Junctions) -> bool | None
     if record.infractions["stop_infraction"] or record.infractions["red_light"] or not record.score_route:
         return False
     junction = junctions.get(record.route_id)
-    if junction is None:
-        return None if record.junctions_passed is None else record.junctions_passed > 0
+    if junction is None or isinstance(junction, ShareBelow):
+        if record.junctions_passed is not None:
+            return record.junctions_passed > 0
+        return True if junction is not None and record.score_route >= junction.percent else None
     if isinstance(junction, bool):
         return junction
     return record.score_route / 100.0 > junction

@@ -40,6 +40,7 @@ from closedloop_plugin.scoring.comfort_scores import Key, comforts, one_rate, sa
 from closedloop_plugin.scoring.consistency import ConsistencyCheck, check
 from closedloop_plugin.scoring.driving import driving_score, latest, success_rate
 from closedloop_plugin.scoring.efficiency import percents, route_efficiency
+from closedloop_plugin.scoring.junction_bounds import known_bounds
 from closedloop_plugin.scoring.official_record import REPLACED, OfficialRecord
 from closedloop_plugin.scoring.provenance import provenance
 from lmms_eval_ad2.errors import Ad2Error
@@ -135,10 +136,10 @@ def summarise(
     `metric_info`: motion by (route id, repetition); without it, the comfort stored in our own records is used.
     `metric_hz`: samples per second in `metric_info`, for records that do not store it (default: by the numbers of the
     ticks, at the profile's rate).
-    `junctions`: see ability.Junctions. `identity`: of the run's run.json, for "provenance". Raises Ad2Error for records
-    of several runs, of another profile or route file.
+    `junctions`: see ability.Junctions; besides the known bounds. `identity`: of the run's run.json, for "provenance".
+    Raises Ad2Error for records of several runs, of another profile or route file.
     """
-    options = ScoringOptions(profile, comfort_mode, traffic_signs, junctions)
+    options = ScoringOptions(profile, comfort_mode, traffic_signs, {**known_bounds(routes), **(junctions or {})})
     origin = _one_origin(records, profile)
     chosen = _chosen(records, routes, repetitions)
     intervals_s = sample_intervals(chosen.records, metric_info, metric_hz, profile.hz)

@@ -97,8 +97,11 @@ def route_of(program: Path, given: str | None = None) -> Route | None:
 def add_routes(file: Path, name: str | None = None) -> Path:
     """Check a route file and copy it to the data home as `name` (default: its stem). Returns the new path."""
     name = name or Path(file).stem
-    if not name.replace("_", "").replace("-", "").isalnum() or name in ("demo", EMBEDDED):
-        raise Ad2Error(f"--name {name}: letters, digits, '_' and '-' only, and not the name of a built-in suite")
+    plain = name.replace("_", "").replace("-", "").replace(".", "").isalnum() and not name.startswith(".")
+    if not plain or name in ("demo", EMBEDDED):
+        raise Ad2Error(f"--name {name}: letters, digits, '_', '-' and '.' only, and not the name of a built-in suite")
+    if Path(file).is_dir():
+        raise Ad2Error(f"{file}: a folder; add its route files one by one (ad2 drive score --routes takes folders)")
     read_routes(file)
     target = routes_home() / f"{name}.xml"
     atomic_write_bytes(target, Path(file).read_bytes())

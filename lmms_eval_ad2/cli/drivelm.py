@@ -73,7 +73,8 @@ def register(subparsers: Any) -> None:
 
 
 def run(options: DriveLmScoreOptions) -> int:
-    """Print the score and return 0; raises Ad2Error for files that cannot be read."""
+    """Print the score and return 0; raises Ad2Error for files that cannot be read or do not belong together."""
+    from lmms_eval_ad2.errors import Ad2Error
     from lmms_eval_ad2.scoring.drivelm_challenge.challenge_score import score_challenge
 
     answers = _load(options.answers)
@@ -84,6 +85,12 @@ def run(options: DriveLmScoreOptions) -> int:
         answers_file=str(options.answers),
         truth_file=str(options.truth),
     )
+    counts = result.counts
+    if result.unknown and result.missing and counts["n_missing"] == counts["n_questions"]:
+        raise Ad2Error(
+            f"{options.answers}: none of its {counts['n_answers']} answers has the id of a question in "
+            f"{options.truth}, such as {result.missing[0]}; found {result.unknown[0]}. Are they of another split?"
+        )
     print(json.dumps(result.to_dict(), ensure_ascii=False, indent=2) if options.json else _table(result))
     return 0
 

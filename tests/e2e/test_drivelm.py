@@ -66,10 +66,17 @@ def test_without_java_the_other_parts_are_scored(
 
 
 def test_mismatched_files_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    qas = {"perception": [{"Q": "Wet?", "A": "No.", "tag": [0]}], "prediction": [], "planning": [], "behavior": []}
+    question = {"Q": "Wet?", "A": "No.", "tag": [0]}
+    qas = {"perception": [question, question], "prediction": [], "planning": [], "behavior": []}
     truth, answers = tmp_path / "t.json", tmp_path / "a.json"
     truth.write_text(json.dumps({"s": {"key_frames": {"f": {"QA": qas}}}}))
-    answers.write_text("\ufeff" + json.dumps([{"id": "zzz", "answer": "No."}]), encoding="utf-8")
+    rows = [{"id": "zzz", "answer": "No."}, {"id": "s_f_0", "answer": "No."}]
+    answers.write_text("\ufeff" + json.dumps(rows[:1]), encoding="utf-8")
+    with pytest.raises(
+        Ad2Error, match=r"a\.json: none of its 1 answers .* as s_f_0; found zzz\. Are they of another split"
+    ):
+        ad2(answers, "--truth", truth)
+    answers.write_text("\ufeff" + json.dumps(rows), encoding="utf-8")
     assert ad2(answers, "--truth", truth) == 0
     out = capsys.readouterr().out
     assert "1 questions have no answer in the file" in out

@@ -14,7 +14,7 @@ from lmms_eval_ad2.printed import show
 class DriveMapOptions:
     """`ad2 drive map`."""
 
-    routes: Path | None = option("route file (XML)", default=None, metavar="FILE")
+    routes: str | None = option("route file (XML) or suite, such as demo", default=None, metavar="FILE|SUITE")
     route: tuple[str, ...] = option(
         "route of the file (default: all); may be repeated", default=(), metavar="ID", repeated=True
     )
@@ -46,18 +46,19 @@ def run(options: DriveMapOptions) -> int:
         print(f"written: {fetch_town(options.server, options.out, timeout_s=options.timeout)}")
         return 0
     if options.routes is None:
-        raise Ad2Error("give --routes FILE (and --route ID), or --server HOST:PORT")
+        raise Ad2Error("give --routes FILE or SUITE (and --route ID), or --server HOST:PORT")
     return _routes(options, options.routes)
 
 
-def _routes(options: DriveMapOptions, file: Path) -> int:
-    from closedloop_plugin.core.routes import read_routes, select
+def _routes(options: DriveMapOptions, name: str) -> int:
+    from closedloop_plugin.cli.drive.score import driven
+    from closedloop_plugin.core.routes import select
     from closedloop_plugin.maps.base import RoadLayout
     from closedloop_plugin.maps.build import road_for, waypoint_errors
     from closedloop_plugin.maps.draw import draw
     from closedloop_plugin.maps.layouts import LAYOUTS
 
-    routes = read_routes(file)
+    routes = driven(name).routes
     for route in select(routes, options.route) if options.route else routes:
         road = road_for(route, LAYOUTS.get(route.scenario, RoadLayout()), town=options.town, folder=options.out)
         error = waypoint_errors(route, road)

@@ -147,7 +147,7 @@ def driven(name: str) -> Suite:
         hashes = "".join(file_sha256(one) for one in sorted(file.glob("*.xml")))
         return Suite(file.absolute().name, tuple(read_routes(file)), sha256(hashes.encode()).hexdigest())
     if file.is_dir() or (known and not file.exists()):
-        return suite(name, world=None)
+        return suite(name, world=None, argument="--routes")
     return Suite(file.stem, tuple(read_routes(file)), file_sha256(file))
 
 
@@ -156,13 +156,15 @@ def _junctions(options: DriveScoreOptions, what: Suite, records: Sequence[Offici
     from closedloop_plugin.cli.drive.selection import towns_of
     from closedloop_plugin.maps.towns.junction_shares import junction_shares
     from closedloop_plugin.scoring.ability import untested
+    from closedloop_plugin.scoring.junction_bounds import known_bounds
 
     if options.towns is None:
         return None
     by_id = {route.id: route for route in what.routes}
     towns = towns_of(options.towns, what.routes, what.routes)
     known = [(by_id[r.route_id].scenario, r) for r in records if r.route_id in by_id and not r.replaced]
-    return junction_shares([by_id[route] for route in untested(known, options.traffic_signs)], towns)
+    needed = untested(known, options.traffic_signs, known_bounds(what.routes))
+    return junction_shares([by_id[route] for route in needed], towns)
 
 
 def _junction_notes(options: DriveScoreOptions, found: JunctionShares | None, scores: dict[str, Any]) -> list[str]:

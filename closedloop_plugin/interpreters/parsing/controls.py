@@ -41,9 +41,12 @@ class UnreadableReply(Exception):
 def read_cng(reply: str, adapted: list[str] | None = None) -> Control:
     """Continuous numbers, clamped to their ranges. Raises UnreadableReply.
 
-    `adapted`: read as the public code does, and append what was changed: a missing key is 0 (MISSING).
+    `adapted`: read as the public code does, and append what was changed: a missing key is 0 (MISSING). It compares the
+    pedals before it clips them, so of two beyond their range the larger counts.
     """
     values = values_of(_control_pairs(reply), adapted)
+    if adapted is not None and values["throttle"] > values["brake"] >= 1.0:
+        values["brake"] = 0.0
     return Control(values["steer"], values["throttle"], values["brake"]).checked()
 
 
@@ -52,14 +55,16 @@ def read_dcs(reply: str, profile: Profile, adapted: list[str] | None = None) -> 
 
     `adapted`: read as the public code does, and append what was changed: another number becomes the nearest member
     (SNAPPED). A missing key ends the public code with an exception; here the reply is unread.
-    If throttle and brake are both above 0, the smaller becomes 0: the published rule (throttle > brake: no brake) and
-    its mirror (else no throttle).
+    If throttle and brake are both above 0: the published rule (throttle > brake: no brake); without `adapted` also its
+    mirror (else no throttle), since the prompt forbids both.
     """
     values = values_of(_control_pairs(reply))
     sets = {"throttle": profile.throttle_set, "steer": profile.steer_set, "brake": profile.brake_set}
     picked = {axis: _member(axis, values[axis], sets[axis], adapted) for axis in AXES}
-    if picked["throttle"] > 0 and picked["brake"] > 0:
-        picked["brake" if picked["throttle"] > picked["brake"] else "throttle"] = 0.0
+    if picked["throttle"] > picked["brake"]:
+        picked["brake"] = 0.0
+    elif picked["brake"] > 0 and adapted is None:
+        picked["throttle"] = 0.0
     return Control(picked["steer"], picked["throttle"], picked["brake"]).checked()
 
 

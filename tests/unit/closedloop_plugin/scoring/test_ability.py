@@ -9,7 +9,15 @@ import pytest
 from support.closedloop.scored import record
 
 from closedloop_plugin.core.routes import read_routes
-from closedloop_plugin.scoring.ability import ABILITIES, of_type, passed_junction, skill_score, skills, untested
+from closedloop_plugin.scoring.ability import (
+    ABILITIES,
+    ShareBelow,
+    of_type,
+    passed_junction,
+    skill_score,
+    skills,
+    untested,
+)
 from closedloop_plugin.scoring.official_record import OfficialRecord
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -68,8 +76,9 @@ def test_traffic_signs_without_the_map_are_s_over_n_and_partial() -> None:
 def test_v004_needs_a_map_for_failed_records_only() -> None:
     records = [record("1", scenario=SIGN), record("2", scenario=SIGN, score=60.0, infractions=HIT)]
     pairs = [(SIGN, r) for r in records] + [("Accident", record("3"))]
-    assert untested(pairs, "v0.0.4") == ("2",)
-    assert untested(pairs, "v0.0.3") == ("1", "2")
+    assert untested(pairs, "v0.0.4", {}) == ("2",)
+    assert untested(pairs, "v0.0.3", {}) == ("1", "2")
+    assert untested(pairs, "v0.0.3", {"1": ShareBelow(100), "2": ShareBelow(100)}) == ("2",)
     assert not signs(records, "v0.0.4", {"2": 0.7}).partial
     assert signs(records, "v0.0.3", {"2": 0.7}).partial
 
@@ -83,13 +92,16 @@ def test_v004_needs_a_map_for_failed_records_only() -> None:
         (41.0, {"stop_infraction": ["x"]}, 0.4, False),
         (41.0, {}, True, True),
         (41.0, {}, False, False),
+        (41.0, {}, ShareBelow(41.0), True),  # the share is less
+        (40.9, {}, ShareBelow(41.0), None),
+        (41.0, RED, ShareBelow(41.0), False),
         (0.0, {}, None, False),
         (41.0, {}, None, None),
         (100.0, {}, None, None),  # the junction may be at the very end
     ],
 )
 def test_when_a_junction_counts_as_passed(
-    score: float, lists: dict, fact: float | bool | None, passed: bool | None
+    score: float, lists: dict, fact: float | bool | ShareBelow | None, passed: bool | None
 ) -> None:
     facts = {} if fact is None else {"1": fact}
     assert passed_junction(record("1", score=score, infractions=lists), facts) is passed
@@ -98,7 +110,8 @@ def test_when_a_junction_counts_as_passed(
 def test_the_junction_count_of_our_records_is_used() -> None:
     plain = record("1", score=50.0)
     for n, passed in ((0, False), (2, True)):
-        assert passed_junction(OfficialRecord(**{**vars(plain), "junctions_passed": n}), {}) is passed
+        for junctions in ({}, {"1": ShareBelow(50.0)}):
+            assert passed_junction(OfficialRecord(**{**vars(plain), "junctions_passed": n}), junctions) is passed
 
 
 def test_skill_score_is_the_mean_of_five() -> None:

@@ -29,6 +29,18 @@ def test_routes_are_added_and_listed(data_dir: Path, capsys: pytest.CaptureFixtu
     assert re.search(r"embedded220 +220 +sha256", capsys.readouterr().out)
 
 
+def test_the_validation_set_of_bench2drive_is_added_under_its_own_name(
+    data_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drive("routes", "add", data_dir / "bench2drive/bench2drive_0.0.4_val.xml")
+    out = capsys.readouterr().out
+    assert "220 routes" in out and "--suite bench2drive_0.0.4_val" in out and "scored" not in out
+    found = suite("bench2drive_0.0.4_val")
+    assert (found.name, len(found.routes)) == ("bench2drive_0.0.4_val", 220)
+    with pytest.raises(Ad2Error, match=r"--name \.hidden: letters"):
+        drive("routes", "add", data_dir / "bench2drive/bench2drive_0.0.4_val.xml", "--name", ".hidden")
+
+
 ROUTE = """<route id="{}" town="Town12"><waypoints><position x="0" y="0" z="0"/><position x="{}" y="0" z="0"/>
 </waypoints><scenarios>{}</scenarios></route>"""
 CUT_IN = '<scenario name="my_cut_in" type="ParkingCutIn"><trigger_point x="9" y="0" yaw="0" z="0"/></scenario>'

@@ -147,7 +147,10 @@ def test_a_choice_is_a_member_of_its_set(throttle, steer, brake, expected) -> No
         (0, 0.1, 0.75, Control(0.0, 0.0, 0.6), 2),  # equally near: the one nearer to 0, as in the public code
         (0, -0.75, 0, Control(-0.5, 0.0, 0.0), 1),
         (0, 0.36, 0, Control(0.5, 0.0, 0.0), 1),
-        (0.31, 0, 0.5, Control(0.0, 0.0, 0.6), 2),  # both above 0 after snapping: the larger stays
+        (0.31, 0, 0.5, Control(0.0, 0.3, 0.6), 2),  # both above 0 after snapping: kept, as published
+        (0.6, 0, 0.9, Control(0.0, 0.6, 0.9), 0),
+        (0.6, 0, 0.6, Control(0.0, 0.6, 0.6), 0),
+        (0.9, 0, 0.6, Control(0.0, 0.9, 0.0), 0),  # throttle above brake: no brake
         ("0.5", 0, 0, Control(0.0, 0.6, 0.0), 1),
     ],
 )
@@ -166,6 +169,23 @@ def test_official_takes_a_missing_key_of_cng_as_0_but_not_of_dcs() -> None:
         read_dcs('{"throttle": 0.3, "steer": 0}', RULES, [])
     with pytest.raises(UnreadableReply, match="no_json"):
         read_cng("{}", [])
+
+
+@pytest.mark.parametrize(
+    ("throttle", "brake", "official", "strict"),
+    [
+        (1.5, 1.2, Control(0.0, 1.0, 0.0), Control(0.0, 1.0, 1.0)),
+        (1.5, 1.0, Control(0.0, 1.0, 0.0), Control(0.0, 1.0, 1.0)),
+        (1.2, 1.5, Control(0.0, 1.0, 1.0), Control(0.0, 1.0, 1.0)),
+        (0.6, 0.4, Control(0.0, 0.6, 0.4), Control(0.0, 0.6, 0.4)),  # within the range, Profile.post compares
+    ],
+)
+def test_official_compares_the_pedals_of_cng_before_it_clips_them(
+    throttle: float, brake: float, official: Control, strict: Control
+) -> None:
+    reply = json.dumps({"throttle": throttle, "steer": 0, "brake": brake})
+    assert read_cng(reply, []) == official
+    assert read_cng(reply) == strict
 
 
 JSONISH = st.recursive(
