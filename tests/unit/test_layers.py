@@ -41,7 +41,7 @@ ALLOWED: dict[str, set[str]] = {
     "coordinates": set(),
     "data": set(),
     "data.drivelm_text": set(),
-    "data.releases": {"records", "data.drivelm_text", "storage", "image_files"},
+    "data.releases": {"records", "data.drivelm_text", "storage", "image_files", "plugins"},
     "data.home": {"records", "data.releases", "storage", "image_files"},
     "prompts": {"coordinates", "records", "image_files", "coda_checkout"},
     "parsing": {"coordinates", "records"},

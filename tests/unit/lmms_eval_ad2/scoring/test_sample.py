@@ -7,6 +7,7 @@ import json
 import pytest
 from support.builders import BASE, boxed, chain, record
 
+from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.records import AnswerOption, BilingualText
 from lmms_eval_ad2.scoring.sample import ScoredSample, score_sample
 from lmms_eval_ad2.scoring.variant import TaskVariant
@@ -149,6 +150,27 @@ def test_free_text_is_pending_until_judged() -> None:
     assert [i.rubric for i in sample.pending] == ["ad2_vqa"]
     assert sample.pending[0].reference == "A red truck blocks the lane."
     assert sample.values == {}
+
+
+def test_a_task_names_the_rubric_of_its_free_text() -> None:
+    question = record(form="vqa", benchmark="my_bench", answer=BilingualText("Slow down, a truck blocks the lane."))
+    settings = {"benchmark": "my_bench", "part": "advice", "rubric": "coda_suggestion"}
+    variant = TaskVariant.from_dict(settings, "task t")
+    assert [i.rubric for i in score_sample(question, "Slow down.", variant, "t").pending] == ["coda_suggestion"]
+    assert variant.changes() == {"rubric": "coda_suggestion"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rubric": "ad2_orcs"}, "metadata.ad2.rubric is 'ad2_orcs'; expected one of"),
+        ({"rubric": "ad2_vqa", "style": "chain"}, "metadata.ad2.rubric is for free text"),
+        ({"rubric": "ad2_vqa", "form": "mc"}, "metadata.ad2.rubric is for free text"),
+    ],
+)
+def test_a_rubric_that_does_not_fit_is_refused(settings: dict[str, str], message: str) -> None:
+    with pytest.raises(Ad2Error, match=f"task t: {message}"):
+        TaskVariant.from_dict({"benchmark": "my_bench", "part": "advice", **settings}, "task t")
 
 
 def test_choice_as_open_question_has_the_option_text_as_reference() -> None:
