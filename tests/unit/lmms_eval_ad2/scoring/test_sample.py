@@ -183,7 +183,12 @@ def test_chain_requests_ratings_for_all_four_metrics() -> None:
     variant = TaskVariant("ad2_bench", "cot", style="chain")
     sample = score_sample(chain(), "<start1>one<end><start2>two<end><start3>stop<end>", variant, "t")
     assert [i.rubric for i in sample.pending] == ["ad2_sacs"] * 3 + ["ad2_slps"] * 2 + ["ad2_orcs", "ad2_djss"]
-    assert sample.pending[3].steps == ("one", "two")
+    # SACS: each answer with the reference and the question of its step (equation 1: relevance to the question)
+    assert [(i.answer, i.reference, i.question) for i in sample.pending[:3]] == [
+        (text, f"truth {n}", f"question {n}?") for n, text in enumerate(("one", "two", "stop"), 1)
+    ]
+    # SLPS: each answer with the model's own next one (equation 2), not with a reference
+    assert [(i.steps, i.reference) for i in sample.pending[3:5]] == [(("one", "two"), ""), (("two", "stop"), "")]
     assert (sample.pending[-1].steps, sample.pending[-1].answer) == (("one", "two"), "stop")
 
 
