@@ -54,7 +54,7 @@ def test_runs_are_compared_one_by_one_and_averaged() -> None:
 
 
 def test_the_winner_of_the_mean_mark_by_hand() -> None:
-    """1: a wins two of three runs, b has the higher mean (4.67 to 6). 2: a run each, equal means. 3: a mark is missing."""
+    """1: a wins two of three runs, b has the higher mean (4.67 to 6). 2: equal means. 3: a mark is missing."""
     votes = [HumanVotes("g", i, AB, (winner,)) for i, winner in (("1", "a"), ("2", "b"), ("3", "b"))]
     ratings = [
         *rated("g", "1", run="r1", a=7, b=5), *rated("g", "1", run="r2", a=6, b=4),
