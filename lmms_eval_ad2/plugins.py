@@ -7,6 +7,7 @@
     ad2.doctor        function () -> list of installation.Finding: lines of `ad2 doctor`
     ad2.demo          function (folder) -> list of str: one part of `ad2 demo`; returns the lines printed at the end
     ad2.agents        function (cameras, profile, seed, ...) -> Agent: a driver, by its name after `--agent`
+    ad2.releases      data.releases.BenchmarkRelease: reads the files of a benchmark, for `ad2 data import NAME`
     ad2.training_rows export.drives.DriveRowSource: rows of a training file from folders of drives, for `ad2 export`
 
 The entries of lmms_eval_ad2 and closedloop_plugin are declared in setup.cfg; other distributions may add their own.
@@ -31,6 +32,7 @@ TASK_SOURCES = "ad2.task_sources"
 DOCTOR = "ad2.doctor"
 DEMO = "ad2.demo"
 AGENTS = "ad2.agents"
+RELEASES = "ad2.releases"
 TRAINING_ROWS = "ad2.training_rows"
 
 _DISTRIBUTION = "lmms-eval-ad2"

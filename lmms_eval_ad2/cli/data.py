@@ -149,14 +149,14 @@ def run_relocate(options: DataRelocateOptions) -> int:
 
 
 def run_schema(options: DataSchemaOptions) -> int:
-    from lmms_eval_ad2.data.releases import RELEASES, find_release
+    from lmms_eval_ad2.data.releases import find_release, releases
 
     if options.name:
         print(find_release(options.name).schema, end="")
     else:
         from lmms_eval_ad2.report.text_table import TextTable
 
-        print(TextTable(("release", "title"), [(r.name, r.title) for r in RELEASES.values()]).plain())
+        print(TextTable(("release", "title"), [(r.name, r.title) for r in releases().values()]).plain())
     return 0
 
 

@@ -37,7 +37,7 @@ def run(model: str, model_args: str, out: Path, words: Sequence[str], tasks: str
     from lmms_eval_ad2.harness.run_plan import HostOptions, RunPlanner, folder_of
     from lmms_eval_ad2.harness.task_selection import select
 
-    host, selection = HostOptions.parse(words), select(tasks, bool(lmms.value_of(words, "--include_path")))
+    host, selection = HostOptions.parse(words), select(tasks, lmms.include_path(words))
     ours, simple = selection.on_records, host.force_simple
     faults = run_checks.faults(
         model, model_args, str(out), force_simple=simple, ours=ours, device=lmms.value_of(words, "--device")

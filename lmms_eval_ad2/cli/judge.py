@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from lmms_eval_ad2.cli.judge_options import JudgeOptions
 from lmms_eval_ad2.cli.local_page import serve_until_stopped
@@ -16,7 +16,7 @@ from lmms_eval_ad2.options import add_command, option
 from lmms_eval_ad2.printed import shortened, show
 
 if TYPE_CHECKING:
-    from lmms_eval_ad2.judge.agreement import JudgeAgreement
+    from lmms_eval_ad2.judge.agreement import By, JudgeAgreement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,12 +31,23 @@ class JudgeRateOptions(JudgeOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgeAgreeOptions:
+class AgreementOptions:
+    """How marks are compared with human votes."""
+
+    by: Literal["run", "mean-score"] = option(
+        "the judge's winner if it has several runs: one in each run, and the shares are averaged (run, the default); "
+        "or the higher mean mark over the runs (mean-score)",
+        default="run",
+    )
+    json: bool = option("print JSON", default=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeAgreeOptions(AgreementOptions):
     """`ad2 judge agree`."""
 
     ratings: Path = option(metavar="RATINGS.jsonl", positional=True)
     human: Path = option(metavar="HUMAN.jsonl", positional=True)
-    json: bool = option("print JSON", default=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +76,7 @@ class JudgeVoteOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgeConvertOptions:
+class JudgeConvertOptions(AgreementOptions):
     """`ad2 judge convert`."""
 
     study: Path = option(metavar="STUDY", positional=True)
@@ -74,7 +85,6 @@ class JudgeConvertOptions:
         default=(), metavar="RUN",
     )  # fmt: skip
     out: Path = option("folder for ratings.jsonl and votes.jsonl", metavar="DIR")
-    json: bool = option("print JSON", default=False)
 
 
 def register(subparsers: Any) -> None:
@@ -116,8 +126,8 @@ def rate(options: JudgeRateOptions) -> int:
 def agree(options: JudgeAgreeOptions) -> int:
     from lmms_eval_ad2.judge import agreement, files
 
-    found = agreement.compare(files.read_ratings(options.ratings), files.read_votes(options.human))
-    _print_agreement(found, options.json)
+    found = agreement.compare(files.read_ratings(options.ratings), files.read_votes(options.human), options.by)
+    _print_agreement(found, options.by, options.json)
     return 0
 
 
@@ -165,12 +175,12 @@ def convert(options: JudgeConvertOptions) -> int:
     if not options.json:
         n, voters = sum(len(one.votes) for one in votes), len(project.voters())
         show(f"{n} votes of {voters} people on {len(votes)} of {len(project.pairs)} pairs; judge: {judge}")
-    _print_agreement(agreement.compare(answers, votes), options.json)
+    _print_agreement(agreement.compare(answers, votes, options.by), options.by, options.json)
     return 0
 
 
-def _print_agreement(found: Mapping[str, JudgeAgreement], as_json: bool) -> None:
-    tables = {task: _table(a) for task, a in found.items()}
+def _print_agreement(found: Mapping[str, JudgeAgreement], by: By, as_json: bool) -> None:
+    tables = {task: {**_table(a), "by": by} for task, a in found.items()}
     if as_json:
         print(json.dumps(tables, indent=2))
         return
@@ -179,6 +189,8 @@ def _print_agreement(found: Mapping[str, JudgeAgreement], as_json: bool) -> None
     if any(task.rsplit("_", 1)[-1] in ("general", "region", "suggestion") for task in tables):
         show(_published_line())
     print("consistency: same winner as the human majority; the judge's ties and missing ratings count as misses")
+    if by == "mean-score":
+        print("the judge's winner has the higher mean mark over its runs")
 
 
 def _published_line() -> str:

@@ -73,8 +73,7 @@ def checked(arguments: Sequence[str]) -> list[str]:
     given = value_of(arguments, "--tasks")
     if given is None:
         return list(arguments)
-    folders = any(value_of(arguments, name) for name in ("--include_path", "--include-path"))
-    selection = select(given, folders)
+    selection = select(given, include_path(arguments))
     for line in selection.left_out:
         print(line, file=sys.stderr)
     for fault in selection.faults:
@@ -100,6 +99,11 @@ def value_of(arguments: Sequence[str], option: str) -> str | None:
         if word.startswith(f"{option}="):
             return word.partition("=")[2]
     return None
+
+
+def include_path(arguments: Sequence[str]) -> str | None:
+    """The folder of further tasks."""
+    return value_of(arguments, "--include_path") or value_of(arguments, "--include-path")
 
 
 def _replaced(arguments: Sequence[str], option: str, value: str) -> list[str]:

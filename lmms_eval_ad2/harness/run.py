@@ -28,7 +28,7 @@ from lmms_eval_ad2.harness.journal import AnswerJournal, attach
 from lmms_eval_ad2.harness.lost_options import check_repeats, take_share
 from lmms_eval_ad2.harness.run_identity import LibraryArguments, identity, redact, versions
 from lmms_eval_ad2.harness.task_data import TASKS, task_settings
-from lmms_eval_ad2.harness.task_files import TaskFile, groups, task_files
+from lmms_eval_ad2.harness.task_files import TaskFile, groups, included, task_files
 from lmms_eval_ad2.harness.training_data import mark_tasks
 from lmms_eval_ad2.parsing import FAILURES
 from lmms_eval_ad2.printed import show
@@ -274,13 +274,13 @@ def wrap_simple_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
         global _current
         cli = kwargs.get("cli_args")
         names = kwargs.get("tasks") or ()
-        ours = _own_tasks(names)
+        ours = _own_tasks(names, cli)
         destroy_process_group_at_exit()
         try:
             shard = shard_of_environment()
             _current = EvaluationRun(model, model_args, cli, int(kwargs.get("random_seed") or 0), shard)
             if shard:
-                _check_shard(shard, names)
+                _check_shard(shard, names, cli)
             if cli is not None and ours:
                 _check_options(cli)
                 _check_before_loading(model, model_args, ours, bool(kwargs.get("force_simple")))
@@ -303,9 +303,12 @@ def wrap_simple_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
     return simple_evaluate
 
 
-def _own_tasks(names: Iterable[Any]) -> list[TaskFile]:
-    """Our tasks among those of an evaluation, whose names lmms-eval has expanded from wildcards but not from groups."""
-    files = task_files()
+def _own_tasks(names: Iterable[Any], cli: Any = None) -> list[TaskFile]:
+    """Our tasks, and those of --include_path on records, among those of an evaluation.
+
+    lmms-eval has expanded the names from wildcards but not from groups.
+    """
+    files = {**task_files(), **included(getattr(cli, "include_path", None)).tasks}
     texts = [name for name in names if isinstance(name, str)]  # others are task objects and configurations
     members = [member for name in texts for member in groups().get(name, (name,))]
     return [files[name] for name in members if name in files]
@@ -339,9 +342,9 @@ def _check_before_loading(model: Any, model_args: Any, tasks: Sequence[TaskFile]
             raise Ad2Error(f"task {task.name}: {found.reason}")
 
 
-def _check_shard(shard: RunShard, names: Iterable[Any]) -> None:
+def _check_shard(shard: RunShard, names: Iterable[Any], cli: Any = None) -> None:
     """Raise Ad2Error for a task that cannot be divided: one of lmms-eval, or a drive."""
-    on_records = {task.name for task in _own_tasks(names) if task.settings}
+    on_records = {task.name for task in _own_tasks(names, cli) if task.settings}
     for name in names:
         members = groups().get(name, (name,)) if isinstance(name, str) else (name,)
         if whole := [member for member in members if member not in on_records]:

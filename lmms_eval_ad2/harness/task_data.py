@@ -9,14 +9,12 @@ from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.harness.askable import askable, nothing_to_ask, part_table, records_of
-from lmms_eval_ad2.harness.task_files import SAMPLE, variant_of
+from lmms_eval_ad2.harness.task_files import RECORDS, SAMPLE, variant_of
 from lmms_eval_ad2.prompts import task_prompt
 from lmms_eval_ad2.scoring import distractors
 from lmms_eval_ad2.scoring.rotation import rotations
 from lmms_eval_ad2.scoring.score_columns import DISTRACTOR_BENCHMARK
 from lmms_eval_ad2.scoring.variant import TaskVariant
-
-PREFIX = "ad2:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +45,14 @@ def task_settings(task: Any) -> dict[str, Any] | None:
 def wrap_download(original: Callable[..., Any]) -> Callable[..., Any]:
     def download(self: Any, dataset_kwargs: Any = None) -> Any:
         path = self.config.dataset_path
-        if not (isinstance(path, str) and path.startswith(PREFIX)):
+        if not (isinstance(path, str) and path.startswith(RECORDS)):
             return original(self, dataset_kwargs)
         name = self.config.task
         settings = task_settings(self)
         if settings is None:
             raise Ad2Error(f"task {name}: dataset_path '{path}' needs a block 'ad2' under metadata")
         split = self.config.test_split or "test"
-        rows = load(name, path[len(PREFIX) :], split, variant_of(settings, name))
+        rows = load(name, path[len(RECORDS) :], split, variant_of(settings, name))
         self.dataset = self.dataset_no_image = {split: rows}
         return None
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lmms_eval_ad2.plugins import TaskSource
     from lmms_eval_ad2.scoring.variant import TaskVariant
 
+RECORDS = "ad2:"  # before the name of a dataset in `dataset_path`
 SAMPLE = "sample_"  # prefix of the bundled datasets, which are imported when they are first read
 
 
@@ -104,13 +105,15 @@ class TaskFile:
             if source is None:
                 return f"install the package that reads {self.dataset}"
             return str(source.hint(self.dataset.removeprefix(source.prefix)))
-        from lmms_eval_ad2.data.releases import RELEASES
+        from lmms_eval_ad2.data.releases import releases
 
         split = "" if self.split == "test" else f" --split {self.split}"
         # A dataset in the layout of a release under another name: autodrive_qa_naive.
-        release = next((name for name in RELEASES if self.dataset.startswith(f"{name}_")), None)
-        named = f" --as {self.dataset}" if release else ""
-        return f"ad2 data import {release or self.dataset} SOURCE{split}{named}"
+        release = self.dataset
+        if release not in releases():  # else a file of records
+            release = next((name for name in releases() if self.dataset.startswith(f"{name}_")), "records")
+        named = f" --as {self.dataset}" if release != self.dataset else ""
+        return f"ad2 data import {release} SOURCE{split}{named}"
 
 
 def tasks_dir() -> Path:
@@ -128,23 +131,58 @@ def load_yaml(path: Path) -> dict[str, Any]:
     return dict(data)
 
 
+def _task_file(data: Mapping[str, Any]) -> TaskFile:
+    """The task of a YAML file."""
+    metadata = data.get("metadata") or {}
+    return TaskFile(
+        data["task"], str(data["dataset_path"]).removeprefix(RECORDS), data.get("test_split", "test"),
+        str(metadata.get("about", "")), metadata.get("ad2") or {}, data.get("generation_kwargs") or {},
+    )  # fmt: skip
+
+
 @functools.cache
 def catalogue() -> tuple[TaskFile, ...]:
     """All our tasks (not the groups), sorted by name."""
-    found = []
-    for path in sorted(tasks_dir().rglob("*.yaml")):
-        if path.name.startswith("_"):
+    files = (load_yaml(path) for path in sorted(tasks_dir().rglob("*.yaml")) if not path.name.startswith("_"))
+    found = [_task_file(data) for data in files if isinstance(data.get("task"), str)]
+    return tuple(sorted(found, key=lambda task: task.name))
+
+
+@dataclass(frozen=True, slots=True)
+class IncludedFiles:
+    """The YAML files of a folder that lmms-eval reads too (--include_path).
+
+    `tasks`: the tasks on records, which have a block `metadata: ad2:`; `groups`: names of their members; `names`: all
+    tasks, groups and tags.
+    """
+
+    tasks: Mapping[str, TaskFile] = field(default_factory=dict)
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    names: frozenset[str] = frozenset()
+
+
+def included(folder: str | Path | None) -> IncludedFiles:
+    """Read a user's folder of tasks; files that are no YAML are left to lmms-eval."""
+    if not folder:
+        return IncludedFiles()
+    tasks: dict[str, TaskFile] = {}
+    groups: dict[str, tuple[str, ...]] = {}
+    names: set[str] = set()
+    for path in sorted(Path(folder).rglob("*.yaml")):
+        try:
+            data = load_yaml(path)
+        except (OSError, ValueError, TypeError, yaml.YAMLError):
             continue
-        data = load_yaml(path)
-        if isinstance(data.get("task"), str):
-            metadata = data.get("metadata") or {}
-            found.append(
-                TaskFile(
-                    data["task"], str(data["dataset_path"]).removeprefix("ad2:"), data.get("test_split", "test"),
-                    str(metadata.get("about", "")), metadata.get("ad2") or {}, data.get("generation_kwargs") or {},
-                )
-            )  # fmt: skip
-    return tuple(sorted(found, key=lambda t: t.name))
+        for key in ("task", "group", "tag"):
+            found = data.get(key)
+            names.update(name for name in (found if isinstance(found, list) else [found]) if isinstance(name, str))
+        if isinstance(data.get("group"), str) and isinstance(data.get("task"), list):
+            groups[data["group"]] = tuple(name for name in data["task"] if isinstance(name, str))
+        metadata = data.get("metadata")
+        ours = isinstance(metadata, Mapping) and isinstance(metadata.get("ad2"), Mapping)
+        if ours and isinstance(data.get("task"), str) and str(data.get("dataset_path")).startswith(RECORDS):
+            tasks[data["task"]] = _task_file(data)
+    return IncludedFiles(tasks, groups, frozenset(names))
 
 
 def task_files() -> dict[str, TaskFile]:

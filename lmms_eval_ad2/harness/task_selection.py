@@ -10,11 +10,12 @@ import fnmatch
 import functools
 import importlib.util
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lmms_eval_ad2.harness.task_files import TaskFile, TaskReadiness, groups, task_files
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.harness.task_files import IncludedFiles, TaskFile, TaskReadiness, groups, included, task_files
 
 # Earlier name of a task -> its name now, and what it asks. Similar names would be other variants.
 _RENAMED = {
@@ -52,7 +53,7 @@ class TaskSelection:
     @property
     def others(self) -> list[str]:
         """Names of tasks that are not ours."""
-        return [name for name in self.names if not name.startswith(_PREFIXES)]
+        return [name for name in self.names if not name.startswith(_PREFIXES) and name not in self.tasks]
 
     @property
     def on_records(self) -> bool:
@@ -64,27 +65,36 @@ class TaskSelection:
         self.tasks |= {task.name: task for task in tasks}
 
 
-def select(text: str, more_folders: bool = False) -> TaskSelection:
+def select(text: str, folder: str | Path | None = None) -> TaskSelection:
     """Resolve a comma list of names, groups and wildcards.
 
-    more_folders: lmms-eval reads tasks of further folders (--include_path).
+    folder: of further tasks (--include_path). Its tasks on records are ours, whatever their names; one that has the
+    name of a packaged task replaces it, as in lmms-eval. Raises Ad2Error if there is no such folder.
 
     A wildcard of which no task can be asked is a fault only if nothing else is left.
     """
     chosen = TaskSelection()
+    if folder and not Path(folder).is_dir():
+        raise Ad2Error(f"--include_path {folder}: no such folder")
+    more = included(folder)
+    files = {**task_files(), **more.tasks}
     empty: list[str] = []
     empty_groups: list[str] = []
     for name in text.split(","):
-        if not name.startswith(_PREFIXES):
-            _add_foreign(chosen, name, more_folders)
+        if name in more.tasks:
+            _add_named(chosen, name, files)
+        elif name in more.names:  # a group, or a task on other data
+            _add_included(chosen, name, more.groups.get(name, ()), more)
+        elif not name.startswith(_PREFIXES) or Path(name).is_file():  # lmms-eval takes a YAML file too
+            _add_included(chosen, name, fnmatch.filter(more.tasks, name), more)
+            if not (folder or Path(name).exists() or host_has(name)):
+                chosen.faults.append(f"no task matches '{name}'; ours: ad2 tasks; those of lmms-eval: lmms_eval tasks")
         elif "*" not in name:
-            _add_named(chosen, name)
+            _add_named(chosen, name, files)
         elif name.startswith("bench_"):
             empty_groups += _add_groups(chosen, name, fnmatch.filter(groups(), name))
-        elif fnmatch.filter(task_files(), name):
-            empty += _add_wildcard(chosen, name)
         else:
-            _add_foreign(chosen, name, more_folders)
+            empty += _add_wildcard(chosen, name, files)
     if chosen.names:
         chosen.left_out += [f"left out: {fault}" for fault in empty_groups]
     else:
@@ -122,15 +132,7 @@ def near_names(name: str, known: Sequence[str]) -> str:
     return f"; did you mean {' or '.join(close)}?" if close else f"; known: {', '.join(known)}"
 
 
-def _add_foreign(chosen: TaskSelection, name: str, more_folders: bool) -> None:
-    """Pass on a name, wildcard or YAML file of lmms-eval or of another package; a fault if nothing can match it."""
-    chosen.add([name], [])
-    if not (more_folders or Path(name).exists() or host_has(name)):
-        chosen.faults.append(f"no task matches '{name}'; ours: ad2 tasks; those of lmms-eval: lmms_eval tasks")
-
-
-def _add_named(chosen: TaskSelection, name: str) -> None:
-    files = task_files()
+def _add_named(chosen: TaskSelection, name: str, files: Mapping[str, TaskFile]) -> None:
     if name in groups():
         chosen.faults += _add_groups(chosen, name, [name])
     elif name not in files:
@@ -142,6 +144,13 @@ def _add_named(chosen: TaskSelection, name: str) -> None:
             chosen.add([name], [files[name]])
         else:
             chosen.faults.append(f"task {name}: {found.reason}")
+
+
+def _add_included(chosen: TaskSelection, name: str, members: Iterable[str], more: IncludedFiles) -> None:
+    """Keep a group or wildcard of a user's folder; lmms-eval starts all its tasks, so that each must be askable."""
+    ready, without = _by_readiness(more.tasks[member] for member in members if member in more.tasks)
+    chosen.add([name], ready)
+    chosen.faults += [f"task {task.name}: {found.reason}" for task, found in without]
 
 
 def _add_groups(chosen: TaskSelection, name: str, matched: Sequence[str]) -> list[str]:
@@ -160,14 +169,16 @@ def _add_groups(chosen: TaskSelection, name: str, matched: Sequence[str]) -> lis
     return []
 
 
-def _add_wildcard(chosen: TaskSelection, name: str) -> list[str]:
+def _add_wildcard(chosen: TaskSelection, name: str, files: Mapping[str, TaskFile]) -> list[str]:
     """Add the tasks that can be asked; returns a fault if none can."""
-    ready, without = _by_readiness(t for t in task_files().values() if fnmatch.fnmatch(t.name, name))
+    ready, without = _by_readiness(t for t in files.values() if fnmatch.fnmatch(t.name, name))
     chosen.left_out += _lines(without)
     if without and not ready:
         missing = all(found.state == "no data" for _, found in without)
         why = "the data of its {} tasks are not imported" if missing else "none of its {} tasks can be asked"
         return [f"'{name}': {why.format(len(without))}; see the lines above, or: ad2 demo"]
+    if not ready:
+        chosen.faults.append(f"no task matches '{name}'; all: ad2 tasks")
     chosen.add([t.name for t in ready], ready)
     return []
 

@@ -5,8 +5,11 @@ with the higher score. Consistency = share of the pairs in which both winners ar
 
 The paper does not define ties. Here, a pair without a human majority (at most half of the votes for each model) is left
 out and counted. A pair with equal scores, or without a score for one of the models, is a miss, as the judge determined
-no winner; `decided` leaves these pairs out as well. Several runs of a judge (`run` in the ratings) are compared
-separately and averaged, as in the paper.
+no winner; `decided` leaves these pairs out as well.
+
+Of several runs of a judge (`run` in the ratings) the paper uses "the average of these evaluation", which can be read in
+two ways: each run has a winner, and the shares of equal winners are averaged ("run"), or the winner is that of the mean
+marks over the runs ("mean-score").
 """
 
 from __future__ import annotations
@@ -15,8 +18,10 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 TIE = "tie"
+By = Literal["run", "mean-score"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +83,15 @@ class JudgeAgreement:
         return self.n_hits / n if n else None
 
 
-def compare(ratings: Iterable[JudgedAnswer], votes: Iterable[HumanVotes]) -> dict[str, JudgeAgreement]:
+def compare(
+    ratings: Iterable[JudgedAnswer], votes: Iterable[HumanVotes], by: By = "run"
+) -> dict[str, JudgeAgreement]:  # fmt: skip
     """Agreement by task, in the order of first occurrence in `votes`. Ratings without a vote are not used.
 
-    A missing rating of a model in a vote counts as unrated.
+    by: what has a winner, each run of the judge or the mean of their marks. A missing rating of a model in a vote
+    counts as unrated.
     """
+    ratings = _means(ratings) if by == "mean-score" else ratings
     scores_by_answer: dict[tuple[str, str, str, str], float | None] = {}
     runs: dict[str, dict[str, None]] = defaultdict(dict)
     for r in ratings:
@@ -92,6 +101,14 @@ def compare(ratings: Iterable[JudgedAnswer], votes: Iterable[HumanVotes]) -> dic
     for vote in votes:
         by_task[vote.task].append(vote)
     return {task: _task(task, pairs, scores_by_answer, list(runs[task]) or [""]) for task, pairs in by_task.items()}
+
+
+def _means(ratings: Iterable[JudgedAnswer]) -> list[JudgedAnswer]:
+    """One rating per answer: the mean over the runs that have a mark, None if none has."""
+    marks: dict[tuple[str, str, str], list[float]] = {}
+    for r in ratings:
+        marks.setdefault((r.task, r.id, r.model), []).extend([] if r.score is None else [r.score])
+    return [JudgedAnswer(*answer, math.fsum(of) / len(of) if of else None) for answer, of in marks.items()]
 
 
 def _task(

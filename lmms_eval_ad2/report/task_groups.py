@@ -169,9 +169,10 @@ def group_tasks(runs: Sequence[RunSummary], benchmark: str) -> list[TaskGroup]:
 def signature_of(task: TaskSummary) -> Signature:
     """The variant settings that distinguish rows: without the style of chains and the form of multiple-choice tasks.
 
-    The frame of coordinates belongs to the model: it is in the row's label, but does not split its tasks.
+    The frame of coordinates belongs to the model: it is in the row's label, but does not split its tasks. Parts with
+    rubrics of their own share a row.
     """
-    own = {"judge", *FRAME_SETTINGS}
+    own = {"judge", "rubric", *FRAME_SETTINGS}
     if task.part == "cot":
         own.add("style")
     if task.benchmark in MULTI_VIEW:

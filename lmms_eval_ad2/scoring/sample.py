@@ -242,7 +242,7 @@ def _score_ocr(sample: ScoredSample, record: Record, read: Answer, variant: Task
 
 
 def rubric_of(benchmark: str, part: str) -> str:
-    """The rubric for free text: one per part for CODA-LM, similarity to the reference for all others."""
+    """The rubric of a task that names none: for CODA-LM one per part, else similarity to the reference."""
     return f"coda_{part}" if benchmark == "coda_lm" else "ad2_vqa"
 
 
@@ -262,7 +262,7 @@ def _score_free_text(sample: ScoredSample, record: Record, read: Answer, variant
         return
     if not variant.judge:
         return
-    rubric = rubric_of(record.benchmark, sample.part)
+    rubric = variant.rubric or rubric_of(record.benchmark, sample.part)
     sample.pending = [
         JudgeItem(
             f"{sample.task}:{record.id}", rubric, str(read.value), reference, record.question.get(variant.lang),

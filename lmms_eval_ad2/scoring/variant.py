@@ -22,6 +22,8 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "frame": FRAMES,
     "judge": (True, False),
     "circular": (True, False),
+    # Of texts with a reference.
+    "rubric": (None, "ad2_vqa", "ad2_sacs", "coda_general", "coda_region", "coda_suggestion"),
 }
 
 
@@ -39,6 +41,7 @@ class TaskVariant:
     captions: n-gram metrics over the free-text answers, in addition to the score.
     judge: False scores free text by `captions` alone (AutoDrive-QA Table 1's open-ended columns).
     circular: ask each multiple-choice question once per rotation of its options (scoring/rotation.py).
+    rubric: the judge's rubric for free text. None: that of the benchmark (scoring/sample.rubric_of).
     """
 
     benchmark: str
@@ -56,6 +59,7 @@ class TaskVariant:
     captions: tuple[str, ...] = ()
     judge: bool = True
     circular: bool = False
+    rubric: str | None = None
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str) -> TaskVariant:
@@ -75,6 +79,8 @@ class TaskVariant:
             raise Ad2Error(f"{where}: metadata.ad2 needs 'benchmark' and 'part'")
         if data.get("circular") and (data.get("form") not in (None, "mc") or _steps(data)):
             raise Ad2Error(f"{where}: metadata.ad2.circular rotates options: only for form mc, no chain, no rounds")
+        if data.get("rubric") and (_steps(data) or data.get("form") not in (None, "vqa")):
+            raise Ad2Error(f"{where}: metadata.ad2.rubric is for free text: only for form vqa, no chain, no rounds")
         return cls(**{**data, "captions": tuple(data.get("captions", ()))})
 
     @classmethod

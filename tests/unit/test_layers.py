@@ -43,7 +43,7 @@ ALLOWED: dict[str, set[str]] = {
     "coordinates": set(),
     "data": set(),
     "data.drivelm_text": set(),
-    "data.releases": {"records", "data.drivelm_text", "storage", "image_files", "shown_image"},
+    "data.releases": {"records", "data.drivelm_text", "storage", "image_files", "plugins", "shown_image"},
     "data.home": {"records", "data.releases", "storage", "image_files"},
     "prompts": {"coordinates", "records", "image_files", "shown_image", "coda_checkout"},
     "parsing": {"coordinates", "records"},

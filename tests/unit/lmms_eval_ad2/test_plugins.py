@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.distributions import installed
 
 from lmms_eval_ad2 import plugins
+from lmms_eval_ad2.data.releases import find_release, releases
+from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.plugins import COMMANDS, DEMO, DOCTOR, RUN_KINDS, TASK_SOURCES, RunKind, TaskSource
+
+SIGNS = """
+from lmms_eval_ad2.data.releases import BenchmarkRelease
+from lmms_eval_ad2.data.releases.record_rows import open_release
+
+SIGNS = BenchmarkRelease("my_signs", "Signs of my town", "one record per line\\n", open_release)
+TAKEN = BenchmarkRelease("coda_lm", "Not CODA-LM", "", open_release)
+"""
 
 GROUPS = (COMMANDS, RUN_KINDS, TASK_SOURCES, DOCTOR, DEMO)
 
@@ -20,6 +31,28 @@ def test_every_packaged_entry_can_be_loaded(capsys: pytest.CaptureFixture[str]) 
     assert all(isinstance(kind, RunKind) for kind in found[RUN_KINDS])
     assert all(isinstance(source, TaskSource) and source.prefix.endswith(":") for source in found[TASK_SOURCES])
     assert all(found.values()) and all(callable(f) for group in (COMMANDS, DOCTOR, DEMO) for f in found[group])
+
+
+@pytest.fixture
+def foreign_releases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    lines = "a = my_signs:SIGNS\nb = my_signs:TAKEN\nc = my_signs:open_release\n"
+    releases.cache_clear()
+    with installed(tmp_path, {plugins.RELEASES: lines}, {"my_signs.py": SIGNS}):
+        monkeypatch.delitem(sys.modules, "my_signs", raising=False)
+        yield
+    releases.cache_clear()
+
+
+@pytest.mark.usefixtures("foreign_releases")
+def test_a_reader_of_another_distribution_is_a_release(capsys: pytest.CaptureFixture[str]) -> None:
+    assert find_release("my_signs").title == "Signs of my town"
+    assert find_release("coda_lm").title.startswith("CODA-LM")
+    with pytest.raises(Ad2Error, match="no release 'my_sign': did you mean 'my_signs'"):
+        find_release("my_sign")
+    assert capsys.readouterr().err.splitlines() == [
+        "warning: an entry of ad2.releases is left out: there is a release 'coda_lm' already",
+        "warning: an entry of ad2.releases is left out: expected a BenchmarkRelease, found function",
+    ]
 
 
 @pytest.mark.parametrize("group", GROUPS)

@@ -103,6 +103,7 @@ def test_costs_add_up_over_both_systems_and_unknown_ones_stay_unknown(tmp_path: 
         (gzip.compress(gzip.decompress(block()).replace(b'"go"', b"[1]")), "unexpected value"),
         (gzip.compress(gzip.decompress(block()).replace(b'"lane follow"', b'"fly"')), "fly"),
     ],
+    ids=range(10),
 )
 def test_a_broken_file_is_named_with_its_row(tmp_path: Path, content: bytes, why: str) -> None:
     file = decision_file(tmp_path, "101_rep0")

@@ -6,6 +6,7 @@ import pytest
 from support.closedloop.scored import record
 
 from closedloop_plugin.core.profiles import PROFILES
+from closedloop_plugin.core.record import INFRACTIONS
 from closedloop_plugin.scoring.driving import composed, driving_score, latest, penalty, penalty_of, success_rate
 
 B2D = PROFILES["bench2drive"].penalties
@@ -87,8 +88,7 @@ def test_missing_routes_count_zero() -> None:
         ("Completed", {}, True),
         ("Perfect", {}, True),
         ("Completed", {"min_speed_infractions": ["Average speed is 5% of"]}, True),
-        ("Completed", {"outside_route_lanes": ["x"]}, False),
-        ("Completed", {"yield_emergency_vehicle_infractions": ["x"]}, False),
+        *(("Completed", {name: ["x"]}, False) for name in INFRACTIONS if name != "min_speed_infractions"),
         ("Completed", {"a_list_of_a_newer_version": ["x"]}, False),
         ("Failed", {}, False),
         ("Failed - TickRuntime", {}, False),

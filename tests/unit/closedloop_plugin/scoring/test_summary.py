@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.closedloop.scored import episode, record, route
+from support.closedloop.scored import episode, raw, record, route, write
 
 from closedloop_plugin.cli.drive.score import render
 from closedloop_plugin.core.profiles import profile
@@ -103,6 +103,20 @@ def test_counts_and_notes_of_a_small_set() -> None:
     for part in ("1 duplicate", "1 record(s) left out", "2 episode(s) have no record", "no record tests Overtaking"):
         assert part in text
     json.dumps(found, allow_nan=False)
+
+
+def test_success_rate_of_an_official_file_made_by_hand(tmp_path: Path) -> None:
+    """Four routes: clean, slow, over a red light, past a stop sign. The first two succeed: 50 %."""
+    rows = [
+        raw("1"),
+        raw("2", infractions={"min_speed_infractions": ["Average speed is 60% of the surrounding traffic's one"]}),
+        raw("3", penalty=0.7, infractions={"red_light": ["Agent ran a red light 4711 at (x=1, y=2, z=0)"]}),
+        raw("4", penalty=0.8, infractions={"stop_infraction": ["Agent ran a stop with id=9 at (x=1, y=2, z=0)"]}),
+    ]
+    records = read([write(tmp_path / "results.json", rows)]).records
+    found = summarise(records, [route(str(i)) for i in range(1, 5)], B2D)
+    assert found["success_rate"] == 50.0
+    assert found["driving_score"] == pytest.approx((100 + 100 + 70 + 80) / 4)
 
 
 def test_programs_that_replaced_the_standard_scenario_test_no_ability() -> None:

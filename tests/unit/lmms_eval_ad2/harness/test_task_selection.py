@@ -10,6 +10,7 @@ import pytest
 from support.builders import chain, record
 
 from lmms_eval_ad2.data.home import open_dataset, write_dataset
+from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.harness.askable import has_askable
 from lmms_eval_ad2.harness.task_files import task_files
 from lmms_eval_ad2.harness.task_selection import select
@@ -85,6 +86,49 @@ def test_a_group_is_kept_whole_or_replaced_by_the_tasks_that_can_be_asked(tmp_pa
     beside = select("bench_coda*,bench_ad2")
     assert beside.names == ["bench_ad2"] and not beside.faults
     assert beside.left_out[0].startswith("left out: bench_coda*: none of its tasks can be asked: dataset coda_lm")
+
+
+OWN_TASK = """\
+task: {name}
+dataset_path: "ad2:my_bench"
+test_split: test
+metadata:
+  ad2: {{benchmark: my_bench, part: {part}}}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A user's folder of tasks: two on records, one on other data, a group, and a file that is no YAML."""
+    import_as("my_bench", [record("m1", benchmark="my_bench", task="signs")], tmp_path)
+    folder = tmp_path / "my_tasks"
+    folder.mkdir()
+    (folder / "ad2x_my_signs.yaml").write_text(OWN_TASK.format(name="ad2x_my_signs", part="signs"))
+    (folder / "my_empty.yaml").write_text(OWN_TASK.format(name="my_empty", part="lanes"))
+    (folder / "other.yaml").write_text("task: ad2_like_other\ndataset_path: json\n")
+    (folder / "group.yaml").write_text("group: ad2_mine\ntask: [ad2x_my_signs]\n")
+    (folder / "broken.yaml").write_text("task: [")
+    return folder
+
+
+@pytest.mark.parametrize("asked", ["ad2x_my_signs", "ad2x_my*", "ad2_mine"])
+def test_tasks_of_a_users_folder_may_be_named_like_ours(asked: str, folder: Path) -> None:
+    chosen = select(asked, folder)
+    assert not chosen.faults and chosen.tasks.keys() == {"ad2x_my_signs"} and chosen.on_records
+    assert chosen.names == ["ad2_mine" if asked == "ad2_mine" else "ad2x_my_signs"]
+    assert select(asked).faults
+
+
+def test_names_of_a_users_folder_are_checked_like_ours(folder: Path) -> None:
+    other = select("ad2_like_other", folder)
+    assert (other.names, other.tasks, other.faults) == (["ad2_like_other"], {}, [])
+    (fault,) = select("ad2x_my_sign", folder).faults
+    assert fault == "no task 'ad2x_my_sign'; did you mean ad2x_my_signs?; all: ad2 tasks"
+    for name in ("my_empty", "my_em*"):
+        (fault,) = select(name, folder).faults
+        assert fault.startswith("task my_empty: dataset 'my_bench' (test) has no records of part 'lanes'")
+    with pytest.raises(Ad2Error, match="--include_path nowhere: no such folder"):
+        select("ad2x_my_signs", "nowhere")
 
 
 @pytest.mark.parametrize("name", ["ad2x_relation_mc", "ad2x_cot_rounds", "ad2_cot", "ad2x_relation_mark_box"])

@@ -359,6 +359,15 @@ def test_benchmarks_without_a_papers_table_are_shown_too(tmp_path: Path) -> None
     assert text.count("33.0 [30.0, 36.0]") == 2  # in its table and among all tasks
 
 
+def test_parts_of_an_own_benchmark_with_rubrics_share_a_row(tmp_path: Path) -> None:
+    tasks = {
+        "signs": task("town", "signs", cell(50.0)),
+        "advice": task("town", "advice", cell(70.0), variant={"rubric": "coda_suggestion"}),
+    }
+    grid = grid_of(loaded(tmp_path, summary(tasks)), "town/parts", with_published=False)
+    assert [figures(grid, row) for row in grid.rows] == [{"Signs": 50.0, "Advice": 70.0}]
+
+
 def test_every_task_is_listed_with_its_counts(tmp_path: Path) -> None:
     runs = loaded(tmp_path, summary({**ad2_tasks("lexical"), **mcq_tasks()}, judge="lexical"))
     listed = tables.render(runs, published=True, wide=True).split("All tasks\n")[1]

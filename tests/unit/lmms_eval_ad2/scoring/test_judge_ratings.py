@@ -41,8 +41,15 @@ class Scripted:
 
 def test_chain_ratings_by_hand() -> None:
     sample = score_sample(chain(), "<start1>a<end><start2>b<end><start3>c<end>", COT, "t")
-    judge_ratings.apply([sample], Scripted(8, 6, 4, 9, 7, 5, 10), progress=False)
+    judge = Scripted(8, 6, 4, 9, 7, 5, 10)
+    judge_ratings.apply([sample], judge, progress=False)
     assert sample.values == pytest.approx({"sacs": 0.6, "slps": 0.8, "orcs": 0.5, "djss": 1.0})
+    # what was rated: SACS with reference and question of the step, SLPS the answers i and i + 1 of the model
+    assert [(i.answer, i.reference, i.question) for i in judge.asked[:3]] == [
+        (text, f"truth {n}", f"question {n}?") for n, text in enumerate("abc", 1)
+    ]
+    assert [i.steps for i in judge.asked[3:5]] == [("a", "b"), ("b", "c")]
+    assert (judge.asked[5].steps, judge.asked[6].steps) == (("a", "b", "c"), ("a", "b"))
     assert sample.score == pytest.approx((60 + 80 + 50 + 100) / 4)
     assert not sample.pending
 

@@ -7,6 +7,7 @@ import json
 import pytest
 from support.builders import BASE, boxed, chain, record
 
+from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.records import AnswerOption, BilingualText
 from lmms_eval_ad2.scoring.sample import ScoredSample, score_sample
 from lmms_eval_ad2.scoring.variant import TaskVariant
@@ -151,6 +152,27 @@ def test_free_text_is_pending_until_judged() -> None:
     assert sample.values == {}
 
 
+def test_a_task_names_the_rubric_of_its_free_text() -> None:
+    question = record(form="vqa", benchmark="my_bench", answer=BilingualText("Slow down, a truck blocks the lane."))
+    settings = {"benchmark": "my_bench", "part": "advice", "rubric": "coda_suggestion"}
+    variant = TaskVariant.from_dict(settings, "task t")
+    assert [i.rubric for i in score_sample(question, "Slow down.", variant, "t").pending] == ["coda_suggestion"]
+    assert variant.changes() == {"rubric": "coda_suggestion"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rubric": "ad2_orcs"}, "metadata.ad2.rubric is 'ad2_orcs'; expected one of"),
+        ({"rubric": "ad2_vqa", "style": "chain"}, "metadata.ad2.rubric is for free text"),
+        ({"rubric": "ad2_vqa", "form": "mc"}, "metadata.ad2.rubric is for free text"),
+    ],
+)
+def test_a_rubric_that_does_not_fit_is_refused(settings: dict[str, str], message: str) -> None:
+    with pytest.raises(Ad2Error, match=f"task t: {message}"):
+        TaskVariant.from_dict({"benchmark": "my_bench", "part": "advice", **settings}, "task t")
+
+
 def test_choice_as_open_question_has_the_option_text_as_reference() -> None:
     question = record(answer=BilingualText("A"))
     sample = score_sample(question, "some text", TaskVariant("ad2_bench", "perception_base", form="vqa"), "t")
@@ -161,7 +183,12 @@ def test_chain_requests_ratings_for_all_four_metrics() -> None:
     variant = TaskVariant("ad2_bench", "cot", style="chain")
     sample = score_sample(chain(), "<start1>one<end><start2>two<end><start3>stop<end>", variant, "t")
     assert [i.rubric for i in sample.pending] == ["ad2_sacs"] * 3 + ["ad2_slps"] * 2 + ["ad2_orcs", "ad2_djss"]
-    assert sample.pending[3].steps == ("one", "two")
+    # SACS: each answer with the reference and the question of its step (equation 1: relevance to the question)
+    assert [(i.answer, i.reference, i.question) for i in sample.pending[:3]] == [
+        (text, f"truth {n}", f"question {n}?") for n, text in enumerate(("one", "two", "stop"), 1)
+    ]
+    # SLPS: each answer with the model's own next one (equation 2), not with a reference
+    assert [(i.steps, i.reference) for i in sample.pending[3:5]] == [(("one", "two"), ""), (("two", "stop"), "")]
     assert (sample.pending[-1].steps, sample.pending[-1].answer) == (("one", "two"), "stop")
 
 
