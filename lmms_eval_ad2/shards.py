@@ -12,6 +12,7 @@ from lmms_eval_ad2.errors import Ad2Error
 ENV = "AD2_SHARD"
 # Key of the block "run" of summary.json, only of incomplete runs: {"of": N, "included": [i, ...], "identity": {...}}.
 SHARDS = "shards"
+MOST_SHARDS = 100_000  # of one run: lists of them, such as of the missing ones, stay small
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class RunShard:
             raise Ad2Error(f"{where} {text}: expected i/N, as in 1/4") from None
         if not 1 <= index <= of:
             raise Ad2Error(f"{where} {text}: i must be from 1 to N")
+        if of > MOST_SHARDS:
+            raise Ad2Error(f"{where} {text}: N may be at most {MOST_SHARDS:,}")
         return cls(index, of)
 
     def has(self, question: int) -> bool:

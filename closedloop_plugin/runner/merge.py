@@ -13,7 +13,8 @@ from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.runner.decision_files import decision_file
 from closedloop_plugin.runner.episode import EpisodeResult
 from closedloop_plugin.runner.run import AGAIN, episodes_of
-from closedloop_plugin.runner.store import EpisodeStore, by_suite, read_records
+from closedloop_plugin.runner.store import EpisodeStore, asked_repetitions, by_suite, read_records
+from closedloop_plugin.scoring.driving import MOST_REPETITIONS
 from closedloop_plugin.scoring.official import to_official
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.printed import show
@@ -45,10 +46,10 @@ def merge(out: Path, folders: Sequence[Path], *, partial: bool = False) -> Merge
     if out.resolve() in {folder.resolve() for folder in folders}:
         raise Ad2Error(f"{out}: the merged run needs its own folder")
     kept, seen = _kept(folders)
-    before = [read_run(out)] if (out / RUN).exists() else []
-    selection = _selection([*runs, *before], folders)
+    before = {out: read_run(out)} if (out / RUN).exists() else {}
+    selection = _selection({**dict(zip(folders, runs, strict=True)), **before}, folders)
     routes = selection["routes"]
-    present = {_key(record) for record, _ in kept} | {_key(record) for record in read_records(out)}
+    present = {_key(record) for record, _ in kept} | {_key(record) for record in read_records(out, MOST_REPETITIONS)}
     missing = [key for key in _episodes(selection, selection["asked"]) if key not in present]
     if missing and not partial:
         raise Ad2Error(f"{_missing_text(runs, missing)}; to merge the others: --partial")
@@ -66,16 +67,19 @@ def merge(out: Path, folders: Sequence[Path], *, partial: bool = False) -> Merge
     return MergedRun(records, seen - len(kept), missing, others)
 
 
-def _selection(runs: Sequence[Mapping[str, Any]], folders: Sequence[Path]) -> dict[str, Any]:
-    """The selection of the merged run: the routes that any run was asked to drive, in the order of the suite."""
-    routes = runs[0]["selection"]["routes"]
-    asked = {route for run in runs for route in run["selection"].get("asked", run["selection"]["routes"])}
+def _selection(runs: Mapping[Path, Mapping[str, Any]], folders: Sequence[Path]) -> dict[str, Any]:
+    """The selection of the merged run: the routes that any run was asked to drive, in the order of the suite.
+
+    runs: by folder, those of an earlier merge included, which is not among the merged `folders`.
+    """
+    routes = runs[folders[0]]["selection"]["routes"]
+    asked = {route for run in runs.values() for route in run["selection"].get("asked", run["selection"]["routes"])}
     return {
         "routes": routes,
         "asked": [route for route in routes if route in asked],
-        "repetitions": max(run["selection"]["repetitions"] for run in runs),
+        "repetitions": max(asked_repetitions(folder, run["selection"]) for folder, run in runs.items()),
         "merged": [str(folder) for folder in folders],
-        **_training(runs),
+        **_training([*runs.values()]),
     }
 
 
@@ -114,7 +118,7 @@ def _kept(folders: Sequence[Path]) -> tuple[list[tuple[EpisodeRecord, Path]], in
     best: dict[tuple[str, int], tuple[EpisodeRecord, Path]] = {}
     seen = 0
     for folder in folders:
-        own = {_key(r): r for r in read_records(folder)}  # within a folder the last line counts
+        own = {_key(r): r for r in read_records(folder, MOST_REPETITIONS)}  # within a folder the last line counts
         seen += len(own)
         for key, record in own.items():
             if _replaces(record, best[key][0] if key in best else None):

@@ -18,17 +18,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.runner.decision_files import DecisionFiles
 from closedloop_plugin.runner.episode import EpisodeResult
+from closedloop_plugin.scoring.driving import MOST_REPETITIONS
 from closedloop_plugin.scoring.official import from_episode
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.numbers import is_number
+from lmms_eval_ad2.numbers import is_number, is_whole
 from lmms_eval_ad2.storage.files import DISK_FULL, atomic_write, remove_leftovers
-from lmms_eval_ad2.storage.identity import RESULTS, check_identity, write_run
+from lmms_eval_ad2.storage.identity import RESULTS, RUN, check_identity, write_run
 from lmms_eval_ad2.storage.journal import JournalFile, read
 from lmms_eval_ad2.storage.lock import lock_folder
 
@@ -113,14 +115,29 @@ def disk_full(folder: Path, count: Callable[[], int]) -> Iterator[None]:
         ) from exc
 
 
-def read_records(folder: Path) -> list[EpisodeRecord]:
-    """All complete lines of episodes.jsonl, in file order. Raises DataError for a malformed one."""
+def asked_repetitions(folder: Path, selection: Mapping[str, Any]) -> int:
+    """Repetitions of each route that run.json asks for. Raises DataError for a number that would fill the memory."""
+    asked = selection.get("repetitions", 1)
+    if not is_whole(asked, 1, MOST_REPETITIONS):
+        expected = f"a whole number from 1 to {MOST_REPETITIONS}"
+        raise DataError(folder / RUN, None, "selection.repetitions", expected, asked)
+    return asked
+
+
+def read_records(folder: Path, most_repetitions: int | None = None) -> list[EpisodeRecord]:
+    """All complete lines of episodes.jsonl, in file order.
+
+    Raises DataError for a malformed one, and for a repetition that is not below `most_repetitions`.
+    """
     hint = "Remove the line, and the same command runs that episode again"
-    return [line.value for line in read(folder / RESULTS, _record, expected="an episode record", hint=hint)]
+    record = partial(_record, most_repetitions=most_repetitions)
+    return [line.value for line in read(folder / RESULTS, record, expected="an episode record", hint=hint)]
 
 
-def _record(line: bytes) -> EpisodeRecord:
+def _record(line: bytes, most_repetitions: int | None) -> EpisodeRecord:
     record = EpisodeRecord.from_json(line.decode())
+    if most_repetitions is not None and not 0 <= record.repetition < most_repetitions:
+        raise ValueError(f"repetition {record.repetition}: expected 0 to {most_repetitions - 1}")
     try:
         from_episode(record)  # checks the values too, so that an edited file fails here and not later
     except DataError as exc:

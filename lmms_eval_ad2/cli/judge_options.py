@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lmms_eval_ad2.judge.spec import IMAGES_VARIABLE, REPEATS_VARIABLE, VARIABLE
 from lmms_eval_ad2.options import option
+from lmms_eval_ad2.saved_samples import MOST_JUDGEMENTS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +24,7 @@ class JudgeOptions:
         default=None,
         metavar="N",
         least=1,
+        most=MOST_JUDGEMENTS,
     )
 
     judge_images: bool = option(

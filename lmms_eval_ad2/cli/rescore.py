@@ -131,7 +131,6 @@ def rescore_task(
     from lmms_eval_ad2.coordinates import InputResizing
     from lmms_eval_ad2.harness.judge_images import with_images
     from lmms_eval_ad2.scoring import pipeline, result_files
-    from lmms_eval_ad2.scoring.sample import score_row
     from lmms_eval_ad2.scoring.variant import TaskVariant
 
     variant = TaskVariant.of_table(table, name)
@@ -139,7 +138,7 @@ def rescore_task(
         variant = variant.with_frame(frame, "--frame")
     stated = (table.get("coordinates") or {}).get("model_input")  # that of a task, or of --frame, before the model's
     resizing = InputResizing.from_json(stated, f"{source}, {name}") or resizing
-    again = (score_row(row, variant, name, resizing) for row in result_files.read_samples(source, name))
+    again = (sample for _, _, sample in result_files.scored_samples(source, name, variant, resizing))
     samples = with_images(again, judge, Path(str(table.get("data", {}).get("image_root"))), variant)
     new, _ = pipeline.score_task(samples, name, variant, lambda: judge, target, resizing=resizing)
     kept = {key: table[key] for key in ("data", result_files.SELECTED) if key in table}

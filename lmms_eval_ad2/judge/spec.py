@@ -20,6 +20,7 @@ from lmms_eval_ad2.judge.verdict import WORDINGS, Wording
 from lmms_eval_ad2.llm import settings as llm_settings
 from lmms_eval_ad2.llm.model import pairs, yaml_mapping
 from lmms_eval_ad2.llm.settings import CheckedSettings, check_keys, one_of
+from lmms_eval_ad2.saved_samples import MOST_JUDGEMENTS
 
 BACKENDS = ("lexical", "embedding", "evaluate", "openai", "fake")
 VARIABLE = "AD2_JUDGE"
@@ -67,8 +68,8 @@ def _with_environment(settings: dict[str, Any]) -> dict[str, Any]:
     repeats = os.environ.get(REPEATS_VARIABLE)
     if not repeats:
         return settings
-    if not repeats.isdecimal() or int(repeats) < 1:
-        raise Ad2Error(f"{REPEATS_VARIABLE}={repeats}: expected a whole number from 1")
+    if not (repeats.isdecimal() and len(repeats) < 9 and 1 <= int(repeats) <= MOST_JUDGEMENTS):
+        raise Ad2Error(f"{REPEATS_VARIABLE}={repeats[:40]}: expected a whole number from 1 to {MOST_JUDGEMENTS:,}")
     if settings["backend"] == "openai":
         return {**settings, "repeats": int(repeats)}
     if int(repeats) > 1:
@@ -185,7 +186,8 @@ def _openai(settings: Mapping[str, Any], cache: Path | None) -> Judge:
         raise Ad2Error(f"judge setting images: expected true or false, found {images!r}")
     return LLMJudge(
         endpoint, sampling, {name: rubric.seeing() for name, rubric in rubrics.items()} if images else rubrics,
-        cache=cache, price=llm_settings.price(checked), repeats=checked.whole("repeats", 1, low=1), images=images,
+        cache=cache, price=llm_settings.price(checked), images=images,
+        repeats=checked.whole("repeats", 1, low=1, high=MOST_JUDGEMENTS),
     )  # fmt: skip
 
 

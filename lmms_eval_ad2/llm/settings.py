@@ -84,12 +84,14 @@ class CheckedSettings:
             raise self._wrong(key, wanted, value)
         return float(value)
 
-    def whole(self, key: str, default: int, *, low: int | None = None) -> int:
-        """An integer of at least `low`, of at most 308 digits."""
+    def whole(self, key: str, default: int, *, low: int | None = None, high: int | None = None) -> int:
+        """An integer from `low` to `high`, of at most 308 digits."""
         value = self.values.get(key)
         value = default if value is None else value
-        if not is_number(value) or not is_whole(value, low=-math.inf if low is None else low):
-            raise self._wrong(key, f"a whole number{'' if low is None else f' from {low}'}", value)
+        least, most = -math.inf if low is None else low, math.inf if high is None else high
+        if not is_number(value) or not is_whole(value, least, most):
+            bounds = f"{'' if low is None else f' from {low}'}{'' if high is None else f' to {high}'}"
+            raise self._wrong(key, f"a whole number{bounds}", value)
         return value
 
     def mapping(self, key: str) -> dict[str, Any]:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.numbers import is_number
 from lmms_eval_ad2.prompts import visual
 from lmms_eval_ad2.records import MarkKind, Record, VisualPrompt
 from lmms_eval_ad2.report.runs import TaskSummary
+from lmms_eval_ad2.saved_samples import read_record
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -38,9 +39,11 @@ def pictures(row: Mapping[str, Any], task: TaskSummary) -> SamplePictures:
     if not root:
         return SamplePictures(trouble="the run does not record the folder of its images")
     try:
-        record = Record.from_dict(row["record"])
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as exc:
-        return SamplePictures(trouble=f"the record cannot be read ({type(exc).__name__}: {exc})")
+        record = read_record(Path(f"{task.name}.jsonl"), str(row.get("id")), row)
+    except DataError as exc:
+        return SamplePictures(trouble=f"the record cannot be read: {exc}")
+    if not record.images:
+        return SamplePictures(trouble="the record has no image")
     try:
         drawn = visual.render(record, Path(str(root)), **_render_options(record, task))
         placed = _draw_answers(drawn[0], row, record)

@@ -40,7 +40,7 @@ def options(row: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     offered = record_of(row).get("options") if row.get("form") == "mc" else None
     return [
         (str(o.get("letter", "")), _in(o.get("text"), _lang(row)), str(o.get("kind", "")))
-        for o in (offered or ()) if isinstance(o, Mapping)
+        for o in _objects(offered)
     ]  # fmt: skip
 
 
@@ -50,8 +50,7 @@ def reference(row: Mapping[str, Any]) -> str:
     if row.get("form") == "mc":
         return str(record.get("letter", ""))
     if row.get("form") == "chain":
-        steps = [s for s in record.get("steps") or () if isinstance(s, Mapping)]
-        return "\n".join(f"{i}. {_in(s.get('answer'), lang)}" for i, s in enumerate(steps, 1))
+        return "\n".join(f"{i}. {_in(s.get('answer'), lang)}" for i, s in enumerate(_objects(record.get("steps")), 1))
     return _in(record.get("answer"), lang)
 
 
@@ -69,12 +68,11 @@ def read_as(row: Mapping[str, Any]) -> str | None:
 
 def judged(row: Mapping[str, Any]) -> Iterator[JudgedText]:
     """The judge's marks, with their replies where the file has them."""
-    entries = row.get("judge")
-    for entry in entries if isinstance(entries, list) else ():
-        if isinstance(entry, Mapping):
-            part = "" if entry.get("part") in (None, "0") and len(entries or ()) == 1 else f" {entry.get('part')}"
-            mark = _mark(entry.get("score"), entry.get("reason"))
-            yield JudgedText(f"{entry.get('rubric')}{part}", mark, tuple(_judges_replies(entry)))
+    entries = _objects(row.get("judge"))
+    for entry in entries:
+        part = "" if entry.get("part") in (None, "0") and len(entries) == 1 else f" {entry.get('part')}"
+        mark = _mark(entry.get("score"), entry.get("reason"))
+        yield JudgedText(f"{entry.get('rubric')}{part}", mark, tuple(_judges_replies(entry)))
 
 
 def _judges_replies(entry: Mapping[str, Any]) -> Iterator[str]:
@@ -95,6 +93,11 @@ def plain(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{k} {v}" for k, v in value.items())
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _objects(value: Any) -> list[Mapping[str, Any]]:
+    """The objects in a list."""
+    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
 
 
 def _lang(row: Mapping[str, Any]) -> str:

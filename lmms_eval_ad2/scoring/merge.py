@@ -22,11 +22,12 @@ from lmms_eval_ad2.judge.base import JudgeItem, JudgeRating
 from lmms_eval_ad2.numbers import is_number
 from lmms_eval_ad2.printed import show
 from lmms_eval_ad2.records import Unscored
+from lmms_eval_ad2.saved_samples import needs, saved_repeats
 from lmms_eval_ad2.scoring import judge_ratings, pipeline
-from lmms_eval_ad2.scoring.result_files import SELECTED, read_samples, read_summary, write_summary
-from lmms_eval_ad2.scoring.sample import ScoredSample, score_row
+from lmms_eval_ad2.scoring.result_files import SELECTED, read_summary, scored_samples, write_summary
+from lmms_eval_ad2.scoring.sample import ScoredSample
 from lmms_eval_ad2.scoring.variant import TaskVariant
-from lmms_eval_ad2.shards import SHARDS, shards_text
+from lmms_eval_ad2.shards import MOST_SHARDS, SHARDS, shards_text
 from lmms_eval_ad2.storage.files import remove_leftovers
 from lmms_eval_ad2.storage.identity import refuse_unlike
 from lmms_eval_ad2.storage.lock import lock_folder
@@ -62,6 +63,8 @@ class SavedShard:
             selected = {name: int(table[SELECTED]) for name, table in summary["tasks"].items()}
         except (KeyError, TypeError, ValueError) as exc:
             raise DataError(where, None, SHARDS, "the shards of this folder", str(block)[:80], str(exc)) from exc
+        if of > MOST_SHARDS:
+            raise DataError(where, None, f"{SHARDS}.of", f"at most {MOST_SHARDS:,} shards", of)
         if not included or not all(1 <= i <= of for i in included) or min(selected.values(), default=0) < 0:
             raise DataError(where, None, SHARDS, "numbers from 1 to N", str(block)[:80])
         return cls(folder, summary["run"], summary["tasks"], included, of)
@@ -138,7 +141,8 @@ def _merge_task(out: Path, shards: Sequence[SavedShard], name: str, complete: bo
     variant = TaskVariant.of_table(tables[0], name)
     resizing = InputResizing.from_json(shards[0].run.get("model_input"), str(shards[0].folder / "summary.json"))
     described = shards[0].run.get("judge") or {}
-    judge = SavedMarks(str(described.get("label")), int(described.get("repeats", 1)))
+    repeats = max(saved_repeats(shard.folder / "summary.json", shard.run.get("judge")) for shard in shards)
+    judge = SavedMarks(str(described.get("label")), repeats)
     samples = _samples(shards, name, variant, resizing, judge, complete)
     table, _ = pipeline.score_task(samples, name, variant, lambda: judge, out, progress=False, resizing=resizing)
     if table["n"] != present:
@@ -166,16 +170,9 @@ def _samples(
 def _scored(
     folder: Path, name: str, variant: TaskVariant, resizing: InputResizing | None
 ) -> Iterator[tuple[int, ScoredSample, Any, Path]]:
-    file = folder / "samples" / f"{name}.jsonl"
-    for number, saved in enumerate(read_samples(folder, name), 1):
-        row = saved.get("row") if isinstance(saved, dict) else None
-        if type(row) is not int or row < 0:
-            raise DataError(file, number, "row", "the number of a shard's row", row)
-        try:
-            sample = score_row(saved, variant, name, resizing)
-        except (KeyError, TypeError, ValueError, AttributeError) as exc:
-            raise DataError(file, number, "sample", "an answer with its record", str(saved)[:80], str(exc)) from exc
-        yield row, sample, saved.get("judge"), folder
+    for number, saved, sample in scored_samples(folder, name, variant, resizing):
+        needs(folder / "samples" / f"{name}.jsonl", number, saved, "row")
+        yield saved["row"], sample, saved.get("judge"), folder
 
 
 class SavedMarks:

@@ -12,10 +12,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.coordinates import InputResizing
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.scoring.sample import ScoredSample
+from lmms_eval_ad2.numbers import is_whole
+from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.saved_samples import needs, read_record, read_sample
+from lmms_eval_ad2.scoring.replies import REPLY
+from lmms_eval_ad2.scoring.rotation import ROTATED
+from lmms_eval_ad2.scoring.sample import ScoredSample, score_sample
+from lmms_eval_ad2.scoring.variant import TaskVariant
 from lmms_eval_ad2.storage.files import atomic_write
-from lmms_eval_ad2.storage.untrusted_json import lines, load, parse
+from lmms_eval_ad2.storage.untrusted_json import lines, load
 
 SCHEMA = "ad2-run/1"
 SELECTED = "selected"  # key of a task's table, beside SHARDS: the number of rows of all N shards
@@ -61,13 +68,44 @@ def read_summary(folder: Path, name: str = "summary.json") -> dict[str, Any]:
 
 
 def read_samples(folder: Path, task: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of samples/<task>.jsonl."""
+    """Yield the rows of samples/<task>.jsonl; raises DataError for one that no run has written."""
     path = folder / "samples" / f"{task}.jsonl"
     try:
         for number, line in lines(path):
-            try:
-                yield parse(line)
-            except ValueError as exc:
-                raise DataError(path, number, "line", "one JSON object", line[:80], f"({exc})") from exc
+            yield read_sample(path, number, line)
     except FileNotFoundError:
         raise DataError(path, None, "file", "the samples of a finished run", None) from None
+
+
+def scored_samples(
+    folder: Path, task: str, variant: TaskVariant, resizing: InputResizing | None
+) -> Iterator[tuple[int, Mapping[str, Any], ScoredSample]]:
+    """Score the saved answers of a task again, without their judge's marks: (line, row, sample).
+
+    Raises DataError, with the line, for a row that cannot be scored.
+    """
+    path = folder / "samples" / f"{task}.jsonl"
+    for number, row in enumerate(read_samples(folder, task), 1):
+        needs(path, number, row, "raw", "prompt")
+        record = read_record(path, number, row)
+        _check_derived(path, number, record, variant)
+        sample = score_sample(record, row["raw"], variant, task, row["prompt"], resizing)
+        sample.row = row.get("row")
+        yield number, row, sample
+
+
+def _check_derived(path: Path, number: int, record: Record, variant: TaskVariant) -> None:
+    """Raise DataError for a reply, or a rotation of options, that does not name its question."""
+    reply, rotated = record.meta.get(REPLY), record.meta.get(ROTATED)
+    if isinstance(reply, Mapping) and not isinstance(reply.get("id"), str):
+        raise DataError(path, number, f"record.meta.{REPLY}", "the id of its question", str(reply)[:80])
+    if not variant.circular:
+        return
+    if variant.asked_form(record) != "mc":
+        raise DataError(path, number, "record.form", "mc, as the task rotates options", record.form)
+    options = len(record.options)
+    known = rotated if isinstance(rotated, Mapping) else {}
+    shift, of = known.get("by"), known.get("of")
+    if not (isinstance(known.get("id"), str) and is_whole(of, options, options) and is_whole(shift, 0, options - 1)):
+        expected = f'{{"id": text, "by": 0 to {options - 1}, "of": {options}}}, as the task rotates its options'
+        raise DataError(path, number, f"record.meta.{ROTATED}", expected, str(rotated)[:80])

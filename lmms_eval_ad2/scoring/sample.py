@@ -11,7 +11,7 @@ scores of the text that the parser extracts from it are columns of their own.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -107,15 +107,6 @@ def score_sample(
         return _not_scored(sample, "unparsed", read.reason)
     sample.answer, sample.note = read.value, read.note
     _SCORERS[form](sample, record, read, variant)
-    return sample
-
-
-def score_row(
-    row: Mapping[str, Any], variant: TaskVariant, task: str, resizing: InputResizing | None
-) -> ScoredSample:  # fmt: skip
-    """Score a row of samples/<task>.jsonl again, without its judge's marks."""
-    sample = score_sample(Record.from_dict(row["record"]), row["raw"], variant, task, row["prompt"], resizing)
-    sample.row = row.get("row")
     return sample
 
 

@@ -10,6 +10,7 @@ from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.judge.agreement import HumanVotes, JudgedAnswer
 from lmms_eval_ad2.judge.base import HIGHEST, LOWEST
 from lmms_eval_ad2.numbers import is_number
+from lmms_eval_ad2.saved_samples import saved_repeats
 from lmms_eval_ad2.scoring.result_files import read_samples, read_summary
 from lmms_eval_ad2.study.folder import PairwiseStudy, labels
 
@@ -35,7 +36,7 @@ def judged_answers(study: PairwiseStudy, runs: Sequence[Path] = ()) -> tuple[lis
             if model in pair.models:
                 wanted.setdefault(pair.task, set()).add(pair.id)
         for task, ids in wanted.items():
-            found += _of_task(folders[model], task, model, ids, int(judge.get("repeats", 1)))
+            found += _of_task(folders[model], task, model, ids, saved_repeats(folders[model] / "summary.json", judge))
     if len(set(judges.values())) > 1:
         each = ", ".join(f"{model}: {judge}" for model, judge in judges.items())
         raise Ad2Error(f"the runs were rated by different judges ({each}); rate them with one: ad2 rescore RUN --judge")

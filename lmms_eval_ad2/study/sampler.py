@@ -11,10 +11,10 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.judge.agreement import TIE
 from lmms_eval_ad2.parsing import failure_reason
-from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.saved_samples import read_record
 from lmms_eval_ad2.scoring.result_files import read_samples, read_summary
 from lmms_eval_ad2.study.folder import AnswerPair, PairwiseStudy
 
@@ -76,16 +76,10 @@ def _of_task(
     for id in chosen:
         for a, b in combinations([m for m in models if id in answers[m]], 2):
             (first, row), (second, _) = answers[a][id], answers[b][id]
-            pairs.append(AnswerPair(task, id, (a, b), (first, second), str(row.get("prompt")), _record(row, task)))
+            record = read_record(Path(f"{task}.jsonl"), id, row)
+            pairs.append(AnswerPair(task, id, (a, b), (first, second), str(row.get("prompt")), record))
     chance.shuffle(pairs)
     return pairs, len(common), len(chosen)
-
-
-def _record(row: Mapping[str, Any], task: str) -> Record:
-    try:
-        return Record.from_dict(row["record"])
-    except (KeyError, TypeError, ValueError, AttributeError) as exc:
-        raise DataError(f"samples of {task}", str(row.get("id")), "record", "a record", None, str(exc)) from exc
 
 
 def _check_data(task: str, tables: Mapping[str, Mapping[str, Any]]) -> None:

@@ -39,6 +39,7 @@ ALLOWED: dict[str, set[str]] = {
     "decoder_bounds": set(),  # of image headers, before Pillow reads them
     "image_files": {"storage", "decoder_bounds"},
     "shown_image": {"image_files"},
+    "saved_samples": {"records", "storage"},  # rows of samples/<task>.jsonl, which may be files of others
     "coda_checkout": {"storage"},  # texts of a checkout of CODA-LM: for its judge and its questions
     "coordinates": set(),
     "data": set(),
@@ -49,7 +50,7 @@ ALLOWED: dict[str, set[str]] = {
     "parsing": {"coordinates", "records"},
     "metrics": {"records"},
     "llm": {"storage"},
-    "judge": {"llm", "records", "storage", "testing.fake_judge", "coda_checkout", "image_files", "shown_image"},
+    "judge": {"llm", "records", "storage", "testing.fake_judge", "coda_checkout", "image_files", "shown_image", "saved_samples"},
     # Builds AutoDrive-QA's questions: reads releases and the data home, asks models, writes a file that releases read.
     "mcq": {
         "llm", "data", "image_files", "prompts", "metrics", "parsing", "records", "storage", "report.text_table",
@@ -58,15 +59,18 @@ ALLOWED: dict[str, set[str]] = {
     "export": {"coordinates", "scoring", "image_files", "parsing", "prompts", "data", "records", "storage", "plugins"},
     # Human annotation: a page over the data home.
     "annotate": {"served_hosts", "llm", "data", "prompts", "parsing", "metrics", "records", "storage"},
-    "scoring": {"coordinates", "judge", "parsing", "metrics", "records", "data.drivelm_text", "storage", "shards"},
+    "scoring": {
+        "coordinates", "judge", "parsing", "metrics", "records", "saved_samples", "data.drivelm_text", "storage",
+        "shards",
+    },
     # Human preferences between the answers of runs: sampling, voting page, conversion for the judge's agreement.
-    "study": {"annotate", "judge", "parsing", "scoring", "records", "storage"},
+    "study": {"annotate", "judge", "parsing", "scoring", "records", "saved_samples", "storage"},
     "sample": {"data", "records", "storage"},
     "harness": {
         "coordinates", "export", "scoring", "image_files", "judge", "llm", "parsing", "prompts", "data", "sample",
         "records", "storage", "plugins", "shards",
     },
-    "report": {"coordinates", "prompts", "metrics", "records", "storage", "shards"},
+    "report": {"coordinates", "prompts", "metrics", "records", "saved_samples", "storage", "shards"},
     # Scores random answers; all else reads result files.
     "report.floors": {"report", "judge", "scoring", "records", "shards"},
     "report.text_table": set(),  # the table type of all commands

@@ -144,14 +144,15 @@ def _run(path: Path, routes: str | None, name: str) -> DriveResults:
     from closedloop_plugin.cli.drive.training_data import training_note
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.runner.episode import PROGRAM
-    from closedloop_plugin.runner.store import read_records
-    from closedloop_plugin.scoring.driving import repetitions_of
+    from closedloop_plugin.runner.store import asked_repetitions, read_records
+    from closedloop_plugin.scoring.driving import MOST_REPETITIONS, repetitions_of
     from closedloop_plugin.scoring.measures import ComparedEpisode
     from lmms_eval_ad2.errors import Ad2Error
     from lmms_eval_ad2.storage.identity import read_run
 
     run = read_run(path)
-    records = read_records(path)
+    repetitions = asked_repetitions(path, run["selection"])
+    records = read_records(path, MOST_REPETITIONS)
     if not records:
         raise Ad2Error(f"{path}: it contains no episode yet; the same `ad2 drive run` command resumes it")
     if records[0].scenario == PROGRAM:
@@ -169,22 +170,11 @@ def _run(path: Path, routes: str | None, name: str) -> DriveResults:
         records=tuple(e.official for e in episodes),
         episodes=episodes,
         profile=profile(records[0].profile),
-        repetitions=repetitions_of([e.official for e in episodes], least=_asked_repetitions(path, selection)),
+        repetitions=repetitions_of([e.official for e in episodes], least=repetitions),
         identity=identity,
         notes=notes,
         training=training_note(selection, asked),
     )
-
-
-def _asked_repetitions(run: Path, selection: Mapping[str, Any]) -> int:
-    from closedloop_plugin.scoring.driving import MOST_REPETITIONS
-    from lmms_eval_ad2.errors import DataError
-    from lmms_eval_ad2.storage.identity import RUN
-
-    asked = selection.get("repetitions", 1)
-    if type(asked) is not int or not 1 <= asked <= MOST_REPETITIONS:
-        raise DataError(run / RUN, None, "selection.repetitions", f"a number from 1 to {MOST_REPETITIONS}", asked)
-    return asked
 
 
 def _suite_of(identity: Mapping[str, Any], routes: str | None) -> tuple[Suite | None, tuple[str, ...]]:

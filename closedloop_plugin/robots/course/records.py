@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.robots.course.referee import RETRYABLE, SegmentEndReason
-from lmms_eval_ad2.numbers import is_number
+from lmms_eval_ad2.numbers import is_number, is_whole
 from lmms_eval_ad2.storage.identity import RESULTS
 from lmms_eval_ad2.storage.journal import JournalFile, read
 from lmms_eval_ad2.storage.untrusted_json import parse
@@ -94,6 +94,12 @@ class SegmentRunRecord:
             raise TypeError("segment, run: expected a text and a whole number")
         if not isinstance(record.agent, dict) or not isinstance(record.robot, dict):
             raise TypeError("agent, robot: expected objects")
+        if not isinstance(record.counts, dict) or not all(is_whole(n, 0, 10**12) for n in record.counts.values()):
+            raise TypeError("counts: expected whole numbers from 0")
+        if not all(isinstance(text, str) for text in (record.what, record.profile, record.transport)):
+            raise TypeError("what, profile, transport: expected texts")
+        if not (record.interpreter is None or isinstance(record.interpreter, dict)):
+            raise TypeError("interpreter: expected an object or null")
         return record
 
 

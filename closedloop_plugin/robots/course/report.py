@@ -66,7 +66,8 @@ def render(
     """Heading, our table, reasons of early ends, and the paper's table."""
     selected = [r for r in records if r.segment in segments]
     result = course(selected, segments)
-    blocks = [_heading(selected), _ours(result, markdown), _ends(selected, markdown)]
+    notes = "\n".join(_line(text, markdown) for text in [METHOD, *ends(selected)])
+    blocks = [_heading(selected), _ours(result, markdown), notes]
     if paper:
         blocks.append(_published(paper, markdown))
     return printable("\n\n".join(block for block in blocks if block)) + "\n"
@@ -92,9 +93,9 @@ def _ours(result: CourseResult, markdown: bool) -> str:
     return TextTable(["", *(c.segment for c in result.cells), "Average"], rows).render(markdown=markdown)
 
 
-def _ends(records: Sequence[SegmentRunRecord], markdown: bool) -> str:
-    """Why runs ended early, most frequent first, and how many replies failed."""
-    lines = [METHOD]
+def ends(records: Sequence[SegmentRunRecord]) -> list[str]:
+    """Lines: why runs ended early, most frequent first, and how many replies failed."""
+    lines = []
     early = Counter((r.segment, r.end, r.what) for r in records if not r.completed)
     for (segment, end, what), n in early.most_common():
         reason = what if what.startswith(end) else f"{end}: {what}" if what else end
@@ -104,7 +105,7 @@ def _ends(records: Sequence[SegmentRunRecord], markdown: bool) -> str:
         n = sum(r.counts.get(name, 0) for r in records)
         if n:
             lines.append(f"{n} of {sum(r.counts.get('cycles', 0) for r in records)} {title}")
-    return "\n".join(_line(text, markdown) for text in lines)
+    return lines
 
 
 def _retryable(records: Sequence[SegmentRunRecord], segment: str, end: str) -> bool:

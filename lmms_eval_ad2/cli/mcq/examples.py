@@ -94,8 +94,8 @@ def _open_answers(one: RunSummary, options: McqExamplesOptions) -> Iterator[Open
     from itertools import islice
 
     from lmms_eval_ad2.mcq.open_answers import OpenAnswer
-    from lmms_eval_ad2.records import Record
     from lmms_eval_ad2.report.runs import sample_rows
+    from lmms_eval_ad2.saved_samples import read_record
 
     tasks = [
         task for task in one.tasks.values() if task.benchmark == "autodrive_qa" and not task.variant.get("circular")
@@ -110,7 +110,7 @@ def _open_answers(one: RunSummary, options: McqExamplesOptions) -> Iterator[Open
             continue
         rows = (row for row in sample_rows(one, task.name) if row.get("status") != "unscored")
         for row in islice(rows, options.limit):
-            record = Record.from_dict(row["record"])
+            record = read_record(one.folder / "samples" / f"{task.name}.jsonl", str(row["id"]), row)
             yield OpenAnswer(
                 id=record.id, task=record.task, question=record.question.get("en"), reference=record.answer.get("en"),
                 text=str(row["raw"]), choice=chosen.get(record.id, ""), marked=record.letter, cluster=record.cluster,

@@ -13,7 +13,7 @@ from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.task import shard
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.storage.identity import read_run
+from lmms_eval_ad2.storage.identity import read_run, write_run
 
 
 @pytest.mark.integration
@@ -71,3 +71,10 @@ def test_a_later_merge_takes_the_latest_episode(tmp_path: Path) -> None:
     assert merge(tmp_path / "all", [tmp_path / "a"], partial=True).records[0].end == EndReason.WORLD_FAILED
     run_into(tmp_path / "a", tasks()[:1], worker_config(), retry_failed=True)
     assert merge(tmp_path / "all", [tmp_path / "a"], partial=True).records[0].end == EndReason.COMPLETED
+
+
+@pytest.mark.parametrize("repetitions", [0, 1001, 10**12, "1", None])
+def test_an_absurd_number_of_repetitions_is_refused_at_once(tmp_path: Path, repetitions: object) -> None:
+    write_run(tmp_path / "a", {"suite": "demo"}, {"routes": ["1"], "repetitions": repetitions})
+    with pytest.raises(Ad2Error, match=r"run\.json.*selection\.repetitions.*from 1 to 1000"):
+        merge(tmp_path / "all", [tmp_path / "a"], partial=True)

@@ -153,6 +153,17 @@ def test_a_full_disk_is_reported_and_loses_nothing(tmp_path: Path, monkeypatch: 
     assert [r.route_id for r in read_records(tmp_path)] == ["101", "102"]
 
 
+@pytest.mark.parametrize("repetition", [1000, 99_999, 10**12, -1])
+def test_an_absurd_repetition_is_found_while_reading(tmp_path: Path, repetition: int) -> None:
+    with open_store(tmp_path) as store:
+        store.save(EpisodeResult(record(0)))
+    line = {**json.loads((tmp_path / "episodes.jsonl").read_text()), "repetition": repetition}
+    # The line after it is broken: reading ends before.
+    (tmp_path / "episodes.jsonl").write_text(f"{json.dumps(line)}\n{{broken\n")
+    with pytest.raises(DataError, match=rf"episodes\.jsonl, row 1: .*repetition {repetition}: expected 0 to 999"):
+        read_records(tmp_path, 1000)
+
+
 @pytest.mark.integration
 def test_a_full_disk_ends_the_run_and_the_run_can_be_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept, real = [], EpisodeStore.save

@@ -127,7 +127,7 @@ def test_answer_and_reference_of_a_box_are_drawn(tmp_path: Path) -> None:
     pixels = np.asarray(drawn.images[0])
     assert tuple(pixels[20, 40]) == REFERENCE and tuple(pixels[30, 150]) == ANSWER
     assert tuple(pixels[45, 199]) == ANSWER  # moved to the edge
-    unread = pictures(box_row(None), one.task)
+    unread = pictures(json.loads(json.dumps(box_row(None))), one.task)
     assert unread.placed and not (np.asarray(unread.images[0]) == ANSWER).all(axis=-1).any()
 
 

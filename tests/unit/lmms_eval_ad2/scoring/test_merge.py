@@ -171,13 +171,20 @@ def test_lost_repeated_and_broken_samples_are_errors(tmp_path: Path) -> None:
     parts = shards_in(tmp_path)
     file = parts[1] / "samples" / "free.jsonl"
     lines = file.read_text("utf-8").splitlines()
-    broken = {**json.loads(lines[0]), "judge": None}
+    row = json.loads(lines[0])
     for kept, error, message in (
         (lines[1:], Ad2Error, "task free: 8 rows in the samples of the shards, 9 in their tables"),
         ([lines[0], *lines], Ad2Error, "is there twice"),
-        ([json.dumps(broken), *lines[1:]], DataError, "the marks of 1 texts"),
-        (["{}", *lines], DataError, "the number of a shard's row"),
-        (['{"row": 0}', *lines], DataError, "an answer with its record"),
+        ([json.dumps({**row, "judge": []}), *lines[1:]], DataError, "the marks of 1 texts"),
+        (
+            [json.dumps({**row, "judge": None}), *lines[1:]],
+            DataError,
+            "row 1: field 'judge': .* found 'null'",
+        ),
+        ([lines[0], "{}"], DataError, "row 2: field 'id': expected a text"),
+        (['{"id": "a", "row": 0}'], DataError, "row 1: field 'raw': expected a text, or a list of texts"),
+        ([json.dumps({k: v for k, v in row.items() if k != "row"})], DataError, "row 1: field 'row': expected a whole"),
+        ([json.dumps({**row, "record": {}})], DataError, "row 1: field 'record.id': expected a text"),
     ):
         file.write_text("".join(f"{line}\n" for line in kept), "utf-8")
         with pytest.raises(error, match=message):
@@ -196,3 +203,23 @@ def test_shards_without_the_judges_replies_are_merged(tmp_path: Path) -> None:
     merge_shards(tmp_path / "all", parts)
     merged = (tmp_path / "all" / "samples" / "free.jsonl").read_text("utf-8").splitlines()
     assert {entry["reply"] for line in merged for entry in json.loads(line)["judge"]} == {None}
+
+
+@pytest.mark.parametrize("of", [100_001, 10**8, 10**12, 10**400])
+def test_an_absurd_number_of_shards_is_refused_at_once(tmp_path: Path, of: int) -> None:
+    (part,) = shards_in(tmp_path, (1,))
+    summary = read_summary(part)
+    summary["run"][SHARDS]["of"] = of
+    (part / "summary.json").write_text(json.dumps(summary), "utf-8")
+    with pytest.raises(DataError, match=r"field 'shards\.of': expected at most 100,000 shards"):
+        merge_shards(tmp_path / "all", [part], partial=True)
+
+
+@pytest.mark.parametrize("repeats", [0, 1001, 10**12, "3", 2.0, None])
+def test_an_absurd_number_of_judgements_is_refused_at_once(tmp_path: Path, repeats: object) -> None:
+    (part,) = shards_in(tmp_path, (1,))
+    summary = read_summary(part)
+    summary["run"]["judge"]["repeats"] = repeats
+    (part / "summary.json").write_text(json.dumps(summary), "utf-8")
+    with pytest.raises(DataError, match=r"field 'judge\.repeats': expected a whole number from 1 to 1,000"):
+        merge_shards(tmp_path / "all", [part], partial=True)

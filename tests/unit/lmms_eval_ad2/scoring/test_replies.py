@@ -15,8 +15,8 @@ from lmms_eval_ad2.records import AnswerOption, BilingualText
 from lmms_eval_ad2.report.summary_fields import SummaryReader
 from lmms_eval_ad2.scoring import pipeline
 from lmms_eval_ad2.scoring.replies import reply_record
-from lmms_eval_ad2.scoring.result_files import read_samples
-from lmms_eval_ad2.scoring.sample import ScoredSample, score_row, score_sample
+from lmms_eval_ad2.scoring.result_files import read_samples, scored_samples
+from lmms_eval_ad2.scoring.sample import ScoredSample, score_sample
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
 RELATION = TaskVariant("ad2_bench", "relation")
@@ -80,7 +80,7 @@ def test_replies_have_samples_of_their_own_that_can_be_rescored(tmp_path: Path) 
     table = table_of({"a1": ["A", "B"], "b1": ["B", "B"]}, tmp_path)
     rows = list(read_samples(tmp_path, "t"))
     assert [(row["id"], row["raw"]) for row in rows] == [("a1@1", "A"), ("a1@2", "B"), ("b1@1", "B"), ("b1@2", "B")]
-    again = [score_row(row, RELATION, "t", None) for row in rows]
+    again = [sample for *_, sample in scored_samples(tmp_path, "t", RELATION, None)]
     assert pipeline.score_task(again, "t", RELATION, no_judge, None, progress=False)[0] == table
 
 

@@ -52,6 +52,7 @@ def test_a_record_round_trips() -> None:
     (
         {"completion": "100"}, {"completion": True}, {"end": "flew away"}, {"segment": 1}, {"run": "1"},
         {"agent": "model"}, {"surprise": 1}, {"time_s": None},
+        {"counts": {"cycles": "4"}}, {"counts": []}, {"what": None}, {"interpreter": "rules"},
     ),
 )  # fmt: skip
 def test_an_edited_line_is_refused_with_its_number(tmp_path: Path, change: dict[str, Any]) -> None:
