@@ -23,12 +23,14 @@ from closedloop_plugin.serve.batching import RequestBatcher
 from closedloop_plugin.serve.chat import ChatCompletionRequest, read_chat
 from closedloop_plugin.serve.driver_service import DriverService
 from closedloop_plugin.serve.service import ChatService, ServiceReply, ServiceRequest
+from lmms_eval_ad2.served_connections import ServedConnections
 from lmms_eval_ad2.served_hosts import host_fault
 
 # A client that leaves, or sends no HTTP.
 CLIENT_FAULTS = (ConnectionError, web.RequestPayloadError, HttpProcessingError)
 _BODY_S = 60.0  # time limit for receiving a request body
 _LOADING_RETRY_S = 5
+_CONNECTIONS = 512
 _PARSERS = 2  # requests parsed at the same time; each may need 1.2 GB
 
 
@@ -59,6 +61,7 @@ class ChatHttpApi:
     ) -> None:
         self.batcher, self.limits, self.model = batcher, limits, model
         self.answered = self.failed = self.pending = 0
+        self.connections = ServedConnections(_CONNECTIONS)
         self._bodies_bytes = 0
         self._parsed = asyncio.Semaphore(limits.parsed)
         self._parsers = ThreadPoolExecutor(max_workers=_PARSERS, thread_name_prefix="ad2-serve-parser")
@@ -101,10 +104,11 @@ class ChatHttpApi:
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         try:
-            self._check_headers(request)
-            if request.path != "/health":
-                self._check_key(request)
-            return await handler(request)
+            with self.connections.request(_peer(request)):
+                self._check_headers(request)
+                if request.path != "/health":
+                    self._check_key(request)
+                return await handler(request)
         except CLIENT_FAULTS:  # the connection is lost: nobody receives this
             return error_response(ApiError(400, "the request was not received completely"))
         except ApiError as refusal:
@@ -174,6 +178,7 @@ class ChatHttpApi:
         body = bytearray()
         try:
             await self._receive(request, body)
+            self.connections.answering(_peer(request))
             await held.enter_async_context(self._parsed)
             return await asyncio.get_running_loop().run_in_executor(self._parsers, self._read, body)
         finally:
@@ -228,6 +233,10 @@ class ChatHttpApi:
         if not self._services:
             raise ApiError(503, f"{self.model} is still loading", code="loading", retry_s=_LOADING_RETRY_S)
         return self._services
+
+
+def _peer(request: web.Request) -> tuple[Any, ...]:
+    return (request.transport and request.transport.get_extra_info("peername")) or ()
 
 
 def completion_response(chat: ChatCompletionRequest, reply: ServiceReply) -> web.Response:
