@@ -15,6 +15,7 @@ from typing import Any
 
 from lmms_eval_ad2.annotate import page_html
 from lmms_eval_ad2.annotate.actions import LONGEST, reviewer_name
+from lmms_eval_ad2.annotate.event_errors import EventErrors
 from lmms_eval_ad2.annotate.page_guard import PageGuard
 from lmms_eval_ad2.annotate.project import AnnotationProject, QuestionCheckProject
 from lmms_eval_ad2.annotate.question_check import QuestionCheck
@@ -212,6 +213,7 @@ def serve_blocks(
         f"{title}: http://{shown}:{listener.getsockname()[1]}/   (Ctrl-C stops it; everything is saved)",
         flush=True,
     )
+    EventErrors().install()
     guard = PageGuard(app, host, allowed_hosts)
     config = uvicorn.Config(
         guard, http=guard.connections.factory(require("uvicorn.protocols.http.h11_impl").H11Protocol), ws="none",
