@@ -127,7 +127,8 @@ class _Connection(asyncio.Protocol):
         self._inner.data_received(data)
 
     def eof_received(self) -> bool | None:
-        return self._inner.eof_received()  # type: ignore[no-any-return]
+        kept: bool | None = self._inner.eof_received()
+        return kept
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.wait(None)
@@ -144,8 +145,9 @@ class _Connection(asyncio.Protocol):
         """Close the connection after this time; None: no limit."""
         if self._limit is not None:
             self._limit.cancel()
-        closing = seconds is None or self._transport.is_closing()
-        self._limit = None if closing else self._loop.call_later(seconds, self.close)
+        self._limit = None
+        if seconds is not None and not self._transport.is_closing():
+            self._limit = self._loop.call_later(seconds, self.close)
 
     def close(self) -> None:
         self._transport.abort()

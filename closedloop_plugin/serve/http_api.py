@@ -243,7 +243,7 @@ def completion_response(chat: ChatCompletionRequest, reply: ServiceReply) -> web
     """A completion in OpenAI's format. `usage` is null: lmms-eval's models do not count tokens."""
     head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": chat.model, "usage": None}
     if chat.stream:
-        return _stream(head, reply)
+        return _stream(head, reply, chat.usage_chunk)
     message = {"role": "assistant", "content": reply.text, "refusal": None}
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reply.finish}
     return json_response({**head, "object": "chat.completion", "choices": [choice]})
@@ -263,23 +263,20 @@ def json_response(data: Mapping[str, Any], status: int = 200, headers: Mapping[s
     return web.Response(body=json.dumps(data).encode(), status=status, headers=headers, content_type="application/json")
 
 
-def _stream(head: Mapping[str, Any], reply: ServiceReply) -> web.Response:
-    """A completion as server-sent events. The text is one chunk: the model returns it at once."""
+def _stream(head: Mapping[str, Any], reply: ServiceReply, usage_chunk: bool) -> web.Response:
+    """A completion as server-sent events. The text is one chunk: the model returns it at once.
+
+    usage_chunk: add OpenAI's last chunk, which has no choice; its `usage` is null too.
+    """
     deltas: list[tuple[dict[str, Any], str | None]] = [
         ({"role": "assistant", "content": ""}, None),
         ({"content": reply.text}, None),
         ({}, reply.finish),
     ]
-    lines = [
-        json.dumps(
-            {
-                **head,
-                "object": "chat.completion.chunk",
-                "choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}],
-            }
-        )
-        for delta, finish in deltas
-    ]
+    choices = [
+        [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}] for delta, finish in deltas
+    ] + [[]] * usage_chunk
+    lines = [json.dumps({**head, "object": "chat.completion.chunk", "choices": choice}) for choice in choices]
     body = "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"])
     return web.Response(
         body=body.encode(), content_type="text/event-stream", charset="utf-8", headers={"Cache-Control": "no-cache"}

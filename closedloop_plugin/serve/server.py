@@ -96,6 +96,7 @@ async def _start(
 ) -> tuple[str, asyncio.Server]:
     """Listen; returns the URL for clients, and the server."""
     await runner.setup()
+    assert runner.server is not None
     loop = asyncio.get_running_loop()
     connections.handle_accept_errors(loop)
     try:

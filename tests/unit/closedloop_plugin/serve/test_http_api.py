@@ -36,6 +36,8 @@ CUT = data_url(NOISE, "png")[:-400]  # a multiple of four characters: valid base
      ({"messages": [{"role": "assistant", "content": "x"}]}, 400, "messages[0].role"),
      ({"messages": [{"role": "system", "content": "x"}]}, 400, "one user message"),
      ({"messages": user("  ")}, 400, "as text"), ({"n": 2}, 400, "n:"), ({"stream": "yes"}, 400, "stream"),
+     ({"stream_options": "usage"}, 400, "stream_options"),
+     ({"stream_options": {"include_usage": 1}}, 400, "stream_options.include_usage"),
      ({"max_tokens": 0}, 400, "max_tokens"), ({"max_tokens": True}, 400, "max_tokens"),
      ({"max_completion_tokens": 10**9}, 400, "max_completion_tokens"), ({"temperature": -1}, 400, "temperature"),
      ({"temperature": float("nan")}, 400, "temperature"),
