@@ -21,7 +21,9 @@ from multiprocessing.connection import Connection, answer_challenge, deliver_cha
 
 HANDSHAKE_S = 10
 ACCEPT_PAUSE_S = 0.05
-HANDSHAKES = 64  # at a time; further connections are closed
+HANDSHAKES = 64  # at a time; a further connection displaces the oldest: a peer with the key needs a round trip
+RETRY_S = 30.0  # of opening a pipe, which others may displace
+RETRY_PAUSE_S = 0.1
 LONGEST_NAME = 100  # bytes
 # A peer whose machine is gone is noticed after a minute.
 _KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
@@ -33,7 +35,8 @@ class PipeListener:
     def __init__(self, host: str) -> None:
         self.key = secrets.token_bytes(32)
         self._expected: dict[str, Callable[[Connection], None]] = {}
-        self._free = threading.Semaphore(HANDSHAKES)
+        self._handshakes: list[Connection] = []  # that are not complete, oldest first
+        self._lock = threading.Lock()
         self._socket = socket.create_server((host, 0), backlog=128)
         self.address: tuple[str, int] = (host, self._socket.getsockname()[1])
         threading.Thread(target=self._accept, name="ad2-pipes", daemon=True).start()
@@ -59,13 +62,18 @@ class PipeListener:
             except OSError:  # closed, or too many open files, or the peer is gone
                 time.sleep(ACCEPT_PAUSE_S)
                 continue
-            if self._free.acquire(blocking=False):
-                threading.Thread(target=self._greet, args=(peer,), daemon=True).start()
-            else:
+            try:
+                pipe = _pipe(peer, HANDSHAKE_S)
+            except OSError:  # it has left
                 peer.close()
+                continue
+            with self._lock:
+                if len(self._handshakes) >= HANDSHAKES:
+                    end_pipe(self._handshakes.pop(0))
+                self._handshakes.append(pipe)
+            threading.Thread(target=self._greet, args=(pipe,), daemon=True).start()
 
-    def _greet(self, peer: socket.socket) -> None:
-        pipe = _pipe(peer, HANDSHAKE_S)
+    def _greet(self, pipe: Connection) -> None:
         accepted = None
         # The time limit of the pipe is that of each read: a peer may send byte by byte.
         limit = threading.Timer(HANDSHAKE_S, end_pipe, (pipe,))
@@ -79,7 +87,9 @@ class PipeListener:
             accepted = None
         finally:
             limit.cancel()
-            self._free.release()
+            with self._lock:
+                if pipe in self._handshakes:  # not displaced
+                    self._handshakes.remove(pipe)
         if accepted is None:
             pipe.close()
             return
@@ -88,11 +98,29 @@ class PipeListener:
 
 
 def open_pipe(address: tuple[str, int], key: bytes, name: str) -> Connection:
-    """Connect to a PipeListener under the `name` that it expects. Raises OSError or AuthenticationError."""
+    """Connect to a PipeListener under the `name` that it expects. Raises OSError, EOFError or AuthenticationError.
+
+    Tries again for RETRY_S, unless the other end has another key.
+    """
+    deadline = time.monotonic() + RETRY_S
+    while True:
+        try:
+            return _open_once(address, key, name)
+        except (OSError, EOFError):
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(RETRY_PAUSE_S)
+
+
+def _open_once(address: tuple[str, int], key: bytes, name: str) -> Connection:
     pipe = _pipe(socket.create_connection(address, timeout=HANDSHAKE_S), HANDSHAKE_S)
-    answer_challenge(pipe, key)
-    deliver_challenge(pipe, key)
-    pipe.send_bytes(name.encode())
+    try:
+        answer_challenge(pipe, key)
+        deliver_challenge(pipe, key)
+        pipe.send_bytes(name.encode())
+    except BaseException:
+        pipe.close()
+        raise
     _set_timeout(pipe, 0)
     return pipe
 

@@ -7,6 +7,7 @@ statistics are not sent.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import os
@@ -14,6 +15,7 @@ import secrets
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,6 +30,7 @@ PROBE_S = 60.0  # for a reply; importing Ray takes most of it
 CONNECT_S = 10.0
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 INHERITED = ("AD2_HOME", "HF_HOME", "HF_HUB_OFFLINE")  # no secrets: Ray logs the environment of actors
+_TOKEN = "RAY_AUTH_TOKEN"
 NO_TOKEN = "InvalidAuthToken"  # in Ray's reply to a request without the token
 # Ray's switch for single machines (named after the systems on which it is the default): loopback addresses only.
 _LOOPBACK_ONLY = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
@@ -47,7 +50,7 @@ def connect(address: str | None, workers: int, servers: int = 0) -> ModuleType:
     os.environ.setdefault("RAY_AUTH_MODE", "token")
     loaded = sys.modules.get("ray")
     if address is None and not (loaded and loaded.is_initialized()):
-        os.environ.update(_LOOPBACK_ONLY, RAY_AUTH_TOKEN=secrets.token_hex(32))
+        os.environ.update(_LOOPBACK_ONLY)
     ray = require("ray", "by --engine ray")
     if ray.is_initialized():
         if _OURS.get("address", "") != address or servers > _OURS["servers"]:
@@ -63,13 +66,38 @@ def connect(address: str | None, workers: int, servers: int = 0) -> ModuleType:
     else:
         _check(address)
     try:
-        ray.init(**settings)
+        with _own_token() if address is None else contextlib.nullcontext():
+            _forget_token()
+            ray.init(**settings)
     except Exception as exc:  # another version, a wrong token, no node on this machine: exceptions of many classes
         named = f"--ray-address {address}" if address else "--engine ray: Ray does not start"
         raise Ad2Error(f"{named}: {_reason(exc)}") from exc
     _silence()
     _OURS.update(address=address, servers=math.inf if address else servers)
     return ray
+
+
+@contextlib.contextmanager
+def _own_token() -> Iterator[None]:
+    """A new token, only while Ray starts: its processes inherit it, and this one keeps it until the connection ends.
+
+    In the environment it would replace the user's token for a cluster to which this process connects later.
+    """
+    former = os.environ.get(_TOKEN)
+    os.environ[_TOKEN] = secrets.token_hex(32)
+    try:
+        yield
+    finally:
+        del os.environ[_TOKEN]
+        if former is not None:
+            os.environ[_TOKEN] = former
+
+
+def _forget_token() -> None:
+    """Ray keeps the token of a process, also after ray.shutdown()."""
+    loader = getattr(sys.modules.get("ray._raylet"), "AuthenticationTokenLoader", None)
+    if loader is not None:
+        loader.instance().reset_cache()
 
 
 def connected() -> ModuleType:

@@ -77,7 +77,7 @@ class ReplicatedModel:
         self._waiting: deque[OpenQuestions] = deque()
         self._open = 0  # calls of `ask` that are not answered
         self._change = threading.Condition()
-        self._fault: Exception | None = None
+        self._fault: BaseException | None = None
         self._actors = [self._start() for _ in range(replicas)]
         try:
             self.name, self._description = self._loaded(self._actors[0], note=True)
@@ -114,7 +114,7 @@ class ReplicatedModel:
             self._change.notify_all()
             self._change.wait_for(lambda: item.replies is not None or self._fault is not None)
         if item.replies is None:
-            raise Ad2Error(str(self._fault)) from self._fault
+            raise Ad2Error(str(self._fault) or repr(self._fault)) from self._fault
         return item.replies
 
     def _start(self) -> Any:
@@ -135,7 +135,14 @@ class ReplicatedModel:
         return described
 
     def _serve(self, number: int) -> None:
-        """In a thread: send batches to one replica and, when it is lost, to its successor."""
+        """In a thread: answer until the end. Every error is raised by `ask`, in the threads that wait."""
+        try:
+            self._serve_replica(number)
+        except BaseException as exc:  # a thread that ends otherwise would let `ask` wait without end
+            self._end(exc)
+
+    def _serve_replica(self, number: int) -> None:
+        """Send batches to one replica and, when it is lost, to its successor."""
         deaths, last_call_s, loaded = 0, 0.0, False
         while self._fault is None:
             batch: list[OpenQuestions] = []
@@ -152,15 +159,12 @@ class ReplicatedModel:
             except self._ray.exceptions.RayActorError as exc:
                 deaths += not is_node_loss(exc)
                 if deaths >= DEATHS:
-                    self._end(Ad2Error(f"a replica of the model died {deaths} times: {last_line_of(exc)}"))
-                    return
+                    raise Ad2Error(f"a replica of the model died {deaths} times: {last_line_of(exc)}") from exc
                 self._put_back(batch)
                 with self._change:
                     if self._fault is not None:
                         return
                     self._actors[number], loaded = self._start(), False
-            except Exception as exc:  # raised by `ask`, in the threads that wait
-                self._end(exc)
 
     def _batch(self, last_call_s: float) -> list[OpenQuestions]:
         """The next batch of a replica: its share of the calls that are open; empty at the end."""
@@ -179,6 +183,8 @@ class ReplicatedModel:
     def _answer(self, batch: Sequence[OpenQuestions], replies: list[ModelReply] | str) -> None:
         if isinstance(replies, str):
             raise Ad2Error(replies)
+        if len(replies) != sum(len(item.questions) for item in batch):
+            raise Ad2Error(f"a replica of the model gave {len(replies)} replies to {len(_questions(batch))} questions")
         remaining = iter(replies)
         with self._change:
             for item in batch:
@@ -191,7 +197,7 @@ class ReplicatedModel:
             self._waiting.extendleft(reversed(batch))
             self._change.notify_all()
 
-    def _end(self, fault: Exception) -> None:
+    def _end(self, fault: BaseException) -> None:
         with self._change:
             self._fault = self._fault or fault
             self._change.notify_all()

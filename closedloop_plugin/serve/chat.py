@@ -1,7 +1,7 @@
 """Parses the body of POST /v1/chat/completions strictly: content that a model would not see is refused, not dropped.
 
-Fields used: model, messages, max_tokens (max_completion_tokens), temperature, n, stream. All others are ignored, as
-OpenAI-compatible servers do.
+Fields used: model, messages, max_tokens (max_completion_tokens), temperature, n, stream, stream_options. All others are
+ignored, as OpenAI-compatible servers do.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ class CompletionSettings:
 
 @dataclass(frozen=True)
 class ChatCompletionRequest:
-    """One request. `system`, `texts`: its text parts; `urls`: its images in order, as data URLs."""
+    """One request. `system`, `texts`: its text parts; `urls`: its images in order, as data URLs.
+
+    usage_chunk: a stream ends with a chunk for the usage (stream_options.include_usage).
+    """
 
     model: str
     system: str
@@ -37,6 +40,7 @@ class ChatCompletionRequest:
     urls: tuple[str, ...]
     settings: CompletionSettings
     stream: bool = False
+    usage_chunk: bool = False
 
 
 def read_chat(raw: bytes | bytearray) -> ChatCompletionRequest:
@@ -52,8 +56,9 @@ def read_chat(raw: bytes | bytearray) -> ChatCompletionRequest:
         raise wrong("stream", "true or false", stream)
     system, texts, urls = _messages(body.get("messages"))
     return ChatCompletionRequest(
-        model=model, system=system, texts=texts, urls=urls, settings=_settings(body), stream=bool(stream)
-    )
+        model=model, system=system, texts=texts, urls=urls, settings=_settings(body), stream=bool(stream),
+        usage_chunk=_usage_chunk(body.get("stream_options")),
+    )  # fmt: skip
 
 
 def mapping_of(raw: bytes | bytearray | str, what: str) -> Mapping[str, Any]:
@@ -90,6 +95,15 @@ def _settings(body: Mapping[str, Any]) -> CompletionSettings:
         whole(body, limit, 1, MOST_TOKENS) if limit else None,
         number(body, "temperature", 0.0, 2.0) if body.get("temperature") is not None else None,
     )
+
+
+def _usage_chunk(options: Any) -> bool:
+    if options is not None and not isinstance(options, dict):
+        raise wrong("stream_options", '{"include_usage": true}', options)
+    included = (options or {}).get("include_usage")
+    if included is not None and not isinstance(included, bool):
+        raise wrong("stream_options.include_usage", "true or false", included)
+    return bool(included)
 
 
 def _messages(messages: Any) -> tuple[str, tuple[str, ...], tuple[str, ...]]:

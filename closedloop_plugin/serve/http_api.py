@@ -23,12 +23,14 @@ from closedloop_plugin.serve.batching import RequestBatcher
 from closedloop_plugin.serve.chat import ChatCompletionRequest, read_chat
 from closedloop_plugin.serve.driver_service import DriverService
 from closedloop_plugin.serve.service import ChatService, ServiceReply, ServiceRequest
+from lmms_eval_ad2.served_connections import ServedConnections
 from lmms_eval_ad2.served_hosts import host_fault
 
 # A client that leaves, or sends no HTTP.
 CLIENT_FAULTS = (ConnectionError, web.RequestPayloadError, HttpProcessingError)
 _BODY_S = 60.0  # time limit for receiving a request body
 _LOADING_RETRY_S = 5
+_CONNECTIONS = 512
 _PARSERS = 2  # requests parsed at the same time; each may need 1.2 GB
 
 
@@ -59,6 +61,7 @@ class ChatHttpApi:
     ) -> None:
         self.batcher, self.limits, self.model = batcher, limits, model
         self.answered = self.failed = self.pending = 0
+        self.connections = ServedConnections(_CONNECTIONS)
         self._bodies_bytes = 0
         self._parsed = asyncio.Semaphore(limits.parsed)
         self._parsers = ThreadPoolExecutor(max_workers=_PARSERS, thread_name_prefix="ad2-serve-parser")
@@ -101,10 +104,11 @@ class ChatHttpApi:
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         try:
-            self._check_headers(request)
-            if request.path != "/health":
-                self._check_key(request)
-            return await handler(request)
+            with self.connections.request(_peer(request)):
+                self._check_headers(request)
+                if request.path != "/health":
+                    self._check_key(request)
+                return await handler(request)
         except CLIENT_FAULTS:  # the connection is lost: nobody receives this
             return error_response(ApiError(400, "the request was not received completely"))
         except ApiError as refusal:
@@ -174,6 +178,7 @@ class ChatHttpApi:
         body = bytearray()
         try:
             await self._receive(request, body)
+            self.connections.answering(_peer(request))
             await held.enter_async_context(self._parsed)
             return await asyncio.get_running_loop().run_in_executor(self._parsers, self._read, body)
         finally:
@@ -230,11 +235,15 @@ class ChatHttpApi:
         return self._services
 
 
+def _peer(request: web.Request) -> tuple[Any, ...]:
+    return (request.transport and request.transport.get_extra_info("peername")) or ()
+
+
 def completion_response(chat: ChatCompletionRequest, reply: ServiceReply) -> web.Response:
     """A completion in OpenAI's format. `usage` is null: lmms-eval's models do not count tokens."""
     head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": chat.model, "usage": None}
     if chat.stream:
-        return _stream(head, reply)
+        return _stream(head, reply, chat.usage_chunk)
     message = {"role": "assistant", "content": reply.text, "refusal": None}
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reply.finish}
     return json_response({**head, "object": "chat.completion", "choices": [choice]})
@@ -254,23 +263,20 @@ def json_response(data: Mapping[str, Any], status: int = 200, headers: Mapping[s
     return web.Response(body=json.dumps(data).encode(), status=status, headers=headers, content_type="application/json")
 
 
-def _stream(head: Mapping[str, Any], reply: ServiceReply) -> web.Response:
-    """A completion as server-sent events. The text is one chunk: the model returns it at once."""
+def _stream(head: Mapping[str, Any], reply: ServiceReply, usage_chunk: bool) -> web.Response:
+    """A completion as server-sent events. The text is one chunk: the model returns it at once.
+
+    usage_chunk: add OpenAI's last chunk, which has no choice; its `usage` is null too.
+    """
     deltas: list[tuple[dict[str, Any], str | None]] = [
         ({"role": "assistant", "content": ""}, None),
         ({"content": reply.text}, None),
         ({}, reply.finish),
     ]
-    lines = [
-        json.dumps(
-            {
-                **head,
-                "object": "chat.completion.chunk",
-                "choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}],
-            }
-        )
-        for delta, finish in deltas
-    ]
+    choices = [
+        [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}] for delta, finish in deltas
+    ] + [[]] * usage_chunk
+    lines = [json.dumps({**head, "object": "chat.completion.chunk", "choices": choice}) for choice in choices]
     body = "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"])
     return web.Response(
         body=body.encode(), content_type="text/event-stream", charset="utf-8", headers={"Cache-Control": "no-cache"}

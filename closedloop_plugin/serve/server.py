@@ -19,6 +19,7 @@ from closedloop_plugin.serve.http_api import CLIENT_FAULTS, ChatHttpApi
 from closedloop_plugin.serve.service import ChatService
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.served_connections import ServedConnections
 
 _REPORT_PERIOD_S = 60.0
 _SHUTDOWN_S = 2.0  # for replies being sent when the server ends
@@ -67,13 +68,14 @@ def listening(api: ChatHttpApi, host: str, port: int, log: TextIO | None = None)
     thread = threading.Thread(target=loop.run_forever, name="ad2-serve", daemon=True)
     thread.start()
     try:
-        url = asyncio.run_coroutine_threadsafe(_start(runner, host, port), loop).result()
+        url, server = asyncio.run_coroutine_threadsafe(_start(runner, api.connections, host, port), loop).result()
         report = asyncio.run_coroutine_threadsafe(_report(api, log), loop) if log else None
         try:
             yield url
         finally:
             if report:
                 report.cancel()
+            loop.call_soon_threadsafe(server.close)
     finally:
         asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result()
         loop.call_soon_threadsafe(loop.stop)
@@ -89,10 +91,16 @@ def _logger() -> logging.Logger:
     return logger
 
 
-async def _start(runner: web.AppRunner, host: str, port: int) -> str:
+async def _start(
+    runner: web.AppRunner, connections: ServedConnections, host: str, port: int
+) -> tuple[str, asyncio.Server]:
+    """Listen; returns the URL for clients, and the server."""
     await runner.setup()
+    assert runner.server is not None
+    loop = asyncio.get_running_loop()
+    connections.handle_accept_errors(loop)
     try:
-        await web.TCPSite(runner, host, port, backlog=1024).start()
+        server = await loop.create_server(connections.factory(runner.server), host, port, backlog=1024)
     except socket.gaierror as exc:
         raise Ad2Error(f"--host {host}: {exc.strerror}; expected an address of this machine") from None
     except OSError as exc:
@@ -101,7 +109,7 @@ async def _start(runner: web.AppRunner, host: str, port: int) -> str:
             f"cannot listen on {host} port {port} ({why}); choose another --port, or 0 for any free one"
         ) from None
     shown = f"[{host}]" if ":" in host else host
-    return f"http://{shown}:{runner.addresses[0][1]}/v1"
+    return f"http://{shown}:{server.sockets[0].getsockname()[1]}/v1", server
 
 
 async def _report(api: ChatHttpApi, log: TextIO) -> None:

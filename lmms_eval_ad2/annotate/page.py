@@ -15,6 +15,7 @@ from typing import Any
 
 from lmms_eval_ad2.annotate import page_html
 from lmms_eval_ad2.annotate.actions import LONGEST, reviewer_name
+from lmms_eval_ad2.annotate.event_errors import EventErrors
 from lmms_eval_ad2.annotate.page_guard import PageGuard
 from lmms_eval_ad2.annotate.project import AnnotationProject, QuestionCheckProject
 from lmms_eval_ad2.annotate.question_check import QuestionCheck
@@ -22,7 +23,6 @@ from lmms_eval_ad2.annotate.record_review import RecordReview
 from lmms_eval_ad2.annotate.record_view import QuestionCheckView, RecordView
 from lmms_eval_ad2.errors import Ad2Error, require
 
-_CONNECTIONS = 256  # of all browsers at once; each may hold a body of MOST_BODY
 _EVENTS = 1024  # waiting in Gradio's queue: the actions, and one event for each open page (`_never`)
 
 
@@ -213,11 +213,18 @@ def serve_blocks(
         f"{title}: http://{shown}:{listener.getsockname()[1]}/   (Ctrl-C stops it; everything is saved)",
         flush=True,
     )
+    EventErrors().install()
+    guard = PageGuard(app, host, allowed_hosts)
     config = uvicorn.Config(
-        PageGuard(app, host, allowed_hosts), log_level="warning", timeout_graceful_shutdown=2,
-        limit_concurrency=_CONNECTIONS,
+        guard, http=guard.connections.factory(require("uvicorn.protocols.http.h11_impl").H11Protocol), ws="none",
+        log_level="warning", timeout_graceful_shutdown=2,
     )  # fmt: skip
-    uvicorn.Server(config).run(sockets=[listener])
+    asyncio.run(_run(uvicorn.Server(config), guard, listener))
+
+
+async def _run(server: Any, guard: PageGuard, listener: socket.socket) -> None:
+    guard.connections.handle_accept_errors(asyncio.get_running_loop())
+    await server.serve(sockets=[listener])
 
 
 def _listen(host: str, port: int) -> socket.socket:

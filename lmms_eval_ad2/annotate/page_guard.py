@@ -10,11 +10,13 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequen
 from typing import Any
 from urllib.parse import urlsplit
 
+from lmms_eval_ad2.served_connections import ServedConnections
 from lmms_eval_ad2.served_hosts import host_fault
 from lmms_eval_ad2.storage.untrusted_json import NestingScanner
 
 MOST_BODY = 1 << 20  # bytes; an action has at most 20,000 characters
 MOST_VALUES = 20_000  # in a body
+MOST_CONNECTIONS = 256  # of all browsers at once; each may hold a body of MOST_BODY
 _BODY_S = 60.0  # time limit for receiving a body
 
 Message = MutableMapping[str, Any]
@@ -36,18 +38,26 @@ class PageGuard:
 
     def __init__(self, app: Callable[..., Awaitable[None]], host: str, further: Sequence[str] = ()) -> None:
         self.app, self.host, self.further = app, host, further
+        self.connections = ServedConnections(MOST_CONNECTIONS)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            try:
-                receive = await self._checked(scope, receive)
-            except _Refusal as refusal:
-                await _reply(send, refusal)
-                return
-            except ConnectionError:
-                return
-        if scope["type"] in ("http", "lifespan"):  # the page uses no web sockets
+        if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
+        elif scope["type"] == "http":  # the page uses no web sockets
+            peer = scope.get("client") or ()
+            with self.connections.request(peer):
+                await self._answer(scope, receive, send, peer)
+
+    async def _answer(self, scope: Message, receive: Receive, send: Send, peer: tuple[Any, ...]) -> None:
+        try:
+            receive = await self._checked(scope, receive)
+        except _Refusal as refusal:
+            await _reply(send, refusal)
+            return
+        except ConnectionError:
+            return
+        self.connections.answering(peer)
+        await self.app(scope, receive, send)
 
     async def _checked(self, scope: Message, receive: Receive) -> Receive:
         """Check a request; returns a `receive` that repeats its body."""

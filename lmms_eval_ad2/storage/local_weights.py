@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -119,15 +120,26 @@ def _state(text: str) -> str:
 
 
 def _model_files(folder: Path) -> Iterator[Path]:
+    """The files below a folder, also in linked folders; a link to a folder that contains it is not followed."""
     seen = 0
-    for place, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
-        for name in sorted(files):
+    waiting: deque[tuple[Path, frozenset[tuple[int, int]]]] = deque([(folder, frozenset())])
+    while waiting:
+        place, containing = waiting.popleft()
+        try:
+            status = place.stat()
+            entries = sorted(place.iterdir())
+        except OSError:  # not readable, or removed meanwhile
+            continue
+        inode = status.st_dev, status.st_ino
+        for entry in entries if inode not in containing else ():
             seen += 1
             if seen > MOST_ENTRIES:
                 return
-            if name != TRAINING_CARD and (file := Path(place, name)).suffix.lower() in SUFFIXES and file.is_file():
-                yield file
+            if entry.is_dir():
+                if not entry.name.startswith((".", "__pycache__")):
+                    waiting.append((entry, containing | {inode}))
+            elif entry.name != TRAINING_CARD and entry.suffix.lower() in SUFFIXES and entry.is_file():
+                yield entry
 
 
 def _entry(file: Path, top: Path) -> str:

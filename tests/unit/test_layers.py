@@ -33,6 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "plugins": set(),
     "sigterm": set(),
     "parent_process": set(),
+    "served_connections": set(),
     "served_hosts": set(),
     "shards": set(),
     "storage": set(),
@@ -50,7 +51,9 @@ ALLOWED: dict[str, set[str]] = {
     "parsing": {"coordinates", "records"},
     "metrics": {"records"},
     "llm": {"storage"},
-    "judge": {"llm", "records", "storage", "testing.fake_judge", "coda_checkout", "image_files", "shown_image", "saved_samples"},
+    "judge": {
+        "llm", "records", "saved_samples", "storage", "testing.fake_judge", "coda_checkout", "image_files", "shown_image",
+    },
     # Builds AutoDrive-QA's questions: reads releases and the data home, asks models, writes a file that releases read.
     "mcq": {
         "llm", "data", "image_files", "prompts", "metrics", "parsing", "records", "storage", "report.text_table",
@@ -58,7 +61,9 @@ ALLOWED: dict[str, set[str]] = {
     # Training files: the texts and images of the tasks, from training splits. Official answer files: replies of a run.
     "export": {"coordinates", "scoring", "image_files", "parsing", "prompts", "data", "records", "storage", "plugins"},
     # Human annotation: a page over the data home.
-    "annotate": {"served_hosts", "llm", "data", "prompts", "parsing", "metrics", "records", "storage"},
+    "annotate": {
+        "served_connections", "served_hosts", "llm", "data", "prompts", "parsing", "metrics", "records", "storage",
+    },
     "scoring": {
         "coordinates", "judge", "parsing", "metrics", "records", "saved_samples", "data.drivelm_text", "storage",
         "shards",
@@ -123,8 +128,9 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
 TABLES = {OPEN: ALLOWED, CLOSED: CLOSED_ALLOWED}
 # Parts of the open-loop package that the closed loop may import; its commands may import a few more.
 SHARED = {
-    "errors", "numbers", "printed", "storage", "image_files", "shown_image", "served_hosts", "shards", "prompts",
-    "parsing", "llm", "metrics", "report", "report.text_table", "plugins", "records", "parent_process",
+    "errors", "numbers", "printed", "storage", "image_files", "shown_image", "served_connections", "served_hosts",
+    "shards", "prompts", "parsing", "llm", "metrics", "report", "report.text_table", "plugins", "records",
+    "parent_process",
 }  # fmt: skip
 SHARED_WITH_COMMANDS = SHARED | {"installation", "options", "sigterm"}
 # Training data of drives are questions too: records, and their comparison with those that are evaluated.

@@ -93,6 +93,42 @@ def test_silent_peers_do_not_delay_others(listener: PipeListener) -> None:
         peer.close()
 
 
+def test_many_silent_peers_lock_no_world_out(listener: PipeListener) -> None:
+    silent = [socket.create_connection(listener.address) for _ in range(2 * authenticated_pipe.HANDSHAKES)]
+    name, pipes = accepted_by(listener)
+    with open_pipe(listener.address, listener.key, name), pipes.get(timeout=60):
+        while silent[0].recv(4096):  # until it is displaced
+            pass
+    for peer in silent:
+        peer.close()
+
+
+@pytest.mark.parametrize("fault", [EOFError(), ConnectionResetError()])
+def test_a_displaced_world_connects_again(
+    listener: PipeListener, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    once, faults = authenticated_pipe._open_once, [fault, fault]
+    monkeypatch.setattr(authenticated_pipe, "RETRY_PAUSE_S", 0.0)
+
+    def displaced_twice(address: tuple[str, int], key: bytes, name: str) -> Connection:
+        if faults:
+            raise faults.pop()
+        return once(address, key, name)
+
+    monkeypatch.setattr(authenticated_pipe, "_open_once", displaced_twice)
+    name, pipes = accepted_by(listener)
+    with open_pipe(listener.address, listener.key, name), pipes.get(timeout=60):
+        assert not faults
+
+
+def test_the_last_reason_is_raised_after_the_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(authenticated_pipe, "RETRY_S", 0.0)
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        address = closed.getsockname()
+    with pytest.raises(ConnectionRefusedError):
+        open_pipe(address, b"0" * 32, "name")
+
+
 def test_a_silent_peer_is_dropped(monkeypatch: pytest.MonkeyPatch, listener: PipeListener) -> None:
     monkeypatch.setattr(authenticated_pipe, "HANDSHAKE_S", 1)
     with socket.create_connection(listener.address) as peer:

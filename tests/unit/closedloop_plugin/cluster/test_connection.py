@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -105,16 +106,60 @@ def test_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ray_of_this_machine_has_its_own_token_and_a_place_for_each_world(
     calls: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import os
-
+    tokens = tokens_of()
     connect(None, 500, 2)
     assert calls[0]["address"] == "local"
     assert (calls[0]["num_cpus"], calls[0]["resources"]) == (500, {"carla": 2})
     assert calls[0]["include_dashboard"] is False
-    first = os.environ["RAY_AUTH_TOKEN"]
-    assert (os.environ["RAY_AUTH_MODE"], os.environ["RAY_USAGE_STATS_ENABLED"], len(first)) == ("token", "0", 64)
+    assert (os.environ["RAY_AUTH_MODE"], os.environ["RAY_USAGE_STATS_ENABLED"], len(tokens[0])) == ("token", "0", 64)
     connect(None, 1)
-    assert os.environ["RAY_AUTH_TOKEN"] != first
+    assert tokens[0] != tokens[1]
+
+
+def tokens_of() -> list[str]:
+    """RAY_AUTH_TOKEN at each start of ray."""
+    found: list[str] = []
+    ray: Any = connection.require("ray")
+    init = ray.init
+
+    def recorded(**given: Any) -> None:
+        found.append(os.environ.get("RAY_AUTH_TOKEN", "none"))
+        init(**given)
+
+    ray.init = recorded
+    return found
+
+
+@pytest.mark.parametrize("own", [None, "the user's"])
+def test_the_token_of_this_machine_s_ray_is_not_used_for_a_later_cluster(
+    calls: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, own: str | None
+) -> None:
+    if own:
+        monkeypatch.setenv("RAY_AUTH_TOKEN", own)
+    loader = SimpleNamespace(resets=0)
+    loader.reset_cache = lambda: setattr(loader, "resets", loader.resets + 1)
+    kept = SimpleNamespace(AuthenticationTokenLoader=SimpleNamespace(instance=lambda: loader))
+    monkeypatch.setitem(sys.modules, "ray._raylet", kept)
+    answers(monkeypatch, disabled=REFUSED, token=(0, ""))
+    tokens = tokens_of()
+    connect(None, 1)
+    assert os.environ.get("RAY_AUTH_TOKEN") == own
+    monkeypatch.setattr(connection, "is_open", lambda address, timeout_s: True)
+    connect(ADDRESS, 1)
+    assert len(tokens[0]) == 64
+    assert tokens[1] == (own or "none")
+    assert loader.resets == 2, "Ray keeps the token of the process otherwise"
+
+
+def test_the_token_leaves_the_environment_although_ray_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    def init(**given: Any) -> None:
+        raise RuntimeError("no shared memory")
+
+    ray = SimpleNamespace(is_initialized=lambda: False, init=init)
+    monkeypatch.setattr(connection, "require", lambda module, why="": ray)
+    with pytest.raises(Ad2Error, match="no shared memory"):
+        connect(None, 1)
+    assert "RAY_AUTH_TOKEN" not in os.environ
 
 
 def test_replicas_require_the_engine(calls: list[dict[str, Any]]) -> None:

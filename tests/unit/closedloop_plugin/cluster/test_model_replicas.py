@@ -146,6 +146,29 @@ def test_a_replica_that_always_dies_ends_the_run(ray: FakeRay) -> None:
         ask_all(replicated(1, work), ["a", "b"])
 
 
+@pytest.mark.parametrize("fault", [RuntimeError("the cluster is lost"), SystemExit("the cluster is lost")])
+def test_a_replica_without_a_successor_ends_the_run(
+    ray: FakeRay, monkeypatch: pytest.MonkeyPatch, fault: BaseException
+) -> None:
+    def work(questions: Sequence[ModelQuestion]) -> None:
+        raise ActorLostError("out of memory")
+
+    def cannot_start(model: ReplicatedModel) -> None:
+        raise fault
+
+    model = replicated(1, work)
+    monkeypatch.setattr(ReplicatedModel, "_start", cannot_start)
+    with pytest.raises(Ad2Error, match=r"^the cluster is lost$"):
+        ask_all(model, ["a"])
+    assert not model.usable
+
+
+def test_a_replica_with_another_number_of_replies_ends_the_run(ray: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(EchoModel, "ask", lambda model, questions: [])
+    with pytest.raises(Ad2Error, match="gave 0 replies to 1 questions"):
+        ask_all(replicated(1, lambda questions: None), ["a"])
+
+
 def test_closing_ends_threads_and_open_calls(ray: FakeRay) -> None:
     began, go_on = threading.Event(), threading.Event()
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import socket
+import struct
+import zlib
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from PIL import Image
 from support.closedloop.models import FakeModel, picture
 from support.closedloop.serving import Served, data_url, served, user
 from support.tiers import examples
@@ -66,6 +70,32 @@ def checked_status(server: Served, body: Any) -> int:
             and len(reply["error"]["message"]) < 2000
         )
     return status
+
+
+def many_scans() -> bytes:
+    """A progressive JPEG whose decoder would pass over the picture 50,000 times."""
+    buffer = io.BytesIO()
+    Image.new("RGB", (64, 64)).save(buffer, "JPEG", progressive=True)
+    return buffer.getvalue()[:-2] + 50_000 * b"\xff\xda\x00\x08\x01\x01\x00\x01\x05\x00" + b"\xff\xd9"
+
+
+def one_column() -> bytes:
+    """The header of a PNG that no decoder accepts, although its number of pixels is allowed."""
+    header = b"IHDR" + struct.pack(">LLBBBBB", 1, 39_000_000, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n\0\0\0\x0d" + header + struct.pack(">L", zlib.crc32(header)) + b"\0\0\0\0IDAT"
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "reason"), [("jpeg", many_scans(), "scans"), ("png", one_column(), "a side of more than")]
+)
+def test_an_image_that_cannot_be_decoded_is_the_client_s_fault(
+    server: Served, kind: str, content: bytes, reason: str
+) -> None:
+    url = f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+    question = user("What is ahead?", {"type": "image_url", "image_url": {"url": url}})
+    status, reply, _ = server.chat(messages=question)
+    assert (status, reply["error"]["code"]) == (400, "invalid_image")
+    assert reason in reply["error"]["message"]
 
 
 @MANY

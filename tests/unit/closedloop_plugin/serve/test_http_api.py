@@ -6,6 +6,7 @@ import base64
 import contextlib
 import http.client
 import io
+import socket
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -18,6 +19,7 @@ from support.closedloop.serving import Served, Tunable, client, data_url, served
 from closedloop_plugin.serve import http_api
 from closedloop_plugin.serve.http_api import RequestLimits
 from closedloop_plugin.serve.model_service import ModelService
+from lmms_eval_ad2 import served_connections
 
 pytestmark = pytest.mark.integration
 
@@ -34,6 +36,8 @@ CUT = data_url(NOISE, "png")[:-400]  # a multiple of four characters: valid base
      ({"messages": [{"role": "assistant", "content": "x"}]}, 400, "messages[0].role"),
      ({"messages": [{"role": "system", "content": "x"}]}, 400, "one user message"),
      ({"messages": user("  ")}, 400, "as text"), ({"n": 2}, 400, "n:"), ({"stream": "yes"}, 400, "stream"),
+     ({"stream_options": "usage"}, 400, "stream_options"),
+     ({"stream_options": {"include_usage": 1}}, 400, "stream_options.include_usage"),
      ({"max_tokens": 0}, 400, "max_tokens"), ({"max_tokens": True}, 400, "max_tokens"),
      ({"max_completion_tokens": 10**9}, 400, "max_completion_tokens"), ({"temperature": -1}, 400, "temperature"),
      ({"temperature": float("nan")}, 400, "temperature"),
@@ -133,3 +137,29 @@ def _chunked(server: Served, body: bytes) -> int:
     status = connection.getresponse().status
     connection.close()
     return status
+
+
+def test_half_sent_requests_lock_no_other_client_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_api, "_CONNECTIONS", 8)
+    with served(FakeModel(lambda q: "fine")) as server, contextlib.ExitStack() as opened:
+        address = urlsplit(server.url)
+        for _ in range(40):
+            silent = opened.enter_context(socket.create_connection((address.hostname, address.port)))
+            silent.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nX-a: ")
+        assert server.call("/health")[0] == 200
+        assert server.chat()[0] == 200
+        assert silent.fileno() >= 0
+
+
+def test_a_header_that_is_not_completed_ends_the_connection(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(served_connections, "HEADER_S", 0.05)
+    with served(FakeModel(lambda q: "fine")) as server:
+        address = urlsplit(server.url)
+        with socket.create_connection((address.hostname, address.port)) as silent:
+            silent.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nX-a: ")
+            with contextlib.suppress(ConnectionResetError):
+                assert silent.recv(100) == b""
+        assert server.chat()[0] == 200
+    assert "Traceback" not in "".join(capfd.readouterr())

@@ -52,6 +52,16 @@ def test_a_stream_has_the_same_text() -> None:
     assert len({c.id for c in chunks}) == 1 and chunks[0].choices[0].delta.role == "assistant"
 
 
+def test_a_stream_ends_with_a_usage_chunk_if_one_is_requested() -> None:
+    options = {"include_usage": True}
+    with served(FakeModel(lambda q: "Slow down.")) as server, client(server.url) as openai_client:
+        *chunks, last = openai_client.chat.completions.create(
+            model="fake", messages=user("?"), stream=True, stream_options=options
+        )
+    assert (last.choices, last.usage) == ([], None)
+    assert [c.choices[0].finish_reason for c in chunks] == [None, None, "stop"]
+
+
 def test_our_own_client_and_endpoint_model_can_use_it() -> None:
     async def complete(url: str):
         async with ChatClient(EndpointConfig(url, max_retries=0)) as own:

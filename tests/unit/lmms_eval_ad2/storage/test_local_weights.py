@@ -39,6 +39,46 @@ def test_paths_are_found_in_lists_and_pairs(folders: tuple[Path, Path], form: Ca
     assert local_weights(text) != before
 
 
+def test_weights_in_a_linked_folder_count(tmp_path: Path) -> None:
+    model, real = tmp_path / "model", tmp_path / "elsewhere" / "adapter"
+    for folder in (model, real):
+        folder.mkdir(parents=True)
+    (model / "config.json").write_text("{}")
+    (real / "adapter_model.safetensors").write_bytes(b"weights")
+    (model / "adapter").symlink_to(real, target_is_directory=True)
+    before = local_weights(f"pretrained={model}")
+    (real / "adapter_model.safetensors").write_bytes(b"weights that were trained again")
+    assert local_weights(f"pretrained={model}") != before
+
+
+def test_loops_of_links_end(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    (model / "a").mkdir(parents=True)
+    (model / "b").mkdir()
+    (model / "config.json").write_text("{}")
+    (model / "self").symlink_to(model, target_is_directory=True)
+    (model / "a" / "to_b").symlink_to(model / "b", target_is_directory=True)
+    (model / "b" / "to_a").symlink_to(model / "a", target_is_directory=True)
+    (model / "broken").symlink_to(tmp_path / "none")
+    (model / "circle").symlink_to("circle")
+    before = local_weights(f"pretrained={model}")
+    assert before
+    (model / "b" / "model.bin").write_bytes(b"weights")
+    assert local_weights(f"pretrained={model}") != before
+
+
+def test_many_links_to_each_other_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """20 folders that all link to each other have 20! paths."""
+    monkeypatch.setattr(module, "MOST_ENTRIES", 500)
+    model = tmp_path / "model"
+    for i in range(20):
+        (model / f"f{i}").mkdir(parents=True)
+        (model / f"f{i}" / "a.bin").write_bytes(b"x")
+        for k in range(20):
+            (model / f"f{i}" / f"to{k}").symlink_to(model / f"f{k}", target_is_directory=True)
+    assert local_weights(f"pretrained={model}")
+
+
 def test_a_mapping_of_arguments(folders: tuple[Path, Path]) -> None:
     assert set(local_weights({"pretrained": folders[0], "adapters": [str(folders[1])], "device": "cuda"})) == {
         "pretrained", "adapters",
