@@ -141,7 +141,10 @@ class Ad2Error(Exception):
 
 
 class DataError(Ad2Error):
-    """A malformed file or row; the message has its location, the expected and the found value, and a hint."""
+    """A malformed file or row; the message has its location, the expected and the found value, and a hint.
+
+    field: "" if the file or folder as a whole is at fault.
+    """
 
     def __init__(
         self, file: object, row: int | str | None, field: str, expected: str, found: Any = None, hint: str = ""
@@ -151,7 +154,7 @@ class DataError(Ad2Error):
 
     def __str__(self) -> str:
         where = f"{self.file}" + (f", row {self.row}" if self.row is not None else "")
-        text = f"{where}: field '{self.field}': expected {self.expected}"
+        text = where + (f": field '{self.field}'" if self.field else "") + f": expected {self.expected}"
         if self.found is not None:
             shown = repr(self.found)
             text += f", found {shown if len(shown) <= 120 else shown[:117] + '...'}"

@@ -25,6 +25,9 @@ FORMS: tuple[Form, ...] = ("mc", "vqa", "yesno", "count", "point", "box", "ocr",
 MarkKind = Literal["none", "text", "point", "box"]
 MARKS: tuple[MarkKind, ...] = ("none", "text", "point", "box")
 
+# What scores and counts are broken down by -> the field of a record that states it.
+BREAKDOWNS = {"weather": "scene", "period": "scene", "severity": "scene", "category": "meta", "source": "meta"}
+
 ABSTAINING = ("none_matches", "absent")  # kinds of AD2-Bench's options E and F: no answers to an open question
 
 

@@ -1,4 +1,4 @@
-"""`ad2 data`: import releases into the data home; list, verify and relocate imported datasets."""
+"""`ad2 data`: import releases into the data home; list, count, verify, relocate and remove imported datasets."""
 
 from __future__ import annotations
 
@@ -62,6 +62,23 @@ class DataRelocateOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DataStatsOptions:
+    """`ad2 data stats`."""
+
+    name: str = option(metavar="NAME", positional=True)
+    split: str | None = option("split (default: all that are imported)", default=None)
+    json: bool = option("print every combination as JSON", default=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataRemoveOptions:
+    """`ad2 data remove`."""
+
+    name: str = option(metavar="NAME", positional=True)
+    split: str | None = option("split (may be omitted if there is only one)", default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
 class DataSchemaOptions:
     """`ad2 data schema`."""
 
@@ -74,6 +91,10 @@ def register(subparsers: Any) -> None:
     add_command(actions, "import", run_import, DataImportOptions, help="read a release from disk into the data home")
     add_command(actions, "list", run_list, DataListOptions, help="list the imported datasets")
     add_command(
+        actions, "stats", run_stats, DataStatsOptions,
+        help="count the records by part and sub-task, weather and severity, or what else they state",
+    )  # fmt: skip
+    add_command(
         actions,
         "verify",
         run_verify,
@@ -81,6 +102,10 @@ def register(subparsers: Any) -> None:
         help="check hashes, counts and records; exit code 1 if something is wrong",
     )
     add_command(actions, "relocate", run_relocate, DataRelocateOptions, help="set the folder of a dataset's images")
+    add_command(
+        actions, "remove", run_remove, DataRemoveOptions,
+        help="remove an imported split from the data home, without asking; your images stay",
+    )  # fmt: skip
     add_command(actions, "schema", run_schema, DataSchemaOptions, help="print the file layout that an import accepts")
 
 
@@ -115,15 +140,43 @@ def run_import(options: DataImportOptions) -> int:
 
 def run_list(options: DataListOptions) -> int:
     from lmms_eval_ad2.data.home import home, list_datasets
+    from lmms_eval_ad2.data.home.dataset import damage
 
     manifests = list_datasets()
     if options.json:
-        print(json.dumps([manifest.to_dict() for manifest in manifests], ensure_ascii=False, indent=1))
+        rows = [{**manifest.to_dict(), "damaged": damage(manifest) or None} for manifest in manifests]
+        print(json.dumps(rows, ensure_ascii=False, indent=1))
         return 0
     if not manifests:
         print(f"no datasets in {home()}; ad2 data schema lists the releases that can be imported")
     for manifest in manifests:
-        show(_describe(manifest))
+        show(damage(manifest) or _describe(manifest))
+    return 0
+
+
+def run_stats(options: DataStatsOptions) -> int:
+    from lmms_eval_ad2.cli import data_stats
+    from lmms_eval_ad2.data.home.dataset import load_dataset
+    from lmms_eval_ad2.data.home.statistics import statistics
+
+    found = [statistics(load_dataset(options.name, split)) for split in _splits(options.name, options.split)]
+    if options.json:
+        print(json.dumps([one.to_json() for one in found], ensure_ascii=False, indent=1))
+    else:
+        show("\n\n".join(map(data_stats.render, found)))
+    return 0
+
+
+def run_remove(options: DataRemoveOptions) -> int:
+    from lmms_eval_ad2.data.home.removal import remove
+
+    done = remove(options.name, options.split)
+    records = "an incomplete or damaged import" if done.n is None else f"{done.n} records"
+    show(f"removed {done.name} ({done.split}): {records}; {', '.join(map(str, done.folders))}")
+    for reason in done.kept:
+        show(f"  kept: {reason}")
+    if done.image_root:
+        show(f"  images were not touched: {done.image_root}")
     return 0
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from lmms_eval_ad2.data.home.parts import COLUMNS
+from lmms_eval_ad2.data.releases import parquet
+from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.prompts import task_prompt
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.variant import TaskVariant
@@ -27,17 +30,20 @@ def part_table(source: Dataset, variant: TaskVariant) -> Any:
 
 def _part_tables(source: Dataset, variant: TaskVariant) -> Iterator[Any]:
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
     for path in source.parts:
-        table = pq.read_table(path, memory_map=True)
+        table = parquet.read_table(path, COLUMNS)
         yield table.filter(pc.equal(table["task"], variant.part))
 
 
 def records_of(table: Any) -> Iterator[Record]:
-    """Yield the records of a table, with one chunk of text in memory at a time."""
-    for chunk in table["record"].chunks:
-        yield from map(Record.from_json, chunk.to_pylist())
+    """Yield the records of a table, with one chunk of text in memory at a time. Raises Ad2Error for a damaged one."""
+    try:
+        for chunk in table["record"].chunks:
+            yield from map(Record.from_json, chunk.to_pylist())
+    except (ValueError, KeyError, TypeError) as exc:
+        name = table["benchmark"][0].as_py()
+        raise Ad2Error(f"a stored record of {name} is damaged ({exc}); find it: ad2 data verify {name}") from exc
 
 
 def askable(table: Any, variant: TaskVariant) -> Any:

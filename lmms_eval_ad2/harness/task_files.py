@@ -42,7 +42,7 @@ def variant_of(settings: Mapping[str, Any], task: str) -> TaskVariant:
 class TaskReadiness:
     """Whether a task can be asked; `reason` is one line for the user if it cannot."""
 
-    state: Literal["ready", "no data", "no images", "nothing to ask"]
+    state: Literal["ready", "no data", "damaged", "no images", "nothing to ask"]
     reason: str = ""
 
 
@@ -76,11 +76,13 @@ class TaskFile:
         if self.dataset.startswith(SAMPLE):
             return TaskReadiness("ready")
         from lmms_eval_ad2.data.home import open_dataset
-        from lmms_eval_ad2.data.home.dataset import load_dataset
+        from lmms_eval_ad2.data.home.dataset import DamagedDatasetError, load_dataset
         from lmms_eval_ad2.harness.askable import has_askable, nothing_to_ask
 
         try:
             data = load_dataset(self.dataset, self.split)
+        except DamagedDatasetError as exc:
+            return TaskReadiness("damaged", str(exc))
         except Ad2Error as exc:
             return TaskReadiness("no data", str(exc))
         try:
@@ -88,8 +90,13 @@ class TaskFile:
         except Ad2Error as exc:
             return TaskReadiness("no images", str(exc))
         variant = self.variant()
-        if has_askable(data, variant):
-            return TaskReadiness("ready")
+        try:
+            if has_askable(data, variant):
+                return TaskReadiness("ready")
+        except Ad2Error as exc:
+            return TaskReadiness(
+                "damaged", f"dataset {self.dataset} ({self.split}): {exc}; import it again: {self.hint()}"
+            )
         return TaskReadiness("nothing to ask", nothing_to_ask(data, variant))
 
     def _source(self) -> TaskSource | None:

@@ -124,12 +124,12 @@ def _host_words() -> frozenset[str]:
 
 
 def near_names(name: str, known: Sequence[str]) -> str:
-    """The end of a message about an unknown name: similar ones, else all."""
+    """The end of a message about an unknown name: similar ones, or nothing."""
     if name in _RENAMED:
         new, what = _RENAMED[name]
         return f"; did you mean {new}? {what}"
     close = difflib.get_close_matches(name, known, 3, 0.6)
-    return f"; did you mean {' or '.join(close)}?" if close else f"; known: {', '.join(known)}"
+    return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
 def _add_named(chosen: TaskSelection, name: str, files: Mapping[str, TaskFile]) -> None:
@@ -191,9 +191,14 @@ def _by_readiness(tasks: Iterable[TaskFile]) -> tuple[list[TaskFile], list[tuple
 
 
 def _lines(without: Sequence[tuple[TaskFile, TaskReadiness]]) -> list[str]:
-    """One line for all tasks without data and one per import command; one for each other task."""
+    """One line for all tasks without data and one per import command; one per damaged dataset; one for each other."""
     missing = [task for task, found in without if found.state == "no data"]
     lines = [f"left out, no data: {', '.join(task.name for task in missing)}"] if missing else []
     lines += [f"  to import them: {hint}" for hint in dict.fromkeys(task.hint() for task in missing)]
-    others = [(task, found) for task, found in without if found.state != "no data"]
+    damaged: dict[str, list[str]] = {}
+    for task, found in without:
+        if found.state == "damaged":
+            damaged.setdefault(found.reason, []).append(task.name)
+    lines += [f"left out, damaged: {', '.join(names)}: {reason}" for reason, names in damaged.items()]
+    others = [(task, found) for task, found in without if found.state not in ("no data", "damaged")]
     return lines + [f"left out, {found.state}: {task.name}: {found.reason}" for task, found in others]

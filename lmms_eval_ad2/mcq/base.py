@@ -22,6 +22,8 @@ SELECTED = 3  # distractors of a question (section 4.1)
 
 ENDPOINT_DOWN = "endpoint_down"  # the reason code of llm/session.py
 
+NO_PROPOSALS = "no_proposals"  # reason code: no proposer replied in the requested form
+
 # Kinds of distractors: all five categories, without error modelling, or one category alone (Table 8).
 KINDS: tuple[str, ...] = ("all", NAIVE, *ERRORS)
 
@@ -103,8 +105,8 @@ class AcceptedQuestion:
 class RejectedQuestion:
     """A question without a result. `reason` is a short stable code ("ambiguous", "too_few_distractors", "http_500").
 
-    passing: the endpoint failed, not the question; running the same command again retries it. After the reason
-    ENDPOINT_DOWN no further request is made in this run.
+    passing: the endpoint or the form of the replies failed (NO_PROPOSALS), not the question; running the same command
+    again retries it. After the reason ENDPOINT_DOWN no further request is made in this run.
     """
 
     question: OpenQuestion

@@ -18,6 +18,9 @@ from lmms_eval_ad2.llm.untrusted_text import neutralise
 from lmms_eval_ad2.parsing.json_reply import last_dict
 
 REFUSED = "refused"  # refusal by a content filter or the model; repeating the request does not help
+NOT_JSON = "not_json"  # no JSON object in the reply
+# Faults of what the options say: the model has replied in the requested form, and the question itself is at fault.
+OF_CONTENT = (REFUSED, "equals_answer", "not_text")
 LONGEST_REPLY = 60_000  # characters
 LONGEST_OPTION, LONGEST_REASON = 1_000, 2_000
 _MOST = 64  # entries of a list, and JSON objects tried in one reply
@@ -172,7 +175,7 @@ def json_object(text: str) -> dict[str, Any]:
     text = _THOUGHT.sub("", text)
     last = last_dict(text, _MOST)
     if last is None:
-        raise ReplyFault("not_json", "there is no complete JSON object in it")
+        raise ReplyFault(NOT_JSON, "there is no complete JSON object in it")
     return last
 
 

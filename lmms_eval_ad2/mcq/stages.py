@@ -10,7 +10,15 @@ from typing import TypeVar
 
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS, NAIVE
 from lmms_eval_ad2.mcq import replies
-from lmms_eval_ad2.mcq.base import SELECTED, AcceptedQuestion, Distractor, OpenQuestion, Outcome, RejectedQuestion
+from lmms_eval_ad2.mcq.base import (
+    NO_PROPOSALS,
+    SELECTED,
+    AcceptedQuestion,
+    Distractor,
+    OpenQuestion,
+    Outcome,
+    RejectedQuestion,
+)
 from lmms_eval_ad2.mcq.faults import LETTER_OR_DIGIT, fault, normal, references
 from lmms_eval_ad2.mcq.role_requester import NoUsableReply, RoleRequester
 
@@ -47,6 +55,7 @@ class QuestionPipeline:
     evaluator: RoleRequester
     pool: list[Distractor] = field(default_factory=list)
     rounds: int = 0
+    unread: list[NoUsableReply] = field(default_factory=list)  # of proposers, by the form of their last replies
     _answers: frozenset[str] | None = None
 
     @property
@@ -56,6 +65,10 @@ class QuestionPipeline:
     async def run(self) -> Outcome:
         """Run all stages. Raises NoEndpointReply if the endpoint fails, NoUsableReply if an indispensable role does."""
         found = await _all(self._category(category) for category in self.settings.categories)
+        if len(self.unread) == len(found):
+            # The model does not reply as requested; the question is not at fault, and may be asked again.
+            codes = ", ".join(f"{code} {n}" for code, n in Counter(one.code for one in self.unread).items())
+            return self.rejected(NO_PROPOSALS, f"no proposer gave a usable reply ({codes})", passing=True)
         self.pool = self._valid(candidate for candidates in found for candidate in candidates)
         if len(self.pool) < SELECTED:
             return self.rejected("too_few_distractors", f"{len(self.pool)} of {SELECTED} are left")
@@ -88,8 +101,10 @@ class QuestionPipeline:
                 self.maker.prompts.propose(category, n), replies.ProposalsReply,
                 lambda reply: replies.proposals(reply, n, self._option_fault),
             )  # fmt: skip
-        except NoUsableReply:
+        except NoUsableReply as failed:
             self.notes["proposer_failed"] += 1
+            if failed.code not in replies.OF_CONTENT:
+                self.unread.append(failed)
             return []
         proposed = [Distractor(p.option.strip(), category, p.reason.strip()) for p in proposals]
         if category == NAIVE:

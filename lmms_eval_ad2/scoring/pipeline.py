@@ -25,13 +25,13 @@ from lmms_eval_ad2.metrics.intervals import (
     mean_interval,
     mean_of_means_interval,
 )
-from lmms_eval_ad2.records import Unscored
+from lmms_eval_ad2.records import BREAKDOWNS, Unscored
 from lmms_eval_ad2.scoring import circular, distractors, judge_ratings, replies
 from lmms_eval_ad2.scoring.frame_check import FrameCheck
 from lmms_eval_ad2.scoring.judge_repeats import repeats_block
 from lmms_eval_ad2.scoring.result_files import sample_writer
 from lmms_eval_ad2.scoring.sample import ScoredSample
-from lmms_eval_ad2.scoring.sample_summary import BREAKDOWNS, SampleSummary
+from lmms_eval_ad2.scoring.sample_summary import SampleSummary
 from lmms_eval_ad2.scoring.score_columns import DISTRACTOR_BENCHMARK, LOWER_IS_BETTER, mean_columns
 from lmms_eval_ad2.scoring.variant import TaskVariant
 

@@ -251,6 +251,9 @@ def _missing(result: McqBuildResult) -> Iterator[str]:
                 yield f"{source['name']}, {title}: {_pairs(source[key])}"
         if source.get("bad"):
             yield f"{source['name']}, bad rows skipped: {source['bad']}"
+    replies = {name.removeprefix("reply_"): n for name, n in card["notes"].items() if name.startswith("reply_")}
+    if replies:
+        yield f"unusable replies: {_pairs(replies)}"
     if card["rejected"]:
         yield f"rejected: {_pairs(card['rejected'])} (rejected.jsonl)"
     for stratum in result.short:
@@ -266,7 +269,8 @@ def _spent(card: Mapping[str, Any]) -> Iterator[str]:
 def _next(result: McqBuildResult, out: Path) -> Iterator[str]:
     card = result.card
     if result.unfinished:
-        failed = f"{result.unfinished} questions failed at the endpoint ({_pairs(card['unfinished'])})"
+        reasons = _pairs(card["unfinished"])
+        failed = f"{result.unfinished} questions failed at the endpoint or got no usable reply ({reasons})"
         yield f"NOT FINISHED: {failed}: run the same command again"
     if result.left:
         yield f"{result.left} questions are not processed yet (--limit): the same command without it continues"

@@ -13,7 +13,7 @@ from lmms_eval_ad2.data.home.location import home as default_home
 from lmms_eval_ad2.data.home.location import split_dir
 from lmms_eval_ad2.data.home.manifest import DatasetManifest
 from lmms_eval_ad2.data.home.parts import read_records
-from lmms_eval_ad2.data.releases import RELEASES
+from lmms_eval_ad2.data.releases import RELEASES, parquet
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.records import Record
 
@@ -37,17 +37,42 @@ class Dataset:
         return read_records(self.parts)
 
 
-def load_dataset(name: str, split: str, home: Path | None = None) -> Dataset:
-    """Like `open_dataset`, without checking the image folder."""
+class DamagedDatasetError(Ad2Error):
+    """A file of a dataset is missing or damaged; the message names it, and the command that imports it again."""
+
+
+def damage(manifest: DatasetManifest, home: Path | None = None, *, ends: bool = True) -> str:
+    """The first file of a dataset that is missing or, with `ends`, cut off, as a line for the user; "" if none is.
+
+    `verify` finds other damage too.
+    """
+    name, split = manifest.name, manifest.split
+    for part in manifest.parts:
+        path = split_dir(name, split, home) / part.file
+        try:
+            if not path.is_file():
+                found = "is missing"
+            elif not (ends and parquet.is_cut(path)):
+                continue
+            else:
+                found = "is no complete parquet file"
+        except OSError as exc:
+            found = f"cannot be read ({exc.strerror or exc})"
+        again = _command(name, split)
+        return f"dataset {name} ({split}) is damaged: {path} {found}; import the data again: {again}"
+    return ""
+
+
+def load_dataset(name: str, split: str, home: Path | None = None, *, checked: bool = True) -> Dataset:
+    """Like `open_dataset`, without checking the image folder. Not `checked`: parts may be cut off."""
     folder = split_dir(name, split, home)
     try:
         manifest = DatasetManifest.load(folder)
     except FileNotFoundError:
         raise Ad2Error(_missing(name, split, folder)) from None
+    if fault := damage(manifest, home, ends=checked):
+        raise DamagedDatasetError(fault)
     parts = [folder / part.file for part in manifest.parts]
-    for part in parts:
-        if not part.is_file():
-            raise Ad2Error(f"{part} is missing; import the data again: {_command(name, split)}")
     return Dataset(
         name=name,
         split=split,
@@ -60,7 +85,7 @@ def load_dataset(name: str, split: str, home: Path | None = None) -> Dataset:
 
 
 def open_dataset(name: str, split: str, *, home: Path | None = None) -> Dataset:
-    """The dataset; raises Ad2Error with the command to run if the dataset, a part or the image folder is missing."""
+    """The dataset; raises Ad2Error with the command to run if the dataset or its image folder is missing or damaged."""
     dataset = load_dataset(name, split, home)
     if not dataset.image_root.is_dir():
         raise Ad2Error(

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from lmms_eval_ad2.data.home.manifest import DatasetPart
 from lmms_eval_ad2.data.releases import parquet
+from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.storage.files import file_sha256
 
@@ -45,9 +46,14 @@ def read_part(path: Path) -> Iterator[dict[str, str]]:
 
 
 def read_records(paths: Iterable[Path]) -> Iterator[Record]:
+    """The records of parts. Raises Ad2Error for a damaged one."""
     for path in paths:
         for row in parquet.read_rows(path, ("record",), trusted=True):
-            yield Record.from_json(row["record"])
+            try:
+                record = Record.from_json(row["record"])
+            except (ValueError, KeyError, TypeError) as exc:
+                raise Ad2Error(f"{path} is damaged: a record cannot be read ({exc}); see: ad2 data verify") from exc
+            yield record
 
 
 class RecordTally:

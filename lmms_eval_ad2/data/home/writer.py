@@ -144,7 +144,8 @@ class StagedImport:
 
     def _bad(self, error: DataError) -> None:
         if not self.skip_bad:
-            hint = f"{error.hint} --skip-bad leaves such rows out and lists them.".strip()
+            before = error.hint if not error.hint or error.hint.endswith((".", "?", "!")) else f"{error.hint}."
+            hint = f"{before} --skip-bad leaves such rows out and lists them.".strip()
             raise DataError(error.file, error.row, error.field, error.expected, error.found, hint) from error
         self.bad_rows += 1
         row = {name: getattr(error, name) for name in ("file", "row", "field", "expected", "found", "hint")}

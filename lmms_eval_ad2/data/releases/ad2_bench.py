@@ -38,7 +38,8 @@ Images: --images DIR (default: the folder of the file).
   coords_frame  pixel (default) | normalised (0..1 of width and height); applies to answer and prompt
   prompt        {"type": none | text | point | box, "coords": [[...], ...], "text": text} or null; text refers to the
                 target in words
-  scene         {"weather": "fog", "severity": "severe", "tags": ["..."]} or null
+  scene         {"weather": "fog", "severity": light | moderate | severe, "tags": ["..."]} or null; each may be omitted;
+                weathers of the paper: overcast, dawn, rainy, snowy, fog, night, sand; other words are kept
   cot           [{"step": text, "question": text, "answer": text, "subtask_id": number, "prompt": {...}}, ...]
                 or null; the prompt of a step (as above) replaces the row's if the chain is asked in rounds
 
@@ -53,7 +54,7 @@ FIELDS = (
     "id", "image", "images", "image_size", "dimension", "subtask", "subtask_id", "form", "question", "options",
     "letter", "answer", "coords_frame", "prompt", "scene", "cot", "meta",
 )  # fmt: skip
-SEVERITIES = ("", "light", "moderate", "severe")
+SEVERITIES = ("light", "moderate", "severe")
 _KINDS = {"E": "none_matches", "F": "absent"}
 _YES_NO = {"yes": "yes", "no": "no", "是": "yes", "否": "no", "true": "yes", "false": "no"}
 _SIDES = {

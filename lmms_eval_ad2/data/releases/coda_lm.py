@@ -118,7 +118,7 @@ def _check_names(
     for name in names:
         if not (name.startswith(prefix) and name.removeprefix(prefix).isalnum()):
             raise DataError(
-                english.get(name, chinese.get(name)), None, "file name", f"{prefix}NNNN.json", f"{name}.json"
+                english.get(name, chinese.get(name)), None, "", f"the name {prefix}NNNN.json", f"{name}.json"
             )
     if partial:
         return
@@ -127,7 +127,7 @@ def _check_names(
     for folder, found in folders.items():
         if found and len(found) != IMAGES[split]:
             where = root / folder / split.capitalize()
-            raise DataError(where, None, "*.json", f"{IMAGES[split]} files", len(found), hint)
+            raise DataError(where / "*.json", None, "", f"{IMAGES[split]} files", len(found), hint)
 
 
 class _Frame:
@@ -175,7 +175,7 @@ class _Frame:
                 "image",
                 f"an image at {self.image_root / self.image}",
                 f"{exc}",
-                "Give its folder: --images DIR",
+                "Give its folder: --images DIR.",
             ) from exc
 
     def _check_conditions(self) -> None:
@@ -183,7 +183,7 @@ class _Frame:
         stated = self.conditions.size if self.conditions else None
         if stated not in (None, self.size):
             file = next(iter(self.paths.values()))
-            hint = f"Give CODA's annotations of its {self.name.split('_')[0]} images: --metadata FILE"
+            hint = f"Give CODA's annotations of its {self.name.split('_')[0]} images: --metadata FILE."
             expected = f"an image of {self.size[0]}x{self.size[1]} in --metadata"
             raise DataError(file, None, self.image, expected, stated, hint)
 

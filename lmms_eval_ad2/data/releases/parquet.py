@@ -11,7 +11,7 @@ from lmms_eval_ad2.errors import Ad2Error, DataError, require
 from lmms_eval_ad2.storage.files import atomic_path, open_regular
 
 _STATUS = Path("/proc/self/status")
-
+MAGIC = b"PAR1"  # first and last bytes of a parquet file
 
 BATCH_MEMORY = 512 << 20  # bytes that a batch of rows of an untrusted file may need; 2 kB can unpack to many GB
 
@@ -25,7 +25,7 @@ def _open(path: Path) -> Any:
     try:
         return parquet.ParquetFile(path, buffer_size=1 << 20)
     except (arrow.ArrowException, OSError) as exc:
-        raise Ad2Error(f"{path} is not a readable parquet file: {exc}") from exc
+        raise Ad2Error(f"{path} is not a readable parquet file: {_line(exc)}") from exc
     finally:
         arrow.set_memory_pool(usual)
 
@@ -58,7 +58,35 @@ def read_rows(
     except MemoryError:
         raise Ad2Error(f"{path}: {batch} rows need more than {BATCH_MEMORY >> 20} MiB: not read") from None
     except (arrow.ArrowException, OSError) as exc:
-        raise Ad2Error(f"{path} is damaged: {exc}") from exc
+        raise Ad2Error(f"{path} is damaged: {_line(exc)}") from exc
+
+
+def read_table(path: Path, columns: Sequence[str]) -> Any:
+    """A file that this package wrote, as a table mapped into memory. Raises Ad2Error if it is damaged."""
+    arrow, parquet = require("pyarrow"), require("pyarrow.parquet")
+    try:
+        return parquet.read_table(path, columns=list(columns), memory_map=True)
+    except (arrow.ArrowException, OSError) as exc:
+        raise Ad2Error(f"{path} is damaged: {_line(exc)}") from exc
+
+
+def _line(exc: Exception) -> str:
+    """An error of Arrow, whose messages may have several lines, in one."""
+    return " ".join(str(exc).split())
+
+
+def is_cut(path: Path) -> bool:
+    """Whether a file lacks the marks at both ends of every parquet file: cut off, overwritten, or empty.
+
+    Reads 8 bytes, without pyarrow. Damage between the ends is found when the file is read.
+    """
+    with open_regular(path) as file:
+        size = file.seek(0, 2)
+        ends = b""
+        for place in (0, max(0, size - len(MAGIC))):
+            file.seek(place)
+            ends += file.read(len(MAGIC))
+    return ends != 2 * MAGIC or size < 3 * len(MAGIC)
 
 
 @contextlib.contextmanager

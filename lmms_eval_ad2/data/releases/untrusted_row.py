@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,7 +36,9 @@ class UntrustedRow:
         """Refuse fields that are not in the schema: a misspelt optional field would be ignored silently."""
         unknown = sorted(set(self.data) - set(fields))
         if unknown:
-            raise self.fail(str(unknown[0]), f"no such field (known: {', '.join(fields)})", self.data[unknown[0]])
+            name = str(unknown[0])
+            expected = f"no such field (known: {', '.join(fields)})"
+            raise self.fail(name, expected, self.data[unknown[0]], _similar(name, fields))
 
     def string(self, field: str, default: str | None = None) -> str:
         """A non-empty string, trimmed; `default` if the field is missing, null or empty."""
@@ -50,9 +53,10 @@ class UntrustedRow:
         return value.strip()
 
     def choice(self, field: str, allowed: Sequence[str], default: str | None = None) -> str:
+        """One of `allowed`; `default` if the field is missing, null or empty."""
         value = self.string(field, default)
-        if value not in allowed:
-            raise self.fail(field, f"one of {', '.join(allowed)}", value)
+        if value != default and value not in allowed:
+            raise self.fail(field, f"one of {', '.join(allowed)}", value, _similar(value, allowed))
         return value
 
     def integer(self, field: str) -> int | None:
@@ -136,6 +140,11 @@ class UntrustedRow:
         if not all(isinstance(value, str) for value in values):
             raise self.fail(field, "a list of strings", values)
         return tuple(values)
+
+
+def _similar(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, 1)
+    return f"Did you mean '{near[0]}'?" if near else ""
 
 
 def _finite(number: Any) -> bool:

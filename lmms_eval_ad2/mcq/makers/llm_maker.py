@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import operator
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -24,13 +25,17 @@ from lmms_eval_ad2.llm.cache import ReplyCache
 from lmms_eval_ad2.llm.model import LanguageModel
 from lmms_eval_ad2.llm.session import EndpointSession, RequestUsage, run, together, workers_for
 from lmms_eval_ad2.mcq import role_prompts
-from lmms_eval_ad2.mcq.base import OpenQuestion, Outcome, RejectedQuestion
+from lmms_eval_ad2.mcq.base import NO_PROPOSALS, OpenQuestion, Outcome, RejectedQuestion
 from lmms_eval_ad2.mcq.evidence import MOST_NAMED, MOST_OTHERS
+from lmms_eval_ad2.mcq.replies import NOT_JSON
 from lmms_eval_ad2.mcq.role_prompts import McqPromptTexts
 from lmms_eval_ad2.mcq.role_requester import NoEndpointReply, NoUsableReply, RoleRequester
 from lmms_eval_ad2.mcq.stages import MakerSettings, QuestionPipeline
 from lmms_eval_ad2.prompts.views import Views
 
+MOST_FORMLESS = 8  # questions in a row without a reply in JSON, after which a build ends
+UNUSABLE = "_unusable"  # end of the reason code of a question that failed with a role
+_SHOWN = 120  # characters of a reply in a message
 REPAIRS = 2  # further requests of a role after an unusable reply
 _COUNTS = ("requests", "retries", "cached", "failed", "prompt_tokens", "completion_tokens", "unreported")
 
@@ -118,6 +123,7 @@ class LLMMaker:
                     )
 
                 refusals = RefusalBuffer(done)
+                formless = FormlessReplies(refusals.add, self.label)
 
                 async def work() -> None:
                     while True:
@@ -125,10 +131,11 @@ class LLMMaker:
                             question = await asyncio.get_running_loop().run_in_executor(reader, next, questions, None)
                         if question is None:
                             return
-                        refusals.add(await self._one(question, session, evaluator_session))
+                        formless.add(await self._one(question, session, evaluator_session))
 
                 workers = workers_for(self.model.endpoint, sys.maxsize)
                 await together(work() for _ in range(workers))
+                formless.end()
                 refusals.flush(passing=session.down is not None or evaluator_session.down is not None)
         finally:
             reader.shutdown(wait=False, cancel_futures=True)
@@ -156,7 +163,57 @@ class LLMMaker:
             failure = lost.failure
             return pipeline.rejected(failure.reason, failure.detail, passing=not failure.refused)
         except NoUsableReply as unusable:
-            return pipeline.rejected(f"{unusable.role}_unusable", f"{unusable.code}: {unusable.detail}")
+            return pipeline.rejected(f"{unusable.role}{UNUSABLE}", f"{unusable.code}: {unusable.detail}")
+
+
+class FormlessReplies:
+    """Forwards outcomes to `forward`; holds back questions that failed because no reply was JSON.
+
+    They are forwarded when another question gets further. MOST_FORMLESS in a row end the build: the model (or its
+    server) does not reply in JSON, and every further question would be paid for in vain. They are then forwarded as
+    `passing`, as at the end of a build in which nothing else was seen.
+    """
+
+    def __init__(self, forward: Callable[[Outcome], None], label: str) -> None:
+        self._forward, self._label = forward, label
+        self._held: list[RejectedQuestion] = []
+        self._others = False
+
+    def add(self, outcome: Outcome) -> None:
+        """Raises Ad2Error, with a reply, at the last of MOST_FORMLESS questions in a row."""
+        if isinstance(outcome, RejectedQuestion) and _is_formless(outcome):
+            self._held.append(outcome)
+            if len(self._held) == MOST_FORMLESS:
+                self._flush(passing=True)
+                reply = " ".join(outcome.exchanges[-1].reply.split())
+                raise Ad2Error(
+                    f"{self._label}: no reply to {MOST_FORMLESS} questions in a row is JSON, e.g. "
+                    f"'{textwrap.shorten(reply, _SHOWN)}': use a model or a server that replies in JSON as requested; "
+                    "these questions are unfinished, and the same command asks them again"
+                )
+            return
+        if not (isinstance(outcome, RejectedQuestion) and outcome.passing and outcome.reason != NO_PROPOSALS):
+            self._others = True  # a failed request says nothing about the form of replies
+            self._flush(passing=False)
+        self._forward(outcome)
+
+    def end(self) -> None:
+        """Forward the questions that are still held."""
+        self._flush(passing=not self._others)
+
+    def _flush(self, passing: bool) -> None:
+        while self._held:
+            one = self._held.pop(0)
+            self._forward(replace(one, passing=passing or one.passing))
+
+
+def _is_formless(outcome: RejectedQuestion) -> bool:
+    """Whether no reply of the role that failed was JSON: of all proposers, or of a later role."""
+    if outcome.reason != NO_PROPOSALS and not outcome.reason.endswith(UNUSABLE):
+        return False
+    role = outcome.exchanges[-1].role
+    faults = [one.fault for one in outcome.exchanges if outcome.reason == NO_PROPOSALS or one.role == role]
+    return set(faults) == {NOT_JSON}
 
 
 class RefusalBuffer:

@@ -10,6 +10,7 @@ import pytest
 from support.builders import chain, record
 
 from lmms_eval_ad2.data.home import open_dataset, write_dataset
+from lmms_eval_ad2.data.releases.parquet import write_rows
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.harness.askable import has_askable
 from lmms_eval_ad2.harness.task_files import task_files
@@ -70,6 +71,33 @@ def test_an_image_folder_that_is_gone_is_told_apart_from_missing_data(tmp_path: 
     (tmp_path / "images").rmdir()
     (line,) = [line for line in select("ad2_p*").left_out if "perception_base" in line]
     assert line.startswith("left out, no images: ad2_perception_base: ") and "ad2 data relocate ad2_bench" in line
+
+
+@pytest.mark.parametrize("place", ["end", "middle"])
+def test_a_damaged_dataset_is_one_line_and_the_others_are_asked(tmp_path: Path, place: str) -> None:
+    import_as("drivelm", [drivelm()], tmp_path)
+    import_as("ad2_bench", [record(), chain(), record("r2", task="relation")], tmp_path)
+    (part,) = open_dataset("ad2_bench", "test").parts
+    data = part.read_bytes()
+    part.write_bytes(data[:-100] if place == "end" else data[:4] + bytes(len(data) - 8) + data[-4:])
+    chosen = select("ad2_*,ad2x_drivelm_perception")
+    assert chosen.names == ["ad2x_drivelm_perception"] and len(chosen.faults) == 0
+    (line,) = [line for line in chosen.left_out if "damaged" in line]
+    names = line.removeprefix("left out, damaged: ").partition(": ")[0].split(", ")
+    assert {"ad2_cot", "ad2_perception_base", "ad2_relation"} <= set(names)
+    assert "\n" not in line and str(part) in line and "ad2 data import ad2_bench SOURCE" in line
+    (fault,) = select("ad2_relation").faults
+    assert fault.startswith("task ad2_relation: dataset ad2_bench (test)") and str(part) in fault
+
+
+def test_a_stored_record_that_is_none_is_one_line(tmp_path: Path) -> None:
+    import_as("ad2_bench", [chain()], tmp_path)
+    (part,) = open_dataset("ad2_bench", "test").parts
+    row = {"id": "1", "benchmark": "ad2_bench", "task": "cot", "subtask": "s", "form": "chain", "record": '"steps":[{'}
+    write_rows(part, {name: [value] for name, value in row.items()})
+    (fault,) = select("ad2_cot").faults
+    assert fault.startswith("task ad2_cot: dataset ad2_bench (test): a stored record of ad2_bench is damaged (")
+    assert "ad2 data verify ad2_bench" in fault and "\n" not in fault
 
 
 def test_a_group_is_kept_whole_or_replaced_by_the_tasks_that_can_be_asked(tmp_path: Path) -> None:

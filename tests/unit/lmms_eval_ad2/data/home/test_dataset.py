@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from support.library_rows import row, store
 
 from lmms_eval_ad2.data.home import home, list_datasets, open_dataset, relocate, verify, write_dataset
+from lmms_eval_ad2.data.home.dataset import DamagedDatasetError, damage, load_dataset
 from lmms_eval_ad2.errors import Ad2Error
 
 
@@ -62,6 +64,23 @@ def test_damaged_datasets_are_omitted_from_the_list(tmp_path: Path, caplog: pyte
     assert "is damaged" in caplog.text
     with pytest.raises(Ad2Error, match="damaged"):
         open_dataset("d", "test", home=tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + b"x" * 50, b"x" * 50 + b"PAR1", b"<html>", None])
+def test_a_cut_or_missing_part_is_named_with_the_import_command(tmp_path: Path, content: bytes | None) -> None:
+    store(tmp_path, 30)
+    part = tmp_path / "data/d/test/records-00001.parquet"
+    (manifest,) = list_datasets(home=tmp_path)
+    assert damage(manifest, tmp_path) == ""
+    part.unlink() if content is None else part.write_bytes(content)
+    line = (
+        r"dataset d \(test\) is damaged: .*records-00001\.parquet is .*; import the data again: .*--split test --as d$"
+    )
+    for read in (lambda: open_dataset("d", "test", home=tmp_path), lambda: load_dataset("d", "test", tmp_path)):
+        with pytest.raises(DamagedDatasetError, match=line):
+            read()
+    assert list_datasets(home=tmp_path) == [manifest], "the leak check must not ignore it"
+    assert re.fullmatch(line, damage(manifest, tmp_path))
 
 
 def test_verify_reports_every_change(tmp_path: Path) -> None:

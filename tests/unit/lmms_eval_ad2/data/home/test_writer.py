@@ -13,6 +13,7 @@ from PIL import ImageFile
 from support.library_rows import items, row, store
 
 from lmms_eval_ad2.data.home import open_dataset, verify, write_dataset
+from lmms_eval_ad2.data.releases.base import BadRow
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.records import AnswerOption, BilingualText, ReasoningStep, Record, VisualPrompt
 
@@ -155,3 +156,19 @@ def test_failed_import_keeps_the_previous_dataset(tmp_path: Path) -> None:
 def test_dataset_names_that_are_paths_are_rejected(tmp_path: Path, name: str, split: str) -> None:
     with pytest.raises(Ad2Error, match="use letters"):
         write_dataset(name, split, [row(1)], image_root=tmp_path, source={}, home=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("hint", "end"),
+    [
+        ("Give it: --images DIR", "DIR. --skip-bad"),
+        ("Repair it.", "it. --skip-bad"),
+        ("What?", "? --skip-bad"),
+        ("", "found 1. --skip-bad"),
+    ],
+)
+def test_the_hint_about_bad_rows_is_a_sentence_of_its_own(tmp_path: Path, hint: str, end: str) -> None:
+    bad = BadRow(DataError("rows.jsonl", 3, "answer", "a text", 1, hint))
+    with pytest.raises(DataError) as fault:
+        write_dataset("d", "test", [bad], image_root=tmp_path, source={}, home=tmp_path)
+    assert f"{end} leaves such rows out and lists them." in str(fault.value)

@@ -262,3 +262,32 @@ def test_any_row_is_read_or_refused_with_a_data_error(changes: dict[str, Any]) -
         assert exc.field
         return
     assert records and all(isinstance(r.question, BilingualText) and r.question for r in records)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"scene": {"weather": "fog", "severity": "mild"}},
+            "field 'scene.severity': expected one of light, moderate, severe, found 'mild'",
+        ),
+        ({"scene": {"severity": "sever"}}, "found 'sever'. Did you mean 'severe'?"),
+        ({"subtsk": "x"}, "found 'x'. Did you mean 'subtask'?"),
+        (
+            {"scene": {"wether": "fog"}},
+            "expected no such field (known: weather, severity, tags), found 'fog'. Did you mean 'weather'?",
+        ),
+        ({"zzz": 1}, "found 1"),
+        ({"form": "vqua"}, "found 'vqua'. Did you mean 'vqa'?"),
+    ],
+)
+def test_unknown_fields_and_values_name_the_similar_ones(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError) as fault:
+        read(**changes)
+    assert str(fault.value).endswith(message)
+
+
+def test_severity_may_be_left_out_and_the_schema_lists_it() -> None:
+    for scene in ({"weather": "fog"}, {"severity": ""}, {"severity": None}, {"severity": "moderate"}):
+        assert one(scene=scene).scene["severity"] == (scene.get("severity") or "")
+    assert "light | moderate | severe" in RELEASES["ad2_bench"].schema

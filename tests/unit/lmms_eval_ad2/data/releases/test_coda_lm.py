@@ -74,7 +74,7 @@ def test_complete_mini_split_is_accepted_and_wrong_counts_refused(tmp_path: Path
     assert open_dataset("coda_lm", "mini").n == 193  # the previous import is unchanged
 
     path.unlink()
-    with pytest.raises(DataError, match="expected 50 files, found 49"):
+    with pytest.raises(DataError, match=r"CODA-LM-chinese/Mini/\*\.json: expected 50 files, found 49"):
         import_release("coda_lm", root, split="mini")
 
 

@@ -17,9 +17,10 @@ from support.mcq.questions import maker_for, outcomes, question, questions
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm.cache import ReplyCache
-from lmms_eval_ad2.mcq.base import AcceptedQuestion, OpenQuestion, Outcome, RejectedQuestion
+from lmms_eval_ad2.mcq.base import AcceptedQuestion, OpenQuestion, Outcome, RejectedQuestion, RoleExchange
 from lmms_eval_ad2.mcq.faults import fault
 from lmms_eval_ad2.mcq.maker_spec import make_maker
+from lmms_eval_ad2.mcq.makers.llm_maker import FormlessReplies
 from lmms_eval_ad2.testing import fake_replies
 from lmms_eval_ad2.testing.fake_endpoint import serve
 
@@ -397,3 +398,77 @@ def test_an_endpoint_that_refuses_everything_rejects_no_question(tmp_path: Path)
         found = outcomes(maker_for(server.url), open_questions)
     assert set(counted(found)) <= {"made", "http_400", "endpoint_down"} and counted(found)["http_400"] > 8
     assert all(o.passing for o in found.values() if not isinstance(o, AcceptedQuestion))
+
+
+PROSE = "The answer is fine. Rating: [[5]]"
+
+
+@pytest.mark.integration
+def test_a_question_whose_proposers_never_reply_in_form_is_unfinished(tmp_path: Path) -> None:
+    def replier(body: Body) -> str:
+        return PROSE if "number 1 in front" in fake_replies.task_of(body) else satisfied(body)
+
+    with serve(reply=replier) as server:
+        found = outcomes(maker_for(server.url), questions(3, tmp_path))
+    failed = found["q1"]
+    assert isinstance(failed, RejectedQuestion) and failed.passing
+    assert (failed.reason, failed.detail) == ("no_proposals", "no proposer gave a usable reply (not_json 5)")
+    assert failed.notes == {"reply_not_json": 15, "proposer_failed": 5}
+    assert counted(found) == {"made": 2, "no_proposals": 1}
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("silent", ["propose", "evaluate"])
+def test_a_model_that_never_replies_in_json_ends_the_build_after_eight_questions(tmp_path: Path, silent: str) -> None:
+    done: list[Outcome] = []
+
+    def replier(body: Body) -> str:
+        return PROSE if role(body) == silent else satisfied(body)
+
+    with serve(reply=replier) as server:
+        maker = maker_for(server.url, settings=",concurrency=1")
+        with pytest.raises(
+            Ad2Error, match=r"no reply to 8 questions in a row is JSON, e\.g\. 'The answer is fine\."
+        ) as end:
+            maker.make(iter(questions(40, tmp_path)), done.append)
+    assert "\n" not in str(end.value) and "[[5]]" in str(end.value)
+    assert len(done) == 8 and all(isinstance(o, RejectedQuestion) and o.passing for o in done)
+    in_progress = 2 * 20  # questions begun by the other workers
+    assert server.requests <= 8 * (15 if silent == "propose" else 19) + in_progress
+
+
+def test_a_reply_in_json_between_starts_the_count_again(tmp_path: Path) -> None:
+    exchange = RoleExchange("propose:naive", "?", PROSE, "not_json")
+    prose = RejectedQuestion(question(0, tmp_path), "no_proposals", passing=True, exchanges=(exchange,))
+    other = replace(prose, exchanges=(exchange, replace(exchange, fault="truncated")))
+    lost = replace(prose, reason="http_500", exchanges=())
+    rejected = replace(lost, reason="ambiguous", passing=False)
+    for between, counts in ((rejected, False), (other, True), (lost, True)):
+        done: list[Outcome] = []
+        watch = FormlessReplies(done.append, "m")
+        for outcome in [prose] * 7 + [between]:
+            watch.add(outcome)
+        if between is lost:  # a failed request says nothing about the form of replies
+            with pytest.raises(Ad2Error, match="no reply to 8 questions"):
+                watch.add(prose)
+            assert len(done) == 9
+            continue
+        for _ in range(7):
+            watch.add(prose)
+        watch.end()
+        assert len(done) == 15 and sum(isinstance(o, RejectedQuestion) and o.passing for o in done) == 14 + counts
+
+
+@pytest.mark.integration
+def test_few_questions_without_any_reply_in_json_are_all_unfinished(tmp_path: Path) -> None:
+    with serve(reply=lambda body: PROSE if role(body) == "evaluate" else satisfied(body)) as server:
+        found = outcomes(maker_for(server.url), questions(3, tmp_path))
+    assert counted(found) == {"evaluate_unusable": 3}
+    assert all(o.passing for o in found.values() if isinstance(o, RejectedQuestion))
+
+
+@pytest.mark.integration
+def test_replies_of_another_shape_are_unfinished_too(tmp_path: Path) -> None:
+    with serve(reply=lambda body: '{"options": []}') as server:
+        (failed,) = outcomes(maker_for(server.url), [question(0, tmp_path)]).values()
+    assert isinstance(failed, RejectedQuestion) and failed.passing and "(wrong_shape 5)" in failed.detail
