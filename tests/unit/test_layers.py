@@ -32,6 +32,7 @@ ALLOWED: dict[str, set[str]] = {
     "options": set(),
     "plugins": set(),
     "sigterm": set(),
+    "command_errors": {"sigterm", "storage"},  # how every command ends
     "parent_process": set(),
     "served_hosts": set(),
     "shards": set(),
@@ -62,7 +63,7 @@ ALLOWED: dict[str, set[str]] = {
     "sample": {"data", "records", "storage"},
     "harness": {
         "coordinates", "export", "scoring", "image_files", "judge", "llm", "parsing", "prompts", "data", "sample",
-        "records", "storage", "plugins", "shards",
+        "records", "storage", "plugins", "shards", "command_errors",
     },
     "report": {"coordinates", "prompts", "metrics", "records", "storage", "shards"},
     # Scores random answers; all else reads result files.
@@ -120,7 +121,7 @@ SHARED = {
     "errors", "numbers", "printed", "storage", "image_files", "served_hosts", "shards", "prompts", "parsing", "llm",
     "metrics", "report", "report.text_table", "plugins", "records", "parent_process",
 }  # fmt: skip
-SHARED_WITH_COMMANDS = SHARED | {"installation", "options", "sigterm"}
+SHARED_WITH_COMMANDS = SHARED | {"installation", "options", "sigterm", "command_errors"}
 # Training data of drives are questions too: records, and their comparison with those that are evaluated.
 SHARED_WITH_LEARN = SHARED | {"data", "data.home", "export", "records", "scoring"}
 # heavy library -> the folders or files that may import it
