@@ -19,6 +19,7 @@ import contextlib
 import datetime as dt
 import errno
 import os
+import select
 import sqlite3
 import sys
 import tempfile
@@ -114,13 +115,19 @@ def _unexpected(exc: BaseException, command: str) -> str:
 
 
 def _place(exc: BaseException) -> str:
-    """The last line of ours on the way to the exception, else its last line."""
+    """The last line on the way to the exception that is ours or the user's, else its last line."""
     frames = traceback.extract_tb(exc.__traceback__)
-    own = [frame for frame in frames if any(part in _OWN for part in Path(frame.filename).parts)]
     if not frames:
         return ""
-    frame = (own or frames)[-1]
+    frame = ([frame for frame in frames if not _is_of_library(frame.filename)] or frames)[-1]
     return f" ({Path(frame.filename).name}, line {frame.lineno})"
+
+
+def _is_of_library(file: str) -> bool:
+    path = Path(file)
+    if "site-packages" in path.parts:
+        return not any(part in _OWN for part in path.parts)
+    return file.startswith("<frozen") or Path(os.__file__).parent in path.parents
 
 
 def _log_note(exc: BaseException, command: str) -> str:
@@ -179,10 +186,12 @@ def _output_is_closed(exc: BaseException) -> bool:
     if not isinstance(exc, BrokenPipeError):
         return False
     try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter's last flush fails
-        return True
+        output = sys.stdout.fileno()
     except (OSError, ValueError):
-        pass
-    return False
+        return False
+    watched = select.poll()
+    watched.register(output, 0)  # the closed other end is always reported
+    if not watched.poll(0):
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), output)  # else the interpreter's last flush fails
+    return True
