@@ -28,10 +28,10 @@ from stages import Stage, StageRunner
 
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.suites.lookup import EMBEDDED, suite
+from lmms_eval_ad2.command_errors import run_command
 from lmms_eval_ad2.coordinates import FrameSetting
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.options import add_options, option, read_options
-from lmms_eval_ad2.sigterm import ended_by_sigterm
 from lmms_eval_ad2.storage.local_weights import local_weights
 
 MODEL_FILES = Path(__file__).resolve().parent.parent / "configs" / "models"
@@ -235,30 +235,25 @@ def models_of(options: FirstHourOptions) -> list[EvaluatedModel]:
 
 def main(words: Sequence[str] | None = None) -> int:
     args = parser().parse_intermixed_args(words)  # options may be between the models
-    try:
-        options = read_options(FirstHourOptions, args)
-        models = models_of(options)
-        check_commands(options.decision_hz, options.size, options.tasks)
-        stages = stages_of(options, models)
-        pretrained = {model.name: model.arguments.get("pretrained", "") for model in models}
-        for line in absent_notes(pretrained) if ENVIRONMENT["HF_HUB_OFFLINE"] == "1" else ():
-            print(line, file=sys.stderr)
-        if options.dry_run:
-            for stage in stages:
-                print(f"# {stage.name}" + (f": left out: {stage.missing}" if stage.missing else f"\n{stage.shown}"))
-            return 0
-        if options.device.startswith("cuda"):
-            refuse_missing(options.device)
-        gpu, absent = gpu_of(options.device)
-        runner = StageRunner(options.out, gpu, absent, ENVIRONMENT)
-        with ended_by_sigterm():
-            code = runner.run(stages)
-    except (Ad2Error, OSError) as exc:  # OSError: a full disk
-        print(f"error: {exc}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted; the same command resumes", file=sys.stderr)
-        return 130
+    return run_command("first_hour.sh", lambda: run(read_options(FirstHourOptions, args)))
+
+
+def run(options: FirstHourOptions) -> int:
+    models = models_of(options)
+    check_commands(options.decision_hz, options.size, options.tasks)
+    stages = stages_of(options, models)
+    pretrained = {model.name: model.arguments.get("pretrained", "") for model in models}
+    for line in absent_notes(pretrained) if ENVIRONMENT["HF_HUB_OFFLINE"] == "1" else ():
+        print(line, file=sys.stderr)
+    if options.dry_run:
+        for stage in stages:
+            print(f"# {stage.name}" + (f": left out: {stage.missing}" if stage.missing else f"\n{stage.shown}"))
+        return 0
+    if options.device.startswith("cuda"):
+        refuse_missing(options.device)
+    gpu, absent = gpu_of(options.device)
+    runner = StageRunner(options.out, gpu, absent, ENVIRONMENT)
+    code = runner.run(stages)
     print(f"\n{runner.table(stages).plain()}\n")
     print(runner.closing_line(stages[-1], options.out / "report.html"))
     return code

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,9 +28,9 @@ from closedloop_plugin.cli.learn.model import MOST_SEED, ModelSizeOptions, size_
 from closedloop_plugin.learn.train import CPU
 from closedloop_plugin.learn.trained_agent import DECISION_HZ, MOST_TOKENS, SIZE, agent_of
 from closedloop_plugin.suites.lookup import EMBEDDED, routes_home, suite
+from lmms_eval_ad2.command_errors import run_command
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.options import add_options, option, read_options
-from lmms_eval_ad2.sigterm import ended_by_sigterm
 from lmms_eval_ad2.storage.files import atomic_write
 from lmms_eval_ad2.storage.training_card import MOST_BYTES
 
@@ -304,26 +303,21 @@ def parser() -> argparse.ArgumentParser:
 
 def main(words: Sequence[str] | None = None) -> int:
     args = parser().parse_args(words)
-    try:
-        options = read_options(LearnOptions, args)
-        check_scale(options)
-        size_of(options)  # a size that the training refuses, before hours of collecting
-        stages, variables = LearnStages(options).all(), environment(options)
-        if options.dry_run:
-            show_commands(stages, variables)
-            return 0
-        if options.device != CPU:
-            refuse_missing(options.device)  # before hours of collecting
-        copy_suites(Path(variables["AD2_HOME"]))
-        runner = StageRunner(options.out, *gpu_of(options.device), env=variables)
-        with ended_by_sigterm():
-            code = runner.run(stages, stop_at_failure=True)
-    except (Ad2Error, OSError) as exc:  # OSError: a full disk
-        print(f"error: {exc}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted; the same command resumes", file=sys.stderr)
-        return 130
+    return run_command("learn.sh", lambda: run(read_options(LearnOptions, args)))
+
+
+def run(options: LearnOptions) -> int:
+    check_scale(options)
+    size_of(options)  # a size that the training refuses, before hours of collecting
+    stages, variables = LearnStages(options).all(), environment(options)
+    if options.dry_run:
+        show_commands(stages, variables)
+        return 0
+    if options.device != CPU:
+        refuse_missing(options.device)  # before hours of collecting
+    copy_suites(Path(variables["AD2_HOME"]))
+    runner = StageRunner(options.out, *gpu_of(options.device), env=variables)
+    code = runner.run(stages, stop_at_failure=True)
     print(f"\n{runner.table(stages).plain()}\n")
     print(runner.closing_line(stages[-1], options.out / "report.html"))
     return code

@@ -234,12 +234,8 @@ def _stay(folder: Path, ports: Sequence[int]) -> int:
     """Print changes until Ctrl-C or SIGTERM, or until all servers are given up (code 1); then stop them."""
     from closedloop_plugin.carla.servers import lifecycle, processes, state
 
-    def end(*_: Any) -> None:
-        raise KeyboardInterrupt
-
     before: dict[int, tuple[str, int]] = {}
     code = 1
-    previous = signal.signal(signal.SIGTERM, end)
     try:
         while kept := [e for p in ports if (e := state.read(folder, p)) and processes.alive(e.supervisor)]:
             for e in kept:
@@ -251,7 +247,7 @@ def _stay(folder: Path, ports: Sequence[int]) -> int:
         code = 0
         print()
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # stopping must not be interrupted
+        previous = signal.signal(signal.SIGTERM, signal.SIG_IGN)  # stopping must not be interrupted
         print("\n".join(lifecycle.down(folder, ports)), flush=True)
         signal.signal(signal.SIGTERM, previous)
     return code

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from closedloop_plugin.cli.drive.options import DecisionOptions, DriverOptions
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.options import add_command, option
-from lmms_eval_ad2.sigterm import ended_by_sigterm
 
 if TYPE_CHECKING:
     from closedloop_plugin.core.profiles import Profile
@@ -119,8 +118,7 @@ def run(options: ServeOptions) -> int:
         allowed_hosts=allowed_names(options.allow_host),
         model=redacted(options.agent),
     )
-    with ended_by_sigterm():
-        serve(api, options.host, options.port, lambda: _load(options, rules))
+    serve(api, options.host, options.port, lambda: _load(options, rules))
     return 0
 
 

@@ -251,21 +251,21 @@ class RowTrainer:
 
 @contextmanager
 def _interrupts_delayed() -> Iterator[None]:
-    """Raise KeyboardInterrupt of Ctrl-C, and of SIGTERM where it does the same, after the block instead of in it."""
+    """Call the handlers of SIGINT and SIGTERM after the block instead of in it; other actions stay."""
     if threading.current_thread() is not threading.main_thread():  # no signal interrupts it
         yield
         return
-    raising = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) is signal.default_int_handler]
-    came: list[int] = []
-    for number in raising:
-        signal.signal(number, lambda which, frame: came.append(which))
+    handlers = {n: handler for n in (signal.SIGINT, signal.SIGTERM) if callable(handler := signal.getsignal(n))}
+    received: list[int] = []
+    for number in handlers:
+        signal.signal(number, lambda which, frame: received.append(which))
     try:
         yield
     finally:
-        for number in raising:
-            signal.signal(number, signal.default_int_handler)
-    if came:
-        raise KeyboardInterrupt
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    if received:
+        handlers[received[0]](received[0], None)
 
 
 def scheduled(step: int, steps: int, warm_up: float) -> float:

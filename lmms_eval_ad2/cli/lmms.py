@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from lmms_eval_ad2.command_errors import run_command
 from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
 from lmms_eval_ad2.coordinates import FrameSetting
 from lmms_eval_ad2.errors import Ad2Error
@@ -24,14 +25,9 @@ WITHOUT_EVALUATION = ("tasks", "power", "serve", "mcp", "models")
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
-    try:
-        return run(arguments)
-    except Ad2Error as exc:
-        show(f"error: {exc}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted; with --output_path the same command resumes this run", file=sys.stderr)
-        return 130
+    return run_command(
+        "lmms_eval", lambda: run(arguments), resumes="with --output_path the same command resumes this run"
+    )
 
 
 def run(arguments: list[str]) -> int:

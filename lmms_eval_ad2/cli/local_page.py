@@ -6,19 +6,18 @@ import contextlib
 from collections.abc import Callable
 
 from lmms_eval_ad2.served_hosts import allowed_names, is_loopback
-from lmms_eval_ad2.sigterm import ended_by_sigterm
 
 
 def serve_until_stopped(
     serve: Callable[..., None], *, host: str, port: int, allow_host: str, visitors: str, saved: str
 ) -> None:
-    """Call `serve(host=, port=, allowed_hosts=)` until Ctrl-C or SIGTERM.
+    """Call `serve(host=, port=, allowed_hosts=)` until Ctrl-C or SIGTERM (command_errors.py).
 
     visitors: what people who can reach the port can do, for the warning about an address that is not of this machine
     only. saved: what is kept, and where, printed at the end.
     """
     if not is_loopback(host):
         print(f"warning: on {host} everyone who can reach this port can {visitors}")
-    with ended_by_sigterm(), contextlib.suppress(KeyboardInterrupt):
+    with contextlib.suppress(KeyboardInterrupt):
         serve(host=host, port=port, allowed_hosts=allowed_names(allow_host))
     print(f"stopped; {saved}")

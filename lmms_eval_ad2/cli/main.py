@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import errno
+import itertools
+import re
 import sys
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint
 from typing import Any
 
 from lmms_eval_ad2 import __version__, plugins
+from lmms_eval_ad2.command_errors import run_command
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.printed import print_logs_safely, show
+from lmms_eval_ad2.printed import print_logs_safely
 
 # The order of `ad2 --help`; commands of other distributions follow by name.
 ORDER = (
     "demo", "data", "eval", "tasks", "merge", "rescore", "score", "report", "judge", "drivelm", "drive", "threats",
     "carla", "serve", "robot", "mcq", "export", "learn", "annotate", "doctor",
 )  # fmt: skip
-
-# Errors of a file or folder that the user can correct; others are shown with a traceback.
-USER_FILE_ERRNOS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
 
 
 def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
@@ -71,30 +70,21 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command. A mistake of the user is one message and code 2, Ctrl-C is 130."""
-    words = sys.argv[1:] if argv is None else argv
+    """Run a command; exit codes of errors: lmms_eval_ad2/command_errors.py."""
+    words = sys.argv[1:] if argv is None else list(argv)
     print_logs_safely()
-    try:
+
+    def call() -> int:
         args = _parsed(words)
         return int(args.func(args) or 0)
-    except Ad2Error as exc:
-        show(f"error: {exc}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:  # the reader (head, less) has ended
-        sys.stderr.close()
-        return 0
-    except OSError as exc:
-        if exc.errno in (errno.ENOSPC, errno.EDQUOT):
-            where = f"{exc.filename}: " if exc.filename else ""
-            show(f"error: {where}the disk is full; free some space, then the same command resumes", file=sys.stderr)
-            return 2
-        if exc.errno not in USER_FILE_ERRNOS:
-            raise
-        show(f"error: {exc.filename}: {exc.strerror}; choose another path, or correct its permissions", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted; the same command resumes where this one stopped", file=sys.stderr)
-        return 130
+
+    return run_command(_name(words), call)
+
+
+def _name(words: Sequence[str]) -> str:
+    """The command as messages name it: "ad2 drive run"."""
+    leading = itertools.takewhile(lambda word: re.fullmatch(r"[a-z][a-z-]*", word), words[:3])
+    return " ".join(["ad2", *leading])
 
 
 if __name__ == "__main__":

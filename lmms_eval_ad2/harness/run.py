@@ -12,11 +12,11 @@ import contextlib
 import datetime as dt
 import os
 import sys
-import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.command_errors import report_error
 from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
 from lmms_eval_ad2.coordinates import InputResizing
 from lmms_eval_ad2.coordinates.misfit import misfit_warnings
@@ -289,14 +289,14 @@ def wrap_simple_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
             results = original(model, model_args, *args, **kwargs)
             _name_results(kwargs.get("evaluation_tracker"), model, ours)
             return results
-        except Exception as exc:
+        except (Exception, KeyboardInterrupt) as exc:
             error = exc
             if isinstance(exc, ImportError) and ours and not _current.ours:  # the model is not loaded yet
                 error = _import_fault(model, exc)
             # Called as a library, or without a task of ours: the caller, or lmms-eval, handles the error.
             if isinstance(cli, LibraryArguments):
                 raise error from exc
-            if cli is None or not (_current.ours or isinstance(error, Ad2Error)):
+            if cli is None or not (ours or isinstance(error, Ad2Error)):
                 raise
             exit_after_error(error)
 
@@ -359,13 +359,9 @@ def _import_fault(model: Any, error: ImportError) -> Ad2Error:
 
 
 def exit_after_error(exc: BaseException) -> None:
-    """Print the error and exit with 2 (user error) or 1 (other); lmms-eval would exit with 0."""
-    code = 1
-    if isinstance(exc, Ad2Error):
-        code = 2
-        show(f"error: {exc}", file=sys.stderr, flush=True)
-    else:
-        traceback.print_exception(exc)
+    """Print the error as one line and exit with its code; lmms-eval would exit with 0."""
+    resumes = "the same command resumes this run" if _current.folder else "--output_path DIR would make it resumable"
+    code = report_error(exc, "the evaluation", resumes)
     sys.stdout.flush()
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
         os._exit(code)  # immediately: other ranks wait in a collective until torchrun ends them

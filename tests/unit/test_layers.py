@@ -32,6 +32,7 @@ ALLOWED: dict[str, set[str]] = {
     "options": set(),
     "plugins": set(),
     "sigterm": set(),
+    "command_errors": {"sigterm", "storage"},  # how every command ends
     "parent_process": set(),
     "served_connections": set(),
     "served_hosts": set(),
@@ -52,7 +53,8 @@ ALLOWED: dict[str, set[str]] = {
     "metrics": {"records"},
     "llm": {"storage"},
     "judge": {
-        "llm", "records", "saved_samples", "storage", "testing.fake_judge", "coda_checkout", "image_files", "shown_image",
+        "llm", "records", "saved_samples", "storage", "testing.fake_judge", "coda_checkout", "image_files",
+        "shown_image",
     },
     # Builds AutoDrive-QA's questions: reads releases and the data home, asks models, writes a file that releases read.
     "mcq": {
@@ -73,7 +75,7 @@ ALLOWED: dict[str, set[str]] = {
     "sample": {"data", "records", "storage"},
     "harness": {
         "coordinates", "export", "scoring", "image_files", "judge", "llm", "parsing", "prompts", "data", "sample",
-        "records", "storage", "plugins", "shards",
+        "records", "storage", "plugins", "shards", "command_errors",
     },
     "report": {"coordinates", "prompts", "metrics", "records", "saved_samples", "storage", "shards"},
     # Scores random answers; all else reads result files.
@@ -132,7 +134,7 @@ SHARED = {
     "shards", "prompts", "parsing", "llm", "metrics", "report", "report.text_table", "plugins", "records",
     "parent_process",
 }  # fmt: skip
-SHARED_WITH_COMMANDS = SHARED | {"installation", "options", "sigterm"}
+SHARED_WITH_COMMANDS = SHARED | {"installation", "options", "sigterm", "command_errors"}
 # Training data of drives are questions too: records, and their comparison with those that are evaluated.
 SHARED_WITH_LEARN = SHARED | {"data", "data.home", "export", "records", "scoring"}
 # heavy library -> the folders or files that may import it

@@ -76,7 +76,6 @@ def run(options: LearnTrainOptions) -> int:
     from closedloop_plugin.learn.train import train
     from closedloop_plugin.learn.trained_agent import drive_command
     from lmms_eval_ad2.errors import Ad2Error
-    from lmms_eval_ad2.sigterm import ended_by_sigterm
 
     sizes = [word for word in size_words(options) if word.startswith("--")]
     if options.start and sizes:
@@ -87,10 +86,9 @@ def run(options: LearnTrainOptions) -> int:
         dropout=options.dropout, see=options.see, rate=options.rate, start=options.start, blind=options.blind,
         size=size_of(options),
     )  # fmt: skip
-    with ended_by_sigterm():  # the state is saved, as after Ctrl-C
-        out = train(
-            options.rows, options.out, settings, processes=options.processes, device=options.device,
-            save_s=options.save_s, say=lambda text: show(text, flush=True),
-        )  # fmt: skip
+    out = train(
+        options.rows, options.out, settings, processes=options.processes, device=options.device, save_s=options.save_s,
+        say=lambda text: show(text, flush=True),
+    )  # fmt: skip
     show(f"{out}: trained; to drive with it: {drive_command(out, options.device)}")
     return 0

@@ -14,7 +14,6 @@ from closedloop_plugin.cli.robot.vehicle import RobotOptions, planner_socket, ro
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.options import add_command, fixed, option
 from lmms_eval_ad2.printed import show
-from lmms_eval_ad2.sigterm import ended_by_sigterm
 
 if TYPE_CHECKING:
     from closedloop_plugin.robots.planner.server import PlannerServer
@@ -94,7 +93,7 @@ def run(options: RobotPlanOptions) -> int:
     robot = robot_of(options.robot)
     token = read_token(options.token_file or token_file(robot))
     planner = _planner(options, robot, token)
-    with ended_by_sigterm(), serving(planner, planner_socket(robot)):
+    with serving(planner, planner_socket(robot)):
         try:
             with planner.listening(options.host, options.port) as (host, port), _tunnel(options, robot, planner, port):
                 print(f"planner of {robot.name} ready: {host}:{port}", flush=True)

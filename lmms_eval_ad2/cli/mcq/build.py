@@ -114,11 +114,9 @@ def register(parts: Any) -> None:
 def run(options: McqBuildOptions) -> int:
     """Return 0 if all questions were made, 1 if some are missing; raises Ad2Error for mistakes of the user."""
     from lmms_eval_ad2.mcq.build import build
-    from lmms_eval_ad2.sigterm import ended_by_sigterm
 
     job = job_of(options)
-    with ended_by_sigterm():
-        result = build(job)
+    result = build(job)
     show(summary(result, job.out))
     return 1 if result.unfinished or result.short or not result.card["counts"]["n"] else 0
 

@@ -229,7 +229,7 @@ def test_the_command_saves_its_state_on_sigterm(
     words = ["learn", "train", "--rows", str(rows), "--out", str(out), "--steps", "4", "--batch", "2", "--hidden", "32",
              "--picture", "64x32", "--vision", "8", "8", "8", "8", "--vocabulary", "700"]  # fmt: skip
     try:
-        assert main(words) == 130
+        assert main(words) == 143
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGTERM, before)
