@@ -121,6 +121,6 @@ def _driven(prepared: PreparedRun, repetitions: int, folder: Path | None) -> Dri
     whole = bool(prepared.routes) and len(records) == len(prepared.routes) * repetitions
     official = [from_episode(record) for record in records]
     scores = summarise(official, prepared.routes, rules, repetitions, identity=identity) if whole else None
-    table = report(records, prepared.routes, rules, repetitions, identity)
+    table = report(records, prepared.routes, rules, repetitions, identity, prepared.run.folder)
     notes = (*prepared.notes, *other_values(records, prepared.drawn))
     return DriveResult(folder, records, scores, "\n".join([table, *notes]))

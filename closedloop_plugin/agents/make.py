@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.agents.base import Agent
+from closedloop_plugin.agents.cached_model import CachedModel
 from closedloop_plugin.agents.custom import AgentWithTasks, checked, make_custom
 from closedloop_plugin.agents.custom import names as custom_names
 from closedloop_plugin.agents.driving_prompts import TASKS, DrivingPrompts
@@ -66,7 +67,7 @@ def make_agent(
     given: the model or agent that `spec` only names, see `spec_of`. tasks: of TASKS (default: "action"); hybrid
     interpreters also need "threat". For another package's agent they are given if its texts go through an interpreter,
     see AgentWithTasks. cameras: "front" (default) or "surround",
-    optionally with a size as in "front@800x450", or Camera objects. cache: for replies of an endpoint (not with
+    optionally with a size as in "front@800x450", or Camera objects. cache: for replies of a model (not with
     --latency measured).
     fine_grained: "off", "prompt" (= True) or "question", see ModelAgent. history: earlier decisions of its episode that
     the agent gets with every request; a model gets more if the prompts need more `frames`.
@@ -118,7 +119,7 @@ def answers_in_text(spec: str) -> bool:
 
 
 def make_backend(spec: str, *, cache: Path | None = None, seed: int = 0) -> ModelBackend:
-    """The model for `endpoint:...` (checked to be reachable) or `lmms:...` (loaded)."""
+    """The model for `endpoint:...` (checked to be reachable) or `lmms:...` (loaded). `cache`: file for its replies."""
     kind, _, rest = spec.strip().partition(":")
     if kind == "endpoint":
         from closedloop_plugin.agents.endpoint import EndpointModel
@@ -132,7 +133,8 @@ def make_backend(spec: str, *, cache: Path | None = None, seed: int = 0) -> Mode
         rest, replicas = _without_replicas(rest)
         if "replicas" in replicas:
             return _replicated(rest, int(replicas["replicas"]), replicas.get("replica_gpus"))
-        return LmmsModel.from_spec(rest)
+        model_here = LmmsModel.from_spec(rest)
+        return CachedModel(model_here, cache) if cache else model_here
     raise Ad2Error(f"'{spec}' names no model; write endpoint:MODEL@http://host:port/v1 or lmms:NAME,arg=value,...")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from closedloop_plugin.agents.base import DecisionRequest, is_concurrent
 from closedloop_plugin.agents.model_backend import ModelBackend, ModelQuestion, ModelReply, encoding_of
-from closedloop_plugin.core.image_encoding import image_for
+from closedloop_plugin.core.image_encoding import ImageEncoding, image_for
 from closedloop_plugin.core.state import Observation
 from closedloop_plugin.prompts.texts import PromptTexts
 
@@ -61,6 +61,19 @@ class OfflineDescriber:
 
     def describe(self) -> dict[str, Any]:
         return {"describer": self.name, "version": 1}
+
+
+class NoDescriber:
+    """No description: the slow system interprets the words alone."""
+
+    name, concurrent = "none", True
+    encodings: frozenset[ImageEncoding] = frozenset()  # it sees no image
+
+    def describe_views(self, requests: Sequence[DecisionRequest]) -> list[ModelReply]:
+        return [ModelReply("(not available)", tokens_in=0, tokens_out=0)] * len(requests)
+
+    def describe(self) -> dict[str, Any]:
+        return {"describer": self.name}
 
 
 def image_statistics(observation: Observation) -> str:

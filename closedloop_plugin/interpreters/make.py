@@ -3,7 +3,8 @@
     rules
     endpoint:MODEL@http://host:port/v1[,...] | lmms:NAME[,...]      with --mode cng or dcs
 
-With `--describer offline | endpoint:... | lmms:...` the slow system gets a description instead of the image.
+With `--describer none | offline | endpoint:... | lmms:...` the slow system gets a description, or nothing, instead of
+the image.
 
 Hybrid mode switching (Bench2ADVLM section 5): the fast system's answer to the threat question selects the slow system.
 The paper's text takes LLaVA (behaviour quality) "for risky cases and LLaMA otherwise", but its "(i.e., yes/no for
@@ -27,7 +28,7 @@ from closedloop_plugin.core.image_encoding import common_encodings
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import Decision, InterpretedControl
 from closedloop_plugin.interpreters.base import Interpreter
-from closedloop_plugin.interpreters.describers import ModelDescriber, OfflineDescriber, SceneDescriber
+from closedloop_plugin.interpreters.describers import ModelDescriber, NoDescriber, OfflineDescriber, SceneDescriber
 from closedloop_plugin.prompts.texts import PromptTexts, texts_of
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -90,8 +91,12 @@ def _describer(spec: str | None, texts: PromptTexts, cache: Path | None, seed: i
         return None
     if spec.strip() == "offline":
         return OfflineDescriber()
+    if spec.strip() == "none":
+        return NoDescriber()
     if not spec.strip().startswith(("endpoint:", "lmms:")):
-        raise Ad2Error(f"no describer '{spec}'; known: offline, endpoint:MODEL@http://host:port/v1, lmms:NAME,...")
+        raise Ad2Error(
+            f"no describer '{spec}'; known: none, offline, endpoint:MODEL@http://host:port/v1, lmms:NAME,..."
+        )
     return ModelDescriber(make_backend(spec, cache=cache, seed=seed), texts)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.core.state import RouteCommand
+from closedloop_plugin.core.state import Control, RouteCommand
 from closedloop_plugin.runner.decision_log import FORMAT
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.numbers import is_number
@@ -77,6 +77,12 @@ class StoredDecision:
     applied: tuple[float | None, ...] | None
     costs: tuple[Mapping[str, Any], ...]  # of the fast and, if it was called, the slow system
     cut: bool  # a text was too long to be kept
+
+    @property
+    def requested_control(self) -> Control | None:
+        """None without one, or for numbers that are not finite."""
+        steer, throttle, brake = self.requested or (None, None, None)
+        return None if steer is None or throttle is None or brake is None else Control(steer, throttle, brake)
 
     @property
     def seconds(self) -> float | None:

@@ -53,7 +53,7 @@ class _WorkerHandle:
     last_message: float = 0.0  # monotonic time
     request: OpenRequest | None = None
     ready: bool = False
-    started: bool = False  # the parent's agent.start was called for the episode
+    started: bool = False  # the episode has begun; if the parent has the agent, its start was called
     created: float = field(default_factory=time.monotonic)
 
     @property
@@ -75,6 +75,8 @@ class WorldPool:
     on_wait: Callable[[str], None] = lambda reason: None  # worlds wait for a place in the cluster
     on_reply: Callable[[UnreadReply | None], None] = lambda unread: None  # of a model; None: it was read
     on_start: Callable[[str], None] = lambda key: None  # of an episode, also when it is tried again
+    on_beat: Callable[[str, float, int], None] = lambda key, time_s, decisions: None  # about once a second
+    on_end: Callable[[str], None] = lambda key: None  # of an episode that was started, also when its world was lost
     on_decisions: Callable[[str, bytes], None] = lambda key, block: None  # see worker.py; by episode
     logs: Path | None = None
     more: bool = False  # on_result may `offer` further tasks until it calls `finish`; idle worlds wait for them
@@ -135,8 +137,8 @@ class WorldPool:
     def _kill(self, worker: _WorkerHandle) -> None:
         """Kill a world process and end its episode for the agent."""
         self._responses.forget(worker.number)
-        if worker.task and worker.started and self.agent:
-            self.agent.end(worker.task.key)
+        if worker.task:
+            self._end_episode(worker, worker.task)
         worker.process.kill()
 
     def _shut_down(self, workers: Sequence[_WorkerHandle]) -> None:
@@ -242,14 +244,23 @@ class WorldPool:
         self._scheduler.world_ready(worker.number)
         self._assign(worker)
 
-    def _on_beat(self, worker: _WorkerHandle, tick: int) -> None:
-        pass  # `last_message` is set on receipt
+    def _on_beat(self, worker: _WorkerHandle, time_s: float, decisions: int) -> None:
+        if worker.task is not None:
+            self.on_beat(worker.task.key, time_s, decisions)
 
     def _on_start(self, worker: _WorkerHandle, key: str, seed: int) -> None:
         self.on_start(key)
         if self.agent:
             self.agent.start(key, seed)
-            worker.started = True
+        worker.started = True
+
+    def _end_episode(self, worker: _WorkerHandle, task: EpisodeTask) -> None:
+        """An episode is over, or its world is lost."""
+        if worker.started:
+            self.on_end(task.key)
+            if self.agent:
+                self.agent.end(task.key)
+        worker.started = False
 
     def _on_ask(
         self, worker: _WorkerHandle, request: DecisionRequest, decision: Decision | None, interpret: bool
@@ -271,9 +282,7 @@ class WorldPool:
     def _finish_episode(self, worker: _WorkerHandle, result: EpisodeResult) -> None:
         task, worker.task = worker.task, None
         assert task is not None
-        if worker.started and self.agent:
-            self.agent.end(task.key)
-        worker.started = False
+        self._end_episode(worker, task)
         self._responses.forget(worker.number)
         self._scheduler.episode_finished(worker.number)
         if tries := self._tries[task.key]:

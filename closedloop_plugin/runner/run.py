@@ -7,15 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.runner.early_stop import STOP_AFTER_UNREAD, EarlyStop
-from closedloop_plugin.runner.episode import EpisodeResult
 from closedloop_plugin.runner.pool import PoolLimits, WorldPool
+from closedloop_plugin.runner.progress import EpisodeProgress
 from closedloop_plugin.runner.store import EpisodeStore, by_suite
 from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.runner.worker import WorkerConfig
@@ -52,7 +50,7 @@ def run(drive_run: DriveRun, agent: Agent | None, interpreter: Interpreter | Non
         if done and not drive_run.quiet:
             print(f"{done} of {len(drive_run.tasks)} episodes are there already; running {len(todo)}", flush=True)
         try:
-            with _ProgressBar(drive_run, store, done) as bar:
+            with EpisodeProgress(store, len(drive_run.tasks), done, drive_run.quiet) as bar:
                 stop = EarlyStop(store, bar.keep, drive_run.worker_config.conditions, drive_run.stop_after_unread)
                 pool = WorldPool(
                     worker_config=replace(drive_run.worker_config, keeps_decisions=True),
@@ -64,7 +62,9 @@ def run(drive_run: DriveRun, agent: Agent | None, interpreter: Interpreter | Non
                     on_restart=bar.restarted,
                     on_wait=bar.waiting,
                     on_reply=stop.reply,
-                    on_start=store.decisions.begin,
+                    on_start=bar.started,
+                    on_beat=bar.beat,
+                    on_end=bar.ended,
                     on_decisions=store.add_decisions,
                     logs=drive_run.folder / "logs",
                 )
@@ -89,42 +89,3 @@ def episodes_of(selection: Mapping[str, Any], records: Sequence[EpisodeRecord]) 
 def _is_missing(store: EpisodeStore, task: EpisodeTask, retry_failed: bool) -> bool:
     record = store.has(task.route_id, task.repetition)
     return record is None or (retry_failed and record.end in AGAIN)
-
-
-class _ProgressBar:
-    """Saves each result and shows the number of episodes, the score so far and restarts."""
-
-    def __init__(self, drive_run: DriveRun, store: EpisodeStore, done: int) -> None:
-        self.store, self.restarts = store, 0
-        self.bar = tqdm(total=len(drive_run.tasks), initial=done, desc="episodes", unit="ep", disable=drive_run.quiet)
-        self._show()
-
-    def keep(self, result: EpisodeResult) -> None:
-        self.store.save(result)
-        self._show()
-        self.bar.update()
-
-    def restarted(self, reason: str) -> None:
-        self.restarts += 1
-        if not self.bar.disable:
-            self.bar.write(f"a world was lost: {reason}")
-        self._show()
-        self.bar.refresh()
-
-    def waiting(self, note: str) -> None:
-        if not self.bar.disable:
-            self.bar.write(f"worlds: {note}")
-
-    def _show(self) -> None:
-        records = self.store.records
-        if records:
-            score = sum(r.score_composed for r in records) / len(records)
-            success = 100 * sum(r.success for r in records) / len(records)
-            restarts = f" restarts {self.restarts}" if self.restarts else ""
-            self.bar.set_postfix_str(f"DS {score:.1f} SR {success:.0f}%{restarts}", refresh=False)
-
-    def __enter__(self) -> _ProgressBar:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.close()

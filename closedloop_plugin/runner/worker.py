@@ -2,7 +2,7 @@
 
 Messages to the parent, tuples that begin with their kind:
     ("ready", backend, version)         the world is built
-    ("beat", tick)                      heartbeat, about once a second while an episode runs
+    ("beat", time_s, decisions)         about once a second while an episode runs: simulated time, decisions so far
     ("start", key, seed)                an episode begins; the parent calls its agent's start
     ("ask", DecisionRequest, Decision | None, interpret)
                                         request for a decision, or for its control if the decision is given;
@@ -206,12 +206,13 @@ class _Heartbeat:
     """Reports progress to the parent about once a second."""
 
     def __init__(self, pipe: Connection) -> None:
-        self.pipe, self.last = pipe, time.monotonic()
+        self.pipe, self.last, self.decisions = pipe, time.monotonic(), 0
 
     def __call__(self, tick: EpisodeTick) -> None:
+        self.decisions += tick.decision is not None
         if time.monotonic() - self.last > 1.0:
             self.last = time.monotonic()
-            self.pipe.send(("beat", tick.truth.tick))
+            self.pipe.send(("beat", tick.truth.time_s, self.decisions))
 
 
 def _error_line(exc: Exception) -> str:

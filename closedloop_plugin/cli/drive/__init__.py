@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from closedloop_plugin.cli.drive import audit, collect, label, map, read, routes, run, score, show
+from closedloop_plugin.cli.drive import audit, collect, label, map, read, reread, routes, run, score, show
 
-PARTS = (run, score, audit, show, read, collect, label, routes, map)
+PARTS = (run, score, audit, show, read, reread, collect, label, routes, map)
 
 
 def register(subparsers: Any) -> None:

@@ -35,7 +35,7 @@ def _scores(out: Path, records: list[EpisodeRecord]) -> str:
     run = read_run(out)
     identity, repetitions = run["identity"], run["selection"]["repetitions"]
     if records and records[0].scenario == PROGRAM:
-        return "\n" + report(records, (), profile(identity["profile"]), repetitions)
+        return "\n" + report(records, (), profile(identity["profile"]), repetitions, folder=out)
     try:
         found = suite(identity["suite"])
     except Ad2Error:
@@ -43,4 +43,4 @@ def _scores(out: Path, records: list[EpisodeRecord]) -> str:
     if not records or found is None or found.sha256 != identity["suite_sha256"]:
         what = f"the route file, or folder of programs, of suite {identity['suite']}"
         return f"scores: ad2 drive score {out} --routes FILE|DIR ({what})"
-    return "\n" + report(records, found.routes, profile(identity["profile"]), repetitions, identity)
+    return "\n" + report(records, found.routes, profile(identity["profile"]), repetitions, identity, out)

@@ -56,7 +56,7 @@ class DriverOptions:
         default=None, identity="interpreter",
     )  # fmt: skip
     describer: str | None = option(
-        "scene descriptions for a slow system without images: offline, endpoint:... or lmms:...", default=None,
+        "scene descriptions for a slow system without images: none, offline, endpoint:... or lmms:...", default=None,
         metavar="SPEC", identity="interpreter",
     )  # fmt: skip
     situation: Literal["none", "speed", "full"] | None = option(

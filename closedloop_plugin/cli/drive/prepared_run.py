@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.agents.base import Agent
@@ -29,6 +30,7 @@ from lmms_eval_ad2.storage.identity import check_folder
 
 if TYPE_CHECKING:
     from closedloop_plugin.cli.drive.options import DriverOptions, SimulatedDecisionOptions
+    from closedloop_plugin.cli.drive.reread import DriveRereadOptions
     from closedloop_plugin.cli.drive.run import DriveRunOptions
 
 # Options for agents that answer in text; None if not given.
@@ -122,17 +124,23 @@ def decision_rules(options: SimulatedDecisionOptions) -> DecisionRules:
 
 def check_driver(options: DriverOptions) -> None:
     """Raise Ad2Error for options without effect: a result must not seem to come from a model that was not used."""
-    if (options.mode == "hybrid") != bool(options.interpreter2):
-        raise Ad2Error("--mode hybrid and --interpreter2 require each other")
-    slow = [spec for spec in (options.interpreter or "rules", options.interpreter2) if spec and spec.strip() != "rules"]
-    if idle := _without_effect(options, bool(slow)):
+    slow = check_interpreter(options)
+    if idle := _without_effect(options, slow):
         what = "asks no model" if options.agent.strip() == SPEAKING else "sets the controls itself"
         raise Ad2Error(f"--agent {options.agent} {what}: {', '.join(idle)} would have no effect; omit it")
+
+
+def check_interpreter(options: DriverOptions | DriveRereadOptions) -> bool:
+    """Whether a model is the slow system, or a part of it. Raises Ad2Error for options without effect."""
+    if (options.mode == "hybrid") != bool(options.interpreter2):
+        raise Ad2Error("--mode hybrid and --interpreter2 require each other")
+    slow = any(spec and spec.strip() != "rules" for spec in (options.interpreter, options.interpreter2))
     if options.mode in ("cng", "dcs") and not slow:
         raise Ad2Error(f"--mode {options.mode} requires a model as slow system: --interpreter endpoint:... or lmms:...")
     for name in ("describer", "situation"):
         if getattr(options, name) and not slow:
             raise Ad2Error(f"--{name} requires a model as slow system: give --interpreter too")
+    return slow
 
 
 def _without_effect(options: DriverOptions, slow: bool) -> list[str]:
@@ -158,7 +166,7 @@ def driver_of(
     unless the options name it. A `given` agent is called in this process.
     """
     speaks = answers_in_text(options.agent) or bool(options.interpreter)
-    interpreter = _interpreter(options, rules, policy) if speaks else None
+    interpreter = interpreter_of(options, rules, policy) if speaks else None
     tasks = _asked(options, interpreter) if interpreter else None
     agent = _agent(options, rules, tasks, given)
     recipe = None
@@ -178,11 +186,15 @@ def driver_of(
     )
 
 
-def _interpreter(options: DriverOptions, rules: Profile, policy: str) -> Interpreter:
+def interpreter_of(
+    options: DriverOptions | DriveRereadOptions, rules: Profile, policy: str, cache: Path | None = None
+) -> Interpreter:
+    """Return the slow system of the options. `cache`: file for the replies of its models. Raises Ad2Error."""
+    check_interpreter(options)
     spec = options.interpreter or "rules"
     mode = options.mode or ("rules" if spec == "rules" else "cng")
     more: dict[str, Any] = {"describer": options.describer, "prompts": options.prompts, "seed": options.seed}
-    more |= {"official": policy == "official", "situation": options.situation}
+    more |= {"official": policy == "official", "situation": options.situation, "cache": cache}
     if mode != "hybrid":
         return make_interpreter(spec, mode, rules, **more)
     first, second = (

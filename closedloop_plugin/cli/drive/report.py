@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.routes import Route
+from closedloop_plugin.runner.decision_costs import decision_costs
 from closedloop_plugin.runner.episode import PROGRAM, PROGRAM_ENDED
 from closedloop_plugin.scoring.official import from_episode
 from closedloop_plugin.scoring.summary import summarise
@@ -22,22 +24,24 @@ def report(
     profile: Profile,
     repetitions: int,
     identity: Mapping[str, Any] | None = None,
+    folder: Path | None = None,
 ) -> str:
     """Return the scores as `ad2 drive score` prints them, the maps, and counts of the model's replies.
 
-    One line per episode, without scores, for a program (`routes` is empty) and for a shard of a run.
+    `folder`: of the run, for the time and tokens of its decisions. One line per episode, without scores, for a program
+    (`routes` is empty) and for a shard of a run.
     """
     if not records:
         return "no episode was driven: there are fewer episodes than shards"
     if not routes:
         lines = [_line(r) for r in records]
-        return "\n".join(["A custom program: not a benchmark, no benchmark scores", *lines, *_how(records)])
+        return "\n".join(["A custom program: not a benchmark, no benchmark scores", *lines, *_how(records, folder)])
     if len(records) < len(routes) * repetitions:
-        return "\n".join([_line(r) for r in records] + _how(records))
+        return "\n".join([_line(r) for r in records] + _how(records, folder))
     from closedloop_plugin.cli.drive.score import render
 
     found = summarise([from_episode(r) for r in records], routes, profile, repetitions, identity=identity)
-    return "\n\n".join([render(found, records[0].suite), *_experimental(found), *_how(records)])
+    return "\n\n".join([render(found, records[0].suite), *_experimental(found), *_how(records, folder)])
 
 
 def _experimental(found: dict[str, Any]) -> list[str]:
@@ -51,8 +55,9 @@ def _experimental(found: dict[str, Any]) -> list[str]:
     ]
 
 
-def _how(records: Sequence[EpisodeRecord]) -> list[str]:
-    return [text for text in (_maps(records), _replies(records)) if text]
+def _how(records: Sequence[EpisodeRecord], folder: Path | None) -> list[str]:
+    costs = decision_costs(folder, records) if folder else None
+    return [text for text in (_maps(records), _replies(records), str(costs or "")) if text]
 
 
 def _maps(records: Sequence[EpisodeRecord]) -> str:

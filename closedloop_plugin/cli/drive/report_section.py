@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.cli.drive.score import tests_none
@@ -76,6 +76,7 @@ def report_section(results: Sequence[DriveResults], *, published: bool) -> Repor
     caption = captions([(run.name, run.provenance) for run in runs])
     able = [run for run in runs if not tests_none(run.scores)]
     tabled = [_scores(runs, caption), *([_abilities(able, caption)] if able else []), _types(runs, caption)]
+    tabled += [_decisions(runs)] if any(run.results.costs for run in runs) else []
     tabled += [_inconsistent(runs, caption)] if any(run.scores["inconsistent"] for run in runs) else []
     tabled += [_unsuccessful(run) for run in runs if run.scores["success_rate"] not in (None, 100.0)]
     return ReportSection(
@@ -219,6 +220,21 @@ def _types(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionTable:
     )
 
 
+def _decisions(runs: Sequence[ScoredRun]) -> SectionTable:
+    """Wall time and tokens, of the runs in which models were asked."""
+    rows = [
+        [run.name, f"{costs.decisions:,}", costs.seconds_text, costs.each_text, costs.all_text]
+        for run in runs
+        if (costs := run.results.costs)
+    ]
+    return SectionTable(
+        title="Decisions of the models",
+        headers=["run", "decisions", "seconds per decision", "tokens per decision", "tokens in all"],
+        rows=rows,
+        align="lrlll",
+    )
+
+
 def _inconsistent(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionTable:
     rows = [
         [run.name, found["route"], str(found["repetition"]), found["field"], f"{found['found']:.6g}",
@@ -285,6 +301,7 @@ def _data(run: ScoredRun) -> dict[str, Any]:
         "suite": run.results.suite.name if run.results.suite else None,
         "asked": len(run.results.asked),
         "training": run.results.training or None,
+        "model_decisions": asdict(run.results.costs) if run.results.costs else None,
         **run.scores,
         "n_lost": run.results.lost,
         "notes": [*run.results.notes, *run.scores["notes"]],

@@ -13,6 +13,7 @@ from lmms_eval_ad2.storage.untrusted_json import load, parse
 if TYPE_CHECKING:
     from closedloop_plugin.core.profiles import Profile
     from closedloop_plugin.core.routes import Route
+    from closedloop_plugin.runner.decision_costs import DecisionCosts
     from closedloop_plugin.scoring.measures import ComparedEpisode
     from closedloop_plugin.scoring.official_record import OfficialRecord
     from closedloop_plugin.suites.lookup import Suite
@@ -29,7 +30,7 @@ class DriveResults:
     suite: the routes, None for a run whose suite is not here; asked: the route ids that were to be driven, those of a
     run's selection or the whole route file; repetitions: of each route, at least those of a run's selection; episodes:
     the records, for a comparison; identity: of run.json, None for files; training: one line if the model was trained
-    on routes of them.
+    on routes of them; costs: of the decisions of models, None without one.
     """
 
     path: Path
@@ -44,6 +45,7 @@ class DriveResults:
     lost: int = 0
     notes: tuple[str, ...] = field(default_factory=tuple)
     training: str = ""
+    costs: DecisionCosts | None = None
 
     @property
     def routes(self) -> list[Route]:
@@ -143,6 +145,7 @@ def read_results(path: Path, routes: str | None, name: str) -> DriveResults:
 def _run(path: Path, routes: str | None, name: str) -> DriveResults:
     from closedloop_plugin.cli.drive.training_data import training_note
     from closedloop_plugin.core.profiles import profile
+    from closedloop_plugin.runner.decision_costs import decision_costs
     from closedloop_plugin.runner.episode import PROGRAM
     from closedloop_plugin.runner.store import asked_repetitions, read_records
     from closedloop_plugin.scoring.driving import MOST_REPETITIONS, repetitions_of
@@ -174,6 +177,7 @@ def _run(path: Path, routes: str | None, name: str) -> DriveResults:
         identity=identity,
         notes=notes,
         training=training_note(selection, asked),
+        costs=decision_costs(path, list({r.key: r for r in records}.values())),
     )
 
 

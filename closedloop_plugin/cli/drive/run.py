@@ -139,7 +139,8 @@ def run(options: DriveRunOptions) -> int:
         show(f"ad2: {note}", file=sys.stderr)
     records = drive(prepared.run, prepared.agent, prepared.interpreter)
     rules = prepared.run.worker_config.conditions.profile
-    show(report(records, prepared.routes, rules, options.fresh_draws or options.repetitions, prepared.run.identity))
+    repetitions = options.fresh_draws or options.repetitions
+    show(report(records, prepared.routes, rules, repetitions, prepared.run.identity, options.out))
     for note in (*prepared.notes, *prepared.training, *other_values(records, prepared.drawn)):
         show(note)
     if options.shard:

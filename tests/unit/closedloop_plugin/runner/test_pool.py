@@ -243,7 +243,7 @@ def test_results_that_have_arrived_are_kept_when_an_error_ends_the_run(ended_by:
                     backend="fake",
                     version="1",
                 )
-                world.send(("beat", 7))
+                world.send(("beat", 0.7, 7))
                 world.send(("done", EpisodeResult(blank)))
             if number == 3:  # dead
                 world.close()
