@@ -12,16 +12,18 @@ import re
 from collections.abc import Mapping, Sequence
 
 from lmms_eval_ad2.coordinates import Frame
+from lmms_eval_ad2.parsing.attributed import without_attributed
 from lmms_eval_ad2.parsing.chain import read_chain
 from lmms_eval_ad2.parsing.count import read_count
 from lmms_eval_ad2.parsing.free_text import read_ocr, read_vqa
 from lmms_eval_ad2.parsing.geometry import read_box, read_point
 from lmms_eval_ad2.parsing.json_answers import answer_in_json
 from lmms_eval_ad2.parsing.native_forms import with_html_boxes
-from lmms_eval_ad2.parsing.normalise import asks_for_picture, plain
+from lmms_eval_ad2.parsing.normalise import plain
 from lmms_eval_ad2.parsing.option import read_option
 from lmms_eval_ad2.parsing.presence import lacks_located
 from lmms_eval_ad2.parsing.reasons import FAILURES, REASONS, failure_reason
+from lmms_eval_ad2.parsing.refusals import asks_for_picture
 from lmms_eval_ad2.parsing.wrappers import unwrap
 from lmms_eval_ad2.parsing.yesno import read_yesno
 from lmms_eval_ad2.records import YES_NO, Answer, Form, Unparsed
@@ -77,6 +79,8 @@ def parse(
     reply = plain(reply)
     if asks_for_picture(reply):
         return Unparsed(form, "refusal", text[:200])
+    if form != "mc":
+        reply = without_attributed(reply)
     match form:
         case "mc":
             return read_option(reply, letters or tuple(options or "ABCDEF"), options or {}, question)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lmms_eval_ad2.parsing.normalise import declines
+from lmms_eval_ad2.parsing.refusals import declines
 from lmms_eval_ad2.records import Answer, Unparsed
 
 _START = re.compile(r"[<＜〈《]\s{0,4}start[\s_-]{0,4}(?P<number>\d{1,2})\s{0,4}[>＞〉》]", re.IGNORECASE)

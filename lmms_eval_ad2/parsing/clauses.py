@@ -32,13 +32,15 @@ _NEGATION = re.compile(
     r"|unlikely|implausible|inconceivable|contradict\w*|cross(?:ed|es|ing)? out|fails? to|free of"
     r"|devoid|unsuitable|(?:is|are) out(?! of| in| on| there)|mistaken|mistake|error"
     r"|inaccurate|improbable|inconsistent)\b"
-    r"|不可能|不存在|不正确|不合适|不符合|不对|不是|不能|不会|并非|没有|没能|未能|否认|否定|排除|错误|错的|错了|矛盾|缺乏|缺少|忽视|忽略"
+    r"|不可能|不存在|不正确|不合适|不符合|不对|不是|不能|不会|并非|没有|没能|未能|否认|否定|排除|错误|错的"
+    r"|错了|矛盾|缺乏|缺少|忽视|忽略"
     r"|与其|[不没无非未]"
 )
 _NEITHER = re.compile(r"[不没无][^,.;]{1,14}(?=[也又][不没无])")
 _CONDITION = re.compile(
     r"\bhad there been\b|\b(?:if|unless|whether|suppos(?:e|ing)|assuming|provided that|in case|were it|had it)\b"
-    r"|如果|若是|若(?!干)|假如|假设|(?<!主)(?<!只)要是|除非|倘若|是否(?!定|认|[.,;!]|\Z)|是不是|有没有|能不能|能否(?!认)|可否(?!认)|取决于"
+    r"|如果|若是|若(?!干)|假如|假设|(?<!主)(?<!只)要是|除非|倘若|是否(?!定|认|[.,;!]|\Z)|是不是|有没有"
+    r"|能不能|能否(?!认)|可否(?!认)|取决于"
     r"|\bdepend(?:s|ing)? on\b"
 )
 _TENTATIVE = re.compile(
@@ -56,12 +58,14 @@ _FORMER = re.compile(
     r"|(?:about|going|wanted|meant) to say|almost said"
     r"|i (?:first |had |once )?thought|i (?:first|had|once) (?:took|believed|assumed|mistook|read)"
     r"|first thought|seemed|i was inclined|i assumed|considered"
-    r"|was considering|thought about|was tempted|question (?:suggests|implies|assumes)|my first|(?:you"
+    r"|was considering|thought about|was tempted|question (?:suggests|implies|assumes)|my first(?! (?:choice"
+    r"|pick|preference)\b(?! was))|(?:you"
     r"|one|some|many|people|others)(?: people)? (?:might|may|could|would)|i'd have (?:said|agreed"
     r"|thought)|i would have)\b"
     r"|\b(?:many|some|most|other|any|an?|the) (?:\w+ )?(?:drivers?|people|persons?|viewers?|observers?|readers?"
     r"|passengers?)(?: \w+ing(?: [^.,;]{1,40})?)? (?:might|may|could|would|will|says?|thinks?|claims?|suggests?)\b"
-    r"|有(?:些)?人(?:会|可能)?(?:说|认为|觉得)|以为|一开始|起初|最初|原本|原先|本来|乍一看|一度|之前|看着像|看似|看起来像"
+    r"|有(?:些)?人(?:会|可能)?(?:说|认为|觉得)|以为|一开始|起初|最初|原本|原先|本来|乍一看|一度|之前|看着像"
+    r"|看似|看起来像"
 )
 CONCLUSION = re.compile(
     r"\b(?:so|therefore|thus|hence|consequently|in fact|actually|in conclusion|overall|finally"

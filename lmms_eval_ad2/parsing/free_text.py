@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from lmms_eval_ad2.parsing.normalise import is_refused_reply, without_html, without_refusals
+from lmms_eval_ad2.parsing.normalise import without_html
 from lmms_eval_ad2.parsing.question_words import telling_words
+from lmms_eval_ad2.parsing.refusals import is_refused_reply, without_refusals
 from lmms_eval_ad2.records import Answer, Unparsed
 
 _FENCED = re.compile(r"\A```[A-Za-z]{0,12}\n?(?P<body>[^`]*)```\Z")
@@ -14,7 +15,8 @@ _LABEL = re.compile(
     r"|road |street |traffic )*"
     r"(?:answer|text|plate|plate number|sign|sign text|transcription|result|content|output|reading"
     r"|name)(?: (?:on|in|of) the [a-z ]{1,30}?)?"
-    r"|(?:识别|最终|图中|图片中|路牌|标志|车牌|招牌|上的|的|检测到|文字|内容){0,4}(?:答案|回答|结果|文字|文本|内容|车牌号码?|车牌|路名|[^:：\n，。]{0,6}(?:名称|名字|站名))(?:是|为)?)\s*[:：]\s*",
+    r"|(?:识别|最终|图中|图片中|路牌|标志|车牌|招牌|上的|的|检测到|文字|内容){0,4}(?:答案|回答|结果|文字"
+    r"|文本|内容|车牌号码?|车牌|路名|[^:：\n，。]{0,6}(?:名称|名字|站名))(?:是|为)?)\s*[:：]\s*",
     re.IGNORECASE,
 )
 # "The plate of the car ahead is 7KLM392.", "It reads: STOP", 车牌号是:粤B: a sentence that only gives the text.

@@ -20,8 +20,8 @@ from lmms_eval_ad2.parsing.clauses import negations
 from lmms_eval_ad2.parsing.json_shapes import json_shapes
 from lmms_eval_ad2.parsing.named_numbers import named_shapes
 from lmms_eval_ad2.parsing.native_forms import native_shapes
-from lmms_eval_ad2.parsing.normalise import no_verdict
 from lmms_eval_ad2.parsing.question_words import located_noun
+from lmms_eval_ad2.parsing.refusals import no_verdict
 from lmms_eval_ad2.parsing.shapes import CoordinateNotation, Numbers, WrittenShape, fault
 from lmms_eval_ad2.parsing.written_shapes import bare_shapes, corner_box, listed_shapes, stated_extent, without_sizes
 from lmms_eval_ad2.records import Answer, Form, Unparsed

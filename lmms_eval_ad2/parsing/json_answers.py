@@ -19,7 +19,8 @@ _ANSWER = re.compile(
 # Keys of the value itself, by the form of the question.
 _OWN: dict[str, re.Pattern[str]] = {
     "count": re.compile(
-        r"(?:total|count|number|num|sum|quantity|amount)(?:_?\w{0,40})?|\w{0,40}_(?:count|total|number)|总数|数量|合计|总计|总共",
+        r"(?:total|count|number|num|sum|quantity|amount)(?:_?\w{0,40})?|\w{0,40}_(?:count|total|number)|总数"
+        r"|数量|合计|总计|总共",
         re.IGNORECASE,
     ),
     "ocr": re.compile(
@@ -29,7 +30,8 @@ _OWN: dict[str, re.Pattern[str]] = {
     "vqa": re.compile(r"text|content|文字|内容", re.IGNORECASE),
 }
 _COMMENT = re.compile(
-    r"(?:reason|explanation|rationale|thought|analysis|confidence|score|prob|why|说明|理由|原因|解释|置信度|思考|分析)\w{0,20}",
+    r"(?:reason|explanation|rationale|thought|analysis|confidence|score|prob|why|说明|理由|原因|解释|置信度"
+    r"|思考|分析)\w{0,20}",
     re.IGNORECASE,
 )
 _FENCE = re.compile(r"```[A-Za-z]{0,12}")

@@ -10,8 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from lmms_eval_ad2.parsing.attributed import without_attributed
 from lmms_eval_ad2.parsing.clauses import negations
 from lmms_eval_ad2.parsing.normalise import ANSWER_LINE
+from lmms_eval_ad2.parsing.option_lists import first_of_ranking, without_enumeration, without_lower_places
 from lmms_eval_ad2.parsing.option_mentions import ENUMERATED, LetterMention, find_mentions
 from lmms_eval_ad2.parsing.option_names import named_in
 from lmms_eval_ad2.parsing.option_statements import claims_by_text
@@ -45,7 +47,8 @@ _CALLED = re.compile(
     r"|选项)(?:是|为)"
 )
 _TAKEN_BACK = re.compile(
-    r"\b(?:but|however|although|though|yet|while|no|not|wrong|incorrect|again|final|first|initial)|n't\b|但|不过|然而|不",
+    r"\b(?:but|however|although|though|yet|while|no|not|wrong|incorrect|again|final|first|initial)|n't\b|但"
+    r"|不过|然而|不",
     re.IGNORECASE,
 )
 _BOTH = re.compile(r"\bboth (?:are|of|answers?|options?|would|seem)\b|(?:两者|两个|二者)都", re.IGNORECASE)
@@ -54,6 +57,9 @@ _HEAD_RIGHT = re.compile(
     r"项,| as in\b| ?\((?:confidence|certainty|probability|置信度|\d{1,3} ?%)|[)\]}>\"']?\s?(?:[.):、,]|- )"
     r"|[)\]}>]| (?:because|since|rather than|instead of|over)\b"
 )
+_JOINED = re.compile(
+    r"[)\]\"']{0,2}\s?(?:,|、|and\b|和)\s?(?:and )?[(\[\"']?[A-H](?![A-Za-z])"
+)  # "A, C and D are wrong"
 _BESIDE = re.compile(r"[)\]}>\"']{0,3}\s?[.):,、-]?\s?[(\"']{0,2}(?P<text>[^\n<\"]{1,400})")
 _LETTERS_ONLY = re.compile(r"[A-Z]{2,8}\.?")
 _NEGATION = re.compile(r"\b(?:not|no|never|neither|nor|if|whether|unless)\b|n't\b|\?|不|没|是否|如果", re.IGNORECASE)
@@ -64,11 +70,16 @@ def read_option(text: str, letters: Sequence[str], options: Mapping[str, str], q
     given = OfferedOptions(letters, options)
     if whole := whole_option(text, given.by_gist):
         return Answer("mc", whole, "by its text")
-    text = with_ticks(without_restated(text, options))
+    text = with_ticks(without_attributed(without_restated(text, options)))
+    if (first := first_of_ranking(text)) in given.offered:
+        return Answer("mc", first, "by its rank")
     rated = _by_rating(text, given, question)
     if isinstance(rated, Answer) or (rated is not None and not _CALLED.search(text.lower())):
         return rated
     text = ANSWER_LINE.sub(r"\1: ", text.replace("✓", " ").replace("✗", " "))
+    listed, text = text, without_enumeration(without_lower_places(text))
+    if not re.search(r"\w", text):
+        return Unparsed("mc", "several", listed[-200:])
     mentions = find_mentions(without_option_texts(text, options))
     verdicts, denied = find_verdicts(text, mentions, question)
     verdict = last_verdict(text, verdicts) or _from_heads(text, mentions, given.gists)
@@ -149,7 +160,10 @@ def _from_heads(text: str, mentions: Sequence[LetterMention], texts: Mapping[str
             right = text[mention.end : mention.end + _RIGHT]
             named = texts.get(mention.letter) and _text_after(text, mention) == texts[mention.letter]
             if (named or _HEAD_RIGHT.match(right)) and not (
-                NEGATED_RIGHT.match(right) or QUESTION.match(right) or CONDITION_AFTER.match(right)
+                _JOINED.match(right)
+                or NEGATED_RIGHT.match(right)
+                or QUESTION.match(right)
+                or CONDITION_AFTER.match(right)
             ):
                 heads.append(mention)
     if len({mention.letter for mention in heads}) != 1:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lmms_eval_ad2.parsing.quoted import FILLERS, numerals
 
 _COMMON = frozenset(("the", "and", "one", "with", "for", "are", "that", "this", "its", "from"))
+_PROGRESSIVE = re.compile(
+    r"(?:\b(?:is|are|was|were|be|been|keeps?|starts?|begins?|and)|'s|'re)(?: \w+ly| now| still| about to be)? \Z"
+)
 ENDING = re.compile(r"(?<=[a-z]{3})(?:ing|ed|es|s|e)\Z")
 
 
@@ -25,12 +29,14 @@ def named_options(low: str, options: Mapping[str, str]) -> list[NamedOption]:
     """Where options are named by their whole text, longer texts first; places do not overlap."""
     taken: list[NamedOption] = []
     occupied = bytearray(len(low))
-    for letter, option in sorted(options.items(), key=lambda pair: -len(pair[1])):
-        pattern = _pattern(option)
-        if pattern is None:
+    patterns = {letter: _pattern(option) for letter, option in options.items()}
+    shared = Counter(pattern and pattern.pattern for pattern in patterns.values())  # "turn left" and "turning left"
+    for letter, _ in sorted(options.items(), key=lambda pair: -len(pair[1])):
+        pattern = patterns[letter]
+        if pattern is None or shared[pattern.pattern] > 1:
             continue
         for match in pattern.finditer(low):
-            if not any(occupied[match.start() : match.end()]):
+            if not any(occupied[match.start() : match.end()]) and _stated(low, match, options[letter]):
                 occupied[match.start() : match.end()] = b"\x01" * (match.end() - match.start())
                 taken.append(NamedOption(letter, match.start(), match.end()))
     return sorted(taken, key=lambda item: item.start)
@@ -43,11 +49,26 @@ def _pattern(option: str) -> re.Pattern[str] | None:
     if not words or len(words) > 40:
         return None
     gap = r"(?:[\s\W]|\b(?:a|an|the|is|are|and)\b){0,6}"
-    plural = r"(?:s|es|time)?"
-    parts = [re.escape(word) + (plural if word.isascii() and word.isalpha() else "") for word in words]
+    parts = [_inflected(word) if word.isascii() and word.isalpha() else re.escape(word) for word in words]
     edge_left = r"(?<![a-z0-9_.])" if words[0].isascii() else ""
     edge_right = r"(?![a-z0-9_])(?!\.\d)" if words[-1].isascii() else ""
     return re.compile(edge_left + gap.join(parts) + edge_right)
+
+
+def _stated(low: str, match: re.Match[str], option: str) -> bool:
+    """Whether a match is no gerund that only discusses an option: "is turning left", but not "turning left would …"."""
+    form = re.match(r"[a-z]+ing\b", match.group())
+    return not form or form.group() in option.lower() or bool(_PROGRESSIVE.search(low[: match.start()][-40:]))
+
+
+def _inflected(word: str) -> str:
+    """A pattern of an English word in its other forms: "turn", "turns", "turning", "turned"; "going", "goes"."""
+    if word in ("go", "goes", "going"):
+        return "go(?:es|ing)?"
+    stem = ENDING.sub("", word)
+    if len(stem) < 4 or word.endswith("ss"):
+        return re.escape(word) + "(?:s|es|time)?"
+    return re.escape(stem) + rf"(?:{re.escape(stem[-1])}?(?:e|es|s|ed|ing)|time)?"
 
 
 def named_in(said: str, options: Mapping[str, str], question: str) -> dict[str, float]:

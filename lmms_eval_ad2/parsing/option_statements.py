@@ -37,6 +37,9 @@ _CALLED_NO = re.compile(
     r"\s?[:：]\s?(?:no|nope|not|none|wrong|incorrect|ruled out|absent|missing"
     r"|i (?:do not|don't|cannot|can't) (?:see|find|spot)|否|不|错)\b"
 )
+_ANOTHER = re.compile(r"\b(?:other(?! than)|another)\b|另(?:一|外)|其他")
+_OR = re.compile(r"\s?,? ?(?:or (?!else\b)|还是|或者?)")
+_OR_BEFORE = re.compile(r"(?:\bor |还是|或者?)(?:the |an? )?\s?\Z")
 _JOINED = re.compile(r"[\s,]*(?:or|and|nor|或者?|和|、)?\s*(?:in |on |at |from )?(?:the |a |an )?")
 
 
@@ -79,7 +82,18 @@ def claims_by_text(text: str, options: Mapping[str, str], question: str = "") ->
             if joined:
                 no.add(item.letter)
                 continue
-            if compares or of_another or clause.open or clause.conditional or clause.tentative or clause.former:
+            another = _ANOTHER.search(low[clause.start : item.start])
+            of_another = of_another or bool(another and another.group() not in question.lower())
+            either = _OR.match(low, item.end) or _OR_BEFORE.search(low[clause.start : item.start])
+            if (
+                compares
+                or of_another
+                or either
+                or clause.open
+                or clause.conditional
+                or clause.tentative
+                or clause.former
+            ):
                 doubted.add(item.letter)
             elif _CALLED_NO.match(low, item.end) or _is_denied(clause, low, item, named):
                 no.add(item.letter)

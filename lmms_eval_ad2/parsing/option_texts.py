@@ -14,12 +14,13 @@ from functools import cached_property
 
 from lmms_eval_ad2.parsing.clauses import clauses, last_sentence, negations
 from lmms_eval_ad2.parsing.count import read_count
-from lmms_eval_ad2.parsing.normalise import is_blind, no_verdict, plain, without_refusals
+from lmms_eval_ad2.parsing.normalise import plain
 from lmms_eval_ad2.parsing.option_conclusions import concluded_option, one_of_two
 from lmms_eval_ad2.parsing.option_mentions import ENUMERATED, LetterMention
 from lmms_eval_ad2.parsing.option_statements import remaining, stated_option
 from lmms_eval_ad2.parsing.presence import stated, without_quotes
 from lmms_eval_ad2.parsing.quoted import by_text, gist, numerals, quoted_option, whole_option
+from lmms_eval_ad2.parsing.refusals import is_blind, no_verdict, without_refusals
 from lmms_eval_ad2.parsing.revisions import REVISION
 from lmms_eval_ad2.parsing.sides import RIGHT_IDIOM
 from lmms_eval_ad2.records import Answer, Unparsed
@@ -101,7 +102,7 @@ def option_by_text(
         return Unparsed("mc", "hedged", text[-200:])
     kept, undecided = without_refusals(without_quotes(text.lower()))
     low = RIGHT_IDIOM.sub(" ", kept)
-    unread = undecided and without_refusals("".join(part.text + ". " for part in last_sentence(text.lower())))[1]
+    unread = undecided and _only_declines(text.lower())
     lists = unread or _lists_options(text, mentions) or _repeats(low) or bool(ANNOUNCED.search(text))
     distinct = _distinct(options.texts, options.gists)
     found = (
@@ -117,6 +118,13 @@ def option_by_text(
         or _absent_target(low, options.texts)
     )
     return Answer("mc", found, "by its text") if found else Unparsed("mc", no_verdict(text), text[-200:])
+
+
+def _only_declines(low: str) -> bool:
+    """Whether the last of several sentences says that the question cannot be answered, and nothing else."""
+    last = last_sentence(low)
+    kept, undecided = without_refusals(low[last[0].start :]) if last else ("", False)
+    return undecided and not re.search(r"\w", kept)
 
 
 def without_restated(text: str, options: Mapping[str, str]) -> str:

@@ -49,6 +49,8 @@ _STRONG = re.compile(
     r"|switch(?:ing)? to|chang\w+ my mind to|chang(?:e|ing)(?: my answer| it)? to)\b[,: ]*"
     r"|(?:应选|故选|选择|我选|维持|坚持|猜|改成|改为|改选|只剩下?|剩下的?(?:就)?是?|选)[: ]*"
     r"|\A\W?(?:(?:so|thus|hence|therefore),? )?only |\A\W?(?:因此|所以)?,?只有"
+    r"|\b(?:1st|first|top)(?: place| pick| choice)?: ?|首选(?:是|为)?[: ]*|第一(?:选择|名|位)?(?:是|为|:) ?"
+    r"|最可能(?:的)?(?:是|为|选)? ?"
     r"|\\boxed ?\{[{ ]*|<answer> ?|\[(?:答案|answer|结论)\] ?|(?:->|=>|→|⇒|➜|➡) ?|对应(?:的)?(?:是|为)?(?:选项)?)"
     rf"{_ADVERBS}[: ]*\Z"
 )
@@ -73,7 +75,8 @@ _NEGATED_LEFT = re.compile(
     + _DRESS
     + r"|(?:n't|\bnot|\bnever)(?: \w+)? (?:think|believe|say|choose|pick|select|agree|go with)\b[^,]*\Z"
     r"|\b(?:unlikely|doubt)\b[^,]*\Z|不(?:认为|觉得|应该?选|能选)[^,]*\Z"
-    r"|\b(?:wrong|incorrect|false)(?: answers?| options?| choices?| ones?)\b[^.]*\Z|错误(?:的)?(?:答案|选项)[^.]*\Z"
+    r"|\b(?:wrong|incorrect|false)(?: answers?| options?| choices?| ones?)\b[^.]*\Z|\bdistractors?\b[^.]*\Z"
+    r"|错误(?:的)?(?:答案|选项)[^.]*\Z|干扰(?:选?项)[^.,;]*\Z"
 )
 NEGATED_RIGHT = re.compile(
     r"[)\]}>\"']{0,3}\s?(?:(?:is|are|was|were|can be|would be|has been) ?)?(?:also |clearly |both |all |therefore )?"
@@ -89,7 +92,9 @@ OPEN = re.compile(
     r"\b(?:might|may|could|maybe|perhaps|possibly|either|between)\b[^,]*\Z|(?<!最)(?<!最有)(?:可能|也许|或许)[^,]*\Z"
 )
 _CONFIRMED = re.compile(
-    r"[)\]}>\"']{0,3}\s?(?:选?项)?(?:the (?:right|correct|best) (?:one|answer|choice|option)\b"
+    r"[)\]}>\"']{0,3}\s?(?:选?项)?(?:first(?=\s?(?:[.,;]|\Z))|(?:is|as|would be) (?:my|the) (?:first"
+    r"|top) (?:choice|pick|preference)\b"
+    r"|the (?:right|correct|best) (?:one|answer|choice|option)\b"
     r"|(?:best |also best |clearly )?(?:describes|matches|fits|remains|prevails|wins"
     r"|it is\b|it must be|is it(?=\s?[.!]|\Z)|is what i(?:'d| would| will|'ll)? (?:\w+ )?"
     r"(?:select|choose|pick|go with|answer|say)"
@@ -106,7 +111,8 @@ _CONFIRMED = re.compile(
     r"(?P<also> also)?(?: both| clearly| definitely| most likely| probably| indeed| therefore| obviously)*"
     r"(?: the)?(?: most| only| single)? (?:correct|right|best|accurate|appropriate|answer|true)"
     r"|(?P<zh_also>也)?(?:都)?(?:是|为)[^,.;\n]{0,12}最[^,.;\n]{1,8}的|(?:也)?(?:都)?(?:是"
-    r"|为)?(?:最)?(?:才是?)?(?:最)?(?:正确|正解|对的|对[,.]|佳|合适|符合|吻合|正确答案)|(?:与|和|跟)[^,.;]{1,14}(?:最|更)?(?:吻合|一致"
+    r"|为)?(?:最)?(?:才是?)?(?:最)?(?:正确|正解|对的|对[,.]|佳|合适|符合|吻合|正确答案)|(?:与|和"
+    r"|跟)[^,.;]{1,14}(?:最|更)?(?:吻合|一致"
     r"|相符|匹配|符合)|(?:选?项)?(?:更|最)(?:贴切|合适|准确|符合|恰当|合理|贴近|好)|没有?问题)"
 )
 _CALLED_TRUE = re.compile(

@@ -22,7 +22,8 @@ _ASKED = re.compile(
     r"|scene|photo)|on the(?! (?:left|right) (?!side|lane|edge|kerb|curb|shoulder|sidewalk|pavement|half"
     r"|hand)[a-z]+\s?\?)"
     r"|appear)"
-    r"|(?:有没有|是否有|是否存在|是否能看到|能否看到|能看到|能看见|可以看到|看得到|存在|有)(?:任何|一个|一辆|一名)?(?P<zh>[\u4e00-\u9fff]{1,12}?)"
+    r"|(?:有没有|是否有|是否存在|是否能看到|能否看到|能看到|能看见|可以看到|看得到|存在|有)(?:任何|一个|一辆"
+    r"|一名)?(?P<zh>[\u4e00-\u9fff]{1,12}?)"
     r"(?:吗|\?|么|的吗|存在|可见|\Z|,)"
 )
 _GENERIC = re.compile(r"\b(?:traffic|road|safety|warning) (?=(?:cones?|signs?|barriers?)\b)")  # often left out
@@ -45,9 +46,11 @@ NOT_ONE = re.compile(
 )
 # "Bus stop", "pedestrian crossing", 公交车广告牌: the name of something else.
 _COMPOUND = re.compile(
-    r"[- ](?:stops?|lanes?|stations?|crossings?|signs?|shelters?|billboards?|posters?|stickers?"
+    r"[- ](?:stops?|lanes?|stations?|crossings?(?! the\b| in\b| at\b| from\b)|signs?|shelters?|billboards?"
+    r"|posters?|stickers?"
     r"|statues?|paintings?|ads?|adverts?|shadows?"
-    r"|reflections?|toys?|route|rack|parking|zone)\b|(?:广告|海报|站|专用|标志|模型|雕像|图案|影子|倒影|通道|提示|道(?!路))"
+    r"|reflections?|toys?|route|rack|parking|zone)\b|(?:广告|海报|站|专用|标志|模型|雕像|图案|影子|倒影|通道"
+    r"|提示|道(?!路))"
 )
 _NOBODY = re.compile(r"\b(?:nobody|no one|no-one)\b(?! (?:else|other))|空无一人|没有?人|无人")
 _EMPTY = re.compile(r"\b(?:completely|entirely|totally|quite) empty\b|空无一[人车物]|空空如也")
@@ -68,6 +71,14 @@ _HIDDEN = re.compile(
 _SIDE = re.compile(
     r"(?<![a-z])(?:left|right)(?![a-z])(?! (?:turn|now|in front|before|after|behind|next))|[左右](?!转|拐|后)"
 )
+# What is said of a question, a search or a kind of thing says nothing of the scene: "you asked about a bus".
+_TALK = re.compile(
+    r"\b(?:ask(?:s|ed|ing)?|question(?:s|ed)?|look(?:s|ed|ing)? for|search\w*|check(?:s|ed|ing)?|information"
+    r"|data|evidence"
+    r"|regarding|concerning|word|term|definition)\b[^,.;]{0,24}\Z|\babout (?:a|an|the|any|some) \Z|(?:关于"
+    r"|问|查找|寻找|检查)[^,.;]{0,6}\Z"
+)
+_TALK_AFTER = re.compile(r" (?:question|query|task|topic)s?\b|的(?:信息|问题|说明|定义|资料)")
 _QUOTED_QUESTION = re.compile(r"\"[^\"\n]{1,200}\?\"|'[^'\n]{1,200}\?'(?![a-z])")
 _COMPARED = re.compile(r"\b(?:only|more|less|fewer|than|same)\b|[a-z]er than|比|唯一|只有|更")
 _QUOTED = re.compile(r"\"[^\"\n]{1,60}\"|(?<![a-z])'[^'\n]{1,60}'(?![a-z])")
@@ -87,7 +98,8 @@ _PRESENT = re.compile(
     r"|three|some|several|many|multiple|\d+)\b"
     r"|\b(?:is|are) (?:\w+ly )?(?:visible|present)\b|\bcan be seen\b"
     r"|\bi (?:can )?(?:clearly )?see (?:an?|one|two|some|several)\b|(?:图中|画面中|图片中"
-    r"|图像中|画面里|图里|前方|路边|左侧|右侧|道上|旁边|旁)(?:确实|的确|还|也)?有|\A有(?!可能|没有)|存在|可以看到|能看到|可以看见|清晰可见"
+    r"|图像中|画面里|图里|前方|路边|左侧|右侧|道上|旁边|旁)(?:确实|的确|还|也)?有|\A有(?!可能|没有)|存在"
+    r"|可以看到|能看到|可以看见|清晰可见"
 )
 
 
@@ -131,7 +143,8 @@ def stated(low: str, question: str, *, alone: bool) -> str | None:
     if opposite := by_opposite(_facts(low), asked):
         return opposite
     elsewhere = in_another_place(low, asked)
-    return _single(low) if alone and not elsewhere and (present or not question) else None
+    of_it = not question or (present and (_names_head(low, present) or _names_only_asked(low, asked)))
+    return _single(low) if alone and not elsewhere and of_it else None
 
 
 def _named_last(low: str, name: str) -> bool:
@@ -270,6 +283,8 @@ def _of_name(low: str, name: str, sides: set[str], question: str) -> tuple[list[
         if len(sides) == len(said) == 1 and sides != said:  # of the other side
             continue
         named = next((m for m in pattern.finditer(text) if not _COMPOUND.match(text, m.end())), None)
+        if named and (_TALK.search(text[: named.start()]) or _TALK_AFTER.match(text, named.end())):
+            continue
         pronoun = _THERE_ONLY.search(text) or NOT_ONE.search(text)
         if named and in_another_place(text, question):
             continue
@@ -294,6 +309,42 @@ def _denied(clause: TextClause, text: str, named: re.Match[str]) -> bool:
     right = re.split(r"\b(?:that|who|with|without|and)\b", text[named.end() :])[0]
     hidden = bool(_HIDDEN.search(right))
     return denied(text[: named.end()] + right, named.start(), named.end()) != hidden
+
+
+# Words of a statement that name no thing: "There is one in this picture.", 图中可以看到.
+_NO_THING = frozenset((
+    "there", "the", "an", "any", "one", "ones", "none", "some", "several", "many", "two", "three", "single", "it",
+    "its", "them", "they", "that", "this", "these", "those", "such", "thing", "things", "object", "objects", "is",
+    "are", "was", "were", "isn", "aren", "be", "been", "do", "don", "does", "doesn", "did", "didn", "can", "cannot",
+    "could", "not", "see", "seen", "find", "found", "detect", "detected", "observe", "spot", "visible", "present",
+    "shown", "show", "contain", "contains", "appear", "appears", "exist", "have", "has", "include", "and", "in",
+    "on", "of", "here", "at", "all", "for", "sure", "indeed", "clearly", "clear", "actually", "also", "only",
+    "even", "currently", "now", "image", "picture", "scene", "photo", "frame", "view", "anywhere", "right", "sign",
+    "signs", "nothing", "kind",
+))  # fmt: skip
+_ZH_NO_THING = re.compile(
+    r"图中|画面中?|图片中?|图像中?|图里|画面里|照片中?|场景中?|前方|目前|当前|任何|确实|的确|明显|清晰|可见"
+    r"|可以|能够?|看到|看见|发现|存在|有|没|无|未|不|并|也|还|我|在|到|见"
+    r"|中|里|的|了|着|是|一个|一名|一辆|个|名|辆|位"
+)
+
+
+def _names_head(low: str, asked: re.Match[str]) -> bool:
+    """Whether lower-case text has the last word of the thing whose presence is asked for: 信号灯 of 交通信号灯."""
+    if asked["zh"]:
+        return asked["zh"][-2:] in low or (asked["zh"].endswith("车辆") and bool(re.search(r"车(?![道位站牌灯])", low)))
+    noun = _NOUN_END.split(next(group for group in asked.groups() if group).strip() + " ")[0].split()
+    noun = noun[:-1] if len(noun) > 1 and noun[-1] in ("work", "works", "area", "zone", "site") else noun
+    heads = re.finditer(rf"\b{re.escape(_singular(noun[-1]))}[a-z]{{0,2}}\b", low) if noun else ()
+    return any(not _COMPOUND.match(low, head.end()) for head in heads)
+
+
+def _names_only_asked(low: str, question: str) -> bool:
+    """Whether lower-case text names no other thing than `question`: else its statement may be about that thing."""
+    asked = {_singular(word) for word in re.findall(r"[a-z]+", question)}
+    english = {word for word in re.findall(r"[a-z]{2,}", low) if word not in _NO_THING}
+    chinese = _ZH_NO_THING.sub("", "".join(re.findall(r"[\u4e00-\u9fff]+", low)))
+    return all(_singular(word) in asked for word in english) and all(sign in question for sign in chinese)
 
 
 def _single(low: str) -> str | None:

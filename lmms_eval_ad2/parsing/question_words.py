@@ -69,7 +69,8 @@ _LOCATED = re.compile(
     r" (?:the |an? |this |all )?(?P<en>[a-z][a-z' -]{1,50}?)(?=[?.,:(\n]| (?:in|on|at|with|as|using|by|and"
     r"|that|which|near|next"
     r"|behind|ahead|to|from|within|inside|normali[sz]ed)\b|\Z)"
-    r"|(?:给出|框出|标出|定位|找出|检测|指出|输出|标注)(?:图中|画面中)?(?:的)?(?P<zh>[\u4e00-\u9fff]{2,10}?)(?:的?(?:边界框|位置|坐标|包围框|检测框|中心|框)|[。.?？,，(]|\Z)",
+    r"|(?:给出|框出|标出|定位|找出|检测|指出|输出|标注)(?:图中"
+    r"|画面中)?(?:的)?(?P<zh>[\u4e00-\u9fff]{2,10}?)(?:的?(?:边界框|位置|坐标|包围框|检测框|中心|框)|[。.?？,，(]|\Z)",
 )
 
 

@@ -14,6 +14,7 @@ REVISION = re.compile(
     r"|looking (?:again|closer|more closely)|after all|hold on|hang on|never ?mind|strike that"
     r"|instead, i|better:|edit:|no,? sorry|sorry, (?:on|at|the|my)|(?:\.\.\.|…) ?no|i (?:overlooked"
     r"|missed)|sorry,? (?:i|no|it|there|yes|that))\b|\bhm+,? no\b"
-    r"|更正|纠正|修正|等等|等一下|不对|重新(?:看|考虑|检查|核对|判断)|仔细(?:看|想|核对|一看)|再(?:看|想|核对|仔细|一看)|改(?:为|成|选|口)|哦不|说错|看错|应该说|准确地说"
+    r"|更正|纠正|修正|等等|等一下|不对|重新(?:看|考虑|检查|核对|判断)|仔细(?:看|想|核对|一看)|再(?:看|想"
+    r"|核对|仔细|一看)|改(?:为|成|选|口)|哦不|说错|看错|应该说|准确地说"
     r"|抱歉,(?!我)|收回|实际上"
 )

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 
 from lmms_eval_ad2.parsing.clauses import CONCLUSION, TextClause, clauses, denied, negations
 from lmms_eval_ad2.parsing.elliptical import elliptical, said_of_others
-from lmms_eval_ad2.parsing.normalise import ANSWER_LINE, no_verdict, plain, without_refusals
+from lmms_eval_ad2.parsing.normalise import ANSWER_LINE, plain
 from lmms_eval_ad2.parsing.opposites import by_opposite
 from lmms_eval_ad2.parsing.presence import asks_presence, stated
+from lmms_eval_ad2.parsing.refusals import no_verdict, takes_back, without_refusals
 from lmms_eval_ad2.parsing.restated import restated
 from lmms_eval_ad2.parsing.revisions import REVISION
 from lmms_eval_ad2.parsing.sides import read_side
@@ -43,10 +44,12 @@ _OPEN = r"[(\[{<\"']{0,3}\Z"
 # Start of a clause, or end of words that introduce a verdict.
 _LEAD = re.compile(
     r"(?:\A"
-    r"|[.!?;:,\n>{✓✗|]|[\u2600-\u27bf\U0001f300-\U0001faff]|\b(?:so|therefore|thus|hence|but|is|be|a|say|saying|answer|answering"
+    r"|[.!?;:,\n>{✓✗|]|[\u2600-\u27bf\U0001f300-\U0001faff]|\b(?:so|therefore|thus|hence|but|is|be|a|say"
+    r"|saying|answer|answering"
     r"|definitely|clearly|probably|likely|certainly|it's|still|with|conclude|actually|wait|to|say that"
     r"|reply|or|and|hmm|well|ok|okay|oh|sorry|then|think|think that|\w+ly)"
-    r"|答案(?:是|为|应该是|应为)?|回答(?:是|为)?|结论(?:是|为)?|因此|所以|故|应该?(?:是|为)|认为|我想|那就|说|回答说|其实|哦|啊)"
+    r"|答案(?:是|为|应该是|应为)?|回答(?:是|为)?|结论(?:是|为)?|因此|所以|故|应该?(?:是|为)|认为|我想|那就"
+    r"|说|回答说|其实|哦|啊)"
     r"[,: \"']{0,3}" + _OPEN
 )
 _ANSWER = re.compile(
@@ -64,7 +67,8 @@ _NO_RIGHT = re.compile(
     r"|but|and|in|with|given|due|✓|✗)\b)"
 )
 _ZH_WORD = re.compile(
-    r"(?:不需要|不用|无需|不必|不应该|不允许|需要|必须|应该|允许|没错|不是的|不是|不对|不正确|不存在|并没有|没有|是的|有的|对的|正确|存在|错误|肯定的?|否定的?|能|不能|可以|不可以|会|不会|是|有|对|否|没|无|不|错)"
+    r"(?:不需要|不用|无需|不必|不应该|不允许|需要|必须|应该|允许|没错|不是的|不是|不对|不正确|不存在|并没有"
+    r"|没有|是的|有的|对的|正确|存在|错误|肯定的?|否定的?|能|不能|可以|不可以|会|不会|是|有|对|否|没|无|不|错)"
     r"(?=[)\]}>\"']{0,3}(?:\Z|\s?[.,;!…\n<}~(]|就|吧|呢|啊|哦|的\s?[.,;!]|的\Z))"
 )
 _MAYBE_LEFT = re.compile(
@@ -76,7 +80,8 @@ _TICKED = re.compile(r"✓ {0,3}(yes|no|是|否|有|没有)(?![\w])")
 _ONLY_IF = re.compile(r"[\"')]{0,2},? (?:but )?(?:only )?(?:if|unless|provided|as long as)\b")
 _CLAIMED = re.compile(
     r"(?:\b(?:many|some|most|other|any|an?|the) (?:\w+ )?(?:drivers?|people|persons?|viewers?|observers?|passengers?)\b"
-    r"|有(?:些)?人)[^.!?\n\"']{0,60}(?:says?|said|claims?|thinks?|说|认为)[^\"'\n.]{0,10}(?:\"[^\"\n]{1,200}\"|'[^\n]{1,200}?'(?![a-z]))"
+    r"|有(?:些)?人)[^.!?\n\"']{0,60}(?:says?|said|claims?|thinks?|说"
+    r"|认为)[^\"'\n.]{0,10}(?:\"[^\"\n]{1,200}\"|'[^\n]{1,200}?'(?![a-z]))"
 )
 _DEPENDS = re.compile(r"\b(?:it|this|that) (?:all )?depends on\b|取决于")
 _MUST = re.compile(r"不能不|不得不|不可不")  # two negations: must
@@ -125,6 +130,8 @@ def read_yesno(text: str, question: str = "", words: tuple[str, str] = YES_NO) -
     elif chosen in YES_NO and len(verdicts) == 1 and not verdicts[0].strong:
         chosen = _with_later_sentences(kept, verdicts[0].start, chosen, question)
     if _DEPENDS.search(kept) and len({word.verdict for word in verdicts}) > 1:
+        return Unparsed("yesno", "hedged", text[-200:])
+    if chosen in YES_NO and refuses and len(verdicts) == 1 and takes_back(low[verdicts[0].start :]):
         return Unparsed("yesno", "hedged", text[-200:])
     if chosen:
         return Answer("yesno", chosen) if chosen in YES_NO else Unparsed("yesno", "hedged", text[-200:])

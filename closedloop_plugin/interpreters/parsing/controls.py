@@ -16,7 +16,7 @@ from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import Control
 from lmms_eval_ad2.parsing import FAILURES
 from lmms_eval_ad2.parsing.json_reply import KeyValuePairs, last_object, split_objects
-from lmms_eval_ad2.parsing.normalise import declines
+from lmms_eval_ad2.parsing.refusals import declines
 from lmms_eval_ad2.parsing.wrappers import unwrapped
 
 # Reason codes of unparsed replies, which are written to records.

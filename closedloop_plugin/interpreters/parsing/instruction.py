@@ -18,7 +18,8 @@ from closedloop_plugin.interpreters.parsing.objects import ReplyFields, reply_ob
 from closedloop_plugin.interpreters.parsing.words import STRENGTH, TextFindings, UnclearInstruction, read_text
 from lmms_eval_ad2.parsing import FAILURES
 from lmms_eval_ad2.parsing.json_reply import KeyValuePairs, last_object, leaves
-from lmms_eval_ad2.parsing.normalise import declines, plain
+from lmms_eval_ad2.parsing.normalise import plain
+from lmms_eval_ad2.parsing.refusals import declines
 from lmms_eval_ad2.parsing.wrappers import unwrapped
 
 REASONS = (
