@@ -265,7 +265,7 @@ def _interrupts_delayed() -> Iterator[None]:
         for number, handler in handlers.items():
             signal.signal(number, handler)
     if received:
-        handlers[received[0]](received[0], None)
+        handlers[signal.Signals(received[0])](received[0], None)
 
 
 def scheduled(step: int, steps: int, warm_up: float) -> float:
