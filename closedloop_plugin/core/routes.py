@@ -56,8 +56,8 @@ class Route:
     params: dict[str, Any] = field(default_factory=dict)  # floats, strings, (from, to), or Pose for locations
     weather: Weather = Weather()
     suite: str = ""  # name of the route file: ids are unique only within it
-    # Facts of the file, not in repr, by which programs' routes are identified: (type, name) of all its scenarios; why the
-    # route can only be scored ("" if it can be driven).
+    # Facts of the file, not in repr, by which programs' routes are identified: (type, name) of all its scenarios; why
+    # the route can only be scored ("" if it can be driven).
     scenarios: tuple[tuple[str, str], ...] = field(default=(), repr=False, compare=False)
     undrivable: str = field(default="", repr=False, compare=False)
 
