@@ -223,13 +223,14 @@ def _official(path: Path, routes: str | None, name: str) -> DriveResults:
     found = official.read([path])
     origin = found.records[0].origin
     suite = read_routes_given(routes or str(origin.get("suite") or BENCH2DRIVE))
+    types = {route.id: route.scenario for route in suite.routes}  # a record has the scenario's name only
     return DriveResults(
         path=path,
         name=name,
         suite=suite,
         asked=tuple(suite.ids),
         records=found.records,
-        episodes=tuple(ComparedEpisode.of(record) for record in found.records),
+        episodes=tuple(ComparedEpisode(r, types.get(r.route_id, r.scenario)) for r in found.records),
         profile=profile(str(origin.get("profile", "bench2drive"))),
         repetitions=repetitions_of(found.records),
         lost=sum(n for _, n in found.lost),
