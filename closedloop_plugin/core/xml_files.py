@@ -9,7 +9,7 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.untrusted_json import read_bytes
 
 LARGEST_ROUTES = 32 << 20  # bytes of a file
-LARGEST_MAP = 128 << 20  # bytes; CARLA's large towns have tens of MB
+LARGEST_MAP = 128 << 20  # bytes: room for a large town, with thousands of roads
 FARTHEST_M = 1e6  # largest absolute coordinate
 LONGEST_M = 100_000.0  # of a route or a road
 

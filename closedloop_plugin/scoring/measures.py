@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.scoring.ability import ABILITIES, passed_junction, traffic_signs
+from closedloop_plugin.scoring.ability import ABILITIES, Junctions, ShareBelow, passed_junction, traffic_signs
 from closedloop_plugin.scoring.efficiency import route_efficiency
 from closedloop_plugin.scoring.official import from_episode
 from closedloop_plugin.scoring.official_record import OfficialRecord
@@ -58,13 +58,21 @@ MEASURES = (
 
 @dataclass(frozen=True)
 class ComparedEpisode:
-    """One episode in the official form, and what only our records have: end, drawn values, margins (None: unknown)."""
+    """One episode in the official form, and what only our records have: end, drawn values, margins (None: unknown).
+
+    `bound`: of the share of its route up to the first junction, if known.
+    """
 
     official: OfficialRecord
     scenario: str  # type of the standard route
     end: str = ""  # EndReason; "" for official files
     drawn: bool = False  # whether its program drew values
     margins: Mapping[str, Any] | None = None
+    bound: ShareBelow | None = None
+
+    @property
+    def junctions(self) -> Junctions:
+        return {} if self.bound is None else {self.official.route_id: self.bound}
 
     @classmethod
     def of(cls, record: EpisodeRecord | OfficialRecord) -> ComparedEpisode:
@@ -102,8 +110,8 @@ def parts_of(episodes: Sequence[ComparedEpisode], signs_tested: bool, missing: S
 
 def signs_tested(episodes: Sequence[ComparedEpisode]) -> bool:
     """Whether the junction test of Traffic_Signs is known for every episode that needs it."""
-    tested = [p.official for p in episodes if p.scenario in ABILITIES[SIGNS] and not p.official.replaced]
-    return all(passed_junction(record, {}) is not None for record in tested)
+    tested = [p for p in episodes if p.scenario in ABILITIES[SIGNS] and not p.official.replaced]
+    return all(passed_junction(p.official, p.junctions) is not None for p in tested)
 
 
 def _by_route(
@@ -125,7 +133,7 @@ def _by_route(
 def _signs(tested: bool) -> Callable[[ComparedEpisode], float]:
     if not tested:
         return lambda p: 100.0 * p.official.success
-    return lambda p: 100.0 * traffic_signs([p.official], "v0.0.3", {}).values[0]
+    return lambda p: 100.0 * traffic_signs([p.official], "v0.0.3", p.junctions).values[0]
 
 
 def _comfort(episode: ComparedEpisode) -> float | None:

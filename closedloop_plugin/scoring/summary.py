@@ -28,7 +28,7 @@ import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from closedloop_plugin.core.profiles import Profile
@@ -303,6 +303,8 @@ def _repetitions(table: _ScoreTable, routes: Sequence[Route], n: int) -> dict[st
     """Mean and sample standard deviation (n - 1) over the scores of the repetitions; None for one repetition."""
     if n < 2:
         return None
+    if table.skills["Traffic_Signs"].partial:  # successes / records in every repetition, to be comparable
+        table = replace(table, options=replace(table.options, junctions={}))
     heads = [_part(table, [(route.id, k) for route in routes]).headline() for k in range(n)]
     flat = [{**{k: v for k, v in head.items() if k != "abilities"}, **head["abilities"]} for head in heads]
     return {"n": n, **{name: _spread([head[name] for head in flat]) for name in flat[0]}}

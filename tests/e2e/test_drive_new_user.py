@@ -86,7 +86,7 @@ def test_an_unknown_scenario_type_is_reported_before_driving(
     file.write_text(DEMO.read_text().replace('type="ParkedObstacle"', 'type="ParkedObstacel"'))
     assert drive("run", "--suite", file, "--agent", "still", "--out", tmp_path / "o") == 2
     output = one_line(capsys)
-    assert "(ParkedObstacel). Did you mean ParkedObstacle?" in output
+    assert "no program for scenario type 'ParkedObstacel'. Did you mean ParkedObstacle?" in output
     assert not (tmp_path / "o").exists()
 
 

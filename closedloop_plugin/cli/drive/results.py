@@ -211,19 +211,24 @@ def _official(path: Path, routes: str | None, name: str) -> DriveResults:
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.scoring import official
     from closedloop_plugin.scoring.driving import repetitions_of
+    from closedloop_plugin.scoring.junction_bounds import known_bounds
     from closedloop_plugin.scoring.measures import ComparedEpisode
     from closedloop_plugin.suites.lookup import BENCH2DRIVE
 
     found = official.read([path])
     origin = found.records[0].origin
     suite = read_routes_given(routes or str(origin.get("suite") or BENCH2DRIVE))
+    bounds = known_bounds(suite.routes)
+    types = {route.id: route.scenario for route in suite.routes}  # a record has the scenario's name only
     return DriveResults(
         path=path,
         name=name,
         suite=suite,
         asked=tuple(suite.ids),
         records=found.records,
-        episodes=tuple(ComparedEpisode.of(record) for record in found.records),
+        episodes=tuple(
+            ComparedEpisode(r, types.get(r.route_id, r.scenario), bound=bounds.get(r.route_id)) for r in found.records
+        ),
         profile=profile(str(origin.get("profile", "bench2drive"))),
         repetitions=repetitions_of(found.records),
         lost=sum(n for _, n in found.lost),

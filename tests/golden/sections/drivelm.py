@@ -23,7 +23,15 @@ def record(work: Workspace) -> dict[str, Any]:
         "duplicates_and_strangers": _score(
             work, _write(work, "more.json", [*rows, rows[3], {"id": "zzz", "answer": "No."}]), truth, "plain"
         ),
-        "nothing_known": _score(work, _write(work, "none.json", [{"id": "zzz", "answer": "No."}]), own_truth, "plain"),
+        "nothing_known": work.run(
+            "ad2",
+            "drivelm",
+            "score",
+            _write(work, "none.json", [{"id": "zzz", "answer": "No."}]),
+            "--truth",
+            own_truth,
+            code=2,
+        ).returncode,
         "refused": {
             name: work.run("ad2", "drivelm", "score", _text(work, name, text), "--truth", truth, code=2).returncode
             for name, text in {"cut.json": "[1", "empty.json": "", "words.json": "not json"}.items()

@@ -13,8 +13,9 @@ from support.closedloop.scored import episode
 
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import EndReason
+from closedloop_plugin.scoring.ability import ShareBelow
 from closedloop_plugin.scoring.compare import DrivingComparison, DrivingComparisonRow, compare
-from closedloop_plugin.scoring.measures import MEASURES, ComparedEpisode
+from closedloop_plugin.scoring.measures import MEASURES, ComparedEpisode, signs_tested
 from closedloop_plugin.scoring.official_record import OfficialRecord
 from closedloop_plugin.scoring.paired_routes import ComparedRun
 from closedloop_plugin.scoring.published import published
@@ -120,6 +121,9 @@ def test_abilities_use_the_standard_routes_type_and_skill_is_their_mean() -> Non
     untested = compare(*compared_runs(a, [*b[:4], completed(SIGNS, 50.0, scenario_name=f"{SIGNS}_1")]))
     assert (row(untested, "Traffic_Signs").b, row(untested, "Traffic_Signs").a) == (0.0, 100.0)
     assert any("lack the junction test" in note for note in untested.notes)
+    plain = [ComparedEpisode.of(completed(k, scenario=SIGNS, scenario_name=f"{SIGNS}_1")) for k in ("1", "2")]
+    bounded = [replace(one, bound=ShareBelow(100)) for one in plain]
+    assert signs_tested(bounded) and not signs_tested([bounded[0], plain[1]])
     without = row(compare(*compared_runs(a[:4], b[:4])), "skill_score")
     assert (without.a, without.reason) == (None, "no route that both drove has a value")
 

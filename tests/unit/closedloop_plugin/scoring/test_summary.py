@@ -68,6 +68,15 @@ def test_pdm_lite_traffic_signs_without_and_with_junctions(pdm) -> None:
     assert new["abilities"]["Traffic_Signs"] == pytest.approx(100 * 91 / 95)
 
 
+def test_repetitions_use_one_definition_of_traffic_signs(pdm) -> None:
+    """The second repetition drives 40 % of each route: its junction tests need maps, so neither has one."""
+    records, routes, _ = pdm
+    short = [replace(r, repetition=1, score_route=min(r.score_route or 0.0, 40.0)) for r in records]
+    found = summarise([*records, *short], routes, B2D, repetitions=2)
+    assert found["partial"] == ["Traffic_Signs", "skill_score"]
+    assert found["repetitions"]["Traffic_Signs"]["values"] == pytest.approx([100 * 87 / 95] * 2)
+
+
 def test_missing_routes_of_pdm_lite_are_counted(pdm) -> None:
     records, routes, _ = pdm
     found = summarise(records[:110], routes, B2D)

@@ -105,3 +105,14 @@ def test_a_run_on_an_unknown_suite_needs_its_routes(tmp_path: Path) -> None:
     given = read_results(run, "demo", "run")
     assert [r.id for r in given.routes] == ["101"]
     assert "driven on other routes or programs (suite elsewhere, sha256 000000000000) than demo has now" in given.notes
+
+
+def test_the_types_of_an_official_file_are_those_of_the_route_file(tmp_path: Path) -> None:
+    """A record has the scenario's name, which is not TYPE_N in every route file."""
+    route = """<route id="{}" town="Town12"><waypoints><position x="0" y="0"/><position x="50" y="0"/></waypoints>
+    <scenarios>{}</scenarios></route>"""
+    one = '<scenario name="my_cut_in" type="ControlLoss"><trigger_point x="0" y="0" yaw="0"/></scenario>'
+    (tmp_path / "own.xml").write_text(f"<routes>{route.format(1, one)}{route.format(2, one + one)}</routes>")
+    rows = [{**raw(name), "scenario_name": "my_cut_in"} for name in ("1", "2", "3")]
+    found = read_results(write(tmp_path / "r.json", rows), str(tmp_path / "own.xml"), "r")
+    assert [episode.scenario for episode in found.episodes] == ["ControlLoss", "", "my_cut_in"]
