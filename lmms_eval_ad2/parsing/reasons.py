@@ -17,8 +17,12 @@ FAILURES: dict[str, str] = {
     "no_answer": "the answer file has no row for the record",
 }
 
+# Also returned as text, by ad2_chance and in its floor: to repeat the request does not help.
+NO_OTHER_REFERENCE = "no_other_reference"
+
 REASONS: dict[str, str] = {
     **FAILURES,
+    NO_OTHER_REFERENCE: "no other record has a reference from which a random answer can be drawn",
     "empty": "the reply is empty",
     "unfinished_thought": "the text ends inside a thinking tag",
     "refusal": "the model declined",
@@ -47,6 +51,7 @@ _MARKERS: tuple[tuple[str, str], ...] = (
     (r"\[ERROR\]", "generation_failed"),
     (r"\[AD2_MEDIA_FAILED\]", "media_failed"),  # written by our models for samples with a broken image
     (r"\[AD2_NO_ANSWER\]", "no_answer"),  # written by `ad2 score`
+    (r"\[AD2_NO_OTHER_REFERENCE\]", NO_OTHER_REFERENCE),  # written by ad2_chance
     # async_openai: a reply without content
     (r"(?:Error: )?can only concatenate str \(not \"NoneType\"\) to str\s*\Z", "generation_failed"),
     # oryx, llava_vid: the whole answer is this one line
@@ -56,6 +61,6 @@ _FAILURE = re.compile("|".join(f"(?P<m{i}>{pattern})" for i, (pattern, _) in enu
 
 
 def failure_reason(text: str) -> str | None:
-    """The code of a failure that lmms-eval 0.7.3 returned as text; None for an answer."""
+    """The code of a failure that lmms-eval 0.7.3 or ad2_chance returned as text; None for an answer."""
     found = _FAILURE.match(text.lstrip()[:8192])
     return _MARKERS[int(found.lastgroup[1:])][1] if found and found.lastgroup else None

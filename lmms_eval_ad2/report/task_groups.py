@@ -206,6 +206,7 @@ WORDS = {
     "not_judgeable_lexically": "the lexical judge cannot mark logic (SLPS, ORCS, DJSS); choose an LLM with --judge",
     "not_judgeable_by_similarity": "the similarity judge cannot mark logic (SLPS, ORCS, DJSS); "
     "choose an LLM with --judge",
+    "no_other_reference": "the data have no other reference of that form, from which a random answer could be drawn",
 }
 
 

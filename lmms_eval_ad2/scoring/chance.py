@@ -23,7 +23,7 @@ from lmms_eval_ad2.scoring.variant import TaskVariant
 
 LARGEST_COUNT = 10
 SEED = 0  # of the floor: the default of ad2_chance
-FAILED = "[LMMS_EVAL_REQUEST_FAILED in ad2_chance]"  # read as Unscored (parsing/reasons.py)
+WITHOUT_ANSWER = "[AD2_NO_OTHER_REFERENCE]"  # starts a reply that is read as Unscored (parsing/reasons.py)
 
 
 def chance_value(record: Record, form: Form, step: int, seed: int, pools: ReferencePools) -> Value:
@@ -87,5 +87,5 @@ def _answer(record: Record, variant: TaskVariant, pools: ReferencePools) -> str 
             return written(value, form, variant.lang, variant.frame, record.image_size)
         steps = [str(chance_value(record, form, step, SEED, pools)) for step in range(len(record.steps))]
     except NoOtherRecordError as exc:
-        return f"{FAILED} {exc}"
+        return f"{WITHOUT_ANSWER} {exc}"
     return steps if variant.rounds else chain(steps)

@@ -47,7 +47,7 @@ def score_task(
 ) -> tuple[dict[str, Any], list[SampleSummary]]:  # fmt: skip
     """Judge the pending samples, write samples/<task>.jsonl below `folder` (None: no file), return table and lines.
 
-    `judge` is called only if a sample needs one. `resizing`: as given to `score_sample`.
+    `judge` is called only if a task has samples for it. `resizing`: as given to `score_sample`.
     """
     lines: list[SampleSummary] = []
     label = None
@@ -61,6 +61,8 @@ def score_task(
                 write(sample)
                 lines.append(SampleSummary.of(sample, variant))
                 check.add(sample)
+    if label is None and variant.judge and any(line.form in JUDGED_FORMS for line in lines):
+        label = judge().label  # of answers that all failed too: their scores stay in the judge's columns
     table = summarise(lines, variant, label)
     coordinates = check.summary()
     return table | ({"coordinates": coordinates} if coordinates else {}), lines

@@ -69,7 +69,7 @@ class ReferencePools:
             if others:
                 drawn = rng.randrange(others)
                 return entries[drawn + (drawn >= own)].value
-        raise NoOtherRecordError(f"{record.id}: no other record has a {form} reference to draw from")
+        raise NoOtherRecordError(f"{record.id}: no other record has a reference of form {form} to draw from")
 
     def most_common(self, record: Record, form: Form, step: int, offered: Iterable[Value] = ()) -> Value:
         """Return the most frequent reference (among `offered`, if given); ties go to the lexicographically smaller."""

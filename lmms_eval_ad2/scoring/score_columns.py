@@ -110,12 +110,9 @@ def _read(text: str, file: str) -> dict[str, Subtask]:
     return {str(name): _subtask(file, str(name), row) for name, row in data.items()}
 
 
-_KEYS = ("part", "column", "id", "form", "mean")
-
-
 def _subtask(file: str, name: str, row: Any) -> Subtask:
     """The row `name` of a table; raises DataError for a wrong field."""
-    if not isinstance(row, dict) or not {"part", "column"} <= row.keys() <= set(_KEYS):
+    if not isinstance(row, dict) or not {"part", "column"} <= row.keys() <= {"part", "column", "id", "form", "mean"}:
         expected = "{part: ..., column: ..., id: optional number, form: mc or vqa, mean: true or false}"
         raise DataError(file, name, "row", expected, row)
     parts = [part for benchmark, part in MEAN_COLUMNS if benchmark == "ad2_bench" and part != "cot"]

@@ -116,8 +116,8 @@ def test_chance_uses_other_sub_tasks_for_a_lone_record_and_leaves_a_dataset_of_o
     records = [*texts(3), record("x", "vqa", subtask="alone", answer=BilingualText("mine"))]
     assert ask(baselines.ChanceModel(), records)[3] in {"text 0", "text 1", "text 2"}
     (reply,) = ask(baselines.ChanceModel(), texts(1))
-    assert failure_reason(reply) == "request_failed"
-    assert "r0: no other record has a vqa reference" in reply
+    assert failure_reason(reply) == "no_other_reference"
+    assert "r0: no other record has a reference of form vqa" in reply
 
 
 def test_chance_samples_points_and_boxes_inside_the_image(baselines: Any) -> None:

@@ -14,10 +14,9 @@ from lmms_eval_ad2.coordinates import InputResizing
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.harness.models.arguments import refuse_unknown, whole_number
 from lmms_eval_ad2.harness.models.engine_model import TextModel
-from lmms_eval_ad2.harness.models.generation import failure
 from lmms_eval_ad2.harness.task_files import variant_of
 from lmms_eval_ad2.records import Form, Record, Value
-from lmms_eval_ad2.scoring.chance import chance_value, offered
+from lmms_eval_ad2.scoring.chance import WITHOUT_ANSWER, chance_value, offered
 from lmms_eval_ad2.scoring.reference_answers import chain, reference, written
 from lmms_eval_ad2.scoring.reference_pools import NoOtherRecordError, ReferencePools
 from lmms_eval_ad2.scoring.sample import input_size
@@ -43,11 +42,11 @@ class BaselineModel(TextModel):
         return [self._answer_or_failure(request) for request in requests]
 
     def _answer_or_failure(self, request: Any) -> str:
-        """Return the answer; failure text if there is no other record to draw from (that record is Unscored)."""
+        """Return the answer; without another record to draw from a text that makes the record Unscored."""
         try:
             return self._answer(request)
         except NoOtherRecordError as exc:
-            return failure(exc, self.name)
+            return f"{WITHOUT_ANSWER} {exc}"
 
     def _answer(self, request: Any) -> str:
         _, settings, _, doc_id, task, split = request.args

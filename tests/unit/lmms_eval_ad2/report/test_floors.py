@@ -71,3 +71,31 @@ def test_a_run_without_samples_has_the_note_only(tmp_path: Path) -> None:
     write_run(tmp_path, summary({"t": task("coda_lm", "general", cell(90.0, n=2, judge="lexical"))}, judge="lexical"))
     runs = with_floors(report.load([tmp_path]))
     assert len(runs) == 1 and "--tasks t " in missing_floors(runs)[0]
+
+
+def small_advanced(folder: Path) -> None:
+    """A run on one caption and four attributes: no other caption to draw a random answer from."""
+    texts = {"en": "A", "zh": ""}
+    options = [{"letter": x, "text": {"en": x, "zh": ""}, "kind": "distractor"} for x in "ABCD"]
+    base = {"benchmark": "ad2_bench", "task": "perception_advanced", "images": ["a.jpg"], "question": texts}
+    rows = [{**base, "id": f"a{i}", "subtask": "attribute", "form": "mc", "answer": texts, "letter": "A",
+             "options": options, "cluster": f"a{i}"} for i in range(4)]  # fmt: skip
+    rows.append({**base, "id": "c", "subtask": "dense_caption", "form": "vqa", "answer": texts, "cluster": "c"})
+    columns = {"attribute": cell(75.0, n=4), "caption_others": cell(60.0, n=1, judge="lexical")}
+    score = {**cell(67.5, n=5, judge="lexical"), "columns": list(columns)}
+    table = task("ad2_bench", "perception_advanced", score, columns)
+    records = [Record.from_dict({**row, "mark": {"kind": "none", "coords": [], "text": ""}}) for row in rows]
+    samples = [{"id": r.id, "record": json.loads(r.to_json())} for r in records]
+    write_run(
+        folder, summary({"ad2_perception_advanced": table}, judge="lexical"), {"ad2_perception_advanced": samples}
+    )
+
+
+def test_the_floor_of_small_data_names_the_true_reason_and_has_no_column_of_its_own(tmp_path: Path) -> None:
+    small_advanced(tmp_path)
+    runs = with_floors(report.load([tmp_path]))
+    floor = runs[1].tasks["ad2_perception_advanced"]
+    assert floor.reasons == {"unscored:no_other_reference": 1} and floor.score.official is None
+    text = " ".join(tables.render(runs, wide=True).split())
+    assert "1 unscored: the data have no other reference of that form" in text
+    assert "request failed" not in text and "no judge" not in text

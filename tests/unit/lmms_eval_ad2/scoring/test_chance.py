@@ -48,4 +48,4 @@ def test_the_floor_is_the_score_of_chance_answers() -> None:
 def test_a_record_without_another_reference_is_unscored() -> None:
     table = chance_floor(lambda: [text_record(0)], "t", TaskVariant("ad2_bench", "relation"), make_judge("lexical"))
     assert (table["n"], table["n_unscored"], table["score"]["official"]) == (1, 1, None)
-    assert table["reasons"] == {"unscored:request_failed": 1}
+    assert table["reasons"] == {"unscored:no_other_reference": 1}
