@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 SECTION = "drive"
 COMFORT = "official"
 SCORES = ("driving_score", "success_rate", "efficiency", "comfortness", "skill_score")
+PAPER = ("success_rate", "driving_score", "efficiency", "comfortness", "skill_score")  # the order of its tables
 IN_PERCENT = ("driving_score", "success_rate", "comfortness", "skill_score")  # one axis; efficiency may exceed 100
 TITLES = {
     "driving_score": "Driving Score", "success_rate": "Success Rate %", "efficiency": "Efficiency %",
@@ -75,7 +76,12 @@ def report_section(results: Sequence[DriveResults], *, published: bool) -> Repor
     runs = [scored(one) for one in results]
     caption = captions([(run.name, run.provenance) for run in runs])
     able = [run for run in runs if not tests_none(run.scores)]
-    tabled = [_scores(runs, caption), *([_abilities(able, caption)] if able else []), _types(runs, caption)]
+    tabled = [
+        _scores(runs, caption),
+        *_by_systems(runs),
+        *([_abilities(able, caption)] if able else []),
+        _types(runs, caption),
+    ]
     tabled += [_inconsistent(runs, caption)] if any(run.scores["inconsistent"] for run in runs) else []
     tabled += [_unsuccessful(run) for run in runs if run.scores["success_rate"] not in (None, 100.0)]
     return ReportSection(
@@ -161,6 +167,29 @@ def _scores(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionTable:
         caption=caption,
         plot=CategoryPlot([TITLES[name] for name in IN_PERCENT], series, "percent", 100.0),
     )
+
+
+def _by_systems(runs: Sequence[ScoredRun]) -> list[SectionTable]:
+    """Fast system by slow system and mode, in the layout of the paper's Tables 1 and 2: a table for each suite that
+    several pairs of systems drove. Runs whose driver sets the controls itself have no slow system."""
+    by_suite: dict[tuple[str, bool], list[tuple[tuple[str, str, str], ScoredRun]]] = {}
+    for run in runs:
+        origin = run.results.records[0].origin
+        if origin.get("interpreter"):
+            systems = (origin.get("agent", ""), origin["interpreter"], origin.get("mode", "").upper())
+            threats = bool(run.results.suite and run.results.suite.programs)
+            by_suite.setdefault((run.provenance.suite, threats), []).append((systems, run))
+    found = []
+    for (suite, threats), drivers in by_suite.items():
+        if len({systems for systems, _ in drivers}) > 1:
+            rows = [
+                [*systems, *(_cell(run.scores, name, mark=name in run.scores["partial"]) for name in PAPER), run.name]
+                for systems, run in sorted(drivers, key=lambda driver: driver[0])
+            ]
+            title = f"Fast system by slow system and mode: {suite} (layout of Bench2ADVLM, Table {2 if threats else 1})"
+            headers = ["Fast system", "Slow system", "Mode", *(HEADERS[name] for name in PAPER), "run"]
+            found.append(SectionTable(title=title, headers=headers, rows=rows, align="lll" + "r" * len(PAPER) + "l"))
+    return found
 
 
 def _references(runs: Sequence[ScoredRun]) -> list[list[SectionCell | str]]:

@@ -1,0 +1,57 @@
+"""The section of drives in `ad2 report`: the grid of fast system, slow system and mode."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from support.closedloop.run_folders import record, run_folder
+
+from closedloop_plugin.cli.drive.run_kind import RUN_KIND
+from lmms_eval_ad2.report.sections import ReportSection
+
+
+def drive(folder: Path, fast: str, slow: str | None, mode: str, score: float, suite: str = "demo") -> Path:
+    """A run of one pair of systems on two routes, with equal scores."""
+    driver: dict[str, Any] = {
+        "agent": {"name": fast, "privileged": False}, "interpreter": {"name": slow, "mode": mode} if slow else None,
+    }  # fmt: skip
+    records = [record(route, score, suite=suite, **driver) for route in ("101", "102")]
+    return run_folder(folder, records, suite=suite, **driver)
+
+
+def section_of(*folders: Path) -> ReportSection:
+    section: ReportSection = RUN_KIND.report(folders, routes="demo", published=False)
+    return section
+
+
+def grid_of(section: ReportSection) -> list[list[str]] | None:
+    tables = [table for table in section.tables if table.title.startswith("Fast system by slow system")]
+    return [[str(cell).split("\n")[0] for cell in row] for row in tables[0].rows] if tables else None
+
+
+def test_the_grid_has_the_papers_layout(tmp_path: Path) -> None:
+    section = section_of(
+        drive(tmp_path / "d", "qwen", "llava", "dcs", 60.0),
+        drive(tmp_path / "c", "qwen", "llama", "cng", 80.0),
+        drive(tmp_path / "b", "internvl", "llama", "dcs", 100.0),
+        drive(tmp_path / "a", "straight", None, "", 40.0),
+    )
+    table = next(table for table in section.tables if table.title.startswith("Fast system"))
+    assert table.title == "Fast system by slow system and mode: demo (layout of Bench2ADVLM, Table 1)"
+    titles = [header.replace("\n", " ") for header in table.headers]
+    assert titles == [
+        "Fast system", "Slow system", "Mode", "Success Rate %", "Driving Score", "Efficiency %", "Comfortness %",
+        "Skill Score %", "run",
+    ]  # fmt: skip
+    assert [row[:5] + row[-1:] for row in grid_of(section) or []] == [
+        ["internvl", "llama", "DCS", "100.00", "100.00", "b"],
+        ["qwen", "llama", "CNG", "0.00", "80.00", "c"],
+        ["qwen", "llava", "DCS", "0.00", "60.00", "d"],
+    ]
+
+
+def test_one_pair_of_systems_is_no_grid(tmp_path: Path) -> None:
+    one = drive(tmp_path / "a", "qwen", "llama", "cng", 80.0)
+    assert grid_of(section_of(one, drive(tmp_path / "b", "qwen", "llama", "cng", 70.0))) is None
+    assert grid_of(section_of(one, drive(tmp_path / "c", "straight", None, "", 70.0))) is None
