@@ -182,7 +182,7 @@ def _by_systems(runs: Sequence[ScoredRun]) -> list[SectionTable]:
     found = []
     for (suite, threats), drivers in by_suite.items():
         if len({systems for systems, _ in drivers}) > 1:
-            rows = [
+            rows: list[list[SectionCell | str]] = [
                 [*systems, *(_cell(run.scores, name, mark=name in run.scores["partial"]) for name in PAPER), run.name]
                 for systems, run in sorted(drivers, key=lambda driver: driver[0])
             ]
