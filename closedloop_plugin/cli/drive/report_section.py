@@ -154,7 +154,8 @@ def _scores(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionTable:
         name = f"{run.name} ({run.results.training.partition(' (')[0]})" if run.results.training else run.name
         cells = [_cell(found, score, mark=score in found["partial"]) for score in SCORES]
         rows.append([name, counts, *cells, str(found["n_inconsistent"])])
-    rows += _references(runs)
+    references = _references(runs)
+    rows += [_reference_row(row) for row in references]
     headers = ["run", "episodes\n(missing/\ncrashed)", *(HEADERS[name] for name in SCORES), "inconsistent"]
     if not any(run.scores["n_inconsistent"] for run in runs):
         headers, rows = headers[:-1], [row[:-1] for row in rows]
@@ -165,6 +166,7 @@ def _scores(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionTable:
         rows=rows,
         align="l" + "r" * (len(headers) - 1),
         caption=caption,
+        notes=[f"reference rows: {text}" for text in dict.fromkeys(version_text(row["version"]) for row in references)],
         plot=CategoryPlot([TITLES[name] for name in IN_PERCENT], series, "percent", 100.0),
     )
 
@@ -192,17 +194,17 @@ def _by_systems(runs: Sequence[ScoredRun]) -> list[SectionTable]:
     return found
 
 
-def _references(runs: Sequence[ScoredRun]) -> list[list[SectionCell | str]]:
-    """A row for the expert and one for each ceiling of the runs' tasks and interpreters, on all routes of a suite."""
+def _references(runs: Sequence[ScoredRun]) -> list[Mapping[str, Any]]:
+    """The expert and each ceiling of the runs' tasks and interpreters, on all routes of a suite."""
     found = [run.scores["ceiling"][key] for key in ("expert", "ceiling") for run in runs if run.scores["ceiling"]]
-    rows: list[list[SectionCell | str]] = []
-    for row in {str(row): row for row in found if row}.values():
-        what = f"{row['task']} through {row['interpreter']}: ceiling" if row["task"] else row["driver"]
-        scores = [f"{row['driving_score']:.2f}", f"{row['success_rate']:.2f}"]
-        cells = [*scores, *[NONE] * (len(SCORES) - len(scores) + 1)]
-        where = f"{row['suite']}, {row['profile']}, {version_text(row['version'])}"
-        rows.append([f"{what} ({where})", str(row["n_routes"]), *cells])
-    return rows
+    return list({str(row): row for row in found if row}.values())
+
+
+def _reference_row(row: Mapping[str, Any]) -> list[SectionCell | str]:
+    what = f"{row['task']} through {row['interpreter']}: ceiling" if row["task"] else row["driver"]
+    scores = [f"{row['driving_score']:.2f}", f"{row['success_rate']:.2f}"]
+    cells = [*scores, *[NONE] * (len(SCORES) - len(scores) + 1)]
+    return [f"{what} ({row['suite']}, {row['profile']})", str(row["n_routes"]), *cells]
 
 
 def _abilities(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionTable:

@@ -8,6 +8,8 @@ from typing import Any
 from support.closedloop.run_folders import record, run_folder
 
 from closedloop_plugin.cli.drive.run_kind import RUN_KIND
+from closedloop_plugin.scoring import ceilings
+from lmms_eval_ad2.report.page import section_plots
 from lmms_eval_ad2.report.sections import ReportSection
 
 
@@ -49,6 +51,34 @@ def test_the_grid_has_the_papers_layout(tmp_path: Path) -> None:
         ["qwen", "llama", "CNG", "0.00", "80.00", "c"],
         ["qwen", "llava", "DCS", "0.00", "60.00", "d"],
     ]
+
+
+def test_the_version_of_reference_rows_is_said_once_below_the_table(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(ceilings, "__version__", "99.0.0")
+    scores = section_of(drive(tmp_path / "a", "straight", None, "", 40.0)).tables[0]
+    reference = next(row for row in scores.rows if "expert" in str(row[0]))
+    assert str(reference[0]) == "expert (demo, bench2advlm)"
+    (note,) = scores.notes
+    assert note.startswith("reference rows: version ") and note.endswith("scores may differ from this version's")
+
+
+def test_a_ratio_without_a_bound_has_no_interval(tmp_path: Path) -> None:
+    low = run_folder(tmp_path / "low", [record("101", 0.0), record("102", 1.0), record("103", 90.0)])
+    other = run_folder(tmp_path / "other", [record("101", 50.0), record("102", 90.0), record("103", 10.0)])
+    section = RUN_KIND.compare(low, other, force=False, routes=None, published=False)
+    rows = {str(row[0]): row for row in section.tables[0].rows}
+    assert str(rows["Driving Score"][5]) == "-64.8"  # A 30.33, B 50
+    assert any("no interval where that of A reaches 0" in note for note in section.notes)
+    assert next(row for row in section.data["rows"] if row["name"] == "driving_score")["ci_relative"]
+
+
+def test_bars_of_routes_have_their_names(tmp_path: Path) -> None:
+    a = run_folder(tmp_path / "a", [record("101", 100.0), record("102", 40.0)])
+    b = run_folder(tmp_path / "b", [record("101", 60.0), record("102", 90.0)])
+    section = RUN_KIND.compare(a, b, force=False, routes=None, published=False)
+    plot = next(table.plot for table in section.tables if table.title == "Driving Score by route")
+    drawn = section_plots.draw(plot, {})
+    assert drawn and drawn.index(">101<") < drawn.index(">102<")  # +40, -50
 
 
 def test_one_pair_of_systems_is_no_grid(tmp_path: Path) -> None:
