@@ -203,10 +203,10 @@ def _write_page(
 ) -> None:  # fmt: skip
     from lmms_eval_ad2.report.page import report_page
 
-    published = not options.no_published
+    published, made = not options.no_published, not path.absolute().parent.exists()
     report_page.write(runs, path, published=published, unfinished=unfinished, sections=sections)
     if not options.json:
-        print(f"\nreport page: {path}")
+        print(f"\nreport page: {path}" + (f" (made the folder {path.parent})" if made else ""))
 
 
 def _as_json(runs: list[RunSummary], published: bool, sections: Sequence[ReportSection]) -> dict[str, Any]:
