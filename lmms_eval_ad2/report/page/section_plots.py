@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import zip_longest
 from typing import Any
 
 from lmms_eval_ad2.report.page.svg import (
@@ -93,7 +92,8 @@ def _points(axes: Any, series: PlotSeries, shift: float, *, colour: str, lines: 
 
 def _differences(plot: DifferencePlot) -> str | None:
     """Bars from the largest to the smallest difference; units without a difference are counted in the remark."""
-    named = [(v, name) for v, name in zip_longest(plot.values, plot.names, fillvalue="") if v]
+    names = plot.names or [""] * len(plot.values)
+    named = [(value, name) for value, name in zip(plot.values, names, strict=True) if value]
     named.sort(key=lambda pair: pair[0], reverse=True)  # equal ones in their order
     if not named:
         return None
