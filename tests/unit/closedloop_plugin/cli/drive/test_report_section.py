@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from support.closedloop.run_folders import record, run_folder
 
+from closedloop_plugin.cli.drive.report_section import report_section
+from closedloop_plugin.cli.drive.results import read_results
 from closedloop_plugin.cli.drive.run_kind import RUN_KIND
 from closedloop_plugin.scoring import ceilings
 from lmms_eval_ad2.report.page import section_plots
@@ -79,6 +82,14 @@ def test_bars_of_routes_have_their_names(tmp_path: Path) -> None:
     plot = next(table.plot for table in section.tables if table.title == "Driving Score by route")
     drawn = section_plots.draw(plot, {})
     assert drawn and drawn.index(">101<") < drawn.index(">102<")  # +40, -50
+
+
+def test_a_suite_of_programs_is_in_the_layout_of_table_2(tmp_path: Path) -> None:
+    folders = [drive(tmp_path / slow, "qwen", slow, "cng", 50.0) for slow in ("llama", "llava")]
+    results = [read_results(folder, "demo", folder.name) for folder in folders]
+    threats = [replace(one, suite=replace(one.suite, programs={"101": "a.scenic"})) for one in results if one.suite]
+    titles = [table.title for table in report_section(threats, published=False).tables]
+    assert "Fast system by slow system and mode: demo (layout of Bench2ADVLM, Table 2)" in titles
 
 
 def test_one_pair_of_systems_is_no_grid(tmp_path: Path) -> None:
