@@ -21,7 +21,6 @@ COMPARE = "compare"
 OUTPUT = ExclusiveOptions()
 ROWS = ExclusiveOptions()
 LISTS = ExclusiveOptions()
-PAIRS = ExclusiveOptions()
 LIMIT = 20  # samples listed by --wrong
 
 
@@ -70,12 +69,7 @@ class ReportOptions:
     )
     distractors: tuple[str, str] | None = option(
         "compare: two sets of distractors (naive, all, a category) of the same questions, paired by question",
-        default=None, metavar=("SET_A", "SET_B"), exclusive=PAIRS,
-    )  # fmt: skip
-    tasks: tuple[str, str] | None = option(
-        "compare: two tasks that ask the same questions in different ways (without and with a chain of thought, other "
-        "visual prompts), paired by question",
-        default=None, metavar=("TASK_A", "TASK_B"), exclusive=PAIRS,
+        default=None, metavar=("SET_A", "SET_B"),
     )  # fmt: skip
 
 
@@ -92,8 +86,7 @@ def register(subparsers: Any) -> None:
         "       ad2 report RUN... --sample ID [--task TASK] [--images DIR] [--json]\n"
         "       ad2 report RUN... --wrong [--task TASK] [--limit N] [--json]\n"
         "       ad2 report compare A B [--html PAGE.html] [--json | --markdown] [--force] [--routes FILE]\n"
-        "       ad2 report compare RUN [RUN] --distractors naive all [--json | --markdown] [--force]\n"
-        "       ad2 report compare RUN [RUN] --tasks ad2_reasoning ad2_cot [--json | --markdown] [--force]",
+        "       ad2 report compare RUN [RUN] --distractors naive all [--json | --markdown] [--force]",
         description="RESULTS are run folders, folders of them, or official Bench2Drive result files. 'compare' tests "
         "two runs against each other, paired by sample, with Holm's correction over the tasks (write ./compare for a "
         "folder of that name). Run folders of `ad2 drive run` and official files are paired by route.",
@@ -109,9 +102,8 @@ def run(options: ReportOptions) -> int:
 
     if options.force:
         raise Ad2Error("--force is an option of: ad2 report compare A B")
-    if options.distractors or options.tasks:
-        given = "--distractors" if options.distractors else "--tasks"
-        raise Ad2Error(f"{given} is an option of: ad2 report compare RUN [RUN]")
+    if options.distractors:
+        raise Ad2Error("--distractors is an option of: ad2 report compare RUN [RUN]")
     paths = [Path(p) for p in options.results]
     if options.unparsed:
         return _unparsed(options, paths)
@@ -209,9 +201,10 @@ def _write_page(
     options: ReportOptions, path: Path, sections: Sequence[ReportSection], runs: Sequence[RunSummary] = (),
     unfinished: Sequence[Path] = (),
 ) -> None:  # fmt: skip
+    made = not path.absolute().parent.exists()
     from lmms_eval_ad2.report.page import report_page
 
-    published, made = not options.no_published, not path.absolute().parent.exists()
+    published = not options.no_published
     report_page.write(runs, path, published=published, unfinished=unfinished, sections=sections)
     if not options.json:
         print(f"\nreport page: {path}" + (f" (made the folder {path.parent})" if made else ""))
@@ -238,19 +231,15 @@ def _compare(options: ReportOptions) -> int:
         raise Ad2Error(
             "--unparsed, --sample, --wrong and --task list the samples of runs: ad2 report RUN... --unparsed"
         )
-    pair = options.distractors or options.tasks  # two sets of distractors or two tasks, perhaps of one run
-    one = pair and len(options.results) == 2
+    one = options.distractors and len(options.results) == 2  # two sets of distractors in one run
     if not (one or len(options.results) == 3):
-        raise Ad2Error(
-            "usage: ad2 report compare A B [--json] [--markdown] [--force] [--distractors SET_A SET_B] "
-            "[--tasks TASK_A TASK_B]"
-        )
-    if not pair and _compared_by_kind(options):
+        raise Ad2Error("usage: ad2 report compare A B [--json] [--markdown] [--force] [--distractors SET_A SET_B]")
+    if not options.distractors and _compared_by_kind(options):
         return 0
     if options.html or options.routes:
         raise Ad2Error("--html and --routes of compare are for drives: this pair is compared as text, Markdown or JSON")
     folders = [_one(path) for path in (options.results[1], options.results[-1])]
-    if folders[0].resolve() == folders[1].resolve() and not pair:
+    if folders[0].resolve() == folders[1].resolve() and not options.distractors:
         raise Ad2Error(f"{folders[0]}: compared with itself; name two runs")
     # Loaded together, so that two runs of one model get different names.
     by_folder = {run.folder.resolve(): run for run in load(folders)}
@@ -258,8 +247,6 @@ def _compare(options: ReportOptions) -> int:
     sets = options.distractors
     if sets:
         rows = compare.compare_sets(a, b, sets, force=options.force)
-    elif options.tasks:
-        rows = compare.compare_tasks(a, b, options.tasks, force=options.force)
     else:
         rows = compare.compare(a, b, force=options.force)
     if options.json:

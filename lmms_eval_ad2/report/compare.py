@@ -75,7 +75,6 @@ def compare(run_a: RunSummary, run_b: RunSummary, *, force: bool = False, seed: 
 
 
 DATA = ("name", "split", "sha256")  # fields of a task's data that both runs must share
-CHAIN = "#cot"  # end of the id of a question's chain of thought, of AD2-Bench
 SAME_QUESTIONS = ("split", "maker")  # the same if only the distractors may differ
 
 
@@ -105,43 +104,15 @@ def compare_sets(
     return _compared(run_a, run_b, pairs, SAME_QUESTIONS, force, seed)
 
 
-def compare_tasks(
-    run_a: RunSummary, run_b: RunSummary, names: tuple[str, str], *, force: bool = False, seed: int = 0
-) -> list[TaskComparison]:  # fmt: skip
-    """Compare two tasks that ask the same questions in different ways: A's first with B's second; A and B may be one.
-
-    Such are AD2-Bench's questions without and with a chain of thought, and variants with other visual prompts. They are
-    paired by id, a chain with the question that it belongs to. Raises Ad2Error if a run lacks its task, if no id is in
-    both, if paired ids have different questions, and, unless `force`, if data or judges differ.
-    """
-    for run, name in zip((run_a, run_b), names, strict=True):
-        if name not in run.tasks:
-            raise Ad2Error(f"--tasks: {run.name} has no task {name}; it has {', '.join(run.tasks) or 'none'}")
-    a, b = run_a.tasks[names[0]], run_b.tasks[names[1]]
-    if a.open_ended or b.open_ended or a.circular or b.circular:
-        raise Ad2Error(f"--tasks {a.name} {b.name}: tasks of n-gram metrics, or with rotated options, cannot be paired")
-    if not _same_questions(run_a, a.name, run_b, b.name):
-        raise Ad2Error(f"--tasks: {a.name} and {b.name} have no question in common; they are paired by id")
-    return _compared(run_a, run_b, [(a, b)], DATA, force, seed, ways=True)
-
-
-def _same_questions(run_a: RunSummary, a: str, run_b: RunSummary, b: str) -> int:
-    """The number of ids in both tasks. Raises Ad2Error if an id has different questions in the two."""
-    asked = {_key(row): _question(row) for row in sample_rows(run_a, a)}
-    both = 0
+def _same_questions(run_a: RunSummary, a: str, run_b: RunSummary, b: str) -> None:
+    """Raise Ad2Error if an id has different questions in the two tasks."""
+    asked = {str(row["id"]): _question(row) for row in sample_rows(run_a, a)}
     for row in sample_rows(run_b, b):
-        other = asked.get(_key(row))
-        both += other is not None
+        other = asked.get(str(row["id"]))
         if other is not None and other != _question(row):
             raise Ad2Error(
                 f"{a} and {b} have different questions with the same id ({row['id']}); build both from one source"
             )
-    return both
-
-
-def _key(row: Mapping[str, Any]) -> str:
-    """The id of a row's question: a chain has that of its question with CHAIN appended."""
-    return str(row["id"]).removesuffix(CHAIN)
 
 
 def _question(row: Mapping[str, Any]) -> str:
@@ -156,13 +127,9 @@ def _compared(
     required_fields: Sequence[str],
     force: bool,
     seed: int,
-    ways: bool = False,
 ) -> list[TaskComparison]:
-    """One row per pair. ways: the two may ask in different ways, which is then stated and not refused."""
     other_judge = judge_sha(run_a.about) != judge_sha(run_b.about)
-    differences = [
-        [*_differences(a, b, other_judge, required_fields), *([] if ways else _ways(a, b))] for a, b in pairs
-    ]
+    differences = [_differences(a, b, other_judge, required_fields) for a, b in pairs]
     found = [
         f"{a.name}: {difference}" for (a, _), of_pair in zip(pairs, differences, strict=True) for difference in of_pair
     ]
@@ -171,7 +138,7 @@ def _compared(
             f"not comparable: {'; '.join(found)}. Omit these tasks, or run both with the same settings; {_FORCE}"
         )
     rows = [
-        _row(run_a, run_b, pair, [*notes, *(_ways(*pair) if ways else [])], seed)
+        _row(run_a, run_b, pair, notes, seed)
         for pair, notes in zip(pairs, differences, strict=True)
         if not pair[0].open_ended
     ]
@@ -276,11 +243,9 @@ def _differences(a: TaskSummary, b: TaskSummary, other_judge: bool, required_fie
         found.append(f"judge {a.judge or 'none'} against {b.judge or 'none'}")
     elif a.judge and other_judge:
         found.append(f"judge {a.judge} with other rubrics or settings")
+    if a.asked != b.asked:
+        found.append(f"asked as {a.asked} against {b.asked}")
     return found
-
-
-def _ways(a: TaskSummary, b: TaskSummary) -> list[str]:
-    return [f"asked as {a.asked} against {b.asked}"] if a.asked != b.asked else []
 
 
 def _frames(a: TaskSummary, b: TaskSummary) -> list[str]:
@@ -335,7 +300,7 @@ def _scores(run: RunSummary, task: TaskSummary) -> tuple[dict[str, float | None]
     clusters: dict[str, str] = {}
     missing: dict[str, int] = {}  # rotations of a question not read yet
     for row in sample_rows(run, task.name):
-        key, found = _key(row), row.get("score")
+        key, found = str(row["id"]), row.get("score")
         score = float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
         if task.circular:  # right in all rotations; None if one of them is None
             key = key.rpartition("#")[0]

@@ -76,14 +76,10 @@ def report_section(results: Sequence[DriveResults], *, published: bool) -> Repor
     runs = [scored(one) for one in results]
     caption = captions([(run.name, run.provenance) for run in runs])
     able = [run for run in runs if not tests_none(run.scores)]
-    tabled = [
-        _scores(runs, caption),
-        *_by_systems(runs),
-        *([_abilities(able, caption)] if able else []),
-        _types(runs, caption),
-    ]
+    tabled = [_scores(runs, caption), *([_abilities(able, caption)] if able else []), _types(runs, caption)]
     tabled += [_inconsistent(runs, caption)] if any(run.scores["inconsistent"] for run in runs) else []
     tabled += [_unsuccessful(run) for run in runs if run.scores["success_rate"] not in (None, 100.0)]
+    tabled[1:1] = _by_systems(runs)
     return ReportSection(
         name=SECTION,
         title="Closed loop",

@@ -10,10 +10,9 @@ import pytest
 from support.make_runs import cell, sample, summary, task, write_run
 
 from lmms_eval_ad2 import report
-from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.report import compare as comparing
-from lmms_eval_ad2.report.compare import compare, compare_tasks, holm
+from lmms_eval_ad2.report.compare import compare, holm
 
 
 def pair(
@@ -154,50 +153,3 @@ def test_scores_that_are_means_of_columns_are_named_beside_the_means_of_samples(
     assert "ad2_relation: 50.0 and 50.0 in ad2 report, the mean of its columns (spatial, causal)" in text
     assert "same: 50.0" not in text
     assert "A, B: means over the samples that both runs have and scored." in text
-
-
-def ways(
-    folder: Path, plain: list[dict[str, Any]], chains: list[dict[str, Any]], **more: Any
-) -> tuple[report.RunSummary, ...]:
-    """A run with the tasks "plain" and "chains"; the second asks with a chain of thought."""
-    tables = {
-        "plain": task("ad2_bench", "reasoning", cell(50.0, judge="lexical")),
-        "chains": task("ad2_bench", "cot", cell(50.0, judge="lexical"), variant={"style": "chain"}, **more),
-    }
-    data = summary(tables, judge="lexical")
-    return tuple(report.load([write_run(folder / "run", data, {"plain": plain, "chains": chains})]))
-
-
-def test_the_gain_of_a_chain_of_thought_is_paired_by_question(tmp_path: Path) -> None:
-    plain = [sample(f"q{i}", score) for i, score in enumerate((40.0, 50.0, 60.0, 10.0))]
-    chains = [sample(f"q{i}#cot", score) for i, score in enumerate((60.0, 60.0, 90.0))]
-    (run,) = ways(tmp_path, plain, chains)
-    (row,) = compare_tasks(run, run, ("plain", "chains"))
-    # Pairs: 40 - 60, 50 - 60, 60 - 90; the fourth has no chain.
-    assert (row.task, row.n, row.only_a, row.only_b) == ("plain / chains", 3, 1, 0)
-    assert (row.mean_a, row.mean_b, row.difference) == pytest.approx((50, 70, -20))
-    assert any(note.startswith("asked as {} against {'style': 'chain'}") for note in row.notes)
-
-
-def test_tasks_that_cannot_be_paired_are_refused(tmp_path: Path) -> None:
-    (run,) = ways(tmp_path / "a", [sample("q0", 40.0)], [sample("r0#cot", 60.0)])
-    with pytest.raises(Ad2Error, match="plain and chains have no question in common"):
-        compare_tasks(run, run, ("plain", "chains"))
-    with pytest.raises(Ad2Error, match="has no task chain; it has plain, chains"):
-        compare_tasks(run, run, ("plain", "chain"))
-    (run,) = ways(tmp_path / "b", [sample("q0", 40.0)], [sample("q0#cot", 60.0, question="What now?")])
-    with pytest.raises(Ad2Error, match="different questions with the same id"):
-        compare_tasks(run, run, ("plain", "chains"))
-    (run,) = ways(tmp_path / "c", [sample("q0", 40.0)], [sample("q0#cot", 60.0)], sha256="cd" * 32)
-    with pytest.raises(Ad2Error, match="not comparable: plain: data sha256"):
-        compare_tasks(run, run, ("plain", "chains"))
-    assert compare_tasks(run, run, ("plain", "chains"), force=True)
-
-
-def test_the_command_pairs_two_tasks_of_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ways(tmp_path, [sample("q0", 40.0)], [sample("q0#cot", 60.0)])
-    run = str(tmp_path / "run")
-    assert main(["report", "compare", run, "--tasks", "plain", "chains"]) == 0
-    assert "plain / chains" in capsys.readouterr().out
-    assert main(["report", run, "--tasks", "plain", "chains"]) == 2
-    assert "--tasks is an option of: ad2 report compare" in capsys.readouterr().err
