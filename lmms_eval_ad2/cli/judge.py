@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from lmms_eval_ad2.cli.judge_options import JudgeOptions
+from lmms_eval_ad2.cli.judge_options import JudgeOptions, print_address
 from lmms_eval_ad2.cli.local_page import serve_until_stopped
 from lmms_eval_ad2.options import add_command, option
 from lmms_eval_ad2.printed import shortened, show
@@ -103,10 +103,12 @@ def rate(options: JudgeRateOptions) -> int:
     """Return 0 if at least one item is rated, else 1: an endpoint that never answered is a failure."""
     from lmms_eval_ad2.judge import JudgeRating, files, make_judge
     from lmms_eval_ad2.judge.base import repeats_of, sees_images
+    from lmms_eval_ad2.report.cell_text import usage
 
     items = files.read_items(options.items)
     options.set_environment()
     judge = make_judge(None, cache=options.cache or options.out.with_name(options.out.name + ".sqlite"))
+    print_address(judge)
     if sees_images(judge):
         items = files.with_images(items, options.items.parent)
     items = files.repeated(items, repeats_of(judge))
@@ -119,7 +121,7 @@ def rate(options: JudgeRateOptions) -> int:
     for reason, count in Counter(u.reason for u in unscored).most_common():
         detail = next((u.detail for u in unscored if u.reason == reason and u.detail), "")
         show(f"  not rated: {count} {reason}" + (f" ({shortened(detail, 200)})" if detail else ""))
-    show("  " + ", ".join(f"{name} {value}" for name, value in judge.usage.items()))
+    show(f"  {usage(judge.usage)}")
     return 0 if marks else 1
 
 

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lmms_eval_ad2.judge.spec import IMAGES_VARIABLE, REPEATS_VARIABLE, VARIABLE
 from lmms_eval_ad2.options import option
+from lmms_eval_ad2.printed import show
 from lmms_eval_ad2.saved_samples import MOST_JUDGEMENTS
+from lmms_eval_ad2.storage.redaction import redacted
+
+if TYPE_CHECKING:
+    from lmms_eval_ad2.judge.base import Judge
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,3 +44,9 @@ class JudgeOptions:
         images = "1" if self.judge_images else None
         given = {VARIABLE: self.judge, REPEATS_VARIABLE: self.judge_repeats, IMAGES_VARIABLE: images}
         os.environ.update({name: str(value) for name, value in given.items() if value is not None})
+
+
+def print_address(judge: Judge) -> None:
+    """Print on stderr where an LLM judge sends its requests: without base_url that is another company's server."""
+    if address := judge.describe().get("base_url"):
+        show(f"ad2: judge {judge.label} at {redacted(str(address))}", file=sys.stderr)

@@ -215,6 +215,7 @@ def _write_page(
     options: ReportOptions, path: Path, sections: Sequence[ReportSection], runs: Sequence[RunSummary] = (),
     unfinished: Sequence[Path] = (),
 ) -> None:  # fmt: skip
+    made = not path.absolute().parent.exists()
     from lmms_eval_ad2.report.page import report_page
 
     published = not options.no_published
@@ -222,7 +223,7 @@ def _write_page(
         runs, path, published=published, unfinished=unfinished, sections=sections, kinds=options.kinds
     )  # fmt: skip
     if not options.json:
-        print(f"\nreport page: {path}")
+        print(f"\nreport page: {path}" + (f" (made the folder {path.parent})" if made else ""))
 
 
 def _as_json(runs: list[RunSummary], options: ReportOptions, sections: Sequence[ReportSection]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_eval_ad2.cli.judge_options import JudgeOptions
+from lmms_eval_ad2.cli.judge_options import JudgeOptions, print_address
 from lmms_eval_ad2.options import add_command, option
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def run(options: RescoreOptions) -> int:
     target = options.out or source.with_name(f"{source.name}-rescored-{_tag(judge, options.frame)}")
     if target.resolve() == source.resolve():
         raise Ad2Error(f"--out {target}: is the run itself; choose another folder")
+    print_address(judge)
     resizing = _resizing(source, old["run"])
     tables_new = {
         name: rescore_task(

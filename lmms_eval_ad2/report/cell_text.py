@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from lmms_eval_ad2.numbers import is_number
 from lmms_eval_ad2.report.grid import GridColumn, GridRow, ResultGrid
 from lmms_eval_ad2.report.runs import ScoreCell
 
@@ -12,6 +15,15 @@ NO_INTERVAL = "[no interval: 1 cluster]"
 
 def number(value: float | None, decimals: int = 1) -> str:
     return NONE if value is None else f"{value:.{decimals}f}"
+
+
+def usage(counts: Mapping[str, object]) -> str:
+    """A judge's counts as "requests 3, cost 0.27": the cost with two digits, or to a hundredth from 1 on."""
+    return ", ".join(f"{name} {_cost(value) if name == 'cost' else value}" for name, value in counts.items())
+
+
+def _cost(value: object) -> str:
+    return (f"{value:.2f}" if value >= 1 else f"{value:.2g}") if is_number(value) else str(value)
 
 
 def span(ci: tuple[float, float] | None, clusters: int | None, sign: str = "") -> str:

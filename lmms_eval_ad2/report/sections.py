@@ -51,11 +51,13 @@ class CategoryPlot:
 
 @dataclass(frozen=True)
 class DifferencePlot:
-    """One difference per unit (route), drawn in descending order. signs: meaning of values above and below 0."""
+    """One difference per unit (route), drawn in descending order. signs: meaning of values above and below 0; names: of
+    the units, below their bars."""
 
     values: Sequence[float]
     unit: str
     signs: tuple[str, str]
+    names: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

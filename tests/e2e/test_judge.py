@@ -67,7 +67,9 @@ def test_rate_resumes(answers: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     with serve(reply="overlap", failures=lambda n, body: "400" if n == 2 else "ok") as server:
         spec = f"openai:model=m,base_url={server.url},concurrency=1"
         assert run("rate", answers, "--judge", spec, "--out", out) == 0
-        assert "not rated: 1 http_400 (HTTP 400" in capsys.readouterr().out
+        printed = capsys.readouterr()
+        assert "not rated: 1 http_400 (HTTP 400" in printed.out
+        assert f"ad2: judge openai:m at {server.url}\n" in printed.err
         assert run("rate", answers, "--judge", spec, "--out", out) == 0
         assert server.requests == 9
     rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()]

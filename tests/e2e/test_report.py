@@ -83,7 +83,9 @@ def test_report_as_html(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     page = tmp_path / "new" / "page.html"
     assert ad2(["report", runs, "--html", page]) == 0
     assert page.read_text("utf-8").startswith("<!doctype html>")
-    assert f"report page: {page}" in capsys.readouterr().out
+    assert f"report page: {page} (made the folder {page.parent})\n" in capsys.readouterr().out
+    assert ad2(["report", runs, "--html", page]) == 0
+    assert f"report page: {page}\n" in capsys.readouterr().out
 
 
 def test_compare_two_runs(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

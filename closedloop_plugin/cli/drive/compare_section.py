@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from closedloop_plugin.scoring.published import PublishedThreatTables
 
 SECTION = "compare"
+MOST_RELATIVE = 500.0  # percent; a wider interval of a ratio says only that its denominator is close to 0
 HEAD = 18  # width of a suite's name in its column's header, characters
 METHOD = (
     "in brackets 95 % intervals over these routes, as ad2 report has them (leave one out, Student's t; the same routes "
@@ -54,6 +55,8 @@ def compare_section(
     """The section of a comparison. `about`: of A and B, see run_kind; `checks`: of their records."""
     notes = [f"Attention: {text}" for text in attention] + _left_out(found)
     notes += [f"{row.title}: no figure, {row.reason}" for row in found.rows if row.reason]
+    if any(row.ci_relative and _unbounded(row) for row in found.rows if not row.reason):
+        notes.append(f"{_drop(about)} in %: no interval where that of A reaches 0, or nearly")
     notes += [*found.notes, *_inconsistent(about, checks), *_ceilings(about), RULES[found.rule] + METHOD]
     tabled = [_figures(found, about), _differences(found, about), _routes(found, about), _types(found, about)]
     worlds = " and ".join(dict.fromkeys(str(side["backend"]) for side in about))
@@ -106,10 +109,16 @@ def _cells(row: DrivingComparisonRow) -> list[SectionCell | str]:
         _with_span(row.a, row.ci_a, 2),
         _with_span(row.b, row.ci_b, 2),
         _with_span(row.drop, row.ci_drop, 2, "+"),
-        _with_span(row.relative, row.ci_relative, 1, "+"),
+        _with_span(row.relative, None if _unbounded(row) else row.ci_relative, 1, "+"),
         _p(row.p_value),
         _p(row.p_holm),
     ]
+
+
+def _unbounded(row: DrivingComparisonRow) -> bool:
+    """Whether a drop in percent of A has no useful interval: A may be 0, or the interval exceeds MOST_RELATIVE."""
+    low_a = row.ci_a[0] if row.ci_a else row.a
+    return (low_a is not None and low_a <= 0) or any(abs(end) > MOST_RELATIVE for end in row.ci_relative or ())
 
 
 def _with_span(value: float | None, span: Span | None, decimals: int, sign: str = "") -> SectionCell | str:
@@ -174,7 +183,12 @@ def _routes(found: DrivingComparison, about: Sequence[Mapping[str, Any]]) -> Sec
         rows=rows,
         align="llrrr",
         caption=_captions(about),
-        plot=DifferencePlot([d for _, d in pairs], f"Driving Score, {_drop(about)}", ("A higher", "B higher")),
+        plot=DifferencePlot(
+            [d for _, d in pairs],
+            f"Driving Score, {_drop(about)}",
+            ("A higher", "B higher"),
+            [r.route for r, _ in pairs],
+        ),
         detail=True,
     )
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 SECTION = "drive"
 COMFORT = "official"
 SCORES = ("driving_score", "success_rate", "efficiency", "comfortness", "skill_score")
+PAPER = ("success_rate", "driving_score", "efficiency", "comfortness", "skill_score")  # the order of its tables
 IN_PERCENT = ("driving_score", "success_rate", "comfortness", "skill_score")  # one axis; efficiency may exceed 100
 TITLES = {
     "driving_score": "Driving Score", "success_rate": "Success Rate %", "efficiency": "Efficiency %",
@@ -79,6 +80,7 @@ def report_section(results: Sequence[DriveResults], *, published: bool) -> Repor
     tabled += [_decisions(runs)] if any(run.results.costs for run in runs) else []
     tabled += [_inconsistent(runs, caption)] if any(run.scores["inconsistent"] for run in runs) else []
     tabled += [_unsuccessful(run) for run in runs if run.scores["success_rate"] not in (None, 100.0)]
+    tabled[1:1] = _by_systems(runs)
     return ReportSection(
         name=SECTION,
         title="Closed loop",
@@ -149,7 +151,8 @@ def _scores(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionTable:
         name = f"{run.name} ({run.results.training.partition(' (')[0]})" if run.results.training else run.name
         cells = [_cell(found, score, mark=score in found["partial"]) for score in SCORES]
         rows.append([name, counts, *cells, str(found["n_inconsistent"])])
-    rows += _references(runs)
+    references = _references(runs)
+    rows += [_reference_row(row) for row in references]
     headers = ["run", "episodes\n(missing/\ncrashed)", *(HEADERS[name] for name in SCORES), "inconsistent"]
     if not any(run.scores["n_inconsistent"] for run in runs):
         headers, rows = headers[:-1], [row[:-1] for row in rows]
@@ -160,21 +163,45 @@ def _scores(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionTable:
         rows=rows,
         align="l" + "r" * (len(headers) - 1),
         caption=caption,
+        notes=[f"reference rows: {text}" for text in dict.fromkeys(version_text(row["version"]) for row in references)],
         plot=CategoryPlot([TITLES[name] for name in IN_PERCENT], series, "percent", 100.0),
     )
 
 
-def _references(runs: Sequence[ScoredRun]) -> list[list[SectionCell | str]]:
-    """A row for the expert and one for each ceiling of the runs' tasks and interpreters, on all routes of a suite."""
+def _by_systems(runs: Sequence[ScoredRun]) -> list[SectionTable]:
+    """Fast system by slow system and mode, in the layout of the paper's Tables 1 and 2: a table for each suite that
+    several pairs of systems drove. Runs whose driver sets the controls itself have no slow system."""
+    by_suite: dict[tuple[str, bool], list[tuple[tuple[str, str, str], ScoredRun]]] = {}
+    for run in runs:
+        origin = run.results.records[0].origin
+        if origin.get("interpreter"):
+            systems = (origin.get("agent", ""), origin["interpreter"], origin.get("mode", "").upper())
+            threats = bool(run.results.suite and run.results.suite.programs)
+            by_suite.setdefault((run.provenance.suite, threats), []).append((systems, run))
+    found = []
+    for (suite, threats), drivers in by_suite.items():
+        if len({systems for systems, _ in drivers}) > 1:
+            rows: list[list[SectionCell | str]] = [
+                [*systems, *(_cell(run.scores, name, mark=name in run.scores["partial"]) for name in PAPER), run.name]
+                for systems, run in sorted(drivers, key=lambda driver: driver[0])
+            ]
+            title = f"Fast system by slow system and mode: {suite} (layout of Bench2ADVLM, Table {2 if threats else 1})"
+            headers = ["Fast system", "Slow system", "Mode", *(HEADERS[name] for name in PAPER), "run"]
+            found.append(SectionTable(title=title, headers=headers, rows=rows, align="lll" + "r" * len(PAPER) + "l"))
+    return found
+
+
+def _references(runs: Sequence[ScoredRun]) -> list[Mapping[str, Any]]:
+    """The expert and each ceiling of the runs' tasks and interpreters, on all routes of a suite."""
     found = [run.scores["ceiling"][key] for key in ("expert", "ceiling") for run in runs if run.scores["ceiling"]]
-    rows: list[list[SectionCell | str]] = []
-    for row in {str(row): row for row in found if row}.values():
-        what = f"{row['task']} through {row['interpreter']}: ceiling" if row["task"] else row["driver"]
-        scores = [f"{row['driving_score']:.2f}", f"{row['success_rate']:.2f}"]
-        cells = [*scores, *[NONE] * (len(SCORES) - len(scores) + 1)]
-        where = f"{row['suite']}, {row['profile']}, {version_text(row['version'])}"
-        rows.append([f"{what} ({where})", str(row["n_routes"]), *cells])
-    return rows
+    return list({str(row): row for row in found if row}.values())
+
+
+def _reference_row(row: Mapping[str, Any]) -> list[SectionCell | str]:
+    what = f"{row['task']} through {row['interpreter']}: ceiling" if row["task"] else row["driver"]
+    scores = [f"{row['driving_score']:.2f}", f"{row['success_rate']:.2f}"]
+    cells = [*scores, *[NONE] * (len(SCORES) - len(scores) + 1)]
+    return [f"{what} ({row['suite']}, {row['profile']})", str(row["n_routes"]), *cells]
 
 
 def _abilities(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionTable:

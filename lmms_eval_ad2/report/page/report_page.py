@@ -104,7 +104,7 @@ def _about(run: RunSummary) -> dict[str, Any]:
         "model": about.get("model"),
         "arguments": about.get("model_args"),
         "judge": run.judge,
-        "judge usage": judge.get("usage") if judge else None,
+        "judge usage": cell_text.usage(counts) if judge and isinstance(counts := judge.get("usage"), Mapping) else None,
         "date": about.get("date"),
         "seed": about.get("seed"),
         "first records only": about.get("limit"),

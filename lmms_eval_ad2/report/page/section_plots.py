@@ -19,6 +19,7 @@ from lmms_eval_ad2.report.page.svg import (
 )
 from lmms_eval_ad2.report.sections import CategoryPlot, DifferencePlot, PlotSeries, ReportSection
 
+NAMED = 80  # bars that have room for a name below
 LINE = 0.2  # inches per category of a plot with one line each
 ABOVE, BELOW = COLOURS[:2]  # of the first and the second run
 
@@ -91,9 +92,12 @@ def _points(axes: Any, series: PlotSeries, shift: float, *, colour: str, lines: 
 
 def _differences(plot: DifferencePlot) -> str | None:
     """Bars from the largest to the smallest difference; units without a difference are counted in the remark."""
-    values = sorted((value for value in plot.values if value), reverse=True)
-    if not values:
+    names = plot.names or [""] * len(plot.values)
+    named = [(value, name) for value, name in zip(plot.values, names, strict=True) if value]
+    named.sort(key=lambda pair: pair[0], reverse=True)  # equal ones in their order
+    if not named:
         return None
+    values = [value for value, _ in named]
     with settings():
         figure, axes = figure_of(2.8, WIDTH)
         for sign, colour, label in ((1, ABOVE, plot.signs[0]), (-1, BELOW, plot.signs[1])):
@@ -102,10 +106,14 @@ def _differences(plot: DifferencePlot) -> str | None:
                 name = f"{label}: {len(some)}"
                 axes.bar([i for i, _ in some], [v for _, v in some], 0.85, color=colour, label=name)
         axes.axhline(0.0, color=GREY, linewidth=0.8)
-        axes.set_xticks([])
+        most = NAMED if plot.names else 0
+        axes.set_xticks(range(len(values)) if len(values) <= most else [])
+        if len(values) <= most:
+            axes.set_xticklabels([shortened(name, 12) for _, name in named], rotation=90, fontsize=7)
         axes.set_xlim(-0.8, len(values) - 0.2)
         axes.set_ylabel(plot.unit)
         equal = len(plot.values) - len(values)
-        remark(axes, [f"{equal} without a difference, not drawn"] if equal else [])
+        remarks = [f"{equal} without a difference, not drawn"] if equal else []
+        remark(axes, [*remarks, *(["routes by name: see the table"] if len(values) > most and plot.names else [])])
         finish(figure, axes)
         return svg(figure)
