@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -106,5 +107,9 @@ def _upper_bits(image: Image) -> Image:
 
 
 def _orientation(image: Image) -> int:
-    value = image.getexif().get(_ORIENTATION, 1)
+    """EXIF's number; 1 if there is none, or if the EXIF data are damaged."""
+    try:
+        value = image.getexif().get(_ORIENTATION, 1)
+    except (SyntaxError, ValueError, TypeError, KeyError, struct.error, OSError):
+        return 1
     return value if value in _TRANSPOSES else 1

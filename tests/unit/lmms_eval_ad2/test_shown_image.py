@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, PngImagePlugin
 
 from lmms_eval_ad2.data.releases.images import image_fault, read_bytes, size_of
 from lmms_eval_ad2.image_files import open_image
@@ -59,6 +59,33 @@ def test_orientations(orientation: int, form: str) -> None:
 def test_unknown_orientations_have_no_effect(orientation: int) -> None:
     assert read_header(turned(orientation, "JPEG")).size == (8, 6)
     assert str(read_header(turned(orientation, "PNG"))) == "8x6"
+
+
+DAMAGED = [
+    b"Exif\0\0",
+    b"Exif\0\0garbage",
+    b"Exif\0\0II*\0\x08\0\0\0\xff\xff",
+    b"Exif\0\0II*\0" + b"\xff" * 60,
+    b"MM\0*",
+]
+
+
+@pytest.mark.filterwarnings("ignore")  # of Pillow
+@pytest.mark.parametrize("exif", DAMAGED)
+@pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP"])
+def test_damaged_exif_data_have_no_effect(exif: bytes, form: str) -> None:
+    content = encoded(Image.new("RGB", (8, 6)), form, exif=exif)
+    assert read_header(content).orientation == 1
+    assert shown(content).size == (8, 6)
+
+
+@pytest.mark.parametrize("key", ["exif", "Raw profile type exif", "XML:com.adobe.xmp"])
+def test_texts_in_place_of_exif_data_have_no_effect(key: str) -> None:
+    texts = PngImagePlugin.PngInfo()
+    texts.add_itxt(key, "\nexif\n12\nnot hexadecimal")
+    content = encoded(Image.new("RGB", (8, 6)), "PNG", pnginfo=texts)
+    assert read_header(content).orientation == 1
+    assert shown(content).size == (8, 6)
 
 
 def test_sizes_of_a_data_set_are_those_shown(tmp_path: Path) -> None:
