@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_eval_ad2.errors import require
-from lmms_eval_ad2.image_files import open_image
+from lmms_eval_ad2.image_files import open_image, unreadable
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -64,7 +64,8 @@ def read_header(source: Path | bytes) -> ImageHeader:
 
 def shown_rgb(image: Image) -> Image:
     """Decode an image of open_image, within its block, to RGB. Raises OSError for one that cannot be shown."""
-    image.load()  # Pillow turns a TIFF here
+    with unreadable():
+        image.load()  # Pillow turns a TIFF here
     orientation = _orientation(image)
     plain = _rgb(image)
     if orientation != 1:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image, ImageOps, PngImagePlugin
+from support.tiers import examples
 
 from lmms_eval_ad2.data.releases.images import image_fault, read_bytes, size_of
 from lmms_eval_ad2.image_files import open_image
@@ -161,3 +165,30 @@ def test_the_first_picture_of_several_is_shown(form: str) -> None:
     options = {"lossless": True} if form == "WEBP" else {}
     content = encoded(frames[0], form, save_all=True, append_images=frames[1:], **options)
     assert shown(content).getpixel((4, 3)) == (255, 0, 0)
+
+
+WHOLE = [
+    *(turned(6, form) for form in ("JPEG", "PNG", "WEBP", "TIFF")),
+    encoded(Image.effect_noise((8, 6), 50), "TIFF", compression="tiff_lzw"),
+    encoded(Image.effect_noise((8, 6), 50).convert("P"), "GIF", transparency=1),
+    encoded(Image.effect_noise((8, 6), 50).convert("CMYK"), "JPEG", progressive=True),
+    encoded(Image.fromarray(GREY), "PNG"),
+    encoded(Image.new("P", (8, 6)), "BMP"),
+]
+
+
+@pytest.mark.filterwarnings("ignore")  # of Pillow
+@settings(max_examples=examples(400), deadline=None)
+@given(
+    st.sampled_from(WHOLE),
+    st.lists(st.tuples(st.integers(0, 300), st.binary(min_size=1, max_size=4)), max_size=6),
+    st.none() | st.integers(0, 300),
+)
+def test_a_damaged_file_is_shown_or_refused(whole: bytes, changes: list[tuple[int, bytes]], end: int | None) -> None:
+    content = bytearray(whole)
+    for place, new in changes:
+        content[place : place + len(new)] = new
+    with contextlib.suppress(OSError):
+        read_header(bytes(content[:end]))
+        with open_image(bytes(content[:end])) as image:
+            assert shown_rgb(image).mode == "RGB"
