@@ -9,6 +9,7 @@ Each check raises OSError. What is malformed in other ways is left to Pillow, wh
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
@@ -22,7 +23,8 @@ MOST_SIDE = 65_500  # pixels; the largest side of a JPEG
 MOST_SCANS = 100  # of a JPEG; encoders write up to 12
 MOST_PARTS = 100_000  # segments of a JPEG, chunks of a PNG, blocks before the picture of a GIF
 MOST_TEXT = 256 << 10  # bytes of a JPEG's EXIF data, of a GIF's comments, and of padding between a JPEG's segments
-MOST_TAGS = 4_096  # of a directory of TIFF or EXIF data
+MOST_TAGS = 4_096  # of a directory of a TIFF
+MOST_COPIED = 16 << 20  # bytes of all values of tags, or twice the data; beyond it tags refer to the same bytes
 MOST_VALUES = 1_000_000  # of a tag, unless these are bytes that are not interpreted
 
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -58,18 +60,21 @@ def check_opened(image: Any, most_pixels: int) -> None:
         raise OSError(f"{image.width}x{image.height} pixels, more than {most_pixels:,}")
     if max(image.size) > MOST_SIDE:
         raise OSError(f"{image.width}x{image.height} pixels, a side of more than {MOST_SIDE:,}")
-    exif = image.info.get("exif", b"")
-    if image.format == "PNG" and "Raw profile type exif" in image.info:  # as older programs write it
-        exif += bytes.fromhex("".join(image.info["Raw profile type exif"].split("\n")[3:]))
-    check_exif(exif)
+    check_exif(image.info.get("exif"))
+    if "Raw profile type exif" in image.info:  # of a PNG, as older programs write it
+        with contextlib.suppress(ValueError):  # not hexadecimal: no orientation is read
+            check_exif(bytes.fromhex("".join(image.info["Raw profile type exif"].split("\n")[3:])))
     if image.format == "TIFF":
         _check_tiles(image.tag_v2)
 
 
-def check_exif(exif: bytes) -> None:
+def check_exif(exif: Any) -> None:
+    """Check what Pillow reads as EXIF data. Damaged data, or text in their place, are no reason to refuse a picture."""
+    if not isinstance(exif, bytes):
+        return
     while exif.startswith(b"Exif\0\0"):
         exif = exif[6:]
-    if exif:
+    if exif.startswith(_TIFF):
         _check_directories(io.BytesIO(exif), whole_file=False)
 
 
@@ -183,7 +188,9 @@ def _check_directories(data: BinaryIO, *, whole_file: bool) -> None:
             continue
         visited.add(place)
         tags: set[int] = set()
-        for tag, kind, count, value in _entries(data, place, order, big):
+        for number, (tag, kind, count, value) in enumerate(_entries(data, place, order, big)):
+            if whole_file and number >= MOST_TAGS:
+                raise OSError(f"a TIFF with more than {MOST_TAGS:,} tags")
             if whole_file and len(visited) == 1 and (tag in tags or (tag < 340 and kind not in _UNIT)):
                 raise OSError(f"a TIFF whose tag {tag} is given twice, or in an unknown type")  # readers would differ
             tags.add(tag)
@@ -193,7 +200,7 @@ def _check_directories(data: BinaryIO, *, whole_file: bool) -> None:
                 if offset + size > end:
                     continue
                 total += size
-            if total > 2 * end:
+            if total > max(2 * end, MOST_COPIED):
                 raise OSError("tags that refer to the same bytes again and again")
             if count > MOST_VALUES and (kind not in _OPAQUE or tag in _OFFSETS + _COUNTS):
                 raise OSError(f"a tag with {count:,} values, more than {MOST_VALUES:,}")
@@ -206,8 +213,6 @@ def _entries(data: BinaryIO, place: int, order: str, big: bool) -> Iterator[tupl
     data.seek(place)
     head, entry = (8, order + "HHQ8s") if big else (2, order + "HHL4s")
     number = int.from_bytes(data.read(head), "little" if order == "<" else "big")
-    if number > MOST_TAGS:
-        raise OSError(f"a directory of {number:,} tags, more than {MOST_TAGS:,}")
     length = struct.calcsize(entry)
     for raw in iter(lambda: data.read(length), b""):
         if number == 0 or len(raw) < length:

@@ -45,6 +45,7 @@ FORMATS = (
 )  # Pillow's others include PostScript, which starts another program
 LONGEST_NAME, LONGEST_PART = 1024, 255  # bytes of an image name, and of a part of it between slashes
 
+_FAULTS = (SyntaxError, ValueError, EOFError, struct.error)  # of Pillow, while a damaged image is decoded
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
@@ -130,19 +131,36 @@ def open_image(
 ) -> Iterator[Image]:
     """An image with its header read; decoded in the block, where a truncated one raises OSError.
 
-    Every error that Pillow raises for a file that is not a whole image, here or in the block, is raised as OSError.
+    What Pillow raises for a file that is not a whole image is raised as OSError. Decode it with shown_image.shown_rgb.
     """
     pillow = require("PIL.Image", "to read images")
-    try:
-        with _binary(source) as file, _strictly():
+    with _binary(source) as file, _strictly():
+        with unreadable():
             check_header(file)
-            with pillow.open(file, formats=formats) as image:
+            try:
+                image = pillow.open(file, formats=formats)
+            except pillow.UnidentifiedImageError:
+                raise OSError(f"not an image in a known format ({', '.join(formats)})") from None
+        with image:
+            with unreadable():
                 check_opened(image, most_pixels)
+            try:
                 yield image
-    except pillow.UnidentifiedImageError as exc:
-        raise OSError(f"not an image in a known format ({', '.join(formats)})") from exc
-    # The exception of Pillow depends on the format and on where a file is truncated.
-    except (SyntaxError, ValueError, EOFError, struct.error, pillow.DecompressionBombError) as exc:
+            except _FAULTS as exc:
+                raise OSError(f"{type(exc).__name__}: {exc}") from exc
+
+
+@contextmanager
+def unreadable() -> Iterator[None]:
+    """Within the block, which only reads an image, every error of Pillow is raised as OSError.
+
+    Its class depends on the format and on where a file is damaged; there is no complete list.
+    """
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as exc:
         raise OSError(f"{type(exc).__name__}: {exc}") from exc
 
 

@@ -10,12 +10,13 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_eval_ad2.errors import require
-from lmms_eval_ad2.image_files import open_image
+from lmms_eval_ad2.image_files import open_image, unreadable
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -63,7 +64,8 @@ def read_header(source: Path | bytes) -> ImageHeader:
 
 def shown_rgb(image: Image) -> Image:
     """Decode an image of open_image, within its block, to RGB. Raises OSError for one that cannot be shown."""
-    image.load()  # Pillow turns a TIFF here
+    with unreadable():
+        image.load()  # Pillow turns a TIFF here
     orientation = _orientation(image)
     plain = _rgb(image)
     if orientation != 1:
@@ -106,5 +108,9 @@ def _upper_bits(image: Image) -> Image:
 
 
 def _orientation(image: Image) -> int:
-    value = image.getexif().get(_ORIENTATION, 1)
+    """EXIF's number; 1 if there is none, or if the EXIF data are damaged."""
+    try:
+        value = image.getexif().get(_ORIENTATION, 1)
+    except (SyntaxError, ValueError, TypeError, KeyError, struct.error, OSError):
+        return 1
     return value if value in _TRANSPOSES else 1

@@ -9,14 +9,13 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
-from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
+from lmms_eval_ad2.errors import require
 from lmms_eval_ad2.printed import show
 
 _OURS = Path(__file__).resolve().parents[1]
-_PRINTING = ("gradio.queueing", "gradio.routes")  # modules that call traceback.print_exc
 
 
 class EventErrors(logging.Filter):
@@ -30,8 +29,7 @@ class EventErrors(logging.Filter):
     def install(self) -> None:
         """Replace what Gradio and uvicorn print in this process."""
         logging.getLogger("uvicorn.error").addFilter(self)
-        for name in _PRINTING:
-            module = import_module(name)
+        for module in (require("gradio.queueing"), require("gradio.routes")):  # they call traceback.print_exc
             module.traceback = SimpleNamespace(**{**vars(traceback), "print_exc": self.print_exc})  # type: ignore[attr-defined]
 
     def filter(self, record: logging.LogRecord) -> bool:

@@ -367,7 +367,7 @@ def test_files_of_boxes_and_answers(
 
 PAGE = """
 import asyncio, json
-from lmms_eval_ad2.annotate import page, page_guard
+from lmms_eval_ad2.annotate import page_guard
 
 BODY = b'{"a":[' + (b"[" * 60 + b"]" * 60 + b",") * (page_guard.MOST_VALUES // 61 - 1) + b'"'
 BODY += b"x" * (page_guard.MOST_BODY - len(BODY) - 3) + b'"]}'
@@ -394,8 +394,8 @@ async def request(number, everybody):
     return statuses[0]
 
 async def all_requests():
-    everybody = asyncio.Barrier(page._CONNECTIONS)
-    return await asyncio.gather(*(request(i, everybody) for i in range(page._CONNECTIONS)))
+    everybody = asyncio.Barrier(page_guard.MOST_CONNECTIONS)
+    return await asyncio.gather(*(request(i, everybody) for i in range(page_guard.MOST_CONNECTIONS)))
 
 def work():
     return sorted(set(asyncio.run(all_requests())))

@@ -16,7 +16,7 @@ from closedloop_plugin.serve import chat, http_api
 from closedloop_plugin.serve import pictures as served_pictures
 from closedloop_plugin.serve.http_api import RequestLimits
 from closedloop_plugin.threats import spec_parsing
-from lmms_eval_ad2 import image_files
+from lmms_eval_ad2 import decoder_bounds, image_files, served_connections
 from lmms_eval_ad2.annotate import page_guard
 from lmms_eval_ad2.data.home import parts, record_check
 from lmms_eval_ad2.data.releases import parquet, stream, untrusted_row
@@ -49,6 +49,14 @@ def test_the_page_names_a_test_for_every_entry() -> None:
         ("{} MiB (Linux)", parquet.BATCH_MEMORY / MIB + 128),
         ("{} MiB, 50 million pixels", image_files.MOST_BYTES / MIB),
         ("64 MiB, {} million pixels", image_files.MOST_PIXELS / 1e6),
+        ("50 million pixels, {} a side", f"{decoder_bounds.MOST_SIDE:,}"),
+        ("more than {} scans", decoder_bounds.MOST_SCANS),
+        ("{} segments or chunks", f"{decoder_bounds.MOST_PARTS:,}"),
+        ("{} KiB of EXIF data", decoder_bounds.MOST_TEXT / 1024),
+        ("header is not complete after {} s", served_connections.HEADER_S),
+        ("is silent for {} s", served_connections.IDLE_S),
+        ("At most {} (pages", http_api._CONNECTIONS),
+        ("(pages: {}) are open", page_guard.MOST_CONNECTIONS),
         ("{} MiB, 64 levels | 2 GiB", untrusted_json.LARGEST_FILE / MIB),
         ("route file (XML) | {} MiB", xml_files.LARGEST_ROUTES / MIB),
         ("numbers up to {}, routes", f"{xml_files.FARTHEST_M:,.0f}"),

@@ -13,7 +13,7 @@ from typing import Any
 from lmms_eval_ad2.data.releases import coda_llava, stream
 from lmms_eval_ad2.data.releases.base import BadRow, BenchmarkRelease, Item, OpenedRelease, existing
 from lmms_eval_ad2.data.releases.coda_metadata import ImageConditions, joined_note, read_metadata
-from lmms_eval_ad2.data.releases.images import size_of
+from lmms_eval_ad2.data.releases.images import size_of, size_text
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.records import BilingualText, Record, VisualPrompt
@@ -184,7 +184,7 @@ class _Frame:
         if stated not in (None, self.size):
             file = next(iter(self.paths.values()))
             hint = f"Give CODA's annotations of its {self.name.split('_')[0]} images: --metadata FILE."
-            expected = f"an image of {self.size[0]}x{self.size[1]} in --metadata"
+            expected = f"an image of {size_text(self.image_root, self.image)} in --metadata"
             raise DataError(file, None, self.image, expected, stated, hint)
 
     def _general(self) -> BilingualText:

@@ -24,20 +24,23 @@ def size_of(root: Path, name: str) -> tuple[int, int]:
     return read_header(locate(root, name)).size
 
 
+def size_text(root: Path, name: str) -> str:
+    """The size for a message; it names the file's EXIF orientation if there is one."""
+    return str(read_header(locate(root, name)))
+
+
 def image_fault(root: Path, name: str, size: tuple[int, int] | None) -> str | None:
     """Decode the whole image `name` below `root`; returns its fault, or None. `size`: expected size in pixels."""
     try:
         file = locate(root, name)
         with open_image(file) as opened:
             found = shown_rgb(opened).size
-        header = read_header(file)
+        stated = str(read_header(file)) if size is not None and tuple(size) != found else ""
     except FileNotFoundError:
         return "file not found"
     except OSError as exc:
         return f"not a readable image ({exc})"
-    if size is not None and tuple(size) != found:
-        return f"size {header}, but {size[0]}x{size[1]} in the record"
-    return None
+    return f"size {stated}, but {size[0]}x{size[1]} in the record" if size is not None and stated else None
 
 
 def read_bytes(data: bytes) -> tuple[str, tuple[int, int]]:

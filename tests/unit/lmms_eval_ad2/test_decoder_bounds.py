@@ -192,6 +192,10 @@ def test_a_tag_that_readers_understand_differently_is_refused() -> None:
     refused(b"MM\0+" + bytes(60), "BigTIFF")
 
 
+def test_tags_of_a_tiff_are_counted() -> None:
+    refused(directory(*((number, SHORT, 1, 64) for number in range(256, 5_000))), "more than 4,096 tags")
+
+
 def test_lists_of_strips_are_bounded() -> None:
     further = bytes(1_200_000)
     content = tiff((273, BYTE, 1_100_000, 200), compression=1) + further

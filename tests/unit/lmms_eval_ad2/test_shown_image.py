@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image, ImageOps
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image, ImageOps, PngImagePlugin
+from support.tiers import examples
 
 from lmms_eval_ad2.data.releases.images import image_fault, read_bytes, size_of
 from lmms_eval_ad2.image_files import open_image
@@ -59,6 +63,33 @@ def test_orientations(orientation: int, form: str) -> None:
 def test_unknown_orientations_have_no_effect(orientation: int) -> None:
     assert read_header(turned(orientation, "JPEG")).size == (8, 6)
     assert str(read_header(turned(orientation, "PNG"))) == "8x6"
+
+
+DAMAGED = [
+    b"Exif\0\0",
+    b"Exif\0\0garbage",
+    b"Exif\0\0II*\0\x08\0\0\0\xff\xff",
+    b"Exif\0\0II*\0" + b"\xff" * 60,
+    b"MM\0*",
+]
+
+
+@pytest.mark.filterwarnings("ignore")  # of Pillow
+@pytest.mark.parametrize("exif", DAMAGED)
+@pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP"])
+def test_damaged_exif_data_have_no_effect(exif: bytes, form: str) -> None:
+    content = encoded(Image.new("RGB", (8, 6)), form, exif=exif)
+    assert read_header(content).orientation == 1
+    assert shown(content).size == (8, 6)
+
+
+@pytest.mark.parametrize("key", ["exif", "Raw profile type exif", "XML:com.adobe.xmp"])
+def test_texts_in_place_of_exif_data_have_no_effect(key: str) -> None:
+    texts = PngImagePlugin.PngInfo()
+    texts.add_itxt(key, "\nexif\n12\nnot hexadecimal")
+    content = encoded(Image.new("RGB", (8, 6)), "PNG", pnginfo=texts)
+    assert read_header(content).orientation == 1
+    assert shown(content).size == (8, 6)
 
 
 def test_sizes_of_a_data_set_are_those_shown(tmp_path: Path) -> None:
@@ -134,3 +165,30 @@ def test_the_first_picture_of_several_is_shown(form: str) -> None:
     options = {"lossless": True} if form == "WEBP" else {}
     content = encoded(frames[0], form, save_all=True, append_images=frames[1:], **options)
     assert shown(content).getpixel((4, 3)) == (255, 0, 0)
+
+
+WHOLE = [
+    *(turned(6, form) for form in ("JPEG", "PNG", "WEBP", "TIFF")),
+    encoded(Image.effect_noise((8, 6), 50), "TIFF", compression="tiff_lzw"),
+    encoded(Image.effect_noise((8, 6), 50).convert("P"), "GIF", transparency=1),
+    encoded(Image.effect_noise((8, 6), 50).convert("CMYK"), "JPEG", progressive=True),
+    encoded(Image.fromarray(GREY), "PNG"),
+    encoded(Image.new("P", (8, 6)), "BMP"),
+]
+
+
+@pytest.mark.filterwarnings("ignore")  # of Pillow
+@settings(max_examples=examples(400), deadline=None)
+@given(
+    st.sampled_from(WHOLE),
+    st.lists(st.tuples(st.integers(0, 300), st.binary(min_size=1, max_size=4)), max_size=6),
+    st.none() | st.integers(0, 300),
+)
+def test_a_damaged_file_is_shown_or_refused(whole: bytes, changes: list[tuple[int, bytes]], end: int | None) -> None:
+    content = bytearray(whole)
+    for place, new in changes:
+        content[place : place + len(new)] = new
+    with contextlib.suppress(OSError):
+        read_header(bytes(content[:end]))
+        with open_image(bytes(content[:end])) as image:
+            assert shown_rgb(image).mode == "RGB"
