@@ -51,6 +51,13 @@ class BilingualText:
         return bool(self.en or self.zh)
 
 
+def _text_of(value: BilingualText | Mapping[str, str] | str) -> BilingualText:
+    """The name of a step or the text of a mark: in JSON a plain string if it is in English only (see `_value`)."""
+    if isinstance(value, str):
+        return BilingualText(value)
+    return value if isinstance(value, BilingualText) else BilingualText(**value)
+
+
 @dataclass(frozen=True, slots=True)
 class AnswerOption:
     """One option of a multiple-choice question.
@@ -68,19 +75,22 @@ class AnswerOption:
 class VisualPrompt:
     """A marked region. `coords` holds points (x, y) or boxes (x_min, y_min, x_max, y_max), in pixels.
 
-    `text` refers to the same region in words ("the white van at the kerb").
+    `text` refers to the same region in words ("the white van at the kerb"); a plain string is English.
     """
 
     kind: MarkKind = "none"
     coords: tuple[tuple[float, ...], ...] = ()
     text: BilingualText = BilingualText()
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", _text_of(self.text))
+
 
 @dataclass(frozen=True, slots=True)
 class ReasoningStep:
     """One step of a chain of thought with its own ground truth (AD2-Bench section 3.2, "atomic" annotation).
 
-    `mark` is the visual prompt of this step (Fig. 4); None: the record's.
+    `mark` is the visual prompt of this step (Fig. 4); None: the record's. A plain string as the name is English.
     """
 
     name: BilingualText
@@ -88,6 +98,9 @@ class ReasoningStep:
     answer: BilingualText
     subtask_id: int | None = None
     mark: VisualPrompt | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", _text_of(self.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,18 +186,12 @@ class Record:
 
 
 def _mark_of(data: Mapping[str, Any]) -> VisualPrompt:
-    return VisualPrompt(data["kind"], tuple(tuple(c) for c in data["coords"]), _text_of(data["text"]))
+    return VisualPrompt(data["kind"], tuple(tuple(c) for c in data["coords"]), data["text"])
 
 
 def _step_of(data: Mapping[str, Any]) -> ReasoningStep:
     question, answer, mark = BilingualText(**data["question"]), BilingualText(**data["answer"]), data.get("mark")
-    name = _text_of(data["name"])
-    return ReasoningStep(name, question, answer, data.get("subtask_id"), _mark_of(mark) if mark else None)
-
-
-def _text_of(data: str | Mapping[str, str]) -> BilingualText:
-    """A text of a step's name or a mark, which is a plain string if it is in English only (see `_value`)."""
-    return BilingualText(data) if isinstance(data, str) else BilingualText(**data)
+    return ReasoningStep(data["name"], question, answer, data.get("subtask_id"), _mark_of(mark) if mark else None)
 
 
 def _plain(part: Any) -> dict[str, Any]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import json
+import sys
+import textwrap
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,6 +19,9 @@ from lmms_eval_ad2.printed import shortened, show
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.judge.agreement import By, JudgeAgreement
+    from lmms_eval_ad2.records import Unscored
+
+MOST_UNREAD = 0.1  # share of replies without a mark, above which a line warns of them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +105,7 @@ def register(subparsers: Any) -> None:
 
 
 def rate(options: JudgeRateOptions) -> int:
-    """Return 0 if at least one item is rated, else 1: an endpoint that never answered is a failure."""
+    """Return 0 if at least one item is rated, else 1: a judge that gave no mark at all is a failure."""
     from lmms_eval_ad2.judge import JudgeRating, files, make_judge
     from lmms_eval_ad2.judge.base import repeats_of, sees_images
     from lmms_eval_ad2.report.cell_text import usage
@@ -122,7 +127,27 @@ def rate(options: JudgeRateOptions) -> int:
         detail = next((u.detail for u in unscored if u.reason == reason and u.detail), "")
         show(f"  not rated: {count} {reason}" + (f" ({shortened(detail, 200)})" if detail else ""))
     show(f"  {usage(judge.usage)}")
+    if warning := _unread_warning(judge.label, unscored, len(results)):
+        show(warning, file=sys.stderr)
+    if not marks:
+        show(f"error: {judge.label} has rated no item; the reasons are above", file=sys.stderr)
     return 0 if marks else 1
+
+
+def _unread_warning(judge: str, unscored: Sequence[Unscored], n: int) -> str:
+    """A line with an example if many replies have no mark; "" otherwise."""
+    from lmms_eval_ad2.judge.verdict import UNREAD
+
+    unread = [one for one in unscored if one.reason in UNREAD]
+    if len(unread) <= MOST_UNREAD * n:
+        return ""
+    shown = next((one for one in unread if one.detail), None)
+    example = f", e.g. '{textwrap.shorten(shown.detail, 120)}' ({shown.reason})" if shown else ""
+    return (
+        f"warning: {len(unread)} of {n} replies of {judge} have no valid mark{example}: a mark is one number from 1 to "
+        "10 in the form [[7]]. Such replies are not cached: the same command asks, and pays, again. Choose a judge "
+        "that keeps to the form, or change its prompts (docs/judge.md)"
+    )
 
 
 def agree(options: JudgeAgreeOptions) -> int:

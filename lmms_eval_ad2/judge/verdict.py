@@ -27,6 +27,8 @@ UNPARSED, SEVERAL, OUT_OF_RANGE, EMPTY, TRUNCATED, REFUSED = (
     "unparsed_reply", "several_ratings", "out_of_range", "empty_reply", "truncated_reply", "refused",
 )  # fmt: skip
 
+UNREAD = (UNPARSED, SEVERAL, OUT_OF_RANGE, EMPTY, TRUNCATED, REFUSED)  # the judge has replied, without a valid mark
+
 _STRICT = re.compile(r"\[\[\s*([+-]?[0-9]+(?:\.[0-9]+)?)\s*\]\]")
 _OFFICIAL_LEADS = ("Rating: [[", "rating is: [[", "[[")
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)

@@ -80,3 +80,25 @@ def test_rate_resumes(answers: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_no_rating_at_all_is_exit_code_1(answers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("rate", answers, "--judge", "fake:fail_every=1", "--out", tmp_path / "r.jsonl") == 1
     assert "0 of 8 rated" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("unread", "code", "warned"), [(0, 0, False), (1, 0, True), (8, 1, True)], ids=["none", "one of eight", "all"]
+)
+def test_many_replies_without_a_mark_are_warned_of_with_an_example(
+    answers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], unread: int, code: int, warned: bool
+) -> None:
+    left = iter(["Rating: 8"] * unread)
+    with serve(reply=lambda body: next(left, "[[7]]")) as server:
+        spec = f"openai:model=m,base_url={server.url},concurrency=1"
+        assert run("rate", answers, "--judge", spec, "--out", tmp_path / "r.jsonl") == code
+    found = capsys.readouterr()
+    warnings, errors = ([x for x in found.err.splitlines() if x.startswith(w)] for w in ("warning: ", "error: "))
+    assert f"{8 - unread} of 8 rated" in found.out
+    assert len(warnings) == warned
+    if warned:
+        assert warnings[0].startswith(
+            f"warning: {unread} of 8 replies of openai:m have no valid mark, e.g. 'Rating: 8' "
+        )
+        assert "(unparsed_reply): a mark is one number from 1 to 10 in the form [[7]]" in warnings[0]
+    assert errors == ([] if code == 0 else ["error: openai:m has rated no item; the reasons are above"])

@@ -157,7 +157,7 @@ def test_chance_answers_each_step_from_another_chain(baselines: Any) -> None:
         assert isinstance(got, Answer)
         assert not got.note
         for reply, step in zip(got.value, r.steps, strict=True):
-            assert reply.split()[1] == step.name
+            assert reply.split()[1] == step.name.en
             assert reply.split()[0] != r.id
 
 

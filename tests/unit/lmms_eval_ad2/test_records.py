@@ -71,6 +71,8 @@ def test_names_and_marks_in_english_only_have_the_json_of_earlier_versions() -> 
     assert '"mark":{"coords":[],"kind":"text","text":"the car"}' in text
     assert '"name":"see"' in text and '"name":{"en":"act","zh":"行动"}' in text
     assert Record.from_json(text) == record
+    plain = replace(step, name="see")  # type: ignore[arg-type]
+    assert plain == step and VisualPrompt("text", (), "the car") == mark  # type: ignore[arg-type]
 
 
 def row_of(record: Record) -> PartRow:

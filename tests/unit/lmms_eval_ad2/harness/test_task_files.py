@@ -47,6 +47,18 @@ def test_every_open_loop_task_decodes_greedily() -> None:
         assert (task.generation["temperature"], task.generation["do_sample"]) == (0, False), task.name
 
 
+def test_limits_of_tokens_follow_what_is_asked() -> None:
+    """Letters and numbers: 512, as AutoDrive-QA's; texts: 1,024; all steps of a chain in one turn: 2,048."""
+    for task in (one for one in catalogue() if one.settings.get("benchmark") == "ad2_bench"):
+        variant = task.variant()
+        short = variant.form == "mc" or (variant.part == "perception_base" and variant.form is None)
+        expected = 2048 if variant.style == "chain" else 512 if short else 1024
+        if variant.rounds:
+            continue  # one step per reply
+        assert task.generation["max_new_tokens"] == expected, task.name
+        assert task.generation["until"] == [], task.name
+
+
 def test_tasks_with_the_ngram_metrics_of_the_papers() -> None:
     """CODA-LM Table 6, for all regions; AutoDrive-QA Table 1, open questions; DriveLM's language score."""
     found = {task.name: list(task.settings["captions"]) for task in catalogue() if "captions" in task.settings}
