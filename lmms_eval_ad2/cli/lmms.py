@@ -63,7 +63,7 @@ def needs_plugin(arguments: Sequence[str]) -> bool:
 
 def checked(arguments: Sequence[str]) -> list[str]:
     """The arguments with `--tasks` resolved. Raises Ad2Error for a mistake that would end the run after its start."""
-    from lmms_eval_ad2.harness import run_checks
+    from lmms_eval_ad2.harness import host_options, run_checks
     from lmms_eval_ad2.harness.task_selection import select
 
     given = value_of(arguments, "--tasks")
@@ -77,7 +77,8 @@ def checked(arguments: Sequence[str]) -> list[str]:
         raise Ad2Error(fault)
     model, model_args, out = (value_of(arguments, name) for name in ("--model", "--model_args", "--output_path"))
     if selection.tasks:
-        for fault in run_checks.option_faults({name: value_of(arguments, name) for name in run_checks.OPTIONS}):
+        words = arguments[1:] if arguments[0] == "eval" else arguments
+        for fault in run_checks.option_faults(host_options.parse(words)):
             raise Ad2Error(fault)
     simple = "--force_simple" in arguments
     device = value_of(arguments, "--device") if value_of(arguments, "--config") is None else ...  # a file may name it
@@ -89,13 +90,14 @@ def checked(arguments: Sequence[str]) -> list[str]:
 
 
 def value_of(arguments: Sequence[str], option: str) -> str | None:
-    """The value of `option` in the form "--x y" or "--x=y"."""
+    """The last value of `option` in the form "--x y" or "--x=y"."""
+    value = None
     for word, following in zip(arguments, [*arguments[1:], None], strict=True):
         if word == option:
-            return following
-        if word.startswith(f"{option}="):
-            return word.partition("=")[2]
-    return None
+            value = following
+        elif word.startswith(f"{option}="):
+            value = word.partition("=")[2]
+    return value
 
 
 def _replaced(arguments: Sequence[str], option: str, value: str) -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.printed import one_line
 from lmms_eval_ad2.prompts import task_prompt
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.variant import TaskVariant
@@ -26,12 +28,23 @@ def part_table(source: Dataset, variant: TaskVariant) -> Any:
 
 
 def _part_tables(source: Dataset, variant: TaskVariant) -> Iterator[Any]:
+    """Raises Ad2Error for a damaged file."""
+    import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     for path in source.parts:
-        table = pq.read_table(path, memory_map=True)
-        yield table.filter(pc.equal(table["task"], variant.part))
+        try:
+            table = pq.read_table(path, memory_map=True)
+            yield table.filter(pc.equal(table["task"], variant.part))
+        except (pa.ArrowInvalid, OSError, KeyError) as exc:
+            if getattr(exc, "errno", None) is not None:  # of the disk, not of the content
+                raise
+            fault = one_line(" ".join(str(exc).split()))[:120]
+            raise Ad2Error(
+                f"{path} is damaged ({fault}): import {source.name} ({source.split}) again; "
+                f"ad2 data verify {source.name} checks all its files"
+            ) from exc
 
 
 def records_of(table: Any) -> Iterator[Record]:

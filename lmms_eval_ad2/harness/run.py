@@ -313,7 +313,7 @@ def _own_tasks(names: Iterable[Any]) -> list[TaskFile]:
 
 def _check_options(cli: Any) -> None:
     """Raise Ad2Error for an option of lmms-eval that our tasks cannot use."""
-    for fault in run_checks.option_faults({name: getattr(cli, name[2:], None) for name in run_checks.OPTIONS}):
+    for fault in run_checks.option_faults(cli):
         raise Ad2Error(fault)
 
 

@@ -87,9 +87,12 @@ class TaskFile:
         except Ad2Error as exc:
             return TaskReadiness("no images", str(exc))
         variant = self.variant()
-        if has_askable(data, variant):
-            return TaskReadiness("ready")
-        return TaskReadiness("nothing to ask", nothing_to_ask(data, variant))
+        try:
+            if has_askable(data, variant):
+                return TaskReadiness("ready")
+            return TaskReadiness("nothing to ask", nothing_to_ask(data, variant))
+        except Ad2Error as exc:
+            return TaskReadiness("damaged data", str(exc))
 
     def _source(self) -> TaskSource | None:
         """The plugin that provides the data if they are no release (the closed loop's suites of routes)."""

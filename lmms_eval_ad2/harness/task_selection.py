@@ -62,7 +62,7 @@ def select(text: str, more_folders: bool = False) -> TaskSelection:
     chosen = TaskSelection()
     empty: list[str] = []
     empty_groups: list[str] = []
-    for name in text.split(","):
+    for name in filter(None, map(str.strip, text.split(","))):
         if not name.startswith(_PREFIXES):
             chosen.add([name], [])
             if not (more_folders or host_has(name)):
@@ -72,7 +72,9 @@ def select(text: str, more_folders: bool = False) -> TaskSelection:
         elif name.startswith("bench_"):
             empty_groups += _add_groups(chosen, name, fnmatch.filter(groups(), name))
         else:
-            empty += _add_wildcard(chosen, name)
+            empty += _add_wildcard(chosen, name, more_folders)
+    if not (chosen.names or chosen.faults or empty or empty_groups):
+        chosen.faults.append("--tasks is empty; name tasks, a wildcard or a group: ad2 tasks")
     if chosen.names:
         chosen.left_out += [f"left out: {fault}" for fault in empty_groups]
     else:
@@ -140,7 +142,7 @@ def _add_groups(chosen: TaskSelection, name: str, matched: Sequence[str]) -> lis
     return []
 
 
-def _add_wildcard(chosen: TaskSelection, name: str) -> list[str]:
+def _add_wildcard(chosen: TaskSelection, name: str, more_folders: bool) -> list[str]:
     """Add the tasks that can be asked; returns a fault if none can."""
     ready, without = _by_readiness(t for t in task_files().values() if fnmatch.fnmatch(t.name, name))
     chosen.left_out += _lines(without)
@@ -148,6 +150,8 @@ def _add_wildcard(chosen: TaskSelection, name: str) -> list[str]:
         missing = all(found.state == "no data" for _, found in without)
         why = "the data of its {} tasks are not imported" if missing else "none of its {} tasks can be asked"
         return [f"'{name}': {why.format(len(without))}; see the lines above, or: ad2 demo"]
+    if not (ready or more_folders):
+        return [f"no task matches '{name}'; all: ad2 tasks"]
     chosen.add([t.name for t in ready] or [name], ready)
     return []
 
