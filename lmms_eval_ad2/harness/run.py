@@ -228,7 +228,7 @@ def _evaluate(original: Callable[..., Any], lm: Any, task_dict: Any, args: Any, 
         if rank == 0:
             run.begin()
         journal = AnswerJournal(run.folder / "journal", rank) if run.folder else None
-        with attach(lm, journal):
+        with attach(lm, journal, getattr(run.cli, "progress", None)):
             results = original(lm, task_dict, *args, **kwargs)
         if results is not None:
             run.finish()
