@@ -18,7 +18,7 @@ from closedloop_plugin.worlds.bridge.params import check_names, check_values, de
 from closedloop_plugin.worlds.bridge.program_faults import check_words, syntax_fault, unknown_kind, unknown_parameter
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from closedloop_plugin.worlds.bridge.standard_scenario import StandardScenario, collision_at_start, on_top_of
-from lmms_eval_ad2.errors import Ad2Error, require
+from lmms_eval_ad2.errors import Ad2Error, import_remedy, require
 
 LIBGL_HINT = (
     "Scenic needs OpenCV, and the installed build needs libGL: either install it (Debian: apt install libgl1 "
@@ -180,4 +180,6 @@ def place_of(program: Path, exc: BaseException) -> str:
     message = unknown_parameter(Path(program), exc) or ": ".join(
         filter(None, (type(exc).__name__, " ".join(str(exc).split())))
     )
+    if isinstance(exc, ImportError) and (remedy := import_remedy(str(exc))):
+        message += f": {remedy}"
     return f"{name}" + (f", line {line}" if line else "") + f": {message}"

@@ -215,6 +215,11 @@ def test_the_same_seed_gives_the_same_bits_in_any_process(tmp_path: Path) -> Non
         ("ego = new Car at nowhere\n", Ad2Error, "p.scenic: TypeError"),
         ("x = 1 / 0\n", Ad2Error, "p.scenic, line 5: ZeroDivisionError"),
         ("x = 1\n", Ad2Error, "no ego"),
+        (
+            "import verifai.absent\n",
+            Ad2Error,
+            r"p.scenic, line 5: ModuleNotFoundError: No module named 'verifai.absent': ",
+        ),
         ("ego = new Car at (\n", Ad2Error, "p.scenic, line"),
         (EGO + "require ego.position.x > 1000\n", InvalidScene, "no scene found"),
         (EGO + "terminate when True\n", InvalidScene, "before it began"),
