@@ -76,8 +76,8 @@ def checked(arguments: Sequence[str]) -> list[str]:
     for fault in selection.faults:
         raise Ad2Error(fault)
     model, model_args, out = (value_of(arguments, name) for name in ("--model", "--model_args", "--output_path"))
-    if selection.tasks:
-        words = arguments[1:] if arguments[0] == "eval" else arguments
+    words = arguments[1:] if arguments[0] == "eval" else arguments
+    if selection.tasks and words[0].startswith("-"):  # else it is another command of lmms-eval
         for fault in run_checks.option_faults(host_options.parse(words)):
             raise Ad2Error(fault)
     simple = "--force_simple" in arguments
