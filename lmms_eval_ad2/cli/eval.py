@@ -135,7 +135,7 @@ def run(options: EvalOptions) -> int:
         return dry_run.run(options.model, options.model_args, Path(options.out), arguments(options), options.tasks)
     from lmms_eval_ad2.cli import lmms
 
-    code = lmms.run(arguments(options))
+    code = lmms.run(arguments(options), own_tables=True)
     if code == 0 and int(os.environ.get("RANK", 0)) == 0:
         _tables()
         return int(options.strict_requests and _failed_requests())

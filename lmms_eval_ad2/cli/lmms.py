@@ -30,8 +30,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
 
 
-def run(arguments: list[str]) -> int:
-    """Run lmms-eval in this process; returns its exit code, or 1 for an error that it reports as success."""
+def run(arguments: list[str], own_tables: bool = False) -> int:
+    """Run lmms-eval in this process; returns its exit code, or 1 for an error that it reports as success.
+
+    own_tables: the caller prints the tables of our tasks, so that lmms-eval does not.
+    """
     if frame := os.environ.get(FRAME_ENV):
         FrameSetting.parse(frame, FRAME_ENV)  # an invalid one must fail before imports that take ten seconds
     shard_of_environment()
@@ -53,6 +56,9 @@ def run(arguments: list[str]) -> int:
 
     plugin.install()
     plugin.wrap(host, "cli_evaluate_single", _true_exit)
+    if own_tables:
+        plugin.wrap(host, "make_table", _of_others)
+        plugin.wrap(host, "get_eval_banner", lambda original: lambda **_: "")
     return _exit_code(dispatch.main)
 
 
@@ -92,9 +98,9 @@ def checked(arguments: Sequence[str]) -> list[str]:
 def value_of(arguments: Sequence[str], option: str) -> str | None:
     """The last value of `option` in the form "--x y" or "--x=y"."""
     value = None
-    for word, following in zip(arguments, [*arguments[1:], None], strict=True):
+    for i, word in enumerate(arguments):
         if word == option:
-            value = following
+            value = next(iter(arguments[i + 1 :]), None)
         elif word.startswith(f"{option}="):
             value = word.partition("=")[2]
     return value
@@ -124,6 +130,16 @@ def _true_exit(original: Callable[..., Any]) -> Callable[..., Any]:
             exit_after_error(exc)
 
     return cli_evaluate_single
+
+
+def _of_others(original: Callable[..., Any]) -> Callable[..., Any]:
+    def make_table(results: Any, column: str = "results", **more: Any) -> Any:
+        from lmms_eval_ad2.harness.task_files import groups, task_files
+
+        ours = {*task_files(), *groups()} >= set(results["results"])
+        return "" if ours else original(results, column, **more)
+
+    return make_table
 
 
 def _exit_code(call: Callable[[], Any]) -> int:
