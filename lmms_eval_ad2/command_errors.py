@@ -127,7 +127,8 @@ def _is_of_library(file: str) -> bool:
     path = Path(file)
     if "site-packages" in path.parts:
         return not any(part in _OWN for part in path.parts)
-    return file.startswith("<frozen") or Path(os.__file__).parent in path.parents
+    compiled = file.startswith("<frozen") or not (path.is_absolute() or file.startswith("<"))
+    return compiled or Path(os.__file__).parent in path.parents
 
 
 def _log_note(exc: BaseException, command: str) -> str:

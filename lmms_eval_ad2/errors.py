@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import importlib.util
 import json
@@ -126,6 +127,13 @@ def install_all(modules: Iterable[str]) -> str:
     packages = [hint.removeprefix("pip install ") for hint in hints if hint.startswith("pip install ")]
     others = [hint for hint in hints if not hint.startswith("pip install ")]
     return "; ".join([*([f"pip install {' '.join(packages)}"] if packages else []), *others])
+
+
+def near_hint(word: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown word: the nearest known one, and all."""
+    names = sorted(known)
+    close = difflib.get_close_matches(word, names, 1)
+    return (f"; did you mean '{close[0]}'?" if close else "") + f" (known: {', '.join(names)})"
 
 
 def yaml_fault(error: Exception) -> str:

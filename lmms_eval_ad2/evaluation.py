@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,7 +62,9 @@ def evaluate(
     repeats: int = 1,
     batch_size: int = 1,
     device: str | None = None,
+    gen_kwargs: Mapping[str, Any] | str | None = None,
     strict_contamination: bool = False,
+    progress: Callable[[int, int], None] | None = None,
 ) -> EvaluationResult:
     """Evaluate a model on open-loop tasks. May be called any number of times in one process.
 
@@ -73,6 +75,8 @@ def evaluate(
     out: folder of answers and scores, as `ad2 eval --out`; None: a temporary one. name: of an object or function and
     its weights, e.g. "mine-step500"; answers that `out` has of that name are not requested again. Without a name each
     call asks all questions.
+    gen_kwargs: generation settings that replace the tasks' own, {"max_new_tokens": 64} or "max_new_tokens=64"; as
+    lmms-eval's --gen_kwargs. progress: called with (answers, requests) after each batch, instead of a bar.
     judge, judge_repeats, judge_images, frame, prompts, limit, repeats, device, strict_contamination: as in `ad2 eval`.
 
     Under torchrun all ranks call it, with `out`, and with `name` for an object or a function.
@@ -94,6 +98,8 @@ def evaluate(
             repeats=repeats,
             batch_size=batch_size,
             device=device,
+            gen_kwargs=_generation_text(gen_kwargs),
+            progress=progress,
             settings={
                 "AD2_JUDGE": judge,
                 "AD2_JUDGE_REPEATS": str(judge_repeats) if judge_repeats else None,
@@ -104,6 +110,13 @@ def evaluate(
             },
         )
         return _result(folder, kept=out is not None)
+
+
+def _generation_text(gen_kwargs: Mapping[str, Any] | str | None) -> str:
+    """The settings as lmms-eval's command line has them."""
+    if isinstance(gen_kwargs, Mapping):
+        return ",".join(f"{name}={value}" for name, value in gen_kwargs.items())
+    return gen_kwargs or ""
 
 
 def _result(folder: Path, kept: bool) -> EvaluationResult:

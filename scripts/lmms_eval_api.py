@@ -22,7 +22,9 @@ RECORDING = Path(__file__).resolve().parent.parent / "tests" / "contracts" / "lm
 _HARNESS = "lmms_eval_ad2/harness"
 # Function or class of lmms-eval -> our file that wraps it, calls it or follows its behaviour.
 USED = {
+    "lmms_eval.__main__.cli_evaluate": "lmms_eval_ad2/cli/lmms.py",
     "lmms_eval.__main__.cli_evaluate_single": "lmms_eval_ad2/cli/lmms.py",
+    "lmms_eval.__main__.parse_eval_args": f"{_HARNESS}/host_options.py",
     "lmms_eval.api.instance.Instance": f"{_HARNESS}/rounds.py",
     "lmms_eval.api.instance.unwrap_generation_output": f"{_HARNESS}/journal.py",
     "lmms_eval.api.model.lmms": f"{_HARNESS}/models/baselines.py",
@@ -50,6 +52,7 @@ USED = {
     "lmms_eval.models.chat.qwen2_5_vl.Qwen2_5_VL": f"{_HARNESS}/model_input.py",
     "lmms_eval.models.chat.qwen3_vl.Qwen3_VL": f"{_HARNESS}/model_input.py",
     "lmms_eval.models.get_model": "closedloop_plugin/harness/lmms_model.py",
+    "lmms_eval.models.model_utils.gen_metrics.log_metrics": f"{_HARNESS}/batched_generation.py",
     "lmms_eval.models.model_utils.media_encoder.encode_image_to_data_url": f"{_HARNESS}/models/swift.py",
     "lmms_eval.models.registry_v2.ModelManifest": f"{_HARNESS}/models/__init__.py",
     "lmms_eval.models.registry_v2.ModelRegistryV2": f"{_HARNESS}/model_requirements.py",
@@ -59,6 +62,8 @@ USED = {
     "lmms_eval.tasks.TaskManager.initialize_tasks": f"{_HARNESS}/plugin.py",
     "lmms_eval.tui.discovery.DiscoveryCache": f"{_HARNESS}/plugin.py",
     "lmms_eval.tui.discovery.discover_tasks": f"{_HARNESS}/plugin.py",
+    "lmms_eval.utils.get_eval_banner": "lmms_eval_ad2/cli/lmms.py",
+    "lmms_eval.utils.make_table": "lmms_eval_ad2/cli/lmms.py",
     "lmms_eval.utils.simple_parse_args_string": "closedloop_plugin/harness/lmms_model.py",
 }
 MISSING = "missing"

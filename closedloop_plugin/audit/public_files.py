@@ -9,24 +9,30 @@ under its name only after its hash was checked.
 from __future__ import annotations
 
 import hashlib
+import queue
 import shutil
+import threading
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from http.client import HTTPException
 from pathlib import Path
-from urllib.parse import quote
+from typing import Any, TypeVar
+from urllib.parse import quote, urlsplit
 
 from closedloop_plugin.audit import HOST
 from closedloop_plugin.audit.result_list import ROUTE, PublicFile
 from closedloop_plugin.core.routes import valid_route_id
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.printed import one_line
 from lmms_eval_ad2.storage.files import atomic_write_bytes, file_sha256
 
+T = TypeVar("T")
 MOST_BYTES = 32 << 20  # of one file
-TIMEOUT_S = 30.0
+TIMEOUT_S = 30.0  # without a byte
+DEADLINE_S = 600.0  # of one file
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,7 @@ class FileSources:
     given: Path | None = None
     host: str = HOST
     most_bytes: int = MOST_BYTES
+    deadline_s: float = DEADLINE_S
 
     def find(self, file: PublicFile, name: str, routes: Sequence[str] = ()) -> Path:
         """Path of the file, or of the folder of a result with one file per route. Raises Ad2Error."""
@@ -107,9 +114,7 @@ class FileSources:
         if not address.startswith(("https://", "http://")):
             raise Ad2Error(f"{address}: not an address that begins with https:// or http://")
         try:
-            with urllib.request.urlopen(address, timeout=TIMEOUT_S) as response:
-                content: bytes = response.read(self.most_bytes + 1)
-                announced = response.headers.get("Content-Length")
+            content, announced = _within(self.deadline_s, lambda: _read(address, self.most_bytes + 1))
         except urllib.error.HTTPError as exc:
             raise Ad2Error(f"{address}: the server answered {exc.code} {exc.reason}; {by_hand}") from exc
         except (OSError, HTTPException, ValueError) as exc:
@@ -120,6 +125,43 @@ class FileSources:
         if announced is not None and announced.isdigit() and len(content) < int(announced):
             raise Ad2Error(f"{address}: the connection ended after {len(content)} of {announced} bytes; start again")
         return content
+
+
+class _SameHost(urllib.request.HTTPRedirectHandler):
+    """Follows redirects within the host of the list only: it is the one that the user was told of."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        old, new = urlsplit(req.full_url), urlsplit(newurl)
+        if (new.scheme, new.netloc) != (old.scheme, old.netloc):
+            raise urllib.error.URLError(f"it redirects to {one_line(new.scheme)}://{one_line(new.netloc)}")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _read(address: str, most: int) -> tuple[bytes, str | None]:
+    """At most this many bytes of the content, and the announced number."""
+    with urllib.request.build_opener(_SameHost).open(address, timeout=TIMEOUT_S) as response:
+        return response.read(most), response.headers.get("Content-Length")
+
+
+def _within(seconds: float, call: Callable[[], T]) -> T:
+    """The result of `call`; raises TimeoutError after so long, however slowly a server sends head or content."""
+    results: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            results.put((True, call()))
+        except Exception as exc:
+            results.put((False, exc))
+
+    threading.Thread(target=work, name="ad2-download", daemon=True).start()
+    try:
+        succeeded, result = results.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError(f"not complete after {seconds:g} s") from None
+    if succeeded:
+        found: T = result
+        return found
+    raise result
 
 
 def listing_sha256(folder: Path, file: PublicFile, routes: Sequence[str]) -> str:

@@ -5,6 +5,8 @@ The blueprints exist in CARLA 0.9.15 and 0.9.16; where possible with working lig
 
 from __future__ import annotations
 
+from lmms_eval_ad2.errors import near_hint
+
 BLUEPRINTS = {
     "car": "vehicle.mercedes.coupe_2020",
     "van": "vehicle.mercedes.sprinter",
@@ -27,7 +29,9 @@ BLUEPRINTS = {
 
 
 def blueprint_of(kind: str) -> str:
-    """Blueprint id of a kind. Raises KeyError for an unknown one."""
+    """Blueprint id of a kind. Raises ValueError for an unknown one."""
+    if kind not in BLUEPRINTS:
+        raise ValueError(f"kind '{kind}': no such kind{near_hint(str(kind), BLUEPRINTS)}")
     return BLUEPRINTS[kind]
 
 

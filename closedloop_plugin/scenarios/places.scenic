@@ -74,6 +74,8 @@ def until_due(where, due, kind):
     """Seconds until the ego, at its present speed, is `due` seconds ("time") or metres ("distance") before `where`."""
     if kind == "time":
         return seconds_to(where) - due
+    if kind != "distance":
+        raise ValueError(f"'{kind}' is no way to measure when the ego is due; expected \"time\" or \"distance\"")
     return (where - due - stage.ego_s - 2.4) / max(stage.ego_speed, 2.5)
 
 def is_due(where, due, kind):

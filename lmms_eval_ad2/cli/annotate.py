@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import functools
 import json
 from dataclasses import dataclass
@@ -96,7 +97,12 @@ class AnnotateOptions(AnnotationSourceOptions, QuestionCheckOptions, AnnotationP
         "dataset of the data home, FILE.jsonl of records, or a folder of pictures", metavar="SOURCE", positional=True,
         identity=("source", "sha256"),
     )  # fmt: skip
-    out: Path = option("annotation folder; contains records, drafts and decisions", metavar="DIR")
+    out: Path | None = option(
+        "annotation folder; contains records, drafts and decisions. Needed unless SOURCE is one, which is then opened "
+        "again",
+        default=None,
+        metavar="DIR",
+    )
 
 
 MERGE = ExclusiveOptions()
@@ -173,12 +179,13 @@ def page(options: AnnotateOptions) -> int:
 
     reviewer = reviewer_name(options.reviewer) if options.reviewer else ""
     _refuse_combinations(options)
-    _ensure_sample(options.source)
-    if options.boxes and not is_folder(options.out):
+    out, request = _target(options)
+    _ensure_sample(request.source)
+    if options.boxes and not is_folder(out):
         from lmms_eval_ad2.annotate.marked_boxes import read_boxes, selection_note
 
         show(selection_note(read_boxes(options.boxes), options.select))
-    folder = open_or_make(options.out, _request(options))
+    folder = open_or_make(out, request)
     show(f"{folder.path}: {len(folder)} records of {folder.about.source}, images in {folder.about.image_root}")
     if options.pre:
         _drafts(folder, options.pre, options.pre_coords)
@@ -193,6 +200,24 @@ def page(options: AnnotateOptions) -> int:
         saved=f"all decisions are in {folder.path}",
     )  # fmt: skip
     return 0
+
+
+def _target(options: AnnotateOptions) -> tuple[Path, Any]:
+    """The annotation folder and the request; SOURCE alone may be the folder, which is then opened again."""
+    from lmms_eval_ad2.annotate.folder import QUESTIONS, is_folder, open_folder
+    from lmms_eval_ad2.errors import Ad2Error
+
+    request = _request(options)
+    if options.out is not None:
+        return options.out, request
+    folder = Path(options.source)
+    if not is_folder(folder):
+        raise Ad2Error(
+            f"--out is required: ad2 annotate {options.source} --out DIR; DIR is a new folder, or the one to continue "
+            "(which can also be opened by its path alone: ad2 annotate DIR)"
+        )
+    about = open_folder(folder).about
+    return folder, dataclasses.replace(request, source=about.source, check=about.task == QUESTIONS)
 
 
 def _refuse_combinations(options: AnnotateOptions) -> None:

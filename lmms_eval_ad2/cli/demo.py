@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from lmms_eval_ad2.printed import show
 
 BASELINES = ("ad2_chance", "ad2_oracle")
 TASKS = "ad2demo_*"
+_FULL_BYTES = 1_000_000  # free bytes below which a disk counts as full
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +68,16 @@ def evaluate(
             stdout=handle, stderr=subprocess.STDOUT, env=_environment(home), check=False,
         )  # fmt: skip
     if done.returncode:
-        tail = "\n".join(log.read_text("utf-8", errors="replace").splitlines()[-15:])
-        raise Ad2Error(f"{name or model} ended with code {done.returncode}; the end of {log}:\n{tail}")
+        raise Ad2Error(f"{name or model} ended with code {done.returncode}: {_reason(log)}; its output: {log}")
+
+
+def _reason(log: Path) -> str:
+    """Why a run failed: the disk is full, which its log may lack for the same reason, or the last error in the log."""
+    if shutil.disk_usage(log.parent).free < _FULL_BYTES:
+        return f"the disk of {log.parent} is full; free some space, then the same command resumes"
+    lines = log.read_text("utf-8", errors="replace").splitlines()
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return next(iter([*errors[-1:], *lines[-1:]]), "it printed nothing")
 
 
 def _environment(home: Path | None) -> dict[str, str]:

@@ -28,10 +28,10 @@ def run(model: str, model_args: str, out: Path, words: Sequence[str], tasks: str
     `words`: lmms-eval's command line for this run.
     """
     from lmms_eval_ad2.cli import lmms
-    from lmms_eval_ad2.harness import run_checks
+    from lmms_eval_ad2.harness import host_options, run_checks
     from lmms_eval_ad2.import_probe import ImportProbe
 
-    if unusable := run_checks.option_faults({name: lmms.value_of(words, name) for name in run_checks.OPTIONS}):
+    if unusable := run_checks.option_faults(host_options.parse(words)):
         return _end(unusable)  # without a limit there is nothing to plan
     probe = ImportProbe()
     from lmms_eval_ad2.harness.run_plan import HostOptions, RunPlanner, folder_of
@@ -43,7 +43,8 @@ def run(model: str, model_args: str, out: Path, words: Sequence[str], tasks: str
         model, model_args, str(out), force_simple=simple, ours=ours, device=lmms.value_of(words, "--device")
     )
     folder = folder_of(out, model, model_args, host)
-    planner = RunPlanner(host, folder if _is_right(run_checks.check_prompts) else None)
+    readable = _is_right(run_checks.check_prompts) and _is_right(lambda: run_checks.check_output(str(out)))
+    planner = RunPlanner(host, folder if readable else None)
     plans = planner.plan([task for task in selection.tasks.values() if task.settings])
     faults += [*selection.faults, *(fault for plan in plans for fault in _faults(plan))]
     for line in selection.left_out:
@@ -51,7 +52,7 @@ def run(model: str, model_args: str, out: Path, words: Sequence[str], tasks: str
     _print_tasks(plans, selection)
     print(f"model: {_model(model, model_args, simple)}")
     print(f"folder: {folder}")
-    if ours and _is_right(run_checks.check_judge):
+    if ours and readable and _is_right(run_checks.check_judge):
         print(f"judge: {_judge(plans, folder, host.repeats)}")
     report = probe.report()
     if report.torch:

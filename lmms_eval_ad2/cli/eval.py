@@ -11,10 +11,14 @@ from typing import Any
 from lmms_eval_ad2.cli.judge_options import JudgeOptions
 from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
 from lmms_eval_ad2.coordinates import FrameSetting
+from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.options import add_command, option
 from lmms_eval_ad2.shards import ENV as SHARD_ENV
 from lmms_eval_ad2.shards import RunShard
 from lmms_eval_ad2.storage.training_card import STRICT_ENV
+
+# Options of lmms-eval that ad2 eval always gives.
+_OWN = ("--model", "--tasks", "--model_args", "--output_path")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +88,10 @@ def register(subparsers: Any) -> None:
 
 
 def arguments(options: EvalOptions) -> list[str]:
-    """Return lmms-eval's command line for these options."""
+    """Return lmms-eval's command line for these options; raises Ad2Error for one of them among those after `--`."""
+    for word in options.rest:
+        if word.partition("=")[0] in _OWN:
+            raise Ad2Error(f"{word.partition('=')[0]} after --: it is an option of ad2 eval, give it before --")
     words = [
         "--model",
         options.model,
@@ -107,6 +114,8 @@ def arguments(options: EvalOptions) -> list[str]:
 
 
 def run(options: EvalOptions) -> int:
+    if not options.out.strip():
+        raise Ad2Error("--out is empty; name a folder")
     if options.frame is not None:
         FrameSetting.parse(options.frame, "--frame")
     if options.shard is not None:
@@ -127,7 +136,7 @@ def run(options: EvalOptions) -> int:
         return dry_run.run(options.model, options.model_args, Path(options.out), arguments(options), options.tasks)
     from lmms_eval_ad2.cli import lmms
 
-    code = lmms.run(arguments(options))
+    code = lmms.run(arguments(options), own_tables=True)
     if code == 0 and int(os.environ.get("RANK", 0)) == 0:
         _tables()
         return int(options.strict_requests and _failed_requests())

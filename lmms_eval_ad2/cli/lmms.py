@@ -30,8 +30,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
 
 
-def run(arguments: list[str]) -> int:
-    """Run lmms-eval in this process; returns its exit code, or 1 for an error that it reports as success."""
+def run(arguments: list[str], own_tables: bool = False) -> int:
+    """Run lmms-eval in this process; returns its exit code, or 1 for an error that it reports as success.
+
+    own_tables: the caller prints the tables of our tasks, so that lmms-eval does not.
+    """
     if frame := os.environ.get(FRAME_ENV):
         FrameSetting.parse(frame, FRAME_ENV)  # an invalid one must fail before imports that take ten seconds
     shard_of_environment()
@@ -53,6 +56,9 @@ def run(arguments: list[str]) -> int:
 
     plugin.install()
     plugin.wrap(host, "cli_evaluate_single", _true_exit)
+    if own_tables:
+        plugin.wrap(host, "make_table", _of_others)
+        plugin.wrap(host, "get_eval_banner", lambda original: lambda **_: "")
     return _exit_code(dispatch.main)
 
 
@@ -63,7 +69,7 @@ def needs_plugin(arguments: Sequence[str]) -> bool:
 
 def checked(arguments: Sequence[str]) -> list[str]:
     """The arguments with `--tasks` resolved. Raises Ad2Error for a mistake that would end the run after its start."""
-    from lmms_eval_ad2.harness import run_checks
+    from lmms_eval_ad2.harness import host_options, run_checks
     from lmms_eval_ad2.harness.task_selection import select
 
     given = value_of(arguments, "--tasks")
@@ -75,8 +81,9 @@ def checked(arguments: Sequence[str]) -> list[str]:
     for fault in selection.faults:
         raise Ad2Error(fault)
     model, model_args, out = (value_of(arguments, name) for name in ("--model", "--model_args", "--output_path"))
-    if selection.tasks:
-        for fault in run_checks.option_faults({name: value_of(arguments, name) for name in run_checks.OPTIONS}):
+    words = arguments[1:] if arguments[0] == "eval" else arguments
+    if selection.tasks and words[0].startswith("-"):  # else it is another command of lmms-eval
+        for fault in run_checks.option_faults(host_options.parse(words)):
             raise Ad2Error(fault)
     simple = "--force_simple" in arguments
     device = value_of(arguments, "--device") if value_of(arguments, "--config") is None else ...  # a file may name it
@@ -88,13 +95,14 @@ def checked(arguments: Sequence[str]) -> list[str]:
 
 
 def value_of(arguments: Sequence[str], option: str) -> str | None:
-    """The value of `option` in the form "--x y" or "--x=y"."""
-    for word, following in zip(arguments, [*arguments[1:], None], strict=True):
+    """The last value of `option` in the form "--x y" or "--x=y"."""
+    value = None
+    for i, word in enumerate(arguments):
         if word == option:
-            return following
-        if word.startswith(f"{option}="):
-            return word.partition("=")[2]
-    return None
+            value = next(iter(arguments[i + 1 :]), None)
+        elif word.startswith(f"{option}="):
+            value = word.partition("=")[2]
+    return value
 
 
 def include_path(arguments: Sequence[str]) -> str | None:
@@ -126,6 +134,16 @@ def _true_exit(original: Callable[..., Any]) -> Callable[..., Any]:
             exit_after_error(exc)
 
     return cli_evaluate_single
+
+
+def _of_others(original: Callable[..., Any]) -> Callable[..., Any]:
+    def make_table(results: Any, column: str = "results", **more: Any) -> Any:
+        from lmms_eval_ad2.harness.task_files import groups, task_files
+
+        ours = {*task_files(), *groups()} >= set(results["results"])
+        return "" if ours else original(results, column, **more)
+
+    return make_table
 
 
 def _exit_code(call: Callable[[], Any]) -> int:

@@ -42,7 +42,13 @@ from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.reference_answers import chain, reference, written
 from lmms_eval_ad2.scoring.sample import input_size
 from lmms_eval_ad2.scoring.variant import TaskVariant
-from lmms_eval_ad2.storage.files import atomic_write, atomic_write_bytes, atomic_write_json, file_sha256
+from lmms_eval_ad2.storage.files import (
+    atomic_write,
+    atomic_write_bytes,
+    atomic_write_json,
+    file_sha256,
+    remove_abandoned,
+)
 from lmms_eval_ad2.storage.training_card import write_set
 from lmms_eval_ad2.storage.untrusted_json import load
 
@@ -94,6 +100,8 @@ def export(
     leaks = _without_leaks(chosen, held, settings)
     prompts = PromptSet.load()
     images = TrainingImages(settings.images_out or settings.out.with_name(f"{settings.out.stem}_images"))
+    for folder in images.folder.glob("*/"):
+        remove_abandoned(folder)  # of an earlier export that was killed
     training_set = TrainingSetBuilder()
     with _ordered(settings) as file:
         counts = _write(chosen, prompts, images, file, training_set)

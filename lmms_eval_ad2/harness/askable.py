@@ -29,6 +29,7 @@ def part_table(source: Dataset, variant: TaskVariant) -> Any:
 
 
 def _part_tables(source: Dataset, variant: TaskVariant) -> Iterator[Any]:
+    """Raises Ad2Error for a damaged file."""
     import pyarrow.compute as pc
 
     for path in source.parts:

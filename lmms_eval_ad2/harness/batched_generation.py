@@ -28,6 +28,7 @@ SaveFn = Callable[[dict[int, Any]], None]  # answers by request index
 ASYNC_MODEL = "lmms_eval.models.chat.async_openai"
 # The endpoint wrappers of lmms-eval encode to PNG by default: 25 times slower, four times larger.
 IMAGE_ENCODING = {"LMMS_IMAGE_ENCODE_FORMAT": "JPEG", "LMMS_IMAGE_JPEG_QUALITY": "95"}
+_METRICS = "lmms_eval.models.model_utils.gen_metrics"
 NO_MEDIA = "[AD2_MEDIA_FAILED]"
 
 
@@ -54,7 +55,7 @@ def answers(
 ) -> Iterator[dict[int, Any]]:
     """Yield answers by index for the requests `todo`, as they arrive. `save` gets answers of an unfinished batch."""
     isolating = _isolate_failures(generate)
-    with _hidden_progress_bars(lm), _image_encoding():
+    with _hidden_progress_bars(lm), _quiet_metrics(), _image_encoding():
         if type(lm).__module__ == ASYNC_MODEL and hasattr(lm, "maybe_forward_with_tool"):
             batches = _stream_async(lm, generate, requests, todo, save)
         elif getattr(lm, "num_concurrent", None) and not getattr(lm, "adaptive_concurrency", False):
@@ -161,6 +162,18 @@ def _image_encoding() -> Iterator[None]:
     finally:
         for key in unset:
             os.environ.pop(key, None)
+
+
+@contextmanager
+def _quiet_metrics() -> Iterator[None]:
+    """Silence the line "Metric summary" that wrappers log for each call: for an endpoint, one line per answer."""
+    from loguru import logger
+
+    logger.disable(_METRICS)
+    try:
+        yield
+    finally:
+        logger.enable(_METRICS)
 
 
 class _SilentProgress:

@@ -37,6 +37,8 @@ from lmms_eval_ad2.storage.identity import digest
 from lmms_eval_ad2.storage.journal import JournalFile, JournalLine, parse_object, scan
 from lmms_eval_ad2.storage.redaction import environment_keys, without_keys
 
+ProgressFn = Callable[[int, int], None]  # (answers, requests)
+
 
 class AnswerJournal:
     """The answers on disk: writes those of one rank, reads those of all."""
@@ -117,12 +119,15 @@ def _asked(lm: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def attach(lm: Any, journal: AnswerJournal | None) -> Iterator[None]:
-    """Within the block, `lm.generate_until` reads and writes the journal and generates one task at a time."""
+def attach(lm: Any, journal: AnswerJournal | None, progress: ProgressFn | None = None) -> Iterator[None]:
+    """Within the block, `lm.generate_until` reads and writes the journal and generates one task at a time.
+
+    progress: called with (answers, requests) instead of showing a bar.
+    """
     own = vars(lm).get("generate_until")  # set on the instance by the caller: restored at the end
     spread_over_servers(getattr(lm, "client", None))
     original, guard = lm.generate_until, RefusalGuard(lm)
-    lm.generate_until = lambda requests: _generate(lm, original, list(requests), journal, guard)
+    lm.generate_until = lambda requests: _generate(lm, original, list(requests), journal, guard, progress)
     try:
         yield
     finally:
@@ -134,8 +139,9 @@ def attach(lm: Any, journal: AnswerJournal | None) -> Iterator[None]:
 
 
 def _generate(
-    lm: Any, generate: GenerateFn, requests: list[Any], journal: AnswerJournal | None, guard: RefusalGuard
-) -> list[Any]:
+    lm: Any, generate: GenerateFn, requests: list[Any], journal: AnswerJournal | None, guard: RefusalGuard,
+    progress: ProgressFn | None,
+) -> list[Any]:  # fmt: skip
     ours = [i for i, r in enumerate(requests) if request_parts(lm, r)[3] in TASKS]
     answers: list[Any] = [None] * len(requests)
     others = sorted(set(range(len(requests))) - set(ours))
@@ -149,12 +155,12 @@ def _generate(
     todo = [i for i in ours if i not in known]
     if known:
         print(f"ad2: {len(known)} of {len(ours)} answers are in the journal; requesting {len(todo)}", flush=True)
-    saver, caught = _Saver(journal, keys, requests), CaughtErrors(lm, generate)
+    saver, caught, done = _Saver(journal, keys, requests), CaughtErrors(lm, generate), len(known)
     try:
         with (
             guard.active(),
             caught.active(),
-            tqdm(total=len(todo), desc="answers", disable=getattr(lm, "rank", 0) != 0 or not todo) as bar,
+            tqdm(total=len(todo), desc="answers", disable=bool(getattr(lm, "rank", 0) or not todo or progress)) as bar,
         ):
             for batch in batched_generation.answers(lm, caught.generate, requests, todo, saver.save):
                 marked = guard.marked(batch)
@@ -163,6 +169,9 @@ def _generate(
                 for i, answer in marked.items():
                     answers[i] = _without_keys(answer, saver.api_keys)
                 bar.update(len(batch))
+                done += len(batch)
+                if progress:
+                    progress(done, len(ours))
     except (RefusedRequestsError, asyncio.CancelledError) as exc:
         if guard.refusal is None:
             raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -27,7 +27,8 @@ DEFAULT_SEEDS = (0, 1234, 1234, 1234)  # of lmms-eval's command line: random, nu
 
 def run_tasks(
     model: Any, tasks: str, *, model_args: str, out: Path, name: str | None, limit: float | None, repeats: int,
-    batch_size: int, device: str | None, settings: Mapping[str, str | None],
+    batch_size: int, device: str | None, gen_kwargs: str, progress: Callable[[int, int], None] | None,
+    settings: Mapping[str, str | None],
 ) -> Path:  # fmt: skip
     """Evaluate and return the folder of the run. `settings`: environment variables (AD2_JUDGE, ...) of this run only.
 
@@ -47,11 +48,13 @@ def run_tasks(
                 device=device,
                 limit=limit,
                 repeats=repeats,
+                gen_kwargs=gen_kwargs or None,
                 log_samples=False,
                 task_manager=manager,
                 cli_args=LibraryArguments(
                     model_name=name, output_path=str(out), limit=limit, repeats=repeats, offset=0,
-                    seed=list(DEFAULT_SEEDS), process_with_media=False,
+                    seed=list(DEFAULT_SEEDS), process_with_media=False, gen_kwargs=gen_kwargs, device=device,
+                    progress=progress,
                 ),
             )  # fmt: skip
     folder = current().folder

@@ -12,6 +12,7 @@ import difflib
 import functools
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from lmms_eval_ad2.harness.models.arguments import refuse_unknown
 from lmms_eval_ad2.harness.wrapper_source import constructor_of, source_of, torch_has_cuda
 from lmms_eval_ad2.storage.local_weights import checkpoint_fault
 from lmms_eval_ad2.storage.model_arguments import pairs
+from lmms_eval_ad2.storage.redaction import redacted
 
 # Optional imports without which wrappers cannot process images; the others (decord in many files) are for video or
 # audio only. By the way in which they are imported: optional_import("module", ...), or in a `try`.
@@ -95,7 +97,7 @@ def faults(
         found.append(f"--model {name} needs {' and '.join(missing)}, not installed: {install_all(missing)}")
     if fault := key_fault(wrapper, arguments):
         found.append(fault)
-    more = [argument_fault(wrapper, arguments), path_fault(wrapper, arguments)]
+    more = [format_fault(model_args) or argument_fault(wrapper, arguments), path_fault(wrapper, arguments)]
     if device is not ...:
         more.append(device_fault(wrapper, arguments, device))
     if wrapper.model_id == hf_requirements.NAME:
@@ -109,12 +111,24 @@ def check_model(name: str, model_args: str | Mapping[str, Any] | None = None, fo
         raise Ad2Error(fault)
 
 
+def format_fault(model_args: str | Mapping[str, Any] | None) -> str | None:
+    """One line for a part of `--model_args` that is no KEY=VALUE; of texts with quotes or brackets none is judged."""
+    if not isinstance(model_args, str) or any(mark in model_args for mark in "{}[]'\""):
+        return None
+    for part in filter(None, map(str.strip, model_args.split(","))):
+        if not re.match(r"[^=\s]+=", part):
+            return f"--model_args {redacted(model_args)}: expected KEY=VALUE,..., found '{redacted(part)}'"
+    return None
+
+
 def argument_fault(wrapper: ModelWrapper, arguments: Mapping[str, str]) -> str | None:
     """One line for an argument that the constructor refuses; None also if its source does not tell."""
     made = constructor_of(wrapper.class_path)
-    if made is None or made.takes_any:
+    if made is None or (made.takes_any and not made.ignores_others):
         return None
     given = [argument for argument in arguments if argument.isidentifier()]  # others are parts of a value
+    if made.ignores_others:  # lmms-eval runs with such an argument, but a misspelt one would be without effect
+        given = [argument for argument in given if difflib.get_close_matches(argument, made.defaults, 1, 0.8)]
     try:
         refuse_unknown(wrapper.model_id, given, made.defaults)
     except Ad2Error as exc:

@@ -228,7 +228,7 @@ def _evaluate(original: Callable[..., Any], lm: Any, task_dict: Any, args: Any, 
         if rank == 0:
             run.begin()
         journal = AnswerJournal(run.folder / "journal", rank) if run.folder else None
-        with attach(lm, journal):
+        with attach(lm, journal, getattr(run.cli, "progress", None)):
             results = original(lm, task_dict, *args, **kwargs)
         if results is not None:
             run.finish()
@@ -316,7 +316,7 @@ def _own_tasks(names: Iterable[Any], cli: Any = None) -> list[TaskFile]:
 
 def _check_options(cli: Any) -> None:
     """Raise Ad2Error for an option of lmms-eval that our tasks cannot use."""
-    for fault in run_checks.option_faults({name: getattr(cli, name[2:], None) for name in run_checks.OPTIONS}):
+    for fault in run_checks.option_faults(cli):
         raise Ad2Error(fault)
 
 

@@ -142,7 +142,7 @@ class RunPlanner:
         for plan in plans:
             if plan.task.name in loaded:
                 try:
-                    self._examine(plan, loaded[plan.task.name], share=min(1.0, ROWS_READ / total))
+                    self._examine(plan, loaded[plan.task.name], share=min(1.0, ROWS_READ / max(1, total)))
                 except Ad2Error as exc:
                     plan.fault = f"task {plan.task.name}: {exc}"
         return plans
@@ -155,6 +155,9 @@ class RunPlanner:
             plan.fault = str(exc)
             return None
         plan.questions = len(self._host.rows(loaded))
+        if not plan.questions and self._host.offset >= int(loaded.data["n"]) and self._host.offset:
+            plan.fault = f"--offset {self._host.offset}: task {task.name} has {loaded.data['n']} records"
+            return None
         plan.notes = task_data.notes(loaded)
         return loaded
 

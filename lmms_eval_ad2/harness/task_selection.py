@@ -80,7 +80,7 @@ def select(text: str, folder: str | Path | None = None) -> TaskSelection:
     files = {**task_files(), **more.tasks}
     empty: list[str] = []
     empty_groups: list[str] = []
-    for name in text.split(","):
+    for name in filter(None, map(str.strip, text.split(","))):
         if name in more.tasks:
             _add_named(chosen, name, files)
         elif name in more.names:  # a group, or a task on other data
@@ -95,6 +95,8 @@ def select(text: str, folder: str | Path | None = None) -> TaskSelection:
             empty_groups += _add_groups(chosen, name, fnmatch.filter(groups(), name))
         else:
             empty += _add_wildcard(chosen, name, files)
+    if not (chosen.names or chosen.faults or empty or empty_groups):
+        chosen.faults.append("--tasks is empty; name tasks, a wildcard or a group: ad2 tasks")
     if chosen.names:
         chosen.left_out += [f"left out: {fault}" for fault in empty_groups]
     else:

@@ -7,7 +7,7 @@ import functools
 import importlib.util
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 # `assert kwargs == {}`, `assert not kwargs`, `assert len(kwargs) == 0`, and the forms with other names.
@@ -18,6 +18,7 @@ _REFUSES = r"assert (?:{0} == \{{\}}|not {0}\b|len\({0}\) == 0)"
 class WrapperConstructor:
     """defaults: parameter -> its default; None if that is no text. takes_any: other arguments are accepted.
 
+    ignores_others: accepted ones are without effect, since nothing uses them.
     asks_for_cuda: the file asks whether there is a GPU. moves_to_cuda: it moves inputs to "cuda" by that name.
     """
 
@@ -25,6 +26,7 @@ class WrapperConstructor:
     takes_any: bool
     asks_for_cuda: bool
     moves_to_cuda: bool
+    ignores_others: bool = False
 
 
 def source_of(module: str) -> Path | None:
@@ -66,15 +68,38 @@ def constructor_of(class_path: str) -> WrapperConstructor | None:
         return None
     for item in found.body:
         if isinstance(item, ast.FunctionDef) and item.name == "__init__":
-            return _read(item, text)
+            own = _read(item, text)
+            inherited = _inherited(found, tree, module) if _passes_on(item) else None
+            return own if inherited is None else replace(inherited, defaults=inherited.defaults | own.defaults)
+    inherited = _inherited(found, tree, module)
+    return inherited and replace(inherited, moves_to_cuda=inherited.moves_to_cuda or _moves(text))
+
+
+def _inherited(found: ast.ClassDef, tree: ast.Module, module: str) -> WrapperConstructor | None:
+    """The constructor of the first base class that has one."""
     imported = dict(_imported(tree))
-    for base in found.bases:
-        path = imported.get(ast.unparse(base), f"{module}.{ast.unparse(base)}")
-        inherited = constructor_of(path)
-        if inherited is not None:
-            moves = inherited.moves_to_cuda or _moves(text)
-            return WrapperConstructor(inherited.defaults, inherited.takes_any, inherited.asks_for_cuda, moves)
-    return None
+    paths = (imported.get(ast.unparse(base), f"{module}.{ast.unparse(base)}") for base in found.bases)
+    return next((made for path in paths if (made := constructor_of(path)) is not None), None)
+
+
+def _passes_on(function: ast.FunctionDef) -> bool:
+    """Whether a constructor passes all other arguments to that of its base, and uses them for nothing else."""
+    rest = function.args.kwarg
+    if rest is None or _uses(function, rest.arg) != 1:
+        return False
+    return f"super().__init__(*args, **{rest.arg})" in ast.unparse(function)
+
+
+def _uses(function: ast.FunctionDef, name: str) -> int:
+    """How often a name occurs in the body, apart from warnings of the form `if name: log.warning(...)`."""
+    kept = [part for part in function.body if not _only_warns(part, name)]
+    return sum(isinstance(node, ast.Name) and node.id == name for part in kept for node in ast.walk(part))
+
+
+def _only_warns(part: ast.stmt, name: str) -> bool:
+    if not (isinstance(part, ast.If) and ast.unparse(part.test) == name and not part.orelse):
+        return False
+    return all(re.match(r"\w+\.warn(?:ing)?\(", ast.unparse(line)) for line in part.body)
 
 
 def _imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
@@ -99,7 +124,8 @@ def _read(function: ast.FunctionDef, text: str) -> WrapperConstructor:
             takes_any = False
             taken = re.findall(rf"{rest}\.pop\(['\"](\w+)", ast.unparse(function))
             defaults |= dict.fromkeys(taken)
-    return WrapperConstructor(defaults, takes_any, "cuda.is_available" in text, _moves(text))
+    ignores = takes_any and given.kwarg is not None and not _uses(function, given.kwarg.arg)
+    return WrapperConstructor(defaults, takes_any, "cuda.is_available" in text, _moves(text), ignores)
 
 
 def _text(node: ast.expr | None) -> str | None:

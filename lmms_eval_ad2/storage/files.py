@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+import glob
 import hashlib
 import json
 import os
+import re
+import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,9 +31,8 @@ def atomic_path(path: Path, durable: bool = True) -> Iterator[Path]:
     missing, but the content is never partial. Use it for files that the same command creates again if missing.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    # A killed process with the same pid may have left one, and some writers refuse an existing file.
-    temporary.unlink(missing_ok=True)
+    # Two threads may write the same path, and so may processes of two containers, with equal ids.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
         yield temporary
         with temporary.open("r+b") as handle:
@@ -44,7 +46,11 @@ def atomic_path(path: Path, durable: bool = True) -> Iterator[Path]:
 
 @contextmanager
 def atomic_write(path: Path, errors: str = "strict") -> Iterator[TextIO]:
-    """Yield a text handle (UTF-8) whose content appears at `path` if the block succeeds; see `atomic_path`."""
+    """Yield a text handle (UTF-8) whose content appears at `path` if the block succeeds; see `atomic_path`.
+
+    Temporary files of the same path that killed processes left are removed.
+    """
+    remove_abandoned(path.parent, glob.escape(path.name))
     with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", errors=errors) as handle:
         yield handle
 
@@ -106,3 +112,24 @@ def remove_leftovers(*folders: Path) -> None:
     for folder in folders:
         for leftover in folder.glob(".*.tmp"):
             leftover.unlink(missing_ok=True)
+
+
+def remove_abandoned(folder: Path, pattern: str = "*") -> None:
+    """Remove the temporary files of `atomic_path` in a folder whose processes no longer run; needs no lock.
+
+    pattern: glob pattern of the names of the files that were to be written.
+    """
+    for leftover in folder.glob(f".{pattern}.*.tmp"):
+        writer = re.search(r"\.(\d+)(?:-[0-9a-f]{8})?\.tmp$", leftover.name)
+        if writer and not _runs(int(writer[1])):
+            leftover.unlink(missing_ok=True)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # it belongs to another user, or the number is none of a process
+        return True
+    return True

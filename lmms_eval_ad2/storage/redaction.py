@@ -9,14 +9,23 @@ from collections.abc import Iterable
 HIDDEN = "[REDACTED]"
 SHORTEST_KEY = 8  # characters; shorter ones ("EMPTY", for a local server) are also ordinary words of a reply
 
-# Keys of a recognisable shape: OpenAI and others, Hugging Face, Google, GitHub, GitLab, Slack, AWS, Groq, NVIDIA,
-# Replicate, JSON web tokens.
+# Keys of a recognisable shape: OpenAI, Anthropic, DeepSeek, OpenRouter and others (sk-), Hugging Face, Google, GitHub,
+# GitLab, Slack, AWS, Groq, NVIDIA, Replicate, xAI, Perplexity, Cerebras, Tavily, RunPod, Voyage, Fireworks, Together,
+# npm, Jina, DigitalOcean, Databricks, JSON web tokens. The digit distinguishes some from words.
 _SHAPES = re.compile(
     r"\b(?:sk-[\w-]{8,}|hf_(?:(?=[a-z]*[A-Z0-9])[A-Za-z0-9]{8,}|[a-z]{16,})|AIza[\w-]{8,}|gh[opusr]_\w{8,}|github_pat_\w{8,}|glpat-[\w-]{8,}"
-    r"|xox[abeprs]-[\w-]{8,}|A[KS]IA[0-9A-Z]{12,}|gsk_[A-Za-z0-9]{8,}|nvapi-[\w-]{8,}|r8_[A-Za-z0-9]{8,}"
+    r"|xox[abeprs]-[\w-]{8,}|A[KS]IA[0-9A-Z]{12,}|gsk_[A-Za-z0-9]{8,}|nvapi-[\w-]{8,}|r8_[A-Za-z0-9]{8,}|ya29\.[\w-]{8,}"
+    r"|(?:xai|pplx|csk|tvly|rpa|pa)-(?=[\w-]*\d)[\w-]{14,}|dapi[0-9a-f]{16,}"
+    r"|(?:fw|rpa|npm|jina|tgp_v1|dop_v1)_(?=[A-Za-z]*\d)[A-Za-z0-9]{14,}"
     r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"
 )
-_NAMED = re.compile(r"(?i)([\w-]*(?:key|auth|passw(?:or)?d|pwd|pw|secret|token|credentials?)['\"]?\s*[=:]\s*)[^,\s]+")
+_NAMED = re.compile(
+    r"(?i)((?:[\w-]*(?:key|auth|authorization|passw(?:or)?d|passphrase|pwd|pw|secret|token|credentials?|bearer|cookie|jwt)"
+    r"|\b(?:[\w-]*[_-])?pat)['\"]?\s*[=:]\s*)[^,\s]+"
+)
+_COOKIES = re.compile(r"(?i)(\bcookies?['\"]?\s*[=:]\s*)[^,\n]+")  # several, separated by "; "
+# Signatures of addresses (Azure, Amazon, Google, Alibaba).
+_SIGNED = re.compile(r"(?i)([?&](?:sig|signature|x-\w+-(?:signature|credential|security-token))=)[^&,\s]+")
 _USER = re.compile(r"://[^@/\s,]+@")
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[^\s,;]+")
 _DIGIT, _LETTER = re.compile(r"[0-9]"), re.compile(r"[A-Za-z]")
@@ -27,6 +36,8 @@ def redacted(text: str) -> str:
     """Model arguments without keys: values of arguments such as api_key= or pw=, and all values shaped like a key."""
     text = _USER.sub(f"://{HIDDEN}@", text)
     text = _BEARER.sub(rf"\1 {HIDDEN}", text)
+    text = _COOKIES.sub(rf"\1{HIDDEN}", text)
+    text = _SIGNED.sub(rf"\1{HIDDEN}", text)
     text = _SHAPES.sub(HIDDEN, text)
     return _NAMED.sub(rf"\1{HIDDEN}", text)
 

@@ -130,6 +130,17 @@ def test_a_port_in_use_is_reported(tmp_path: Path, pictures: Path, capsys: pytes
     assert "cannot listen on 127.0.0.1:" in capsys.readouterr().err
 
 
+def test_a_folder_is_opened_again_by_its_path_alone(
+    tmp_path: Path, pictures: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(pictures, "--no-page") == 2
+    assert f"--out is required: ad2 annotate {pictures} --out DIR" in capsys.readouterr().err
+    assert call(pictures, "--out", tmp_path / "notes", "--no-page") == 0
+    first = capsys.readouterr().out
+    assert call(tmp_path / "notes", "--no-page") == 0
+    assert capsys.readouterr().out == first
+
+
 def test_help_lists_the_subcommands(tmp_path: Path) -> None:
     output = run(BIN / "ad2", "annotate", "--help", cwd=tmp_path).stdout
     assert "ad2 annotate sample_coda_lm --out notes" in output

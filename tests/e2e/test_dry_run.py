@@ -14,7 +14,7 @@ from support.builders import chain, record
 from support.running import BIN, environment, run, run_folder
 
 from lmms_eval_ad2.cli.main import main
-from lmms_eval_ad2.data.home import write_dataset
+from lmms_eval_ad2.data.home import home, write_dataset
 from lmms_eval_ad2.harness import model_requirements
 from lmms_eval_ad2.testing.fake_endpoint import serve
 
@@ -151,6 +151,37 @@ def test_a_dry_run_imports_neither_lmms_eval_nor_torch(tmp_path: Path) -> None:
         (("--model", "ad2_chance", "--", "--baseline", "x.jsonl"), "--baseline x.jsonl: not used by these tasks"),
         (("--model", "ad2_chance", "--model-args", "sed=1"), "unknown model argument 'sed'; did you mean 'seed'?"),
         (("--model", "ad2_chance", "--tasks", "ad3_*"), "no task matches 'ad3_*'; ours: ad2 tasks"),
+        (("--model", "ad2_chance", "--tasks", "ad2_no*"), "no task matches 'ad2_no*'"),
+        (("--model", "ad2_chance", "--tasks", " ,"), "--tasks is empty"),
+        (("--model", "ad2_chance", "--limit", "1.5"), "--limit 1.5: a number of records"),
+        (("--model", "ad2_chance", "--limit", "inf"), "--limit inf: a number of records"),
+        (("--model", "ad2_chance", "--limit", "2", "--", "--limit", "0"), "--limit 0: a number of records"),
+        (("--model", "ad2_chance", "--repeats", "0"), "--repeats 0: 1 or more"),
+        (("--model", "ad2_chance", "--batch-size", "x"), "--batch_size x: a whole number of 1 or more, or auto"),
+        (("--model", "ad2_chance", "--device", "cudda"), "--device cudda: no device of torch"),
+        (("--model", "ad2_chance", "--", "--offset=-1"), "--offset -1: 0 or more"),
+        (
+            ("--model", "ad2_chance", "--", "--offset", "100000"),
+            "--offset 100000: task ad2demo_relation has 42 records",
+        ),
+        (("--model", "ad2_chance", "--", "--no_such"), "unknown option --no_such; all: lmms_eval --help"),
+        (("--model", "ad2_chance", "--", "--systm_instruction", "x"), "did you mean --system_instruction?"),
+        (("--model", "ad2_chance", "--", "stray"), "'stray' belongs to no option"),
+        (("--model", "ad2_chance", "--", "--cache_requests", "no"), "invalid choice: 'no'"),
+        (("--model", "ad2_chance", "--", "--max_tokens", "many"), "invalid int value: 'many'"),
+        (("--model", "ad2_chance", "--", "--tasks", "x"), "--tasks after --: it is an option of ad2 eval"),
+        (("--model", "ad2_chance", "--", "--verbosity", "LOUD"), "--verbosity LOUD: one of TRACE, DEBUG"),
+        (("--model", "ad2_chance", "--", "--use_cache", "x"), "--use_cache ignores image content"),
+        (("--model", "ad2_chance", "--", "--config", "/no.yaml"), "--config /no.yaml: no such file"),
+        (("--model", "ad2_chance", "--", "--fewshot_as_multiturn"), "asked without examples"),
+        (("--model", "ad2_chance", "--", "--gen_kwargs", "max_new_tokens"), "expected KEY=VALUE"),
+        (("--model", "ad2_chance", "--", "--gen_kwargs", "max_new_token=5"), "did you mean max_new_tokens?"),
+        (("--model", "ad2_chance", "--", "--gen_kwargs", "temperature=hot"), "temperature=hot: expected a number"),
+        (("--model", "ad2_chance", "--model-args", "seed"), "expected KEY=VALUE,..., found 'seed'"),
+        (("--model", "openai", "--model-args", "model_versio=m"), "did you mean 'model_version'?"),
+        (("--model", "ad2_chance", "--out", "/proc/x"), "--output_path /proc/x: cannot be written to"),
+        (("--model", "ad2_chance", "--out", "x" * 300), "cannot be written to: File name too long"),
+        (("--model", "ad2_chance", "--out", ""), "--out is empty; name a folder"),
         (("--model", "qwen2_5_vl"), "it uses a GPU by default, and this torch has no CUDA: give --device cpu"),
     ],
 )
@@ -160,6 +191,22 @@ def test_an_option_that_would_end_the_run_is_one_line(
 ) -> None:  # fmt: skip
     monkeypatch.setattr(model_requirements, "torch_has_cuda", lambda: False)
     assert main(["eval", "--tasks", "ad2demo_relation", "--out", str(tmp_path / "x"), "--dry-run", *words]) == 2
-    errors = capsys.readouterr().err.strip().splitlines()
+    errors = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("left out")]
     assert len([line for line in errors if line.startswith("error: ")]) == 1
     assert message in errors[-1]
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 1000, None], ids=["empty", "other", "cut"])
+def test_a_damaged_file_of_a_dataset_is_one_line(
+    content: bytes | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_dataset("ad2_bench", "test", [record()], image_root=tmp_path, source={})
+    (file,) = (home() / "data" / "ad2_bench" / "test").glob("*.parquet")
+    file.write_bytes(file.read_bytes()[:-100] if content is None else content)
+    _, errors = plan(capsys, "--model", "ad2_chance", "--out", tmp_path / "x", "--tasks", "ad2_perception_base", code=2)
+    expected = f"{file} is damaged ("
+    assert [line for line in errors if expected in line] == errors and len(errors) == 1
+    assert errors[0].endswith("import ad2_bench (test) again; ad2 data verify ad2_bench checks all its files")
+    assert main(["tasks", "--json"]) == 0, "the list of all tasks"
+    rows = {row["task"]: row for row in json.loads(capsys.readouterr().out)}
+    assert not rows["ad2_perception_base"]["ready"] and rows["ad2demo_relation"]["ready"]

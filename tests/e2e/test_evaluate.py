@@ -52,6 +52,25 @@ def test_a_function_is_asked_in_batches_and_again_only_under_another_name(tmp_pa
     assert len(answer.batches) == 5, "without a name each call is a run of its own"
 
 
+@pytest.mark.parametrize("given", [{"max_new_tokens": 7, "temperature": 0.5}, "max_new_tokens=7,temperature=0.5"])
+def test_generation_settings_reach_the_function_and_the_results(given: Any, tmp_path: Path) -> None:
+    asked: list[tuple[int, float]] = []
+    seen: list[tuple[int, int]] = []
+
+    def answer(prompts: Sequence[Any], settings: Any) -> list[str]:
+        asked.append((settings.max_new_tokens, settings.temperature))
+        return ["A"] * len(prompts)
+
+    options: dict[str, Any] = {"out": tmp_path, "name": "m", "batch_size": 4, "progress": lambda *n: seen.append(n)}
+    found = lmms_eval_ad2.evaluate(answer, TASK, limit=6, gen_kwargs=given, **options)
+    assert set(asked) == {(7, 0.5)} and found.about["gen_kwargs"] == "max_new_tokens=7,temperature=0.5"
+    assert seen == [(4, 6), (6, 6)]
+    lmms_eval_ad2.evaluate(answer, TASK, limit=8, gen_kwargs=given, **options)
+    assert seen[2:] == [(8, 8)], "answers of the journal are counted"
+    with pytest.raises(Ad2Error, match=r"max_new_token=7: did you mean max_new_tokens\?"):
+        lmms_eval_ad2.evaluate(answer, TASK, gen_kwargs={"max_new_token": 7}, **options)
+
+
 @pytest.mark.system
 def test_scores_are_those_of_the_command(tmp_path: Path) -> None:
     found = lmms_eval_ad2.evaluate("ad2_chance", "ad2demo_perception_base", out=tmp_path / "f", limit=20)

@@ -86,6 +86,20 @@ def test_a_wildcard_leaves_out_a_task_that_cannot_be_asked(tmp_path: Path, capsy
     assert last.startswith("error: no model 'opnai'"), "the other tasks can be asked"
 
 
+def test_options_of_an_evaluation_are_checked_and_those_of_other_commands_are_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    evaluation = ["--model", "ad2_chance", *TASK]
+    for words in (evaluation, ["eval", *evaluation]):
+        assert lmms.checked(words) == words
+        assert lmms.main([*words, "--no_such_option"]) == 2
+        assert capsys.readouterr().err == (
+            "error: options of lmms-eval: unknown option --no_such_option; all: lmms_eval --help\n"
+        )
+    power = ["power", *TASK, "--effect-size", "0.1", "--own-option"]
+    assert lmms.checked(power) == power
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -15,9 +15,10 @@ import numpy as np
 
 from closedloop_plugin.worlds.base import InvalidScene, ParameterDomain
 from closedloop_plugin.worlds.bridge.params import check_names, check_values, declared_params, drawn_of, space_of
+from closedloop_plugin.worlds.bridge.program_faults import check_words, syntax_fault, unknown_kind, unknown_parameter
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from closedloop_plugin.worlds.bridge.standard_scenario import StandardScenario, collision_at_start, on_top_of
-from lmms_eval_ad2.errors import Ad2Error, require
+from lmms_eval_ad2.errors import Ad2Error, import_remedy, require
 
 LIBGL_HINT = (
     "Scenic needs OpenCV, and the installed build needs libGL: either install it (Debian: apt install libgl1 "
@@ -87,6 +88,7 @@ def scene_for(
                 check_values({n: v for n, v in given.items() if n in declared}, declared, program)
                 raise
         check_values(given, declared, program)
+        check_words(scenario.objects, Path(program))
         scene = _sampled(scenario, Path(program), tries)
         return CompiledScene(scenario, scene, Path(program), drawn_of(scenario, scene, given))
 
@@ -158,6 +160,10 @@ def _located_errors(program: Path, tries: int) -> Iterator[None]:
 
 def place_of(program: Path, exc: BaseException) -> str:
     """Path, line and message of an error in a program."""
+    if (fault := syntax_fault(Path(program), exc)) is not None:
+        return f"{fault[0]}, line {fault[1]}: {fault[2]}"
+    if (kind := unknown_kind(Path(program), exc)) is not None:
+        return kind
     line = getattr(exc, "lineno", None)
     name = getattr(exc, "filename", None) or str(program)
     if line is None:
@@ -171,5 +177,9 @@ def place_of(program: Path, exc: BaseException) -> str:
             name, line = frames[-1].filename, frames[-1].lineno
             if line == 1 and frames[-1] is not stack[-1]:
                 line = None  # code that Scenic generates, as for specifiers, has line 1
-    message = ": ".join(filter(None, (type(exc).__name__, " ".join(str(exc).split()))))
+    message = unknown_parameter(Path(program), exc) or ": ".join(
+        filter(None, (type(exc).__name__, " ".join(str(exc).split())))
+    )
+    if isinstance(exc, ImportError) and (remedy := import_remedy(str(exc))):
+        message += f": {remedy}"
     return f"{name}" + (f", line {line}" if line else "") + f": {message}"

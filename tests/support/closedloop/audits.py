@@ -73,17 +73,18 @@ def _record(route: int, score: float) -> OfficialRecord:
 class FileServer:
     """A local server of files by path. `requests`: paths in the order in which they were asked for.
 
-    A status instead of a content is answered without a body. A path in `cut` announces 100 bytes more than it sends.
+    A status instead of a content is answered without a body, a text is the address of a redirect.
+    A path in `cut` announces 100 bytes more than it sends.
     """
 
-    files: Mapping[str, bytes | int]
+    files: Mapping[str, bytes | int | str]
     cut: frozenset[str] = frozenset()
     requests: list[str] = field(default_factory=list)
     address: str = ""
 
 
 @contextmanager
-def serving(files: Mapping[str, bytes | int], cut: frozenset[str] = frozenset()) -> Iterator[FileServer]:
+def serving(files: Mapping[str, bytes | int | str], cut: frozenset[str] = frozenset()) -> Iterator[FileServer]:
     server = FileServer(files, cut)
 
     class Handler(BaseHTTPRequestHandler):
@@ -92,6 +93,11 @@ def serving(files: Mapping[str, bytes | int], cut: frozenset[str] = frozenset())
             content = server.files.get(self.path, 404)
             if isinstance(content, int):
                 self.send_error(content)
+                return
+            if isinstance(content, str):
+                self.send_response(302)
+                self.send_header("Location", content)
+                self.end_headers()
                 return
             self.send_response(200)
             self.send_header("Content-Length", str(len(content) + 100 * (self.path in server.cut)))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -151,3 +154,39 @@ def test_a_route_id_with_a_path_leaves_the_folder_alone(tmp_path: Path, route: s
     with pytest.raises(Ad2Error, match="cannot be part of a file name"):
         FileSources(tmp_path / "out", host="nowhere:").find(listed(path=BY_ROUTE), "one", [route])
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.integration
+def test_redirects_to_other_hosts_are_refused_and_those_within_one_are_followed(tmp_path: Path) -> None:
+    with serving({ADDRESS: CONTENT}) as other, serving({"/there": CONTENT}) as server:
+        server.files = {**server.files, ADDRESS: f"{other.address}{ADDRESS}"}
+        with pytest.raises(Ad2Error, match=rf"it redirects to {other.address}\b.*get it by another way"):
+            FileSources(tmp_path, host=server.address).find(listed(content=CONTENT), "one")
+        assert other.requests == [] and not (tmp_path / "one.json").exists()
+        server.files = {**server.files, ADDRESS: "/there"}
+        assert FileSources(tmp_path, host=server.address).find(listed(content=CONTENT), "one").read_bytes() == CONTENT
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\nX-Slow: ", b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"])
+def test_a_server_that_sends_slowly_has_a_deadline(head: bytes, tmp_path: Path) -> None:
+    """A byte arrives before each time limit of the connection, in the head or in the content, without an end."""
+    ended = threading.Event()
+
+    def drip(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.sendall(head)
+            while not ended.wait(0.01):
+                connection.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=drip, args=(listener,))
+        thread.start()
+        sources = FileSources(tmp_path, host=f"http://127.0.0.1:{listener.getsockname()[1]}", deadline_s=0.3)
+        try:
+            with pytest.raises(Ad2Error, match=r"cannot be downloaded \(not complete after 0.3 s\); get it by another"):
+                sources.find(listed(content=CONTENT), "one")
+        finally:
+            ended.set()
+            thread.join()

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from support.builders import record
 
-from lmms_eval_ad2.harness import task_data
+from lmms_eval_ad2.harness import batched_generation, task_data
 from lmms_eval_ad2.harness.journal import AnswerJournal, attach, read_lines
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
@@ -244,3 +244,24 @@ def test_a_broken_image_affects_its_own_sample_only(tasks: Path, capsys: pytest.
     assert [failure_reason(t) for t in replies] == [None, None, "media_failed", None, None, None]
     assert "b.jpg" in capsys.readouterr().err
     assert len(list(read_lines(tasks / "j" / "rank0.jsonl"))) == 5
+
+
+def test_the_line_of_metrics_of_each_answer_is_not_logged(capsys: pytest.CaptureFixture[str]) -> None:
+    from lmms_eval.models.model_utils import gen_metrics
+    from loguru import logger
+
+    lines: list[str] = []
+    sink = logger.add(lines.append, format="{message}")
+
+    def call() -> None:
+        gen_metrics.log_metrics(total_elapsed_time=1.0, total_gen_tokens=2, avg_speed=2.0)
+        logger.warning("shown")
+
+    try:
+        with batched_generation._quiet_metrics():
+            call()
+        assert lines == ["shown\n"]
+        call()
+        assert len(lines) == 3, "afterwards as before"
+    finally:
+        logger.remove(sink)

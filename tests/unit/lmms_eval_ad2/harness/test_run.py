@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 from pathlib import Path
 
 import pytest
@@ -160,3 +161,31 @@ def test_other_arguments_are_kept() -> None:
     text = "pretrained=Qwen/Qwen2.5-VL-7B-Instruct,max_pixels=12544,tokenizer=x"
     assert redact(text) == text
     assert model_label("qwen2_5_vl", text) == "Qwen2.5-VL-7B-Instruct"
+
+
+@pytest.mark.parametrize(
+    ("exc", "code", "line"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "s.jsonl"), 2, "error: s.jsonl: the disk is full; what was"),
+        (AssertionError("Unexpected kwargs: {'max_pixel': 1}"), 1, "error: the evaluation failed: AssertionError: U"),
+        (MemoryError(), 2, "error: the evaluation: out of memory; what was finished is kept"),
+        (KeyboardInterrupt(), 130, "interrupted; the same command resumes this run"),
+        (Ad2Error("no such judge"), 2, "error: no such judge"),
+    ],
+)
+def test_an_error_of_an_evaluation_of_ours_is_one_line_and_a_code(
+    exc: BaseException, code: int, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """lmms-eval itself would print a traceback and exit with 0."""
+
+    def failing(*args: object, **kwargs: object) -> None:
+        raise exc
+
+    cli = argparse.Namespace(output_path=str(tmp_path), limit=1, repeats=1, offset=0)
+    with pytest.raises(SystemExit) as ended:
+        run.wrap_simple_evaluate(failing)("ad2_chance", "", tasks=["ad2demo_relation"], cli_args=cli)
+    error = capsys.readouterr().err
+    assert ended.value.code == code and error.startswith(line) and error.count("\n") == 1
+    other = pytest.raises(type(exc) if not isinstance(exc, Ad2Error) else SystemExit)
+    with other:
+        run.wrap_simple_evaluate(failing)("ad2_chance", "", tasks=["mmmu_val"], cli_args=cli)

@@ -6,7 +6,10 @@ import errno
 import hashlib
 import json
 import os
+import re
 import stat
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,6 +23,7 @@ from lmms_eval_ad2.storage.files import (
     atomic_write_bytes,
     atomic_write_json,
     file_sha256,
+    remove_abandoned,
     remove_leftovers,
 )
 
@@ -104,16 +108,16 @@ def test_content_is_synced_before_the_rename_and_the_folder_after(
 
     def fsync(number: int) -> None:
         kind = "folder" if stat.S_ISDIR(os.fstat(number).st_mode) else "file"
-        seen.append(f"{kind} {names(tmp_path)}")
+        seen.append(re.sub(r"-[0-9a-f]{8}\.", "-RANDOM.", f"{kind} {names(tmp_path)}"))
         real(number)
 
     monkeypatch.setattr(files.os, "fsync", fsync)
     atomic_write_bytes(tmp_path / "a", b"x")
     atomic_write_bytes(tmp_path / "b", b"x", durable=False)
     assert seen == [
-        f"file ['.a.{os.getpid()}.tmp']",
+        f"file ['.a.{os.getpid()}-RANDOM.tmp']",
         "folder ['a']",
-        f"file ['.b.{os.getpid()}.tmp', 'a']",
+        f"file ['.b.{os.getpid()}-RANDOM.tmp', 'a']",
     ]
 
 
@@ -142,3 +146,31 @@ def test_leftovers_of_killed_processes_are_removed(tmp_path: Path) -> None:
         (tmp_path / name).write_text("")
     remove_leftovers(tmp_path)
     assert names(tmp_path) == [".lock", "a.json", "c.tmp"]
+
+
+@pytest.mark.integration
+def test_temporary_files_of_one_path_differ_and_those_of_dead_writers_are_removed(tmp_path: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    dead, path = ended.pid, tmp_path / "a[1].json"
+    gone = (f".a[1].json.{dead}.tmp", f".a[1].json.{dead}-0123abcd.tmp")
+    kept = (  # of a running process, of other files, of another program
+        f".a[1].json.{os.getppid()}-0123abcd.tmp",
+        f".a1.json.{dead}.tmp",
+        f".b.json.{dead}.tmp",
+        ".a[1].json.x.tmp",
+    )
+    for name in gone + kept:
+        (tmp_path / name).write_text("")
+    with atomic_write(path) as first, atomic_write(path) as second:
+        first.write("1")
+        second.write("2")
+    assert path.read_text() == "1" and names(tmp_path) == sorted([path.name, *kept])
+    remove_abandoned(tmp_path)
+    assert names(tmp_path) == sorted([path.name, kept[0], kept[3]])
+
+
+def test_threads_may_write_the_same_path(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: atomic_write_bytes(tmp_path / "a", bytes([n]) * 100), range(200)))
+    assert len(set((tmp_path / "a").read_bytes())) == 1 and names(tmp_path) == ["a"]
