@@ -22,7 +22,7 @@ from closedloop_plugin.agents.model_backend import ModelQuestion, ModelReply
 from lmms_eval_ad2.errors import Ad2Error, require
 from lmms_eval_ad2.harness.caught_errors import CaughtErrors
 from lmms_eval_ad2.harness.library import model_object
-from lmms_eval_ad2.harness.model_requirements import argument_fault, find_wrapper, path_fault
+from lmms_eval_ad2.harness.model_requirements import argument_fault, faults, find_wrapper, path_fault
 from lmms_eval_ad2.harness.refusal_guard import RefusalGuard, RefusedRequestsError
 from lmms_eval_ad2.harness.several_servers import spread_over_servers
 from lmms_eval_ad2.numbers import is_number
@@ -51,19 +51,15 @@ class LmmsModel:
     @classmethod
     def from_spec(cls, spec: str) -> LmmsModel:
         """From `NAME,arg=value,...`. A model with equal name and arguments is loaded once."""
-        name, _, args = spec.partition(",")
-        if not name.strip():
-            raise Ad2Error("lmms: which model? e.g. lmms:qwen2_5_vl,pretrained=Qwen/Qwen2.5-VL-7B-Instruct")
-        utils = require("lmms_eval.utils", f"by lmms:{name}")
-        try:
-            given = dict(utils.simple_parse_args_string(args))
-        except ValueError:
-            raise Ad2Error(f"lmms:{name}: expected KEY=VALUE, separated by commas, after the model's name") from None
-        generation = {key: given.pop(key) for key in GENERATION if key in given}
-        for key, value in generation.items():
-            if not is_number(value) or value < 0:
-                raise Ad2Error(f"lmms:{name}: {key}: expected a number of at least 0, found {value!r}")
-        return cls(_load(name.strip(), tuple(sorted(given.items(), key=str))), name.strip(), args, generation)
+        name, args, given, generation = _parsed(spec)
+        return cls(_load(name, tuple(sorted(given.items(), key=str))), name, args, generation)
+
+    @classmethod
+    def check_spec(cls, spec: str) -> None:
+        """Raise Ad2Error for what keeps the model from being loaded; it is not loaded."""
+        name, _, given, _ = _parsed(spec)
+        if fault := next(iter(faults(name, {key: str(value) for key, value in given.items()})), None):
+            raise Ad2Error(f"lmms:{name}: {fault}")
 
     @classmethod
     def from_object(cls, model: Any, name: str | None, batch_size: int) -> LmmsModel:
@@ -151,6 +147,23 @@ class LmmsModel:
         if not getattr(self.lm, "is_simple", True):
             args = (question.text, functools.partial(_messages, question.text), settings, *where)
         return instance("generate_until", args, 0, {"task": _TASK, "doc_id": index, "repeats": 1})
+
+
+def _parsed(spec: str) -> tuple[str, str, dict[str, Any], dict[str, Any]]:
+    """(name, text of the arguments, arguments, generation settings) of `NAME,arg=value,...`. Raises Ad2Error."""
+    name, _, args = (part.strip() for part in spec.partition(","))
+    if not name:
+        raise Ad2Error("lmms: which model? e.g. lmms:qwen2_5_vl,pretrained=Qwen/Qwen2.5-VL-7B-Instruct")
+    utils = require("lmms_eval.utils", f"by lmms:{name}")
+    try:
+        given = dict(utils.simple_parse_args_string(args))
+    except ValueError:
+        raise Ad2Error(f"lmms:{name}: expected KEY=VALUE, separated by commas, after the model's name") from None
+    generation = {key: given.pop(key) for key in GENERATION if key in given}
+    for key, value in generation.items():
+        if not is_number(value) or value < 0:
+            raise Ad2Error(f"lmms:{name}: {key}: expected a number of at least 0, found {value!r}")
+    return name, args, given, generation
 
 
 def _runs_here(lm: Any) -> bool:

@@ -29,6 +29,8 @@ EXAMPLES = """examples:
   ad2 drive run --suite threats/ --agent expert --out out/threats
   ad2 drive run --suite threats/ --fresh-draws 3 --agent expert --out out/others
   ad2 drive run --suite bench2drive220 --world carla --servers localhost:2000,localhost:2010 --agent expert --out out/c
+before a long run:
+  ad2 drive run ... --dry-run                requests, tokens and hours to come, from one request to the endpoint
 then:
   ad2 drive show out/expert:101              film strip and top view of an episode
   ad2 drive score out/expert --routes FILE   print the scores again, or those of several folders
@@ -83,6 +85,11 @@ class DriveFolderOptions:
     out: Path = option("run folder; the same command resumes in it", metavar="DIR")
     frames: bool = option("save camera frames at 2 Hz", default=False)
     video: bool = option("save a video of each episode", default=False)
+    dry_run: bool = option(
+        "print episodes, requests, time and tokens to come, and what is wrong; drives nothing, and sends each endpoint "
+        "one request", default=False,
+    )  # fmt: skip
+    no_probe: bool = option("with --dry-run: send no request", default=False, needs="dry_run")
     retry_failed: bool = option("repeat episodes whose world or agent failed", default=False)
     strict_contamination: bool = option(
         "refuse to drive routes that a model was trained on, as its ad2_training.json names them (default: they are "
@@ -127,6 +134,10 @@ def register(subparsers: Any) -> None:
 
 def run(options: DriveRunOptions) -> int:
     """Return 0 if all episodes ran, 1 if some failed; raises Ad2Error for mistakes of the user."""
+    if options.dry_run:
+        from closedloop_plugin.cli.drive.dry_run import dry_run
+
+        return dry_run(options)
     from closedloop_plugin.cli.drive.prepared_run import prepare
     from closedloop_plugin.cli.drive.report import report
     from closedloop_plugin.cli.drive.selection import other_values
